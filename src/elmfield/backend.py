@@ -1,0 +1,80 @@
+"""Array libraries: which one an array belongs to, and the few operations the standard lacks.
+
+Enter arrays, leave arrays of the same library on the same device. Nothing here knows the method.
+"""
+
+from typing import cast
+
+import array_api_compat as compat
+import numpy as np
+import scipy.linalg
+
+from elmfield.typing import Array, Namespace
+
+
+def namespace(*arrays: Array) -> Namespace:
+    """The array-API namespace that the arrays share."""
+    return compat.array_namespace(*arrays)
+
+
+def is_array(x: object) -> bool:
+    """Whether `x` already belongs to an array library (a list does not)."""
+    return bool(compat.is_array_api_obj(x))
+
+
+def device(x: Array) -> object:
+    """The device on which `x` lives."""
+    return compat.device(x)
+
+
+def to_numpy(x: Array) -> np.ndarray:
+    """`x` as a NumPy array on the host; no copy where none is needed."""
+    if compat.is_torch_array(x):
+        return cast(np.ndarray, x.detach().cpu().numpy())
+    return np.asarray(x)
+
+
+def move(x: Array, like: Array, dtype: object = None) -> Array:
+    """`x` in the library and on the device of `like`, with `dtype` if given, else its own."""
+    xp = namespace(like)
+    if compat.is_torch_namespace(xp) and isinstance(x, np.ndarray):
+        x = np.ascontiguousarray(x)  # torch refuses negative strides
+    return xp.asarray(x, dtype=dtype, device=device(like))
+
+
+def to_device(x: Array, name: object) -> Array:
+    """`x` on the named device; a NumPy array becomes a torch tensor unless the name is "cpu"."""
+    if compat.is_numpy_array(x):
+        if name == "cpu":
+            return x
+        import torch
+
+        x = torch.from_numpy(np.ascontiguousarray(x))
+    return compat.to_device(x, name)
+
+
+def is_floating(x: Array) -> bool:
+    """Whether `x` holds real floating-point numbers."""
+    return bool(namespace(x).isdtype(x.dtype, "real floating"))
+
+
+def solve_triangular(R: Array, B: Array) -> Array:
+    """``R⁻¹ B`` for upper-triangular R, shapes (m, m) and (..., m, C)."""
+    xp = namespace(R, B)
+    if compat.is_numpy_namespace(xp):
+        return scipy.linalg.solve_triangular(R, B, check_finite=False)
+    if compat.is_torch_namespace(xp):
+        import torch
+
+        return torch.linalg.solve_triangular(R, B, upper=True)
+    return xp.linalg.solve(R, B)
+
+
+def scatter_add(size: int, index: Array, values: Array) -> Array:
+    """Sums ``out[index[k]] += values[k]`` in an array of `size` zeros; repeated indices add up."""
+    xp = namespace(values)
+    if compat.is_torch_namespace(xp):
+        out = xp.zeros(size, dtype=values.dtype, device=device(values))
+        return out.index_add_(0, index, values)
+    total = np.bincount(to_numpy(index), weights=to_numpy(values), minlength=size)
+    return move(total, values, values.dtype)

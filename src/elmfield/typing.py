@@ -1,0 +1,22 @@
+"""Aliases and protocols shared by every room; no code.
+
+Array-API arrays have no usable static type yet, so :data:`Array` is ``Any`` by another name:
+annotations say *kind*, docstrings say shape.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = Any
+"""An array of any array-API library: NumPy, torch, array-api-strict."""
+
+Namespace = Any
+"""The module of functions that goes with an :data:`Array`."""
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Progress = Callable[[str, int, int], None]
+"""Called with ``(stage, done, total)`` during long work."""
