@@ -1,0 +1,42 @@
+"""elmfield: an array as a continuous function, in closed form, without backpropagation.
+
+The way of the data, and of this package's modules::
+
+    array → domain → partition → network → modes → field → measure
+    (samples) (box)   (regions)   (features) (basis)  (function)
+
+`fit` is the pipeline; `settings` holds the presets; `fill` and `points` serve samples that are
+missing or lie off any grid.
+"""
+
+from elmfield.errors import OutsideDomainError, RankWarning
+from elmfield.field import Field
+from elmfield.fit import Encoder, encoder, fit
+from elmfield.heldout import heldout_score
+from elmfield.metrics import mae, max_error, paper_psnr, psnr
+from elmfield.network import Dense
+from elmfield.partition import Partition, regular
+from elmfield.points import fit_points
+from elmfield.settings import paper, smooth
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Dense",
+    "Encoder",
+    "Field",
+    "OutsideDomainError",
+    "Partition",
+    "RankWarning",
+    "encoder",
+    "fit",
+    "fit_points",
+    "heldout_score",
+    "mae",
+    "max_error",
+    "paper",
+    "paper_psnr",
+    "psnr",
+    "regular",
+    "smooth",
+]

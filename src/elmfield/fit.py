@@ -1,0 +1,305 @@
+"""The pipeline on one page: samples in, Field out."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from elmfield.backend import device as device_of
+from elmfield.backend import is_array, namespace, to_device, to_numpy
+from elmfield.domain import Domain, make_domain
+from elmfield.field import BATCH, Field, Group
+from elmfield.fill import fill_missing
+from elmfield.modes import DenseModes, Modes
+from elmfield.partition import Partition, gather, sample_index
+from elmfield.settings import Settings, Smooth
+from elmfield.typing import Array, Progress
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """Report nothing."""
+
+
+def fit(
+    values: Array,
+    settings: Settings | None = None,
+    *,
+    channel_axis: int | None = None,
+    mask: Array | None = None,
+    coordinates: Mapping[str, Array] | Sequence[Array | None] | None = None,
+    names: Sequence[str] | None = None,
+    periodic: Mapping[str | int, float] | Sequence[str | int] = (),
+    partition: Partition | None = None,
+    device: object = None,
+    progress: Progress = silent,
+) -> Field:
+    """A Field through the samples of an array: one local model per region, blended.
+
+    Parameters
+    ----------
+    values : array
+        Samples on a grid: real, integer or complex; NaN marks a missing one.
+    settings : optional
+        ``smooth(...)``, the default, or ``paper(...)``.
+    channel_axis : int, optional
+        Which axis holds channels (colours, bands) rather than space; None if there is none.
+    mask : array of bool, optional
+        True where a sample is missing, as in `numpy.ma`; of the shape of `values`, with channels
+        last or without them.
+    coordinates, names, periodic : optional
+        Where the samples lie, what the axes are called, which of them repeat; see `make_domain`.
+    partition : Partition, optional
+        Use these regions instead of the settings' own.
+    device : optional
+        Move the array there first, for instance "cuda".
+    progress : callable, optional
+        Called with (stage, done, total).
+
+    Returns
+    -------
+    Field
+        In the array library and on the device of `values`. float32 in gives float32 coefficients,
+        everything else float64.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> x = np.linspace(0, 1, 40)
+    >>> field = ef.fit(np.sin(6 * x)[:, None] * np.cos(4 * x))
+    >>> bool(abs(field([10.5, 20.25]) - np.sin(6 * 10.5 / 39) * np.cos(4 * 20.25 / 39)) < 1e-3)
+    True
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        own = np.ma.getmaskarray(values)
+        if channel_axis is not None:
+            own = np.moveaxis(own, channel_axis, -1)
+        mask, values = own if mask is None else own | np.asarray(mask), values.data
+    if not is_array(values):
+        values = np.asarray(values)
+    if device is not None:
+        values = to_device(values, device)
+    encode = encoder(
+        values.shape,
+        settings,
+        channel_axis=channel_axis,
+        coordinates=coordinates,
+        names=names,
+        periodic=periodic,
+        partition=partition,
+    )
+    return encode(values, mask=mask, progress=progress)
+
+
+def encoder(
+    shape: Sequence[int],
+    settings: Settings | None = None,
+    *,
+    channel_axis: int | None = None,
+    coordinates: Mapping[str, Array] | Sequence[Array | None] | None = None,
+    names: Sequence[str] | None = None,
+    periodic: Mapping[str | int, float] | Sequence[str | int] = (),
+    partition: Partition | None = None,
+) -> "Encoder":
+    """An Encoder for arrays of one shape: it keeps the factorised modes between calls.
+
+    Parameters are those of :func:`fit`; `shape` includes the channel axis, if there is one.
+    """
+    shape = tuple(int(n) for n in shape)
+    if channel_axis is not None:
+        if not -len(shape) <= channel_axis < len(shape):
+            raise ValueError(
+                f"`channel_axis` must be an axis of the array, between {-len(shape)} and "
+                f"{len(shape) - 1} for shape {shape}; got {channel_axis}."
+            )
+        channel_axis %= len(shape)
+    spatial = tuple(n for k, n in enumerate(shape) if k != channel_axis)
+    if not spatial or 0 in shape:
+        raise ValueError(
+            f"an array needs at least one axis and one sample; got shape {shape}"
+            + (" of which one axis holds channels." if channel_axis is not None else ".")
+        )
+    domain = make_domain(spatial, names=names, coordinates=coordinates, periodic=periodic)
+    settings = Smooth() if settings is None else settings
+    if not callable(getattr(settings, "modes", None)):
+        raise TypeError(f"`settings` must come from smooth(...) or paper(...); got {settings!r}.")
+    if partition is None:
+        partition = settings.partition(spatial, domain.periodic)
+    elif partition.shape != spatial or partition.periodic != domain.periodic:
+        raise ValueError(
+            f"`partition` must be made for this array, shape {spatial} and periodic axes "
+            f"{domain.periodic}; got one for {partition.shape} and {partition.periodic}."
+        )
+    return Encoder(shape, settings, channel_axis, domain, partition)
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """A partition and its modes, held ready: ``encode(array) -> Field``, linear in the array."""
+
+    shape: tuple[int, ...]
+    settings: Settings
+    channel_axis: int | None
+    domain: Domain
+    partition: Partition
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_kept", {})
+
+    def __call__(
+        self, values: Array, *, mask: Array | None = None, progress: Progress = silent
+    ) -> Field:
+        """The Field of one array of the encoder's shape; parameters as for :func:`fit`."""
+        y, present, is_complex = prepare(values, self.shape, self.channel_axis, mask)
+        xp = namespace(y)
+        y, offset, scale = standardise(y, present, self.settings.centred)
+        order = getattr(self.settings, "order", Smooth().order)
+        filled = y if present is None else fill_missing(y, present, order, self.domain.periodic)
+        N, done = self.partition.n_regions, 0
+        residual = np.zeros(N)
+        groups = []
+        for box, regions in self.partition:
+            modes = self._modes(box, y)
+            parts = []
+            step = max(1, BATCH // (4 * max(math.prod(box), modes.n_modes) * y.shape[-1]))
+            for i in range(0, len(regions), step):
+                batch = regions[i : i + step]
+                index = sample_index(self.partition, batch, box, y)
+                Y = gather(filled, index)  # (G, S, C)
+                if present is not None and isinstance(modes, DenseModes):
+                    Y = _least_squares_fill(modes, Y, gather(present, index))
+                c = modes.project(Y)
+                left = xp.sum(Y * Y, axis=(1, 2)) - xp.sum(c * c, axis=(1, 2))
+                parts.append((c, left))
+                done += len(batch)
+                progress("fit", done, N)
+            groups.append(Group(modes, regions, xp.concat([c for c, _ in parts], axis=0)))
+            residual[regions] = to_numpy(xp.concat([left for _, left in parts], axis=0))
+        return Field(
+            self.domain,
+            self.partition,
+            tuple(groups),
+            *self._frames(groups),
+            offset,
+            scale,
+            self.channel_axis,
+            is_complex,
+            str(values.dtype).removeprefix("torch."),
+            np.maximum(residual, 0),
+            self.settings,
+        )
+
+    def _modes(self, box: tuple[int, ...], like: Array) -> Modes:
+        kept: dict[Any, Modes] = self._kept  # type: ignore[attr-defined]
+        key = (box, namespace(like).__name__, str(device_of(like)))
+        if key not in kept:
+            kept[key] = self.settings.modes(box, like)
+        return kept[key]
+
+    def _frames(self, groups: list[Group]) -> tuple[Any, Any]:
+        """Centres and radii of all regions' boxes, (N, d) each."""
+        starts, sizes = self.partition.boxes
+        radii = np.empty(starts.shape)
+        for g in groups:
+            radii[g.regions] = g.modes.radius
+        return starts + (sizes - 1) / 2, radii
+
+
+def prepare(
+    values: Array, shape: tuple[int, ...], channel_axis: int | None, mask: Array | None
+) -> tuple[Array, Array | None, bool]:
+    """Checked samples with channels last, floating; where they are present; whether complex.
+
+    Complex input becomes twice as many real channels, imaginary parts last.
+    """
+    if not is_array(values):
+        values = np.asarray(values)
+    xp = namespace(values)
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "biufc":
+        raise TypeError(
+            f"`values` must hold numbers; got dtype {values.dtype}. Convert it, for instance with "
+            "values.astype(float)."
+        )
+    if tuple(values.shape) != shape:
+        raise ValueError(
+            f"`values` must have the encoder's shape {shape}; got {tuple(values.shape)}."
+        )
+    values = values[..., None] if channel_axis is None else xp.moveaxis(values, channel_axis, -1)
+    is_complex = bool(xp.isdtype(values.dtype, "complex floating"))
+    if is_complex:
+        values = xp.concat([xp.real(values), xp.imag(values)], axis=-1)
+    narrow = str(values.dtype).rsplit(".", 1)[-1] in ("float32", "float16", "bfloat16")
+    y = xp.astype(values, xp.float32 if narrow else xp.float64)
+    missing = xp.isnan(y)
+    if bool(xp.any(xp.isinf(y))):
+        raise ValueError(
+            "`values` must be finite; got infinities. Replace them with NaN to mark the samples as "
+            "missing."
+        )
+    if mask is not None:
+        missing = missing | _like_values(mask, y, is_complex)
+    if not bool(xp.any(missing)):
+        return y, None, is_complex
+    if is_complex:  # a sample with one part missing is missing
+        half = missing.shape[-1] // 2
+        both = missing[..., :half] | missing[..., half:]
+        missing = xp.concat([both, both], axis=-1)
+    if bool(xp.any(xp.all(missing, axis=tuple(range(missing.ndim - 1))))):
+        raise ValueError(
+            "every channel needs at least one sample that is present; got a channel that is all "
+            "NaN or masked."
+        )
+    return xp.where(missing, xp.zeros_like(y), y), ~missing, is_complex
+
+
+def _like_values(mask: Array, y: Array, is_complex: bool) -> Array:
+    """The caller's mask as booleans of y's shape."""
+    xp = namespace(y)
+    mask = xp.asarray(mask, device=device_of(y))
+    if mask.dtype != xp.bool:
+        raise TypeError(
+            f"`mask` must be boolean, True where a sample is missing; got dtype {mask.dtype}."
+        )
+    if tuple(mask.shape) == tuple(y.shape[:-1]):
+        mask = mask[..., None]
+    elif is_complex and tuple(mask.shape) == (*y.shape[:-1], y.shape[-1] // 2):
+        mask = xp.concat([mask, mask], axis=-1)
+    elif tuple(mask.shape) != tuple(y.shape):
+        raise ValueError(
+            f"`mask` must have the shape of the samples, {tuple(y.shape[:-1])}, or that with "
+            f"channels last, {tuple(y.shape)}; got {tuple(mask.shape)}."
+        )
+    return xp.broadcast_to(mask, y.shape)
+
+
+def standardise(y: Array, present: Array | None, centred: bool) -> tuple[Array, Array, Array]:
+    """Samples about 0 and of order 1, with each channel's offset and scale, both (C,).
+
+    The scale is a power of two, so that undoing it costs no digit.
+    """
+    xp = namespace(y)
+    axes = tuple(range(y.ndim - 1))
+    weight = xp.ones_like(y) if present is None else xp.astype(present, y.dtype)
+    if centred:
+        offset = xp.sum(y, axis=axes) / xp.sum(weight, axis=axes)
+        y = (y - offset) * weight
+    else:
+        offset = xp.zeros(y.shape[-1], dtype=y.dtype, device=device_of(y))
+    size = xp.max(xp.abs(y), axis=axes)
+    size = xp.where(size > 0, size, xp.ones_like(size))
+    scale = 2 ** xp.round(xp.log2(size))
+    return y / scale, offset, scale
+
+
+def _least_squares_fill(modes: DenseModes, Y: Array, present: Array) -> Array:
+    """Boxes with some samples missing, completed by the least-squares fit of the others."""
+    xp = namespace(Y)
+    some = xp.all(xp.any(present, axis=1), axis=1) & ~xp.all(present, axis=(1, 2))
+    (rows,) = xp.nonzero(some)
+    if rows.shape[0] == 0:
+        return Y
+    completed = modes.complete(xp.take(Y, rows, axis=0), xp.take(present, rows, axis=0))
+    place = xp.cumulative_sum(xp.astype(some, xp.int64)) - 1
+    spread = xp.take(completed, xp.maximum(place, xp.zeros_like(place)), axis=0)
+    return xp.where(some[:, None, None], spread, Y)

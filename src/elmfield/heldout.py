@@ -1,0 +1,74 @@
+"""The honest score: fit every second sample, look at the others."""
+
+from typing import Any
+
+import numpy as np
+
+from elmfield.backend import is_array, move, namespace, to_numpy
+from elmfield.field import Field
+from elmfield.fit import fit
+from elmfield.metrics import psnr
+from elmfield.settings import Settings
+from elmfield.typing import Array
+
+
+def heldout_score(
+    values: Array,
+    settings: Settings | None = None,
+    *,
+    channel_axis: int | None = None,
+    border: int = 0,
+    data_range: float | None = None,
+    **options: Any,
+) -> float:
+    """PSNR in dB at the samples left out when only every second one per axis is fitted.
+
+    Parameters
+    ----------
+    values : array
+        The samples.
+    settings : optional
+        As for `fit`.
+    channel_axis : int, optional
+        As for `fit`.
+    border : int
+        Samples at the edges of the array that are not scored.
+    data_range : float, optional
+        As for `psnr`; by default of all of `values`.
+    **options
+        Passed to `fit`.
+    """
+    kept, predicted, held = halves(values, settings, channel_axis, border, **options)
+    truth = to_numpy(kept)
+    if not held.any():
+        raise ValueError(
+            f"no sample is left to score; got shape {truth.shape[:-1]} and border={border}. Use a "
+            "larger array or a smaller border."
+        )
+    if data_range is None:
+        data_range = float(np.ptp(truth)) or 1.0
+    return psnr(truth[held], to_numpy(predicted)[held], data_range=data_range)
+
+
+def halves(
+    values: Array,
+    settings: Settings | None = None,
+    channel_axis: int | None = None,
+    border: int = 0,
+    **options: Any,
+) -> tuple[Array, Array, Any]:
+    """Samples with channels last, what a fit of every second one predicts, and what to score."""
+    if not is_array(values):
+        values = np.asarray(values)
+    xp = namespace(values)
+    values = values[..., None] if channel_axis is None else xp.moveaxis(values, channel_axis, -1)
+    shape = tuple(values.shape[:-1])
+    every = tuple(slice(None, None, 2) for _ in shape)
+    field: Field = fit(values[every], settings, channel_axis=-1, **options)
+    grid = [np.arange(n) / 2 for n in shape]
+    predicted = field.grid(*(move(g, values) for g in grid))
+    held = np.ones(shape, bool)
+    held[every] = False
+    inner = np.zeros(shape, bool)
+    inner[tuple(slice(border, n - border) for n in shape)] = True
+    return values, predicted, held & inner

@@ -1,0 +1,122 @@
+"""Partition: a grid of atomic cells with an integer label on each; boxes and footprints.
+
+Enter shape, cell borders and labels; leave regions and the boxes of samples they are fitted to.
+Nothing here sees an array of values, and nothing after it asks how the labels came about.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from elmfield.typing import Integers
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Atomic cells and the region each belongs to.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Samples on each axis.
+    edges : tuple of integer arrays
+        On axis k, cell i holds the samples ``edges[k][i]`` to ``edges[k][i+1] - 1``.
+    labels : integer array, one entry per cell
+        The region of each cell, numbered 0 to N - 1 without gaps.
+    overlap : tuple of float
+        Half-width of the blend across a cell border, in samples.
+    periodic : tuple of bool
+        Whether the axis wraps around.
+    equal_boxes : bool
+        Let every region take in samples beyond its window until all boxes are of one size, so that
+        one factorisation serves the whole array.
+    """
+
+    shape: tuple[int, ...]
+    edges: tuple[Integers, ...]
+    labels: Integers
+    overlap: tuple[float, ...]
+    periodic: tuple[bool, ...]
+    equal_boxes: bool = False
+
+    def __post_init__(self) -> None:
+        cells = tuple(len(e) - 1 for e in self.edges)
+        if self.labels.shape != cells:
+            raise ValueError(
+                f"`labels` must have one entry per cell, shape {cells}; got {self.labels.shape}."
+            )
+        found = np.unique(self.labels)
+        if not np.array_equal(found, np.arange(len(found))):
+            raise ValueError(
+                "`labels` must number the regions 0 to N - 1 without gaps; got "
+                f"{np.array2string(found, threshold=6)}. numpy.unique(..., return_inverse=True) "
+                "renumbers them."
+            )
+
+    @property
+    def n_cells(self) -> tuple[int, ...]:
+        """Number of cells on each axis."""
+        return tuple(self.labels.shape)
+
+    @cached_property
+    def n_regions(self) -> int:
+        """Number of regions N."""
+        return int(self.labels.max()) + 1
+
+    @cached_property
+    def is_regular(self) -> bool:
+        """Whether every cell is its own region, numbered in array order."""
+        return bool(np.array_equal(self.labels.ravel(), np.arange(self.labels.size)))
+
+    @property
+    def margins(self) -> tuple[int, ...]:
+        """Samples a window reaches into its neighbours, on each axis."""
+        # Borders lie half-way between samples: a blend of half-width δ touches the samples at
+        # 1/2, 3/2, ... < δ beyond them.
+        return tuple(int(np.ceil(o - 0.5)) if o > 0.5 else 0 for o in self.overlap)
+
+    @cached_property
+    def boxes(self) -> tuple[Integers, Integers]:
+        """First sample and number of samples of each region's box, both of shape (N, d).
+
+        On a periodic axis the first sample may be negative and the box may run over the end; such
+        indices wrap.
+        """
+        N, d = self.n_regions, len(self.shape)
+        starts, sizes = np.empty((N, d), np.int64), np.empty((N, d), np.int64)
+        cells = np.indices(self.n_cells).reshape(d, -1)
+        flat = self.labels.ravel()
+        for k, (n, margin) in enumerate(zip(self.shape, self.margins)):
+            first = np.full(N, n)
+            last = np.zeros(N, np.int64)
+            np.minimum.at(first, flat, self.edges[k][cells[k]])
+            np.maximum.at(last, flat, self.edges[k][cells[k] + 1])
+            first, last = first - margin, last + margin
+            if self.equal_boxes:
+                size = min(n, int((last - first).max()))
+                last = np.maximum(last, first + size)
+            if self.periodic[k]:
+                last = np.minimum(last, first + n)
+            elif self.equal_boxes:
+                first = np.clip(first, 0, n - size)
+                last = first + size
+            else:
+                first, last = np.maximum(first, 0), np.minimum(last, n)
+            starts[:, k], sizes[:, k] = first, last - first
+        return starts, sizes
+
+    @cached_property
+    def footprints(self) -> list[tuple[tuple[int, ...], Integers]]:
+        """Pairs (box shape, regions): what shares its local sample positions, and so its H."""
+        shapes, group = np.unique(self.boxes[1], axis=0, return_inverse=True)
+        group = group.reshape(-1)
+        return [(tuple(map(int, s)), np.flatnonzero(group == g)) for g, s in enumerate(shapes)]
+
+    def __iter__(self) -> Iterator[tuple[tuple[int, ...], Integers]]:
+        return iter(self.footprints)
+
+    def borders(self, k: int) -> np.ndarray:
+        """Index coordinates of the cell borders on axis k, both ends included."""
+        return self.edges[k] - 0.5

@@ -1,0 +1,261 @@
+"""Scattered samples: a Field through values at arbitrary positions."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from elmfield.backend import is_array, move, namespace, to_numpy
+from elmfield.domain import Axis, Domain
+from elmfield.field import Field, Group
+from elmfield.fill import squared_lengths
+from elmfield.modes import ProductNeurons
+from elmfield.network import Cosines, price
+from elmfield.partition import per_axis, regular
+from elmfield.settings import Smooth
+from elmfield.typing import Array, Floats, Integers, Progress
+
+CELL = {1: 16, 2: 8, 3: 4}
+"""Cell size in mean sample spacings: about 64 samples a region in 2 and 3 dimensions."""
+
+CONTEXT = 4.0
+"""How far beyond its cell a region looks, in mean sample spacings."""
+
+LARGEST = 4000
+"""Most samples a region may have; its dense kernel is solved directly."""
+
+
+def fit_points(
+    coordinates: Array,
+    values: Array,
+    settings: Smooth | None = None,
+    *,
+    bounds: tuple[Sequence[float], Sequence[float]] | None = None,
+    names: Sequence[str] | None = None,
+    periodic: Sequence[str | int] = (),
+    spacing: float | Sequence[float] | None = None,
+    progress: Progress | None = None,
+) -> Field:
+    """A Field through scattered samples.
+
+    Parameters
+    ----------
+    coordinates : array, shape (n, d)
+        Where the samples lie, in any unit.
+    values : array, shape (n,) or (n, C)
+        What was measured there; NaN rows are left out, samples at one place are averaged.
+    settings : Smooth, optional
+        Its `order` is the energy's; `cell` and `overlap` count in units of `spacing`.
+    bounds : pair of sequences, optional
+        Lower and upper corner of the domain; by default the bounding box of the samples.
+    names, periodic : optional
+        Names of the axes, and which of them repeat (over the width of `bounds`).
+    spacing : float or sequence of float, optional
+        Typical distance between neighbouring samples, for all axes or one by one. By default from
+        the samples' density, the same on every axis. Give one per axis where units differ.
+    progress : callable, optional
+        Called with (stage, done, total).
+
+    Notes
+    -----
+    Each region solves for the function of least energy ``Σ E |α|²``, ``E = (ε + |ω|²)^s``, through
+    the samples in and around its cell (at least the 4 (d + 1) nearest), and stores its α. Samples
+    much closer to each other than `spacing` are met to about 1e-4 of the range only.
+    """
+    if not is_array(values):
+        values = np.asarray(values)
+    settings = Smooth() if settings is None else settings
+    if not isinstance(settings, Smooth) or settings.network is not None:
+        raise TypeError(
+            "`settings` of fit_points must be smooth(...) with its own product layer; got "
+            f"{settings!r}."
+        )
+    x, y, single, is_complex = _check(coordinates, values)
+    n, d = x.shape
+    domain = _domain(x, bounds, names, periodic, spacing)
+    x = np.stack([a.to_index(x[:, k])[0] for k, a in enumerate(domain.axes)], axis=1)
+    inside = np.all(
+        [
+            (x[:, k] >= -0.5 - 1e-9) & (x[:, k] <= m - 0.5 + 1e-9)
+            for k, m in enumerate(domain.shape)
+        ],
+        axis=0,
+    )
+    inside |= np.any(domain.periodic) & np.isfinite(x).all(axis=1)
+    if not inside.all():
+        raise ValueError(
+            f"`coordinates` must lie inside `bounds`; {int((~inside).sum())} of {n} do not. Widen "
+            "the bounds or drop those samples."
+        )
+    x, y = _average_repeats(x, y)
+    offset = y.mean(axis=0)
+    scale = np.max(np.abs(y - offset), axis=0)
+    scale = 2.0 ** np.round(np.log2(np.where(scale > 0, scale, 1)))
+    y = (y - offset) / scale
+
+    cell = CELL.get(d, 3) if settings.cell is None else settings.cell
+    overlap = (
+        tuple(c / 4 for c in per_axis("cell", cell, d))
+        if settings.overlap is None
+        else (settings.overlap)
+    )
+    part = regular(domain.shape, cell, overlap, periodic=domain.periodic)
+    low = np.stack(np.meshgrid(*(part.borders(k)[:-1] for k in range(d)), indexing="ij"), -1)
+    high = np.stack(np.meshgrid(*(part.borders(k)[1:] for k in range(d)), indexing="ij"), -1)
+    centres, half = (low + high).reshape(-1, d) / 2, (high - low).reshape(-1, d) / 2
+    used, radii = _neighbours(x, centres, half + CONTEXT, domain, part.overlap, half)
+
+    span = 2 * float(np.max(half)) + 2 * CONTEXT
+    layer = Cosines.lattice(span)
+    layers = (Cosines(layer.count, layer.fundamental * span / 2),) * d  # per unit of t in [-1, 1]
+    lattice = [a.angular / (span / 2) for a in layers]
+    order = float(np.mean(settings.order)) + (d - 1) / 2
+    root = price(squared_lengths(lattice).reshape(-1), order) ** -0.5
+    alpha = np.zeros((len(centres), root.size, y.shape[1]))
+    wraps = np.where(domain.periodic, domain.shape, np.inf)
+    for i, near in enumerate(used):
+        u = x[near] - centres[i]
+        u = u - np.where(
+            np.isfinite(wraps), np.round(u / wraps) * np.where(np.isfinite(wraps), wraps, 0), 0
+        )
+        H = np.ones((len(near), 1))
+        for k, a in enumerate(layers):
+            H = (H[:, :, None] * a(u[:, k] / radii[i, k])[:, None, :]).reshape(len(near), -1)
+        H = H * root  # H E^(-1/2)
+        K = H @ H.T
+        K[np.diag_indices_from(K)] += 1e-10 * np.trace(K) / len(near)
+        alpha[i] = root[:, None] * (H.T @ np.linalg.solve(K, y[near]))
+        if progress is not None:
+            progress("fit", i + 1, len(used))
+    like = values
+    xp = namespace(like)
+    dtype = xp.float32 if str(values.dtype).endswith(("float32", "float16")) else xp.float64
+    group = Group(ProductNeurons(layers), np.arange(len(centres)), move(alpha, like, dtype))
+    return Field(
+        domain,
+        part,
+        (group,),
+        centres,
+        radii,
+        move(offset, like, dtype),
+        move(scale, like, dtype),
+        None if single else d,
+        is_complex,
+        str(values.dtype).removeprefix("torch."),
+        None,
+        settings,
+    )
+
+
+def _check(coordinates: Array, values: Array) -> tuple[Floats, Floats, bool, bool]:
+    """Positions (n, d) and values (n, C) in float64, without NaN; whether one channel; complex."""
+    x, y = np.asarray(to_numpy(coordinates)), np.asarray(to_numpy(values))
+    if x.dtype.kind not in "iuf" or y.dtype.kind not in "biufc":
+        raise TypeError(
+            f"`coordinates` and `values` must hold numbers; got dtypes {x.dtype} and {y.dtype}."
+        )
+    if x.ndim != 2 or x.shape[1] == 0:
+        raise ValueError(f"`coordinates` must have shape (n, d); got {x.shape}.")
+    if y.ndim not in (1, 2) or y.shape[0] != x.shape[0]:
+        raise ValueError(
+            f"`values` must have shape (n,) or (n, C) with n = {x.shape[0]} as in `coordinates`; "
+            f"got {y.shape}."
+        )
+    single, is_complex = y.ndim == 1, y.dtype.kind == "c"
+    y = y.reshape(len(y), -1)
+    y = np.concatenate([y.real, y.imag], axis=1) if is_complex else y.astype(np.float64)
+    x = x.astype(np.float64)
+    keep = ~np.isnan(y).any(axis=1)
+    x, y = x[keep], y[keep]
+    if not len(x):
+        raise ValueError("`values` must hold at least one number; got none, or NaN only.")
+    if not np.isfinite(x).all() or not np.isfinite(y).all():
+        raise ValueError("`coordinates` and `values` must be finite; got infinities or NaN.")
+    return x, y, single, is_complex
+
+
+def _domain(
+    x: Floats,
+    bounds: tuple[Sequence[float], Sequence[float]] | None,
+    names: Sequence[str] | None,
+    periodic: Sequence[str | int],
+    spacing: float | Sequence[float] | None,
+) -> Domain:
+    """A box whose index unit is the samples' mean spacing."""
+    n, d = x.shape
+    names = tuple(names) if names is not None else tuple(f"axis{k}" for k in range(d))
+    if len(names) != d:
+        raise ValueError(f"`names` must be {d} names, one per axis; got {names!r}.")
+    if bounds is None:
+        low, high = x.min(axis=0), x.max(axis=0)
+    else:
+        low, high = (np.asarray(b, dtype=np.float64) for b in bounds)
+        if low.shape != (d,) or high.shape != (d,) or not np.all(low < high):
+            raise ValueError(
+                f"`bounds` must be two corners of {d} numbers, lower ones first; got {bounds!r}."
+            )
+    extent = high - low
+    wide = extent > 0
+    if spacing is None:
+        volume = float(np.prod(extent[wide]))
+        step = np.full(d, (volume / n) ** (1 / max(int(wide.sum()), 1)) or 1.0)
+    else:
+        step = np.asarray(per_axis("spacing", spacing, d), dtype=np.float64)
+        if not np.all(step > 0):
+            raise ValueError(f"`spacing` must be positive; got {spacing!r}.")
+    axes = []
+    wraps = {names.index(p) if p in names else p for p in periodic}
+    if not wraps <= set(range(d)):
+        raise ValueError(f"`periodic` names {list(periodic)!r}, but the axes are {list(names)}.")
+    for k in range(d):
+        size = max(1, math.ceil(extent[k] / step[k] - 1e-9))
+        h = extent[k] / size if wide[k] else step[k]
+        first = low[k] + h / 2 if wide[k] else low[k]
+        # Even coordinates of this origin and step; an axis of one sample needs two to say its step.
+        axis = Axis(names[k], size, first + h * np.arange(size), h * size if k in wraps else None)
+        object.__setattr__(axis, "step", float(h))
+        axes.append(axis)
+    return Domain(tuple(axes))
+
+
+def _average_repeats(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    places, inverse, counts = np.unique(x, axis=0, return_inverse=True, return_counts=True)
+    if len(places) == len(x):
+        return x, y
+    total = np.zeros((len(places), y.shape[1]))
+    np.add.at(total, inverse.reshape(-1), y)
+    return places, total / counts[:, None]
+
+
+def _neighbours(
+    x: Floats,
+    centres: Floats,
+    reach: Floats,
+    domain: Domain,
+    overlap: Sequence[float],
+    half: Floats,
+) -> tuple[list[Integers], Floats]:
+    """Samples each region is fitted to, and the radius of the box that holds them, (N, d)."""
+    n, d = x.shape
+    shape = np.asarray(domain.shape, dtype=float)
+    boxsize = np.where(domain.periodic, shape, 0.0)
+    at, seats = x.copy(), centres.copy()
+    for k in np.flatnonzero(domain.periodic):
+        at[:, k] = (at[:, k] + 0.5) % shape[k]
+        seats[:, k] = (seats[:, k] + 0.5) % shape[k]
+    tree = cKDTree(at, boxsize=boxsize if any(domain.periodic) else None)
+    least = min(n, 4 * (d + 1))
+    used, radii = [], reach.copy()
+    for i, near in enumerate(tree.query_ball_point(seats, reach.max(), p=np.inf)):
+        if len(near) < least:
+            distance, near = tree.query(seats[i], k=least, p=np.inf)
+            radii[i] = np.maximum(radii[i], np.max(distance))
+            near = np.atleast_1d(near)
+        if len(near) > LARGEST:
+            raise ValueError(
+                f"a region holds {len(near)} samples, more than {LARGEST} can be solved at once: "
+                "the samples are far denser there than on average. Pass a smaller `spacing`."
+            )
+        used.append(np.sort(np.asarray(near, dtype=np.int64)))
+    return used, radii
