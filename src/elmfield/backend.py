@@ -3,8 +3,6 @@
 Enter arrays, leave arrays of the same library on the same device. Nothing here knows the method.
 """
 
-from typing import cast
-
 import array_api_compat as compat
 import numpy as np
 import scipy.linalg
@@ -27,10 +25,10 @@ def device(x: Array) -> object:
     return compat.device(x)
 
 
-def to_numpy(x: Array) -> np.ndarray:
+def to_numpy(x: Array) -> Array:
     """`x` as a NumPy array on the host; no copy where none is needed."""
     if compat.is_torch_array(x):
-        return cast(np.ndarray, x.detach().cpu().numpy())
+        return x.detach().cpu().numpy()
     return np.asarray(x)
 
 

@@ -82,7 +82,7 @@ class Axis:
             if self.knots is None and abs(self.period - covered - abs(self.step)) > 1e-6 * abs(
                 self.step
             ):
-                self._curve(self.origin + self.step * np.arange(self.size))
+                self._curve(self.origin + self.step * np.arange(self.size, dtype=np.float64))
 
     def _curve(self, c: Floats) -> None:
         """Keep the monotone cubic from coordinate to index, as knots and local polynomials."""

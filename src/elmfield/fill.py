@@ -72,10 +72,10 @@ def _halve(y: Array, present: Array) -> tuple[Array, Array]:
     for k in range(present.ndim):
         pair = []
         for a in (total, weight):
-            even = a[(slice(None),) * k + (slice(0, None, 2),)]
-            odd = a[(slice(None),) * k + (slice(1, None, 2),)]
+            even = a[(slice(None),) * k + (slice(0, None, 2), ...)]
+            odd = a[(slice(None),) * k + (slice(1, None, 2), ...)]
             if odd.shape[k] < even.shape[k]:
-                end = (slice(None),) * k + (slice(0, 1),)
+                end = (slice(None),) * k + (slice(0, 1), ...)
                 odd = xp.concat([odd, xp.zeros_like(even[end])], axis=k)
             pair.append(even + odd)
         total, weight = pair

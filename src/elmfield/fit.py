@@ -10,7 +10,7 @@ import numpy as np
 from elmfield.backend import device as device_of
 from elmfield.backend import is_array, namespace, to_device, to_numpy
 from elmfield.domain import Domain, make_domain
-from elmfield.field import BATCH, Field, Group
+from elmfield.field import BATCH, Blended, Field, Group
 from elmfield.fill import fill_missing
 from elmfield.modes import DenseModes, Modes
 from elmfield.partition import Partition, gather, sample_index
@@ -178,9 +178,7 @@ class Encoder:
             residual[regions] = to_numpy(xp.concat([left for _, left in parts], axis=0))
         return Field(
             self.domain,
-            self.partition,
-            tuple(groups),
-            *self._frames(groups),
+            Blended(self.partition, tuple(groups), *self._frames(groups)),
             offset,
             scale,
             self.channel_axis,

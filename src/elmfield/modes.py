@@ -281,8 +281,9 @@ class DenseModes:
             columns = []
             for k in range(Y.shape[2]):
                 have = present[g, :, k]
-                y = xp.astype(Y[g, :, k][have], H.dtype)
-                alpha = xp.linalg.pinv(H[have, :], rtol=1e-10) @ y
+                (rows,) = xp.nonzero(have)
+                y = xp.astype(xp.take(Y[g, :, k], rows), H.dtype)
+                alpha = xp.linalg.pinv(xp.take(H, rows, axis=0), rtol=1e-10) @ y
                 columns.append(xp.where(have, Y[g, :, k], xp.astype(H @ alpha, Y.dtype)))
             filled.append(xp.stack(columns, axis=-1))
         return xp.stack(filled)
@@ -308,7 +309,7 @@ def box_positions(box: tuple[int, ...], like: Array, step: float = 1.0) -> Array
     """Offsets of a box's samples from its centre, shape (S, d), float64, last axis fastest."""
     axes = []
     for n in box:
-        count = int(round((n - 1) / step)) + 1
+        count = round((n - 1) / step) + 1
         axes.append(np.arange(count) * step - (n - 1) / 2)
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(box))
     return move(grid, like, namespace(like).float64)
@@ -325,7 +326,7 @@ def plain_modes(network: Dense, box: tuple[int, ...], like: Array) -> DenseModes
     Notes
     -----
     Same minimiser as the normal equations the paper prints, without squaring cond(H) (5e5 to 2e7 at
-    its settings). Coefficients are nested: the first m' of them are the fit of the first m' neurons.
+    its settings). Coefficients are nested: the first m' are the fit of the first m' neurons.
     A rank-deficient or wide H (more neurons than samples) falls back on the singular value
     decomposition: least squares of least weight norm, singular values below 1e-10 of the largest
     left out, the rank reported.

@@ -96,7 +96,8 @@ class Dense:
             )
         if int(self.n_frequencies) != self.n_frequencies or self.n_frequencies < 0:
             raise ValueError(
-                f"`frequencies` must be a whole number, 0 (none) or more; got {self.n_frequencies!r}."
+                "`frequencies` must be a whole number, 0 (none) or more; got "
+                f"{self.n_frequencies!r}."
             )
         if not (np.isfinite(self.scale) and self.scale > 0):
             raise ValueError(f"`scale` must be a positive number; got {self.scale!r}.")
@@ -127,9 +128,9 @@ class Dense:
             c, s = xp.cos(phase), xp.sin(phase)
 
             def gamma(*axes: int) -> Array:  # derivatives of the encoding along the given axes
-                factor = xp.ones_like(B[0])
+                factor = xp.ones_like(B[0, :])
                 for k in axes:
-                    factor = factor * (2 * xp.pi * B[k])
+                    factor = factor * (2 * xp.pi * B[k, :])
                 parts = ((c, s), (-s, c), (-c, -s))[len(axes)]
                 return xp.concat([p * factor for p in parts], axis=-1)
         else:
@@ -139,7 +140,7 @@ class Dense:
                     return t
                 unit = xp.zeros_like(t)
                 if len(axes) == 1:
-                    unit = unit + xp.eye(d, dtype=t.dtype, device=device(t))[axes[0]]
+                    unit = unit + xp.eye(d, dtype=t.dtype, device=device(t))[axes[0], :]
                 return unit
 
         z = gamma() @ W + b
@@ -210,13 +211,11 @@ class Cosines:
         c, s = xp.cos(phase), xp.sin(phase)
         # exp(i k θ) for all k from exp(i θ) by doubling: one sine a point instead of `count`, and
         # an error that grows with log k only.
-        while c.shape[-1] < self.count:
-            room = self.count - c.shape[-1]
-            last_c, last_s = c[..., -1:], s[..., -1:]
-            c, s = (
-                xp.concat([c, (c * last_c - s * last_s)[..., :room]], axis=-1),
-                xp.concat([s, (s * last_c + c * last_s)[..., :room]], axis=-1),
-            )
+        while (have := c.shape[-1]) < self.count:
+            room = min(have, self.count - have)
+            z_c, z_s, head_c, head_s = c[..., -1:], s[..., -1:], c[..., :room], s[..., :room]
+            c = xp.concat([c, head_c * z_c - head_s * z_s], axis=-1)
+            s = xp.concat([s, head_s * z_c + head_c * z_s], axis=-1)
         omega = move(self.angular[1 : self.count + 1], u, u.dtype)
         for _ in range(order):
             c, s = -s * omega, c * omega

@@ -8,7 +8,7 @@ from scipy.spatial import cKDTree
 
 from elmfield.backend import is_array, move, namespace, to_numpy
 from elmfield.domain import Axis, Domain
-from elmfield.field import Field, Group
+from elmfield.field import Blended, Field, Group
 from elmfield.fill import squared_lengths
 from elmfield.modes import ProductNeurons
 from elmfield.network import Cosines, price
@@ -134,10 +134,7 @@ def fit_points(
     group = Group(ProductNeurons(layers), np.arange(len(centres)), move(alpha, like, dtype))
     return Field(
         domain,
-        part,
-        (group,),
-        centres,
-        radii,
+        Blended(part, (group,), centres, radii),
         move(offset, like, dtype),
         move(scale, like, dtype),
         None if single else d,

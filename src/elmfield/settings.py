@@ -30,7 +30,7 @@ class Settings(Protocol):
 class Paper:
     """Settings of the paper; see :func:`paper`."""
 
-    cell: int | tuple[int, ...] = 32
+    cell: float | tuple[float, ...] = 32
     overlap: float | tuple[float, ...] = 0.0
     network: Dense = field(default_factory=Dense)
     centred = False  # least squares on the samples as they are
@@ -49,7 +49,7 @@ class Smooth:
     """Settings of the default; see :func:`smooth`."""
 
     order: float | tuple[float, ...] = 1.1
-    cell: int | tuple[int, ...] | None = None
+    cell: float | tuple[float, ...] | None = None
     overlap: float | tuple[float, ...] | None = None
     network: Dense | None = None
     centred = True
@@ -66,12 +66,10 @@ class Smooth:
 
     def partition(self, shape: Sequence[int], periodic: Sequence[bool]) -> Partition:
         """Cells whose boxes are all of one size: one factorisation for the whole array."""
-        cell, overlap = default_cells(len(shape), self.network is not None)
-        cell = cell if self.cell is None else self.cell
-        if self.overlap is not None:
-            overlap = self.overlap
-        elif self.cell is not None:  # the default overlap must not be the reason for an error
-            overlap = tuple(min(overlap, c / 2) for c in per_axis("cell", cell, len(shape)))
+        usual, blend = default_cells(len(shape), self.network is not None)
+        cell = per_axis("cell", usual if self.cell is None else self.cell, len(shape))
+        # The default overlap must not be the reason for an error about small cells.
+        overlap = [min(blend, c / 2) for c in cell] if self.overlap is None else self.overlap
         return regular(shape, cell, overlap, periodic=periodic, equal_boxes=True)
 
     def modes(self, box: tuple[int, ...], like: Array) -> Modes:

@@ -9,7 +9,7 @@ from elmfield.partition.geometry import Partition
 
 def regular(
     shape: Sequence[int],
-    cell: int | Sequence[int],
+    cell: float | Sequence[float],
     overlap: float | Sequence[float] = 0,
     *,
     periodic: Sequence[bool] | None = None,

@@ -21,7 +21,7 @@ class Blend:
     lower, upper : integer arrays, shape (n,)
         Cell numbers; equal where only one cell speaks.
     ramp : tuple of arrays, shape (n,)
-        The upper cell's weight and its derivatives along the axis; the lower's weight is 1 minus it.
+        The upper cell's weight and its derivatives along the axis; the lower's is 1 minus it.
     """
 
     lower: Array
@@ -34,12 +34,12 @@ def blend(partition: Partition, k: int, x: Array, order: int = 0) -> Blend:
 
     Notes
     -----
-    The ramp is the quintic ``t³ (10 - 15 t + 6 t²)``: its first two derivatives vanish at both ends,
-    so that values, gradients and Hessians of a field are continuous across borders.
+    The ramp is the quintic ``t³ (10 - 15 t + 6 t²)``: its first two derivatives vanish at both
+    ends, so that values, gradients and Hessians of a field are continuous across borders.
     """
     xp = namespace(x)
     edges = move(partition.borders(k), x, x.dtype)
-    count, n, delta = partition.n_cells[k], partition.shape[k], partition.overlap[k]
+    count, delta = partition.n_cells[k], partition.overlap[k]
     cell = xp.clip(xp.searchsorted(edges, x, side="right") - 1, 0, count - 1)
     if delta == 0:
         return Blend(cell, cell, tuple(xp.zeros_like(x) for _ in range(order + 1)))

@@ -1,0 +1,414 @@
+"""Field: a function of physical coordinates; callable, differentiable, integrable.
+
+``f(x) = offset + scale Σ_i φ_i(x) f_i(x)`` with one local model f_i per region. Checks what callers
+pass, converts their coordinates, puts channels in place. How coefficients were found, and what a
+file is, it does not know.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from elmfield.backend import device, is_array, move, namespace, to_numpy
+from elmfield.domain import Domain
+from elmfield.field.blended import BATCH, Blended, cast, runs
+from elmfield.field.report import Report
+from elmfield.partition import Partition
+from elmfield.typing import Array, Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """A continuous function of d coordinates with C channels.
+
+    Made by :func:`elmfield.fit` and :func:`elmfield.fit_points`; call it with points.
+
+    Parameters
+    ----------
+    domain : Domain
+        The box, its axes and their units.
+    blended : Blended
+        Local models and their windows, in index coordinates.
+    offset, scale : arrays, shape (C,)
+        Taken off the samples before fitting, put back on the way out.
+    channel_axis : int or None
+        Where gridded results have their channels.
+    is_complex : bool
+        The second half of the channels holds the imaginary parts.
+    input_dtype : str
+        What the samples were.
+    residual : array, shape (N,), or None
+        Sum of squares that the fit left over in each region's box, all channels.
+    settings : object
+        What the field was made with.
+    """
+
+    domain: Domain
+    blended: Blended
+    offset: Array = field(repr=False)
+    scale: Array = field(repr=False)
+    channel_axis: int | None = None
+    is_complex: bool = False
+    input_dtype: str = "float64"
+    residual: Array | None = field(default=None, repr=False)
+    settings: object = None
+
+    # --- what a person wants to know -----------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Samples on each axis of the array the field came from."""
+        return self.domain.shape
+
+    @property
+    def partition(self) -> Partition:
+        """Cells, regions and overlap."""
+        return self.blended.partition
+
+    @property
+    def n_channels(self) -> int:
+        """Number of channels C; a complex one counts once."""
+        return int(self.offset.shape[0]) // (2 if self.is_complex else 1)
+
+    @property
+    def n_coefficients(self) -> int:
+        """Numbers stored, all regions and channels together."""
+        return sum(math.prod(g.coefficients.shape) for g in self.blended.groups)
+
+    @property
+    def dtype(self) -> Any:
+        """Dtype of the coefficients and of the values."""
+        return self.blended.dtype
+
+    def __repr__(self) -> str:
+        sizes = "×".join(map(str, self.shape))
+        return (
+            f"Field({sizes}, {self.n_channels} channel{'s' * (self.n_channels != 1)}, "
+            f"{self.partition.n_regions} regions, {self.n_coefficients} coefficients)"
+        )
+
+    def report(self) -> Report:
+        """Sizes, ranks and errors, as a table that prints itself."""
+        samples = math.prod(self.shape) * int(self.offset.shape[0])
+        ranks = sorted({g.modes.rank for g in self.blended.groups})
+        rows = {
+            "samples": " × ".join(map(str, self.shape)),
+            "channels": f"{self.n_channels}" + (" (complex)" if self.is_complex else ""),
+            "input dtype": self.input_dtype,
+            "coefficient dtype": str(self.dtype).removeprefix("torch."),
+            "axes": ", ".join(
+                a.name + (" (periodic)" if a.period is not None else "") for a in self.domain.axes
+            ),
+            "cells": " × ".join(map(str, self.partition.n_cells)),
+            "regions": f"{self.partition.n_regions}",
+            "footprints": f"{len(self.blended.groups)}",
+            "overlap": ", ".join(f"{o:g}" for o in self.partition.overlap),
+            "rank of a region": ", ".join(map(str, ranks)),
+            "coefficients": f"{self.n_coefficients}",
+            "coefficients per sample": f"{self.n_coefficients / samples:.3f}",
+        }
+        if self.residual is not None:
+            count = int(np.prod(self.partition.boxes[1], axis=1).sum()) * int(self.offset.shape[0])
+            rms = (float(np.sum(self.residual)) / count) ** 0.5
+            rows["rms residual at the samples"] = f"{rms:.3g}"
+        if self.settings is not None:
+            rows["settings"] = str(self.settings)
+        return Report(rows)
+
+    def weights(self, region: int) -> Array:
+        """Output weights α of one region's hidden neurons, shape (m,) or (m, C).
+
+        The local model is ``offset + Σ_j α_j h_j(t)``, in local coordinates t.
+        """
+        N = self.partition.n_regions
+        if not 0 <= region < N:
+            raise ValueError(f"`region` must lie between 0 and {N - 1}; got {region}.")
+        alpha = self.blended.weights(region)
+        alpha = self._finish(alpha, constant=False)
+        return alpha[..., 0] if self.channel_axis is None else alpha
+
+    # --- values at points ----------------------------------------------------------------------
+
+    def __call__(self, points: Array, *, outside: str = "raise") -> Array:
+        """Values at `points`.
+
+        Parameters
+        ----------
+        points : array, shape (..., d)
+            Coordinates: sample indices for a plain array, else in the axes' own units.
+        outside : {"raise", "nearest", "nan"}
+            What to do with points outside the domain.
+
+        Returns
+        -------
+        array, shape (...,) or (..., C)
+        """
+        zero = (0,) * len(self.shape)
+        return self._query(points, outside, lambda x, *_: self.blended.partials(x, [zero])[0], True)
+
+    def gradient(self, points: Array, *, outside: str = "raise") -> Array:
+        """First derivatives along the axes, shape (..., d) or (..., C, d), per coordinate unit."""
+        d = len(self.shape)
+
+        def take(x: Array, slope: Array, bend: Array) -> Array:
+            parts = self.blended.partials(x, [_unit(d, k) for k in range(d)])
+            return namespace(x).stack(
+                [p * cast(slope[:, k, None], p) for k, p in enumerate(parts)], axis=-1
+            )
+
+        return self._query(points, outside, take)
+
+    def hessian(self, points: Array, *, outside: str = "raise") -> Array:
+        """Second derivatives, shape (..., d, d) or (..., C, d, d), per coordinate unit squared."""
+        d = len(self.shape)
+        pairs = [(k, l) for k in range(d) for l in range(k, d)]
+
+        def take(x: Array, slope: Array, bend: Array) -> Array:
+            xp = namespace(x)
+            orders = [_unit(d, k) for k in range(d)] + [_unit(d, k, l) for k, l in pairs]
+            parts = self.blended.partials(x, orders)
+            entry = {}
+            for (k, l), f_kl in zip(pairs, parts[d:]):
+                entry[k, l] = f_kl * cast((slope[:, k] * slope[:, l])[:, None], f_kl)
+                if k == l:  # the axis's own curvature, for unevenly spaced coordinates
+                    entry[k, l] = entry[k, l] + parts[k] * cast(bend[:, k, None], f_kl)
+            rows = [
+                xp.stack([entry[min(k, l), max(k, l)] for l in range(d)], axis=-1) for k in range(d)
+            ]
+            return xp.stack(rows, axis=-2)
+
+        return self._query(points, outside, take)
+
+    def laplacian(self, points: Array, *, outside: str = "raise") -> Array:
+        """Sum of the unmixed second derivatives, shape (...,) or (..., C)."""
+        d = len(self.shape)
+
+        def take(x: Array, slope: Array, bend: Array) -> Array:
+            parts = self.blended.partials(
+                x, [_unit(d, k) for k in range(d)] + [_unit(d, k, k) for k in range(d)]
+            )
+            total = parts[0] * 0
+            for k in range(d):
+                total = total + parts[d + k] * cast(slope[:, k, None] ** 2, total)
+                total = total + parts[k] * cast(bend[:, k, None], total)
+            return total
+
+        return self._query(points, outside, take)
+
+    def _query(self, points: Array, outside: str, take: Any, constant: bool = False) -> Array:
+        """Check the points, evaluate them in batches, give back the shape the caller expects."""
+        if outside not in ("raise", "nearest", "nan"):
+            raise ValueError(f"`outside` must be 'raise', 'nearest' or 'nan'; got {outside!r}.")
+        x = self._points(points)
+        xp, d = namespace(x), len(self.shape)
+        lead = tuple(x.shape[:-1])
+        x = xp.reshape(x, (-1, d))
+        index, slope, bend, beyond = self.domain.to_index(x, outside)
+        step = max(1, BATCH // (64 * d * int(self.offset.shape[0])))
+        parts = [
+            self._finish(take(*(a[i:j, :] for a in (index, slope, bend))), constant)
+            for i, j in runs(x.shape[0], step)
+        ]
+        out = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+        if beyond is not None:
+            mark = xp.reshape(beyond, (-1,) + (1,) * (out.ndim - 1))
+            out = xp.where(mark, xp.full_like(out, xp.nan), out)
+        out = xp.reshape(out, lead + tuple(out.shape[1:]))
+        return out[(slice(None),) * len(lead) + (0, ...)] if self.channel_axis is None else out
+
+    def _points(self, points: Array) -> Array:
+        """`points` in float64, in the field's library and on its device."""
+        like = self.offset
+        if not is_array(points):
+            points = np.asarray(points)
+        if isinstance(points, np.ndarray):
+            if points.dtype.kind not in "fiu":
+                raise ValueError(f"`points` must hold real numbers; got dtype {points.dtype}.")
+        elif namespace(points) is not namespace(like) or device(points) != device(like):
+            raise ValueError(
+                f"`points` must live where the field lives; got {type(points).__name__} on "
+                f"{device(points)} for a field on {device(like)}. Move one of them."
+            )
+        d = len(self.shape)
+        if points.ndim == 0 or points.shape[-1] != d:
+            hint = " Add a trailing axis: points[..., None]." if d == 1 else ""
+            raise ValueError(
+                f"`points` must have shape (..., {d}), one coordinate per axis; got shape "
+                f"{tuple(points.shape)}.{hint}"
+            )
+        return move(points, like, namespace(like).float64)
+
+    def _finish(self, values: Array, constant: bool) -> Array:
+        """Undo scale and offset; values (n, C, ...); pair up real and imaginary parts."""
+        xp = namespace(values)
+        tail = (1,) * (values.ndim - 2)
+        values = values * cast(xp.reshape(self.scale, (-1, *tail)), values)
+        if constant:
+            values = values + cast(xp.reshape(self.offset, (-1, *tail)), values)
+        if self.is_complex:
+            C = self.n_channels
+            values = values[:, :C, ...] + 1j * values[:, C:, ...]
+        return values
+
+    # --- values on grids -----------------------------------------------------------------------
+
+    def resize(self, shape: Sequence[int], *, dtype: Any = None) -> Array:
+        """The field at another number of samples, each standing for an equal part of the domain.
+
+        Sample j of n' sits at ``(j + 1/2) n / n' - 1/2``, as in `skimage.transform.resize`.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            New number of samples on each axis (without channels).
+        dtype : optional
+            Of the result; an integer dtype rounds and clips. Default: the field's own.
+        """
+        d = len(self.shape)
+        if len(tuple(shape)) != d or any(int(n) != n or n < 1 for n in shape):
+            raise ValueError(
+                f"`shape` must be {d} whole numbers of at least 1, one per axis; got {shape!r}."
+            )
+        low, high = np.asarray(self.domain.low), np.asarray(self.domain.high)
+        step = [(b - a) / int(n) for a, b, n in zip(low, high, shape)]
+        x = [a + (np.arange(int(n)) + 0.5) * h for a, n, h in zip(low, shape, step)]
+        return self._gridded(x, dtype)
+
+    def samples(self, *, dtype: Any = None) -> Array:
+        """The field at its own samples: an array of the shape that was fitted."""
+        return self._gridded([np.arange(n, dtype=float) for n in self.shape], dtype)
+
+    def grid(self, *coordinates: Array, dtype: Any = None, outside: str = "raise") -> Array:
+        """Values on the grid spanned by one array of coordinates per axis.
+
+        Returns an array of shape ``(len(coordinates[0]), ..., len(coordinates[d-1]))``, with
+        channels where the input had them.
+        """
+        d = len(self.shape)
+        if len(coordinates) != d:
+            raise ValueError(
+                f"`grid` takes one array of coordinates per axis, {d}; got {len(coordinates)}."
+            )
+        x, beyond = [], []
+        for k, c in enumerate(coordinates):
+            c = np.atleast_1d(np.asarray(to_numpy(c), dtype=np.float64))
+            only = replace(
+                self.domain,
+                axes=self.domain.axes[k : k + 1],
+                low=self.domain.low[k : k + 1],
+                high=self.domain.high[k : k + 1],
+            )
+            index, _, _, wrong = only.to_index(c[:, None], outside)
+            x.append(index[:, 0])
+            beyond.append(np.zeros(len(c), bool) if wrong is None else wrong)
+        out = self._gridded(x, dtype)
+        if any(b.any() for b in beyond):
+            xp = namespace(out)
+            mark = beyond[0]
+            for b in beyond[1:]:
+                mark = mark[..., None] | b
+            if self.channel_axis is not None:
+                mark = np.expand_dims(mark, self.channel_axis)
+            out = xp.where(move(mark, out), xp.full_like(out, xp.nan), out)
+        return out
+
+    def _gridded(self, x: list[Floats], dtype: Any) -> Array:
+        """Values on the grid of index coordinates `x`, in blocks of rows; channels put in place."""
+        xp, C = namespace(self.offset), int(self.offset.shape[0])
+        across = math.prod(len(c) for c in x[1:]) * C
+        rows = max(1, BATCH // max(1, 4 * across))
+        parts = []
+        for i in range(0, len(x[0]), rows):
+            block = self.blended.on_grid([x[0][i : i + rows], *x[1:]])
+            flat = self._finish(xp.reshape(block, (-1, C)), True)
+            parts.append(_as_dtype(xp.reshape(flat, (*block.shape[:-1], -1)), dtype))
+        out = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+        if self.channel_axis is None:
+            return out[..., 0]
+        return xp.moveaxis(out, -1, self.channel_axis)
+
+    # --- boxes ---------------------------------------------------------------------------------
+
+    def crop(self, low: Sequence[float], high: Sequence[float]) -> "Field":
+        """The same function on a smaller box, without the regions that do not reach into it.
+
+        Parameters
+        ----------
+        low, high : sequences of float
+            Corners of the box, in the axes' own units.
+        """
+        self._corners(low, high)
+        domain = self.domain.crop(low, high)
+        blended = self.blended.crop(domain.low, domain.high)
+        return replace(self, domain=domain, blended=blended, residual=None)
+
+    def integral(self, low: Sequence[float], high: Sequence[float]) -> Array:
+        """Integral over the box between two corners, a number or shape (C,).
+
+        Notes
+        -----
+        Gauss-Legendre between the knots of the windows, with enough nodes for the highest frequency
+        of the product layer: exact to rounding there. ReLU layers have kinks: about three digits
+        better than the midpoint rule on the samples, no more.
+        """
+        self._corners(low, high)
+        domain = self.domain.crop(low, high)
+        xp = namespace(self.offset)
+        nodes, quadrature = zip(*(self._nodes(domain, k) for k in range(len(self.shape))))
+        total = self.blended.integrate(list(nodes), list(quadrature))
+        volume = math.prod(float(np.sum(v)) for v in quadrature)
+        value = total * xp.astype(self.scale, xp.float64) + volume * xp.astype(
+            self.offset, xp.float64
+        )
+        value = xp.astype(value, self.dtype)
+        if self.is_complex:
+            value = value[: self.n_channels] + 1j * value[self.n_channels :]
+        return value[0] if self.channel_axis is None else value
+
+    def _nodes(self, domain: Domain, k: int) -> tuple[Floats, Floats]:
+        """Quadrature nodes (index coordinates) and weights (coordinate units) on axis k."""
+        low, high, axis = domain.low[k], domain.high[k], self.domain.axes[k]
+        delta = self.partition.overlap[k]
+        borders = self.partition.borders(k)
+        cuts = np.concatenate([borders - delta, borders + delta, borders])
+        if axis.knots is not None:  # the map to coordinates has a kink in its second derivative
+            cuts = np.concatenate([cuts, np.arange(axis.size)])
+        cuts = np.unique(np.concatenate([[low, high], cuts[(cuts > low) & (cuts < high)]]))
+        nodes, weights = [], []
+        for a, b in pairwise(cuts):
+            x, w = np.polynomial.legendre.leggauss(int(2 * (b - a)) + 10)
+            nodes.append((a + b) / 2 + (b - a) / 2 * x)
+            weights.append((b - a) / 2 * w)
+        x, w = np.concatenate(nodes), np.concatenate(weights)
+        slope = axis.to_index(axis.from_index(x))[1]
+        return x, w / np.abs(slope)
+
+    def _corners(self, low: Sequence[float], high: Sequence[float]) -> None:
+        d = len(self.shape)
+        if np.shape(low) != (d,) or np.shape(high) != (d,):
+            raise ValueError(
+                f"`low` and `high` must be corners with one coordinate per axis, {d}; got "
+                f"{low!r} and {high!r}."
+            )
+
+
+def _unit(d: int, *axes: int) -> tuple[int, ...]:
+    """The multi-index that differentiates once along each of the given axes."""
+    return tuple(axes.count(k) for k in range(d))
+
+
+def _as_dtype(values: Array, dtype: Any) -> Array:
+    """`values` as `dtype`; integers are rounded and clipped to what the dtype holds."""
+    xp = namespace(values)
+    if dtype is None:
+        return values
+    if isinstance(dtype, (str, type, np.dtype)):
+        dtype = getattr(xp, np.dtype(dtype).name)
+    if xp.isdtype(dtype, "integral"):
+        info = xp.iinfo(dtype)
+        values = xp.clip(xp.round(values), float(info.min), float(info.max))
+    return xp.astype(values, dtype)
