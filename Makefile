@@ -1,0 +1,60 @@
+# Two commands on a fresh machine; Python 3.11 or newer with venv and pip is all they need.
+#
+#   make demo    fit a picture, print a table, write demo/report.html
+#   make test    lint, types, floors of imports, all tests
+#
+# Both set up a private environment in .venv and leave it there for the next time.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check
+# The first interpreter on the path that is new enough; `make PYTHON=... ` overrides.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+
+.PHONY: help demo test lint types floors pytest tables clean
+help:
+	@sed -n '3,4s/^# *//p' Makefile
+
+demo: $(VENV)/.demo
+	$(PY) -m elmfield.demo --output demo
+
+test: lint types floors pytest
+
+lint: $(VENV)/.test
+	$(PY) -m ruff check src tests benchmarks
+	$(PY) -m ruff format --check src tests benchmarks
+
+types: $(VENV)/.test
+	$(PY) -m mypy
+
+floors: $(VENV)/.test
+	$(VENV)/bin/lint-imports
+
+pytest: $(VENV)/.test
+	$(PY) -m pytest
+
+# The measured tables of README.md and docs/ (needs the data folder; see benchmarks/README.md).
+tables: $(VENV)/.test
+	$(PY) benchmarks/core.py
+	$(PY) benchmarks/defaults.py
+	$(PY) benchmarks/tables.py
+
+clean:
+	rm -rf $(VENV) demo build dist
+
+# --- environments: stamps, so that a second run costs nothing -------------------------------------
+
+$(PY):
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed, and none was found." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml | $(PY)
+	$(PIP) --editable '.[demo]'
+	@touch $@
+
+# Pinned packages first: torch must be the pinned one before anything else may ask for it.
+$(VENV)/.test: pyproject.toml requirements-dev.txt | $(PY)
+	$(PIP) --requirement requirements-dev.txt
+	$(PIP) --editable '.[test]'
+	@touch $@
