@@ -68,6 +68,19 @@ def solve_triangular(R: Array, B: Array) -> Array:
     return xp.linalg.solve(R, B)
 
 
+def put(size: int, index: Array, values: Array) -> Array:
+    """An array of `size` zeros with ``out[index[k]] = values[k]``; indices must differ."""
+    xp = namespace(values)
+    if compat.is_torch_namespace(xp):
+        out = xp.zeros(size, dtype=values.dtype, device=device(values))
+        out[index] = values
+        return out
+    host = to_numpy(values)
+    filled = np.zeros(size, host.dtype)
+    filled[to_numpy(index)] = host
+    return move(filled, values)
+
+
 def scatter_add(size: int, index: Array, values: Array) -> Array:
     """Sums ``out[index[k]] += values[k]`` in an array of `size` zeros; repeated indices add up."""
     xp = namespace(values)

@@ -15,6 +15,7 @@ import numpy as np
 
 from elmfield.backend import device, move, namespace, to_numpy
 from elmfield.field.plan import AxisPlan
+from elmfield.field.ragged import Ragged
 from elmfield.modes import AxisModes, DenseModes, Modes, ProductModes
 from elmfield.partition import Partition, blend
 from elmfield.typing import Array, Floats, Integers
@@ -33,13 +34,39 @@ class Group:
         The local model.
     regions : integer array, shape (G,)
         Region numbers, ascending.
-    coefficients : array, shape (G, r, C)
-        c of each of them.
+    coefficients : array, shape (G, r, C), or Ragged
+        c of each of them; ragged where regions keep different modes.
     """
 
     modes: Modes
     regions: Integers
-    coefficients: Array = field(repr=False)
+    coefficients: Any = field(repr=False)
+
+    @property
+    def n_channels(self) -> int:
+        """Number of channels C."""
+        return int(self.coefficients.shape[2])
+
+    @property
+    def values(self) -> Array:
+        """The stored numbers, in an array of any shape."""
+        c = self.coefficients
+        return c.values if isinstance(c, Ragged) else c
+
+    def take(self, rows: Integers) -> Array:
+        """Coefficients (len(rows), r, C) of some of the regions, by row."""
+        c = self.coefficients
+        if isinstance(c, Ragged):
+            return c.take(rows)
+        if len(rows) == len(self.regions) and np.array_equal(rows, np.arange(len(rows))):
+            return c
+        return namespace(c).take(c, move(rows, c), axis=0)
+
+    def rows(self, rows: Integers, regions: Integers) -> "Group":
+        """The group of some of the regions, by row, under new numbers."""
+        c = self.coefficients
+        part = c.rows(rows) if isinstance(c, Ragged) else self.take(rows)
+        return Group(self.modes, regions, part)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +91,7 @@ class Blended:
     @property
     def like(self) -> Array:
         """An array in the library and on the device of all results."""
-        return self.groups[0].coefficients
+        return self.groups[0].values
 
     @property
     def dtype(self) -> Any:
@@ -74,13 +101,13 @@ class Blended:
     @property
     def n_channels(self) -> int:
         """Number of channels C."""
-        return int(self.like.shape[-1])
+        return self.groups[0].n_channels
 
     def weights(self, region: int) -> Array:
         """Output weights α of one region, (m, C)."""
-        group, row = self._group_of[0][region], self._group_of[1][region]
-        c = self.groups[group].coefficients[row : row + 1, ...]
-        return self.groups[group].modes.weights(c)[0, ...]
+        which, row = self._group_of
+        group = self.groups[which[region]]
+        return group.modes.weights(group.take(row[region : region + 1]))[0, ...]
 
     @cached_property
     def _group_of(self) -> tuple[Integers, Integers]:
@@ -161,8 +188,7 @@ class Blended:
             valid = move(np.flatnonzero(slots < counts[first:last, None]), x)
             u = xp.reshape(xp.take(sorted_x, move(at.reshape(-1), x), axis=0), (len(r), p, -1))
             t = self._local_coordinates(u, r)
-            c = xp.take(group.coefficients, move(row[r], x), axis=0)
-            factors = group.modes.expand(c)
+            factors = group.modes.expand(group.take(row[r]))
             t = xp.astype(t, factors.dtype)
             for a in orders:
                 values = _contract(group.modes.rows(t, a), factors)
@@ -252,7 +278,9 @@ class Blended:
         xp = namespace(self.like)
         d = len(plans)
         group = self.groups[0]
-        c = self._cells(plans, group.modes.expand(group.coefficients))  # (N_1..N_d, q_1..q_d, C)
+        used = self.partition.labels[np.ix_(*(p.cells for p in plans))]
+        c = group.modes.expand(group.take(self._group_of[1][used.reshape(-1)]))
+        c = xp.reshape(c, (*used.shape, *c.shape[1:]))  # (N_1..N_d, q_1..q_d, C)
         X = xp.permute_dims(c, (2 * d, *(a for k in range(d) for a in (k, d + k))))
         shape, after = [X.shape[0]], math.prod(X.shape[1:])
         for table in tables:
@@ -288,8 +316,7 @@ class Blended:
             found = []
             step = max(1, BATCH // (2 * max(group.modes.n_modes, len(u)) * C))
             for i in range(0, len(regions), step):
-                c = xp.take(group.coefficients, move(row[regions[i : i + step]], t), axis=0)
-                alpha = group.modes.expand(c)  # (G, m, C)
+                alpha = group.modes.expand(group.take(row[regions[i : i + step]]))  # (G, m, C)
                 G, m = alpha.shape[0], alpha.shape[1]
                 flat = xp.reshape(xp.permute_dims(alpha, (1, 0, 2)), (m, G * C))
                 piece = [
@@ -305,15 +332,6 @@ class Blended:
         V = xp.take(xp.concat(values, axis=1), back, axis=1)  # (p_1 ... p_d, cells, C)
         V = xp.reshape(V, (*slots, *cells, C))
         return xp.permute_dims(V, (2 * d, *(a for k in range(d) for a in (d + k, k))))
-
-    def _cells(self, plans: list[AxisPlan], values: Array) -> Array:
-        """Per-region `values` (N, ...) of the cells the plans use: (N_1, ..., N_d, ...)."""
-        xp = namespace(values)
-        values = xp.reshape(values, (*self.partition.n_cells, *values.shape[1:]))
-        for k, plan in enumerate(plans):
-            if plan.cells.size < self.partition.n_cells[k]:
-                values = xp.take(values, move(plan.cells, values), axis=k)
-        return values
 
     # --- integrals and parts --------------------------------------------------------------------
 
@@ -360,9 +378,7 @@ class Blended:
         for g in self.groups:
             rows = np.flatnonzero(new[g.regions] >= 0)
             if len(rows):
-                xp = namespace(g.coefficients)
-                c = xp.take(g.coefficients, move(rows, g.coefficients), axis=0)
-                groups.append(Group(g.modes, new[g.regions[rows]], c))
+                groups.append(g.rows(rows, new[g.regions[rows]]))
         return Blended(
             replace(part, edges=tuple(edges), labels=labels),
             tuple(groups),

@@ -77,7 +77,7 @@ class Field:
     @property
     def n_coefficients(self) -> int:
         """Numbers stored, all regions and channels together."""
-        return sum(math.prod(g.coefficients.shape) for g in self.blended.groups)
+        return sum(math.prod(g.values.shape) for g in self.blended.groups)
 
     @property
     def dtype(self) -> Any:
