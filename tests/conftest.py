@@ -1,0 +1,58 @@
+"""Fixtures: array libraries, the data folder, the GPU mark; fixed seeds for generated inputs."""
+
+import importlib
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+# The same examples on every machine: a failure is a change of the code, never luck.
+settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=25)
+settings.load_profile("fixed")
+
+LIBRARIES = {
+    "numpy": "array_api_compat.numpy",
+    "torch": "array_api_compat.torch",
+    "strict": "array_api_strict",
+}
+
+
+@pytest.fixture(params=LIBRARIES, scope="session")
+def xp(request):
+    """An array-API namespace; a test that takes it runs once per library."""
+    try:
+        return importlib.import_module(LIBRARIES[request.param])
+    except ImportError as missing:
+        pytest.skip(f"array library not installed: {missing}")
+
+
+@pytest.fixture(scope="session")
+def data():
+    """The folder of real test data: $ELMFIELD_DATA, or shared/data beside the checkout."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("ELMFIELD_DATA", beside))
+    if not folder.is_dir():
+        pytest.skip(f"no data folder at {folder}; set ELMFIELD_DATA")
+    return folder
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20260207)
+
+
+def pytest_collection_modifyitems(items):
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if marked and not _cuda():
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+def _cuda():
+    try:
+        import torch
+    except ImportError:
+        return False
+    return torch.cuda.is_available()

@@ -1,0 +1,212 @@
+"""The slow, obvious versions: loops, float64, the equations as printed; nothing shared with src.
+
+Positions count in samples: sample k of an axis sits at k, cell borders lie half-way between.
+"""
+
+import itertools
+import math
+
+import numpy as np
+
+# --- windows ----------------------------------------------------------------------------------
+
+
+def ramp(u, delta):
+    """0 before -delta, 1 after delta, t³ (10 - 15 t + 6 t²) between."""
+    if u <= -delta:
+        return 0.0
+    if u >= delta:
+        return 1.0
+    t = (u + delta) / (2 * delta)
+    return t**3 * (10 - 15 * t + 6 * t * t)
+
+
+def cell_window(x, cell, edges, delta, periodic):
+    """The window of one cell of one axis: a ramp up at its lower border less one at its upper."""
+    n = edges[-1]
+    if len(edges) == 2:
+        return 1.0
+    total = 0.0
+    for image in (-n, 0, n) if periodic else (0,):
+        first = cell == 0 and not periodic
+        last = cell == len(edges) - 2 and not periodic
+        up = 1.0 if first else ramp(x + image - (edges[cell] - 0.5), delta)
+        down = 0.0 if last else ramp(x + image - (edges[cell + 1] - 0.5), delta)
+        total += up - down
+    return total
+
+
+def windows(points, edges, labels, overlap, periodic):
+    """φ, shape (n, N): each region's window is the sum of its cells', each a product of axes."""
+    phi = np.zeros((len(points), int(labels.max()) + 1))
+    for j, x in enumerate(points):
+        for cell in np.ndindex(labels.shape):
+            factors = [
+                cell_window(x[k], cell[k], edges[k], overlap[k], periodic[k]) for k in range(len(x))
+            ]
+            phi[j, labels[cell]] += math.prod(factors)
+    return phi
+
+
+# --- the paper's network ----------------------------------------------------------------------
+
+
+ACTIVATION = {
+    "relu": lambda z: max(z, 0.0),
+    "sin": math.sin,
+    "cos": math.cos,
+    "tanh": math.tanh,
+    "gaussian": lambda z: math.exp(-z * z / 2),
+}
+
+
+def hidden_layer(t, *, width, frequencies=10, scale=1.0, activation="relu", draw="normal", seed=0):
+    """H, shape (S, m), at local coordinates t (S, d): σ(γ(t) w + b), neuron after neuron."""
+    S, d = t.shape
+    rng = np.random.default_rng(seed)
+    B = scale * rng.standard_normal((d, frequencies))
+    gamma = []
+    for i in range(S):
+        phase = [2 * math.pi * float(t[i] @ B[:, f]) for f in range(frequencies)]
+        gamma.append([*map(math.cos, phase), *map(math.sin, phase)] if frequencies else t[i])
+    H = np.empty((S, width))
+    for j in range(width):
+        size = len(gamma[0]) + 1
+        drawn = rng.standard_normal(size) if draw == "normal" else rng.uniform(-1, 1, size)
+        for i in range(S):
+            H[i, j] = ACTIVATION[activation](float(np.dot(gamma[i], drawn[:-1])) + drawn[-1])
+    return H
+
+
+def paper_region(y, **network):
+    """One region fitted as printed, α = argmin |H α - y|²; its own samples, and α."""
+    shape = y.shape
+    local = [np.linspace(-1, 1, n) if n > 1 else np.zeros(1) for n in shape]
+    t = np.array(list(itertools.product(*local)))
+    H = hidden_layer(t, **network)
+    alpha = np.linalg.lstsq(H, y.ravel(), rcond=1e-10)[0]
+    return (H @ alpha).reshape(shape), alpha
+
+
+def normal_equations(y, **network):
+    """(Hᵀ H) α = Hᵀ y, solved as it stands; only for layers whose squared condition allows it."""
+    local = [np.linspace(-1, 1, n) for n in y.shape]
+    H = hidden_layer(np.array(list(itertools.product(*local))), **network)
+    return np.linalg.solve(H.T @ H, H.T @ y.ravel())
+
+
+def paper_samples(values, cell, **network):
+    """The paper's reconstruction of an array, cut into cells that divide it."""
+    out = np.empty(values.shape)
+    for corner in itertools.product(*(range(0, n, c) for n, c in zip(values.shape, cell))):
+        box = tuple(slice(a, a + c) for a, c in zip(corner, cell))
+        out[box], _ = paper_region(values[box], **network)
+    return out
+
+
+# --- the product network ----------------------------------------------------------------------
+
+
+def axis_neurons(n):
+    """(kind, ω) of every neuron of an axis of n samples: period 1.25 n, up to 1 cycle a sample."""
+    if n == 1:
+        return [("one", 0.0)]
+    waves = [2 * math.pi * k / (1.25 * n) for k in range(1, math.floor(1.25 * n) + 1)]
+    return [("one", 0.0), *(("cos", w) for w in waves), *(("sin", w) for w in waves)]
+
+
+def axis_neuron(kind, omega, u):
+    if kind == "one":
+        return 1.0
+    return math.sqrt(2) * (math.cos(omega * u) if kind == "cos" else math.sin(omega * u))
+
+
+def axis_price(omega, order):
+    epsilon = max(0.01, math.pi**2 * 10 ** (-12 / order))
+    return (epsilon + omega**2) ** order
+
+
+def product_model(y, order, points):
+    """The function of least energy through y, at offsets from the centre of its box.
+
+    f(x) = Σ_j α_j h_j(x), h_j a product of axis neurons, least Σ_j E_j α_j² with f = y at the
+    samples: α = E⁻¹ Hᵀ K⁻¹ y, K = H E⁻¹ Hᵀ; every neuron written out.
+    """
+    d = y.ndim
+    orders = [order] * d if np.ndim(order) == 0 else order
+    neurons = list(itertools.product(*(axis_neurons(n) for n in y.shape)))
+    E = np.array(
+        [math.prod(axis_price(w, s) for (_, w), s in zip(neuron, orders)) for neuron in neurons]
+    )
+
+    def features(x):
+        return np.array(
+            [math.prod(axis_neuron(*a, x[k]) for k, a in enumerate(neuron)) for neuron in neurons]
+        )
+
+    samples = itertools.product(*(np.arange(n) - (n - 1) / 2 for n in y.shape))
+    H = np.array([features(x) for x in samples])
+    K = (H / E) @ H.T
+    alpha = (H.T @ np.linalg.solve(K, y.ravel())) / E
+    return np.array([features(x) @ alpha for x in points])
+
+
+def equal_boxes(n, edges, overlap):
+    """First samples and common size of the boxes of one axis's cells."""
+    margin = sum(0.5 + j < overlap for j in range(n))  # samples at 1/2, 3/2, ... beyond a border
+    size = min(n, max(np.diff(edges)) + 2 * margin)
+    return [min(max(e - margin, 0), n - size) for e in edges[:-1]], size
+
+
+def product_field(values, edges, overlap, order, points):
+    """The default field: the mean is taken off, every cell fits its box, windows blend them."""
+    mean = values.mean()
+    boxes = [equal_boxes(n, e, o) for n, e, o in zip(values.shape, edges, overlap)]
+    cells = tuple(len(e) - 1 for e in edges)
+    labels = np.arange(math.prod(cells)).reshape(cells)
+    phi = windows(points, edges, labels, overlap, [False] * values.ndim)
+    total = np.full(len(points), mean)
+    for cell in np.ndindex(cells):
+        start = [boxes[k][0][i] for k, i in enumerate(cell)]
+        size = [boxes[k][1] for k in range(values.ndim)]
+        y = values[tuple(slice(a, a + b) for a, b in zip(start, size))] - mean
+        centre = np.array([a + (b - 1) / 2 for a, b in zip(start, size)])
+        weight = phi[:, labels[cell]]
+        speaks = weight > 0
+        total[speaks] += weight[speaks] * product_model(y, order, points[speaks] - centre)
+    return total
+
+
+# --- derivatives, and errors ------------------------------------------------------------------
+
+
+def difference_gradient(f, points, h):
+    """Central differences of f, shape (n, d)."""
+    steps = h * np.eye(points.shape[1])
+    return np.stack([(f(points + e) - f(points - e)) / (2 * h) for e in steps], axis=-1)
+
+
+def difference_hessian(f, points, h):
+    """Second central differences of f, shape (n, d, d)."""
+    d = points.shape[1]
+    e = h * np.eye(d)
+    out = np.empty((len(points), d, d))
+    for k, l in itertools.product(range(d), repeat=2):
+        pp, pm = f(points + e[k] + e[l]), f(points + e[k] - e[l])
+        mp, mm = f(points - e[k] + e[l]), f(points - e[k] - e[l])
+        out[:, k, l] = (pp - pm - mp + mm) / (4 * h * h)
+    return out
+
+
+def psnr(truth, estimate, peak):
+    squares = [(float(a) - float(b)) ** 2 for a, b in zip(truth.ravel(), estimate.ravel())]
+    return 10 * math.log10(peak**2 / (sum(squares) / len(squares)))
+
+
+def paper_psnr(truth, estimate):
+    """-10 log10(MSE + 1e-8) of both divided by max(truth)."""
+    peak = float(truth.max())
+    squares = [
+        (float(a) / peak - float(b) / peak) ** 2 for a, b in zip(truth.ravel(), estimate.ravel())
+    ]
+    return -10 * math.log10(sum(squares) / len(squares) + 1e-8)

@@ -1,0 +1,69 @@
+"""What several tests share: arrays to and from libraries, label grids, pictures, splines."""
+
+import numpy as np
+from hypothesis import strategies as st
+from scipy.ndimage import map_coordinates
+
+import elmfield as ef
+
+EPS = np.finfo(np.float64).eps
+
+
+def host(x):
+    """An array of any library as NumPy."""
+    return np.asarray(x)
+
+
+def close(actual, expected, atol):
+    """Equal to within `atol`; no relative part, so the tolerance is what it says."""
+    np.testing.assert_allclose(host(actual), host(expected), rtol=0, atol=atol)
+
+
+def inside(rng, shape, n):
+    """n random points in the box of an array of this shape, half-sample borders included."""
+    return rng.random((n, len(shape))) * np.asarray(shape) - 0.5
+
+
+def wave(points):
+    """A smooth function of any number of coordinates, and its scale is 1."""
+    x = np.asarray(points)
+    slow = np.array([0.21, 0.17, 0.13, 0.11])[: x.shape[-1]]
+    return np.sin(x @ slow + 0.3) * np.cos(0.15 * x[..., 0])
+
+
+def on_grid(function, shape):
+    return function(np.stack(np.indices(shape).astype(float), axis=-1))
+
+
+L_SHAPE = np.array([[0, 0, 1], [0, 1, 1], [2, 2, 2]])
+"""Two interlocking L-shaped regions above a bar."""
+
+
+def partition(shape, labels, overlap, periodic=None, **options):
+    """Cells as even as the shape allows, merged by labels."""
+    edges = tuple(
+        np.round(np.linspace(0, n, c + 1)).astype(int) for n, c in zip(shape, labels.shape)
+    )
+    periodic = (False,) * len(shape) if periodic is None else tuple(periodic)
+    return ef.Partition(tuple(shape), edges, labels, (overlap,) * len(shape), periodic, **options)
+
+
+@st.composite
+def label_grids(draw, d=2):
+    """Any labels on a small grid of cells, numbered without gaps; regions need not be connected."""
+    cells = draw(st.tuples(*[st.integers(1, 4)] * d))
+    flat = draw(
+        st.lists(st.integers(0, 4), min_size=int(np.prod(cells)), max_size=int(np.prod(cells)))
+    )
+    return np.unique(np.reshape(flat, cells), return_inverse=True)[1].reshape(cells)
+
+
+def spline_heldout(values, border, order=3):
+    """Held-out PSNR of scipy's spline through every second sample; the rival to beat."""
+    every = (slice(None, None, 2),) * values.ndim
+    at = np.meshgrid(*(np.arange(n) / 2 for n in values.shape), indexing="ij")
+    predicted = map_coordinates(values[every].astype(float), at, order=order, mode="mirror")
+    scored = np.zeros(values.shape, bool)
+    scored[tuple(slice(border, n - border) for n in values.shape)] = True
+    scored[every] = False
+    return ef.psnr(values[scored], predicted[scored], data_range=float(np.ptp(values)))
