@@ -42,6 +42,26 @@ class Partition:
     equal_boxes: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "edges", tuple(np.asarray(e, np.int64) for e in self.edges))
+        object.__setattr__(self, "labels", np.asarray(self.labels))
+        d = len(self.shape)
+        for name in ("edges", "overlap", "periodic"):
+            if len(getattr(self, name)) != d:
+                raise ValueError(
+                    f"`{name}` must have one entry per axis, {d}; got {getattr(self, name)!r}."
+                )
+        for k, (n, edge, overlap) in enumerate(zip(self.shape, self.edges, self.overlap)):
+            sizes = np.diff(edge)
+            if not (len(sizes) and edge[0] >= 0 and edge[-1] <= n and sizes.min() > 0):
+                raise ValueError(
+                    f"`edges` of axis {k} must increase from 0 to the number of samples, {n}; got "
+                    f"{np.array2string(edge, threshold=6)}."
+                )
+            if not 0 <= overlap <= sizes.min() / 2:
+                raise ValueError(
+                    f"`overlap` must lie between 0 and half a cell; got overlap={overlap} with a "
+                    f"cell of {sizes.min()} on axis {k}. Use a smaller overlap or larger cells."
+                )
         cells = tuple(len(e) - 1 for e in self.edges)
         if self.labels.shape != cells:
             raise ValueError(

@@ -33,6 +33,8 @@ def regular(
         See `Partition`.
     """
     d = len(shape)
+    if any(int(n) != n or n < 1 for n in shape):
+        raise ValueError(f"`shape` must be whole numbers of at least 1; got {tuple(shape)}.")
     periodic = tuple(periodic) if periodic is not None else (False,) * d
     cells, overlaps = per_axis("cell", cell, d), per_axis("overlap", overlap, d)
     edges, widths = [], []
