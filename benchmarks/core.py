@@ -1,0 +1,326 @@
+"""What the core must show, on real data: the paper's numbers, held-out scores, speed, memory.
+
+    python benchmarks/core.py                     everything
+    python benchmarks/core.py paper heldout       some sections
+
+Sections: paper, seeds, navier_stokes, heldout, fields, speed, memory. Each rewrites its part of
+``results/core.json``; ``benchmarks/tables.py`` turns that into the tables of the documents.
+"""
+
+import argparse
+import sys
+import time
+import tracemalloc
+
+import numpy as np
+import scipy.linalg
+from scipy.ndimage import map_coordinates, zoom
+
+import data
+import elmfield as ef
+from common import SPLINES, predicted, record, score, spline
+from elmfield.modes import axis_modes, product_modes
+
+ORDERS = (1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)
+BORDER = 16
+
+
+# --- 1. the paper's preset at the samples ---------------------------------------------------------
+
+PRINTED = {
+    "kodim05 512²": 78.4,
+    "kodim08 512²": 77.1,
+    "kodim20 256²": 78.4,
+    "kodim24 512²": 79.0,
+    "cameraman 256²": 77.8,
+    "brain T2 slice 512²": 79.8,
+}
+"""The paper's PSNR where its data is ours or of the same kind (PAPER: ELM-INR column)."""
+
+
+def scenes():
+    """Name, samples, channel axis and settings of everything the preset is tried on."""
+    wide = ef.paper(cell=64, width=4096)
+    for n in (5, 8, 24):
+        yield f"kodim{n:02d} 512²", data.kodak(n), None, ef.paper()
+    yield "kodim20 256²", data.halved(data.kodak(20)), None, ef.paper()
+    yield "cameraman 256²", data.cameraman("cameraman_256.tif"), None, ef.paper()
+    yield "cameraman 512²", data.cameraman("cameraman_512.png"), None, ef.paper()
+    yield "camera (CC0) 512²", data.cameraman("camera_skimage_cc0_512.png"), None, ef.paper()
+    yield "kodim23 512² RGB", data.kodak_rgb(23), -1, ef.paper()
+    for tile in ("38D_378R_2_3", "282D_485L_3_3", "433D_629L_3_1", "609U_541L_3_0"):
+        scene = data.satellite(f"s2_l2a_12band_224_{tile}.tif")
+        yield f"Sentinel-2 {tile} 224²×12", scene, -1, ef.paper()
+    scene = data.satellite("s2_l2a_12band_224_282D_485L_3_3.tif")[:192, :192]
+    yield "Sentinel-2 282D_485L_3_3 192²×12", scene, -1, wide
+    scene = data.satellite("wv2_8band_320.tif")
+    yield "WorldView-2 320²×8", scene, -1, ef.paper()
+    yield "WorldView-2 320²×8 (64² cells)", scene, -1, wide
+    yield "brain T2 slice 512²", data.mri(), None, ef.paper()
+
+
+def paper():
+    rows = []
+    for name, values, channel_axis, settings in scenes():
+        for dtype in (np.float32, np.float64):
+            y = values.astype(dtype)
+            field = ef.fit(y, settings, channel_axis=channel_axis)
+            back = field.samples()
+            rows.append(
+                {
+                    "data": name,
+                    "printed": PRINTED.get(name),
+                    "dtype": np.dtype(dtype).name,
+                    "cell": settings.cell,
+                    "width": settings.network.width,
+                    "paper_psnr": ef.paper_psnr(y, back, channel_axis=channel_axis),
+                    "psnr": ef.psnr(y, back),
+                    "max_error": ef.max_error(y, back) / float(np.ptp(y)),
+                    "coefficients_per_sample": field.n_coefficients / y.size,
+                }
+            )
+    record("core", "paper", rows, dtype="float32 and float64")
+
+
+def seeds():
+    """The paper leaves the distribution of the hidden layer open; this is how much it matters."""
+    rows = []
+    y = data.kodak(5)
+    for draw in ("normal", "uniform"):
+        for width in (256, 512, 1024):
+            scores = []
+            for seed in range(5):
+                settings = ef.paper(width=width, draw=draw, seed=seed)
+                scores.append(ef.psnr(y, ef.fit(y, settings).samples(), data_range=255))
+            rows.append({"draw": draw, "width": width, "psnr": scores})
+    record("core", "seeds", rows, seed="0 to 4")
+
+
+def navier_stokes():
+    w = data.navier_stokes()
+    rows = []
+    readings = [
+        ((64, 64, 1), 4096, "S = m = 4096: the paper's 64×64 cells, one time step a piece"),
+        ((32, 32, 4), 4096, "S = m = 4096: a piece in time as well, and it divides the volume"),
+        ((64, 64, 10), 4096, "S = 40960, m = 4096: the paper's 64×64 cells and 10 steps"),
+    ]
+    for cell, width, reading in readings:
+        encode = ef.encoder(w.shape, ef.paper(cell=cell, width=width))
+        for dtype in (np.float32, np.float64):
+            y = w.astype(dtype)
+            field = encode(y)
+            back = field.samples()
+            rows.append(
+                {
+                    "cell": list(cell),
+                    "width": width,
+                    "reading": reading,
+                    "dtype": np.dtype(dtype).name,
+                    "mae": ef.mae(y, back),
+                    "max_error": ef.max_error(y, back),
+                    "range": float(np.ptp(y)),
+                    "coefficients_per_sample": field.n_coefficients / y.size,
+                    "printed": 5.68e-5,
+                }
+            )
+            print(rows[-1])
+        del encode, field
+    record("core", "navier_stokes", rows, dtype="float32 and float64")
+
+
+# --- 3. between the samples -----------------------------------------------------------------------
+
+
+def heldout():
+    rows = []
+    for n in data.kodak_numbers():
+        y = data.kodak(n)
+        row = {"data": f"kodim{n:02d}"}
+        for name, order in SPLINES.items():
+            row[name] = score(y, spline(y, order), BORDER, 255)
+        grid, own, per_sample = predicted(y, None)
+        row |= {"default": score(y, grid, BORDER, 255), "at_samples": own}
+        row["coefficients_per_sample"] = per_sample
+        row["orders"] = {
+            str(s): score(y, predicted(y, ef.smooth(order=s))[0], BORDER, 255)
+            for s in (1.0, 1.25, 1.5, 2.0)
+        }
+        if n in (5, 20, 24):
+            row["paper"] = score(y, predicted(y, ef.paper())[0], BORDER, 255)
+        rows.append(row)
+    record("core", "heldout", rows, border=BORDER, data_range=255)
+
+
+def fields():
+    """Smooth data: the default, and every order of a list."""
+    w = data.navier_stokes().astype(np.float64)
+    items = [(name, data.weather(name), BORDER) for name in data.WEATHER]
+    items.append(("brain T2 slice", data.mri(), BORDER))
+    items += [(f"Navier-Stokes, slice {k}", w[:, :, k], BORDER) for k in (0, 49, 99)]
+    items.append(("Navier-Stokes, volume", w, 8))
+    items.append(("brain T1 volume", data.brain_volume(), 8))
+    rows = []
+    for name, y, border in items:
+        row = {"data": name, "shape": list(y.shape), "border": border}
+        for rival, order in SPLINES.items():
+            row[rival] = score(y, spline(y, order), border)
+        row["orders"], row["at_samples"] = {}, {}
+        for s in ORDERS:
+            grid, own, per_sample = predicted(y, ef.smooth(order=s))
+            row["orders"][str(s)], row["at_samples"][str(s)] = score(y, grid, border), own
+        row["coefficients_per_sample"] = per_sample
+        best = max(row["orders"], key=row["orders"].get)
+        print(name, f"cubic {row['cubic']:.2f}, quintic {row['quintic']:.2f},", best, row["orders"])
+        rows.append(row)
+    record("core", "fields", rows)
+
+
+# --- speed and memory -----------------------------------------------------------------------------
+
+
+def clock(work, repeats=5):
+    """Median seconds."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))
+
+
+def forget():
+    axis_modes.cache_clear()
+    product_modes.cache_clear()
+
+
+def speed():
+    import torch
+
+    y = data.kodak(5)
+    settings = ef.paper()
+    field = ef.fit(y, settings)
+    part, network = field.partition, settings.network
+    t = np.linspace(-1, 1, 32)
+    t = np.stack(np.meshgrid(t, t, indexing="ij"), axis=-1).reshape(-1, 2)
+    boxes = y.reshape(16, 32, 16, 32).transpose(0, 2, 1, 3).reshape(part.n_regions, -1)
+    tried = 6  # regions timed for the slow ways; all are alike
+
+    def one_by_one(solve):
+        """Region by region as the paper prints it: hidden layer, then least squares."""
+        return clock(lambda: [solve(network(t), b) for b in boxes[:tried]], 1) / tried * len(boxes)
+
+    def normal(H, b):
+        return scipy.linalg.solve(H.T @ H, H.T @ b)
+
+    def with_torch(driver):
+        return lambda H, b: (
+            torch.linalg.lstsq(
+                torch.from_numpy(H), torch.from_numpy(b[:, None]), driver=driver
+            ).solution
+        )
+
+    ways = {
+        "numpy.linalg.lstsq (SVD)": lambda H, b: np.linalg.lstsq(H, b, rcond=None)[0],
+        "scipy.linalg.lstsq (gelsy, pivoted QR)": lambda H, b: scipy.linalg.lstsq(
+            H, b, lapack_driver="gelsy"
+        )[0],
+        "torch.linalg.lstsq (gelsy)": with_torch("gelsy"),
+        "torch.linalg.lstsq (gels, QR)": with_torch("gels"),
+        "normal equations, as printed": normal,
+    }
+    cold = clock(lambda: ef.fit(y, settings))
+    encode = ef.encoder(y.shape, settings)
+    encode(y)
+    kept = clock(lambda: encode(y), 15)
+    rows = [
+        {"work": "paper(), 512²: " + name, "over": "fit, cold", "ratio": one_by_one(way) / cold}
+        for name, way in ways.items()
+    ]
+    rows.append({"work": "paper(), 512²: fit, cold", "over": "fit, kept", "ratio": cold / kept})
+
+    def cold_default():
+        forget()
+        ef.fit(y)
+
+    default = clock(cold_default)
+    cubic = clock(lambda: scipy.ndimage.spline_filter(y, 3, mode="mirror"))
+    rows.append(
+        {
+            "work": "default, 512²: fit, cold",
+            "over": "scipy.ndimage.spline_filter, order 3",
+            "ratio": default / cubic,
+        }
+    )
+    rng = np.random.default_rng(0)
+    points = rng.uniform(0, 511, (1_000_000, 2))
+    field = ef.fit(y)
+    theirs = clock(lambda: map_coordinates(y, points.T, order=3, mode="mirror"), 3)
+    rows.append(
+        {
+            "work": "default: one million scattered queries",
+            "over": "map_coordinates, order 3",
+            "ratio": clock(lambda: field(points), 3) / theirs,
+        }
+    )
+    theirs = clock(lambda: zoom(y, 4, order=3, mode="mirror"), 3)
+    rows.append(
+        {
+            "work": "default: resize 512² to 2048²",
+            "over": "scipy.ndimage.zoom, order 3",
+            "ratio": clock(lambda: field.resize((2048, 2048)), 3) / theirs,
+        }
+    )
+    record("core", "speed", rows, regions_timed=tried, torch=torch.__version__)
+
+
+def memory():
+    """Peak of what a fit allocates beside its input, by `tracemalloc` (NumPy reports to it)."""
+    y = data.kodak(5)
+    large = np.tile(data.kodak_rgb(23).astype(np.float32), (4, 4, 1))
+    w = data.navier_stokes()
+    rows = []
+    for name, values, settings, channel_axis in (
+        ("paper(), 512² float64", y, ef.paper(), None),
+        ("default, 512² float64", y, None, None),
+        ("paper(), 2048²×3 float32", large, ef.paper(), -1),
+        ("default, 2048²×3 float32", large, None, -1),
+        ("default, 128×128×100 float32", w, None, None),
+    ):
+        forget()
+        tracemalloc.start()
+        field = ef.fit(values, settings, channel_axis=channel_axis)
+        after_fit, fit_peak = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        back = field.samples()
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        rows.append(
+            {
+                "work": name,
+                "input": values.nbytes,
+                "field": after_fit,
+                "fit_peak": fit_peak,
+                "output": back.nbytes,
+                "samples_peak": peak - after_fit,
+            }
+        )
+    record("core", "memory", rows, dtype="as named")
+
+
+SECTIONS = (paper, seeds, heldout, fields, speed, memory, navier_stokes)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    names = [s.__name__ for s in SECTIONS]
+    parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(names))
+    wanted = parser.parse_args().sections or names
+    if unknown := set(wanted) - set(names):
+        parser.error(f"no section {sorted(unknown)}; there are {names}")
+    for section in SECTIONS:
+        if section.__name__ in wanted:
+            section()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

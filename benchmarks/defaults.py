@@ -1,0 +1,286 @@
+"""The measurements behind the defaults: cell, overlap, lattice, ε, order, price, activation.
+
+    python benchmarks/defaults.py                 everything
+    python benchmarks/defaults.py cells dense     some sections
+
+Sections: check, orders, cells, lattice, epsilon, price, dense, precision. Held-out PSNR throughout:
+every second sample per axis is fitted, the others are scored. Each section rewrites its part of
+``results/defaults.json``.
+"""
+
+import argparse
+import sys
+from functools import lru_cache
+
+import numpy as np
+
+import data
+import elmfield as ef
+from common import SPLINES, every_second, predicted, record, score, spline, spline_1d
+from elmfield.modes import axis_modes
+from elmfield.network import price
+from elmfield.settings import default_cells
+from reference import Variant, corners, radial
+
+ORDERS = (0.75, 1.0, 1.1, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)
+PHOTOGRAPHS = (5, 8, 15, 20, 23, 24)
+
+
+@lru_cache(maxsize=1)
+def sets():
+    """Data by number of dimensions: name -> (list of arrays, border, peak, channels last?)."""
+    w = data.navier_stokes().astype(np.float64)
+    winter = data.weather("ERA5 t2m, winter 2023")
+    photographs = [data.kodak(n) for n in PHOTOGRAPHS]
+    return {
+        1: {
+            "speech": ([data.speech()[:, None]], 16, None),
+            "ERA5 along longitude": ([np.ascontiguousarray(winter.T)], 16, None),
+            "ERA5 along latitude": ([winter], 16, None),
+            "rows of photographs": ([p.T for p in photographs], 16, 255.0),
+            "Navier-Stokes in time": ([w.reshape(-1, 100).T], 8, None),
+        },
+        2: {
+            "photographs": (photographs, 16, 255.0),
+            "ERA5 t2m": ([winter], 16, None),
+            "brain T2 slice": ([data.mri()], 16, None),
+            "Navier-Stokes slice": ([w[:, :, 99]], 16, None),
+        },
+        3: {
+            "Navier-Stokes volume": ([w], 8, None),
+            "brain T1 volume": ([data.brain_volume()[24:152, 30:158, 24:120]], 8, None),
+        },
+    }
+
+
+def measure(d, name, settings):
+    """Mean held-out PSNR, mean PSNR at the samples, coefficients per sample."""
+    arrays, border, peak = sets()[d][name]
+    channel_axis = -1 if d == 1 else None
+    found = []
+    for y in arrays:
+        grid, own, per_sample = predicted(y, settings, channel_axis)
+        where = (border,) if d == 1 else (border,) * d
+        found.append((score(y, grid, where, peak), own, per_sample))
+    return dict(zip(("heldout", "at_samples", "per_sample"), np.mean(found, axis=0).tolist()))
+
+
+def base(d, order, **changes):
+    """The default's settings in d dimensions with some of them changed."""
+    cell, overlap = default_cells(d)
+    return Variant(**({"order": order, "cell": cell, "overlap": overlap} | changes))
+
+
+@lru_cache(maxsize=32)
+def best_order(d, name):
+    """The order a set wants, at the default's cell and overlap."""
+    return max(ORDERS, key=lambda s: measure(d, name, base(d, s))["heldout"])
+
+
+def everything():
+    """All (dimension, name) pairs."""
+    return [(d, name) for d, of in sets().items() for name in of]
+
+
+def check():
+    """The variant used here is the library's own preset when nothing is changed."""
+    for d, name in everything():
+        ours, theirs = measure(d, name, base(d, 1.5)), measure(d, name, ef.smooth(order=1.5))
+        if abs(ours["heldout"] - theirs["heldout"]) > 1e-6:
+            raise SystemExit(f"{name}: the variant gives {ours}, the library {theirs}")
+
+
+def orders():
+    rows = []
+    for d, name in everything():
+        arrays, border, peak = sets()[d][name]
+        rival = spline_1d if d == 1 else spline
+        where = (border,) if d == 1 else (border,) * d
+        row = {"d": d, "data": name}
+        for label, k in SPLINES.items():
+            row[label] = float(np.mean([score(y, rival(y, k), where, peak) for y in arrays]))
+        row["orders"] = {str(s): measure(d, name, base(d, s))["heldout"] for s in ORDERS}
+        rows.append(row)
+    record("defaults", "orders", rows)
+
+
+CELLS = {1: (8, 16, 32, 64, 128), 2: (8, 12, 16, 24, 32), 3: (4, 8, 12, 16, 24)}
+OVERLAPS = (0.0, 1.0, 2.0, 4.0, 8.0)
+
+
+def cells():
+    rows = []
+    for d, name in everything():
+        s = best_order(d, name)
+        for cell, overlap in corners(CELLS[d], OVERLAPS):
+            if overlap > cell / 2:
+                continue
+            found = measure(d, name, base(d, s, cell=cell, overlap=overlap))
+            rows.append(
+                {"d": d, "data": name, "order": s, "cell": cell, "overlap": overlap} | found
+            )
+    record("defaults", "cells", rows)
+
+
+def lattice():
+    rows = []
+    for d, name in everything():
+        s = best_order(d, name)
+        tried = [{"period": p} for p in (1.0, 1.125, 1.25, 1.5, 2.0)]
+        tried += [{"band": b} for b in (0.5, 0.75, 1.0, 1.5, 2.0)]
+        for change in tried:
+            found = measure(d, name, base(d, s, **change))
+            rows.append({"d": d, "data": name, "order": s} | change | found)
+    record("defaults", "lattice", rows)
+
+
+def epsilon():
+    rows = []
+    for d, name in everything():
+        s = best_order(d, name)
+        for e in (None, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1):
+            found = measure(d, name, base(d, s, epsilon=e))
+            rows.append({"d": d, "data": name, "order": s, "epsilon": e} | found)
+    record("defaults", "epsilon", rows)
+
+
+def price_of_a_product():
+    """Product price against radial price, each at its best order."""
+    rows = []
+    for d, name in everything():
+        if d == 1:
+            continue  # one axis: the two are the same
+        arrays, border, peak = sets()[d][name]
+        # the radial kernel is (box^d)²: in 3-D cells of 16 would need 8000² numbers and a solve
+        cell, overlap = (16, 2.0) if d == 2 else (8, 2.0)
+        row = {"d": d, "data": name, "cell": cell, "overlap": overlap, "radial": {}, "product": {}}
+        for s in (1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0) if d == 2 else (1.75, 2.5, 4.0, 5.0):
+            found = [score(y, radial(y, cell, overlap, s), (border,) * d, peak) for y in arrays]
+            row["radial"][str(s)] = float(np.mean(found))
+        for s in ORDERS:
+            found = measure(d, name, base(d, s, cell=cell, overlap=overlap))
+            row["product"][str(s)] = found["heldout"]
+        rows.append(row)
+    record("defaults", "price", rows)
+
+
+def dense():
+    """Smooth modes of the paper's dense layer: which activation, how wide."""
+    x = np.arange(128) / 16
+    wave = np.sin(2 * x)[:, None] * np.cos(1.5 * x) + np.cos(x[:, None] - 2.5 * x)
+    items = {f"kodim{n:02d}": (data.halved(data.kodak(n)), 255.0) for n in (5, 20, 23)}
+    items["Navier-Stokes slice"] = (sets()[2]["Navier-Stokes slice"][0][0], None)
+    items["sum of waves"] = (wave, None)
+    rows = []
+    tried = [(a, 1024, s) for a in ("relu", "tanh", "gaussian", "sin", "cos") for s in (1.5, 2, 3)]
+    tried += [("sin", width, 2) for width in (256, 512, 2048)]
+    for activation, width, s in tried:
+        settings = ef.smooth(order=s, network=ef.Dense(width=width, activation=activation))
+        kept = {}
+        for name, (y, peak) in items.items():
+            half = every_second(y)
+            if half.shape not in kept:
+                kept[half.shape] = ef.encoder(half.shape, settings)
+            field = kept[half.shape](half)
+            grid = field.grid(*(np.arange(n) / 2 for n in y.shape))
+            rows.append(
+                {
+                    "data": name,
+                    "activation": activation,
+                    "width": width,
+                    "order": s,
+                    "heldout": score(y, grid, 16, peak),
+                    "at_samples": ef.psnr(half, every_second(grid)),
+                }
+            )
+    for name, (y, peak) in items.items():
+        row = {
+            "data": name,
+            "splines": {k: score(y, spline(y, o), 16, peak) for k, o in SPLINES.items()},
+        }
+        row["product"] = max(
+            score(y, predicted(y, ef.smooth(order=s))[0], 16, peak) for s in ORDERS
+        )
+        rows.append(row)
+    record("defaults", "dense", rows)
+
+
+def precision():
+    """What rounding does: kernels of the default at growing order, and the paper's H."""
+    rows = []
+    y = sets()[2]["Navier-Stokes slice"][0][0]
+    n = 20
+    for s in (1.1, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0):
+        modes = axis_modes(n, s)
+        row = {
+            "what": "product",
+            "order": s,
+            "kept": int(modes.basis.shape[1]),
+            "of": n,
+            "spread": float(modes.smoothness[0] / modes.smoothness[-1]),
+            "epsilon": float(price(np.zeros(1), s)[0] ** (1 / s)),
+        }
+        for dtype in ("float64", "float32"):
+            grid, own, _ = predicted(y.astype(dtype), ef.smooth(order=s))
+            row[dtype] = {"heldout": score(y, grid.astype(float), 16), "at_samples": own}
+        rows.append(row)
+    picture = data.kodak(5)
+    Y = picture.reshape(16, 32, 16, 32).transpose(1, 3, 0, 2).reshape(1024, -1) / 256
+    t = np.linspace(-1, 1, 32)
+    t = np.stack(np.meshgrid(t, t, indexing="ij"), axis=-1).reshape(-1, 2)
+    for seed in range(4):
+        H = ef.Dense(seed=seed)(t)
+        Q = np.linalg.qr(H).Q
+        c, alpha = Q.T @ Y, np.linalg.solve(H, Y)
+        H32, Y32 = H.astype(np.float32), Y.astype(np.float32)
+        normal = np.linalg.solve(H32.T @ H32, H32.T @ Y32)
+
+        def eight(a):
+            step = np.abs(a).max(axis=0) / 127
+            return np.round(a / step) * step
+
+        ways = {
+            "float32 normal equations": H32 @ normal,
+            "float32 lstsq": H32 @ np.linalg.lstsq(H32, Y32, rcond=None)[0],
+            "float32 projection": Q.astype(np.float32) @ (Q.T.astype(np.float32) @ Y32),
+            "α stored in float16": H @ alpha.astype(np.float16).astype(float),
+            "c stored in float16": Q @ c.astype(np.float16).astype(float),
+            "α stored in 8 bits": H @ eight(alpha),
+            "c stored in 8 bits": Q @ eight(c),
+        }
+        rows.append(
+            {
+                "what": "dense",
+                "seed": seed,
+                "condition": float(np.linalg.cond(H)),
+                "psnr": {k: ef.psnr(Y, v, data_range=255 / 256) for k, v in ways.items()},
+            }
+        )
+    record("defaults", "precision", rows, seed="0 to 3", dtype="as named")
+
+
+SECTIONS = {
+    "check": check,
+    "orders": orders,
+    "cells": cells,
+    "lattice": lattice,
+    "epsilon": epsilon,
+    "price": price_of_a_product,
+    "dense": dense,
+    "precision": precision,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(SECTIONS))
+    wanted = parser.parse_args().sections or list(SECTIONS)
+    if unknown := set(wanted) - set(SECTIONS):
+        parser.error(f"no section {sorted(unknown)}; there are {list(SECTIONS)}")
+    for name, section in SECTIONS.items():
+        if name in wanted:
+            section()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
