@@ -1,12 +1,12 @@
 import numpy as np
-import oracles
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from support import EPS, L_SHAPE, close, host, inside, label_grids, partition
 
 import elmfield as ef
+import oracles
 from elmfield.partition import blend, gather, sample_index
+from support import EPS, L_SHAPE, close, host, inside, label_grids, partition
 
 
 def region_windows(part, points):
@@ -88,7 +88,7 @@ def test_regular_cells_tile_the_axis_and_boxes_hold_what_windows_touch(
     assert edges[0] == 0
     assert edges[-1] == n
     sizes = np.diff(edges)
-    assert 1 <= sizes.min()
+    assert sizes.min() >= 1
     assert sizes.max() <= cell
     assert sizes.max() - sizes.min() <= 1
     x = np.arange(n, dtype=float)

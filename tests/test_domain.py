@@ -1,0 +1,162 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.interpolate import PchipInterpolator
+
+import elmfield as ef
+from elmfield.domain import Axis, make_domain
+from support import EPS, close, host
+
+UNEVEN = np.array([0.0, 1.0, 1.1, 4.0, 9.0, 9.5, 20.0])
+
+
+def index(axis, x):
+    return axis.to_index(np.asarray(x, dtype=float))[0]
+
+
+@given(
+    steps=st.lists(st.floats(0.01, 10), min_size=2, max_size=12),
+    down=st.booleans(),
+    origin=st.floats(-400, 400),
+)
+def test_samples_sit_at_whole_indices_whatever_the_spacing(steps, down, origin):
+    c = origin + np.cumsum(steps) * (-1 if down else 1)
+    axis = Axis("x", len(c), c)
+    # A coordinate is known to EPS |c|, and an index unit may be 0.01 wide.
+    slack = 16 * EPS * (np.abs(c).max() + 1) / 0.01
+    close(index(axis, c), np.arange(len(c)), slack)
+    close(axis.from_index(np.arange(len(c))), c, slack)
+
+
+@given(at=st.floats(0, 1))
+def test_from_index_inverts_to_index(at):
+    for c in (UNEVEN, UNEVEN[::-1], np.linspace(3, -7, 5), None):
+        axis = Axis("x", 7 if c is None or len(c) == 7 else 5, c)
+        i = -0.5 + at * axis.size
+        close(index(axis, axis.from_index(np.array([i]))), i, 1e-12)
+
+
+def test_uneven_coordinates_are_mapped_by_a_monotone_cubic():
+    axis = Axis("x", 7, UNEVEN)
+    x = np.linspace(0.2, 19, 200)
+    ends = [-0.5, *UNEVEN, 20 + 10.5 / 2]
+    expected = PchipInterpolator(ends, [-0.5, *range(7), 6.5])
+    i, slope, bend = axis.to_index(x)
+    close(i, expected(x), 1e-12)
+    close(slope, expected(x, 1), 1e-10)
+    close(bend, expected(x, 2), 1e-9)
+    assert np.all(slope >= 0)
+
+
+@pytest.mark.parametrize("c", [UNEVEN, UNEVEN[::-1], np.exp(np.arange(9))])
+def test_nothing_far_away_is_taken_for_inside(c):
+    field = ef.fit(np.zeros(len(c)), coordinates=[c])
+    low, high = sorted(field.domain.axes[0].from_index(np.array([-0.5, len(c) - 0.5])))
+    far = (high - low) * np.logspace(-6, 6, 60)
+    for x in [*(low - far), *(high + far)]:
+        with pytest.raises(ef.OutsideDomainError, match="lie outside"):
+            field([x])
+
+
+def test_rounding_in_single_precision_coordinates_is_not_unevenness():
+    longitude = np.arange(1440, dtype=np.float32) / np.float32(3)
+    axis = Axis("longitude", 1440, longitude)
+    assert axis.knots is None
+    assert Axis("x", 7, UNEVEN).knots is not None
+
+
+def test_a_periodic_axis_takes_any_turn(xp):
+    field = ef.fit(
+        xp.asarray(np.sin(np.arange(12) * np.pi / 6)),
+        coordinates=[np.arange(12) * 30.0],
+        periodic=[0],
+    )
+    x = np.array([[13.0], [200.0], [359.0]])
+    close(field(x + 720), field(x), 1e-11)
+    close(field(x - 360), field(x), 1e-11)
+
+
+def test_the_period_of_uneven_samples_is_used():
+    c = np.array([0.0, 50, 110, 200, 290])
+    field = ef.fit(np.cos(np.radians(c)), periodic={"lon": 360.0}, names=["lon"], coordinates=[c])
+    close(field((c + 360)[:, None]), np.cos(np.radians(c)), 1e-9)
+    seam = field(np.array([[344.99999], [345.00001], [-0.00001], [0.00001], [359.99999]]))
+    close(np.diff(seam[:2]), 0, 1e-5)
+    close(np.ptp(seam[2:]), 0, 1e-5)
+
+
+def test_names_and_mappings_reach_their_axis():
+    domain = make_domain(
+        (3, 4), names=("lat", "lon"), coordinates={"lon": [0, 90, 180, 270]}, periodic=("lon",)
+    )
+    assert domain.names == ("lat", "lon")
+    assert domain.periodic == (False, True)
+    assert domain.axes[0].coordinates is None
+    assert domain.axes[1].period == 360
+    assert make_domain((3, 4), periodic=-1).periodic == (False, True)
+    assert make_domain((3, 4), names=("a", "b"), periodic="a").periodic == (True, False)
+
+
+def test_a_rounding_error_past_the_border_is_forgiven():
+    field = ef.fit(np.arange(10.0), coordinates=[np.arange(10) * 0.1])
+    assert np.isfinite(field([0.95 + 1e-12]))
+    assert np.isfinite(field([-0.05 - 1e-12]))
+
+
+def test_outside_points_raise_move_or_become_nan(xp):
+    field = ef.fit(xp.asarray(np.arange(20.0).reshape(4, 5)))
+    points = np.array([[1.0, 1.0], [-3.0, 1.0], [1.0, 99.0]])
+    with pytest.raises(ef.OutsideDomainError, match=r"axis 'axis0' covers \[-0.5, 3.5\] and 1 poi"):
+        field(points)
+    with pytest.raises(ValueError, match="Pass outside='nearest' or outside='nan'"):
+        field.gradient(points)
+    marked = host(field(points, outside="nan"))
+    assert np.isnan(marked).tolist() == [False, True, True]
+    moved = host(field(points, outside="nearest"))
+    border = host(field(np.array([[1.0, 1.0], [-0.5, 1.0], [1.0, 4.5]])))
+    assert np.array_equal(moved, border)
+    assert host(field.hessian(points, outside="nan")).shape == (3, 2, 2)
+    with pytest.raises(ValueError, match="`outside` must be 'raise', 'nearest' or 'nan'; got 'x'"):
+        field(points, outside="x")
+
+
+@pytest.mark.parametrize("periodic", [(), (0, 1)])
+def test_a_nan_coordinate_never_gets_a_number(periodic):
+    field = ef.fit(np.arange(20.0).reshape(4, 5), periodic=periodic)
+    points = np.array([[np.nan, 1.0], [1.0, 1.0]])
+    for outside in ("nearest", "nan"):
+        assert np.isnan(field(points, outside=outside)).tolist() == [True, False]
+    with pytest.raises(ef.OutsideDomainError, match="the first at nan"):
+        field(points)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"coordinates": [[0, 1, 1, 2]]}, "finite and strictly increasing or strictly decreasing"),
+        ({"coordinates": [[0, 1, np.nan, 2]]}, "must be finite"),
+        ({"coordinates": [[0, 2, 1, 3]]}, "Sort the array along this axis"),
+        ({"coordinates": [[0, 1]]}, r"one number per sample; got shape \(2,\) for 4 samples"),
+        ({"coordinates": [None, None]}, "one entry per axis, 1; got 2"),
+        ({"coordinates": {"y": [0, 1, 2, 3]}}, r"`coordinates` names \['y'\], but the axes are"),
+        ({"names": ("a", "b")}, "`names` must be 1 different names"),
+        ({"periodic": ("t",)}, "`periodic` names axis 't', but the axes are"),
+        ({"periodic": (1,)}, "`periodic` names axis 1"),
+        ({"periodic": (True,)}, "`periodic` names axis True"),
+        ({"periodic": {0: 2.0}}, "must exceed the span of its samples; got 2.0"),
+        ({"periodic": {0: -4.0}}, "must exceed the span"),
+        (
+            {"periodic": (0,), "coordinates": [[0, 1, 2, 4]]},
+            "periodic but unevenly spaced, so its period cannot be read off",
+        ),
+    ],
+)
+def test_bad_domains_say_what_is_wrong(options, message):
+    with pytest.raises(ValueError, match=message):
+        ef.fit(np.zeros(4), **options)
+
+
+def test_two_axes_need_two_names():
+    with pytest.raises(ValueError, match="2 different names, one per axis; got"):
+        ef.fit(np.zeros((4, 4)), names=("a", "a"))
