@@ -8,6 +8,7 @@ each with a price that grows with its frequency. Both are settled by their setti
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Real
 
 import numpy as np
 
@@ -55,6 +56,10 @@ ACTIVATIONS: dict[str, Activation] = {
 """Each gives its value (order 0), first (1) or second (2) derivative."""
 
 
+def _is_whole(n: object) -> bool:
+    return isinstance(n, Real) and not isinstance(n, bool) and float(n).is_integer()
+
+
 @dataclass(frozen=True)
 class Dense:
     """The paper's random hidden layer, shared by all regions.
@@ -90,16 +95,16 @@ class Dense:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if isinstance(self.width, bool) or int(self.width) != self.width or self.width < 1:
+        if not _is_whole(self.width) or self.width < 1:
             raise ValueError(
                 f"`width` must be a whole number of neurons, at least 1; got {self.width!r}."
             )
-        if int(self.n_frequencies) != self.n_frequencies or self.n_frequencies < 0:
+        if not _is_whole(self.n_frequencies) or self.n_frequencies < 0:
             raise ValueError(
                 "`frequencies` must be a whole number, 0 (none) or more; got "
                 f"{self.n_frequencies!r}."
             )
-        if not (np.isfinite(self.scale) and self.scale > 0):
+        if not (isinstance(self.scale, Real) and 0 < self.scale < np.inf):
             raise ValueError(f"`scale` must be a positive number; got {self.scale!r}.")
         if self.activation not in ACTIVATIONS:
             raise ValueError(
@@ -107,6 +112,8 @@ class Dense:
             )
         if self.draw not in ("normal", "uniform"):
             raise ValueError(f"`draw` must be 'normal' or 'uniform'; got {self.draw!r}.")
+        object.__setattr__(self, "width", int(self.width))
+        object.__setattr__(self, "n_frequencies", int(self.n_frequencies))
 
     def parameters(self, d: int) -> tuple[Floats, Floats, Floats]:
         """B, W and b for `d` axes; shapes (d, F), (2F or d, m), (m,)."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Protocol
 
 import numpy as np
@@ -56,7 +57,7 @@ class Smooth:
 
     def __post_init__(self) -> None:
         for s in np.atleast_1d(np.asarray(self.order, dtype=object)):
-            if isinstance(s, (str, bool)) or not (np.isfinite(s) and 0 < s <= 16):
+            if isinstance(s, bool) or not isinstance(s, Real) or not 0 < float(s) <= 16:
                 raise ValueError(
                     "`order` must be a number above 0, at most 16 (1 joins samples by straight "
                     f"lines, 2 like cubic splines, 3 like quintic ones); got {s!r}."
