@@ -36,7 +36,8 @@ def move(x: Array, like: Array, dtype: object = None) -> Array:
     """`x` in the library and on the device of `like`, with `dtype` if given, else its own."""
     xp = namespace(like)
     if compat.is_torch_namespace(xp) and isinstance(x, np.ndarray):
-        x = np.ascontiguousarray(x)  # torch refuses negative strides
+        # torch refuses negative strides, and warns of memory it may not write to
+        x = np.ascontiguousarray(x) if x.flags.writeable else x.copy()
     return xp.asarray(x, dtype=dtype, device=device(like))
 
 
@@ -47,13 +48,21 @@ def to_device(x: Array, name: object) -> Array:
             return x
         import torch
 
-        x = torch.from_numpy(np.ascontiguousarray(x))
+        x = torch.from_numpy(np.ascontiguousarray(x) if x.flags.writeable else x.copy())
     return compat.to_device(x, name)
 
 
 def is_floating(x: Array) -> bool:
     """Whether `x` holds real floating-point numbers."""
     return bool(namespace(x).isdtype(x.dtype, "real floating"))
+
+
+def searchsorted(edges: Array, x: Array) -> Array:
+    """How many of the ascending `edges` are at or below each of `x`, shape (n,)."""
+    xp = namespace(x)
+    if compat.is_torch_namespace(xp):
+        x = x.contiguous()  # torch warns of strides
+    return xp.searchsorted(edges, x, side="right")
 
 
 def solve_triangular(R: Array, B: Array) -> Array:

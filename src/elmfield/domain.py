@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
-from elmfield.backend import move, namespace
+from elmfield.backend import move, namespace, searchsorted
 from elmfield.errors import OutsideDomainError
 from elmfield.typing import Array, Floats
 
@@ -110,7 +110,7 @@ class Axis:
         if self.period is not None:
             x = x - xp.floor((x - self.origin) / self.period) * self.period
         knots = move(self.knots, x, x.dtype)
-        piece = xp.searchsorted(knots, xp.reshape(x, (-1,)), side="right") - 1
+        piece = searchsorted(knots, xp.reshape(x, (-1,))) - 1
         piece = xp.clip(piece, 0, len(self.knots) - 2)
         a = [xp.reshape(xp.take(move(p, x, x.dtype), piece), x.shape) for p in self.pieces]
         u = x - xp.reshape(xp.take(knots, piece), x.shape)
@@ -189,6 +189,7 @@ class Domain:
             Coordinates in the axes' own units.
         outside : {"raise", "nearest", "nan"}
             What to do with points outside the box: refuse, move them to its border, or mark them.
+            A coordinate that is NaN is refused or marked.
 
         Returns
         -------
@@ -207,7 +208,9 @@ class Domain:
             # A rounding error past the border is not a mistake of the caller's.
             slack = 1e-9 * (high - low)
             wrong = ~((i >= low - slack) & (i <= high + slack))
-            if outside != "nearest" and bool(xp.any(wrong)):
+            if outside == "nearest":  # nothing is nearest to NaN
+                wrong = xp.isnan(i)
+            if bool(xp.any(wrong)):
                 if outside == "raise":
                     self._refuse(k, points[:, k][wrong])
                 beyond = wrong if beyond is None else beyond | wrong

@@ -7,7 +7,7 @@ region the sum over its cells: both sum to one by construction, whatever the lab
 
 from dataclasses import dataclass
 
-from elmfield.backend import move, namespace
+from elmfield.backend import move, namespace, searchsorted
 from elmfield.partition.geometry import Partition
 from elmfield.typing import Array
 
@@ -40,7 +40,7 @@ def blend(partition: Partition, k: int, x: Array, order: int = 0) -> Blend:
     xp = namespace(x)
     edges = move(partition.borders(k), x, x.dtype)
     count, delta = partition.n_cells[k], partition.overlap[k]
-    cell = xp.clip(xp.searchsorted(edges, x, side="right") - 1, 0, count - 1)
+    cell = xp.clip(searchsorted(edges, x) - 1, 0, count - 1)
     if delta == 0:
         return Blend(cell, cell, tuple(xp.zeros_like(x) for _ in range(order + 1)))
     wraps = partition.periodic[k]
