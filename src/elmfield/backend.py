@@ -5,7 +5,6 @@ Enter arrays, leave arrays of the same library on the same device. Nothing here 
 
 import array_api_compat as compat
 import numpy as np
-import scipy.linalg
 
 from elmfield.typing import Array, Namespace
 
@@ -69,6 +68,8 @@ def solve_triangular(R: Array, B: Array) -> Array:
     """``R⁻¹ B`` for upper-triangular R, shapes (m, m) and (..., m, C)."""
     xp = namespace(R, B)
     if compat.is_numpy_namespace(xp):
+        import scipy.linalg  # 0.1 s, and only dense layers need it
+
         return scipy.linalg.solve_triangular(R, B, check_finite=False)
     if compat.is_torch_namespace(xp):
         import torch

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
 
 from elmfield.backend import move, namespace, searchsorted
 from elmfield.errors import OutsideDomainError
@@ -86,6 +85,8 @@ class Axis:
 
     def _curve(self, c: Floats) -> None:
         """Keep the monotone cubic from coordinate to index, as knots and local polynomials."""
+        from scipy.interpolate import PchipInterpolator  # 0.1 s, for uneven axes only
+
         n, index = self.size, np.arange(self.size, dtype=np.float64)
         if self.period is None:  # half a sample beyond both ends, straight on
             c = np.concatenate([[c[0] - (c[1] - c[0]) / 2], c, [c[-1] + (c[-1] - c[-2]) / 2]])

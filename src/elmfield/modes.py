@@ -13,12 +13,11 @@ from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
-import scipy.fft
 
 from elmfield.backend import device, move, namespace, solve_triangular, to_numpy
 from elmfield.errors import RankWarning
 from elmfield.network import Cosines, Dense, price
-from elmfield.typing import Array, Floats
+from elmfield.typing import Array, Floats, Integers
 
 
 class Modes(Protocol):
@@ -38,6 +37,13 @@ class Modes(Protocol):
 
     def project(self, Y: Array) -> Array:
         """Coefficients (G, r, C) of the samples Y of G boxes, shape (G, S, C)."""
+
+    @property
+    def ranking(self) -> Integers:
+        """Mode numbers from first kept to first dropped, (r,)."""
+
+    def values(self, c: Array) -> Array:
+        """Samples (G, S, C) of the functions with coefficients c, (G, r, C)."""
 
     def expand(self, c: Array) -> Array:
         """Coefficients (G, r, C) as factors of the rows: shape (G, q_1, ..., q_p, C)."""
@@ -70,12 +76,15 @@ class AxisModes:
         E⁻¹ Aᵀ U / γ.
     cosines : Cosines
         The features a.
+    order : float
+        The energy's.
     """
 
     basis: Floats
     smoothness: Floats
     mixing: Floats
     cosines: Cosines = field(repr=False)
+    order: float = math.nan
 
     def __call__(self, u: Array, order: int = 0) -> Array:
         """Mode functions, shape (..., r), at offsets `u` from the box's centre, in samples."""
@@ -106,7 +115,7 @@ def axis_modes(n: int, order: float) -> AxisModes:
     keep = gamma > n * np.finfo(float).eps * gamma[0]
     gamma, U = gamma[keep], U[:, keep]
     U = U * np.where(U[0] < 0, -1.0, 1.0)  # the first sample is positive
-    return AxisModes(U, gamma, (A.T @ U) / E[:, None] / gamma, cosines)
+    return AxisModes(U, gamma, (A.T @ U) / E[:, None] / gamma, cosines, order)
 
 
 @dataclass(frozen=True)
@@ -147,6 +156,17 @@ class ProductModes:
         for a in self.axes:
             gamma = np.multiply.outer(gamma, a.smoothness)
         return gamma.reshape(-1)
+
+    @property
+    def ranking(self) -> Integers:
+        """Modes from smooth to rough."""
+        # γ of mirrored modes differ in the last digits, from machine to machine: rounded, their
+        # order is everybody's.
+        return np.argsort(np.round(-np.log(self.smoothness), 6), kind="stable")
+
+    def values(self, c: Array) -> Array:
+        """``y = (U_1 ⊗ ... ⊗ U_d) c``, axis by axis."""
+        return self._along(c, [a.basis.T for a in self.axes])
 
     def project(self, Y: Array) -> Array:
         """``c = (U_1 ⊗ ... ⊗ U_d)ᵀ y``, axis by axis."""
@@ -205,6 +225,15 @@ class ProductNeurons:
         """Scattered regions bring their own radii; in their unit this one is 1."""
         return np.ones(len(self.axes))
 
+    @property
+    def ranking(self) -> Integers:
+        """Neurons as they come."""
+        return np.arange(self.n_modes)
+
+    def values(self, c: Array) -> Array:
+        """Scattered samples have no footprint on which these could be asked for."""
+        raise TypeError("a field of scattered samples keeps all its coefficients")
+
     def project(self, Y: Array) -> Array:
         """Scattered samples have no footprint to project on; `fit_points` solves for α itself."""
         raise TypeError("scattered samples are fitted by `fit_points`, region by region")
@@ -241,6 +270,10 @@ class DenseModes:
         M, or R of ``H = U R``: ``α = M c``, or ``α = R⁻¹ c`` when `triangular`.
     features : array, shape (S, m)
         H, for regions with missing samples.
+    box : tuple of int
+        The samples of the box on each axis; S in all.
+    order : float, optional
+        The energy's, of smooth modes; None for plain least squares.
     """
 
     network: Dense
@@ -249,6 +282,8 @@ class DenseModes:
     mixing: Array = field(repr=False)
     triangular: bool
     features: Array = field(repr=False)
+    box: tuple[int, ...] = ()
+    order: float | None = None
 
     @property
     def n_modes(self) -> int:
@@ -259,6 +294,19 @@ class DenseModes:
     def rank(self) -> int:
         """Independent neurons on the samples."""
         return self.n_modes
+
+    @property
+    def ranking(self) -> Integers:
+        """Neurons, or singular vectors, as they come: the first m' are a fit of their own."""
+        return np.arange(self.n_modes)
+
+    def values(self, c: Array) -> Array:
+        """``y = U c``."""
+        xp = namespace(c)
+        G, r, C = c.shape
+        flat = xp.reshape(xp.permute_dims(c, (1, 0, 2)), (r, G * C))
+        y = move(self.basis, c, c.dtype) @ flat
+        return xp.permute_dims(xp.reshape(y, (-1, G, C)), (1, 0, 2))
 
     def project(self, Y: Array) -> Array:
         """``c = Uᵀ y``: one matrix product for all boxes."""
@@ -342,7 +390,7 @@ def plain_modes(network: Dense, box: tuple[int, ...], like: Array) -> DenseModes
         if float(xp.min(size)) > 1e-10 * float(xp.max(size)):
             # Householder signs are a convention of the library; R with a positive diagonal is not.
             sign = _signs(diagonal[None, :])
-            return DenseModes(network, radius, U * sign, R * sign[:, None], True, H)
+            return DenseModes(network, radius, U * sign, R * sign[:, None], True, H, box)
     U, s, Vt = xp.linalg.svd(H, full_matrices=False)
     rank = int(xp.sum(xp.astype(s > 1e-10 * s[0], xp.int64)))
     if rank < min(S, m):
@@ -354,7 +402,7 @@ def plain_modes(network: Dense, box: tuple[int, ...], like: Array) -> DenseModes
         )
     sign = _signs(U[:, :rank])
     return DenseModes(
-        network, radius, U[:, :rank] * sign, Vt[:rank, :].T / s[:rank] * sign, False, H
+        network, radius, U[:, :rank] * sign, Vt[:rank, :].T / s[:rank] * sign, False, H, box
     )
 
 
@@ -373,15 +421,17 @@ def smooth_dense_modes(
     on a grid twice as fine as the samples; plus a weight decay too small to matter, which settles
     the directions that the grid does not see. ``K = H E⁻¹ Hᵀ = U diag(γ) Uᵀ``.
     """
+    from scipy.fft import dctn  # here, so that a command line that fits nothing starts fast
+
     xp = namespace(like)
     radius = half_widths(box)
     scale = move(radius, like, xp.float64)
     H = network(box_positions(box, like) / scale)
     fine = tuple(2 * n - 1 for n in box)
     on_grid = to_numpy(network(box_positions(box, like, 0.5) / scale))
-    spectrum = scipy.fft.dctn(
-        on_grid.reshape(*fine, -1), axes=tuple(range(len(box))), norm="ortho"
-    ).reshape(-1, network.width)
+    spectrum = dctn(on_grid.reshape(*fine, -1), axes=tuple(range(len(box))), norm="ortho").reshape(
+        -1, network.width
+    )
     omega2 = np.zeros(fine)
     for k, n in enumerate(fine):
         w = np.pi * np.arange(n) / n * 2  # the fine grid has half a sample between its points
@@ -399,4 +449,4 @@ def smooth_dense_modes(
     rank = int(xp.sum(xp.astype(g > 1e-7 * g[0], xp.int64)))
     mixing = (Vt.T * weight) @ (Wt[:rank, :].T / g[:rank])
     sign = _signs(U[:, :rank])
-    return DenseModes(network, radius, U[:, :rank] * sign, mixing * sign, False, H)
+    return DenseModes(network, radius, U[:, :rank] * sign, mixing * sign, False, H, box, order)

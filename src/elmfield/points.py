@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from elmfield.backend import is_array, move, namespace, to_numpy
 from elmfield.domain import Axis, Domain
@@ -89,6 +88,7 @@ def fit_points(
             "the bounds or drop those samples."
         )
     x, y = _average_repeats(x, y)
+    data_range = float(np.ptp(y)) or 1.0
     offset = y.mean(axis=0)
     scale = np.max(np.abs(y - offset), axis=0)
     scale = 2.0 ** np.round(np.log2(np.where(scale > 0, scale, 1)))
@@ -140,6 +140,7 @@ def fit_points(
         None if single else d,
         is_complex,
         str(values.dtype).removeprefix("torch."),
+        data_range,
         None,
         settings,
     )
@@ -235,6 +236,8 @@ def _neighbours(
 ) -> tuple[list[Integers], Floats]:
     """Samples each region is fitted to, and the radius of the box that holds them, (N, d)."""
     n, d = x.shape
+    from scipy.spatial import cKDTree  # 0.1 s, for scattered samples only
+
     shape = np.asarray(domain.shape, dtype=float)
     boxsize = np.where(domain.periodic, shape, 0.0)
     at, seats = x.copy(), centres.copy()

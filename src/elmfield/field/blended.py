@@ -15,7 +15,6 @@ import numpy as np
 
 from elmfield.backend import device, move, namespace, to_numpy
 from elmfield.field.plan import AxisPlan
-from elmfield.field.ragged import Ragged
 from elmfield.modes import AxisModes, DenseModes, Modes, ProductModes
 from elmfield.partition import Partition, blend
 from elmfield.typing import Array, Floats, Integers
@@ -35,7 +34,8 @@ class Group:
     regions : integer array, shape (G,)
         Region numbers, ascending.
     coefficients : array, shape (G, r, C), or Ragged
-        c of each of them; ragged where regions keep different modes.
+        c of each of them; ragged where regions keep different modes. Anything with the `shape`,
+        `like`, `n_stored`, `take` and `rows` of a `Ragged` will do, such as what a file holds.
     """
 
     modes: Modes
@@ -51,12 +51,23 @@ class Group:
     def values(self) -> Array:
         """The stored numbers, in an array of any shape."""
         c = self.coefficients
-        return c.values if isinstance(c, Ragged) else c
+        return getattr(c, "values", c)
+
+    @property
+    def like(self) -> Array:
+        """An array in the library, dtype and on the device of the coefficients."""
+        return getattr(self.coefficients, "like", self.coefficients)
+
+    @property
+    def n_coefficients(self) -> int:
+        """Numbers stored."""
+        c = self.coefficients
+        return int(c.n_stored) if hasattr(c, "n_stored") else math.prod(c.shape)
 
     def take(self, rows: Integers) -> Array:
         """Coefficients (len(rows), r, C) of some of the regions, by row."""
         c = self.coefficients
-        if isinstance(c, Ragged):
+        if hasattr(c, "n_stored"):  # ragged, or still in a file
             return c.take(rows)
         if len(rows) == len(self.regions) and np.array_equal(rows, np.arange(len(rows))):
             return c
@@ -65,7 +76,7 @@ class Group:
     def rows(self, rows: Integers, regions: Integers) -> "Group":
         """The group of some of the regions, by row, under new numbers."""
         c = self.coefficients
-        part = c.rows(rows) if isinstance(c, Ragged) else self.take(rows)
+        part = c.rows(rows) if hasattr(c, "n_stored") else self.take(rows)
         return Group(self.modes, regions, part)
 
 
@@ -91,7 +102,7 @@ class Blended:
     @property
     def like(self) -> Array:
         """An array in the library and on the device of all results."""
-        return self.groups[0].values
+        return self.groups[0].like
 
     @property
     def dtype(self) -> Any:

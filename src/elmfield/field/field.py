@@ -6,7 +6,7 @@ file is, it does not know.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -41,10 +41,15 @@ class Field:
         The second half of the channels holds the imaginary parts.
     input_dtype : str
         What the samples were.
+    data_range : float
+        Peak to peak of the samples, all channels together.
     residual : array, shape (N,), or None
         Sum of squares that the fit left over in each region's box, all channels.
     settings : object
         What the field was made with.
+    attributes : mapping
+        What the input said about itself (names, units, reference system), for the rooms that talk
+        to files; plain numbers, texts, lists and mappings of them.
     """
 
     domain: Domain
@@ -54,8 +59,10 @@ class Field:
     channel_axis: int | None = None
     is_complex: bool = False
     input_dtype: str = "float64"
+    data_range: float = 1.0
     residual: Array | None = field(default=None, repr=False)
     settings: object = None
+    attributes: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     # --- what a person wants to know -----------------------------------------------------------
 
@@ -77,7 +84,7 @@ class Field:
     @property
     def n_coefficients(self) -> int:
         """Numbers stored, all regions and channels together."""
-        return sum(math.prod(g.values.shape) for g in self.blended.groups)
+        return sum(g.n_coefficients for g in self.blended.groups)
 
     @property
     def dtype(self) -> Any:

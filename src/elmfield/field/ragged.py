@@ -56,6 +56,16 @@ class Ragged:
         return (len(self.starts) - 1) // self.n_channels, len(self.ranking), self.n_channels
 
     @property
+    def like(self) -> Array:
+        """An array in the library, dtype and on the device of the coefficients."""
+        return self.values
+
+    @property
+    def n_stored(self) -> int:
+        """Numbers stored."""
+        return int(self.values.shape[0])
+
+    @property
     def counts(self) -> Integers:
         """Kept modes of each region and channel, (G, C)."""
         return np.diff(self.starts).reshape(-1, self.n_channels)
