@@ -157,6 +157,12 @@ def test_bad_domains_say_what_is_wrong(options, message):
         ef.fit(np.zeros(4), **options)
 
 
+def test_flags_are_not_axis_numbers():
+    # True and False would read as axes 1 and 0: both periodic, where the caller meant one.
+    with pytest.raises(ValueError, match="`periodic` names axis True"):
+        ef.fit(np.zeros((4, 4)), periodic=(True, False))
+
+
 def test_two_axes_need_two_names():
     with pytest.raises(ValueError, match="2 different names, one per axis; got"):
         ef.fit(np.zeros((4, 4)), names=("a", "a"))

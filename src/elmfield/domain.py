@@ -289,7 +289,7 @@ def make_domain(
     periods: dict[int, float | None] = {}
     for key in periodic:
         k = names.index(key) if key in names else key
-        if not isinstance(k, int) or not -d <= k < d:
+        if not isinstance(k, int) or isinstance(k, bool) or not -d <= k < d:
             raise ValueError(f"`periodic` names axis {key!r}, but the axes are {list(names)}.")
         periods[k % d] = periodic[key] if isinstance(periodic, Mapping) else None
     axes = []
