@@ -261,7 +261,7 @@ class Blended:
 
     def plan(self, k: int, x: Floats) -> AxisPlan:
         """Which cells of axis k speak at index coordinates `x`."""
-        return AxisPlan.make(self.partition, self.centres, self.radii, k, x)
+        return AxisPlan.make(self.partition, self.centres, self._group_of[0], k, x)
 
     @property
     def _is_product(self) -> bool:

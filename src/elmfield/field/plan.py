@@ -42,11 +42,11 @@ class AxisPlan:
 
     @classmethod
     def make(
-        cls, partition: Partition, centres: Floats, radii: Floats, k: int, x: Floats
+        cls, partition: Partition, centres: Floats, groups: Integers, k: int, x: Floats
     ) -> "AxisPlan":
         """The plan for index coordinates `x` on axis k of a regular partition.
 
-        `centres` and `radii`, (N, d), are those of the regions' boxes.
+        `centres`, (N, d), are those of the regions' boxes; `groups`, (N,), tells which share them.
         """
         along = [0] * len(partition.shape)
         along[k] = slice(None)  # type: ignore[call-overload]
@@ -69,7 +69,7 @@ class AxisPlan:
         at = inverse * offsets.shape[1] + slot
         upper = at[: len(x)].copy()
         upper[two] = at[len(x) :]
-        key = np.column_stack([np.round(offsets, 9), radii[line[cells], k]])
+        key = np.column_stack([np.round(offsets, 9), groups[line[cells]]])
         _, first, pattern_of = np.unique(key, axis=0, return_index=True, return_inverse=True)
         return cls(
             cells,
