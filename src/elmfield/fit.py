@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from elmfield.backend import device as device_of
-from elmfield.backend import is_array, namespace, to_device, to_numpy
+from elmfield.backend import is_array, move, namespace, to_device, to_numpy
 from elmfield.domain import Domain, make_domain
 from elmfield.field import BATCH, Blended, Field, Group
 from elmfield.fill import fill_missing
@@ -46,8 +46,8 @@ def fit(
     channel_axis : int, optional
         Which axis holds channels (colours, bands) rather than space; None if there is none.
     mask : array of bool, optional
-        True where a sample is missing, as in `numpy.ma`; of the shape of `values`, with channels
-        last or without them.
+        True where a sample is missing, as in `numpy.ma`; of the shape of `values`, or of that
+        without the channel axis.
     coordinates, names, periodic : optional
         Where the samples lie, what the axes are called, which of them repeat; see `make_domain`.
     partition : Partition, optional
@@ -72,10 +72,7 @@ def fit(
     True
     """
     if isinstance(values, np.ma.MaskedArray):
-        own = np.ma.getmaskarray(values)
-        if channel_axis is not None:
-            own = np.moveaxis(own, channel_axis, -1)
-        mask, values = own if mask is None else own | np.asarray(mask), values.data
+        mask, values = _either(np.ma.getmaskarray(values), mask, channel_axis), values.data
     if not is_array(values):
         values = np.asarray(values)
     if device is not None:
@@ -106,14 +103,17 @@ def encoder(
 
     Parameters are those of :func:`fit`; `shape` includes the channel axis, if there is one.
     """
+    if any(int(n) != n or n < 0 for n in shape):
+        raise ValueError(f"`shape` must be whole numbers, one per axis; got {tuple(shape)}.")
     shape = tuple(int(n) for n in shape)
     if channel_axis is not None:
-        if not -len(shape) <= channel_axis < len(shape):
+        whole = isinstance(channel_axis, (int, np.integer)) and not isinstance(channel_axis, bool)
+        if not whole or not -len(shape) <= channel_axis < len(shape):
             raise ValueError(
                 f"`channel_axis` must be an axis of the array, between {-len(shape)} and "
                 f"{len(shape) - 1} for shape {shape}; got {channel_axis}."
             )
-        channel_axis %= len(shape)
+        channel_axis = int(channel_axis) % len(shape)
     spatial = tuple(n for k, n in enumerate(shape) if k != channel_axis)
     if not spatial or 0 in shape:
         raise ValueError(
@@ -219,6 +219,8 @@ def prepare(
             f"`values` must hold numbers; got dtype {values.dtype}. Convert it, for instance with "
             "values.astype(float)."
         )
+    if isinstance(values, np.ndarray) and not values.dtype.isnative:  # as files often have it
+        values = values.astype(values.dtype.newbyteorder("="))
     if tuple(values.shape) != shape:
         raise ValueError(
             f"`values` must have the encoder's shape {shape}; got {tuple(values.shape)}."
@@ -230,13 +232,13 @@ def prepare(
     narrow = str(values.dtype).rsplit(".", 1)[-1] in ("float32", "float16", "bfloat16")
     y = xp.astype(values, xp.float32 if narrow else xp.float64)
     missing = xp.isnan(y)
-    if bool(xp.any(xp.isinf(y))):
+    if mask is not None:
+        missing = missing | _like_values(mask, y, shape, channel_axis)
+    if bool(xp.any(xp.isinf(y) & ~missing)):
         raise ValueError(
             "`values` must be finite; got infinities. Replace them with NaN to mark the samples as "
             "missing."
         )
-    if mask is not None:
-        missing = missing | _like_values(mask, y, is_complex)
     if not bool(xp.any(missing)):
         return y, None, is_complex
     if is_complex:  # a sample with one part missing is missing
@@ -251,22 +253,35 @@ def prepare(
     return xp.where(missing, xp.zeros_like(y), y), ~missing, is_complex
 
 
-def _like_values(mask: Array, y: Array, is_complex: bool) -> Array:
+def _either(own: Array, mask: Array | None, channel_axis: int | None) -> Array:
+    """What one mask or the other marks; a mask that does not fit is returned for `prepare`."""
+    if mask is None:
+        return own
+    mask = np.asarray(to_numpy(mask))
+    if channel_axis is not None and mask.ndim == own.ndim - 1:
+        mask = np.expand_dims(mask, channel_axis)
+    fits = mask.dtype == bool and all(m in (1, n) for m, n in zip(mask.shape, own.shape))
+    return own | mask if fits and mask.ndim == own.ndim else mask
+
+
+def _like_values(mask: Array, y: Array, shape: tuple[int, ...], channel_axis: int | None) -> Array:
     """The caller's mask as booleans of y's shape."""
     xp = namespace(y)
-    mask = xp.asarray(mask, device=device_of(y))
+    mask = move(mask if is_array(mask) else np.asarray(mask), y)
     if mask.dtype != xp.bool:
         raise TypeError(
             f"`mask` must be boolean, True where a sample is missing; got dtype {mask.dtype}."
         )
-    if tuple(mask.shape) == tuple(y.shape[:-1]):
+    if channel_axis is not None and tuple(mask.shape) == shape:
+        mask = xp.moveaxis(mask, channel_axis, -1)
+        if mask.shape[-1] < y.shape[-1]:  # complex: real and imaginary parts
+            mask = xp.concat([mask, mask], axis=-1)
+    elif tuple(mask.shape) == tuple(y.shape[:-1]):
         mask = mask[..., None]
-    elif is_complex and tuple(mask.shape) == (*y.shape[:-1], y.shape[-1] // 2):
-        mask = xp.concat([mask, mask], axis=-1)
-    elif tuple(mask.shape) != tuple(y.shape):
+    else:
+        without = "" if channel_axis is None else f", or without channels, {tuple(y.shape[:-1])}"
         raise ValueError(
-            f"`mask` must have the shape of the samples, {tuple(y.shape[:-1])}, or that with "
-            f"channels last, {tuple(y.shape)}; got {tuple(mask.shape)}."
+            f"`mask` must have the shape of `values`, {shape}{without}; got {tuple(mask.shape)}."
         )
     return xp.broadcast_to(mask, y.shape)
 
@@ -279,15 +294,20 @@ def standardise(y: Array, present: Array | None, centred: bool) -> tuple[Array, 
     xp = namespace(y)
     axes = tuple(range(y.ndim - 1))
     weight = xp.ones_like(y) if present is None else xp.astype(present, y.dtype)
-    if centred:
-        offset = xp.sum(y, axis=axes) / xp.sum(weight, axis=axes)
-        y = (y - offset) * weight
-    else:
-        offset = xp.zeros(y.shape[-1], dtype=y.dtype, device=device_of(y))
-    size = xp.max(xp.abs(y), axis=axes)
-    size = xp.where(size > 0, size, xp.ones_like(size))
-    scale = 2 ** xp.round(xp.log2(size))
-    return y / scale, offset, scale
+
+    def size(y: Array) -> Array:
+        largest = xp.max(xp.abs(y), axis=axes)
+        return 2 ** xp.round(xp.log2(xp.where(largest > 0, largest, xp.ones_like(largest))))
+
+    if not centred:
+        scale = size(y)
+        return y / scale, xp.zeros_like(scale), scale
+    first = size(y) / 2  # so that a sum of huge numbers does not overflow
+    y = y / first
+    offset = xp.sum(y, axis=axes) / xp.sum(weight, axis=axes)
+    y = (y - offset) * weight
+    scale = size(y)
+    return y / scale, offset * first, scale * first
 
 
 def _least_squares_fill(modes: DenseModes, Y: Array, present: Array) -> Array:
