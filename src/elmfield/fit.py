@@ -2,19 +2,20 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from elmfield.backend import device as device_of
 from elmfield.backend import is_array, move, namespace, to_device, to_numpy
+from elmfield.denoise import shrink
 from elmfield.domain import Domain, make_domain
-from elmfield.field import BATCH, Blended, Field, Group
+from elmfield.field import BATCH, Blended, Field, Group, Samples, meet
 from elmfield.fill import fill_missing
-from elmfield.modes import DenseModes, Modes
+from elmfield.modes import DenseModes, Modes, ProductModes
 from elmfield.partition import Partition, gather, sample_index
-from elmfield.settings import Settings, Smooth
+from elmfield.settings import USUAL_ORDER, Settings, Smooth
 from elmfield.typing import Array, Progress
 
 
@@ -136,7 +137,10 @@ def encoder(
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """A partition and its modes, held ready: ``encode(array) -> Field``, linear in the array."""
+    """A partition and its modes, held ready: ``encode(array) -> Field``, linear in the array.
+
+    With ``order="auto"`` the first array decides the order for all that follow.
+    """
 
     shape: tuple[int, ...]
     settings: Settings
@@ -154,13 +158,16 @@ class Encoder:
         y, present, is_complex = prepare(values, self.shape, self.channel_axis, mask)
         xp = namespace(y)
         y, offset, scale = standardise(y, present, self.settings.centred)
-        order = getattr(self.settings, "order", Smooth().order)
-        filled = y if present is None else fill_missing(y, present, order, self.domain.periodic)
+        settings = self._settled(y)
+        filled = y
+        if present is not None:
+            order = getattr(settings, "order", USUAL_ORDER)
+            filled = fill_missing(y, present, order, self.domain.periodic)
         N, done = self.partition.n_regions, 0
         residual = np.zeros(N)
         groups = []
         for box, regions in self.partition:
-            modes = self._modes(box, y)
+            modes = self._modes(settings, box, y)
             parts = []
             step = max(1, BATCH // (4 * max(math.prod(box), modes.n_modes) * y.shape[-1]))
             for i in range(0, len(regions), step):
@@ -170,29 +177,47 @@ class Encoder:
                 if present is not None and isinstance(modes, DenseModes):
                     Y = _least_squares_fill(modes, Y, gather(present, index))
                 c = modes.project(Y)
-                left = xp.sum(Y * Y, axis=(1, 2)) - xp.sum(c * c, axis=(1, 2))
-                parts.append((c, left))
+                left = (xp.sum(Y * Y, axis=1) - xp.sum(c * c, axis=1)) * scale**2
+                parts.append((c, xp.sum(left, axis=1)))
                 done += len(batch)
                 progress("fit", done, N)
             groups.append(Group(modes, regions, xp.concat([c for c, _ in parts], axis=0)))
             residual[regions] = to_numpy(xp.concat([left for _, left in parts], axis=0))
+        groups = _denoised(groups, settings, scale)
+        blended = Blended(self.partition, tuple(groups), *self._frames(groups))
+        units = to_numpy(scale).astype(np.float64)
+        samples = Samples(y, present, units, data_range(y, present, offset, scale))
+        target = getattr(settings, "target", None)
+        if target is not None:
+            blended, dropped = meet(blended, samples, target)
+            residual = residual + dropped
         return Field(
             self.domain,
-            Blended(self.partition, tuple(groups), *self._frames(groups)),
+            blended,
             offset,
             scale,
             self.channel_axis,
             is_complex,
             str(values.dtype).removeprefix("torch."),
+            samples.data_range,
             np.maximum(residual, 0),
-            self.settings,
+            settings,
         )
 
-    def _modes(self, box: tuple[int, ...], like: Array) -> Modes:
+    def _settled(self, y: Array) -> Settings:
+        """The settings, with choices that depend on the samples made once, by the first array."""
+        kept: dict[Any, Any] = self._kept  # type: ignore[attr-defined]
+        if "settings" not in kept:
+            settle = getattr(self.settings, "settled", None)
+            kept["settings"] = self.settings if settle is None else settle(y)
+        chosen: Settings = kept["settings"]
+        return chosen
+
+    def _modes(self, settings: Settings, box: tuple[int, ...], like: Array) -> Modes:
         kept: dict[Any, Modes] = self._kept  # type: ignore[attr-defined]
         key = (box, namespace(like).__name__, str(device_of(like)))
         if key not in kept:
-            kept[key] = self.settings.modes(box, like)
+            kept[key] = settings.modes(box, like)
         return kept[key]
 
     def _frames(self, groups: list[Group]) -> tuple[Any, Any]:
@@ -202,6 +227,33 @@ class Encoder:
         for g in groups:
             radii[g.regions] = g.modes.radius
         return starts + (sizes - 1) / 2, radii
+
+
+def _denoised(groups: list[Group], settings: Settings, scale: Array) -> list[Group]:
+    """Coefficients without noise, if the settings ask for that."""
+    level = getattr(settings, "denoise", False)
+    if level is False:
+        return groups
+    xp = namespace(scale)
+    noise = None if level is True else xp.ones_like(scale) * float(level) / scale
+    shrunk = []
+    for g in groups:
+        assert isinstance(g.modes, ProductModes)
+        shrunk.append(replace(g, coefficients=shrink(g.coefficients, g.modes.smoothness, noise)))
+    return shrunk
+
+
+def data_range(y: Array, present: Array | None, offset: Array, scale: Array) -> float:
+    """Peak to peak of the samples, all channels together, in the caller's units."""
+    xp = namespace(y)
+    axes = tuple(range(y.ndim - 1))
+    low = high = y
+    if present is not None:
+        low = xp.where(present, y, xp.full_like(y, xp.inf))
+        high = xp.where(present, y, xp.full_like(y, -xp.inf))
+    top = xp.max(high, axis=axes) * scale + offset
+    bottom = xp.min(low, axis=axes) * scale + offset
+    return float(xp.max(top) - xp.min(bottom)) or 1.0
 
 
 def prepare(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +21,9 @@ CELL = {1: 16, 2: 8, 3: 4}
 
 CONTEXT = 4.0
 """How far beyond its cell a region looks, in mean sample spacings."""
+
+ORDERS = (1.1, 1.5, 2.0, 2.5, 3.0)
+"""Orders tried by leave-one-out for ``order="auto"``."""
 
 LARGEST = 4000
 """Most samples a region may have; its dense kernel is solved directly."""
@@ -65,10 +69,11 @@ def fit_points(
     if not is_array(values):
         values = np.asarray(values)
     settings = Smooth() if settings is None else settings
-    if not isinstance(settings, Smooth) or settings.network is not None:
+    plain = isinstance(settings, Smooth) and settings.network is None
+    if not plain or settings.target is not None or settings.denoise:
         raise TypeError(
-            "`settings` of fit_points must be smooth(...) with its own product layer; got "
-            f"{settings!r}."
+            "`settings` of fit_points must be smooth(order=, cell=, overlap=) with its own product "
+            f"layer, no error target and no denoising; got {settings!r}."
         )
     x, y, single, is_complex = _check(coordinates, values)
     n, d = x.shape
@@ -109,22 +114,31 @@ def fit_points(
     span = 2 * float(np.max(half)) + 2 * CONTEXT
     layer = Cosines.lattice(span)
     layers = (Cosines(layer.count, layer.fundamental * span / 2),) * d  # per unit of t in [-1, 1]
-    lattice = [a.angular / (span / 2) for a in layers]
-    order = float(np.mean(settings.order)) + (d - 1) / 2
-    root = price(squared_lengths(lattice).reshape(-1), order) ** -0.5
-    alpha = np.zeros((len(centres), root.size, y.shape[1]))
-    wraps = np.where(domain.periodic, domain.shape, np.inf)
-    for i, near in enumerate(used):
-        u = x[near] - centres[i]
-        u = u - np.where(
-            np.isfinite(wraps), np.round(u / wraps) * np.where(np.isfinite(wraps), wraps, 0), 0
-        )
-        H = np.ones((len(near), 1))
+    lengths = squared_lengths([a.angular / (span / 2) for a in layers]).reshape(-1)
+    period = np.where(domain.periodic, domain.shape, np.inf)
+
+    def features(i: int) -> Floats:
+        """H of region i, (S, m)."""
+        u = x[used[i]] - centres[i]
+        for k in np.flatnonzero(domain.periodic):
+            u[:, k] -= np.round(u[:, k] / period[k]) * period[k]
+        H = np.ones((len(u), 1))
         for k, a in enumerate(layers):
-            H = (H[:, :, None] * a(u[:, k] / radii[i, k])[:, None, :]).reshape(len(near), -1)
-        H = H * root  # H E^(-1/2)
-        K = H @ H.T
-        K[np.diag_indices_from(K)] += 1e-10 * np.trace(K) / len(near)
+            H = (H[:, :, None] * a(u[:, k] / radii[i, k])[:, None, :]).reshape(len(u), -1)
+        return H
+
+    if settings.order == "auto":
+        few = range(0, len(used), max(1, len(used) // 12))
+        scores = [
+            sum(_left_out(features(i), y[used[i]], lengths, s + (d - 1) / 2) for i in few)
+            for s in ORDERS
+        ]
+        settings = replace(settings, order=ORDERS[int(np.argmin(scores))])
+    assert not isinstance(settings.order, str)
+    order = float(np.mean(settings.order)) + (d - 1) / 2
+    alpha = np.zeros((len(centres), len(lengths), y.shape[1]))
+    for i, near in enumerate(used):
+        root, H, K = _system(features(i), lengths, order)
         alpha[i] = root[:, None] * (H.T @ np.linalg.solve(K, y[near]))
         if progress is not None:
             progress("fit", i + 1, len(used))
@@ -144,6 +158,21 @@ def fit_points(
         None,
         settings,
     )
+
+
+def _system(H: Floats, lengths: Floats, order: float) -> tuple[Floats, Floats, Floats]:
+    """``E^(-1/2)``, ``H E^(-1/2)`` and the kernel ``H E⁻¹ Hᵀ``, its diagonal a little raised."""
+    root = price(lengths, order) ** -0.5
+    H = H * root
+    K = H @ H.T
+    K[np.diag_indices_from(K)] += 1e-10 * np.trace(K) / len(K)
+    return root, H, K
+
+
+def _left_out(H: Floats, y: Floats, lengths: Floats, order: float) -> float:
+    """Sum of squared errors when each sample of a region is predicted from the others."""
+    inverse = np.linalg.inv(_system(H, lengths, order)[2])
+    return float(np.sum((inverse @ y / np.diag(inverse)[:, None]) ** 2))
 
 
 def _check(coordinates: Array, values: Array) -> tuple[Floats, Floats, bool, bool]:

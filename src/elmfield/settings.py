@@ -1,16 +1,21 @@
 """The presets: choices as objects, each knowing how to cut the domain and which modes to use."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Protocol
 
 import numpy as np
 
+from elmfield.field import Target, is_number
 from elmfield.modes import Modes, plain_modes, product_modes, smooth_dense_modes
 from elmfield.network import Dense
 from elmfield.partition import Partition, per_axis, regular
+from elmfield.spectrum import suited_order
 from elmfield.typing import Array
+
+USUAL_ORDER = 1.1
+"""The energy order that suited 21 photographs best (docs/defaults.md)."""
 
 
 class Settings(Protocol):
@@ -49,43 +54,75 @@ class Paper:
 class Smooth:
     """Settings of the default; see :func:`smooth`."""
 
-    order: float | tuple[float, ...] = 1.1
+    order: float | tuple[float, ...] | str = USUAL_ORDER
     cell: float | tuple[float, ...] | None = None
     overlap: float | tuple[float, ...] | None = None
     network: Dense | None = None
+    target: Target | None = None
+    denoise: float | bool = False
     centred = True
 
     def __post_init__(self) -> None:
+        self._check_denoise()
+        if self.order == "auto":
+            return
         for s in np.atleast_1d(np.asarray(self.order, dtype=object)):
             if isinstance(s, bool) or not isinstance(s, Real) or not 0 < float(s) <= 16:
                 raise ValueError(
-                    "`order` must be a number above 0, at most 16 (1 joins samples by straight "
-                    f"lines, 2 like cubic splines, 3 like quintic ones); got {s!r}."
+                    "`order` must be 'auto' or a number above 0, at most 16 (1 joins samples by "
+                    f"straight lines, 2 like cubic splines, 3 like quintic ones); got {s!r}."
                 )
         if self.network is not None and np.ndim(self.order) > 0:
             raise ValueError("`order` must be one number with a dense `network`; got one per axis.")
 
+    def _check_denoise(self) -> None:
+        d = self.denoise
+        if not isinstance(d, bool) and not (is_number(d) and d > 0):
+            raise ValueError(
+                "`denoise` must be True, False or the noise's standard deviation, above 0; got "
+                f"{d!r}."
+            )
+        if d and self.target is not None:
+            raise ValueError(
+                f"`denoise` and `{self.target.kind}` cannot be asked for together: one wants the "
+                "samples changed, the other wants them kept. Fit the denoised samples() again."
+            )
+        if d and self.network is not None:
+            raise ValueError("`denoise` needs the product layer; drop `network`.")
+
+    def settled(self, y: Array) -> "Smooth":
+        """These settings with every choice that depends on the samples made."""
+        if self.order != "auto":
+            return self
+        orders = suited_order(y, USUAL_ORDER)
+        one = self.network is not None
+        return replace(self, order=float(np.mean(orders)) if one else orders)
+
     def partition(self, shape: Sequence[int], periodic: Sequence[bool]) -> Partition:
         """Cells whose boxes are all of one size: one factorisation for the whole array."""
-        usual, blend = default_cells(len(shape), self.network is not None)
+        usual, blend = self._usual_cells(len(shape))
         cell = per_axis("cell", usual if self.cell is None else self.cell, len(shape))
         # The default overlap must not be the reason for an error about small cells.
         overlap = [min(blend, c / 2) for c in cell] if self.overlap is None else self.overlap
         return regular(shape, cell, overlap, periodic=periodic, equal_boxes=True)
 
+    def _usual_cells(self, d: int) -> tuple[int, float]:
+        """Cell and overlap in `d` dimensions, chosen by measurement (docs/defaults.md)."""
+        if self.network is not None:
+            return 8, 4.0
+        if self.denoise:  # every sample is judged in 2^d boxes
+            return ((32, 16.0), (8, 4.0))[d > 1] if d < 3 else (4, 2.0)
+        cell, overlap = (32, 2.0) if d == 1 else (16, 2.0) if d <= 3 else (8, 1.0)
+        # Half a sample of overlap blends between samples and doubles none: nothing is stored twice.
+        return cell, overlap if self.target is None else 0.5
+
     def modes(self, box: tuple[int, ...], like: Array) -> Modes:
         """Modes ordered from smooth to rough."""
+        assert not isinstance(self.order, str)
         if self.network is not None:
             assert not isinstance(self.order, tuple)
             return smooth_dense_modes(self.network, box, float(self.order), like)
         return product_modes(box, tuple(map(float, per_axis("order", self.order, len(box)))))
-
-
-def default_cells(d: int, dense: bool = False) -> tuple[int, float]:
-    """Cell and overlap of the default preset in `d` dimensions (docs/defaults.md)."""
-    if dense:
-        return 8, 4.0
-    return (32, 2.0) if d == 1 else (16, 2.0) if d <= 3 else (8, 1.0)
 
 
 def paper(
@@ -126,29 +163,47 @@ def paper(
 
 def smooth(
     *,
-    order: float | Sequence[float] = 1.1,
+    order: float | Sequence[float] | str = USUAL_ORDER,
     cell: int | Sequence[int] | None = None,
     overlap: float | Sequence[float] | None = None,
     network: Dense | None = None,
+    psnr: float | None = None,
+    max_error: float | None = None,
+    coefficients: int | None = None,
+    keep: int | None = None,
+    denoise: float | bool = False,
 ) -> Smooth:
     """The default configuration: right at the samples, and the least energy between them.
 
     Parameters
     ----------
-    order : float or sequence of float
+    order : float, sequence of float, or "auto"
         How steeply the energy grows with frequency, for all axes or one by one; any number above 0.
-        Photographs want about 1.1, weather about 1.5, smooth flows 3 to 4.
+        Photographs want about 1.1, weather about 1.5, smooth flows 3 to 4. "auto" reads it off the
+        samples' spectrum, axis by axis; the fit is then no longer linear in the samples.
     cell, overlap : optional
         Samples per cell, and half-width of the blend between cells, for all axes or one by one.
     network : Dense, optional
         Use this dense random layer, with a bending energy by quadrature, instead of the product
         layer. Costs more; needs several times more neurons than a box has samples.
+    psnr : float, optional
+        Keep as few coefficients as this PSNR at the samples needs, in dB of their range.
+    max_error : float, optional
+        Keep as few as a largest error at the samples needs; never exceeded.
+    coefficients : int, optional
+        Keep this many in all, the index of which modes they are included, where they buy most.
+    keep : int, optional
+        Keep this many in every region and channel, the strongest. (At most one of these four.)
+    denoise : bool or float
+        Take noise out; True estimates its level, a number is its standard deviation.
     """
     return Smooth(
-        _frozen(order),
+        order if isinstance(order, str) else _frozen(order),
         None if cell is None else _frozen(cell),
         None if overlap is None else _frozen(overlap),
         network,
+        Target.one_of(psnr=psnr, max_error=max_error, coefficients=coefficients, keep=keep),
+        denoise,
     )
 
 

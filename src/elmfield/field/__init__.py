@@ -2,6 +2,7 @@
 
 from elmfield.field.blended import BATCH, Blended, Group
 from elmfield.field.field import Field
+from elmfield.field.quality import Samples, Target, is_number, meet
 from elmfield.field.report import Report
 
-__all__ = ["BATCH", "Blended", "Field", "Group", "Report"]
+__all__ = ["BATCH", "Blended", "Field", "Group", "Report", "Samples", "Target", "is_number", "meet"]

@@ -16,7 +16,11 @@ import numpy as np
 from elmfield.backend import device, is_array, move, namespace, to_numpy
 from elmfield.domain import Domain
 from elmfield.field.blended import BATCH, Blended, cast, runs
+from elmfield.field.quality import Samples, Target, meet
+from elmfield.field.ragged import Ragged
 from elmfield.field.report import Report
+from elmfield.metrics import max_error, psnr
+from elmfield.modes import DenseModes, ProductModes
 from elmfield.partition import Partition
 from elmfield.typing import Array, Floats
 
@@ -98,9 +102,31 @@ class Field:
             f"{self.partition.n_regions} regions, {self.n_coefficients} coefficients)"
         )
 
-    def report(self) -> Report:
-        """Sizes, ranks and errors, as a table that prints itself."""
-        samples = math.prod(self.shape) * int(self.offset.shape[0])
+    @property
+    def index_cost(self) -> float:
+        """What it takes to say which modes were kept, in coefficients of 32 bits."""
+        kept = (g.coefficients for g in self.blended.groups)
+        return sum(c.index_bits for c in kept if isinstance(c, Ragged)) / 32
+
+    def error_map(self) -> Floats:
+        """Root mean square error at the samples of each cell's region, one number per cell."""
+        if self.residual is None:
+            raise ValueError("this field does not know its errors: it was cropped or scattered.")
+        count = np.prod(self.partition.boxes[1], axis=1) * int(self.offset.shape[0])
+        errors: Floats = np.sqrt(self.residual / count)[self.partition.labels]
+        return errors
+
+    def report(self, samples: Array | None = None, *, heldout: float | None = None) -> Report:
+        """Sizes, ranks and errors, as a table that prints itself.
+
+        Parameters
+        ----------
+        samples : array, optional
+            What was fitted, to measure errors against; NaN is left out.
+        heldout : float, optional
+            A held-out score to put beside them, from `elmfield.heldout_score`.
+        """
+        n_samples = math.prod(self.shape) * int(self.offset.shape[0])
         ranks = sorted({g.modes.rank for g in self.blended.groups})
         rows = {
             "samples": " × ".join(map(str, self.shape)),
@@ -116,15 +142,66 @@ class Field:
             "overlap": ", ".join(f"{o:g}" for o in self.partition.overlap),
             "rank of a region": ", ".join(map(str, ranks)),
             "coefficients": f"{self.n_coefficients}",
-            "coefficients per sample": f"{self.n_coefficients / samples:.3f}",
+            "index, in coefficients": f"{self.index_cost:.0f}",
+            "coefficients per sample": f"{(self.n_coefficients + self.index_cost) / n_samples:.3f}",
         }
         if self.residual is not None:
-            count = int(np.prod(self.partition.boxes[1], axis=1).sum()) * int(self.offset.shape[0])
-            rms = (float(np.sum(self.residual)) / count) ** 0.5
-            rows["rms residual at the samples"] = f"{rms:.3g}"
+            errors = self.error_map()
+            rows["rms error by region, median"] = f"{np.median(errors):.3g}"
+            rows["rms error by region, largest"] = f"{np.max(errors):.3g}"
+        if samples is not None:
+            truth, mine = np.asarray(to_numpy(samples)), np.asarray(to_numpy(self.samples()))
+            have = ~np.isnan(truth)
+            rows["PSNR at the samples"] = f"{psnr(truth[have], mine[have]):.2f} dB"
+            rows["largest error"] = f"{max_error(truth[have], mine[have]):.3g}"
+        if heldout is not None:
+            rows["PSNR held out"] = f"{heldout:.2f} dB"
         if self.settings is not None:
             rows["settings"] = str(self.settings)
         return Report(rows)
+
+    def _repr_html_(self) -> str:
+        return self.report()._repr_html_()
+
+    # --- fewer coefficients --------------------------------------------------------------------
+
+    def truncate(self, *, coefficients: int | None = None, keep: int | None = None) -> "Field":
+        """The same function with fewer coefficients, without fitting again.
+
+        Parameters
+        ----------
+        coefficients : int
+            This many in all, the index included, where they buy most; or
+        keep : int
+            this many in every region and channel, the strongest.
+        """
+        return self._meet(Target.one_of(coefficients=coefficients, keep=keep))
+
+    def at_quality(self, *, psnr: float | None = None, max_error: float | None = None) -> "Field":
+        """The same function with as few coefficients as an error at the samples needs.
+
+        Errors are measured against this field's own values there, without fitting again.
+
+        Parameters
+        ----------
+        psnr : float
+            In dB of the samples' range; or
+        max_error : float
+            largest absolute error.
+        """
+        return self._meet(Target.one_of(psnr=psnr, max_error=max_error))
+
+    def _meet(self, target: Target | None) -> "Field":
+        if target is None:
+            raise ValueError("say what is wanted: exactly one of the arguments.")
+        if not all(isinstance(g.modes, (ProductModes, DenseModes)) for g in self.blended.groups):
+            raise TypeError("a field of scattered samples keeps all its coefficients.")
+        axes = [np.arange(n, dtype=float) for n in self.shape]
+        units = np.asarray(to_numpy(self.scale), dtype=np.float64)
+        samples = Samples(self.blended.on_grid(axes), None, units, self.data_range)
+        blended, dropped = meet(self.blended, samples, target)
+        left = None if self.residual is None else self.residual + dropped
+        return replace(self, blended=blended, residual=left)
 
     def weights(self, region: int) -> Array:
         """Output weights α of one region's hidden neurons, shape (m,) or (m, C).

@@ -1,0 +1,339 @@
+"""Which modes to keep: the fewest coefficients for an error, or the least error for a number.
+
+Modes are orthonormal on the samples, so a dropped coefficient c costs c² and nothing has to be
+reconstructed to know it. With a price λ² per coefficient, a region keeps those with c² > λ² among
+its first n ranks, n chosen to gain most after paying a bit per rank (1/32 of a coefficient) for the
+bitmap that says which. One λ for all regions spreads any total where it buys most.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from elmfield.backend import device, move, namespace, to_numpy
+from elmfield.field.blended import Blended, runs
+from elmfield.field.ragged import Ragged
+from elmfield.modes import Modes
+from elmfield.partition import gather, sample_index
+from elmfield.typing import Array, Floats
+
+BIT = 1 / 32
+"""A bit of index, in coefficients of 32 bits."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is asked for: a PSNR in dB, a largest error, a total, or a number per region.
+
+    Parameters
+    ----------
+    kind : {"psnr", "max_error", "coefficients", "keep"}
+        Which of them.
+    value : float
+        How much.
+    """
+
+    kind: str
+    value: float
+
+    def __post_init__(self) -> None:
+        v = self.value
+        if not is_number(v) or v <= 0:
+            raise ValueError(f"`{self.kind}` must be a positive number; got {v!r}.")
+        if self.kind in ("coefficients", "keep") and int(v) != v:
+            raise ValueError(f"`{self.kind}` must be a whole number; got {v!r}.")
+
+    @classmethod
+    def one_of(cls, **asked: float | None) -> "Target | None":
+        """The one target among those that are not None; None if there is none."""
+        given = {k: v for k, v in asked.items() if v is not None}
+        if len(given) > 1:
+            raise ValueError(
+                f"only one of {', '.join(asked)} can be asked for; got {', '.join(given)}. Drop "
+                "all but one."
+            )
+        return cls(*next(iter(given.items()))) if given else None
+
+
+def is_number(v: object) -> bool:
+    """Whether `v` is a finite real number, and not a boolean."""
+    real = isinstance(v, (int, float, np.integer, np.floating)) and not isinstance(v, bool)
+    return real and bool(np.isfinite(v))  # type: ignore[call-overload]
+
+
+def choose(e: Array, price: Any) -> Array:
+    """Kept modes of energies e, (G, C, r) by rank, at a price λ² for all or one each, (G, 1, 1)."""
+    xp = namespace(e)
+    worth = e > price
+    gain = xp.where(worth, e - price, xp.zeros_like(e)) - price * BIT
+    gain = xp.cumulative_sum(gain, axis=2)
+    n = xp.argmax(gain, axis=2, keepdims=True)
+    some = xp.max(gain, axis=2, keepdims=True) > 0
+    return worth & (xp.arange(e.shape[2], device=device(e)) <= n) & some
+
+
+@dataclass(frozen=True, eq=False)
+class Ledger:
+    """Energies of all coefficients of a Blended, by rank, in the samples' own units squared.
+
+    Parameters
+    ----------
+    blended : Blended
+        The function, with all its modes.
+    scale : array, shape (C,)
+        Unit of each channel.
+    """
+
+    blended: Blended
+    scale: Floats
+    energies: tuple[Array, ...] = ()
+
+    def __post_init__(self) -> None:
+        energies = []
+        for g in self.blended.groups:
+            c = g.take(np.arange(len(g.regions)))
+            xp = namespace(c)
+            # In float64 whatever the data: running sums decide which modes are worth their price.
+            c = xp.astype(c, xp.float64) * move(self.scale, c, xp.float64)
+            c = xp.permute_dims(c, (0, 2, 1))
+            energies.append(xp.take(c * c, move(g.modes.ranking, c), axis=2))
+        object.__setattr__(self, "energies", tuple(energies))
+
+    def choose(self, price: float) -> list[Array]:
+        """Kept modes, (G, C, r) by rank, at a price λ² per coefficient."""
+        return [choose(e, price) for e in self.energies]
+
+    def largest(self, r: int) -> list[Array]:
+        """The r strongest modes of each region and channel."""
+        kept = []
+        for e in self.energies:
+            xp = namespace(e)
+            place = xp.argsort(xp.argsort(-e, axis=2, stable=True), axis=2)
+            kept.append(place < r)
+        return kept
+
+    def cost(self, kept: list[Array]) -> float:
+        """Coefficients kept, plus the index that says which, in coefficients."""
+        total = 0.0
+        for k in kept:
+            xp = namespace(k)
+            rank = xp.arange(1, k.shape[2] + 1, device=device(k))
+            lengths = xp.max(xp.where(k, rank, xp.zeros_like(rank)), axis=2)
+            total += int(xp.sum(xp.astype(k, xp.int64))) + BIT * (
+                int(xp.sum(lengths)) + 16 * math.prod(lengths.shape)
+            )
+        return total
+
+    def dropped(self, kept: list[Array]) -> Floats:
+        """Energy left out in each region, (N,)."""
+        left = np.zeros(self.blended.partition.n_regions)
+        for group, e, k in zip(self.blended.groups, self.energies, kept):
+            xp = namespace(e)
+            out = xp.where(k, xp.zeros_like(e), e)
+            left[group.regions] = to_numpy(xp.sum(xp.astype(out, xp.float64), axis=(1, 2)))
+        return left
+
+    def apply(self, kept: list[Array]) -> Blended:
+        """The function with only the kept modes."""
+        groups = []
+        for g, k in zip(self.blended.groups, kept):
+            c = g.take(np.arange(len(g.regions)))
+            groups.append(replace(g, coefficients=Ragged.keep(c, k, g.modes.ranking)))
+        return replace(self.blended, groups=tuple(groups))
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """What a function is measured against.
+
+    Parameters
+    ----------
+    values : array, shape (..., C)
+        The samples, in the unit of the coefficients.
+    present : array of bool, shape (..., C), or None
+        Which of them count; None for all.
+    scale : array, shape (C,)
+        What one of those units is in the caller's.
+    data_range : float
+        Peak to peak, in the caller's units.
+    """
+
+    values: Array
+    present: Array | None
+    scale: Floats
+    data_range: float
+
+    def errors(self, blended: Blended) -> tuple[float, float]:
+        """Mean squared and largest absolute error at the samples, in the caller's units."""
+        xp = namespace(self.values)
+        shape = self.values.shape[:-1]
+        total, largest, count = 0.0, 0.0, 0
+        across = math.prod(shape[1:]) * self.values.shape[-1]
+        scale = move(self.scale, self.values, xp.float64)
+        rest = [np.arange(n, dtype=float) for n in shape[1:]]
+        for i, j in runs(shape[0], max(1, (1 << 22) // max(across, 1))):
+            f = blended.on_grid([np.arange(i, j, dtype=float), *rest])
+            e = xp.abs(xp.astype(f, xp.float64) - xp.astype(self.values[i:j, ...], xp.float64))
+            e = e * scale
+            if self.present is not None:
+                e = xp.where(self.present[i:j, ...], e, xp.zeros_like(e))
+                count += int(xp.sum(xp.astype(self.present[i:j, ...], xp.int64)))
+            else:
+                count += math.prod(e.shape)
+            total += float(xp.sum(e * e))
+            largest = max(largest, float(xp.max(e)))
+        return total / count, largest
+
+
+def meet(blended: Blended, samples: Samples, target: Target) -> tuple[Blended, Floats]:
+    """The function with as few modes as the target allows, and the energy dropped, (N,).
+
+    Raises
+    ------
+    ValueError
+        If the target cannot be met; the message names the nearest that can.
+    """
+    ledger = Ledger(blended, samples.scale)
+    if target.kind == "keep":
+        kept = ledger.largest(int(target.value))
+    elif target.kind == "coefficients":
+        kept = _spend(ledger, target.value)
+    elif target.kind == "psnr":
+        kept = _reach(ledger, samples, target.value)
+    else:
+        kept = _bound(ledger, samples, target.value)
+    return ledger.apply(kept), ledger.dropped(kept)
+
+
+def _flip(ledger: Ledger, passed: Callable[[list[Array]], bool]) -> tuple[list[Array], list[Array]]:
+    """Kept modes just below and just above the price at which `passed` becomes true."""
+    low, high = 0.0, 2 * max(float(namespace(e).max(e)) for e in ledger.energies)
+    below, above = ledger.choose(low), ledger.choose(high)
+    while high > 1e-300 and (low == 0 or high / low > 1 + 1e-5):
+        price = math.sqrt(low * high) if low > 0 else high / 1000
+        kept = ledger.choose(price)
+        if passed(kept):
+            above, high = kept, price
+        else:
+            below, low = kept, price
+    return below, above
+
+
+def _spend(ledger: Ledger, budget: float) -> list[Array]:
+    """Modes for a number of coefficients, index included."""
+    least = sum(e.shape[0] * e.shape[1] for e in ledger.energies)
+    if budget < least:
+        raise ValueError(
+            f"`coefficients` must allow at least one per region and channel, {least}; got "
+            f"{budget:g}. Ask for more, or use larger cells."
+        )
+    everything = ledger.choose(0.0)
+    if ledger.cost(everything) <= budget:
+        return everything
+    return _flip(ledger, lambda kept: ledger.cost(kept) <= budget)[1]
+
+
+def _reach(ledger: Ledger, samples: Samples, psnr: float) -> list[Array]:
+    """Modes for a PSNR: from the energies first, then corrected by what the samples say.
+
+    Overlapping boxes count some samples twice, and blending averages errors; one or two corrections
+    take both into account.
+    """
+    floor = samples.errors(ledger.blended)[0]
+    limit = math.inf if floor == 0 else 10 * math.log10(samples.data_range**2 / floor)
+    if psnr > limit - 0.1:
+        raise ValueError(
+            f"`psnr` cannot be reached: with all modes this field has {limit:.1f} dB at the "
+            f"samples in {str(ledger.blended.dtype).removeprefix('torch.')}; got {psnr:g}. Ask for "
+            "less, or fit float64 samples."
+        )
+    boxes = np.prod(ledger.blended.partition.boxes[1], axis=1).sum() * len(samples.scale)
+    allowed = samples.data_range**2 * 10 ** (-psnr / 10)
+    ask, best = 1.0, ledger.choose(0.0)
+    for _ in range(8):
+        kept, _ = _flip(ledger, partial(_drops_more, ledger, ask * allowed * boxes))
+        mse = samples.errors(ledger.apply(kept))[0]
+        if mse <= allowed:
+            best = kept
+            if mse > 0.95 * allowed:  # within 0.2 dB
+                break
+        ask *= 0.98 * allowed / max(mse, 1e-6 * allowed)
+    return best
+
+
+def _drops_more(ledger: Ledger, allowed: float, kept: list[Array]) -> bool:
+    return float(ledger.dropped(kept).sum()) > allowed
+
+
+def _bound(ledger: Ledger, samples: Samples, largest: float) -> list[Array]:
+    """Modes that keep every sample within an error: region by region, all at once.
+
+    Windows are non-negative and sum to one: if each region keeps the bound at all samples of its
+    box, the blend keeps it too.
+    """
+    reached = samples.errors(ledger.blended)[1]
+    kind = str(ledger.blended.dtype).removeprefix("torch.")
+    if largest <= reached:
+        raise ValueError(
+            f"`max_error` cannot be kept: with all modes the largest error is {reached:.2g} in "
+            f"{kind}; got {largest:g}. Ask for more than that, or fit float64 samples."
+        )
+    aim = largest
+    for _ in range(4):
+        kept = _bound_boxes(ledger, samples, aim)
+        found = samples.errors(ledger.apply(kept))[1]
+        if found <= largest:
+            return kept
+        aim -= 2 * (found - largest)  # rounding of the blended sum
+        if aim <= 0:
+            break
+    return [namespace(e).ones_like(e) > 0 for e in ledger.energies]
+
+
+def _bound_boxes(ledger: Ledger, samples: Samples, largest: float) -> list[Array]:
+    kept = []
+    part = ledger.blended.partition
+    for group, energies in zip(ledger.blended.groups, ledger.energies):
+        xp = namespace(energies)
+        box = tuple(int(n) for n in part.boxes[1][group.regions[0]])
+        masks = []
+        for i, j in runs(len(group.regions), max(1, (1 << 22) // math.prod(energies.shape[1:]))):
+            index = sample_index(part, group.regions[i:j], box, energies)
+            counts = None if samples.present is None else gather(samples.present, index)
+            c = group.take(np.arange(i, j))
+            Y, scale = gather(samples.values, index), move(samples.scale, c, c.dtype)
+            gaps = partial(_worst, group.modes, c, Y, counts, scale)
+            masks.append(_bound_batch(energies[i:j, ...], gaps, largest))
+        kept.append(xp.concat(masks, axis=0))
+    return kept
+
+
+def _worst(
+    modes: Modes, c: Array, Y: Array, counts: Array | None, scale: Array, kept: Array
+) -> Array:
+    """Largest error at the samples of each box, (G,), with only the `kept` modes, (G, C, r)."""
+    xp = namespace(c)
+    kept = xp.take(kept, move(np.argsort(modes.ranking), c), axis=2)
+    kept = xp.permute_dims(kept, (0, 2, 1))
+    gap = xp.abs(modes.values(xp.where(kept, c, xp.zeros_like(c))) - Y) * scale
+    if counts is not None:
+        gap = xp.where(counts, gap, xp.zeros_like(gap))
+    return xp.max(gap, axis=(1, 2))
+
+
+def _bound_batch(e: Array, worst: Callable[[Array], Array], largest: float) -> Array:
+    """Bisection for the highest price of each region that keeps the bound."""
+    xp = namespace(e)
+    ones = xp.ones((e.shape[0], 1, 1), dtype=e.dtype, device=device(e))
+    low, high, best = 0 * ones, (4 * largest) ** 2 * ones, xp.ones_like(e) > 0
+    for step in range(16):
+        price = xp.where(low > 0, xp.sqrt(low * high), high / (4.0 if step else 1.0))
+        kept = choose(e, price)
+        fits = xp.reshape(worst(kept) <= largest, (-1, 1, 1))
+        best = xp.where(fits, kept, best)
+        low, high = xp.where(fits, price, low), xp.where(fits, high, price)
+    return best
