@@ -7,3 +7,15 @@ class OutsideDomainError(ValueError):
 
 class RankWarning(UserWarning):
     """Some hidden neurons repeat others; they were left out of the least-squares fit."""
+
+
+class StoreError(Exception):
+    """A model file is damaged, is none, or could not be written."""
+
+
+class StoreVersionError(StoreError):
+    """A model file was written by a newer elmfield than this one."""
+
+
+class MissingExtraError(ImportError):
+    """A file format needs a package that is not installed."""

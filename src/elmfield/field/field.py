@@ -18,6 +18,7 @@ from elmfield.domain import Domain
 from elmfield.field.blended import BATCH, Blended, cast, runs
 from elmfield.field.quality import Samples, Target, meet
 from elmfield.field.ragged import Ragged
+from elmfield.field.labels import coordinates_in, dataarray
 from elmfield.field.report import Report
 from elmfield.metrics import max_error, psnr
 from elmfield.modes import DenseModes, ProductModes
@@ -414,6 +415,46 @@ class Field:
         if self.channel_axis is None:
             return out[..., 0]
         return xp.moveaxis(out, -1, self.channel_axis)
+
+    def to_xarray(
+        self, coords: Mapping[str, Array] | None = None, *, outside: str = "raise"
+    ) -> Any:
+        """Values on a grid as an xarray.DataArray, with the dims, coords and attrs of the input.
+
+        Parameters
+        ----------
+        coords : mapping, optional
+            Where to evaluate, by axis name: 1-D arrays (or DataArrays) in the axes' own units,
+            dates on axes of dates. Axes that are not named keep their samples' positions.
+        outside : {"raise", "nearest", "nan"}
+            What to do with positions outside the domain.
+        """
+        coords = {} if coords is None else coords
+        unknown = sorted(set(map(str, coords)) - set(self.domain.names))
+        if unknown:
+            raise ValueError(
+                f"`coords` names {unknown}, but the axes are {list(self.domain.names)}."
+            )
+        about = self.attributes.get("axes", {})
+        at, shown, moved = [], [], []
+        for axis, a, b in zip(self.domain.axes, self.domain.low, self.domain.high):
+            if axis.name in coords:
+                given = np.asarray(getattr(coords[axis.name], "values", coords[axis.name]))
+                where = np.atleast_1d(coordinates_in(given, about.get(axis.name, {})))
+                moved.append(axis.name)
+                at.append(where)
+                shown.append(where)
+            else:  # of a cropped field, the samples inside the box
+                own = np.arange(math.ceil(a - 1e-9), math.floor(b + 1e-9) + 1)
+                c = axis.from_index(own) if axis.coordinates is None else axis.coordinates[own]
+                if len(own) < axis.size:
+                    moved.append(axis.name)
+                at.append(c)
+                shown.append(None if axis.coordinates is None and len(own) == axis.size else c)
+        values = to_numpy(self.grid(*at, outside=outside))
+        return dataarray(
+            values, self.domain.names, shown, self.channel_axis, self.attributes, moved
+        )
 
     # --- boxes ---------------------------------------------------------------------------------
 

@@ -1,0 +1,117 @@
+"""Names, units and dates on gridded values: what a field's `attributes` say about its axes.
+
+`attributes` is a mapping with these keys, all optional:
+
+- ``name``: what the values are called; ``attrs``: their units and the like;
+- ``axes``: by axis name, ``attrs``, the ``dtype`` of its coordinates, and for dates their ``epoch``
+  (coordinates then count seconds from it);
+- ``channels``: ``name`` and ``labels`` of the channel axis, and its ``attrs``;
+- ``coords``: other coordinates, each with ``dims``, ``values``, ``attrs``.
+
+xarray is imported only when one of its containers is asked for.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from elmfield.typing import Array, Floats
+
+
+def from_dates(dates: Array, epoch: np.datetime64) -> Floats:
+    """Seconds from `epoch`, float64."""
+    since = np.asarray(dates, "datetime64[ns]") - epoch.astype("datetime64[ns]")
+    whole, rest = np.divmod(since.astype(np.int64), 10**9)
+    return np.asarray(whole + rest / 1e9, np.float64)
+
+
+def to_dates(seconds: Array, epoch: np.datetime64, dtype: str) -> Array:
+    """Dates, to the nanosecond where float64 still resolves it."""
+    seconds = np.asarray(seconds, np.float64)
+    whole = np.floor(seconds)
+    rest = np.round((seconds - whole) * 1e9).astype("timedelta64[ns]")
+    start = epoch.astype("datetime64[ns]")
+    return (start + whole.astype("timedelta64[s]").astype("timedelta64[ns]") + rest).astype(dtype)
+
+
+def coordinates_in(values: Array, axis: Mapping[str, Any]) -> Floats:
+    """Coordinates as a caller gives them, as the numbers an axis counts in."""
+    values = np.asarray(values)
+    epoch = axis.get("epoch")
+    if epoch is None:
+        if values.dtype.kind not in "biuf":
+            raise TypeError(f"coordinates must be numbers; got dtype {values.dtype}.")
+        return values.astype(np.float64)
+    if values.dtype.kind in "UOS":
+        values = values.astype("datetime64[ns]")
+    return from_dates(values, epoch) if values.dtype.kind == "M" else values.astype(np.float64)
+
+
+def coordinates_out(values: Floats, axis: Mapping[str, Any]) -> Array:
+    """The numbers an axis counts in, as a caller expects them: dates, or the input's own dtype."""
+    epoch, dtype = axis.get("epoch"), axis.get("dtype", "float64")
+    if epoch is not None:
+        return to_dates(values, epoch, dtype)
+    values = np.asarray(values)
+    if np.dtype(dtype).kind in "iu" and not np.array_equal(values, np.round(values)):
+        return values
+    return values.astype(dtype)
+
+
+def dataarray(
+    values: Array,
+    names: Sequence[str],
+    coordinates: Sequence[Floats | None],
+    channel_axis: int | None,
+    attributes: Mapping[str, Any],
+    moved: Sequence[str] = (),
+) -> Any:
+    """An xarray.DataArray of gridded values.
+
+    Parameters
+    ----------
+    values : array
+        With channels, if any, on axis `channel_axis`.
+    names, coordinates : sequences
+        Of the other axes, in array order; None for an axis that only counts.
+    channel_axis : int or None
+        Where the channels are.
+    attributes : mapping
+        See this module's docstring.
+    moved : sequence of str
+        Axes that are not at the samples' own positions; other coordinates on them are left out.
+    """
+    try:
+        import xarray
+    except ImportError as error:
+        raise ImportError("to_xarray needs xarray; pip install 'elmfield[xarray]'.") from error
+    about = attributes.get("axes", {})
+    dims, coords = list(names), {}
+    for name, c in zip(names, coordinates):
+        if c is not None:
+            axis = about.get(name, {})
+            coords[name] = (name, coordinates_out(c, axis), dict(axis.get("attrs", {})))
+    if channel_axis is not None:
+        channels = attributes.get("channels", {})
+        label = str(channels.get("name", "channel"))
+        while label in dims:
+            label += "_"
+        dims.insert(channel_axis, label)
+        if "labels" in channels and len(channels["labels"]) == values.shape[channel_axis]:
+            listed = np.asarray(channels["labels"])
+            coords[label] = (label, listed, dict(channels.get("attrs", {})))
+    for name, other in attributes.get("coords", {}).items():
+        if name not in coords and name not in dims and set(other["dims"]) <= set(dims):
+            if set(other["dims"]) & set(moved):
+                continue
+            kept = np.asarray(other["values"])
+            if kept.shape == tuple(values.shape[dims.index(k)] for k in other["dims"]):
+                coords[name] = (tuple(other["dims"]), kept, dict(other.get("attrs", {})))
+    return xarray.DataArray(
+        values,
+        coords=coords,
+        dims=dims,
+        name=attributes.get("name"),
+        attrs=dict(attributes.get("attrs", {})),
+    )

@@ -1,0 +1,1 @@
+"""Every conversation with a disk, or with another library's containers."""

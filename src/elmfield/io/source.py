@@ -1,0 +1,221 @@
+"""Where a model's bytes lie: a zip file, a folder, or either of them behind an fsspec URL.
+
+A source answers two questions: which entries are there, and what bytes has one of them. It never
+unpacks anything to a disk, and it believes no name and no size that an archive claims.
+"""
+
+import json
+import struct
+import threading
+import zipfile
+import zlib
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, Protocol
+
+from elmfield.errors import MissingExtraError, StoreError
+
+MOST_ENTRIES = 1 << 22
+LARGEST_DOCUMENT = 1 << 26
+"""Bytes of a zarr.json beyond which it is not read."""
+
+
+class Source(Protocol):
+    """A read-only set of named byte strings."""
+
+    name: str
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of every entry, by name."""
+
+    def read(self, key: str) -> bytes:
+        """The bytes of one entry; StoreError if it is not there or damaged."""
+
+
+def is_url(path: object) -> bool:
+    """Whether `path` is an fsspec URL rather than a place on a disk."""
+    return isinstance(path, str) and "://" in path
+
+
+def filesystem(url: str) -> tuple[Any, str]:
+    """The fsspec file system of a URL, and the path on it."""
+    try:
+        import fsspec
+    except ImportError as error:
+        raise MissingExtraError(
+            f"opening {url!r} needs fsspec; pip install 'elmfield[remote]'."
+        ) from error
+    system, path = fsspec.core.url_to_fs(url)
+    return system, path
+
+
+def open_source(path: str | Path) -> Source:
+    """The source at a path or URL: a folder if it is one, else a zip file.
+
+    Raises
+    ------
+    FileNotFoundError
+        If nothing is there.
+    StoreError
+        If what is there is neither.
+    """
+    if is_url(path):
+        system, inner = filesystem(str(path))
+        if system.isdir(inner):
+            return RemoteFolder(str(path), system, inner)
+        if not system.exists(inner):
+            raise FileNotFoundError(f"no model at {path}")
+        return Archive(str(path), system.open(inner, "rb"))
+    path = Path(path)
+    if path.is_dir():
+        return Folder(path)
+    if not path.exists():
+        raise FileNotFoundError(f"no model at {path}")
+    return Archive(str(path), path.open("rb"))
+
+
+class Archive:
+    """A zip file whose entries are stored as they are.
+
+    Compressed entries are refused: arrays bring their own compression, and so no entry can unpack
+    to more than its bytes.
+    """
+
+    def __init__(self, name: str, file: IO[bytes]) -> None:
+        self.name, self._file, self._lock = name, file, threading.Lock()
+        try:
+            file.seek(0, 2)
+            self._length = file.tell()
+            # Only the directory is zipfile's business; entries are read by position.
+            with zipfile.ZipFile(file) as directory:
+                entries = directory.infolist()
+        except (zipfile.BadZipFile, zipfile.LargeZipFile, struct.error, ValueError, EOFError,
+                OSError, NotImplementedError, OverflowError, MemoryError, KeyError) as error:  # fmt: skip
+            raise StoreError(
+                f"{name} is not a model file, or a damaged one: {error or 'no zip directory'}."
+            ) from error
+        if len(entries) > MOST_ENTRIES:
+            raise StoreError(f"{name} claims {len(entries)} entries; it is no model file.")
+        self._where: dict[str, tuple[int, int, int]] = {}
+        for e in entries:
+            key = checked(e.filename, name)
+            if e.compress_type != zipfile.ZIP_STORED or e.file_size != e.compress_size:
+                raise StoreError(
+                    f"{name} has a compressed entry, {key!r}; entries of a model file are stored "
+                    "uncompressed. Pack the folder again without compression (zip -0)."
+                )
+            if e.flag_bits & 0x1:
+                raise StoreError(f"{name} has an encrypted entry, {key!r}.")
+            if key in self._where:
+                raise StoreError(f"{name} has two entries named {key!r}; it is damaged.")
+            if e.header_offset < 0 or e.header_offset + 30 + e.file_size > self._length:
+                raise StoreError(f"{name} is cut short: {key!r} lies beyond its end.")
+            self._where[key] = (e.header_offset, e.file_size, e.CRC)
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of every entry, by name."""
+        return {key: size for key, (_, size, _) in self._where.items()}
+
+    def read(self, key: str) -> bytes:
+        """The bytes of one entry, its check sum verified."""
+        if key not in self._where:
+            raise StoreError(f"{self.name} has no {key!r}; it is damaged or incomplete.")
+        start, size, crc = self._where[key]
+        name = key.encode()
+        with self._lock:
+            self._file.seek(start)
+            # One read: header, name and content; an extra field, rarely there, costs another.
+            got = self._file.read(30 + len(name) + size)
+            if len(got) < 30 or got[:4] != b"PK\x03\x04":
+                raise StoreError(f"{self.name} is damaged: no entry where {key!r} should be.")
+            n_name, n_extra = struct.unpack("<HH", got[26:30])
+            if n_extra:
+                got += self._file.read(n_extra)
+        if got[30 : 30 + n_name] != name:
+            raise StoreError(f"{self.name} is damaged: another entry where {key!r} should be.")
+        data = got[30 + n_name + n_extra :]
+        if len(data) != size or zlib.crc32(data) != crc:
+            raise StoreError(f"{self.name} is damaged: the check sum of {key!r} is wrong.")
+        return data
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self._file.close()
+
+
+class Folder:
+    """A folder on a disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.name, self._root = str(path), path
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of every entry, by name."""
+        return {
+            p.relative_to(self._root).as_posix(): p.stat().st_size
+            for p in self._root.rglob("*")
+            if p.is_file()
+        }
+
+    def read(self, key: str) -> bytes:
+        """The bytes of one entry."""
+        try:
+            return (self._root / key).read_bytes()
+        except FileNotFoundError as error:
+            raise StoreError(
+                f"{self.name} has no {key!r}; it is damaged, incomplete, or was replaced."
+            ) from error
+
+
+class RemoteFolder:
+    """A folder behind an fsspec URL."""
+
+    def __init__(self, name: str, system: Any, root: str) -> None:
+        self.name, self._system, self._root = name, system, root.rstrip("/")
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of every entry, by name."""
+        found = self._system.find(self._root, detail=True)
+        start = len(self._system._strip_protocol(self._root).rstrip("/")) + 1
+        return {key[start:]: int(entry["size"] or 0) for key, entry in found.items()}
+
+    def read(self, key: str) -> bytes:
+        """The bytes of one entry."""
+        try:
+            return bytes(self._system.cat_file(f"{self._root}/{key}"))
+        except FileNotFoundError as error:
+            raise StoreError(f"{self.name} has no {key!r}; it is damaged or incomplete.") from error
+
+
+def checked(key: str, name: str) -> str:
+    """`key`, if it is a plain relative name; archives may claim others."""
+    parts = PurePosixPath(key).parts
+    if not parts or key.startswith("/") or "\\" in key or ".." in parts or ":" in parts[0]:
+        raise StoreError(f"{name} has an entry with the unsafe name {key!r}; it was not opened.")
+    return key
+
+
+def document(source: Source, key: str) -> dict[str, Any]:
+    """The JSON object in one entry."""
+    data = source.read(key)
+    if len(data) > LARGEST_DOCUMENT:
+        raise StoreError(f"{source.name} is damaged: {key!r} is {len(data)} bytes long.")
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{source.name} is damaged: {key!r} is not JSON.") from error
+    if not isinstance(found, dict):
+        raise StoreError(f"{source.name} is damaged: {key!r} is not a JSON object.")
+    return found
+
+
+def pack(folder: Path, file: IO[bytes], keys: Iterable[str]) -> None:
+    """Write the named files of `folder` into a zip file, stored, with no times in it."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for key in keys:
+            entry = zipfile.ZipInfo(key, (1980, 1, 1, 0, 0, 0))
+            entry.external_attr = 0o644 << 16
+            place = folder / key
+            archive.writestr(entry, place.read_bytes())
+            place.unlink()  # so that packing needs no second copy's worth of disk
