@@ -16,9 +16,8 @@ import numpy as np
 from elmfield.backend import device, is_array, move, namespace, to_numpy
 from elmfield.domain import Domain
 from elmfield.field.blended import BATCH, Blended, cast, runs
-from elmfield.field.quality import Samples, Target, meet
-from elmfield.field.ragged import Ragged
 from elmfield.field.labels import coordinates_in, dataarray
+from elmfield.field.quality import Samples, Target, meet
 from elmfield.field.report import Report
 from elmfield.metrics import max_error, psnr
 from elmfield.modes import DenseModes, ProductModes
@@ -107,7 +106,8 @@ class Field:
     def index_cost(self) -> float:
         """What it takes to say which modes were kept, in coefficients of 32 bits."""
         kept = (g.coefficients for g in self.blended.groups)
-        return sum(c.index_bits for c in kept if isinstance(c, Ragged)) / 32
+        bits: int = sum(c.index_bits for c in kept if hasattr(c, "index_bits"))
+        return bits / 32
 
     def error_map(self) -> Floats:
         """Root mean square error at the samples of each cell's region, one number per cell."""
@@ -436,7 +436,9 @@ class Field:
                 f"`coords` names {unknown}, but the axes are {list(self.domain.names)}."
             )
         about = self.attributes.get("axes", {})
-        at, shown, moved = [], [], []
+        at: list[Floats] = []
+        shown: list[Floats | None] = []
+        moved: list[str] = []
         for axis, a, b in zip(self.domain.axes, self.domain.low, self.domain.high):
             if axis.name in coords:
                 given = np.asarray(getattr(coords[axis.name], "values", coords[axis.name]))
@@ -446,11 +448,12 @@ class Field:
                 shown.append(where)
             else:  # of a cropped field, the samples inside the box
                 own = np.arange(math.ceil(a - 1e-9), math.floor(b + 1e-9) + 1)
-                c = axis.from_index(own) if axis.coordinates is None else axis.coordinates[own]
+                listed = axis.coordinates
+                c = axis.from_index(own.astype(float)) if listed is None else listed[own]
                 if len(own) < axis.size:
                     moved.append(axis.name)
                 at.append(c)
-                shown.append(None if axis.coordinates is None and len(own) == axis.size else c)
+                shown.append(None if listed is None and len(own) == axis.size else c)
         values = to_numpy(self.grid(*at, outside=outside))
         return dataarray(
             values, self.domain.names, shown, self.channel_axis, self.attributes, moved

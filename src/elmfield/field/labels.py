@@ -42,10 +42,10 @@ def coordinates_in(values: Array, axis: Mapping[str, Any]) -> Floats:
     if epoch is None:
         if values.dtype.kind not in "biuf":
             raise TypeError(f"coordinates must be numbers; got dtype {values.dtype}.")
-        return values.astype(np.float64)
+        return np.asarray(values, np.float64)
     if values.dtype.kind in "UOS":
         values = values.astype("datetime64[ns]")
-    return from_dates(values, epoch) if values.dtype.kind == "M" else values.astype(np.float64)
+    return from_dates(values, epoch) if values.dtype.kind == "M" else np.asarray(values, float)
 
 
 def coordinates_out(values: Floats, axis: Mapping[str, Any]) -> Array:
@@ -87,7 +87,8 @@ def dataarray(
     except ImportError as error:
         raise ImportError("to_xarray needs xarray; pip install 'elmfield[xarray]'.") from error
     about = attributes.get("axes", {})
-    dims, coords = list(names), {}
+    dims: list[str] = list(names)
+    coords: dict[str, Any] = {}
     for name, c in zip(names, coordinates):
         if c is not None:
             axis = about.get(name, {})

@@ -19,10 +19,6 @@ CACHE = 1 << 26
 """Bytes of decoded blocks kept at hand, per array."""
 
 LARGEST_BLOCK = 1 << 26
-SEGMENT = 32
-"""Blocks decoded at a time."""
-
-DTYPES = ("float64", "float32", "float16", "uint8", "uint16", "uint32", "int64")
 
 
 class Blocks:
@@ -146,6 +142,6 @@ class Blocks:
 
 
 def layout(size: int, itemsize: int, target: int = 1 << 18) -> int:
-    """Numbers per block: blocks of about `target` bytes, of equal length, so that little is padded."""
+    """Numbers per block: about `target` bytes each, of one length, so that little is padded."""
     count = max(1, round(size * itemsize / target))
     return max(1, -(-size // count))

@@ -63,9 +63,9 @@ def from_plain(value: Any) -> Any:
         if key == "$complex":
             return complex(*(from_plain(v) for v in content))
         if key == "$date":
-            return np.datetime64(str(content[0]), str(content[1]))
+            return np.asarray(str(content[0]), f"datetime64[{content[1]}]")[()]
         if key == "$duration":
-            return np.timedelta64(content[0], str(content[1]))
+            return np.asarray(content[0], f"timedelta64[{content[1]}]")[()]
     return {k: from_plain(v) for k, v in value.items()}
 
 

@@ -48,7 +48,8 @@ def recipe_of(modes: Modes) -> dict[str, Any]:
         axes = [[int(a.count), float(a.fundamental)] for a in modes.axes]
         return {"kind": "neurons", "axes": axes}
     if isinstance(modes, DenseModes):
-        made = {"kind": "plain", "box": list(map(int, modes.box)), "network": asdict(modes.network)}
+        box = list(map(int, modes.box))
+        made: dict[str, Any] = {"kind": "plain", "box": box, "network": asdict(modes.network)}
         if modes.order is not None:
             made |= {"kind": "smooth", "order": float(modes.order)}
         return made

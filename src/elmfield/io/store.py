@@ -27,7 +27,7 @@ from elmfield.io import recipes
 from elmfield.io.blocks import Blocks, layout
 from elmfield.io.plain import from_plain, to_plain
 from elmfield.io.source import Source, document, filesystem, is_url, open_source, pack
-from elmfield.io.stored import Shelf, Stored, StoredGroup
+from elmfield.io.stored import Kept, Shelf, Stored, StoredGroup
 from elmfield.modes import half_widths
 from elmfield.partition import Partition
 from elmfield.typing import Array, Floats, Integers, Progress
@@ -263,7 +263,7 @@ def _counts(group: Group) -> Integers:
     """Stored numbers of each of the group's regions."""
     c = group.coefficients
     if isinstance(c, Ragged):
-        return c.counts.sum(axis=1)
+        return np.asarray(c.counts.sum(axis=1))
     if isinstance(c, Stored):
         return c.shelf.counts[c.regions]
     return np.full(len(group.regions), c.shape[1] * c.shape[2])
@@ -317,16 +317,19 @@ def _described(field: Field, dtype: str) -> tuple[dict[str, Any], dict[str, Arra
         arrays["labels"] = _smallest(part.labels.reshape(-1))
     groups = []
     for group in field.blended.groups:
-        kept = getattr(group, "kept", None)  # still in a file: no need to make its modes
+        kept = group.__dict__.get("kept")  # still in a file: no need to make its modes
         if kept is None:
-            modes = group.modes
-            kept = {
-                "modes": recipes.recipe_of(modes),
-                "n_modes": int(modes.n_modes),
-                "probe": recipes.probe(modes, d),
+            m = group.modes
+            kept = Kept(recipes.recipe_of(m), int(m.n_modes), recipes.probe(m, d), d)
+        groups.append(
+            {
+                "modes": kept.recipe,
+                "n_modes": kept.n_modes,
+                "probe": kept.probe,
+                "n_regions": len(group.regions),
+                "ragged": _ragged(group) is not None,
             }
-        ragged = _ragged(group) is not None
-        groups.append({**kept, "n_regions": len(group.regions), "ragged": ragged})
+        )
     if len(groups) > 1:
         arrays["group"] = _smallest(plan.which)
     _describe_ragged(plan, arrays)
@@ -517,7 +520,7 @@ class _Reader:
 
     def _integers(self, name: str, size: int) -> Integers:
         kinds = ("uint8", "uint16", "uint32", "int64")
-        return self._whole(name, size, *kinds).astype(np.int64)
+        return np.asarray(self._whole(name, size, *kinds), np.int64)
 
     def field(self) -> Field:
         """The field."""
@@ -538,8 +541,7 @@ class _Reader:
             stored: Any = Stored(shelf, regions, shape, rankings[g])
             made.append(
                 StoredGroup(
-                    {k: kept[k] for k in ("modes", "n_modes", "probe")},
-                    len(part.shape),
+                    Kept(kept["modes"], int(kept["n_modes"]), kept["probe"], len(part.shape)),
                     regions,
                     stored if self.lazy else stored.loaded(),
                 )
@@ -557,7 +559,7 @@ class _Reader:
         if meta["residual"]:
             residual = self._whole("residual", N, "float32").astype(np.float64)
         axis = meta["channel_axis"]
-        if axis is None and C != (2 if meta["complex"] else 1):
+        if axis is None and (2 if meta["complex"] else 1) != C:
             raise self._refuse(f"{C} channels, but no place for them")
         if axis is not None and not (isinstance(axis, int) and 0 <= axis <= d):
             raise self._refuse(f"channels on axis {axis!r}")

@@ -50,8 +50,10 @@ class Shelf:
 
     def ranks(self, regions: Integers) -> Integers:
         """Ranks of the kept modes of some regions, run after run."""
-        assert self.bitmap is not None and self.bit_starts is not None
-        assert self.lengths is not None and self.kept is not None
+        assert self.bitmap is not None
+        assert self.bit_starts is not None
+        assert self.lengths is not None
+        assert self.kept is not None
         first = self.bit_starts[regions]
         lengths = self.lengths[regions]  # (G, C)
         total = lengths.sum(axis=1)
@@ -106,6 +108,15 @@ class Stored:
         return int(self.shelf.counts[self.regions].sum())
 
     @property
+    def index_bits(self) -> int:
+        """Bits it takes to say which modes were kept."""
+        if self.ranking is None:
+            return 0
+        assert self.shelf.lengths is not None
+        lengths = self.shelf.lengths[self.regions]
+        return int(lengths.sum()) + 16 * lengths.size
+
+    @property
     def values(self) -> Array:
         """All stored numbers: reads the whole group."""
         return self.shelf.numbers(self.regions)
@@ -134,31 +145,54 @@ class Stored:
         return Ragged(self.shelf.numbers(self.regions), ranks, starts, self.ranking, self.shape[2])
 
 
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Modes as a file describes them.
+
+    Parameters
+    ----------
+    recipe : mapping
+        How to make them.
+    n_modes : int
+        How many there are.
+    probe : list of float
+        Values they must have.
+    n_axes : int
+        d.
+    """
+
+    recipe: dict[str, Any]
+    n_modes: int
+    probe: list[float]
+    n_axes: int
+
+    def make(self) -> Modes:
+        """The modes; StoreError if they are not those the file was written with."""
+        modes = recipes.make(self.recipe)
+        if modes.n_modes != self.n_modes:
+            raise StoreError(
+                f"the modes made here are {modes.n_modes}, the file was written with "
+                f"{self.n_modes}; it is damaged."
+            )
+        recipes.check(modes, self.n_axes, self.probe)
+        return modes
+
+
 class StoredGroup(Group):
     """A group whose modes are made, and checked, when they are first needed."""
 
-    def __init__(self, kept: dict[str, Any], d: int, regions: Integers, coefficients: Any) -> None:
-        put = object.__setattr__
-        put(self, "kept", kept)
-        put(self, "d", d)
-        put(self, "regions", regions)
-        put(self, "coefficients", coefficients)
+    def __init__(self, modes: Kept | Modes, regions: Integers, coefficients: Any) -> None:
+        held = {"kept" if isinstance(modes, Kept) else "modes": modes}
+        self.__dict__.update(held, regions=regions, coefficients=coefficients)
 
     @cached_property
-    def modes(self) -> Modes:  # type: ignore[override]
+    def modes(self) -> Modes:
         """The modes, made by the file's recipe."""
-        kept: dict[str, Any] = self.kept  # type: ignore[attr-defined]
-        modes = recipes.make(kept["modes"])
-        if modes.n_modes != kept["n_modes"]:
-            raise StoreError(
-                f"the modes made here are {modes.n_modes}, the file was written with "
-                f"{kept['n_modes']}; it is damaged."
-            )
-        recipes.check(modes, self.d, kept["probe"])  # type: ignore[attr-defined]
+        modes: Modes = self.__dict__["kept"].make()
         return modes
 
     def rows(self, rows: Integers, regions: Integers) -> "StoredGroup":
         """The group of some of the regions, by row, under new numbers."""
         c = self.coefficients
         part = c.rows(rows) if hasattr(c, "n_stored") else self.take(rows)
-        return StoredGroup(self.kept, self.d, regions, part)  # type: ignore[attr-defined]
+        return StoredGroup(self.__dict__.get("kept") or self.modes, regions, part)
