@@ -15,7 +15,7 @@ from elmfield.fit import Encoder, encoder, fit
 from elmfield.heldout import heldout_score
 from elmfield.metrics import mae, max_error, paper_psnr, psnr
 from elmfield.network import Dense
-from elmfield.partition import Partition, regular
+from elmfield.partition import Partition, barron_norm, beam, regular
 from elmfield.points import fit_points
 from elmfield.settings import paper, smooth
 
@@ -28,6 +28,8 @@ __all__ = [
     "OutsideDomainError",
     "Partition",
     "RankWarning",
+    "barron_norm",
+    "beam",
     "encoder",
     "fit",
     "fit_points",
