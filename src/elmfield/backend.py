@@ -24,6 +24,11 @@ def device(x: Array) -> object:
     return compat.device(x)
 
 
+def is_on_host(x: Array) -> bool:
+    """Whether `x` lives in the processor's own memory."""
+    return not compat.is_torch_array(x) or x.device.type == "cpu"
+
+
 def to_numpy(x: Array) -> Array:
     """`x` as a NumPy array on the host; no copy where none is needed."""
     if compat.is_torch_array(x):

@@ -210,24 +210,43 @@ class Cosines:
 
     def __call__(self, u: Array, order: int = 0) -> Array:
         """Features, shape (..., width), or their derivative of the given order, at `u`."""
+        return self.mixed(u, np.eye(self.width), order)
+
+    def mixed(self, u: Array, mixing: Floats, order: int = 0) -> Array:
+        """``a(u) mixing``, shape (..., r), mixing (width, r); a differentiated `order` times."""
         xp = namespace(u)
-        ones = xp.ones_like(u) if order == 0 else xp.zeros_like(u)
-        if not self.count:
-            return ones[..., None]
-        phase = 2 * np.pi * self.fundamental * u[..., None]
-        c, s = xp.cos(phase), xp.sin(phase)
-        # exp(i k θ) for all k from exp(i θ) by doubling: one sine a point instead of `count`, and
-        # an error that grows with log k only.
-        while (have := c.shape[-1]) < self.count:
-            room = min(have, self.count - have)
-            z_c, z_s, head_c, head_s = c[..., -1:], s[..., -1:], c[..., :room], s[..., :room]
-            c = xp.concat([c, head_c * z_c - head_s * z_s], axis=-1)
-            s = xp.concat([s, head_s * z_c + head_c * z_s], axis=-1)
-        omega = move(self.angular[1 : self.count + 1], u, u.dtype)
+        K, root = self.count, 2**0.5
+        C = np.vstack([mixing[:1], root * mixing[1 : K + 1]])  # of cos kθ, k = 0 ... K
+        S = np.vstack([0 * mixing[:1], root * mixing[K + 1 :]])
+        omega = 2 * np.pi * self.fundamental * np.arange(K + 1)[:, None]
         for _ in range(order):
-            c, s = -s * omega, c * omega
-        root = 2**0.5
-        return xp.concat([ones[..., None], root * c, root * s], axis=-1)
+            C, S = omega * S, -omega * C
+        waves = _waves(2 * np.pi * self.fundamental * xp.reshape(u, (-1,)), K + 1)
+        rows = move(np.vstack([C, S]).T, u, u.dtype) @ waves  # (r, n)
+        return xp.reshape(rows.T, (*u.shape, -1))
+
+
+def _waves(theta: Array, n: int) -> Array:
+    """The rows cos kθ, then sin kθ, for k = 0 ... n - 1; shape (2n, len(theta)).
+
+    From one sine and cosine a point by doubling, ``exp(i(k+m)θ) = exp(ikθ) exp(imθ)``: errors grow
+    with log k only.
+    """
+    xp = namespace(theta)
+    out = xp.empty((2 * n, theta.shape[0]), dtype=theta.dtype, device=device(theta))
+    out[0, :], out[n, :] = xp.ones_like(theta), xp.zeros_like(theta)
+    m = 1
+    while m < n:
+        if m == 1:
+            zc, zs = xp.cos(theta), xp.sin(theta)
+        else:
+            zc, zs = zc * zc - zs * zs, 2 * zc * zs  # exp(imθ)
+        j = min(m, n - m)
+        c, s = out[:j, :], out[n : n + j, :]
+        out[m : m + j, :] = c * zc - s * zs
+        out[n + m : n + m + j, :] = s * zc + c * zs
+        m *= 2
+    return out
 
 
 def price(omega2: Floats, order: float) -> Floats:
