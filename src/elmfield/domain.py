@@ -206,6 +206,9 @@ class Domain:
             low, high = self.low[k], self.high[k]
             if axis.period is not None:
                 i = i - xp.floor((i + 0.5) / axis.size) * axis.size
+                # The end of the axis is also its beginning; a crop may hold only one of them.
+                again = i + axis.size
+                i = xp.where((i < low) & (again <= high + 1e-9 * axis.size), again, i)
             # A rounding error past the border is not a mistake of the caller's.
             slack = 1e-9 * (high - low)
             wrong = ~((i >= low - slack) & (i <= high + slack))
