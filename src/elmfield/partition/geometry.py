@@ -113,6 +113,8 @@ class Partition:
             last = np.zeros(N, np.int64)
             np.minimum.at(first, flat, self.edges[k][cells[k]])
             np.maximum.at(last, flat, self.edges[k][cells[k] + 1])
+            if self.periodic[k] and not self.is_regular:
+                self._over_the_seam(k, first, last)
             first, last = first - margin, last + margin
             if self.equal_boxes:
                 size = min(n, int((last - first).max()))
@@ -126,6 +128,17 @@ class Partition:
                 first, last = np.maximum(first, 0), np.minimum(last, n)
             starts[:, k], sizes[:, k] = first, last - first
         return starts, sizes
+
+    def _over_the_seam(self, k: int, first: Integers, last: Integers) -> None:
+        """Let regions at both ends of a periodic axis begin after their widest gap instead."""
+        taken = np.zeros((self.n_regions, self.n_cells[k]), bool)
+        taken[self.labels, np.indices(self.n_cells)[k]] = True
+        edges = self.edges[k]
+        for i in np.flatnonzero(taken[:, 0] & taken[:, -1] & ~taken.all(axis=1)):
+            cells = np.flatnonzero(taken[i])
+            widest = int(np.argmax(edges[cells[1:]] - edges[cells[:-1] + 1]))
+            first[i] = edges[cells[widest + 1]] - self.shape[k]
+            last[i] = edges[cells[widest] + 1]
 
     @cached_property
     def footprints(self) -> list[tuple[tuple[int, ...], Integers]]:
