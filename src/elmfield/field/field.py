@@ -210,9 +210,9 @@ class Field:
         The local model is ``offset + Σ_j α_j h_j(t)``, in local coordinates t.
         """
         N = self.partition.n_regions
-        if not 0 <= region < N:
+        if int(region) != region or not 0 <= region < N:
             raise ValueError(f"`region` must lie between 0 and {N - 1}; got {region}.")
-        alpha = self.blended.weights(region)
+        alpha = self.blended.weights(int(region))
         alpha = self._finish(alpha, constant=False)
         return alpha[..., 0] if self.channel_axis is None else alpha
 
@@ -341,20 +341,21 @@ class Field:
 
     # --- values on grids -----------------------------------------------------------------------
 
-    def resize(self, shape: Sequence[int], *, dtype: Any = None) -> Array:
+    def resize(self, shape: int | Sequence[int], *, dtype: Any = None) -> Array:
         """The field at another number of samples, each standing for an equal part of the domain.
 
         Sample j of n' sits at ``(j + 1/2) n / n' - 1/2``, as in `skimage.transform.resize`.
 
         Parameters
         ----------
-        shape : sequence of int
+        shape : int or sequence of int
             New number of samples on each axis (without channels).
         dtype : optional
             Of the result; an integer dtype rounds and clips. Default: the field's own.
         """
         d = len(self.shape)
-        if len(tuple(shape)) != d or any(int(n) != n or n < 1 for n in shape):
+        shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+        if len(shape) != d or any(int(n) != n or n < 1 for n in shape):
             raise ValueError(
                 f"`shape` must be {d} whole numbers of at least 1, one per axis; got {shape!r}."
             )
@@ -364,8 +365,9 @@ class Field:
         return self._gridded(x, dtype)
 
     def samples(self, *, dtype: Any = None) -> Array:
-        """The field at its own samples: an array of the shape that was fitted."""
-        return self._gridded([np.arange(n, dtype=float) for n in self.shape], dtype)
+        """The field at its own samples: an array like the one fitted, or what a crop has of it."""
+        ends = zip(self.domain.low, self.domain.high)
+        return self._gridded([np.arange(np.ceil(a), np.floor(b) + 1) for a, b in ends], dtype)
 
     def grid(self, *coordinates: Array, dtype: Any = None, outside: str = "raise") -> Array:
         """Values on the grid spanned by one array of coordinates per axis.
@@ -407,6 +409,10 @@ class Field:
         across = math.prod(len(c) for c in x[1:]) * C
         rows = max(1, BATCH // max(1, 4 * across))
         parts = []
+        if not all(map(len, x)):
+            kind = self.offset + 1j * self.offset if self.is_complex else self.offset
+            empty = xp.zeros((*map(len, x), self.n_channels), dtype=kind.dtype, device=device(kind))
+            parts, x = [_as_dtype(empty, dtype)], [np.empty(0)]
         for i in range(0, len(x[0]), rows):
             block = self.blended.on_grid([x[0][i : i + rows], *x[1:]])
             flat = self._finish(xp.reshape(block, (-1, C)), True)
@@ -538,5 +544,8 @@ def _as_dtype(values: Array, dtype: Any) -> Array:
         dtype = getattr(xp, np.dtype(dtype).name)
     if xp.isdtype(dtype, "integral"):
         info = xp.iinfo(dtype)
-        values = xp.clip(xp.round(values), float(info.min), float(info.max))
+        values = xp.astype(values, xp.float64)
+        # No float of 53 bits lies between this and the largest integer; 2⁶³ itself would overflow.
+        top = info.max if info.bits < 64 else info.max - 2 ** (info.bits - 53) + 1
+        values = xp.clip(xp.round(values), float(info.min), float(top))
     return xp.astype(values, dtype)
