@@ -177,7 +177,8 @@ class Encoder:
                 if present is not None and isinstance(modes, DenseModes):
                     Y = _least_squares_fill(modes, Y, gather(present, index))
                 c = modes.project(Y)
-                left = (xp.sum(Y * Y, axis=1) - xp.sum(c * c, axis=1)) * scale**2
+                left = xp.sum(Y * Y, axis=1) - xp.sum(c * c, axis=1)
+                left = xp.astype(left, xp.float64) * xp.astype(scale, xp.float64) ** 2
                 parts.append((c, xp.sum(left, axis=1)))
                 done += len(batch)
                 progress("fit", done, N)
