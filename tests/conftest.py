@@ -4,6 +4,10 @@ import importlib
 import os
 from pathlib import Path
 
+# Tests run side by side, on arrays too small to share among threads. Before NumPy is imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -23,9 +27,12 @@ LIBRARIES = {
 def xp(request):
     """An array-API namespace; a test that takes it runs once per library."""
     try:
-        return importlib.import_module(LIBRARIES[request.param])
+        library = importlib.import_module(LIBRARIES[request.param])
     except ImportError as missing:
         pytest.skip(f"array library not installed: {missing}")
+    if request.param == "torch":
+        library.set_num_threads(1)
+    return library
 
 
 @pytest.fixture(scope="session")
