@@ -2,17 +2,20 @@
 
 The way of the data, and of this package's modules::
 
-    array → domain → partition → network → modes → field → measure
+    array → domain → partition → network → modes → field → store · render · measure
     (samples) (box)   (regions)   (features) (basis)  (function)
 
 `fit` is the pipeline; `settings` holds the presets; `fill` and `points` serve samples that are
-missing or lie off any grid.
+missing or lie off any grid. `io` talks to files and to xarray, `cli` to people.
 """
 
-from elmfield.errors import OutsideDomainError, RankWarning
+from elmfield.curves import psnr_by_width
+from elmfield.errors import OutsideDomainError, RankWarning, StoreError, StoreVersionError
 from elmfield.field import Field
-from elmfield.fit import Encoder, encoder, fit
+from elmfield.fit import Encoder, encoder
 from elmfield.heldout import heldout_score
+from elmfield.io.labelled import fit
+from elmfield.io.store import load, save
 from elmfield.metrics import mae, max_error, paper_psnr, psnr
 from elmfield.network import Dense
 from elmfield.partition import Partition, barron_norm, beam, regular
@@ -28,17 +31,22 @@ __all__ = [
     "OutsideDomainError",
     "Partition",
     "RankWarning",
+    "StoreError",
+    "StoreVersionError",
     "barron_norm",
     "beam",
     "encoder",
     "fit",
     "fit_points",
     "heldout_score",
+    "load",
     "mae",
     "max_error",
     "paper",
     "paper_psnr",
     "psnr",
+    "psnr_by_width",
     "regular",
+    "save",
     "smooth",
 ]

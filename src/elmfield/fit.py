@@ -9,7 +9,7 @@ import numpy as np
 
 from elmfield.backend import device as device_of
 from elmfield.backend import is_array, move, namespace, to_device, to_numpy
-from elmfield.denoise import shrink
+from elmfield.denoise import noise_level, shrink
 from elmfield.domain import Domain, make_domain
 from elmfield.field import BATCH, Blended, Field, Group, Samples, meet
 from elmfield.fill import fill_missing
@@ -166,13 +166,13 @@ class Encoder:
         N, done = self.partition.n_regions, 0
         residual = np.zeros(N)
         groups = []
-        for box, regions in self.partition:
-            modes = self._modes(settings, box, y)
+        for box, inside, regions in self._footprints(settings):
+            modes = self._modes(settings, box, inside, y)
             parts = []
             step = max(1, BATCH // (4 * max(math.prod(box), modes.n_modes) * y.shape[-1]))
             for i in range(0, len(regions), step):
                 batch = regions[i : i + step]
-                index = sample_index(self.partition, batch, box, y)
+                index = sample_index(self.partition, batch, box, y, inside)
                 Y = gather(filled, index)  # (G, S, C)
                 if present is not None and isinstance(modes, DenseModes):
                     Y = _least_squares_fill(modes, Y, gather(present, index))
@@ -214,11 +214,26 @@ class Encoder:
         chosen: Settings = kept["settings"]
         return chosen
 
-    def _modes(self, settings: Settings, box: tuple[int, ...], like: Array) -> Modes:
+    def _footprints(self, settings: Settings) -> list[tuple[tuple[int, ...], Any, Any]]:
+        """Box, samples inside it that count (None: all) and regions of each group.
+
+        Least squares must see a merged region's own samples only. Smooth modes are right to see
+        the whole box: more is known, and the functions are the same.
+        """
+        if hasattr(settings, "shaped") and not self.partition.is_regular:
+            return self.partition.shapes
+        return [(box, None, regions) for box, regions in self.partition]
+
+    def _modes(self, settings: Settings, box: tuple[int, ...], inside: Any, like: Array) -> Modes:
         kept: dict[Any, Modes] = self._kept  # type: ignore[attr-defined]
-        key = (box, namespace(like).__name__, str(device_of(like)))
+        shape = None if inside is None else inside.tobytes()
+        key = (box, shape, namespace(like).__name__, str(device_of(like)))
         if key not in kept:
-            kept[key] = settings.modes(box, like)
+            shaped = getattr(settings, "shaped", None)
+            if shaped is not None and not self.partition.is_regular:
+                kept[key] = shaped(box, inside, like)
+            else:
+                kept[key] = settings.modes(box, like)
         return kept[key]
 
     def _frames(self, groups: list[Group]) -> tuple[Any, Any]:
@@ -235,12 +250,13 @@ def _denoised(groups: list[Group], settings: Settings, scale: Array) -> list[Gro
     level = getattr(settings, "denoise", False)
     if level is False:
         return groups
-    xp = namespace(scale)
-    noise = None if level is True else xp.ones_like(scale) * float(level) / scale
+    units = to_numpy(scale)
     shrunk = []
     for g in groups:
         assert isinstance(g.modes, ProductModes)
-        shrunk.append(replace(g, coefficients=shrink(g.coefficients, g.modes.smoothness, noise)))
+        c = g.coefficients
+        noise = noise_level(c, g.modes) if level is True else float(level) / units
+        shrunk.append(replace(g, coefficients=shrink(c, g.modes, noise)))
     return shrunk
 
 

@@ -1,0 +1,256 @@
+"""What error targets, denoising, filling and the automatic order must show, on real data.
+
+    python benchmarks/targets.py                  everything
+    python benchmarks/targets.py budget denoise   some sections
+
+Sections: budget, quality, bound, denoise, gaps, automatic. Each rewrites its part of
+``results/targets.json``; ``benchmarks/tables.py`` turns that into the tables of the documents.
+"""
+
+import argparse
+import math
+import time
+import warnings
+
+import numpy as np
+from scipy.fft import dctn
+from scipy.interpolate import RBFInterpolator, griddata
+from skimage.restoration import (
+    denoise_nl_means,
+    denoise_tv_chambolle,
+    denoise_wavelet,
+    estimate_sigma,
+)
+
+import data
+import elmfield as ef
+from common import SPLINES, predicted, record, score, spline
+from elmfield.field.quality import choose
+
+BORDER = 16
+
+PICTURES = {
+    "kodim20 256²": (lambda: data.halved(data.kodak(20)), 64, (256, 512), (27.5, 32.3)),
+    "kodim23 512²": (lambda: data.kodak(23), 64, (1024, 2048), (36.9, 41.0)),
+    "cameraman 256²": (
+        lambda: data.cameraman("cameraman_256.tif"),
+        64,
+        (256, 512),
+        (30.9, 37.7),
+    ),
+}
+"""Picture, regions, widths and the paper's BEAM results (PAPER: BEAM at equal N and m)."""
+
+
+# --- 1. the same number of coefficients as the paper's BEAM runs -----------------------------------
+
+
+def block_dct(values, cell, budget):
+    """PSNR of a block cosine transform with the same rule of selection, index paid for."""
+    n = values.shape[0] // cell
+    blocks = (values - values.mean()).reshape(n, cell, n, cell).transpose(0, 2, 1, 3)
+    c = dctn(blocks.reshape(-1, cell, cell), axes=(1, 2), norm="ortho")
+    k = np.arange(cell)
+    ranks = np.argsort(np.add.outer(k**2, k**2).ravel(), kind="stable")
+    e = (c.reshape(len(c), 1, -1) ** 2)[:, :, ranks]
+    low, high = 1e-12, float(e.max())
+    while high / low > 1 + 1e-6:
+        price = math.sqrt(low * high)
+        kept = choose(e, price)
+        lengths = np.where(kept, np.arange(1, e.shape[2] + 1), 0).max(axis=2)
+        cost = kept.sum() + (lengths.sum() + 16 * lengths.size) / 32
+        low, high = (price, high) if cost > budget else (low, price)
+    left = e[~choose(e, high)].sum()
+    return 10 * math.log10(float(np.ptp(values)) ** 2 / (left / values.size))
+
+
+def budget():
+    rows = []
+    for name, (load, N, widths, printed) in PICTURES.items():
+        values = load()
+        for m, paper in zip(widths, printed):
+            row = {"data": name, "regions": N, "width": m, "paper_beam": paper}
+            settings = ef.paper(cell=values.shape[0] // 8, width=m)
+            row["paper_regular"] = ef.psnr(values, ef.fit(values, settings).samples())
+            for cell in (8, 16, 32):
+                field = ef.fit(values, ef.smooth(coefficients=N * m, cell=cell))
+                row[f"ours_{cell}"] = ef.psnr(values, field.samples())
+                row[f"stored_{cell}"] = field.n_coefficients + field.index_cost
+                row[f"dct_{cell}"] = block_dct(values, cell, N * m)
+            rows.append(row)
+            print(row)
+    record("targets", "budget", rows)
+
+
+# --- 2. a quality on request ---------------------------------------------------------------------
+
+
+def quality():
+    rows = []
+    arrays = [(f"kodim{n:02d}", data.kodak(n)) for n in data.kodak_numbers()]
+    arrays += [(name, data.weather(name)) for name in data.WEATHER]
+    for q in range(30, 65, 5):
+        off, stored = [], []
+        for _, values in arrays:
+            field = ef.fit(values, ef.smooth(psnr=q))
+            off.append(ef.psnr(values, field.samples()) - q)
+            stored.append((field.n_coefficients + field.index_cost) / values.size)
+        rows.append(
+            {"psnr": q, "arrays": len(arrays), "lowest": min(off), "highest": max(off)}
+            | {"per_sample_photos": float(np.mean(stored[: len(data.kodak_numbers())]))}
+            | {"per_sample_weather": float(np.mean(stored[len(data.kodak_numbers()) :]))}
+        )
+        print(rows[-1])
+    record("targets", "quality", rows)
+
+
+def bound():
+    rows = []
+    arrays = [(f"kodim{n:02d}", data.kodak(n)) for n in data.kodak_numbers()]
+    arrays += [(name, data.weather(name)) for name in data.WEATHER]
+    arrays += [("brain T2 slice", data.mri()), ("Navier-Stokes volume", data.navier_stokes())]
+    for part in (0.1, 0.01, 0.001):
+        for dtype in ("float32", "float64"):
+            ratios, stored = [], []
+            for _, values in arrays:
+                y = values.astype(dtype)
+                e = part * float(np.ptp(y))
+                field = ef.fit(y, ef.smooth(max_error=e))
+                ratios.append(ef.max_error(y, field.samples()) / e)
+                stored.append((field.n_coefficients + field.index_cost) / y.size)
+            rows.append(
+                {"part": part, "dtype": dtype, "arrays": len(arrays), "largest": max(ratios)}
+                | {"median": float(np.median(ratios)), "per_sample": float(np.mean(stored))}
+            )
+            print(rows[-1])
+    record("targets", "bound", rows)
+
+
+# --- 3. denoising --------------------------------------------------------------------------------
+
+
+def denoise():
+    rows = []
+    rng = np.random.default_rng(0)
+    for level in (5, 10, 25):
+        scores = {}
+        for n in data.kodak_numbers():
+            clean = data.kodak(n)
+            noisy = clean + level * rng.standard_normal(clean.shape)
+            guess = estimate_sigma(noisy / 255)
+            found = {
+                "noisy": noisy,
+                "ours": ef.fit(noisy, ef.smooth(denoise=True)).samples(),
+                "ours, level known": ef.fit(noisy, ef.smooth(denoise=float(level))).samples(),
+                "wavelet": 255 * denoise_wavelet(noisy / 255, rescale_sigma=True),
+                "wavelet db2": 255
+                * denoise_wavelet(noisy / 255, wavelet="db2", rescale_sigma=True),
+                "total variation": max(
+                    (
+                        255 * denoise_tv_chambolle(noisy / 255, weight=w * level / 255)
+                        for w in (0.5, 1, 2)
+                    ),
+                    key=lambda x: ef.psnr(clean, x, data_range=255),
+                ),
+                "non-local means": 255
+                * denoise_nl_means(noisy / 255, h=0.8 * guess, sigma=guess, fast_mode=True),
+            }
+            for name, values in found.items():
+                scores.setdefault(name, []).append(ef.psnr(clean, values, data_range=255))
+        rows.append(
+            {"level": level, "pictures": len(data.kodak_numbers())}
+            | {k: float(np.mean(v)) for k, v in scores.items()}
+        )
+        print(rows[-1])
+    record("targets", "denoise", rows)
+
+
+# --- 4. gaps -------------------------------------------------------------------------------------
+
+
+def gaps():
+    rows = []
+    rng = np.random.default_rng(0)
+    fields = {f"kodim{n:02d}": data.kodak(n)[128:384, 128:384] for n in (5, 8, 20, 23, 24)}
+    fields["ERA5 t2m, winter 2023"] = data.weather("ERA5 t2m, winter 2023")[200:456, 200:456]
+    fields["Navier-Stokes, t = 99"] = data.navier_stokes()[:, :, 99].astype(float)
+    for name, values in fields.items():
+        for kind in ("50 %", "80 %", "16 × 16 holes"):
+            if kind.startswith("16"):
+                missing = np.zeros(values.shape, bool)
+                for i, j in ((30, 40), (70, 90), (100, 20)):
+                    missing[i : i + 16, j : j + 16] = True
+            else:
+                missing = rng.random(values.shape) < float(kind[:2]) / 100
+            row = {"data": name, "missing": kind}
+            peak = float(np.ptp(values))
+            for label, settings in (
+                ("ours, order 1.1", None),
+                ("ours, auto", ef.smooth(order="auto")),
+            ):
+                start = time.perf_counter()
+                back = ef.fit(np.where(missing, np.nan, values), settings).samples()
+                row[f"{label}: s"] = time.perf_counter() - start
+                row[label] = ef.psnr(values[missing], back[missing], data_range=peak)
+            have, want = np.argwhere(~missing), np.argwhere(missing)
+            known = values[~missing]
+            for method in ("linear", "cubic"):
+                start = time.perf_counter()
+                found = griddata(have, known, want, method=method)
+                found = np.where(
+                    np.isnan(found), griddata(have, known, want, method="nearest"), found
+                )
+                row[f"griddata {method}: s"] = time.perf_counter() - start
+                row[f"griddata {method}"] = ef.psnr(values[missing], found, data_range=peak)
+            start = time.perf_counter()
+            found = RBFInterpolator(have, known, neighbors=50)(want)
+            row["thin plate: s"] = time.perf_counter() - start
+            row["thin plate"] = ef.psnr(values[missing], found, data_range=peak)
+            rows.append(row)
+            print(row)
+    record("targets", "gaps", rows)
+
+
+# --- 5. the automatic order ----------------------------------------------------------------------
+
+
+def automatic():
+    rows = []
+    flow = data.navier_stokes().astype(float)
+    arrays = [(f"kodim{n:02d}", data.kodak(n), BORDER) for n in data.kodak_numbers()]
+    arrays += [(name, data.weather(name), BORDER) for name in data.WEATHER]
+    arrays += [("brain T2 slice", data.mri(), BORDER)]
+    arrays += [(f"Navier-Stokes, t = {t}", flow[:, :, t], BORDER) for t in (0, 50, 99)]
+    arrays += [("Navier-Stokes volume", flow, 8)]
+    orders = (0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)
+    for name, values, border in arrays:
+        peak = 255.0 if name.startswith("kodim") else float(np.ptp(values))
+        auto = ef.smooth(order="auto")
+        row = {"data": name}
+        for label, order in SPLINES.items():
+            row[label] = score(values, spline(values, order), border, peak)
+        kept = values[(slice(None, None, 2),) * values.ndim]
+        start = time.perf_counter()
+        field = ef.fit(kept, auto)
+        middle = time.perf_counter()
+        ef.fit(kept)
+        row["cost_in_fits"] = (middle - start) / (time.perf_counter() - middle)
+        row["order"] = list(field.settings.order)
+        row["auto"] = score(values, predicted(values, auto)[0], border, peak)
+        row["orders"] = {
+            str(s): score(values, predicted(values, ef.smooth(order=s))[0], border, peak)
+            for s in orders
+        }
+        rows.append(row)
+        print(name, row["order"], row["auto"], max(row["orders"].values()))
+    record("targets", "automatic", rows)
+
+
+SECTIONS = {f.__name__: f for f in (budget, quality, bound, denoise, gaps, automatic)}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sections", nargs="*", choices=[[], *SECTIONS], help="default: all")
+    warnings.simplefilter("error", RuntimeWarning)
+    for section in parser.parse_args().sections or SECTIONS:
+        SECTIONS[section]()
