@@ -39,30 +39,30 @@ def record(file, section, rows, **circumstances):
     print(f"{file}: {section}, {len(rows)} rows")
 
 
-def every_second(values, d=None):
-    """Every second sample along the first d axes."""
-    return values[(slice(None, None, 2),) * (values.ndim if d is None else d)]
+def thinned(values, d=None, step=2):
+    """Every second (or third, ...) sample along the first d axes."""
+    return values[(slice(None, None, step),) * (values.ndim if d is None else d)]
 
 
-def held_out(shape, border):
-    """Where to score: inside the border, and not among every second sample."""
+def held_out(shape, border, step=2):
+    """Where to score: inside the border, and not among the samples that were fitted."""
     held = np.zeros(shape, bool)
     held[tuple(slice(b, n - b) for n, b in zip(shape, np.broadcast_to(border, len(shape))))] = True
-    held[(slice(None, None, 2),) * len(shape)] = False
+    held[(slice(None, None, step),) * len(shape)] = False
     return held
 
 
-def score(truth, predicted, border, data_range=None):
+def score(truth, predicted, border, data_range=None, step=2):
     """Held-out PSNR of a prediction; axes beyond those of `border` are channels."""
     d = len(border) if np.ndim(border) else truth.ndim
-    held = held_out(truth.shape[:d], border)
+    held = held_out(truth.shape[:d], border, step)
     return ef.psnr(truth[held], predicted[held], data_range=data_range or float(np.ptp(truth)))
 
 
-def spline(values, order):
+def spline(values, order, step=2):
     """All samples, predicted from every second one by `scipy.ndimage.map_coordinates`, mirror."""
-    grid = np.stack(np.meshgrid(*(np.arange(n) / 2 for n in values.shape), indexing="ij"))
-    return map_coordinates(every_second(values), grid, order=order, mode="mirror")
+    grid = np.stack(np.meshgrid(*(np.arange(n) / step for n in values.shape), indexing="ij"))
+    return map_coordinates(thinned(values, step=step), grid, order=order, mode="mirror")
 
 
 def spline_1d(values, order):
@@ -71,17 +71,14 @@ def spline_1d(values, order):
     return make_interp_spline(np.arange(0, n, 2), values[::2], k=order)(np.arange(n))
 
 
-def predicted(values, settings, channel_axis=None, **options):
-    """All samples, predicted by the library from every second one; and the fit's own errors."""
+def predicted(values, settings, channel_axis=None, step=2):
+    """What the library predicts from every second sample for all of them.
+
+    Beside it the true PSNR at the fitted samples and the number of coefficients per sample.
+    """
     d = values.ndim - (channel_axis is not None)
-    kept = every_second(values, d)
-    field = ef.fit(kept, settings, channel_axis=channel_axis, **options)
-    # An even number of samples ends half a step beyond the last one that was fitted: inside Ω.
-    grid = field.grid(*(np.arange(n) / 2 for n in values.shape[:d]))
-    own = grid[(slice(None, None, 2),) * d]
-    return grid, ef.psnr(kept, own), field.n_coefficients / kept.size
-
-
-def peak_of(values, is_picture):
-    """255 for 8-bit pictures, else the range of the data."""
-    return 255.0 if is_picture else float(np.ptp(values))
+    kept = thinned(values, d, step)
+    field = ef.fit(kept, settings, channel_axis=channel_axis)
+    # The last samples may lie beyond the domain of what was fitted, but never inside the border.
+    grid = field.grid(*(np.arange(n) / step for n in values.shape[:d]), outside="nearest")
+    return grid, ef.psnr(kept, thinned(grid, d, step)), field.n_coefficients / kept.size

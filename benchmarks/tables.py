@@ -133,6 +133,7 @@ def navier_stokes():
             "×".join(map(str, r["cell"])),
             r["reading"],
             r["dtype"],
+            r["rank"],
             f"{r['mae']:.2e}",
             f"{r['printed']:.2e}",
             f"{r['max_error']:.2e}",
@@ -140,7 +141,7 @@ def navier_stokes():
         ]
         for r in rows_of("core", "navier_stokes")
     ]
-    heads = ["piece", "reading", "dtype", "MAE", "printed", "largest error"]
+    heads = ["piece", "reading", "dtype", "rank", "MAE", "printed", "largest error"]
     return table([*heads, "coefficients / sample"], lines)
 
 
@@ -196,6 +197,18 @@ def memory():
 
 
 # --- defaults -------------------------------------------------------------------------------------
+
+
+def chosen():
+    """Cell and overlap by dimension; orders with the same ones share a column."""
+    *rows, usual = rows_of("defaults", "chosen")
+    orders = list(dict.fromkeys(r["order"] for r in rows))
+    lines = []
+    for d in dict.fromkeys(r["d"] for r in rows):
+        own = {r["order"]: f"{r['cell']}, {r['overlap']:g}" for r in rows if r["d"] == d}
+        lines.append([f"{d}-D", *(own[s] for s in orders)])
+    heads = [f"s = {s:g}" + (" (default)" if s == usual["order"] else "") for s in orders]
+    return table(["cell, overlap", *heads], lines)
 
 
 def orders():
@@ -286,9 +299,9 @@ def dense():
         lines.append(
             [f"{label} spline", *(f"{rivals[n]['splines'][label]:.2f}" for n in names), "–"]
         )
-    lines.append(
-        ["product layer, best order", *(f"{rivals[n]['product']:.2f}" for n in names), "–"]
-    )
+    for s in ("1.1", "1.5", "2.0", "3.0"):
+        ours = (f"{rivals[n]['product'][s]:.2f}" for n in names)
+        lines.append([f"product layer, s = {s}", *ours, "–"])
     return table(["hidden layer", *names, "at the samples, lowest"], lines)
 
 
@@ -337,6 +350,7 @@ TABLES = {
     "speed": speed,
     "memory": memory,
     "core_about": lambda: circumstances("core"),
+    "chosen": chosen,
     "orders": orders,
     "cells_1": lambda: cells(1),
     "cells_2": lambda: cells(2),
