@@ -81,12 +81,11 @@ def fit_points(
     x = np.stack([a.to_index(x[:, k])[0] for k, a in enumerate(domain.axes)], axis=1)
     inside = np.all(
         [
-            (x[:, k] >= -0.5 - 1e-9) & (x[:, k] <= m - 0.5 + 1e-9)
+            domain.periodic[k] | ((x[:, k] >= -0.5 - 1e-9) & (x[:, k] <= m - 0.5 + 1e-9))
             for k, m in enumerate(domain.shape)
         ],
         axis=0,
     )
-    inside |= np.any(domain.periodic) & np.isfinite(x).all(axis=1)
     if not inside.all():
         raise ValueError(
             f"`coordinates` must lie inside `bounds`; {int((~inside).sum())} of {n} do not. Widen "
@@ -190,7 +189,7 @@ def _check(coordinates: Array, values: Array) -> tuple[Floats, Floats, bool, boo
             f"got {y.shape}."
         )
     single, is_complex = y.ndim == 1, y.dtype.kind == "c"
-    y = y.reshape(len(y), -1)
+    y = y[:, None] if single else y
     y = np.concatenate([y.real, y.imag], axis=1) if is_complex else y.astype(np.float64)
     x = x.astype(np.float64)
     keep = ~np.isnan(y).any(axis=1)
@@ -232,9 +231,13 @@ def _domain(
         if not np.all(step > 0):
             raise ValueError(f"`spacing` must be positive; got {spacing!r}.")
     axes = []
-    wraps = {names.index(p) if p in names else p for p in periodic}
-    if not wraps <= set(range(d)):
+    periodic = (periodic,) if isinstance(periodic, (str, int)) else tuple(periodic)
+    axis_of = [names.index(p) if p in names else p for p in periodic]
+    if not all(isinstance(k, int) and k is not True and k is not False for k in axis_of) or any(
+        not -d <= int(k) < d for k in axis_of
+    ):
         raise ValueError(f"`periodic` names {list(periodic)!r}, but the axes are {list(names)}.")
+    wraps = {int(k) % d for k in axis_of}
     for k in range(d):
         size = max(1, math.ceil(extent[k] / step[k] - 1e-9))
         h = extent[k] / size if wide[k] else step[k]
