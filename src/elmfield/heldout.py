@@ -1,5 +1,6 @@
 """The honest score: fit every second sample, look at the others."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,12 @@ def heldout_score(
     data_range : float, optional
         As for `psnr`; by default of all of `values`.
     **options
-        Passed to `fit`.
+        Passed to `fit`: `names`, `periodic` (in samples), `device`, `progress`.
+
+    Notes
+    -----
+    Works in samples: `coordinates`, a `mask` and a `partition` belong to the whole array and are
+    refused. Mark missing samples as NaN, which is neither fitted nor scored.
     """
     kept, predicted, held = halves(values, settings, channel_axis, border, **options)
     truth = to_numpy(kept)
@@ -46,7 +52,7 @@ def heldout_score(
             "larger array or a smaller border."
         )
     if data_range is None:
-        data_range = float(np.ptp(truth)) or 1.0
+        data_range = float(np.nanmax(truth.real) - np.nanmin(truth.real)) or 1.0
     return psnr(truth[held], to_numpy(predicted)[held], data_range=data_range)
 
 
@@ -63,12 +69,21 @@ def halves(
     xp = namespace(values)
     values = values[..., None] if channel_axis is None else xp.moveaxis(values, channel_axis, -1)
     shape = tuple(values.shape[:-1])
+    for name in ("coordinates", "mask", "partition"):
+        if name in options:
+            raise TypeError(f"`{name}` is for the whole array; held-out scores take none.")
+    names, periodic = options.get("names") or (), options.get("periodic", ())
+    if isinstance(periodic, (str, int)):
+        periodic = (periodic,)
+    if not isinstance(periodic, Mapping):
+        periodic = {k: shape[names.index(k) if k in names else k] for k in periodic}
+    options["periodic"] = {k: length / 2 for k, length in periodic.items()}
     every = tuple(slice(None, None, 2) for _ in shape)
-    field: Field = fit(values[every], settings, channel_axis=-1, **options)
+    field: Field = fit(values[(*every, ...)], settings, channel_axis=-1, **options)
     grid = [np.arange(n) / 2 for n in shape]
     predicted = field.grid(*(move(g, values) for g in grid))
     held = np.ones(shape, bool)
     held[every] = False
     inner = np.zeros(shape, bool)
     inner[tuple(slice(border, n - border) for n in shape)] = True
-    return values, predicted, held & inner
+    return values, predicted, held & inner & ~np.isnan(to_numpy(values)).any(axis=-1)
