@@ -4,7 +4,7 @@
 
 - ``name``: what the values are called; ``attrs``: their units and the like;
 - ``axes``: by axis name, ``attrs``, the ``dtype`` of its coordinates, and for dates their ``epoch``
-  (coordinates then count seconds from it);
+  (coordinates then count seconds from it); durations are marked ``duration`` and count seconds;
 - ``channels``: ``name`` and ``labels`` of the channel axis, and its ``attrs``;
 - ``coords``: other coordinates, each with ``dims``, ``values``, ``attrs``.
 
@@ -26,6 +26,11 @@ def from_dates(dates: Array, epoch: np.datetime64) -> Floats:
     return np.asarray(whole + rest / 1e9, np.float64)
 
 
+def from_durations(durations: Array) -> Floats:
+    """Seconds, float64."""
+    return np.asarray(durations, "timedelta64[ns]").astype(np.int64) / 1e9
+
+
 def to_dates(seconds: Array, epoch: np.datetime64, dtype: str) -> Array:
     """Dates, to the nanosecond where float64 still resolves it."""
     seconds = np.asarray(seconds, np.float64)
@@ -39,6 +44,8 @@ def coordinates_in(values: Array, axis: Mapping[str, Any]) -> Floats:
     """Coordinates as a caller gives them, as the numbers an axis counts in."""
     values = np.asarray(values)
     epoch = axis.get("epoch")
+    if axis.get("duration") and values.dtype.kind == "m":
+        return from_durations(values)
     if epoch is None:
         if values.dtype.kind not in "biuf":
             raise TypeError(f"coordinates must be numbers; got dtype {values.dtype}.")
@@ -54,6 +61,8 @@ def coordinates_out(values: Floats, axis: Mapping[str, Any]) -> Array:
     if epoch is not None:
         return to_dates(values, epoch, dtype)
     values = np.asarray(values)
+    if axis.get("duration"):
+        return np.round(values * 1e9).astype("timedelta64[ns]").astype(dtype)
     if np.dtype(dtype).kind in "iu" and not np.array_equal(values, np.round(values)):
         return values
     return values.astype(dtype)

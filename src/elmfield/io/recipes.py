@@ -25,7 +25,8 @@ from elmfield.modes import (
 )
 from elmfield.network import Cosines, Dense
 from elmfield.settings import Paper, Smooth
-from elmfield.typing import Floats
+from elmfield.shaped import ShapedModes, shaped_modes
+from elmfield.typing import Array, Floats
 
 BUDGET = 1 << 31
 """Bytes that making the modes of one group may take; 4096 neurons on 64 x 64 samples take half."""
@@ -50,14 +51,16 @@ def recipe_of(modes: Modes) -> dict[str, Any]:
     if isinstance(modes, DenseModes):
         box = list(map(int, modes.box))
         made: dict[str, Any] = {"kind": "plain", "box": box, "network": asdict(modes.network)}
-        if modes.order is not None:
+        if isinstance(modes, ShapedModes) or modes.inside is not None:
+            made |= {"kind": "shaped", "masked": modes.inside is not None}
+        elif modes.order is not None:
             made |= {"kind": "smooth", "order": float(modes.order)}
         return made
     raise TypeError(f"a field with modes of type {type(modes).__name__} cannot be saved.")
 
 
-def make(recipe: dict[str, Any]) -> Modes:
-    """The modes that a recipe describes.
+def make(recipe: dict[str, Any], inside: Array | None = None) -> Modes:
+    """The modes that a recipe describes; `inside` marks the samples of a box that count.
 
     Raises
     ------
@@ -78,10 +81,13 @@ def make(recipe: dict[str, Any]) -> Modes:
                     raise ValueError(f"a box of {box} samples")
                 return product_modes(box, tuple(float(s) for s in recipe["orders"]))
             network = Dense(**recipe["network"])
-            S, m = math.prod(box), network.width
+            S, m, like = math.prod(box), network.width, np.empty(0)
+            if kind == "shaped":
+                if m * m * 8 > BUDGET // 4 or S * len(box) * 8 > BUDGET:
+                    raise ValueError(f"{m} neurons on {S} samples")
+                return shaped_modes(network, box, inside, like)
             if (4 * S * m + 2 * m * m) * 8 > 2 * BUDGET:
                 raise ValueError(f"{m} neurons on {S} samples")
-            like = np.empty(0)
             if kind == "plain":
                 return plain_modes(network, box, like)
             if kind == "smooth":
@@ -107,10 +113,13 @@ def n_modes_of(recipe: dict[str, Any], stated: int) -> int:
 
 def probe(modes: Modes, d: int) -> list[float]:
     """Values of Σ_j cos(j + 1) mode_j at three places of the box: a checksum to a tolerance."""
+    if isinstance(modes, ShapedModes):
+        # To ask its modes would factor the region once more; the layer settles them.
+        w = np.cos(np.arange(1, modes.network.width + 1)) / math.sqrt(modes.network.width)
+        return [float(v) for v in modes.network(_places(d)) @ w]
     r = modes.n_modes
     c = np.cos(np.arange(1, r + 1))[None, :, None] / math.sqrt(r)
-    away = np.stack([np.cos(1.7 * np.arange(1, d + 1) * (p + 1)) for p in range(3)])  # (3, d)
-    t = 0.9 * away * reach(modes, d)
+    t = _places(d) * reach(modes, d)
     F = np.asarray(modes.expand(c))[0, ..., 0]
     rows = [np.asarray(a) for a in modes.rows(t, (0,) * d)]
     values = []
@@ -120,6 +129,11 @@ def probe(modes: Modes, d: int) -> list[float]:
             X = np.tensordot(row[p], X, axes=(0, 0))
         values.append(float(X))
     return values
+
+
+def _places(d: int) -> Floats:
+    """Three places in the box from -1 to 1, (3, d)."""
+    return np.stack([0.9 * np.cos(1.7 * np.arange(1, d + 1) * (p + 1)) for p in range(3)])
 
 
 def reach(modes: Modes, d: int) -> Floats:

@@ -183,8 +183,11 @@ def _write(field: Field, folder: Path, dtype: str, compress: bool, progress: Pro
     keys.sort(key=lambda k: (not k.endswith("zarr.json"), k.count("/"), k.split("/")[0], len(k), k))
     for key in keys:
         if key.endswith("zarr.json"):
-            text = json.dumps(json.loads((folder / key).read_bytes()), separators=(",", ":"))
-            (folder / key).write_text(text)
+            about = json.loads((folder / key).read_bytes())
+            for optional in ("attributes", "storage_transformers"):
+                if not about.get(optional, True):
+                    del about[optional]
+            (folder / key).write_text(json.dumps(about, separators=(",", ":")))
     return keys
 
 
@@ -295,7 +298,8 @@ def _described(field: Field, dtype: str) -> tuple[dict[str, Any], dict[str, Arra
     """The metadata, the small arrays, and the order of the coefficients."""
     from elmfield import __version__
 
-    part, d, arrays = field.partition, len(field.shape), {}
+    part, d = field.partition, len(field.shape)
+    arrays: dict[str, Array] = {}
     plan = _Plan(field)
     axes = []
     for k, a in enumerate(field.domain.axes):
@@ -315,23 +319,33 @@ def _described(field: Field, dtype: str) -> tuple[dict[str, Any], dict[str, Arra
             arrays[f"edges_{k}"] = np.asarray(e, np.int64)
     if not part.is_regular:
         arrays["labels"] = _smallest(part.labels.reshape(-1))
-    groups = []
+    groups: list[dict[str, Any]] = []
+    networks: list[dict[str, Any]] = []
+    inside: list[Array] = []
     for group in field.blended.groups:
         kept = group.__dict__.get("kept")  # still in a file: no need to make its modes
         if kept is None:
             m = group.modes
-            kept = Kept(recipes.recipe_of(m), int(m.n_modes), recipes.probe(m, d), d)
-        groups.append(
-            {
-                "modes": kept.recipe,
-                "n_modes": kept.n_modes,
-                "probe": kept.probe,
-                "n_regions": len(group.regions),
-                "ragged": _ragged(group) is not None,
-            }
-        )
+            kept = Kept(
+                recipes.recipe_of(m), int(m.n_modes), recipes.probe(m, d), d,
+                getattr(m, "inside", None),
+            )  # fmt: skip
+        recipe = dict(kept.recipe)
+        if "network" in recipe:  # said once, not in every group
+            if recipe["network"] not in networks:
+                networks.append(recipe["network"])
+            recipe["network"] = networks.index(recipe["network"])
+        if kept.inside is not None:
+            inside.append(np.asarray(kept.inside, bool).reshape(-1))
+        probe = [float(f"{v:.9g}") for v in kept.probe]
+        entry = {"modes": recipe, "n_modes": kept.n_modes, "probe": probe}
+        if _ragged(group) is not None:
+            entry["ragged"] = True
+        groups.append(entry)
     if len(groups) > 1:
         arrays["group"] = _smallest(plan.which)
+    if inside:
+        arrays["inside"] = np.packbits(np.concatenate(inside))
     _describe_ragged(plan, arrays)
     frames = "boxes"
     centres, radii = frames_of(part, groups, plan.which)
@@ -355,6 +369,7 @@ def _described(field: Field, dtype: str) -> tuple[dict[str, Any], dict[str, Arra
             "regular": part.is_regular,
             "n_regions": part.n_regions,
         },
+        "networks": networks,
         "groups": groups,
         "frames": frames,
         "n_coefficients": plan.n_values,
@@ -437,7 +452,7 @@ def frames_of(
     d = len(part.shape)
     radius = np.ones((len(groups), d))
     for g, kept in enumerate(groups):
-        if kept["modes"]["kind"] in ("plain", "smooth"):
+        if kept["modes"]["kind"] in ("plain", "smooth", "shaped"):
             radius[g] = half_widths(tuple(kept["modes"]["box"]))
     return starts + (sizes - 1) / 2, radius[which]
 
@@ -534,6 +549,7 @@ class _Reader:
         groups = meta["groups"]
         dtype = np.dtype("float64" if meta["dtype"] == "float64" else "float32")
         shelf, rankings = self._shelf(part, which, C, dtype)
+        masks = self._masks()
         made = []
         for g, kept in enumerate(groups):
             regions = np.flatnonzero(which == g)
@@ -541,7 +557,7 @@ class _Reader:
             stored: Any = Stored(shelf, regions, shape, rankings[g])
             made.append(
                 StoredGroup(
-                    Kept(kept["modes"], int(kept["n_modes"]), kept["probe"], len(part.shape)),
+                    self._kept(kept, len(part.shape), masks[g]),
                     regions,
                     stored if self.lazy else stored.loaded(),
                 )
@@ -669,11 +685,30 @@ class _Reader:
             raise self._refuse("a region belongs to no group")
         sizes = np.bincount(which, minlength=len(groups))
         for kept, size in zip(groups, sizes):
-            if int(kept["n_regions"]) != size or recipes.n_modes_of(
-                kept["modes"], int(kept["n_modes"])
-            ) != int(kept["n_modes"]):
+            if not size or recipes.n_modes_of(kept["modes"], kept["n_modes"]) != kept["n_modes"]:
                 raise self._refuse("the groups of its regions")
         return which
+
+    def _kept(self, kept: dict[str, Any], d: int, inside: Array | None) -> Kept:
+        recipe = dict(kept["modes"])
+        if "network" in recipe:
+            recipe["network"] = self.meta["networks"][recipe["network"]]
+        return Kept(recipe, int(kept["n_modes"]), kept["probe"], d, inside)
+
+    def _masks(self) -> list[Array | None]:
+        """Which samples of its box count in each group; None where all do."""
+        recipes_ = [kept["modes"] for kept in self.meta["groups"]]
+        boxes = [tuple(map(int, r["box"])) if r.get("masked") else () for r in recipes_]
+        sizes = [math.prod(box) if box else 0 for box in boxes]
+        if not any(sizes):
+            return [None] * len(boxes)
+        packed = self._whole("inside", -(-sum(sizes) // 8), "uint8")
+        bits = np.unpackbits(packed)[: sum(sizes)].astype(bool)
+        ends = np.cumsum(sizes)
+        return [
+            bits[end - size : end].reshape(box) if box else None
+            for box, size, end in zip(boxes, sizes, ends)
+        ]
 
     def _check_boxes(self, part: Partition, which: Integers) -> None:
         """Regions' boxes must be those of their modes."""
@@ -688,7 +723,7 @@ class _Reader:
     ) -> tuple[Shelf, list[Integers | None]]:
         meta, N = self.meta, part.n_regions
         groups = meta["groups"]
-        ragged = np.asarray([bool(kept["ragged"]) for kept in groups])
+        ragged = np.asarray([bool(kept.get("ragged")) for kept in groups])
         n_modes = np.asarray([int(kept["n_modes"]) for kept in groups])
         order = file_order(part)
         counts = n_modes[which] * C

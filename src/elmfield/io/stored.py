@@ -159,16 +159,19 @@ class Kept:
         Values they must have.
     n_axes : int
         d.
+    inside : array of bool, of the box's shape, or None
+        Which samples of the box count.
     """
 
     recipe: dict[str, Any]
     n_modes: int
     probe: list[float]
     n_axes: int
+    inside: Array | None = None
 
     def make(self) -> Modes:
         """The modes; StoreError if they are not those the file was written with."""
-        modes = recipes.make(self.recipe)
+        modes = recipes.make(self.recipe, self.inside)
         if modes.n_modes != self.n_modes:
             raise StoreError(
                 f"the modes made here are {modes.n_modes}, the file was written with "

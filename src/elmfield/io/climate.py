@@ -1,0 +1,160 @@
+"""NetCDF, GRIB and Zarr, through xarray: variables with dims, coords and attrs.
+
+``_FillValue``, ``scale_factor`` and ``add_offset`` are applied on the way in.
+"""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmfield.io.arrays import choose
+from elmfield.io.gridded import Gridded
+from elmfield.io.labelled import from_dataarray, to_dataarray
+from elmfield.io.registry import need, suffix_of
+
+GRIB = (".grib", ".grib2", ".grb", ".grb2")
+
+
+def read(path: Path, variable: str | None = None) -> Gridded:
+    """A variable; the only one, or the one that is named."""
+    xarray = need("xarray", "xarray", f"reading {path.name}")
+    suffix = suffix_of(path)
+    try:
+        if suffix in GRIB:
+            need("eccodes", "grib", "reading GRIB files")
+            cfgrib = need("cfgrib", "grib", "reading GRIB files")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about merging, which is not asked for
+                # No index files beside the data.
+                found = cfgrib.open_datasets(
+                    str(path), backend_kwargs={"indexpath": "", "decode_timedelta": True}
+                )
+                if not found:
+                    raise ValueError("it has no messages")
+                arrays = {str(k): v for ds in found for k, v in ds.data_vars.items()}
+                return from_dataarray(arrays[_named(path, arrays, variable)].load())
+        opened = _open(xarray, path, suffix)
+        with opened as ds:
+            arrays = {str(k): v for k, v in ds.data_vars.items()}
+            da = arrays[_named(path, arrays, variable)].load()
+    except (OSError, EOFError, KeyError, RuntimeError) as error:
+        raise ValueError(f"{path.name} cannot be read: {error}.") from error
+    samples = from_dataarray(da)
+    packed = {k: da.encoding[k] for k in ("scale_factor", "add_offset") if k in da.encoding}
+    if packed:
+        samples.attributes["header"] = {  # type: ignore[index]
+            "packed": packed, "dtype": str(da.encoding.get("dtype", ""))
+        }  # fmt: skip
+    return samples
+
+
+def _open(xarray: Any, path: Path, suffix: str) -> Any:
+    if suffix == ".zarr":
+        return xarray.open_zarr(path, chunks=None, consolidated=None)
+    try:
+        return xarray.open_dataset(path, decode_timedelta=True)
+    except ValueError as error:
+        if "engine" not in str(error) and "backend" not in str(error):
+            raise
+        need("netCDF4", "geo", f"reading {path.name}")
+        raise ValueError(f"{path.name} is not a NetCDF file.") from error
+
+
+def _named(path: Path, arrays: dict[str, Any], variable: str | None) -> str:
+    fit_for = {k: v.shape for k, v in arrays.items() if v.ndim and v.dtype.kind in "biufc"}
+    return choose(path, fit_for, variable)
+
+
+def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
+    """Write a variable with its coordinates and attributes."""
+    need("xarray", "xarray", f"writing {path.name}")
+    suffix = suffix_of(path)
+    if suffix in GRIB:
+        _write_grib(samples, path)
+        return
+    name = str(samples.attributes.get("name") or "field")
+    if name in samples.names:
+        name += "_values"
+    ds = to_dataarray(samples).to_dataset(name=name)
+    for v in ds.variables.values():  # what no file can hold as an attribute
+        v.attrs = {k: a for k, a in v.attrs.items() if a is not None and not isinstance(a, dict)}
+        for k, a in v.attrs.items():
+            v.attrs[k] = int(a) if isinstance(a, bool) else a
+    kind = ds[name].dtype
+    if suffix == ".zarr":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # consolidated metadata is outside the Zarr 3 text
+            ds.to_zarr(path, mode="w")
+        return
+    if kind.kind == "c":
+        raise ValueError(f"{path.name}: NetCDF has no complex numbers; write a .npy file instead.")
+    if kind.kind == "b":
+        ds[name] = ds[name].astype("int8")
+    try:
+        need("netCDF4", "geo", "writing NetCDF files")
+        engine = "netcdf4"
+    except ImportError:
+        need("h5netcdf", "geo", "writing NetCDF files")
+        engine = "h5netcdf"
+    packing = {"zlib": True, "complevel": 4} if ds[name].ndim else {}
+    ds.to_netcdf(path, engine=engine, encoding={name: packing})
+
+
+def _write_grib(samples: Gridded, path: Path) -> None:
+    """GRIB 2 messages on a regular grid of latitudes and longitudes, one per step of other axes."""
+    codes = need("eccodes", "grib", "writing GRIB files")
+    if samples.names[-2:] != ("latitude", "longitude") or samples.channel_axis is not None:
+        raise ValueError(
+            f"{path.name}: GRIB is written for axes that end in latitude, longitude; got "
+            f"{', '.join(samples.names)}. Write a .nc file instead."
+        )
+    da = to_dataarray(samples)
+    lat, lon = (np.asarray(c, float) for c in samples.coordinates[-2:])
+    for c in (lat, lon):
+        if len(c) < 2 or np.max(np.abs(np.diff(c) - (c[-1] - c[0]) / (len(c) - 1))) > 1e-4:
+            raise ValueError(f"{path.name}: GRIB needs evenly spaced latitudes and longitudes.")
+    about = {k.removeprefix("GRIB_"): v for k, v in da.attrs.items() if k.startswith("GRIB_")}
+    others = da.dims[:-2]
+    with path.open("wb") as file:
+        for index in np.ndindex(*(da.sizes[d] for d in others)):
+            one = da.isel(dict(zip(others, index)))
+            message = codes.codes_grib_new_from_samples("regular_ll_sfc_grib2")
+            try:
+                for key, value in _grib_keys(one, about, lat, lon):
+                    codes.codes_set(message, key, value)
+                codes.codes_set_values(message, np.asarray(one.values, float).reshape(-1))
+                codes.codes_write(message, file)
+            finally:
+                codes.codes_release(message)
+
+
+def _grib_keys(one: Any, about: dict[str, Any], lat: Any, lon: Any) -> list[tuple[str, Any]]:
+    keys: list[tuple[str, Any]] = [
+        ("bitsPerValue", 24),
+        ("Ni", len(lon)),
+        ("Nj", len(lat)),
+        ("latitudeOfFirstGridPointInDegrees", float(lat[0])),
+        ("latitudeOfLastGridPointInDegrees", float(lat[-1])),
+        ("longitudeOfFirstGridPointInDegrees", float(lon[0]) % 360),
+        ("longitudeOfLastGridPointInDegrees", float(lon[-1]) % 360),
+        ("iDirectionIncrementInDegrees", abs(float(lon[1] - lon[0]))),
+        ("jDirectionIncrementInDegrees", abs(float(lat[1] - lat[0]))),
+        ("jScansPositively", int(lat[-1] > lat[0])),
+    ]
+    if "time" in one.coords:
+        moment = np.datetime_as_string(one.coords["time"].values.astype("datetime64[m]"))
+        keys += [("dataDate", int(moment[:10].replace("-", "")))]
+        keys += [("dataTime", int(moment[11:13] + moment[14:16]))]
+    if "paramId" in about:
+        keys.append(("paramId", int(about["paramId"])))
+    level = about.get("typeOfLevel")
+    if level:
+        keys.append(("typeOfLevel", str(level)))
+        if str(level) in one.coords:
+            keys.append(("level", int(one.coords[str(level)].values)))
+    if "step" in one.coords:
+        hours = one.coords["step"].values / np.timedelta64(1, "h")
+        keys.append(("endStep", round(float(hours))))
+    return keys
