@@ -83,6 +83,18 @@ def solve_triangular(R: Array, B: Array) -> Array:
     return xp.linalg.solve(R, B)
 
 
+def triangle(X: Array) -> Array:
+    """The upper triangle R of ``X = Q R``, shape (min(n, m), m); Q is not formed."""
+    xp = namespace(X)
+    if compat.is_numpy_namespace(xp):
+        return np.linalg.qr(X, mode="r")
+    if compat.is_torch_namespace(xp):
+        import torch
+
+        return torch.linalg.qr(X, mode="r")[1]
+    return xp.linalg.qr(X)[1]
+
+
 def put(size: int, index: Array, values: Array) -> Array:
     """An array of `size` zeros with ``out[index[k]] = values[k]``; indices must differ."""
     xp = namespace(values)
@@ -94,6 +106,16 @@ def put(size: int, index: Array, values: Array) -> Array:
     filled = np.zeros(size, host.dtype)
     filled[to_numpy(index)] = host
     return move(filled, values)
+
+
+def put_rows(out: Array, index: Array, rows: Array) -> Array:
+    """`out`, (n, C), with ``out[index[k]] = rows[k]``, in place where the library can."""
+    if compat.is_numpy_array(out) or compat.is_torch_array(out):
+        out[index] = rows
+        return out
+    host = np.array(to_numpy(out))
+    host[to_numpy(index)] = to_numpy(rows)
+    return move(host, out)
 
 
 def scatter_add(size: int, index: Array, values: Array) -> Array:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from elmfield.backend import device, is_on_host, move, namespace, to_numpy
+from elmfield.backend import device, is_on_host, move, namespace, put_rows, to_numpy
 from elmfield.field.plan import AxisPlan
 from elmfield.modes import AxisModes, DenseModes, Modes, ProductModes
 from elmfield.partition import Partition, blend
@@ -179,40 +179,41 @@ class Blended:
     ) -> dict[tuple[int, ...], Array]:
         """Local models ∂^a f_i at x: region numbers (n,), positions (n, d); results (n, C) each.
 
-        Points are sorted by region and worked on in padded batches of regions.
+        Points are sorted by region and worked on in padded batches of regions, where the points
+        are; only the number of points in each region comes to the host.
         """
         xp = namespace(x)
-        host = to_numpy(region)
+        n, N, C = x.shape[0], self.partition.n_regions, self.n_channels
         which, row = self._group_of
+        by_region = xp.argsort(region, stable=True)
+        every = xp.arange(N + 1, dtype=region.dtype, device=device(x))
+        starts = to_numpy(xp.searchsorted(xp.take(region, by_region), every))
+        counts = np.diff(starts)
         # Regions in order of group, then of how many points they have: little padding is needed.
-        regions, counts = np.unique(host, return_counts=True)
-        ranked = np.lexsort((counts, which[regions]))
-        rank_of = np.empty(self.partition.n_regions, np.int64)
-        rank_of[regions[ranked]] = np.arange(len(regions))
-        order_of_points = np.argsort(rank_of[host], kind="stable")
-        regions, counts = regions[ranked], counts[ranked]
-        starts = np.cumsum(counts) - counts
-        sorted_x = xp.take(x, move(order_of_points, x), axis=0)
-        found: dict[tuple[int, ...], list[Array]] = {a: [] for a in orders}
-        for first, last in self._batches(which[regions], counts):
-            group = self.groups[which[regions[first]]]
-            r, p = regions[first:last], int(counts[last - 1])
-            slots = np.arange(p)
-            at = np.minimum(starts[first:last, None] + slots, len(host) - 1)
-            valid = move(np.flatnonzero(slots < counts[first:last, None]), x)
-            u = xp.reshape(xp.take(sorted_x, move(at.reshape(-1), x), axis=0), (len(r), p, -1))
+        regions = np.flatnonzero(counts)
+        regions = regions[np.lexsort((counts[regions], which[regions]))]
+        # One row more than there are points: where the padding goes.
+        found = {a: xp.empty((n + 1, C), dtype=self.dtype, device=device(x)) for a in orders}
+        for first, last in self._batches(which[regions], counts[regions]):
+            r = regions[first:last]
+            group, p = self.groups[which[r[0]]], int(counts[r[-1]])
+            slots = xp.arange(p, device=device(x))
+            at = move(starts[r][:, None], x) + slots
+            padded = slots >= move(counts[r][:, None], x)
+            point = xp.take(by_region, xp.reshape(xp.clip(at, 0, n - 1), (-1,)))
+            u = xp.reshape(xp.take(x, point, axis=0), (len(r), p, -1))
+            point = xp.where(xp.reshape(padded, (-1,)), xp.full_like(point, n), point)
             t = self._local_coordinates(u, r)
             factors = group.modes.expand(group.take(row[r]))
             t = xp.astype(t, factors.dtype)
             for a in orders:
                 values = _contract(group.modes.rows(t, a), factors)
                 stretch = np.prod(self.radii[r] ** -np.asarray(a, dtype=float), axis=1)
-                values = values * move(stretch[:, None, None], x, values.dtype)
-                flat = xp.reshape(values, (len(r) * p, -1))
-                found[a].append(xp.astype(xp.take(flat, valid, axis=0), self.dtype))
-        back = move(np.argsort(order_of_points, kind="stable"), x)
-        empty = xp.zeros((0, self.n_channels), dtype=self.dtype, device=device(x))
-        return {a: xp.take(xp.concat([empty, *v], axis=0), back, axis=0) for a, v in found.items()}
+                if np.any(stretch != 1):
+                    values = values * move(stretch[:, None, None], x, values.dtype)
+                flat = xp.reshape(values, (len(r) * p, C))
+                found[a] = put_rows(found[a], point, xp.astype(flat, self.dtype))
+        return {a: v[:n, :] for a, v in found.items()}
 
     def _local_coordinates(self, u: Array, regions: Integers) -> Array:
         """Coordinates t of positions u (G, p, d), wrapped to the nearest image on periodic axes."""
