@@ -10,7 +10,7 @@ import math
 import warnings
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class AxisModes:
 
     def __call__(self, u: Array, order: int = 0) -> Array:
         """Mode functions, shape (..., r), at offsets `u` from the box's centre, in samples."""
-        return self.cosines(u, order) @ move(self.mixing, u, u.dtype)
+        return self.cosines.mixed(u, self.mixing, order)
 
 
 @lru_cache(maxsize=64)
@@ -271,9 +271,11 @@ class DenseModes:
     features : array, shape (S, m)
         H, for regions with missing samples.
     box : tuple of int
-        The samples of the box on each axis; S in all.
+        The samples of the box on each axis.
     order : float, optional
         The energy's, of smooth modes; None for plain least squares.
+    inside : NumPy array of bool, of the box's shape, optional
+        Which samples belong to the region, S in all; None if the whole box does.
     """
 
     network: Dense
@@ -284,6 +286,7 @@ class DenseModes:
     features: Array = field(repr=False)
     box: tuple[int, ...] = ()
     order: float | None = None
+    inside: Any = None
 
     @property
     def n_modes(self) -> int:
@@ -368,8 +371,12 @@ def half_widths(box: tuple[int, ...]) -> Floats:
     return np.asarray([max(n - 1, 1) / 2 for n in box])
 
 
-def plain_modes(network: Dense, box: tuple[int, ...], like: Array) -> DenseModes:
+def plain_modes(
+    network: Dense, box: tuple[int, ...], like: Array, inside: Any = None
+) -> DenseModes:
     """The paper's least squares in orthonormal coordinates: ``H = U R``, ``α = R⁻¹ Uᵀ y``.
+
+    On the samples of a box, or on those that are `inside`, an array of bool of the box's shape.
 
     Notes
     -----
@@ -380,8 +387,11 @@ def plain_modes(network: Dense, box: tuple[int, ...], like: Array) -> DenseModes
     left out, the rank reported.
     """
     radius = half_widths(box)
-    H = network(box_positions(box, like) / move(radius, like, namespace(like).float64))
-    xp = namespace(H)
+    t = box_positions(box, like) / move(radius, like, namespace(like).float64)
+    xp = namespace(t)
+    if inside is not None:
+        t = xp.take(t, move(np.flatnonzero(inside), t), axis=0)
+    H = network(t)
     S, m = H.shape
     if m <= S:
         U, R = xp.linalg.qr(H)
@@ -390,7 +400,8 @@ def plain_modes(network: Dense, box: tuple[int, ...], like: Array) -> DenseModes
         if float(xp.min(size)) > 1e-10 * float(xp.max(size)):
             # Householder signs are a convention of the library; R with a positive diagonal is not.
             sign = _signs(diagonal[None, :])
-            return DenseModes(network, radius, U * sign, R * sign[:, None], True, H, box)
+            R = R * sign[:, None]
+            return DenseModes(network, radius, U * sign, R, True, H, box, None, inside)
     U, s, Vt = xp.linalg.svd(H, full_matrices=False)
     rank = int(xp.sum(xp.astype(s > 1e-10 * s[0], xp.int64)))
     if rank < min(S, m):
@@ -401,9 +412,8 @@ def plain_modes(network: Dense, box: tuple[int, ...], like: Array) -> DenseModes
             stacklevel=2,
         )
     sign = _signs(U[:, :rank])
-    return DenseModes(
-        network, radius, U[:, :rank] * sign, Vt[:rank, :].T / s[:rank] * sign, False, H, box
-    )
+    mixing = Vt[:rank, :].T / s[:rank] * sign
+    return DenseModes(network, radius, U[:, :rank] * sign, mixing, False, H, box, None, inside)
 
 
 def _signs(U: Array) -> Array:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from elmfield.field import Target, is_number
 from elmfield.modes import Modes, plain_modes, product_modes, smooth_dense_modes
 from elmfield.network import Dense
 from elmfield.partition import Partition, per_axis, regular
+from elmfield.shaped import shaped_modes
 from elmfield.spectrum import suited_order
 from elmfield.typing import Array
 
@@ -48,6 +49,10 @@ class Paper:
     def modes(self, box: tuple[int, ...], like: Array) -> Modes:
         """Plain least squares in orthonormal coordinates."""
         return plain_modes(self.network, box, like)
+
+    def shaped(self, box: tuple[int, ...], inside: Any, like: Array) -> Modes:
+        """The same for a merged region: on its own samples, not on its whole box."""
+        return shaped_modes(self.network, box, inside, like)
 
 
 @dataclass(frozen=True)

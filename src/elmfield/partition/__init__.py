@@ -4,7 +4,7 @@ from elmfield.partition.beam import beam
 from elmfield.partition.energy import barron_norm
 from elmfield.partition.geometry import Partition
 from elmfield.partition.regular import per_axis, regular
-from elmfield.partition.samples import gather, sample_index
+from elmfield.partition.samples import gather, gather_boxes, sample_index
 from elmfield.partition.window import Blend, blend
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "beam",
     "blend",
     "gather",
+    "gather_boxes",
     "per_axis",
     "regular",
     "sample_index",

@@ -379,7 +379,7 @@ def _centre(Y: Floats, inside: Any) -> None:
 def rounded(beta: Floats) -> Floats:
     """Numbers of 36 significant bits."""
     mantissa, exponent = np.frexp(beta)
-    return np.ldexp(np.round(mantissa * 2.0**36), exponent - 36)
+    return np.asarray(np.ldexp(np.round(mantissa * 2.0**36), exponent - 36))
 
 
 @lru_cache(maxsize=4096)

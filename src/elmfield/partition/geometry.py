@@ -7,6 +7,7 @@ Nothing here sees an array of values, and nothing after it asks how the labels c
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -115,6 +116,9 @@ class Partition:
             np.maximum.at(last, flat, self.edges[k][cells[k] + 1])
             if self.periodic[k] and not self.is_regular:
                 self._over_the_seam(k, first, last)
+            if self.periodic[k] and not self.is_regular:
+                for i in np.flatnonzero((first == 0) & (last == n)):  # perhaps across the end
+                    first[i], last[i] = _arc(self.edges[k], np.unique(cells[k][flat == i]))
             first, last = first - margin, last + margin
             if self.equal_boxes:
                 size = min(n, int((last - first).max()))
@@ -147,9 +151,56 @@ class Partition:
         group = group.reshape(-1)
         return [(tuple(map(int, s)), np.flatnonzero(group == g)) for g, s in enumerate(shapes)]
 
+    @cached_property
+    def shapes(self) -> list[tuple[tuple[int, ...], Any, Integers]]:
+        """Triples (box shape, inside, regions): the regions that have the same own samples.
+
+        A region's own samples are those its window touches; `inside`, an array of bool of the box's
+        shape, says which of the box's they are, or is None if all are.
+        """
+        found: dict[Any, tuple[tuple[int, ...], Any, list[int]]] = {}
+        starts, sizes = self.boxes
+        cells = np.argsort(self.labels.reshape(-1), kind="stable")
+        ends = np.cumsum(np.bincount(self.labels.reshape(-1)))
+        for i, own in enumerate(np.split(cells, ends[:-1])):
+            box = tuple(map(int, sizes[i]))
+            inside = np.zeros(box, bool)
+            for at in zip(*np.unravel_index(own, self.n_cells)):
+                inside[
+                    np.ix_(
+                        *(
+                            self._reach(k, j, starts[i, k], n)
+                            for k, (j, n) in enumerate(zip(at, box))
+                        )
+                    )
+                ] = True
+            key = (box, None if inside.all() else inside.tobytes())
+            found.setdefault(key, (box, None if inside.all() else inside, []))[2].append(i)
+        return [(box, inside, np.asarray(regions)) for box, inside, regions in found.values()]
+
+    def _reach(self, k: int, cell: int, start: int, size: int) -> Integers:
+        """Positions, in a box that begins at sample `start`, of the samples a cell's window has."""
+        margin, n = self.margins[k], self.shape[k]
+        at = np.arange(self.edges[k][cell] - margin, self.edges[k][cell + 1] + margin) - start
+        if self.periodic[k]:
+            at = np.unique(at % n)
+        return at[(at >= 0) & (at < size)]
+
     def __iter__(self) -> Iterator[tuple[tuple[int, ...], Integers]]:
         return iter(self.footprints)
 
     def borders(self, k: int) -> np.ndarray:
         """Index coordinates of the cell borders on axis k, both ends included."""
         return self.edges[k] - 0.5
+
+
+def _arc(edges: Integers, occupied: Integers) -> tuple[int, int]:
+    """Start and end of the shortest run around a periodic axis that holds the occupied cells."""
+    n = int(edges[-1])
+    following = np.roll(occupied, -1)
+    gaps = (edges[following] - edges[occupied + 1]) % n
+    best = gaps.max()
+    if best == 0:
+        return 0, n
+    start = int(edges[following[gaps == best].min()])
+    return start, start + n - int(best)
