@@ -258,6 +258,20 @@ def lattice():
     return table(["data", *heads], lines)
 
 
+def together():
+    rows = rows_of("defaults", "together")
+    kinds = list(dict.fromkeys((r["cell"], r["overlap"], r["period"]) for r in rows))
+    lines = []
+    for name, order in dict.fromkeys((r["data"], r["order"]) for r in rows):
+        own = {
+            (r["cell"], r["overlap"], r["period"]): r["heldout"]
+            for r in rows
+            if (r["data"], r["order"]) == (name, order)
+        }
+        lines.append([f"{name} (s = {order:g})", *bold_best([own[k] for k in kinds])])
+    return table(["cell, overlap, period", *(f"{c}, {o:g}, {p:g}" for c, o, p in kinds)], lines)
+
+
 def epsilon():
     rows = rows_of("defaults", "epsilon")
     values = list(dict.fromkeys(r["epsilon"] for r in rows))
@@ -356,6 +370,7 @@ TABLES = {
     "cells_2": lambda: cells(2),
     "cells_3": lambda: cells(3),
     "lattice": lattice,
+    "together": together,
     "epsilon": epsilon,
     "price": price,
     "dense": dense,
