@@ -14,7 +14,7 @@ from elmfield.domain import Domain, make_domain
 from elmfield.field import BATCH, Blended, Field, Group, Samples, meet
 from elmfield.fill import fill_missing
 from elmfield.modes import DenseModes, Modes, ProductModes
-from elmfield.partition import Partition, gather, sample_index
+from elmfield.partition import Partition, gather_boxes
 from elmfield.settings import USUAL_ORDER, Settings, Smooth
 from elmfield.typing import Array, Progress
 
@@ -170,12 +170,14 @@ class Encoder:
             modes = self._modes(settings, box, inside, y)
             parts = []
             step = max(1, BATCH // (4 * max(math.prod(box), modes.n_modes) * y.shape[-1]))
+            row = math.prod(self.partition.n_cells[1:])  # whole rows of cells are taken by axes
+            step = max(step // row * row, row) if step * 4 > row else step
             for i in range(0, len(regions), step):
                 batch = regions[i : i + step]
-                index = sample_index(self.partition, batch, box, y, inside)
-                Y = gather(filled, index)  # (G, S, C)
+                Y = gather_boxes(filled, self.partition, batch, box, inside)  # (G, S, C)
                 if present is not None and isinstance(modes, DenseModes):
-                    Y = _least_squares_fill(modes, Y, gather(present, index))
+                    have = gather_boxes(present, self.partition, batch, box, inside)
+                    Y = _least_squares_fill(modes, Y, have)
                 c = modes.project(Y)
                 left = xp.sum(Y * Y, axis=1) - xp.sum(c * c, axis=1)
                 left = xp.astype(left, xp.float64) * xp.astype(scale, xp.float64) ** 2
