@@ -45,7 +45,7 @@ def read(path: Path, variable: str | None = None) -> Gridded:
     packed = {k: da.encoding[k] for k in ("scale_factor", "add_offset") if k in da.encoding}
     if packed:
         samples.attributes["header"] = {  # type: ignore[index]
-            "packed": packed, "dtype": str(da.encoding.get("dtype", ""))
+            "packed": packed, "stored": str(da.encoding.get("dtype", ""))
         }  # fmt: skip
     return samples
 

@@ -68,7 +68,7 @@ def _map(path: Path) -> Gridded:
         gaps = values == nodata
         if gaps.any():
             wide = np.float64 if values.dtype.itemsize > 2 else np.float32
-            attributes["header"]["dtype"] = values.dtype.name
+            attributes["dtype"] = values.dtype.name
             values = np.where(gaps, np.nan, values.astype(wide))
     channel: int | None = 0
     if values.shape[0] == 1:
