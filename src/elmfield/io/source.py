@@ -5,18 +5,22 @@ unpacks anything to a disk, and it believes no name and no size that an archive 
 """
 
 import json
+import re
 import struct
 import threading
 import zipfile
 import zlib
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO, Any, Protocol
 
 from elmfield.errors import MissingExtraError, StoreError
 
 MOST_ENTRIES = 1 << 22
+PLAIN = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
+"""Names that entries may have: no root, no drive, nothing that climbs."""
+
 LARGEST_DOCUMENT = 1 << 26
 """Bytes of a zarr.json beyond which it is not read."""
 
@@ -189,8 +193,7 @@ class RemoteFolder:
 
 def checked(key: str, name: str) -> str:
     """`key`, if it is a plain relative name; archives may claim others."""
-    parts = PurePosixPath(key).parts
-    if not parts or key.startswith("/") or "\\" in key or ".." in parts or ":" in parts[0]:
+    if not PLAIN.fullmatch(key) or ".." in key:
         raise StoreError(f"{name} has an entry with the unsafe name {key!r}; it was not opened.")
     return key
 

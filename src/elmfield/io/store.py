@@ -283,13 +283,19 @@ def file_order(partition: Partition) -> Integers:
 
     Regions that are close in space are then close in the file, and a window reads few blocks.
     """
-    _, first = np.unique(partition.labels.reshape(-1), return_index=True)
+    labels = partition.labels.reshape(-1)
+    if partition.is_regular:
+        first = labels
+    else:
+        _, first = np.unique(labels, return_index=True)
     cells = np.unravel_index(first, partition.n_cells)
     d = len(cells)
     key = np.zeros(len(first), np.uint64)
-    for bit in range(63 // d):
-        for k, c in enumerate(cells):
-            one = (c.astype(np.uint64) >> np.uint64(bit)) & np.uint64(1)
+    bits = min(63 // d, max(int(c.max()).bit_length() for c in cells))
+    wide = [c.astype(np.uint64) for c in cells]
+    for bit in range(bits):
+        for k, c in enumerate(wide):
+            one = (c >> np.uint64(bit)) & np.uint64(1)
             key |= one << np.uint64(bit * d + d - 1 - k)
     return np.argsort(key, kind="stable")
 
@@ -715,7 +721,8 @@ class _Reader:
         sizes = part.boxes[1]
         for g, kept in enumerate(self.meta["groups"]):
             box = kept["modes"].get("box")
-            if box is None or (sizes[which == g] != np.asarray(box)).any():
+            own = sizes if len(self.meta["groups"]) == 1 else sizes[which == g]
+            if box is None or (own != np.asarray(box)).any():
                 raise self._refuse("boxes of regions and modes disagree")
 
     def _shelf(
