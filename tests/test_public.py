@@ -5,27 +5,37 @@ import sys
 import elmfield as ef
 
 
+NAMES = [
+    "Dense",
+    "Encoder",
+    "Field",
+    "OutsideDomainError",
+    "Partition",
+    "RankWarning",
+    "StoreError",
+    "StoreVersionError",
+    "barron_norm",
+    "beam",
+    "encoder",
+    "fit",
+    "fit_points",
+    "heldout_score",
+    "load",
+    "mae",
+    "max_error",
+    "paper",
+    "paper_psnr",
+    "psnr",
+    "psnr_by_width",
+    "regular",
+    "save",
+    "smooth",
+]
+
+
 def test_the_public_names():
-    assert set(ef.__all__) >= {
-        "Dense",
-        "Encoder",
-        "Field",
-        "OutsideDomainError",
-        "Partition",
-        "RankWarning",
-        "encoder",
-        "fit",
-        "fit_points",
-        "heldout_score",
-        "mae",
-        "max_error",
-        "paper",
-        "paper_psnr",
-        "psnr",
-        "regular",
-        "smooth",
-    }
-    assert list(ef.__all__) == sorted(ef.__all__)
+    # Adding one is a decision: about a dozen verbs and nouns, no more.
+    assert list(ef.__all__) == sorted(NAMES)
 
 
 def test_every_public_name_exists_and_says_what_it_is():
