@@ -1,18 +1,21 @@
-"""One-dimensional Zarr 3 arrays, read block by block as they are needed.
+"""One-dimensional Zarr 3 arrays, written once, and read block by block as they are needed.
 
 The subset of Zarr that model files use (docs/format.md): one axis, little-endian numbers, Blosc or
-no compression, a CRC-32C at the end of every block. Decoding it here, rather than by the library
-that writes it, lets every claim in the file be checked before memory is spent on it.
+no compression, a CRC-32C at the end of every block. It is coded here, on Zarr's own codecs: every
+claim in a file is then checked before memory is spent on it, and a block costs no more than its
+bytes (the zarr package took 4 ms for each of the 4000 blocks of a gigabyte).
 """
 
+import json
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from elmfield.errors import StoreError
-from elmfield.io.source import Source, document
+from elmfield.io.source import Sink, Source, document
 from elmfield.typing import Array, Integers
 
 CACHE = 1 << 26
@@ -145,3 +148,67 @@ def layout(size: int, itemsize: int, target: int = 1 << 18) -> int:
     """Numbers per block: about `target` bytes each, of one length, so that little is padded."""
     count = max(1, round(size * itemsize / target))
     return max(1, -(-size // count))
+
+
+def put_document(sink: Sink, key: str, content: dict[str, Any]) -> int:
+    """Write a JSON object; its length in bytes."""
+    data = json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
+    sink.put(key, data)
+    return len(data)
+
+
+def put_array(
+    sink: Sink, name: str, parts: Iterator[Array], size: int, kind: str, compress: bool
+) -> int:
+    """Write an array that comes in parts of any length; its length in bytes."""
+    from numcodecs import Blosc
+    from numcodecs.checksum32 import CRC32C
+
+    dtype = np.dtype(kind).newbyteorder("<")
+    block = layout(size, dtype.itemsize)
+    bitwise = dtype.kind == "f"
+    packing = Blosc(cname="zstd", clevel=5, shuffle=Blosc.BITSHUFFLE if bitwise else Blosc.SHUFFLE)
+    codecs: list[dict[str, Any]] = [{"name": "bytes"}]
+    if dtype.itemsize > 1:
+        codecs[0]["configuration"] = {"endian": "little"}
+    if compress:
+        blosc = {
+            "typesize": dtype.itemsize, "cname": "zstd", "clevel": 5,
+            "shuffle": "bitshuffle" if bitwise else "shuffle", "blocksize": 0,
+        }  # fmt: skip
+        codecs.append({"name": "blosc", "configuration": blosc})
+    codecs.append({"name": "crc32c"})
+    about = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": [size],
+        "data_type": kind,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [block]}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": 0,
+        "codecs": codecs,
+    }
+    total = put_document(sink, f"{name}/zarr.json", about)
+    check, number = CRC32C(location="end"), 0
+    for values in _in_blocks(parts, block):
+        values = np.ascontiguousarray(values, dtype)
+        if len(values) < block:
+            values = np.concatenate([values, np.zeros(block - len(values), dtype)])
+        data = packing.encode(values) if compress else values.tobytes()
+        data = bytes(memoryview(check.encode(data)))
+        sink.put(f"{name}/c/{number}", data)
+        number, total = number + 1, total + len(data)
+    return total
+
+
+def _in_blocks(parts: Iterator[Array], block: int) -> Iterator[Array]:
+    """The same numbers, `block` at a time; the last may be fewer."""
+    rest = None
+    for part in parts:
+        values = part if rest is None else np.concatenate([rest, part])
+        whole = len(values) // block * block
+        for i in range(0, whole, block):
+            yield values[i : i + block]
+        rest = values[whole:]
+    if rest is not None and len(rest):
+        yield rest

@@ -1,6 +1,7 @@
 """Where a model's bytes lie: a zip file, a folder, or either of them behind an fsspec URL.
 
-A source answers two questions: which entries are there, and what bytes has one of them. It never
+A sink takes entries, each once: a zip file keeps every version of an entry that is written twice. A
+source answers two questions: which entries are there, and what bytes has one of them. It never
 unpacks anything to a disk, and it believes no name and no size that an archive claims.
 """
 
@@ -10,7 +11,6 @@ import struct
 import threading
 import zipfile
 import zlib
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -212,12 +212,44 @@ def document(source: Source, key: str) -> dict[str, Any]:
     return found
 
 
-def pack(folder: Path, file: IO[bytes], keys: Iterable[str]) -> None:
-    """Write the named files of `folder` into a zip file, stored, with no times in it."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for key in keys:
-            entry = zipfile.ZipInfo(key, (1980, 1, 1, 0, 0, 0))
-            entry.external_attr = 0o644 << 16
-            place = folder / key
-            archive.writestr(entry, place.read_bytes())
-            place.unlink()  # so that packing needs no second copy's worth of disk
+class Sink(Protocol):
+    """Where named byte strings go; each name once."""
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write one entry."""
+
+
+class FolderSink:
+    """Entries as files of a folder."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write one entry."""
+        place = self._root / key
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data)
+
+
+class ArchiveSink:
+    """Entries of a zip file, stored as they are, with no times in it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True)
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write one entry."""
+        entry = zipfile.ZipInfo(key, (1980, 1, 1, 0, 0, 0))
+        entry.external_attr = 0o644 << 16
+        self._archive.writestr(entry, data)
+
+    def __enter__(self) -> "ArchiveSink":
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        if failure[0] is None:
+            self._archive.close()
+            return
+        with suppress(OSError):  # the file goes anyway; what went wrong was something else
+            self._archive.close()

@@ -1,12 +1,11 @@
 """The model file: a Field to a Zarr 3 hierarchy in one zip file or a folder, and back.
 
-The layout is that of docs/format.md. Writing makes a finished folder beside the target and then
-puts it, or the zip file packed from it, in place with one rename. Reading takes the metadata, and
-coefficients block by block when a query needs them.
+The layout is that of docs/format.md. Writing makes the whole file or folder beside its target and
+then puts it in place with one rename. Reading takes the metadata, and coefficients block by block
+when a query needs them.
 """
 
 import errno
-import json
 import math
 import os
 import shutil
@@ -24,9 +23,18 @@ from elmfield.field import Blended, Field, Group
 from elmfield.field.ragged import Ragged
 from elmfield.fit import silent
 from elmfield.io import recipes
-from elmfield.io.blocks import Blocks, layout
+from elmfield.io.blocks import Blocks, put_array, put_document
 from elmfield.io.plain import from_plain, to_plain
-from elmfield.io.source import Source, document, filesystem, is_url, open_source, pack
+from elmfield.io.source import (
+    ArchiveSink,
+    FolderSink,
+    Sink,
+    Source,
+    document,
+    filesystem,
+    is_url,
+    open_source,
+)
 from elmfield.io.stored import Kept, Shelf, Stored, StoredGroup
 from elmfield.modes import half_widths
 from elmfield.partition import Partition
@@ -103,23 +111,21 @@ def _save_local(field: Field, path: Path, dtype: str, compress: bool, progress: 
         raise StoreError(f"cannot write the folder {path}: there is a file of that name.")
     work = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
     try:
-        folder = work / "model"
-        keys = _write(field, folder, dtype, compress, progress)
-        if not whole:
-            packed = work / "packed"
-            with packed.open("wb") as file:
-                pack(folder, file, keys)
-                file.flush()
-                os.fsync(file.fileno())
-            size = packed.stat().st_size
-            _usual_mode(packed)
-            os.replace(packed, path)
-            return size
-        size = sum((folder / key).stat().st_size for key in keys)
-        _usual_mode(folder, 0o777)
-        if path.exists():  # a folder cannot be replaced in one step: the old one makes room first
-            os.replace(path, work / "old")
-        os.replace(folder, path)
+        made = work / "model"
+        if whole:
+            made.mkdir()
+            size = _write(field, FolderSink(made), dtype, compress, progress)
+            _usual_mode(made, 0o777)
+            if path.exists():  # a folder cannot be replaced in one step: the old one goes first
+                os.replace(path, work / "old")
+        else:
+            with made.open("wb") as file, ArchiveSink(file) as sink:
+                _write(field, sink, dtype, compress, progress)
+            with made.open("rb") as written:
+                os.fsync(written.fileno())
+            size = made.stat().st_size
+            _usual_mode(made)
+        os.replace(made, path)
         return size
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -150,61 +156,15 @@ def _save_remote(field: Field, url: str, dtype: str, compress: bool, progress: P
     return size
 
 
-def _write(field: Field, folder: Path, dtype: str, compress: bool, progress: Progress) -> list[str]:
-    """Fill `folder` with the hierarchy; the names of its files, metadata first."""
-    import zarr
-    from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec
-
+def _write(field: Field, sink: Sink, dtype: str, compress: bool, progress: Progress) -> int:
+    """Put the whole hierarchy into `sink`; bytes of its entries."""
     meta, arrays, plan = _described(field, dtype)
-    root = zarr.create_group(
-        zarr.storage.LocalStore(folder), zarr_format=3, attributes={"elmfield": meta}
-    )
-
-    def create(name: str, size: int, kind: str) -> Any:
-        item = np.dtype(kind).itemsize
-        shuffle = "bitshuffle" if kind.startswith("float") else "shuffle"
-        codecs = [BloscCodec(cname="zstd", clevel=5, shuffle=shuffle)] * compress  # type: ignore
-        return root.create_array(
-            name,
-            shape=(size,),
-            chunks=(layout(size, item),),
-            dtype=np.dtype(kind).newbyteorder("<"),
-            serializer=BytesCodec(endian="little") if item > 1 else BytesCodec(endian=None),
-            compressors=[*codecs, Crc32cCodec()],
-            fill_value=0,
-            config={"write_empty_chunks": True},
-        )
-
+    root = {"zarr_format": 3, "node_type": "group", "attributes": {"elmfield": meta}}
+    size = put_document(sink, "zarr.json", root)
     for name, values in arrays.items():
-        create(name, len(values), values.dtype.name)[:] = values
-    target = create("coefficients", plan.n_values, dtype)
-    _write_blocks(target, plan.numbers(dtype, progress), target.chunks[0])
-    keys = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
-    keys.sort(key=lambda k: (not k.endswith("zarr.json"), k.count("/"), k.split("/")[0], len(k), k))
-    for key in keys:
-        if key.endswith("zarr.json"):
-            about = json.loads((folder / key).read_bytes())
-            for optional in ("attributes", "storage_transformers"):
-                if not about.get(optional, True):
-                    del about[optional]
-            (folder / key).write_text(json.dumps(about, separators=(",", ":")))
-    return keys
-
-
-def _write_blocks(target: Any, parts: Iterator[Array], block: int) -> None:
-    """Parts of any length into a Zarr array, whole blocks at a time."""
-    pending, held, at = [], 0, 0
-    for part in parts:
-        pending.append(part)
-        held += len(part)
-        if held < block:
-            continue
-        values = np.concatenate(pending)
-        whole = held // block * block
-        target[at : at + whole] = values[:whole]
-        pending, held, at = [values[whole:]], held - whole, at + whole
-    if held:
-        target[at : at + held] = np.concatenate(pending)
+        size += put_array(sink, name, iter([values]), len(values), values.dtype.name, compress)
+    numbers = plan.numbers(dtype, progress)
+    return size + put_array(sink, "coefficients", numbers, plan.n_values, dtype, compress)
 
 
 class _Plan:
@@ -361,6 +321,7 @@ def _described(field: Field, dtype: str) -> tuple[dict[str, Any], dict[str, Arra
         arrays["frames"] = np.concatenate([own.centres, own.radii], axis=1).reshape(-1)
     if field.residual is not None:
         arrays["residual"] = to_numpy(field.residual).astype(np.float32)
+    kind = np.float64 if dtype == "float64" else np.float32  # in which a reader will compute
     meta = {
         "format": "elmfield model",
         "version": VERSION,
@@ -380,8 +341,8 @@ def _described(field: Field, dtype: str) -> tuple[dict[str, Any], dict[str, Arra
         "frames": frames,
         "n_coefficients": plan.n_values,
         "dtype": dtype,
-        "offset": to_numpy(field.offset).astype(np.float64).tolist(),
-        "scale": to_numpy(field.scale).astype(np.float64).tolist(),
+        "offset": to_numpy(field.offset).astype(kind).astype(np.float64).tolist(),
+        "scale": to_numpy(field.scale).astype(kind).astype(np.float64).tolist(),
         "channel_axis": field.channel_axis,
         "complex": field.is_complex,
         "input_dtype": field.input_dtype,
