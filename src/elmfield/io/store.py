@@ -6,10 +6,12 @@ when a query needs them.
 """
 
 import errno
+import json
 import math
 import os
 import shutil
 import tempfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -351,7 +353,15 @@ def _described(field: Field, dtype: str) -> tuple[dict[str, Any], dict[str, Arra
         "settings": recipes.settings_to_plain(field.settings),
         "attributes": field.attributes,
     }
-    return to_plain(meta), arrays, plan
+    meta = to_plain(meta)
+    return {**meta, "digest": digest(meta)}, arrays, plan
+
+
+def digest(meta: Mapping[str, Any]) -> str:
+    """A check sum of the metadata: CRC-32 of its JSON with sorted keys and no spaces."""
+    content = {k: v for k, v in meta.items() if k != "digest"}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return f"{zlib.crc32(text.encode()):08x}"
 
 
 def _describe_ragged(plan: _Plan, arrays: dict[str, Array]) -> None:
@@ -484,6 +494,8 @@ def metadata(source: Source) -> dict[str, Any]:
             f"{source.name} has format version {version}; this elmfield reads up to {VERSION}. It "
             f"was written by {meta.get('written_by')!r}: install that version or a newer one."
         )
+    if "digest" in meta and meta["digest"] != digest(meta):
+        raise StoreError(f"{source.name} is damaged: the check sum of its metadata is wrong.")
     return meta
 
 
