@@ -9,6 +9,7 @@ The way of the data, and of this package's modules::
 missing or lie off any grid. `io` talks to files and to xarray, `cli` to people.
 """
 
+from elmfield.cache import cache_modes
 from elmfield.curves import psnr_by_width
 from elmfield.errors import OutsideDomainError, RankWarning, StoreError, StoreVersionError
 from elmfield.field import Field
@@ -16,6 +17,7 @@ from elmfield.fit import Encoder, encoder
 from elmfield.heldout import heldout_score
 from elmfield.io.labelled import fit
 from elmfield.io.store import load, save
+from elmfield.memory import memory_limit
 from elmfield.metrics import mae, max_error, paper_psnr, psnr
 from elmfield.network import Dense
 from elmfield.partition import Partition, barron_norm, beam, regular
@@ -35,6 +37,7 @@ __all__ = [
     "StoreVersionError",
     "barron_norm",
     "beam",
+    "cache_modes",
     "encoder",
     "fit",
     "fit_points",
@@ -42,6 +45,7 @@ __all__ = [
     "load",
     "mae",
     "max_error",
+    "memory_limit",
     "paper",
     "paper_psnr",
     "psnr",

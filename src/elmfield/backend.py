@@ -29,6 +29,11 @@ def is_on_host(x: Array) -> bool:
     return not compat.is_torch_array(x) or x.device.type == "cpu"
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that the processor's or a device's memory ran out."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+
+
 def to_numpy(x: Array) -> Array:
     """`x` as a NumPy array on the host; no copy where none is needed."""
     if compat.is_torch_array(x):
@@ -53,7 +58,10 @@ def to_device(x: Array, name: object) -> Array:
         import torch
 
         x = torch.from_numpy(np.ascontiguousarray(x) if x.flags.writeable else x.copy())
-    return compat.to_device(x, name)
+    try:
+        return compat.to_device(x, name)
+    except (RuntimeError, AssertionError) as problem:  # torch's two ways of saying no
+        raise ValueError(f"`device` {name!r} cannot be used here: {problem}") from problem
 
 
 def is_floating(x: Array) -> bool:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,8 +12,10 @@ from elmfield.backend import device as device_of
 from elmfield.backend import is_array, move, namespace, to_device, to_numpy
 from elmfield.denoise import noise_level, shrink
 from elmfield.domain import Domain, make_domain
-from elmfield.field import BATCH, Blended, Field, Group, Samples, meet
+from elmfield.field import Blended, Field, Group, Samples, meet
 from elmfield.fill import fill_missing
+from elmfield.memory import memory_limit as limited
+from elmfield.memory import room, with_less_memory
 from elmfield.modes import DenseModes, Modes, ProductModes
 from elmfield.partition import Partition, gather_boxes
 from elmfield.settings import USUAL_ORDER, Settings, Smooth
@@ -34,6 +37,7 @@ def fit(
     periodic: Mapping[str | int, float] | Sequence[str | int] = (),
     partition: Partition | None = None,
     device: object = None,
+    memory_limit: int | None = None,
     progress: Progress = silent,
 ) -> Field:
     """A Field through the samples of an array: one local model per region, blended.
@@ -55,6 +59,8 @@ def fit(
         Use these regions instead of the settings' own.
     device : optional
         Move the array there first, for instance "cuda".
+    memory_limit : int, optional
+        Bytes that batches of intermediate results may take; see `elmfield.memory_limit`.
     progress : callable, optional
         Called with (stage, done, total).
 
@@ -87,7 +93,9 @@ def fit(
         periodic=periodic,
         partition=partition,
     )
-    return encode(values, mask=mask, progress=progress)
+    with nullcontext() if memory_limit is None else limited(memory_limit):
+        field: Field = encode(values, mask=mask, progress=progress)
+    return field
 
 
 def encoder(
@@ -151,25 +159,97 @@ class Encoder:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_kept", {})
 
+    @with_less_memory
     def __call__(
         self, values: Array, *, mask: Array | None = None, progress: Progress = silent
-    ) -> Field:
-        """The Field of one array of the encoder's shape; parameters as for :func:`fit`."""
+    ) -> Any:
+        """The Field of one array of the encoder's shape; parameters as for :func:`fit`.
+
+        An array with one more axis in front is a batch: a list of Fields, from one matrix product.
+        """
+        if getattr(values, "ndim", 0) == len(self.shape) + 1:
+            return self._batch(values, mask, progress)
         y, present, is_complex = prepare(values, self.shape, self.channel_axis, mask)
-        xp = namespace(y)
         y, offset, scale = standardise(y, present, self.settings.centred)
         settings = self._settled(y)
+        groups, residual = self._project(settings, y, present, progress)
+        units = to_numpy(scale).astype(np.float64)
+        left = (residual * units**2).sum(axis=1)
+        groups = _denoised(groups, settings, scale)
+        blended = Blended(self.partition, tuple(groups), *self._frames(groups))
+        samples = Samples(y, present, units, data_range(y, present, offset, scale))
+        target = getattr(settings, "target", None)
+        if target is not None:
+            blended, dropped = meet(blended, samples, target)
+            left = left + dropped
+        return Field(
+            self.domain,
+            blended,
+            offset,
+            scale,
+            self.channel_axis,
+            is_complex,
+            str(values.dtype).removeprefix("torch."),
+            samples.data_range,
+            left,
+            settings,
+        )
+
+    def _batch(self, frames: Array, mask: Array | None, progress: Progress) -> list[Field]:
+        """A Field for each array along the first axis; frames are fitted as channels of one."""
+        xp = namespace(frames)
+        choosy = getattr(self.settings, "target", None) or getattr(self.settings, "denoise", False)
+        if choosy or mask is not None or xp.isdtype(frames.dtype, "complex floating"):
+            one = [None if mask is None else mask[t, ...] for t in range(frames.shape[0])]
+            return [self(frames[t, ...], mask=m, progress=progress) for t, m in enumerate(one)]
+        if tuple(frames.shape[1:]) != self.shape or frames.shape[0] == 0:
+            raise ValueError(
+                f"a batch must have shape (n, {', '.join(map(str, self.shape))}), n at least 1; "
+                f"got {tuple(frames.shape)}."
+            )
+        k = self.channel_axis
+        last = frames[..., None] if k is None else xp.moveaxis(frames, k + 1, -1)
+        T, C = last.shape[0], last.shape[-1]
+        joined = xp.reshape(xp.moveaxis(last, 0, -2), (*last.shape[1:-1], T * C))
+        whole = replace(self, shape=tuple(joined.shape), channel_axis=joined.ndim - 1)
+        object.__setattr__(whole, "_kept", self._kept)  # type: ignore[attr-defined]
+        every: Field = whole(joined, progress=progress)
+        fields = []
+        for t in range(T):
+            own = slice(t * C, (t + 1) * C)
+            groups = tuple(
+                replace(g, coefficients=g.coefficients[..., own]) for g in every.blended.groups
+            )
+            y = joined[..., own]
+            fields.append(
+                replace(
+                    every,
+                    blended=replace(every.blended, groups=groups),
+                    offset=every.offset[own],
+                    scale=every.scale[own],
+                    channel_axis=k,
+                    data_range=float(xp.max(y) - xp.min(y)) or 1.0,
+                    residual=None,
+                )
+            )
+        return fields
+
+    def _project(
+        self, settings: Settings, y: Array, present: Array | None, progress: Progress
+    ) -> tuple[list[Group], Any]:
+        """Coefficients of all regions, and the energy they leave over, (N, C)."""
+        xp = namespace(y)
         filled = y
         if present is not None:
             order = getattr(settings, "order", USUAL_ORDER)
             filled = fill_missing(y, present, order, self.domain.periodic)
         N, done = self.partition.n_regions, 0
-        residual = np.zeros(N)
+        residual = np.zeros((N, y.shape[-1]))
         groups = []
         for box, inside, regions in self._footprints(settings):
             modes = self._modes(settings, box, inside, y)
             parts = []
-            step = max(1, BATCH // (4 * max(math.prod(box), modes.n_modes) * y.shape[-1]))
+            step = max(1, room(y) // (4 * max(math.prod(box), modes.n_modes) * y.shape[-1]))
             row = math.prod(self.partition.n_cells[1:])  # whole rows of cells are taken by axes
             step = max(step // row * row, row) if step * 4 > row else step
             for i in range(0, len(regions), step):
@@ -180,32 +260,12 @@ class Encoder:
                     Y = _least_squares_fill(modes, Y, have)
                 c = modes.project(Y)
                 left = xp.sum(Y * Y, axis=1) - xp.sum(c * c, axis=1)
-                left = xp.astype(left, xp.float64) * xp.astype(scale, xp.float64) ** 2
-                parts.append((c, xp.sum(left, axis=1)))
+                parts.append((c, xp.astype(left, xp.float64)))
                 done += len(batch)
                 progress("fit", done, N)
             groups.append(Group(modes, regions, xp.concat([c for c, _ in parts], axis=0)))
             residual[regions] = to_numpy(xp.concat([left for _, left in parts], axis=0))
-        groups = _denoised(groups, settings, scale)
-        blended = Blended(self.partition, tuple(groups), *self._frames(groups))
-        units = to_numpy(scale).astype(np.float64)
-        samples = Samples(y, present, units, data_range(y, present, offset, scale))
-        target = getattr(settings, "target", None)
-        if target is not None:
-            blended, dropped = meet(blended, samples, target)
-            residual = residual + dropped
-        return Field(
-            self.domain,
-            blended,
-            offset,
-            scale,
-            self.channel_axis,
-            is_complex,
-            str(values.dtype).removeprefix("torch."),
-            samples.data_range,
-            np.maximum(residual, 0),
-            settings,
-        )
+        return groups, np.maximum(residual, 0)
 
     def _settled(self, y: Array) -> Settings:
         """The settings, with choices that depend on the samples made once, by the first array."""

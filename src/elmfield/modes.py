@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from elmfield.backend import device, move, namespace, solve_triangular, to_numpy
+from elmfield.cache import CACHE
 from elmfield.errors import RankWarning
 from elmfield.network import Cosines, Dense, price
 from elmfield.typing import Array, Floats, Integers
@@ -388,10 +389,26 @@ def plain_modes(
     """
     radius = half_widths(box)
     t = box_positions(box, like) / move(radius, like, namespace(like).float64)
-    xp = namespace(t)
     if inside is not None:
-        t = xp.take(t, move(np.flatnonzero(inside), t), axis=0)
-    H = network(t)
+        t = namespace(t).take(t, move(np.flatnonzero(inside), t), axis=0)
+    shape = "" if inside is None else np.packbits(inside).tobytes().hex()
+    found = CACHE.get(f"plain {network} {box} {shape}", like, lambda: _least_squares(network(t)))
+    U, mixing, H = found["basis"], found["mixing"], found["features"]
+    (S, m), rank = H.shape, U.shape[1]
+    triangular = rank == m <= S
+    if rank < min(S, m):
+        warnings.warn(
+            f"only {rank} of {m} hidden neurons are independent on the {S} samples of a region; "
+            "the others were left out of the fit",
+            RankWarning,
+            stacklevel=2,
+        )
+    return DenseModes(network, radius, U, mixing, triangular, H, box, None, inside)
+
+
+def _least_squares(H: Array) -> dict[str, Array]:
+    """U with ``c = Uᵀ y``, and R or M with ``α = R⁻¹ c`` (full rank) or ``α = M c``; H itself."""
+    xp = namespace(H)
     S, m = H.shape
     if m <= S:
         U, R = xp.linalg.qr(H)
@@ -400,20 +417,12 @@ def plain_modes(
         if float(xp.min(size)) > 1e-10 * float(xp.max(size)):
             # Householder signs are a convention of the library; R with a positive diagonal is not.
             sign = _signs(diagonal[None, :])
-            R = R * sign[:, None]
-            return DenseModes(network, radius, U * sign, R, True, H, box, None, inside)
+            return {"basis": U * sign, "mixing": R * sign[:, None], "features": H}
     U, s, Vt = xp.linalg.svd(H, full_matrices=False)
     rank = int(xp.sum(xp.astype(s > 1e-10 * s[0], xp.int64)))
-    if rank < min(S, m):
-        warnings.warn(
-            f"only {rank} of {m} hidden neurons are independent on the {S} samples of a region; "
-            "the others were left out of the fit",
-            RankWarning,
-            stacklevel=2,
-        )
     sign = _signs(U[:, :rank])
     mixing = Vt[:rank, :].T / s[:rank] * sign
-    return DenseModes(network, radius, U[:, :rank] * sign, mixing, False, H, box, None, inside)
+    return {"basis": U[:, :rank] * sign, "mixing": mixing, "features": H}
 
 
 def _signs(U: Array) -> Array:
@@ -431,11 +440,21 @@ def smooth_dense_modes(
     on a grid twice as fine as the samples; plus a weight decay too small to matter, which settles
     the directions that the grid does not see. ``K = H E⁻¹ Hᵀ = U diag(γ) Uᵀ``.
     """
+    found = CACHE.get(
+        f"smooth {network} {box} {order}", like, lambda: _least_energy(network, box, order, like)
+    )
+    arrays = found["basis"], found["mixing"], False, found["features"]
+    return DenseModes(network, half_widths(box), *arrays, box, order)
+
+
+def _least_energy(
+    network: Dense, box: tuple[int, ...], order: float, like: Array
+) -> dict[str, Array]:
+    """U and M of :func:`smooth_dense_modes`, and H."""
     from scipy.fft import dctn  # here, so that a command line that fits nothing starts fast
 
     xp = namespace(like)
-    radius = half_widths(box)
-    scale = move(radius, like, xp.float64)
+    scale = move(half_widths(box), like, xp.float64)
     H = network(box_positions(box, like) / scale)
     fine = tuple(2 * n - 1 for n in box)
     on_grid = to_numpy(network(box_positions(box, like, 0.5) / scale))
@@ -459,4 +478,4 @@ def smooth_dense_modes(
     rank = int(xp.sum(xp.astype(g > 1e-7 * g[0], xp.int64)))
     mixing = (Vt.T * weight) @ (Wt[:rank, :].T / g[:rank])
     sign = _signs(U[:, :rank])
-    return DenseModes(network, radius, U[:, :rank] * sign, mixing * sign, False, H, box, order)
+    return {"basis": U[:, :rank] * sign, "mixing": mixing * sign, "features": H}

@@ -119,8 +119,8 @@ def fit_points(
     def features(i: int) -> Floats:
         """H of region i, (S, m)."""
         u = x[used[i]] - centres[i]
-        for k in np.flatnonzero(domain.periodic):
-            u[:, k] -= np.round(u[:, k] / period[k]) * period[k]
+        for axis in np.flatnonzero(domain.periodic):
+            u[:, axis] -= np.round(u[:, axis] / period[axis]) * period[axis]
         H = np.ones((len(u), 1))
         for k, a in enumerate(layers):
             H = (H[:, :, None] * a(u[:, k] / radii[i, k])[:, None, :]).reshape(len(u), -1)
@@ -136,11 +136,11 @@ def fit_points(
     assert not isinstance(settings.order, str)
     order = float(np.mean(settings.order)) + (d - 1) / 2
     alpha = np.zeros((len(centres), len(lengths), y.shape[1]))
-    for i, near in enumerate(used):
-        root, H, K = _system(features(i), lengths, order)
-        alpha[i] = root[:, None] * (H.T @ np.linalg.solve(K, y[near]))
+    for region, near in enumerate(used):
+        root, H, K = _system(features(region), lengths, order)
+        alpha[region] = root[:, None] * (H.T @ np.linalg.solve(K, y[near]))
         if progress is not None:
-            progress("fit", i + 1, len(used))
+            progress("fit", region + 1, len(used))
     like = values
     xp = namespace(like)
     dtype = xp.float32 if str(values.dtype).endswith(("float32", "float16")) else xp.float64

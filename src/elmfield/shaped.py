@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 
 from elmfield.backend import device, move, namespace, solve_triangular, to_numpy, triangle
+from elmfield.memory import room
 from elmfield.modes import DenseModes, box_positions, half_widths, plain_modes
 from elmfield.network import Dense
 from elmfield.typing import Array
-
-BATCH = 1 << 24
-"""Features held at once (128 MiB)."""
 
 MEMORY = 256
 """Regions whose output weights are kept beside their coefficients."""
@@ -117,7 +115,7 @@ class ShapedModes(DenseModes):
         t = box_positions(self.box, np.empty(0)) / self.radius
         if self.inside is not None:
             t = t[np.asarray(self.inside).reshape(-1)]
-        step = max(2 * self.network.width, BATCH // self.network.width)
+        step = max(2 * self.network.width, room(like) // self.network.width)
         for i in range(0, len(t), step):
             yield self.network(move(t[i : i + step], like)), slice(i, min(i + step, len(t)))
 

@@ -15,15 +15,13 @@ import numpy as np
 
 from elmfield.backend import device, is_on_host, move, namespace, put_rows, to_numpy
 from elmfield.field.plan import AxisPlan
+from elmfield.memory import room
 from elmfield.modes import AxisModes, DenseModes, Modes, ProductModes
 from elmfield.partition import Partition, blend
 from elmfield.typing import Array, Floats, Integers
 
-BATCH = 1 << 24
-"""Numbers held at once by a batch of intermediate results (128 MiB in float64)."""
-
 CACHED = 1 << 20
-"""The same for scattered points on a processor, where what fits its cache goes fastest."""
+"""Numbers a batch of scattered points holds at most on a processor: what fits its cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,14 +226,15 @@ class Blended:
 
     def _batches(self, group: Integers, counts: Integers) -> Iterator[tuple[int, int]]:
         """Runs of regions of one group whose padded work fits the batch."""
-        room = CACHED if is_on_host(self.like) else BATCH
+        limit = room(self.like)
+        limit = min(limit, CACHED) if is_on_host(self.like) else limit
         sizes = np.asarray([g.modes.n_modes for g in self.groups])
         widths = [n if isinstance(g.modes, DenseModes) else 256 for n, g in zip(sizes, self.groups)]
         work = (counts * np.asarray(widths)[group] + sizes[group]).tolist()
         first = 0
         for last in range(1, len(group) + 1):
             same = last < len(group) and group[last] == group[first]
-            if same and (last + 1 - first) * work[last] <= room:
+            if same and (last + 1 - first) * work[last] <= limit:
                 continue
             yield first, last
             first = last
@@ -327,14 +326,14 @@ class Blended:
             ).reshape(-1, d)
             t = move(u / self.radii[regions[0]], self.like)
             found = []
-            step = max(1, BATCH // (2 * max(group.modes.n_modes, len(u)) * C))
+            step = max(1, room(self.like) // (2 * max(group.modes.n_modes, len(u)) * C))
             for i in range(0, len(regions), step):
                 alpha = group.modes.expand(group.take(row[regions[i : i + step]]))  # (G, m, C)
                 G, m = alpha.shape[0], alpha.shape[1]
                 flat = xp.reshape(xp.permute_dims(alpha, (1, 0, 2)), (m, G * C))
                 piece = [
                     group.modes.rows(t[a:b, :], (0,) * d)[0] @ flat
-                    for a, b in runs(len(u), max(1, BATCH // m))
+                    for a, b in runs(len(u), max(1, room(self.like) // m))
                 ]
                 found.append(xp.reshape(xp.concat(piece, axis=0), (len(u), G, C)))
             values.append(xp.astype(xp.concat(found, axis=1), self.dtype))
@@ -364,7 +363,7 @@ class Blended:
             return xp.sum(xp.astype(V, xp.float64), axis=1)
         total = xp.zeros(C, dtype=xp.float64, device=device(self.like))
         across = math.prod(len(x) for x in nodes[1:]) * C
-        for i, j in runs(len(nodes[0]), max(1, BATCH // (4 * across))):
+        for i, j in runs(len(nodes[0]), max(1, room(self.like) // (4 * across))):
             V = xp.reshape(self.on_grid([nodes[0][i:j], *nodes[1:]]), (-1, C))
             w = weights[0][i:j]
             for v in weights[1:]:

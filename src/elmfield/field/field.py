@@ -15,10 +15,11 @@ import numpy as np
 
 from elmfield.backend import device, is_array, move, namespace, to_numpy
 from elmfield.domain import Domain
-from elmfield.field.blended import BATCH, Blended, cast, runs
+from elmfield.field.blended import Blended, cast, runs
 from elmfield.field.labels import coordinates_in, dataarray
 from elmfield.field.quality import Samples, Target, meet
 from elmfield.field.report import Report
+from elmfield.memory import room, with_less_memory
 from elmfield.metrics import max_error, psnr
 from elmfield.modes import DenseModes, ProductModes
 from elmfield.partition import Partition
@@ -284,6 +285,7 @@ class Field:
 
         return self._query(points, outside, take)
 
+    @with_less_memory
     def _query(self, points: Array, outside: str, take: Any, constant: bool = False) -> Array:
         """Check the points, evaluate them in batches, give back the shape the caller expects."""
         if outside not in ("raise", "nearest", "nan"):
@@ -293,7 +295,7 @@ class Field:
         lead = tuple(x.shape[:-1])
         x = xp.reshape(x, (-1, d))
         index, slope, bend, beyond = self.domain.to_index(x, outside)
-        step = max(1, BATCH // (64 * d * int(self.offset.shape[0])))
+        step = max(1, room(self.offset) // (64 * d * int(self.offset.shape[0])))
         parts = [
             self._finish(take(*(a[i:j, :] for a in (index, slope, bend))), constant)
             for i, j in runs(x.shape[0], step)
@@ -403,11 +405,12 @@ class Field:
             out = xp.where(move(mark, out), xp.full_like(out, xp.nan), out)
         return out
 
+    @with_less_memory
     def _gridded(self, x: list[Floats], dtype: Any) -> Array:
         """Values on the grid of index coordinates `x`, in blocks of rows; channels put in place."""
         xp, C = namespace(self.offset), int(self.offset.shape[0])
         across = math.prod(len(c) for c in x[1:]) * C
-        rows = max(1, BATCH // max(1, 4 * across))
+        rows = max(1, room(self.offset) // max(1, 4 * across))
         parts = []
         if not all(map(len, x)):
             kind = self.offset + 1j * self.offset if self.is_complex else self.offset

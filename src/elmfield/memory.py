@@ -1,0 +1,69 @@
+"""How much is held at once: batches sized by a limit, smaller ones when memory runs out."""
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+from elmfield.backend import is_on_host, is_out_of_memory
+from elmfield.typing import Array
+
+HOST, DEVICE = 1 << 27, 1 << 30
+"""Bytes of intermediate results in a batch: 128 MiB beside the processor, 1 GiB on a device."""
+
+LEAST = 1 << 16
+"""The smallest limit that makes sense."""
+
+_limit: ContextVar[int | None] = ContextVar("memory_limit", default=None)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@contextmanager
+def memory_limit(n_bytes: int | None) -> Iterator[None]:
+    """Within this context, batches of intermediate results take at most about `n_bytes`.
+
+    Input, output and the factorised modes come on top. None restores the default: 128 MiB, or
+    1 GiB on a device.
+    """
+    if n_bytes is not None and (isinstance(n_bytes, bool) or not n_bytes >= LEAST):
+        raise ValueError(
+            f"`memory_limit` must be a number of bytes, at least {LEAST} (64 KiB); got {n_bytes!r}."
+        )
+    token = _limit.set(None if n_bytes is None else int(n_bytes))
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+def room(like: Array) -> int:
+    """Numbers of eight bytes that a batch may hold where `like` lives."""
+    limit = _limit.get()
+    return (limit if limit is not None else HOST if is_on_host(like) else DEVICE) // 8
+
+
+def with_less_memory(work: F) -> F:
+    """`work`, tried once more with batches half as large when memory runs out."""
+
+    @functools.wraps(work)
+    def careful(*args: Any, **options: Any) -> Any:
+        try:
+            return work(*args, **options)
+        except Exception as first:
+            if not is_out_of_memory(first):
+                raise
+        smaller = (_limit.get() or HOST) // 2
+        try:
+            with memory_limit(max(smaller, LEAST)):
+                return work(*args, **options)
+        except Exception as second:
+            if not is_out_of_memory(second):
+                raise
+            raise MemoryError(
+                f"out of memory, also with batches of {smaller / 2**20:.0f} MiB. Set a smaller "
+                "`memory_limit`, or give the work in smaller parts."
+            ) from second
+
+    return careful  # type: ignore[return-value]
