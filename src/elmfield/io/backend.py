@@ -61,7 +61,7 @@ class ElmfieldBackend(BackendEntrypoint):
             shell.dims,
             indexing.LazilyIndexedArray(values),
             shell.attrs,
-            {"preferred_chunks": {d: min(CHUNK, n) for d, n in shell.sizes.items()}},
+            {"preferred_chunks": {d: CHUNK for d, n in shell.sizes.items() if n > CHUNK}},
         )
         coords = {k: v.variable for k, v in shell.coords.items()}
         found = xr.Dataset({name: variable}, coords=coords)
