@@ -4,7 +4,6 @@ import sys
 
 import elmfield as ef
 
-
 NAMES = [
     "Dense",
     "Encoder",
