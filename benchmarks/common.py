@@ -24,7 +24,7 @@ def about(**more):
         "seed": 0,
         "dtype": "float64",
         "device": "cpu",
-        "threads": len(os.sched_getaffinity(0)),
+        "threads": int(os.environ.get("OPENBLAS_NUM_THREADS", len(os.sched_getaffinity(0)))),
         "versions": versions,
     } | more
 

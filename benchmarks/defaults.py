@@ -207,40 +207,49 @@ def dense():
     quadrature, and a layer wider than there are nodes can do there what it is told and elsewhere
     what it likes. Scored at the nodes, all activations are the same.
     """
-    items = {f"kodim{n:02d}": (data.kodak(n), 255.0) for n in (5, 20, 23)}
-    items["Navier-Stokes slice"] = (sets()[2]["Navier-Stokes slice"][0][0], None)
-    items["sum of waves"] = (waves(192), None)
-    border, step = 18, 3
-    rows = []
-    tried = [(a, 1024, s) for a in ("relu", "tanh", "gaussian", "sin", "cos") for s in (1.5, 2, 3)]
-    tried += [(a, width, 2) for a in ("relu", "sin") for width in (256, 512, 2048)]
-    for activation, width, s in tried:
-        settings = ef.smooth(order=s, network=ef.Dense(width=width, activation=activation))
-        kept = {}
-        for name, (y, peak) in items.items():
-            part = thinned(y, step=step)
-            if part.shape not in kept:
-                kept[part.shape] = ef.encoder(part.shape, settings)
-            field = kept[part.shape](part)
-            grid = field.grid(*(np.arange(n) / step for n in y.shape), outside="nearest")
-            rows.append(
-                {
-                    "data": name,
-                    "activation": activation,
-                    "width": width,
-                    "order": s,
-                    "heldout": score(y, grid, border, peak, step),
-                    "at_samples": ef.psnr(part, thinned(grid, step=step)),
-                }
-            )
-    for name, (y, peak) in items.items():
-        rivals = {k: score(y, spline(y, o, step), border, peak, step) for k, o in SPLINES.items()}
-        ours = {
-            str(s): score(y, predicted(y, ef.smooth(order=s), None, step)[0], border, peak, step)
-            for s in ORDERS
+    corners_of = [(slice(a, a + 128), slice(b, b + 128)) for a in (100, 280) for b in (100, 280)]
+    w = data.navier_stokes().astype(np.float64)
+    items = {f"kodim{n:02d}": [data.kodak(n)[c] for c in corners_of] for n in (5, 20, 23)}
+    items["Navier-Stokes slices"] = [w[:, :, k] for k in (49, 99)]
+    items["sum of waves"] = [waves(128)]
+    peaks = {name: 255.0 if name.startswith("kodim") else None for name in items}
+    every = np.stack([y for of in items.values() for y in of], axis=-1)  # all are fitted at once
+    which = np.repeat(np.arange(len(items)), [len(of) for of in items.values()])
+    border, step = (18, 18), 3
+    part = thinned(every, 2, step)
+    grid = [np.arange(128) / step] * 2
+
+    def scores(predict):
+        """Held-out PSNR of each item; all channels of an item count together."""
+        return {
+            name: score(every[..., which == k], predict[..., which == k], border, peaks[name], step)
+            for k, name in enumerate(items)
         }
-        rows.append({"data": name, "splines": rivals, "product": ours})
-    record("defaults", "dense", rows, border=border, step=step)
+
+    rows = []
+    activations = ("relu", "tanh", "gaussian", "sin", "cos")
+    tried = [(a, 1024, s, 1.0) for a in activations for s in (1.5, 2, 3)]
+    tried += [(a, width, 2, 1.0) for a in ("relu", "sin") for width in (256, 512, 2048)]
+    tried += [(a, 1024, 2, scale) for a in activations for scale in (0.25, 0.5)]
+    for activation, width, s, scale in tried:
+        network = ef.Dense(width=width, activation=activation, scale=scale)
+        settings = ef.smooth(order=s, network=network)
+        found = ef.fit(part, settings, channel_axis=-1).grid(*grid, outside="nearest")
+        rows.append(
+            {
+                "layer": f"{activation}, m = {width}, s = {s:g}, scale {scale:g}",
+                "heldout": scores(found),
+                "at_samples": ef.psnr(part, thinned(found, 2, step)),
+            }
+        )
+    for name, order in SPLINES.items():
+        found = np.stack([spline(y, order, step) for y in np.moveaxis(every, -1, 0)], axis=-1)
+        rows.append({"layer": f"{name} spline", "heldout": scores(found)})
+    for s in (1.1, 1.5, 2.0, 3.0, 4.0):
+        found, own, _ = predicted(every, ef.smooth(order=s), -1, step)
+        layer = f"product layer, s = {s:g}"
+        rows.append({"layer": layer, "heldout": scores(found), "at_samples": own})
+    record("defaults", "dense", rows, border=18, step=step)
 
 
 def precision():

@@ -145,6 +145,11 @@ def navier_stokes():
     return table([*heads, "coefficients / sample"], lines)
 
 
+def scales():
+    lines = [[r["what"], f"{r['mae']:.2e}"] for r in rows_of("core", "scales")]
+    return table(["ten samples to a coefficient", "MAE"], lines)
+
+
 def heldout():
     rows = rows_of("core", "heldout")
     names = ("linear", "cubic", "quintic", "default")
@@ -299,24 +304,11 @@ def price():
 
 def dense():
     rows = rows_of("defaults", "dense")
-    rivals = {r["data"]: r for r in rows if "splines" in r}
-    tried = [r for r in rows if "activation" in r]
-    names = list(rivals)
     lines = []
-    for key in dict.fromkeys((r["activation"], r["width"], r["order"]) for r in tried):
-        own = {r["data"]: r for r in tried if (r["activation"], r["width"], r["order"]) == key}
-        activation, width, order = key
-        texts = [f"{own[n]['heldout']:.2f}" for n in names]
-        lowest = min(own[n]["at_samples"] for n in names)
-        lines.append([f"{activation}, m = {width}, s = {order:g}", *texts, f"{lowest:.0f}"])
-    for label in ("linear", "cubic", "quintic"):
-        lines.append(
-            [f"{label} spline", *(f"{rivals[n]['splines'][label]:.2f}" for n in names), "–"]
-        )
-    for s in ("1.1", "1.5", "2.0", "3.0"):
-        ours = (f"{rivals[n]['product'][s]:.2f}" for n in names)
-        lines.append([f"product layer, s = {s}", *ours, "–"])
-    return table(["hidden layer", *names, "at the samples, lowest"], lines)
+    for r in rows:
+        own = f"{r['at_samples']:.0f}" if "at_samples" in r else "–"
+        lines.append([r["layer"], *(f"{v:.2f}" for v in r["heldout"].values()), own])
+    return table(["hidden layer", *rows[0]["heldout"], "at the samples"], lines)
 
 
 def precision():
@@ -359,6 +351,7 @@ TABLES = {
     "paper": paper,
     "seeds": seeds,
     "navier_stokes": navier_stokes,
+    "scales": scales,
     "heldout": heldout,
     "fields": fields,
     "speed": speed,
