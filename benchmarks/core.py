@@ -3,8 +3,8 @@
     python benchmarks/core.py                     everything
     python benchmarks/core.py paper heldout       some sections
 
-Sections: paper, seeds, heldout, fields, scales, speed, memory, navier_stokes. Each rewrites its part of
-``results/core.json``; ``benchmarks/tables.py`` turns that into the tables of the documents.
+Sections: paper, seeds, heldout, fields, scales, speed, memory, navier_stokes. Each rewrites its
+part of ``results/core.json``; ``benchmarks/tables.py`` turns that into the documents' tables.
 """
 
 import argparse
