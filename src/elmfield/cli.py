@@ -223,7 +223,12 @@ def _show(rows: dict[str, Any], title: str | None = None) -> None:
 def _print_json(content: Any) -> None:
     from elmfield.io.plain import to_plain
 
-    click.echo(json.dumps(to_plain(content), indent=2, ensure_ascii=False))
+    def finite(value: Any) -> Any:  # JSON has no word for infinities and NaN: null
+        if isinstance(value, dict):
+            return None if set(value) == {"$float"} else {k: finite(v) for k, v in value.items()}
+        return [finite(v) for v in value] if isinstance(value, list) else value
+
+    click.echo(json.dumps(finite(to_plain(content)), indent=2, ensure_ascii=False))
 
 
 def _bytes(n: float) -> str:

@@ -15,7 +15,7 @@ def read(path: Path, variable: str | None = None) -> Gridded:
     suffix = suffix_of(path)
     try:
         if suffix == ".npy":
-            return _bare(np.load(path, allow_pickle=False))
+            return _bare(_load(path))
         if suffix == ".npz":
             return _npz(path, variable)
         if suffix == ".cfl":
@@ -23,6 +23,16 @@ def read(path: Path, variable: str | None = None) -> Gridded:
         return _mat(path, variable)
     except (EOFError, OSError, NotImplementedError) as error:
         raise ValueError(f"{path.name} cannot be read: {error}.") from error
+
+
+def _load(path: Path) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except ValueError as error:
+        raise ValueError(
+            f"{path.name} cannot be read: it is no NumPy file, or holds pickled objects, which are "
+            "never loaded."
+        ) from error
 
 
 def _bare(values: Array, **attributes: Any) -> Gridded:
@@ -46,7 +56,7 @@ def choose(path: Path, found: dict[str, Any], variable: str | None) -> str:
 
 
 def _npz(path: Path, variable: str | None) -> Gridded:
-    with np.load(path, allow_pickle=False) as file:
+    with _load(path) as file:
         arrays = {k: file[k] for k in file.files}
     numeric = {k: v for k, v in arrays.items() if v.dtype.kind in "biufc" and v.ndim > 0}
     big = {k: v.shape for k, v in numeric.items() if v.ndim > 1} or {

@@ -115,8 +115,9 @@ def _write_map(samples: Gridded, path: Path) -> None:
         values = values.astype(np.uint8)
     (r, c), (dr, dc) = grid_of(samples)
     # The transform is that of corners: sample k covers k to k + 1, and its centre is k + 1/2.
-    base = rasterio.Affine(*about["transform"])
-    shift = rasterio.Affine.translation(c + 0.5 - dc / 2, r + 0.5 - dr / 2)
+    a, b, x, d, e, y = about["transform"]
+    left, top = c + 0.5 - dc / 2, r + 0.5 - dr / 2
+    transform = (a * dc, b * dr, a * left + b * top + x, d * dc, e * dr, d * left + e * top + y)
     profile = {
         "driver": "GTiff",
         "height": values.shape[1],
@@ -124,7 +125,7 @@ def _write_map(samples: Gridded, path: Path) -> None:
         "count": values.shape[0],
         "dtype": values.dtype.name,
         "crs": about.get("crs"),
-        "transform": base * shift * rasterio.Affine.scale(dc, dr),
+        "transform": rasterio.Affine(*transform),
         "compress": "deflate",
     }
     fill = about.get("fill_value")
