@@ -142,8 +142,8 @@ class Start:
         Measures regions.
     cells : list of Region
         The regions to start from.
-    neighbours : list of lists of int
-        Cells that share a face, by cell number.
+    neighbours : dict
+        Keys of the cells that share a face with a cell, by its key.
     boxes : bool
         Whether only unions that fill their box are allowed.
     known : dict
@@ -156,7 +156,7 @@ class Start:
 
     energy: Energy
     cells: list[Region]
-    neighbours: list[list[int]]
+    neighbours: dict[int, list[int]]
     boxes: bool
     known: dict[int, float] = field(default_factory=dict)
     large: dict[int, float] = field(default_factory=dict)
@@ -166,7 +166,8 @@ class Start:
     def of(cls, energy: Energy, boxes: bool) -> "Start":
         """The start for the cells of an Energy, with the energies of all cells and pairs."""
         cells = energy.cells()
-        neighbours = faces(energy.partition.n_cells, energy.partition.periodic)
+        touching = faces(energy.partition.n_cells, energy.partition.periodic)
+        neighbours = {c.key: [cells[j].key for j in t] for c, t in zip(cells, touching)}
         start = cls(energy, cells, neighbours, boxes)
         start.measure(cells)
         return start
@@ -285,7 +286,7 @@ def merge(start: Start, tau: float, stop: int = 1) -> Merged:
     """
     known, cells = start.known, start.cells
     regions = {c.key: c for c in cells}
-    around = {c.key: {cells[j].key for j in start.neighbours[c.first]} for c in cells}
+    around = {key: set(keys) for key, keys in start.neighbours.items()}
     born = dict.fromkeys(regions, 0)  # the pass in which each came to be
     pairs: list[tuple[Region, Region]] = []
     blocked = math.inf
@@ -352,7 +353,8 @@ def search(start: Start, n_regions: int) -> Merged:
     positive = beta[beta > 0]
     least = float(positive[0]) if len(positive) else 1.0
     low, high = 0.0, math.inf
-    tau = max(float(np.quantile(beta, 1 - n_regions / n)), least)
+    # Energies of texture grow with the area, and the average region gets n / N cells.
+    tau = max(float(np.quantile(beta, 1 - n_regions / n)) * n / n_regions, least)
     while True:
         run = merge(start, tau, n_regions - 1)
         if run.n_regions == n_regions:
@@ -367,9 +369,9 @@ def search(start: Start, n_regions: int) -> Merged:
                 f"`regions`={n_regions}. Ask for more, or allow shapes='any'."
             )
         if high == math.inf:
-            tau = max(2 * low, run.next_energy)
+            tau = max(1.4 * low, run.next_energy)
         elif low == 0 and high > least / 2:
-            tau = high / 2
+            tau = high / 1.4
         elif high > low * (1 + 1e-6) and low > 0:
             tau = math.sqrt(low * high)
         else:
