@@ -17,7 +17,7 @@ from statistics import mean
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-PLACE = re.compile(r"<!-- results:(\w+) -->\n(?:.*?\n)?<!-- end -->", re.S)
+PLACE = re.compile(r"<!-- results:(\w+) -->\n((?!<!-- end -->).)*<!-- end -->", re.S)
 
 
 @lru_cache(maxsize=8)
@@ -36,10 +36,9 @@ def table(heads, rows):
 
 
 def bold_best(values, form="{:.2f}"):
-    """Numbers as texts, the largest in bold."""
-    texts = [form.format(v) for v in values]
-    best = form.format(max(values))
-    return [f"**{t}**" if t == best else t for t in texts]
+    """Numbers as texts, the largest in bold (the largest itself, not what rounds to it)."""
+    best = max(values)
+    return [f"**{form.format(v)}**" if v == best else form.format(v) for v in values]
 
 
 def best_of(orders):
