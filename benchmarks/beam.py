@@ -134,8 +134,10 @@ def need(device):
         mesh = ef.regular(values.shape, coarse)
         N = mesh.n_regions
 
-        def decibel(left, peak=values.max(), size=values.size):
-            return float(-10 * np.log10(left / size / peak**2 + 1e-8))
+        unit = values.size * values.max() ** 2
+
+        def decibel(left, unit=unit):
+            return float(-10 * np.log10(left / unit + 1e-8))
 
         kinds = {
             "regular": mesh,
