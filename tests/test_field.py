@@ -118,10 +118,6 @@ def test_derivatives_are_as_good_as_the_fit_over_many_regions(order, rng):
     assert np.abs(field.hessian(x) - hessian).max() < (2 * np.pi) ** 2 * error
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="boxes end where their windows do: interpolation near a box's border is one-sided",
-)
 def test_smooth_functions_are_met_as_by_a_cubic_spline(rng):
     values = on_grid(lambda x: hills(x)[0], (64, 64))
     x = 14 + rng.random((2000, 2)) * 36
@@ -258,7 +254,7 @@ def test_a_line_may_be_resized_by_a_number():
 def test_integers_are_rounded_and_clipped(xp, dtype, kind):
     info = np.iinfo(dtype)
     values = np.array([info.min * 4.0 - 9, 0.4, 0.6, 99.5, 100.6, info.max * 4.0]).astype(kind)
-    field = ef.fit(xp.asarray(np.repeat(values, 2)), ef.smooth(cell=1, overlap=0))
+    field = ef.fit(xp.asarray(np.repeat(values, 2)), ef.smooth(cell=1, overlap=0, context=0))
     found = field.samples(dtype=dtype)
     assert found.dtype == getattr(xp, dtype)
     expected = [info.min, 0, 1, 100, 101, info.max]
@@ -396,7 +392,7 @@ def test_weights_are_the_paper_s(xp, rng):
 
 def test_weights_of_the_default_are_those_of_its_cosines(rng):
     values = rng.standard_normal((20, 7)) * 5 + 2
-    field = ef.fit(values, ef.smooth(cell=(10, 7), overlap=2))
+    field = ef.fit(values, ef.smooth(cell=(10, 7), overlap=2, context=0))
     neurons = list(itertools.product(oracles.axis_neurons(14), oracles.axis_neurons(7)))
     for region, start in enumerate((0, 6)):  # boxes of 10 + 2 · 2 by 7 samples
         core = np.array([3.0 if region == 0 else 16.0, 2.7]) + rng.random((10, 2))
@@ -428,8 +424,8 @@ def test_turning_a_periodic_array_by_whole_cells_turns_its_field(cells, shift, s
     n = 16 * cells
     values = rng.standard_normal((n, 10))
     x = inside(rng, (n, 10), 30)
-    field = ef.fit(values, periodic=[0])
-    turned = ef.fit(np.roll(values, 16 * shift, axis=0), periodic=[0])
+    field = ef.fit(values, ef.smooth(cell=16), periodic=[0])
+    turned = ef.fit(np.roll(values, 16 * shift, axis=0), ef.smooth(cell=16), periodic=[0])
     close(turned(x + np.array([16 * shift, 0])), field(x), 1e-11)
 
 
@@ -466,7 +462,8 @@ def test_a_periodic_wave_is_known_across_the_seam():
     error = lambda field, x: np.abs(field(x[:, None]) - wave_(x)).max()  # noqa: E731
     seam = n - 0.5 + np.linspace(-4, 4, 81)
     field = ef.fit(wave_(np.arange(n)), ef.smooth(order=2), periodic=[0])
-    assert error(field, seam) <= error(field, np.linspace(4, n - 5, 2000))
+    # No worse than at the other border, but for where the points fall.
+    assert error(field, seam) <= 1.1 * error(field, np.linspace(4, n - 5, 2000))
     open_ended = ef.fit(wave_(np.arange(n)), ef.smooth(order=2))
     last = np.array([n - 0.5])
     assert error(open_ended, last) > 4 * error(field, last)  # without the period, a guess

@@ -171,7 +171,7 @@ def test_channels_may_miss_different_samples(rng):
     both = ef.fit(values, mask=missing, channel_axis=-1).samples()
     for k in range(2):
         alone = ef.fit(values[..., k], mask=missing[..., k]).samples()
-        close(both[..., k], alone, 1e-11)
+        close(both[..., k], alone, 1e-9)  # kernels of condition 1e6, solved in other batches
 
 
 def test_a_fit_with_gaps_is_linear_too(rng):

@@ -84,7 +84,7 @@ def test_the_error_of_a_truncation_is_the_energy_it_drops(picture):
 
 
 def test_keep_keeps_the_strongest_of_every_region(picture):
-    full = ef.fit(picture, ef.smooth(overlap=0.5))
+    full = ef.fit(picture, ef.smooth(cell=16, overlap=0.5, context=0))
     few = full.truncate(keep=7)
     counts = few.blended.groups[0].coefficients.counts
     assert np.all(counts == 7)
@@ -95,7 +95,7 @@ def test_keep_keeps_the_strongest_of_every_region(picture):
 
 
 def test_truncation_without_refitting_equals_a_fit_with_the_target(picture):
-    full = ef.fit(picture, ef.smooth(overlap=0.5))
+    full = ef.fit(picture, ef.smooth(cell=16, overlap=0.5, context=0))
     later = full.at_quality(psnr=40)
     first = ef.fit(picture, ef.smooth(psnr=40))
     np.testing.assert_allclose(later.samples(), first.samples(), rtol=0, atol=0.05 * 255)
@@ -243,6 +243,7 @@ def test_a_curve_holds_the_fits_of_all_widths(picture, frequencies):
         ({"max_error": 0}, "`max_error` must be a positive number; got 0"),
         ({"keep": 1.5}, "`keep` must be a whole number; got 1.5"),
         ({"keep": "many"}, "`keep` must be a positive number; got 'many'"),
+        ({"context": 1.5}, "`context` must be a whole number of samples"),
         ({"denoise": -1.0}, "`denoise` must be True, False or the noise's standard deviation"),
         ({"denoise": True, "psnr": 30}, "`denoise` and `psnr` cannot be asked for together"),
         ({"order": "best"}, "`order` must be 'auto' or a number"),

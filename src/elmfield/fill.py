@@ -15,6 +15,9 @@ from elmfield.network import Cosines, price
 from elmfield.partition import Partition, blend, gather, regular, sample_index
 from elmfield.typing import Array, Floats
 
+FILL_ORDER = 1.65
+"""Order along a line that filled photographs best (benchmarks/targets.py): thin plates, in 2-D."""
+
 REACH = 4
 """Samples farther than this from every present one are taken from the coarser level."""
 
@@ -22,9 +25,7 @@ JITTER = 1e-9
 """Added to the kernel's diagonal of 1: 90 dB below the signal, and Cholesky never fails."""
 
 
-def fill_missing(
-    y: Array, present: Array, order: float | Sequence[float], periodic: Sequence[bool]
-) -> Array:
+def fill_missing(y: Array, present: Array, order: float, periodic: Sequence[bool]) -> Array:
     """`y`, shape (..., C), with every sample that is not `present` filled in."""
     xp = namespace(y)
     if bool(xp.all(present)):
@@ -100,21 +101,19 @@ def _double(small: Array, shape: Sequence[int], periodic: Sequence[bool]) -> Arr
     return small
 
 
-def _fill_boxes(
-    y: Array, present: Array, order: float | Sequence[float], periodic: Sequence[bool]
-) -> Array:
+def _fill_boxes(y: Array, present: Array, order: float, periodic: Sequence[bool]) -> Array:
     """`y` with what is missing predicted box by box and blended; all boxes share one kernel."""
     xp = namespace(y)
     shape, C = tuple(present.shape), y.shape[-1]
     d = sum(n > 1 for n in shape)
-    side = int(min(64, 1000 ** (1 / max(d, 1)) + 1e-9, 26))
+    side = int(min(484 ** (1 / max(d, 1)) + 1e-9, 64)) if d < 3 else int(1000 ** (1 / d) + 1e-9)
     cell = max(1, math.ceil(0.6 * side))
     part = regular(
         shape, cell, min(cell / 2, (side - cell) / 2), periodic=periodic, equal_boxes=True
     )
     ((box, regions),) = part.footprints
     # On a line through it, a field of d axes is smoother by (d - 1) / 2 than it is as a whole.
-    K = move(radial_kernel(box, float(np.mean(order)) + (d - 1) / 2), y, xp.float64)
+    K = move(radial_kernel(box, order + (d - 1) / 2), y, xp.float64)
     S = K.shape[0]
     windows = _windows(part)
     gaps = to_numpy(

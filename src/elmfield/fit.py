@@ -13,12 +13,12 @@ from elmfield.backend import is_array, move, namespace, to_device, to_numpy
 from elmfield.denoise import noise_level, shrink
 from elmfield.domain import Domain, make_domain
 from elmfield.field import Blended, Field, Group, Samples, meet
-from elmfield.fill import fill_missing
+from elmfield.fill import FILL_ORDER, fill_missing
 from elmfield.memory import memory_limit as limited
 from elmfield.memory import room, with_less_memory
 from elmfield.modes import DenseModes, Modes, ProductModes
 from elmfield.partition import Partition, gather_boxes
-from elmfield.settings import USUAL_ORDER, Settings, Smooth
+from elmfield.settings import Settings, Smooth
 from elmfield.typing import Array, Progress
 
 
@@ -171,8 +171,9 @@ class Encoder:
             return self._batch(values, mask, progress)
         y, present, is_complex = prepare(values, self.shape, self.channel_axis, mask)
         y, offset, scale = standardise(y, present, self.settings.centred)
-        settings = self._settled(y)
-        groups, residual = self._project(settings, y, present, progress)
+        filled = y if present is None else self._fill(y, present)
+        settings = self._settled(filled)
+        groups, residual = self._project(settings, filled, present, progress)
         units = to_numpy(scale).astype(np.float64)
         left = (residual * units**2).sum(axis=1)
         groups = _denoised(groups, settings, scale)
@@ -239,10 +240,6 @@ class Encoder:
     ) -> tuple[list[Group], Any]:
         """Coefficients of all regions, and the energy they leave over, (N, C)."""
         xp = namespace(y)
-        filled = y
-        if present is not None:
-            order = getattr(settings, "order", USUAL_ORDER)
-            filled = fill_missing(y, present, order, self.domain.periodic)
         N, done = self.partition.n_regions, 0
         residual = np.zeros((N, y.shape[-1]))
         groups = []
@@ -254,7 +251,7 @@ class Encoder:
             step = max(step // row * row, row) if step * 4 > row else step
             for i in range(0, len(regions), step):
                 batch = regions[i : i + step]
-                Y = gather_boxes(filled, self.partition, batch, box, inside)  # (G, S, C)
+                Y = gather_boxes(y, self.partition, batch, box, inside)  # (G, S, C)
                 if present is not None and isinstance(modes, DenseModes):
                     have = gather_boxes(present, self.partition, batch, box, inside)
                     Y = _least_squares_fill(modes, Y, have)
@@ -266,6 +263,12 @@ class Encoder:
             groups.append(Group(modes, regions, xp.concat([c for c, _ in parts], axis=0)))
             residual[regions] = to_numpy(xp.concat([left for _, left in parts], axis=0))
         return groups, np.maximum(residual, 0)
+
+    def _fill(self, y: Array, present: Array) -> Array:
+        """The samples with what is missing filled in, at least as smoothly as by thin plates."""
+        order = getattr(self.settings, "order", FILL_ORDER)
+        order = FILL_ORDER if isinstance(order, str) else max(FILL_ORDER, float(np.mean(order)))
+        return fill_missing(y, present, order, self.domain.periodic)
 
     def _settled(self, y: Array) -> Settings:
         """The settings, with choices that depend on the samples made once, by the first array."""

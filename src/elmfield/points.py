@@ -19,8 +19,9 @@ from elmfield.typing import Array, Floats, Integers, Progress
 CELL = {1: 16, 2: 8, 3: 4}
 """Cell size in mean sample spacings: about 64 samples a region in 2 and 3 dimensions."""
 
-CONTEXT = 4.0
-"""How far beyond its cell a region looks, in mean sample spacings."""
+CONTEXT = {1: 4.0, 2: 4.0}
+"""How far beyond its cell a region looks, in mean sample spacings; 2 in more dimensions, where the
+number of neurons grows with the cube of the box and more."""
 
 ORDERS = (1.1, 1.5, 2.0, 2.5, 3.0)
 """Orders tried by leave-one-out for ``order="auto"``."""
@@ -104,13 +105,14 @@ def fit_points(
         if settings.overlap is None
         else (settings.overlap)
     )
+    context = CONTEXT.get(d, 2.0)
     part = regular(domain.shape, cell, overlap, periodic=domain.periodic)
     low = np.stack(np.meshgrid(*(part.borders(k)[:-1] for k in range(d)), indexing="ij"), -1)
     high = np.stack(np.meshgrid(*(part.borders(k)[1:] for k in range(d)), indexing="ij"), -1)
     centres, half = (low + high).reshape(-1, d) / 2, (high - low).reshape(-1, d) / 2
-    used, radii = _neighbours(x, centres, half + CONTEXT, domain, part.overlap, half)
+    used, radii = _neighbours(x, centres, half + context, domain, part.overlap, half)
 
-    span = 2 * float(np.max(half)) + 2 * CONTEXT
+    span = 2 * float(np.max(half)) + 2 * context
     layer = Cosines.lattice(span)
     layers = (Cosines(layer.count, layer.fundamental * span / 2),) * d  # per unit of t in [-1, 1]
     lengths = squared_lengths([a.angular / (span / 2) for a in layers]).reshape(-1)

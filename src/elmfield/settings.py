@@ -65,10 +65,17 @@ class Smooth:
     network: Dense | None = None
     target: Target | None = None
     denoise: float | bool = False
+    context: int | None = None
     centred = True
 
     def __post_init__(self) -> None:
         self._check_denoise()
+        if self.context is not None and (
+            not is_number(self.context) or self.context < 0 or int(self.context) != self.context
+        ):
+            raise ValueError(
+                f"`context` must be a whole number of samples, 0 or more; got {self.context!r}."
+            )
         if self.order == "auto":
             return
         for s in np.atleast_1d(np.asarray(self.order, dtype=object)):
@@ -105,21 +112,24 @@ class Smooth:
 
     def partition(self, shape: Sequence[int], periodic: Sequence[bool]) -> Partition:
         """Cells whose boxes are all of one size: one factorisation for the whole array."""
-        usual, blend = self._usual_cells(len(shape))
+        usual, blend, beyond = self._usual_cells(sum(n > 1 for n in shape))
         cell = per_axis("cell", usual if self.cell is None else self.cell, len(shape))
         # The default overlap must not be the reason for an error about small cells.
         overlap = [min(blend, c / 2) for c in cell] if self.overlap is None else self.overlap
-        return regular(shape, cell, overlap, periodic=periodic, equal_boxes=True)
+        context = beyond if self.context is None else self.context
+        return regular(shape, cell, overlap, periodic=periodic, equal_boxes=True, context=context)
 
-    def _usual_cells(self, d: int) -> tuple[int, float]:
-        """Cell and overlap in `d` dimensions, chosen by measurement (docs/defaults.md)."""
+    def _usual_cells(self, d: int) -> tuple[int, float, int]:
+        """Cell, overlap and context in `d` dimensions, chosen by measurement (docs/defaults.md)."""
+        d = max(d, 1)
         if self.network is not None:
-            return 8, 4.0
+            return 8, 4.0, 0
         if self.denoise:  # every sample is judged in 2^d boxes
-            return ((32, 16.0), (8, 4.0))[d > 1] if d < 3 else (4, 2.0)
-        cell, overlap = (32, 2.0) if d == 1 else (16, 2.0) if d <= 3 else (8, 1.0)
-        # Half a sample of overlap blends between samples and doubles none: nothing is stored twice.
-        return cell, overlap if self.target is None else 0.5
+            return (32, 16.0, 0) if d == 1 else (8, 4.0, 0) if d == 2 else (4, 2.0, 0)
+        if self.target is not None:
+            # Half a sample of overlap blends between samples: no sample is stored twice.
+            return (32, 0.5, 0) if d == 1 else (16, 0.5, 0) if d <= 3 else (8, 0.5, 0)
+        return {1: (64, 2.0, 2), 2: (32, 2.0, 2), 3: (24, 2.0, 1)}.get(d, (8, 1.0, 0))
 
     def modes(self, box: tuple[int, ...], like: Array) -> Modes:
         """Modes ordered from smooth to rough."""
@@ -177,6 +187,7 @@ def smooth(
     coefficients: int | None = None,
     keep: int | None = None,
     denoise: float | bool = False,
+    context: int | None = None,
 ) -> Smooth:
     """The default configuration: right at the samples, and the least energy between them.
 
@@ -201,6 +212,8 @@ def smooth(
         Keep this many in every region and channel, the strongest. (At most one of these four.)
     denoise : bool or float
         Take noise out; True estimates its level, a number is its standard deviation.
+    context : int, optional
+        Samples on each side that a region is fitted to beyond its window.
     """
     return Smooth(
         order if isinstance(order, str) else _frozen(order),
@@ -209,6 +222,7 @@ def smooth(
         network,
         Target.one_of(psnr=psnr, max_error=max_error, coefficients=coefficients, keep=keep),
         denoise,
+        context,
     )
 
 

@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from elmfield.field.ragged import Ragged
 from elmfield.fit import silent
 from elmfield.io import recipes
 from elmfield.io.blocks import Blocks, put_array, put_document
+from elmfield.io.gridded import fingerprint
 from elmfield.io.plain import from_plain, to_plain
 from elmfield.io.source import (
     ArchiveSink,
@@ -61,6 +63,7 @@ def save(
     *,
     dtype: str | None = None,
     compress: bool = True,
+    source: Array | None = None,
     progress: Progress = silent,
 ) -> int:
     """Write a field to a model file; its size in bytes.
@@ -75,6 +78,8 @@ def save(
         Of the stored coefficients; by default the field's own. float16 leaves about 78 dB.
     compress : bool
         Whether coefficients are compressed (without loss).
+    source : array, optional
+        The samples the field came from: their shape, dtype, range and SHA-256 go into the file.
     progress : callable, optional
         Called with (stage, done, total).
 
@@ -92,6 +97,9 @@ def save(
     dtype = own if dtype is None else str(dtype)
     if dtype not in ("float64", "float32", "float16"):
         raise ValueError(f"`dtype` must be 'float64', 'float32' or 'float16'; got {dtype!r}.")
+    if source is not None:
+        known = {**field.attributes.get("source", {}), **fingerprint(source)}
+        field = replace(field, attributes={**field.attributes, "source": known})
     try:
         if is_url(path):
             return _save_remote(field, str(path), dtype, compress, progress)
@@ -335,6 +343,7 @@ def _described(field: Field, dtype: str) -> tuple[dict[str, Any], dict[str, Arra
             "overlap": list(map(float, part.overlap)),
             "periodic": list(map(bool, part.periodic)),
             "equal_boxes": bool(part.equal_boxes),
+            "context": int(part.context),
             "regular": part.is_regular,
             "n_regions": part.n_regions,
         },
@@ -639,6 +648,7 @@ class _Reader:
         part = Partition(
             shape, tuple(edges), labels.reshape(cells), tuple(map(float, kept["overlap"])),
             tuple(map(bool, kept["periodic"])), bool(kept["equal_boxes"]),
+            int(kept.get("context", 0)),
         )  # fmt: skip
         overlap = np.asarray(part.overlap)
         if (

@@ -33,6 +33,9 @@ class Partition:
     equal_boxes : bool
         Let every region take in samples beyond its window until all boxes are of one size, so that
         one factorisation serves the whole array.
+    context : int
+        With equal boxes, samples on each side that a region is fitted to beyond its window. Near
+        the edge of its box a model knows its neighbours on one side only.
     """
 
     shape: tuple[int, ...]
@@ -41,6 +44,7 @@ class Partition:
     overlap: tuple[float, ...]
     periodic: tuple[bool, ...]
     equal_boxes: bool = False
+    context: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "edges", tuple(np.asarray(e, np.int64) for e in self.edges))
@@ -119,9 +123,10 @@ class Partition:
             np.maximum.at(last, flat, self.edges[k][cells[k] + 1])
             if self.periodic[k] and not self.is_regular:
                 self._over_the_seam(k, first, last)
-            if self.periodic[k] and not self.is_regular:
-                for i in np.flatnonzero((first == 0) & (last == n)):  # perhaps across the end
-                    first[i], last[i] = _arc(self.edges[k], np.unique(cells[k][flat == i]))
+            if self.equal_boxes:
+                # Around a periodic axis a box must not meet itself.
+                room = (n - int((last - first).max())) // 2 - margin if self.periodic[k] else n
+                margin += max(0, min(self.context, room))
             first, last = first - margin, last + margin
             if self.equal_boxes:
                 size = min(n, int((last - first).max()))
@@ -195,15 +200,3 @@ class Partition:
     def borders(self, k: int) -> np.ndarray:
         """Index coordinates of the cell borders on axis k, both ends included."""
         return self.edges[k] - 0.5
-
-
-def _arc(edges: Integers, occupied: Integers) -> tuple[int, int]:
-    """Start and end of the shortest run around a periodic axis that holds the occupied cells."""
-    n = int(edges[-1])
-    following = np.roll(occupied, -1)
-    gaps = (edges[following] - edges[occupied + 1]) % n
-    best = gaps.max()
-    if best == 0:
-        return 0, n
-    start = int(edges[following[gaps == best].min()])
-    return start, start + n - int(best)
