@@ -4,6 +4,7 @@ Enter a hidden layer, a box and which of its samples belong to the region; leave
 `modes`, this keeps no basis: a merged region may have a hundred thousand samples and occur once.
 """
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from elmfield.backend import device, move, namespace, solve_triangular, to_numpy, triangle
+from elmfield.errors import RankWarning
 from elmfield.memory import room
 from elmfield.modes import DenseModes, box_positions, half_widths, plain_modes
 from elmfield.network import Dense
@@ -67,8 +69,17 @@ class ShapedModes(DenseModes):
             g = part.shape[0]
             R, c = self._triangle(xp.reshape(xp.permute_dims(part, (1, 0, 2)), (-1, g * C)))
             c = xp.permute_dims(xp.reshape(c, (m, g, C)), (1, 0, 2))
+            alpha, rank = self._solve(R, c)
+            if rank < m:
+                warnings.warn(
+                    f"only {rank} of {m} hidden neurons are independent on the {self.n_samples} "
+                    "samples of a region; the others were left out of the fit",
+                    RankWarning,
+                    stacklevel=2,
+                )
+                c = xp.matmul(R, alpha)  # without what no weights can give
             found.append(xp.astype(c, Y.dtype))
-            self._remember(found[-1], self._solve(R, found[-1]))
+            self._remember(found[-1], alpha)
         return xp.concat(found, axis=0)
 
     def weights(self, c: Array) -> Array:
@@ -78,7 +89,7 @@ class ShapedModes(DenseModes):
         if all(key in self._weights for key in keys):
             return xp.stack([self._weights[key] for key in keys])
         R, _ = self._triangle(xp.empty((self.n_samples, 0), dtype=xp.float64, device=device(c)))
-        alpha = self._solve(R, c)
+        alpha, _ = self._solve(R, c)
         self._remember(c, alpha)
         return alpha
 
@@ -132,17 +143,19 @@ class ShapedModes(DenseModes):
         T = T * xp.where(diagonal < 0, -xp.ones_like(diagonal), xp.ones_like(diagonal))[:, None]
         return T[:, :m], T[:, m:]
 
-    def _solve(self, R: Array, c: Array) -> Array:
-        """``α = R⁻¹ c``, (G, m, C), of least norm where R is as good as singular."""
+    def _solve(self, R: Array, c: Array) -> tuple[Array, int]:
+        """``α = R⁻¹ c``, (G, m, C), of least norm where R is as good as singular; R's rank."""
         xp = namespace(R)
         G, m, C = c.shape
         flat = xp.reshape(xp.permute_dims(xp.astype(c, R.dtype), (1, 0, 2)), (m, G * C))
         size = xp.abs(xp.linalg.diagonal(R))
         if float(xp.min(size)) > 1e-10 * float(xp.max(size)):
-            alpha = solve_triangular(R, flat)
+            alpha, rank = solve_triangular(R, flat), m
         else:
-            alpha = xp.linalg.pinv(R, rtol=1e-10) @ flat
-        return xp.permute_dims(xp.reshape(alpha, (m, G, C)), (1, 0, 2))
+            U, s, Vt = xp.linalg.svd(R, full_matrices=False)
+            rank = int(xp.sum(xp.astype(s > 1e-10 * s[0], xp.int64)))
+            alpha = Vt[:rank, :].T @ ((U[:, :rank].T @ flat) / s[:rank, None])
+        return xp.permute_dims(xp.reshape(alpha, (m, G, C)), (1, 0, 2)), rank
 
     def _remember(self, c: Array, alpha: Array) -> None:
         for g in range(c.shape[0]):
