@@ -248,6 +248,13 @@ def test_windows(run, folder):
         assert ds.sst.attrs["units"] == "degC"
         near = old.sst.isel(time=1).sel(latitude=0, longitude=[330, 0, 30])
         np.testing.assert_allclose(ds.sst.sel(latitude=0, longitude=[-30, 0, 30]), near, atol=1e-4)
+    run("fit", "sst.nc", "-o", "both.elm", "-q")
+    assert "2023-01-01 to 2023-01-02" in run("info", "both.elm").stdout
+    days = "time=2023-01-01T06:00/2023-01-01T18:00"
+    run("render", "both.elm", "-o", "day.nc", "--window", days, "--scale", "4,1,1", "-q")
+    with xr.open_dataset(folder / "day.nc") as ds:
+        hours = np.datetime64("2023-01-01T06", "ns") + np.arange(3) * np.timedelta64(6, "h")
+        np.testing.assert_array_equal(ds.time, hours)
     run("render", "sst.elm", "-o", "slope.nc", "--quantity", "gradient", "-q")
     with xr.open_dataset(folder / "slope.nc") as ds:
         assert "units" not in ds.sst.attrs

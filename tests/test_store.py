@@ -1,6 +1,7 @@
 """The model file: back bit for bit, small, lazy, atomic, readable by others."""
 
 import errno
+import hashlib
 import json
 import os
 import subprocess
@@ -164,6 +165,18 @@ def test_attributes_come_back(tmp_path):
     assert back["flag"] is True
     assert back["wait"] == np.timedelta64(5400, "s")
     assert back["none"] is None
+
+
+def test_provenance(tmp_path):
+    ef.save(FIELDS["line"], tmp_path / "model.elm", source=ROUGH[0])
+    origin = ef.load(tmp_path / "model.elm").attributes["source"]
+    assert origin["shape"] == [61]
+    assert origin["dtype"] == "float64"
+    assert origin["range"] == [ROUGH[0].min(), ROUGH[0].max()]
+    assert origin["sha256"] == hashlib.sha256(ROUGH[0].tobytes()).hexdigest()
+    meta = store.metadata(open_source(tmp_path / "model.elm"))
+    assert meta["written_by"] == f"elmfield {ef.__version__}"
+    assert meta["input_dtype"] == "float64"
 
 
 def test_what_no_file_can_keep_is_refused(tmp_path):

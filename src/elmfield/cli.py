@@ -470,7 +470,11 @@ def _coordinate(value: float, about: dict[str, Any]) -> str:
     from elmfield.field.labels import coordinates_out
 
     shown = coordinates_out(np.asarray([value]), about)[0]
-    return str(shown) if about.get("epoch") is not None else f"{float(value):g}"
+    if about.get("epoch") is None:
+        return f"{float(value):g}"
+    text = str(shown)
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return text.removesuffix("T00:00:00")
 
 
 # --- render ---------------------------------------------------------------------------------------
@@ -490,7 +494,9 @@ Examples:
 @click.option("-o", "--output", type=OUT, required=True, help="The file to write.")
 @click.option("--scale", metavar="X[,X...]", help="New samples per old one; for all axes or each.")
 @click.option("--size", metavar="N,N...", help="New samples on each axis, for instance 720x1440.")
-@click.option("--window", multiple=True, metavar="AXIS=LOW:HIGH", help="In the axis's own units.")
+@click.option(
+    "--window", multiple=True, metavar="AXIS=LOW:HIGH", help="In the axis's units; dates: A/B."
+)
 @click.option("--index", multiple=True, metavar="AXIS=A:B", help="Window in sample numbers.")
 @click.option(
     "--quantity", type=click.Choice(["value", "gradient", "laplacian"]), default="value",
@@ -580,9 +586,8 @@ def _window(
     for text in window:
         name, content = _assignment(text, names, "--window")
         k = names.index(name)
-        a, sign, b = content.partition(":")
-        if about.get(name, {}).get("epoch") is not None and content.count(":") != 1:
-            a, sign, b = content.partition("/")  # dates have colons of their own
+        # Dates have colons of their own.
+        a, sign, b = content.partition("/" if "/" in content else ":")
         if not sign:
             raise click.BadParameter(f"{content!r} is not LOW:HIGH.", param_hint="--window")
         dates = about.get(name, {}).get("epoch") is not None
