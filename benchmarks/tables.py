@@ -337,6 +337,95 @@ def storage():
     return table(["true PSNR, dB", *(f"seed {r['seed']}" for r in rows)], lines)
 
 
+# --- targets --------------------------------------------------------------------------------------
+
+
+def targets_budget():
+    heads = ["picture, coefficients", "paper, regular", "paper, BEAM (printed)"]
+    heads += [f"{who}, cells of {n}" for n in (8, 16, 32) for who in ("ours", "block DCT")]
+    lines = []
+    for r in rows_of("targets", "budget"):
+        own = [f"{r[f'{who}_{n}']:.1f}" for n in (8, 16, 32) for who in ("ours", "dct")]
+        name = f"{r['data']}, {r['regions']} × {r['width']}"
+        lines.append([name, f"{r['paper_regular']:.1f}", f"{r['paper_beam']:.1f}", *own])
+    return table(heads, lines)
+
+
+def targets_quality():
+    heads = ["PSNR asked for", "arrays", "exceeded by, least", "most"]
+    heads += ["coefficients per sample: photographs", "temperature"]
+    lines = [
+        [
+            r["psnr"],
+            r["arrays"],
+            f"{r['lowest']:.3f}",
+            f"{r['highest']:.3f}",
+            f"{r['per_sample_photos']:.3f}",
+            f"{r['per_sample_weather']:.3f}",
+        ]
+        for r in rows_of("targets", "quality")
+    ]
+    return table(heads, lines)
+
+
+def targets_bound():
+    heads = ["allowed, of the range", "dtype", "arrays", "largest", "median", "per sample"]
+    lines = [
+        [
+            f"{r['part']:g}",
+            r["dtype"],
+            r["arrays"],
+            f"{r['largest']:.5f}",
+            f"{r['median']:.5f}",
+            f"{r['per_sample']:.3f}",
+        ]
+        for r in rows_of("targets", "bound")
+    ]
+    return table(heads, lines)
+
+
+def targets_denoise():
+    rows = rows_of("targets", "denoise")
+    names = [k for k in rows[0] if k not in ("level", "pictures")]
+    return table(["noise", *names], [[r["level"], *(f"{r[k]:.2f}" for k in names)] for r in rows])
+
+
+def targets_gaps():
+    rows = rows_of("targets", "gaps")
+    names = ["ours, order 1.1", "ours, auto", "griddata linear", "griddata cubic", "thin plate"]
+    lines = []
+    for kind in dict.fromkeys(r["missing"] for r in rows):
+        own = [r for r in rows if r["missing"] == kind]
+        for r in own:
+            lines.append([f"{r['data']}, {kind}", *bold_best([r[n] for n in names])])
+        means = bold_best([mean(r[n] for r in own) for n in names])
+        lines.append([f"*mean, {kind}*", *means])
+        lines.append(
+            [f"*seconds, {kind}*", *(f"{mean(r[n + ': s'] for r in own):.2f}" for n in names)]
+        )
+    return table(["data, missing", *names], lines)
+
+
+def targets_automatic():
+    rows = rows_of("targets", "automatic")
+    photos = [r for r in rows if r["data"].startswith("kodim")]
+    names = ("linear", "cubic", "quintic")
+
+    def line(name, own):
+        fixed = {s: mean(r["orders"][s] for r in own) for s in own[0]["orders"]}
+        each = mean(max(r["orders"].values()) for r in own)
+        scores = [mean(r[k] for r in own) for k in names] + [mean(r["auto"] for r in own)]
+        chosen = own[0]["order"] if len(own) == 1 else []
+        text = ", ".join(f"{s:g}" for s in chosen) or "by picture"
+        s, best = best_of(fixed)
+        return [name, *(f"{x:.2f}" for x in scores), text, f"{best:.2f} (s = {s})", f"{each:.2f}"]
+
+    lines = [line(f"photographs ({len(photos)})", photos)]
+    lines += [line(r["data"], [r]) for r in rows if r not in photos]
+    heads = ["data", *names, "auto", "orders chosen", "best single order", "best order for each"]
+    return table(heads, lines)
+
+
 def circumstances(file):
     """One line on how the numbers of a file were made."""
     found = [s["about"] for s in load(file).values()]
@@ -369,6 +458,13 @@ TABLES = {
     "precision": precision,
     "storage": storage,
     "defaults_about": lambda: circumstances("defaults"),
+    "targets_budget": targets_budget,
+    "targets_quality": targets_quality,
+    "targets_bound": targets_bound,
+    "targets_denoise": targets_denoise,
+    "targets_gaps": targets_gaps,
+    "targets_automatic": targets_automatic,
+    "targets_about": lambda: circumstances("targets"),
 }
 
 
@@ -387,11 +483,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="change nothing; fail on a difference")
     check = parser.parse_args().check
-    names = list(TABLES)
-    split = names.index("core_about")
     wanted = {d: fill(d.read_text(encoding="utf-8")) for d in DOCUMENTS}
-    wanted[HERE / "results" / "core.md"] = gathered(names[:split], "core_about")
-    wanted[HERE / "results" / "defaults.md"] = gathered(names[split + 1 : -1], "defaults_about")
+    names: list[str] = []
+    for name in TABLES:  # each file's tables stand before the line about how it was made
+        if name.endswith("_about"):
+            path = HERE / "results" / f"{name.removesuffix('_about')}.md"
+            wanted[path], names = gathered(names, name), []
+        else:
+            names.append(name)
     stale = [p for p, t in wanted.items() if not p.exists() or p.read_text(encoding="utf-8") != t]
     for path in stale:
         print(("differs: " if check else "written: ") + str(path.relative_to(ROOT)))

@@ -11,6 +11,7 @@ import argparse
 import math
 import time
 import warnings
+from dataclasses import replace
 
 import numpy as np
 from scipy.fft import dctn
@@ -42,7 +43,7 @@ PICTURES = {
 """Picture, regions, widths and the paper's BEAM results (PAPER: BEAM at equal N and m)."""
 
 
-# --- 1. the same number of coefficients as the paper's BEAM runs -----------------------------------
+# --- 1. the same number of coefficients as the paper's BEAM runs ----------------------------------
 
 
 def block_dct(values, cell, budget):
@@ -129,6 +130,19 @@ def bound():
 # --- 3. denoising --------------------------------------------------------------------------------
 
 
+def cross_validated(noisy, partition):
+    """Shrinkage γ / (γ + λ) alone, λ by generalised cross-validation in every region."""
+    field = ef.fit(noisy, partition=partition)
+    (group,) = field.blended.groups
+    gamma, c = group.modes.smoothness, group.coefficients
+    lambdas = gamma.max() * np.logspace(-14, 0, 57)
+    w = lambdas / (gamma[:, None] + lambdas)
+    score = (c[:, :, 0] ** 2 @ w**2) / w.sum(axis=0) ** 2
+    best = lambdas[np.argmin(score, axis=1)][:, None]
+    shrunk = replace(group, coefficients=c * (gamma / (gamma + best))[:, :, None])
+    return replace(field, blended=replace(field.blended, groups=(shrunk,))).samples()
+
+
 def denoise():
     rows = []
     rng = np.random.default_rng(0)
@@ -155,6 +169,8 @@ def denoise():
                 "non-local means": 255
                 * denoise_nl_means(noisy / 255, h=0.8 * guess, sigma=guess, fast_mode=True),
             }
+            plain = ef.fit(noisy, ef.smooth(denoise=True))  # its cells; their shrinkage instead
+            found["GCV alone"] = cross_validated(noisy, plain.partition)
             for name, values in found.items():
                 scores.setdefault(name, []).append(ef.psnr(clean, values, data_range=255))
         rows.append(
