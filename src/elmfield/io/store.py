@@ -216,6 +216,9 @@ class _Plan:
                     raise ValueError(
                         "some coefficients exceed what float16 holds (65504); save as 'float32'."
                     )
+                if len(at) == len(regions):
+                    out = values  # the only group here: already one after the other
+                    break
                 n, begin = counts[at], places[at]
                 index = np.repeat(begin - (np.cumsum(n) - n), n) + np.arange(len(values))
                 out[index] = values
