@@ -78,9 +78,9 @@ def measure(d, name, settings):
 
 def base(d, order, **changes):
     """The default's settings in d dimensions with some of them changed."""
-    usual = ef.smooth(order=order).partition((128,) * d, (False,) * d)
-    cell, overlap = 128 // usual.n_cells[0], usual.overlap[0]
-    return Variant(**({"order": order, "cell": cell, "overlap": overlap} | changes))
+    usual = ef.smooth(order=order).partition((192,) * d, (False,) * d)
+    own = {"cell": 192 // usual.n_cells[0], "overlap": usual.overlap[0], "context": usual.context}
+    return Variant(**({"order": order} | own | changes))
 
 
 @lru_cache(maxsize=32)
@@ -108,7 +108,8 @@ def chosen():
     for d in (1, 2, 3, 4):
         for s in (1.1, 1.5, 2.0, 3.0, 4.0):
             setting = base(d, s)
-            rows.append({"d": d, "order": s, "cell": setting.cell, "overlap": setting.overlap})
+            cut = {k: getattr(setting, k) for k in ("cell", "overlap", "context")}
+            rows.append({"d": d, "order": s} | cut)
     rows.append({"order": ef.smooth().order})
     record("defaults", "chosen", rows)
 
@@ -128,20 +129,20 @@ def orders():
 
 
 CELLS = {1: (8, 16, 32, 64, 128), 2: (8, 12, 16, 24, 32), 3: (4, 8, 12, 16, 24)}
-OVERLAPS = (0.0, 1.0, 2.0, 4.0, 8.0)
+MARGINS = ((0.0, 0), (1.0, 0), (2.0, 0), (2.0, 1), (2.0, 2), (4.0, 0), (2.0, 4), (4.0, 4))
+"""Overlap, and context: samples a box takes in beyond its window."""
 
 
 def cells():
     rows = []
     for d, name in everything():
         s = best_order(d, name)
-        for cell, overlap in corners(CELLS[d], OVERLAPS):
+        for cell, (overlap, context) in corners(CELLS[d], MARGINS):
             if overlap > cell / 2:
                 continue
-            found = measure(d, name, base(d, s, cell=cell, overlap=overlap))
-            rows.append(
-                {"d": d, "data": name, "order": s, "cell": cell, "overlap": overlap} | found
-            )
+            changes = {"cell": cell, "overlap": overlap, "context": context}
+            found = measure(d, name, base(d, s, **changes))
+            rows.append({"d": d, "data": name, "order": s} | changes | found)
     record("defaults", "cells", rows)
 
 
@@ -161,10 +162,9 @@ def together():
     """Cell, overlap and period at once, where they matter: smooth data, orders of 1.5 and more."""
     rows = []
     for name in ("ERA5 t2m", "brain T2 slice", "Navier-Stokes slice", "sum of waves"):
-        for s, (cell, overlap), period in corners(
-            (1.5, 2.0, 3.0, 4.0), ((16, 2.0), (16, 4.0), (32, 2.0), (32, 4.0)), (1.25, 1.5, 2.0)
-        ):
-            changes = {"cell": cell, "overlap": overlap, "period": period}
+        cuts = ((16, 2.0, 0), (16, 2.0, 2), (32, 2.0, 0), (32, 2.0, 2), (32, 4.0, 0), (32, 4.0, 4))
+        for s, (cell, overlap, context), period in corners((1.5, 2.0, 3.0, 4.0), cuts, (1.25, 1.5)):
+            changes = {"cell": cell, "overlap": overlap, "context": context, "period": period}
             found = measure(2, name, base(2, s, **changes))
             rows.append({"data": name, "order": s} | changes | found)
     record("defaults", "together", rows)
@@ -194,7 +194,7 @@ def price_of_a_product():
             found = [score(y, radial(y, cell, overlap, s), (border,) * d, peak) for y in arrays]
             row["radial"][str(s)] = float(np.mean(found))
         for s in ORDERS:
-            found = measure(d, name, base(d, s, cell=cell, overlap=overlap))
+            found = measure(d, name, base(d, s, cell=cell, overlap=overlap, context=0))
             row["product"][str(s)] = found["heldout"]
         rows.append(row)
     record("defaults", "price", rows)
@@ -256,7 +256,7 @@ def precision():
     """What rounding does: kernels of the default at growing order, and the paper's H."""
     rows = []
     y = sets()[2]["Navier-Stokes slice"][0][0]
-    n = 20
+    n = ef.smooth().partition((512, 512), (False, False)).footprints[0][0][0]
     for s in (1.1, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0):
         modes = axis_modes(n, s)
         row = {

@@ -22,6 +22,7 @@ class Variant:
     order: float
     cell: int
     overlap: float
+    context: int = 0
     period: float = 1.25
     band: float = 1.0
     epsilon: float | None = None
@@ -29,7 +30,14 @@ class Variant:
 
     def partition(self, shape, periodic):
         """Boxes of one size, as the preset has them."""
-        return regular(shape, self.cell, self.overlap, periodic=periodic, equal_boxes=True)
+        return regular(
+            shape,
+            self.cell,
+            self.overlap,
+            periodic=periodic,
+            equal_boxes=True,
+            context=self.context,
+        )
 
     def modes(self, box, like):
         """Product modes on the lattice asked for."""

@@ -7,6 +7,7 @@ A document has a place for a table where it says ``<!-- results:name -->`` and `
 """
 
 import argparse
+import contextlib
 import json
 import re
 import sys
@@ -25,7 +26,14 @@ def load(file):
     return json.loads((HERE / "results" / f"{file}.json").read_text())
 
 
+class NotRecorded(LookupError):
+    """There is no record yet from which a table could be made."""
+
+
 def rows_of(file, section):
+    path = HERE / "results" / f"{file}.json"
+    if not path.exists() or section not in load(file):
+        raise NotRecorded(f"{path.name} has no section {section!r}; run the script that makes it")
     return load(file)[section]["rows"]
 
 
@@ -209,10 +217,14 @@ def chosen():
     orders = list(dict.fromkeys(r["order"] for r in rows))
     lines = []
     for d in dict.fromkeys(r["d"] for r in rows):
-        own = {r["order"]: f"{r['cell']}, {r['overlap']:g}" for r in rows if r["d"] == d}
+        own = {
+            r["order"]: f"{r['cell']}, {r['overlap']:g} + {r['context']}"
+            for r in rows
+            if r["d"] == d
+        }
         lines.append([f"{d}-D", *(own[s] for s in orders)])
     heads = [f"s = {s:g}" + (" (default)" if s == usual["order"] else "") for s in orders]
-    return table(["cell, overlap", *heads], lines)
+    return table(["cell, overlap + context", *heads], lines)
 
 
 def orders():
@@ -229,25 +241,28 @@ def orders():
 def cells(d):
     rows = [r for r in rows_of("defaults", "cells") if r["d"] == d]
     sizes = sorted({r["cell"] for r in rows})
-    overlaps = sorted({r["overlap"] for r in rows})
+    margins = list(dict.fromkeys((r["overlap"], r["context"]) for r in rows))
+    names = list(dict.fromkeys(r["data"] for r in rows))
     lines = []
-    for name in dict.fromkeys(r["data"] for r in rows):
-        own = {(r["cell"], r["overlap"]): r for r in rows if r["data"] == name}
+    for name in names:
+        own = {(r["cell"], r["overlap"], r["context"]): r for r in rows if r["data"] == name}
         order = next(iter(own.values()))["order"]
         best = f"{max(r['heldout'] for r in own.values()):.2f}"
-        for o in overlaps:
+        for o, x in margins:
             texts = []
             for c in sizes:
-                r = own.get((c, o))
-                text = "–" if r is None else f"{r['heldout']:.2f}"
+                text = f"{own[c, o, x]['heldout']:.2f}" if (c, o, x) in own else "–"
                 texts.append(f"**{text}**" if text == best else text)
-            lines.append([f"{name} (s = {order:g})", f"{o:g}", *texts])
-    first = rows[0]["data"]
-    for o in overlaps:
-        own = {r["cell"]: r for r in rows if r["data"] == first and r["overlap"] == o}
-        texts = [f"{own[c]['per_sample']:.2f}" if c in own else "–" for c in sizes]
-        lines.append(["*coefficients per sample*", f"{o:g}", *texts])
-    return table(["data", "overlap", *(f"cell {c}" for c in sizes)], lines)
+            lines.append([f"{name} (s = {order:g})", f"{o:g} + {x}", *texts])
+    for o, x in margins:
+        own = {
+            r["cell"]: r["per_sample"]
+            for r in rows
+            if (r["data"], r["overlap"], r["context"]) == (names[0], o, x)
+        }
+        texts = [f"{own[c]:.2f}" if c in own else "–" for c in sizes]
+        lines.append(["*coefficients per sample*", f"{o:g} + {x}", *texts])
+    return table(["data", "overlap + context", *(f"cell {c}" for c in sizes)], lines)
 
 
 def lattice():
@@ -264,16 +279,18 @@ def lattice():
 
 def together():
     rows = rows_of("defaults", "together")
-    kinds = list(dict.fromkeys((r["cell"], r["overlap"], r["period"]) for r in rows))
+    keys = ("cell", "overlap", "context", "period")
+    kinds = list(dict.fromkeys(tuple(r[k] for k in keys) for r in rows))
     lines = []
     for name, order in dict.fromkeys((r["data"], r["order"]) for r in rows):
         own = {
-            (r["cell"], r["overlap"], r["period"]): r["heldout"]
+            tuple(r[k] for k in keys): r["heldout"]
             for r in rows
             if (r["data"], r["order"]) == (name, order)
         }
         lines.append([f"{name} (s = {order:g})", *bold_best([own[k] for k in kinds])])
-    return table(["cell, overlap, period", *(f"{c}, {o:g}, {p:g}" for c, o, p in kinds)], lines)
+    heads = (f"{c}, {o:g} + {x}, {p:g}" for c, o, x, p in kinds)
+    return table(["cell, overlap + context, period", *heads], lines)
 
 
 def epsilon():
@@ -428,6 +445,8 @@ def targets_automatic():
 
 def circumstances(file):
     """One line on how the numbers of a file were made."""
+    if not (HERE / "results" / f"{file}.json").exists():
+        raise NotRecorded(f"there is no {file}.json; run the script that makes it")
     found = [s["about"] for s in load(file).values()]
     made = ", ".join(f"{k} {x}" for k, x in found[0]["versions"].items())
     where = f"{found[0]['device']}, {found[0]['threads']} threads"
@@ -469,8 +488,17 @@ TABLES = {
 
 
 def fill(text):
-    """A document with its tables renewed."""
-    return PLACE.sub(lambda m: f"<!-- results:{m[1]} -->\n{TABLES[m[1]]()}\n<!-- end -->", text)
+    """A document with its tables renewed; those without a record are left alone."""
+
+    def renewed(place):
+        try:
+            made = TABLES[place[1]]()
+        except NotRecorded as reason:
+            print(f"left as it is: {place[1]} ({reason})")
+            return place[0]
+        return f"<!-- results:{place[1]} -->\n{made}\n<!-- end -->"
+
+    return PLACE.sub(renewed, text)
 
 
 def gathered(names, about):
@@ -488,7 +516,9 @@ def main():
     for name in TABLES:  # each file's tables stand before the line about how it was made
         if name.endswith("_about"):
             path = HERE / "results" / f"{name.removesuffix('_about')}.md"
-            wanted[path], names = gathered(names, name), []
+            with contextlib.suppress(NotRecorded):
+                wanted[path] = gathered(names, name)
+            names = []
         else:
             names.append(name)
     stale = [p for p, t in wanted.items() if not p.exists() or p.read_text(encoding="utf-8") != t]
