@@ -17,6 +17,7 @@ import numpy as np
 import data
 import elmfield as ef
 from common import RESULTS, record
+from elmfield.pictures import toy_field
 
 PRINTED = {  # regular and BEAM, at the two widths: dB, or MAE in K
     "kodim20": ((26.0, 27.5), (29.6, 32.3)),
@@ -249,12 +250,6 @@ def flops():
 
 
 # --- the toy field ------------------------------------------------------------------------------
-
-
-def toy_field(n=512):
-    """``sin(2π 4 x₁³) sin(π x₂)`` on the unit square."""
-    x = (np.arange(n) + 0.5) / n
-    return np.sin(8 * np.pi * x**3)[:, None] * np.sin(np.pi * x)
 
 
 def toy():

@@ -343,36 +343,40 @@ def merge(start: Start, tau: float, stop: int = 1) -> Merged:
 def search(start: Start, n_regions: int) -> Merged:
     """Algorithm 1 with a threshold that leaves `n_regions` regions.
 
-    Bisection on log τ. The number of regions falls with τ, but not strictly, and in steps: when the
-    bracket is as narrow as rounding allows, the run with its upper end is broken off in time.
+    The number of regions falls with τ, but not strictly, and in steps. A bracket is narrowed as if
+    log N were a straight line in log τ; when it is as narrow as rounding allows, the run with its
+    upper end is broken off in time. Runs that lead too far are broken off, too.
     """
     beta = np.sort([start.known[c.key] for c in start.cells])
-    n = len(beta)
-    if n_regions == n:
+    N, n = n_regions, len(beta)
+    if n == N:
         return Merged([], n, float(beta[0]))
     positive = beta[beta > 0]
     least = float(positive[0]) if len(positive) else 1.0
-    low, high = 0.0, math.inf
+    stop = N - 1 - N // 50
+    low, high, above, below = 0.0, math.inf, n, 0
     # Energies of texture grow with the area, and the average region gets n / N cells.
-    tau = max(float(np.quantile(beta, 1 - n_regions / n)) * n / n_regions, least)
+    tau = max(float(np.quantile(beta, 1 - N / n)) * n / N, least)
     while True:
-        run = merge(start, tau, n_regions - 1)
-        if run.n_regions == n_regions:
+        run = merge(start, tau, stop)
+        if run.n_regions == N:
             return run
-        if run.n_regions < n_regions:
-            high = tau
+        if run.n_regions < N:
+            high, below = tau, run.n_regions
         elif run.next_energy < math.inf:
-            low = tau
+            low, above = tau, run.n_regions
         else:
             raise ValueError(
                 f"merging boxes into boxes came to an end at {run.n_regions} regions; got "
-                f"`regions`={n_regions}. Ask for more, or allow shapes='any'."
+                f"`regions`={N}. Ask for more, or allow shapes='any'."
             )
         if high == math.inf:
             tau = max(1.4 * low, run.next_energy)
         elif low == 0 and high > least / 2:
             tau = high / 1.4
         elif high > low * (1 + 1e-6) and low > 0:
-            tau = math.sqrt(low * high)
+            known = below > stop  # else the run was broken off, and would have led further
+            part = math.log(above / N) / math.log(above / below) if known else 0.5
+            tau = low * (high / low) ** min(max(part, 0.1), 0.9)
         else:
-            return merge(start, high, n_regions)
+            return merge(start, high, N)

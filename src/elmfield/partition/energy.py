@@ -5,6 +5,7 @@ with few neurons. How regions come about is not known here.
 """
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -22,6 +23,9 @@ NORMALISATIONS = ("forward", "ortho", "backward")
 OUTSIDES = ("zero", "mean")
 BATCH = 1 << 20
 """Samples transformed together (8 MiB): more would leave the caches."""
+
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+"""Processors this process may use; SciPy would count all that the machine has."""
 
 
 @overload
@@ -313,7 +317,7 @@ class Energy:
             for k in range(d):
                 inner = tuple(slice(None if j == k else -1) for j in range(d))
                 g = w * np.diff(Y, axis=2 + k)[..., *inner]
-                power = np.abs(_rfftn(g, padded, axes=range(2, 2 + d), workers=-1)) ** 2
+                power = np.abs(_rfftn(g, padded, axes=range(2, 2 + d), workers=CORES)) ** 2
                 r2 = (power**2 * mirrored(padded[-1])).sum(axis=axes) / math.prod(padded)
                 g2 = (g**2).sum(axis=axes)
                 r2 = np.maximum(r2, np.finfo(float).tiny)
@@ -340,7 +344,7 @@ class Energy:
             if self.outside == "mean":
                 _centre(out, inside if self.present is None else inside & self.present[:, *box])
         axes = tuple(range(2, Y.ndim))
-        F = _rfftn(Y, axes=axes, workers=-1 if Y.size > 1 << 16 else 1)
+        F = _rfftn(Y, axes=axes, workers=CORES if Y.size > 1 << 16 else 1)
         W, floor = weights(size, self.normalisation)
         size_of = np.abs(F)
         size_of *= W
