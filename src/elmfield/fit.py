@@ -170,6 +170,7 @@ class Encoder:
         if getattr(values, "ndim", 0) == len(self.shape) + 1:
             return self._batch(values, mask, progress)
         y, present, is_complex = prepare(values, self.shape, self.channel_axis, mask)
+        raw = y
         y, offset, scale = standardise(y, present, self.settings.centred)
         filled = y if present is None else self._fill(y, present)
         settings = self._settled(filled)
@@ -178,7 +179,7 @@ class Encoder:
         left = (residual * units**2).sum(axis=1)
         groups = _denoised(groups, settings, scale)
         blended = Blended(self.partition, tuple(groups), *self._frames(groups))
-        samples = Samples(y, present, units, data_range(y, present, offset, scale))
+        samples = Samples(y, raw, present, offset, units, data_range(y, present, offset, scale))
         target = getattr(settings, "target", None)
         if target is not None:
             blended, dropped = meet(blended, samples, target)

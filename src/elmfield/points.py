@@ -20,7 +20,7 @@ CELL = {1: 16, 2: 8, 3: 4}
 """Cell size in mean sample spacings: about 64 samples a region in 2 and 3 dimensions."""
 
 CONTEXT = {1: 4.0, 2: 4.0}
-"""How far beyond its cell a region looks, in mean sample spacings; 2 in more dimensions, where the
+"""How far beyond its cell a region looks, in mean sample spacings; 3 in more dimensions, where the
 number of neurons grows with the cube of the box and more."""
 
 ORDERS = (1.1, 1.5, 2.0, 2.5, 3.0)
@@ -105,7 +105,7 @@ def fit_points(
         if settings.overlap is None
         else (settings.overlap)
     )
-    context = CONTEXT.get(d, 2.0)
+    context = CONTEXT.get(d, 3.0)
     part = regular(domain.shape, cell, overlap, periodic=domain.periodic)
     low = np.stack(np.meshgrid(*(part.borders(k)[:-1] for k in range(d)), indexing="ij"), -1)
     high = np.stack(np.meshgrid(*(part.borders(k)[1:] for k in range(d)), indexing="ij"), -1)

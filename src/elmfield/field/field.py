@@ -200,7 +200,9 @@ class Field:
             raise TypeError("a field of scattered samples keeps all its coefficients.")
         axes = [np.arange(n, dtype=float) for n in self.shape]
         units = np.asarray(to_numpy(self.scale), dtype=np.float64)
-        samples = Samples(self.blended.on_grid(axes), None, units, self.data_range)
+        y = self.blended.on_grid(axes)
+        raw = y * cast(self.scale, y) + cast(self.offset, y)
+        samples = Samples(y, raw, None, self.offset, units, self.data_range)
         blended, dropped = meet(self.blended, samples, target)
         left = None if self.residual is None else self.residual + dropped
         return replace(self, blended=blended, residual=left)

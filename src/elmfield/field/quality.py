@@ -152,33 +152,36 @@ class Samples:
 
     Parameters
     ----------
-    values : array, shape (..., C)
-        The samples, in the unit of the coefficients.
+    values, raw : arrays, shape (..., C)
+        The samples, in the unit of the coefficients, and as the caller gave them.
     present : array of bool, shape (..., C), or None
         Which of them count; None for all.
-    scale : array, shape (C,)
-        What one of those units is in the caller's.
+    offset, scale : arrays, shape (C,)
+        ``raw = offset + scale values``, up to rounding.
     data_range : float
         Peak to peak, in the caller's units.
     """
 
     values: Array
+    raw: Array
     present: Array | None
+    offset: Array
     scale: Floats
     data_range: float
 
     def errors(self, blended: Blended) -> tuple[float, float]:
-        """Mean squared and largest absolute error at the samples, in the caller's units."""
+        """Mean squared and largest absolute error of what a caller gets back, rounding included."""
         xp = namespace(self.values)
         shape = self.values.shape[:-1]
         total, largest, count = 0.0, 0.0, 0
         across = math.prod(shape[1:]) * self.values.shape[-1]
-        scale = move(self.scale, self.values, xp.float64)
+        scale = move(self.scale, self.values, blended.dtype)
+        offset = xp.astype(self.offset, blended.dtype)
         rest = [np.arange(n, dtype=float) for n in shape[1:]]
         for i, j in runs(shape[0], max(1, (1 << 22) // max(across, 1))):
             f = blended.on_grid([np.arange(i, j, dtype=float), *rest])
-            e = xp.abs(xp.astype(f, xp.float64) - xp.astype(self.values[i:j, ...], xp.float64))
-            e = e * scale
+            f = f * scale + offset
+            e = xp.abs(xp.astype(f, xp.float64) - xp.astype(self.raw[i:j, ...], xp.float64))
             if self.present is not None:
                 e = xp.where(self.present[i:j, ...], e, xp.zeros_like(e))
                 count += int(xp.sum(xp.astype(self.present[i:j, ...], xp.int64)))
