@@ -11,15 +11,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from elmfield.backend import device, move, namespace, scatter_add, to_numpy
+from elmfield.memory import room
 from elmfield.network import Cosines, price
 from elmfield.partition import Partition, blend, gather, regular, sample_index
 from elmfield.typing import Array, Floats
 
-FILL_ORDER = 1.65
+FILL_ORDER = 1.55
 """Order along a line that filled photographs best (benchmarks/targets.py): thin plates, in 2-D."""
 
 REACH = 4
 """Samples farther than this from every present one are taken from the coarser level."""
+
+SOLVED = 350
+"""Present samples in a box, about; a dense system of that size is solved for each."""
 
 JITTER = 1e-9
 """Added to the kernel's diagonal of 1: 90 dB below the signal, and Cholesky never fails."""
@@ -106,7 +110,9 @@ def _fill_boxes(y: Array, present: Array, order: float, periodic: Sequence[bool]
     xp = namespace(y)
     shape, C = tuple(present.shape), y.shape[-1]
     d = sum(n > 1 for n in shape)
-    side = int(min(484 ** (1 / max(d, 1)) + 1e-9, 64)) if d < 3 else int(1000 ** (1 / d) + 1e-9)
+    # Boxes grow where little is left in them: about as many samples to solve with either way.
+    kept = float(xp.mean(xp.astype(present, xp.float64)))
+    side = int(min((SOLVED / max(kept, 0.2)) ** (1 / max(d, 1)) + 1e-9, 64))
     cell = max(1, math.ceil(0.6 * side))
     part = regular(
         shape, cell, min(cell / 2, (side - cell) / 2), periodic=periodic, equal_boxes=True
@@ -120,16 +126,24 @@ def _fill_boxes(y: Array, present: Array, order: float, periodic: Sequence[bool]
         xp.any(~gather(present[..., None], sample_index(part, regions, box, y)), axis=(1, 2))
     )
     regions = regions[gaps]
-    eye = xp.eye(S, dtype=xp.float64, device=device(y))
+    flat_K = xp.reshape(K, (-1,))
     totals = [xp.zeros(math.prod(shape), dtype=xp.float64, device=device(y)) for _ in range(C)]
-    step = max(1, (1 << 24) // (S * S))
+    step = max(1, room(y) // (4 * S * S))
     for i in range(0, len(regions), step):
         batch = regions[i : i + step]
         index = sample_index(part, batch, box, y)
-        m = xp.astype(gather(present[..., None], index), xp.float64)  # (G, S, 1)
-        A = K * m * xp.permute_dims(m, (0, 2, 1)) + eye * (1 - m + JITTER)
-        Y = xp.astype(gather(y, index), xp.float64) * m
-        Y = K @ (xp.linalg.solve(A, Y) * m)
+        have = gather(present[..., None], index)[..., 0]  # (G, S)
+        # Present samples first, as many as the fullest box has; only they enter the solve.
+        P = max(1, int(xp.max(xp.sum(xp.astype(have, xp.int64), axis=1))))
+        own = xp.argsort(xp.astype(~have, xp.int8), axis=1, stable=True)[:, :P]  # (G, P)
+        m = xp.astype(xp.take_along_axis(have, own, axis=1), xp.float64)
+        A = xp.take(flat_K, xp.reshape(own[:, :, None] * S + own[:, None, :], (-1,)))
+        A = xp.reshape(A, (-1, P, P)) * m[:, :, None] * m[:, None, :]
+        A = A + xp.eye(P, dtype=xp.float64, device=device(y)) * (1 - m + JITTER)[:, None, :]
+        values = gather(y, xp.take_along_axis(index, own, axis=1))
+        beta = xp.linalg.solve(A, xp.astype(values, xp.float64) * m[..., None]) * m[..., None]
+        across = xp.reshape(xp.take(K, xp.reshape(own, (-1,)), axis=0), (-1, P, S))
+        Y = xp.matmul(xp.matrix_transpose(across), beta)  # (G, S, C)
         cells = np.unravel_index(batch, part.n_cells)
         phi = np.ones((len(batch), 1))
         for k, c in enumerate(cells):

@@ -251,8 +251,7 @@ def _reach(ledger: Ledger, samples: Samples, psnr: float) -> list[Array]:
     if psnr > limit - 0.1:
         raise ValueError(
             f"`psnr` cannot be reached: with all modes this field has {limit:.1f} dB at the "
-            f"samples in {str(ledger.blended.dtype).removeprefix('torch.')}; got {psnr:g}. Ask for "
-            "less, or fit float64 samples."
+            f"samples in {_kind(ledger)}; got {psnr:g}. Ask for less{_advice(ledger)}."
         )
     boxes = np.prod(ledger.blended.partition.boxes[1], axis=1).sum() * len(samples.scale)
     allowed = samples.data_range**2 * 10 ** (-psnr / 10)
@@ -268,6 +267,14 @@ def _reach(ledger: Ledger, samples: Samples, psnr: float) -> list[Array]:
     return best
 
 
+def _kind(ledger: Ledger) -> str:
+    return str(ledger.blended.dtype).removeprefix("torch.")
+
+
+def _advice(ledger: Ledger) -> str:
+    return "" if _kind(ledger) == "float64" else ", or fit float64 samples"
+
+
 def _drops_more(ledger: Ledger, allowed: float, kept: list[Array]) -> bool:
     return float(ledger.dropped(kept).sum()) > allowed
 
@@ -279,11 +286,10 @@ def _bound(ledger: Ledger, samples: Samples, largest: float) -> list[Array]:
     box, the blend keeps it too.
     """
     reached = samples.errors(ledger.blended)[1]
-    kind = str(ledger.blended.dtype).removeprefix("torch.")
     if largest <= reached:
         raise ValueError(
             f"`max_error` cannot be kept: with all modes the largest error is {reached:.2g} in "
-            f"{kind}; got {largest:g}. Ask for more than that, or fit float64 samples."
+            f"{_kind(ledger)}; got {largest:g}. Ask for more than that{_advice(ledger)}."
         )
     aim = largest
     for _ in range(4):
