@@ -87,7 +87,8 @@ def blocks():
     return re.findall(r"```python\n(.*?)```", text, flags=re.S)
 
 
-def test_readme_blocks_run_in_order():
+def test_readme_blocks_run_in_order(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some of them write files
     assert len(blocks()) >= 3
     names = {}
     for number, block in enumerate(blocks()):
