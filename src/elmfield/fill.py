@@ -25,6 +25,9 @@ REACH = 4
 SOLVED = 350
 """Present samples in a box, about; a dense system of that size is solved for each."""
 
+STEEP = 1e-2
+"""Weight against slopes in a box, as a part of what all its samples say about them."""
+
 JITTER = 1e-9
 """Added to the kernel's diagonal of 1: 90 dB below the signal, and Cholesky never fails."""
 
@@ -127,6 +130,11 @@ def _fill_boxes(y: Array, present: Array, order: float, periodic: Sequence[bool]
     )
     regions = regions[gaps]
     flat_K = xp.reshape(K, (-1,))
+    positions = np.indices(box).reshape(len(box), -1) - (np.asarray(box)[:, None] - 1) / 2
+    columns = np.column_stack([np.ones(S), *positions])
+    planes = move(columns, y, xp.float64)  # (S, 1 + d)
+    # Slopes that few samples in a corner suggest are not trusted far away.
+    steep = move(np.diag([1e-9, *(STEEP * (p @ p) + 1e-9 for p in positions)]), y, xp.float64)
     totals = [xp.zeros(math.prod(shape), dtype=xp.float64, device=device(y)) for _ in range(C)]
     step = max(1, room(y) // (4 * S * S))
     for i in range(0, len(regions), step):
@@ -140,10 +148,16 @@ def _fill_boxes(y: Array, present: Array, order: float, periodic: Sequence[bool]
         A = xp.take(flat_K, xp.reshape(own[:, :, None] * S + own[:, None, :], (-1,)))
         A = xp.reshape(A, (-1, P, P)) * m[:, :, None] * m[:, None, :]
         A = A + xp.eye(P, dtype=xp.float64, device=device(y)) * (1 - m + JITTER)[:, None, :]
-        values = gather(y, xp.take_along_axis(index, own, axis=1))
-        beta = xp.linalg.solve(A, xp.astype(values, xp.float64) * m[..., None]) * m[..., None]
+        values = xp.astype(gather(y, xp.take_along_axis(index, own, axis=1)), xp.float64)
+        # A plane first, so that planes are filled as planes; the kernel for what is left.
+        X = xp.reshape(xp.take(planes, xp.reshape(own, (-1,)), axis=0), (-1, P, planes.shape[1]))
+        X = X * m[..., None]
+        Xt = xp.matrix_transpose(X)
+        b = xp.linalg.solve(Xt @ X + steep, Xt @ values)
+        rest = (values - X @ b) * m[..., None]
+        beta = xp.linalg.solve(A, rest) * m[..., None]
         across = xp.reshape(xp.take(K, xp.reshape(own, (-1,)), axis=0), (-1, P, S))
-        Y = xp.matmul(xp.matrix_transpose(across), beta)  # (G, S, C)
+        Y = xp.matmul(xp.matrix_transpose(across), beta) + planes @ b  # (G, S, C)
         cells = np.unravel_index(batch, part.n_cells)
         phi = np.ones((len(batch), 1))
         for k, c in enumerate(cells):
