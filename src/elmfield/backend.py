@@ -91,11 +91,16 @@ def solve_triangular(R: Array, B: Array) -> Array:
     return xp.linalg.solve(R, B)
 
 
-def triangle(X: Array) -> Array:
-    """The upper triangle R of ``X = Q R``, shape (min(n, m), m); Q is not formed."""
-    xp = namespace(X)
+def triangle(*columns: Array, above: Array | None = None) -> Array:
+    """The upper triangle R of ``X = Q R``, shape (min(n, m), m); Q is not formed.
+
+    X has the given blocks of columns side by side, and the rows `above` on top of them.
+    """
+    xp = namespace(*columns)
     if compat.is_numpy_namespace(xp):
-        return _triangle(X)
+        return _triangle(columns, np.empty((0, 0)) if above is None else above)
+    X = xp.concat(columns, axis=1)
+    X = X if above is None else xp.concat([above, X], axis=0)
     if compat.is_torch_namespace(xp):
         import torch
 
@@ -103,27 +108,40 @@ def triangle(X: Array) -> Array:
     return xp.linalg.qr(X)[1]
 
 
-def _triangle(X: Array, block: int = 128) -> Array:
+def _triangle(columns: tuple[Array, ...], above: Array, block: int = 128) -> Array:
     """The triangle by modified Gram-Schmidt on blocks of columns.
 
     As backward stable for least squares as Householder's way, if the samples are columns of X
-    (Björck 1967), and matrix products nearly throughout, at which LAPACK's own comes to a quarter.
+    (Björck 1967), and matrix products in place nearly throughout.
     """
-    n, m = X.shape
+    top, n = len(above), len(above) + len(columns[0])
+    m = sum(c.shape[1] for c in columns)
+    A = np.empty((n, m), order="F")  # so that columns to the right are one piece of memory
+    if top:
+        A[:top] = above
+    at = 0
+    for c in columns:
+        A[top:, at : at + c.shape[1]] = c
+        at += c.shape[1]
     if m <= 2 * block or n < m:
-        return np.linalg.qr(X, mode="r")
-    A, R = np.array(X, order="C"), np.zeros((m, m), X.dtype)
+        return np.linalg.qr(A, mode="r")
+    from scipy.linalg.blas import dgemm
+
+    R = np.zeros((m, m))
     for k in range(0, m, block):
         done = min(k + block, m)
-        Q, R[k:done, k:done] = _orthonormal(np.ascontiguousarray(A[:, k:done]))
-        R[k:done, done:] = Q.T @ A[:, done:]
-        A[:, done:] -= Q @ R[k:done, done:]
+        Q, R[k:done, k:done] = _orthonormal(A[:, k:done])
+        if done < m:
+            R[k:done, done:] = ahead = dgemm(1.0, Q, A[:, done:], trans_a=True)
+            dgemm(-1.0, Q, ahead, 1.0, A[:, done:], overwrite_c=True)
     return R
 
 
 def _orthonormal(P: Array) -> tuple[Array, Array]:
     """``P = Q R`` by two factorisations of Cholesky's; by Householder where those are unsafe."""
-    Q, R = P, np.eye(P.shape[1], dtype=P.dtype)
+    from scipy.linalg.blas import dgemm  # its result lies by columns, as P does
+
+    Q, R = P, np.eye(P.shape[1])
     for _ in range(2):
         try:
             L = np.linalg.cholesky(Q.T @ Q)
@@ -132,7 +150,7 @@ def _orthonormal(P: Array) -> tuple[Array, Array]:
         size = np.diagonal(L)
         if not size.min() > 1e-6 * size.max():  # PᵀP squares the condition number
             return np.linalg.qr(P)
-        Q, R = Q @ np.linalg.inv(L).T, L.T @ R
+        Q, R = dgemm(1.0, Q, np.linalg.inv(L).T), L.T @ R
     return Q, R
 
 

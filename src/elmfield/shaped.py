@@ -136,9 +136,8 @@ class ShapedModes(DenseModes):
         m = self.network.width
         T = None
         for H, rows in self._features(y):
-            block = xp.concat([H, y[rows, :]], axis=1)
             # A triangle stands for the rows above: Qᵀ leaves their least squares as it is.
-            T = triangle(block if T is None else xp.concat([T, block], axis=0))[:m, :]
+            T = triangle(H, y[rows, :], above=T)[:m, :]
         diagonal = xp.linalg.diagonal(T)
         T = T * xp.where(diagonal < 0, -xp.ones_like(diagonal), xp.ones_like(diagonal))[:, None]
         return T[:, :m], T[:, m:]
