@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import elmfield as ef
-from elmfield.fill import fill_missing, radial_kernel
+from elmfield.fill import STEEP, fill_missing, radial_kernel
 from support import EPS, close, host, inside, on_grid, wave
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -95,7 +95,7 @@ def test_the_kernel_is_that_of_the_lattice():
     close(K, expected / expected[0, 0], 1e-12)
 
 
-def test_one_box_is_filled_by_the_function_of_least_energy(xp, rng):
+def test_one_box_is_filled_by_a_plane_and_the_function_of_least_energy(xp, rng):
     y = rng.standard_normal((5, 4))
     present = gaps(rng, (5, 4), 0.4)
     present[0, 0] = False
@@ -108,10 +108,23 @@ def test_one_box_is_filled_by_the_function_of_least_energy(xp, rng):
     )
     K = radial_kernel((5, 4), 1.1 + 0.5)
     have = np.flatnonzero(present)
-    predicted = K[:, have] @ np.linalg.solve(K[np.ix_(have, have)], y.ravel()[have])
+    i, j = (p.ravel() - (n - 1) / 2 for p, n in zip(np.indices((5, 4)), (5, 4)))
+    X = np.stack([np.ones(20), i, j], axis=1)
+    doubt = np.diag([0, STEEP * i @ i, STEEP * j @ j])
+    b = np.linalg.solve(X[have].T @ X[have] + doubt, X[have].T @ y.ravel()[have])
+    rest = y.ravel()[have] - X[have] @ b
+    predicted = X @ b + K[:, have] @ np.linalg.solve(K[np.ix_(have, have)], rest)
     # A diagonal raised by 1e-9, through a kernel of condition up to 1e4.
     close(host(found)[..., 0].ravel(), predicted, 1e-4)
     close(host(found)[..., 0][present], y[present], 0)
+
+
+def test_planes_are_filled_as_planes(rng):
+    values = on_grid(lambda x: 3 * x[..., 0] - 2 * x[..., 1] + 100, (40, 50))
+    missing = gaps(rng, values.shape, 0.4)
+    missing[10:16, 20:26] = True
+    filled = ef.fit(values, mask=missing).samples()
+    assert np.abs(filled - values)[missing].max() < 1e-3 * np.ptp(values)
 
 
 # --- ways to say that a sample is missing ------------------------------------------------------
