@@ -4,11 +4,12 @@
     python benchmarks/beam.py table --device cuda          the fits on a GPU
 
 Sections: table, need, speed, scaling, flops, toy. Each rewrites its part of ``results/beam.json``;
-all of them ``results/beam.md``.
+all of them ``results/beam.md`` and the tables of ``docs/beam.md``. ``--tables`` does only that.
 """
 
 import argparse
 import json
+import os
 import time
 import warnings
 
@@ -17,6 +18,7 @@ import numpy as np
 import data
 import elmfield as ef
 from common import RESULTS, record
+from elmfield.partition.energy import CORES
 from elmfield.pictures import toy_field
 
 PRINTED = {  # regular and BEAM, at the two widths: dB, or MAE in K
@@ -40,7 +42,6 @@ VARIANTS = {
     "backward": {"normalisation": "backward"},
     "mean": {"outside": "mean"},
     "boxes": {"shapes": "boxes"},
-    "mean, boxes": {"outside": "mean", "shapes": "boxes"},
 }
 
 
@@ -202,7 +203,7 @@ def speed():
             seconds = timed(lambda p=part, s=shapes: ef.beam(p, cell=32, regions=1024, shapes=s))
             rows.append({"picture": name, "shapes": shapes, "seconds": seconds})
             print(json.dumps(rows[-1]), flush=True)
-    record("beam", "speed", rows)
+    record("beam", "speed", rows, threads=CORES)
 
 
 def scaling():
@@ -225,7 +226,7 @@ def scaling():
                 "microseconds per cell": 1e6 * float(np.mean(seconds)) / cells,
             })  # fmt: skip
             print(json.dumps(rows[-1]), flush=True)
-    record("beam", "scaling", rows)
+    record("beam", "scaling", rows, threads=CORES)
 
 
 def flops():
@@ -246,7 +247,7 @@ def flops():
             "GFLOP": count / 1e9, "seconds": seconds, "ratio": seconds * rate / count,
         })  # fmt: skip
         print(json.dumps(rows[-1]), flush=True)
-    record("beam", "flops", rows)
+    record("beam", "flops", rows, blas_threads=os.environ.get("OPENBLAS_NUM_THREADS", "all"))
 
 
 # --- the toy field ------------------------------------------------------------------------------
@@ -292,6 +293,8 @@ def markdown():
             out.extend([f"## {title}", ""])
             out.extend(lines_of(heads, [make(r) for r in found[name]["rows"]]))
             where = f"{about['dtype']}, {about['device']}, {about['threads']} cores, seed 0"
+            if "blas_threads" in about:
+                where += f", BLAS threads: {about['blas_threads']}"
             out.extend(["", f"{where}; NumPy {about['versions']['numpy']}.", ""])
 
     def of_table(r):
@@ -365,6 +368,11 @@ def markdown():
                      for p in ("regular", "BEAM"))],
     )  # fmt: skip
     (RESULTS / "beam.md").write_text("\n".join(out))
+    page = RESULTS.parents[1] / "docs" / "beam.md"
+    before, _, rest = page.read_text().partition("<!-- beam -->\n")
+    _, _, after = rest.partition("<!-- end beam -->\n")
+    tables = "\n".join(out[2:]).replace("## ", "### ")
+    page.write_text(f"{before}<!-- beam -->\n{tables}<!-- end beam -->\n{after}")
 
 
 SECTIONS = {"table": table, "need": need, "speed": speed, "scaling": scaling, "flops": flops,
@@ -374,11 +382,12 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sections", nargs="*", help=f"some of {', '.join(SECTIONS)}; default all")
     parser.add_argument("--device", default="cpu", help="where the fits of table and need run")
+    parser.add_argument("--tables", action="store_true", help="measure nothing")
     chosen = parser.parse_args()
     unknown = set(chosen.sections) - set(SECTIONS)
     if unknown:
         parser.error(f"no such section: {', '.join(sorted(unknown))}")
-    for section_name in chosen.sections or SECTIONS:
+    for section_name in () if chosen.tables else chosen.sections or SECTIONS:
         if section_name in ("table", "need"):
             SECTIONS[section_name](chosen.device)
         else:

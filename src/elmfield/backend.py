@@ -112,35 +112,30 @@ def _triangle(columns: tuple[Array, ...], above: Array, block: int = 128) -> Arr
     """The triangle by modified Gram-Schmidt on blocks of columns.
 
     As backward stable for least squares as Householder's way, if the samples are columns of X
-    (Björck 1967), and matrix products in place nearly throughout.
+    (Björck 1967), and matrix products nearly throughout.
     """
     top, n = len(above), len(above) + len(columns[0])
     m = sum(c.shape[1] for c in columns)
-    A = np.empty((n, m), order="F")  # so that columns to the right are one piece of memory
+    A = np.empty((n, m))
     if top:
         A[:top] = above
-    at = 0
-    for c in columns:
-        A[top:, at : at + c.shape[1]] = c
-        at += c.shape[1]
+    np.concatenate(columns, axis=1, out=A[top:])
     if m <= 2 * block or n < m:
         return np.linalg.qr(A, mode="r")
-    from scipy.linalg.blas import dgemm
-
     R = np.zeros((m, m))
     for k in range(0, m, block):
         done = min(k + block, m)
-        Q, R[k:done, k:done] = _orthonormal(A[:, k:done])
-        if done < m:
-            R[k:done, done:] = ahead = dgemm(1.0, Q, A[:, done:], trans_a=True)
-            dgemm(-1.0, Q, ahead, 1.0, A[:, done:], overwrite_c=True)
+        Q, R[k:done, k:done] = _orthonormal(np.ascontiguousarray(A[:, k:done]))
+        ahead = R[k:done, done:] = Q.T @ A[:, done:]
+        for i in range(
+            0, n, 512
+        ):  # by rows, so that a product is still in the cache when taken off
+            A[i : i + 512, done:] -= Q[i : i + 512] @ ahead
     return R
 
 
 def _orthonormal(P: Array) -> tuple[Array, Array]:
     """``P = Q R`` by two factorisations of Cholesky's; by Householder where those are unsafe."""
-    from scipy.linalg.blas import dgemm  # its result lies by columns, as P does
-
     Q, R = P, np.eye(P.shape[1])
     for _ in range(2):
         try:
@@ -150,7 +145,7 @@ def _orthonormal(P: Array) -> tuple[Array, Array]:
         size = np.diagonal(L)
         if not size.min() > 1e-6 * size.max():  # PᵀP squares the condition number
             return np.linalg.qr(P)
-        Q, R = dgemm(1.0, Q, np.linalg.inv(L).T), L.T @ R
+        Q, R = Q @ np.linalg.inv(L).T, L.T @ R
     return Q, R
 
 
