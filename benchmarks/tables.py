@@ -437,12 +437,14 @@ def targets_automatic():
         chosen = own[0]["order"] if len(own) == 1 else []
         text = ", ".join(f"{s:g}" for s in chosen) or "by picture"
         s, best = best_of(fixed)
-        return [name, *(f"{x:.2f}" for x in scores), text, f"{best:.2f} (s = {s})", f"{each:.2f}"]
+        cost = f"{mean(r['cost_in_fits'] for r in own):.1f}"
+        last = [f"{best:.2f} (s = {s})", f"{each:.2f}", cost]
+        return [name, *(f"{x:.2f}" for x in scores), text, *last]
 
     lines = [line(f"photographs ({len(photos)})", photos)]
     lines += [line(r["data"], [r]) for r in rows if r not in photos]
     heads = ["data", *names, "auto", "orders chosen", "best single order", "best order for each"]
-    return table(heads, lines)
+    return table([*heads, "cost, in fits"], lines)
 
 
 def circumstances(file):

@@ -5,6 +5,8 @@ order p. The exponent is fitted to the upper octave of the spectrum, with the pa
 Nyquist frequency folded back as sampling folds it.
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 from elmfield.backend import move, namespace, to_numpy
@@ -69,10 +71,16 @@ def exponent(power: Floats) -> float:
     upper = np.arange((n + 1) // 2, n + 1)
     if not np.all(power[upper] > 0):
         return ORDERS[1]
-    omega = np.pi * upper / n
-    p = np.arange(0, 8, 0.01)[:, None, None]
-    images = np.abs(omega[:, None] + 2 * np.pi * np.arange(-3, 4))
-    model = np.log(np.sum(images ** (-2 * p), axis=2))  # (candidates, frequencies)
+    candidates, model = _folded(n)
     gap = np.log(power[upper]) - model
     misfit = np.sum((gap - gap.mean(axis=1, keepdims=True)) ** 2, axis=1)
-    return float(p[int(np.argmin(misfit)), 0, 0])
+    return float(candidates[int(np.argmin(misfit))])
+
+
+@lru_cache(maxsize=8)
+def _folded(n: int) -> tuple[Floats, Floats]:
+    """Exponents p, and the logarithm of each one's folded power law in the upper octave of n."""
+    omega = np.pi * np.arange((n + 1) // 2, n + 1) / n
+    p = np.arange(0, 8, 0.01)
+    images = np.abs(omega[:, None] + 2 * np.pi * np.arange(-3, 4))
+    return p, np.log(np.sum(images ** (-2 * p[:, None, None]), axis=2))
