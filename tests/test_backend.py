@@ -49,8 +49,6 @@ def test_what_is_an_array(xp):
     assert backend.is_array(xp.asarray([1.0]))
     assert not backend.is_array([1.0])
     assert not backend.is_array(1.0)
-    assert backend.is_floating(xp.asarray([1.0]))
-    assert not backend.is_floating(xp.asarray([1]))
 
 
 @pytest.mark.gpu

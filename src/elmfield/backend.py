@@ -64,11 +64,6 @@ def to_device(x: Array, name: object) -> Array:
         raise ValueError(f"`device` {name!r} cannot be used here: {problem}") from problem
 
 
-def is_floating(x: Array) -> bool:
-    """Whether `x` holds real floating-point numbers."""
-    return bool(namespace(x).isdtype(x.dtype, "real floating"))
-
-
 def searchsorted(edges: Array, x: Array) -> Array:
     """How many of the ascending `edges` are at or below each of `x`, shape (n,)."""
     xp = namespace(x)

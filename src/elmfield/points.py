@@ -110,7 +110,7 @@ def fit_points(
     low = np.stack(np.meshgrid(*(part.borders(k)[:-1] for k in range(d)), indexing="ij"), -1)
     high = np.stack(np.meshgrid(*(part.borders(k)[1:] for k in range(d)), indexing="ij"), -1)
     centres, half = (low + high).reshape(-1, d) / 2, (high - low).reshape(-1, d) / 2
-    used, radii = _neighbours(x, centres, half + context, domain, part.overlap, half)
+    used, radii = _neighbours(x, centres, half + context, domain)
 
     span = 2 * float(np.max(half)) + 2 * context
     layer = Cosines.lattice(span)
@@ -265,8 +265,6 @@ def _neighbours(
     centres: Floats,
     reach: Floats,
     domain: Domain,
-    overlap: Sequence[float],
-    half: Floats,
 ) -> tuple[list[Integers], Floats]:
     """Samples each region is fitted to, and the radius of the box that holds them, (N, d)."""
     n, d = x.shape
