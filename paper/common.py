@@ -1,0 +1,287 @@
+"""What the scripts share: runs that can be resumed, rows every table has, rivals without training.
+
+A *run* is a script on a device with a profile: ``full`` (the paper's settings, for a GPU), ``short``
+(the same pictures and closed-form rows, few training steps) or ``toy`` (seconds, for tests). It keeps
+``results/<device>/<script>.json``: one entry per finished unit of work, which is not done again
+while its settings are the same.
+"""
+
+import argparse
+import json
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import scipy
+from scipy.fft import dctn
+from scipy.ndimage import map_coordinates
+
+import elmfield as ef
+from elmfield import datasets, energy
+from elmfield.modes import axis_modes, product_modes
+
+HERE = Path(__file__).parent
+ITERATIVE = ("SIREN", "FFN", "GaussNet", "WIRE")
+PROFILES = ("full", "short", "toy")
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Run:
+    """One script on one device: where its numbers and pictures go, and which are there already."""
+
+    script: str
+    device: str = "cpu"
+    profile: str = "short"
+    folder: Path = HERE
+    again: bool = False
+
+    @property
+    def toy(self):
+        return self.profile == "toy"
+
+    @property
+    def path(self):
+        return self.folder / "results" / kind(self.device) / f"{self.script}.json"
+
+    def found(self):
+        """All units recorded so far, by name."""
+        return json.loads(self.path.read_text())["units"] if self.path.exists() else {}
+
+    def unit(self, name, work, **settings):
+        """The recorded result of `work` under these settings, or a new one, recorded at once."""
+        settings = json.loads(json.dumps({"profile": self.profile} | settings, default=str))
+        units = self.found()
+        kept = units.get(name)
+        if kept is not None and kept["settings"] == settings and not self.again:
+            return kept["result"]
+        result = json.loads(json.dumps(work(), default=plain))
+        about = circumstances(self.device)
+        units = self.found() | {name: {"settings": settings, "result": result, "about": about}}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"script": self.script, "units": units}, ensure_ascii=False, indent=1)
+        partial = self.path.with_suffix(".partial")
+        partial.write_text(text + "\n")
+        os.replace(partial, self.path)  # a run that is broken off keeps what it had
+        told = {k: v for k, v in result.items() if np.ndim(v) == 0} if isinstance(result, dict) else {}
+        show = ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in told.items())
+        print(f"[{self.script}] {name}: {show}", flush=True)
+        return result
+
+    def keep(self, name, values):
+        """Put an array aside for pictures; never committed."""
+        path = self.folder / "kept" / kind(self.device) / f"{name}.npy"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, np.asarray(values, dtype=np.float32))
+
+    def kept(self, name):
+        """An array put aside, or None."""
+        path = self.folder / "kept" / kind(self.device) / f"{name}.npy"
+        return np.load(path) if path.exists() else None
+
+    def figure(self, name):
+        """Where a picture goes."""
+        path = self.folder / "figures" / kind(self.device) / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+
+def kind(device):
+    """`cpu` or `cuda`, whichever card it is."""
+    return str(device).split(":")[0]
+
+
+def plain(x):
+    """NumPy's numbers and arrays as JSON has them."""
+    return x.tolist() if hasattr(x, "tolist") else str(x)
+
+
+def circumstances(device):
+    """Under which conditions a number was made."""
+    versions = {"python": platform.python_version(), "numpy": np.__version__}
+    versions |= {"scipy": scipy.__version__, "elmfield": ef.__version__}
+    name = f"{len(os.sched_getaffinity(0))} cores, {platform.machine()}"
+    try:
+        import torch
+    except ImportError:
+        pass
+    else:
+        versions["torch"] = torch.__version__
+        if kind(device) == "cuda":
+            name = torch.cuda.get_device_name()
+    return {"device": name, "versions": versions}
+
+
+def main(compute, draw, script):
+    """The command line of one script."""
+    parser = argparse.ArgumentParser(description=compute.__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--profile", choices=PROFILES, help="by default full on a GPU, else short")
+    parser.add_argument("--folder", type=Path, default=HERE, help="for results/ and figures/")
+    parser.add_argument("--again", action="store_true", help="also what is recorded already")
+    parser.add_argument("--draw", action="store_true", help="only the pictures, from the record")
+    a = parser.parse_args()
+    profile = a.profile or ("full" if kind(a.device) == "cuda" else "short")
+    run = Run(script, a.device, profile, a.folder, a.again)
+    if not a.draw:
+        compute(run)
+    draw(run)
+
+
+# --- data -----------------------------------------------------------------------------------------
+
+
+def load(run, name):
+    """A data set's samples; a corner of them in a toy run."""
+    values = np.asarray(datasets.load(name), dtype=np.float64)
+    if run.toy:
+        d = values.ndim - (channel_axis(name) is not None)
+        values = values[tuple(slice(0, 32 if k < 2 else 12) for k in range(d))]
+    return values
+
+
+def channel_axis(name):
+    """Where a data set has its channels; they are last."""
+    return datasets.about(name).channel_axis
+
+
+# --- what is measured -----------------------------------------------------------------------------
+
+
+def errors(truth, back, channels=None):
+    """The paper's PSNR, and what it does not show."""
+    return {
+        "paper_psnr": ef.paper_psnr(truth, back, channel_axis=channels),
+        "psnr": ef.psnr(truth, back),
+        "mae": ef.mae(truth, back),
+        "max_error": ef.max_error(truth, back),
+    }
+
+
+def halves(values, channels=None):
+    """Every second sample per axis, and where all samples lie among those."""
+    d = values.ndim - (channels is not None)
+    grid = [np.minimum(np.arange(n) / 2, (n - 1) // 2) for n in values.shape[:d]]
+    return values[(slice(None, None, 2),) * d], grid
+
+
+def heldout(values, predicted, channels=None):
+    """True PSNR at the samples that were left out, 16 (small arrays: an eighth) from the edges."""
+    d = values.ndim - (channels is not None)
+    inside = np.zeros(values.shape[:d], bool)
+    inside[tuple(slice(min(16, n // 8), n - min(16, n // 8)) for n in values.shape[:d])] = True
+    inside[(slice(None, None, 2),) * d] = False
+    return ef.psnr(values[inside], predicted[inside], data_range=float(np.ptp(values)))
+
+
+def forget():
+    """Throw away everything that was factored: the next fit is a cold one."""
+    ef.cache_modes(clear=True)
+    axis_modes.cache_clear()
+    product_modes.cache_clear()
+
+
+def cost(work, run):
+    """Seconds, joules and grams of CO2 of `work`, best measured by repeating it."""
+    m = energy.of(work, least_seconds=0.02 if run.toy else 0.5, device=run.device)
+    return {
+        "seconds": m.seconds,
+        "joules": m.joules,
+        "grams_co2": m.grams_co2,
+        "energy_source": m.source,
+    }
+
+
+def host(x):
+    return x.cpu().numpy() if hasattr(x, "cpu") else np.asarray(x)
+
+
+def closed_form(run, values, settings, channels=None, dtype=np.float64, picture=None):
+    """One row for a preset: errors at and between the samples, size, cold cost."""
+    y = values.astype(dtype)
+    place = None if kind(run.device) == "cpu" else run.device
+
+    def fit(y):
+        return ef.fit(y, settings, channel_axis=channels, device=place)
+
+    def cold():
+        forget()
+        fit(y)
+
+    field = fit(y)
+    back = host(field.samples())
+    if picture:
+        run.keep(picture, back)
+    thin, grid = halves(y, channels)
+    between = host(fit(thin).grid(*grid, outside="nearest"))
+    return {
+        **errors(y, back, channels),
+        "heldout": heldout(y, between, channels),
+        "coefficients_per_sample": field.n_coefficients / y.size,
+        **cost(cold, run),
+    }
+
+
+def spline(run, values, order, channels=None):
+    """The same row for an interpolating spline of `scipy.ndimage`, mirrored at the edges."""
+    planes = values[..., None] if channels is None else values
+
+    def at(planes, grid):
+        where = np.stack(np.meshgrid(*grid, indexing="ij"))
+        found = [
+            map_coordinates(planes[..., c], where, order=order, mode="mirror")
+            for c in range(planes.shape[-1])
+        ]
+        return np.stack(found, axis=-1)
+
+    own = [np.arange(n, dtype=float) for n in planes.shape[:-1]]
+    thin, grid = halves(planes, -1)
+    back, between = at(planes, own), at(thin, grid)
+    on_host = Run(run.script, "cpu", run.profile)
+    return {
+        **errors(planes, back, -1),
+        "heldout": heldout(planes, between, -1),
+        "coefficients_per_sample": 1.0,
+        **cost(lambda: scipy.ndimage.spline_filter(planes[..., 0], max(order, 2), mode="mirror"), on_host),
+        "note": "seconds of the filter alone, one channel",
+    }
+
+
+def cosine_matrix(n, x, cell=8):
+    """From n samples to their block cosine series at coordinates x, shape (len(x), n)."""
+    G = np.zeros((len(x), n))
+    for a in range(0, n, cell):
+        w = min(cell, n - a)  # the last block may be smaller
+        inside = (x >= a - 0.5) & (x < a + w - 0.5)
+        k = np.arange(w)
+        waves = np.cos(np.pi * np.outer(x[inside] - a + 0.5, k) / w)
+        own = np.cos(np.pi * np.outer(np.arange(w) + 0.5, k) / w)
+        G[inside, a : a + w] = (waves * np.where(k == 0, 1, 2) / w) @ own.T
+    return G
+
+
+def block_cosines(run, values, channels=None, cell=8):
+    """The same row for cosines in blocks of 8 (JPEG's), all kept, read between the samples."""
+    d = values.ndim - (channels is not None)
+
+    def at(y, grid):
+        for k, x in enumerate(grid):
+            y = np.moveaxis(np.tensordot(cosine_matrix(y.shape[k], x, cell), y, (1, k)), 0, k)
+        return y
+
+    thin, grid = halves(values, channels)
+    back = at(values, [np.arange(n, dtype=float) for n in values.shape[:d]])
+    on_host = Run(run.script, "cpu", run.profile)
+    whole = [n // cell for n in values.shape[:d]]
+    blocks = values[tuple(slice(0, n * cell) for n in whole)]
+    blocks = blocks.reshape([m for n in whole for m in (n, cell)] + [-1])
+    return {
+        **errors(values, back, channels),
+        "heldout": heldout(values, at(thin, grid), channels),
+        "coefficients_per_sample": 1.0,
+        **cost(lambda: dctn(blocks, axes=range(1, 2 * d, 2), norm="ortho"), on_host),
+    }

@@ -1,0 +1,70 @@
+"""The pictures: kodim05, 08, 20, 24, cameraman and an MRI slice, every method beside the paper's.
+
+    python paper/images.py                     closed form, and a few hundred steps of training
+    python paper/images.py --device cuda       the paper's 1000 steps, and tuned settings
+
+Writes ``results/<device>/images.json`` and one picture per data set. Settings of the iterative
+methods are those that won the search on kodim05 (``search.py``).
+"""
+
+from functools import partial
+
+import numpy as np
+
+import elmfield as ef
+from common import block_cosines, channel_axis, closed_form, load, main, spline
+from figures import comparison
+from training import printed_settings, trained, tuned_settings
+
+PRINTED = {  # SIREN, FFN, GaussNet, WIRE, ELM-INR; the paper's PSNR in dB
+    "kodim05": (30.5, 25.5, 23.6, 28.9, 78.4),
+    "kodim08": (27.3, 23.3, 20.4, 25.7, 77.1),
+    "kodim20": (39.4, 34.2, 32.1, 41.0, 78.4),
+    "kodim24": (27.9, 26.3, 24.2, 28.4, 79.0),
+    "cameraman": (26.1, 24.5, 27.1, 27.2, 77.8),
+    "mri": (33.7, 33.4, 29.2, 34.0, 79.8),
+}
+
+
+def without_training(run, name, values, paper, channels=None):
+    """The closed-form rows of one data set: the paper's preset, ours, splines, block cosines."""
+    presets = {
+        "ELM-INR": (paper, np.float64),
+        "ELM-INR, float32": (paper, np.float32),
+        "default": (ef.smooth(), np.float64),
+        "order auto": (ef.smooth(order="auto"), np.float64),
+        "error target, as many coefficients": (ef.smooth(coefficients=values.size), np.float64),
+    }
+    for method, (settings, dtype) in presets.items():
+        work = partial(
+            closed_form, run, values, settings, channels, dtype,
+            picture=f"{name}-{method}" if method in ("ELM-INR", "default") else None,
+        )  # fmt: skip
+        run.unit(f"{name}: {method}", work, preset=repr(settings), dtype=np.dtype(dtype).name)
+    for word, order in (("linear", 1), ("cubic", 3), ("quintic", 5)):
+        run.unit(f"{name}: {word} spline", partial(spline, run, values, order, channels))
+    run.unit(f"{name}: block cosines", partial(block_cosines, run, values, channels))
+
+
+def compute(run):
+    """Fit and train on all pictures, the most telling first."""
+    names = ("kodim05", "cameraman") if run.toy else PRINTED
+    cell = 16 if run.toy else 32
+    for name in names:
+        without_training(run, name, load(run, name), ef.paper(cell=cell, width=cell**2))
+    for name in names:
+        for method, settings in printed_settings(run, steps=1000).items():
+            trained(run, name, method, load(run, name), settings)
+    for name in names:
+        for method, settings in tuned_settings(run).items():
+            trained(run, name, f"{method}, tuned", load(run, name), settings)
+
+
+def draw(run):
+    """Each picture by every method, with its error."""
+    for name in PRINTED:
+        comparison(run, name, channels=channel_axis(name))
+
+
+if __name__ == "__main__":
+    main(compute, draw, "images")
