@@ -1,0 +1,26 @@
+"""The data of the paper by name, each with its status and its terms.
+
+``load(name)`` is the array, ``about(name)`` what is known of it, ``path(name)`` where its files
+are; missing ones are downloaded to the user's cache and checked. ``python -m elmfield.datasets``
+lists them all.
+"""
+
+from elmfield.datasets.catalogue import Dataset
+from elmfield.datasets.files import File, MissingDataError
+from elmfield.datasets.library import about, load, names, path, present
+from elmfield.datasets.prepare import centre, grey, halved, resized
+
+__all__ = [
+    "Dataset",
+    "File",
+    "MissingDataError",
+    "about",
+    "centre",
+    "grey",
+    "halved",
+    "load",
+    "names",
+    "path",
+    "present",
+    "resized",
+]

@@ -1,0 +1,139 @@
+"""Where the files of data sets lie, and how missing ones are fetched.
+
+A file is looked for in the folder named by ``ELMFIELD_DATA``, or else in ``../shared/data`` beside
+a checkout; then in the cache. A missing one is downloaded to the cache and kept only if its SHA-256
+is the known one.
+"""
+
+import hashlib
+import os
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from elmfield.progress import silent
+from elmfield.typing import Progress
+
+BLOCK = 1 << 16
+TIMEOUT = 30
+"""Seconds without an answer after which a server counts as unreachable."""
+
+
+class MissingDataError(FileNotFoundError):
+    """A file of a data set is not there and could not be fetched; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a data set.
+
+    Parameters
+    ----------
+    path : str
+        Where it lies in a data folder.
+    sha256 : str
+        Of its bytes.
+    url : str or None
+        Where it can be downloaded; None where no public address is known.
+    """
+
+    path: str
+    sha256: str
+    url: str | None = None
+
+
+def folders() -> tuple[Path, ...]:
+    """Where files are looked for, the cache last."""
+    named = os.environ.get("ELMFIELD_DATA")
+    if named:
+        if not Path(named).is_dir():
+            raise MissingDataError(f"ELMFIELD_DATA names no folder: {named}.")
+        return Path(named), cache()
+    root = Path(__file__).resolve().parents[3]
+    beside = root.parent / "shared" / "data"
+    checkout = (root / "pyproject.toml").is_file() and beside.is_dir()
+    return (beside, cache()) if checkout else (cache(),)
+
+
+def cache() -> Path:
+    """The user's folder for downloads: ``ELMFIELD_CACHE`` or the platform's own place."""
+    if named := os.environ.get("ELMFIELD_CACHE"):
+        return Path(named) / "data"
+    if sys.platform == "win32":
+        place = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+    elif sys.platform == "darwin":
+        place = Path.home() / "Library" / "Caches"
+    else:
+        place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return place / "elmfield" / "data"
+
+
+def found(files: Sequence[File]) -> tuple[Path, ...] | None:
+    """The paths of files; None unless all are there."""
+    paths = []
+    for file in files:
+        here = (folder / file.path for folder in folders())
+        path = next((p for p in here if p.is_file()), None)
+        if path is None:
+            return None
+        paths.append(path)
+    return tuple(paths)
+
+
+def fetched(file: File, progress: Progress | None = None) -> Path:
+    """The path of a file in the cache, downloaded if it is not there.
+
+    The file appears under its name only when it is complete and its SHA-256 is right.
+    """
+    place = cache() / file.path
+    if place.is_file():
+        return place
+    if file.url is None:
+        raise MissingDataError(f"{file.path} has no public address. {advice(file)}")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    handle, work = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            digest = _download(file, out, progress or silent)
+        if digest != file.sha256:
+            raise MissingDataError(
+                f"{file.url} is not the expected file: its SHA-256 is {digest}, not {file.sha256}. "
+                f"It was cut off or has changed; try again. {advice(file)}"
+            )
+        os.replace(work, place)
+    finally:
+        Path(work).unlink(missing_ok=True)
+    return place
+
+
+def advice(file: File) -> str:
+    """Where to put a file that somebody got elsewhere."""
+    return f"A file from elsewhere is found as {cache() / file.path}, or below ELMFIELD_DATA."
+
+
+def _download(file: File, out: BinaryIO, progress: Progress) -> str:
+    """Write the file at a URL to `out`; its SHA-256."""
+    digest, done, stage = hashlib.sha256(), 0, f"fetching {Path(file.path).name}"
+    try:
+        with urllib.request.urlopen(str(file.url), timeout=TIMEOUT) as answer:
+            total = int(answer.headers.get("Content-Length") or 0)
+            while block := answer.read(BLOCK):
+                out.write(block)
+                digest.update(block)
+                done += len(block)
+                progress(stage, done, max(total, done))
+    except urllib.error.HTTPError as error:
+        raise MissingDataError(
+            f"{file.url} was refused: {error.code} {error.reason}. {advice(file)}"
+        ) from error
+    except (OSError, ValueError) as error:  # URLError, timeouts and resets are OSErrors
+        why = getattr(error, "reason", error)
+        raise MissingDataError(
+            f"{file.url} could not be reached: {why}. Is there a network? {advice(file)}"
+        ) from error
+    return digest.hexdigest()
