@@ -1,0 +1,98 @@
+"""The ablation: PSNR against the width m for several numbers of regions N, cameraman 512 x 512.
+
+    python paper/ablation.py [--device cuda]
+
+With and without Fourier features. Coordinates are nested in m, so one projection per N gives the
+whole curve. Writes ``results/<device>/ablation.json`` and the paper's figure; a ring marks m = S,
+as many neurons as samples of a region.
+"""
+
+from functools import partial
+
+import numpy as np
+
+import elmfield as ef
+from common import kind, load, main
+from elmfield.backend import to_device
+from figures import plt, save
+
+NAME = "cameraman-512"
+CELLS = (16, 32, 64, 128)
+INPUTS = {"Fourier features": 10, "raw coordinates": 0}
+COLOURS = ("#0b6e99", "#3a7d44", "#d1495b", "#8f5aa8")
+
+
+def cells(run):
+    """Cells of the meshes."""
+    return (4, 8) if run.toy else CELLS
+
+
+def widest(run, cell):
+    """The largest m: past saturation where that can be afforded."""
+    return min(4 * cell**2, 4096)
+
+
+def curve(run, values, cell, frequencies):
+    """PSNR at widths spaced evenly in their logarithm, S and half of it among them."""
+    top, S = widest(run, cell), cell**2
+    m = np.unique(np.round(np.geomspace(min(8, top), top, 49)).astype(int))
+    m = np.union1d(m, [w for w in (S // 2, S) if w <= top])
+    place = values if kind(run.device) == "cpu" else to_device(values, run.device)
+    settings = ef.paper(cell=cell, width=top, frequencies=frequencies)
+    found = ef.psnr_by_width(place, settings, m)
+    at = dict(zip(m.tolist(), found.paper_psnr.tolist()))
+    return {
+        "N": int(np.prod([-(-n // cell) for n in values.shape])),
+        "S": S,
+        "at_half": at.get(S // 2),
+        "at_S": at.get(S),
+        "widest": top,
+        "at_widest": at[top],
+        "widths": m,
+        "paper_psnr": found.paper_psnr,
+        "psnr": found.psnr,
+    }
+
+
+def title(cell, words):
+    """A unit's name."""
+    return f"{NAME}: cells of {cell}, {words}"
+
+
+def compute(run):
+    """One curve per number of regions and kind of input."""
+    values = load(run, NAME)
+    for cell in cells(run):
+        for words, frequencies in INPUTS.items():
+            work = partial(curve, run, values, cell, frequencies)
+            run.unit(title(cell, words), work, widest=widest(run, cell))
+
+
+def draw(run):
+    """Two panels: with Fourier features and without."""
+    found = run.found()
+    figure, axes = plt.subplots(1, 2, figsize=(7.4, 3.3), sharey=True, layout="constrained")
+    for ax, words in zip(axes, INPUTS):
+        for cell, colour in zip(cells(run), COLOURS):
+            unit = found.get(title(cell, words))
+            if unit is None:
+                continue
+            r = unit["result"]
+            ax.plot(r["widths"], r["paper_psnr"], color=colour, lw=1.4, label=f"N = {r['N']}")
+            if r["at_S"] is not None:
+                ax.plot(r["S"], r["at_S"], "o", mfc="white", mec=colour, ms=6, zorder=3)
+        ax.axhline(80, color="#999999", lw=0.7, ls=":")
+        ax.set(xscale="log", xlabel="neurons per region m", title=words, ylim=(10, 84))
+        ax.set_xticks(marks := [4**k for k in range(2, 7)], [str(m) for m in marks])
+        ax.minorticks_off()
+        ax.grid(color="#e6e6e6", lw=0.5)
+    axes[0].set_ylabel("PSNR as the paper defines it, dB")
+    axes[0].plot([], [], "o", mfc="white", mec="#555555", ms=6, ls="none", label="m = S")
+    axes[0].legend(loc="upper left", bbox_to_anchor=(0, 0.93))
+    axes[1].annotate("ceiling", (1, 80), xycoords=("axes fraction", "data"), xytext=(-2, 2),
+                     textcoords="offset points", ha="right", fontsize=8, color="#777777")  # fmt: skip
+    save(figure, run.figure("ablation"))
+
+
+if __name__ == "__main__":
+    main(compute, draw, "ablation")

@@ -1,0 +1,227 @@
+"""BEAM at equal N and m: kodim20, cameraman, kodim23 and four seasons of 2 m temperature.
+
+    python paper/beam.py                       on a processor: one seed for the larger arrays
+    python paper/beam.py --device cuda         three seeds for all pictures, held-out temperatures
+
+Regular mesh and BEAM with as many regions N and neurons m; beside them, with the same N m numbers in
+all, our error target (the index of which modes were kept included) and cosines in blocks of 8 (no
+index counted, which favours them). Writes ``results/<device>/beam.json`` and the partitions drawn.
+kodim20 with cells of 32 and atoms of 32, as printed, has nothing to merge: atoms of 16 here.
+"""
+
+import time
+import warnings
+from functools import partial
+
+import numpy as np
+from scipy.fft import dct
+from scipy.linalg import block_diag
+
+import elmfield as ef
+from common import forget, halves, heldout, host, kind, load, main
+from elmfield import datasets
+from elmfield.pictures import draw_partition
+from figures import plt, save
+
+PRINTED = {  # regular and BEAM by width: the paper's PSNR in dB, or MAE in K
+    "kodim20": {256: (26.0, 27.5), 512: (29.6, 32.3)},
+    "cameraman": {256: (27.6, 30.9), 512: (32.3, 37.7)},
+    "kodim23": {1024: (34.1, 36.9), 2048: (38.3, 41.0)},
+    "era5-spring": {1024: (1.158, 1.118), 2048: (1.075, 1.040)},
+    "era5-summer": {1024: (1.450, 1.408), 2048: (1.367, 1.331)},
+    "era5-autumn": {1024: (1.775, 1.737), 2048: (1.698, 1.665)},
+    "era5-winter": {1024: (0.398, 0.363), 2048: (0.317, 0.288)},
+}
+PICTURES = ("kodim20", "cameraman", "kodim23")
+SEASONS = ("era5-winter", "era5-spring", "era5-summer", "era5-autumn")
+CELLS = {"kodim20": (32, 16), "cameraman": (32, 16)}
+"""Cells of the regular mesh and BEAM's atoms, where they are not 64 and 32."""
+
+VARIANTS = {"BEAM": {}, "BEAM, outside mean": {"outside": "mean"}}
+"""The second is ours: a constant has no energy on any shape."""
+
+
+def cells(run, name):
+    """Samples per cell of the regular mesh, and of BEAM's atoms."""
+    return (8, 4) if run.toy else CELLS.get(name, (64, 32))
+
+
+def widths(run, name):
+    """The two widths of a data set's rows."""
+    return (16, 32) if run.toy else tuple(PRINTED[name])
+
+
+def partitions(run, name, values):
+    """Partition and seconds by variant: the mesh, and as many regions by BEAM."""
+    coarse, fine = cells(run, name)
+    mesh = ef.regular(values.shape, coarse)
+    made = {"regular": (mesh, 0.0)}
+    for variant, options in VARIANTS.items():
+        if options and name not in PICTURES:
+            continue
+        start = time.perf_counter()
+        partition = ef.beam(values, cell=fine, regions=mesh.n_regions, **options)
+        made[variant] = partition, time.perf_counter() - start
+    return made
+
+
+def fitted(run, values, settings, partition=None):
+    """A field, and the seconds a cold fit took."""
+    forget()
+    place = None if kind(run.device) == "cpu" else run.device
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ef.RankWarning)  # constant sky in a region of its own
+        start = time.perf_counter()
+        field = ef.fit(values, settings, partition=partition, device=place)
+        host(field.offset)  # a copy waits for all work before it
+        return field, time.perf_counter() - start
+
+
+def scores(name, values, back):
+    """The paper's measure for this kind of data, and what it hides."""
+    if name in PICTURES:
+        return {"paper_psnr": ef.paper_psnr(values, back), "psnr": ef.psnr(values, back)}
+    bias = float(np.mean(back - values))
+    return {"mae": ef.mae(values, back), "bias": bias, "max_error": ef.max_error(values, back)}
+
+
+def between(run, name, values, settings, variant=None):
+    """True PSNR at the samples left out when every second one is fitted, cells as before."""
+    thin, grid = halves(values)
+    partition = None if variant is None else partitions(run, name, thin)[variant][0]
+    field, _ = fitted(run, thin, settings, partition)
+    return heldout(values, host(field.grid(*grid, outside="nearest")))
+
+
+def row(run, name, values, variant, partition, seconds, width, seeds, score_between):
+    """One partition at one width."""
+    found, times = [], []
+    for seed in range(seeds):
+        field, took = fitted(run, values, ef.paper(width=width, seed=seed), partition)
+        back = host(field.samples())
+        if seed == 0 and variant != "BEAM, outside mean":
+            run.keep(kept_as(name, variant, width), back)
+        found.append(scores(name, values, back))
+        times.append(took)
+    result = found[0] | {
+        "N": partition.n_regions,
+        "shapes": len(partition.shapes),
+        "coefficients_per_sample": field.n_coefficients / values.size,
+        "seconds_beam": seconds,
+        "seconds_fit": min(times),
+    }
+    if seeds > 1:
+        each = [f["paper_psnr"] for f in found]
+        result |= {"seeds": each, "spread": float(np.std(each, ddof=1))}
+    if score_between:
+        result["heldout"] = between(run, name, values, ef.paper(width=width), variant)
+    return result
+
+
+def by_need(run, name, values, total, score_between, picture):
+    """Our error target with `total` numbers, index included."""
+    settings = ef.smooth(coefficients=total)
+    field, took = fitted(run, values, settings)
+    back = host(field.samples())
+    run.keep(picture, back)
+    result = scores(name, values, back) | {
+        "coefficients_per_sample": (field.n_coefficients + field.index_cost) / values.size,
+        "seconds_fit": took,
+    }
+    if score_between:
+        thin = ef.smooth(coefficients=max(total // 4, 1))
+        result["heldout"] = between(run, name, values, thin)
+    return result
+
+
+def largest_cosines(run, name, values, total, cell=8):
+    """Orthonormal cosines in blocks, the `total` largest kept; where they are costs nothing."""
+    start = time.perf_counter()
+    C0, C1 = (blocks(n, cell) for n in values.shape)
+    c = C0 @ values @ C1.T
+    least = np.partition(np.abs(c), c.size - total, axis=None)[c.size - total]
+    back = C0.T @ np.where(np.abs(c) >= least, c, 0) @ C1
+    return scores(name, values, back) | {
+        "coefficients_per_sample": total / values.size,
+        "seconds_fit": time.perf_counter() - start,
+    }
+
+
+def blocks(n, cell):
+    """The orthonormal cosine transform of n samples in blocks, shape (n, n); the last may be less."""
+    sizes = [min(cell, n - a) for a in range(0, n, cell)]
+    return block_diag(*(dct(np.eye(w), axis=0, norm="ortho") for w in sizes))
+
+
+def kept_as(name, variant, width):
+    """What a reconstruction is kept as."""
+    return f"beam-{name}-{variant}-{width}"
+
+
+def names(run):
+    """Data sets of this run."""
+    return ("kodim20", "era5-winter") if run.toy else (*PICTURES, *SEASONS)
+
+
+def compute(run):
+    """Every row: the mesh, BEAM, and as many numbers spent otherwise; the quick ones first."""
+    jobs = [(name, k) for name in names(run) if name in PICTURES for k in (0, 1)]
+    jobs += [(name, k) for k in (0, 1) for name in names(run) if name in SEASONS]
+    if kind(run.device) != "cpu":  # the first fit on a card pays for its libraries
+        fitted(run, np.random.default_rng(0).random((64, 64)), ef.paper(width=64))
+    for name, k in jobs:
+        values, width = load(run, name), widths(run, name)[k]
+        small, picture = values.size <= 256**2, name in PICTURES
+        seeds = 3 if picture and (small or run.profile == "full") else 1
+        # Every second sample of a season costs as much again, and two cores have 7 minutes.
+        score_between = picture or run.profile == "full"
+        made = partitions(run, name, values)
+        settings = {"width": width, "cells": cells(run, name), "seeds": seeds,
+                    "between": score_between, "status": datasets.about(name).status}  # fmt: skip
+        for variant, (partition, seconds) in made.items():
+            work = partial(row, run, name, values, variant, partition, seconds, width, seeds,
+                           score_between)  # fmt: skip
+            run.unit(f"{name}: {variant}, m = {width}", work, **settings)
+        total = made["regular"][0].n_regions * width
+        work = partial(by_need, run, name, values, total, score_between,
+                       kept_as(name, "by need", width))  # fmt: skip
+        run.unit(f"{name}: by need, m = {width}", work, total=total, between=score_between)
+        work = partial(largest_cosines, run, name, values, total)
+        run.unit(f"{name}: block cosines, m = {width}", work, total=total)
+
+
+# --- pictures -------------------------------------------------------------------------------------
+
+
+def sheet(run, name):
+    """The paper's figure: each partition, and what it gives at the two widths."""
+    values, found = load(run, name), run.found()
+    made, (few, many) = partitions(run, name, values), widths(run, name)
+    rows = ("regular", "BEAM")
+    figure, axes = plt.subplots(len(rows), 3, figsize=(7.4, 5.3), layout="constrained")
+    look = {"cmap": "gray", "vmin": values.min(), "vmax": values.max(), "interpolation": "nearest"}
+    for line, variant in zip(axes, rows):
+        partition = made[variant][0]
+        word = "regular mesh" if variant == "regular" else variant
+        draw_partition(partition, values, line[0], width=0.7, title="")
+        line[0].set_title(f"{word}, N = {partition.n_regions}", fontsize=9)
+        for ax, width in zip(line[1:], (few, many)):
+            back = run.kept(kept_as(name, variant, width))
+            unit = found.get(f"{name}: {variant}, m = {width}")
+            ax.set_axis_off()
+            if back is None or unit is None:
+                continue
+            ax.imshow(back, **look)
+            ax.set_title(f"m = {width}: {unit['result']['paper_psnr']:.1f} dB")
+    save(figure, run.figure(f"beam-{name}"))
+
+
+def draw(run):
+    """Partitions over the pictures; seasons are drawn by maps.py."""
+    for name in names(run):
+        if name in PICTURES:
+            sheet(run, name)
+
+
+if __name__ == "__main__":
+    main(compute, draw, "beam")
