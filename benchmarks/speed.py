@@ -1,25 +1,32 @@
 """Time and memory, side by side in one run: fits, grids, queries, against what they could be.
 
-    python benchmarks/speed.py                    on the processor
-    python benchmarks/speed.py --device cuda      on a GPU
+    python benchmarks/speed.py                    on the processor (make bench), under ten minutes
+    python benchmarks/speed.py --device cuda      on a GPU (make bench DEVICE=cuda)
+    python benchmarks/speed.py queries sizes      some sections
 
-Writes ``results/speed-<device>.json`` and a Markdown table beside it. Every time is the best of a
-few; "of GEMM" is the rate of arithmetic as a part of the machine's own matrix product in the same
-run. Running sums of noise (seed 0) stand for pictures: times do not depend on them.
+Sections: gemm, paper, sizes, queries, beam, iterative. Each rewrites its part of
+``results/speed-<device>.json``; the Markdown beside it shows all. A time is the best of a few; "of
+GEMM" is the rate of arithmetic as a part of the machine's own matrix product in the same run.
+Running sums of noise (seed 0) stand for pictures: times of closed forms do not depend on them.
 """
 
 import argparse
 import json
+import os
 import platform
 import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
+import scipy
 import torch
-from scipy.ndimage import map_coordinates
+from scipy.ndimage import map_coordinates, zoom
 
 import elmfield as ef
-from elmfield.modes import axis_modes, box_positions, half_widths, product_modes
+from elmfield import baselines, datasets
+from elmfield.baselines.printed import region_by_region
+from elmfield.modes import axis_modes, product_modes
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -31,12 +38,15 @@ class Bench:
         self.device, self.rows = device, []
         self.cuda = device.startswith("cuda")
 
+    def on_device(self, y):
+        """A NumPy array where it is to be worked on."""
+        return torch.as_tensor(y, device=self.device) if self.cuda else y
+
     def picture(self, *shape, dtype="float32"):
         """A rough field between 0 and 1, on the device."""
         noise = np.random.default_rng(0).standard_normal(shape)
         y = np.cumsum(np.cumsum(noise, axis=0), axis=1)
-        y = ((y - y.min()) / (y.max() - y.min())).astype(dtype)
-        return torch.as_tensor(y, device=self.device) if self.cuda else y
+        return self.on_device(((y - y.min()) / (y.max() - y.min())).astype(dtype))
 
     def best(self, work, times=5):
         """Seconds of the fastest of a few runs."""
@@ -54,19 +64,25 @@ class Bench:
         if self.cuda:
             torch.cuda.synchronize()
 
+    def peak(self, work):
+        """Most bytes that `work` holds at once, and what it gives."""
+        if self.cuda:
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+            result = work()
+            return torch.cuda.max_memory_allocated() - before, result
+        tracemalloc.start()
+        try:
+            result = work()
+            return tracemalloc.get_traced_memory()[1], result
+        finally:
+            tracemalloc.stop()
+
     def add(self, what, seconds, **more):
         """One row."""
         self.rows.append({"what": what, "seconds": seconds} | more)
         print(what, f"{seconds:.5f} s", more, flush=True)
-
-    def gemm(self, dtype, n=2048):
-        """The machine's own rate of matrix products, in operations per second."""
-        a = torch.randn(n, n, dtype=getattr(torch, dtype), device=self.device)
-        if not self.cuda:
-            a = a.numpy()
-        rate = 2 * n**3 / self.best(lambda: a @ a)
-        self.add(f"GEMM {n}³ {dtype}", 2 * n**3 / rate, gflops=rate / 1e9)
-        return rate
 
 
 def cold():
@@ -81,71 +97,152 @@ def fit_cold(y, settings, **options):
     return ef.fit(y, settings, **options)
 
 
-def paper_fit(b, shape, cell, width, rate, solve):
+def rate(b, dtype):
+    """The machine's own rate of matrix products, operations per second."""
+    n = 8192 if b.cuda else 2048
+    a = b.on_device(np.random.default_rng(0).standard_normal((n, n)).astype(dtype))
+    return 2 * n**3 / b.best(lambda: a @ a), n
+
+
+def gemm(b):
+    for dtype in ("float32", "float64"):
+        found, n = rate(b, dtype)
+        b.add(f"GEMM {n}³ {dtype}", 2 * n**3 / found, gflops=found / 1e9)
+
+
+def paper(b):
     """The paper's preset, cold and kept, against one least-squares problem per region."""
-    y = b.picture(*shape)
-    options = {"channel_axis": -1} if len(shape) == 3 else {}
-    settings = ef.paper(cell=cell, width=width)
-    name = f"paper {'×'.join(map(str, shape))}, cells {cell}, m = {width}"
-    C = shape[2] if len(shape) == 3 else 1
-    N = (shape[0] // cell) * (shape[1] // cell)
-    first = fit_cold(y, settings, **options)
-    score = ef.paper_psnr(_host(y), _host(first.samples()), channel_axis=-1 if C > 1 else None)
-    t_cold = b.best(lambda: fit_cold(y, settings, **options), 3)
-    encode = ef.encoder(y.shape, settings, **options)
-    encode(y)
-    t_kept = b.best(lambda: encode(y))
-    flops = 2 * cell**2 * width * N * C
-    # As printed: each region its own H and its own solve; a few of them, times their number.
-    box = (cell, cell)
-    like = y if b.cuda else torch.zeros(1)
-    t = box_positions(box, like) / torch.as_tensor(half_widths(box), device=like.device)
-    few = 4
+    scenes = [((512, 512), 32, 1024)]
+    if b.cuda:
+        scenes.append(((2048, 2048, 8), 64, 4096))
+    for shape, cell, width in scenes:
+        options = {"channel_axis": -1} if len(shape) == 3 else {}
+        settings = ef.paper(cell=cell, width=width)
+        C = shape[2] if len(shape) == 3 else 1
+        N = (shape[0] // cell) * (shape[1] // cell)
+        few = 4
+        ways = ("lstsq", "normal") if b.cuda else ("lstsq", "gels", "normal")
+        name = f"paper {'×'.join(map(str, shape))}, cells {cell}, m = {width}"
+        corner = _host(b.picture(*shape, dtype="float64"))[:cell, : few * cell]
+        slow = {}
+        for solver in ways:
 
-    def regions():
-        for _ in range(few):
-            H = settings.network(t)
-            target = torch.rand(cell**2, C, dtype=torch.float64, device=like.device)
-            if solve == "normal equations":
-                torch.linalg.solve(
-                    H.T @ H + 1e-12 * torch.eye(width, device=H.device), H.T @ target
+            def one_by_one(solver=solver, corner=corner, settings=settings, options=options):
+                region_by_region(
+                    corner, settings, solver=solver, device=b.device, **options
                 )
-            elif b.cuda:  # CUDA's lstsq has the full-rank driver only
-                torch.linalg.lstsq(H, target, driver="gels")
-            else:
-                torch.linalg.lstsq(H, target)
 
-    each = b.best(regions, 2) / few
-    b.add(f"{name}: cold", t_cold, paper_psnr=score, faster=each * N / t_cold)
-    b.add(f"{name}: kept", t_kept, of_gemm=flops / t_kept / rate, faster=each * N / t_kept)
-    b.add(f"{name}: region by region, {solve}", each * N, measured_on=few)
+            slow[solver] = b.best(one_by_one, 3) / few * N
+        for dtype in ("float32", "float64"):
+            y = b.picture(*shape, dtype=dtype)
+            back = fit_cold(y, settings, **options).samples()
+            score = ef.paper_psnr(_host(y), _host(back), channel_axis=-1 if C > 1 else None)
+            seconds = b.best(lambda: fit_cold(y, settings, **options))  # noqa: B023
+            encode = ef.encoder(y.shape, settings, **options)
+            encode(y)
+            kept = b.best(lambda: encode(y), 10)  # noqa: B023
+            flops = 2 * cell**2 * width * N * C
+            b.add(f"{name}, {dtype}: cold", seconds, paper_psnr=score,
+                  **{f"faster_than_{s}": t / seconds for s, t in slow.items()})  # fmt: skip
+            b.add(f"{name}, {dtype}: kept", kept, of_gemm=flops / kept / rate(b, dtype)[0],
+                  **{f"faster_than_{s}": t / kept for s, t in slow.items()})  # fmt: skip
+        for solver, seconds in slow.items():
+            b.add(f"{name}: region by region, {solver}", seconds, measured_on=few)
 
 
-def default_fit(b, shape):
-    y = b.picture(*shape)
-    samples = int(np.prod(shape))
-    name = "default " + "×".join(map(str, shape))
-    options = {"channel_axis": -1} if len(shape) == 3 and shape[2] < 16 else {}
-    t_cold = b.best(lambda: fit_cold(y, None, **options), 3)
-    encode = ef.encoder(y.shape, None, **options)
-    encode(y)
-    t_kept = b.best(lambda: encode(y), 3)
-    b.add(f"{name}: cold", t_cold, nanoseconds_per_sample=1e9 * t_cold / samples)
-    b.add(f"{name}: kept", t_kept, nanoseconds_per_sample=1e9 * t_kept / samples)
+def sizes(b):
+    """How cost grows: squares, channels, a volume; and the most memory held beside the input."""
+    shapes = [(n, n) for n in (256, 512, 1024, 2048, 4096)]
+    shapes += [(512, 512, C) for C in (3, 8, 12)] + [(128, 128, 128)]
+    for shape in shapes:
+        y = b.picture(*shape)
+        options = {"channel_axis": -1} if len(shape) == 3 and shape[2] < 16 else {}
+        samples = int(np.prod(shape))
+        name = "default " + "×".join(map(str, shape))
+        times = 30 if samples < 2**19 else 5
+        t_cold = b.best(lambda: fit_cold(y, None, **options), times)  # noqa: B023
+        encode = ef.encoder(y.shape, None, **options)
+        encode(y)
+        t_kept = b.best(lambda: encode(y), times)  # noqa: B023
+        cold()
+        held, field = b.peak(lambda: ef.fit(y, None, **options))  # noqa: B023
+        own = samples * 4
+        memory = (own + held) / (own + 4 * field.n_coefficients)
+        b.add(f"{name}: cold", t_cold, ns_per_sample=1e9 * t_cold / samples,
+              memory_over_input_and_output=memory)  # fmt: skip
+        b.add(f"{name}: kept", t_kept, ns_per_sample=1e9 * t_kept / samples)
 
 
 def queries(b, n=512, count=1_000_000):
-    y = b.picture(n, n)
+    """Scattered points, gradients and a finer grid of a default field, against splines."""
+    y = b.picture(n, n, dtype="float64")
     field = ef.fit(y)
     points = np.random.default_rng(1).uniform(0, n - 1, (count, 2))
-    at = torch.as_tensor(points, device=b.device) if b.cuda else points
-    b.add("default 512², resize 4x", b.best(lambda: field.resize((4 * n, 4 * n)), 3))
-    t = b.best(lambda: field(at), 3)
-    b.add(f"default 512², {count} points", t, million_per_second=count / t / 1e6)
-    b.add(f"default 512², gradient at {count} points", b.best(lambda: field.gradient(at), 2))
+    at = b.on_device(points)
+    t = b.best(lambda: field(at), 5)
+    b.add(f"default {n}², {count} points", t, million_per_second=count / t / 1e6)
+    g = b.best(lambda: field.gradient(at), 3)
+    b.add(f"default {n}², gradient at {count} points", g, million_per_second=count / g / 1e6)
+    r = b.best(lambda: field.resize((4 * n, 4 * n)), 3)
+    b.add(f"default {n}², resize 4x", r)
     if not b.cuda:
-        spline = b.best(lambda: map_coordinates(y, points.T, order=3, mode="mirror"), 3)
+        spline = b.best(lambda: map_coordinates(y, points.T, order=3, mode="mirror"), 5)
         b.add(f"map_coordinates order 3, {count} points", spline, ours_takes=t / spline)
+        zoomed = b.best(lambda: zoom(y, 4, order=3, mode="mirror"), 3)
+        b.add("zoom 4x, order 3", zoomed, ours_takes=r / zoomed)
+
+
+def beam(b):
+    """BEAM partitions of a rough picture, on the processor, and the fit on one."""
+    for n in (512, 1024, 2048):
+        y = b.picture(n, n)
+        on_host = _host(y)
+        regions = (n // 64) ** 2
+        t = b.best(lambda: ef.beam(on_host, cell=32, regions=regions), 1)  # noqa: B023
+        b.add(f"BEAM {n}², cells 32, {regions} regions", t, us_per_cell=1e6 * t / (n // 32) ** 2)
+    y = b.picture(512, 512, dtype="float64")
+    partition = ef.beam(_host(y), cell=32, regions=64)
+    t = b.best(lambda: ef.fit(y, ef.paper(width=1024), partition=partition), 1)
+    b.add("BEAM 512², 64 regions: fit, m = 1024", t)
+
+
+def iterative(b):
+    """Seconds to 30, 40 and 50 dB (the paper's PSNR) on kodim05: closed form and training."""
+    name = "kodim05" if b.cuda else "kodim05, its middle 128²"
+    y = datasets.load("kodim05")
+    y = y if b.cuda else y[192:320, 192:320]
+    x = b.on_device(y.astype(np.float32))
+    for goal in (30, 40, 50):
+        t = b.best(lambda: fit_cold(x, ef.smooth(psnr=goal)), 10)  # noqa: B023
+        b.add(f"{name}: smooth(psnr={goal}), cold", t)
+    ours = b.best(lambda: fit_cold(x, None), 10)
+    back = _host(ef.fit(x).samples())
+    b.add(f"{name}: default, cold", ours, paper_psnr=ef.paper_psnr(y, back))
+    settings = {
+        "SIREN": (baselines.siren(hidden=256, layers=3), 5e-4),
+        "FFN": (baselines.ffn(hidden=256, layers=3), 1e-3),
+        "GaussNet": (baselines.gaussnet(hidden=256, layers=3), 1e-3),
+        "WIRE": (baselines.wire(hidden=256, layers=3), 1e-3),
+        "hash grid": (baselines.hashgrid(), 1e-2),
+    }
+    for method, (network, learning) in settings.items():
+        options = {"rate": learning, "device": b.device, "every": 10}
+        baselines.fit(y.astype(np.float32), network, steps=3, **options)  # first calls are slow
+        model = baselines.fit(
+            y.astype(np.float32), network, steps=100_000, seconds=20, target=50, **options
+        )
+        reached = {}
+        for goal in (30, 40, 50):
+            when = [r.seconds for r in model.log if r.paper_psnr >= goal]
+            reached[f"seconds_to_{goal}"] = when[0] if when else None
+        last = model.log[-1]
+        more = {"paper_psnr": last.paper_psnr, "steps": last.step, "rate": learning}
+        if reached["seconds_to_40"]:
+            more["over_default_at_40"] = reached["seconds_to_40"] / ours
+        b.add(f"{name}: {method}", last.seconds, **reached, **more)
+
+
+SECTIONS = (gemm, paper, sizes, queries, beam, iterative)
 
 
 def _host(x):
@@ -153,9 +250,14 @@ def _host(x):
 
 
 def table(rows):
+    def shown(v):
+        return "never" if v is None else f"{v:.4g}" if isinstance(v, float) else str(v)
+
     def text(r):
         extra = ", ".join(
-            f"{k.replace('_', ' ')} {v:.4g}" for k, v in r.items() if k not in ("what", "seconds")
+            f"{k.replace('_', ' ')} {shown(v)}"
+            for k, v in r.items()
+            if k not in ("what", "seconds")
         )
         return f"| {r['what']} | {r['seconds']:.5f} | {extra} |"
 
@@ -164,40 +266,44 @@ def table(rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    names = [s.__name__ for s in SECTIONS]
+    parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(names))
     parser.add_argument("--device", default="cpu")
-    b = Bench(parser.parse_args().device)
-    single = b.gemm("float32", 8192 if b.cuda else 2048)
-    b.gemm("float64", 8192 if b.cuda else 2048)
-    paper_fit(b, (512, 512), 32, 1024, single, "lstsq")
-    if b.cuda:
-        paper_fit(b, (2048, 2048, 8), 64, 4096, single, "lstsq")
-    for n in (256, 512, 1024, 2048, 4096):
-        default_fit(b, (n, n))
-    for C in (3, 8, 12):
-        default_fit(b, (512, 512, C))
-    default_fit(b, (128, 128, 128))
-    queries(b)
-    name = torch.cuda.get_device_name() if b.cuda else platform.processor() or platform.machine()
+    parser.add_argument("--folder", type=Path, default=RESULTS)
+    a = parser.parse_args()
+    if unknown := set(a.sections) - set(names):
+        parser.error(f"no section {sorted(unknown)}; there are {names}")
+    cuda = a.device.startswith("cuda")
+    where = torch.cuda.get_device_name() if cuda else platform.processor() or platform.machine()
     about = {
-        "command": f"python benchmarks/speed.py --device {b.device}",
-        "device": name,
+        "command": f"python benchmarks/speed.py --device {a.device}",
+        "device": where,
+        "cores": len(os.sched_getaffinity(0)),
         "seed": 0,
+        "dtype": "float32 unless named; queries, BEAM's fit and region by region float64",
         "versions": {
             "python": platform.python_version(),
             "numpy": np.__version__,
+            "scipy": scipy.__version__,
             "torch": torch.__version__,
             "elmfield": ef.__version__,
         },
     }
-    stem = RESULTS / f"speed-{'cuda' if b.cuda else 'cpu'}"
-    RESULTS.mkdir(exist_ok=True)
-    stem.with_suffix(".json").write_text(
-        json.dumps({"about": about, "rows": b.rows}, indent=1) + "\n"
-    )
-    made = f"`{about['command']}` on {name}; " + ", ".join(
-        f"{k} {v}" for k, v in about["versions"].items()
-    )
-    stem.with_suffix(".md").write_text(f"# Speed\n\n{made}.\n\n{table(b.rows)}\n")
+    stem = a.folder / f"speed-{'cuda' if cuda else 'cpu'}"
+    a.folder.mkdir(exist_ok=True, parents=True)
+    path = stem.with_suffix(".json")
+    found = json.loads(path.read_text()) if path.exists() else {}
+    parts = found.get("sections", {})
+    for section in SECTIONS:
+        if not a.sections or section.__name__ in a.sections:
+            b = Bench(a.device)
+            section(b)
+            parts[section.__name__] = b.rows
+            path.write_text(json.dumps({"about": about, "sections": parts}, indent=1) + "\n")
+    versions = ", ".join(f"{k} {v}" for k, v in about["versions"].items())
+    made = f"`{about['command']}` on {where}, {about['cores']} cores; {versions}; {about['dtype']}."
+    rows = [r for s in SECTIONS for r in parts.get(s.__name__, [])]
+    stem.with_suffix(".md").write_text(f"# Speed\n\n{made}\n\n{table(rows)}\n")
 
 
 if __name__ == "__main__":

@@ -156,10 +156,15 @@ def errors(truth, back, channels=None):
     """The paper's PSNR, and what it does not show."""
     return {
         "paper_psnr": ef.paper_psnr(truth, back, channel_axis=channels),
-        "psnr": ef.psnr(truth, back),
+        "psnr": finite(ef.psnr(truth, back)),
         "mae": ef.mae(truth, back),
         "max_error": ef.max_error(truth, back),
     }
+
+
+def finite(x):
+    """A number JSON has; None for an exact fit's infinity."""
+    return x if np.isfinite(x) else None
 
 
 def halves(values, channels=None):
@@ -285,3 +290,11 @@ def block_cosines(run, values, channels=None, cell=8):
         "coefficients_per_sample": 1.0,
         **cost(lambda: dctn(blocks, axes=range(1, 2 * d, 2), norm="ortho"), on_host),
     }
+
+
+def cost_of(work, run):
+    """What `work` gives, run once, and its cost."""
+    with energy.meter(run.device) as m:
+        result = work()
+    spent = {"seconds": m.seconds, "joules": m.joules, "grams_co2": m.grams_co2}
+    return result, spent | {"energy_source": m.source}

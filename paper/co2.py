@@ -1,0 +1,89 @@
+"""Energy budgets on cameraman: what the iterative methods reach with 1, 5 and 10 times ELM-INR's.
+
+    python paper/co2.py [--device cuda]
+
+Energy is measured by `elmfield.energy` (its source is in the record). The budget is that of ELM-INR
+as the paper writes it, solved region by region; the shared factorisation of this library needs a
+small part of it, and its own row says how much. The paper's PSNRs of its figure and of its table
+disagree; both are in the report.
+"""
+
+import elmfield as ef
+from common import ITERATIVE, cost, cost_of, errors, forget, host, load, main
+from elmfield import baselines
+from elmfield.baselines.printed import region_by_region
+from figures import COLOURS, plt, save
+from training import MAKE, printed_settings
+
+PRINTED = {  # PSNR at 1, 5 and 10 times; steps; seconds
+    "FFN": ((11.5, 13.1, 14.9), (20, 92, 178), (0.36, 1.55, 2.99)),
+    "GaussNet": ((11.7, 16.0, 19.4), (11, 48, 93), (0.38, 1.63, 3.15)),
+    "SIREN": ((20.2, 25.1, 27.1), (34, 79, 135), (1.01, 2.18, 3.62)),
+    "WIRE": ((5.8, 9.1, 13.4), (5, 28, 54), (0.37, 1.70, 3.20)),
+}
+TIMES = (1, 5, 10)
+
+
+def compute(run):
+    """ELM-INR both ways, then every method's error per joule."""
+    y = load(run, "cameraman")
+    cell = 16 if run.toy else 32
+    width = cell**2
+    place = None if run.device == "cpu" else run.device
+
+    def printed():
+        back = region_by_region(y, ef.paper(cell=cell, width=width), device=run.device)
+        spent = cost(lambda: region_by_region(y, ef.paper(cell=cell, width=width), device=run.device), run)
+        return errors(y, back) | spent
+
+    def shared():
+        def cold():
+            forget()
+            return ef.fit(y, ef.paper(cell=cell, width=width), device=place)
+
+        return errors(y, host(cold().samples())) | cost(cold, run)
+
+    budget = run.unit("ELM-INR, region by region", printed, cell=cell, width=width)
+    run.unit("ELM-INR, shared factorisation", shared, cell=cell, width=width)
+    for method, settings in printed_settings(run, steps=1000).items():
+        steps = 8 if run.toy else 300
+
+        def work(method=method, settings=settings, steps=steps):
+            network = MAKE[method](**settings["network"])
+            options = settings["train"] | {"steps": steps, "every": 1, "device": run.device}
+            if run.profile == "full":  # the first training on a card pays for its start
+                baselines.fit(y.astype("float32"), network, **options | {"steps": 5})
+            model, spent = cost_of(lambda: baselines.fit(y.astype("float32"), network, **options), run)
+            log = [[r.step, r.seconds, r.paper_psnr] for r in model.log]
+            watts = spent["joules"] / spent["seconds"]
+            rows = []
+            for times in TIMES:
+                affordable = [r for r in log if r[1] * watts <= times * budget["joules"]]
+                step, seconds, psnr = affordable[-1] if affordable else log[0]
+                rows.append({"times": times, "steps": step, "seconds": seconds, "paper_psnr": psnr,
+                             "joules": seconds * watts, "enough": log[-1][1] * watts >= times * budget["joules"]})  # fmt: skip
+            return {"rows": rows, "watts": watts, "energy_source": spent["energy_source"], "log": log[:: max(1, len(log) // 100)]}
+
+        run.unit(method, work, **settings, steps=steps, budget=budget["joules"])
+
+
+def draw(run):
+    """PSNR against energy."""
+    units = run.found()
+    if not all(m in units for m in ITERATIVE):
+        return
+    figure, ax = plt.subplots(figsize=(5.2, 3.4), layout="constrained")
+    for method in ITERATIVE:
+        r = units[method]["result"]
+        ax.plot([max(s, 1e-6) * r["watts"] for _, s, _ in r["log"]], [p for *_, p in r["log"]], color=COLOURS[method], label=method)
+    for name, mark in (("ELM-INR, region by region", "s"), ("ELM-INR, shared factorisation", "o")):
+        r = units[name]["result"]
+        ax.plot(r["joules"], r["paper_psnr"], mark, color=COLOURS["ELM-INR"], label=name)
+    ax.set(xscale="log", xlabel="energy, J", ylabel="PSNR as the paper defines it, dB", ylim=(0, 84))
+    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    ax.set_title("cameraman 256 × 256")
+    save(figure, run.figure("co2"))
+
+
+if __name__ == "__main__":
+    main(compute, draw, "co2")

@@ -1,0 +1,51 @@
+"""Navier-Stokes, 128 x 128 x 100: MAE of the vorticity, two readings of the paper's cells.
+
+    python paper/navier_stokes.py [--device cuda]
+"""
+
+import warnings
+from functools import partial
+
+import numpy as np
+
+import elmfield as ef
+from common import block_cosines, closed_form, load, main, spline
+from training import printed_settings, trained, tuned_settings
+
+PRINTED = {"SIREN": 4.22e-3, "FFN": 7.02e-2, "GaussNet": 2.36e-2, "WIRE": 2.09e-2, "ELM-INR": 5.68e-5}
+NAME = "navier-stokes"
+BATCH = 262144
+
+
+def compute(run):
+    """Both readings, ours, rivals, training."""
+    w = load(run, NAME)
+    wide, side = (256, 16) if run.toy else (4096, 64)
+    readings = {
+        "ELM-INR, S = m": (ef.paper(cell=(side, side), width=wide), -1),
+        "ELM-INR, 10 steps a piece": (ef.paper(cell=(side, side, 10), width=wide), None),
+        "default": (ef.smooth(), None),
+        "order auto": (ef.smooth(order="auto"), None),
+        "error target, as many coefficients": (ef.smooth(coefficients=w.size), None),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ef.RankWarning)  # 40960 samples, ranks in docs/results.md
+        for method, (settings, channels) in readings.items():
+            keep = f"{NAME}-{method}" if method != "order auto" else None
+            work = partial(closed_form, run, w, settings, channels, np.float64, keep)
+            run.unit(f"{NAME}: {method}", work, preset=repr(settings), channels=channels)
+    for word, order in (("linear", 1), ("cubic", 3), ("quintic", 5)):
+        run.unit(f"{NAME}: {word} spline", partial(spline, run, w, order))
+    run.unit(f"{NAME}: block cosines", partial(block_cosines, run, w))
+    for method, settings in printed_settings(run, steps=3000, batch=BATCH).items():
+        trained(run, NAME, method, w, settings)
+    for method, settings in tuned_settings(run, ("hash grid",), BATCH).items():
+        trained(run, NAME, f"{method}, tuned", w, settings)
+
+
+def draw(run):
+    """Drawn by volume.py, which reads what is kept here."""
+
+
+if __name__ == "__main__":
+    main(compute, draw, "navier_stokes")
