@@ -5,7 +5,7 @@ the network was trained is not known here, only what was logged.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ class Row(NamedTuple):
     paper_psnr: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Fitted:
     """A continuous function of d coordinates with C channels, held by a network.
 
@@ -55,14 +55,14 @@ class Fitted:
     """
 
     domain: Domain
-    network: Any = field(repr=False)
+    network: Any
     method: Any
-    offset: Floats = field(repr=False)
-    scale: Floats = field(repr=False)
+    offset: Floats
+    scale: Floats
     channel_axis: int | None
-    log: tuple[Row, ...] = field(repr=False)
+    log: tuple[Row, ...]
     precision: str
-    home: Array = field(repr=False)
+    home: Array
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -78,6 +78,13 @@ class Fitted:
     def n_parameters(self) -> int:
         """Real numbers that were trained; a complex one counts twice."""
         return int(self.network.n_parameters)
+
+    def __repr__(self) -> str:
+        sizes = "×".join(map(str, self.shape))
+        return (
+            f"Fitted({sizes}, {self.n_channels} channel{'s' * (self.n_channels != 1)}, "
+            f"{self.n_parameters} parameters, {self.method!r})"
+        )
 
     def __call__(self, points: Array, *, outside: str = "raise") -> Array:
         """Values at `points`.
