@@ -8,6 +8,7 @@ lists them all.
 from elmfield.datasets.catalogue import Dataset
 from elmfield.datasets.files import File, MissingDataError
 from elmfield.datasets.library import about, load, names, path, present
+from elmfield.datasets.navier_stokes import vorticity
 from elmfield.datasets.prepare import centre, grey, halved, resized
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "path",
     "present",
     "resized",
+    "vorticity",
 ]

@@ -11,8 +11,10 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import BinaryIO
 
@@ -95,20 +97,29 @@ def fetched(file: File, progress: Progress | None = None) -> Path:
         return place
     if file.url is None:
         raise MissingDataError(f"{file.path} has no public address. {advice(file)}")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    handle, work = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
-    try:
-        with os.fdopen(handle, "wb") as out:
+    with complete(place) as work:
+        with work.open("wb") as out:
             digest = _download(file, out, progress or silent)
         if digest != file.sha256:
             raise MissingDataError(
                 f"{file.url} is not the expected file: its SHA-256 is {digest}, not {file.sha256}. "
                 f"It was cut off or has changed; try again. {advice(file)}"
             )
+    return place
+
+
+@contextmanager
+def complete(place: Path) -> Iterator[Path]:
+    """A path to write to, which becomes `place` at the end of the block if nothing was raised."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    handle, work = tempfile.mkstemp(prefix=f".{place.stem}.", suffix=place.suffix, dir=place.parent)
+    os.close(handle)
+    try:
+        yield Path(work)
+        os.chmod(work, 0o644)  # mkstemp's is for the owner alone
         os.replace(work, place)
     finally:
         Path(work).unlink(missing_ok=True)
-    return place
 
 
 def advice(file: File) -> str:
@@ -131,7 +142,7 @@ def _download(file: File, out: BinaryIO, progress: Progress) -> str:
         raise MissingDataError(
             f"{file.url} was refused: {error.code} {error.reason}. {advice(file)}"
         ) from error
-    except (OSError, ValueError) as error:  # URLError, timeouts and resets are OSErrors
+    except (OSError, HTTPException) as error:  # URLError, timeouts and resets are OSErrors
         why = getattr(error, "reason", error)
         raise MissingDataError(
             f"{file.url} could not be reached: {why}. Is there a network? {advice(file)}"

@@ -4,7 +4,15 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from elmfield.datasets.catalogue import CATALOGUE, Dataset
-from elmfield.datasets.files import MissingDataError, advice, fetched, found
+from elmfield.datasets.files import (
+    File,
+    MissingDataError,
+    advice,
+    cache,
+    complete,
+    fetched,
+    found,
+)
 from elmfield.typing import Array, Progress
 
 
@@ -24,19 +32,18 @@ def about(name: str) -> Dataset:
 
 def present(name: str) -> bool:
     """Whether the files of a data set are at hand, so that nothing need be fetched or made."""
-    data = about(name)
-    return any(found(files) is not None for files in (data.files, data.otherwise) if files)
+    return _here(about(name)) is not None
 
 
 def path(name: str, *, progress: Progress | None = None) -> tuple[Path, ...]:
-    """The files of a data set, fetched to the cache if need be.
+    """The files of a data set, fetched to the cache, or made there, if need be.
 
     Parameters
     ----------
     name : str
         One of `names()`.
     progress : callable, optional
-        Called with (stage, bytes done, bytes in all) while a file is fetched.
+        Called with (stage, done, total) while a file is fetched (bytes) or made.
 
     Raises
     ------
@@ -45,17 +52,36 @@ def path(name: str, *, progress: Progress | None = None) -> tuple[Path, ...]:
         where it is to be put.
     """
     data = about(name)
-    choices = [files for files in (data.files, data.otherwise) if files]
-    for files in choices:
-        if (here := found(files)) is not None:
-            return here
-    for files in choices:
+    if (here := _here(data)) is not None:
+        return here
+    for files in _choices(data):
         if all(file.url for file in files):
             return tuple((found([f]) or (fetched(f, progress),))[0] for f in files)
+    if data.make is not None:
+        with complete(_made(data)) as work:
+            data.make(work, progress)
+        return (_made(data),)
     raise MissingDataError(
         f"{name!r} is not at hand and has no public address for its file {data.files[0].path}. "
         f"It is from {data.source}. {advice(data.files[0])}"
     )
+
+
+def _choices(data: Dataset) -> list[tuple[File, ...]]:
+    return [files for files in (data.files, data.otherwise) if files]
+
+
+def _here(data: Dataset) -> tuple[Path, ...] | None:
+    for files in _choices(data):
+        if (paths := found(files)) is not None:
+            return paths
+    return (_made(data),) if data.make is not None and _made(data).is_file() else None
+
+
+def _made(data: Dataset) -> Path:
+    """Where a computed file is kept: beside downloads, under a name of its own."""
+    usual = cache() / data.files[0].path
+    return usual.with_stem(f"{usual.stem}_made")
 
 
 def load(name: str, *, prepare: str | None = None, progress: Progress | None = None) -> Array:
