@@ -2,8 +2,8 @@
 
     python paper/toy.py
 
-Writes ``results/<device>/toy.json`` and the paper's concept figure. The field oscillates ever faster
-along x₁, so equal cells have very unequal spectral Barron norms β.
+Writes ``results/<device>/toy.json`` and the paper's concept figure. The field oscillates ever
+faster along x₁, so equal cells have very unequal spectral Barron norms β.
 """
 
 from functools import partial

@@ -1,0 +1,163 @@
+"""Satellite scenes band by band, and where two closed forms are wrong: at and between the samples.
+
+    python paper/bands.py [--device cuda]
+
+Writes ``results/<device>/bands.json`` (a square of 256 samples per scene: all of it fitted, then
+every second sample of it) and the pictures: all bands in grey, composites and error maps. The
+scenes stand in for the paper's, which are commercial; satellite.py has the whole scenes' table.
+"""
+
+import time
+from functools import partial
+
+import numpy as np
+from matplotlib.colors import LogNorm
+
+import elmfield as ef
+from common import channel_axis, forget, halves, heldout, host, kind, load, main
+from elmfield import datasets
+from figures import plt, save
+
+BANDS = {
+    "worldview": (
+        ("B1", "coastal", "400–450"), ("B2", "blue", "450–510"), ("B3", "green", "510–580"),
+        ("B4", "yellow", "585–625"), ("B5", "red", "630–690"), ("B6", "red edge", "705–745"),
+        ("B7", "NIR-1", "770–895"), ("B8", "NIR-2", "860–1040"),
+    ),
+    "sentinel2": (
+        ("B1", "coastal aerosol", "433–453"), ("B2", "blue", "458–523"),
+        ("B3", "green", "543–578"), ("B4", "red", "650–680"), ("B5", "red edge 1", "698–713"),
+        ("B6", "red edge 2", "733–748"), ("B7", "red edge 3", "773–793"),
+        ("B8", "NIR", "785–900"), ("B8A", "narrow NIR", "855–875"),
+        ("B9", "water vapour", "935–955"), ("B11", "SWIR", "1565–1655"),
+        ("B12", "SWIR", "2100–2280"),
+    ),
+}  # fmt: skip
+"""Names and wavelengths in nm, as the paper's tables have them."""
+
+RGB = {"worldview": (4, 2, 1), "sentinel2": (3, 2, 1)}
+AT, BETWEEN = "error at its samples", "error between"
+
+
+def settings(run):
+    """The paper's preset for scenes, and ours."""
+    cell = 8 if run.toy else 64
+    return {"ELM-INR": ef.paper(cell=cell, width=cell**2), "default": ef.smooth()}
+
+
+def square(run, name):
+    """The 256 x 256 samples in the middle, all bands."""
+    values = load(run, name)
+    size = min(256, *values.shape[:2])
+    a, b = ((n - size) // 2 for n in values.shape[:2])
+    return values[a : a + size, b : b + size]
+
+
+def fitted(run, values, preset):
+    """A field of all bands."""
+    place = None if kind(run.device) == "cpu" else run.device
+    return ef.fit(values, preset, channel_axis=-1, device=place)
+
+
+def errors(run, name, method, preset):
+    """One row; the composite from every second sample and both error maps are kept."""
+    values = square(run, name)
+    forget()
+    start = time.perf_counter()
+    field = fitted(run, values, preset)
+    host(field.offset)  # a copy waits for all work before it
+    took = time.perf_counter() - start
+    back = host(field.samples())
+    thin, grid = halves(values, -1)
+    guess = host(fitted(run, thin, preset).grid(*grid, outside="nearest"))
+    rgb, span = list(RGB[name]), float(np.ptp(values))
+    run.keep(f"bands-{name}-{method}-{AT}", np.abs(back - values)[..., rgb].mean(-1) / span)
+    run.keep(f"bands-{name}-{method}-{BETWEEN}", np.abs(guess - values)[..., rgb].mean(-1) / span)
+    run.keep(f"bands-{name}-{method}", guess[..., rgb])
+    return {
+        "paper_psnr": ef.paper_psnr(values, back, channel_axis=-1),
+        "psnr": ef.psnr(values, back),
+        "max_error": ef.max_error(values, back),
+        "heldout": heldout(values, guess, -1),
+        "range": span,
+        "coefficients_per_sample": field.n_coefficients / values.size,
+        "seconds_fit": took,
+    }
+
+
+def compute(run):
+    """Both presets on a square of each scene."""
+    for name in BANDS:
+        for method, preset in settings(run).items():
+            work = partial(errors, run, name, method, preset)
+            status = datasets.about(name).status
+            run.unit(f"{name}: {method}", work, preset=repr(preset), status=status)
+
+
+# --- pictures -------------------------------------------------------------------------------------
+
+
+def stretched(picture, limits=None):
+    """Between 0 and 1, from the 1st to the 99th percentile of each band."""
+    low, high = np.percentile(picture, (1, 99), axis=(0, 1)) if limits is None else limits
+    return np.clip((picture - low) / np.where(high > low, high - low, 1), 0, 1), (low, high)
+
+
+def bare(ax, title=""):
+    """No ticks, no frame."""
+    ax.set_axis_off()
+    ax.set_title(title)
+
+
+def all_bands(run, name):
+    """Every band in grey."""
+    values = load(run, name)
+    rows = len(BANDS[name]) // 4
+    figure, axes = plt.subplots(rows, 4, figsize=(7.4, 2.1 * rows), layout="constrained")
+    for k, (ax, (band, words, nm)) in enumerate(zip(axes.flat, BANDS[name])):
+        ax.imshow(stretched(values[..., k])[0], cmap="gray", vmin=0, vmax=1)
+        bare(ax, f"{band}  {words}\n{nm} nm")
+        ax.title.set_fontsize(8)
+    save(figure, run.figure(f"bands-{name}"))
+
+
+def error_maps(run, name):
+    """By method: error where it was fitted; then every second sample fitted, seen everywhere."""
+    found, values = run.found(), square(run, name)[..., list(RGB[name])]
+    truth, limits = stretched(values)
+    figure, axes = plt.subplots(2, 4, figsize=(7.4, 4.3), layout="constrained")
+    axes[0, 0].imshow(truth, interpolation="nearest")
+    bare(axes[0, 0], "truth")
+    axes[1, 0].imshow(truth[::2, ::2], interpolation="nearest")
+    bare(axes[1, 0], "every second sample")
+    look = {"cmap": "magma", "norm": LogNorm(1e-16, 1), "interpolation": "nearest"}
+    drawn = None
+    for line, method in zip(axes[:, 1:], settings(run)):
+        unit = found.get(f"{name}: {method}")
+        kept = [run.kept(f"bands-{name}-{method}{end}") for end in (f"-{AT}", "", f"-{BETWEEN}")]
+        if unit is None or any(k is None for k in kept):
+            continue
+        r = unit["result"]
+        at, picture, off = kept
+        drawn = line[0].imshow(np.maximum(at, 1e-16), **look)
+        bare(line[0], f"{method}, all fitted:\nerror, {r['psnr']:.0f} dB")
+        line[1].imshow(stretched(picture, limits)[0], interpolation="nearest")
+        bare(line[1], f"{method},\nevery second fitted")
+        line[2].imshow(np.maximum(off, 1e-16), **look)
+        bare(line[2], f"its error, {r['heldout']:.1f} dB\nat samples left out")
+    if drawn is not None:
+        bar = figure.colorbar(drawn, ax=axes, shrink=0.8, aspect=28, pad=0.02)
+        bar.set_label("error, part of the range")
+    save(figure, run.figure(f"bands-{name}-errors"))
+
+
+def draw(run):
+    """Bands and error maps of each scene."""
+    for name in BANDS:
+        assert channel_axis(name) == -1
+        all_bands(run, name)
+        error_maps(run, name)
+
+
+if __name__ == "__main__":
+    main(compute, draw, "bands")

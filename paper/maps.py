@@ -1,0 +1,299 @@
+"""Temperature on the globe: the seasons, partitions and errors of BEAM, and a look between samples.
+
+    python paper/maps.py [--device cuda]
+
+Reads the reconstructions that beam.py kept, and makes those that are not there. Pixels ask for
+values at their own latitude and longitude, which a Field gives anywhere: no projection library is
+needed. Writes ``results/<device>/maps.json`` (errors weighted by area, and the close-up's) and
+the pictures. Equal-area maps are Mollweide's.
+"""
+
+import time
+from functools import partial
+
+import numpy as np
+
+import elmfield as ef
+from beam import fitted, kept_as, partitions, widths
+from common import forget, heldout, host, kind, load, main
+from elmfield import datasets
+from figures import plt, save
+
+NAME = "era5-winter"
+SEASONS = {
+    "spring": "era5-spring",
+    "summer": "era5-summer",
+    "autumn": "era5-autumn",
+    "winter": NAME,
+}
+FIRST = {"era5-autumn": -180.0}
+"""Longitude of the first column, where it is not 0."""
+
+ROWS = {"regular": "regular mesh", "BEAM": "BEAM", "by need": "ours, as many numbers"}
+VIEW = (35.0, 15.0)
+"""Latitude and longitude in the middle of the globes."""
+
+CLOSE = (44.0, 11.0, 0.1)
+"""The close-up: latitude, longitude, half its width in radii of the Earth."""
+
+LINE = "#111111"
+
+
+# --- where pixels lie -----------------------------------------------------------------------------
+
+
+def globe(n, latitude, longitude, half=1.0):
+    """Latitude and longitude of n by n pixels of the Earth seen from far away; NaN beside it."""
+    x, y = np.meshgrid(half * middles(n), -half * middles(n))
+    rho = np.hypot(x, y)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        c = np.arcsin(rho)  # NaN off the disc
+        f = np.where(rho > 0, np.sin(c) / rho, 1)
+    p = np.radians(latitude)
+    lat = np.arcsin(np.clip(np.cos(c) * np.sin(p) + y * f * np.cos(p), -1, 1))
+    lon = np.arctan2(x * f, np.cos(c) * np.cos(p) - y * f * np.sin(p))
+    return np.degrees(lat), np.where(np.isnan(c), np.nan, longitude + np.degrees(lon))
+
+
+def mollweide(n, longitude=0.0):
+    """Latitude and longitude of n by 2n pixels of an equal-area map; NaN beside it."""
+    x, y = np.meshgrid(2 * middles(2 * n), -middles(n))
+    theta = np.arcsin(y)
+    lat = np.degrees(np.arcsin((2 * theta + np.sin(2 * theta)) / np.pi))
+    lon = 90 * x / np.cos(theta)
+    off = np.abs(lon) > 180
+    return np.where(off, np.nan, lat), np.where(off, np.nan, longitude + lon)
+
+
+def middles(n):
+    """Middles of n equal parts of [-1, 1]."""
+    return (2 * np.arange(n) + 1) / n - 1
+
+
+def indices(name, shape, lat, lon):
+    """Coordinates among the samples: rows run from 90 to -90, columns once around."""
+    n0, n1 = shape
+    return (90 - lat) * (n0 - 1) / 180, (lon - FIRST.get(name, 0.0)) % 360 * n1 / 360
+
+
+def nearest(name, values, pixels):
+    """The sample next to each pixel; NaN beside the Earth."""
+    row, column = indices(name, values.shape, *pixels)
+    inside = np.isfinite(row)
+    i = np.rint(np.where(inside, row, 0)).astype(int)
+    j = np.rint(np.where(inside, column, 0)).astype(int) % values.shape[1]
+    return np.where(inside, values[i, j], np.nan)
+
+
+def called(field, name, pixels):
+    """A field at the pixels; NaN beside the Earth."""
+    row, column = indices(name, field.shape, *pixels)
+    inside = np.isfinite(row)
+    out = np.full(row.shape, np.nan)
+    out[inside] = host(field(np.stack([row[inside], column[inside]], axis=-1)))
+    return out
+
+
+def fences(partition, name, pixels):
+    """Pixels where a region ends."""
+    found = indices(name, partition.shape, *pixels)
+    cell = [
+        np.clip(np.searchsorted(partition.borders(k), i) - 1, 0, partition.labels.shape[k] - 1)
+        for k, i in enumerate(found)
+    ]
+    label = np.where(np.isfinite(found[0]), partition.labels[cell[0], cell[1]], -1)
+    edge = np.zeros(label.shape, bool)
+    edge[:-1] |= label[:-1] != label[1:]
+    edge[:, :-1] |= label[:, :-1] != label[:, 1:]
+    return edge & (label >= 0)
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def reconstruction(run, variant, width):
+    """Samples of winter's temperature as beam.py kept them, or made now."""
+    key = kept_as(NAME, variant, width)
+    if run.kept(key) is None:
+        values = load(run, NAME)
+        made = partitions(run, NAME, values)
+        if variant == "by need":
+            total = made["regular"][0].n_regions * width
+            field, _ = fitted(run, values, ef.smooth(coefficients=total))
+        else:
+            field, _ = fitted(run, values, ef.paper(width=width), made[variant][0])
+        run.keep(key, host(field.samples()))
+    return run.kept(key).astype(np.float64)
+
+
+def by_area(run, variant, width):
+    """Errors with every sample weighted by the area it stands for."""
+    values = load(run, NAME)
+    off = reconstruction(run, variant, width) - values
+    weight = np.cos(np.radians(np.linspace(90, -90, values.shape[0])))[:, None]
+    weight = np.broadcast_to(weight / weight.sum() / values.shape[1], values.shape)
+    return {
+        "mae": float(np.abs(off).mean()),
+        "mae_by_area": float((weight * np.abs(off)).sum()),
+        "bias_by_area": float((weight * off).sum()),
+        "share_above_1K": float((weight * (np.abs(off) > 1)).sum()),
+    }
+
+
+def window(run):
+    """Two by two cells of samples around the close-up; and where they begin."""
+    values = load(run, NAME)
+    size = 16 if run.toy else 128
+    row, column = indices(NAME, values.shape, *CLOSE[:2])
+    start = [
+        int(np.clip(round(i) - size // 2, 0, n - size)) for i, n in zip((row, column), values.shape)
+    ]
+    return values[start[0] : start[0] + size, start[1] : start[1] + size], start
+
+
+def settings(run):
+    """The two fields of the close-up."""
+    cell = 8 if run.toy else 64
+    return {"ELM-INR, m = S": ef.paper(cell=cell, width=cell**2), "default": ef.smooth()}
+
+
+def close_up(run, method):
+    """Errors at the samples, and between them when every second one is fitted; pixels are kept."""
+    values, start = window(run)
+    place = None if kind(run.device) == "cpu" else run.device
+    forget()
+    begin = time.perf_counter()
+    field = ef.fit(values, settings(run)[method], device=place)
+    host(field.offset)  # a copy waits for all work before it
+    took = time.perf_counter() - begin
+    row, column = indices(NAME, load(run, NAME).shape, *globe(close_pixels(run), *CLOSE))
+    at = np.stack([row - start[0], column - start[1]], axis=-1)
+    run.keep(f"maps-close-{method}", host(field(at, outside="nearest")))
+    thin = ef.fit(values[::2, ::2], settings(run)[method], device=place)
+    grid = [np.minimum(np.arange(n) / 2, (n - 1) // 2) for n in values.shape]
+    between = host(thin.grid(*grid, outside="nearest"))
+    left_out = np.ones(values.shape, bool)
+    left_out[::2, ::2] = False
+    return {
+        "mae": ef.mae(values, host(field.samples())),
+        "mae_between": float(np.abs(between - values)[left_out].mean()),
+        "heldout": heldout(values, between),
+        "coefficients_per_sample": field.n_coefficients / values.size,
+        "seconds_fit": took,
+    }
+
+
+def close_pixels(run):
+    """Pixels along a side of the close-up."""
+    return 24 if run.toy else 320
+
+
+def compute(run):
+    """Errors by area of every reconstruction, then the close-up."""
+    for variant in ROWS:
+        for width in widths(run, NAME):
+            work = partial(by_area, run, variant, width)
+            run.unit(f"{NAME}: by area, {variant}, m = {width}", work)
+    for method, preset in settings(run).items():
+        work = partial(close_up, run, method)
+        run.unit(f"{NAME}: close-up, {method}", work, preset=repr(preset), view=CLOSE)
+
+
+# --- pictures -------------------------------------------------------------------------------------
+
+
+def seasons(run):
+    """The four data sets on equal-area maps."""
+    figure, axes = plt.subplots(2, 2, figsize=(7.4, 4.3), layout="constrained")
+    pixels = mollweide(60 if run.toy else 330)
+    for ax, (season, name) in zip(axes.flat, SEASONS.items()):
+        drawn = show(
+            ax, nearest(name, load(run, name), pixels) - 273.15, "RdYlBu_r", (-45, 45), (2, 1)
+        )
+        data = datasets.about(name)
+        title = data.title.replace(" 2 m temperature", "")
+        ax.set_title(f"{season}: {title}\n({data.status})", fontsize=8)
+    bar = figure.colorbar(drawn, ax=axes, shrink=0.55, aspect=25, extend="both", pad=0.02)
+    bar.set_label("temperature at 2 m, °C")
+    save(figure, run.figure("maps-seasons"))
+
+
+def show(ax, picture, cmap, limits, half=(1, 1)):
+    """Pixels of a globe or map, with its outline; nothing around it."""
+    from matplotlib.patches import Ellipse
+
+    a, b = half
+    drawn = ax.imshow(picture, cmap=cmap, vmin=limits[0], vmax=limits[1], extent=(-a, a, -b, b),
+                      interpolation="nearest")  # fmt: skip
+    ax.add_patch(Ellipse((0, 0), 2 * a, 2 * b, fill=False, lw=0.8, ec="#444444", clip_on=False))
+    ax.set_axis_off()
+    return drawn
+
+
+def globes(run):
+    """Partitions over the temperature, and the errors at both widths, in kelvin."""
+    values, found = load(run, NAME), run.found()
+    made = partitions(run, NAME, values)
+    pixels = globe(80 if run.toy else 380, *VIEW)
+    field = ef.fit(values, periodic=(1,))
+    truth = called(field, NAME, pixels) - 273.15
+    figure, axes = plt.subplots(len(ROWS), 3, figsize=(7.4, 7.9), layout="constrained")
+    for line, (variant, words) in zip(axes, ROWS.items()):
+        warm = show(line[0], truth, "RdYlBu_r", (-40, 40))
+        N = made["regular"][0].n_regions
+        title = (
+            f"{words}, N = {N}" if variant in made else f"{words}:\na Field asked pixel by pixel"
+        )
+        line[0].set_title(title)
+        if variant in made:
+            edge = np.where(fences(made[variant][0], NAME, pixels), 1.0, np.nan)
+            line[0].imshow(edge, cmap="gray_r", vmin=0, vmax=1, extent=(-1, 1, -1, 1))
+        for ax, width in zip(line[1:], widths(run, NAME)):
+            off = reconstruction(run, variant, width) - values
+            drawn = show(ax, nearest(NAME, off, pixels), "RdBu_r", (-1, 1))
+            unit = found.get(f"{NAME}: by area, {variant}, m = {width}")
+            mae = np.abs(off).mean() if unit is None else unit["result"]["mae"]
+            many = f"m = {width}" if variant in made else f"N m = {N * width}"
+            ax.set_title(f"{many}: MAE {mae:.3f} K")
+    below = {"location": "bottom", "shrink": 0.8, "aspect": 25, "pad": 0.02, "extend": "both"}
+    figure.colorbar(warm, ax=axes[:, 0], **below).set_label("temperature at 2 m, °C")
+    below |= {"shrink": 0.5, "aspect": 32}
+    figure.colorbar(drawn, ax=axes[:, 1:], **below).set_label("error at the samples, K")
+    save(figure, run.figure("maps-beam"))
+
+
+def closer(run):
+    """The samples as they are, and two functions through them, between the samples."""
+    found = run.found()
+    pixels = globe(close_pixels(run), *CLOSE)
+    panels = {"samples, 0.25° apart": nearest(NAME, load(run, NAME), pixels)}
+    for method in settings(run):
+        kept, unit = run.kept(f"maps-close-{method}"), found.get(f"{NAME}: close-up, {method}")
+        if kept is not None and unit is not None:
+            error = unit["result"]["mae_between"]
+            panels[f"{method}\nleft-out samples: MAE {error:.2f} K"] = kept
+    truth = panels["samples, 0.25° apart"] - 273.15
+    low, high = np.floor(truth.min()), np.ceil(truth.max())
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(7.4, 2.9), layout="constrained", squeeze=False
+    )
+    for ax, (title, picture) in zip(axes[0], panels.items()):
+        drawn = ax.imshow(
+            picture - 273.15, cmap="RdYlBu_r", vmin=low, vmax=high, interpolation="nearest"
+        )
+        ax.set_title(title)
+        ax.set_axis_off()
+    bar = figure.colorbar(drawn, ax=axes, shrink=0.75, aspect=18, extend="both", pad=0.02)
+    bar.set_label("temperature at 2 m, °C")
+    save(figure, run.figure("maps-close"))
+
+
+def draw(run):
+    """Seasons, partitions with errors, the close-up."""
+    seasons(run)
+    globes(run)
+    closer(run)
+
+
+if __name__ == "__main__":
+    main(compute, draw, "maps")

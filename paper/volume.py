@@ -1,0 +1,235 @@
+"""Navier-Stokes, 128 x 128 x 100: the volume seen from outside with a corner cut away, and slices.
+
+    python paper/volume.py [--device cuda]
+
+Writes ``results/<device>/volume.json`` (errors at the samples, and between them in space) and the
+pictures. Iterative methods are drawn too where navier_stokes.py kept their reconstructions. ELM-INR
+here is the reading with as many neurons as samples: each time step a picture in cells of 64.
+"""
+
+import time
+from functools import partial
+
+import numpy as np
+from matplotlib.colors import LogNorm
+from matplotlib.transforms import Affine2D
+
+import elmfield as ef
+from common import ITERATIVE, forget, host, kind, load, main
+from figures import plt, save
+
+NAME = "navier-stokes"
+PRINTED = {
+    "ELM-INR": 5.68e-5,
+    "SIREN": 4.22e-3,
+    "FFN": 7.02e-2,
+    "GaussNet": 2.36e-2,
+    "WIRE": 2.09e-2,
+}
+KEPT = {"ELM-INR": "ELM-INR, S = m"}
+"""What navier_stokes.py calls a method, where it is not the same."""
+
+HEIGHT, ACROSS, DOWN = 1.15, np.sqrt(3) / 2, 0.5
+"""The projection: length of the time axis, and where x and y go."""
+
+LINE = {"color": "#333333", "lw": 0.7, "solid_capstyle": "round"}
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def settings(run):
+    """Preset and channel axis by method."""
+    cell = 8 if run.toy else 64
+    return {"ELM-INR": (ef.paper(cell=cell, width=cell**2), -1), "default": (ef.smooth(), None)}
+
+
+def errors(run, method):
+    """One row; the samples and the errors on two slices are kept."""
+    w = load(run, NAME)
+    preset, channels = settings(run)[method]
+    place = None if kind(run.device) == "cpu" else run.device
+    forget()
+    start = time.perf_counter()
+    field = ef.fit(w, preset, channel_axis=channels, device=place)
+    host(field.offset)  # a copy waits for all work before it
+    took = time.perf_counter() - start
+    back = host(field.samples())
+    thin = ef.fit(w[::2, ::2], preset, channel_axis=channels, device=place)
+    grid = [np.minimum(np.arange(n) / 2, (n - 1) // 2) for n in w.shape[:2]]
+    grid += [] if channels is not None else [np.arange(w.shape[2])]
+    guess = host(thin.grid(*grid, outside="nearest"))
+    left_out = np.ones(w.shape[:2], bool)
+    left_out[::2, ::2] = False
+    run.keep(f"volume-{method}", back)
+    for words, found in (("at", back), ("between", guess)):
+        for k, part in enumerate(slices(found - w)):
+            run.keep(f"volume-{method}-{words}-{k}", part)
+    return {
+        "mae": ef.mae(w, back),
+        "max_error": ef.max_error(w, back),
+        "mae_between": float(np.abs(guess - w)[left_out].mean()),
+        "coefficients_per_sample": field.n_coefficients / w.size,
+        "seconds_fit": took,
+    }
+
+
+def slices(w):
+    """The plane of the middle time, and the plane through the middle of y."""
+    return w[:, :, w.shape[2] // 2].T, w[:, w.shape[1] // 2].T
+
+
+def compute(run):
+    """ELM-INR and the default, every sample and every second one in space."""
+    for method, (preset, channels) in settings(run).items():
+        work = partial(errors, run, method)
+        run.unit(f"{NAME}: {method}", work, preset=repr(preset), channels=channels)
+
+
+# --- the volume -----------------------------------------------------------------------------------
+
+
+def projected(x, y, t):
+    """Where a point of the unit cube is drawn: x to the lower right, y to the lower left, t up."""
+    return ACROSS * (x - y), HEIGHT * t - DOWN * (x + y)
+
+
+def face(ax, picture, origin, first, second, shade, **look):
+    """A rectangle in space with `picture` (rows along `second`) on it; darker by `shade`."""
+    o, a, b = (np.array(projected(*p)) for p in (origin, first, second))
+    to = Affine2D(np.array([[*c] for c in ((a[0], b[0], o[0]), (a[1], b[1], o[1]), (0, 0, 1))]))
+    place = {"extent": (0, 1, 0, 1), "origin": "lower", "transform": to + ax.transData}
+    drawn = ax.imshow(picture, **place, **look)
+    veil = np.where(np.isnan(picture), 0.0, shade)
+    black = np.stack([np.zeros_like(veil)] * 3 + [veil], axis=-1)
+    ax.imshow(black, **place, interpolation="nearest")
+    corners = np.array([o, o + a, o + a + b, o + b, o])
+    if not np.isnan(picture).any():
+        ax.plot(*corners.T, **LINE)
+    return drawn
+
+
+def cut_box(ax, w, limits, cmap="RdBu_r"):
+    """The volume from outside, without the half of each axis that is nearest to the reader."""
+    look = {"cmap": cmap, "vmin": limits[0], "vmax": limits[1], "interpolation": "nearest"}
+    h = [n // 2 for n in w.shape]
+    outer = [w[:, :, -1].T.copy(), w[-1].T.copy(), w[:, -1].T.copy()]  # rows y, t, t
+    outer[0][h[1] :, h[0] :] = np.nan
+    outer[1][h[2] :, h[1] :] = np.nan
+    outer[2][h[2] :, h[0] :] = np.nan
+    q = [k / n for k, n in zip(h, w.shape)]
+    r = [1 - v for v in q]
+    ex, ey, et = np.eye(3)
+    drawn = face(ax, outer[0], et, ex, ey, 0.0, **look)
+    face(ax, outer[1], ex, ey, et, 0.12, **look)
+    face(ax, outer[2], ey, ex, et, 0.22, **look)
+    face(ax, w[h[0] :, h[1] :, h[2]].T, q, r[0] * ex, r[1] * ey, 0.0, **look)
+    face(ax, w[h[0], h[1] :, h[2] :].T, q, r[1] * ey, r[2] * et, 0.12, **look)
+    face(ax, w[h[0] :, h[1], h[2] :].T, q, r[0] * ex, r[2] * et, 0.22, **look)
+    for line in outline(q):
+        ax.plot(*np.array([projected(*p) for p in line]).T, **LINE)
+    ax.set(xlim=(-1.0, 1.0), ylim=(-1.12, HEIGHT + 0.1), aspect="equal")
+    ax.set_axis_off()
+    return drawn
+
+
+def outline(q):
+    """Edges of the cube with a corner missing that its faces do not draw."""
+    x, y, t = q
+    yield (0, 0, 1), (1, 0, 1), (1, 0, 0), (1, 1, 0), (0, 1, 0), (0, 1, 1), (0, 0, 1)
+    yield (1, 0, 1), (1, y, 1), (1, y, t), (1, 1, t), (1, 1, 0)
+    yield (0, 1, 1), (x, 1, 1), (x, 1, t), (1, 1, t)
+    yield (x, 1, 1), (x, y, 1), (1, y, 1)
+
+
+def name_axes(ax):
+    """x, y and t beside the edges they run along."""
+    places = {"x": (0.5, 1.0, 0), "y": (1.0, 0.5, 0), "t": (0, 1, 0.5)}
+    shift = {"x": (-5, -9), "y": (5, -9), "t": (-8, 0)}
+    for name, at in places.items():
+        ax.annotate(name, projected(*at), shift[name], textcoords="offset points", ha="center",
+                    va="center", style="italic", annotation_clip=False)  # fmt: skip
+
+
+def reconstructions(run):
+    """Every method at hand: its samples and its MAE."""
+    w, made = load(run, NAME), {}
+    for method in (*settings(run), "hash grid, tuned", *ITERATIVE):
+        back = run.kept(f"volume-{method}") if method in settings(run) else None
+        back = run.kept(f"{NAME}-{KEPT.get(method, method)}") if back is None else back
+        if back is not None and back.shape == w.shape:
+            unit = run.found().get(f"{NAME}: {method}")
+            mae = np.abs(back - w).mean() if unit is None else unit["result"]["mae"]
+            made[method] = back.astype(np.float64), float(mae)
+    return made
+
+
+def volumes(run):
+    """The truth and every method, from outside."""
+    w, made = load(run, NAME), reconstructions(run)
+    top = float(np.percentile(np.abs(w), 99.8))
+    columns = min(len(made) + 1, 4)
+    rows = -(-(len(made) + 1) // columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(1.95 * columns + 0.7, 2.6 * rows),
+                                layout="constrained", squeeze=False)  # fmt: skip
+    for ax in axes.flat:
+        ax.set_axis_off()
+    drawn = cut_box(axes.flat[0], w, (-top, top))
+    axes.flat[0].set_title("truth")
+    name_axes(axes.flat[0])
+    for ax, (method, (back, mae)) in zip(axes.flat[1:], made.items()):
+        cut_box(ax, back, (-top, top))
+        ax.set_title(f"{method}\nMAE {mae:.1e}")
+    bar = figure.colorbar(drawn, ax=axes, shrink=0.6, aspect=25, extend="both", pad=0.02)
+    bar.set_label("vorticity")
+    save(figure, run.figure("volume"))
+
+
+def error_slices(run):
+    """Errors on two planes: at the samples by every method; between them by the closed forms."""
+    w, made = load(run, NAME), reconstructions(run)
+    columns = {}
+    for method in settings(run):
+        for words, title in (("at", "at samples"), ("between", "left out")):
+            kept = [run.kept(f"volume-{method}-{words}-{k}") for k in (0, 1)]
+            if all(k is not None for k in kept):
+                columns[f"{method},\n{title}"] = kept
+    for method, (back, _) in made.items():
+        if method not in settings(run):
+            columns[f"{method},\nat samples"] = slices(back - w)
+    n = len(columns) + 1
+    figure, axes = plt.subplots(2, n, figsize=(1.35 * n + 1.6, 3.5), layout="constrained")
+    top = float(np.percentile(np.abs(w), 99.8))
+    look = {"origin": "lower", "interpolation": "nearest", "aspect": "auto"}
+    for ax, part in zip(axes[:, 0], slices(w)):
+        flow = ax.imshow(part, cmap="RdBu_r", vmin=-top, vmax=top, **look)
+    axes[0, 0].set_title("truth\n")
+    for j, (title, parts) in enumerate(columns.items(), start=1):
+        axes[0, j].set_title(title, fontsize=8)
+        for ax, part in zip(axes[:, j], parts):
+            off = ax.imshow(
+                np.maximum(np.abs(part), 1e-16), cmap="magma", norm=LogNorm(1e-16, 10), **look
+            )
+    for ax in axes.flat:
+        ax.set(xticks=[], yticks=[], xlabel="x")
+        ax.set_box_aspect(1)
+        for spine in ax.spines.values():
+            spine.set_visible(False)
+    axes[0, 0].set_ylabel("y, at t = 0.5")
+    axes[1, 0].set_ylabel("t, at y in the middle")
+    if columns:
+        bar = figure.colorbar(off, ax=axes[:, 1:], shrink=0.8, aspect=22, pad=0.02)
+        bar.set_label("|error| of the vorticity")
+    bar = figure.colorbar(flow, ax=axes[:, 0], location="left", shrink=0.6, aspect=18, pad=0.06)
+    bar.set_label("vorticity")
+    save(figure, run.figure("volume-slices"))
+
+
+def draw(run):
+    """The volume by every method, and errors on slices."""
+    volumes(run)
+    error_slices(run)
+
+
+if __name__ == "__main__":
+    main(compute, draw, "volume")
