@@ -5,6 +5,7 @@ not depend on the parameters is done by ``prepare(x)``, once where the points st
 the network with that gives the values, (n, C). `width` is how many numbers it holds per point.
 """
 
+from functools import cache
 from itertools import pairwise, product
 from typing import Any
 
@@ -40,19 +41,43 @@ class _Exactly(torch.autograd.Function):
             return None, x.T @ g, g.sum(0)
 
 
+class _Sine(torch.autograd.Function):
+    """``sin z``."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Array) -> Array:
+        ctx.save_for_backward(z)
+        return torch.sin(z)
+
+    @staticmethod
+    def backward(ctx: Any, g: Array) -> Array:
+        return in_one_pass(_sine_slope)(*ctx.saved_tensors, g)
+
+
+def _sine_slope(z: Array, g: Array) -> Array:
+    return torch.cos(z).mul_(g)
+
+
 class _Bump(torch.autograd.Function):
     """``h = exp(-z²)``; one array kept beside the result, which the next layer keeps anyway."""
 
     @staticmethod
     def forward(ctx: Any, z: Array) -> Array:
-        h = torch.square(z).neg_().exp_()
+        h = in_one_pass(_bump)(z)
         ctx.save_for_backward(z, h)
         return h
 
     @staticmethod
     def backward(ctx: Any, g: Array) -> Array:
-        z, h = ctx.saved_tensors
-        return (g * h).mul_(z).mul_(-2)
+        return in_one_pass(_bump_slope)(*ctx.saved_tensors, g)
+
+
+def _bump(z: Array) -> Array:
+    return torch.square(z).neg_().exp_()
+
+
+def _bump_slope(z: Array, h: Array, g: Array) -> Array:
+    return (g * h).mul_(z).mul_(-2)
 
 
 class _Gabor(torch.autograd.Function):
@@ -64,28 +89,54 @@ class _Gabor(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, z: Array, omega: float, scale: float) -> Array:
-        a, b = z.chunk(2, dim=1)
-        size = a.square().addcmul_(b, b).mul_(-(scale**2)).sub_(b, alpha=omega).exp_()
-        angle = omega * a
-        psi = torch.empty_like(z)
-        re, im = psi.chunk(2, dim=1)
-        torch.cos(angle, out=re).mul_(size)
-        torch.sin(angle, out=im).mul_(size)
+        psi = in_one_pass(_gabor)(z, omega, scale)
         ctx.save_for_backward(z, psi)
         ctx.omega, ctx.scale = omega, scale
         return psi
 
     @staticmethod
     def backward(ctx: Any, g: Array) -> tuple[Array, None, None]:
-        (z, psi), omega, two = ctx.saved_tensors, ctx.omega, 2 * ctx.scale**2
-        (a, b), (re, im), (g_re, g_im) = (t.chunk(2, dim=1) for t in (z, psi, g))
-        along = (g_re * re).addcmul_(g_im, im)  # growth of the envelope
-        across = (g_im * re).addcmul_(g_re, im, value=-1)  # turn of the phase
-        out = torch.empty_like(z)
-        g_a, g_b = out.chunk(2, dim=1)
-        torch.mul(a, along, out=g_a).mul_(-two).add_(across, alpha=omega)
-        torch.mul(b, along, out=g_b).mul_(-two).sub_(along, alpha=omega)
-        return out, None, None
+        z, psi = ctx.saved_tensors
+        return in_one_pass(_gabor_slope)(z, psi, g, ctx.omega, ctx.scale), None, None
+
+
+def _gabor(z: Array, omega: float, scale: float) -> Array:
+    a, b = z.chunk(2, dim=1)
+    size = torch.exp(-(scale**2) * (a * a + b * b) - omega * b)
+    return torch.cat([size * torch.cos(omega * a), size * torch.sin(omega * a)], dim=1)
+
+
+def _gabor_slope(z: Array, psi: Array, g: Array, omega: float, scale: float) -> Array:
+    (a, b), (re, im), (g_re, g_im) = (t.chunk(2, dim=1) for t in (z, psi, g))
+    along = g_re * re + g_im * im  # growth of the envelope
+    across = g_im * re - g_re * im  # turn of the phase
+    two = 2 * scale**2
+    return torch.cat([omega * across - two * a * along, -(omega + two * b) * along], dim=1)
+
+
+class fused:
+    """Within this context, activations and their slopes are compiled to one pass over memory."""
+
+    on = False
+
+    def __init__(self, on: bool) -> None:
+        self.wanted = on
+
+    def __enter__(self) -> None:
+        self.before, fused.on = fused.on, self.wanted
+
+    def __exit__(self, *problem: object) -> None:
+        fused.on = self.before
+
+
+def in_one_pass(work: Any) -> Any:
+    """`work`, compiled where that is asked for; it only does arithmetic element by element."""
+    return _compiled(work) if fused.on else work
+
+
+@cache
+def _compiled(work: Any) -> Any:
+    return torch.compile(work, dynamic=True)
 
 
 class matmul_precision:
@@ -107,6 +158,11 @@ class matmul_precision:
 def gabor(z: Array, omega: float, scale: float) -> Array:
     """Complex Gabor wavelets of complex numbers given as ``[real, imaginary]``, (n, 2m)."""
     return _Gabor.apply(z, float(omega), float(scale))  # type: ignore[no-untyped-call]
+
+
+def sine(z: Array) -> Array:
+    """``sin z``."""
+    return _Sine.apply(z)  # type: ignore[no-untyped-call]
 
 
 def bump(z: Array) -> Array:
@@ -180,8 +236,8 @@ class Sines(Network):
         (W, b), *rest, (V, c) = self.layers
         z = [exactly(x, self.omegas[0] * W, self.omegas[0] * b)]
         for omega, (W, b) in zip(self.omegas[1:], rest):
-            z.append(torch.addmm(omega * b, torch.sin(z[-1]), omega * W))
-        return [*z, torch.addmm(c, torch.sin(z[-1]), V)]
+            z.append(torch.addmm(omega * b, sine(z[-1]), omega * W))
+        return [*z, torch.addmm(c, sine(z[-1]), V)]
 
     def __call__(self, prepared: Any) -> Array:
         """Values, shape (n, C)."""
