@@ -14,6 +14,7 @@ import warnings
 from functools import partial
 
 import numpy as np
+from PIL import Image
 from scipy.fft import dct
 from scipy.linalg import block_diag
 
@@ -21,7 +22,8 @@ import elmfield as ef
 from common import forget, halves, heldout, host, kind, load, main
 from elmfield import datasets
 from elmfield.pictures import draw_partition
-from figures import plt, save
+from figures import plt
+from figures import save as save_whole
 
 PRINTED = {  # regular and BEAM by width: the paper's PSNR in dB, or MAE in K
     "kodim20": {256: (26.0, 27.5), 512: (29.6, 32.3)},
@@ -193,6 +195,13 @@ def compute(run):
 
 
 # --- pictures -------------------------------------------------------------------------------------
+
+
+def save(figure, path, most=400_000):
+    """Write a picture; in 256 colours where it would have more than `most` bytes."""
+    save_whole(figure, path)
+    if path.stat().st_size > most:
+        Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
 
 
 def sheet(run, name):

@@ -33,7 +33,9 @@ def compute(run):
 
     def printed():
         back = region_by_region(y, ef.paper(cell=cell, width=width), device=run.device)
-        spent = cost(lambda: region_by_region(y, ef.paper(cell=cell, width=width), device=run.device), run)
+        spent = cost(
+            lambda: region_by_region(y, ef.paper(cell=cell, width=width), device=run.device), run
+        )
         return errors(y, back) | spent
 
     def shared():
@@ -53,7 +55,9 @@ def compute(run):
             options = settings["train"] | {"steps": steps, "every": 1, "device": run.device}
             if run.profile == "full":  # the first training on a card pays for its start
                 baselines.fit(y.astype("float32"), network, **options | {"steps": 5})
-            model, spent = cost_of(lambda: baselines.fit(y.astype("float32"), network, **options), run)
+            model, spent = cost_of(
+                lambda: baselines.fit(y.astype("float32"), network, **options), run
+            )
             log = [[r.step, r.seconds, r.paper_psnr] for r in model.log]
             watts = spent["joules"] / spent["seconds"]
             rows = []
@@ -62,7 +66,12 @@ def compute(run):
                 step, seconds, psnr = affordable[-1] if affordable else log[0]
                 rows.append({"times": times, "steps": step, "seconds": seconds, "paper_psnr": psnr,
                              "joules": seconds * watts, "enough": log[-1][1] * watts >= times * budget["joules"]})  # fmt: skip
-            return {"rows": rows, "watts": watts, "energy_source": spent["energy_source"], "log": log[:: max(1, len(log) // 100)]}
+            return {
+                "rows": rows,
+                "watts": watts,
+                "energy_source": spent["energy_source"],
+                "log": log[:: max(1, len(log) // 100)],
+            }
 
         run.unit(method, work, **settings, steps=steps, budget=budget["joules"])
 
@@ -75,11 +84,18 @@ def draw(run):
     figure, ax = plt.subplots(figsize=(5.2, 3.4), layout="constrained")
     for method in ITERATIVE:
         r = units[method]["result"]
-        ax.plot([max(s, 1e-6) * r["watts"] for _, s, _ in r["log"]], [p for *_, p in r["log"]], color=COLOURS[method], label=method)
+        ax.plot(
+            [max(s, 1e-6) * r["watts"] for _, s, _ in r["log"]],
+            [p for *_, p in r["log"]],
+            color=COLOURS[method],
+            label=method,
+        )
     for name, mark in (("ELM-INR, region by region", "s"), ("ELM-INR, shared factorisation", "o")):
         r = units[name]["result"]
         ax.plot(r["joules"], r["paper_psnr"], mark, color=COLOURS["ELM-INR"], label=name)
-    ax.set(xscale="log", xlabel="energy, J", ylabel="PSNR as the paper defines it, dB", ylim=(0, 84))
+    ax.set(
+        xscale="log", xlabel="energy, J", ylabel="PSNR as the paper defines it, dB", ylim=(0, 84)
+    )
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     ax.set_title("cameraman 256 × 256")
     save(figure, run.figure("co2"))

@@ -67,21 +67,30 @@ class Run:
         partial = self.path.with_suffix(".partial")
         partial.write_text(text + "\n")
         os.replace(partial, self.path)  # a run that is broken off keeps what it had
-        told = {k: v for k, v in result.items() if np.ndim(v) == 0} if isinstance(result, dict) else {}
-        show = ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in told.items())
+        told = (
+            {k: v for k, v in result.items() if np.ndim(v) == 0} if isinstance(result, dict) else {}
+        )
+        show = ", ".join(
+            f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in told.items()
+        )
         print(f"[{self.script}] {name}: {show}", flush=True)
         return result
 
     def keep(self, name, values):
         """Put an array aside for pictures; never committed."""
-        path = self.folder / "kept" / kind(self.device) / f"{name}.npy"
+        path = self.folder / "kept" / kind(self.device) / f"{name}.npz"
         path.parent.mkdir(parents=True, exist_ok=True)
-        np.save(path, np.asarray(values, dtype=np.float32))
+        low, span = float(np.min(values)), float(np.ptp(values)) or 1.0
+        codes = np.round((np.asarray(values) - low) * (65535 / span)).astype(np.uint16)
+        np.savez_compressed(path, codes=codes, low=low, span=span)
 
     def kept(self, name):
         """An array put aside, or None."""
-        path = self.folder / "kept" / kind(self.device) / f"{name}.npy"
-        return np.load(path) if path.exists() else None
+        path = self.folder / "kept" / kind(self.device) / f"{name}.npz"
+        if not path.exists():
+            return None
+        with np.load(path) as f:
+            return f["low"] + f["codes"] * (f["span"] / 65535)
 
     def figure(self, name):
         """Where a picture goes."""
@@ -192,7 +201,7 @@ def forget():
 
 def cost(work, run):
     """Seconds, joules and grams of CO2 of `work`, best measured by repeating it."""
-    m = energy.of(work, least_seconds=0.02 if run.toy else 0.5, device=run.device)
+    m = energy.of(work, least_seconds=0.02 if run.toy else 0.3, device=run.device)
     return {
         "seconds": m.seconds,
         "joules": m.joules,
@@ -251,7 +260,10 @@ def spline(run, values, order, channels=None):
         **errors(planes, back, -1),
         "heldout": heldout(planes, between, -1),
         "coefficients_per_sample": 1.0,
-        **cost(lambda: scipy.ndimage.spline_filter(planes[..., 0], max(order, 2), mode="mirror"), on_host),
+        **cost(
+            lambda: scipy.ndimage.spline_filter(planes[..., 0], max(order, 2), mode="mirror"),
+            on_host,
+        ),
         "note": "seconds of the filter alone, one channel",
     }
 

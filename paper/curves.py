@@ -12,7 +12,7 @@ import elmfield as ef
 from common import ITERATIVE, Run, cost, errors, forget, host, load, main
 from elmfield.baselines.printed import region_by_region
 from figures import COLOURS, plt, save
-from training import USUAL, printed_settings, trained
+from training import printed_settings, trained
 
 TIMED = ("kodim05", "kodim08", "kodim20", "kodim24")
 TRAINED = ("kodim08", "kodim20", "kodim24", "cameraman")
@@ -57,11 +57,8 @@ def compute(run):
         y = load(run, name)
         if run.profile == "short":
             y = y[:128, :128]
-        for method, settings in printed_settings(run, steps=1000).items():
-            if run.profile == "full":
-                settings["network"] = {k: USUAL[k] for k in ("hidden", "layers")}
-                settings["train"]["rate"] = USUAL["rate"]
-            for seed in range(2 if run.profile != "full" else 3):
+        for method, settings in printed_settings(run, steps=1000, usual=True).items():
+            for seed in range(2):
                 trained(run, name, f"{method}, seed {seed}", y, settings, seed=seed, between=False)
 
 
@@ -72,21 +69,48 @@ def draw(run):
     names = [n for n in TIMED if any(u.startswith(n) for u in units)]
     if not names:
         return
-    figure, axes = plt.subplots(1, len(names), figsize=(3.3 * len(names), 3.3), layout="constrained", sharey=True, squeeze=False)
+    figure, axes = plt.subplots(
+        1,
+        len(names),
+        figsize=(3.3 * len(names), 3.3),
+        layout="constrained",
+        sharey=True,
+        squeeze=False,
+    )
     for ax, name in zip(axes[0], names):
         for method in (*ITERATIVE, "hash grid"):
             for label, line in ((method, "-"), (f"{method}, tuned", ":")):
                 unit = logs.get(f"{name}: {label}")
                 if unit:
                     log = [r for r in unit["result"]["log"] if r[1] > 0]
-                    ax.plot([r[1] for r in log], [r[2] for r in log], line, color=COLOURS[method], lw=1.3, label=label)
+                    ax.plot(
+                        [r[1] for r in log],
+                        [r[2] for r in log],
+                        line,
+                        color=COLOURS[method],
+                        lw=1.3,
+                        label=label,
+                    )
         for key, unit in units.items():
             if key.startswith(f"{name}: ") and "seed" not in key:
                 what = key.split(": ")[1]
                 mark = "s" if "region" in what else "D" if what == "default" else "o"
                 colour = COLOURS["default" if what == "default" else "ELM-INR"]
-                label = "default" if mark == "D" else "ELM-INR, region by region" if mark == "s" else "ELM-INR"
-                ax.plot(unit["result"]["seconds"], unit["result"]["paper_psnr"], mark, ms=4.5, color=colour, label=label)
+                label = (
+                    "default"
+                    if mark == "D"
+                    else "ELM-INR, region by region"
+                    if mark == "s"
+                    else "ELM-INR"
+                )
+                ax.plot(
+                    unit["result"]["seconds"],
+                    unit["result"]["paper_psnr"],
+                    mark,
+                    ms=4.5,
+                    color=colour,
+                    label=label,
+                )
         ax.set(xscale="log", xlabel="seconds", title=name, ylim=(0, 84))
     axes[0, 0].set_ylabel("PSNR as the paper defines it, dB")
     handles = {l: h for ax in axes[0] for h, l in zip(*ax.get_legend_handles_labels())}
@@ -94,14 +118,27 @@ def draw(run):
     save(figure, run.figure("time-psnr"))
 
     names = [n for n in TRAINED if any(u.startswith(f"{n}: ") and "seed" in u for u in units)]
-    figure, axes = plt.subplots(1, len(names), figsize=(3.3 * len(names), 3.2), layout="constrained", sharey=True, squeeze=False)
+    figure, axes = plt.subplots(
+        1,
+        len(names),
+        figsize=(3.3 * len(names), 3.2),
+        layout="constrained",
+        sharey=True,
+        squeeze=False,
+    )
     for ax, name in zip(axes[0], names):
         for method in ITERATIVE:
-            found = [u["result"]["log"] for k, u in units.items() if k.startswith(f"{name}: {method}, seed")]
+            found = [
+                u["result"]["log"]
+                for k, u in units.items()
+                if k.startswith(f"{name}: {method}, seed")
+            ]
             steps = [r[0] for r in found[0]]
             psnr = np.array([[r[2] for r in log] for log in found])
             ax.plot(steps, psnr.mean(0), color=COLOURS[method], label=method)
-            ax.fill_between(steps, psnr.min(0), psnr.max(0), color=COLOURS[method], alpha=0.25, lw=0)
+            ax.fill_between(
+                steps, psnr.min(0), psnr.max(0), color=COLOURS[method], alpha=0.25, lw=0
+            )
         closed = logs.get(f"{name}: ELM-INR")
         if closed:  # no steps: a line, as in the paper
             level = closed["result"]["paper_psnr"]

@@ -48,12 +48,20 @@ def comparison(run, name, channels=None, size=160):
     busy = _busiest(truth if channels is None else truth.mean(-1), min(size, n0, n1))
     part = tuple(slice(a, a + min(size, n0, n1)) for a in busy)
     picture, limits = shown(truth[part], channels)
-    figure, axes = plt.subplots(2, len(found) + 1, figsize=(1.75 * (len(found) + 1), 3.9), layout="constrained")
+    figure, axes = plt.subplots(
+        2, len(found) + 1, figsize=(1.75 * (len(found) + 1), 3.9), layout="constrained"
+    )
     axes[0, 0].imshow(picture, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
     axes[0, 0].set_title("truth")
     span = float(np.ptp(truth))
     for (method, back), above, below in zip(found, axes[0, 1:], axes[1, 1:]):
-        above.imshow(shown(back[part], channels, limits)[0], cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+        above.imshow(
+            shown(back[part], channels, limits)[0],
+            cmap="gray",
+            vmin=0,
+            vmax=1,
+            interpolation="nearest",
+        )
         above.set_title(f"{method}\n{units[f'{name}: {method}']['result']['paper_psnr']:.1f} dB")
         off = np.abs(back[part] - truth[part]) / span
         off = off if channels is None else off.mean(-1)
@@ -63,7 +71,9 @@ def comparison(run, name, channels=None, size=160):
         for spine in ax.spines.values():
             spine.set_visible(False)
     axes[1, 0].set_axis_off()
-    bar = figure.colorbar(drawn, ax=axes[1, 0], location="left", fraction=0.2, pad=-0.35, extend="max")
+    bar = figure.colorbar(
+        drawn, ax=axes[1, 0], location="left", fraction=0.2, pad=-0.35, extend="max"
+    )
     bar.set_label("error, part of the range")
     save(figure, run.figure(f"images-{name}"))
 

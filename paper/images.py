@@ -4,7 +4,8 @@
     python paper/images.py --device cuda       the paper's 1000 steps, and tuned settings
 
 Writes ``results/<device>/images.json`` and one picture per data set. Settings of the iterative
-methods are those that won the search on kodim05 (``search.py``).
+methods are those that won the search on kodim05 (``search.py``); the MRI slice is trained with the
+smallest network of that search.
 """
 
 from functools import partial
@@ -24,6 +25,11 @@ PRINTED = {  # SIREN, FFN, GaussNet, WIRE, ELM-INR; the paper's PSNR in dB
     "cameraman": (26.1, 24.5, 27.1, 27.2, 77.8),
     "mri": (33.7, 33.4, 29.2, 34.0, 79.8),
 }
+
+ORDER = ("kodim05", "kodim20", "cameraman", "kodim24", "kodim08", "mri")
+
+BETWEEN = ("kodim05",)
+"""Pictures of 512 x 512 on which networks are trained a second time, on every second sample."""
 
 
 def without_training(run, name, values, paper, channels=None):
@@ -48,16 +54,17 @@ def without_training(run, name, values, paper, channels=None):
 
 def compute(run):
     """Fit and train on all pictures, the most telling first."""
-    names = ("kodim05", "cameraman") if run.toy else PRINTED
+    names = ("kodim05", "cameraman") if run.toy else sorted(PRINTED, key=ORDER.index)
     cell = 16 if run.toy else 32
     for name in names:
         without_training(run, name, load(run, name), ef.paper(cell=cell, width=cell**2))
     for name in names:
-        for method, settings in printed_settings(run, steps=1000).items():
-            trained(run, name, method, load(run, name), settings)
-    for name in names:
-        for method, settings in tuned_settings(run).items():
-            trained(run, name, f"{method}, tuned", load(run, name), settings)
+        values = load(run, name)
+        rows = printed_settings(run, steps=1000, usual=name == "mri")
+        rows |= {f"{m}, tuned": s for m, s in tuned_settings(run).items()}
+        for label, settings in rows.items():
+            between = run.profile != "full" or name in BETWEEN or values.size < 2**17
+            trained(run, name, label, values, settings, between=between)
 
 
 def draw(run):

@@ -14,10 +14,10 @@ from functools import partial
 import numpy as np
 
 import elmfield as ef
-from beam import fitted, kept_as, partitions, widths
+from beam import fitted, kept_as, partitions, save, widths
 from common import forget, heldout, host, kind, load, main
 from elmfield import datasets
-from figures import plt, save
+from figures import plt
 
 NAME = "era5-winter"
 SEASONS = {
@@ -35,8 +35,6 @@ VIEW = (35.0, 15.0)
 
 CLOSE = (44.0, 11.0, 0.1)
 """The close-up: latitude, longitude, half its width in radii of the Earth."""
-
-LINE = "#111111"
 
 
 # --- where pixels lie -----------------------------------------------------------------------------
@@ -101,11 +99,11 @@ def fences(partition, name, pixels):
         np.clip(np.searchsorted(partition.borders(k), i) - 1, 0, partition.labels.shape[k] - 1)
         for k, i in enumerate(found)
     ]
-    label = np.where(np.isfinite(found[0]), partition.labels[cell[0], cell[1]], -1)
+    label = np.where(np.isfinite(found[0]), partition.labels[cell[0], cell[1]], np.nan)
     edge = np.zeros(label.shape, bool)
-    edge[:-1] |= label[:-1] != label[1:]
-    edge[:, :-1] |= label[:, :-1] != label[:, 1:]
-    return edge & (label >= 0)
+    edge[:-1] |= np.abs(np.diff(label, axis=0)) > 0  # NaN, beside the Earth, is not above 0
+    edge[:, :-1] |= np.abs(np.diff(label, axis=1)) > 0
+    return edge
 
 
 # --- numbers --------------------------------------------------------------------------------------

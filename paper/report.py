@@ -80,7 +80,9 @@ class Document:
                 body = "\n".join(
                     "<tr>" + "".join(f"<td>{inline(c)}</td>" for c in r) + "</tr>" for r in rows
                 )
-                out.append(f"<div class=wide><table><thead><tr>{top}</tr></thead>\n<tbody>{body}</tbody></table></div>")
+                out.append(
+                    f"<div class=wide><table><thead><tr>{top}</tr></thead>\n<tbody>{body}</tbody></table></div>"
+                )
         return "\n".join([*out, "</main></body></html>"]) + "\n"
 
 
@@ -264,7 +266,9 @@ def pictures_section(doc, records, folder):
     for name in images.PRINTED:
         doc.heading(marked(name), 3)
         beside(doc, records, "images", name)
-        doc.figure(f"images-{name}", f"{name}: a part of it by every method, and the errors.", folder)
+        doc.figure(
+            f"images-{name}", f"{name}: a part of it by every method, and the errors.", folder
+        )
 
 
 def satellite_section(doc, records, folder):
@@ -291,7 +295,11 @@ def flow_section(doc, records, folder):
         for key in keys:
             r, _ = records.get("navier_stokes", f"{name}: {key}")
             if r:
-                word = "as good or better" if r["mae"] <= printed else f"{r['mae'] / printed:.1f} times"
+                word = (
+                    "as good or better"
+                    if r["mae"] <= printed
+                    else f"{r['mae'] / printed:.1f} times"
+                )
                 rows.append([key, f"{printed:.2e}", f"{r['mae']:.2e}", word])
     doc.table(["", "paper's MAE", "ours", "verdict"], rows)
     doc.text("""The paper cuts time into pieces of 10 steps and says S = 64². Read literally, 40960
@@ -375,7 +383,9 @@ def about_runs(doc, records):
             for unit in list(records.on(device, script).values())[-1:]:
                 a = unit["about"]
                 versions = ", ".join(f"{k} {v}" for k, v in a["versions"].items())
-                rows.append([f"{script}, {device}", unit["settings"]["profile"], a["device"], versions])
+                rows.append(
+                    [f"{script}, {device}", unit["settings"]["profile"], a["device"], versions]
+                )
     doc.heading("Runs")
     doc.table(["", "profile", "device", "versions"], rows)
     doc.text("""Profile *full* is the paper's settings; *short* trains small networks (128 neurons,
@@ -392,7 +402,9 @@ def build(folder=HERE):
         entered by hand.""")
     reading(doc, records)
     pictures_section(doc, records, folder)
-    doc.figure("time-psnr", "PSNR against wall-clock time: training (lines), closed form (marks).", folder)
+    doc.figure(
+        "time-psnr", "PSNR against wall-clock time: training (lines), closed form (marks).", folder
+    )
     doc.figure("training-curves", "Training curves, mean and range over seeds.", folder)
     search_section(doc, records)
     satellite_section(doc, records, folder)

@@ -1,7 +1,7 @@
 """Every script of this folder in order, then the report.
 
-    python paper/run.py                     make paper: two cores, at most twenty minutes
-    python paper/run.py --device cuda       make paper DEVICE=cuda: the full settings, resumable
+python paper/run.py                     make paper: two cores, at most twenty minutes
+python paper/run.py --device cuda       make paper DEVICE=cuda: the full settings, resumable
 """
 
 import argparse

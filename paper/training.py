@@ -1,8 +1,9 @@
 """The iterative methods: with which settings they are trained here, and the row of one training.
 
-*As printed*: Adam, constant rate, the paper's number of steps, hidden width, layers and rate from its
-search (``search.py``). *Tuned*: the strongest settings we found for about the same time. Short and
-toy runs train small networks for few steps, and their records say so.
+*As printed*: Adam, constant rate, the paper's number of steps, and the hidden width, layers and rate
+that its search prefers. *Tuned*: the strongest settings of a small search of ours, the rate going
+down by a cosine. Both searches are ``search.py``'s. Short and toy runs train small networks for few
+steps, and their records say so.
 """
 
 import numpy as np
@@ -18,53 +19,42 @@ MAKE = {
     "hash grid": baselines.hashgrid,
 }
 USUAL = {"hidden": 256, "layers": 3, "rate": 1e-4}
-"""The smallest network of the paper's search, where no search has been run."""
+"""The smallest network of the paper's search: where no search was run, and for long trainings."""
 
 
-def winners(run):
-    """Hidden width, layers and rate per method, as the search on this device left them."""
+def chosen(run, label, otherwise):
+    """The settings a search on this device preferred."""
     found = Run("search", run.device, run.profile, run.folder).found()
-    return {m: found[m]["result"]["best"] if m in found else USUAL for m in ITERATIVE}
+    return found[label]["result"]["best"]["network"] if label in found else otherwise
 
 
-def printed_settings(run, steps, batch=None):
-    """Per method: how to make its network, and how to train it as the paper does."""
+def reduced(run):
+    """Network and training of short and toy runs."""
+    if run.toy:
+        return {"hidden": 16, "layers": 2}, {"steps": 8, "batch": 256}
+    return {"hidden": 128, "layers": 3}, {"steps": 150, "batch": 4096}
+
+
+def printed_settings(run, steps, batch=None, usual=False):
+    """Per method: its network, and how to train it as the paper does."""
     if run.profile != "full":
-        small = {"hidden": 16, "layers": 2} if run.toy else {"hidden": 128, "layers": 3}
-        few = {"steps": 8, "batch": 256} if run.toy else {"steps": 150, "batch": 4096}
-        return {m: {"network": small, "train": {"rate": 1e-3} | few} for m in ITERATIVE}
-    rows = {}
-    for method, best in winners(run).items():
-        network = {"hidden": best["hidden"], "layers": best["layers"]}
-        train = {"rate": best["rate"], "steps": steps, "batch": batch, "precision": "high"}
-        rows[method] = {"network": network, "train": train}
-    return rows
+        network, train = reduced(run)
+        return {m: {"network": network | {"rate": 1e-3}, "train": train} for m in ITERATIVE}
+    train = {"steps": steps, "batch": batch, "precision": "high", "compiled": True}
+    return {
+        m: {"network": USUAL if usual else chosen(run, m, USUAL), "train": train} for m in ITERATIVE
+    }
 
 
-TUNED = {
-    "SIREN": ({"hidden": 512, "layers": 4}, {"rate": 3e-4, "steps": 2000}),
-    "FFN": ({"hidden": 512, "layers": 4, "scale": 30.0}, {"rate": 1e-3, "steps": 2000}),
-    "GaussNet": ({"hidden": 512, "layers": 3}, {"rate": 1e-3, "steps": 2000}),
-    "WIRE": ({"hidden": 512, "layers": 3}, {"rate": 1e-3, "steps": 2000}),
-    "hash grid": ({}, {"rate": 1e-2, "steps": 2000}),
-}
-
-
-def tuned_settings(run, methods=tuple(TUNED), batch=None):
-    """Per method, the hash grid among them: the strongest settings, rate going down by a cosine."""
-    rows = {}
-    for method in methods:
-        network, train = TUNED[method]
-        if run.profile != "full":
-            if method != "hash grid":
-                continue
-            network = {"levels": 4, "table": 2**8} if run.toy else {}
-            train = {"rate": 1e-2, "steps": 8 if run.toy else 150}
-            train["batch"] = 256 if run.toy else 4096
-        else:
-            train = train | {"batch": batch, "precision": "high"}
-        rows[method] = {"network": network, "train": train | {"schedule": "cosine"}}
-    return rows
+def tuned_settings(run, methods=tuple(MAKE), steps=1000, batch=None):
+    """The same, the hash grid among them, with the strongest settings we found."""
+    if run.profile != "full":
+        network = {"levels": 4, "table": 2**8} if run.toy else {}
+        train = reduced(run)[1] | {"schedule": "cosine"}
+        return {"hash grid": {"network": network, "train": train}}
+    train = {"steps": steps, "batch": batch, "precision": "high", "compiled": True}
+    train["schedule"] = "cosine"
+    return {m: {"network": chosen(run, f"{m}, tuned", {}), "train": train} for m in methods}
 
 
 def trained(run, name, label, values, settings, channels=None, seed=0, between=True):
@@ -74,14 +64,16 @@ def trained(run, name, label, values, settings, channels=None, seed=0, between=T
     def work():
         network = MAKE[method](**settings["network"])
         options = settings["train"] | {"channel_axis": channels, "seed": seed, "device": run.device}
-        options.setdefault("every", max(1, options["steps"] // 100))
+        options["every"] = max(1, options["steps"] // 100)
 
-        def fit(y):
-            n = y.size // (y.shape[channels] if channels is not None else 1)
-            if options.get("batch") and options["batch"] >= n:
-                options["batch"] = None  # all samples at once
-            return baselines.fit(y.astype("float32"), network, **options)
+        def fit(y, **other):
+            n = y.size // (1 if channels is None else y.shape[channels])
+            batch = options.get("batch")
+            more = {"batch": batch if batch and batch < n else None} | other
+            return baselines.fit(y.astype(np.float32), network, **options | more)
 
+        if run.profile == "full":
+            fit(values, steps=3)  # compiles
         model, spent = cost_of(lambda: fit(values), run)
         back = model.samples()
         if seed == 0:
