@@ -15,6 +15,7 @@ def no_counters(tmp_path, monkeypatch):
     """No counter of the machine the tests run on."""
     monkeypatch.setattr(energy, "RAPL", tmp_path / "powercap")
     monkeypatch.setitem(sys.modules, "pynvml", None)
+    monkeypatch.setattr(energy, "NVML", "no-such-library.so")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
@@ -188,6 +189,52 @@ def test_the_current_device_is_asked_of_torch(monkeypatch):
     assert m.joules == 2
 
 
+class FakeLibrary:
+    """The driver's library: writes through pointers, returns 0 or an error code."""
+
+    def __init__(self, millijoules, code=0):
+        self.readings, self.code, self.asked = iter(millijoules), code, []
+
+    def nvmlInit_v2(self):
+        return 0
+
+    def nvmlDeviceGetHandleByIndex_v2(self, index, handle):
+        self.asked.append(index.value)
+        handle._obj.value = 77
+        return 0
+
+    def nvmlDeviceGetHandleByUUID(self, name, handle):
+        self.asked.append(name.value)
+        handle._obj.value = 77
+        return 0
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle, made):
+        assert handle.value == 77
+        made._obj.value = next(self.readings)
+        return self.code
+
+
+def test_the_drivers_own_library_does_without_a_package(monkeypatch):
+    library = FakeLibrary([2**40, 2**40, 2**40 + 4000])
+    monkeypatch.setattr(energy.ctypes, "CDLL", lambda name: library)
+    with energy.meter("cuda:1") as m:
+        pass
+    assert (m.joules, m.source) == (4.0, "NVML counter")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a")
+    library.readings = iter([0, 0, 1000])
+    with energy.meter("cuda:0") as m:
+        pass
+    assert m.joules == 1
+    assert library.asked == [1, b"GPU-a"]
+
+
+def test_an_error_code_of_the_driver_means_no_counter(monkeypatch):
+    monkeypatch.setattr(energy.ctypes, "CDLL", lambda name: FakeLibrary([0, 0, 0], code=3))
+    with energy.meter("cuda:0") as m:
+        pass
+    assert m.source == "300 W declared"
+
+
 def test_a_gpu_that_has_no_counter_is_declared(monkeypatch):
     fake_nvml(monkeypatch, {("index", 0): iter([])})  # raises, as NVML does: not supported
     with energy.meter("cuda:0") as m:
@@ -265,8 +312,7 @@ def test_importing_the_meter_loads_no_library():
 
 @pytest.mark.gpu
 def test_a_real_gpu_uses_energy(monkeypatch):
-    monkeypatch.delitem(sys.modules, "pynvml")
-    pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
+    monkeypatch.setattr(energy, "NVML", "libnvidia-ml.so.1")
     torch = pytest.importorskip("torch")
     a = torch.rand(4096, 4096, device="cuda")
     m = energy.of(lambda: a @ a, least_seconds=1, device="cuda")

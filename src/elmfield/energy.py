@@ -5,6 +5,7 @@ times a declared wattage; :attr:`Meter.source` always says which. A counter sees
 its chip, so a quiet machine is the reader's business.
 """
 
+import ctypes
 import importlib
 import os
 import sys
@@ -24,6 +25,7 @@ GPU_WATTS = 300.0
 GRAMS_PER_KWH = 480.0
 """World average of 2023, in grams of CO2 equivalent (Ember, Global Electricity Review 2024)."""
 
+NVML = "libnvidia-ml.so.1"
 RAPL = Path("/sys/class/powercap")
 KWH = 3.6e6
 """Joules in a kilowatt hour."""
@@ -136,13 +138,46 @@ def of(
 def _nvml(device: Any) -> Callable[[], float] | None:
     """The energy counter of a GPU; None where NVML is missing or the GPU has none."""
     try:
-        nvml = importlib.import_module("pynvml")
+        try:
+            nvml: Any = importlib.import_module("pynvml")
+        except ImportError:
+            nvml = Driver(ctypes.CDLL("nvml.dll" if sys.platform == "win32" else NVML))
         nvml.nvmlInit()
         handle = _handle(nvml, _index(device))
         nvml.nvmlDeviceGetTotalEnergyConsumption(handle)
-    except Exception:  # no package, no driver, no permission, a GPU before Volta
+    except Exception:  # no driver, no permission, a GPU before Volta
         return None
     return lambda: float(nvml.nvmlDeviceGetTotalEnergyConsumption(handle)) / 1e3  # mJ
+
+
+class Driver:
+    """The few calls that are needed of the driver's own NVML library, named as in pynvml."""
+
+    def __init__(self, library: Any) -> None:
+        self.library = library
+
+    def nvmlInit(self) -> None:  # noqa: D102
+        self._call("nvmlInit_v2")
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> ctypes.c_void_p:  # noqa: D102
+        handle = ctypes.c_void_p()
+        self._call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
+        return handle
+
+    def nvmlDeviceGetHandleByUUID(self, name: str) -> ctypes.c_void_p:  # noqa: D102
+        handle = ctypes.c_void_p()
+        text = ctypes.c_char_p(name.encode())
+        self._call("nvmlDeviceGetHandleByUUID", text, ctypes.byref(handle))
+        return handle
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle: ctypes.c_void_p) -> int:  # noqa: D102
+        made = ctypes.c_ulonglong()
+        self._call("nvmlDeviceGetTotalEnergyConsumption", handle, ctypes.byref(made))
+        return made.value
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        if code := getattr(self.library, name)(*arguments):
+            raise OSError(f"{name} failed with code {code}")
 
 
 def _handle(nvml: Any, index: int) -> Any:
