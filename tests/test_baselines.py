@@ -1,7 +1,9 @@
 import itertools
 import math
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -209,6 +211,25 @@ def test_the_hash_grid_equals_a_dictionary(d, rng):
     close(encoded, expected, 1e-5 * finest)
 
 
+def test_the_far_border_of_a_dense_grid():
+    # It belongs to the last cell: there is no vertex beyond it, in this level or the next.
+    method = baselines.hashgrid(levels=2, coarsest=2, finest=5)
+    network = drawn(method, (4, 4))
+    entries, weights = network.prepare(torch.ones((1, 2)))
+    assert int(entries.max()) == 3**2 + 6**2 - 1
+    assert entries[weights == 1].tolist() == [3**2 - 1, 3**2 + 6**2 - 1]
+
+
+def test_samples_lie_in_the_middle_of_equal_parts(small):
+    for method, low in ((SMALL["siren"], -1), (SMALL["ffn"], 0), (SMALL["hashgrid"], 0)):
+        x = Training(small, method)._coordinates().numpy().reshape(9, 12, 2)
+        for k, n in enumerate(small.shape):
+            half = (1 - low) / (2 * n)
+            assert x[..., k].min() == pytest.approx(low + half, abs=1e-6)
+            assert x[..., k].max() == pytest.approx(1 - half, abs=1e-6)
+        assert np.all(np.diff(x[..., 0], axis=0) > 0)  # coordinate k runs along axis k
+
+
 def test_resolutions_grow_evenly_from_coarsest_to_finest():
     N = baselines.hashgrid(levels=16, coarsest=16, finest=512).resolutions((512, 512))
     assert N[0] == 16
@@ -404,6 +425,9 @@ def test_halving_goes_on_where_it_stood(small, batch):
     methods = [baselines.siren(hidden=16, layers=2, rate=r) for r in rates]
     ranked = baselines.search(small, methods, rungs=((4, 2), (9, 1)), every=3, batch=batch)
     assert [m.log[-1].step for m in ranked] == [9, 9, 4, 4]
+    assert {m.method.rate for m in ranked} == set(rates)
+    early = [baselines.fit(small, m, steps=4, batch=batch).log[-1].paper_psnr for m in methods]
+    assert {m.method.rate for m in ranked[:2]} == {rates[k] for k in np.argsort(early)[-2:]}
     scores = [m.log[-1].paper_psnr for m in ranked]
     assert scores[0] > scores[1]
     assert scores[2] > scores[3]
@@ -593,6 +617,14 @@ def test_bad_points_are_named(small):
         model.resize((3,))
     with pytest.raises(ValueError, match="`outside` must be"):
         model(np.zeros(2), outside="zero")
+
+
+def test_the_page_of_the_manual_runs():
+    page = (Path(__file__).parents[1] / "docs" / "baselines.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names = {}
+    exec(compile(block, "docs/baselines.md", "exec"), names)
+    assert names["model"].log[-1].paper_psnr > 40
 
 
 def python(code):
