@@ -85,7 +85,7 @@ def draw(run):
             if r["at_S"] is not None:
                 ax.plot(r["S"], r["at_S"], "o", mfc="white", mec=colour, ms=6, zorder=3)
         ax.axhline(80, color="#999999", lw=0.7, ls=":")
-        ax.set(xscale="log", xlabel="neurons per region m", title=words, ylim=(10, 84))
+        ax.set(xscale="log", xlabel="neurons per region m", title=words, ylim=(10, 86))
         ax.set_xticks(
             marks := [4**k for k in range(2, 8) if 4**k <= widest(cells(run)[-1])],
             [str(m) for m in marks],
@@ -95,14 +95,8 @@ def draw(run):
     axes[0].set_ylabel("PSNR as the paper defines it, dB")
     axes[0].plot([], [], "o", mfc="white", mec="#555555", ms=6, ls="none", label="m = S")
     axes[0].legend(loc="upper left", bbox_to_anchor=(0, 0.93))
-    axes[1].text(
-        widest(cells(run)[-1]),
-        80.4,
-        "ceiling of this measure",
-        ha="right",
-        fontsize=8,
-        color="#777777",
-    )
+    top = widest(cells(run)[-1])
+    axes[1].text(top, 80.5, "ceiling", ha="right", va="bottom", fontsize=8, color="#777777")
     save(figure, run.figure("ablation"))
 
 

@@ -198,10 +198,12 @@ def compute(run):
 
 
 def save(figure, path, most=400_000):
-    """Write a picture; in 256 colours where it would have more than `most` bytes."""
+    """Write a picture; in few colours where it would have more than `most` bytes."""
     save_whole(figure, path)
-    if path.stat().st_size > most:
-        Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
+    whole = Image.open(path).convert("RGB")
+    for colours in (256, 128, 64):
+        if path.stat().st_size > most:
+            whole.quantize(colours).save(path, optimize=True)
 
 
 def sheet(run, name):
