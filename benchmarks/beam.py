@@ -15,9 +15,10 @@ import warnings
 
 import numpy as np
 
-import data
 import elmfield as ef
 from common import RESULTS, record
+from data import WEATHER
+from elmfield import datasets
 from elmfield.partition.energy import CORES
 from elmfield.pictures import toy_field
 
@@ -47,11 +48,11 @@ VARIANTS = {
 
 def scenes():
     """Name, samples, cells of the regular mesh, atomic cells, widths."""
-    yield "kodim20", data.halved(data.kodak(20)), 32, 16, (256, 512)
-    yield "cameraman", data.cameraman("cameraman_256.tif"), 32, 16, (256, 512)
-    yield "kodim23", data.kodak(23), 64, 32, (1024, 2048)
+    yield "kodim20", datasets.load("kodim20"), 32, 16, (256, 512)
+    yield "cameraman", datasets.load("cameraman"), 32, 16, (256, 512)
+    yield "kodim23", datasets.load("kodim23"), 64, 32, (1024, 2048)
     for name, source in SEASONS.items():
-        yield name, data.weather(source), 64, 32, (1024, 2048)
+        yield name, datasets.load(WEATHER[source]), 64, 32, (1024, 2048)
 
 
 def fitted(values, partition, width, device, seed=0):
@@ -179,9 +180,8 @@ def pictures():
     from PIL import Image
 
     Image.MAX_IMAGE_PIXELS = None
-    folder = data.ROOT / "large_image"
-    yield "Blue Marble", np.asarray(Image.open(folder / "blue_marble_4096x2048.jpg").convert("L"))
-    yield "Sun", np.asarray(Image.open(folder / "sdo_aia193_20130624_4096.jp2").convert("L"))
+    yield "Blue Marble", np.asarray(Image.open(datasets.path("blue-marble")[0]).convert("L"))
+    yield "Sun", np.asarray(Image.open(datasets.path("sdo")[0]).convert("L"))
 
 
 def timed(function, repeats=3):
@@ -234,7 +234,7 @@ def flops():
     rng = np.random.default_rng(0)
     A, B = rng.standard_normal((4096, 1024)), rng.standard_normal((1024, 1024))
     rate = 2 * 4096 * 1024**2 / timed(lambda: A @ B, 5)
-    values, m = data.kodak(23), 1024
+    values, m = datasets.load("kodim23"), 1024
     rows = []
     for shapes in ("any", "boxes"):
         partition = ef.beam(values, cell=32, regions=64, shapes=shapes)

@@ -19,9 +19,10 @@ import scipy.fft
 import scipy.linalg
 from scipy.ndimage import map_coordinates, zoom
 
-import data
 import elmfield as ef
 from common import SPLINES, predicted, record, score, spline
+from data import PHOTOGRAPHS, WEATHER
+from elmfield import datasets
 from elmfield.modes import axis_modes, product_modes
 
 ORDERS = (1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)
@@ -41,25 +42,31 @@ PRINTED = {
 """The paper's PSNR where its data is ours or of the same kind (PAPER: ELM-INR column)."""
 
 
+def colours():
+    return datasets.centre(datasets.load("kodim23", prepare="whole"))
+
+
 def scenes():
     """Name, samples, channel axis and settings of everything the preset is tried on."""
     wide = ef.paper(cell=64, width=4096)
     for n in (5, 8, 24):
-        yield f"kodim{n:02d} 512²", data.kodak(n), None, ef.paper()
-    yield "kodim20 256²", data.halved(data.kodak(20)), None, ef.paper()
-    yield "cameraman 256²", data.cameraman("cameraman_256.tif"), None, ef.paper()
-    yield "cameraman 512²", data.cameraman("cameraman_512.png"), None, ef.paper()
-    yield "camera (CC0) 512²", data.cameraman("camera_skimage_cc0_512.png"), None, ef.paper()
-    yield "kodim23 512² RGB", data.kodak_rgb(23), -1, ef.paper()
-    for tile in ("38D_378R_2_3", "282D_485L_3_3", "433D_629L_3_1", "609U_541L_3_0"):
-        scene = data.satellite(f"s2_l2a_12band_224_{tile}.tif")
+        yield f"kodim{n:02d} 512²", datasets.load(f"kodim{n:02d}"), None, ef.paper()
+    yield "kodim20 256²", datasets.load("kodim20"), None, ef.paper()
+    yield "cameraman 256²", datasets.load("cameraman"), None, ef.paper()
+    yield "cameraman 512²", datasets.load("cameraman-512"), None, ef.paper()
+    yield "camera (CC0) 512²", datasets.load("camera"), None, ef.paper()
+    yield "kodim23 512² RGB", colours(), -1, ef.paper()
+    tiles = {"38D_378R_2_3": "tanzania", "282D_485L_3_3": "brazil"}
+    tiles |= {"433D_629L_3_1": "chile", "609U_541L_3_0": "ontario"}
+    for tile, place in tiles.items():
+        scene = datasets.load(f"sentinel2-l2a-{place}")
         yield f"Sentinel-2 {tile} 224²×12", scene, -1, ef.paper()
-    scene = data.satellite("s2_l2a_12band_224_282D_485L_3_3.tif")[:192, :192]
+    scene = datasets.load("sentinel2-l2a-brazil")[:192, :192]
     yield "Sentinel-2 282D_485L_3_3 192²×12", scene, -1, wide
-    scene = data.satellite("wv2_8band_320.tif")
+    scene = datasets.load("worldview")
     yield "WorldView-2 320²×8", scene, -1, ef.paper()
     yield "WorldView-2 320²×8 (64² cells)", scene, -1, wide
-    yield "brain T2 slice 512²", data.mri(), None, ef.paper()
+    yield "brain T2 slice 512²", datasets.load("mri"), None, ef.paper()
 
 
 def paper():
@@ -88,7 +95,7 @@ def paper():
 def seeds():
     """The paper leaves the distribution of the hidden layer open; this is how much it matters."""
     rows = []
-    y = data.kodak(5)
+    y = datasets.load("kodim05")
     for draw in ("normal", "uniform"):
         for width in (256, 512, 1024):
             scores = []
@@ -100,7 +107,7 @@ def seeds():
 
 
 def navier_stokes():
-    w = data.navier_stokes()
+    w = datasets.load("navier-stokes")
     rows = []
     readings = [
         ((64, 64), -1, "each time step a picture: S = m = 4096 in two dimensions"),
@@ -137,7 +144,7 @@ def navier_stokes():
 
 def scales():
     """Ten times more samples than neurons: does another scale of the Fourier features help."""
-    w = data.navier_stokes().astype(np.float64)
+    w = datasets.load("navier-stokes").astype(np.float64)
     rows = []
     for scale in (0.1, 0.25, 0.5, 1.0):
         with warnings.catch_warnings():
@@ -159,9 +166,9 @@ def scales():
 
 def heldout():
     rows = []
-    for n in data.kodak_numbers():
-        y = data.kodak(n)
-        row = {"data": f"kodim{n:02d}"}
+    for label, photograph in PHOTOGRAPHS.items():
+        y = datasets.load(photograph)
+        row = {"data": label}
         for name, order in SPLINES.items():
             row[name] = score(y, spline(y, order), BORDER, 255)
         grid, own, per_sample = predicted(y, None)
@@ -171,7 +178,7 @@ def heldout():
             str(s): score(y, predicted(y, ef.smooth(order=s))[0], BORDER, 255)
             for s in (1.0, 1.25, 1.5, 2.0)
         }
-        if n in (5, 20, 24):
+        if label in ("kodim05", "kodim20", "kodim24"):
             row["paper"] = score(y, predicted(y, ef.paper())[0], BORDER, 255)
         rows.append(row)
     record("core", "heldout", rows, border=BORDER, data_range=255)
@@ -179,12 +186,12 @@ def heldout():
 
 def fields():
     """Smooth data: the default, and every order of a list."""
-    w = data.navier_stokes().astype(np.float64)
-    items = [(name, data.weather(name), BORDER) for name in data.WEATHER]
-    items.append(("brain T2 slice", data.mri(), BORDER))
+    w = datasets.load("navier-stokes").astype(np.float64)
+    items = [(label, datasets.load(name), BORDER) for label, name in WEATHER.items()]
+    items.append(("brain T2 slice", datasets.load("mri"), BORDER))
     items += [(f"Navier-Stokes, slice {k}", w[:, :, k], BORDER) for k in (0, 49, 99)]
     items.append(("Navier-Stokes, volume", w, 8))
-    items.append(("brain T1 volume", data.brain_volume(), 8))
+    items.append(("brain T1 volume", datasets.load("brain-volume"), 8))
     rows = []
     for name, y, border in items:
         row = {"data": name, "shape": list(y.shape), "border": border}
@@ -239,7 +246,7 @@ def one_round():
     """Every pair of timings once."""
     import torch
 
-    y = data.kodak(5)
+    y = datasets.load("kodim05")
     settings = ef.paper()
     field = ef.fit(y, settings)
     part, network = field.partition, settings.network
@@ -320,9 +327,9 @@ def one_round():
 
 def memory():
     """Peak of what a fit allocates beside its input, by `tracemalloc` (NumPy reports to it)."""
-    y = data.kodak(5)
-    large = np.tile(data.kodak_rgb(23).astype(np.float32), (4, 4, 1))
-    w = data.navier_stokes()
+    y = datasets.load("kodim05")
+    large = np.tile(colours().astype(np.float32), (4, 4, 1))
+    w = datasets.load("navier-stokes")
     rows = []
     for name, values, settings, channel_axis in (
         ("paper(), 512² float64", y, ef.paper(), None),

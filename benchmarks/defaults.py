@@ -14,9 +14,10 @@ from functools import lru_cache
 
 import numpy as np
 
-import data
 import elmfield as ef
 from common import SPLINES, predicted, record, score, spline, spline_1d, thinned
+from data import PHOTOGRAPHS as KODAK
+from elmfield import datasets
 from elmfield.modes import axis_modes
 from elmfield.network import price
 from reference import Variant, corners, radial
@@ -39,12 +40,12 @@ def waves(n=400):
 @lru_cache(maxsize=1)
 def sets():
     """Data by number of dimensions: name -> (list of arrays, border, peak, channels last?)."""
-    w = data.navier_stokes().astype(np.float64)
-    winter = data.weather("ERA5 t2m, winter 2023")
-    photographs = [data.kodak(n) for n in PHOTOGRAPHS]
+    w = datasets.load("navier-stokes").astype(np.float64)
+    winter = datasets.load("era5-winter")
+    photographs = [datasets.load(KODAK[f"kodim{n:02d}"]) for n in PHOTOGRAPHS]
     return {
         1: {
-            "speech": ([data.speech()[:, None]], 16, None),
+            "speech": ([datasets.load("speech")[:, None]], 16, None),
             "ERA5 along longitude": ([np.ascontiguousarray(winter.T)], 16, None),
             "ERA5 along latitude": ([winter], 16, None),
             "rows of photographs": ([p.T for p in photographs], 16, 255.0),
@@ -53,13 +54,13 @@ def sets():
         2: {
             "photographs": (photographs, 16, 255.0),
             "ERA5 t2m": ([winter], 16, None),
-            "brain T2 slice": ([data.mri()], 16, None),
+            "brain T2 slice": ([datasets.load("mri")], 16, None),
             "Navier-Stokes slice": ([w[:, :, 99]], 16, None),
             "sum of waves": ([waves()], 16, None),
         },
         3: {
             "Navier-Stokes volume": ([w], 8, None),
-            "brain T1 volume": ([data.brain_volume()[24:152, 30:158, 24:120]], 8, None),
+            "brain T1 volume": ([datasets.load("brain-volume")[24:152, 30:158, 24:120]], 8, None),
         },
     }
 
@@ -208,8 +209,9 @@ def dense():
     what it likes. Scored at the nodes, all activations are the same.
     """
     corners_of = [(slice(a, a + 128), slice(b, b + 128)) for a in (100, 280) for b in (100, 280)]
-    w = data.navier_stokes().astype(np.float64)
-    items = {f"kodim{n:02d}": [data.kodak(n)[c] for c in corners_of] for n in (5, 20, 23)}
+    w = datasets.load("navier-stokes").astype(np.float64)
+    items = {k: datasets.load(KODAK[k]) for k in ("kodim05", "kodim20", "kodim23")}
+    items = {k: [picture[c] for c in corners_of] for k, picture in items.items()}
     items["Navier-Stokes slices"] = [w[:, :, k] for k in (49, 99)]
     items["sum of waves"] = [waves(128)]
     peaks = {name: 255.0 if name.startswith("kodim") else None for name in items}
@@ -271,7 +273,7 @@ def precision():
             grid, own, _ = predicted(y.astype(dtype), ef.smooth(order=s))
             row[dtype] = {"heldout": score(y, grid.astype(float), 16), "at_samples": own}
         rows.append(row)
-    picture = data.kodak(5)
+    picture = datasets.load("kodim05")
     Y = picture.reshape(16, 32, 16, 32).transpose(1, 3, 0, 2).reshape(1024, -1) / 256
     t = np.linspace(-1, 1, 32)
     t = np.stack(np.meshgrid(t, t, indexing="ij"), axis=-1).reshape(-1, 2)

@@ -23,18 +23,19 @@ from skimage.restoration import (
     estimate_sigma,
 )
 
-import data
 import elmfield as ef
 from common import SPLINES, predicted, record, score, spline
+from data import PHOTOGRAPHS, WEATHER
+from elmfield import datasets
 from elmfield.field.quality import choose
 
 BORDER = 16
 
 PICTURES = {
-    "kodim20 256²": (lambda: data.halved(data.kodak(20)), 64, (256, 512), (27.5, 32.3)),
-    "kodim23 512²": (lambda: data.kodak(23), 64, (1024, 2048), (36.9, 41.0)),
+    "kodim20 256²": (lambda: datasets.load("kodim20"), 64, (256, 512), (27.5, 32.3)),
+    "kodim23 512²": (lambda: datasets.load("kodim23"), 64, (1024, 2048), (36.9, 41.0)),
     "cameraman 256²": (
-        lambda: data.cameraman("cameraman_256.tif"),
+        lambda: datasets.load("cameraman"),
         64,
         (256, 512),
         (30.9, 37.7),
@@ -88,8 +89,8 @@ def budget():
 
 def quality():
     rows = []
-    arrays = [(f"kodim{n:02d}", data.kodak(n)) for n in data.kodak_numbers()]
-    arrays += [(name, data.weather(name)) for name in data.WEATHER]
+    arrays = [(label, datasets.load(name)) for label, name in PHOTOGRAPHS.items()]
+    arrays += [(label, datasets.load(name)) for label, name in WEATHER.items()]
     for q in range(30, 65, 5):
         off, stored = [], []
         for _, values in arrays:
@@ -98,8 +99,8 @@ def quality():
             stored.append((field.n_coefficients + field.index_cost) / values.size)
         rows.append(
             {"psnr": q, "arrays": len(arrays), "lowest": min(off), "highest": max(off)}
-            | {"per_sample_photos": float(np.mean(stored[: len(data.kodak_numbers())]))}
-            | {"per_sample_weather": float(np.mean(stored[len(data.kodak_numbers()) :]))}
+            | {"per_sample_photos": float(np.mean(stored[: len(PHOTOGRAPHS)]))}
+            | {"per_sample_weather": float(np.mean(stored[len(PHOTOGRAPHS) :]))}
         )
         print(rows[-1])
     record("targets", "quality", rows)
@@ -107,9 +108,10 @@ def quality():
 
 def bound():
     rows = []
-    arrays = [(f"kodim{n:02d}", data.kodak(n)) for n in data.kodak_numbers()]
-    arrays += [(name, data.weather(name)) for name in data.WEATHER]
-    arrays += [("brain T2 slice", data.mri()), ("Navier-Stokes volume", data.navier_stokes())]
+    arrays = [(label, datasets.load(name)) for label, name in PHOTOGRAPHS.items()]
+    arrays += [(label, datasets.load(name)) for label, name in WEATHER.items()]
+    arrays += [("brain T2 slice", datasets.load("mri"))]
+    arrays += [("Navier-Stokes volume", datasets.load("navier-stokes"))]
     for part in (0.1, 0.01, 0.001):
         for dtype in ("float32", "float64"):
             ratios, stored = [], []
@@ -148,8 +150,8 @@ def denoise():
     rng = np.random.default_rng(0)
     for level in (5, 10, 25):
         scores = {}
-        for n in data.kodak_numbers():
-            clean = data.kodak(n)
+        for photograph in PHOTOGRAPHS.values():
+            clean = datasets.load(photograph)
             noisy = clean + level * rng.standard_normal(clean.shape)
             guess = estimate_sigma(noisy / 255)
             found = {
@@ -174,7 +176,7 @@ def denoise():
             for name, values in found.items():
                 scores.setdefault(name, []).append(ef.psnr(clean, values, data_range=255))
         rows.append(
-            {"level": level, "pictures": len(data.kodak_numbers())}
+            {"level": level, "pictures": len(PHOTOGRAPHS)}
             | {k: float(np.mean(v)) for k, v in scores.items()}
         )
         print(rows[-1])
@@ -187,9 +189,10 @@ def denoise():
 def gaps():
     rows = []
     rng = np.random.default_rng(0)
-    fields = {f"kodim{n:02d}": data.kodak(n)[128:384, 128:384] for n in (5, 8, 20, 23, 24)}
-    fields["ERA5 t2m, winter 2023"] = data.weather("ERA5 t2m, winter 2023")[200:456, 200:456]
-    fields["Navier-Stokes, t = 99"] = data.navier_stokes()[:, :, 99].astype(float)
+    labels = [f"kodim{n:02d}" for n in (5, 8, 20, 23, 24)]
+    fields = {k: datasets.load(PHOTOGRAPHS[k])[128:384, 128:384] for k in labels}
+    fields["ERA5 t2m, winter 2023"] = datasets.load("era5-winter")[200:456, 200:456]
+    fields["Navier-Stokes, t = 99"] = datasets.load("navier-stokes")[:, :, 99].astype(float)
     for name, values in fields.items():
         for kind in ("50 %", "80 %", "16 × 16 holes"):
             if kind.startswith("16"):
@@ -232,10 +235,10 @@ def gaps():
 
 def automatic():
     rows = []
-    flow = data.navier_stokes().astype(float)
-    arrays = [(f"kodim{n:02d}", data.kodak(n), BORDER) for n in data.kodak_numbers()]
-    arrays += [(name, data.weather(name), BORDER) for name in data.WEATHER]
-    arrays += [("brain T2 slice", data.mri(), BORDER)]
+    flow = datasets.load("navier-stokes").astype(float)
+    arrays = [(label, datasets.load(name), BORDER) for label, name in PHOTOGRAPHS.items()]
+    arrays += [(label, datasets.load(name), BORDER) for label, name in WEATHER.items()]
+    arrays += [("brain T2 slice", datasets.load("mri"), BORDER)]
     arrays += [(f"Navier-Stokes, t = {t}", flow[:, :, t], BORDER) for t in (0, 50, 99)]
     arrays += [("Navier-Stokes volume", flow, 8)]
     orders = (0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)

@@ -7,7 +7,7 @@ lists them all.
 
 from elmfield.datasets.catalogue import Dataset
 from elmfield.datasets.files import File, MissingDataError
-from elmfield.datasets.library import about, load, names, path, present
+from elmfield.datasets.library import about, load, names, path, photographs, present
 from elmfield.datasets.navier_stokes import vorticity
 from elmfield.datasets.prepare import centre, grey, halved, resized
 
@@ -22,6 +22,7 @@ __all__ = [
     "load",
     "names",
     "path",
+    "photographs",
     "present",
     "resized",
     "vorticity",

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     try:
         return _fetch(asked.names) if asked.verb == "fetch" else _list()
-    except ValueError as error:
+    except (ValueError, MissingDataError) as error:  # a wrong name; ELMFIELD_DATA is no folder
         print(error, file=sys.stderr)
         return 2
 

@@ -114,14 +114,14 @@ KODAK_PAPER = {
 }
 
 
-def _kodak(number: int, sha256: str) -> Dataset:
-    size = 256 if number == 20 else 512
+def _kodak(number: int, sha256: str, size: int = 512, suffix: str = "") -> Dataset:
+    paper = "" if suffix else KODAK_PAPER.get(number, "")
     crop = "The 512 × 512 pixels in the middle, ITU-R 601 grey, not rounded"
     return Dataset(
-        f"kodim{number:02d}",
+        f"kodim{number:02d}{suffix}",
         f"photograph {number} of the Kodak suite",
         (size, size),
-        "paper's own" if number in KODAK_PAPER else "extra",
+        "paper's own" if paper else "extra",
         "released by Eastman Kodak for unrestricted use, as the suite's page states",
         "Kodak Lossless True Color Image Suite (PhotoCD PCD0992), r0k.us/graphics/kodak",
         (
@@ -132,9 +132,9 @@ def _kodak(number: int, sha256: str) -> Dataset:
             ),
         ),
         partial(prepare.photograph, size=size),
-        KODAK_PAPER.get(number, ""),
+        paper,
         (crop + (", averaged over 2 × 2" if size == 256 else "") + ". The paper does not say how.")
-        if number in KODAK_PAPER
+        if paper
         else crop + ".",
         prepares=("crop", "resize", "whole"),
     )
@@ -643,7 +643,10 @@ EXTRAS = (
 CATALOGUE = {
     known.name: known
     for known in (
-        *(_kodak(number, sha256) for number, sha256 in KODAK.items()),
+        *(_kodak(number, KODAK[number]) for number in KODAK if number < 20),
+        _kodak(20, KODAK[20], 256),
+        _kodak(20, KODAK[20], suffix="-512"),
+        *(_kodak(number, KODAK[number]) for number in KODAK if number > 20),
         *CAMERAMAN,
         *MRI,
         *WORLDVIEW,

@@ -131,7 +131,9 @@ def _download(file: File, out: BinaryIO, progress: Progress) -> str:
     """Write the file at a URL to `out`; its SHA-256."""
     digest, done, stage = hashlib.sha256(), 0, f"fetching {Path(file.path).name}"
     try:
-        with urllib.request.urlopen(str(file.url), timeout=TIMEOUT) as answer:
+        # Some servers refuse what calls itself Python.
+        asked = urllib.request.Request(str(file.url), headers={"User-Agent": "elmfield"})
+        with urllib.request.urlopen(asked, timeout=TIMEOUT) as answer:
             total = int(answer.headers.get("Content-Length") or 0)
             while block := answer.read(BLOCK):
                 out.write(block)

@@ -21,6 +21,11 @@ def names(prefix: str = "") -> tuple[str, ...]:
     return tuple(name for name in CATALOGUE if name.startswith(prefix))
 
 
+def photographs() -> tuple[str, ...]:
+    """Names of the Kodak pictures as 512 × 512 crops: those over which scores are averaged."""
+    return tuple(name for name in names("kodim") if CATALOGUE[name].shape == (512, 512))
+
+
 def about(name: str) -> Dataset:
     """What is known of a data set."""
     if name not in CATALOGUE:
