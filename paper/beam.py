@@ -83,8 +83,16 @@ def scores(name, values, back):
     """The paper's measure for this kind of data, and what it hides."""
     if name in PICTURES:
         return {"paper_psnr": ef.paper_psnr(values, back), "psnr": ef.psnr(values, back)}
-    bias = float(np.mean(back - values))
-    return {"mae": ef.mae(values, back), "bias": bias, "max_error": ef.max_error(values, back)}
+    off = back - values
+    weight = np.cos(np.radians(np.linspace(90, -90, len(values))))  # the area a sample stands for
+    weight /= weight.sum()
+    return {
+        "mae": ef.mae(values, back),
+        "bias": float(off.mean()),
+        "max_error": ef.max_error(values, back),
+        "mae_by_area": float(weight @ np.abs(off).mean(axis=1)),
+        "share_above_1K": float(weight @ (np.abs(off) > 1).mean(axis=1)),
+    }
 
 
 def between(run, name, values, settings, variant=None):

@@ -4,14 +4,16 @@
 
 Reads the reconstructions that beam.py kept, and makes those that are not there. Pixels ask for
 values at their own latitude and longitude, which a Field gives anywhere: no projection library is
-needed. Writes ``results/<device>/maps.json`` (errors weighted by area, and the close-up's) and
-the pictures. Equal-area maps are Mollweide's.
+needed. Writes ``results/<device>/maps.json`` (the close-up) and the pictures; errors of the globes
+are beam.py's numbers, since arrays are kept in 16 bits. Equal-area maps are Mollweide's.
 """
 
 import time
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from scipy.ndimage import uniform_filter
 
 import elmfield as ef
 from beam import fitted, kept_as, partitions, save, widths
@@ -29,7 +31,11 @@ SEASONS = {
 FIRST = {"era5-autumn": -180.0}
 """Longitude of the first column, where it is not 0."""
 
-ROWS = {"regular": "regular mesh", "BEAM": "BEAM", "by need": "ours, as many numbers"}
+ROWS = {
+    "regular": "regular mesh",
+    "BEAM": "BEAM",
+    "by need": "no mesh: the default Field\nat each pixel",
+}
 VIEW = (35.0, 15.0)
 """Latitude and longitude in the middle of the globes."""
 
@@ -121,21 +127,7 @@ def reconstruction(run, variant, width):
         else:
             field, _ = fitted(run, values, ef.paper(width=width), made[variant][0])
         run.keep(key, host(field.samples()))
-    return run.kept(key).astype(np.float64)
-
-
-def by_area(run, variant, width):
-    """Errors with every sample weighted by the area it stands for."""
-    values = load(run, NAME)
-    off = reconstruction(run, variant, width) - values
-    weight = np.cos(np.radians(np.linspace(90, -90, values.shape[0])))[:, None]
-    weight = np.broadcast_to(weight / weight.sum() / values.shape[1], values.shape)
-    return {
-        "mae": float(np.abs(off).mean()),
-        "mae_by_area": float((weight * np.abs(off)).sum()),
-        "bias_by_area": float((weight * off).sum()),
-        "share_above_1K": float((weight * (np.abs(off) > 1)).sum()),
-    }
+    return run.kept(key)
 
 
 def window(run):
@@ -187,11 +179,7 @@ def close_pixels(run):
 
 
 def compute(run):
-    """Errors by area of every reconstruction, then the close-up."""
-    for variant in ROWS:
-        for width in widths(run, NAME):
-            work = partial(by_area, run, variant, width)
-            run.unit(f"{NAME}: by area, {variant}, m = {width}", work)
+    """The close-up; reconstructions that beam.py did not keep are made when they are drawn."""
     for method, preset in settings(run).items():
         work = partial(close_up, run, method)
         run.unit(f"{NAME}: close-up, {method}", work, preset=repr(preset), view=CLOSE)
@@ -230,33 +218,33 @@ def show(ax, picture, cmap, limits, half=(1, 1)):
 
 def globes(run):
     """Partitions over the temperature, and the errors at both widths, in kelvin."""
-    values, found = load(run, NAME), run.found()
+    values, found = load(run, NAME), replace(run, script="beam").found()
     made = partitions(run, NAME, values)
-    pixels = globe(80 if run.toy else 380, *VIEW)
+    pixels = globe(80 if run.toy else 300, *VIEW)
     field = ef.fit(values, periodic=(1,))
     truth = called(field, NAME, pixels) - 273.15
-    figure, axes = plt.subplots(len(ROWS), 3, figsize=(7.4, 7.9), layout="constrained")
+    figure, axes = plt.subplots(len(ROWS), 3, figsize=(6.6, 7.2), layout="constrained")
     for line, (variant, words) in zip(axes, ROWS.items()):
         warm = show(line[0], truth, "RdYlBu_r", (-40, 40))
         N = made["regular"][0].n_regions
-        title = (
-            f"{words}, N = {N}" if variant in made else f"{words}:\na Field asked pixel by pixel"
-        )
-        line[0].set_title(title)
+        line[0].set_title(f"{words}, N = {N}" if variant in made else words)
         if variant in made:
             edge = np.where(fences(made[variant][0], NAME, pixels), 1.0, np.nan)
             line[0].imshow(edge, cmap="gray_r", vmin=0, vmax=1, extent=(-1, 1, -1, 1))
         for ax, width in zip(line[1:], widths(run, NAME)):
             off = reconstruction(run, variant, width) - values
-            drawn = show(ax, nearest(NAME, off, pixels), "RdBu_r", (-1, 1))
-            unit = found.get(f"{NAME}: by area, {variant}, m = {width}")
-            mae = np.abs(off).mean() if unit is None else unit["result"]["mae"]
-            many = f"m = {width}" if variant in made else f"N m = {N * width}"
-            ax.set_title(f"{many}: MAE {mae:.3f} K")
+            local = uniform_filter(np.abs(off), 5, mode=("nearest", "wrap"))
+            drawn = show(ax, nearest(NAME, local, pixels), "magma_r", (0, 1))
+            unit = found.get(f"{NAME}: {variant}, m = {width}")
+            many = f"m = {width}" if variant in made else f"ours, N m = {N * width}"
+            mae = "" if unit is None else f"MAE {unit['result']['mae']:.3f} K"
+            ax.set_title(f"{many}: {mae}" if variant in made else f"{many} numbers:\n{mae}")
     below = {"location": "bottom", "shrink": 0.8, "aspect": 25, "pad": 0.02, "extend": "both"}
     figure.colorbar(warm, ax=axes[:, 0], **below).set_label("temperature at 2 m, °C")
-    below |= {"shrink": 0.5, "aspect": 32}
-    figure.colorbar(drawn, ax=axes[:, 1:], **below).set_label("error at the samples, K")
+    below |= {"shrink": 0.5, "aspect": 32, "extend": "max"}
+    figure.colorbar(drawn, ax=axes[:, 1:], **below).set_label(
+        "mean absolute error over 5 × 5 samples, K"
+    )
     save(figure, run.figure("maps-beam"))
 
 
