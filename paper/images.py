@@ -61,9 +61,10 @@ def compute(run):
     for name in names:
         values = load(run, name)
         rows = printed_settings(run, steps=1000, usual=name == "mri")
-        rows |= {f"{m}, tuned": s for m, s in tuned_settings(run).items()}
+        between = run.profile != "full" or name in BETWEEN or values.size < 2**17
+        tuned = tuned_settings(run, steps=1000 if between else 500)
+        rows |= {f"{m}, tuned": s for m, s in tuned.items()}
         for label, settings in rows.items():
-            between = run.profile != "full" or name in BETWEEN or values.size < 2**17
             trained(run, name, label, values, settings, between=between)
 
 

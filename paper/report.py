@@ -322,7 +322,7 @@ def energy_section(doc, records, folder):
         {printed["joules"] / shared["joules"]:.0f}th of it.""")
     rows = []
     for method, (psnr, steps, _) in co2.PRINTED.items():
-        r, unit = records.get("co2", method)
+        r, _ = records.get("co2", method)
         if r is None:
             continue
         for i, own in enumerate(r["rows"]):
