@@ -34,7 +34,7 @@ FIRST = {"era5-autumn": -180.0}
 ROWS = {
     "regular": "regular mesh",
     "BEAM": "BEAM",
-    "by need": "no mesh: the default Field\nat each pixel",
+    "by need": "the default Field,\nasked at each pixel",
 }
 VIEW = (35.0, 15.0)
 """Latitude and longitude in the middle of the globes."""
