@@ -304,7 +304,7 @@ def report(doc, records, folder):
             if by_need is not None:
                 others = [sign * r[v][key] for v in ("regular", *VARIANTS) if r[v]]
                 above.append(by_need > max(others))
-                below.append(paid is not None and by_need < sign * paid[key])
+                below += [] if paid is None else [by_need < sign * paid[key]]
             bias += [abs(x["bias"]) for x in r.values() if x and not picture]
             if ours[1] is not None:
                 less = ours[1] - ours[0] < b - a if picture else ours[1] / ours[0] > b / a
@@ -323,7 +323,7 @@ def report(doc, records, folder):
             normalisation are not given, so levels differ. As many numbers spent where they buy most
             (our error target, index included) beat every partition with equal widths in
             {sum(above)} of {len(above)} rows; cosines in blocks of 8, an ideal index paid for, beat
-            ours in {sum(below)}.""")
+            ours in {sum(below)} of {len(below)}.""")
     if bias:
         doc.text(f"""The printed temperatures differ by more than 1 K between seasons and by a nearly
             constant 0.03 to 0.04 K between columns, as a constant offset would make them. Ours have
