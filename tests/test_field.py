@@ -1,4 +1,5 @@
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from skimage.transform import resize as skimage_resize
 
 import elmfield as ef
 import oracles
+from elmfield import threads
+from elmfield.field import scattered
 from support import L_SHAPE, close, host, inside, on_grid, partition, wave
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -326,6 +329,97 @@ def test_large_queries_in_batches_equal_small_ones(rough, rng):
         pieces, (whole(x * 0.9), whole.resize((55, 30)), whole.integral((1, 1), (30, 30)))
     ):
         close(a, b, 1e-9)
+
+
+# --- many points -------------------------------------------------------------------------------
+
+
+MANY = [
+    ((40, 45), {}, {}),
+    ((40, 45, 2), {"channel_axis": -1}, {}),
+    ((40, 45), {"periodic": (0, 1)}, {}),
+    ((90,), {}, {}),
+    ((14, 13, 12), {}, {"cell": 7}),
+    ((40, 45), {}, {"cell": 16, "overlap": 0.5, "context": 0}),
+    ((40, 45), {}, {"order": 3, "cell": 20, "keep": 100}),
+]
+
+
+@pytest.mark.parametrize(("shape", "options", "settings"), MANY)
+def test_many_points_equal_few(shape, options, settings, rng, monkeypatch):
+    field = ef.fit(rng.standard_normal(shape), ef.smooth(**settings), **options)
+    x = inside(rng, field.shape, 4 * field.partition.n_regions * 2200)
+    some = rng.permutation(len(x))[:300]
+    few = [ask(x[some]) for ask in (field, field.gradient, field.hessian)]
+    taken = []
+    original = scattered._by_interval
+    monkeypatch.setattr(scattered, "_by_interval", lambda *a: taken.append(1) or original(*a))
+    for ask, expected, tolerance in zip(
+        (field, field.gradient, field.hessian), few, (1e-12, 1e-11, 1e-9)
+    ):
+        close(ask(x)[some], expected, tolerance * field.data_range)
+    assert taken  # by intervals, which few points are not
+
+
+def test_a_region_is_its_cosines(rng):
+    field = ef.fit(rng.standard_normal((30, 26)))
+    (group,), (centre,) = field.blended.groups, field.blended.centres
+    x = inside(rng, field.shape, 5000)
+    R, S = (a(x[:, k] - centre[k]) for k, a in enumerate(group.modes.axes))
+    expected = np.einsum("na,nb,ab->n", R, S, group.modes.expand(group.coefficients)[0, ..., 0])
+    expected = field.offset + field.scale * expected
+    close(field(x), expected, 1e-12 * field.data_range)
+    close(field(x[:50]), expected[:50], 1e-12 * field.data_range)
+
+
+def test_windows_that_reach_beyond_the_boxes_find_their_functions(rng):
+    field = ef.fit(rng.standard_normal((40, 45)), ef.smooth(cell=8, overlap=0.5, context=0))
+    x = inside(rng, field.shape, 300)
+    expected = np.zeros(len(x))
+    edges, labels = field.partition.edges, field.partition.labels
+    phi = oracles.windows(x, edges, labels, field.partition.overlap, field.partition.periodic)
+    (group,) = field.blended.groups
+    for i, c in enumerate(group.modes.expand(group.coefficients)[..., 0]):
+        R, S = (a(x[:, k] - field.blended.centres[i, k]) for k, a in enumerate(group.modes.axes))
+        expected += phi[:, i] * np.einsum("na,nb,ab->n", R, S, c)
+    close(field(x), field.offset + field.scale * expected, 1e-12 * field.data_range)
+
+
+def test_many_points_on_every_library_and_in_single_precision(xp, rng):
+    values = rng.standard_normal((40, 45)).astype("float32")
+    x = inside(rng, (40, 45), 20000)
+    found = ef.fit(xp.asarray(values))(xp.asarray(x))
+    assert found.dtype == xp.float32
+    # Coefficients in single precision: sqrt(1600) roundings of numbers up to 40 or so.
+    close(found, ef.fit(values.astype(float))(x), 1e-4)
+
+
+def test_threads_do_not_change_a_digit(rng, monkeypatch):
+    field = ef.fit(rng.standard_normal((70, 70)))
+    x = inside(rng, field.shape, 40000)
+    monkeypatch.setattr(scattered, "CACHED", 1 << 16)
+    one = field(x), field.gradient(x)
+    monkeypatch.setattr(threads, "n_threads", lambda: 3)
+    three = field(x), field.gradient(x)
+    for a, b in zip(one, three):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_points_of_one_place_are_taken_in_parts(rng):
+    """A million points in one region must not become one batch."""
+    field = ef.fit(rng.standard_normal((64, 64)))
+    x = np.full((200_000, 2), 20.3) + rng.uniform(0, 0.1, (200_000, 2))
+
+    def peak(work):
+        tracemalloc.start()
+        work()
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most / 2**20
+
+    field(x)
+    # 3 MiB of points, some 30 numbers each while they are sorted, batches of 8 MiB and their parts.
+    assert peak(lambda: field(x)) < 3 + 200_000 * 30 * 8 / 2**20 + 4 * 8
 
 
 # --- crop --------------------------------------------------------------------------------------

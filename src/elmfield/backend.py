@@ -50,6 +50,11 @@ def move(x: Array, like: Array, dtype: object = None) -> Array:
     return xp.asarray(x, dtype=dtype, device=device(like))
 
 
+def cast(x: Array, like: Array) -> Array:
+    """`x` in the dtype of `like`."""
+    return x if x.dtype == like.dtype else namespace(x).astype(x, like.dtype)
+
+
 def to_device(x: Array, name: object) -> Array:
     """`x` on the named device; a NumPy array becomes a torch tensor unless the name is "cpu"."""
     if compat.is_numpy_array(x):
@@ -70,6 +75,35 @@ def searchsorted(edges: Array, x: Array) -> Array:
     if compat.is_torch_namespace(xp):
         x = x.contiguous()  # torch warns of strides
     return xp.searchsorted(edges, x, side="right")
+
+
+def sort_order(key: Array, bound: int) -> Array:
+    """The stable order of integers from 0 to below `bound`, shape (n,)."""
+    if not is_on_host(key):
+        return namespace(key).argsort(key, stable=True)
+    # NumPy sorts 16 bits by counting, ten times faster than it compares 64: digit by digit.
+    digits = to_numpy(key)
+    order = np.argsort(_digit(digits, bound), kind="stable")
+    while (bound := -(-bound // 0x10000)) > 1:
+        digits = digits >> 16
+        order = order[np.argsort(_digit(digits, bound)[order], kind="stable")]
+    return move(order, key)
+
+
+def _digit(x: np.ndarray, bound: int) -> np.ndarray:
+    """The lowest 16 bits of x, or 8 if that is all there is below `bound`."""
+    if bound <= 0x100:
+        return x.astype(np.uint8, copy=False)
+    return (x if bound <= 0x10000 else x & 0xFFFF).astype(np.uint16, copy=False)
+
+
+def count(key: Array, order: Array, bound: int) -> np.ndarray:
+    """How often each integer below `bound` occurs, on the host; `order` sorts the keys."""
+    if is_on_host(key):
+        return np.bincount(to_numpy(key), minlength=bound)
+    xp = namespace(key)
+    every = xp.arange(bound + 1, dtype=key.dtype, device=device(key))
+    return np.diff(to_numpy(xp.searchsorted(xp.take(key, order), every)))
 
 
 def solve_triangular(R: Array, B: Array) -> Array:
@@ -159,6 +193,9 @@ def put(size: int, index: Array, values: Array) -> Array:
 
 def put_rows(out: Array, index: Array, rows: Array) -> Array:
     """`out`, (n, C), with ``out[index[k]] = rows[k]``, in place where the library can."""
+    if compat.is_numpy_array(out) and out.shape[1] == 1:  # five times faster than rows of one
+        out[:, 0][index] = rows[:, 0]
+        return out
     if compat.is_numpy_array(out) or compat.is_torch_array(out):
         out[index] = rows
         return out

@@ -9,15 +9,15 @@ regions are blended, is not known here.
 import math
 import warnings
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 
-from elmfield.backend import device, move, namespace, solve_triangular, to_numpy
+from elmfield.backend import device, is_on_host, move, namespace, solve_triangular, to_numpy
 from elmfield.cache import CACHE
 from elmfield.errors import RankWarning
-from elmfield.network import Cosines, Dense, price
+from elmfield.network import Cosines, Dense, Pieces, price
 from elmfield.typing import Array, Floats, Integers
 
 
@@ -90,6 +90,15 @@ class AxisModes:
     def __call__(self, u: Array, order: int = 0) -> Array:
         """Mode functions, shape (..., r), at offsets `u` from the box's centre, in samples."""
         return self.cosines.mixed(u, self.mixing, order)
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """The same functions up to one sample beyond the outermost, as polynomials.
+
+        That is where windows end: half a sample to the border, and at most half a sample of overlap
+        that no sample of the box stands for.
+        """
+        return self.cosines.pieces(self.mixing, self.basis.shape[0] + 1)
 
 
 @lru_cache(maxsize=64)
@@ -178,8 +187,12 @@ class ProductModes:
         return namespace(c).reshape(c, (c.shape[0], *self.shape, c.shape[-1]))
 
     def rows(self, t: Array, order: tuple[int, ...]) -> list[Array]:
-        """The axes' mode functions, differentiated as `order` says."""
-        return [a(t[..., k], order[k]) for k, a in enumerate(self.axes)]
+        """The axes' mode functions, differentiated as `order` says; t at most a sample outside."""
+        if not is_on_host(t):  # there sines are cheap, and sorting points is not
+            return [a(t[..., k], order[k]) for k, a in enumerate(self.axes)]
+        u = to_numpy(t)
+        rows = (a.pieces(u[..., k], order[k]) for k, a in enumerate(self.axes))
+        return [move(r, t, t.dtype) for r in rows]
 
     def weights(self, c: Array) -> Array:
         """Output weights of the product neurons, in array order of their axes' neurons."""

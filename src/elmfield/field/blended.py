@@ -1,11 +1,10 @@
 """Σ_i φ_i f_i: local models blended into one function, in index coordinates.
 
-Points are sorted by region and worked on in padded batches; grids are taken axis by axis. Units,
-offsets, and where channels belong are the Field's business.
+Grids are taken axis by axis; scattered points are the next room's. Units, offsets, and where
+channels belong are the Field's business.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product as cartesian
@@ -13,15 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from elmfield.backend import device, is_on_host, move, namespace, put_rows, to_numpy
+from elmfield.backend import device, move, namespace
 from elmfield.field.plan import AxisPlan
+from elmfield.field.scattered import partials, runs
 from elmfield.memory import room
 from elmfield.modes import AxisModes, DenseModes, Modes, ProductModes
 from elmfield.partition import Partition, blend
 from elmfield.typing import Array, Floats, Integers
-
-CACHED = 1 << 20
-"""Numbers a batch of scattered points holds at most on a processor: what fits its cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,12 +114,12 @@ class Blended:
 
     def weights(self, region: int) -> Array:
         """Output weights α of one region, (m, C)."""
-        which, row = self._group_of
+        which, row = self.group_of
         group = self.groups[which[region]]
         return group.modes.weights(group.take(row[region : region + 1]))[0, ...]
 
     @cached_property
-    def _group_of(self) -> tuple[Integers, Integers]:
+    def group_of(self) -> tuple[Integers, Integers]:
         """Group of each region, and its row there."""
         which = np.empty(self.partition.n_regions, np.int64)
         row = np.empty_like(which)
@@ -131,113 +128,8 @@ class Blended:
         return which, row
 
     def partials(self, x: Array, orders: list[tuple[int, ...]]) -> list[Array]:
-        """Mixed derivatives (n, C) at index coordinates x (n, d), in index units.
-
-        Leibniz: ``∂^a (φ f) = Σ_{b ≤ a} C(a, b) ∂^b φ ∂^(a-b) f``, over the cells that speak.
-        """
-        xp = namespace(x)
-        n, d = x.shape
-        top = [max(a[k] for a in orders) for k in range(d)]
-        blends = [blend(self.partition, k, x[:, k], top[k]) for k in range(d)]
-        labels = move(np.ascontiguousarray(self.partition.labels.reshape(-1)), x)
-        needed = sorted({rest for a in orders for _, _, rest in _leibniz(a)})
-        zeros = xp.zeros((n, self.n_channels), dtype=self.dtype, device=device(x))
-        total = [zeros for _ in orders]
-        for corner in cartesian((0, 1), repeat=d):
-            active = xp.ones(n, dtype=xp.bool, device=device(x))
-            cell = xp.zeros(n, dtype=xp.int64, device=device(x))
-            for k, (b, up) in enumerate(zip(blends, corner)):
-                cell = cell * self.partition.n_cells[k] + (b.upper if up else b.lower)
-                if up:
-                    active = active & (b.ramp[0] > 0)
-            everywhere = not any(corner)
-            if everywhere:
-                local = self._local(xp.take(labels, cell), x, needed)
-            else:
-                (where,) = xp.nonzero(active)
-                if where.shape[0] == 0:
-                    continue
-                region = xp.take(labels, xp.take(cell, where))
-                local = self._local(region, xp.take(x, where, axis=0), needed)
-            place = xp.cumulative_sum(xp.astype(active, xp.int64)) - 1
-            for j, a in enumerate(orders):
-                for factor, times, rest in _leibniz(a):
-                    w = xp.full(n, float(factor), dtype=xp.float64, device=device(x))
-                    for b, up, t in zip(blends, corner, times):
-                        w = w * (b.ramp[t] if up else (1.0 if t == 0 else 0.0) - b.ramp[t])
-                    f = local[rest]
-                    if not everywhere:
-                        w = xp.where(active, w, xp.zeros_like(w))
-                        f = xp.take(f, xp.maximum(place, xp.zeros_like(place)), axis=0)
-                    total[j] = total[j] + cast(w[:, None], f) * f
-        return total
-
-    def _local(
-        self, region: Array, x: Array, orders: list[tuple[int, ...]]
-    ) -> dict[tuple[int, ...], Array]:
-        """Local models ∂^a f_i at x: region numbers (n,), positions (n, d); results (n, C) each.
-
-        Points are sorted by region and worked on in padded batches of regions, where the points
-        are; only the number of points in each region comes to the host.
-        """
-        xp = namespace(x)
-        n, N, C = x.shape[0], self.partition.n_regions, self.n_channels
-        which, row = self._group_of
-        by_region = xp.argsort(region, stable=True)
-        every = xp.arange(N + 1, dtype=region.dtype, device=device(x))
-        starts = to_numpy(xp.searchsorted(xp.take(region, by_region), every))
-        counts = np.diff(starts)
-        # Regions in order of group, then of how many points they have: little padding is needed.
-        regions = np.flatnonzero(counts)
-        regions = regions[np.lexsort((counts[regions], which[regions]))]
-        # One row more than there are points: where the padding goes.
-        found = {a: xp.empty((n + 1, C), dtype=self.dtype, device=device(x)) for a in orders}
-        for first, last in self._batches(which[regions], counts[regions]):
-            r = regions[first:last]
-            group, p = self.groups[which[r[0]]], int(counts[r[-1]])
-            slots = xp.arange(p, device=device(x))
-            at = move(starts[r][:, None], x) + slots
-            padded = slots >= move(counts[r][:, None], x)
-            point = xp.take(by_region, xp.reshape(xp.clip(at, 0, n - 1), (-1,)))
-            u = xp.reshape(xp.take(x, point, axis=0), (len(r), p, -1))
-            point = xp.where(xp.reshape(padded, (-1,)), xp.full_like(point, n), point)
-            t = self._local_coordinates(u, r)
-            factors = group.modes.expand(group.take(row[r]))
-            t = xp.astype(t, factors.dtype)
-            for a in orders:
-                values = _contract(group.modes.rows(t, a), factors)
-                stretch = np.prod(self.radii[r] ** -np.asarray(a, dtype=float), axis=1)
-                if np.any(stretch != 1):
-                    values = values * move(stretch[:, None, None], x, values.dtype)
-                flat = xp.reshape(values, (len(r) * p, C))
-                found[a] = put_rows(found[a], point, xp.astype(flat, self.dtype))
-        return {a: v[:n, :] for a, v in found.items()}
-
-    def _local_coordinates(self, u: Array, regions: Integers) -> Array:
-        """Coordinates t of positions u (G, p, d), wrapped to the nearest image on periodic axes."""
-        xp = namespace(u)
-        centre = move(self.centres[regions][:, None, :], u)
-        t = u - centre
-        wraps = self.partition.periodic
-        if any(wraps):
-            n = move(np.where(wraps, self.partition.shape, np.inf), u)
-            t = t - xp.where(xp.isinf(n), xp.zeros_like(t), xp.round(t / n) * _finite(n))
-        return t / move(self.radii[regions][:, None, :], u)
-
-    def _batches(self, group: Integers, counts: Integers) -> Iterator[tuple[int, int]]:
-        """Runs of regions of one group whose padded work fits the batch."""
-        limit = room(self.like)
-        limit = min(limit, CACHED) if is_on_host(self.like) else limit
-        sizes = np.asarray([g.modes.n_modes for g in self.groups])
-        widths = [n if isinstance(g.modes, DenseModes) else 256 for n, g in zip(sizes, self.groups)]
-        work = (counts * np.asarray(widths)[group] + sizes[group]).tolist()
-        first = 0
-        for last in range(1, len(group) + 1):
-            same = last < len(group) and group[last] == group[first]
-            if same and (last + 1 - first) * work[last] <= limit:
-                continue
-            yield first, last
-            first = last
+        """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
+        return partials(self, x, orders)
 
     def on_grid(self, x: list[Floats]) -> Array:
         """Blended values, (p_1, ..., p_d, C), on the grid of index coordinates `x`."""
@@ -262,7 +154,7 @@ class Blended:
 
     def plan(self, k: int, x: Floats) -> AxisPlan:
         """Which cells of axis k speak at index coordinates `x`."""
-        return AxisPlan.make(self.partition, self.centres, self._group_of[0], k, x)
+        return AxisPlan.make(self.partition, self.centres, self.group_of[0], k, x)
 
     @property
     def _is_product(self) -> bool:
@@ -291,7 +183,7 @@ class Blended:
         d = len(plans)
         group = self.groups[0]
         used = self.partition.labels[np.ix_(*(p.cells for p in plans))]
-        c = group.modes.expand(group.take(self._group_of[1][used.reshape(-1)]))
+        c = group.modes.expand(group.take(self.group_of[1][used.reshape(-1)]))
         c = xp.reshape(c, (*used.shape, *c.shape[1:]))  # (N_1..N_d, q_1..q_d, C)
         X = xp.permute_dims(c, (2 * d, *(a for k in range(d) for a in (k, d + k))))
         shape, after = [X.shape[0]], math.prod(X.shape[1:])
@@ -313,7 +205,7 @@ class Blended:
         d, C = len(plans), self.n_channels
         slots = [p.n_slots for p in plans]
         cells = [p.cells.size for p in plans]
-        which, row = self._group_of
+        which, row = self.group_of
         labels = self.partition.labels[np.ix_(*(p.cells for p in plans))]
         values, order = [], []
         for pattern in cartesian(*(range(len(p.patterns)) for p in plans)):
@@ -397,45 +289,3 @@ class Blended:
             self.centres[regions],
             self.radii[regions],
         )
-
-
-def _leibniz(a: tuple[int, ...]) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
-    """All (C(a, b), b, a - b) with b ≤ a."""
-    return [
-        (
-            math.prod(math.comb(i, j) for i, j in zip(a, b)),
-            b,
-            tuple(i - j for i, j in zip(a, b)),
-        )
-        for b in cartesian(*(range(i + 1) for i in a))
-    ]
-
-
-def _contract(rows: list[Array], factors: Array) -> Array:
-    """``Σ rows_1[q_1] ... rows_p[q_p] factors[q_1 ... q_p]``: (G, p, q_k), (G, q_1 ... q_p, C)."""
-    xp = namespace(factors)
-    G, q, C = factors.shape[0], factors.shape[1:-1], factors.shape[-1]
-    n = len(q)
-    # Channels right after the first index: one matrix product, then dot products along last axes.
-    F = xp.permute_dims(factors, (0, 1, n + 1, *range(2, n + 1)))
-    X = rows[0] @ xp.reshape(F, (G, q[0], -1))
-    X = xp.reshape(X, (G, X.shape[1], C, *q[1:]))
-    for row in reversed(rows[1:]):
-        shaped = xp.reshape(row, (*row.shape[:2], *(1,) * (X.ndim - 3), row.shape[2]))
-        X = xp.vecdot(X, xp.broadcast_to(shaped, X.shape), axis=-1)
-    return X
-
-
-def runs(n: int, step: int) -> list[tuple[int, int]]:
-    """Ranges of at most `step` that cover 0 to n; one, empty, for n = 0."""
-    return [(i, min(i + step, n)) for i in range(0, max(n, 1), step)]
-
-
-def cast(x: Array, like: Array) -> Array:
-    """`x` in the dtype of `like`."""
-    return namespace(x).astype(x, like.dtype)
-
-
-def _finite(n: Array) -> Array:
-    xp = namespace(n)
-    return xp.where(xp.isinf(n), xp.zeros_like(n), n)

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from elmfield.backend import device, is_array, move, namespace, to_numpy
+from elmfield.backend import cast, device, is_array, move, namespace, to_numpy
 from elmfield.domain import Domain
-from elmfield.field.blended import Blended, cast, runs
+from elmfield.field.blended import Blended
 from elmfield.field.labels import coordinates_in, dataarray
 from elmfield.field.quality import Samples, Target, meet
 from elmfield.field.report import Report
+from elmfield.field.scattered import runs
 from elmfield.memory import room, with_less_memory
 from elmfield.metrics import max_error, psnr
 from elmfield.modes import DenseModes, ProductModes
@@ -297,7 +298,7 @@ class Field:
         lead = tuple(x.shape[:-1])
         x = xp.reshape(x, (-1, d))
         index, slope, bend, beyond = self.domain.to_index(x, outside)
-        step = max(1, room(self.offset) // (64 * d * int(self.offset.shape[0])))
+        step = max(1, room(self.offset) // (6 * d + 4 * int(self.offset.shape[0])))
         parts = [
             self._finish(take(*(a[i:j, :] for a in (index, slope, bend))), constant)
             for i, j in runs(x.shape[0], step)

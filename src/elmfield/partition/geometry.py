@@ -197,6 +197,14 @@ class Partition:
     def __iter__(self) -> Iterator[tuple[tuple[int, ...], Integers]]:
         return iter(self.footprints)
 
+    @cached_property
+    def cell_of(self) -> tuple[Integers, ...]:
+        """On each axis, the cell that holds each sample, and once more the last one."""
+        return tuple(
+            np.clip(np.searchsorted(e, np.arange(n + 1), side="right") - 1, 0, len(e) - 2)
+            for n, e in zip(self.shape, self.edges)
+        )
+
     def borders(self, k: int) -> np.ndarray:
         """Index coordinates of the cell borders on axis k, both ends included."""
         return self.edges[k] - 0.5

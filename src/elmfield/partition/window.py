@@ -7,7 +7,7 @@ region the sum over its cells: both sum to one by construction, whatever the lab
 
 from dataclasses import dataclass
 
-from elmfield.backend import move, namespace, searchsorted
+from elmfield.backend import move, namespace
 from elmfield.partition.geometry import Partition
 from elmfield.typing import Array
 
@@ -40,24 +40,28 @@ def blend(partition: Partition, k: int, x: Array, order: int = 0) -> Blend:
     xp = namespace(x)
     edges = move(partition.borders(k), x, x.dtype)
     count, delta = partition.n_cells[k], partition.overlap[k]
-    cell = xp.clip(searchsorted(edges, x) - 1, 0, count - 1)
+    # Borders lie half-way between samples, so the nearest sample tells the cell.
+    cell = xp.take(move(partition.cell_of[k], x), xp.astype(x + 0.5, xp.int64))
     if delta == 0:
         return Blend(cell, cell, tuple(xp.zeros_like(x) for _ in range(order + 1)))
     wraps = partition.periodic[k]
+    if not wraps:  # nobody speaks beyond the ends
+        edges[0], edges[-1] = -xp.inf, xp.inf
     above = x - xp.take(edges, cell)  # distance to the lower border
     below = xp.take(edges, cell + 1) - x
-    low = (above < delta) & (wraps | (cell > 0))
-    high = (below < delta) & (wraps | (cell < count - 1)) & ~low
-    lower = xp.where(low, cell - 1, cell)
-    upper = xp.where(high, cell + 1, cell)
+    low, high = above < delta, below < delta
+    lower = cell - xp.astype(low, cell.dtype)
+    upper = cell + xp.astype(high & ~low, cell.dtype)
     if wraps:
         lower, upper = lower % count, upper % count
-    signed = xp.where(low, above, -below)
-    t = xp.where(low | high, (signed + delta) / (2 * delta), xp.zeros_like(x))
+    # 1/2 at a border; no `where`, which takes ten times as long as a sum.
+    nothing = xp.zeros_like(x)
+    t = xp.maximum(delta - below, nothing) - xp.maximum(delta - above, nothing)
+    t = t / (2 * delta) + xp.astype(low, t.dtype)
     slope = 1 / (2 * delta)
-    ramp = (
-        t**3 * (10 - 15 * t + 6 * t**2),
-        30 * t**2 * (1 - t) ** 2 * slope,
-        60 * t * (1 - t) * (1 - 2 * t) * slope**2,
-    )
-    return Blend(lower, upper, ramp[: order + 1])
+    ramp = [t * t * t * (10 - t * (15 - 6 * t))]
+    if order > 0:
+        ramp.append(30 * slope * (t * (1 - t)) ** 2)
+    if order > 1:
+        ramp.append(60 * slope**2 * t * (1 - t) * (1 - 2 * t))
+    return Blend(lower, upper, tuple(ramp))
