@@ -46,6 +46,7 @@ VARIANTS = {"BEAM": {}, "BEAM, outside mean": {"outside": "mean"}}
 DEAR = {
     ("kodim23", "BEAM, outside mean", 1024),
     ("kodim23", "BEAM, outside mean", 2048),
+    ("era5-spring", "BEAM", 2048),
     ("era5-summer", "BEAM", 2048),
 }
 """Rows that only a full run has: each takes minutes on two cores, which have seven for all."""
