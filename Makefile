@@ -1,9 +1,11 @@
-# Two commands on a fresh machine; Python 3.11 or newer with venv and pip is all they need.
+# Commands for a fresh machine; Python 3.11 or newer with venv and pip is all they need.
 #
 #   make demo    fit a picture, print a table, write demo/report.html
 #   make test    lint, types, floors of imports, all tests
+#   make paper   every table and figure of the paper, paper/report.html (DEVICE=cuda: in full)
+#   make bench   times and memory, benchmarks/results/speed-*.md (DEVICE=cuda: on a GPU)
 #
-# Both set up a private environment in .venv and leave it there for the next time.
+# All set up a private environment in .venv and leave it there for the next time.
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -12,9 +14,12 @@ PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help demo test lint types floors pytest tables clean
+# Where `paper` and `bench` work.
+DEVICE ?= cpu
+
+.PHONY: help demo test lint types floors pytest paper bench tables clean
 help:
-	@sed -n '3,4s/^# *//p' Makefile
+	@sed -n '3,6s/^# *//p' Makefile
 
 demo: $(VENV)/.demo
 	$(PY) -m elmfield.demo --output demo
@@ -22,8 +27,8 @@ demo: $(VENV)/.demo
 test: lint types floors pytest
 
 lint: $(VENV)/.test
-	$(PY) -m ruff check src tests benchmarks
-	$(PY) -m ruff format --check src tests benchmarks
+	$(PY) -m ruff check src tests benchmarks paper
+	$(PY) -m ruff format --check src tests benchmarks paper
 
 types: $(VENV)/.test
 	$(PY) -m mypy
@@ -33,6 +38,13 @@ floors: $(VENV)/.test
 
 pytest: $(VENV)/.test
 	$(PY) -m pytest
+
+# Needs the data folder, or a network to fetch it: docs/data.md.
+paper: $(VENV)/.test
+	$(PY) paper/run.py --device $(DEVICE)
+
+bench: $(VENV)/.test
+	$(PY) benchmarks/speed.py --device $(DEVICE)
 
 # The measured tables of README.md and docs/ (needs the data folder; see benchmarks/README.md).
 tables: $(VENV)/.test

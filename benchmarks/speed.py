@@ -211,7 +211,7 @@ def iterative(b):
     name = "kodim05" if b.cuda else "kodim05, its middle 128²"
     y = datasets.load("kodim05")
     y = y if b.cuda else y[192:320, 192:320]
-    x = b.on_device(y.astype(np.float32))
+    n, x = y.shape[0], b.on_device(y.astype(np.float32))
     for goal in (30, 40, 50):
         t = b.best(lambda: fit_cold(x, ef.smooth(psnr=goal)), 10)  # noqa: B023
         b.add(f"{name}: smooth(psnr={goal}), cold", t)
@@ -223,13 +223,15 @@ def iterative(b):
         "FFN": (baselines.ffn(hidden=256, layers=3), 1e-3),
         "GaussNet": (baselines.gaussnet(hidden=256, layers=3), 1e-3),
         "WIRE": (baselines.wire(hidden=256, layers=3), 1e-3),
-        "hash grid": (baselines.hashgrid(), 1e-2),
+        "hash grid, finest half the width": (baselines.hashgrid(finest=n // 2), 1e-2),
+        "hash grid, finest the width": (baselines.hashgrid(), 1e-2),
+        "hash grid, finest four times the width": (baselines.hashgrid(finest=4 * n), 1e-2),
     }
     for method, (network, learning) in settings.items():
-        options = {"rate": learning, "device": b.device, "every": 10}
+        options = {"rate": learning, "device": b.device, "every": 5}
         baselines.fit(y.astype(np.float32), network, steps=3, **options)  # first calls are slow
         model = baselines.fit(
-            y.astype(np.float32), network, steps=100_000, seconds=20, target=50, **options
+            y.astype(np.float32), network, steps=100_000, seconds=6 if b.cuda else 20, target=50, **options
         )
         reached = {}
         for goal in (30, 40, 50):
@@ -237,6 +239,7 @@ def iterative(b):
             reached[f"seconds_to_{goal}"] = when[0] if when else None
         last = model.log[-1]
         more = {"paper_psnr": last.paper_psnr, "steps": last.step, "rate": learning}
+        more["numbers_per_sample"] = model.n_parameters / y.size
         if reached["seconds_to_40"]:
             more["over_default_at_40"] = reached["seconds_to_40"] / ours
         b.add(f"{name}: {method}", last.seconds, **reached, **more)

@@ -14,10 +14,9 @@ import numpy as np
 from matplotlib.colors import LogNorm
 
 import elmfield as ef
-from beam import save
 from common import forget, halves, heldout, host, kind, load, main
 from elmfield import datasets
-from figures import plt
+from figures import plt, save
 
 BANDS = {
     "worldview": (

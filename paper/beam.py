@@ -14,7 +14,6 @@ import warnings
 from functools import partial
 
 import numpy as np
-from PIL import Image
 from scipy.fft import dct
 from scipy.linalg import block_diag
 
@@ -22,8 +21,7 @@ import elmfield as ef
 from common import forget, halves, heldout, host, kind, load, main
 from elmfield import datasets
 from elmfield.pictures import draw_partition
-from figures import plt
-from figures import save as save_whole
+from figures import plt, save
 
 PRINTED = {  # regular and BEAM by width: the paper's PSNR in dB, or MAE in K
     "kodim20": {256: (26.0, 27.5), 512: (29.6, 32.3)},
@@ -225,15 +223,6 @@ def compute(run):
 
 
 # --- pictures -------------------------------------------------------------------------------------
-
-
-def save(figure, path, most=400_000):
-    """Write a picture; in few colours where it would have more than `most` bytes."""
-    save_whole(figure, path)
-    whole = Image.open(path).convert("RGB")
-    for colours in (256, 128, 64):
-        if path.stat().st_size > most:
-            whole.quantize(colours).save(path, optimize=True)
 
 
 def sheet(run, name):

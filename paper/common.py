@@ -25,6 +25,8 @@ from elmfield.modes import axis_modes, product_modes
 HERE = Path(__file__).parent
 ITERATIVE = ("SIREN", "FFN", "GaussNet", "WIRE")
 PROFILES = ("full", "short", "toy")
+PRIVATE = ("cameraman", "worldview")
+"""Their terms (`datasets.about(name).terms`) do not allow pictures of them to be passed on."""
 
 
 # --- runs -----------------------------------------------------------------------------------------
@@ -93,8 +95,9 @@ class Run:
             return f["low"] + f["codes"] * (f["span"] / 65535)
 
     def figure(self, name):
-        """Where a picture goes."""
-        path = self.folder / "figures" / kind(self.device) / f"{name}.png"
+        """Where a picture goes: those of data that may not be published stay out of the report."""
+        folder = "private" if any(word in name for word in PRIVATE) else "figures"
+        path = self.folder / folder / kind(self.device) / f"{name}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
@@ -122,7 +125,10 @@ def circumstances(device):
         versions["torch"] = torch.__version__
         if kind(device) == "cuda":
             name = torch.cuda.get_device_name()
-    return {"device": name, "versions": versions}
+    about = {"device": name, "versions": versions}
+    if os.environ.get("ELMFIELD_SHARED"):  # set it where several scripts run at once
+        about["note"] = "other trainings ran there too: seconds and joules are upper bounds"
+    return about
 
 
 def main(compute, draw, script):

@@ -5,6 +5,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from PIL import Image
 
 from common import ITERATIVE, load
 
@@ -20,10 +21,14 @@ COLOURS = {
 SHOWN = (*ITERATIVE, "hash grid, tuned", "ELM-INR", "default")
 
 
-def save(figure, path):
-    """Write a picture and close it."""
+def save(figure, path, most=400_000):
+    """Write a picture and close it; in few colours where it would have more than `most` bytes."""
     figure.savefig(path, bbox_inches="tight")
     plt.close(figure)
+    whole = Image.open(path).convert("RGB")
+    for colours in (256, 128, 64):
+        if path.stat().st_size > most:
+            whole.quantize(colours).save(path, optimize=True)
 
 
 def shown(values, channels=None, limits=None):

@@ -16,10 +16,10 @@ import numpy as np
 from scipy.ndimage import uniform_filter
 
 import elmfield as ef
-from beam import fitted, kept_as, partitions, save, widths
+from beam import fitted, kept_as, partitions, widths
 from common import forget, heldout, host, kind, load, main
 from elmfield import datasets
-from figures import plt
+from figures import plt, save
 
 NAME = "era5-winter"
 SEASONS = {

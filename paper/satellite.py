@@ -21,7 +21,7 @@ PRINTED = {  # SIREN, FFN, GaussNet, WIRE, ELM-INR; dB, mean over bands
 SCENES = {"worldview": ("WorldView-3 CDG", "WorldView-3 LAX"), "sentinel2": ("Sentinel-2 L2A",)}
 """Which data stands in for which scenes."""
 
-BATCH = 32768
+BATCH = 16384
 """Samples per training step; the paper does not give any. Its smallest network is trained here."""
 
 
