@@ -1,23 +1,20 @@
-"""What the core must show, on real data: the paper's numbers, held-out scores, speed, memory.
+"""What the core must show, on real data: the paper's numbers, held-out scores, memory.
 
     python benchmarks/core.py                     everything
     python benchmarks/core.py paper heldout       some sections
 
-Sections: paper, seeds, heldout, fields, scales, speed, memory, navier_stokes. Each rewrites its
+Sections: paper, seeds, heldout, fields, scales, memory, navier_stokes. Each rewrites its
 part of ``results/core.json``; ``benchmarks/tables.py`` turns that into the documents' tables.
 """
 
 import argparse
-import os
 import sys
-import time
 import tracemalloc
 import warnings
 
 import numpy as np
 import scipy.fft
 import scipy.linalg
-from scipy.ndimage import map_coordinates, zoom
 
 import elmfield as ef
 from common import SPLINES, predicted, record, score, spline
@@ -208,17 +205,7 @@ def fields():
     record("core", "fields", rows)
 
 
-# --- speed and memory -----------------------------------------------------------------------------
-
-
-def clock(work, repeats=5):
-    """Least seconds of several tries: what else the machine does only ever adds."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
+# --- memory -----------------------------------------------------------------------------
 
 
 def forget():
@@ -226,103 +213,6 @@ def forget():
     ef.cache_modes(clear=True)
     axis_modes.cache_clear()
     product_modes.cache_clear()
-
-
-def speed():
-    """Ratios within one round; several rounds, because the machine may be busy otherwise."""
-    import torch
-
-    rounds = [one_round() for _ in range(5)]
-    rows = []
-    for each in zip(*rounds):
-        ratios = [r["ratio"] for r in each]
-        spread = {"ratio": float(np.median(ratios)), "least": min(ratios), "most": max(ratios)}
-        rows.append(each[0] | spread)
-    load = os.getloadavg()[0]
-    record("core", "speed", rows, rounds=len(rounds), load=load, torch=torch.__version__)
-
-
-def one_round():
-    """Every pair of timings once."""
-    import torch
-
-    y = datasets.load("kodim05")
-    settings = ef.paper()
-    field = ef.fit(y, settings)
-    part, network = field.partition, settings.network
-    t = np.linspace(-1, 1, 32)
-    t = np.stack(np.meshgrid(t, t, indexing="ij"), axis=-1).reshape(-1, 2)
-    boxes = y.reshape(16, 32, 16, 32).transpose(0, 2, 1, 3).reshape(part.n_regions, -1)
-    tried = 6  # regions timed for the slow ways; all are alike
-
-    def one_by_one(solve):
-        """Region by region as the paper prints it: hidden layer, then least squares."""
-        each = [clock(lambda b=b: solve(network(t), b), 1) for b in boxes[:tried]]
-        return min(each) * len(boxes)
-
-    def normal(H, b):
-        return scipy.linalg.solve(H.T @ H, H.T @ b)
-
-    def with_torch(driver):
-        return lambda H, b: (
-            torch.linalg.lstsq(
-                torch.from_numpy(H), torch.from_numpy(b[:, None]), driver=driver
-            ).solution
-        )
-
-    ways = {
-        "numpy.linalg.lstsq (SVD)": lambda H, b: np.linalg.lstsq(H, b, rcond=None)[0],
-        "scipy.linalg.lstsq (gelsy, pivoted QR)": lambda H, b: scipy.linalg.lstsq(
-            H, b, lapack_driver="gelsy"
-        )[0],
-        "torch.linalg.lstsq (gelsy)": with_torch("gelsy"),
-        "torch.linalg.lstsq (gels, QR)": with_torch("gels"),
-        "normal equations, as printed": normal,
-    }
-
-    def cold_fit(settings):
-        forget()
-        ef.fit(y, settings)
-
-    cold = clock(lambda: cold_fit(settings))
-    encode = ef.encoder(y.shape, settings)
-    encode(y)
-    kept = clock(lambda: encode(y), 15)
-    rows = [
-        {"work": "paper(), 512²: " + name, "over": "fit, cold", "ratio": one_by_one(way) / cold}
-        for name, way in ways.items()
-    ]
-    rows.append({"work": "paper(), 512²: fit, cold", "over": "fit, kept", "ratio": cold / kept})
-
-    default = clock(lambda: cold_fit(None))
-    cubic = clock(lambda: scipy.ndimage.spline_filter(y, 3, mode="mirror"))
-    rows.append(
-        {
-            "work": "default, 512²: fit, cold",
-            "over": "scipy.ndimage.spline_filter, order 3",
-            "ratio": default / cubic,
-        }
-    )
-    rng = np.random.default_rng(0)
-    points = rng.uniform(0, 511, (1_000_000, 2))
-    field = ef.fit(y)
-    theirs = clock(lambda: map_coordinates(y, points.T, order=3, mode="mirror"), 3)
-    rows.append(
-        {
-            "work": "default: one million scattered queries",
-            "over": "map_coordinates, order 3",
-            "ratio": clock(lambda: field(points), 3) / theirs,
-        }
-    )
-    theirs = clock(lambda: zoom(y, 4, order=3, mode="mirror"), 3)
-    rows.append(
-        {
-            "work": "default: resize 512² to 2048²",
-            "over": "scipy.ndimage.zoom, order 3",
-            "ratio": clock(lambda: field.resize((2048, 2048)), 3) / theirs,
-        }
-    )
-    return rows
 
 
 def memory():
@@ -359,7 +249,7 @@ def memory():
     record("core", "memory", rows, dtype="as named")
 
 
-SECTIONS = (paper, seeds, heldout, fields, scales, speed, memory, navier_stokes)
+SECTIONS = (paper, seeds, heldout, fields, scales, memory, navier_stokes)
 
 
 def main():

@@ -128,9 +128,7 @@ def paper(b):
         for solver in ways:
 
             def one_by_one(solver=solver, corner=corner, settings=settings, options=options):
-                region_by_region(
-                    corner, settings, solver=solver, device=b.device, **options
-                )
+                region_by_region(corner, settings, solver=solver, device=b.device, **options)
 
             slow[solver] = b.best(one_by_one, 3) / few * N
         for dtype in ("float32", "float64"):
@@ -231,7 +229,12 @@ def iterative(b):
         options = {"rate": learning, "device": b.device, "every": 5}
         baselines.fit(y.astype(np.float32), network, steps=3, **options)  # first calls are slow
         model = baselines.fit(
-            y.astype(np.float32), network, steps=100_000, seconds=6 if b.cuda else 20, target=50, **options
+            y.astype(np.float32),
+            network,
+            steps=100_000,
+            seconds=6 if b.cuda else 20,
+            target=50,
+            **options,
         )
         reached = {}
         for goal in (30, 40, 50):
