@@ -482,3 +482,28 @@ def test_an_encoder_refuses_other_shapes():
     for shape in [(-3, 5), (2.5, 5)]:
         with pytest.raises(ValueError, match="`shape` must be whole numbers"):
             ef.encoder(shape)
+
+
+# --- memory order ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [ef.smooth(), ef.paper(cell=8, width=30)])
+def test_the_order_of_channels_in_memory_changes_nothing(settings, rng):
+    values = rng.standard_normal((30, 26, 3))
+    expected = ef.fit(values, settings, channel_axis=-1)
+    first = np.ascontiguousarray(np.moveaxis(values, -1, 0))
+    for same in (np.moveaxis(first, 0, -1), np.asfortranarray(values), values[::-1][::-1]):
+        found = ef.fit(same, settings, channel_axis=-1)
+        for g, h in zip(found.blended.groups, expected.blended.groups):
+            np.testing.assert_array_equal(g.coefficients, h.coefficients)
+    for k, own in enumerate(first):
+        alone = ef.fit(own, settings)
+        close(alone.samples(), expected.samples()[..., k], 1e-12)
+    np.testing.assert_array_equal(first, np.moveaxis(values, -1, 0))  # the caller's own, untouched
+
+
+def test_as_many_modes_as_samples_leave_nothing_over(rng):
+    values = rng.standard_normal((40, 40))
+    assert np.all(ef.fit(values).error_map() == 0)
+    assert np.all(ef.fit(values, ef.paper(cell=8, width=64)).error_map() == 0)
+    assert np.all(ef.fit(values, ef.paper(cell=8, width=40)).error_map() > 0)

@@ -55,6 +55,13 @@ def cast(x: Array, like: Array) -> Array:
     return x if x.dtype == like.dtype else namespace(x).astype(x, like.dtype)
 
 
+def contiguous(x: Array) -> Array:
+    """`x` with its last axis running fastest in memory, where the library lets one choose."""
+    if compat.is_numpy_array(x):
+        return np.ascontiguousarray(x)
+    return x.contiguous() if compat.is_torch_array(x) else x
+
+
 def to_device(x: Array, name: object) -> Array:
     """`x` on the named device; a NumPy array becomes a torch tensor unless the name is "cpu"."""
     if compat.is_numpy_array(x):

@@ -8,18 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from elmfield.backend import contiguous, is_array, is_on_host, move, namespace, to_device, to_numpy
 from elmfield.backend import device as device_of
-from elmfield.backend import is_array, move, namespace, to_device, to_numpy
 from elmfield.denoise import noise_level, shrink
 from elmfield.domain import Domain, make_domain
 from elmfield.field import Blended, Field, Group, Samples, meet
 from elmfield.fill import FILL_ORDER, fill_missing
 from elmfield.memory import memory_limit as limited
-from elmfield.memory import room, with_less_memory
+from elmfield.memory import room, runs, with_less_memory
 from elmfield.modes import DenseModes, Modes, ProductModes
 from elmfield.partition import Partition, gather_boxes
 from elmfield.settings import Settings, Smooth
 from elmfield.typing import Array, Progress
+
+CACHED = 1 << 21
+"""Numbers a batch of product modes holds at most on a processor: what fits its cache."""
 
 
 def silent(stage: str, done: int, total: int) -> None:
@@ -169,17 +172,26 @@ class Encoder:
         """
         if getattr(values, "ndim", 0) == len(self.shape) + 1:
             return self._batch(values, mask, progress)
-        y, present, is_complex = prepare(values, self.shape, self.channel_axis, mask)
-        raw = y
-        y, offset, scale = standardise(y, present, self.settings.centred)
+        raw, present, is_complex, ends = _checked(values, self.shape, self.channel_axis, mask)
+        y, offset, scale = raw, None, None
+        if ends is None:
+            y, offset, scale = standardise(raw, present, self.settings.centred)
+        else:
+            offset, scale = _standard(ends, raw, self.settings.centred)
         filled = y if present is None else self._fill(y, present)
+        # Batches are standardised in their turn, unless someone has to see all samples at once.
+        later = ends is not None and not self._is_choosy
+        if ends is not None and not later:
+            y = filled = (raw - offset) / scale
         settings = self._settled(filled)
-        groups, residual = self._project(settings, filled, present, progress)
         units = to_numpy(scale).astype(np.float64)
+        groups, residual = self._project(
+            settings, filled, present, (offset, scale) if later else None, progress
+        )
         left = (residual * units**2).sum(axis=1)
         groups = _denoised(groups, settings, scale)
         blended = Blended(self.partition, tuple(groups), *self._frames(groups))
-        samples = Samples(y, raw, present, offset, units, data_range(y, present, offset, scale))
+        samples = Samples(y, raw, present, offset, units, data_range(raw, present, ends))
         target = getattr(settings, "target", None)
         if target is not None:
             blended, dropped = meet(blended, samples, target)
@@ -196,6 +208,12 @@ class Encoder:
             left,
             settings,
         )
+
+    @property
+    def _is_choosy(self) -> bool:
+        """Whether something is decided by looking at all samples."""
+        target, order = (getattr(self.settings, k, None) for k in ("target", "order"))
+        return target is not None or (order == "auto" and "settings" not in self._kept)  # type: ignore[attr-defined]
 
     def _batch(self, frames: Array, mask: Array | None, progress: Progress) -> list[Field]:
         """A Field for each array along the first axis; frames are fitted as channels of one."""
@@ -237,33 +255,63 @@ class Encoder:
         return fields
 
     def _project(
-        self, settings: Settings, y: Array, present: Array | None, progress: Progress
+        self,
+        settings: Settings,
+        y: Array,
+        present: Array | None,
+        standard: tuple[Array, Array] | None,
+        progress: Progress,
     ) -> tuple[list[Group], Any]:
-        """Coefficients of all regions, and the energy they leave over, (N, C)."""
-        xp = namespace(y)
+        """Coefficients of all regions, and the energy they leave over, (N, C).
+
+        With `standard`, offset and scale, the samples are brought to it batch by batch.
+        """
+        xp, C = namespace(y), y.shape[-1]
         N, done = self.partition.n_regions, 0
-        residual = np.zeros((N, y.shape[-1]))
+        residual = np.zeros((N, C))
         groups = []
         for box, inside, regions in self._footprints(settings):
             modes = self._modes(settings, box, inside, y)
-            parts = []
-            step = max(1, room(y) // (4 * max(math.prod(box), modes.n_modes) * y.shape[-1]))
-            row = math.prod(self.partition.n_cells[1:])  # whole rows of cells are taken by axes
-            step = max(step // row * row, row) if step * 4 > row else step
-            for i in range(0, len(regions), step):
-                batch = regions[i : i + step]
+            n_samples = math.prod(box) if inside is None else int(inside.sum())
+            step = self._step(box, modes, y)
+            parts = runs(len(regions), step)
+            store, lefts = None, []
+            for i, j in parts:
+                batch = regions[i:j]
                 Y = gather_boxes(y, self.partition, batch, box, inside)  # (G, S, C)
+                if standard is not None:
+                    Y = Y - standard[0] if settings.centred else Y / standard[1]
+                    if settings.centred:
+                        Y /= standard[1]  # in place: a batch is passed over often enough
                 if present is not None and isinstance(modes, DenseModes):
                     have = gather_boxes(present, self.partition, batch, box, inside)
                     Y = _least_squares_fill(modes, Y, have)
-                c = modes.project(Y)
-                left = xp.sum(Y * Y, axis=1) - xp.sum(c * c, axis=1)
-                parts.append((c, xp.astype(left, xp.float64)))
+                c = xp.permute_dims(modes.project(Y), (2, 0, 1))  # channels first in memory
+                if modes.n_modes < n_samples:  # else nothing is left over
+                    left = xp.sum(Y * Y, axis=1) - xp.permute_dims(xp.sum(c * c, axis=2), (1, 0))
+                    lefts.append(xp.astype(left, xp.float64))
+                if len(parts) == 1:
+                    store = c
+                else:
+                    if store is None:
+                        shape = (C, len(regions), c.shape[2])
+                        store = xp.empty(shape, dtype=c.dtype, device=device_of(c))
+                    store[:, i:j, :] = c
                 done += len(batch)
                 progress("fit", done, N)
-            groups.append(Group(modes, regions, xp.concat([c for c, _ in parts], axis=0)))
-            residual[regions] = to_numpy(xp.concat([left for _, left in parts], axis=0))
+            groups.append(Group(modes, regions, xp.permute_dims(store, (1, 2, 0))))
+            if lefts:
+                residual[regions] = to_numpy(xp.concat(lefts, axis=0))
         return groups, np.maximum(residual, 0)
+
+    def _step(self, box: tuple[int, ...], modes: Modes, y: Array) -> int:
+        """Regions to project together."""
+        numbers = room(y)
+        if isinstance(modes, ProductModes) and is_on_host(y):
+            numbers = min(numbers, CACHED)
+        step: int = max(1, numbers // (4 * max(math.prod(box), modes.n_modes) * y.shape[-1]))
+        row = math.prod(self.partition.n_cells[1:])  # whole rows of cells are taken by axes
+        return max(step // row * row, row) if step * 4 > row else step
 
     def _fill(self, y: Array, present: Array) -> Array:
         """The samples with what is missing filled in, at least as smoothly as by thin plates."""
@@ -304,11 +352,15 @@ class Encoder:
 
     def _frames(self, groups: list[Group]) -> tuple[Any, Any]:
         """Centres and radii of all regions' boxes, (N, d) each."""
-        starts, sizes = self.partition.boxes
-        radii = np.empty(starts.shape)
-        for g in groups:
-            radii[g.regions] = g.modes.radius
-        return starts + (sizes - 1) / 2, radii
+        kept: dict[Any, Any] = self._kept  # type: ignore[attr-defined]
+        if "frames" not in kept:
+            starts, sizes = self.partition.boxes
+            radii = np.empty(starts.shape)
+            for g in groups:
+                radii[g.regions] = g.modes.radius
+            kept["frames"] = starts + (sizes - 1) / 2, radii
+        frames: tuple[Any, Any] = kept["frames"]
+        return frames
 
 
 def _denoised(groups: list[Group], settings: Settings, scale: Array) -> list[Group]:
@@ -326,17 +378,16 @@ def _denoised(groups: list[Group], settings: Settings, scale: Array) -> list[Gro
     return shrunk
 
 
-def data_range(y: Array, present: Array | None, offset: Array, scale: Array) -> float:
-    """Peak to peak of the samples, all channels together, in the caller's units."""
+def data_range(y: Array, present: Array | None, ends: Any = None) -> float:
+    """Peak to peak of the samples, all channels together; from their `ends`, if these are known."""
+    if ends is not None:
+        return float(ends[1].max() - ends[0].min()) or 1.0
     xp = namespace(y)
-    axes = tuple(range(y.ndim - 1))
     low = high = y
     if present is not None:
         low = xp.where(present, y, xp.full_like(y, xp.inf))
         high = xp.where(present, y, xp.full_like(y, -xp.inf))
-    top = xp.max(high, axis=axes) * scale + offset
-    bottom = xp.min(low, axis=axes) * scale + offset
-    return float(xp.max(top) - xp.min(bottom)) or 1.0
+    return float(xp.max(high) - xp.min(low)) or 1.0
 
 
 def prepare(
@@ -345,6 +396,17 @@ def prepare(
     """Checked samples with channels last, floating; where they are present; whether complex.
 
     Complex input becomes twice as many real channels, imaginary parts last.
+    """
+    return _checked(values, shape, channel_axis, mask)[:3]
+
+
+def _checked(
+    values: Array, shape: tuple[int, ...], channel_axis: int | None, mask: Array | None
+) -> tuple[Array, Array | None, bool, Any]:
+    """What :func:`prepare` gives, and `ends`: each channel's least, largest and sum, (3, C).
+
+    These are on the host, in float64, and None where something is missing or near overflow.
+    Channels are last, but each is in one piece of memory: loops over three colours are slow.
     """
     if not is_array(values):
         values = np.asarray(values)
@@ -360,12 +422,21 @@ def prepare(
         raise ValueError(
             f"`values` must have the encoder's shape {shape}; got {tuple(values.shape)}."
         )
-    values = values[..., None] if channel_axis is None else xp.moveaxis(values, channel_axis, -1)
+    values = values[None, ...] if channel_axis is None else xp.moveaxis(values, channel_axis, 0)
     is_complex = bool(xp.isdtype(values.dtype, "complex floating"))
     if is_complex:
-        values = xp.concat([xp.real(values), xp.imag(values)], axis=-1)
+        values = xp.concat([xp.real(values), xp.imag(values)], axis=0)
     narrow = str(values.dtype).rsplit(".", 1)[-1] in ("float32", "float16", "bfloat16")
-    y = xp.astype(values, xp.float32 if narrow else xp.float64)
+    y = contiguous(xp.astype(values, xp.float32 if narrow else xp.float64, copy=False))
+    y = xp.permute_dims(y, (*range(1, y.ndim), 0))
+    if mask is None:
+        axes = tuple(range(y.ndim - 1))
+        with np.errstate(over="ignore", invalid="ignore"):
+            ends = xp.stack([xp.min(y, axis=axes), xp.max(y, axis=axes), xp.sum(y, axis=axes)])
+        ends = to_numpy(ends).astype(np.float64)
+        # NaN and infinities show in these; what is left is far from overflow.
+        if np.abs(ends).max() < float(xp.finfo(y.dtype).max) / 4:
+            return y, None, is_complex, ends
     missing = xp.isnan(y)
     if mask is not None:
         missing = missing | _like_values(mask, y, shape, channel_axis)
@@ -375,7 +446,7 @@ def prepare(
             "missing."
         )
     if not bool(xp.any(missing)):
-        return y, None, is_complex
+        return y, None, is_complex, None
     if is_complex:  # a sample with one part missing is missing
         half = missing.shape[-1] // 2
         both = missing[..., :half] | missing[..., half:]
@@ -385,7 +456,7 @@ def prepare(
             "every channel needs at least one sample that is present; got a channel that is all "
             "NaN or masked."
         )
-    return xp.where(missing, xp.zeros_like(y), y), ~missing, is_complex
+    return xp.where(missing, xp.zeros_like(y), y), ~missing, is_complex, None
 
 
 def _either(own: Array, mask: Array | None, channel_axis: int | None) -> Array:
@@ -419,6 +490,16 @@ def _like_values(mask: Array, y: Array, shape: tuple[int, ...], channel_axis: in
             f"`mask` must have the shape of `values`, {shape}{without}; got {tuple(mask.shape)}."
         )
     return xp.broadcast_to(mask, y.shape)
+
+
+def _standard(ends: Any, y: Array, centred: bool) -> tuple[Array, Array]:
+    """Each channel's offset and scale, both (C,), from its least, largest and sum, (3, C)."""
+    low, high, total = ends
+    kind = str(y.dtype).rsplit(".", 1)[-1]
+    offset = (total / math.prod(y.shape[:-1]) * centred).astype(kind)
+    largest = np.maximum(high - offset, offset - low)
+    scale = 2 ** np.round(np.log2(np.where(largest > 0, largest, 1)))
+    return move(offset, y), move(scale.astype(kind), y)
 
 
 def standardise(y: Array, present: Array | None, centred: bool) -> tuple[Array, Array, Array]:

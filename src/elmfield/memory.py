@@ -44,6 +44,11 @@ def room(like: Array) -> int:
     return (limit if limit is not None else HOST if is_on_host(like) else DEVICE) // 8
 
 
+def runs(n: int, step: int) -> list[tuple[int, int]]:
+    """Ranges of at most `step` that cover 0 to n; one, empty, for n = 0."""
+    return [(i, min(i + step, n)) for i in range(0, max(n, 1), step)]
+
+
 def with_less_memory(work: F) -> F:
     """`work`, tried once more with batches half as large when memory runs out."""
 

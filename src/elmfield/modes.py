@@ -330,8 +330,8 @@ class DenseModes:
         xp = namespace(Y)
         G, S, C = Y.shape
         U = move(self.basis, Y, Y.dtype)
-        flat = xp.reshape(xp.permute_dims(Y, (1, 0, 2)), (S, G * C))
-        return xp.permute_dims(xp.reshape(U.T @ flat, (-1, G, C)), (1, 0, 2))
+        flat = xp.reshape(xp.permute_dims(Y, (2, 0, 1)), (C * G, S))
+        return xp.permute_dims(xp.reshape(flat @ U, (C, G, -1)), (1, 2, 0))
 
     def complete(self, Y: Array, present: Array) -> Array:
         """Y with its missing samples set to what least squares on the present ones predicts.

@@ -14,8 +14,8 @@ import numpy as np
 
 from elmfield.backend import device, move, namespace
 from elmfield.field.plan import AxisPlan
-from elmfield.field.scattered import partials, runs
-from elmfield.memory import room
+from elmfield.field.scattered import partials
+from elmfield.memory import room, runs
 from elmfield.modes import AxisModes, DenseModes, Modes, ProductModes
 from elmfield.partition import Partition, blend
 from elmfield.typing import Array, Floats, Integers
@@ -69,6 +69,8 @@ class Group:
             return c.take(rows)
         if len(rows) == len(self.regions) and np.array_equal(rows, np.arange(len(rows))):
             return c
+        if isinstance(c, np.ndarray):  # `take` would first copy all of what is not in one piece
+            return c[rows]
         return namespace(c).take(c, move(rows, c), axis=0)
 
     def rows(self, rows: Integers, regions: Integers) -> "Group":

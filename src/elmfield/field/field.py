@@ -19,8 +19,7 @@ from elmfield.field.blended import Blended
 from elmfield.field.labels import coordinates_in, dataarray
 from elmfield.field.quality import Samples, Target, meet
 from elmfield.field.report import Report
-from elmfield.field.scattered import runs
-from elmfield.memory import room, with_less_memory
+from elmfield.memory import room, runs, with_less_memory
 from elmfield.metrics import max_error, psnr
 from elmfield.modes import DenseModes, ProductModes
 from elmfield.partition import Partition

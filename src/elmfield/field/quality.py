@@ -17,7 +17,7 @@ import numpy as np
 from elmfield.backend import device, move, namespace, to_numpy
 from elmfield.field.blended import Blended
 from elmfield.field.ragged import Ragged
-from elmfield.field.scattered import runs
+from elmfield.memory import runs
 from elmfield.modes import Modes
 from elmfield.partition import gather, sample_index
 from elmfield.typing import Array, Floats

@@ -26,7 +26,7 @@ from elmfield.backend import (
     sort_order,
     to_numpy,
 )
-from elmfield.memory import room
+from elmfield.memory import room, runs
 from elmfield.modes import DenseModes, ProductModes
 from elmfield.network import split
 from elmfield.partition import Blend, blend
@@ -357,11 +357,6 @@ def _leibniz(a: Order) -> list[tuple[int, Order, Order]]:
         )
         for b in cartesian(*(range(i + 1) for i in a))
     ]
-
-
-def runs(n: int, step: int) -> list[tuple[int, int]]:
-    """Ranges of at most `step` that cover 0 to n; one, empty, for n = 0."""
-    return [(i, min(i + step, n)) for i in range(0, max(n, 1), step)]
 
 
 def _taken(x: Array, at: Array | None) -> Array:

@@ -198,6 +198,15 @@ class Partition:
         return iter(self.footprints)
 
     @cached_property
+    def lines(self) -> tuple[Integers, ...]:
+        """On each axis of a regular partition, the first sample of the boxes of each cell."""
+        d = len(self.shape)
+        starts = self.boxes[0].reshape(*self.n_cells, d)
+        return tuple(
+            starts[tuple(slice(None) if j == k else 0 for j in range(d))][:, k] for k in range(d)
+        )
+
+    @cached_property
     def cell_of(self) -> tuple[Integers, ...]:
         """On each axis, the cell that holds each sample, and once more the last one."""
         return tuple(

@@ -1,5 +1,6 @@
 """The samples of regions' boxes: where they lie in an array, and how to take them out."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -43,22 +44,35 @@ def gather_boxes(
     """Samples (G, S, C) of the regions' boxes; `regions` in ascending order.
 
     Where the regions fill a block of cells of a regular mesh, axis by axis: nothing but short lists
-    of indices travels to a device, and cells that tile the array are only reshaped.
+    of indices travels to a device, and cells that tile the array are only reshaped. In memory each
+    channel is then in one piece.
     """
     xp, d = namespace(values), len(box)
-    numbers = regions if partition.is_regular else regions[:0]
-    cells = [np.unique(c) for c in np.unravel_index(numbers, partition.n_cells)]
-    shape = [len(c) for c in cells]
-    if inside is not None or not partition.is_regular or int(np.prod(shape)) != len(regions):
+    cells = None if inside is not None else _block(partition, regions)
+    if cells is None:
         return gather(values, sample_index(partition, regions, box, values, inside))
-    starts = partition.boxes[0].reshape(*partition.n_cells, d)
+    X = xp.permute_dims(values, (d, *range(d)))
     for k, (n, b) in enumerate(zip(partition.shape, box)):
-        line = starts[tuple(cells[k] if j == k else 0 for j in range(d))][:, k]
+        line = partition.lines[k][cells[k]]
         along = ((line[:, None] + np.arange(b)) % n).reshape(-1)
-        axis = 2 * k
+        axis = 1 + 2 * k
         if not np.array_equal(along, np.arange(n)):
-            values = xp.take(values, move(along, values), axis=axis)
-        rest = tuple(values.shape)
-        values = xp.reshape(values, (*rest[:axis], len(line), b, *rest[axis + 1 :]))
-    order = (*range(0, 2 * d, 2), *range(1, 2 * d, 2), 2 * d)
-    return xp.reshape(xp.permute_dims(values, order), (len(regions), -1, values.shape[-1]))
+            X = xp.take(X, move(along, X), axis=axis)
+        rest = tuple(X.shape)
+        X = xp.reshape(X, (*rest[:axis], len(line), b, *rest[axis + 1 :]))
+    X = xp.permute_dims(X, (0, *range(1, 2 * d, 2), *range(2, 2 * d + 1, 2)))
+    X = xp.reshape(X, (X.shape[0], len(regions), -1))
+    return xp.permute_dims(X, (1, 2, 0))
+
+
+def _block(partition: Partition, regions: Integers) -> list[Any] | None:
+    """The cells of each axis whose product the regions are, or None if they are no block."""
+    if not partition.is_regular:
+        return None
+    counts, G = partition.n_cells, len(regions)
+    row = partition.n_regions // counts[0]
+    first, last = int(regions[0]), int(regions[-1]) + 1
+    if last - first == G and first % row == 0 and G % row == 0:  # whole rows of cells
+        return [slice(first // row, last // row), *(slice(None) for _ in counts[1:])]
+    cells = [np.unique(c) for c in np.unravel_index(regions, counts)]
+    return list(cells) if math.prod(map(len, cells)) == G else None
