@@ -405,6 +405,7 @@ def build(folder=HERE):
         beside what this repository measures. Made by `make paper` from `paper/results/`; nothing is
         entered by hand.""")
     reading(doc, records)
+    doc.figure("between", "kodim05 from every second of its samples.", folder)
     pictures_section(doc, records, folder)
     doc.figure(
         "time-psnr", "PSNR against wall-clock time: training (lines), closed form (marks).", folder
