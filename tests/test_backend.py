@@ -56,3 +56,39 @@ def test_to_device_moves_to_the_gpu():
     moved = backend.to_device(np.arange(3.0)[::-1], "cuda")
     assert str(backend.device(moved)).startswith("cuda")
     assert backend.to_numpy(moved).tolist() == [2, 1, 0]
+
+
+@pytest.mark.parametrize(("n", "m"), [(200, 200), (300, 200), (150, 129), (40, 30)])
+@pytest.mark.parametrize("kind", ["full", "twins", "zero"])
+def test_qr_is_orthonormal_and_triangular(xp, n, m, kind, rng):
+    X = rng.standard_normal((n, m))
+    if kind == "twins":
+        X[:, 70 % m] = X[:, 3]
+    elif kind == "zero":
+        X[:, :5] = 0
+    Q, R = (host(part) for part in backend.qr(xp.asarray(X)))
+    assert np.array_equal(R, np.triu(R))
+    close(Q.T @ Q, np.eye(m), 1e-13)
+    close(Q @ R, X, 1e-12)
+    if kind == "full":
+        close(np.abs(np.diagonal(R)), np.abs(np.diagonal(np.linalg.qr(X)[1])), 1e-12)
+
+
+@pytest.mark.parametrize("bound", [1, 200, 50_000, 70_000, 2**33])
+def test_sorting_digit_by_digit_is_sorting(xp, bound, rng):
+    key = rng.integers(0, bound, 500)
+    key[::7] = key[3]
+    order = backend.sort_order(xp.asarray(key), bound)
+    assert np.array_equal(host(order), np.argsort(key, kind="stable"))
+    if bound < 10**6:
+        found = backend.count(xp.asarray(key), order, bound)
+        assert np.array_equal(found, np.bincount(key, minlength=bound))
+
+
+@pytest.mark.parametrize("C", [1, 3])
+def test_rows_are_put_where_they_belong(xp, C, rng):
+    rows, index = rng.standard_normal((4, C)), np.array([5, 0, 2, 3])
+    out = backend.put_rows(xp.zeros((6, C), dtype=xp.float64), xp.asarray(index), xp.asarray(rows))
+    expected = np.zeros((6, C))
+    expected[index] = rows
+    assert np.array_equal(host(out), expected)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from elmfield.backend import device, is_on_host, move, namespace, solve_triangular, to_numpy
+from elmfield.backend import device, is_on_host, move, namespace, qr, solve_triangular, to_numpy
 from elmfield.cache import CACHE
 from elmfield.errors import RankWarning
 from elmfield.network import Cosines, Dense, Pieces, price
@@ -424,13 +424,15 @@ def _least_squares(H: Array) -> dict[str, Array]:
     xp = namespace(H)
     S, m = H.shape
     if m <= S:
-        U, R = xp.linalg.qr(H)
+        U, R = qr(H)
         diagonal = xp.linalg.diagonal(R)
         size = xp.abs(diagonal)
         if float(xp.min(size)) > 1e-10 * float(xp.max(size)):
             # Householder signs are a convention of the library; R with a positive diagonal is not.
             sign = _signs(diagonal[None, :])
-            return {"basis": U * sign, "mixing": R * sign[:, None], "features": H}
+            U *= sign
+            R *= sign[:, None]
+            return {"basis": U, "mixing": R, "features": H}
     U, s, Vt = xp.linalg.svd(H, full_matrices=False)
     rank = int(xp.sum(xp.astype(s > 1e-10 * s[0], xp.int64)))
     sign = _signs(U[:, :rank])

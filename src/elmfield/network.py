@@ -22,7 +22,7 @@ Activation = Callable[[Array, int], Array]
 def _relu(z: Array, order: int) -> Array:
     xp = namespace(z)
     if order == 0:
-        return xp.maximum(z, xp.zeros_like(z))
+        return xp.maximum(z, xp.zeros((), dtype=z.dtype, device=device(z)))
     # The second derivative is a Dirac on a set of measure zero; between kinks it is 0.
     return xp.astype(z > 0, z.dtype) if order == 1 else xp.zeros_like(z)
 
@@ -151,7 +151,8 @@ class Dense:
                     unit = unit + xp.eye(d, dtype=t.dtype, device=device(t))[axes[0], :]
                 return unit
 
-        z = gamma() @ W + b
+        z = gamma() @ W
+        z += b
         if not along:
             return act(z, 0)
         k = along[0]
