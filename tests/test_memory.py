@@ -1,6 +1,7 @@
 """Batches within a limit, memory that runs out, modes kept for the next array."""
 
 import multiprocessing
+import threading
 import tracemalloc
 import warnings
 
@@ -9,7 +10,7 @@ import pytest
 
 import elmfield as ef
 from elmfield.cache import CACHE, Cache
-from elmfield.memory import room, with_less_memory
+from elmfield.memory import Workspace, room, with_less_memory
 from support import close, host
 
 
@@ -226,3 +227,17 @@ def test_a_device_that_is_not_there_is_named(rng):
     pytest.importorskip("torch")
     with pytest.raises(ValueError, match="`device` 'meta9' cannot be used here"):
         ef.fit(rng.random((8, 8)), device="meta9")
+
+
+def test_a_workspace_gives_each_thread_and_name_its_own_memory():
+    space = Workspace()
+    a, b = space("a", 3, 4), space("b", 3, 4)
+    assert a.shape == (3, 4)
+    assert not np.shares_memory(a, b)
+    assert np.shares_memory(a, space("a", 2, 5))
+    assert space("a", 100).size == 100
+    others = []
+    thread = threading.Thread(target=lambda: others.append(space("b", 3, 4)))
+    thread.start()
+    thread.join()
+    assert not np.shares_memory(others[0], b)

@@ -121,7 +121,7 @@ def test_pieces_are_the_cosines_they_stand_for(n, order, rng):
     for times in range(3):
         expected = modes(u, times)
         # Doubling the angle loses a few digits at the highest of 50 frequencies; a term left out at
-        # 1e-16 weighs (p⁴/3) (2/h)² = 4e5 in the second derivative, at the end of an interval.
+        # 1e-16 weighs (p⁴/3) (2/h)² = 3e5 in the second derivative, at the end of an interval.
         tolerance = (2e-14, 2e-13, 4e-11)[times] * max(1, np.abs(expected).max())
         close(pieces(u, times), expected, tolerance)
         close(pieces(u[-9:].reshape(3, 3), times), expected[-9:].reshape(3, 3, -1), tolerance)

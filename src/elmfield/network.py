@@ -14,6 +14,7 @@ from numbers import Real
 import numpy as np
 
 from elmfield.backend import device, move, namespace
+from elmfield.memory import Space, fresh
 from elmfield.typing import Array, Floats
 
 Activation = Callable[[Array, int], Array]
@@ -231,7 +232,7 @@ class Cosines:
         S = np.vstack([0 * mixing[:1], root * mixing[K + 1 :]])
         return C, S, 2 * np.pi * self.fundamental * np.arange(K + 1.0)
 
-    def pieces(self, mixing: Floats, n: int, per_unit: int = 2) -> "Pieces":
+    def pieces(self, mixing: Floats, n: int, per_unit: int = 1) -> "Pieces":
         """``a(u) mixing`` for u between -n/2 and n/2, as polynomials on short intervals.
 
         On an interval of centre x and half-width h, ``u = x + h s``, by Jacobi and Anger
@@ -244,7 +245,8 @@ class Cosines:
         -----
         Each coefficient is exact to rounding, and terms are dropped once they are below 1e-16 of
         the functions: values agree with the cosines to a few hundred rounding errors, second
-        derivatives to 1e-11 of their size. At one cycle per unit 16 terms are left.
+        derivatives to 1e-11 of their size. At one cycle per unit 20 terms are left on a whole unit;
+        16 on half of one, which takes as long in all, for there are more and smaller products.
         """
         C, S, omega = self._waves_of(mixing)
         h = 0.5 / per_unit
@@ -301,10 +303,10 @@ class Pieces:
         at = (np.asarray(u, np.float64) - self.low) * self.per_unit
         return np.clip(at, 0, np.nextafter(len(self.coefficients), 0), out=at)
 
-    def powers(self, s: Floats, order: int = 0) -> Floats:
+    def powers(self, s: Floats, order: int = 0, space: Space = fresh) -> Floats:
         """The powers of s, shape (p, ...), or their derivative along u of the given order."""
         p = self.coefficients.shape[1]
-        P = np.empty((p, *s.shape))
+        P = space("powers", p, *s.shape)
         P[0] = 1
         m, power = 1, s
         while m < p:  # s^(m + k) = s^m s^k: a few long products
@@ -322,10 +324,11 @@ class Pieces:
         j, s = split(self.scaled(np.ravel(u)))
         return self.at(j, s, order).reshape(*u.shape, -1)
 
-    def at(self, j: np.ndarray, s: Floats, order: int = 0) -> Floats:
+    def at(self, j: np.ndarray, s: Floats, order: int = 0, space: Space = fresh) -> Floats:
         """The functions, (n, r), at positions s in intervals j, (n,) both.
 
-        Points are sorted by interval into tiles of equal length, each a small matrix product.
+        Points are sorted by interval into tiles of equal length, each a small matrix product;
+        `space` gives the memory for them.
         """
         table, n = self.coefficients, len(j)
         J, p, r = table.shape
@@ -345,9 +348,10 @@ class Pieces:
         point[place] = by_interval
         back = np.empty(n, np.int64)
         back[by_interval] = place
-        P = self.powers(s.take(point), order).reshape(p, -1, length)
-        rows: Floats = np.matmul(P.transpose(1, 2, 0), table.take(owner, axis=0))
-        return rows.reshape(-1, r).take(back, axis=0)
+        P = self.powers(s.take(point), order, space).reshape(p, -1, length)
+        tables = table.take(owner, axis=0, out=space("tables", len(owner), p, r), mode="clip")
+        rows = np.matmul(P.transpose(1, 2, 0), tables, out=space("tiles", len(owner), length, r))
+        return rows.reshape(-1, r).take(back, axis=0, out=space("rows", n, r), mode="clip")
 
 
 def split(at: Floats) -> tuple[np.ndarray, Floats]:

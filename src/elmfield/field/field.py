@@ -15,10 +15,12 @@ import numpy as np
 
 from elmfield.backend import cast, device, is_array, move, namespace, to_numpy
 from elmfield.domain import Domain
+from elmfield.errors import OutsideDomainError
 from elmfield.field.blended import Blended
 from elmfield.field.labels import coordinates_in, dataarray
 from elmfield.field.quality import Samples, Target, meet
 from elmfield.field.report import Report
+from elmfield.field.scattered import SHORT
 from elmfield.memory import room, runs, with_less_memory
 from elmfield.metrics import max_error, psnr
 from elmfield.modes import DenseModes, ProductModes
@@ -296,7 +298,7 @@ class Field:
         xp, d = namespace(x), len(self.shape)
         lead = tuple(x.shape[:-1])
         x = xp.reshape(x, (-1, d))
-        index, slope, bend, beyond = self.domain.to_index(x, outside)
+        index, slope, bend, beyond = self._to_index(x, outside, not constant)
         step = max(1, room(self.offset) // (6 * d + 4 * int(self.offset.shape[0])))
         parts = [
             self._finish(take(*(a[i:j, :] for a in (index, slope, bend))), constant)
@@ -308,6 +310,26 @@ class Field:
             out = xp.where(mark, xp.full_like(out, xp.nan), out)
         out = xp.reshape(out, lead + tuple(out.shape[1:]))
         return out[(slice(None),) * len(lead) + (0, ...)] if self.channel_axis is None else out
+
+    def _to_index(
+        self, x: Array, outside: str, derivatives: bool
+    ) -> tuple[Array, Array, Array, Array | None]:
+        """What the domain makes of the points, in short parts; perhaps without its derivatives."""
+        xp = namespace(x)
+        spans = runs(x.shape[0], SHORT)
+        if len(spans) == 1 or not isinstance(x, np.ndarray):
+            return self.domain.to_index(x, outside)
+        index, more, beyond = np.empty_like(x), [], []
+        try:
+            for i, j in spans:
+                index[i:j], *both, wrong = self.domain.to_index(x[i:j, :], outside)
+                more.append(both if derivatives else [x[:0, :]] * 2)
+                beyond.append(np.zeros(j - i, bool) if wrong is None else wrong)
+        except OutsideDomainError:
+            return self.domain.to_index(x, outside)  # to say how many there are in all
+        slope, bend = (xp.concat(parts, axis=0) for parts in zip(*more))
+        marks = xp.concat(beyond)
+        return index, slope, bend, marks if marks.any() else None
 
     def _points(self, points: Array) -> Array:
         """`points` in float64, in the field's library and on its device."""

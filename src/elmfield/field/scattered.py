@@ -7,7 +7,7 @@ they are sorted further and the first axis becomes polynomials.
 
 import math
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import groupby
 from itertools import product as cartesian
 from operator import and_
@@ -26,7 +26,7 @@ from elmfield.backend import (
     sort_order,
     to_numpy,
 )
-from elmfield.memory import room, runs
+from elmfield.memory import Space, Workspace, room, runs
 from elmfield.modes import DenseModes, ProductModes
 from elmfield.network import split
 from elmfield.partition import Blend, blend
@@ -54,8 +54,7 @@ def partials(field: "Blended", x: Array, orders: list[Order]) -> list[Array]:
     xp = namespace(x)
     top = [max(a[k] for a in orders) for k in range(x.shape[1])]
     spans = runs(x.shape[0], SHORT if is_on_host(x) else x.shape[0] + 1)
-    threads = None if isinstance(x, np.ndarray) else 1
-    parts = spread(lambda span: _speakers(field, x[slice(*span), :], top), spans, threads)
+    parts = [_speakers(field, x[i:j, :], top) for i, j in spans]
     region = xp.concat([p.region for p in parts])
     columns = [xp.concat([p.columns[k] for p in parts]) for k in range(x.shape[1])]
     needed = sorted({rest for a in orders for _, _, rest in _leibniz(a)})
@@ -207,7 +206,7 @@ def _by_interval(
 
     Points are sorted by region and interval of the first axis. On an interval a model is a
     polynomial of p terms in that coordinate: ``J p q`` products a region prepare it, after which a
-    point costs p instead of q products on that axis, and no row of q functions.
+    point costs p instead of q products on that axis, and no row of q functions. `x` is used up.
     """
     group, N, n = field.groups[0], field.partition.n_regions, len(region)
     assert isinstance(group.modes, ProductModes)
@@ -216,15 +215,10 @@ def _by_interval(
     J, p, q = first.coefficients.shape
     table = first.coefficients.reshape(J * p, q)
     key = np.empty(n, np.uint16 if N * J <= 0x10000 else np.int64)
-    points = np.empty((len(x), n))  # counted in intervals
-
-    def locate(span: tuple[int, int]) -> None:
-        part = slice(*span)
-        for k, c in enumerate(x):
-            points[k, part] = axes[k].pieces.scaled(_offset(field, c[part], region[part], k))
-        key[part] = region[part] * J + points[0, part].astype(np.int64)
-
-    spread(locate, runs(n, SHORT))
+    for i, j in runs(n, SHORT):
+        for k, c in enumerate(x):  # from now on counted in intervals
+            c[i:j] = axes[k].pieces.scaled(_offset(field, c[i:j], region[i:j], k))
+        key[i:j] = region[i:j] * J + x[0][i:j].astype(np.int64)
     by_key = sort_order(key, N * J)
     counts = np.bincount(key, minlength=N * J)
     row = field.group_of[1]
@@ -234,6 +228,8 @@ def _by_interval(
     blocks = np.arange(N * J) // (J * size)
     tiles = Tiles.make(counts, np.full(N * J, width), np.full(N * J, each), blocks, field.like)
     out = {a: np.empty((n, field.n_channels), to_numpy(field.like).dtype) for a in orders}
+
+    space = Workspace()
 
     def work(batches: list[slice]) -> None:
         """Batches of one block of regions."""
@@ -245,20 +241,29 @@ def _by_interval(
             start, length = tiles.start[batch][:, None], tiles.count[batch][:, None]
             # Padded with their last points again: the same value, written to the same place.
             at = by_key.take(start + np.minimum(np.arange(length.max()), length - 1))
-            F = every.take(tiles.key[batch] - lowest * J, axis=0)
-            js, s = split(points.take(at.reshape(-1), axis=1))
+            key = tiles.key[batch] - lowest * J
+            F = space("factors", len(key), *every.shape[1:])
+            every.take(key, axis=0, out=F, mode="clip")
+            spots = [split(c.take(at.reshape(-1))) for c in x]
             for a in orders:
-                P = first.powers(s[0].reshape(at.shape), a[0]).transpose(1, 2, 0)
                 rows = [
-                    m.pieces.at(js[k], s[k], a[k]).reshape(*at.shape, -1)
-                    for k, m in enumerate(axes)
-                    if k > 0
+                    m.pieces.at(*spot, b, partial(_own, space, k)).reshape(*at.shape, -1)
+                    for k, (m, spot, b) in enumerate(zip(axes[1:], spots[1:], a[1:]))
                 ]
-                put_rows(out[a], at.reshape(-1), _contract([P, *rows], F).reshape(at.size, -1))
+                P = first.powers(spots[0][1].reshape(at.shape), a[0], space).transpose(1, 2, 0)
+                X = space("product", *at.shape, math.prod(F.shape[2:]))
+                np.matmul(P, F.reshape(*F.shape[:2], -1), out=X)
+                values = _dot(X.reshape(*at.shape, *F.shape[2:]), rows)
+                put_rows(out[a], at.reshape(-1), values.reshape(at.size, -1))
 
     by_block = groupby(tiles.batches, lambda batch: blocks[tiles.key[batch.start]])
     spread(work, [list(some) for _, some in by_block], _threads(field))
     return out
+
+
+def _own(space: Space, k: int, name: str, *shape: int) -> Floats:
+    """Memory that axis k does not share with the others: what it holds is needed after them."""
+    return space(f"{name} {k}" if name == "rows" else name, *shape)
 
 
 def _threads(field: "Blended") -> int | None:
@@ -340,8 +345,13 @@ def _contract(rows: list[Array], F: Array) -> Array:
     """
     xp = namespace(F)
     X = rows[0] @ xp.reshape(F, (*F.shape[:2], -1))
-    X = xp.reshape(X, (*X.shape[:2], *F.shape[2:]))
-    for row in reversed(rows[1:]):
+    return _dot(xp.reshape(X, (*X.shape[:2], *F.shape[2:])), rows[1:])
+
+
+def _dot(X: Array, rows: list[Array]) -> Array:
+    """``Σ rows_2[q_2] ... rows_p[q_p] X[q_2 ... q_p]``, (G, p, C), for X (G, p, C, q_2, ...)."""
+    xp = namespace(X)
+    for row in reversed(rows):
         shaped = xp.reshape(row, (*row.shape[:2], *(1,) * (X.ndim - 3), row.shape[2]))
         X = xp.vecdot(X, xp.broadcast_to(shaped, X.shape), axis=-1)
     return X
