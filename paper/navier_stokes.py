@@ -27,6 +27,10 @@ BATCH = 65536
 def compute(run):
     """Both readings, ours, rivals, training."""
     w = load(run, NAME)
+    for method, settings in printed_settings(run, steps=3000, batch=BATCH, usual=True).items():
+        trained(run, NAME, method, w, settings, between=False)
+    for method, settings in tuned_settings(run, ("hash grid",), batch=BATCH).items():
+        trained(run, NAME, f"{method}, tuned", w, settings, between=False)
     wide, side = (256, 16) if run.toy else (4096, 64)
     readings = {
         "ELM-INR, S = m": (ef.paper(cell=(side, side), width=wide), -1),
@@ -44,10 +48,6 @@ def compute(run):
     for word, order in (("linear", 1), ("cubic", 3), ("quintic", 5)):
         run.unit(f"{NAME}: {word} spline", partial(spline, run, w, order))
     run.unit(f"{NAME}: block cosines", partial(block_cosines, run, w))
-    for method, settings in printed_settings(run, steps=3000, batch=BATCH, usual=True).items():
-        trained(run, NAME, method, w, settings, between=False)
-    for method, settings in tuned_settings(run, ("hash grid",), batch=BATCH).items():
-        trained(run, NAME, f"{method}, tuned", w, settings, between=False)
 
 
 def draw(run):

@@ -26,13 +26,7 @@ BATCH = 16384
 
 
 def compute(run):
-    """Fit and train on every scene."""
-    cell = 16 if run.toy else 64
-    for name in SCENES:
-        values = load(run, name)
-        channels = channel_axis(name)
-        without_training(run, name, values, ef.paper(cell=cell, width=cell**2), channels)
-        run.unit(f"{name}: data", lambda n=name: {"status": datasets.about(n).status})
+    """Train and fit on every scene."""
     for name in SCENES:
         values, channels = load(run, name), channel_axis(name)
         rows = printed_settings(run, steps=10000, batch=BATCH, usual=True)
@@ -40,6 +34,12 @@ def compute(run):
         rows |= {f"{m}, tuned": s for m, s in tuned.items()}
         for method, settings in rows.items():
             trained(run, name, method, values, settings, channels, between=False)
+    cell = 16 if run.toy else 64
+    for name in SCENES:
+        values = load(run, name)
+        channels = channel_axis(name)
+        without_training(run, name, values, ef.paper(cell=cell, width=cell**2), channels)
+        run.unit(f"{name}: data", lambda n=name: {"status": datasets.about(n).status})
 
 
 def draw(run):
