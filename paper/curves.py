@@ -64,89 +64,81 @@ def compute(run):
 
 def draw(run):
     """Two figures."""
-    units = run.found()
     logs = Run("images", run.device, run.profile, run.folder).found()
-    names = [n for n in TIMED if any(u.startswith(n) for u in units)]
+    draw_times(run, run.found(), logs)
+    draw_steps(run, run.found(), logs)
+
+
+def panels(names, height):
+    """One axes per data set, PSNR on the shared axis."""
+    figure, axes = plt.subplots(
+        1, len(names), figsize=(3.3 * len(names), height), layout="constrained", sharey=True,
+        squeeze=False,
+    )  # fmt: skip
+    axes[0, 0].set_ylabel("PSNR as the paper defines it, dB")
+    return figure, axes[0]
+
+
+def finished(run, figure, axes, name):
+    """One legend for all panels."""
+    handles = {t: h for ax in axes for h, t in zip(*ax.get_legend_handles_labels())}
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=6)
+    save(figure, run.figure(name))
+
+
+def draw_times(run, units, logs):
+    """PSNR against seconds: trainings as lines, closed forms as marks."""
+    names = [n for n in TIMED if f"{n}: SIREN" in logs or any(u.startswith(n) for u in units)]
     if not names:
         return
-    figure, axes = plt.subplots(
-        1,
-        len(names),
-        figsize=(3.3 * len(names), 3.3),
-        layout="constrained",
-        sharey=True,
-        squeeze=False,
-    )
-    for ax, name in zip(axes[0], names):
+    figure, axes = panels(names, 3.3)
+    for ax, name in zip(axes, names):
         for method in (*ITERATIVE, "hash grid"):
             for label, line in ((method, "-"), (f"{method}, tuned", ":")):
-                unit = logs.get(f"{name}: {label}")
-                if unit:
-                    log = [r for r in unit["result"]["log"] if r[1] > 0]
-                    ax.plot(
-                        [r[1] for r in log],
-                        [r[2] for r in log],
-                        line,
-                        color=COLOURS[method],
-                        lw=1.3,
-                        label=label,
-                    )
-        for key, unit in units.items():
+                if unit := logs.get(f"{name}: {label}"):
+                    _, seconds, psnr = zip(*(r for r in unit["result"]["log"] if r[1] > 0))
+                    ax.plot(seconds, psnr, line, color=COLOURS[method], lw=1.3, label=label)
+        # Where no more settings were timed, those of the table.
+        closed = {k: logs[k] for k in (f"{name}: ELM-INR", f"{name}: default") if k in logs} | units
+        for key, unit in closed.items():
             if key.startswith(f"{name}: ") and "seed" not in key:
                 what = key.split(": ")[1]
-                mark = "s" if "region" in what else "D" if what == "default" else "o"
-                colour = COLOURS["default" if what == "default" else "ELM-INR"]
-                label = (
-                    "default"
-                    if mark == "D"
-                    else "ELM-INR, region by region"
-                    if mark == "s"
-                    else "ELM-INR"
-                )
-                ax.plot(
-                    unit["result"]["seconds"],
-                    unit["result"]["paper_psnr"],
-                    mark,
-                    ms=4.5,
-                    color=colour,
-                    label=label,
-                )
+                label, mark = ("ELM-INR", "o")
+                if what == "default":
+                    label, mark = ("default", "D")
+                elif "region" in what:
+                    label, mark = ("ELM-INR, region by region", "s")
+                r, colour = unit["result"], COLOURS[label.split(",")[0]]
+                ax.plot(r["seconds"], r["paper_psnr"], mark, ms=4.5, color=colour, label=label)
         ax.set(xscale="log", xlabel="seconds", title=name, ylim=(0, 84))
-    axes[0, 0].set_ylabel("PSNR as the paper defines it, dB")
-    handles = {l: h for ax in axes[0] for h, l in zip(*ax.get_legend_handles_labels())}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=6)
-    save(figure, run.figure("time-psnr"))
+    finished(run, figure, axes, "time-psnr")
 
-    names = [n for n in TRAINED if any(u.startswith(f"{n}: ") and "seed" in u for u in units)]
-    figure, axes = plt.subplots(
-        1,
-        len(names),
-        figsize=(3.3 * len(names), 3.2),
-        layout="constrained",
-        sharey=True,
-        squeeze=False,
-    )
-    for ax, name in zip(axes[0], names):
+
+def draw_steps(run, units, logs):
+    """PSNR against steps: mean and range over seeds, or the one training of the table."""
+
+    def of(name, method):
+        seeds = [u for k, u in units.items() if k.startswith(f"{name}: {method}, seed")]
+        found = seeds or [logs[k] for k in (f"{name}: {method}",) if k in logs]
+        return [u["result"]["log"] for u in found]
+
+    names = [n for n in TRAINED if of(n, "SIREN")]
+    if not names:
+        return
+    figure, axes = panels(names, 3.2)
+    for ax, name in zip(axes, names):
         for method in ITERATIVE:
-            found = [
-                u["result"]["log"]
-                for k, u in units.items()
-                if k.startswith(f"{name}: {method}, seed")
-            ]
-            steps = [r[0] for r in found[0]]
-            psnr = np.array([[r[2] for r in log] for log in found])
-            ax.plot(steps, psnr.mean(0), color=COLOURS[method], label=method)
-            ax.fill_between(
-                steps, psnr.min(0), psnr.max(0), color=COLOURS[method], alpha=0.25, lw=0
-            )
-        closed = logs.get(f"{name}: ELM-INR")
-        if closed:  # no steps: a line, as in the paper
+            if found := of(name, method):
+                steps = [r[0] for r in found[0]]
+                psnr = np.array([[r[2] for r in log] for log in found])
+                colour = COLOURS[method]
+                ax.plot(steps, psnr.mean(0), color=colour, label=method)
+                ax.fill_between(steps, psnr.min(0), psnr.max(0), color=colour, alpha=0.25, lw=0)
+        if closed := logs.get(f"{name}: ELM-INR"):  # no steps: a line, as in the paper
             level = closed["result"]["paper_psnr"]
             ax.axhline(level, color=COLOURS["ELM-INR"], lw=1.2, label="ELM-INR (closed form)")
         ax.set(xlabel="steps", title=name, ylim=(0, 84))
-    axes[0, 0].set_ylabel("PSNR as the paper defines it, dB")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
-    save(figure, run.figure("training-curves"))
+    finished(run, figure, axes, "training-curves")
 
 
 if __name__ == "__main__":
