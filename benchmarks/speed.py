@@ -25,7 +25,6 @@ from scipy.ndimage import map_coordinates, zoom
 
 import elmfield as ef
 from elmfield import baselines, datasets
-from elmfield.baselines.printed import region_by_region
 from elmfield.modes import axis_modes, product_modes
 
 RESULTS = Path(__file__).parent / "results"
@@ -128,7 +127,9 @@ def paper(b):
         for solver in ways:
 
             def one_by_one(solver=solver, corner=corner, settings=settings, options=options):
-                region_by_region(corner, settings, solver=solver, device=b.device, **options)
+                baselines.region_by_region(
+                    corner, settings, solver=solver, device=b.device, **options
+                )
 
             slow[solver] = b.best(one_by_one, 3) / few * N
         for dtype in ("float32", "float64"):

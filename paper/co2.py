@@ -11,7 +11,6 @@ disagree; both are in the report.
 import elmfield as ef
 from common import ITERATIVE, cost, cost_of, errors, forget, host, load, main
 from elmfield import baselines
-from elmfield.baselines.printed import region_by_region
 from figures import COLOURS, plt, save
 from training import MAKE, printed_settings
 
@@ -32,9 +31,12 @@ def compute(run):
     place = None if run.device == "cpu" else run.device
 
     def printed():
-        back = region_by_region(y, ef.paper(cell=cell, width=width), device=run.device)
+        back = baselines.region_by_region(y, ef.paper(cell=cell, width=width), device=run.device)
         spent = cost(
-            lambda: region_by_region(y, ef.paper(cell=cell, width=width), device=run.device), run
+            lambda: baselines.region_by_region(
+                y, ef.paper(cell=cell, width=width), device=run.device
+            ),
+            run,
         )
         return errors(y, back) | spent
 

@@ -10,7 +10,7 @@ import numpy as np
 
 import elmfield as ef
 from common import ITERATIVE, Run, cost, errors, forget, host, load, main
-from elmfield.baselines.printed import region_by_region
+from elmfield import baselines
 from figures import COLOURS, plt, save
 from training import printed_settings, trained
 
@@ -48,7 +48,9 @@ def compute(run):
 
         def printed(y=y, cell=cell):
             def solve():
-                return region_by_region(y, ef.paper(cell=cell, width=cell**2), device=run.device)
+                return baselines.region_by_region(
+                    y, ef.paper(cell=cell, width=cell**2), device=run.device
+                )
 
             return errors(y, solve()) | cost(solve, run)
 

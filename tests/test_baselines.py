@@ -668,3 +668,22 @@ def test_tf32_does_not_touch_the_first_layer(rng):
     with networks.matmul_precision("high"):
         z = networks.exactly(*(torch.as_tensor(t, dtype=torch.float32).cuda() for t in (x, W, b)))
     close(z.cpu(), x @ W, 1e-6)
+
+
+@pytest.mark.gpu
+@every_method
+def test_compiled_activations_train_the_same_network(small, method):
+    options = {"steps": 3, "every": 1, "rate": 1e-4, "device": "cuda"}
+    plain, compiled = (baselines.fit(small, method, compiled=c, **options) for c in (False, True))
+    for a, b in zip(plain.log, compiled.log):
+        assert a.paper_psnr == pytest.approx(b.paper_psnr, abs=1e-3)
+
+
+def test_compiled_activations_are_asked_for_only_where_wanted(small, monkeypatch):
+    asked = []
+    monkeypatch.setattr(networks, "_compiled", lambda work: asked.append(work.__name__) or work)
+    baselines.fit(small, SMALL["wire"], steps=1)
+    assert not asked
+    baselines.fit(small, SMALL["wire"], steps=1, compiled=True)
+    assert {"_gabor", "_gabor_slope"} <= set(asked)
+    assert not networks.fused.on

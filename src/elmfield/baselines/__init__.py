@@ -1,11 +1,13 @@
 """Trained networks to compare with: SIREN, FFN, GaussNet, WIRE, a hash grid, called like a Field.
 
-An array and a method go in, a :class:`Fitted` comes out. Needs PyTorch (``elmfield[torch]``), which
+An array and a method go in, a :class:`Fitted` comes out; `region_by_region` is ELM-INR as the paper
+writes it. Needs PyTorch (``elmfield[torch]``), which
 is imported when a fit begins and not before.
 """
 
 from elmfield.baselines.fitted import Fitted, Row
 from elmfield.baselines.methods import ffn, gaussnet, hashgrid, paper_grid, siren, wire
+from elmfield.baselines.printed import region_by_region
 from elmfield.baselines.training import fit, search
 
 __all__ = [
@@ -16,6 +18,7 @@ __all__ = [
     "gaussnet",
     "hashgrid",
     "paper_grid",
+    "region_by_region",
     "search",
     "siren",
     "wire",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from elmfield.baselines.training import torch_itself
 from elmfield.modes import box_positions, half_widths
 from elmfield.partition import sample_index
 from elmfield.settings import Paper
@@ -40,10 +41,13 @@ def region_by_region(
     regions : int, optional
         Only so many, the others staying NaN: all take the same time.
     """
-    import torch
-
+    torch = torch_itself()
     if solver not in ("lstsq", "gels", "normal"):
         raise ValueError(f'`solver` must be "lstsq", "gels" or "normal"; got {solver!r}.')
+    if np.any(np.asarray(settings.overlap) > 0):
+        raise ValueError(
+            f"`settings` must have no overlap, as the paper's experiments; got {settings.overlap}."
+        )
     y = np.asarray(values, dtype=np.float64)
     y = y[..., None] if channel_axis is None else np.moveaxis(y, channel_axis, -1)
     shape, C = y.shape[:-1], y.shape[-1]
