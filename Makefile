@@ -39,7 +39,7 @@ floors: $(VENV)/.test
 pytest: $(VENV)/.test
 	$(PY) -m pytest
 
-# Needs the data folder, or a network to fetch it: docs/data.md.
+# Needs the data folder; a network can fetch most of it, not the MRI slice: docs/data.md.
 paper: $(VENV)/.test
 	$(PY) paper/run.py --device $(DEVICE)
 

@@ -314,6 +314,9 @@ def report(doc, records, folder):
             (our error target, index included) beat every partition with equal widths in
             {sum(above)} of {len(above)} rows; cosines in blocks of 8, an ideal index paid for, beat
             ours in {sum(below)} of {len(below)}.""")
+    if any("–" in row[4] for row in rows):
+        doc.text("""A dash: left out of the run on two cores for want of time; `benchmarks/beam.py` has
+            these rows (docs/beam.md).""")
     if bias:
         doc.text(f"""The printed temperatures differ by more than 1 K between seasons and by a nearly
             constant 0.03 to 0.04 K between columns, as a constant offset would make them. Ours have

@@ -6,6 +6,8 @@ Times of the iterative methods come from the logs of ``images.py``; several ELM-
 here, shared and region by region. Trainings for the spread use the paper's smallest network.
 """
 
+import re
+
 import numpy as np
 
 import elmfield as ef
@@ -110,8 +112,13 @@ def draw_times(run, units, logs):
                     label, mark = ("default", "D")
                 elif "region" in what:
                     label, mark = ("ELM-INR, region by region", "s")
+                few = re.search(r"cells (\d+), m = (\d+)", what)
+                if few and int(few[2]) < int(few[1]) ** 2:
+                    label += ", m < S"
                 r, colour = unit["result"], COLOURS[label.split(",")[0]]
-                ax.plot(r["seconds"], r["paper_psnr"], mark, ms=4.5, color=colour, label=label)
+                inside = "none" if "m < S" in label else colour
+                ax.plot(r["seconds"], r["paper_psnr"], mark, ms=4.5, color=colour, mfc=inside,
+                        ls="none", label=label)  # fmt: skip
         ax.set(xscale="log", xlabel="seconds", title=name, ylim=(0, 84))
     finished(run, figure, axes, "time-psnr")
 

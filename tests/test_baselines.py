@@ -687,3 +687,22 @@ def test_compiled_activations_are_asked_for_only_where_wanted(small, monkeypatch
     baselines.fit(small, SMALL["wire"], steps=1, compiled=True)
     assert {"_gabor", "_gabor_slope"} <= set(asked)
     assert not networks.fused.on
+
+
+def test_masked_samples_are_refused(small):
+    hidden = np.ma.array(small, mask=np.eye(*small.shape, dtype=bool))
+    with pytest.raises(ValueError, match="`array` must have no masked samples"):
+        baselines.fit(hidden, SMALL["siren"], steps=1)
+    shown = np.ma.array(small, mask=False)
+    assert baselines.fit(shown, SMALL["siren"], steps=1).shape == small.shape
+
+
+@pytest.mark.parametrize("method", ["siren", None, baselines.siren, 3])
+def test_a_method_must_be_one(small, method):
+    with pytest.raises(ValueError, match=r"such as baselines.siren\(\); got"):
+        baselines.fit(small, method)
+
+
+def test_a_training_that_diverges_says_so(small):
+    with pytest.warns(RuntimeWarning, match=r"training diverged within 30 steps at rate=1e\+20"):
+        baselines.fit(small, SMALL["ffn"], steps=30, rate=1e20)

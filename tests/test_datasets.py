@@ -573,3 +573,9 @@ def test_the_papers_flow_made_here_is_that_of_the_data(data):
     for k in ("t", "x"):
         np.testing.assert_allclose(made[k], expected[k], rtol=0, atol=1e-14)
     assert told[-1] == ("flow", 100, 100)
+
+
+@pytest.mark.parametrize("name", [None, 3])
+def test_a_name_that_is_no_text(name):
+    with pytest.raises(ValueError, match="There is no data set"):
+        datasets.load(name)

@@ -103,7 +103,7 @@ def test_a_declared_wattage_goes_before_a_counter(rapl):
 @pytest.mark.parametrize("watts", [0, -3, math.nan])
 def test_a_wrong_wattage_is_refused(watts):
     with (
-        pytest.raises(ValueError, match="`watts` must be positive; got"),
+        pytest.raises(ValueError, match="`watts` must be a positive number; got"),
         energy.meter(watts=watts),
     ):
         pass
@@ -318,3 +318,17 @@ def test_a_real_gpu_uses_energy(monkeypatch):
     m = energy.of(lambda: a @ a, least_seconds=1, device="cuda")
     assert m.source == "NVML counter"
     assert 20 < m.watts < 2000
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": "foo"}, '`device` must be "cpu" or a CUDA device'),
+        ({"watts": "a"}, "`watts` must be a positive number"),
+        ({"grams_per_kwh": -5}, "`grams_per_kwh` must be a number of at least 0"),
+        ({"least_seconds": -1}, "`least_seconds` must be a number of at least 0"),
+    ],
+)
+def test_bad_numbers_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        energy.of(lambda: None, **options)

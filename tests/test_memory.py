@@ -198,7 +198,7 @@ def test_writers_do_not_disturb_each_other(tmp_path):
 def test_cache_settings_are_checked(own_cache, tmp_path):
     ef.cache_modes(1 << 20, tmp_path)
     assert own_cache.folder == tmp_path
-    with pytest.raises(ValueError, match="`max_bytes` must be 0 or more"):
+    with pytest.raises(ValueError, match="`max_bytes` must be a number of bytes, 0 or more"):
         ef.cache_modes(-1)
 
 
@@ -241,3 +241,24 @@ def test_a_workspace_gives_each_thread_and_name_its_own_memory():
     thread.start()
     thread.join()
     assert not np.shares_memory(others[0], b)
+
+
+@pytest.mark.parametrize("limit", [1000, 0, "1GB", True])
+def test_a_limit_that_makes_no_sense_is_refused_when_it_is_said(limit):
+    with pytest.raises(ValueError, match="`memory_limit` must be a number of bytes"):
+        ef.memory_limit(limit)
+
+
+def test_a_folder_for_modes_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"`folder` .* cannot be made"):
+        ef.cache_modes(folder=tmp_path / "file")
+    with pytest.raises(ValueError, match="`max_bytes` must be a number of bytes"):
+        ef.cache_modes("a")
+
+
+@pytest.mark.parametrize("name", [3.5, True, [1], "meta", "nonsense"], ids=repr)
+def test_a_device_that_is_none(name):
+    pytest.importorskip("torch")
+    with pytest.raises(ValueError, match="`device`"):
+        ef.fit(np.zeros((8, 8)), device=name)

@@ -65,6 +65,9 @@ def contiguous(x: Array) -> Array:
 
 def to_device(x: Array, name: object) -> Array:
     """`x` on the named device; a NumPy array becomes a torch tensor unless the name is "cpu"."""
+    is_named = isinstance(name, (str, int)) or hasattr(name, "type")
+    if isinstance(name, bool) or not is_named or str(name) == "meta":  # which holds no numbers
+        raise ValueError(f'`device` must be a name such as "cpu" or "cuda:0"; got {name!r}.')
     if compat.is_numpy_array(x):
         if name == "cpu":
             return x
@@ -73,7 +76,8 @@ def to_device(x: Array, name: object) -> Array:
         x = torch.from_numpy(np.ascontiguousarray(x) if x.flags.writeable else x.copy())
     try:
         return compat.to_device(x, name)
-    except (RuntimeError, AssertionError) as problem:  # torch's two ways of saying no
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as problem:
+        # torch has several ways of saying no
         raise ValueError(f"`device` {name!r} cannot be used here: {problem}") from problem
 
 

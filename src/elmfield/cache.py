@@ -84,8 +84,9 @@ class Cache:
             if str(host.pop("digest")) != _digest(host):
                 raise ValueError("its checksum is wrong")
         except Exception as problem:
+            why = problem if "pickle" not in str(problem) else "it is no such file"
             warnings.warn(
-                f"the cached modes in {path} cannot be used ({problem}); they are made again",
+                f"the cached modes in {path} cannot be used ({why}); they are made again",
                 stacklevel=2,
             )
             return None
@@ -141,8 +142,14 @@ def cache_modes(
     clear : bool
         Forget what is in memory now.
     """
-    if max_bytes is not None and (isinstance(max_bytes, bool) or max_bytes < 0):
-        raise ValueError(f"`max_bytes` must be 0 or more; got {max_bytes!r}.")
+    is_number = isinstance(max_bytes, (int, float)) and not isinstance(max_bytes, bool)
+    if max_bytes is not None and not (is_number and max_bytes >= 0):
+        raise ValueError(f"`max_bytes` must be a number of bytes, 0 or more; got {max_bytes!r}.")
+    if folder is not None:
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except (OSError, TypeError) as problem:
+            raise ValueError(f"`folder` {folder!r} cannot be made: {problem}") from problem
     CACHE.max_bytes = 1 << 30 if max_bytes is None else int(max_bytes)
     CACHE.folder = None if folder is None else Path(folder)
     if clear or max_bytes == 0:

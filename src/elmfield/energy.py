@@ -85,8 +85,12 @@ def meter(
     NVML's counter moves every 20 to 100 ms, RAPL's every millisecond: for shorter work use
     :func:`of`. If a block raises, the numbers up to there are kept.
     """
-    if watts is not None and not watts > 0:
-        raise ValueError(f"`watts` must be positive; got {watts}.")
+    if watts is not None and not (isinstance(watts, (int, float)) and watts > 0):
+        raise ValueError(f"`watts` must be a positive number; got {watts!r}.")
+    if not (isinstance(grams_per_kwh, (int, float)) and grams_per_kwh >= 0):
+        raise ValueError(f"`grams_per_kwh` must be a number of at least 0; got {grams_per_kwh!r}.")
+    if device is not None and str(device).split(":")[0] not in ("cpu", "cuda"):
+        raise ValueError(f'`device` must be "cpu" or a CUDA device; got {device!r}.')
     cuda = _is_cuda(device)
     counter = None if watts is not None else _nvml(device) if cuda else _rapl()
     declared = watts or (GPU_WATTS if cuda else CPU_WATTS)
@@ -121,6 +125,8 @@ def of(
     device, watts, grams_per_kwh : optional
         As for :func:`meter`.
     """
+    if not (isinstance(least_seconds, (int, float)) and least_seconds >= 0):
+        raise ValueError(f"`least_seconds` must be a number of at least 0; got {least_seconds!r}.")
     function()
     runs = 0
     with meter(device, watts=watts, grams_per_kwh=grams_per_kwh) as made:

@@ -4,7 +4,7 @@ import functools
 import math
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -24,18 +24,23 @@ _limit: ContextVar[int | None] = ContextVar("memory_limit", default=None)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@contextmanager
-def memory_limit(n_bytes: int | None) -> Iterator[None]:
-    """Within this context, batches of intermediate results take at most about `n_bytes`.
+def memory_limit(n_bytes: int | None) -> AbstractContextManager[None]:
+    """Within ``with memory_limit(n_bytes):`` batches of intermediate results take about that much.
 
     Input, output and the factorised modes come on top. None restores the default: 128 MiB, or
     1 GiB on a device.
     """
-    if n_bytes is not None and (isinstance(n_bytes, bool) or not n_bytes >= LEAST):
+    is_number = isinstance(n_bytes, (int, float)) and not isinstance(n_bytes, bool)
+    if n_bytes is not None and not (is_number and n_bytes >= LEAST):
         raise ValueError(
             f"`memory_limit` must be a number of bytes, at least {LEAST} (64 KiB); got {n_bytes!r}."
         )
-    token = _limit.set(None if n_bytes is None else int(n_bytes))
+    return _limited(None if n_bytes is None else int(n_bytes))
+
+
+@contextmanager
+def _limited(n_bytes: int | None) -> Iterator[None]:
+    token = _limit.set(n_bytes)
     try:
         yield
     finally:

@@ -8,11 +8,12 @@ SIREN and WIRE count the square matrices between hidden layers, one fewer.)
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 
+@runtime_checkable
 class Method(Protocol):
     """What training asks of a method."""
 

@@ -3,6 +3,7 @@
 import itertools
 import math
 import time
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -185,6 +186,10 @@ class Training:
         compiled: bool = False,
     ) -> None:
         torch = torch_itself()
+        if not isinstance(method, Method) or isinstance(method, type):
+            raise ValueError(
+                f"`method` must be one of this module's, such as baselines.siren(); got {method!r}."
+            )
         whole(steps=steps, every=every)
         positive(rate=method.rate if rate is None else rate)
         if precision not in PRECISIONS:
@@ -237,6 +242,8 @@ class Training:
 
         if seconds is not None:
             positive(seconds=seconds)
+        if target is not None:
+            positive(target=target)
         if target is not None and not self.peak.min() > 0:
             raise ValueError(
                 "`target` is the paper's PSNR, which divides by max(array); that must be positive, "
@@ -245,7 +252,15 @@ class Training:
         with matmul_precision(self.precision), fused(self.compiled):
             reached = self._steps(until, seconds, target, progress)
         if not reached:
-            self._write(self._whole())
+            errors = self._whole()
+            self._write(errors)
+            if not np.all(np.isfinite(to_numpy(errors))):
+                warnings.warn(
+                    f"training diverged within {self.done} steps at rate={self.rate:g}; the result "
+                    "is not a number. Use a smaller `rate`.",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
         progress("train", self.done, until)
 
     def _steps(
@@ -379,6 +394,11 @@ def _places(array: Array, device: str | None) -> tuple[Array, Any]:
 
 def _samples(array: Array, channel_axis: int | None) -> tuple[Array, tuple[int, ...]]:
     """Samples (S, C) in float64 and the array's shape without channels."""
+    if np.ma.is_masked(array):
+        raise ValueError(
+            "`array` must have no masked samples; got some. Fill them first, for example with "
+            "elmfield.fit(array).samples()."
+        )
     values = np.asarray(to_numpy(array) if is_array(array) else array)
     if values.dtype.kind not in "fiub":
         raise ValueError(

@@ -28,8 +28,8 @@ def photographs() -> tuple[str, ...]:
 
 def about(name: str) -> Dataset:
     """What is known of a data set."""
-    if name not in CATALOGUE:
-        near = get_close_matches(name, CATALOGUE, n=3, cutoff=0.5)
+    if not isinstance(name, str) or name not in CATALOGUE:
+        near = get_close_matches(str(name), CATALOGUE, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(near)}?" if near else "See `datasets.names()`."
         raise ValueError(f"There is no data set {name!r}. {hint}")
     return CATALOGUE[name]

@@ -342,7 +342,8 @@ class Field:
         elif namespace(points) is not namespace(like) or device(points) != device(like):
             raise ValueError(
                 f"`points` must live where the field lives; got {type(points).__name__} on "
-                f"{device(points)} for a field on {device(like)}. Move one of them."
+                f"{device(points)} for a field of {type(like).__name__} on {device(like)}. "
+                "Move one of them."
             )
         d = len(self.shape)
         if points.ndim == 0 or points.shape[-1] != d:
