@@ -32,9 +32,6 @@ ORDER = ("kodim05", "kodim20", "cameraman", "kodim24", "kodim08", "mri")
 BETWEEN = ("kodim05",)
 """Pictures of 512 x 512 on which networks are trained a second time, on every second sample."""
 
-SAMPLED = {("kodim08", "WIRE"): 65536}
-"""Trainings that see so many samples a step instead of all, for want of time."""
-
 
 def without_training(run, name, values, paper, channels=None):
     """The closed-form rows of one data set: the paper's preset, ours, splines, block cosines."""
@@ -69,8 +66,6 @@ def compute(run):
         tuned = tuned_settings(run, steps=1000 if between else 500)
         rows |= {f"{m}, tuned": s for m, s in tuned.items()}
         for label, settings in rows.items():
-            if (name, label) in SAMPLED and run.profile == "full":
-                settings = settings | {"train": settings["train"] | {"batch": SAMPLED[name, label]}}
             trained(run, name, label, values, settings, between=between)
 
 
