@@ -282,7 +282,8 @@ def pictures_section(doc, records, folder):
         and values are scaled (here both to [-1, 1]), WIRE's frequency and scale and GaussNet's width
         (here their authors'), and how long the search trained. A wider network at the same rate
         learns faster per step: 1024 neurons won for all four.  The paper's ELM-INR column is 1 to 3 dB below
-        the ceiling; single precision with normal equations would explain that.""")
+        the ceiling; rounding in single precision
+        would explain that.""")
     fallen, sampled = [], []
     for name in images.PRINTED:
         for method in ITERATIVE:
