@@ -20,7 +20,6 @@ import elmfield as ef
 from common import SPLINES, predicted, record, score, spline
 from data import PHOTOGRAPHS, WEATHER
 from elmfield import datasets
-from elmfield.modes import axis_modes, product_modes
 
 ORDERS = (1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)
 BORDER = 16
@@ -208,13 +207,6 @@ def fields():
 # --- memory -----------------------------------------------------------------------------
 
 
-def forget():
-    """Throw away everything that was factored: the next fit is a cold one."""
-    ef.cache_modes(clear=True)
-    axis_modes.cache_clear()
-    product_modes.cache_clear()
-
-
 def memory():
     """Peak of what a fit allocates beside its input, by `tracemalloc` (NumPy reports to it)."""
     y = datasets.load("kodim05")
@@ -228,7 +220,7 @@ def memory():
         ("default, 2048²×3 float32", large, None, -1),
         ("default, 128×128×100 float32", w, None, None),
     ):
-        forget()
+        ef.cache_modes(clear=True)
         tracemalloc.start()
         field = ef.fit(values, settings, channel_axis=channel_axis)
         after_fit, fit_peak = tracemalloc.get_traced_memory()

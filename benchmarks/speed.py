@@ -25,7 +25,6 @@ from scipy.ndimage import map_coordinates, zoom
 
 import elmfield as ef
 from elmfield import baselines, datasets
-from elmfield.modes import axis_modes, product_modes
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -84,15 +83,8 @@ class Bench:
         print(what, f"{seconds:.5f} s", more, flush=True)
 
 
-def cold():
-    """Nothing kept from before."""
-    ef.cache_modes(clear=True)
-    product_modes.cache_clear()
-    axis_modes.cache_clear()
-
-
 def fit_cold(y, settings, **options):
-    cold()
+    ef.cache_modes(clear=True)
     return ef.fit(y, settings, **options)
 
 
@@ -163,7 +155,7 @@ def sizes(b):
         encode = ef.encoder(y.shape, None, **options)
         encode(y)
         t_kept = b.best(lambda: encode(y), times)  # noqa: B023
-        cold()
+        ef.cache_modes(clear=True)
         held, field = b.peak(lambda: ef.fit(y, None, **options))  # noqa: B023
         own = samples * 4
         memory = (own + held) / (own + 4 * field.n_coefficients)

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.colors import LogNorm
 
 import elmfield as ef
-from common import forget, halves, heldout, host, kind, load, main
+from common import halves, heldout, host, kind, load, main
 from elmfield import datasets
 from figures import plt, save
 
@@ -65,7 +65,7 @@ def fitted(run, values, preset):
 def errors(run, name, method, preset):
     """One row; the composite from every second sample and both error maps are kept."""
     values = square(run, name)
-    forget()
+    ef.cache_modes(clear=True)
     start = time.perf_counter()
     field = fitted(run, values, preset)
     host(field.offset)  # a copy waits for all work before it

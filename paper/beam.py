@@ -18,7 +18,7 @@ from scipy.fft import dct
 from scipy.linalg import block_diag
 
 import elmfield as ef
-from common import forget, halves, heldout, host, kind, load, main
+from common import halves, heldout, host, kind, load, main
 from elmfield import datasets
 from elmfield.pictures import draw_partition
 from figures import plt, save
@@ -76,7 +76,7 @@ def partitions(run, name, values):
 
 def fitted(run, values, settings, partition=None):
     """A field, and the seconds a cold fit took."""
-    forget()
+    ef.cache_modes(clear=True)
     place = None if kind(run.device) == "cpu" else run.device
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ef.RankWarning)  # constant sky in a region of its own

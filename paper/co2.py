@@ -9,7 +9,7 @@ disagree; both are in the report.
 """
 
 import elmfield as ef
-from common import ITERATIVE, cost, cost_of, errors, forget, host, load, main
+from common import ITERATIVE, cost, cost_of, errors, host, load, main
 from elmfield import baselines
 from figures import COLOURS, plt, save
 from training import MAKE, printed_settings
@@ -42,7 +42,7 @@ def compute(run):
 
     def shared():
         def cold():
-            forget()
+            ef.cache_modes(clear=True)
             return ef.fit(y, ef.paper(cell=cell, width=width), device=place)
 
         return errors(y, host(cold().samples())) | cost(cold, run)

@@ -11,7 +11,7 @@ import re
 import numpy as np
 
 import elmfield as ef
-from common import ITERATIVE, Run, cost, errors, forget, host, load, main
+from common import ITERATIVE, Run, cost, errors, host, load, main
 from elmfield import baselines
 from figures import COLOURS, plt, save
 from training import printed_settings, trained
@@ -31,7 +31,7 @@ def compute(run):
 
             def shared(y=y, cell=cell, width=width):
                 def cold():
-                    forget()
+                    ef.cache_modes(clear=True)
                     return ef.fit(y, ef.paper(cell=cell, width=width), device=place)
 
                 return errors(y, host(cold().samples())) | cost(cold, run)
@@ -40,7 +40,7 @@ def compute(run):
 
         def default(y=y):
             def cold():
-                forget()
+                ef.cache_modes(clear=True)
                 return ef.fit(y, device=place)
 
             return errors(y, host(cold().samples())) | cost(cold, run)

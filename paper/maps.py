@@ -17,7 +17,7 @@ from scipy.ndimage import uniform_filter
 
 import elmfield as ef
 from beam import fitted, kept_as, partitions, widths
-from common import forget, heldout, host, kind, load, main
+from common import heldout, host, kind, load, main
 from elmfield import datasets
 from figures import plt, save
 
@@ -151,7 +151,7 @@ def close_up(run, method):
     """Errors at the samples, and between them when every second one is fitted; pixels are kept."""
     values, start = window(run)
     place = None if kind(run.device) == "cpu" else run.device
-    forget()
+    ef.cache_modes(clear=True)
     begin = time.perf_counter()
     field = ef.fit(values, settings(run)[method], device=place)
     host(field.offset)  # a copy waits for all work before it

@@ -16,7 +16,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.transforms import Affine2D
 
 import elmfield as ef
-from common import ITERATIVE, forget, host, kind, load, main
+from common import ITERATIVE, host, kind, load, main
 from figures import plt, save
 
 NAME = "navier-stokes"
@@ -54,7 +54,7 @@ def errors(run, method):
     w = load(run, NAME)
     preset, channels = settings(run)[method]
     place = None if kind(run.device) == "cpu" else run.device
-    forget()
+    ef.cache_modes(clear=True)
     start = time.perf_counter()
     field = ef.fit(w, preset, channel_axis=channels, device=place)
     host(field.offset)  # a copy waits for all work before it

@@ -11,6 +11,7 @@ import pytest
 import elmfield as ef
 from elmfield.cache import CACHE, Cache
 from elmfield.memory import Workspace, room, with_less_memory
+from elmfield.modes import axis_modes, product_modes
 from support import close, host
 
 
@@ -262,3 +263,11 @@ def test_a_device_that_is_none(name):
     pytest.importorskip("torch")
     with pytest.raises(ValueError, match="`device`"):
         ef.fit(np.zeros((8, 8)), device=name)
+
+
+def test_clearing_forgets_small_factors_too():
+    before = product_modes((6, 7), (1.1, 1.1))
+    assert product_modes((6, 7), (1.1, 1.1)) is before
+    ef.cache_modes(clear=True)
+    assert product_modes((6, 7), (1.1, 1.1)) is not before
+    assert axis_modes(6, 1.1) is not before.axes[0]

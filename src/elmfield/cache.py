@@ -11,8 +11,9 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from elmfield.backend import device, move, namespace, to_numpy
 from elmfield.typing import Array
 
 Arrays = dict[str, Array]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Cache:
@@ -124,6 +126,19 @@ def _item_size(a: Array) -> int:
 CACHE = Cache()
 """The process's own; see :func:`elmfield.cache_modes`."""
 
+_MEMOS: list[Any] = []
+
+
+def remembered(maxsize: int) -> Callable[[F], F]:
+    """`functools.lru_cache` for small factors, forgotten with the others by `cache_modes`."""
+
+    def keep(make: F) -> F:
+        memo = lru_cache(maxsize)(make)
+        _MEMOS.append(memo)
+        return cast(F, memo)
+
+    return keep
+
 
 def cache_modes(
     max_bytes: int | None = None,
@@ -154,3 +169,5 @@ def cache_modes(
     CACHE.folder = None if folder is None else Path(folder)
     if clear or max_bytes == 0:
         CACHE.clear()
+        for memo in _MEMOS:
+            memo.cache_clear()

@@ -20,7 +20,6 @@ from scipy.ndimage import map_coordinates
 
 import elmfield as ef
 from elmfield.field import Field
-from elmfield.modes import axis_modes, product_modes
 from elmfield.partition import Partition
 from elmfield.settings import Settings
 from elmfield.typing import Floats
@@ -79,8 +78,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def measure(name: str, picture: Floats, settings: Settings) -> Row:
     """All columns of the table for one preset."""
     ef.cache_modes(clear=True)  # the first time is to be a cold one
-    axis_modes.cache_clear()
-    product_modes.cache_clear()
     start = time.perf_counter()
     encode = ef.encoder(picture.shape, settings)
     field = encode(picture)

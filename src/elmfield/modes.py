@@ -9,13 +9,13 @@ regions are blended, is not known here.
 import math
 import warnings
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
 from elmfield.backend import device, is_on_host, move, namespace, qr, solve_triangular, to_numpy
-from elmfield.cache import CACHE
+from elmfield.cache import CACHE, remembered
 from elmfield.errors import RankWarning
 from elmfield.network import Cosines, Dense, Pieces, price
 from elmfield.typing import Array, Floats, Integers
@@ -101,7 +101,7 @@ class AxisModes:
         return self.cosines.pieces(self.mixing, self.basis.shape[0] + 1)
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def axis_modes(n: int, order: float) -> AxisModes:
     """The smooth modes of `n` samples, one unit apart, with an energy of the given order."""
     cosines = Cosines.lattice(n)
@@ -215,7 +215,7 @@ class ProductModes:
         return xp.permute_dims(xp.reshape(X, (C, G, -1)), (1, 2, 0))
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def product_modes(box: tuple[int, ...], orders: tuple[float, ...]) -> ProductModes:
     """The smooth modes of a box of samples, with an energy order per axis."""
     return ProductModes(tuple(axis_modes(n, s) for n, s in zip(box, orders)))
