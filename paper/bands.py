@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.colors import LogNorm
 
 import elmfield as ef
-from common import halves, heldout, host, kind, load, main
+from common import halves, heldout, host, load, main
 from elmfield import datasets
 from figures import plt, save
 
@@ -58,8 +58,7 @@ def square(run, name):
 
 def fitted(run, values, preset):
     """A field of all bands."""
-    place = None if kind(run.device) == "cpu" else run.device
-    return ef.fit(values, preset, channel_axis=-1, device=place)
+    return ef.fit(values, preset, channel_axis=-1, device=run.place)
 
 
 def errors(run, name, method, preset):

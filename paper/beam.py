@@ -77,11 +77,10 @@ def partitions(run, name, values):
 def fitted(run, values, settings, partition=None):
     """A field, and the seconds a cold fit took."""
     ef.cache_modes(clear=True)
-    place = None if kind(run.device) == "cpu" else run.device
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ef.RankWarning)  # constant sky in a region of its own
         start = time.perf_counter()
-        field = ef.fit(values, settings, partition=partition, device=place)
+        field = ef.fit(values, settings, partition=partition, device=run.place)
         host(field.offset)  # a copy waits for all work before it
         return field, time.perf_counter() - start
 

@@ -8,8 +8,10 @@ small part of it, and its own row says how much. The paper's PSNRs of its figure
 disagree; both are in the report.
 """
 
+from functools import partial
+
 import elmfield as ef
-from common import ITERATIVE, cost, cost_of, errors, host, load, main
+from common import ITERATIVE, at_samples, cost_of, load, main, one_by_one
 from elmfield import baselines
 from figures import COLOURS, plt, save
 from training import MAKE, printed_settings
@@ -28,27 +30,10 @@ def compute(run):
     y = load(run, "cameraman")
     cell = 16 if run.toy else 32
     width = cell**2
-    place = None if run.device == "cpu" else run.device
-
-    def printed():
-        back = baselines.region_by_region(y, ef.paper(cell=cell, width=width), device=run.device)
-        spent = cost(
-            lambda: baselines.region_by_region(
-                y, ef.paper(cell=cell, width=width), device=run.device
-            ),
-            run,
-        )
-        return errors(y, back) | spent
-
-    def shared():
-        def cold():
-            ef.cache_modes(clear=True)
-            return ef.fit(y, ef.paper(cell=cell, width=width), device=place)
-
-        return errors(y, host(cold().samples())) | cost(cold, run)
-
-    budget = run.unit("ELM-INR, region by region", printed, cell=cell, width=width)
-    run.unit("ELM-INR, shared factorisation", shared, cell=cell, width=width)
+    paper = ef.paper(cell=cell, width=width)
+    kept = {"cell": cell, "width": width}
+    budget = run.unit("ELM-INR, region by region", partial(one_by_one, run, y, paper), **kept)
+    run.unit("ELM-INR, shared factorisation", partial(at_samples, run, y, paper), **kept)
     for method, settings in printed_settings(run, steps=1000).items():
         steps = {"toy": 8, "short": 60, "full": 300}[run.profile]
 

@@ -11,6 +11,7 @@ import json
 import os
 import platform
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from scipy.fft import dctn
 from scipy.ndimage import map_coordinates
 
 import elmfield as ef
-from elmfield import datasets, energy
+from elmfield import baselines, datasets, energy
 
 HERE = Path(__file__).parent
 ITERATIVE = ("SIREN", "FFN", "GaussNet", "WIRE")
@@ -46,6 +47,11 @@ class Run:
         return self.profile == "toy"
 
     @property
+    def place(self):
+        """The device a fit is to move its array to; None for where it is."""
+        return None if kind(self.device) == "cpu" else self.device
+
+    @property
     def path(self):
         return self.folder / "results" / kind(self.device) / f"{self.script}.json"
 
@@ -65,9 +71,9 @@ class Run:
         units = self.found() | {name: {"settings": settings, "result": result, "about": about}}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"script": self.script, "units": units}, ensure_ascii=False, indent=1)
-        partial = self.path.with_suffix(".partial")
-        partial.write_text(text + "\n")
-        os.replace(partial, self.path)  # a run that is broken off keeps what it had
+        unfinished = self.path.with_suffix(".partial")
+        unfinished.write_text(text + "\n")
+        os.replace(unfinished, self.path)  # a run that is broken off keeps what it had
         told = (
             {k: v for k, v in result.items() if np.ndim(v) == 0} if isinstance(result, dict) else {}
         )
@@ -126,7 +132,7 @@ def circumstances(device):
             name = torch.cuda.get_device_name()
     about = {"device": name, "versions": versions}
     if os.environ.get("ELMFIELD_SHARED"):  # set it where several scripts run at once
-        about["note"] = "other trainings ran there too: seconds and joules are upper bounds"
+        about["note"] = "other work ran there too: seconds and joules are upper bounds"
     return about
 
 
@@ -222,24 +228,42 @@ def host(x):
     return x.cpu().numpy() if hasattr(x, "cpu") else np.asarray(x)
 
 
+def cold_fit(run, values, settings, channels=None):
+    """A field, nothing being kept from before."""
+    ef.cache_modes(clear=True)
+    return ef.fit(values, settings, channel_axis=channels, device=run.place)
+
+
+def at_samples(run, values, settings):
+    """Errors at the samples and cold cost of a preset."""
+    cold = partial(cold_fit, run, values, settings)
+    return errors(values, host(cold().samples())) | cost(cold, run)
+
+
+def one_by_one(run, values, settings):
+    """The same for the paper's preset, each region solved by itself."""
+    solve = partial(baselines.region_by_region, values, settings, device=run.device)
+    return errors(values, solve()) | cost(solve, run)
+
+
+def rivals(run, name, values, channels=None):
+    """Rows of splines and block cosines for one data set."""
+    for word, order in (("linear", 1), ("cubic", 3), ("quintic", 5)):
+        run.unit(f"{name}: {word} spline", partial(spline, run, values, order, channels))
+    run.unit(f"{name}: block cosines", partial(block_cosines, run, values, channels))
+
+
 def closed_form(run, values, settings, channels=None, dtype=np.float64, picture=None):
     """One row for a preset: errors at and between the samples, size, cold cost."""
     y = values.astype(dtype)
-    place = None if kind(run.device) == "cpu" else run.device
-
-    def fit(y):
-        return ef.fit(y, settings, channel_axis=channels, device=place)
-
-    def cold():
-        ef.cache_modes(clear=True)
-        return fit(y)
-
+    cold = partial(cold_fit, run, y, settings, channels)
     field, spent = cost_of(cold, run)
     back = host(field.samples())
     if picture:
         run.keep(picture, back)
     thin, grid = halves(y, channels)
-    between = host(fit(thin).grid(*grid, outside="nearest"))
+    warm = ef.fit(thin, settings, channel_axis=channels, device=run.place)
+    between = host(warm.grid(*grid, outside="nearest"))
     return {
         **errors(y, back, channels),
         "heldout": heldout(y, between, channels),

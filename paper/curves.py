@@ -7,12 +7,12 @@ here, shared and region by region. Trainings for the spread use the paper's smal
 """
 
 import re
+from functools import partial
 
 import numpy as np
 
 import elmfield as ef
-from common import ITERATIVE, Run, cost, errors, host, load, main
-from elmfield import baselines
+from common import ITERATIVE, Run, at_samples, load, main, one_by_one
 from figures import COLOURS, plt, save
 from training import printed_settings, trained
 
@@ -24,39 +24,15 @@ SETTINGS = ((16, 256), (32, 256), (32, 512), (32, 1024), (64, 4096))
 
 def compute(run):
     """Closed-form points with their times; trainings with several seeds."""
-    place = None if run.device == "cpu" else run.device
     for name in TIMED[2:3] if run.toy else TIMED:
         y = load(run, name)
         for cell, width in ((16, 64), (16, 256)) if run.toy else SETTINGS:
-
-            def shared(y=y, cell=cell, width=width):
-                def cold():
-                    ef.cache_modes(clear=True)
-                    return ef.fit(y, ef.paper(cell=cell, width=width), device=place)
-
-                return errors(y, host(cold().samples())) | cost(cold, run)
-
-            run.unit(f"{name}: ELM-INR, cells {cell}, m = {width}", shared)
-
-        def default(y=y):
-            def cold():
-                ef.cache_modes(clear=True)
-                return ef.fit(y, device=place)
-
-            return errors(y, host(cold().samples())) | cost(cold, run)
-
-        run.unit(f"{name}: default", default)
+            work = partial(at_samples, run, y, ef.paper(cell=cell, width=width))
+            run.unit(f"{name}: ELM-INR, cells {cell}, m = {width}", work)
+        run.unit(f"{name}: default", partial(at_samples, run, y, ef.smooth()))
         cell = 16 if run.toy else 32
-
-        def printed(y=y, cell=cell):
-            def solve():
-                return baselines.region_by_region(
-                    y, ef.paper(cell=cell, width=cell**2), device=run.device
-                )
-
-            return errors(y, solve()) | cost(solve, run)
-
-        run.unit(f"{name}: region by region, cells {cell}, m = {cell**2}", printed)
+        work = partial(one_by_one, run, y, ef.paper(cell=cell, width=cell**2))
+        run.unit(f"{name}: region by region, cells {cell}, m = {cell**2}", work)
     for name in TRAINED[1:2] if run.toy else TRAINED:
         y = load(run, name)
         if run.profile == "short":

@@ -1,6 +1,6 @@
 """The pictures: kodim05, 08, 20, 24, cameraman and an MRI slice, every method beside the paper's.
 
-    python paper/images.py                     closed form, and a few hundred steps of training
+    python paper/images.py                     closed form, and a hundred steps of training
     python paper/images.py --device cuda       the paper's 1000 steps, and tuned settings
 
 Writes ``results/<device>/images.json`` and one picture per data set. Settings of the iterative
@@ -14,7 +14,7 @@ import numpy as np
 from scipy.ndimage import map_coordinates
 
 import elmfield as ef
-from common import block_cosines, channel_axis, closed_form, halves, heldout, load, main, spline
+from common import channel_axis, closed_form, halves, heldout, load, main, rivals
 from figures import comparison, plt, save
 from training import printed_settings, trained, tuned_settings
 
@@ -48,9 +48,7 @@ def without_training(run, name, values, paper, channels=None):
             picture=f"{name}-{method}" if method in ("ELM-INR", "default") else None,
         )  # fmt: skip
         run.unit(f"{name}: {method}", work, preset=repr(settings), dtype=np.dtype(dtype).name)
-    for word, order in (("linear", 1), ("cubic", 3), ("quintic", 5)):
-        run.unit(f"{name}: {word} spline", partial(spline, run, values, order, channels))
-    run.unit(f"{name}: block cosines", partial(block_cosines, run, values, channels))
+    rivals(run, name, values, channels)
 
 
 def compute(run):

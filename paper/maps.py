@@ -17,7 +17,7 @@ from scipy.ndimage import uniform_filter
 
 import elmfield as ef
 from beam import fitted, kept_as, partitions, widths
-from common import heldout, host, kind, load, main
+from common import halves, heldout, host, load, main
 from elmfield import datasets
 from figures import plt, save
 
@@ -150,17 +150,16 @@ def settings(run):
 def close_up(run, method):
     """Errors at the samples, and between them when every second one is fitted; pixels are kept."""
     values, start = window(run)
-    place = None if kind(run.device) == "cpu" else run.device
     ef.cache_modes(clear=True)
     begin = time.perf_counter()
-    field = ef.fit(values, settings(run)[method], device=place)
+    field = ef.fit(values, settings(run)[method], device=run.place)
     host(field.offset)  # a copy waits for all work before it
     took = time.perf_counter() - begin
     row, column = indices(NAME, load(run, NAME).shape, *globe(close_pixels(run), *CLOSE))
     at = np.stack([row - start[0], column - start[1]], axis=-1)
     run.keep(f"maps-close-{method}", host(field(at, outside="nearest")))
-    thin = ef.fit(values[::2, ::2], settings(run)[method], device=place)
-    grid = [np.minimum(np.arange(n) / 2, (n - 1) // 2) for n in values.shape]
+    half, grid = halves(values)
+    thin = ef.fit(half, settings(run)[method], device=run.place)
     between = host(thin.grid(*grid, outside="nearest"))
     left_out = np.ones(values.shape, bool)
     left_out[::2, ::2] = False

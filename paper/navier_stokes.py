@@ -1,6 +1,6 @@
 """Navier-Stokes, 128 x 128 x 100: MAE of the vorticity, two readings of the paper's cells.
 
-python paper/navier_stokes.py [--device cuda]
+``python paper/navier_stokes.py [--device cuda]``
 """
 
 import warnings
@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 import elmfield as ef
-from common import block_cosines, closed_form, load, main, spline
+from common import closed_form, load, main, rivals
 from training import printed_settings, trained, tuned_settings
 
 PRINTED = {
@@ -45,9 +45,7 @@ def compute(run):
             keep = f"{NAME}-{method}" if method != "order auto" else None
             work = partial(closed_form, run, w, settings, channels, np.float64, keep)
             run.unit(f"{NAME}: {method}", work, preset=repr(settings), channels=channels)
-    for word, order in (("linear", 1), ("cubic", 3), ("quintic", 5)):
-        run.unit(f"{NAME}: {word} spline", partial(spline, run, w, order))
-    run.unit(f"{NAME}: block cosines", partial(block_cosines, run, w))
+    rivals(run, NAME, w)
 
 
 def draw(run):

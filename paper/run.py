@@ -33,7 +33,7 @@ def side_by_side(arguments):
     started = [
         subprocess.Popen(
             [sys.executable, __file__, *lane, *arguments, "--no-report"],
-            env=os.environ | ONE_THREAD,
+            env=os.environ | ONE_THREAD | {"ELMFIELD_SHARED": "1"},
         )
         for lane in LANES
     ]

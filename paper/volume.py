@@ -16,7 +16,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.transforms import Affine2D
 
 import elmfield as ef
-from common import ITERATIVE, host, kind, load, main
+from common import ITERATIVE, host, load, main
 from figures import plt, save
 
 NAME = "navier-stokes"
@@ -53,14 +53,13 @@ def errors(run, method):
     """One row; the samples and the errors on two slices are kept."""
     w = load(run, NAME)
     preset, channels = settings(run)[method]
-    place = None if kind(run.device) == "cpu" else run.device
     ef.cache_modes(clear=True)
     start = time.perf_counter()
-    field = ef.fit(w, preset, channel_axis=channels, device=place)
+    field = ef.fit(w, preset, channel_axis=channels, device=run.place)
     host(field.offset)  # a copy waits for all work before it
     took = time.perf_counter() - start
     back = host(field.samples())
-    thin = ef.fit(w[::2, ::2], preset, channel_axis=channels, device=place)
+    thin = ef.fit(w[::2, ::2], preset, channel_axis=channels, device=run.place)
     grid = [np.minimum(np.arange(n) / 2, (n - 1) // 2) for n in w.shape[:2]]
     grid += [] if channels is not None else [np.arange(w.shape[2])]
     guess = host(thin.grid(*grid, outside="nearest"))
