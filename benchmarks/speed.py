@@ -12,21 +12,18 @@ Running sums of noise (seed 0) stand for pictures: times of closed forms do not 
 
 import argparse
 import json
-import os
 import platform
 import time
 import tracemalloc
 from pathlib import Path
 
 import numpy as np
-import scipy
 import torch
 from scipy.ndimage import map_coordinates, zoom
 
 import elmfield as ef
+from common import RESULTS, about
 from elmfield import baselines, datasets
-
-RESULTS = Path(__file__).parent / "results"
 
 
 class Bench:
@@ -274,20 +271,12 @@ def main():
         parser.error(f"no section {sorted(unknown)}; there are {names}")
     cuda = a.device.startswith("cuda")
     where = torch.cuda.get_device_name() if cuda else platform.processor() or platform.machine()
-    about = {
-        "command": f"python benchmarks/speed.py --device {a.device}",
-        "device": where,
-        "cores": len(os.sched_getaffinity(0)),
-        "seed": 0,
-        "dtype": "float32 unless named; queries, BEAM's fit and region by region float64",
-        "versions": {
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-            "torch": torch.__version__,
-            "elmfield": ef.__version__,
-        },
-    }
+    made_by = about(
+        command=f"python benchmarks/speed.py --device {a.device}",
+        device=where,
+        dtype="float32 unless named; queries, BEAM's fit and region by region float64",
+    )
+    made_by["versions"]["torch"] = torch.__version__
     stem = a.folder / f"speed-{'cuda' if cuda else 'cpu'}"
     a.folder.mkdir(exist_ok=True, parents=True)
     path = stem.with_suffix(".json")
@@ -298,9 +287,10 @@ def main():
             b = Bench(a.device)
             section(b)
             parts[section.__name__] = b.rows
-            path.write_text(json.dumps({"about": about, "sections": parts}, indent=1) + "\n")
-    versions = ", ".join(f"{k} {v}" for k, v in about["versions"].items())
-    made = f"`{about['command']}` on {where}, {about['cores']} cores; {versions}; {about['dtype']}."
+            path.write_text(json.dumps({"about": made_by, "sections": parts}, indent=1) + "\n")
+    versions = ", ".join(f"{k} {v}" for k, v in made_by["versions"].items())
+    how = f"{made_by['threads']} threads; {versions}; {made_by['dtype']}"
+    made = f"`{made_by['command']}` on {where}, {how}."
     rows = [r for s in SECTIONS for r in parts.get(s.__name__, [])]
     stem.with_suffix(".md").write_text(f"# Speed\n\n{made}\n\n{table(rows)}\n")
 

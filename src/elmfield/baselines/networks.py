@@ -5,6 +5,7 @@ not depend on the parameters is done by ``prepare(x)``, once where the points st
 the network with that gives the values, (n, C). `width` is how many numbers it holds per point.
 """
 
+from abc import ABC, abstractmethod
 from functools import cache
 from itertools import pairwise, product
 from typing import Any
@@ -178,7 +179,7 @@ def exactly(x: Array, W: Array, b: Array) -> Array:
 # --- networks ---------------------------------------------------------------------------------
 
 
-class Network:
+class Network(ABC):
     """What networks share: layers ``(W, b)``, in one list of parameters."""
 
     def __init__(self, parameters: list[Any], constants: list[Any], width: int) -> None:
@@ -207,9 +208,9 @@ class Network:
         """What can be said of the points (n, d) before the parameters are known."""
         return x
 
+    @abstractmethod
     def __call__(self, prepared: Any) -> Array:
         """Values, shape (n, C)."""
-        raise NotImplementedError
 
 
 class Sines(Network):
