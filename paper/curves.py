@@ -38,8 +38,8 @@ def compute(run):
         if run.profile == "short":
             y = y[:128, :128]
         for method, settings in printed_settings(run, steps=1000, usual=True).items():
-            for seed in range(2):
-                trained(run, name, f"{method}, seed {seed}", y, settings, seed=seed, between=False)
+            for seed in range(3 if run.profile == "full" else 2):
+                trained(run, name, f"{method}, seed {seed}", y, settings, seed=seed)
 
 
 def draw(run):

@@ -10,7 +10,7 @@ import numpy as np
 
 import elmfield as ef
 from common import closed_form, load, main, rivals
-from training import printed_settings, trained, tuned_settings
+from training import left_out, printed_settings, trained, tuned_settings
 
 PRINTED = {
     "SIREN": 4.22e-3,
@@ -27,10 +27,13 @@ BATCH = 65536
 def compute(run):
     """Both readings, ours, rivals, training."""
     w = load(run, NAME)
-    for method, settings in printed_settings(run, steps=3000, batch=BATCH, usual=True).items():
-        trained(run, NAME, method, w, settings, between=False)
-    for method, settings in tuned_settings(run, ("hash grid",), batch=BATCH).items():
-        trained(run, NAME, f"{method}, tuned", w, settings, between=False)
+    rows = printed_settings(run, steps=3000, batch=BATCH, usual=True)
+    tuned = tuned_settings(run, ("hash grid",), batch=BATCH)
+    rows |= {f"{m}, tuned": s for m, s in tuned.items()}
+    for label, settings in rows.items():
+        trained(run, NAME, label, w, settings)
+    for label, settings in rows.items() if run.profile != "short" else ():
+        left_out(run, NAME, label, w, settings)
     wide, side = (256, 16) if run.toy else (4096, 64)
     readings = {
         "ELM-INR, S = m": (ef.paper(cell=(side, side), width=wide), -1),

@@ -20,6 +20,7 @@ import navier_stokes
 import satellite
 from common import HERE, ITERATIVE, Run
 from elmfield import datasets
+from training import HELD_OUT
 
 KINDS = ("cuda", "cpu")
 
@@ -225,9 +226,10 @@ def beside(doc, records, script, name, measure="paper_psnr"):
         if r is None:
             continue
         word = f"{method}*" if is_short(unit) else method
+        between = r if "heldout" in r else records.get(script, f"{name}: {method}, {HELD_OUT}")[0]
         first = small(r["mae"]) if measure == "mae" else number(r["paper_psnr"], "{:.2f}")
         rows.append([
-            word, first, number(r["psnr"]), small(r["max_error"]), number(r.get("heldout")),
+            word, first, number(r["psnr"]), small(r["max_error"]), number(between and between["heldout"]),
             number(r["coefficients_per_sample"], "{:.2f}"), str(r.get("steps", "–")),
             small(r["seconds"]), small(r["joules"]), small(r["grams_co2"]),
         ])  # fmt: skip
@@ -411,7 +413,7 @@ def agreement(doc, records):
             apart = [
                 abs(one[u]["result"][key] - two[u]["result"][key])
                 for u in one
-                if u in two and "steps" not in one[u]["result"] and key in one[u]["result"]
+                if u in two and "train" not in one[u]["settings"] and key in one[u]["result"]
                 and isinstance(one[u]["result"][key], float)
             ]  # fmt: skip
             if apart:

@@ -11,7 +11,7 @@ from common import channel_axis, load, main
 from elmfield import datasets
 from figures import comparison
 from images import without_training
-from training import printed_settings, trained, tuned_settings
+from training import left_out, printed_settings, trained, tuned_settings
 
 PRINTED = {  # SIREN, FFN, GaussNet, WIRE, ELM-INR; dB, mean over bands
     "WorldView-3 CDG": (33.06, 38.60, 30.61, 30.89, 79.19),
@@ -27,13 +27,18 @@ BATCH = 16384
 
 def compute(run):
     """Train and fit on every scene."""
-    for name in SCENES:
-        values, channels = load(run, name), channel_axis(name)
-        rows = printed_settings(run, steps=10000, batch=BATCH, usual=True)
-        tuned = tuned_settings(run, ("hash grid",), steps=2000, batch=BATCH)
-        rows |= {f"{m}, tuned": s for m, s in tuned.items()}
-        for method, settings in rows.items():
-            trained(run, name, method, values, settings, channels, between=False)
+    rows = printed_settings(run, steps=10000, batch=BATCH, usual=True)
+    tuned = tuned_settings(run, ("hash grid",), steps=2000, batch=BATCH)
+    rows |= {f"{m}, tuned": s for m, s in tuned.items()}
+    jobs = [
+        (name, label, load(run, name), settings, channel_axis(name))
+        for name in SCENES
+        for label, settings in rows.items()
+    ]
+    for job in jobs:
+        trained(run, *job)
+    for job in jobs if run.profile != "short" else ():
+        left_out(run, *job)
     cell = 16 if run.toy else 64
     for name in SCENES:
         values = load(run, name)

@@ -21,6 +21,9 @@ MAKE = {
 USUAL = {"hidden": 256, "layers": 3, "rate": 1e-4}
 """The smallest network of the paper's search: where no search was run, and for long trainings."""
 
+HELD_OUT = "held out"
+"""What the record calls the second training of a row."""
+
 
 def chosen(run, label, otherwise):
     """The settings a search on this device preferred."""
@@ -57,46 +60,56 @@ def tuned_settings(run, methods=tuple(MAKE), steps=1000, batch=None):
     return {m: {"network": chosen(run, f"{m}, tuned", {}), "train": train} for m in methods}
 
 
-def trained(run, name, label, values, settings, channels=None, seed=0, between=True):
+def fitter(run, label, values, settings, channels=None, seed=0):
+    """A function that trains the method of this label on an array like `values`."""
+    network = MAKE[label.split(",")[0]](**settings["network"])
+    options = settings["train"] | {"channel_axis": channels, "seed": seed, "device": run.device}
+    # With batches every row of the log costs an evaluation of the whole array.
+    size = values.size
+    few = 10 if size < 2**17 else 4 if size < 2**20 else 1
+    options["every"] = max(1, options["steps"] // (100 if run.profile == "full" else few))
+
+    def fit(y, **other):
+        n = y.size // (1 if channels is None else y.shape[channels])
+        batch = options.get("batch")
+        more = {"batch": batch if batch and batch < n else None} | other
+        return baselines.fit(y.astype(np.float32), network, **options | more)
+
+    return fit
+
+
+def trained(run, name, label, values, settings, channels=None, seed=0):
     """Train one method on one array, unless that is recorded; the row, and its log of errors."""
-    method = label.split(",")[0]
 
     def work():
-        network = MAKE[method](**settings["network"])
-        options = settings["train"] | {"channel_axis": channels, "seed": seed, "device": run.device}
-        # With batches every row of the log costs an evaluation of the whole array.
-        rows = (
-            100
-            if run.profile == "full"
-            else 10
-            if values.size < 2**17
-            else 4
-            if values.size < 2**20
-            else 1
-        )
-        options["every"] = max(1, options["steps"] // rows)
-
-        def fit(y, **other):
-            n = y.size // (1 if channels is None else y.shape[channels])
-            batch = options.get("batch")
-            more = {"batch": batch if batch and batch < n else None} | other
-            return baselines.fit(y.astype(np.float32), network, **options | more)
-
+        fit = fitter(run, label, values, settings, channels, seed)
         if run.profile == "full":
             fit(values, steps=3)  # compiles
         model, spent = cost_of(lambda: fit(values), run)
         back = model.samples()
         if seed == 0:
             run.keep(f"{name}-{label}", back)
-        row = errors(values, back, channels)
-        if between:
-            thin, grid = halves(values, channels)
-            points = np.stack(np.meshgrid(*grid, indexing="ij"), axis=-1)
-            row["heldout"] = heldout(values, fit(thin)(points), channels)
-        row["coefficients_per_sample"] = model.n_parameters / values.size
         log = [[r.step, r.seconds, r.paper_psnr] for r in model.log]
         part = log[-1][1] / spent["seconds"]  # training alone: no start, no evaluation
-        spent |= {k: part * spent[k] for k in ("seconds", "joules", "grams_co2")}
-        return row | spent | {"steps": log[-1][0], "log": log}
+        return {
+            **errors(values, back, channels),
+            "coefficients_per_sample": model.n_parameters / values.size,
+            **spent | {k: part * spent[k] for k in ("seconds", "joules", "grams_co2")},
+            "steps": log[-1][0],
+            "log": log,
+        }
 
     return run.unit(f"{name}: {label}", work, **settings, seed=seed)
+
+
+def left_out(run, name, label, values, settings, channels=None):
+    """The same training on every second sample per axis, scored at the others."""
+
+    def work():
+        fit = fitter(run, label, values, settings, channels)
+        thin, grid = halves(values, channels)
+        points = np.stack(np.meshgrid(*grid, indexing="ij"), axis=-1)
+        model = fit(thin, every=settings["train"]["steps"])
+        return {"heldout": heldout(values, model(points), channels)}
+
+    return run.unit(f"{name}: {label}, {HELD_OUT}", work, **settings, seed=0)
