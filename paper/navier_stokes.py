@@ -28,7 +28,7 @@ def compute(run):
     """Both readings, ours, rivals, training."""
     w = load(run, NAME)
     rows = printed_settings(run, steps=3000, batch=BATCH, usual=True)
-    tuned = tuned_settings(run, ("hash grid",), batch=BATCH)
+    tuned = tuned_settings(run, steps=3000, batch=BATCH, flow=True)
     rows |= {f"{m}, tuned": s for m, s in tuned.items()}
     for label, settings in rows.items():
         trained(run, NAME, label, w, settings)

@@ -28,7 +28,7 @@ BATCH = 16384
 def compute(run):
     """Train and fit on every scene."""
     rows = printed_settings(run, steps=10000, batch=BATCH, usual=True)
-    tuned = tuned_settings(run, ("hash grid",), steps=2000, batch=BATCH)
+    tuned = tuned_settings(run, steps=2000, batch=BATCH)
     rows |= {f"{m}, tuned": s for m, s in tuned.items()}
     jobs = [
         (name, label, load(run, name), settings, channel_axis(name))

@@ -49,7 +49,7 @@ def printed_settings(run, steps, batch=None, usual=False):
     }
 
 
-def tuned_settings(run, methods=tuple(MAKE), steps=1000, batch=None):
+def tuned_settings(run, steps=1000, batch=None, flow=False):
     """The same, the hash grid among them, with the strongest settings we found."""
     if run.profile != "full":
         network = {"levels": 4, "table": 2**8} if run.toy else {}
@@ -57,7 +57,8 @@ def tuned_settings(run, methods=tuple(MAKE), steps=1000, batch=None):
         return {"hash grid": {"network": network, "train": train}}
     train = {"steps": steps, "batch": batch, "precision": "high", "compiled": True}
     train["schedule"] = "cosine"
-    return {m: {"network": chosen(run, f"{m}, tuned", {}), "train": train} for m in methods}
+    label = "{}, tuned, navier-stokes" if flow else "{}, tuned"
+    return {m: {"network": chosen(run, label.format(m), {}), "train": train} for m in MAKE}
 
 
 def fitter(run, label, values, settings, channels=None, seed=0):
