@@ -33,13 +33,15 @@ def compute(run):
         cell = 16 if run.toy else 32
         work = partial(one_by_one, run, y, ef.paper(cell=cell, width=cell**2))
         run.unit(f"{name}: region by region, cells {cell}, m = {cell**2}", work)
-    for name in TRAINED[1:2] if run.toy else TRAINED:
-        y = load(run, name)
-        if run.profile == "short":
-            y = y[:128, :128]
-        for method, settings in printed_settings(run, steps=1000, usual=True).items():
-            for seed in range(3 if run.profile == "full" else 2):
-                trained(run, name, f"{method}, seed {seed}", y, settings, seed=seed)
+    settings = printed_settings(run, steps=1000, usual=True)
+    for seed in range(3 if run.profile == "full" else 2):
+        for name in TRAINED[1:2] if run.toy else TRAINED:
+            y = load(run, name)
+            if run.profile == "short":
+                y = y[:128, :128]
+            for method in ITERATIVE:
+                label = f"{method}, seed {seed}"
+                trained(run, name, label, y, settings[method], seed=seed)
 
 
 def draw(run):

@@ -32,8 +32,6 @@ def compute(run):
     rows |= {f"{m}, tuned": s for m, s in tuned.items()}
     for label, settings in rows.items():
         trained(run, NAME, label, w, settings)
-    for label, settings in rows.items() if run.profile != "short" else ():
-        left_out(run, NAME, label, w, settings)
     wide, side = (256, 16) if run.toy else (4096, 64)
     readings = {
         "ELM-INR, S = m": (ef.paper(cell=(side, side), width=wide), -1),
@@ -49,6 +47,8 @@ def compute(run):
             work = partial(closed_form, run, w, settings, channels, np.float64, keep)
             run.unit(f"{NAME}: {method}", work, preset=repr(settings), channels=channels)
     rivals(run, NAME, w)
+    for label, settings in rows.items() if run.profile != "short" else ():
+        left_out(run, NAME, label, w, settings)
 
 
 def draw(run):
