@@ -41,7 +41,7 @@ def compute(run):
                 y = y[:128, :128]
             for method in ITERATIVE:
                 label = f"{method}, seed {seed}"
-                trained(run, name, label, y, settings[method], seed=seed)
+                trained(run, name, label, y, settings[method], seed=seed, picture=False)
 
 
 def draw(run):

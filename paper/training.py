@@ -79,7 +79,7 @@ def fitter(run, label, values, settings, channels=None, seed=0):
     return fit
 
 
-def trained(run, name, label, values, settings, channels=None, seed=0):
+def trained(run, name, label, values, settings, channels=None, seed=0, picture=True):
     """Train one method on one array, unless that is recorded; the row, and its log of errors."""
 
     def work():
@@ -88,7 +88,7 @@ def trained(run, name, label, values, settings, channels=None, seed=0):
             fit(values, steps=3)  # compiles
         model, spent = cost_of(lambda: fit(values), run)
         back = model.samples()
-        if seed == 0:
+        if picture:
             run.keep(f"{name}-{label}", back)
         log = [[r.step, r.seconds, r.paper_psnr] for r in model.log]
         part = log[-1][1] / spent["seconds"]  # training alone: no start, no evaluation

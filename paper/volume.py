@@ -160,7 +160,8 @@ def reconstructions(run):
     """Every method at hand: its samples, and its MAE where one is recorded."""
     w, made = load(run, NAME), {}
     found = replace(run, script="navier_stokes").found() | run.found()
-    for method in (*settings(run), "hash grid, tuned", *ITERATIVE):
+    tuned = [f"{m}, tuned" for m in ITERATIVE]
+    for method in (*settings(run), "hash grid, tuned", *ITERATIVE, *tuned):
         back = run.kept(f"volume-{method}") if method in settings(run) else None
         back = run.kept(f"{NAME}-{KEPT.get(method, method)}") if back is None else back
         if back is not None and back.shape == w.shape:
@@ -173,6 +174,7 @@ def reconstructions(run):
 def volumes(run):
     """The truth and every method, from outside."""
     w, made = load(run, NAME), reconstructions(run)
+    made.pop("order auto", None)  # to the eye the same as the default
     top = float(np.percentile(np.abs(w), 99.8))
     columns = min(len(made) + 1, 4)
     rows = -(-(len(made) + 1) // columns)
@@ -201,7 +203,7 @@ def error_slices(run):
             if all(k is not None for k in kept):
                 columns[f"{method},\n{title}"] = kept
     for method, (back, _) in made.items():
-        if method not in settings(run):
+        if method not in settings(run) and f"{method}, tuned" not in made:
             columns[f"{method},\nat samples"] = slices(back - w)
     n = len(columns) + 1
     figure, axes = plt.subplots(2, n, figsize=(1.35 * n + 0.8, 3.4), layout="constrained")
