@@ -3,16 +3,18 @@
     python benchmarks/defaults.py                 everything
     python benchmarks/defaults.py cells dense     some sections
 
-Sections: check, chosen, orders, cells, lattice, together, epsilon, price, dense, precision.
-Held-out PSNR throughout: every second sample per axis is fitted, the others are scored. Each
+Sections: check, chosen, orders, cells, lattice, together, borders, epsilon, price, dense,
+precision. Held-out PSNR throughout: every second sample per axis is fitted, the others are scored. Each
 section rewrites its part of ``results/defaults.json``.
 """
 
 import argparse
 import sys
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
+from scipy.ndimage import map_coordinates
 
 import elmfield as ef
 from common import SPLINES, predicted, record, score, spline, spline_1d, thinned
@@ -171,6 +173,32 @@ def together():
     record("defaults", "together", rows)
 
 
+def borders():
+    """Half a sample beyond the outermost: boxes end there, or reach over mirrored samples."""
+    rows = []
+    for (name, (arrays, _, peak)), s in corners(sets()[2].items(), (1.1, 1.5, 2.0, 4.0)):
+        found = {"inside": [], "mirrored": [], "cubic spline": [], "nearest sample": []}
+        for y in arrays:
+            y = y[tuple(slice(n // 2 * 2) for n in y.shape)]
+            part, grid = thinned(y, 2), [np.arange(n) / 2 for n in y.shape]
+            usual = ef.smooth(order=s).partition(part.shape, (False, False))
+            where = np.stack(np.meshgrid(*grid, indexing="ij"))
+            made = {
+                word: ef.fit(
+                    part, ef.smooth(order=s), partition=replace(usual, mirrored=word == "mirrored")
+                ).grid(*grid)
+                for word in ("inside", "mirrored")
+            }
+            made["cubic spline"] = map_coordinates(part, where, order=3, mode="reflect")
+            made["nearest sample"] = map_coordinates(part, where, order=1, mode="nearest")
+            for word, predict in made.items():
+                off = np.concatenate([(predict - y)[-1], (predict - y)[:, -1]])
+                range_ = float(np.ptp(y)) if peak is None else peak
+                found[word].append(-10 * np.log10(np.mean(off**2) / range_**2 + 1e-12))
+        rows.append({"data": name, "order": s} | {k: float(np.mean(v)) for k, v in found.items()})
+    record("defaults", "borders", rows)
+
+
 def epsilon():
     rows = []
     for d, name in everything():
@@ -315,6 +343,7 @@ SECTIONS = {
     "cells": cells,
     "lattice": lattice,
     "together": together,
+    "borders": borders,
     "epsilon": epsilon,
     "price": price_of_a_product,
     "dense": dense,

@@ -37,6 +37,7 @@ class Variant:
             periodic=periodic,
             equal_boxes=True,
             context=self.context,
+            mirrored=self.context > 0 and self.order < 2,
         )
 
     def modes(self, box, like):

@@ -382,6 +382,20 @@ def lattice():
     return table(["data", *heads], lines)
 
 
+def borders():
+    rows, kinds = rows_of("defaults", "borders"), ("inside", "mirrored")
+    others = ("cubic spline", "nearest sample")
+    lines = []
+    for name in dict.fromkeys(r["data"] for r in rows):
+        own = [r for r in rows if r["data"] == name]
+        each = [f"{r['inside']:.1f} / {r['mirrored']:.1f}" for r in own]
+        lines.append([name, *each, *(f"{own[0][k]:.1f}" for k in others)])
+    heads = [
+        f"s = {r['order']:g}, {' / '.join(kinds)}" for r in rows if r["data"] == rows[0]["data"]
+    ]
+    return table(["data", *heads, *others], lines)
+
+
 def together():
     rows = rows_of("defaults", "together")
     keys = ("cell", "overlap", "context", "period")
@@ -577,6 +591,7 @@ TABLES = {
     "cells_3": lambda: cells(3),
     "lattice": lattice,
     "together": together,
+    "borders": borders,
     "epsilon": epsilon,
     "price": price,
     "dense": dense,

@@ -107,6 +107,21 @@ def test_regular_cells_tile_the_axis_and_boxes_hold_what_windows_touch(
         assert len(part.footprints) == 1
 
 
+@given(n=st.integers(1, 60), cell=st.integers(1, 20), context=st.integers(0, 4))
+def test_mirrored_boxes_reach_as_far_beyond_the_ends_as_beyond_their_cells(n, cell, context):
+    part = ef.regular((n,), cell, 1.5 if cell > 2 else 0, equal_boxes=True, context=context,
+                      mirrored=True)  # fmt: skip
+    starts, counts = (x[:, 0] for x in part.boxes)
+    beyond = min(part.margins[0] + context, n - 1)
+    assert starts.min() == -beyond
+    assert (starts + counts).max() == n + beyond
+    assert len(set(counts)) == 1
+    extended = np.pad(np.arange(n), beyond, "symmetric")
+    for i, b in zip(starts, counts):
+        found = part.within(0, i + np.arange(b))
+        assert np.array_equal(found, extended[i + beyond :][:b])
+
+
 def test_footprints_group_regions_of_equal_boxes():
     part = ef.regular((512, 512), 32, 0)
     assert [(box, len(r)) for box, r in part] == [((32, 32), 256)]

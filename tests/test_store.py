@@ -232,10 +232,12 @@ def test_zarr_itself_reads_the_arrays(tmp_path, name):
     assert_array_equal(values, np.concatenate(numbers))
 
 
-def test_modes_can_be_made_as_the_format_says(tmp_path):
+@pytest.mark.parametrize("order", [1.7, 2.5])
+def test_modes_can_be_made_as_the_format_says(tmp_path, order):
     """A reader written from docs/format.md alone: no code of ours but json, zip and Zarr."""
     zarr = pytest.importorskip("zarr")
-    field = ef.fit(ROUGH, ef.smooth(order=1.7))
+    field = ef.fit(ROUGH, ef.smooth(order=order))
+    assert field.partition.mirrored == (order < 2)
     ef.save(field, tmp_path / "model.elm")
     with zarr.storage.ZipStore(tmp_path / "model.elm", mode="r") as opened:
         root = zarr.open_group(opened, mode="r")
@@ -263,8 +265,9 @@ def test_modes_can_be_made_as_the_format_says(tmp_path):
         U = U * np.where(U[0] < 0, -1, 1)
         size, c = meta["partition"]["shape"][k], cells[k]
         edges = np.round(np.linspace(0, size, meta["partition"]["edges"][k] + 1))
-        margin = int(np.ceil(meta["partition"]["overlap"][k] - 0.5))
-        first = min(max(edges[c] - margin, 0), size - n)
+        margin = int(np.ceil(meta["partition"]["overlap"][k] - 0.5)) + meta["partition"]["context"]
+        beyond = margin if meta["partition"]["mirrored"] else 0
+        first = min(max(edges[c] - margin, -beyond), size + beyond - n)
         u = at[k] - (first + (n - 1) / 2)
         rows.append((features(u) / price) @ A.T @ U / gamma)
     key = sum(((c >> b) & 1) << (2 * b + 1 - k) for k, c in enumerate(cells) for b in range(20))

@@ -117,7 +117,26 @@ class Smooth:
         # The default overlap must not be the reason for an error about small cells.
         overlap = [min(blend, c / 2) for c in cell] if self.overlap is None else self.overlap
         context = beyond if self.context is None else self.context
-        return regular(shape, cell, overlap, periodic=periodic, equal_boxes=True, context=context)
+        return regular(
+            shape,
+            cell,
+            overlap,
+            periodic=periodic,
+            equal_boxes=True,
+            context=context,
+            mirrored=context > 0 and self._mirrors,
+        )
+
+    @property
+    def _mirrors(self) -> bool:
+        """Whether boxes may reach beyond the array: there a model of low order falls to the mean.
+
+        A mirrored slope would hold back one of high order. Errors at samples count once with a
+        target, and so does noise.
+        """
+        if self.order == "auto" or self.network is not None or self.target is not None:
+            return False
+        return not self.denoise and bool(np.max(np.asarray(self.order, dtype=float)) < 2)
 
     def _usual_cells(self, d: int) -> tuple[int, float, int]:
         """Cell, overlap and context in `d` dimensions, chosen by measurement (docs/defaults.md)."""

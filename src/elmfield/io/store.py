@@ -347,6 +347,7 @@ def _described(field: Field, dtype: str) -> tuple[dict[str, Any], dict[str, Arra
             "periodic": list(map(bool, part.periodic)),
             "equal_boxes": bool(part.equal_boxes),
             "context": int(part.context),
+            "mirrored": bool(part.mirrored),
             "regular": part.is_regular,
             "n_regions": part.n_regions,
         },
@@ -651,7 +652,7 @@ class _Reader:
         part = Partition(
             shape, tuple(edges), labels.reshape(cells), tuple(map(float, kept["overlap"])),
             tuple(map(bool, kept["periodic"])), bool(kept["equal_boxes"]),
-            int(kept.get("context", 0)),
+            int(kept.get("context", 0)), bool(kept.get("mirrored", False)),
         )  # fmt: skip
         overlap = np.asarray(part.overlap)
         if (

@@ -36,6 +36,9 @@ class Partition:
     context : int
         With equal boxes, samples on each side that a region is fitted to beyond its window. Near
         the edge of its box a model knows its neighbours on one side only.
+    mirrored : bool
+        With equal boxes, let those at the ends of an axis reach beyond it as far as the others reach
+        beyond their cells. The samples there are the outermost ones, mirrored at the border.
     """
 
     shape: tuple[int, ...]
@@ -45,6 +48,7 @@ class Partition:
     periodic: tuple[bool, ...]
     equal_boxes: bool = False
     context: int = 0
+    mirrored: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "edges", tuple(np.asarray(e, np.int64) for e in self.edges))
@@ -109,8 +113,8 @@ class Partition:
     def boxes(self) -> tuple[Integers, Integers]:
         """First sample and number of samples of each region's box, both of shape (N, d).
 
-        On a periodic axis the first sample may be negative and the box may run over the end; such
-        indices wrap.
+        On a periodic axis, and where samples are mirrored, the first sample may be negative and the
+        box may run over the end; `within` says which samples are meant.
         """
         N, d = self.n_regions, len(self.shape)
         starts, sizes = np.empty((N, d), np.int64), np.empty((N, d), np.int64)
@@ -128,18 +132,26 @@ class Partition:
                 room = (n - int((last - first).max())) // 2 - margin if self.periodic[k] else n
                 margin += max(0, min(self.context, room))
             first, last = first - margin, last + margin
+            beyond = min(margin, n - 1) if self.mirrored and not self.periodic[k] else 0
             if self.equal_boxes:
-                size = min(n, int((last - first).max()))
+                size = min(n + 2 * beyond, int((last - first).max()))
                 last = np.maximum(last, first + size)
             if self.periodic[k]:
                 last = np.minimum(last, first + n)
             elif self.equal_boxes:
-                first = np.clip(first, 0, n - size)
+                first = np.clip(first, -beyond, n + beyond - size)
                 last = first + size
             else:
                 first, last = np.maximum(first, 0), np.minimum(last, n)
             starts[:, k], sizes[:, k] = first, last - first
         return starts, sizes
+
+    def within(self, k: int, at: Integers) -> Integers:
+        """The samples that positions of boxes on axis k stand for, those beyond its ends too."""
+        n = self.shape[k]
+        if self.periodic[k]:
+            return at % n
+        return np.where(at < 0, -1 - at, np.where(at < n, at, 2 * n - 1 - at))
 
     def _over_the_seam(self, k: int, first: Integers, last: Integers) -> None:
         """Let regions at both ends of a periodic axis begin after their widest gap instead."""

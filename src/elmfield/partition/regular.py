@@ -15,6 +15,7 @@ def regular(
     periodic: Sequence[bool] | None = None,
     equal_boxes: bool = False,
     context: int = 0,
+    mirrored: bool = False,
 ) -> Partition:
     """A Partition into equal cells, as nearly as the shape allows.
 
@@ -30,7 +31,7 @@ def regular(
         came out smaller than asked, the overlap shrinks with them.
     periodic : sequence of bool, optional
         Whether each axis wraps around.
-    equal_boxes, context : optional
+    equal_boxes, context, mirrored : optional
         See `Partition`.
     """
     d = len(shape)
@@ -64,7 +65,14 @@ def regular(
     counts = [len(e) - 1 for e in edges]
     labels = np.arange(int(np.prod(counts))).reshape(counts)
     return Partition(
-        tuple(map(int, shape)), tuple(edges), labels, tuple(widths), periodic, equal_boxes, context
+        tuple(map(int, shape)),
+        tuple(edges),
+        labels,
+        tuple(widths),
+        periodic,
+        equal_boxes,
+        context,
+        mirrored,
     )
 
 

@@ -20,7 +20,7 @@ def sample_index(
     starts = partition.boxes[0][regions]
     index = np.zeros((len(regions), 1), np.int64)
     for k, (n, b) in enumerate(zip(partition.shape, box)):
-        along = (starts[:, k, None] + np.arange(b)) % n  # (G, b)
+        along = partition.within(k, starts[:, k, None] + np.arange(b))  # (G, b)
         index = (index[:, :, None] * n + along[:, None, :]).reshape(len(regions), -1)
     if inside is not None:
         index = index[:, np.flatnonzero(inside)]
@@ -54,7 +54,7 @@ def gather_boxes(
     X = xp.permute_dims(values, (d, *range(d)))
     for k, (n, b) in enumerate(zip(partition.shape, box)):
         line = partition.lines[k][cells[k]]
-        along = ((line[:, None] + np.arange(b)) % n).reshape(-1)
+        along = partition.within(k, line[:, None] + np.arange(b)).reshape(-1)
         axis = 1 + 2 * k
         if not np.array_equal(along, np.arange(n)):
             X = xp.take(X, move(along, X), axis=axis)
