@@ -4,8 +4,8 @@
     python benchmarks/defaults.py cells dense     some sections
 
 Sections: check, chosen, orders, cells, lattice, together, borders, epsilon, price, dense,
-precision. Held-out PSNR throughout: every second sample per axis is fitted, the others are scored. Each
-section rewrites its part of ``results/defaults.json``.
+precision. Held-out PSNR throughout: every second sample per axis is fitted, the others are scored.
+Each section rewrites its part of ``results/defaults.json``.
 """
 
 import argparse

@@ -37,7 +37,7 @@ class Partition:
         With equal boxes, samples on each side that a region is fitted to beyond its window. Near
         the edge of its box a model knows its neighbours on one side only.
     mirrored : bool
-        With equal boxes, let those at the ends of an axis reach beyond it as far as the others reach
+        With equal boxes, let those at the ends of an axis reach as far beyond it as others reach
         beyond their cells. The samples there are the outermost ones, mirrored at the border.
     """
 
