@@ -137,6 +137,31 @@ def test_resized_and_cropped_pictures_have_one_shape_and_show_different_views(da
         assert whole.mean() == pytest.approx(full.mean(), abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (lambda p: datasets.grey(p), r"\(rows, columns, 3\), or 4 with opacity; got shape \(100, 7"),
+        (lambda p: datasets.grey(p[..., None]), r"got shape \(100, 701, 1\)"),
+        (lambda p: datasets.centre(p), "to the picture's shorter side, 100; got 512"),
+        (lambda p: datasets.centre(p, 0), "`size` must be a whole number from 1 .* got 0"),
+        (lambda p: datasets.centre(p, 9.5), "`size` must be a whole number from 1 .* got 9.5"),
+        (lambda p: datasets.centre(p[0]), r"`picture` must have shape \(rows, columns\), or"),
+        (lambda p: datasets.halved(p), r"even numbers of rows and columns; got shape \(100, 701\)"),
+        (lambda p: datasets.resized(p, (8,)), r"two whole numbers of at least 1; got \(8,\)"),
+        (lambda p: datasets.resized(p, (8, 0)), r"two whole numbers of at least 1; got \(8, 0\)"),
+    ],
+)
+def test_wrong_pictures_and_sizes_are_named(work, message):
+    with pytest.raises(ValueError, match=message):
+        work(np.zeros((100, 701)))
+
+
+def test_the_middle_may_be_the_whole_and_opacity_is_dropped(rng):
+    picture = rng.random((6, 9, 4))
+    np.testing.assert_array_equal(datasets.centre(picture, 6), picture[:, 1:7])
+    np.testing.assert_array_equal(datasets.grey(picture), datasets.grey(picture[..., :3]))
+
+
 def test_a_wrong_preparation_is_refused():
     with pytest.raises(ValueError, match="one of crop, resize, whole for 'kodim05'; got 'zoom'"):
         datasets.load("kodim05", prepare="zoom")
@@ -502,12 +527,20 @@ def test_wrong_flows_are_refused(rng):
     for words, message in (
         ({"initial": start[0]}, "`initial` must be a plane"),
         ({"initial": start * np.nan}, "finite"),
-        ({"viscosity": -1}, "`viscosity` must not be negative; got -1"),
-        ({"times": []}, "`times` must increase"),
-        ({"times": [0.2, 0.1]}, "`times` must increase"),
+        ({"viscosity": -1}, "`viscosity` must be a finite number of at least 0; got -1"),
+        ({"viscosity": np.inf}, "`viscosity` must be a finite number of at least 0; got inf"),
+        ({"times": []}, "`times` must be finite numbers that increase"),
+        ({"times": [0.2, 0.1]}, r"that increase, from 0 on; got \[0.2 0.1\]"),
         ({"times": [-0.1]}, "from 0 on"),
-        ({"courant": 0}, "`courant` must be positive; got 0"),
-        ({"refine": 0}, "`refine` must be positive"),
+        ({"times": [0, np.nan]}, r"`times` must be finite .* got \[ 0. nan\]"),
+        ({"times": [0, np.inf]}, r"`times` must be finite .* got \[ 0. inf\]"),
+        ({"times": 0.5}, "`times` must be finite .* got 0.5"),
+        ({"courant": 0}, "`courant` must be a finite number above 0; got 0"),
+        ({"length": np.nan}, "`length` must be a finite number above 0; got nan"),
+        ({"refine": 0}, "`refine` must be a whole number of at least 1; got 0"),
+        ({"refine": 1.5}, "`refine` must be a whole number of at least 1; got 1.5"),
+        ({"steps": 0}, "`steps` must be a whole number of at least 1; got 0"),
+        ({"steps": 2.5}, "`steps` must be a whole number of at least 1; got 2.5"),
         ({"forcing": start[:8]}, r"`forcing` must have the shape \(16, 16\); got \(8, 16\)"),
     ):
         given = {"initial": start, "viscosity": 0.1, "times": [0.1]} | words

@@ -7,7 +7,6 @@ with the viscous term solved exactly. NumPy alone; arrays in, arrays out.
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -68,8 +67,9 @@ def vorticity(
     -----
     A step takes sixteen real FFTs. 256² points to time 1 at speed 5: about 500 steps.
     """
-    values, times = np.asarray(initial, dtype=np.float64), [float(t) for t in times]
-    _check(values, viscosity, times, length, refine, courant, steps)
+    values = np.asarray(initial, dtype=np.float64)
+    _check(values, viscosity, np.asarray(times, dtype=np.float64), length, refine, courant, steps)
+    times = [float(t) for t in times]
     grid = Grid((values.shape[0] * refine, values.shape[1] * refine), length)
     force = _forcing(forcing, grid, values.shape)
     w, mean = grid.padded(values) * grid.kept, values.mean()
@@ -191,7 +191,7 @@ def _forcing(
 def _check(
     values: Floats,
     viscosity: float,
-    times: Sequence[float],
+    times: Floats,
     length: float,
     refine: int,
     courant: float,
@@ -201,14 +201,17 @@ def _check(
         raise ValueError(
             f"`initial` must be a plane of at least 4 by 4 finite samples; got {values.shape}."
         )
-    if not viscosity >= 0:
-        raise ValueError(f"`viscosity` must not be negative; got {viscosity}.")
-    if not times or times[0] < 0 or any(b <= a for a, b in pairwise(times)):
-        raise ValueError("`times` must increase, from 0 on.")
-    positive = {"length": length, "refine": refine, "courant": courant, "steps": steps}
-    for name, value in positive.items():
-        if value is not None and not value > 0:
-            raise ValueError(f"`{name}` must be positive; got {value}.")
+    if not 0 <= viscosity < math.inf:
+        raise ValueError(f"`viscosity` must be a finite number of at least 0; got {viscosity}.")
+    rising = times.ndim == 1 and times.size and times[0] >= 0 and np.all(np.diff(times) > 0)
+    if not rising or not np.isfinite(times).all():
+        raise ValueError(f"`times` must be finite numbers that increase, from 0 on; got {times}.")
+    for name, value in {"length": length, "courant": courant}.items():
+        if not 0 < value < math.inf:
+            raise ValueError(f"`{name}` must be a finite number above 0; got {value}.")
+    for name, count in {"refine": refine, "steps": 1 if steps is None else steps}.items():
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
+            raise ValueError(f"`{name}` must be a whole number of at least 1; got {count!r}.")
 
 
 # --- the paper's flow ----------------------------------------------------------------------------

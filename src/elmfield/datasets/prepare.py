@@ -20,19 +20,35 @@ BANDS = {"im10": (3, 2, 1, 7), "im20": (4, 5, 6, 8, 10, 11), "im60": (0, 9)}
 
 
 def grey(picture: Array) -> Floats:
-    """ITU-R 601 luma of an RGB picture, not rounded."""
-    made: Floats = np.asarray(picture, dtype=np.float64)[..., :3] @ np.asarray(LUMA)
+    """ITU-R 601 luma of an RGB picture, shape (n0, n1, 3), not rounded; opacity is dropped."""
+    values = np.asarray(picture, dtype=np.float64)
+    if values.ndim != 3 or values.shape[-1] not in (3, 4):
+        raise ValueError(
+            "`picture` must have shape (rows, columns, 3), or 4 with opacity; got shape "
+            f"{values.shape}."
+        )
+    made: Floats = values[..., :3] @ np.asarray(LUMA)
     return made
 
 
 def centre(picture: Array, size: int = 512) -> Array:
-    """The `size` by `size` samples in the middle."""
-    top, left = ((n - size) // 2 for n in picture.shape[:2])
+    """The `size` by `size` samples in the middle, of all channels."""
+    sides = _sides(picture)
+    if not isinstance(size, (int, np.integer)) or not 1 <= size <= min(sides):
+        raise ValueError(
+            f"`size` must be a whole number from 1 to the picture's shorter side, {min(sides)}; "
+            f"got {size!r}."
+        )
+    top, left = ((n - size) // 2 for n in sides)
     return picture[top : top + size, left : left + size]
 
 
 def halved(picture: Array) -> Array:
-    """Means of 2 by 2 samples."""
+    """Means of 2 by 2 samples, channel by channel."""
+    if any(n % 2 for n in _sides(picture)):
+        raise ValueError(
+            f"`picture` must have even numbers of rows and columns; got shape {picture.shape}."
+        )
     return (picture[::2, ::2] + picture[1::2, ::2] + picture[::2, 1::2] + picture[1::2, 1::2]) / 4
 
 
@@ -49,10 +65,23 @@ def resized(picture: Array, shape: Sequence[int]) -> Floats:
         Rows and columns that are wanted.
     """
     made = np.asarray(picture, dtype=np.float64)
+    _sides(made)
+    if np.shape(shape) != (2,) or any(int(n) != n or n < 1 for n in shape):
+        raise ValueError(f"`shape` must be two whole numbers of at least 1; got {shape!r}.")
     for axis, new in enumerate(shape):
         R = shares(made.shape[axis], new)
         made = np.moveaxis(np.tensordot(R, made, (1, axis)), 0, axis)
     return made
+
+
+def _sides(picture: Array) -> tuple[int, int]:
+    """Rows and columns of a picture, which may have channels."""
+    if np.ndim(picture) not in (2, 3):
+        raise ValueError(
+            "`picture` must have shape (rows, columns), or channels after them; got shape "
+            f"{np.shape(picture)}."
+        )
+    return picture.shape[0], picture.shape[1]
 
 
 def shares(old: int, new: int) -> Floats:
