@@ -3,6 +3,9 @@
     python paper/run.py                     make paper: two cores, at most twenty minutes
     python paper/run.py --device cuda       make paper DEVICE=cuda: the full settings, resumable
 
+Records are part of the repository; a fresh clone measures all of them anew, and goes on where it was
+broken off. ``--recorded`` takes them as they are.
+
 On a processor two scripts run at a time, with one thread each: the small products of these methods
 gain little from a second thread.
 """
@@ -47,7 +50,8 @@ def main():
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--profile", choices=PROFILES, help="by default full on a GPU, else short")
     parser.add_argument("--folder", type=Path, default=HERE)
-    parser.add_argument("--again", action="store_true", help="also what is recorded already")
+    parser.add_argument("--again", action="store_true", help="also what was done here already")
+    parser.add_argument("--recorded", action="store_true", help="not what is recorded, by anybody")
     parser.add_argument("--no-report", action="store_true", help="numbers and pictures only")
     a = parser.parse_args()
     if unknown := set(a.scripts) - set(SCRIPTS):
@@ -60,7 +64,7 @@ def main():
         for name in a.scripts or SCRIPTS:
             begun = time.perf_counter()
             script = importlib.import_module(name)
-            run = Run(name, a.device, profile, a.folder, a.again)
+            run = Run(name, a.device, profile, a.folder, a.again, a.recorded)
             script.compute(run)
             script.draw(run)
             print(f"[{name}] {time.perf_counter() - begun:.0f} s", flush=True)

@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 
 PAPER = Path(__file__).parents[1] / "paper"
-SCRIPTS = (
-    "search", "images", "navier_stokes", "satellite", "co2", "curves",
-    "toy", "ablation", "beam", "maps", "bands", "volume",
-)  # fmt: skip
+SHARED = {"common", "figures", "training", "report", "run"}
+SCRIPTS = sorted({p.stem for p in PAPER.glob("*.py")} - SHARED)
 pytestmark = pytest.mark.skipif(not PAPER.exists(), reason="needs the repository's paper/ folder")
 
 
@@ -38,7 +36,7 @@ def toy(data, tmp_path_factory):
 
 
 def test_every_script_leaves_numbers_with_their_circumstances(toy):
-    assert {p.stem for p in PAPER.glob("*.py")} >= set(SCRIPTS)
+    assert len(SCRIPTS) >= 12
     for script in SCRIPTS:
         record = json.loads((toy / "results" / "cpu" / f"{script}.json").read_text())
         assert record["units"], script
@@ -65,6 +63,8 @@ def test_the_report_has_both_forms_and_every_part(toy):
                  "Energy budgets", "BEAM at equal N and m", "Ablation", "Runs"):  # fmt: skip
         assert f"# {part}" in text, part
         assert part in (toy / "report.html").read_text(), part
+    for row in ("kodim05", "WorldView-3 CDG", "SIREN, 10×", "hash grid, tuned", "ELM-INR, S = m"):
+        assert f"\n| {row}" in text, row
     for line in text.splitlines():
         if line.startswith("!["):
             path = toy / line.split("](")[1].rstrip(")")
@@ -83,6 +83,35 @@ def test_what_is_recorded_is_not_run_again(toy):
     assert "[co2] SIREN" not in again  # a unit that is worked on is announced
     more = python(PAPER / "run.py", "toy", "--profile", "toy", "--folder", toy, "--again")
     assert "[toy] toy field" in more
+
+
+def test_a_fresh_clone_measures_what_is_recorded_anew(tmp_path):
+    code = (
+        "import sys; sys.path.insert(0, {paper!r})\n"
+        "import shutil; from dataclasses import replace; from pathlib import Path\n"
+        "from common import Run\n"
+        "run = Run('some', folder=Path({folder!r}))\n"
+        "run.unit('one', lambda: {{'x': 1}})\n"
+        "assert run.unit('one', lambda: {{'x': 2}}) == {{'x': 1}}\n"
+        "shutil.rmtree(run.folder / 'kept')\n"
+        "assert replace(run, recorded=True).unit('one', lambda: {{'x': 2}}) == {{'x': 1}}\n"
+        "assert run.unit('one', lambda: {{'x': 2}}) == {{'x': 2}}\n"
+    )
+    python("-c", code.format(paper=str(PAPER), folder=str(tmp_path)))
+
+
+def test_the_whole_search_is_a_unit_for_every_setting(data, tmp_path, monkeypatch):
+    monkeypatch.setenv("ALL", "1")
+    python(PAPER / "search.py", "--profile", "toy", "--folder", tmp_path)
+    record = json.loads((tmp_path / "results" / "cpu" / "full_search.json").read_text())
+    networks = [u["settings"]["network"] for u in record["units"].values()]
+    assert len(networks) == 4 * 2
+    assert {(n["hidden"], n["layers"], n["rate"]) for n in networks} == {
+        (256, 3, 5e-5), (256, 3, 1e-4),
+    }  # fmt: skip
+    assert "[full_search]" not in python(
+        PAPER / "search.py", "--profile", "toy", "--folder", tmp_path
+    )
 
 
 def test_a_run_that_breaks_off_keeps_what_it_had(tmp_path):
