@@ -2,6 +2,7 @@
 
 import hashlib
 import http.server
+import re
 import socket
 import subprocess
 import sys
@@ -140,7 +141,11 @@ def test_resized_and_cropped_pictures_have_one_shape_and_show_different_views(da
 @pytest.mark.parametrize(
     ("work", "message"),
     [
-        (lambda p: datasets.grey(p), r"\(rows, columns, 3\), or 4 with opacity; got shape \(100, 7"),
+        (
+            lambda p: datasets.grey(p),
+            r"\(rows, columns, 3\), or 4 with opacity; got shape \(100, 7",
+        ),
+        (lambda p: datasets.grey(p[:, :3]), r"got shape \(100, 3\)"),
         (lambda p: datasets.grey(p[..., None]), r"got shape \(100, 701, 1\)"),
         (lambda p: datasets.centre(p), "to the picture's shorter side, 100; got 512"),
         (lambda p: datasets.centre(p, 0), "`size` must be a whole number from 1 .* got 0"),
@@ -254,8 +259,78 @@ def test_the_named_folder_comes_before_the_cache(nowhere, server, offer):
     own = nowhere / "data" / "toys" / "toy.npy"
     own.parent.mkdir()
     np.save(own, values + 1)
-    np.testing.assert_array_equal(datasets.load("toy"), values + 1)
+    with pytest.warns(UserWarning, match="checksum does not match"):
+        np.testing.assert_array_equal(datasets.load("toy"), values + 1)
     assert datasets.path("toy") == (own,)
+
+
+@pytest.fixture
+def at_hand(nowhere, offer):
+    """A toy in the data folder: its values, and where it lies."""
+    place = nowhere / "data" / "toys" / "toy.npy"
+    place.parent.mkdir()
+    values = np.arange(90000.0).reshape(300, 300)
+    np.save(place, values)
+    offer(None, hashlib.sha256(place.read_bytes()).hexdigest())
+    return values, place
+
+
+def test_an_altered_file_is_read_with_a_warning(at_hand):
+    values, place = at_hand
+    np.testing.assert_array_equal(datasets.load("toy"), values)  # as it should be: no warning
+    values[3, 4] = 7
+    np.save(place, values)
+    said = f"toy.npy in {re.escape(str(place.parent))} is not .* will not be the recorded ones"
+    with pytest.warns(UserWarning, match=said) as told:
+        np.testing.assert_array_equal(datasets.load("toy"), values)
+    assert told[0].filename == __file__
+
+
+def test_a_file_is_compared_once(at_hand, monkeypatch):
+    seen, whole = [], hashlib.file_digest
+    monkeypatch.setattr(hashlib, "file_digest", lambda *a: seen.append(a) or whole(*a))
+    for _ in range(3):
+        datasets.load("toy")
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("left", [100, 5000])
+def test_a_truncated_file_is_named_with_its_folder(at_hand, left):
+    _, place = at_hand
+    place.write_bytes(place.read_bytes()[:left])
+    said = f"{re.escape(str(place))} cannot be read: .*Its checksum does not match.*from a shop"
+    with pytest.raises(ValueError, match=said):
+        datasets.load("toy")
+
+
+def test_a_file_of_another_shape_is_not_the_data_set(at_hand):
+    """A WAV file that was cut off is read without complaint."""
+    values, place = at_hand
+    np.save(place, values[:200])
+    said = r"its shape is \(200, 300\), not \(300, 300\)\. Its checksum does not match"
+    with pytest.raises(ValueError, match=said):
+        datasets.load("toy")
+
+
+def test_a_package_that_is_missing_is_no_fault_of_the_file(at_hand, monkeypatch):
+    _, place = at_hand
+    place.write_bytes(b"other")
+
+    def read(paths, prepare):
+        raise ImportError("no package")
+
+    altered = replace(datasets.about("toy"), read=read)
+    monkeypatch.setitem(catalogue.CATALOGUE, "toy", altered)
+    with pytest.raises(ImportError, match="no package"):
+        datasets.load("toy")
+
+
+def test_a_cache_that_is_a_file_is_named(nowhere, server, offer):
+    _, sha256, _ = toy(nowhere)
+    offer(f"{server}/some.npy", sha256)
+    (nowhere / "cache").write_text("not a folder")
+    with pytest.raises(datasets.MissingDataError, match=r"cache is a file, not a folder\. Let ELM"):
+        datasets.load("toy")
 
 
 def test_a_wrong_file_is_not_kept(nowhere, server, offer):

@@ -2,9 +2,10 @@
 
 A file is looked for in the folder named by ``ELMFIELD_DATA``, or else in ``../shared/data`` beside
 a checkout; then in the cache. A missing one is downloaded to the cache and kept only if its SHA-256
-is the known one.
+is the known one. A file at hand is compared with its SHA-256 when it is loaded.
 """
 
+import functools
 import hashlib
 import os
 import sys
@@ -111,8 +112,17 @@ def fetched(file: File, progress: Progress | None = None) -> Path:
 @contextmanager
 def complete(place: Path) -> Iterator[Path]:
     """A path to write to, which becomes `place` at the end of the block if nothing was raised."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    handle, work = tempfile.mkstemp(prefix=f".{place.stem}.", suffix=place.suffix, dir=place.parent)
+    folder = place.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, work = tempfile.mkstemp(prefix=f".{place.stem}.", suffix=place.suffix, dir=folder)
+    except OSError as error:
+        taken = next((p for p in (folder, *folder.parents) if p.is_file()), None)
+        why = f"{taken} is a file, not a folder" if taken else error.strerror
+        raise MissingDataError(
+            f"The cache {folder} cannot be written to: {why}. Let ELMFIELD_CACHE name a folder "
+            "that can."
+        ) from error
     os.close(handle)
     try:
         yield Path(work)
@@ -120,6 +130,18 @@ def complete(place: Path) -> Iterator[Path]:
         os.replace(work, place)
     finally:
         Path(work).unlink(missing_ok=True)
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file, worked out once per process and version of the file."""
+    state = path.stat()
+    return _digest(path, state.st_mtime_ns, state.st_size)
+
+
+@functools.cache
+def _digest(path: Path, changed: int, size: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def advice(file: File) -> str:

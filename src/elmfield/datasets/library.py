@@ -1,5 +1,7 @@
 """The verbs: names in, arrays or paths out."""
 
+import warnings
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from elmfield.datasets.files import (
     advice,
     cache,
     complete,
+    digest,
     fetched,
     found,
 )
@@ -102,6 +105,11 @@ def load(name: str, *, prepare: str | None = None, progress: Progress | None = N
         in colour.
     progress : callable, optional
         Called with (stage, done, total) while files are fetched or made.
+
+    Notes
+    -----
+    A file whose SHA-256 is not the known one is read with a warning; if it cannot be read, or gives
+    another shape, that is a ValueError.
     """
     data = about(name)
     if prepare is not None and prepare not in data.prepares:
@@ -110,4 +118,30 @@ def load(name: str, *, prepare: str | None = None, progress: Progress | None = N
             if data.prepares
             else f"{name!r} is ready as it is; got prepare={prepare!r}. Leave it out."
         )
-    return data.read(path(name, progress=progress), prepare or (*data.prepares, "")[0])
+    paths, usual = path(name, progress=progress), (*data.prepares, "")[0]
+    altered = _altered(data, paths)
+    if not altered:
+        return data.read(paths, prepare or usual)
+    try:
+        array = data.read(paths, prepare or usual)
+        if prepare in (None, usual) and array.shape != data.shape:
+            raise ValueError(f"its shape is {array.shape}, not {data.shape}")
+    except (ImportError, MemoryError):
+        raise
+    except Exception as error:  # each format has its own
+        raise ValueError(
+            f"{altered[0]} cannot be read: {str(error).rstrip('.')}. Its checksum does not match: it was cut off or "
+            f"changed. Get it again; it is from {data.source}."
+        ) from error
+    warnings.warn(
+        f"{altered[0].name} in {altered[0].parent} is not the file that {name!r} stands for: its "
+        "checksum does not match. Numbers will not be the recorded ones.",
+        stacklevel=2,
+    )
+    return array
+
+
+def _altered(data: Dataset, paths: Sequence[Path]) -> list[Path]:
+    """Those whose SHA-256 is not the known one; what was made here has none."""
+    known = {Path(file.path).name: file.sha256 for file in (*data.files, *data.otherwise)}
+    return [p for p in paths if p.name in known and digest(p) != known[p.name]]
