@@ -5,6 +5,7 @@ import sys
 import time
 import types
 
+import numpy as np
 import pytest
 
 from elmfield import energy
@@ -100,13 +101,12 @@ def test_a_declared_wattage_goes_before_a_counter(rapl):
     assert m.joules == pytest.approx(7.5 * m.seconds)
 
 
-@pytest.mark.parametrize("watts", [0, -3, math.nan])
-def test_a_wrong_wattage_is_refused(watts):
-    with (
-        pytest.raises(ValueError, match="`watts` must be a positive number; got"),
-        energy.meter(watts=watts),
-    ):
+@pytest.mark.parametrize("watts", [np.int64(65), np.float32(65), 65])
+def test_numbers_of_any_kind_are_wattages(watts):
+    with energy.meter(watts=watts) as m:
         pass
+    assert m.source == "65 W declared"
+    assert m.joules == pytest.approx(65 * m.seconds)
 
 
 def test_a_block_that_raises_keeps_its_numbers():
@@ -323,12 +323,22 @@ def test_a_real_gpu_uses_energy(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"device": "foo"}, '`device` must be "cpu" or a CUDA device'),
-        ({"watts": "a"}, "`watts` must be a positive number"),
-        ({"grams_per_kwh": -5}, "`grams_per_kwh` must be a number of at least 0"),
-        ({"least_seconds": -1}, "`least_seconds` must be a number of at least 0"),
+        ({"device": "foo"}, "`device` must be \"cpu\" or a CUDA device; got 'foo'"),
+        ({"device": "cuda:x"}, "`device` must be \"cpu\" or a CUDA device; got 'cuda:x'"),
+        ({"watts": 0}, "`watts` must be a finite number above 0; got 0"),
+        ({"watts": math.nan}, "`watts` must be a finite number above 0; got nan"),
+        ({"watts": math.inf}, "`watts` must be a finite number above 0; got inf"),
+        ({"watts": True}, "`watts` must be a finite number above 0; got True"),
+        ({"watts": "a"}, "`watts` must be a finite number above 0; got 'a'"),
+        ({"grams_per_kwh": -5}, "`grams_per_kwh` must be a finite number of at least 0; got -5"),
+        ({"least_seconds": -1}, "`least_seconds` must be a finite number of at least 0; got -1"),
+        ({"least_seconds": math.inf}, "`least_seconds` must be a finite number of at least 0"),
     ],
 )
-def test_bad_numbers_are_named(options, message):
+def test_bad_numbers_are_named_before_the_work_is_done(options, message):
     with pytest.raises(ValueError, match=message):
-        energy.of(lambda: None, **options)
+        energy.of(lambda: pytest.fail("the work was done"), **options)
+    options = {k: v for k, v in options.items() if k != "least_seconds"}
+    if options:
+        with pytest.raises(ValueError, match=message), energy.meter(**options):
+            pytest.fail("the work was done")

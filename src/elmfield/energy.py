@@ -7,12 +7,15 @@ its chip, so a quiet machine is the reader's business.
 
 import ctypes
 import importlib
+import math
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -85,12 +88,7 @@ def meter(
     NVML's counter moves every 20 to 100 ms, RAPL's every millisecond: for shorter work use
     :func:`of`. If a block raises, the numbers up to there are kept.
     """
-    if watts is not None and not (isinstance(watts, (int, float)) and watts > 0):
-        raise ValueError(f"`watts` must be a positive number; got {watts!r}.")
-    if not (isinstance(grams_per_kwh, (int, float)) and grams_per_kwh >= 0):
-        raise ValueError(f"`grams_per_kwh` must be a number of at least 0; got {grams_per_kwh!r}.")
-    if device is not None and str(device).split(":")[0] not in ("cpu", "cuda"):
-        raise ValueError(f'`device` must be "cpu" or a CUDA device; got {device!r}.')
+    _check(device, watts, grams_per_kwh)
     cuda = _is_cuda(device)
     counter = None if watts is not None else _nvml(device) if cuda else _rapl()
     declared = watts or (GPU_WATTS if cuda else CPU_WATTS)
@@ -125,8 +123,7 @@ def of(
     device, watts, grams_per_kwh : optional
         As for :func:`meter`.
     """
-    if not (isinstance(least_seconds, (int, float)) and least_seconds >= 0):
-        raise ValueError(f"`least_seconds` must be a number of at least 0; got {least_seconds!r}.")
+    _check(device, watts, grams_per_kwh, least_seconds)  # before the work, which may take long
     function()
     runs = 0
     with meter(device, watts=watts, grams_per_kwh=grams_per_kwh) as made:
@@ -137,6 +134,24 @@ def of(
             runs += 1
     made.seconds, made.joules, made.runs = made.seconds / runs, made.joules / runs, runs
     return made
+
+
+def _check(
+    device: Any, watts: float | None, grams_per_kwh: float, least_seconds: float = 0
+) -> None:
+    if device is not None and not re.fullmatch(r"(cpu|cuda)(:\d+)?", str(device)):
+        raise ValueError(f'`device` must be "cpu" or a CUDA device; got {device!r}.')
+    if watts is not None and not (_is_number(watts) and watts > 0):
+        raise ValueError(f"`watts` must be a finite number above 0; got {watts!r}.")
+    for name, value in {"grams_per_kwh": grams_per_kwh, "least_seconds": least_seconds}.items():
+        if not (_is_number(value) and value >= 0):
+            raise ValueError(f"`{name}` must be a finite number of at least 0; got {value!r}.")
+
+
+def _is_number(value: object) -> bool:
+    """Whether it is a finite real number, NumPy's included, and not a boolean."""
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    return real and math.isfinite(value)  # type: ignore[arg-type]
 
 
 # --- counters: callables that return joules since some start -------------------------------------

@@ -130,8 +130,8 @@ def load(name: str, *, prepare: str | None = None, progress: Progress | None = N
         raise
     except Exception as error:  # each format has its own
         raise ValueError(
-            f"{altered[0]} cannot be read: {str(error).rstrip('.')}. Its checksum does not match: it was cut off or "
-            f"changed. Get it again; it is from {data.source}."
+            f"{altered[0]} cannot be read: {str(error).rstrip('.')}. Its checksum does not match: "
+            f"it was cut off or changed. Get it again; it is from {data.source}."
         ) from error
     warnings.warn(
         f"{altered[0].name} in {altered[0].parent} is not the file that {name!r} stands for: its "
