@@ -74,6 +74,8 @@ def compute(run):
 def draw(run):
     """Two panels: with Fourier features and without."""
     found = run.found()
+    if not found:
+        return
     figure, axes = plt.subplots(1, 2, figsize=(7.4, 3.3), sharey=True, layout="constrained")
     for ax, words in zip(axes, INPUTS):
         for cell, colour in zip(cells(run), COLOURS):

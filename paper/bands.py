@@ -7,16 +7,15 @@ every second sample of it) and the pictures: all bands in grey, composites and e
 scenes stand in for the paper's, which are commercial; satellite.py has the whole scenes' table.
 """
 
-import time
 from functools import partial
 
 import numpy as np
 from matplotlib.colors import LogNorm
 
 import elmfield as ef
-from common import halves, heldout, host, load, main
+from common import cold_fit, cost_of, halves, heldout, host, load, main
 from elmfield import datasets
-from figures import plt, save
+from figures import RGB, plt, save, shown
 
 BANDS = {
     "worldview": (
@@ -35,8 +34,7 @@ BANDS = {
 }  # fmt: skip
 """Names and wavelengths in nm, as the paper's tables have them."""
 
-RGB = {"worldview": (4, 2, 1), "sentinel2": (3, 2, 1)}
-SHOWN = 96
+PART = 96
 """Samples along a side of the error maps: pixels should be seen."""
 
 AT, BETWEEN = "error at its samples", "error between"
@@ -56,23 +54,15 @@ def square(run, name):
     return values[a : a + size, b : b + size]
 
 
-def fitted(run, values, preset):
-    """A field of all bands."""
-    return ef.fit(values, preset, channel_axis=-1, device=run.place)
-
-
 def errors(run, name, method, preset):
     """One row; the composite from every second sample and both error maps are kept."""
     values = square(run, name)
-    ef.cache_modes(clear=True)
-    start = time.perf_counter()
-    field = fitted(run, values, preset)
-    host(field.offset)  # a copy waits for all work before it
-    took = time.perf_counter() - start
+    field, spent = cost_of(partial(cold_fit, run, values, preset, -1), run)
     back = host(field.samples())
     thin, grid = halves(values, -1)
-    guess = host(fitted(run, thin, preset).grid(*grid, outside="nearest"))
-    rgb, span = list(RGB[name]), float(np.ptp(values))
+    half = ef.fit(thin, preset, channel_axis=-1, device=run.place)
+    guess = host(half.grid(*grid, outside="nearest"))
+    rgb, span = list(RGB[values.shape[-1]]), float(np.ptp(values))
     run.keep(f"bands-{name}-{method}-{AT}", np.abs(back - values)[..., rgb].mean(-1) / span)
     off = np.abs(guess - values)[1::2, 1::2, rgb]  # the samples farthest from those fitted
     run.keep(f"bands-{name}-{method}-{BETWEEN}", off.mean(-1) / span)
@@ -84,7 +74,7 @@ def errors(run, name, method, preset):
         "heldout": heldout(values, guess, -1),
         "range": span,
         "coefficients_per_sample": field.n_coefficients / values.size,
-        "seconds_fit": took,
+        "seconds_fit": spent["seconds"],
     }
 
 
@@ -100,12 +90,6 @@ def compute(run):
 # --- pictures -------------------------------------------------------------------------------------
 
 
-def stretched(picture, limits=None):
-    """Between 0 and 1, from the 1st to the 99th percentile of each band."""
-    low, high = np.percentile(picture, (1, 99), axis=(0, 1)) if limits is None else limits
-    return np.clip((picture - low) / np.where(high > low, high - low, 1), 0, 1), (low, high)
-
-
 def bare(ax, title=""):
     """No ticks, no frame."""
     ax.set_axis_off()
@@ -118,7 +102,7 @@ def all_bands(run, name):
     rows = len(BANDS[name]) // 4
     figure, axes = plt.subplots(rows, 4, figsize=(7.4, 2.1 * rows), layout="constrained")
     for k, (ax, (band, words, nm)) in enumerate(zip(axes.flat, BANDS[name])):
-        ax.imshow(stretched(values[..., k])[0], cmap="gray", vmin=0, vmax=1)
+        ax.imshow(shown(values[..., k])[0], cmap="gray", vmin=0, vmax=1)
         bare(ax, f"{band}  {words}\n{nm} nm")
         ax.title.set_fontsize(8)
     save(figure, run.figure(f"bands-{name}"))
@@ -126,10 +110,16 @@ def all_bands(run, name):
 
 def error_maps(run, name):
     """By method: error where it was fitted; then every second sample fitted, seen everywhere."""
-    found, values = run.found(), square(run, name)[..., list(RGB[name])]
-    truth, limits = stretched(values)
-    n = min(SHOWN, len(values))
-    a = (len(values) - n) // 4 * 2  # even: among the samples that stay
+    found, kept = run.found(), {}
+    for method in settings(run):
+        if f"{name}: {method}" in found:
+            ends = (f"-{AT}", "", f"-{BETWEEN}")
+            kept[method] = [run.kept(f"bands-{name}-{method}{end}") for end in ends]
+    if not kept or any(k is None for parts in kept.values() for k in parts):
+        return
+    truth, limits = shown(square(run, name), -1)
+    n = min(PART, len(truth))
+    a = (len(truth) - n) // 4 * 2  # even: among the samples that stay
     part, thin = (slice(a, a + n),) * 2, (slice(a // 2, (a + n) // 2),) * 2
     truth = truth[part]
     figure, axes = plt.subplots(2, 4, figsize=(7.4, 4.3), layout="constrained")
@@ -138,23 +128,18 @@ def error_maps(run, name):
     axes[1, 0].imshow(truth[::2, ::2], interpolation="nearest")
     bare(axes[1, 0], "every second sample\nper axis")
     look = {"cmap": "magma", "norm": LogNorm(1e-16, 1), "interpolation": "nearest"}
-    drawn = None
-    for line, method in zip(axes[:, 1:], settings(run)):
-        unit = found.get(f"{name}: {method}")
-        kept = [run.kept(f"bands-{name}-{method}{end}") for end in (f"-{AT}", "", f"-{BETWEEN}")]
-        if unit is None or any(k is None for k in kept):
-            continue
-        r = unit["result"]
-        at, picture, off = kept
+    for ax in axes[:, 1:].flat:
+        bare(ax)
+    for line, (method, (at, picture, off)) in zip(axes[:, 1:], kept.items()):
+        r = found[f"{name}: {method}"]["result"]
         drawn = line[0].imshow(np.maximum(at[part], 1e-16), **look)
         bare(line[0], f"{method}, all fitted:\nerror, {r['psnr']:.0f} dB")
-        line[1].imshow(stretched(picture[part], limits)[0], interpolation="nearest")
+        line[1].imshow(shown(picture[part], -1, limits)[0], interpolation="nearest")
         bare(line[1], f"{method},\nevery second fitted")
         line[2].imshow(np.maximum(off[thin], 1e-16), **look)
         bare(line[2], f"its error, {r['heldout']:.1f} dB\nat samples left out")
-    if drawn is not None:
-        bar = figure.colorbar(drawn, ax=axes, shrink=0.8, aspect=28, pad=0.02)
-        bar.set_label("error, part of the range")
+    bar = figure.colorbar(drawn, ax=axes, shrink=0.8, aspect=28, pad=0.02)
+    bar.set_label("error, part of the range")
     save(figure, run.figure(f"bands-{name}-errors"))
 
 

@@ -2,13 +2,12 @@
 
     python paper/maps.py [--device cuda]
 
-Reads the reconstructions that beam.py kept, and makes those that are not there. Pixels ask for
+Draws the reconstructions that beam.py kept, and makes those that are not there. Pixels ask for
 values at their own latitude and longitude, which a Field gives anywhere: no projection library is
 needed. Writes ``results/<device>/maps.json`` (the close-up) and the pictures; errors of the globes
 are beam.py's numbers, since arrays are kept in 16 bits. Equal-area maps are Mollweide's.
 """
 
-import time
 from dataclasses import replace
 from functools import partial
 
@@ -17,7 +16,7 @@ from scipy.ndimage import uniform_filter
 
 import elmfield as ef
 from beam import fitted, kept_as, partitions, widths
-from common import halves, heldout, host, load, main
+from common import cold_fit, cost_of, halves, heldout, host, load, main
 from elmfield import datasets
 from figures import plt, save
 
@@ -115,19 +114,19 @@ def fences(partition, name, pixels):
 # --- numbers --------------------------------------------------------------------------------------
 
 
-def reconstruction(run, variant, width):
-    """Samples of winter's temperature as beam.py kept them, or made now."""
+def reconstruct(run, variant, width):
+    """Keep samples of winter's temperature, where beam.py did not."""
     key = kept_as(NAME, variant, width)
-    if run.kept(key) is None:
-        values = load(run, NAME)
-        made = partitions(run, NAME, values)
-        if variant == "by need":
-            total = made["regular"][0].n_regions * width
-            field, _ = fitted(run, values, ef.smooth(coefficients=total))
-        else:
-            field, _ = fitted(run, values, ef.paper(width=width), made[variant][0])
-        run.keep(key, host(field.samples()))
-    return run.kept(key)
+    if run.kept(key) is not None:
+        return
+    values = load(run, NAME)
+    made = partitions(run, NAME, values)
+    if variant == "by need":
+        total = made["regular"][0].n_regions * width
+        field, _ = fitted(run, values, ef.smooth(coefficients=total))
+    else:
+        field, _ = fitted(run, values, ef.paper(width=width), made[variant][0])
+    run.keep(key, host(field.samples()))
 
 
 def window(run):
@@ -150,11 +149,7 @@ def settings(run):
 def close_up(run, method):
     """Errors at the samples, and between them when every second one is fitted; pixels are kept."""
     values, start = window(run)
-    ef.cache_modes(clear=True)
-    begin = time.perf_counter()
-    field = ef.fit(values, settings(run)[method], device=run.place)
-    host(field.offset)  # a copy waits for all work before it
-    took = time.perf_counter() - begin
+    field, spent = cost_of(partial(cold_fit, run, values, settings(run)[method]), run)
     row, column = indices(NAME, load(run, NAME).shape, *globe(close_pixels(run), *CLOSE))
     at = np.stack([row - start[0], column - start[1]], axis=-1)
     run.keep(f"maps-close-{method}", host(field(at, outside="nearest")))
@@ -168,7 +163,7 @@ def close_up(run, method):
         "mae_between": float(np.abs(between - values)[left_out].mean()),
         "heldout": heldout(values, between),
         "coefficients_per_sample": field.n_coefficients / values.size,
-        "seconds_fit": took,
+        "seconds_fit": spent["seconds"],
     }
 
 
@@ -178,10 +173,13 @@ def close_pixels(run):
 
 
 def compute(run):
-    """The close-up; reconstructions that beam.py did not keep are made when they are drawn."""
+    """The close-up, and reconstructions that beam.py did not keep."""
     for method, preset in settings(run).items():
         work = partial(close_up, run, method)
         run.unit(f"{NAME}: close-up, {method}", work, preset=repr(preset), view=CLOSE)
+    for variant in ROWS:
+        for width in widths(run, NAME):
+            reconstruct(run, variant, width)
 
 
 # --- pictures -------------------------------------------------------------------------------------
@@ -218,6 +216,9 @@ def show(ax, picture, cmap, limits, half=(1, 1)):
 def globes(run):
     """Partitions over the temperature, and the errors at both widths, in kelvin."""
     values, found = load(run, NAME), replace(run, script="beam").found()
+    backs = {(v, m): run.kept(kept_as(NAME, v, m)) for v in ROWS for m in widths(run, NAME)}
+    if any(back is None for back in backs.values()):
+        return
     made = partitions(run, NAME, values)
     pixels = globe(80 if run.toy else 300, *VIEW)
     field = ef.fit(values, periodic=(1,))
@@ -231,8 +232,8 @@ def globes(run):
             edge = np.where(fences(made[variant][0], NAME, pixels), 1.0, np.nan)
             line[0].imshow(edge, cmap="gray_r", vmin=0, vmax=1, extent=(-1, 1, -1, 1))
         for ax, width in zip(line[1:], widths(run, NAME)):
-            off = reconstruction(run, variant, width) - values
-            local = uniform_filter(np.abs(off), 5, mode=("nearest", "wrap"))
+            off = np.abs(backs[variant, width] - values)
+            local = uniform_filter(off, 5, mode=("nearest", "wrap"))
             drawn = show(ax, nearest(NAME, local, pixels), "magma_r", (0, 1))
             unit = found.get(f"{NAME}: {variant}, m = {width}")
             many = f"m = {width}" if variant in made else f"ours, N m = {N * width}"
@@ -249,15 +250,18 @@ def globes(run):
 
 def closer(run):
     """The samples as they are, and two functions through them, between the samples."""
-    found = run.found()
+    found, panels = run.found(), {}
     pixels = globe(close_pixels(run), *CLOSE)
-    panels = {"samples, 0.25° apart": nearest(NAME, load(run, NAME), pixels)}
     for method in settings(run):
-        kept, unit = run.kept(f"maps-close-{method}"), found.get(f"{NAME}: close-up, {method}")
-        if kept is not None and unit is not None:
+        if unit := found.get(f"{NAME}: close-up, {method}"):
             error = unit["result"]["mae_between"]
-            panels[f"{method}\nleft-out samples: MAE {error:.2f} K"] = kept
-    truth = panels["samples, 0.25° apart"] - 273.15
+            title = f"{method}\nleft-out samples: MAE {error:.2f} K"
+            panels[title] = run.kept(f"maps-close-{method}")
+    if not panels or any(p is None for p in panels.values()):
+        return
+    samples = nearest(NAME, load(run, NAME), pixels)
+    panels = {"samples, 0.25° apart": samples} | panels
+    truth = samples - 273.15
     low, high = np.floor(truth.min()), np.ceil(truth.max())
     figure, axes = plt.subplots(
         1, len(panels), figsize=(7.4, 2.9), layout="constrained", squeeze=False

@@ -7,7 +7,6 @@ pictures. Iterative methods are drawn too where navier_stokes.py kept their reco
 here is the reading with as many neurons as samples: each time step a picture in cells of 64.
 """
 
-import time
 from dataclasses import replace
 from functools import partial
 
@@ -16,17 +15,15 @@ from matplotlib.colors import LogNorm
 from matplotlib.transforms import Affine2D
 
 import elmfield as ef
-from common import ITERATIVE, host, load, main
+from common import ITERATIVE, cold_fit, cost_of, host, load, main
 from figures import plt, save
 
 NAME = "navier-stokes"
-PRINTED = {
-    "ELM-INR": 5.68e-5,
-    "SIREN": 4.22e-3,
-    "FFN": 7.02e-2,
-    "GaussNet": 2.36e-2,
-    "WIRE": 2.09e-2,
-}
+TUNED = (*(f"{m}, tuned" for m in ITERATIVE), "hash grid, tuned")
+EXACT, WRONG = (1e-16, 1e-5), (3e-4, 10)
+"""Ranges of |error|: of the closed forms at their samples; at those left out, and of networks,
+whose samples are kept in 16 bits: no finer than 4e-4."""
+
 KEPT = {"ELM-INR": "ELM-INR, S = m"}
 """What navier_stokes.py calls a method, where it is not the same."""
 
@@ -53,11 +50,7 @@ def errors(run, method):
     """One row; the samples and the errors on two slices are kept."""
     w = load(run, NAME)
     preset, channels = settings(run)[method]
-    ef.cache_modes(clear=True)
-    start = time.perf_counter()
-    field = ef.fit(w, preset, channel_axis=channels, device=run.place)
-    host(field.offset)  # a copy waits for all work before it
-    took = time.perf_counter() - start
+    field, spent = cost_of(partial(cold_fit, run, w, preset, channels), run)
     back = host(field.samples())
     thin = ef.fit(w[::2, ::2], preset, channel_axis=channels, device=run.place)
     grid = [np.minimum(np.arange(n) / 2, (n - 1) // 2) for n in w.shape[:2]]
@@ -75,7 +68,7 @@ def errors(run, method):
         "max_error": ef.max_error(w, back),
         "mae_between": float(np.abs(guess - w)[left_out].mean()),
         "coefficients_per_sample": field.n_coefficients / w.size,
-        "seconds_fit": took,
+        "seconds_fit": spent["seconds"],
     }
 
 
@@ -157,24 +150,25 @@ def name_axes(ax):
 
 
 def reconstructions(run):
-    """Every method at hand: its samples, and its MAE where one is recorded."""
+    """Samples and MAE of every method recorded; nothing where some of the samples are not kept."""
     w, made = load(run, NAME), {}
     found = replace(run, script="navier_stokes").found() | run.found()
-    tuned = [f"{m}, tuned" for m in ITERATIVE]
-    for method in (*settings(run), "hash grid, tuned", *ITERATIVE, *tuned):
+    for method in (*settings(run), *ITERATIVE, *TUNED):
+        unit = found.get(f"{NAME}: {method}")
         back = run.kept(f"volume-{method}") if method in settings(run) else None
         back = run.kept(f"{NAME}-{KEPT.get(method, method)}") if back is None else back
-        if back is not None and back.shape == w.shape:
-            unit = found.get(f"{NAME}: {method}")
-            # Never from the array: it is kept in 16 bits.
-            made[method] = back, None if unit is None else unit["result"]["mae"]
+        if unit is not None:
+            if back is None or back.shape != w.shape:
+                return {}
+            # The MAE never from the array: it is kept in 16 bits.
+            made[method] = back, unit["result"]["mae"]
     return made
 
 
-def volumes(run):
+def volumes(run, made):
     """The truth and every method, from outside."""
-    w, made = load(run, NAME), reconstructions(run)
-    made.pop("order auto", None)  # to the eye the same as the default
+    w = load(run, NAME)
+    made = {m: a for m, a in made.items() if m != "order auto"}  # to the eye the default
     top = float(np.percentile(np.abs(w), 99.8))
     columns = min(len(made) + 1, 4)
     rows = -(-(len(made) + 1) // columns)
@@ -187,56 +181,98 @@ def volumes(run):
     name_axes(axes.flat[0])
     for ax, (method, (back, mae)) in zip(axes.flat[1:], made.items()):
         cut_box(ax, back, (-top, top))
-        ax.set_title(f"{method}\n" if mae is None else f"{method}\nMAE {mae:.1e}")
+        ax.set_title(f"{method}\nMAE {mae:.1e}")
     bar = figure.colorbar(drawn, ax=axes, shrink=0.6, aspect=25, extend="both", pad=0.02)
     bar.set_label("vorticity")
     save(figure, run.figure("volume"))
 
 
-def error_slices(run):
-    """Errors on two planes: at the samples by every method; between them by the closed forms."""
-    w, made = load(run, NAME), reconstructions(run)
-    columns = {}
+# --- slices ---------------------------------------------------------------------------------------
+
+
+def closed_blocks(run):
+    """Errors of the closed forms by panel title: at the samples, and at those left out."""
+    at, between = {}, {}
     for method in settings(run):
-        for words, title in (("at", "at samples"), ("between", "left out")):
-            kept = [run.kept(f"volume-{method}-{words}-{k}") for k in (0, 1)]
-            if all(k is not None for k in kept):
-                columns[f"{method},\n{title}"] = kept
-    for method, (back, _) in made.items():
-        if method not in settings(run) and f"{method}, tuned" not in made:
-            columns[f"{method},\nat samples"] = slices(back - w)
-    n = len(columns) + 1
-    figure, axes = plt.subplots(2, n, figsize=(1.35 * n + 0.8, 3.4), layout="constrained")
-    top = float(np.percentile(np.abs(w), 99.8))
-    look = {"origin": "lower", "interpolation": "nearest", "aspect": "auto"}
-    for ax, part in zip(axes[:, 0], slices(w)):
-        ax.imshow(part, cmap="RdBu_r", vmin=-top, vmax=top, **look)
-    axes[0, 0].set_title("truth\n")
-    for j, (title, parts) in enumerate(columns.items(), start=1):
-        axes[0, j].set_title(title, fontsize=8)
-        for ax, part in zip(axes[:, j], parts):
-            off = ax.imshow(
-                np.maximum(np.abs(part), 1e-16), cmap="magma", norm=LogNorm(1e-16, 10), **look
-            )
-    for ax in axes.flat:
+        if unit := run.found().get(f"{NAME}: {method}"):
+            for block, words, key in ((at, "at", "mae"), (between, "between", "mae_between")):
+                parts = [run.kept(f"volume-{method}-{words}-{k}") for k in (0, 1)]
+                block[f"{method}\nMAE {unit['result'][key]:.1e}"] = parts
+    return {"at samples": at, "left out": between}
+
+
+def network_blocks(run, made):
+    """Errors of the networks at the samples by panel title: as printed, and tuned."""
+    w, blocks = load(run, NAME), []
+    for names in (ITERATIVE, TUNED):
+        here = {m: made[m] for m in names if m in made}
+        blocks.append({
+            f"{m}\nMAE {mae:.1e}": slices(back - w) for m, (back, mae) in here.items()
+        })  # fmt: skip
+    if sum(map(len, blocks)) <= len(TUNED):  # room for all in one line
+        return {"at samples": blocks[0] | blocks[1]}
+    return dict(zip(("as printed", "tuned"), blocks))
+
+
+def pair(above, below, parts, **look):
+    """The two planes of a panel, one above the other."""
+    for ax, part in zip((above, below), parts):
+        ax.set_visible(True)
+        drawn = ax.imshow(part, origin="lower", interpolation="nearest", aspect="auto", **look)
         ax.set(xticks=[], yticks=[])
-        ax.set_box_aspect(1)
         for spine in ax.spines.values():
             spine.set_visible(False)
-    for ax in axes[1]:
-        ax.set_xlabel("x")
-    axes[0, 0].set_ylabel("y   (t = 0.5)")
-    axes[1, 0].set_ylabel("t   (y ≈ π)")
-    if columns:
-        bar = figure.colorbar(off, ax=axes[:, 1:], shrink=0.8, aspect=22, pad=0.02)
-        bar.set_label("|error| of the vorticity")
+    return drawn
+
+
+def panel_grid(figure, blocks, columns, ranges):
+    """Lines of panels, a colour bar beside each line; the axes of the planes by line and column."""
+    axes = figure.subplots(2 * len(blocks), columns, squeeze=False,
+                           gridspec_kw={"height_ratios": (1, 0.6) * len(blocks)})  # fmt: skip
+    for ax in axes.flat:
+        ax.set_visible(False)
+    start = columns - max(map(len, blocks.values()))
+    for k, (words, block) in enumerate(blocks.items()):
+        lines = axes[2 * k : 2 * k + 2]
+        for j, (title, parts) in enumerate(block.items(), start):
+            off = [np.maximum(np.abs(p), ranges[words][0]) for p in parts]
+            drawn = pair(*lines[:, j], off, cmap="magma", norm=LogNorm(*ranges[words]))
+            lines[0, j].set_title(title)
+        bar = figure.colorbar(drawn, ax=lines, aspect=18, pad=0.01, extend="both")
+        bar.set_label(f"|error|, {words}")
+    return axes
+
+
+def error_slices(run, made):
+    """Errors on two planes: closed forms at and between the samples, networks at the samples."""
+    closed, networks = closed_blocks(run), network_blocks(run, made)
+    parts = [p for block in closed.values() for pair in block.values() for p in pair]
+    if not parts or any(p is None for p in parts):
+        return
+    groups = [(closed, 1 + len(closed["at samples"]), {"at samples": EXACT, "left out": WRONG})]
+    if any(networks.values()):
+        networks = {words: block for words, block in networks.items() if block}
+        groups.append((networks, max(map(len, networks.values())), dict.fromkeys(networks, WRONG)))
+    lines = [len(blocks) for blocks, *_ in groups]
+    figure = plt.figure(figsize=(7.4, 2.5 * sum(lines)), layout="constrained")
+    figures = figure.subfigures(len(groups), 1, height_ratios=lines, squeeze=False)[:, 0]
+    for sub, group in zip(figures, groups):
+        axes = panel_grid(sub, *group)
+        if group is groups[0]:
+            truth = axes[:2, 0]
+            w = load(run, NAME)
+            top = float(np.percentile(np.abs(w), 99.8))
+            pair(*truth, slices(w), cmap="RdBu_r", vmin=-top, vmax=top)
+            truth[0].set(title="truth\n", ylabel="y   (t = 0.5)")
+            truth[1].set(xlabel="x", ylabel="t   (y ≈ π)")
     save(figure, run.figure("volume-slices"))
 
 
 def draw(run):
     """The volume by every method, and errors on slices."""
-    volumes(run)
-    error_slices(run)
+    if made := reconstructions(run):
+        volumes(run, made)
+        error_slices(run, made)
 
 
 if __name__ == "__main__":
