@@ -3,7 +3,7 @@
     python paper/volume.py [--device cuda]
 
 Writes ``results/<device>/volume.json`` (errors at the samples, and between them in space) and the
-pictures. Iterative methods are drawn too where navier_stokes.py kept their reconstructions. ELM-INR
+pictures, with the iterative methods that navier_stokes.py recorded and kept. ELM-INR
 here is the reading with as many neurons as samples: each time step a picture in cells of 64.
 """
 
@@ -246,7 +246,7 @@ def panel_grid(figure, blocks, columns, ranges):
 def error_slices(run, made):
     """Errors on two planes: closed forms at and between the samples, networks at the samples."""
     closed, networks = closed_blocks(run), network_blocks(run, made)
-    parts = [p for block in closed.values() for pair in block.values() for p in pair]
+    parts = [p for block in closed.values() for both in block.values() for p in both]
     if not parts or any(p is None for p in parts):
         return
     groups = [(closed, 1 + len(closed["at samples"]), {"at samples": EXACT, "left out": WRONG})]
