@@ -325,8 +325,9 @@ def test_one_seed_one_result(small, method, batch):
     assert np.array_equal(a.samples(), b.samples())
 
 
-def test_first_weights_are_those_of_the_seed(small):
-    training = Training(small, SMALL["siren"], seed=4)
+@pytest.mark.parametrize("seed", [4, np.int64(4)])
+def test_first_weights_are_those_of_the_seed(small, seed):
+    training = Training(small, SMALL["siren"], seed=seed)
     again = SMALL["siren"].network(small.shape, 1, np.random.default_rng(4))
     assert all(torch.equal(p, q) for p, q in zip(training.network.parameters, again.parameters))
 
@@ -565,6 +566,14 @@ def test_negative_data_have_no_paper_psnr(small):
         ({"seconds": 0}, "`seconds` must be a finite number above 0; got 0"),
         ({"schedule": "linear"}, "`schedule` must be None, 'cosine' or 'exponential'"),
         ({"channel_axis": 2}, "`channel_axis` must name an axis of the array, which has 2; got 2"),
+        ({"channel_axis": -3}, "`channel_axis` must name an axis of the array.* got -3"),
+        ({"channel_axis": 0.5}, "`channel_axis` must name an axis of the array.* got 0.5"),
+        ({"channel_axis": True}, "`channel_axis` must name an axis of the array.* got True"),
+        ({"device": "meta"}, "`device` must be a name such as .* got 'meta'"),
+        ({"device": 1.5}, "`device` must be a name such as .* got 1.5"),
+        ({"seed": -1}, r"`seed` must be a whole number from 0 to 2\*\*64 - 1; got -1"),
+        ({"seed": 2**64}, "`seed` must be a whole number from 0 to"),
+        ({"seed": None}, "`seed` must be a whole number from 0 to .* got None"),
     ],
 )
 def test_bad_options_are_named(small, options, message):
@@ -595,12 +604,17 @@ def test_bad_arrays_are_named(array, message):
         (lambda: baselines.gaussnet(scale=0), "`scale` must be a finite number above 0; got 0"),
         (lambda: baselines.wire(omega="a"), "`omega` must be a finite number above 0; got 'a'"),
         (lambda: baselines.wire(hidden=1), "`hidden` must be at least 2"),
-        (lambda: baselines.hashgrid(finest=8), "`finest` must be at least `coarsest`, 16; got 8"),
+        (lambda: baselines.hashgrid(finest=8), "of at least `coarsest`, 16; got 8"),
+        (lambda: baselines.hashgrid(finest=17.5), "`finest` must be None or a whole .* got 17.5"),
         (lambda: baselines.paper_grid("hashgrid"), "`name` must be one of siren, ffn, gaussnet"),
         (lambda: baselines.search(np.ones((3, 3)), []), "`methods` must hold at least one"),
         (
             lambda: baselines.search(np.ones((3, 3)), [SMALL["ffn"]], rungs=((5, 1), (5, 1))),
             "`rungs` must have rising steps",
+        ),
+        (
+            lambda: baselines.search(np.ones((3, 3)), [SMALL["ffn"]], rungs=(5, 1)),
+            r"`rungs` must be pairs \(steps, keep\); got \(5, 1\)",
         ),
     ],
 )
@@ -613,8 +627,9 @@ def test_bad_points_are_named(small):
     model = baselines.fit(small, SMALL["siren"], steps=1)
     with pytest.raises(ValueError, match=r"`points` must have shape \(..., 2\)"):
         model(np.zeros(3))
-    with pytest.raises(ValueError, match="`shape` must be 2 whole numbers"):
-        model.resize((3,))
+    for shape in [(3,), 3, None, "ab", (3, None), (3, 2.5), (3, 0), (3, float("inf"))]:
+        with pytest.raises(ValueError, match=r"`shape` must be 2 whole numbers .* got .*"):
+            model.resize(shape)
     with pytest.raises(ValueError, match="`outside` must be"):
         model(np.zeros(2), outside="zero")
 

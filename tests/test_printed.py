@@ -7,7 +7,7 @@ import elmfield as ef
 import oracles
 
 baselines = pytest.importorskip("elmfield.baselines")
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 
 @pytest.mark.parametrize("solver", ["lstsq", "gels", "normal"])
@@ -43,8 +43,37 @@ def test_some_regions_only(rng):
     np.testing.assert_allclose(found[:8], y[:8], rtol=0, atol=1e-6)
 
 
-def test_bad_input():
-    with pytest.raises(ValueError, match='`solver` must be "lstsq", "gels" or "normal"; got'):
-        baselines.region_by_region(np.zeros((8, 8)), ef.paper(cell=8, width=4), solver="svd")
-    with pytest.raises(ValueError, match="must have no overlap"):
-        baselines.region_by_region(np.zeros((8, 8)), ef.paper(cell=4, width=4, overlap=1))
+def test_tensors_are_taken_too(rng):
+    y, settings = rng.standard_normal((16, 16)), ef.paper(cell=8, width=20)
+    found, expected = (
+        baselines.region_by_region(x, settings, solver="gels") for x in (torch.as_tensor(y), y)
+    )
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"solver": "svd"}, '`solver` must be "lstsq", "gels" or "normal"; got'),
+        ({"settings": ef.paper(cell=4, width=4, overlap=1)}, "must have no overlap"),
+        ({"values": np.full((8, 8), np.nan)}, "`values` must hold finite numbers; got 64 that"),
+        ({"values": np.ones((8, 8), complex)}, "`values` must hold real numbers; got dtype"),
+        ({"values": np.ones((0, 8))}, "`values` must have at least one axis .* one sample; got"),
+        ({"device": "nowhere"}, "`device` 'nowhere' cannot be used here"),
+        ({"device": 1.5}, "`device` must be a name such as .* got 1.5"),
+        ({"channel_axis": 2}, "`channel_axis` must name an axis of the array, which has 2; got 2"),
+        ({"channel_axis": 0.5}, "`channel_axis` must name an axis of the array.* got 0.5"),
+        ({"regions": 0}, "`regions` must be a whole number of at least 1; got 0"),
+        ({"regions": 1.5}, "`regions` must be a whole number of at least 1; got 1.5"),
+    ],
+)
+def test_bad_input_is_named(options, message):
+    given = {"values": np.zeros((8, 8)), "settings": ef.paper(cell=8, width=4)} | options
+    with pytest.raises(ValueError, match=message):
+        baselines.region_by_region(**given)
+
+
+@pytest.mark.parametrize("settings", [ef.smooth(), None, ef.paper])
+def test_only_the_papers_settings_are_taken(settings):
+    with pytest.raises(TypeError, match=r"`settings` must come from paper\(...\); got"):
+        baselines.region_by_region(np.zeros((8, 8)), settings)

@@ -12,6 +12,7 @@ import numpy as np
 
 from elmfield.backend import is_array, move, namespace, to_numpy
 from elmfield.domain import Domain
+from elmfield.field import is_number
 from elmfield.memory import room, with_less_memory
 from elmfield.render import cast
 from elmfield.typing import Array, Floats
@@ -135,13 +136,14 @@ class Fitted:
             Of the result; an integer dtype rounds and clips. Default: float32.
         """
         d = len(self.shape)
-        shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
-        if len(shape) != d or any(int(n) != n or n < 1 for n in shape):
+        given: Any = shape
+        sizes = (given,) if np.ndim(given) == 0 else tuple(given)
+        if len(sizes) != d or any(not is_number(n) or int(n) != n or n < 1 for n in sizes):
             raise ValueError(
                 f"`shape` must be {d} whole numbers of at least 1, one per axis; got {shape!r}."
             )
         x: list[Floats] = []
-        for a, b, n in zip(self.domain.low, self.domain.high, shape):
+        for a, b, n in zip(self.domain.low, self.domain.high, sizes):
             x.append(np.asarray(a + (np.arange(int(n)) + 0.5) * ((b - a) / int(n)), np.float64))
         return self._gridded(x, dtype)
 

@@ -12,6 +12,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from elmfield.field import is_number
+
 
 @runtime_checkable
 class Method(Protocol):
@@ -151,9 +153,10 @@ class HashGrid(_Perceptron):
     def __post_init__(self) -> None:
         super().__post_init__()
         whole(levels=self.levels, features=self.features, table=self.table, coarsest=self.coarsest)
-        if self.finest is not None and not self.finest >= self.coarsest:
+        if self.finest is not None and not is_whole(self.finest, self.coarsest):
             raise ValueError(
-                f"`finest` must be at least `coarsest`, {self.coarsest}; got {self.finest}."
+                "`finest` must be None or a whole number of at least `coarsest`, "
+                f"{self.coarsest}; got {self.finest!r}."
             )
 
     def resolutions(self, shape: Sequence[int]) -> list[int]:
@@ -368,13 +371,18 @@ def paper_grid(name: str) -> tuple[Method, ...]:
 def whole(**numbers: object) -> None:
     """Refuse what is no whole number of at least 1."""
     for name, value in numbers.items():
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        if not is_whole(value):
             raise ValueError(f"`{name}` must be a whole number of at least 1; got {value!r}.")
+
+
+def is_whole(value: object, least: float = 1) -> bool:
+    """Whether it is a whole number, Python's or NumPy's, of at least so much."""
+    known = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return known and value >= least  # type: ignore[operator]
 
 
 def positive(**numbers: Any) -> None:
     """Refuse what is no finite number above 0."""
     for name, value in numbers.items():
-        real = isinstance(value, (int, float, np.integer, np.floating))
-        if isinstance(value, bool) or not real or not 0 < value < np.inf:
+        if not is_number(value) or value <= 0:
             raise ValueError(f"`{name}` must be a finite number above 0; got {value!r}.")

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from elmfield.baselines.training import torch_itself
+from elmfield.baselines.methods import whole
+from elmfield.baselines.training import places, samples, torch_itself
 from elmfield.modes import box_positions, half_widths
 from elmfield.partition import sample_index
 from elmfield.settings import Paper
@@ -28,7 +29,7 @@ def region_by_region(
     Parameters
     ----------
     values : array
-        The samples.
+        The samples: real numbers without gaps, NumPy or torch.
     settings : Paper
         From ``paper(...)``, without overlap.
     channel_axis : int, optional
@@ -37,32 +38,34 @@ def region_by_region(
         ``torch.linalg.lstsq`` with its usual driver for the device or with plain QR, or the normal
         equations ``HᵀH α = Hᵀy`` the paper prints.
     device : str, optional
-        Where to solve.
+        Where to solve; by default where the array lives.
     regions : int, optional
         Only so many, the others staying NaN: all take the same time.
     """
     torch = torch_itself()
     if solver not in ("lstsq", "gels", "normal"):
         raise ValueError(f'`solver` must be "lstsq", "gels" or "normal"; got {solver!r}.')
+    if not isinstance(settings, Paper):
+        raise TypeError(f"`settings` must come from paper(...); got {settings!r}.")
     if np.any(np.asarray(settings.overlap) > 0):
         raise ValueError(
             f"`settings` must have no overlap, as the paper's experiments; got {settings.overlap}."
         )
-    y = np.asarray(values, dtype=np.float64)
-    y = y[..., None] if channel_axis is None else np.moveaxis(y, channel_axis, -1)
-    shape, C = y.shape[:-1], y.shape[-1]
+    if regions is not None:
+        whole(regions=regions)
+    y, shape = samples(values, channel_axis, "values")  # (S, C), float64
     partition = settings.partition(shape, (False,) * len(shape))
-    flat = torch.as_tensor(y.reshape(-1, C), device=device)
+    flat = torch.as_tensor(y, device=places(values, device)[1])
     back = torch.full_like(flat, float("nan"))
     left = partition.n_regions if regions is None else regions
     for box, numbers in partition:
         for i in numbers[:left]:
             where = sample_index(partition, np.asarray([i]), box, flat)[0]
-            radius = torch.as_tensor(half_widths(box), device=device)
+            radius = torch.as_tensor(half_widths(box), device=flat.device)
             H = settings.network(box_positions(box, flat) / radius)
             back[where] = H @ _solved(torch, H, flat[where], solver)
         left -= min(left, len(numbers))
-    found: Floats = back.cpu().numpy().reshape(y.shape)
+    found: Floats = back.cpu().numpy().reshape(*shape, -1)
     return found[..., 0] if channel_axis is None else np.moveaxis(found, -1, channel_axis)
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from elmfield.backend import is_array, to_numpy
-from elmfield.baselines.fitted import Fitted, Row, evaluate
-from elmfield.baselines.methods import Method, positive, whole
+from elmfield.backend import is_array, to_device, to_numpy
+from elmfield.baselines.fitted import Fitted, Row, evaluate, to_interval
+from elmfield.baselines.methods import Method, is_whole, positive, whole
 from elmfield.domain import make_domain
 from elmfield.progress import silent
 from elmfield.typing import Array, Progress
@@ -142,7 +142,7 @@ def search(
     rungs = ((steps, 1),) if rungs is None else tuple(rungs)
     if not methods:
         raise ValueError("`methods` must hold at least one setting; got none.")
-    if not rungs or any(len(r) != 2 for r in rungs):
+    if not rungs or any(np.shape(r) != (2,) for r in rungs):
         raise ValueError(f"`rungs` must be pairs (steps, keep); got {rungs!r}.")
     for until, keep in rungs:
         whole(steps=until, keep=keep)
@@ -198,8 +198,10 @@ class Training:
             raise ValueError(
                 f"`schedule` must be None, 'cosine' or 'exponential'; got {schedule!r}."
             )
-        self.home, self.device = _places(array, device)
-        values, shape = _samples(array, channel_axis)  # (S, C), float64
+        if not is_whole(seed, 0) or seed >= 2**64:  # what torch takes
+            raise ValueError(f"`seed` must be a whole number from 0 to 2**64 - 1; got {seed!r}.")
+        self.home, self.device = places(array, device)
+        values, shape = samples(array, channel_axis)  # (S, C), float64
         if batch is not None:
             whole(batch=batch)
             if batch > len(values):
@@ -226,7 +228,7 @@ class Training:
             eps=method.epsilon,
             fused=self.device.type in ("cpu", "cuda"),
         )
-        self.draws = torch.Generator(device=self.device).manual_seed(seed)
+        self.draws = torch.Generator(device=self.device).manual_seed(int(seed))
         self.done, self.seconds, self.log = 0, 0.0, list[Row]()
 
     def advance(
@@ -320,18 +322,13 @@ class Training:
 
     def _write(self, errors: Array) -> None:
         """A row for the network after `done` steps; errors are mean squares per channel, (C,)."""
-        mse = to_numpy(errors).astype(np.float64) * (self.scale / self.peak_or_nan()) ** 2
+        peak = np.where(self.peak > 0, self.peak, np.nan)  # the paper's PSNR has no other
+        mse = to_numpy(errors).astype(np.float64) * (self.scale / peak) ** 2
         score = float(np.mean(-10 * np.log10(mse + 1e-8)))  # as metrics.paper_psnr
         self.log.append(Row(self.done, self.seconds, score))
 
-    def peak_or_nan(self) -> Array:
-        """What the paper divides by; NaN where it is not positive and the paper's PSNR has none."""
-        return np.where(self.peak > 0, self.peak, np.nan)
-
     def _coordinates(self) -> Array:
         """All samples' coordinates, shape (S, d)."""
-        from elmfield.baselines.fitted import to_interval
-
         torch = torch_itself()
         axes = [
             torch.as_tensor(
@@ -377,46 +374,46 @@ def torch_itself() -> Any:
     return torch
 
 
-def _places(array: Array, device: str | None) -> tuple[Array, Any]:
-    """An empty array where results go, and the torch device to train on."""
+def places(array: Array, device: str | None) -> tuple[Array, Any]:
+    """An empty array where results go, and the torch device to work on."""
     torch = torch_itself()
     is_tensor = isinstance(array, torch.Tensor)
     home = array.new_empty(0) if is_tensor else np.empty(0)
     if device is None:
         return home, array.device if is_tensor else torch.device("cpu")
-    try:
-        chosen = torch.device(device)
-        torch.empty(1, device=chosen)
-    except (RuntimeError, AssertionError) as problem:  # torch's two ways of saying no
-        raise ValueError(f"`device` {device!r} cannot be used here: {problem}") from problem
-    return home, chosen
+    return home, to_device(torch.empty(1), device).device
 
 
-def _samples(array: Array, channel_axis: int | None) -> tuple[Array, tuple[int, ...]]:
-    """Samples (S, C) in float64 and the array's shape without channels."""
+def samples(
+    array: Array, channel_axis: int | None, name: str = "array"
+) -> tuple[Array, tuple[int, ...]]:
+    """Samples (S, C) in float64 and the array's shape without channels.
+
+    `name` is what the caller calls the array.
+    """
     if np.ma.is_masked(array):
         raise ValueError(
-            "`array` must have no masked samples; got some. Fill them first, for example with "
-            "elmfield.fit(array).samples()."
+            f"`{name}` must have no masked samples; got some. Fill them first, for example with "
+            "elmfield.fit(...).samples()."
         )
     values = np.asarray(to_numpy(array) if is_array(array) else array)
     if values.dtype.kind not in "fiub":
         raise ValueError(
-            f"`array` must hold real numbers; got dtype {values.dtype}. Give real and imaginary "
+            f"`{name}` must hold real numbers; got dtype {values.dtype}. Give real and imaginary "
             "parts as channels."
         )
     if channel_axis is not None:
-        if not -values.ndim <= channel_axis < values.ndim:
+        if not is_whole(channel_axis, -values.ndim) or channel_axis >= values.ndim:
             raise ValueError(
                 f"`channel_axis` must name an axis of the array, which has {values.ndim}; got "
-                f"{channel_axis}."
+                f"{channel_axis!r}."
             )
         values = np.moveaxis(values, channel_axis, -1)
     else:
         values = values[..., None]
     if values.ndim < 2 or values.size == 0:
         raise ValueError(
-            "`array` must have at least one axis besides channels and one sample; got shape "
+            f"`{name}` must have at least one axis besides channels and one sample; got shape "
             f"{np.shape(array)}."
         )
     shape = values.shape[:-1]
@@ -424,8 +421,8 @@ def _samples(array: Array, channel_axis: int | None) -> tuple[Array, tuple[int, 
     n_bad = int(np.sum(~np.isfinite(values)))
     if n_bad:
         raise ValueError(
-            f"`array` must hold finite numbers; got {n_bad} that are NaN or infinite. Fill them "
-            "first, for example with elmfield.fit(array).samples()."
+            f"`{name}` must hold finite numbers; got {n_bad} that are NaN or infinite. Fill them "
+            "first, for example with elmfield.fit(...).samples()."
         )
     return values, shape
 
