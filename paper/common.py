@@ -225,6 +225,13 @@ def cost_of(work, run):
     return result, _of(m)
 
 
+def measured(work, run):
+    """What `work` gives, and its cost: not of the first run on a card, which pays for libraries."""
+    result, spent = cost_of(work, run)
+    long = spent["seconds"] > 2 and run.place is None
+    return result, spent if long else cost(work, run)
+
+
 def _of(m):
     spent = {"seconds": m.seconds, "joules": m.joules, "grams_co2": m.grams_co2}
     return spent | {"energy_source": m.source}
@@ -242,14 +249,15 @@ def cold_fit(run, values, settings, channels=None):
 
 def at_samples(run, values, settings):
     """Errors at the samples and cold cost of a preset."""
-    cold = partial(cold_fit, run, values, settings)
-    return errors(values, host(cold().samples())) | cost(cold, run)
+    field, spent = measured(partial(cold_fit, run, values, settings), run)
+    return errors(values, host(field.samples())) | spent
 
 
 def one_by_one(run, values, settings):
     """The same for the paper's preset, each region solved by itself."""
     solve = partial(baselines.region_by_region, values, settings, device=run.device)
-    return errors(values, solve()) | cost(solve, run)
+    found, spent = measured(solve, run)
+    return errors(values, found) | spent
 
 
 def rivals(run, name, values, channels=None):
@@ -262,8 +270,7 @@ def rivals(run, name, values, channels=None):
 def closed_form(run, values, settings, channels=None, dtype=np.float64, picture=None):
     """One row for a preset: errors at and between the samples, size, cold cost."""
     y = values.astype(dtype)
-    cold = partial(cold_fit, run, y, settings, channels)
-    field, spent = cost_of(cold, run)
+    field, spent = measured(partial(cold_fit, run, y, settings, channels), run)
     back = host(field.samples())
     if picture:
         run.keep(picture, back)
@@ -274,8 +281,7 @@ def closed_form(run, values, settings, channels=None, dtype=np.float64, picture=
         **errors(y, back, channels),
         "heldout": heldout(y, between, channels),
         "coefficients_per_sample": field.n_coefficients / y.size,
-        # The first fit of a process on a card also pays for its libraries.
-        **(spent if spent["seconds"] > 2 and run.place is None else cost(cold, run)),
+        **spent,
     }
 
 
