@@ -117,21 +117,45 @@ def _write_grib(samples: Gridded, path: Path) -> None:
             raise ValueError(f"{path.name}: GRIB needs evenly spaced latitudes and longitudes.")
     about = {k.removeprefix("GRIB_"): v for k, v in da.attrs.items() if k.startswith("GRIB_")}
     others = da.dims[:-2]
+    known = {*DATES, "step", *_levels(about)}
+    lost = [d for d in others if d not in known and da.sizes[d] > 1]
+    if lost:
+        raise ValueError(
+            f"{path.name}: a GRIB message has no place for axis {lost[0]!r}. Choose a slice, or "
+            "write a .nc file instead."
+        )
     with path.open("wb") as file:
         for index in np.ndindex(*(da.sizes[d] for d in others)):
             one = da.isel(dict(zip(others, index)))
             message = codes.codes_grib_new_from_samples("regular_ll_sfc_grib2")
             try:
-                for key, value in _grib_keys(one, about, lat, lon):
+                for key, value in [
+                    *_grid_keys(lat, lon),
+                    *_date_keys(one, path),
+                    *_parameter_keys(one, about),
+                    *_step_keys(one),
+                ]:
                     codes.codes_set(message, key, value)
                 codes.codes_set_values(message, np.asarray(one.values, float).reshape(-1))
                 codes.codes_write(message, file)
+            except codes.CodesInternalError as error:
+                raise ValueError(f"{path.name}: GRIB cannot hold this: {error}.") from error
             finally:
                 codes.codes_release(message)
 
 
-def _grib_keys(one: Any, about: dict[str, Any], lat: Any, lon: Any) -> list[tuple[str, Any]]:
-    keys: list[tuple[str, Any]] = [
+DATES = ("time", "valid_time")
+"""Coordinates that date a message; of files with both, the first is when the forecast began."""
+
+
+def _levels(about: dict[str, Any]) -> tuple[str, ...]:
+    """What a coordinate of levels may be called."""
+    own = (str(about["typeOfLevel"]),) if "typeOfLevel" in about else ()
+    return (*own, "isobaricInhPa", "pressure_level", "level")
+
+
+def _grid_keys(lat: Any, lon: Any) -> list[tuple[str, Any]]:
+    return [
         ("bitsPerValue", 24),
         ("Ni", len(lon)),
         ("Nj", len(lat)),
@@ -143,18 +167,60 @@ def _grib_keys(one: Any, about: dict[str, Any], lat: Any, lon: Any) -> list[tupl
         ("jDirectionIncrementInDegrees", abs(float(lat[1] - lat[0]))),
         ("jScansPositively", int(lat[-1] > lat[0])),
     ]
-    if "time" in one.coords:
-        moment = np.datetime_as_string(one.coords["time"].values.astype("datetime64[m]"))
-        keys += [("dataDate", int(moment[:10].replace("-", "")))]
-        keys += [("dataTime", int(moment[11:13] + moment[14:16]))]
-    if "paramId" in about:
+
+
+def _scalar(one: Any, name: str, kind: str) -> Any:
+    """A coordinate of one number of a kind; None if there is none."""
+    c = one.coords.get(name)
+    return c.values[()] if c is not None and c.ndim == 0 and c.dtype.kind in kind else None
+
+
+def _date_keys(one: Any, path: Path) -> list[tuple[str, Any]]:
+    began, valid = (_scalar(one, name, "M") for name in DATES)
+    if began is None and valid is not None:
+        step = _scalar(one, "step", "m")
+        began = valid if step is None else valid - step
+    if began is None:
+        raise ValueError(
+            f"{path.name}: GRIB needs a date, and there is no coordinate time or valid_time. "
+            "Write a .nc file instead."
+        )
+    text = np.datetime_as_string(began.astype("datetime64[s]"))
+    parts = [int(p) for p in text.replace("T", "-").replace(":", "-").split("-")]
+    return list(zip(("year", "month", "day", "hour", "minute", "second"), parts))
+
+
+def _parameter_keys(one: Any, about: dict[str, Any]) -> list[tuple[str, Any]]:
+    keys: list[tuple[str, Any]] = []
+    kind = about.get("typeOfLevel")
+    at = next((n for n in _levels(about) if _scalar(one, n, "iuf") is not None), None)
+    if at is not None and kind is None:
+        units = str(one.coords[at].attrs.get("units", "hPa")).lower()
+        kind = "isobaricInhPa" if units in ("hpa", "millibars", "mb", "mbar") else None
+    if kind is not None:
+        keys.append(("typeOfLevel", str(kind)))
+        if at is not None:
+            keys.append(("level", float(_scalar(one, at, "iuf"))))
+    # The parameter comes after the level: 2 m temperature brings its own, and CDS files that call
+    # it "surface" would turn it into another parameter.
+    if int(about.get("paramId", 0)):
         keys.append(("paramId", int(about["paramId"])))
-    level = about.get("typeOfLevel")
-    if level:
-        keys.append(("typeOfLevel", str(level)))
-        if str(level) in one.coords:
-            keys.append(("level", int(one.coords[str(level)].values)))
-    if "step" in one.coords:
-        hours = one.coords["step"].values / np.timedelta64(1, "h")
-        keys.append(("endStep", round(float(hours))))
+    else:
+        unknown = ("discipline", "parameterCategory", "parameterNumber")
+        keys += [(key, 255) for key in unknown]
     return keys
+
+
+def _step_keys(one: Any) -> list[tuple[str, Any]]:
+    """The forecast's step, after the parameter: sums over time count from its beginning."""
+    step = _scalar(one, "step", "m")
+    began, valid = (_scalar(one, name, "M") for name in DATES)
+    if step is None and began is not None and valid is not None:
+        step = valid - began
+    if step is None:
+        return []
+    for unit in ("h", "m", "s"):
+        count = step / np.timedelta64(1, unit)
+        if count == round(count):
+            break
+    return [("stepUnits", unit), ("endStep", round(float(count)))]

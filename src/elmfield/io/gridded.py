@@ -199,7 +199,7 @@ def rendered(
         attributes["attrs"] = {
             k: v
             for k, v in attributes.get("attrs", {}).items()
-            if k not in ("units", "standard_name", "valid_range")
+            if k not in ("units", "standard_name", "valid_range") and not k.startswith("GRIB_")
         } | {"long_name": f"{quantity} of {attributes.get('name', 'field')}"}
     periods = {a.name: a.period for a in field.domain.axes if a.period is not None}
     return Gridded(
