@@ -272,7 +272,68 @@ def test_settings_reach_the_library(run, folder):
     assert field.settings == ef.paper(width=50, activation="sin", seed=3, cell=20, scale=2)
     assert field.dtype == np.float64
     run("fit", "photo.png", "-o", "c.elm", "--psnr", "35", "-q")
-    assert json.loads(run("compare", "photo.png", "c.elm", "--json").stdout)["psnr_db"] > 34.99
+    assert json.loads(run("compare", "photo.png", "c.elm", "--json").stdout)["psnr_db"] >= 35
+
+
+def told(capsys, *words):
+    """What a command prints as JSON, run in this process."""
+    from elmfield.cli import cli
+
+    cli.main([*map(str, words), "--json"], standalone_mode=False)
+    return json.loads(capsys.readouterr().out)
+
+
+def deep():
+    """A picture of 16 bits with a little noise."""
+    y, x = np.mgrid[0:120, 0:130]
+    noise = np.random.default_rng(0).integers(0, 200, y.shape)
+    return (32000 + 30000 * np.sin(x / 20) * np.cos(y / 30 + x * y / 6000) + noise).astype("uint16")
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "dtype"),
+    [
+        ("deep.png", ("--max-error", 0.005), "float64"),  # float32 alone rounds by 0.004
+        ("deep.png", ("--psnr", 160), "float64"),
+        ("deep.png", ("--max-error", 50), "float32"),
+        ("photo.png", ("--max-error", 4), "float32"),
+        ("photo.png", ("--max-error", 4, "--dtype", "float16"), "float16"),
+        ("photo.png", ("--max-error", 0.3, "--dtype", "float16"), "float16"),
+        ("photo.png", ("--psnr", 40, "--dtype", "float16"), "float16"),
+        ("photo.png", ("--psnr", 60, "--dtype", "float16"), "float16"),
+    ],
+)
+def test_targets_hold_for_what_is_stored(name, words, dtype, tmp_path, capsys):
+    values = deep() if name == "deep.png" else noisy()
+    (tmp_path / name).write_bytes(png(values))
+    model = tmp_path / "m.elm"
+    made = told(capsys, "fit", tmp_path / name, "-o", model, *words)
+    assert made["dtype"] == dtype
+    scores = told(capsys, "compare", tmp_path / name, model)
+    if words[0] == "--psnr":
+        assert scores["psnr_db"] >= words[1]
+    else:
+        assert scores["max_error"] <= words[1]
+    target = ef.load(model).settings.target
+    assert (target.kind, target.value) == (words[0].strip("-").replace("-", "_"), words[1])
+
+
+def noisy():
+    noise = np.random.default_rng(1).integers(-30, 30, picture().shape)
+    return np.clip(picture() + noise, 0, 255).astype(np.uint8)
+
+
+def test_a_target_beyond_the_dtype_is_refused(tmp_path, monkeypatch, capsys):
+    from elmfield.cli import main
+
+    (tmp_path / "deep.png").write_bytes(png(deep()))
+    monkeypatch.chdir(tmp_path)
+    for words in ("--psnr 160", "--max-error 0.005"):
+        with pytest.raises(SystemExit) as left:
+            main(f"fit deep.png -o x.elm --dtype float32 {words}".split())
+        assert left.value.code == 1
+        assert "with coefficients stored as float32 the field measures" in capsys.readouterr().err
+    assert not list(tmp_path.glob("x*"))
 
 
 def test_beam(run, folder):

@@ -283,14 +283,15 @@ Examples:
 @click.option("--device", metavar="NAME", help="Fit there, for instance cuda (needs torch).")
 @click.option(
     "--dtype", type=click.Choice(["float64", "float32", "float16"]),
-    help="Of the stored coefficients; by default float32 for whole numbers up to 16 bits, else "
-    "that of the fit.",
+    help="Of the stored coefficients; by default float32 for whole numbers up to 16 bits if it "
+    "keeps the error target, else that of the fit.",
 )  # fmt: skip
 @quiet
 @as_json
 def fit(input: Path, output: Path, quiet: bool, as_json: bool, **options: Any) -> None:
     """Fit a field to the samples in INPUT and save it as a model."""
-    from elmfield.io.gridded import fingerprint, fit_gridded
+    from elmfield.io.gridded import fingerprint
+    from elmfield.io.promise import fit_stored
     from elmfield.io.store import save
     from elmfield.progress import bars
 
@@ -321,12 +322,17 @@ def fit(input: Path, output: Path, quiet: bool, as_json: bool, **options: Any) -
     with bars(False if quiet or as_json else None) as progress:
         partition = _beam(samples, options)
         began = time.perf_counter()
-        field = fit_gridded(
-            samples, settings, partition=partition, device=options["device"], progress=progress
+        narrow = samples.values.dtype.kind in "biu" and samples.values.dtype.itemsize <= 2
+        asked = options["dtype"]
+        field, dtype = fit_stored(
+            samples,
+            settings,
+            dtypes=(asked,) if asked else ("float32", None) if narrow else (None,),
+            partition=partition,
+            device=options["device"],
+            progress=progress,
         )
         took = time.perf_counter() - began
-        narrow = samples.values.dtype.kind in "biu" and samples.values.dtype.itemsize <= 2
-        dtype = options["dtype"] or ("float32" if narrow else None)
         size = save(field, output, dtype=dtype, progress=progress)
     n = math.prod(samples.values.shape)
     facts = {
@@ -335,6 +341,7 @@ def fit(input: Path, output: Path, quiet: bool, as_json: bool, **options: Any) -
         "regions": field.partition.n_regions,
         "coefficients": field.n_coefficients,
         "coefficients_per_sample": field.n_coefficients / n,
+        "dtype": dtype,
         "bytes": size,
         "input_bytes": int(samples.values.nbytes),
         "seconds": took,
@@ -346,7 +353,8 @@ def fit(input: Path, output: Path, quiet: bool, as_json: bool, **options: Any) -
             {
                 "samples": " × ".join(map(str, samples.values.shape)),
                 "regions": facts["regions"],
-                "coefficients": f"{field.n_coefficients} ({field.n_coefficients / n:.3f} a sample)",
+                "coefficients": f"{field.n_coefficients} {dtype} ({field.n_coefficients / n:.3f} "
+                "a sample)",
                 "fitted in": f"{took:.2f} s",
                 "saved": f"{output}, {_bytes(size)} (samples: {_bytes(samples.values.nbytes)})",
             }

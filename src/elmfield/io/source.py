@@ -219,6 +219,27 @@ class Sink(Protocol):
         """Write one entry."""
 
 
+class Memory:
+    """Entries kept in memory: a sink that is its own source."""
+
+    name = "a model in memory"
+
+    def __init__(self) -> None:
+        self._entries: dict[str, bytes] = {}
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write one entry."""
+        self._entries[key] = data
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of every entry, by name."""
+        return {key: len(data) for key, data in self._entries.items()}
+
+    def read(self, key: str) -> bytes:
+        """The bytes of one entry."""
+        return self._entries[key]
+
+
 class FolderSink:
     """Entries as files of a folder."""
 

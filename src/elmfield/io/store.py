@@ -32,6 +32,7 @@ from elmfield.io.plain import from_plain, to_plain
 from elmfield.io.source import (
     ArchiveSink,
     FolderSink,
+    Memory,
     Sink,
     Source,
     document,
@@ -111,6 +112,13 @@ def save(
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             why += "; free some space or choose another place"
         raise StoreError(f"cannot write {path}: {why}. Nothing was left behind.") from error
+
+
+def as_stored(field: Field, dtype: str) -> Field:
+    """The field as it would come back from a file with coefficients of this dtype."""
+    memory = Memory()
+    _write(field, memory, dtype, False, silent)
+    return field_of(memory)
 
 
 def _save_local(field: Field, path: Path, dtype: str, compress: bool, progress: Progress) -> int:
