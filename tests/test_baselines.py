@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 import math
 import re
@@ -74,6 +75,113 @@ def test_siren_keeps_its_statistics_layer_by_layer(rng):
             assert stats.kstest(np.sin(some), "arcsine", args=(-1, 2)).statistic < 0.06
         expected = 1 - math.exp(-2 * expected) + omega**2 / (3 * n)
     assert np.std(out) < 0.1  # 1 / omega, and less
+
+
+def fills(values, bound):
+    """Whether numbers are uniform within ±bound, as far as so many can tell."""
+    n = values.size
+    scaled = np.ravel(values) / bound
+    assert np.abs(scaled).max() <= 1 + 1e-6  # rounded to float32
+    # The gap to the bound is 1/n on average, exponentially distributed; the mean of squares of n
+    # is 1/3, with a standard deviation of sqrt(4 / 45n). Both at odds of 1e-6 or less.
+    assert np.abs(scaled).max() >= 1 - 15 / n
+    assert np.mean(scaled**2) == pytest.approx(1 / 3, abs=5 * np.sqrt(4 / (45 * n)))
+    assert np.mean(scaled) == pytest.approx(0, abs=5 / np.sqrt(3 * n))
+
+
+def scatters(values, spread):
+    """Whether numbers are normal with this standard deviation, as far as so many can tell."""
+    n = values.size
+    assert np.mean(values**2) == pytest.approx(spread**2, rel=5 * np.sqrt(2 / n))
+    assert np.mean(values) == pytest.approx(0, abs=5 * spread / np.sqrt(n))
+    assert np.abs(values).max() > 2 * spread  # odds of none: 0.954^n; uniform ones end at 1.73
+    assert stats.kstest(np.ravel(values) / spread, "norm").pvalue > 1e-6
+
+
+def layers_to_draw(method, d=3, channels=400):
+    """Layers of a fresh network, each with the number that enter it; enough to tell a bound."""
+    layers = layers_of(drawn(method, (8,) * d, channels))
+    assert len(layers) == method.layers + 1
+    return [(W.shape[-2], W, b) for W, b in layers]
+
+
+def test_first_weights_of_siren():
+    """Section 3.2 and `modules.py`: ±1/d, then ±sqrt(6/n)/omega; biases torch's, ±1/sqrt(n)."""
+    method = baselines.siren(hidden=200, layers=3, first_omega=20, omega=40)
+    for k, (n, W, b) in enumerate(layers_to_draw(method)):
+        fills(W, 1 / n if k == 0 else np.sqrt(6 / n) / 40)
+        fills(b, 1 / np.sqrt(n))
+
+
+def test_first_weights_of_ffn():
+    """`stax.Dense` of JAX: glorot_normal, of variance 2 / (n + m); biases normal of spread 0.01."""
+    method = baselines.ffn(hidden=400, layers=3, n_frequencies=500, scale=7)
+    for n, W, b in layers_to_draw(method):
+        scatters(W, np.sqrt(2 / (n + W.shape[1])))
+        scatters(b, 0.01)
+    (B,) = drawn(method, (8, 8)).constants
+    assert B.shape == (2, 500)
+    scatters(B.double().numpy(), 7)
+
+
+def test_first_weights_of_gaussnet():
+    """`run_nerf_helpers.py`: torch's linear layers as they are, ±1/sqrt(n) for both."""
+    for n, W, b in layers_to_draw(baselines.gaussnet(hidden=200, layers=3)):
+        fills(W, 1 / np.sqrt(n))
+        fills(b, 1 / np.sqrt(n))
+
+
+def test_first_weights_of_wire():
+    """`modules/wire.py`: torch's linear layers, complex after the first: both parts ±1/sqrt(n)."""
+    layers = layers_to_draw(baselines.wire(hidden=280, layers=3))
+    assert [n for n, _, _ in layers] == [3, 197, 197, 197]  # 280 / sqrt 2
+    for k, (n, W, b) in enumerate(layers):
+        assert W.ndim == (2 if k == 0 else 3)
+        for part in (W,) if k == 0 else W:
+            fills(part, 1 / np.sqrt(n))
+        for part in (b,) if b.ndim == 1 else b:
+            fills(part, 1 / np.sqrt(n))
+
+
+def test_first_weights_of_the_hash_grid():
+    """Section 4: entries ±1e-4, Glorot's uniform weights ±sqrt(6 / (n + m)); no biases yet."""
+    method = baselines.hashgrid(table=2**12, finest=64)
+    fills(drawn(method, (8, 8)).parameters[0].detach().double().numpy(), 1e-4)
+    for n, W, b in layers_to_draw(method):
+        fills(W, np.sqrt(6 / (n + W.shape[1])))
+        assert not b.any()
+
+
+@pytest.mark.parametrize(
+    ("method", "published"),
+    [
+        (
+            baselines.siren(),
+            {"hidden": 256, "layers": 4, "first_omega": 30, "omega": 30, "rate": 1e-4},
+        ),
+        (
+            baselines.ffn(),
+            {"hidden": 256, "layers": 3, "n_frequencies": 256, "scale": 10, "rate": 1e-4},
+        ),
+        (baselines.gaussnet(), {"hidden": 256, "layers": 4, "scale": 0.09, "rate": 1e-4}),
+        (
+            baselines.wire(),
+            {"hidden": 256, "layers": 3, "first_omega": 20, "omega": 20, "scale": 30, "rate": 5e-3},
+        ),
+        (
+            baselines.hashgrid(),
+            {"hidden": 64, "layers": 2, "levels": 16, "features": 2, "table": 2**19}
+            | {"coarsest": 16, "finest": None, "rate": 1e-2},
+        ),
+    ],
+    ids=list(SMALL),
+)
+def test_defaults_are_the_published_ones(method, published):
+    """Sitzmann et al. 2020, `train_img.py` and section 3.2; Tancik et al. 2020, `Demo.ipynb`;
+    Ramasinghe and Lucey 2022, `run_nerf_helpers.py`; Saragadam et al. 2023,
+    `wire_image_denoise.py`; Müller et al. 2022, table 1 and `configs/image/base.json`.
+    """
+    assert dataclasses.asdict(method) == published
 
 
 def test_siren_is_the_printed_equation(rng):

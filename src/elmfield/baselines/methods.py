@@ -239,8 +239,9 @@ def ffn(
 
     Notes
     -----
-    Glorot's normal weights and biases of standard deviation 0.01, as `stax.Dense` draws them. The
-    output is linear; the published code ends in a sigmoid, for pictures between 0 and 1.
+    Glorot's normal weights and biases of standard deviation 0.01, as in `stax.Dense`; JAX cuts off
+    the tails of the weights and keeps their variance, here they stay. The output is linear; the
+    published code ends in a sigmoid, for pictures between 0 and 1.
     """
     return FFN(hidden=hidden, layers=layers, n_frequencies=n_frequencies, scale=scale, rate=rate)
 
