@@ -4,6 +4,7 @@ Points come in index coordinates, values leave in the array's own units, where t
 the network was trained is not known here, only what was logged.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -189,13 +190,14 @@ def evaluate(model: Fitted, at: Any) -> Array:
     scale, offset = (
         torch.as_tensor(a, dtype=torch.float64, device=where) for a in (model.scale, model.offset)
     )
-    ends = list(zip(model.shape, [model.method.interval] * len(model.shape)))
+    interval = model.method.interval
     if isinstance(at, list):
-        axes = [to_interval(x, n, i) for x, (n, i) in zip(at, ends)]
+        axes = [to_interval(x, n, interval) for x, n in zip(at, model.shape)]
         grid = [torch.as_tensor(x, dtype=torch.float32, device=where) for x in axes]
-        lengths, total = [len(x) for x in at], int(np.prod([len(x) for x in at]))
+        lengths = [len(x) for x in at]
+        total = math.prod(lengths)
     else:
-        columns = [to_interval(at[:, k], n, i) for k, (n, i) in enumerate(ends)]
+        columns = [to_interval(at[:, k], n, interval) for k, n in enumerate(model.shape)]
         points = torch.as_tensor(np.stack(columns, axis=-1), dtype=torch.float32, device=where)
         total = len(points)
     out = torch.empty((total, model.n_channels), dtype=torch.float32, device=where)

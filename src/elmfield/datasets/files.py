@@ -89,15 +89,11 @@ def found(files: Sequence[File]) -> tuple[Path, ...] | None:
 
 
 def fetched(file: File, progress: Progress | None = None) -> Path:
-    """The path of a file in the cache, downloaded if it is not there.
+    """The path of a file with an address, downloaded to the cache.
 
     The file appears under its name only when it is complete and its SHA-256 is right.
     """
     place = cache() / file.path
-    if place.is_file():
-        return place
-    if file.url is None:
-        raise MissingDataError(f"{file.path} has no public address. {advice(file)}")
     with complete(place) as work:
         with work.open("wb") as out:
             digest = _download(file, out, progress or silent)
