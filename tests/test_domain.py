@@ -86,6 +86,40 @@ def test_the_period_of_uneven_samples_is_used():
     close(np.ptp(seam[2:]), 0, 1e-5)
 
 
+@pytest.mark.parametrize("c", [UNEVEN, UNEVEN[::-1]], ids=["up", "down"])
+def test_an_uneven_periodic_axis_is_its_own_neighbour(c):
+    axis = Axis("x", 7, c, 24.0)
+    x = np.linspace(-30, 50, 4001)
+    i, slope, _ = axis.to_index(x)
+    later, same, _ = axis.to_index(x + 24.0)
+    close(np.cos(2 * np.pi * (later - i) / 7), 1, 1e-12)
+    close(same, slope, 1e-9)
+    # Three copies of the samples, in plain sight, and no curve's end nearby.
+    copies = np.concatenate([np.sort(c) + 24.0 * k for k in range(-3, 4)])
+    ranks = np.argsort(np.argsort(c))[np.argsort(c)] + 7.0 * np.arange(-3, 4)[:, None]
+    expected = PchipInterpolator(copies, ranks.ravel())
+    close(slope * (1 if c[0] < c[-1] else -1), expected(x, 1), 1e-9)
+
+
+def test_a_box_on_a_periodic_axis_may_lie_in_any_turn():
+    for c, period in ((UNEVEN, 24.0), (UNEVEN[::-1], 24.0), (np.arange(7.0), 7.5), (None, 7.0)):
+        axis = Axis("x", 7, c, period)
+        domain = make_domain((7,), names=["x"], coordinates=[c], periodic={"x": period})
+        for low, high in ((0.3, 1.1), (-0.7, 2.2), (5.0, 5 + period), (-period / 2, period / 2)):
+            a, b = axis.span(low, high)
+            for turn in (-3, 0, 2):
+                close(
+                    np.subtract(*axis.span(low + turn * period, high + turn * period)), a - b, 1e-9
+                )
+                (first,), (last,) = domain.span([low + turn * period], [high + turn * period])
+                assert -0.5 <= first < 6.5
+                close(last - first, b - a, 1e-9)
+        with pytest.raises(ValueError, match=f"at most one period, {period:g} on axis 'x'"):
+            domain.span([0.0], [period + 0.01])
+        with pytest.raises(ValueError, match="must span a box inside the domain"):
+            domain.span([1.0], [0.5])
+
+
 def test_names_and_mappings_reach_their_axis():
     domain = make_domain(
         (3, 4), names=("lat", "lon"), coordinates={"lon": [0, 90, 180, 270]}, periodic=("lon",)
@@ -94,7 +128,8 @@ def test_names_and_mappings_reach_their_axis():
     assert domain.periodic == (False, True)
     assert domain.axes[0].coordinates is None
     assert domain.axes[1].period == 360
-    assert make_domain((3, 4), periodic=-1).periodic == (False, True)
+    for one in (-1, np.int64(1), (np.int64(1),), {np.int8(1): 4.0}):
+        assert make_domain((3, 4), periodic=one).periodic == (False, True)
     assert make_domain((3, 4), names=("a", "b"), periodic="a").periodic == (True, False)
 
 

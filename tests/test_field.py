@@ -220,6 +220,68 @@ def test_the_integral_on_uneven_coordinates():
     close(field.integral([0.5], [2.345]) + field.integral([2.345], [5.5]), whole, 1e-12)
 
 
+@pytest.mark.parametrize("down", [False, True])
+@pytest.mark.parametrize("shape", [(70,), (6, 70)])
+def test_a_constant_is_integrated_to_rounding_on_any_coordinates(shape, down, rng):
+    u = np.cumsum(rng.choice([1.0, 10.0, 1e-3], 70))
+    c = u[::-1] if down else u
+    field = ef.fit(np.full(shape, 3.0), coordinates=[None] * (len(shape) - 1) + [c])
+    for a, b in ((u[0], u[-1]), (u[3], u[4]), (u[10] + 1e-4, u[50] - 1e-5)):
+        found = field.integral([0] * (len(shape) - 1) + [a], [1] * (len(shape) - 1) + [b])
+        close(found / (b - a), 3, 1e-13)
+
+
+def test_steep_coordinates_are_integrated_like_others(rng):
+    c = np.cumsum(rng.choice([1.0, 10.0], 60))
+    field = ef.fit(rng.standard_normal(60), coordinates=[c])
+    low, high = c[4] + 0.3, c[41] + 0.2
+    n = 400_000
+    x = low + (np.arange(n) + 0.5) / n * (high - low)
+    mean = np.mean(field(x[:, None]))
+    # Midpoints 1e-3 apart: h²/24 f'', where f'' is up to (2π)² of the largest value, 3.
+    close(field.integral([low], [high]) / (high - low), mean, 1e-6 / 24 * 40 * 3)
+
+
+ROUND = [
+    (np.arange(36) * 10.0, 360.0),
+    (np.arange(36) * 10.0, 365.0),
+    (np.arange(36)[::-1] * 10.0, 365.0),
+    (np.cumsum(5 + 5 * np.sin(np.arange(36)) ** 2), 360.0),
+    (np.cumsum(5 + 5 * np.sin(np.arange(36)) ** 2)[::-1], 360.0),
+]
+
+
+@pytest.mark.parametrize(("c", "period"), ROUND, ids=["even", "long", "long down", "up", "down"])
+def test_an_integral_goes_around_a_periodic_axis(c, period, rng):
+    flat = ef.fit(np.ones(36), coordinates=[c], periodic={0: period})
+    field = ef.fit(rng.standard_normal(36), coordinates=[c], periodic={0: period})
+    whole = field.integral([0], [period])
+    for low in (-180.0, -10.0, 77.3, 1000.0):
+        close(flat.integral([low], [low + 20]), 20, 1e-11)
+        close(flat.integral([low], [low + period]), period, 1e-11)
+        close(field.integral([low], [low + period]), whole, 1e-9)  # the seam counts once
+        parts = field.integral([low], [low + 9]) + field.integral([low + 9], [low + 200])
+        close(field.integral([low], [low + 200]), parts, 1e-9)
+        n = 100_000
+        x = low + (np.arange(n) + 0.5) / n * 200
+        close(field.integral([low], [low + 200]) / 200, field(x[:, None]).mean(), 1e-6)
+    with pytest.raises(ValueError, match=f"at most one period, {period:g} on axis 'axis0'; got 0"):
+        field.integral([0], [period + 1])
+
+
+@pytest.mark.parametrize(
+    "settings", [ef.smooth(), ef.paper(cell=8, width=40, overlap=2, **SMOOTH_DENSE)]
+)
+def test_a_box_across_greenwich(settings, rng):
+    field = ef.fit(
+        rng.standard_normal((10, 90, 2)), settings,
+        channel_axis=-1, coordinates=[None, 4.0 * np.arange(90)], periodic=[1],
+    )  # fmt: skip
+    west, east = field.integral([1, 350], [8, 358]), field.integral([1, -2], [8, 30])
+    close(field.integral([1, -10], [8, 30]), west + east, 1e-9)
+    close(field.integral([1, -180], [8, 180]), field.integral([1, 0], [8, 360]), 1e-8)
+
+
 # --- grids -------------------------------------------------------------------------------------
 
 
@@ -468,6 +530,26 @@ def test_the_end_of_a_periodic_axis_belongs_to_a_crop(rng):
     crop = field.crop([5], [39.5])
     close(crop([[39.5], [5.0]]), field([[39.5], [5.0]]), 1e-12)
     close(crop.samples(), field.samples()[5:], 1e-12)
+
+
+@pytest.mark.parametrize(("c", "period"), ROUND, ids=["even", "long", "long down", "up", "down"])
+def test_a_crop_of_a_periodic_axis_lies_in_any_turn(c, period, rng):
+    field = ef.fit(rng.standard_normal(36), coordinates=[c], periodic={0: period})
+    x = np.linspace(100, 140, 30)[:, None]
+    for turn in (-2, 0, 1):
+        crop = field.crop([100 + turn * period], [140 + turn * period])
+        for other in (-1, 0):
+            close(crop(x + other * period), field(x), 1e-9)
+        close(crop.integral([101], [139]), field.integral([101], [139]), 1e-9)
+        with pytest.raises(ValueError, match="inside the domain"):
+            crop.integral([99], [139])
+    whole = field.crop([-180], [period - 180])
+    close(whole.samples(), field.samples(), 0)
+    seam = field.domain.axes[0].from_index(np.array([35.5]))[0]
+    with pytest.raises(ValueError, match=f"not reach over the seam .* {seam:g} on .* Crop"):
+        field.crop([seam - 20], [seam + 5])
+    close(field.crop([seam - 20], [seam])([[seam - 3]]), field([[seam - 3]]), 1e-9)
+    close(field.crop([seam], [seam + 5])([[seam + 3]]), field([[seam + 3]]), 1e-9)
 
 
 # --- weights -----------------------------------------------------------------------------------

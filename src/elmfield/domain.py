@@ -4,6 +4,7 @@ Everything else in the package counts in samples: sample k of an axis sits at in
 and the axis covers the interval from -1/2 to n - 1/2. Only this module knows degrees or metres.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -109,7 +110,7 @@ class Axis:
             return i, xp.full_like(x, slope), xp.full_like(x, bend)
         assert self.pieces is not None
         if self.period is not None:
-            x = x - xp.floor((x - self.origin) / self.period) * self.period
+            x = x - self._turns(x) * self.period
         knots = move(self.knots, x, x.dtype)
         piece = searchsorted(knots, xp.reshape(x, (-1,))) - 1
         piece = xp.clip(piece, 0, len(self.knots) - 2)
@@ -120,6 +121,20 @@ class Axis:
             (3 * a[0] * u + 2 * a[1]) * u + a[2],
             6 * a[0] * u + 2 * a[1],
         )
+
+    def _turns(self, x: Array) -> Array:
+        """Whole periods between `x` and the turn in which the curve is its own neighbour."""
+        assert self.period is not None
+        # The outermost pieces of the curve bend as its ends do: stay in the copy between them.
+        return namespace(x).floor((x - self.origin) / self.period) + float(self.step < 0)
+
+    def span(self, low: float, high: float) -> tuple[float, float]:
+        """Index coordinates of both ends of an interval, ascending; turns of a period count."""
+        x = np.asarray([low, high], dtype=np.float64)
+        index = self.to_index(x)[0]
+        if self.knots is not None and self.period is not None:  # `to_index` left out the turns
+            index = index + np.sign(self.step) * self.size * self._turns(x)
+        return float(min(index)), float(max(index))
 
     def from_index(self, index: Floats) -> Floats:
         """Coordinates, in the axis's own unit, of the given index coordinates."""
@@ -231,25 +246,68 @@ class Domain:
             f"at {float(wrong[0]):g}. Pass outside='nearest' or outside='nan' to allow them."
         )
 
-    def crop(self, low: Sequence[float], high: Sequence[float]) -> "Domain":
-        """The part of the box between two corners given in the axes' own units."""
+    def span(
+        self, low: Sequence[float], high: Sequence[float]
+    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Two corners, in the axes' own units, as index coordinates.
+
+        On a periodic axis the box may lie anywhere and be as long as one period; it begins inside
+        the domain then, and may end beyond it.
+        """
         lows, highs = [], []
         for k, axis in enumerate(self.axes):
-            ends = axis.to_index(np.asarray([low[k], high[k]], dtype=np.float64))[0]
-            a, b = float(min(ends)), float(max(ends))
-            if (
-                not (float(low[k]) < float(high[k]))
-                or a < self.low[k] - 1e-9
-                or (b > self.high[k] + 1e-9)
-            ):
-                own = axis.from_index(np.asarray([self.low[k], self.high[k]]))
+            if not (float(low[k]) < float(high[k])) or not np.isfinite([low[k], high[k]]).all():
+                raise self._no_box(k, low[k], high[k])
+            a, b = axis.span(float(low[k]), float(high[k]))
+            first, last = self.low[k], self.high[k]
+            if axis.period is not None:
+                if b - a > axis.size * (1 + 1e-9):
+                    raise ValueError(
+                        f"`low` and `high` must span at most one period, {axis.period:g} on axis "
+                        f"{axis.name!r}; got {low[k]:g} to {high[k]:g}."
+                    )
+                turns = math.floor((a - first + 1e-9) / axis.size) * axis.size
+                a, b = a - turns, b - turns
+                if last - first > axis.size * (1 - 1e-9):  # not cropped: the seam is no border
+                    last = math.inf
+            if a < first - 1e-9 or b > last + 1e-9:
+                raise self._no_box(k, low[k], high[k])
+            lows.append(max(a, first))
+            highs.append(min(b, self.high[k]) if b <= self.high[k] + 1e-9 else b)
+        return tuple(lows), tuple(highs)
+
+    def _no_box(self, k: int, low: float, high: float) -> ValueError:
+        own = self.axes[k].from_index(np.asarray([self.low[k], self.high[k]]))
+        return ValueError(
+            f"`low` and `high` must span a box inside the domain; axis {self.names[k]!r} covers "
+            f"[{min(own):g}, {max(own):g}], got {low:g} to {high:g}."
+        )
+
+    def crop(self, low: Sequence[float], high: Sequence[float]) -> "Domain":
+        """The part of the box between two corners given in the axes' own units.
+
+        A box as long as the period leaves a periodic axis as it is; one across its seam is refused.
+        """
+        lows, highs = (list(c) for c in self.span(low, high))
+        for k, axis in enumerate(self.axes):
+            if highs[k] <= self.high[k]:
+                continue
+            if highs[k] - lows[k] < axis.size * (1 - 1e-9):
+                seam = self._seam(k, float(low[k]))
                 raise ValueError(
-                    f"`low` and `high` must span a box inside the domain; axis {axis.name!r} "
-                    f"covers [{min(own):g}, {max(own):g}], got {low[k]:g} to {high[k]:g}."
+                    f"a crop must not reach over the seam of a periodic axis, {seam:g} on axis "
+                    f"{axis.name!r}; got {low[k]:g} to {high[k]:g}. Crop {low[k]:g} to {seam:g} "
+                    f"and {seam:g} to {high[k]:g}; integrals, grids and points may cross it."
                 )
-            lows.append(max(a, self.low[k]))
-            highs.append(min(b, self.high[k]))
+            lows[k], highs[k] = self.low[k], self.high[k]
         return replace(self, low=tuple(lows), high=tuple(highs))
+
+    def _seam(self, k: int, after: float) -> float:
+        """The first end of a periodic axis beyond a coordinate."""
+        axis = self.axes[k]
+        assert axis.period is not None
+        end = float(axis.from_index(np.asarray([self.high[k]]))[0])
+        return end + math.ceil((after - end) / axis.period) * axis.period
 
 
 def make_domain(
@@ -287,14 +345,14 @@ def make_domain(
         given = list(coordinates) if coordinates is not None else [None] * d
     if len(given) != d:
         raise ValueError(f"`coordinates` must have one entry per axis, {d}; got {len(given)}.")
-    if isinstance(periodic, (str, int)):
+    if isinstance(periodic, (str, int, np.integer)):
         periodic = (periodic,)
     periods: dict[int, float | None] = {}
     for key in periodic:
         k = names.index(key) if key in names else key
-        if not isinstance(k, int) or isinstance(k, bool) or not -d <= k < d:
+        if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not -d <= k < d:
             raise ValueError(f"`periodic` names axis {key!r}, but the axes are {list(names)}.")
-        periods[k % d] = periodic[key] if isinstance(periodic, Mapping) else None
+        periods[int(k) % d] = periodic[key] if isinstance(periodic, Mapping) else None
     axes = []
     for k in range(d):
         c = None if given[k] is None else np.asarray(given[k])

@@ -8,7 +8,7 @@ file is, it does not know.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -229,7 +229,8 @@ class Field:
         Parameters
         ----------
         points : array, shape (..., d)
-            Coordinates: sample indices for a plain array, else in the axes' own units.
+            Coordinates: sample indices for a plain array, else in the axes' own units. On axes of
+            dates datetime64 or ISO text, or seconds since the first sample.
         outside : {"raise", "nearest", "nan"}
             What to do with points outside the domain.
 
@@ -337,6 +338,7 @@ class Field:
         if not is_array(points):
             points = np.asarray(points)
         if isinstance(points, np.ndarray):
+            points = self._without_dates(points)
             if points.dtype.kind not in "fiu":
                 raise ValueError(f"`points` must hold real numbers; got dtype {points.dtype}.")
         elif namespace(points) is not namespace(like) or device(points) != device(like):
@@ -353,6 +355,18 @@ class Field:
                 f"{tuple(points.shape)}.{hint}"
             )
         return move(points, like, namespace(like).float64)
+
+    def _without_dates(self, points: Array) -> Array:
+        """`points` in numbers: dates, texts and mixed rows column by column, if axes have dates."""
+        about = [self.attributes.get("axes", {}).get(n, {}) for n in self.domain.names]
+        dated = ["epoch" in a or bool(a.get("duration")) for a in about]
+        fits = points.ndim > 0 and points.shape[-1] == len(dated)
+        if points.dtype.kind not in "MmUSO" or not any(dated) or not fits:
+            return points
+        columns = [points[..., k] for k in range(len(dated))]
+        if points.dtype.kind in "US":  # a list of a date and a number has become texts
+            columns = [c if own else c.astype(np.float64) for c, own in zip(columns, dated)]
+        return np.stack([self._numbers(k, c) for k, c in enumerate(columns)], axis=-1)
 
     def _finish(self, values: Array, constant: bool) -> Array:
         """Undo scale and offset; values (n, C, ...); pair up real and imaginary parts."""
@@ -399,8 +413,20 @@ class Field:
     def grid(self, *coordinates: Array, dtype: Any = None, outside: str = "raise") -> Array:
         """Values on the grid spanned by one array of coordinates per axis.
 
-        Returns an array of shape ``(len(coordinates[0]), ..., len(coordinates[d-1]))``, with
-        channels where the input had them.
+        Parameters
+        ----------
+        *coordinates : arrays
+            One per axis, in the axes' own units; on axes of dates datetime64 or ISO text, or
+            seconds since the first sample.
+        dtype : optional
+            As for `resize`. Integers and booleans cannot say NaN.
+        outside : {"raise", "nearest", "nan"}
+            What to do with positions outside the domain.
+
+        Returns
+        -------
+        array, shape (len(coordinates[0]), ..., len(coordinates[d-1]))
+            With channels where the input had them.
         """
         d = len(self.shape)
         if len(coordinates) != d:
@@ -409,7 +435,7 @@ class Field:
             )
         x, beyond = [], []
         for k, c in enumerate(coordinates):
-            c = np.atleast_1d(np.asarray(to_numpy(c), dtype=np.float64))
+            c = np.atleast_1d(self._numbers(k, c))
             only = replace(
                 self.domain,
                 axes=self.domain.axes[k : k + 1],
@@ -495,34 +521,53 @@ class Field:
 
     # --- boxes ---------------------------------------------------------------------------------
 
-    def crop(self, low: Sequence[float], high: Sequence[float]) -> "Field":
+    def crop(self, low: Sequence[Any], high: Sequence[Any]) -> "Field":
         """The same function on a smaller box, without the regions that do not reach into it.
 
         Parameters
         ----------
         low, high : sequences of float
-            Corners of the box, in the axes' own units.
+            Corners of the box, in the axes' own units; on axes of dates datetime64 or ISO text, or
+            seconds since the first sample.
+
+        Notes
+        -----
+        On a periodic axis the box may lie in any turn, but not across the end of the array. A box
+        of a whole period leaves the axis as it is.
         """
-        self._corners(low, high)
-        domain = self.domain.crop(low, high)
+        domain = self.domain.crop(*self._corners(low, high))
         blended = self.blended.crop(domain.low, domain.high)
         return replace(self, domain=domain, blended=blended, residual=None)
 
-    def integral(self, low: Sequence[float], high: Sequence[float]) -> Array:
+    def integral(self, low: Sequence[Any], high: Sequence[Any]) -> Array:
         """Integral over the box between two corners, a number or shape (C,).
+
+        Parameters
+        ----------
+        low, high : sequences of float
+            Corners as for `crop`. On a periodic axis the box may lie anywhere, across the end of
+            the array too, and be as long as one period.
 
         Notes
         -----
         Gauss-Legendre between the knots of the windows, with enough nodes for the highest frequency
-        of the product layer: exact to rounding there. ReLU layers have kinks: about three digits
-        better than the midpoint rule on the samples, no more.
+        of the product layer: exact to rounding there. Uneven coordinates add the knots of their
+        map, and the nodes lie evenly in the coordinate: a constant is exact to rounding, the rest
+        is a quadrature of 24 nodes per sample, about 1e-14 of the field's range. Per second on axes
+        of dates. ReLU layers have kinks: about three digits better than the midpoint rule on the
+        samples, no more.
         """
-        self._corners(low, high)
-        domain = self.domain.crop(low, high)
+        low, high = self._corners(low, high)
+        span = zip(*self.domain.span(low, high))
         xp = namespace(self.offset)
-        nodes, quadrature = zip(*(self._nodes(domain, k) for k in range(len(self.shape))))
-        total = self.blended.integrate(list(nodes), list(quadrature))
-        volume = math.prod(float(np.sum(v)) for v in quadrature)
+        nodes, quadrature = [], []
+        for k, (a, b) in enumerate(span):
+            x, w = self._nodes(k, a, b)
+            nodes.append(x)
+            # Differences of indices are short of digits where the box is small.
+            quadrature.append(w * ((high[k] - low[k]) / np.sum(w)))
+        total = self.blended.integrate(nodes, quadrature)
+        volume = math.prod(b - a for a, b in zip(low, high))
         value = total * xp.astype(self.scale, xp.float64) + volume * xp.astype(
             self.offset, xp.float64
         )
@@ -531,31 +576,63 @@ class Field:
             value = value[: self.n_channels] + 1j * value[self.n_channels :]
         return value[0] if self.channel_axis is None else value
 
-    def _nodes(self, domain: Domain, k: int) -> tuple[Floats, Floats]:
-        """Quadrature nodes (index coordinates) and weights (coordinate units) on axis k."""
-        low, high, axis = domain.low[k], domain.high[k], self.domain.axes[k]
+    def _nodes(self, k: int, low: float, high: float) -> tuple[Floats, Floats]:
+        """Quadrature nodes (index coordinates) and weights (coordinate units) on axis k.
+
+        The interval is in index coordinates; on a periodic axis it may end in the next turn.
+        """
+        axis, end = self.domain.axes[k], self.shape[k] - 0.5
+        if high > end:
+            parts = self._nodes(k, low, end), self._nodes(k, -0.5, high - self.shape[k])
+            return tuple(np.concatenate(p) for p in zip(*parts))  # type: ignore[return-value]
         delta = self.partition.overlap[k]
         borders = self.partition.borders(k)
         cuts = np.concatenate([borders - delta, borders + delta, borders])
         if axis.knots is not None:  # the map to coordinates has a kink in its second derivative
             cuts = np.concatenate([cuts, np.arange(axis.size)])
         cuts = np.unique(np.concatenate([[low, high], cuts[(cuts > low) & (cuts < high)]]))
+        # Between knots an index is a cubic of the coordinate, but where it is nearly level the
+        # coordinate is no polynomial of the index: nodes lie in the coordinate. A cosine of one
+        # cycle of such a cubic takes 20 nodes to 3e-15, 16 to 5e-12.
+        ends = cuts if axis.knots is None else axis.from_index(cuts)
         nodes, weights = [], []
-        for a, b in pairwise(cuts):
-            x, w = np.polynomial.legendre.leggauss(int(2 * (b - a)) + 10)
+        for a, b, length in zip(ends[:-1], ends[1:], np.diff(cuts)):
+            n = int(2 * length) + 10 if axis.knots is None else 24
+            x, w = _gauss(n)
             nodes.append((a + b) / 2 + (b - a) / 2 * x)
-            weights.append((b - a) / 2 * w)
+            weights.append(abs(b - a) / 2 * w)
         x, w = np.concatenate(nodes), np.concatenate(weights)
-        slope = axis.to_index(axis.from_index(x))[1]
-        return x, w / np.abs(slope)
+        if axis.knots is None:
+            return x, w * abs(axis.step)
+        x = axis.to_index(x)[0]
+        if axis.period is not None:
+            x = x - np.floor((x + 0.5) / axis.size) * axis.size
+        return np.clip(x, low, high), w
 
-    def _corners(self, low: Sequence[float], high: Sequence[float]) -> None:
+    def _corners(self, low: Sequence[Any], high: Sequence[Any]) -> tuple[list[float], list[float]]:
+        """Two corners as numbers, in the axes' own units."""
         d = len(self.shape)
         if np.shape(low) != (d,) or np.shape(high) != (d,):
             raise ValueError(
                 f"`low` and `high` must be corners with one coordinate per axis, {d}; got "
                 f"{low!r} and {high!r}."
             )
+        return tuple([float(self._numbers(k, c[k])) for k in range(d)] for c in (low, high))  # type: ignore[return-value]
+
+    def _numbers(self, k: int, given: Any) -> Floats:
+        """Coordinates on axis k as a caller gives them, dates too, as the numbers it counts in."""
+        name = self.domain.names[k]
+        try:
+            return coordinates_in(to_numpy(given), self.attributes.get("axes", {}).get(name, {}))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"on axis {name!r}, {error}") from error
+
+
+@lru_cache(64)
+def _gauss(n: int) -> tuple[Floats, Floats]:
+    """Nodes and weights of Gauss-Legendre on [-1, 1]."""
+    x, w = np.polynomial.legendre.leggauss(n)
+    return x, w
 
 
 def _unit(d: int, *axes: int) -> tuple[int, ...]:

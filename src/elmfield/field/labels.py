@@ -20,15 +20,16 @@ from elmfield.typing import Array, Floats
 
 
 def from_dates(dates: Array, epoch: np.datetime64) -> Floats:
-    """Seconds from `epoch`, float64."""
+    """Seconds from `epoch`, float64; NaN for NaT."""
     since = np.asarray(dates, "datetime64[ns]") - epoch.astype("datetime64[ns]")
     whole, rest = np.divmod(since.astype(np.int64), 10**9)
-    return np.asarray(whole + rest / 1e9, np.float64)
+    return np.where(np.isnat(since), np.nan, whole + rest / 1e9)
 
 
 def from_durations(durations: Array) -> Floats:
-    """Seconds, float64."""
-    return np.asarray(durations, "timedelta64[ns]").astype(np.int64) / 1e9
+    """Seconds, float64; NaN for NaT."""
+    durations = np.asarray(durations, "timedelta64[ns]")
+    return np.where(np.isnat(durations), np.nan, durations.astype(np.int64) / 1e9)
 
 
 def to_dates(seconds: Array, epoch: np.datetime64, dtype: str) -> Array:
@@ -41,18 +42,24 @@ def to_dates(seconds: Array, epoch: np.datetime64, dtype: str) -> Array:
 
 
 def coordinates_in(values: Array, axis: Mapping[str, Any]) -> Floats:
-    """Coordinates as a caller gives them, as the numbers an axis counts in."""
+    """Coordinates as a caller gives them, as the numbers an axis counts in.
+
+    Dates are datetime64, ISO texts or `datetime` objects; durations timedelta64. Numbers pass.
+    """
     values = np.asarray(values)
-    epoch = axis.get("epoch")
+    dates = axis.get("epoch") is not None
+    if values.dtype.kind == "O":  # as a row of a date and a number becomes
+        values = np.asarray(values.ravel().tolist()).reshape(values.shape)
     if axis.get("duration") and values.dtype.kind == "m":
         return from_durations(values)
-    if epoch is None:
-        if values.dtype.kind not in "biuf":
-            raise TypeError(f"coordinates must be numbers; got dtype {values.dtype}.")
-        return np.asarray(values, np.float64)
-    if values.dtype.kind in "UOS":
+    if dates and values.dtype.kind in "UOS":
         values = values.astype("datetime64[ns]")
-    return from_dates(values, epoch) if values.dtype.kind == "M" else np.asarray(values, float)
+    if dates and values.dtype.kind == "M":
+        return from_dates(values, axis["epoch"])
+    if values.dtype.kind not in "biuf":
+        wanted = "dates or seconds since the first sample" if dates else "numbers"
+        raise TypeError(f"coordinates must be {wanted}; got dtype {values.dtype}.")
+    return np.asarray(values, np.float64)
 
 
 def coordinates_out(values: Floats, axis: Mapping[str, Any]) -> Array:
