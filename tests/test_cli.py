@@ -263,6 +263,52 @@ def test_windows(run, folder):
     assert "reaches beyond the domain" in wrong
 
 
+def rendered_axes(folder, capsys, *words):
+    """Latitudes and longitudes of what is rendered."""
+    xr = pytest.importorskip("xarray")
+    if not (folder / "sst.elm").exists():
+        told(capsys, "fit", folder / "sst.nc", "-o", folder / "sst.elm", "--slice", "time=0")
+    told(capsys, "render", folder / "sst.elm", "-o", folder / "part.nc", *words)
+    with xr.open_dataset(folder / "part.nc") as ds:
+        return ds.sst.load(), ds.latitude.values, ds.longitude.values
+
+
+def test_a_window_may_cross_the_seam(folder, capsys):
+    xr = pytest.importorskip("xarray")
+    part, _, lon = rendered_axes(folder, capsys, "--window", "longitude=350:10")
+    np.testing.assert_allclose(lon, [350, 355, 360, 365, 370])
+    with xr.open_dataset(folder / "sst.nc") as old:
+        truth = old.sst.isel(time=0).sel(longitude=[350, 355, 0, 5, 10])
+    np.testing.assert_allclose(part, truth, atol=1e-4)
+    _, _, lon = rendered_axes(folder, capsys, "--window", "longitude=-180:180")
+    np.testing.assert_allclose(lon, np.arange(-180, 180, 5))
+
+
+def test_a_seam_on_an_uneven_axis(folder, capsys):
+    lon = 360 * (np.arange(30) / 30) ** 1.2
+    values = np.cos(np.deg2rad(lon)) * np.ones((12, 1))
+    field = ef.fit(values, coordinates=[None, lon], names=("y", "lon"), periodic={"lon": 360.0})
+    ef.save(field, folder / "u.elm")
+    words = ("--window", "lon=350:10", "--size", "3,5", "--align", "nodes")
+    told(capsys, "render", folder / "u.elm", "-o", folder / "u.npz", *words)
+    with np.load(folder / "u.npz") as made:
+        np.testing.assert_allclose(made["lon"][[0, -1]], [350, 370], atol=1e-6)
+        assert made["values"].min() > 0.97
+
+
+def test_nodes_stay_in_their_window(folder, capsys):
+    window = ("--window", "latitude=11:19", "--window", "longitude=16.3:18.9")
+    _, lat, lon = rendered_axes(folder, capsys, *window, "--size", "5,4")
+    np.testing.assert_allclose(lat, np.linspace(19, 11, 5))
+    np.testing.assert_allclose(lon, np.linspace(16.3, 18.9, 4))
+    # An axis without a window is as it was: it ends at its samples, whatever the scale.
+    _, lat, lon = rendered_axes(folder, capsys, "--window", "longitude=0:20", "--scale", 2)
+    np.testing.assert_allclose(lat, np.linspace(85, -85, 69))
+    np.testing.assert_allclose(lon, np.arange(0, 20.1, 2.5))
+    _, lat, lon = rendered_axes(folder, capsys, "--window", "latitude=0:20", "--scale", 2)
+    np.testing.assert_allclose(lon, np.arange(0, 360, 2.5))
+
+
 def test_settings_reach_the_library(run, folder):
     run("fit", "photo.png", "-o", "a.elm", "--order", "1.5,2", "--cell", "12,16", "-q")
     assert ef.load(folder / "a.elm").settings == ef.smooth(order=(1.5, 2.0), cell=(12, 16))
@@ -376,6 +422,10 @@ def test_completion_completes(script, environment, tmp_path):
         ("info nowhere.elm", 3, "no model at nowhere.elm"),
         ("render photo.elm -o x.xyz", 1, "are not known"),
         ("render photo.elm -o x.png --scale 0", 1, "`scale` must be positive"),
+        ("render photo.elm -o x.png --scale 2,3,4", 1, "`scale` must be one number or 2, one per"),
+        ("render photo.elm -o x.png --window row=60:35", 2, "first end must lie below the second"),
+        ("render photo.elm -o x.png --window row=5:5", 2, "first end must lie below the second"),
+        ("render photo.elm -o x.npy --align nodes --window row=5.1:5.9", 1, "has no node in it"),
         ("query photo.elm", 2, "Say where"),
         ("query photo.elm --at 1,2,3", 2, "has 3 coordinates; the axes are row, column"),
         ("compare sst.nc photo.elm", 1, "they cannot be compared"),

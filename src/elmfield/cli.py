@@ -601,12 +601,18 @@ def _window(
         dates = about.get(name, {}).get("epoch") is not None
         try:
             ends = np.asarray([a, b]) if dates else np.asarray([float(a), float(b)])
-            at = axes[k].to_index(coordinates_in(ends, about.get(name, {})))[0]
+            first, last = map(float, coordinates_in(ends, about.get(name, {})))
         except ValueError as error:
             raise click.BadParameter(f"{content!r}: {error}", param_hint="--window") from error
-        if axes[k].period is not None and at[1] < at[0] and float(ends[0]) < float(ends[1]):
-            at[1] += axes[k].size
-        low[k], high[k] = float(min(at)), float(max(at))
+        period = axes[k].period
+        if period is not None and -math.inf < last < first < math.inf:  # across the seam
+            last += period * math.ceil((first - last) / period)
+        if not first < last:
+            raise click.BadParameter(
+                f"{content!r}: the first end must lie below the second on axis {name!r}.",
+                param_hint="--window",
+            )
+        low[k], high[k] = _span(axes[k], first, last)
     for text in index:
         name, content = _assignment(text, names, "--index")
         k = names.index(name)
@@ -630,6 +636,17 @@ def _window(
                 f"{max(ends):g}."
             )
     return low, high
+
+
+def _span(axis: Any, first: float, last: float) -> tuple[float, float]:
+    """Index coordinates of two coordinates, ascending; turns of a periodic axis count."""
+    import numpy as np
+
+    ends = np.asarray([first, last])
+    at = axis.to_index(ends)[0]
+    if axis.period is not None and axis.knots is not None:  # uneven: it leaves the turns out
+        at = at + np.sign(axis.step) * axis.size * np.floor((ends - axis.origin) / axis.period)
+    return float(min(at)), float(max(at))
 
 
 # --- query ----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from elmfield.backend import to_numpy
+from elmfield.domain import Domain
 from elmfield.field import Field
 from elmfield.partition import Partition
 from elmfield.typing import Array, Floats, Progress
@@ -45,7 +46,10 @@ def positions(
     d = len(field.shape)
     lows = field.domain.low if low is None else low
     highs = field.domain.high if high is None else high
-    scales = [1.0] * d if scale is None else [float(s) for s in np.broadcast_to(scale, (d,))]
+    per_axis = np.asarray(1.0 if scale is None else scale, np.float64).reshape(-1)
+    if per_axis.size not in (1, d):
+        raise ValueError(f"`scale` must be one number or {d}, one per axis; got {scale!r}.")
+    scales = [float(s) for s in np.broadcast_to(per_axis, (d,))]
     if not all(math.isfinite(s) and s > 0 for s in scales):
         raise ValueError(f"`scale` must be positive; got {scale!r}.")
     if size is not None and (len(size) != d or min(size) < 1):
@@ -57,30 +61,44 @@ def positions(
         a, b = float(lows[k]), float(highs[k])
         if not a < b:
             raise ValueError(f"the window on axis {axis.name!r} is empty: {a:g} to {b:g}.")
-        wraps = axis.period is not None and b - a > axis.size - 1e-6
         n = None if size is None else int(size[k])
-        first: float
-        last: float
         if axis.size == 1 and n is None:
             out.append(np.zeros(1))
         elif align == "areas":
             n = max(1, round((b - a) * scales[k])) if n is None else n
             out.append(a + (np.arange(n) + 0.5) * (b - a) / n)
-        elif n is not None:
-            first, last = float(math.ceil(a - 1e-9)), float(math.floor(b + 1e-9))
-            if wraps:
-                out.append(first + np.arange(n) * axis.size / n)
-            else:
-                out.append(np.linspace(first, last, n) if n > 1 else np.asarray([(a + b) / 2]))
         else:
-            s = scales[k]
-            first = math.ceil(a - 1e-9) if low is None else math.ceil((a - 1e-9) * s) / s
-            last = first + axis.size - 1 / s if wraps else math.floor(b + 1e-9)
-            if low is not None and not wraps:
-                last = math.floor((b + 1e-9) * s) / s
-            count = math.floor((last - first) * s + 1e-6) + 1
-            out.append(first + np.arange(max(count, 1)) / s)
+            out.append(_nodes(field.domain, k, a, b, n, scales[k]))
     return out
+
+
+def _nodes(domain: Domain, k: int, a: float, b: float, n: int | None, s: float) -> Floats:
+    """Nodes from a to b on axis k: n of them, or s to an old one, old nodes among them.
+
+    The whole axis ends at its outer samples; a window of n nodes ends at its own ends.
+    """
+    axis = domain.axes[k]
+    inner = math.ceil(a - 1e-9), math.floor(b + 1e-9)
+    whole = (a, b) == (domain.low[k], domain.high[k]) and inner[0] < inner[1]
+    wraps = axis.period is not None and b - a > axis.size - 1e-6
+    if n is not None:
+        first, last = inner if whole else (a, b)
+        if wraps:
+            return np.asarray(first + np.arange(n) * axis.size / n)
+        return np.linspace(first, last, n) if n > 1 else np.asarray([(a + b) / 2])
+    if whole:
+        first, last = inner
+    else:
+        first, last = math.ceil((a - 1e-9) * s) / s, math.floor((b + 1e-9) * s) / s
+    if wraps:
+        last = first + axis.size - 1 / s
+    if last < first:
+        ends = axis.from_index(np.asarray([a, b]))
+        raise ValueError(
+            f"the window on axis {axis.name!r}, {min(ends):g} to {max(ends):g}, has no node in it. "
+            "Use a larger scale, or say how many nodes it should have."
+        )
+    return np.asarray(first + np.arange(math.floor((last - first) * s + 1e-6) + 1) / s)
 
 
 def evaluate(
