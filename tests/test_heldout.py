@@ -72,3 +72,27 @@ def test_the_rival_is_scipy_s_spline(rng):
     at = np.meshgrid(np.arange(0, 20, 2) / 2, np.arange(0, 20, 2) / 2, indexing="ij")
     found = map_coordinates(values[::2, ::2], at, order=3, mode="mirror")
     close(found, values[::2, ::2], 1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int16"])
+def test_what_lies_under_a_mask_is_neither_fitted_nor_scored(dtype, rng):
+    values = np.round(1000 * on_grid(wave, (40, 40))).astype(dtype)
+    gone = rng.random(values.shape) < 0.1
+    exact = values.astype(np.float64 if dtype == "int16" else dtype)
+    expected = ef.heldout_score(np.where(gone, np.nan, exact).astype(exact.dtype))
+    spoilt = np.where(gone, -9999, values).astype(dtype)
+    assert ef.heldout_score(np.ma.masked_array(spoilt, gone)) == expected
+    bands = np.ma.masked_array(np.stack([spoilt, spoilt]), np.stack([gone, gone]))
+    close(ef.heldout_score(bands, channel_axis=0), expected, 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "bool"])
+def test_ranges_of_narrow_integers_do_not_wrap_around(dtype, rng):
+    info = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    values = rng.integers(*info, (24, 24), endpoint=True).astype(dtype)
+    close(ef.heldout_score(values), ef.heldout_score(values.astype(float)), 1e-12)
+
+
+def test_the_range_of_complex_samples_is_that_of_both_parts():
+    values = on_grid(wave, (40, 40))
+    close(ef.heldout_score(1j * values), ef.heldout_score(values.astype(complex)), 1e-9)

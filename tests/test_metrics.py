@@ -64,3 +64,48 @@ def test_peaks_must_be_positive():
         ef.psnr(np.zeros(2), np.ones(2), data_range=-1)
     with pytest.raises(ValueError, match=r"divides by max\(truth\), which must be positive; got"):
         ef.paper_psnr(-np.ones(2), np.zeros(2))
+
+
+def test_the_range_of_complex_samples_is_that_of_both_parts():
+    a = np.array([1 + 1j, 2.0, 5j])
+    close(ef.psnr(a, a + 1), 10 * np.log10(25), 1e-12)
+    close(ef.psnr(1j * a, 1j * a + 1), 10 * np.log10(7**2), 1e-12)  # -5 to 2
+    close(ef.psnr(1j * np.arange(5), 1j * np.arange(5) + 1), 10 * np.log10(16), 1e-12)
+
+
+@pytest.mark.parametrize("metric", [ef.psnr, ef.paper_psnr, ef.mae, ef.max_error])
+def test_missing_samples_do_not_count(metric, pair):
+    truth, estimate = pair
+    gone = np.zeros(truth.shape, bool)
+    gone[2, 3:6] = gone[5] = True
+    expected = metric(truth[~gone], estimate[~gone])
+    spoilt = np.where(gone, -9999.0, truth)
+    close(metric(np.ma.masked_array(spoilt, gone), estimate), expected, 1e-12)
+    close(metric(truth, np.ma.masked_array(np.where(gone, 1e9, estimate), gone)), expected, 1e-12)
+    close(metric(np.where(gone, np.nan, truth), estimate), expected, 1e-12)
+    with pytest.raises(ValueError, match="all are NaN or masked"):
+        metric(np.full(3, np.nan), np.zeros(3))
+
+
+def test_what_an_estimate_does_not_say_is_an_error(pair):
+    truth, estimate = pair
+    estimate[0, 0] = np.nan
+    assert np.isnan(ef.mae(truth, estimate))
+
+
+def test_bands_have_gaps_of_their_own(pair):
+    truth, estimate = (np.stack([a, a / 3], axis=0) for a in pair)
+    truth[0, :3] = np.nan
+    each = [
+        oracles.paper_psnr(truth[0, 3:], estimate[0, 3:]),
+        oracles.paper_psnr(truth[1], estimate[1]),
+    ]
+    close(ef.paper_psnr(truth, estimate, channel_axis=0), np.mean(each), 1e-10)
+    truth[0] = np.nan
+    with pytest.raises(ValueError, match="every channel needs at least one sample"):
+        ef.paper_psnr(truth, estimate, channel_axis=0)
+
+
+def test_the_paper_s_psnr_is_for_real_samples():
+    with pytest.raises(TypeError, match=r"for real samples; got complex ones\. Use `psnr`"):
+        ef.paper_psnr(np.ones(3) * 1j, np.ones(3))

@@ -8,7 +8,7 @@ import numpy as np
 from elmfield.backend import is_array, move, namespace, to_numpy
 from elmfield.field import Field
 from elmfield.fit import fit
-from elmfield.metrics import psnr
+from elmfield.metrics import peak_to_peak, psnr
 from elmfield.settings import Settings
 from elmfield.typing import Array
 
@@ -42,7 +42,7 @@ def heldout_score(
     Notes
     -----
     Works in samples: `coordinates`, a `mask` and a `partition` belong to the whole array and are
-    refused. Mark missing samples as NaN, which is neither fitted nor scored.
+    refused. Missing samples, NaN or masked by `numpy.ma`, are neither fitted nor scored.
     """
     kept, predicted, held = halves(values, settings, channel_axis, border, **options)
     truth = to_numpy(kept)
@@ -52,7 +52,7 @@ def heldout_score(
             "larger array or a smaller border."
         )
     if data_range is None:
-        data_range = float(np.nanmax(truth.real) - np.nanmin(truth.real)) or 1.0
+        data_range = peak_to_peak(truth)
     return psnr(truth[held], to_numpy(predicted)[held], data_range=data_range)
 
 
@@ -64,6 +64,9 @@ def halves(
     **options: Any,
 ) -> tuple[Array, Array, Any]:
     """Samples with channels last, what a fit of every second one predicts, and what to score."""
+    if isinstance(values, np.ma.MaskedArray):
+        numbers = values.data if values.dtype.kind in "fc" else values.data.astype(np.float64)
+        values = np.where(np.ma.getmaskarray(values), np.asarray(np.nan, numbers.dtype), numbers)
     if not is_array(values):
         values = np.asarray(values)
     xp = namespace(values)
