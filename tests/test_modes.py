@@ -129,6 +129,28 @@ def test_bad_orders_say_what_is_wrong(order):
         ef.smooth(order=order)
 
 
+@pytest.mark.filterwarnings("ignore:torch.asarray. unspecified requires_grad")  # once, by torch
+@pytest.mark.parametrize("n", [7, 20_000])  # some points, and so many that they are sorted
+@pytest.mark.parametrize("name", ["default", "target", "scattered"])
+def test_autograd_finds_the_gradient(n, name, rng):
+    torch = pytest.importorskip("torch")
+    values = torch.asarray(rng.standard_normal((40, 50)).cumsum(0).cumsum(1))
+    settings = ef.smooth(psnr=40) if name == "target" else None
+    field = ef.fit(values, settings)
+    if name == "scattered":
+        places = rng.random((60, 2)) * [39, 49]
+        field = ef.fit_points(places, torch.asarray(rng.standard_normal(60)))
+    points = torch.asarray(rng.uniform(2, [36, 46], (n, 2)))
+    expected = field.gradient(points)
+    plain = field(points)
+    points.requires_grad_()
+    found = field(points)
+    found.sum().backward()
+    size = float(expected.abs().max())
+    close(points.grad, expected.numpy(), 1e-9 * size)
+    close(found.detach(), plain.numpy(), 1e-9 * float(plain.abs().max()))
+
+
 def test_a_dense_layer_takes_one_order():
     with pytest.raises(ValueError, match="one number with a dense `network`; got one per axis"):
         ef.smooth(order=(1, 2), network=ef.Dense(8))

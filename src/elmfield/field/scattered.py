@@ -27,7 +27,7 @@ from elmfield.backend import (
     to_numpy,
 )
 from elmfield.memory import Space, Workspace, room, runs
-from elmfield.modes import DenseModes, ProductModes
+from elmfield.modes import DenseModes, ProductModes, learns
 from elmfield.network import split
 from elmfield.partition import Blend, blend
 from elmfield.threads import spread
@@ -144,7 +144,8 @@ def local_values(
     field: "Blended", region: Array, x: list[Array], orders: list[Order]
 ) -> dict[Order, Array]:
     """Local models ∂^a f_i: region numbers (n,), positions (n,) on each axis; (n, C) each."""
-    if _are_many(field, region):
+    followed = any(learns(a) for a in (*x, field.like))
+    if not followed and _are_many(field, region):
         host = _by_interval(field, to_numpy(region), [to_numpy(c) for c in x], orders)
         return {a: move(v, region) for a, v in host.items()}
     xp = namespace(region)
