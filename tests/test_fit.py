@@ -424,6 +424,60 @@ def test_an_encoder_serves_several_libraries_and_masks(rng):
     close(encode(values, mask=gap).samples()[5:], values[5:], 1e-10)
 
 
+def test_an_encoder_takes_what_fit_takes(rng):
+    values = rng.standard_normal((9, 12))
+    encode = ef.encoder(values.shape)
+    assert np.array_equal(encode(values.tolist()).samples(), ef.fit(values).samples())
+    assert len(encode([values.tolist(), values.tolist()])) == 2
+
+
+@pytest.mark.parametrize("axis", [None, 0])
+@pytest.mark.parametrize("dtype", ["float64", "int16"])
+def test_an_encoder_sees_masks_alone_and_in_batches(axis, dtype, rng):
+    shape = (30, 20) if axis is None else (2, 30, 20)
+    frames = rng.integers(-99, 99, (3, *shape)).astype(dtype)
+    gone = rng.random(frames.shape) < 0.2
+    expected = [ef.fit(v, mask=m, channel_axis=axis).samples() for v, m in zip(frames, gone)]
+    masked = np.ma.masked_array(np.where(gone, -9999, frames).astype(dtype), gone)
+    encode = ef.encoder(shape, channel_axis=axis)
+    assert np.array_equal(encode(masked[0]).samples(), expected[0])
+    for batch in (masked, list(masked)):
+        for field, samples in zip(encode(batch), expected, strict=True):
+            assert np.array_equal(field.samples(), samples)
+    also = np.zeros(frames.shape, bool)
+    also[:, ..., 5] = True
+    both = encode(masked, mask=also)[1].samples()
+    again = ef.fit(frames[1], mask=gone[1] | also[1], channel_axis=axis).samples()
+    assert np.array_equal(both, again)
+    with pytest.raises(ValueError, match="one part for each of 3 arrays; got 2"):
+        encode(frames, mask=gone[:2])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint8", "bool", "float32", "float64"])
+def test_a_batch_knows_the_range_of_each_array(xp, dtype, rng):
+    if dtype == "bool":
+        frames = rng.random((2, 12, 14)) < 0.5
+    elif dtype.startswith("float"):
+        frames = rng.standard_normal((2, 12, 14)).astype(dtype)
+    else:
+        info = np.iinfo(dtype)
+        frames = rng.integers(info.min, info.max, (2, 12, 14), endpoint=True).astype(dtype)
+    encode = ef.encoder((12, 14))
+    alone = [encode(xp.asarray(v)).data_range for v in frames]
+    assert [f.data_range for f in encode(xp.asarray(frames))] == alone
+    assert alone == pytest.approx([np.ptp(v.astype(float)) for v in frames], rel=1e-6)
+
+
+def test_a_batch_with_gaps_is_each_of_its_arrays(xp, rng):
+    frames = rng.standard_normal((2, 12, 14))
+    frames[1, 3:5, 4:9] = np.nan
+    encode = ef.encoder((12, 14))
+    for field, values in zip(encode(xp.asarray(frames)), frames, strict=True):
+        alone = encode(xp.asarray(values))
+        assert field.data_range == alone.data_range == np.ptp(values[~np.isnan(values)])
+        close(field.samples(), host(alone.samples()), 1e-12)
+
+
 def test_progress_is_told_of_every_region(rng):
     told = []
     ef.fit(

@@ -71,6 +71,41 @@ def test_a_largest_error_includes_the_rounding_of_what_comes_back():
     assert ef.max_error(values, field.samples()) <= 1e-3
 
 
+def spiral(kind=1.0):
+    angle = np.add.outer(np.arange(64) / 5, np.arange(64) / 7)
+    return (50 * np.exp(1j * angle)).astype(np.result_type(kind, np.complex64))
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_complex_errors_stay_within_a_bound(kind):
+    values = spiral(kind)
+    field = ef.fit(values, ef.smooth(max_error=1.0))
+    assert 0.99 < ef.max_error(values, field.samples()) <= 1
+    gone = np.random.default_rng(0).random(values.shape) < 0.1
+    bands = np.stack([values, 3 * values[::-1]])
+    field = ef.fit(bands, ef.smooth(max_error=1.0), mask=gone, channel_axis=0)
+    assert ef.max_error(bands[:, ~gone], field.samples()[:, ~gone]) <= 1
+
+
+@pytest.mark.parametrize("turn", [1, 1j, np.exp(0.7j)])
+@pytest.mark.parametrize("overlap", [None, 2])
+def test_complex_arrays_reach_a_psnr(turn, overlap):
+    for values in (spiral(), rough(5, (60, 50)) * turn):
+        field = ef.fit(values, ef.smooth(psnr=35, overlap=overlap))
+        assert 35 <= ef.psnr(values, field.samples()) <= 35.5
+
+
+@pytest.mark.filterwarnings("ignore::elmfield.RankWarning")
+@pytest.mark.parametrize("overlap", [0, 2])
+def test_merged_regions_of_the_paper_keep_a_bound(overlap):
+    values = rough(0, (100, 120))
+    merged = ef.beam(values, cell=10, regions=20, overlap=overlap)
+    full = ef.fit(values, ef.paper(width=400), partition=merged)
+    few = full.at_quality(max_error=1.5)
+    assert ef.max_error(full.samples(), few.samples()) <= 1.5
+    assert overlap or few.n_coefficients < full.n_coefficients
+
+
 def test_a_budget_is_kept_and_spent(picture):
     for budget in (500, 2000, 6000):
         field = ef.fit(picture, ef.smooth(coefficients=budget))
@@ -176,6 +211,15 @@ def test_denoising_gains_and_beats_wavelets(level):
         clean = ef.fit(noisy, ef.smooth(denoise=denoise)).samples()
         assert ef.psnr(fine, clean) > ef.psnr(fine, noisy) + 1
         assert ef.psnr(fine, clean) > ef.psnr(fine, wavelet)
+
+
+def test_what_denoising_took_off_is_in_the_error(picture):
+    noisy = picture + 5 * np.random.default_rng(2).standard_normal(picture.shape)
+    for noise in (True, 5.0):
+        field = ef.fit(noisy, ef.smooth(denoise=noise, overlap=0, context=0, cell=16))
+        # Without shared samples Parseval is an equality.
+        mse = np.mean((noisy - field.samples()) ** 2)
+        assert np.sum(field.residual) / noisy.size == pytest.approx(mse, rel=1e-9)
 
 
 def test_denoising_leaves_a_clean_smooth_field_alone():

@@ -81,10 +81,7 @@ def fit(
     >>> bool(abs(field([10.5, 20.25]) - np.sin(6 * 10.5 / 39) * np.cos(4 * 20.25 / 39)) < 1e-2)
     True
     """
-    if isinstance(values, np.ma.MaskedArray):
-        mask, values = _either(np.ma.getmaskarray(values), mask, channel_axis), values.data
-    if not is_array(values):
-        values = np.asarray(values)
+    values, mask = _unmasked(values, mask, channel_axis, None)
     if device is not None:
         values = to_device(values, device)
     encode = encoder(
@@ -170,7 +167,8 @@ class Encoder:
 
         An array with one more axis in front is a batch: a list of Fields, from one matrix product.
         """
-        if getattr(values, "ndim", 0) == len(self.shape) + 1:
+        values, mask = _unmasked(values, mask, self.channel_axis, len(self.shape))
+        if values.ndim == len(self.shape) + 1:
             return self._batch(values, mask, progress)
         raw, present, is_complex, ends = _checked(values, self.shape, self.channel_axis, mask)
         y, offset, scale = raw, None, None
@@ -188,10 +186,11 @@ class Encoder:
         groups, residual = self._project(
             settings, filled, present, (offset, scale) if later else None, progress
         )
-        left = (residual * units**2).sum(axis=1)
-        groups = _denoised(groups, settings, scale)
+        groups, noise = _denoised(groups, settings, scale)
+        left = ((residual + noise) * units**2).sum(axis=1)
         blended = Blended(self.partition, tuple(groups), *self._frames(groups))
-        samples = Samples(y, raw, present, offset, units, data_range(raw, present, ends))
+        limits = data_range(raw, present, ends)
+        samples = Samples(y, raw, present, offset, units, limits, is_complex)
         target = getattr(settings, "target", None)
         if target is not None:
             blended, dropped = meet(blended, samples, target)
@@ -219,14 +218,19 @@ class Encoder:
         """A Field for each array along the first axis; frames are fitted as channels of one."""
         xp = namespace(frames)
         choosy = getattr(self.settings, "target", None) or getattr(self.settings, "denoise", False)
-        if choosy or mask is not None or xp.isdtype(frames.dtype, "complex floating"):
-            one = [None if mask is None else mask[t, ...] for t in range(frames.shape[0])]
-            return [self(frames[t, ...], mask=m, progress=progress) for t, m in enumerate(one)]
         if tuple(frames.shape[1:]) != self.shape or frames.shape[0] == 0:
             raise ValueError(
                 f"a batch must have shape (n, {', '.join(map(str, self.shape))}), n at least 1; "
                 f"got {tuple(frames.shape)}."
             )
+        if choosy or mask is not None or xp.isdtype(frames.dtype, "complex floating"):
+            one = [None] * frames.shape[0] if mask is None else mask
+            if len(one) != frames.shape[0]:
+                raise ValueError(
+                    f"`mask` must have one part for each of {frames.shape[0]} arrays; got "
+                    f"{len(one)}."
+                )
+            return [self(frames[t, ...], mask=m, progress=progress) for t, m in enumerate(one)]
         k = self.channel_axis
         last = frames[..., None] if k is None else xp.moveaxis(frames, k + 1, -1)
         T, C = last.shape[0], last.shape[-1]
@@ -248,7 +252,7 @@ class Encoder:
                     offset=every.offset[own],
                     scale=every.scale[own],
                     channel_axis=k,
-                    data_range=float(xp.max(y) - xp.min(y)) or 1.0,
+                    data_range=_range_of(y),
                     residual=None,
                 )
             )
@@ -363,19 +367,21 @@ class Encoder:
         return frames
 
 
-def _denoised(groups: list[Group], settings: Settings, scale: Array) -> list[Group]:
-    """Coefficients without noise, if the settings ask for that."""
+def _denoised(groups: list[Group], settings: Settings, scale: Array) -> tuple[list[Group], Any]:
+    """Coefficients without noise, if the settings ask for that; the energy taken off, (N, C)."""
     level = getattr(settings, "denoise", False)
     if level is False:
-        return groups
+        return groups, 0.0
     units = to_numpy(scale)
-    shrunk = []
+    shrunk, off = [], np.zeros((sum(len(g.regions) for g in groups), len(units)))
     for g in groups:
         assert isinstance(g.modes, ProductModes)
         c = g.coefficients
         noise = noise_level(c, g.modes) if level is True else float(level) / units
-        shrunk.append(replace(g, coefficients=shrink(c, g.modes, noise)))
-    return shrunk
+        clean = shrink(c, g.modes, noise)
+        off[g.regions] = to_numpy(namespace(c).sum((c - clean) ** 2, axis=1))
+        shrunk.append(replace(g, coefficients=clean))
+    return shrunk, off
 
 
 def data_range(y: Array, present: Array | None, ends: Any = None) -> float:
@@ -388,6 +394,17 @@ def data_range(y: Array, present: Array | None, ends: Any = None) -> float:
         low = xp.where(present, y, xp.full_like(y, xp.inf))
         high = xp.where(present, y, xp.full_like(y, -xp.inf))
     return float(xp.max(high) - xp.min(low)) or 1.0
+
+
+def _range_of(frame: Array) -> float:
+    """:func:`data_range` of one array of a batch, as it came."""
+    xp = namespace(frame)
+    if not xp.isdtype(frame.dtype, "real floating"):  # integers wrap around
+        frame = xp.astype(frame, xp.float64)
+    low, high = float(xp.min(frame)), float(xp.max(frame))
+    if math.isnan(low) or math.isnan(high):
+        return data_range(frame, ~xp.isnan(frame))
+    return high - low or 1.0
 
 
 def prepare(
@@ -457,6 +474,20 @@ def _checked(
             "NaN or masked."
         )
     return xp.where(missing, xp.zeros_like(y), y), ~missing, is_complex, None
+
+
+def _unmasked(
+    values: Any, mask: Array | None, channel_axis: int | None, d: int | None
+) -> tuple[Array, Array | None]:
+    """An array, and what its own mask (`numpy.ma`) or `mask` marks; with d + 1 axes, of a batch."""
+    if isinstance(values, (list, tuple)):
+        masked = any(isinstance(v, np.ma.MaskedArray) for v in values)
+        values = np.ma.stack(values) if masked else np.asarray(values)
+    if isinstance(values, np.ma.MaskedArray):
+        if d is not None and values.ndim == d + 1 and channel_axis is not None:
+            channel_axis += 1
+        return values.data, _either(np.ma.getmaskarray(values), mask, channel_axis)
+    return values if is_array(values) else np.asarray(values), mask
 
 
 def _either(own: Array, mask: Array | None, channel_axis: int | None) -> Array:

@@ -161,6 +161,8 @@ class Samples:
         ``raw = offset + scale values``, up to rounding.
     data_range : float
         Peak to peak, in the caller's units.
+    is_complex : bool
+        The second half of the channels holds imaginary parts; an error is a modulus.
     """
 
     values: Array
@@ -169,6 +171,19 @@ class Samples:
     offset: Array
     scale: Floats
     data_range: float
+    is_complex: bool = False
+
+    @property
+    def n_channels(self) -> int:
+        """Number of channels; a complex one counts once."""
+        return len(self.scale) // (2 if self.is_complex else 1)
+
+    def moduli(self, e: Array) -> Array:
+        """Errors (..., channels), from those of all parts, (..., C)."""
+        if not self.is_complex:
+            return e
+        C = self.n_channels
+        return namespace(e).hypot(e[..., :C], e[..., C:])
 
     def errors(self, blended: Blended) -> tuple[float, float]:
         """Mean squared and largest absolute error of what a caller gets back, rounding included."""
@@ -183,9 +198,11 @@ class Samples:
             f = blended.on_grid([np.arange(i, j, dtype=float), *rest])
             f = f * scale + offset
             e = xp.abs(xp.astype(f, xp.float64) - xp.astype(self.raw[i:j, ...], xp.float64))
+            e = self.moduli(e)
             if self.present is not None:
-                e = xp.where(self.present[i:j, ...], e, xp.zeros_like(e))
-                count += int(xp.sum(xp.astype(self.present[i:j, ...], xp.int64)))
+                have = self.present[i:j, ..., : self.n_channels]
+                e = xp.where(have, e, xp.zeros_like(e))
+                count += int(xp.sum(xp.astype(have, xp.int64)))
             else:
                 count += math.prod(e.shape)
             total += float(xp.sum(e * e))
@@ -254,7 +271,7 @@ def _reach(ledger: Ledger, samples: Samples, psnr: float) -> list[Array]:
             f"`psnr` cannot be reached: with all modes this field has {limit:.1f} dB at the "
             f"samples in {_kind(ledger)}; got {psnr:g}. Ask for less{_advice(ledger)}."
         )
-    boxes = np.prod(ledger.blended.partition.boxes[1], axis=1).sum() * len(samples.scale)
+    boxes = np.prod(ledger.blended.partition.boxes[1], axis=1).sum() * samples.n_channels
     allowed = samples.data_range**2 * 10 ** (-psnr / 10)
     ask, best = 1.0, ledger.choose(0.0)
     for _ in range(8):
@@ -310,29 +327,30 @@ def _bound_boxes(ledger: Ledger, samples: Samples, largest: float) -> list[Array
     for group, energies in zip(ledger.blended.groups, ledger.energies):
         xp = namespace(energies)
         box = tuple(int(n) for n in part.boxes[1][group.regions[0]])
+        inside = getattr(group.modes, "inside", None)  # a merged region's own samples
         masks = []
         for i, j in runs(len(group.regions), max(1, (1 << 22) // math.prod(energies.shape[1:]))):
-            index = sample_index(part, group.regions[i:j], box, energies)
+            index = sample_index(part, group.regions[i:j], box, energies, inside)
             counts = None if samples.present is None else gather(samples.present, index)
             c = group.take(np.arange(i, j))
-            Y, scale = gather(samples.values, index), move(samples.scale, c, c.dtype)
-            gaps = partial(_worst, group.modes, c, Y, counts, scale)
+            gaps = partial(_worst, group.modes, c, gather(samples.values, index), counts, samples)
             masks.append(_bound_batch(energies[i:j, ...], gaps, largest))
         kept.append(xp.concat(masks, axis=0))
     return kept
 
 
 def _worst(
-    modes: Modes, c: Array, Y: Array, counts: Array | None, scale: Array, kept: Array
+    modes: Modes, c: Array, Y: Array, counts: Array | None, samples: Samples, kept: Array
 ) -> Array:
     """Largest error at the samples of each box, (G,), with only the `kept` modes, (G, C, r)."""
     xp = namespace(c)
     kept = xp.take(kept, move(np.argsort(modes.ranking), c), axis=2)
     kept = xp.permute_dims(kept, (0, 2, 1))
-    gap = xp.abs(modes.values(xp.where(kept, c, xp.zeros_like(c))) - Y) * scale
+    gap = xp.abs(modes.values(xp.where(kept, c, xp.zeros_like(c))) - Y)
+    gap = gap * move(samples.scale, c, c.dtype)
     if counts is not None:
         gap = xp.where(counts, gap, xp.zeros_like(gap))
-    return xp.max(gap, axis=(1, 2))
+    return xp.max(samples.moduli(gap), axis=(1, 2))
 
 
 def _bound_batch(e: Array, worst: Callable[[Array], Array], largest: float) -> Array:
