@@ -1,5 +1,7 @@
 import itertools
 import tracemalloc
+from dataclasses import replace
+from datetime import datetime
 
 import numpy as np
 import pytest
@@ -335,6 +337,27 @@ def test_a_picture_comes_back_as_the_picture(rng):
     field = ef.fit(picture, channel_axis=-1)
     assert np.array_equal(field.samples(dtype=np.uint8), picture)
     assert field.resize((5, 6), dtype="uint8").dtype == np.uint8
+
+
+@pytest.mark.parametrize("settings", [ef.smooth(), ef.paper(cell=8, width=32)])
+def test_truth_values_are_cut_at_a_half(xp, settings, rng):
+    picture = np.kron(rng.random((5, 6)) < 0.5, np.ones((8, 8), bool))
+    field = ef.fit(xp.asarray(picture), settings)
+    found = field.samples(dtype=bool)
+    assert found.dtype == xp.bool
+    assert np.array_equal(host(found), host(field.samples()) >= 0.5)
+    assert np.mean(host(found) == picture) > 0.9
+    assert np.array_equal(
+        host(field.resize((80, 96), dtype="bool")), host(field.resize((80, 96))) >= 0.5
+    )
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int64", bool])
+def test_integers_cannot_say_nan(rough, dtype):
+    with pytest.raises(ValueError, match="outside the domain cannot be NaN in dtype"):
+        rough.grid([1.0], [99.0], dtype=dtype, outside="nan")
+    assert rough.grid([1.0], [9.0], dtype=dtype, outside="nan").dtype == np.dtype(dtype)
+    assert np.isnan(rough.grid([1.0], [99.0], dtype="float32", outside="nan")).all()
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
@@ -717,6 +740,76 @@ def test_uneven_coordinates_give_a_function_of_the_coordinate():
     close(field.laplacian(points), field.hessian(points)[:, 0, 0], 1e-11)
 
 
+def dated(shape=(30, 8)):
+    """Six-hourly samples from 2020 on; the second axis in half metres."""
+    first = np.datetime64("2020-01-01", "ns")
+    field = ef.fit(
+        np.random.default_rng(1).standard_normal(shape), names=("time", "x"),
+        coordinates=[np.arange(shape[0]) * 21600.0, np.arange(shape[1]) * 0.5],
+    )  # fmt: skip
+    return replace(field, attributes={"axes": {"time": {"epoch": first}, "x": {}}})
+
+
+def test_dates_are_coordinates():
+    field, day = dated(), 86400.0
+    plain = replace(field, attributes={})
+    dates = np.array(["2020-01-02", "2020-01-03T12"], "datetime64[s]")
+    points = plain([[day, 1.5], [2.5 * day, 2.0]])
+    texts = [["2020-01-02", 1.5], ["2020-01-03T12", 2.0]]
+    mixed = [[dates[0], 1.5], [dates[1], 2.0]]
+    for ask in (texts, mixed, [[datetime(2020, 1, 2), 1.5], [datetime(2020, 1, 3, 12), 2.0]]):
+        assert np.array_equal(field(ask), points)
+        assert np.array_equal(field.gradient(ask), plain.gradient([[day, 1.5], [2.5 * day, 2.0]]))
+    assert np.array_equal(field([[day, 1.5], [2.5 * day, 2.0]]), points)  # seconds still are
+    grid = plain.grid([day, 2.5 * day], [1.0])
+    for ask in (dates, ["2020-01-02", "2020-01-03T12"], list(dates), [day, 2.5 * day]):
+        assert np.array_equal(field.grid(ask, [1.0]), grid)
+    total = plain.integral([day, 0], [2.5 * day, 3])
+    crop = plain.crop([day, 0], [2.5 * day, 3]).samples()
+    for low, high in (dates, ("2020-01-02", "2020-01-03T12")):
+        assert field.integral([low, 0], [high, 3]) == total
+        assert np.array_equal(field.crop([low, 0], [high, 3]).samples(), crop)
+    nowhere = [[np.datetime64("NaT"), 1.0]]
+    assert np.isnan(field(nowhere, outside="nearest")).all()
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "message"),
+    [
+        (lambda f: f([["soon", 1.0]]), ValueError, "on axis 'time', Error parsing"),
+        (lambda f: f([["2020-01-02", "here"]]), ValueError, "`points` must hold real numbers, and"),
+        (lambda f: f.crop(["soon", 0], ["2020-01-03", 1]), ValueError, "on axis 'time', Error par"),
+        (
+            lambda f: f.grid(["2020-01-02"], ["a"]),
+            TypeError,
+            "on axis 'x', coordinates must be num",
+        ),
+        (lambda f: f.grid([1j], [1.0]), TypeError, "'time', coordinates must be dates or seconds"),
+        (
+            lambda f: f.integral(["2019-12-01", 0], ["2020-01-03", 1]),
+            ValueError,
+            "got -2.6784e.06 to 172800. Axis 'time' counts seconds from 2020-01-01T00:00:00",
+        ),
+        (
+            lambda f: f([["2019-12-01", 0]]),
+            ef.OutsideDomainError,
+            "Axis 'time' counts seconds from 2020-01-01T00:00:00",
+        ),
+    ],
+)
+def test_bad_dates_say_what_is_wrong(ask, error, message):
+    with pytest.raises(error, match=message):
+        ask(dated())
+
+
+def test_plain_axes_take_no_dates(rough):
+    date = np.datetime64("2020-01-01")
+    with pytest.raises(TypeError, match="on axis 'axis0', coordinates must be numbers"):
+        rough.grid([date], [1.0])
+    with pytest.raises(ValueError, match="`points` must hold real numbers; got dtype"):
+        rough(np.array([[date, date]]))
+
+
 # --- the report, and bad questions -------------------------------------------------------------
 
 
@@ -733,6 +826,106 @@ def test_the_report_counts_and_measures(rng):
     assert repr(field) == "Field(64×48, 1 channel, 12 regions, 768 coefficients)"
     # Parseval: the residual, in the samples' own unit, is known without reconstructing.
     close(field.residual.sum(), np.sum((field.samples() - values) ** 2), 1e-6 * 255**2)
+
+
+def region_rms(field, truth):
+    """Root mean square error at each region's own samples, by brute force."""
+    errors = np.abs(truth - field.samples()) ** 2
+    part = field.partition
+    cell = [
+        np.searchsorted(e, np.arange(n), side="right") - 1 for e, n in zip(part.edges, part.shape)
+    ]
+    region = part.labels[np.ix_(*cell)]
+    by_region = [np.sqrt(np.nanmean(errors[region == i])) for i in range(part.n_regions)]
+    return np.array(by_region)[part.labels]
+
+
+def test_errors_can_be_measured_by_region(rng):
+    part = partition((24, 24), L_SHAPE, 2.0)
+    for settings in (ef.smooth(cell=8), ef.paper(width=30, overlap=2)):
+        values = rng.standard_normal((24, 24, 2))
+        field = ef.fit(values, settings, channel_axis=-1, partition=part)
+        gappy = values.copy()
+        gappy[3:7, 5:9, 1] = np.nan
+        for truth in (values, gappy):
+            close(field.error_map(truth), region_rms(field, truth), 1e-12)
+    masked = np.ma.masked_invalid(gappy)
+    close(field.error_map(masked), region_rms(field, gappy), 1e-12)
+    turned = ef.fit(np.moveaxis(values, -1, 0), settings, channel_axis=0, partition=part)
+    close(turned.error_map(np.moveaxis(gappy, -1, 0)), region_rms(field, gappy), 1e-9)
+
+
+def test_the_samples_of_a_merged_region_are_its_own(rng):
+    # Boxes of the L shapes are 16 by 24 and 16 by 16 samples; the regions have 3 cells of 64 each.
+    part = partition((24, 24), L_SHAPE, 0.0)
+    values = rng.standard_normal((24, 24))
+    field = ef.fit(values, ef.paper(width=30), partition=part)
+    close(field.error_map(), region_rms(field, values), 1e-9)
+
+
+def test_what_denoising_takes_off_is_an_error(rng):
+    values = on_grid(wave, (64, 64)) + 0.2 * rng.standard_normal((64, 64))
+    field = ef.fit(values, ef.smooth(denoise=True))
+    left = np.std(field.samples() - values)
+    assert left > 0.1
+    # Of models before blending, with the samples around a region.
+    close(np.median(field.error_map()) / left, 1, 0.3)
+
+
+def test_a_batch_is_measured_against_its_arrays(rng):
+    values = rng.standard_normal((2, 20, 30))
+    one, _ = ef.encoder((20, 30), ef.paper(cell=10, width=40))(values)
+    with pytest.raises(ValueError, match=r"cropped, encoded in a batch or scattered. Pass the sam"):
+        one.error_map()
+    close(one.error_map(values[0]), region_rms(one, values[0]), 1e-12)
+
+
+def test_a_crop_counts_and_measures_its_own_samples(rng):
+    values = rng.standard_normal((60, 80)).cumsum(0).cumsum(1)
+    field = ef.fit(values, ef.paper(cell=20, width=100))
+    crop = field.crop([50, 70], [59.5, 79.5])
+    assert crop.report()["samples"] == "10 × 10 of 60 × 80"
+    assert float(crop.report()["coefficients per sample"]) == crop.n_coefficients / 100
+    mine = crop.samples()
+    expected = f"{ef.psnr(values[50:, 70:], mine):.2f} dB"
+    for samples in (values, values[50:, 70:]):
+        report = crop.report(samples)
+        assert report["PSNR at the samples"] == expected
+        assert report["largest error"] == f"{np.abs(values[50:, 70:] - mine).max():.3g}"
+        close(crop.error_map(samples), np.sqrt(np.mean((values[50:, 70:] - mine) ** 2)), 1e-9)
+
+
+@pytest.mark.parametrize("n", [91, 93, 100])
+@pytest.mark.parametrize("low", [0, 50, 76])
+def test_a_crop_keeps_the_quality_asked_of_it(n, low, rng):
+    values = rng.standard_normal((n, 40)).cumsum(0).cumsum(1)
+    crop = ef.fit(values).crop([low, 5], [low + 14, 30])
+    truth = values[low : low + 15, 5:31]
+    for psnr in (30, 45):
+        small = crop.at_quality(psnr=psnr)
+        # A handful of coefficients comes in steps of a dB or so.
+        assert psnr <= ef.psnr(truth, small.samples()) < psnr + 2
+        assert small.n_coefficients < crop.n_coefficients
+    small = crop.at_quality(max_error=0.7)
+    assert ef.max_error(truth, small.samples()) <= 0.7
+    assert small.n_coefficients < crop.n_coefficients
+
+
+def test_a_crop_without_samples_has_no_quality(rough):
+    crop = rough.crop([3.2, 4.2], [3.8, 4.9])
+    with pytest.raises(ValueError, match="holds no samples to measure errors at"):
+        crop.at_quality(psnr=30)
+    assert crop.truncate(keep=9).n_coefficients == 9 * crop.partition.n_regions
+    assert crop.report()["samples"] == "0 × 0 of 37 × 41"
+
+
+def test_a_report_compares_with_what_was_fitted(rough):
+    with pytest.raises(ValueError, match=r"what was fitted, shape \(37, 41\); got \(37, 40\)"):
+        rough.report(np.zeros((37, 40)))
+    points = np.random.default_rng(0).random((60, 2))
+    scattered_ = ef.fit_points(points, points.sum(axis=1))
+    with pytest.raises(ValueError, match="a field of scattered samples has no array of them"):
+        scattered_.report(points.sum(axis=1))
 
 
 @pytest.mark.parametrize(

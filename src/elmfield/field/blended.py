@@ -80,6 +80,14 @@ class Group:
         return Group(self.modes, regions, part)
 
 
+def box_of(modes: Modes) -> tuple[int, ...]:
+    """Samples, on each axis, of the boxes that modes belong to."""
+    if isinstance(modes, ProductModes):
+        return tuple(a.basis.shape[0] for a in modes.axes)
+    assert isinstance(modes, DenseModes)
+    return modes.box
+
+
 @dataclass(frozen=True, eq=False)
 class Blended:
     """Local models, one per region, and the windows that make one function of them.
@@ -128,6 +136,17 @@ class Blended:
         for g, group in enumerate(self.groups):
             which[group.regions], row[group.regions] = g, np.arange(len(group.regions))
         return which, row
+
+    @property
+    def with_boxes(self) -> "Blended":
+        """The same, with the boxes that regions were fitted to; a crop's cells do not tell them."""
+        sizes = np.empty(self.centres.shape, np.int64)
+        for g in self.groups:
+            sizes[g.regions] = box_of(g.modes)
+        part = replace(self.partition)
+        starts = np.round(self.centres - (sizes - 1) / 2).astype(np.int64)
+        object.__setattr__(part, "boxes", (starts, sizes))
+        return replace(self, partition=part)
 
     def partials(self, x: Array, orders: list[tuple[int, ...]]) -> list[Array]:
         """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""

@@ -6,7 +6,8 @@ file is, it does not know.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -25,7 +26,7 @@ from elmfield.memory import room, runs, with_less_memory
 from elmfield.metrics import max_error, psnr
 from elmfield.modes import DenseModes, ProductModes
 from elmfield.partition import Partition
-from elmfield.typing import Array, Floats
+from elmfield.typing import Array, Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,13 +113,82 @@ class Field:
         bits: int = sum(c.index_bits for c in kept if hasattr(c, "index_bits"))
         return bits / 32
 
-    def error_map(self) -> Floats:
-        """Root mean square error at the samples of each cell's region, one number per cell."""
-        if self.residual is None:
-            raise ValueError("this field does not know its errors: it was cropped or scattered.")
-        count = np.prod(self.partition.boxes[1], axis=1) * int(self.offset.shape[0])
-        errors: Floats = np.sqrt(self.residual / count)[self.partition.labels]
+    def error_map(self, samples: Array | None = None) -> Floats:
+        """Root mean square error at the samples of each cell's region, one number per cell.
+
+        Parameters
+        ----------
+        samples : array, optional
+            What was fitted, to measure against; NaN is left out. A region without any gets NaN.
+
+        Notes
+        -----
+        Without `samples` these are the errors of the local models, before they are blended, at the
+        samples each was fitted to: those around its region too, and those that were filled in.
+        """
+        part = self.partition
+        squares: Any
+        count: Any
+        if samples is None:
+            if self.residual is None:
+                raise ValueError(
+                    "this field does not know its errors: it was cropped, encoded in a batch or "
+                    "scattered. Pass the samples: error_map(samples)."
+                )
+            count = np.prod(part.boxes[1], axis=1, dtype=np.int64)
+            for g in self.blended.groups:  # a merged region may be less than its box
+                inside = getattr(g.modes, "inside", None)
+                if inside is not None:
+                    count[g.regions] = np.count_nonzero(inside)
+            squares = np.asarray(self.residual) / int(self.offset.shape[0])
+        else:
+            truth, mine = self._beside(samples)
+            have = ~np.isnan(truth)
+            error = np.where(have, np.abs(np.where(have, truth, 0) - mine), 0)
+            cells = [cell[own] for cell, own in zip(part.cell_of, self._own)]
+            region = np.broadcast_to(part.labels[np.ix_(*cells)][..., None], truth.shape).ravel()
+            squares = np.bincount(region, (error**2).ravel(), minlength=part.n_regions)
+            count = np.bincount(region[have.ravel()], minlength=part.n_regions)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            errors: Floats = np.sqrt(squares / count)[part.labels]
         return errors
+
+    @property
+    def _own(self) -> list[Integers]:
+        """On each axis, the samples inside the domain."""
+        return [
+            np.arange(math.ceil(a - 1e-9), math.floor(b + 1e-9) + 1)
+            for a, b in zip(self.domain.low, self.domain.high)
+        ]
+
+    @property
+    def _is_scattered(self) -> bool:
+        grids = (ProductModes, DenseModes)
+        return not all(isinstance(g.modes, grids) for g in self.blended.groups)
+
+    def _beside(self, samples: Array) -> tuple[Array, Array]:
+        """What was fitted and the field's own values, channels last, as far as the domain goes."""
+        if self._is_scattered:
+            raise ValueError(
+                "a field of scattered samples has no array of them to compare with. Compare their "
+                "values with field(points)."
+            )
+        k = self.channel_axis
+        if isinstance(samples, np.ma.MaskedArray):
+            wide = np.result_type(samples, np.float64)
+            samples = np.where(np.ma.getmaskarray(samples), wide.type(np.nan), samples.data)
+        truth = np.asarray(to_numpy(samples))
+        own, shapes = self._own, []
+        for sizes in (self.shape, tuple(map(len, own))):
+            shapes.append(sizes if k is None else (*sizes[:k], self.n_channels, *sizes[k:]))
+        if truth.shape not in shapes:
+            raise ValueError(
+                f"`samples` must be what was fitted, shape {' or '.join(map(str, set(shapes)))}; "
+                f"got {truth.shape}."
+            )
+        mine = np.asarray(to_numpy(self.samples()))
+        truth, mine = (x[..., None] if k is None else np.moveaxis(x, k, -1) for x in (truth, mine))
+        return truth if truth.shape == mine.shape else truth[np.ix_(*own)], mine
 
     def report(self, samples: Array | None = None, *, heldout: float | None = None) -> Report:
         """Sizes, ranks and errors, as a table that prints itself.
@@ -126,14 +196,20 @@ class Field:
         Parameters
         ----------
         samples : array, optional
-            What was fitted, to measure errors against; NaN is left out.
+            What was fitted, to measure errors against; NaN is left out. For a crop, all of it or
+            what the crop has of it.
         heldout : float, optional
             A held-out score to put beside them, from `elmfield.heldout_score`.
         """
-        n_samples = math.prod(self.shape) * int(self.offset.shape[0])
+        sizes = tuple(map(len, self._own))
+        n_samples = math.prod(sizes) * int(self.offset.shape[0])
+        per_sample = (self.n_coefficients + self.index_cost) / max(n_samples, 1)
+        whole = " × ".join(map(str, self.shape))
         ranks = sorted({g.modes.rank for g in self.blended.groups})
         rows = {
-            "samples": " × ".join(map(str, self.shape)),
+            "samples": whole
+            if sizes == self.shape
+            else f"{' × '.join(map(str, sizes))} of {whole}",
             "channels": f"{self.n_channels}" + (" (complex)" if self.is_complex else ""),
             "input dtype": self.input_dtype,
             "coefficient dtype": str(self.dtype).removeprefix("torch."),
@@ -147,14 +223,15 @@ class Field:
             "rank of a region": ", ".join(map(str, ranks)),
             "coefficients": f"{self.n_coefficients}",
             "index, in coefficients": f"{self.index_cost:.0f}",
-            "coefficients per sample": f"{(self.n_coefficients + self.index_cost) / n_samples:.3f}",
+            "coefficients per sample": f"{per_sample:.3f}",
         }
-        if self.residual is not None:
-            errors = self.error_map()
+        if samples is not None or self.residual is not None:
+            errors = self.error_map(samples)
+            errors = errors[~np.isnan(errors)]
             rows["rms error by region, median"] = f"{np.median(errors):.3g}"
             rows["rms error by region, largest"] = f"{np.max(errors):.3g}"
         if samples is not None:
-            truth, mine = np.asarray(to_numpy(samples)), np.asarray(to_numpy(self.samples()))
+            truth, mine = self._beside(samples)
             have = ~np.isnan(truth)
             rows["PSNR at the samples"] = f"{psnr(truth[have], mine[have]):.2f} dB"
             rows["largest error"] = f"{max_error(truth[have], mine[have]):.3g}"
@@ -184,12 +261,13 @@ class Field:
     def at_quality(self, *, psnr: float | None = None, max_error: float | None = None) -> "Field":
         """The same function with as few coefficients as an error at the samples needs.
 
-        Errors are measured against this field's own values there, without fitting again.
+        Errors are measured against this field's own values there, without fitting again; of a
+        crop, at the samples inside it.
 
         Parameters
         ----------
         psnr : float
-            In dB of the samples' range; or
+            In dB of the samples' range (of a crop, of those inside it); or
         max_error : float
             largest absolute error.
         """
@@ -198,16 +276,32 @@ class Field:
     def _meet(self, target: Target | None) -> "Field":
         if target is None:
             raise ValueError("say what is wanted: exactly one of the arguments.")
-        if not all(isinstance(g.modes, (ProductModes, DenseModes)) for g in self.blended.groups):
+        if self._is_scattered:
             raise TypeError("a field of scattered samples keeps all its coefficients.")
         axes = [np.arange(n, dtype=float) for n in self.shape]
         units = np.asarray(to_numpy(self.scale), dtype=np.float64)
         y = self.blended.on_grid(axes)
         raw = y * cast(self.scale, y) + cast(self.offset, y)
-        samples = Samples(y, raw, None, self.offset, units, self.data_range)
-        blended, dropped = meet(self.blended, samples, target)
+        present, limits = self._present(raw, measured=target.kind in ("psnr", "max_error"))
+        samples = Samples(y, raw, present, self.offset, units, limits, self.is_complex)
+        blended, dropped = meet(self.blended.with_boxes, samples, target)
+        blended = replace(self.blended, groups=blended.groups)
         left = None if self.residual is None else self.residual + dropped
         return replace(self, blended=blended, residual=left)
+
+    def _present(self, raw: Array, measured: bool) -> tuple[Array | None, float]:
+        """Which samples a crop has, of the shape of all; None for all. And their peak to peak."""
+        own = self._own
+        if tuple(map(len, own)) == self.shape or not measured:
+            return None, self.data_range
+        if not all(map(len, own)):
+            raise ValueError("this crop holds no samples to measure errors at.")
+        present = np.zeros(self.shape, bool)
+        present[np.ix_(*own)] = True
+        inside = to_numpy(raw)[np.ix_(*own)]
+        limits = float(inside.max()) - float(inside.min())
+        present = np.broadcast_to(present[..., None], raw.shape)
+        return move(present, raw), limits or 1.0
 
     def weights(self, region: int) -> Array:
         """Output weights α of one region's hidden neurons, shape (m,) or (m, C).
@@ -299,7 +393,8 @@ class Field:
         xp, d = namespace(x), len(self.shape)
         lead = tuple(x.shape[:-1])
         x = xp.reshape(x, (-1, d))
-        index, slope, bend, beyond = self._to_index(x, outside, not constant)
+        with self._telling_epochs():
+            index, slope, bend, beyond = self._to_index(x, outside, not constant)
         step = max(1, room(self.offset) // (6 * d + 4 * int(self.offset.shape[0])))
         parts = [
             self._finish(take(*(a[i:j, :] for a in (index, slope, bend))), constant)
@@ -365,7 +460,12 @@ class Field:
             return points
         columns = [points[..., k] for k in range(len(dated))]
         if points.dtype.kind in "US":  # a list of a date and a number has become texts
-            columns = [c if own else c.astype(np.float64) for c, own in zip(columns, dated)]
+            try:
+                columns = [c if own else c.astype(np.float64) for c, own in zip(columns, dated)]
+            except ValueError as error:
+                raise ValueError(
+                    f"`points` must hold real numbers, and dates on axes of dates; {error}."
+                ) from error
         return np.stack([self._numbers(k, c) for k, c in enumerate(columns)], axis=-1)
 
     def _finish(self, values: Array, constant: bool) -> Array:
@@ -392,7 +492,8 @@ class Field:
         shape : int or sequence of int
             New number of samples on each axis (without channels).
         dtype : optional
-            Of the result; an integer dtype rounds and clips. Default: the field's own.
+            Of the result; integers are rounded and clipped, booleans are True from 1/2 on. Default:
+            the field's own.
         """
         d = len(self.shape)
         shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
@@ -407,8 +508,7 @@ class Field:
 
     def samples(self, *, dtype: Any = None) -> Array:
         """The field at its own samples: an array like the one fitted, or what a crop has of it."""
-        ends = zip(self.domain.low, self.domain.high)
-        return self._gridded([np.arange(np.ceil(a), np.floor(b) + 1) for a, b in ends], dtype)
+        return self._gridded([own.astype(np.float64) for own in self._own], dtype)
 
     def grid(self, *coordinates: Array, dtype: Any = None, outside: str = "raise") -> Array:
         """Values on the grid spanned by one array of coordinates per axis.
@@ -442,12 +542,18 @@ class Field:
                 low=self.domain.low[k : k + 1],
                 high=self.domain.high[k : k + 1],
             )
-            index, _, _, wrong = only.to_index(c[:, None], outside)
+            with self._telling_epochs():
+                index, _, _, wrong = only.to_index(c[:, None], outside)
             x.append(index[:, 0])
             beyond.append(np.zeros(len(c), bool) if wrong is None else wrong)
         out = self._gridded(x, dtype)
         if any(b.any() for b in beyond):
             xp = namespace(out)
+            if not xp.isdtype(out.dtype, ("real floating", "complex floating")):
+                raise ValueError(
+                    f"positions outside the domain cannot be NaN in dtype {out.dtype}. Ask for "
+                    "floats, or pass outside='nearest'."
+                )
             mark = beyond[0]
             for b in beyond[1:]:
                 mark = mark[..., None] | b
@@ -499,7 +605,7 @@ class Field:
         at: list[Floats] = []
         shown: list[Floats | None] = []
         moved: list[str] = []
-        for axis, a, b in zip(self.domain.axes, self.domain.low, self.domain.high):
+        for axis, own in zip(self.domain.axes, self._own):
             if axis.name in coords:
                 given = np.asarray(getattr(coords[axis.name], "values", coords[axis.name]))
                 where = np.atleast_1d(coordinates_in(given, about.get(axis.name, {})))
@@ -507,7 +613,6 @@ class Field:
                 at.append(where)
                 shown.append(where)
             else:  # of a cropped field, the samples inside the box
-                own = np.arange(math.ceil(a - 1e-9), math.floor(b + 1e-9) + 1)
                 listed = axis.coordinates
                 c = axis.from_index(own.astype(float)) if listed is None else listed[own]
                 if len(own) < axis.size:
@@ -535,7 +640,9 @@ class Field:
         On a periodic axis the box may lie in any turn, but not across the end of the array. A box
         of a whole period leaves the axis as it is.
         """
-        domain = self.domain.crop(*self._corners(low, high))
+        corners = self._corners(low, high)
+        with self._telling_epochs():
+            domain = self.domain.crop(*corners)
         blended = self.blended.crop(domain.low, domain.high)
         return replace(self, domain=domain, blended=blended, residual=None)
 
@@ -558,7 +665,8 @@ class Field:
         samples, no more.
         """
         low, high = self._corners(low, high)
-        span = zip(*self.domain.span(low, high))
+        with self._telling_epochs():
+            span = zip(*self.domain.span(low, high))
         xp = namespace(self.offset)
         nodes, quadrature = [], []
         for k, (a, b) in enumerate(span):
@@ -619,6 +727,20 @@ class Field:
             )
         return tuple([float(self._numbers(k, c[k])) for k in range(d)] for c in (low, high))  # type: ignore[return-value]
 
+    @contextmanager
+    def _telling_epochs(self) -> Iterator[None]:
+        """Messages that name an axis of dates say what its numbers count."""
+        try:
+            yield
+        except ValueError as error:
+            for name, about in self.attributes.get("axes", {}).items():
+                epoch = about.get("epoch")
+                if epoch is not None and f"axis {name!r}" in str(error):
+                    began = epoch.astype("datetime64[s]")
+                    text = f"{error} Axis {name!r} counts seconds from {began}."
+                    raise type(error)(text) from error
+            raise
+
     def _numbers(self, k: int, given: Any) -> Floats:
         """Coordinates on axis k as a caller gives them, dates too, as the numbers it counts in."""
         name = self.domain.names[k]
@@ -641,12 +763,14 @@ def _unit(d: int, *axes: int) -> tuple[int, ...]:
 
 
 def _as_dtype(values: Array, dtype: Any) -> Array:
-    """`values` as `dtype`; integers are rounded and clipped to what the dtype holds."""
+    """`values` as `dtype`; integers rounded and clipped to what it holds, booleans cut at 1/2."""
     xp = namespace(values)
     if dtype is None:
         return values
     if isinstance(dtype, (str, type, np.dtype)):
         dtype = getattr(xp, np.dtype(dtype).name)
+    if xp.isdtype(dtype, "bool"):
+        return values >= 0.5
     if xp.isdtype(dtype, "integral"):
         info = xp.iinfo(dtype)
         values = xp.astype(values, xp.float64)
