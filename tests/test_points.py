@@ -152,10 +152,41 @@ def test_nan_rows_are_left_out(rng):
     close(ef.fit_points(x, holes)(q), ef.fit_points(x[keep], y[keep])(q), 1e-9)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int16"])
+def test_masked_rows_are_left_out(dtype, rng):
+    x, y = scattered(rng, 120, 2)
+    y = np.round(100 * y).astype(dtype)
+    gone = np.arange(120) % 7 == 0
+    masked = np.ma.masked_array(np.where(gone, -9999, y).astype(dtype), gone)
+    found, expected = ef.fit_points(x, masked), ef.fit_points(x[~gone], y[~gone])
+    assert np.array_equal(found(x[~gone]), expected(x[~gone]))
+
+
+def test_four_dimensions_take_no_more_neurons_than_three_do(rng):
+    x = rng.random((150, 4))
+    f = lambda p: np.sin(3 * p[:, 0] + p[:, 1]) * np.cos(2 * p[:, 2]) + p[:, 3] ** 2  # noqa: E731
+    field = ef.fit_points(x, f(x), ef.smooth(order=2))
+    assert field.n_coefficients <= 20_000 * field.partition.n_regions
+    inner = 0.1 + 0.8 * rng.random((300, 4))
+    # All frequencies up to one cycle per spacing, 3 million coefficients, do no better: 0.019.
+    assert np.sqrt(np.mean((field(inner) - f(inner)) ** 2)) < 0.025
+    close(field(x), f(x), 1e-3)
+
+
+def test_long_fits_are_announced(monkeypatch, rng):
+    monkeypatch.setattr("elmfield.points.WORTH_A_WORD", (1e5, 1e20))
+    x, y = scattered(rng, 100, 2)
+    with pytest.warns(UserWarning, match=r"regions of up to \d+ samples and 1225 neurons.*GB and"):
+        ef.fit_points(x, y)
+    monkeypatch.setattr("elmfield.points.WORTH_A_WORD", (1e20, 1e5))
+    with pytest.warns(UserWarning, match="A larger `spacing` or fewer samples make it cheaper"):
+        ef.fit_points(x, y)
+
+
 def test_nothing_is_modified(rng):
     x, y = scattered(rng, 60, 2)
     before = x.copy(), y.copy()
-    ef.fit_points(x, y, periodic=[0])
+    ef.fit_points(x, y, periodic=[0], bounds=([0, 0], [40, 40]))
     assert np.array_equal(x, before[0])
     assert np.array_equal(y, before[1])
 
@@ -196,7 +227,10 @@ XY = np.random.default_rng(0).random((20, 2))
         ),
         ((XY, XY[:, 0]), {"spacing": -1}, ValueError, "`spacing` must be positive; got -1"),
         ((XY, XY[:, 0]), {"spacing": (1, 2, 3)}, ValueError, "`spacing` must be one number or one"),
-        ((XY, XY[:, 0]), {"names": ("a",)}, ValueError, "`names` must be 2 names, one per axis"),
+        ((XY, XY[:, 0]), {"names": ("a",)}, ValueError, "`names` must be 2 different names"),
+        ((XY, XY[:, 0]), {"names": ("a", "a")}, ValueError, r"different names.*got \('a', 'a'\)"),
+        ((XY, XY[:, 0]), {"periodic": [0]}, ValueError, "`periodic` needs `bounds`: samples do"),
+        ((np.eye(13), np.arange(13)), {}, ValueError, "have too many axes.* 1594323 neurons each"),
         (
             (XY, XY[:, 0]),
             {"periodic": ["t"]},

@@ -7,10 +7,11 @@ other are first taken from a coarser version of the array, itself filled the sam
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from elmfield.backend import device, move, namespace, scatter_add, to_numpy
+from elmfield.backend import device, is_array, move, namespace, scatter_add, to_numpy
 from elmfield.memory import room
 from elmfield.network import Cosines, price
 from elmfield.partition import Partition, blend, gather, regular, sample_index
@@ -30,6 +31,14 @@ STEEP = 1e-2
 
 JITTER = 1e-9
 """Added to the kernel's diagonal of 1: 90 dB below the signal, and Cholesky never fails."""
+
+
+def with_nan(values: Any) -> Array:
+    """An array, in which NaN stands where a mask (`numpy.ma`) was."""
+    if isinstance(values, np.ma.MaskedArray):
+        numbers = values.data if values.dtype.kind in "fc" else values.data.astype(np.float64)
+        values = np.where(np.ma.getmaskarray(values), np.asarray(np.nan, numbers.dtype), numbers)
+    return values if is_array(values) else np.asarray(values)
 
 
 def fill_missing(y: Array, present: Array, order: float, periodic: Sequence[bool]) -> Array:
@@ -149,7 +158,7 @@ def _fill_boxes(y: Array, present: Array, order: float, periodic: Sequence[bool]
         A = xp.reshape(A, (-1, P, P)) * m[:, :, None] * m[:, None, :]
         A = A + xp.eye(P, dtype=xp.float64, device=device(y)) * (1 - m + JITTER)[:, None, :]
         values = xp.astype(gather(y, xp.take_along_axis(index, own, axis=1)), xp.float64)
-        # A plane first, so that planes are filled as planes; the kernel for what is left.
+        # A plane first, so that slopes go on across gaps; the kernel for what is left.
         X = xp.reshape(xp.take(planes, xp.reshape(own, (-1,)), axis=0), (-1, P, planes.shape[1]))
         X = X * m[..., None]
         Xt = xp.matrix_transpose(X)

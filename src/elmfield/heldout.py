@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from elmfield.backend import is_array, move, namespace, to_numpy
+from elmfield.backend import move, namespace, to_numpy
 from elmfield.field import Field
+from elmfield.fill import with_nan
 from elmfield.fit import fit
 from elmfield.metrics import peak_to_peak, psnr
 from elmfield.settings import Settings
@@ -64,11 +65,7 @@ def halves(
     **options: Any,
 ) -> tuple[Array, Array, Any]:
     """Samples with channels last, what a fit of every second one predicts, and what to score."""
-    if isinstance(values, np.ma.MaskedArray):
-        numbers = values.data if values.dtype.kind in "fc" else values.data.astype(np.float64)
-        values = np.where(np.ma.getmaskarray(values), np.asarray(np.nan, numbers.dtype), numbers)
-    if not is_array(values):
-        values = np.asarray(values)
+    values = with_nan(values)
     xp = namespace(values)
     values = values[..., None] if channel_axis is None else xp.moveaxis(values, channel_axis, -1)
     shape = tuple(values.shape[:-1])
