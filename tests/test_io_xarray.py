@@ -6,6 +6,7 @@ import sys
 import textwrap
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -279,3 +280,31 @@ def test_a_dataset_can_be_written_elsewhere(model, weather, tmp_path):
     with xr.open_dataset(tmp_path / "t2m.nc", engine="netcdf4") as ds:
         xr.testing.assert_allclose(ds.t2m, weather, atol=1e-8)
         assert ds.t2m.attrs["units"] == "K"
+
+
+def test_dims_may_be_numbers():
+    values = np.random.default_rng(0).random((20, 24))
+    numbered = xr.DataArray(values, dims=[0, 1])
+    assert ef.fit(numbered).domain.names == ("0", "1")
+    assert ef.fit(numbered, periodic=1).domain.periodic == (False, True)
+    assert ef.fit(numbered, periodic=[0]).domain.periodic == (True, False)
+    assert ef.fit(numbered, periodic={0: 25.0}).domain.axes[0].period == 25
+    assert ef.fit(numbered, channel_dim=0).domain.names == ("1",)
+    swapped = xr.DataArray(values, dims=[1, 0])  # the name counts before the number
+    assert ef.fit(swapped, periodic=1).domain.periodic == (True, False)
+    named = xr.DataArray(values, dims=["y", "x"])
+    assert ef.fit(named, periodic=-1).domain.periodic == (False, True)
+    with pytest.raises(ValueError, match=r"`periodic` names 5; the dims are \['y', 'x'\]"):
+        ef.fit(named, periodic=5)
+
+
+def test_the_page_runs_as_written(tmp_path, monkeypatch):
+    page = (Path(__file__).resolve().parents[1] / "docs" / "files.md").read_text()
+    block = page.split("## xarray")[1].split("```python")[1].split("```")[0]
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(block, names)
+    assert names["fine"].dims == ("latitude", "longitude")
+    assert names["fine"].attrs["units"] == "degC"
+    assert names["ds"].sst.sizes["latitude"] == 121
+    assert names["field"].n_channels == 2

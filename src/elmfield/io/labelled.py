@@ -5,7 +5,7 @@ xarray is not imported here before a DataArray turns up.
 
 import functools
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,8 +52,8 @@ def fit_dataarray(
     values: Any,
     settings: Any = None,
     *,
-    channel_dim: str | None = None,
-    periodic: Mapping[str, float] | Sequence[str] | None = None,
+    channel_dim: Hashable | None = None,
+    periodic: Mapping[Any, float] | Sequence[Any] | Hashable | None = None,
     **options: Any,
 ) -> Field:
     """The Field of a DataArray.
@@ -65,7 +65,7 @@ def fit_dataarray(
         spaced or not, rising or falling), dates or durations.
     settings : optional
         As for :func:`elmfield.fit`.
-    channel_dim : str, optional
+    channel_dim : optional
         The dim that holds channels rather than space.
     periodic : sequence or mapping, optional
         Dims that repeat; by default a longitude whose samples cover 360 degrees evenly.
@@ -77,21 +77,34 @@ def fit_dataarray(
             raise TypeError(f"`{given}` comes from the DataArray itself; rename or assign there.")
     samples = from_dataarray(values, channel_dim=channel_dim)
     if periodic is not None:
-        wraps = (periodic,) if isinstance(periodic, str) else periodic
-        unknown = sorted(set(wraps) - set(samples.names))
-        if unknown:
-            raise ValueError(f"`periodic` names {unknown}; the dims are {list(samples.names)}.")
+        wraps = _named(values.dims, samples.names, periodic)
         made = fit_array(
             samples.values,
             settings,
             channel_axis=samples.channel_axis,
             coordinates=list(samples.coordinates),
             names=samples.names,
-            periodic=wraps,  # type: ignore[arg-type]
+            periodic=wraps,
             **options,
         )
         return _with(made, samples.attributes)
     return fit_gridded(samples, settings, **options)
+
+
+def _named(
+    dims: Sequence[Hashable], names: Sequence[str], periodic: Any
+) -> "dict[str | int, float] | list[str | int]":
+    """`periodic` in terms of axis names; a dim may be given by its name or its number."""
+    one = isinstance(periodic, (str, int))
+    found: dict[str | int, Any] = {}
+    for key in (periodic,) if one else periodic:
+        name = str(key)
+        if key not in dims and isinstance(key, int) and -len(dims) <= key < len(dims):
+            name = str(dims[key])
+        if name not in names:
+            raise ValueError(f"`periodic` names {key!r}; the dims are {list(names)}.")
+        found[name] = periodic[key] if isinstance(periodic, Mapping) else None
+    return found if isinstance(periodic, Mapping) else list(found)
 
 
 def _with(field: Field, attributes: Mapping[str, Any]) -> Field:
@@ -100,9 +113,11 @@ def _with(field: Field, attributes: Mapping[str, Any]) -> Field:
     return replace(field, attributes=dict(attributes))
 
 
-def from_dataarray(da: Any, *, channel_dim: str | None = None) -> Gridded:
+def from_dataarray(da: Any, *, channel_dim: Hashable | None = None) -> Gridded:
     """A DataArray as gridded samples."""
-    dims = [str(d) for d in da.dims]
+    da = da.rename({d: str(d) for d in da.dims if not isinstance(d, str)})
+    dims = list(da.dims)
+    channel_dim = None if channel_dim is None else str(channel_dim)
     if channel_dim is not None and channel_dim not in dims:
         raise ValueError(f"`channel_dim` must be a dim of the array, {dims}; got {channel_dim!r}.")
     channel = None if channel_dim is None else dims.index(channel_dim)
