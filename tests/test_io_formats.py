@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import elmfield as ef
 from elmfield import cli
 from elmfield.errors import MissingExtraError
+from elmfield.io.errors import UnreadableError
 from elmfield.io.gridded import Gridded, fit_gridded, grid_of, plain_grid, rendered
 from elmfield.io.labelled import from_dataarray
 from elmfield.io.raster import png
@@ -248,6 +249,79 @@ def test_gaps_in_a_map_are_missing_samples(tmp_path):
     assert_allclose(fit_gridded(samples).samples(), values, atol=0.05)
 
 
+def test_scale_and_offset_of_a_map_are_applied(tmp_path):
+    rasterio = pytest.importorskip("rasterio")
+    raw = np.full((2, 20, 24), 1000, np.int16)
+    raw[:, 5, 6] = -9
+    profile = {
+        "driver": "GTiff", "height": 20, "width": 24, "count": 2, "dtype": "int16", "nodata": -9,
+        "crs": "EPSG:4326", "transform": rasterio.Affine(1, 0, 7, 0, -1, 50),
+    }  # fmt: skip
+    with rasterio.open(tmp_path / "x.tif", "w", **profile) as file:
+        file.write(raw)
+        file.scales, file.offsets = (0.1, 2.0), (273.15, -2010.0)
+    samples = read(tmp_path / "x.tif")
+    assert np.isnan(samples.values).sum() == 2
+    assert_allclose(samples.values[:, 0, 0], [373.15, -10])
+    field = fit_gridded(samples)
+    assert_allclose(field([45.5, 9.0]), [373.15, -10])
+    # Written as they are: a value may be what marked a gap before.
+    whole = rendered(field, positions(field, scale=2))
+    whole.values[1] += 1
+    write(whole, tmp_path / "y.tif")
+    assert_allclose(read(tmp_path / "y.tif").values[:, 3, 3], [373.15, -9])
+
+
+@pytest.mark.parametrize("depth", [1, 257])
+def test_palettes_become_colours(tmp_path, depth):
+    tifffile = pytest.importorskip("tifffile")
+    table = RNG.integers(0, 256, (3, 256)).astype(np.uint16)
+    index = RNG.integers(0, 256, (9, 11), np.uint8)
+    given = table * 256 if depth == 1 else table * 257 + (np.arange(256) == 7)
+    tifffile.imwrite(
+        tmp_path / "x.tif", index, photometric="palette", colormap=given.astype(np.uint16)
+    )
+    back = read(tmp_path / "x.tif")
+    assert back.channel_axis == 2
+    if depth == 1:
+        assert back.values.dtype == np.uint8
+        assert_array_equal(back.values, np.moveaxis(table[:, index], 0, -1))
+    else:  # not made from 8 bits: all 16 stay
+        assert_array_equal(back.values, np.moveaxis(given[:, index], 0, -1))
+
+
+def test_a_map_keeps_its_numbers_and_their_colours(tmp_path):
+    rasterio = pytest.importorskip("rasterio")
+    profile = {
+        "driver": "GTiff", "height": 20, "width": 24, "count": 1, "dtype": "uint8",
+        "crs": "EPSG:4326", "transform": rasterio.Affine(1, 0, 7, 0, -1, 50),
+    }  # fmt: skip
+    kinds = RNG.integers(0, 5, (20, 24), np.uint8)
+    with rasterio.open(tmp_path / "x.tif", "w", **profile) as file:
+        file.write(kinds[None])
+        file.write_colormap(1, {3: (255, 0, 9, 255)})
+    samples = read(tmp_path / "x.tif")
+    assert_array_equal(samples.values, kinds)
+    field = fit_gridded(samples)
+    ef.save(field, tmp_path / "x.elm")
+    again = ef.load(tmp_path / "x.elm")
+    write(rendered(again, positions(again), dtype="uint8"), tmp_path / "y.tif")
+    with rasterio.open(tmp_path / "y.tif") as file:
+        assert file.colormap(1)[3] == (255, 0, 9, 255)
+        assert_array_equal(file.read(1), kinds)
+
+
+@pytest.mark.parametrize("kind", ["uint8", "uint16", "bool"])
+def test_where_white_is_least_it_is_turned_round(tmp_path, kind):
+    tifffile = pytest.importorskip("tifffile")
+    values = RNG.integers(0, 2, (9, 16)).astype(kind)
+    tifffile.imwrite(tmp_path / "x.tif", values, photometric="miniswhite")
+    most = {"uint8": 255, "uint16": 65535, "bool": 1}[kind]
+    back = read(tmp_path / "x.tif").values
+    assert back.dtype == kind
+    assert_array_equal(back.astype(int), most - values.astype(int))
+
+
 def test_sound(tmp_path):
     for values, channel in (
         (RNG.integers(-3000, 3000, 500, np.int16), None),
@@ -476,8 +550,24 @@ def test_a_map_without_rasterio_is_not_read_as_a_picture(tmp_path, monkeypatch):
 @pytest.mark.parametrize("content", [b"", b"not at all what its name says" * 20])
 def test_files_that_are_not_what_they_are_called(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=name.split(".")[0]):
+    with pytest.raises(UnreadableError, match=f"{name} cannot be read as"):
         read(tmp_path / name)
+
+
+@pytest.mark.parametrize(("name", "cut"), [("x.tif", 0.2), ("x.npz", 0.5), ("x.mat", 20)])
+def test_a_file_cut_short_is_unreadable(tmp_path, name, cut):
+    """Whatever the library behind it raises: DeflateError, BadZipFile, IndexError."""
+    write(plain_grid(RNG.random((30, 40)), ROW), tmp_path / name)
+    data = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(data[: int(cut if cut > 1 else cut * len(data))])
+    with pytest.raises(UnreadableError, match=f"{name} cannot be read as"):
+        read(tmp_path / name)
+
+
+def test_only_named_arrays_can_be_asked_for(tmp_path):
+    write(plain_grid(np.eye(9), ROW), tmp_path / "x.npy")
+    with pytest.raises(ValueError, match=r"NumPy files have no names; got variable 'foo'"):
+        read(tmp_path / "x.npy", variable="foo")
 
 
 def test_unknown_kinds_and_missing_files():

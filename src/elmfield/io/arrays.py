@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from elmfield.io.errors import NoSuchArrayError, reading
 from elmfield.io.gridded import Gridded, plain_grid
 from elmfield.io.registry import need, suffix_of
 from elmfield.typing import Array
@@ -13,7 +14,8 @@ from elmfield.typing import Array
 def read(path: Path, variable: str | None = None) -> Gridded:
     """An array; of an archive of several, the one that is named."""
     suffix = suffix_of(path)
-    try:
+    what = {".mat": "a MATLAB file", ".cfl": "a BART file"}.get(suffix, "a NumPy file")
+    with reading(path, what):
         if suffix == ".npy":
             return _bare(_load(path))
         if suffix == ".npz":
@@ -21,18 +23,20 @@ def read(path: Path, variable: str | None = None) -> Gridded:
         if suffix == ".cfl":
             return _bare(_read_cfl(path), format="cfl")
         return _mat(path, variable)
-    except (EOFError, OSError, NotImplementedError) as error:
-        raise ValueError(f"{path.name} cannot be read: {error}.") from error
 
 
 def _load(path: Path) -> Any:
+    """An array, or all arrays of an archive by name."""
     try:
-        return np.load(path, allow_pickle=False)
+        with path.open("rb") as file:  # ours to close: NumPy leaves a broken archive open
+            found: Any = np.load(file, allow_pickle=False)
+            single = isinstance(found, np.ndarray)
+            found = found if single else dict(found)
     except ValueError as error:
-        raise ValueError(
-            f"{path.name} cannot be read: it is no NumPy file, or holds pickled objects, which are "
-            "never loaded."
-        ) from error
+        raise ValueError("it is none, or holds pickled objects, which are never loaded") from error
+    if single == (suffix_of(path) == ".npz"):
+        raise ValueError("its name should end in " + (".npy" if single else ".npz"))
+    return found
 
 
 def _bare(values: Array, **attributes: Any) -> Gridded:
@@ -43,21 +47,20 @@ def choose(path: Path, found: dict[str, Any], variable: str | None) -> str:
     """The array that was asked for, or the only one there is."""
     if variable is not None:
         if variable not in found:
-            raise ValueError(
+            raise NoSuchArrayError(
                 f"{path.name} has no array {variable!r}; it has {', '.join(found) or 'none'}."
             )
         return variable
     if len(found) != 1:
         listed = ", ".join(f"{k} {tuple(v)}" for k, v in found.items())
-        raise ValueError(
+        raise NoSuchArrayError(
             f"{path.name} holds {len(found)} arrays ({listed}); say which one: --variable NAME."
         )
     return next(iter(found))
 
 
 def _npz(path: Path, variable: str | None) -> Gridded:
-    with _load(path) as file:
-        arrays = {k: file[k] for k in file.files}
+    arrays = _load(path)
     numeric = {k: v for k, v in arrays.items() if v.dtype.kind in "biufc" and v.ndim > 0}
     big = {k: v.shape for k, v in numeric.items() if v.ndim > 1} or {
         k: v.shape for k, v in numeric.items()
@@ -95,12 +98,8 @@ def _mat(path: Path, variable: str | None) -> Gridded:
             values = np.asarray(opened[name]).T  # MATLAB counts its first axis fastest
     else:
         from scipy.io import loadmat
-        from scipy.io.matlab import MatReadError
 
-        try:
-            found = loadmat(path)
-        except (MatReadError, ValueError, TypeError) as error:
-            raise ValueError(f"{path.name} cannot be read as a MATLAB file: {error}.") from error
+        found = loadmat(path)
         arrays = {
             k: v
             for k, v in found.items()
@@ -116,10 +115,10 @@ def _read_cfl(path: Path) -> Array:
     sizes = next((row for row in lines if row and not row.startswith("#")), "")
     shape = tuple(int(n) for n in sizes.split())
     if not shape or min(shape) < 1:
-        raise ValueError(f"{path.with_suffix('.hdr').name} does not say the array's shape.")
+        raise ValueError(f"{path.with_suffix('.hdr').name} does not say the array's shape")
     values = np.fromfile(path, "<c8")
     if values.size != int(np.prod(shape)):
-        raise ValueError(f"{path.name} holds {values.size} numbers; its header says {shape}.")
+        raise ValueError(f"it holds {values.size} numbers; its header says {shape}")
     while len(shape) > 1 and shape[-1] == 1:
         shape = shape[:-1]
     return np.ascontiguousarray(values.reshape(shape, order="F"))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from elmfield.io.arrays import choose
+from elmfield.io.errors import reading
 from elmfield.io.gridded import Gridded
 from elmfield.io.labelled import from_dataarray, to_dataarray
 from elmfield.io.registry import need, suffix_of
@@ -21,26 +22,12 @@ def read(path: Path, variable: str | None = None) -> Gridded:
     """A variable; the only one, or the one that is named."""
     xarray = need("xarray", "xarray", f"reading {path.name}")
     suffix = suffix_of(path)
-    try:
-        if suffix in GRIB:
-            need("eccodes", "grib", "reading GRIB files")
-            cfgrib = need("cfgrib", "grib", "reading GRIB files")
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about merging, which is not asked for
-                # No index files beside the data.
-                found = cfgrib.open_datasets(
-                    str(path), backend_kwargs={"indexpath": "", "decode_timedelta": True}
-                )
-                if not found:
-                    raise ValueError("it has no messages")
-                arrays = {str(k): v for ds in found for k, v in ds.data_vars.items()}
-                return from_dataarray(arrays[_named(path, arrays, variable)].load())
-        opened = _open(xarray, path, suffix)
-        with opened as ds:
-            arrays = {str(k): v for k, v in ds.data_vars.items()}
-            da = arrays[_named(path, arrays, variable)].load()
-    except (OSError, EOFError, KeyError, RuntimeError) as error:
-        raise ValueError(f"{path.name} cannot be read: {error}.") from error
+    if suffix in GRIB:
+        return from_dataarray(_load_grib(path, variable))
+    what = "Zarr" if suffix == ".zarr" else "NetCDF"
+    with reading(path, what), _open(xarray, path, suffix) as ds:
+        arrays = {str(k): v for k, v in ds.data_vars.items()}
+        da = arrays[_named(path, arrays, variable)].load()
     samples = from_dataarray(da)
     packed = {k: da.encoding[k] for k in ("scale_factor", "add_offset") if k in da.encoding}
     if packed:
@@ -48,6 +35,21 @@ def read(path: Path, variable: str | None = None) -> Gridded:
             "packed": packed, "stored": str(da.encoding.get("dtype", ""))
         }  # fmt: skip
     return samples
+
+
+def _load_grib(path: Path, variable: str | None) -> Any:
+    need("eccodes", "grib", "reading GRIB files")
+    cfgrib = need("cfgrib", "grib", "reading GRIB files")
+    with reading(path, "GRIB"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about merging, which is not asked for
+        # No index files beside the data.
+        found = cfgrib.open_datasets(
+            str(path), backend_kwargs={"indexpath": "", "decode_timedelta": True}
+        )
+        if not found:
+            raise ValueError("it has no messages")
+        arrays = {str(k): v for ds in found for k, v in ds.data_vars.items()}
+        return arrays[_named(path, arrays, variable)].load()
 
 
 def _open(xarray: Any, path: Path, suffix: str) -> Any:
@@ -59,7 +61,7 @@ def _open(xarray: Any, path: Path, suffix: str) -> Any:
         if "engine" not in str(error) and "backend" not in str(error):
             raise
         need("netCDF4", "geo", f"reading {path.name}")
-        raise ValueError(f"{path.name} is not a NetCDF file.") from error
+        raise ValueError("it is none") from error
 
 
 def _named(path: Path, arrays: dict[str, Any], variable: str | None) -> str:

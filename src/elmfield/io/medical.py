@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from elmfield.io.errors import reading
 from elmfield.io.gridded import Gridded, grid_of
 from elmfield.io.registry import need, suffix_of
 
@@ -28,11 +29,9 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
 
 def _read_nifti(path: Path) -> Gridded:
     nibabel = need("nibabel", "io", "reading NIfTI files")
-    try:
+    with reading(path, "NIfTI"):
         image = nibabel.load(path)
         values = np.asanyarray(image.dataobj)
-    except (nibabel.filebasedimages.ImageFileError, EOFError, OSError, ValueError) as error:
-        raise ValueError(f"{path.name} cannot be read as NIfTI: {error}.") from error
     header = image.header
     zooms = [float(z) or 1.0 for z in header.get_zooms()]
     names = ("i", "j", "k", "t", "u", "v", "w")[: values.ndim]
@@ -101,11 +100,9 @@ def _write_nifti(samples: Gridded, path: Path) -> None:
 
 def _read_dicom(path: Path) -> Gridded:
     pydicom = need("pydicom", "io", "reading DICOM files")
-    try:
+    with reading(path, "a DICOM picture"):
         data = pydicom.dcmread(path)
         values = data.pixel_array
-    except (pydicom.errors.InvalidDicomError, AttributeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{path.name} cannot be read as a DICOM picture: {error}.") from error
     colour = int(data.get("SamplesPerPixel", 1)) > 1
     slope = float(data.get("RescaleSlope", 1))
     shift = float(data.get("RescaleIntercept", 0))

@@ -43,7 +43,7 @@ def fit_stored(
     """
     field = fit_gridded(samples, settings, **options)
     own = str(field.dtype).removeprefix("torch.")
-    target = getattr(settings, "target", None)
+    target: Any = getattr(settings, "target", None)
     missed = ""
     for dtype in dtypes:
         name = dtype or own

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from elmfield.io.errors import reading
 from elmfield.io.gridded import Gridded, plain_grid
 from elmfield.io.registry import need, suffix_of
 from elmfield.typing import Array
@@ -21,7 +22,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 def read(path: Path, variable: str | None = None) -> Gridded:
     """A picture."""
     suffix, data = suffix_of(path), path.read_bytes()
-    try:
+    with reading(path, "a picture"):
         if suffix == ".png":
             values = _read_png(path, data)
         elif suffix in (".jpg", ".jpeg"):
@@ -29,8 +30,6 @@ def read(path: Path, variable: str | None = None) -> Gridded:
         else:
             codecs = need("imagecodecs", "io", "reading JPEG 2000")
             values = codecs.jpeg2k_decode(data)
-    except (RuntimeError, ValueError, SyntaxError, OSError) as error:
-        raise ValueError(f"{path.name} cannot be read as a picture: {error}.") from error
     return as_picture(np.asarray(values))
 
 

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from elmfield.errors import MissingExtraError
+from elmfield.io.errors import NoSuchArrayError
 from elmfield.io.gridded import Gridded
 
 
@@ -51,6 +52,9 @@ FORMATS = (
     Format("sound", (".wav", ".flac", ".ogg"), "sound", "io"),
     Format("video", (".mp4", ".mkv", ".avi", ".mov", ".webm"), "video", "video"),
 )
+
+NAMED = {".npz", ".mat", *(s for f in FORMATS if f.module == "climate" for s in f.suffixes)}
+"""Files whose arrays have names."""
 
 
 def suffix_of(path: str | Path) -> str:
@@ -94,8 +98,10 @@ def read(path: str | Path, *, variable: str | None = None) -> Gridded:
 
     Raises
     ------
-    FileNotFoundError, ValueError
-        If there is no such file; if it is not what its name says, or holds several arrays.
+    FileNotFoundError, UnreadableError
+        If there is no such file; if it is damaged, or not what its name says.
+    ValueError
+        If it holds several arrays, or not the one that is asked for.
     MissingExtraError
         If a package is missing; the message names the extra.
     """
@@ -103,6 +109,11 @@ def read(path: str | Path, *, variable: str | None = None) -> Gridded:
     kind = format_of(path)
     if not path.exists():
         raise FileNotFoundError(f"no file {path}")
+    if variable is not None and suffix_of(path) not in NAMED:
+        raise NoSuchArrayError(
+            f"{path.name}: arrays in {kind.name} files have no names; got variable {variable!r}. "
+            "Leave it out."
+        )
     room = importlib.import_module(f"elmfield.io.{kind.module}")
     found: Gridded = room.read(path, variable)
     return found

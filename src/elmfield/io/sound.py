@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from elmfield.io.errors import reading
 from elmfield.io.gridded import Gridded
 from elmfield.io.registry import need
 
@@ -20,12 +21,9 @@ WHOLE = {
 def read(path: Path, variable: str | None = None) -> Gridded:
     """A recording: axis "time" in seconds."""
     soundfile = need("soundfile", "io", "reading sound files")
-    try:
-        with soundfile.SoundFile(path) as file:
-            rate, subtype = file.samplerate, file.subtype
-            values = file.read(dtype=WHOLE.get(subtype, "float64"), always_2d=True)
-    except soundfile.LibsndfileError as error:
-        raise ValueError(f"{path.name} cannot be read as sound: {error}.") from error
+    with reading(path, "sound"), soundfile.SoundFile(path) as file:
+        rate, subtype = file.samplerate, file.subtype
+        values = file.read(dtype=WHOLE.get(subtype, "float64"), always_2d=True)
     time = np.arange(len(values)) / rate
     single = values.shape[1] == 1
     return Gridded(

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from elmfield.io.errors import reading
 from elmfield.io.gridded import Gridded, grid_of, plain_grid
 from elmfield.io.plain import keepable
 from elmfield.io.raster import as_picture
@@ -13,19 +14,34 @@ from elmfield.io.registry import need
 GEO_TAGS = (33550, 33922, 34264, 34735)
 """Pixel scale, tie points, transformation, keys: any of them makes a TIFF a map."""
 
+WHITE_IS_LEAST, PALETTE = 0, 3
+"""Photometric interpretations, as the standard counts them."""
+
 
 def read(path: Path, variable: str | None = None) -> Gridded:
     """A picture, a stack or a map."""
     tifffile = need("tifffile", "io", "reading TIFF files")
-    try:
+    with reading(path, "TIFF"):
         with tifffile.TiffFile(path) as file:
             is_map = any(tag in file.pages[0].tags for tag in GEO_TAGS)
             if not is_map:
                 series = file.series[0]
-                return _plain(series.asarray(), series.axes)
-    except (tifffile.TiffFileError, ValueError, OSError, IndexError) as error:
-        raise ValueError(f"{path.name} cannot be read as TIFF: {error}.") from error
-    return _map(path)
+                return _plain(*_seen(series.asarray(), series.axes, series.keyframe))
+        return _map(path)
+
+
+def _seen(values: Any, axes: str, page: Any) -> tuple[Any, str]:
+    """Values as one sees them: colours for a palette's indices, and white above black."""
+    if page.photometric == PALETTE and page.colormap is not None:
+        colours = np.asarray(page.colormap)  # (3, n), 16 bits, mostly made from 8
+        low, high = colours & 255, colours >> 8
+        if not low.any() or np.array_equal(low, high):
+            colours = high.astype(np.uint8)
+        return np.moveaxis(colours[:, values], 0, -1), axes + "S"
+    if page.photometric == WHITE_IS_LEAST and values.dtype.kind in "bu":
+        top = True if values.dtype.kind == "b" else (1 << page.bitspersample) - 1
+        values = (top ^ values).astype(values.dtype)
+    return values, axes
 
 
 def _plain(values: Any, axes: str) -> Gridded:
@@ -61,15 +77,26 @@ def _map(path: Path) -> Gridded:
             "fill_value": nodata,
             "header": {"compress": file.profile.get("compress")},
         }
+        if file.count == 1 and "palette" in file.colorinterp[0].name:
+            # In a map the numbers are what counts; their colours are kept beside them.
+            attributes["header"]["colours"] = keepable(file.colormap(1))
+        scales, offsets = (np.reshape(v, (-1, 1, 1)) for v in (file.scales, file.offsets))
         units = {u for u in file.units if u}
         if len(units) == 1:
             attributes["attrs"]["units"] = units.pop()
+    gaps = np.zeros(1, bool)
     if nodata is not None and not np.isnan(nodata):
         gaps = values == nodata
         if gaps.any():
             wide = np.float64 if values.dtype.itemsize > 2 else np.float32
             attributes["dtype"] = values.dtype.name
             values = np.where(gaps, np.nan, values.astype(wide))
+    if np.any(scales != 1) or np.any(offsets != 0):  # applied, as NetCDF's are
+        wide = np.float32 if values.dtype == np.float32 and not gaps.any() else np.float64
+        values = (values * scales + offsets).astype(wide)
+        attributes.pop("dtype", None)
+        # The number that marked a gap may well be a value now.
+        attributes["fill_value"] = None if nodata is None else float("nan")
     channel: int | None = 0
     if values.shape[0] == 1:
         values, channel = values[0], None
@@ -143,3 +170,6 @@ def _write_map(samples: Gridded, path: Path) -> None:
                 file.set_band_description(k + 1, text)
         if "units" in about.get("attrs", {}):
             file.units = [about["attrs"]["units"]] * values.shape[0]
+        colours = about.get("header", {}).get("colours")
+        if colours and values.dtype in (np.uint8, np.uint16):
+            file.write_colormap(1, {int(k): tuple(v) for k, v in colours.items()})

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from elmfield.io.errors import reading
 from elmfield.io.gridded import Gridded
 from elmfield.io.registry import need
 
@@ -21,17 +22,14 @@ CODECS = {
 def read(path: Path, variable: str | None = None) -> Gridded:
     """All frames of a video, (T, H, W, 3) uint8: axes "time" in seconds, "row", "column"."""
     av = need("av", "video", "reading video files")
-    try:
-        with av.open(str(path)) as file:
-            if not file.streams.video:
-                raise ValueError("it has no pictures")
-            stream = file.streams.video[0]
-            rate = float(stream.average_rate or 25)
-            frames = [f.to_ndarray(format="rgb24") for f in file.decode(stream)]
-    except (av.error.FFmpegError, ValueError) as error:
-        raise ValueError(f"{path.name} cannot be read as video: {error}.") from error
-    if not frames:
-        raise ValueError(f"{path.name} has no frames.")
+    with reading(path, "video"), av.open(str(path)) as file:
+        if not file.streams.video:
+            raise ValueError("it has no pictures")
+        stream = file.streams.video[0]
+        rate = float(stream.average_rate or 25)
+        frames = [f.to_ndarray(format="rgb24") for f in file.decode(stream)]
+        if not frames:
+            raise ValueError("it has no frames")
     return Gridded(
         np.stack(frames),
         ("time", "row", "column"),
