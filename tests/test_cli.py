@@ -221,6 +221,9 @@ def test_query(run, folder):
     )))  # fmt: skip
     got = np.asarray([[float(r[c]) for c in ("red", "green", "blue")] for r in rows])
     np.testing.assert_allclose(got, field([[7.0, 8.0], [1.0, 2.0], [3.5, 4.25]]), rtol=1e-6)
+    (folder / "bom.csv").write_text("row,column\n1,2\n", encoding="utf-8-sig")
+    marked = run("query", "photo.elm", "--points", "bom.csv").stdout
+    assert marked.splitlines()[1].split(",")[2:] == [f"{v:.9g}" for v in field([1.0, 2.0])]
     piped = run("query", "photo.elm", "--points", "-", text="column,row\n2,1\n").stdout
     assert piped.splitlines()[1].split(",")[2:] == [f"{v:.9g}" for v in field([1.0, 2.0])]
     run("fit", "sst.nc", "-o", "sst.elm", "-q")
@@ -426,6 +429,15 @@ def test_completion_completes(script, environment, tmp_path):
         ("render photo.elm -o x.png --window row=60:35", 2, "first end must lie below the second"),
         ("render photo.elm -o x.png --window row=5:5", 2, "first end must lie below the second"),
         ("render photo.elm -o x.npy --align nodes --window row=5.1:5.9", 1, "has no node in it"),
+        ("query photo.elm --points none.csv", 1, "none.csv has no points"),
+        ("query photo.elm --points heads.csv", 1, "heads.csv has no points"),
+        ("query photo.elm --at -50,0", 1, "Pass --outside nearest or --outside nan"),
+        ("fit photo.png -o x.elm --variable foo", 1, "PNG files have no names; got variable 'foo'"),
+        ("fit broken.png -o x.elm", 3, "broken.png cannot be read as a picture"),
+        ("fit none.png -o x.elm", 3, "none.png cannot be read as a picture"),
+        ("fit broken.nc -o x.elm", 3, "broken.nc cannot be read as NetCDF"),
+        ("compare none.nc photo.elm", 3, "none.nc cannot be read as NetCDF"),
+        ("info s3://nowhere/x.elm", 4, "pip install s3fs"),
         ("query photo.elm", 2, "Say where"),
         ("query photo.elm --at 1,2,3", 2, "has 3 coordinates; the axes are row, column"),
         ("compare sst.nc photo.elm", 1, "they cannot be compared"),
@@ -438,6 +450,13 @@ def test_mistakes_have_a_message_and_a_code(words, code, message, folder, monkey
     from elmfield.cli import main
 
     monkeypatch.chdir(folder)
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    for name in ("photo.png", "sst.nc"):
+        data = Path(name).read_bytes()
+        Path(f"broken{Path(name).suffix}").write_bytes(data[: len(data) // 2])
+        Path(f"none{Path(name).suffix}").write_bytes(b"")
+    Path("none.csv").write_bytes(b"")
+    Path("heads.csv").write_text("row,column\n")
     with pytest.raises(SystemExit) as left:
         main(words.split())
     assert left.value.code == code

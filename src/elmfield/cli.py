@@ -5,6 +5,7 @@ Everything but click is imported by the command that needs it, so that help is t
 
 import json
 import math
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -36,6 +37,7 @@ Exit codes:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     from elmfield.errors import MissingExtraError, StoreError
+    from elmfield.io.errors import UnreadableError
 
     try:
         code = cli.main(arguments, prog_name="elmfield", standalone_mode=False)
@@ -52,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = 0
     except MissingExtraError as error:
         code = _complain(error, "extra")
-    except (StoreError, OSError) as error:
+    except (StoreError, UnreadableError, OSError) as error:
         code = _complain(error, "file")
     except ImportError as error:
         code = _complain(error, "extra")
@@ -687,6 +689,7 @@ def query(
     import numpy as np
 
     from elmfield.backend import to_numpy
+    from elmfield.errors import OutsideDomainError
     from elmfield.field.labels import coordinates_in
     from elmfield.io.store import load
 
@@ -707,9 +710,13 @@ def query(
             columns.append(coordinates_in(given, about.get(name, {})))
         except ValueError as error:
             raise ValueError(f"coordinates on axis {name!r}: {error}") from error
-    x = np.stack(columns, axis=-1) if rows else np.empty((0, len(names)))
+    x = np.stack(columns, axis=-1)
     call: Any = {"value": field, "gradient": field.gradient, "laplacian": field.laplacian}[quantity]
-    values = to_numpy(call(x, outside=outside))
+    try:
+        values = to_numpy(call(x, outside=outside))
+    except OutsideDomainError as error:  # in this room's words
+        advice = re.sub(r"outside='(\w+)'", r"--outside \1", str(error))
+        raise OutsideDomainError(advice) from error
     values = values.reshape(len(rows), -1)
     labels = field.attributes.get("channels", {}).get("labels")
     C = field.n_channels
@@ -772,12 +779,12 @@ def _points(path: Path, field: Any) -> list[list[str]]:
     import csv
 
     names = field.domain.names
-    text = sys.stdin.read() if str(path) == "-" else path.read_text()
+    name = "the standard input" if str(path) == "-" else path.name
+    text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+    text = text.removeprefix("\ufeff")  # spreadsheets put it there
     rows = [r for r in csv.reader(text.splitlines()) if r and not r[0].startswith("#")]
-    if not rows:
-        return []
     order = list(range(len(names)))
-    heads = [h.strip() for h in rows[0]]
+    heads = [h.strip() for h in rows[0]] if rows else []
     fixed: dict[int, str] = {}
     if any(h in names for h in heads):
         for k, axis in enumerate(field.domain.axes):
@@ -786,14 +793,16 @@ def _points(path: Path, field: Any) -> list[list[str]]:
             elif axis.size == 1:
                 fixed[k] = _only(axis, field)
             else:
-                raise ValueError(f"{path} has no column {axis.name!r}; its columns are {heads}.")
+                raise ValueError(f"{name} has no column {axis.name!r}; its columns are {heads}.")
         rows = rows[1:]
+    if not rows:
+        raise ValueError(f"{name} has no points; write one per line.")
     try:
         return [
             [fixed[k] if k in fixed else r[j].strip() for k, j in enumerate(order)] for r in rows
         ]
     except IndexError as error:
-        raise ValueError(f"{path}: every line needs {len(names)} coordinates.") from error
+        raise ValueError(f"{name}: every line needs {len(names)} coordinates.") from error
 
 
 # --- compare --------------------------------------------------------------------------------------

@@ -50,7 +50,16 @@ def filesystem(url: str) -> tuple[Any, str]:
         raise MissingExtraError(
             f"opening {url!r} needs fsspec; pip install 'elmfield[remote]'."
         ) from error
-    system, path = fsspec.core.url_to_fs(url)
+    try:
+        system, path = fsspec.core.url_to_fs(url)
+    except ImportError as error:
+        from fsspec.registry import known_implementations
+
+        scheme = url.partition("://")[0]
+        known = known_implementations.get(scheme, {}).get("class", "fsspec")
+        package = known.partition(".")[0]
+        advice = f"pip install {package}" if package != "fsspec" else str(error)
+        raise MissingExtraError(f"{scheme}:// addresses need another package: {advice}.") from error
     return system, path
 
 
