@@ -140,7 +140,7 @@ class Field:
                 inside = getattr(g.modes, "inside", None)
                 if inside is not None:
                     count[g.regions] = np.count_nonzero(inside)
-            squares = np.asarray(self.residual) / int(self.offset.shape[0])
+            squares = np.asarray(self.residual) / self.n_channels
         else:
             truth, mine = self._beside(samples)
             have = ~np.isnan(truth)
