@@ -81,6 +81,8 @@ def test_complex_errors_stay_within_a_bound(kind):
     values = spiral(kind)
     field = ef.fit(values, ef.smooth(max_error=1.0))
     assert 0.99 < ef.max_error(values, field.samples()) <= 1
+    later = ef.fit(values).at_quality(max_error=1.0)
+    assert ef.max_error(values, later.samples()) <= 1 + 1e-4
     gone = np.random.default_rng(0).random(values.shape) < 0.1
     bands = np.stack([values, 3 * values[::-1]])
     field = ef.fit(bands, ef.smooth(max_error=1.0), mask=gone, channel_axis=0)
