@@ -10,7 +10,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import elmfield as ef
-from elmfield import cli
+from elmfield.cli import cli
+from elmfield.cli.words import samples_of
 from elmfield.errors import MissingExtraError
 from elmfield.io.errors import UnreadableError
 from elmfield.io.gridded import Gridded, fit_gridded, grid_of, plain_grid, rendered
@@ -43,7 +44,7 @@ LOSSY = (".jpg", ".jpeg")
 
 def command(capsys, *words):
     """Run the command line in this process; what it printed, as JSON."""
-    cli.cli.main([*map(str, words), "--json"], standalone_mode=False)
+    cli.main([*map(str, words), "--json"], standalone_mode=False)
     return json.loads(capsys.readouterr().out)
 
 
@@ -68,7 +69,7 @@ def test_every_file_goes_through(path, tmp_path, capsys):
     suffix = next(s for s in KNOWN if path.name.endswith(s))
     if suffix in CHANNELS:
         options += ["--channel-axis", CHANNELS[suffix]]
-    samples = cli._samples(path, VARIABLE.get(path.name), (), CHANNELS.get(suffix))
+    samples = samples_of(path, VARIABLE.get(path.name), (), CHANNELS.get(suffix))
     options += some(samples)
     model, out = tmp_path / "model.elm", tmp_path / path.name
 
@@ -82,8 +83,8 @@ def test_every_file_goes_through(path, tmp_path, capsys):
     command(capsys, "render", model, "-o", out)
 
     slices = options[options.index("--slice") + 1 :: 2] if "--slice" in options else []
-    given = cli._samples(path, VARIABLE.get(path.name), slices, CHANNELS.get(suffix))
-    back = cli._samples(out, VARIABLE.get(path.name), (), CHANNELS.get(suffix))
+    given = samples_of(path, VARIABLE.get(path.name), slices, CHANNELS.get(suffix))
+    back = samples_of(out, VARIABLE.get(path.name), (), CHANNELS.get(suffix))
     assert back.names == given.names
     assert back.values.shape == given.values.shape
     for name, a, b in zip(given.names, given.coordinates, back.coordinates):

@@ -1,0 +1,247 @@
+"""fit and info: from samples to a model, and what a model holds."""
+
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from elmfield.cli.tables import in_bytes, in_words, print_json, show
+from elmfield.cli.words import (
+    IN,
+    OUT,
+    as_json,
+    assignment,
+    numbers,
+    quiet,
+    read_options,
+    samples_of,
+)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  elmfield fit photo.png -o photo.elm
+  elmfield fit photo.png -o small.elm --psnr 40 --dtype float16
+  elmfield fit sst.nc -o sst.elm --order auto --slice time=0
+  elmfield fit photo.png -o paper.elm --preset paper --cell 32 --width 512
+  elmfield fit photo.png -o beam.elm --preset paper --width 256 --beam 40
+"""
+)
+@click.argument("input", type=IN)
+@click.option(
+    "-o", "--output", type=OUT, required=True, help="The model: NAME.elm or NAME.elm.zarr."
+)
+@click.option(
+    "--preset", type=click.Choice(["smooth", "paper"]), default="smooth", show_default=True,
+    help="smooth: right between the samples too; paper: the paper's network and least squares.",
+)  # fmt: skip
+@click.option("--psnr", type=float, metavar="DB", help="Error target: dB at the samples.")
+@click.option("--max-error", type=float, help="Error target: largest error at the samples.")
+@click.option("--coefficients", type=int, metavar="N", help="Keep so many coefficients in all.")
+@click.option("--keep", type=int, metavar="N", help="Keep so many in every region and channel.")
+@click.option("--denoise", metavar="yes|LEVEL", help="Take noise out: estimated, or this strong.")
+@click.option("--order", metavar="S[,S...]|auto", help="Order of the energy (smooth).")
+@click.option("--cell", metavar="N[,N...]", help="Samples per cell and axis.")
+@click.option("--overlap", metavar="X[,X...]", help="Half-width of the blend between cells.")
+@click.option("--width", type=int, help="Hidden neurons (paper).")
+@click.option("--frequencies", type=int, help="Fourier features (paper).")
+@click.option("--scale", type=float, help="Standard deviation of their frequencies (paper).")
+@click.option("--activation", help="relu, sin, cos, tanh or gaussian (paper).")
+@click.option("--seed", type=int, help="Of the hidden layer (paper).")
+@click.option("--beam", type=int, metavar="N", help="Merge cells into N regions by energy (BEAM).")
+@click.option("--beam-threshold", type=float, metavar="TAU", help="Or merge up to this energy.")
+@click.option(
+    "--periodic", multiple=True, metavar="AXIS[=PERIOD]",
+    help="An axis that repeats; may be repeated. A full circle of longitudes is found by itself.",
+)  # fmt: skip
+@read_options
+@click.option("--device", metavar="NAME", help="Fit there, for instance cuda (needs torch).")
+@click.option(
+    "--dtype", type=click.Choice(["float64", "float32", "float16"]),
+    help="Of the stored coefficients; by default float32 for whole numbers up to 16 bits if it "
+    "keeps the error target, else that of the fit.",
+)  # fmt: skip
+@quiet
+@as_json
+def fit(input: Path, output: Path, quiet: bool, as_json: bool, **options: Any) -> None:
+    """Fit a field to the samples in INPUT and save it as a model."""
+    from elmfield.io.gridded import fingerprint
+    from elmfield.io.promise import fit_stored
+    from elmfield.io.store import save
+    from elmfield.progress import bars
+
+    if not output.name.endswith((".elm", ".elm.zarr")):
+        raise click.BadParameter(
+            f"{output.name}: a model's name ends in .elm or .elm.zarr.", param_hint="--output"
+        )
+    if not output.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {output}: its folder does not exist")
+    settings = _settings(options)
+    samples = samples_of(input, options["variable"], options["slices"], options["channel_axis"])
+    periods = dict(samples.periods)
+    for text in options["periodic"]:
+        name, _, content = text.partition("=")
+        name, _ = assignment(f"{name}=", samples.names, "--periodic")
+        periods[name] = float(content) if content else _period(samples, name)
+    source = {
+        "file": input.name,
+        "variable": options["variable"],
+        "slices": list(options["slices"]),
+        "channel_axis": options["channel_axis"],
+        **fingerprint(samples.values),
+    }
+    from dataclasses import replace
+
+    about = {**samples.attributes, "source": source}
+    samples = replace(samples, periods=periods, attributes=about)
+    with bars(False if quiet or as_json else None) as progress:
+        partition = _beam(samples, options)
+        began = time.perf_counter()
+        narrow = samples.values.dtype.kind in "biu" and samples.values.dtype.itemsize <= 2
+        asked = options["dtype"]
+        field, dtype = fit_stored(
+            samples,
+            settings,
+            dtypes=(asked,) if asked else ("float32", None) if narrow else (None,),
+            partition=partition,
+            device=options["device"],
+            progress=progress,
+        )
+        took = time.perf_counter() - began
+        size = save(field, output, dtype=dtype, progress=progress)
+    n = math.prod(samples.values.shape)
+    facts = {
+        "model": str(output),
+        "samples": list(samples.values.shape),
+        "regions": field.partition.n_regions,
+        "coefficients": field.n_coefficients,
+        "coefficients_per_sample": field.n_coefficients / n,
+        "dtype": dtype,
+        "bytes": size,
+        "input_bytes": int(samples.values.nbytes),
+        "seconds": took,
+    }
+    if as_json:
+        print_json(facts)
+    elif not quiet:
+        show(
+            {
+                "samples": " × ".join(map(str, samples.values.shape)),
+                "regions": facts["regions"],
+                "coefficients": f"{field.n_coefficients} {dtype} ({field.n_coefficients / n:.3f} "
+                "a sample)",
+                "fitted in": f"{took:.2f} s",
+                "saved": f"{output}, {in_bytes(size)} (samples: {in_bytes(samples.values.nbytes)})",
+            }
+        )
+
+
+def _settings(options: dict[str, Any]) -> Any:
+    from elmfield.settings import paper, smooth
+
+    given = {k: v for k, v in options.items() if v is not None}
+    own = {
+        "smooth": ("order", "psnr", "max_error", "coefficients", "keep", "denoise"),
+        "paper": ("width", "frequencies", "scale", "activation", "seed"),
+    }
+    preset = options["preset"]
+    for other, names in own.items():
+        wrong = [f"--{n.replace('_', '-')}" for n in names if n in given]
+        if other != preset and wrong:
+            raise click.UsageError(f"{', '.join(wrong)}: only with --preset {other}.")
+    chosen: dict[str, Any] = {k: given[k] for k in own[preset] if k in given}
+    if "order" in chosen and chosen["order"] != "auto":
+        chosen["order"] = numbers(chosen["order"], "--order")
+    if "denoise" in chosen:
+        word = str(chosen["denoise"])
+        chosen["denoise"] = True if word in ("yes", "true", "auto") else numbers(word, "--denoise")
+    if options["cell"] is not None:
+        chosen["cell"] = numbers(options["cell"], "--cell", int)
+    if options["overlap"] is not None:
+        chosen["overlap"] = numbers(options["overlap"], "--overlap")
+    return smooth(**chosen) if preset == "smooth" else paper(**chosen)
+
+
+def _period(samples: Any, name: str) -> float:
+    k = samples.names.index(name)
+    line, n = samples.coordinates[k], samples.shape[k]
+    if line is None or n < 2:
+        return float(n)
+    return float(abs(line[-1] - line[0]) * n / (n - 1))
+
+
+def _beam(samples: Any, options: dict[str, Any]) -> Any:
+    """The partition that --beam asks for, or None."""
+    if options["beam"] is None and options["beam_threshold"] is None:
+        return None
+    from elmfield.partition import beam
+
+    wraps = [samples.names.index(n) for n in samples.periods]
+    overlap = options["overlap"]
+    return beam(
+        samples.values,
+        cell=numbers(options["cell"] or "16", "--cell", int),
+        regions=options["beam"],
+        threshold=options["beam_threshold"],
+        channel_axis=samples.channel_axis,
+        periodic=wraps,
+        overlap=0 if overlap is None else numbers(overlap, "--overlap"),
+    )
+
+
+@click.command(
+    epilog="""\b
+Example:
+  elmfield info photo.elm
+"""
+)
+@click.argument("model", type=click.Path())
+@as_json
+def info(model: str, as_json: bool) -> None:
+    """What a model holds; reads none of its coefficients."""
+    from elmfield.io.plain import from_plain
+    from elmfield.io.source import open_source
+    from elmfield.io.store import field_of, metadata
+
+    source = open_source(model)
+    meta = metadata(source)
+    field = field_of(source)
+    sizes = source.sizes()
+    about = from_plain(meta["attributes"])
+    origin = about.get("source", {})
+    if as_json:
+        print_json({"file": model, "bytes": sum(sizes.values()), **from_plain(meta)})
+        return
+    axes = []
+    for axis, note in zip(field.domain.axes, meta["domain"]["axes"]):
+        text = f"{axis.name}: {axis.size}"
+        if axis.coordinates is not None:
+            ends = [axis.coordinates[0], axis.coordinates[-1]]
+            more = about.get("axes", {}).get(axis.name, {})
+            text += f", {in_words(ends[0], more)} to {in_words(ends[1], more)}"
+            unit = more.get("attrs", {}).get("units")
+            text += f" {unit}" if unit and "epoch" not in more else ""
+            text += "" if note["even"] else ", uneven"
+        axes.append(text + (" (periodic)" if axis.period is not None else ""))
+    n = math.prod(field.shape) * int(field.offset.shape[0])
+    rows = {
+        "name": about.get("name"),
+        "axes": "\n".join(axes),
+        "channels": field.n_channels if field.channel_axis is not None else None,
+        "values": f"{field.input_dtype}{', complex' if field.is_complex else ''}"
+        + (f", {about['attrs']['units']}" if about.get("attrs", {}).get("units") else ""),
+        "reference system": (about.get("crs") or "")[:70] or None,
+        "regions": f"{field.partition.n_regions} in {' × '.join(map(str, field.partition.n_cells))}"
+        " cells",
+        "coefficients": f"{meta['n_coefficients']} {meta['dtype']} "
+        f"({meta['n_coefficients'] / n:.3f} a sample)",
+        "file": f"{in_bytes(sum(sizes.values()))} in {len(sizes)} parts",
+        "settings": field.settings,
+        "made from": origin.get("file"),
+        "its SHA-256": origin.get("sha256"),
+        "format": f"version {meta['version']}, written by {meta['written_by']}",
+    }
+    show({k: v for k, v in rows.items() if v is not None}, model)

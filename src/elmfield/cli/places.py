@@ -1,0 +1,314 @@
+"""render and query: a model on a grid, and at points."""
+
+import math
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from elmfield.cli.tables import in_words, print_json
+from elmfield.cli.words import IN, OUT, as_json, assignment, index_of, numbers, quiet
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  elmfield render photo.elm -o large.png --scale 2
+  elmfield render photo.elm -o detail.png --index row=100:164 --index column=80:144 --scale 8
+  elmfield render sst.elm -o fine.nc --scale 2
+  elmfield render sst.elm -o europe.png --window latitude=35:60 --window longitude=-10:30 --scale 4
+  elmfield render photo.elm -o edges.png --quantity gradient
+"""
+)
+@click.argument("model", type=click.Path())
+@click.option("-o", "--output", type=OUT, required=True, help="The file to write.")
+@click.option("--scale", metavar="X[,X...]", help="New samples per old one; for all axes or each.")
+@click.option("--size", metavar="N,N...", help="New samples on each axis, for instance 720x1440.")
+@click.option(
+    "--window", multiple=True, metavar="AXIS=LOW:HIGH", help="In the axis's units; dates: A/B."
+)
+@click.option("--index", multiple=True, metavar="AXIS=A:B", help="Window in sample numbers.")
+@click.option(
+    "--quantity", type=click.Choice(["value", "gradient", "laplacian"]), default="value",
+    show_default=True, help="The values, their gradient's magnitude, or their Laplacian.",
+)  # fmt: skip
+@click.option(
+    "--align", type=click.Choice(["areas", "nodes"]),
+    help="Samples stand for areas (pictures) or nodes (weather: old nodes stay nodes).",
+)  # fmt: skip
+@click.option("--dtype", help="Of the values; by default the input's.")
+@click.option("--colours", help="Colour map for pictures: viridis, grey or error.")
+@quiet
+@as_json
+def render(
+    model: str,
+    output: Path,
+    scale: str | None,
+    size: str | None,
+    window: Sequence[str],
+    index: Sequence[str],
+    quantity: str,
+    align: str | None,
+    dtype: str | None,
+    colours: str | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Evaluate MODEL on a grid of any size and write it, in any format that can hold it."""
+    import numpy as np
+
+    from elmfield.io.gridded import rendered
+    from elmfield.io.registry import format_of, write
+    from elmfield.io.store import load
+    from elmfield.progress import bars
+    from elmfield.render import positions
+
+    format_of(output)
+    field = load(model)
+    names = field.domain.names
+    align = align or field.attributes.get("align", "areas")
+    low, high = _window(field, window, index, str(align))
+    sizes = numbers(size, "--size", int)
+    x = positions(
+        field,
+        scale=numbers(scale, "--scale"),
+        size=(sizes,) if isinstance(sizes, int) else sizes,
+        low=low,
+        high=high,
+        align=str(align),
+    )
+    count = math.prod(len(c) for c in x) * max(1, field.n_channels)
+    if count > 1 << 33:
+        raise ValueError(f"{count} values are more than fit in memory; render windows of them.")
+    kind: Any = dtype
+    if kind is None and quantity == "value":
+        own = field.attributes.get("dtype") or field.input_dtype
+        kind = own if np.dtype(own).kind in "biu" else None
+    with bars(False if quiet or as_json else None) as progress:
+        out = rendered(field, x, quantity, dtype=kind, progress=progress)
+    write(out, output, **({"colours": colours} if colours else {}))
+    facts = {
+        "file": str(output),
+        "shape": list(out.values.shape),
+        "axes": list(names),
+        "dtype": out.values.dtype.name,
+    }
+    if as_json:
+        print_json(facts)
+    elif not quiet:
+        shape = " × ".join(map(str, out.values.shape))
+        click.echo(f"{output}: {shape} {out.values.dtype.name}", err=True)
+
+
+def _window(
+    field: Any, window: Sequence[str], index: Sequence[str], align: str
+) -> tuple[list[float] | None, list[float] | None]:
+    """Corners in index coordinates, or None twice for the whole domain."""
+    import numpy as np
+
+    from elmfield.field.labels import coordinates_in
+
+    if not window and not index:
+        return None, None
+    names, axes = field.domain.names, field.domain.axes
+    low, high = list(field.domain.low), list(field.domain.high)
+    about = field.attributes.get("axes", {})
+    for text in window:
+        name, content = assignment(text, names, "--window")
+        k = names.index(name)
+        # Dates have colons of their own.
+        a, sign, b = content.partition("/" if "/" in content else ":")
+        if not sign:
+            raise click.BadParameter(f"{content!r} is not LOW:HIGH.", param_hint="--window")
+        dates = about.get(name, {}).get("epoch") is not None
+        try:
+            ends = np.asarray([a, b]) if dates else np.asarray([float(a), float(b)])
+            first, last = map(float, coordinates_in(ends, about.get(name, {})))
+        except ValueError as error:
+            raise click.BadParameter(f"{content!r}: {error}", param_hint="--window") from error
+        period = axes[k].period
+        if period is not None and -math.inf < last < first < math.inf:  # across the seam
+            last += period * math.ceil((first - last) / period)
+        if not first < last:
+            raise click.BadParameter(
+                f"{content!r}: the first end must lie below the second on axis {name!r}.",
+                param_hint="--window",
+            )
+        low[k], high[k] = axes[k].span(first, last)
+    for text in index:
+        name, content = assignment(text, names, "--index")
+        k = names.index(name)
+        piece = index_of(content)
+        start, stop, _ = (
+            piece.indices(axes[k].size)
+            if isinstance(piece, slice)
+            else (piece % axes[k].size, piece % axes[k].size + 1, 1)
+        )
+        inset = 0.5 if align == "areas" else 0.0
+        low[k], high[k] = start - inset, stop - 1 + inset
+        if low[k] == high[k]:
+            low[k], high[k] = low[k] - 0.25, high[k] + 0.25
+    for k, axis in enumerate(axes):
+        if axis.period is None and (
+            low[k] < field.domain.low[k] - 1e-6 or high[k] > field.domain.high[k] + 1e-6
+        ):
+            ends = axis.from_index(np.asarray([field.domain.low[k], field.domain.high[k]]))
+            raise ValueError(
+                f"the window on axis {axis.name!r} reaches beyond the domain, {min(ends):g} to "
+                f"{max(ends):g}."
+            )
+    return low, high
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  elmfield query photo.elm --at 100.5,80.25 --at 12,40
+  elmfield query sst.elm --at latitude=48.2,longitude=16.4 --json
+  elmfield query photo.elm --points points.csv --quantity gradient
+"""
+)
+@click.argument("model", type=click.Path())
+@click.option(
+    "--at", multiple=True, metavar="X,X... | AXIS=X,AXIS=X...",
+    help="A point: coordinates in axis order, or by name. May be repeated.",
+)  # fmt: skip
+@click.option(
+    "--points", type=IN, metavar="FILE.csv",
+    help="Points, one per line, in axis order or under a header of axis names; - for stdin.",
+)  # fmt: skip
+@click.option(
+    "--quantity", type=click.Choice(["value", "gradient", "laplacian"]), default="value",
+    show_default=True, help="The gradient has one number per axis here.",
+)  # fmt: skip
+@click.option(
+    "--outside", type=click.Choice(["raise", "nearest", "nan"]), default="raise",
+    show_default=True, help="What to do with points outside the domain.",
+)  # fmt: skip
+@as_json
+def query(
+    model: str, at: Sequence[str], points: Path | None, quantity: str, outside: str, as_json: bool
+) -> None:
+    """Values of MODEL at points, printed as CSV."""
+    import csv
+
+    import numpy as np
+
+    from elmfield.backend import to_numpy
+    from elmfield.errors import OutsideDomainError
+    from elmfield.field.labels import coordinates_in
+    from elmfield.io.store import load
+
+    if not at and points is None:
+        raise click.UsageError("Say where: --at X,X... or --points FILE.csv.")
+    field = load(model)
+    names = field.domain.names
+    rows = [_point(text, field) for text in at]
+    if points is not None:
+        rows += _points(points, field)
+    about = field.attributes.get("axes", {})
+    columns = []
+    for k, name in enumerate(names):
+        dates = about.get(name, {}).get("epoch") is not None
+        words = [r[k] for r in rows]
+        try:
+            given = np.asarray(words) if dates else np.asarray([float(w) for w in words])
+            columns.append(coordinates_in(given, about.get(name, {})))
+        except ValueError as error:
+            raise ValueError(f"coordinates on axis {name!r}: {error}") from error
+    x = np.stack(columns, axis=-1)
+    call: Any = {"value": field, "gradient": field.gradient, "laplacian": field.laplacian}[quantity]
+    try:
+        values = to_numpy(call(x, outside=outside))
+    except OutsideDomainError as error:  # in this room's words
+        advice = re.sub(r"outside='(\w+)'", r"--outside \1", str(error))
+        raise OutsideDomainError(advice) from error
+    values = values.reshape(len(rows), -1)
+    labels = field.attributes.get("channels", {}).get("labels")
+    C = field.n_channels
+    heads = [str(labels[k]) if labels and len(labels) == C else f"value{k}" for k in range(C)]
+    heads = ["value"] if C == 1 else heads
+    if quantity == "gradient":
+        heads = [f"{h}_d_{n}" if C > 1 else f"d_{n}" for h in heads for n in names]
+    if as_json:
+        print_json(
+            [
+                {"at": {n: _number(w) for n, w in zip(names, r)}, **dict(zip(heads, v))}
+                for r, v in zip(rows, values.tolist())
+            ]
+        )
+        return
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    out.writerow([*names, *heads])
+    digits = 9 if values.dtype.itemsize == 4 else 17
+    for r, v in zip(rows, values):
+        out.writerow([*r, *(f"{n:.{digits}g}" for n in v.tolist())])
+
+
+def _number(word: str) -> float | str:
+    """A number if it is one; dates stay as they were written."""
+    try:
+        return float(word)
+    except ValueError:
+        return word
+
+
+def _point(text: str, field: Any) -> list[str]:
+    """The coordinates, as words, of one point."""
+    names = field.domain.names
+    parts = [p.strip() for p in text.split(",")]
+    if "=" not in text:
+        if len(parts) != len(names):
+            raise click.BadParameter(
+                f"{text!r} has {len(parts)} coordinates; the axes are {', '.join(names)}.",
+                param_hint="--at",
+            )
+        return parts
+    given = dict(assignment(p, names, "--at") for p in parts)
+    for axis in field.domain.axes:
+        if axis.name not in given:
+            if axis.size > 1:
+                raise click.BadParameter(
+                    f"{text!r} says nothing about axis {axis.name!r}.", param_hint="--at"
+                )
+            given[axis.name] = _only(axis, field)
+    return [given[n] for n in names]
+
+
+def _only(axis: Any, field: Any) -> str:
+    """The one coordinate of an axis of one sample."""
+    about = field.attributes.get("axes", {}).get(axis.name, {})
+    return in_words(float(axis.origin), about)
+
+
+def _points(path: Path, field: Any) -> list[list[str]]:
+    import csv
+
+    names = field.domain.names
+    name = "the standard input" if str(path) == "-" else path.name
+    text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+    text = text.removeprefix("\ufeff")  # spreadsheets put it there
+    rows = [r for r in csv.reader(text.splitlines()) if r and not r[0].startswith("#")]
+    order = list(range(len(names)))
+    heads = [h.strip() for h in rows[0]] if rows else []
+    fixed: dict[int, str] = {}
+    if any(h in names for h in heads):
+        for k, axis in enumerate(field.domain.axes):
+            if axis.name in heads:
+                order[k] = heads.index(axis.name)
+            elif axis.size == 1:
+                fixed[k] = _only(axis, field)
+            else:
+                raise ValueError(f"{name} has no column {axis.name!r}; its columns are {heads}.")
+        rows = rows[1:]
+    if not rows:
+        raise ValueError(f"{name} has no points; write one per line.")
+    try:
+        return [
+            [fixed[k] if k in fixed else r[j].strip() for k, j in enumerate(order)] for r in rows
+        ]
+    except IndexError as error:
+        raise ValueError(f"{name}: every line needs {len(names)} coordinates.") from error

@@ -1,0 +1,54 @@
+"""Words out: tables, JSON, sizes and coordinates."""
+
+import json
+from typing import Any
+
+import click
+
+
+def show(rows: dict[str, Any], title: str | None = None) -> None:
+    """A table of two columns."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None, title=title, title_justify="left", padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows.items():
+        table.add_row(name, str(value))
+    Console(highlight=False, markup=False).print(table)
+
+
+def print_json(content: Any) -> None:
+    """Print JSON, for machines."""
+    from elmfield.io.plain import to_plain
+
+    def finite(value: Any) -> Any:  # JSON has no word for infinities and NaN: null
+        if isinstance(value, dict):
+            return None if set(value) == {"$float"} else {k: finite(v) for k, v in value.items()}
+        return [finite(v) for v in value] if isinstance(value, list) else value
+
+    click.echo(json.dumps(finite(to_plain(content)), indent=2, ensure_ascii=False))
+
+
+def in_bytes(n: float) -> str:
+    """A size as people say it."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if n < 1024 or unit == "GiB":
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1024
+    return ""
+
+
+def in_words(value: float, about: dict[str, Any]) -> str:
+    """A coordinate as people write it: a number, or a date."""
+    import numpy as np
+
+    from elmfield.field.labels import coordinates_out
+
+    shown = coordinates_out(np.asarray([value]), about)[0]
+    if about.get("epoch") is None:
+        return f"{float(value):g}"
+    text = str(shown)
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return text.removesuffix("T00:00:00")

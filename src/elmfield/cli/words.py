@@ -1,0 +1,116 @@
+"""Words in: the options that commands share, and what they mean."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+def _together(*options: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+quiet = click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
+read_options = _together(
+    click.option("--variable", metavar="NAME", help="Which array, if the file holds several."),
+    click.option(
+        "--slice", "slices", multiple=True, metavar="AXIS=I|A:B[:S]",
+        help="Take one index of an axis, or a range; by name or number. May be repeated.",
+    ),
+    click.option(
+        "--channel-axis", type=int, metavar="N",
+        help="The axis that holds channels (colours, bands); -1 is the last.",
+    ),
+)  # fmt: skip
+
+IN = click.Path(path_type=Path, readable=False)
+OUT = click.Path(path_type=Path, writable=False)
+
+
+def samples_of(
+    path: Path, variable: str | None, slices: Sequence[str], channel_axis: int | None
+) -> Any:
+    """The samples in a file, with what the options ask for."""
+    from dataclasses import replace
+
+    from elmfield.io.registry import read
+
+    samples = read(path, variable=variable)
+    if channel_axis is not None:
+        n = samples.values.ndim
+        if not -n <= channel_axis < n:
+            raise click.BadParameter(
+                f"the array has {n} axes, so the channel axis lies between {-n} and {n - 1}.",
+                param_hint="--channel-axis",
+            )
+        axis = channel_axis % n
+        if axis != samples.channel_axis:
+            if samples.channel_axis is not None:
+                raise click.BadParameter(
+                    f"this file's channels are on axis {samples.channel_axis}.",
+                    param_hint="--channel-axis",
+                )
+            keep = [k for k in range(n) if k != axis]
+            about = dict(samples.attributes)
+            line = samples.coordinates[axis]
+            about["channels"] = {"name": samples.names[axis]} | (
+                {} if line is None else {"labels": list(line)}
+            )
+            samples = replace(
+                samples,
+                names=tuple(samples.names[k] for k in keep),
+                coordinates=tuple(samples.coordinates[k] for k in keep),
+                channel_axis=axis,
+                attributes=about,
+            )
+    for text in slices:
+        name, index = assignment(text, samples.names, "--slice")
+        samples = samples.pick(name, index_of(index))
+    if not samples.names:
+        raise ValueError("nothing is left to fit: every axis was sliced away.")
+    return samples
+
+
+def assignment(text: str, names: Sequence[str], option: str) -> tuple[str, str]:
+    """Name and content of AXIS=CONTENT."""
+    name, sign, content = text.partition("=")
+    if not sign:
+        raise click.BadParameter(f"{text!r} is not of the form AXIS=...", param_hint=option)
+    if name not in names and name.lstrip("-").isdigit() and -len(names) <= int(name) < len(names):
+        name = names[int(name)]
+    if name not in names:
+        raise click.BadParameter(
+            f"there is no axis {name!r}; the axes are {', '.join(names)}.", param_hint=option
+        )
+    return name, content
+
+
+def index_of(text: str) -> int | slice:
+    """An index, or a range, of I, A:B or A:B:S."""
+    try:
+        parts = [int(p) if p else None for p in text.split(":")]
+        if len(parts) == 1 and parts[0] is not None:
+            return parts[0]
+        if len(parts) in (2, 3):
+            return slice(*parts)
+    except ValueError:
+        pass
+    raise click.BadParameter(f"{text!r} is neither I nor A:B nor A:B:S.", param_hint="--slice")
+
+
+def numbers(text: str | None, option: str, kind: Callable[[str], Any] = float) -> Any:
+    """One number, or several joined by commas or x."""
+    if text is None:
+        return None
+    try:
+        parts = [kind(p) for p in text.replace("x", ",").replace("×", ",").split(",")]
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is not a number.", param_hint=option) from error
+    return parts[0] if len(parts) == 1 else tuple(parts)
