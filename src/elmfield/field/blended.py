@@ -122,6 +122,12 @@ class Blended:
         """Number of channels C."""
         return self.groups[0].n_channels
 
+    @property
+    def is_scattered(self) -> bool:
+        """Whether any region was fitted to scattered samples, not to those of a grid."""
+        grids = (ProductModes, DenseModes)
+        return not all(isinstance(g.modes, grids) for g in self.groups)
+
     def weights(self, region: int) -> Array:
         """Output weights α of one region, (m, C)."""
         which, row = self.group_of

@@ -1,32 +1,29 @@
 """Field: a function of physical coordinates; callable, differentiable, integrable.
 
-``f(x) = offset + scale Σ_i φ_i(x) f_i(x)`` with one local model f_i per region. Checks what callers
-pass, converts their coordinates, puts channels in place. How coefficients were found, and what a
-file is, it does not know.
+``f(x) = offset + scale Σ_i φ_i(x) f_i(x)`` with one local model f_i per region. Asks the rooms
+beside it to read coordinates, measure and describe; puts units and channels back. How coefficients
+were found, and what a file is, it does not know.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from elmfield.backend import cast, device, is_array, move, namespace, to_numpy
+from elmfield.backend import cast, device, move, namespace, to_numpy
 from elmfield.domain import Domain
-from elmfield.errors import OutsideDomainError
 from elmfield.field.blended import Blended
-from elmfield.field.labels import coordinates_in, dataarray
-from elmfield.field.quality import Samples, Target, meet
-from elmfield.field.report import Report
-from elmfield.field.scattered import SHORT
+from elmfield.field.labels import dataarray
+from elmfield.field.quadrature import nodes
+from elmfield.field.quality import Target, meet
+from elmfield.field.reading import Reader, own_samples
+from elmfield.field.report import Report, describe
+from elmfield.field.scores import errors_by_cell, own_values
 from elmfield.memory import room, runs, with_less_memory
-from elmfield.metrics import max_error, psnr
-from elmfield.modes import DenseModes, ProductModes
 from elmfield.partition import Partition
-from elmfield.typing import Array, Floats, Integers
+from elmfield.typing import Array, Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,69 +123,7 @@ class Field:
         Without `samples` these are the errors of the local models, before they are blended, at the
         samples each was fitted to: those around its region too, and those that were filled in.
         """
-        part = self.partition
-        squares: Any
-        count: Any
-        if samples is None:
-            if self.residual is None:
-                raise ValueError(
-                    "this field does not know its errors: it was cropped, encoded in a batch or "
-                    "scattered. Pass the samples: error_map(samples)."
-                )
-            count = np.prod(part.boxes[1], axis=1, dtype=np.int64)
-            for g in self.blended.groups:  # a merged region may be less than its box
-                inside = getattr(g.modes, "inside", None)
-                if inside is not None:
-                    count[g.regions] = np.count_nonzero(inside)
-            squares = np.asarray(self.residual) / self.n_channels
-        else:
-            truth, mine = self._beside(samples)
-            have = ~np.isnan(truth)
-            error = np.where(have, np.abs(np.where(have, truth, 0) - mine), 0)
-            cells = [cell[own] for cell, own in zip(part.cell_of, self._own)]
-            region = np.broadcast_to(part.labels[np.ix_(*cells)][..., None], truth.shape).ravel()
-            squares = np.bincount(region, (error**2).ravel(), minlength=part.n_regions)
-            count = np.bincount(region[have.ravel()], minlength=part.n_regions)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            errors: Floats = np.sqrt(squares / count)[part.labels]
-        return errors
-
-    @property
-    def _own(self) -> list[Integers]:
-        """On each axis, the samples inside the domain."""
-        return [
-            np.arange(math.ceil(a - 1e-9), math.floor(b + 1e-9) + 1)
-            for a, b in zip(self.domain.low, self.domain.high)
-        ]
-
-    @property
-    def _is_scattered(self) -> bool:
-        grids = (ProductModes, DenseModes)
-        return not all(isinstance(g.modes, grids) for g in self.blended.groups)
-
-    def _beside(self, samples: Array) -> tuple[Array, Array]:
-        """What was fitted and the field's own values, channels last, as far as the domain goes."""
-        if self._is_scattered:
-            raise ValueError(
-                "a field of scattered samples has no array of them to compare with. Compare their "
-                "values with field(points)."
-            )
-        k = self.channel_axis
-        if isinstance(samples, np.ma.MaskedArray):
-            wide = np.result_type(samples, np.float64)
-            samples = np.where(np.ma.getmaskarray(samples), wide.type(np.nan), samples.data)
-        truth = np.asarray(to_numpy(samples))
-        own, shapes = self._own, []
-        for sizes in (self.shape, tuple(map(len, own))):
-            shapes.append(sizes if k is None else (*sizes[:k], self.n_channels, *sizes[k:]))
-        if truth.shape not in shapes:
-            raise ValueError(
-                f"`samples` must be what was fitted, shape {' or '.join(map(str, set(shapes)))}; "
-                f"got {truth.shape}."
-            )
-        mine = np.asarray(to_numpy(self.samples()))
-        truth, mine = (x[..., None] if k is None else np.moveaxis(x, k, -1) for x in (truth, mine))
-        return truth if truth.shape == mine.shape else truth[np.ix_(*own)], mine
+        return errors_by_cell(self, samples)
 
     def report(self, samples: Array | None = None, *, heldout: float | None = None) -> Report:
         """Sizes, ranks and errors, as a table that prints itself.
@@ -201,45 +136,7 @@ class Field:
         heldout : float, optional
             A held-out score to put beside them, from `elmfield.heldout_score`.
         """
-        sizes = tuple(map(len, self._own))
-        n_samples = math.prod(sizes) * int(self.offset.shape[0])
-        per_sample = (self.n_coefficients + self.index_cost) / max(n_samples, 1)
-        whole = " × ".join(map(str, self.shape))
-        ranks = sorted({g.modes.rank for g in self.blended.groups})
-        rows = {
-            "samples": whole
-            if sizes == self.shape
-            else f"{' × '.join(map(str, sizes))} of {whole}",
-            "channels": f"{self.n_channels}" + (" (complex)" if self.is_complex else ""),
-            "input dtype": self.input_dtype,
-            "coefficient dtype": str(self.dtype).removeprefix("torch."),
-            "axes": ", ".join(
-                a.name + (" (periodic)" if a.period is not None else "") for a in self.domain.axes
-            ),
-            "cells": " × ".join(map(str, self.partition.n_cells)),
-            "regions": f"{self.partition.n_regions}",
-            "footprints": f"{len(self.blended.groups)}",
-            "overlap": ", ".join(f"{o:g}" for o in self.partition.overlap),
-            "rank of a region": ", ".join(map(str, ranks)),
-            "coefficients": f"{self.n_coefficients}",
-            "index, in coefficients": f"{self.index_cost:.0f}",
-            "coefficients per sample": f"{per_sample:.3f}",
-        }
-        if samples is not None or self.residual is not None:
-            errors = self.error_map(samples)
-            errors = errors[~np.isnan(errors)]
-            rows["rms error by region, median"] = f"{np.median(errors):.3g}"
-            rows["rms error by region, largest"] = f"{np.max(errors):.3g}"
-        if samples is not None:
-            truth, mine = self._beside(samples)
-            have = ~np.isnan(truth)
-            rows["PSNR at the samples"] = f"{psnr(truth[have], mine[have]):.2f} dB"
-            rows["largest error"] = f"{max_error(truth[have], mine[have]):.3g}"
-        if heldout is not None:
-            rows["PSNR held out"] = f"{heldout:.2f} dB"
-        if self.settings is not None:
-            rows["settings"] = str(self.settings)
-        return Report(rows)
+        return describe(self, samples, heldout)
 
     def _repr_html_(self) -> str:
         return self.report()._repr_html_()
@@ -276,32 +173,13 @@ class Field:
     def _meet(self, target: Target | None) -> "Field":
         if target is None:
             raise ValueError("say what is wanted: exactly one of the arguments.")
-        if self._is_scattered:
+        if self.blended.is_scattered:
             raise TypeError("a field of scattered samples keeps all its coefficients.")
-        axes = [np.arange(n, dtype=float) for n in self.shape]
-        units = np.asarray(to_numpy(self.scale), dtype=np.float64)
-        y = self.blended.on_grid(axes)
-        raw = y * cast(self.scale, y) + cast(self.offset, y)
-        present, limits = self._present(raw, measured=target.kind in ("psnr", "max_error"))
-        samples = Samples(y, raw, present, self.offset, units, limits, self.is_complex)
+        samples = own_values(self, measured=target.kind in ("psnr", "max_error"))
         blended, dropped = meet(self.blended.with_boxes, samples, target)
         blended = replace(self.blended, groups=blended.groups)
         left = None if self.residual is None else self.residual + dropped
         return replace(self, blended=blended, residual=left)
-
-    def _present(self, raw: Array, measured: bool) -> tuple[Array | None, float]:
-        """Which samples a crop has, of the shape of all; None for all. And their peak to peak."""
-        own = self._own
-        if tuple(map(len, own)) == self.shape or not measured:
-            return None, self.data_range
-        if not all(map(len, own)):
-            raise ValueError("this crop holds no samples to measure errors at.")
-        present = np.zeros(self.shape, bool)
-        present[np.ix_(*own)] = True
-        inside = to_numpy(raw)[np.ix_(*own)]
-        limits = float(inside.max()) - float(inside.min())
-        present = np.broadcast_to(present[..., None], raw.shape)
-        return move(present, raw), limits or 1.0
 
     def weights(self, region: int) -> Array:
         """Output weights α of one region's hidden neurons, shape (m,) or (m, C).
@@ -389,12 +267,11 @@ class Field:
         """Check the points, evaluate them in batches, give back the shape the caller expects."""
         if outside not in ("raise", "nearest", "nan"):
             raise ValueError(f"`outside` must be 'raise', 'nearest' or 'nan'; got {outside!r}.")
-        x = self._points(points)
+        x = self._reader.points(points, self.offset)
         xp, d = namespace(x), len(self.shape)
         lead = tuple(x.shape[:-1])
         x = xp.reshape(x, (-1, d))
-        with self._telling_epochs():
-            index, slope, bend, beyond = self._to_index(x, outside, not constant)
+        index, slope, bend, beyond = self._reader.to_index(x, outside, not constant)
         step = max(1, room(self.offset) // (6 * d + 4 * int(self.offset.shape[0])))
         parts = [
             self._finish(take(*(a[i:j, :] for a in (index, slope, bend))), constant)
@@ -407,66 +284,9 @@ class Field:
         out = xp.reshape(out, lead + tuple(out.shape[1:]))
         return out[(slice(None),) * len(lead) + (0, ...)] if self.channel_axis is None else out
 
-    def _to_index(
-        self, x: Array, outside: str, derivatives: bool
-    ) -> tuple[Array, Array, Array, Array | None]:
-        """What the domain makes of the points, in short parts; perhaps without its derivatives."""
-        xp = namespace(x)
-        spans = runs(x.shape[0], SHORT)
-        if len(spans) == 1 or not isinstance(x, np.ndarray):
-            return self.domain.to_index(x, outside)
-        index, more, beyond = np.empty_like(x), [], []
-        try:
-            for i, j in spans:
-                index[i:j], *both, wrong = self.domain.to_index(x[i:j, :], outside)
-                more.append(both if derivatives else [x[:0, :]] * 2)
-                beyond.append(np.zeros(j - i, bool) if wrong is None else wrong)
-        except OutsideDomainError:
-            return self.domain.to_index(x, outside)  # to say how many there are in all
-        slope, bend = (xp.concat(parts, axis=0) for parts in zip(*more))
-        marks = xp.concat(beyond)
-        return index, slope, bend, marks if marks.any() else None
-
-    def _points(self, points: Array) -> Array:
-        """`points` in float64, in the field's library and on its device."""
-        like = self.offset
-        if not is_array(points):
-            points = np.asarray(points)
-        if isinstance(points, np.ndarray):
-            points = self._without_dates(points)
-            if points.dtype.kind not in "fiu":
-                raise ValueError(f"`points` must hold real numbers; got dtype {points.dtype}.")
-        elif namespace(points) is not namespace(like) or device(points) != device(like):
-            raise ValueError(
-                f"`points` must live where the field lives; got {type(points).__name__} on "
-                f"{device(points)} for a field of {type(like).__name__} on {device(like)}. "
-                "Move one of them."
-            )
-        d = len(self.shape)
-        if points.ndim == 0 or points.shape[-1] != d:
-            hint = " Add a trailing axis: points[..., None]." if d == 1 else ""
-            raise ValueError(
-                f"`points` must have shape (..., {d}), one coordinate per axis; got shape "
-                f"{tuple(points.shape)}.{hint}"
-            )
-        return move(points, like, namespace(like).float64)
-
-    def _without_dates(self, points: Array) -> Array:
-        """`points` in numbers: dates, texts and mixed rows column by column, if axes have dates."""
-        about = [self.attributes.get("axes", {}).get(n, {}) for n in self.domain.names]
-        dated = ["epoch" in a or bool(a.get("duration")) for a in about]
-        fits = points.ndim > 0 and points.shape[-1] == len(dated)
-        if points.dtype.kind not in "MmUSO" or not any(dated) or not fits:
-            return points
-        columns = [points[..., k] for k in range(len(dated))]
-        if points.dtype.kind in "US":  # a list of a date and a number has become texts
-            try:
-                columns = [c if own else c.astype(np.float64) for c, own in zip(columns, dated)]
-            except ValueError as error:
-                raise ValueError(
-                    f"`points` must hold real numbers, and dates on axes of dates; {error}."
-                ) from error
-        return np.stack([self._numbers(k, c) for k, c in enumerate(columns)], axis=-1)
+    @property
+    def _reader(self) -> Reader:
+        return Reader(self.domain, self.attributes.get("axes", {}))
 
     def _finish(self, values: Array, constant: bool) -> Array:
         """Undo scale and offset; values (n, C, ...); pair up real and imaginary parts."""
@@ -508,7 +328,7 @@ class Field:
 
     def samples(self, *, dtype: Any = None) -> Array:
         """The field at its own samples: an array like the one fitted, or what a crop has of it."""
-        return self._gridded([own.astype(np.float64) for own in self._own], dtype)
+        return self._gridded([own.astype(np.float64) for own in own_samples(self.domain)], dtype)
 
     def grid(self, *coordinates: Array, dtype: Any = None, outside: str = "raise") -> Array:
         """Values on the grid spanned by one array of coordinates per axis.
@@ -533,19 +353,8 @@ class Field:
             raise ValueError(
                 f"`grid` takes one array of coordinates per axis, {d}; got {len(coordinates)}."
             )
-        x, beyond = [], []
-        for k, c in enumerate(coordinates):
-            c = np.atleast_1d(self._numbers(k, c))
-            only = replace(
-                self.domain,
-                axes=self.domain.axes[k : k + 1],
-                low=self.domain.low[k : k + 1],
-                high=self.domain.high[k : k + 1],
-            )
-            with self._telling_epochs():
-                index, _, _, wrong = only.to_index(c[:, None], outside)
-            x.append(index[:, 0])
-            beyond.append(np.zeros(len(c), bool) if wrong is None else wrong)
+        columns = [self._reader.column(k, c, outside) for k, c in enumerate(coordinates)]
+        x, beyond = map(list, zip(*columns))
         out = self._gridded(x, dtype)
         if any(b.any() for b in beyond):
             xp = namespace(out)
@@ -595,30 +404,7 @@ class Field:
         outside : {"raise", "nearest", "nan"}
             What to do with positions outside the domain.
         """
-        coords = {} if coords is None else coords
-        unknown = sorted(set(map(str, coords)) - set(self.domain.names))
-        if unknown:
-            raise ValueError(
-                f"`coords` names {unknown}, but the axes are {list(self.domain.names)}."
-            )
-        about = self.attributes.get("axes", {})
-        at: list[Floats] = []
-        shown: list[Floats | None] = []
-        moved: list[str] = []
-        for axis, own in zip(self.domain.axes, self._own):
-            if axis.name in coords:
-                given = np.asarray(getattr(coords[axis.name], "values", coords[axis.name]))
-                where = np.atleast_1d(coordinates_in(given, about.get(axis.name, {})))
-                moved.append(axis.name)
-                at.append(where)
-                shown.append(where)
-            else:  # of a cropped field, the samples inside the box
-                listed = axis.coordinates
-                c = axis.from_index(own.astype(float)) if listed is None else listed[own]
-                if len(own) < axis.size:
-                    moved.append(axis.name)
-                at.append(c)
-                shown.append(None if listed is None and len(own) == axis.size else c)
+        at, shown, moved = self._reader.named({} if coords is None else coords)
         values = to_numpy(self.grid(*at, outside=outside))
         return dataarray(
             values, self.domain.names, shown, self.channel_axis, self.attributes, moved
@@ -640,8 +426,8 @@ class Field:
         On a periodic axis the box may lie in any turn, but not across the end of the array. A box
         of a whole period leaves the axis as it is.
         """
-        corners = self._corners(low, high)
-        with self._telling_epochs():
+        corners = self._reader.corners(low, high)
+        with self._reader.telling_epochs():
             domain = self.domain.crop(*corners)
         blended = self.blended.crop(domain.low, domain.high)
         return replace(self, domain=domain, blended=blended, residual=None)
@@ -664,17 +450,17 @@ class Field:
         of dates. ReLU layers have kinks: about three digits better than the midpoint rule on the
         samples, no more.
         """
-        low, high = self._corners(low, high)
-        with self._telling_epochs():
+        low, high = self._reader.corners(low, high)
+        with self._reader.telling_epochs():
             span = zip(*self.domain.span(low, high))
-        xp = namespace(self.offset)
-        nodes, quadrature = [], []
+        xp, part = namespace(self.offset), self.partition
+        places, weights = [], []
         for k, (a, b) in enumerate(span):
-            x, w = self._nodes(k, a, b)
-            nodes.append(x)
+            x, w = nodes(self.domain.axes[k], part.borders(k), part.overlap[k], a, b)
+            places.append(x)
             # Differences of indices are short of digits where the box is small.
-            quadrature.append(w * ((high[k] - low[k]) / np.sum(w)))
-        total = self.blended.integrate(nodes, quadrature)
+            weights.append(w * ((high[k] - low[k]) / np.sum(w)))
+        total = self.blended.integrate(places, weights)
         volume = math.prod(b - a for a, b in zip(low, high))
         value = total * xp.astype(self.scale, xp.float64) + volume * xp.astype(
             self.offset, xp.float64
@@ -683,78 +469,6 @@ class Field:
         if self.is_complex:
             value = value[: self.n_channels] + 1j * value[self.n_channels :]
         return value[0] if self.channel_axis is None else value
-
-    def _nodes(self, k: int, low: float, high: float) -> tuple[Floats, Floats]:
-        """Quadrature nodes (index coordinates) and weights (coordinate units) on axis k.
-
-        The interval is in index coordinates; on a periodic axis it may end in the next turn.
-        """
-        axis, end = self.domain.axes[k], self.shape[k] - 0.5
-        if high > end:
-            parts = self._nodes(k, low, end), self._nodes(k, -0.5, high - self.shape[k])
-            return tuple(np.concatenate(p) for p in zip(*parts))  # type: ignore[return-value]
-        delta = self.partition.overlap[k]
-        borders = self.partition.borders(k)
-        cuts = np.concatenate([borders - delta, borders + delta, borders])
-        if axis.knots is not None:  # the map to coordinates has a kink in its second derivative
-            cuts = np.concatenate([cuts, np.arange(axis.size)])
-        cuts = np.unique(np.concatenate([[low, high], cuts[(cuts > low) & (cuts < high)]]))
-        # Between knots an index is a cubic of the coordinate, but where it is nearly level the
-        # coordinate is no polynomial of the index: nodes lie in the coordinate. A cosine of one
-        # cycle of such a cubic takes 20 nodes to 3e-15, 16 to 5e-12.
-        ends = cuts if axis.knots is None else axis.from_index(cuts)
-        nodes, weights = [], []
-        for a, b, length in zip(ends[:-1], ends[1:], np.diff(cuts)):
-            n = int(2 * length) + 10 if axis.knots is None else 24
-            x, w = _gauss(n)
-            nodes.append((a + b) / 2 + (b - a) / 2 * x)
-            weights.append(abs(b - a) / 2 * w)
-        x, w = np.concatenate(nodes), np.concatenate(weights)
-        if axis.knots is None:
-            return x, w * abs(axis.step)
-        x = axis.to_index(x)[0]
-        if axis.period is not None:
-            x = x - np.floor((x + 0.5) / axis.size) * axis.size
-        return np.clip(x, low, high), w
-
-    def _corners(self, low: Sequence[Any], high: Sequence[Any]) -> tuple[list[float], list[float]]:
-        """Two corners as numbers, in the axes' own units."""
-        d = len(self.shape)
-        if np.shape(low) != (d,) or np.shape(high) != (d,):
-            raise ValueError(
-                f"`low` and `high` must be corners with one coordinate per axis, {d}; got "
-                f"{low!r} and {high!r}."
-            )
-        return tuple([float(self._numbers(k, c[k])) for k in range(d)] for c in (low, high))  # type: ignore[return-value]
-
-    @contextmanager
-    def _telling_epochs(self) -> Iterator[None]:
-        """Messages that name an axis of dates say what its numbers count."""
-        try:
-            yield
-        except ValueError as error:
-            for name, about in self.attributes.get("axes", {}).items():
-                epoch = about.get("epoch")
-                if epoch is not None and f"axis {name!r}" in str(error):
-                    began = epoch.astype("datetime64[s]")
-                    text = f"{error} Axis {name!r} counts seconds from {began}."
-                    raise type(error)(text) from error
-            raise
-
-    def _numbers(self, k: int, given: Any) -> Floats:
-        """Coordinates on axis k as a caller gives them, dates too, as the numbers it counts in."""
-        name = self.domain.names[k]
-        try:
-            return coordinates_in(to_numpy(given), self.attributes.get("axes", {}).get(name, {}))
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"on axis {name!r}, {error}") from error
-
-
-@lru_cache(64)
-def _gauss(n: int) -> tuple[Floats, Floats]:
-    """Nodes and weights of Gauss-Legendre on [-1, 1]."""
-    x, w = np.polynomial.legendre.leggauss(n)
-    return x, w
 
 
 def _unit(d: int, *axes: int) -> tuple[int, ...]:

@@ -1,7 +1,19 @@
 """What a person wants to know about a field, as a table that prints itself."""
 
+import math
 from dataclasses import dataclass
 from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from elmfield.field.reading import own_samples
+from elmfield.field.scores import beside
+from elmfield.metrics import max_error, psnr
+from elmfield.typing import Array
+
+if TYPE_CHECKING:
+    from elmfield.field.field import Field
 
 
 @dataclass(frozen=True)
@@ -22,3 +34,44 @@ class Report:
     def _repr_html_(self) -> str:
         cells = (f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in self.rows.items())
         return f"<table>{''.join(cells)}</table>"
+
+
+def describe(field: "Field", samples: Array | None, heldout: float | None) -> Report:
+    """Sizes, ranks and errors of a field; see `Field.report`."""
+    sizes = tuple(map(len, own_samples(field.domain)))
+    n_samples = math.prod(sizes) * int(field.offset.shape[0])
+    per_sample = (field.n_coefficients + field.index_cost) / max(n_samples, 1)
+    whole = " × ".join(map(str, field.shape))
+    ranks = sorted({g.modes.rank for g in field.blended.groups})
+    rows = {
+        "samples": whole if sizes == field.shape else f"{' × '.join(map(str, sizes))} of {whole}",
+        "channels": f"{field.n_channels}" + (" (complex)" if field.is_complex else ""),
+        "input dtype": field.input_dtype,
+        "coefficient dtype": str(field.dtype).removeprefix("torch."),
+        "axes": ", ".join(
+            a.name + (" (periodic)" if a.period is not None else "") for a in field.domain.axes
+        ),
+        "cells": " × ".join(map(str, field.partition.n_cells)),
+        "regions": f"{field.partition.n_regions}",
+        "footprints": f"{len(field.blended.groups)}",
+        "overlap": ", ".join(f"{o:g}" for o in field.partition.overlap),
+        "rank of a region": ", ".join(map(str, ranks)),
+        "coefficients": f"{field.n_coefficients}",
+        "index, in coefficients": f"{field.index_cost:.0f}",
+        "coefficients per sample": f"{per_sample:.3f}",
+    }
+    if samples is not None or field.residual is not None:
+        errors = field.error_map(samples)
+        errors = errors[~np.isnan(errors)]
+        rows["rms error by region, median"] = f"{np.median(errors):.3g}"
+        rows["rms error by region, largest"] = f"{np.max(errors):.3g}"
+    if samples is not None:
+        truth, mine = beside(field, samples)
+        have = ~np.isnan(truth)
+        rows["PSNR at the samples"] = f"{psnr(truth[have], mine[have]):.2f} dB"
+        rows["largest error"] = f"{max_error(truth[have], mine[have]):.3g}"
+    if heldout is not None:
+        rows["PSNR held out"] = f"{heldout:.2f} dB"
+    if field.settings is not None:
+        rows["settings"] = str(field.settings)
+    return Report(rows)
