@@ -45,7 +45,7 @@ from elmfield.modes import half_widths
 from elmfield.partition import Partition
 from elmfield.typing import Array, Floats, Integers, Progress
 
-VERSION = 1
+VERSION = 2
 """Of the format. A reader refuses a higher one."""
 
 BATCH = 1 << 22
@@ -336,8 +336,9 @@ def _described(field: Field, dtype: str) -> tuple[dict[str, Any], dict[str, Arra
     _describe_ragged(plan, arrays)
     frames = "boxes"
     centres, radii = frames_of(part, groups, plan.which)
-    own = field.blended
-    if not (np.array_equal(centres, own.centres) and np.array_equal(radii, own.radii)):
+    own, sizes = field.blended, part.boxes[1]
+    boxes = np.asarray([g["modes"].get("box", sizes[0]) for g in groups])[plan.which]
+    if not all(map(np.array_equal, (centres, radii, sizes), (own.centres, own.radii, boxes))):
         frames = "listed"
         arrays["frames"] = np.concatenate([own.centres, own.radii], axis=1).reshape(-1)
     if field.residual is not None:
@@ -345,7 +346,7 @@ def _described(field: Field, dtype: str) -> tuple[dict[str, Any], dict[str, Arra
     kind = np.float64 if dtype == "float64" else np.float32  # in which a reader will compute
     meta = {
         "format": "elmfield model",
-        "version": VERSION,
+        "version": 2 if part.mirrored else 1,
         "written_by": f"elmfield {__version__}",
         "domain": {"axes": axes, "low": list(field.domain.low), "high": list(field.domain.high)},
         "partition": {
