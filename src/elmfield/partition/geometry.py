@@ -131,6 +131,8 @@ class Partition:
                 # Around a periodic axis a box must not meet itself.
                 room = (n - int((last - first).max())) // 2 - margin if self.periodic[k] else n
                 margin += max(0, min(self.context, room))
+                if self.mirrored and self.n_cells[k] == 1:  # thin axes would pay dearly
+                    margin = min(margin, 1)
             first, last = first - margin, last + margin
             beyond = min(margin, n - 1) if self.mirrored and not self.periodic[k] else 0
             if self.equal_boxes:
