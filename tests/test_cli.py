@@ -285,6 +285,14 @@ def test_a_window_may_cross_the_seam(folder, capsys):
     np.testing.assert_allclose(part, truth, atol=1e-4)
     _, _, lon = rendered_axes(folder, capsys, "--window", "longitude=-180:180")
     np.testing.assert_allclose(lon, np.arange(-180, 180, 5))
+    _, _, lon = rendered_axes(folder, capsys, "--window", "longitude=180:-180")
+    np.testing.assert_allclose(lon, np.arange(180, 540, 5))
+
+
+def test_a_window_is_at_most_one_turn(run):
+    run("fit", "sst.nc", "-o", "sst.elm", "--slice", "time=0", "-q")
+    wrong = run("render", "sst.elm", "-o", "x.nc", "--window", "longitude=0:800", code=2).stderr
+    assert "more than one period, 360" in wrong
 
 
 def test_a_seam_on_an_uneven_axis(folder, capsys):
@@ -365,6 +373,20 @@ def test_targets_hold_for_what_is_stored(name, words, dtype, tmp_path, capsys):
         assert scores["max_error"] <= words[1]
     target = ef.load(model).settings.target
     assert (target.kind, target.value) == (words[0].strip("-").replace("-", "_"), words[1])
+
+
+@pytest.mark.parametrize("kind", ["real", "complex"])
+@pytest.mark.parametrize("psnr", range(54, 70, 2))
+def test_rounding_to_half_precision_is_made_up_for(kind, psnr, tmp_path, capsys):
+    y, x = np.mgrid[0:64, 0:64]
+    noise = np.random.default_rng(0).standard_normal((2, 64, 64)) / 1000
+    values = np.sin(x / 5) * np.cos(y / 6) + noise[0]
+    if kind == "complex":
+        values = values + 1j * (np.cos(x / 7) + noise[1])
+    np.save(tmp_path / "v.npy", values)
+    words = ("--psnr", psnr, "--dtype", "float16")
+    told(capsys, "fit", tmp_path / "v.npy", "-o", tmp_path / "m.elm", *words)
+    assert ef.psnr(values, ef.load(tmp_path / "m.elm").samples()) >= psnr
 
 
 def noisy():

@@ -131,7 +131,12 @@ def _window(
             raise click.BadParameter(f"{content!r}: {error}", param_hint="--window") from error
         period = axes[k].period
         if period is not None and -math.inf < last < first < math.inf:  # across the seam
-            last += period * math.ceil((first - last) / period)
+            last += period * (math.floor((first - last) / period) + 1)
+        if period is not None and last - first > period * (1 + 1e-9):
+            raise click.BadParameter(
+                f"{content!r} is more than one period, {period:g}, of axis {name!r}.",
+                param_hint="--window",
+            )
         if not first < last:
             raise click.BadParameter(
                 f"{content!r}: the first end must lie below the second on axis {name!r}.",

@@ -76,7 +76,7 @@ def _tightened(
         if got <= allowed:
             return replace(now, settings=field.settings), first
         first = first or _shown(target.kind, got, field)
-        limit -= 1.25 * (got - allowed)
+        limit = allowed - 1.25 * (got - _error(now, samples, target.kind))
         if limit < allowed / 2:
             break
         tighter = target.value if target.kind == "psnr" else limit
@@ -101,14 +101,13 @@ def _as_error(target: Target, field: Field) -> float:
 def _shown(kind: str, error: float, field: Field) -> str:
     if kind == "max_error":
         return f"{error:.6g}"
-    return f"{10 * math.log10(field.data_range**2 / error):.2f} dB"
+    return f"{10 * math.log10(field.data_range**2 / error):.6g} dB"
 
 
 def _error(field: Field, samples: Gridded, kind: str) -> float:
     """The largest, or mean squared, error at the samples that are there."""
     truth, got = np.asarray(samples.values), to_numpy(field.samples())
-    if np.iscomplexobj(truth):  # a target is about real and imaginary parts
-        truth, got = (np.stack([v.real, v.imag]) for v in (truth, got))
-    gap = np.abs(got.astype(np.float64) - truth.astype(np.float64))
+    wide = np.complex128 if np.iscomplexobj(truth) else np.float64
+    gap = np.abs(got.astype(wide) - truth.astype(wide))
     gap = gap[np.isfinite(truth)]
     return float(gap.max() if kind == "max_error" else np.mean(gap**2))
