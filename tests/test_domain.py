@@ -15,6 +15,15 @@ def index(axis, x):
     return axis.to_index(np.asarray(x, dtype=float))[0]
 
 
+@pytest.mark.parametrize("down", [False, True])
+def test_turns_of_an_uneven_periodic_axis_go_both_ways(down):
+    lon = 360 * (np.arange(30) / 30) ** 1.2
+    (axis,) = make_domain((30,), coordinates=[lon[::-1] if down else lon], periodic={0: 360.0}).axes
+    for low, high in ((-720.0, -700.0), (-10.0, 20.0), (355.0, 365.0), (730.0, 750.0)):
+        ends = axis.from_index(np.asarray(axis.span(low, high)))
+        close(np.sort(ends), [low, high], 1e-9)
+
+
 @given(
     steps=st.lists(st.floats(0.01, 10), min_size=2, max_size=12),
     down=st.booleans(),

@@ -874,10 +874,22 @@ def test_what_denoising_takes_off_is_an_error(rng):
     close(np.median(field.error_map()) / left, 1, 0.3)
 
 
+def test_scattered_samples_have_no_map_of_errors(rng):
+    field = ef.fit_points(rng.random((40, 2)), rng.random(40))
+    with pytest.raises(ValueError, match=r"scattered. Compare their values with field\(points\)"):
+        field.error_map()
+
+
+def test_a_report_needs_a_sample(rng):
+    field = ef.fit(rng.random((20, 20)))
+    with pytest.raises(ValueError, match=r"at least one sample; all are NaN or masked"):
+        field.report(np.full((20, 20), np.nan))
+
+
 def test_a_batch_is_measured_against_its_arrays(rng):
     values = rng.standard_normal((2, 20, 30))
     one, _ = ef.encoder((20, 30), ef.paper(cell=10, width=40))(values)
-    with pytest.raises(ValueError, match=r"cropped, encoded in a batch or scattered. Pass the sam"):
+    with pytest.raises(ValueError, match=r"cropped or encoded in a batch. Pass the samples"):
         one.error_map()
     close(one.error_map(values[0]), region_rms(one, values[0]), 1e-12)
 

@@ -352,6 +352,15 @@ def dtype_of(dtype, x):
     return np.dtype(dtype).type(x)
 
 
+def test_a_batch_with_masks(xp, rng):
+    frames, mask = rng.random((2, 20, 20)), rng.random((2, 20, 20)) < 0.1
+    encode = ef.encoder((20, 20))
+    for masks in (xp.asarray(mask), [xp.asarray(m) for m in mask]):
+        found = encode(xp.asarray(frames), mask=masks)
+        for field, frame, m in zip(found, frames, mask):
+            close(field.samples(), ef.fit(frame, mask=m).samples(), 1e-9)
+
+
 @pytest.mark.parametrize("n", [2, 3, 5, 17, 40, 100])
 def test_a_slope_does_not_turn_back_beyond_the_outermost_sample(n):
     """Up to the border, half a sample on, a ramp keeps between its last value and its course."""

@@ -142,6 +142,11 @@ class Axis:
         if self.knots is None:
             return self.origin + self.step * index
         assert self.pieces is not None
+        beyond: Floats | float = 0.0
+        if self.period is not None:  # the curve is that of one turn
+            turns = np.floor((index + 0.5) / self.size)
+            index = index - turns * self.size
+            beyond = turns * self.period * np.sign(self.step)
         # The curve is monotone: find the piece, then bisect within it (53 halvings: rounding).
         values = np.append(self.pieces[3], np.polyval(self.pieces[:, -1], np.diff(self.knots)[-1]))
         rising = values[-1] > values[0]
@@ -157,7 +162,7 @@ class Axis:
                 np.polyval(self.pieces[:, piece], middle - self.knots[piece]) > index
             ) == rising
             low, high = np.where(above, low, middle), np.where(above, middle, high)
-        return (low + high) / 2
+        return (low + high) / 2 + beyond
 
 
 @dataclass(frozen=True)

@@ -224,13 +224,13 @@ class Encoder:
                 f"got {tuple(frames.shape)}."
             )
         if choosy or mask is not None or xp.isdtype(frames.dtype, "complex floating"):
-            one = [None] * frames.shape[0] if mask is None else mask
-            if len(one) != frames.shape[0]:
-                raise ValueError(
-                    f"`mask` must have one part for each of {frames.shape[0]} arrays; got "
-                    f"{len(one)}."
-                )
-            return [self(frames[t, ...], mask=m, progress=progress) for t, m in enumerate(one)]
+            T = frames.shape[0]
+            count = T if mask is None else mask.shape[0] if is_array(mask) else len(mask)
+            if count != T:
+                raise ValueError(f"`mask` must have one part for each of {T} arrays; got {count}.")
+            parts = [None if mask is None else mask[t, ...] if is_array(mask) else mask[t]
+                     for t in range(T)]  # fmt: skip
+            return [self(frames[t, ...], mask=m, progress=progress) for t, m in enumerate(parts)]
         k = self.channel_axis
         last = frames[..., None] if k is None else xp.moveaxis(frames, k + 1, -1)
         T, C = last.shape[0], last.shape[-1]

@@ -60,14 +60,17 @@ def describe(field: "Field", samples: Array | None, heldout: float | None) -> Re
         "index, in coefficients": f"{field.index_cost:.0f}",
         "coefficients per sample": f"{per_sample:.3f}",
     }
+    if samples is not None:
+        truth, mine = beside(field, samples)
+        have = ~np.isnan(truth)
+        if not have.any():
+            raise ValueError("`samples` must hold at least one sample; all are NaN or masked.")
     if samples is not None or field.residual is not None:
         errors = field.error_map(samples)
         errors = errors[~np.isnan(errors)]
         rows["rms error by region, median"] = f"{np.median(errors):.3g}"
         rows["rms error by region, largest"] = f"{np.max(errors):.3g}"
     if samples is not None:
-        truth, mine = beside(field, samples)
-        have = ~np.isnan(truth)
         rows["PSNR at the samples"] = f"{psnr(truth[have], mine[have]):.2f} dB"
         rows["largest error"] = f"{max_error(truth[have], mine[have]):.3g}"
     if heldout is not None:

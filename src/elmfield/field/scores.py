@@ -28,10 +28,10 @@ def errors_by_cell(field: "Field", samples: Array | None) -> Floats:
 def _left_over(field: "Field") -> tuple[Array, Array]:
     """Sum of squares and number of samples in each region's box, (N,), as its fit left them."""
     if field.residual is None:
-        raise ValueError(
-            "this field does not know its errors: it was cropped, encoded in a batch or "
-            "scattered. Pass the samples: error_map(samples)."
-        )
+        beside_what = "it was cropped or encoded in a batch. Pass the samples: error_map(samples)."
+        if field.blended.is_scattered:
+            beside_what = "its samples are scattered. Compare their values with field(points)."
+        raise ValueError(f"this field does not know its errors: {beside_what}")
     count = np.prod(field.partition.boxes[1], axis=1, dtype=np.int64)
     for g in field.blended.groups:  # a merged region may be less than its box
         inside = getattr(g.modes, "inside", None)
