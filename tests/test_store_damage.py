@@ -150,7 +150,7 @@ def smooth(tmp_path):
 
 def test_a_newer_version_is_told_apart_from_damage(smooth):
     rewrite(smooth, edit("version", value=7))
-    with pytest.raises(ef.StoreVersionError, match="format version 7; this elmfield reads up to 1"):
+    with pytest.raises(ef.StoreVersionError, match="format version 7; this elmfield reads up to 2"):
         ef.load(smooth)
 
 
