@@ -19,7 +19,7 @@ import elmfield as ef
 from elmfield.domain import make_domain
 from elmfield.field import Blended, Field, Group
 from elmfield.field.ragged import Ragged
-from elmfield.io import recipes, store
+from elmfield.io import recipes, restore, store
 from elmfield.io.source import Archive, open_source
 from elmfield.modes import product_modes
 from elmfield.partition import regular
@@ -174,7 +174,7 @@ def test_provenance(tmp_path):
     assert origin["dtype"] == "float64"
     assert origin["range"] == [ROUGH[0].min(), ROUGH[0].max()]
     assert origin["sha256"] == hashlib.sha256(ROUGH[0].tobytes()).hexdigest()
-    meta = store.metadata(open_source(tmp_path / "model.elm"))
+    meta = restore.metadata(open_source(tmp_path / "model.elm"))
     assert meta["written_by"] == f"elmfield {ef.__version__}"
     assert meta["input_dtype"] == "float64"
 
@@ -222,7 +222,7 @@ def test_zarr_itself_reads_the_arrays(tmp_path, name):
         assert meta["version"] == (2 if meta["partition"]["mirrored"] else 1)
         values = root["coefficients"][:]
     back = ef.load(path)
-    order = store.file_order(back.partition)
+    order = restore.file_order(back.partition)
     numbers = []
     for region in order:
         for group in back.blended.groups:
@@ -345,7 +345,7 @@ def test_a_gigabyte_opens_at_once_and_a_window_reads_little(gigabyte):
     for _ in range(3):
         began = time.process_time()
         file = Counting(path)
-        field = store.field_of(Archive("big.elm", file))
+        field = restore.field_of(Archive("big.elm", file))
         took.append(time.process_time() - began)
     assert min(took) < 0.5
     rows, columns = np.arange(3000, 3256.0), np.arange(5000, 5256.0)
@@ -360,7 +360,7 @@ def test_a_gigabyte_opens_at_once_and_a_window_reads_little(gigabyte):
 def test_opening_reads_no_coefficients(tmp_path):
     ef.save(FIELDS["colour"], tmp_path / "model.elm")
     file = Counting(tmp_path / "model.elm")
-    field = store.field_of(Archive("model.elm", file))
+    field = restore.field_of(Archive("model.elm", file))
     held = field.blended.groups[0].coefficients.shelf.values
     assert not held._kept
     assert "modes" not in vars(field.blended.groups[0])

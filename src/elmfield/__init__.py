@@ -16,7 +16,8 @@ from elmfield.field import Field
 from elmfield.fit import Encoder, encoder
 from elmfield.heldout import heldout_score
 from elmfield.io.labelled import fit
-from elmfield.io.store import load, save
+from elmfield.io.restore import load
+from elmfield.io.store import save
 from elmfield.memory import memory_limit
 from elmfield.metrics import mae, max_error, paper_psnr, psnr
 from elmfield.network import Dense

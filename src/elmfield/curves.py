@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from elmfield.backend import is_array, move, namespace, to_numpy
-from elmfield.fit import encoder, prepare
+from elmfield.fit import encoder
+from elmfield.intake import prepare
 from elmfield.modes import box_positions, half_widths
 from elmfield.partition import gather, sample_index
 from elmfield.settings import Paper

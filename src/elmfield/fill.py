@@ -7,11 +7,10 @@ other are first taken from a coarser version of the array, itself filled the sam
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from elmfield.backend import device, is_array, move, namespace, scatter_add, to_numpy
+from elmfield.backend import device, move, namespace, scatter_add, to_numpy
 from elmfield.memory import room
 from elmfield.network import Cosines, price
 from elmfield.partition import Partition, blend, gather, regular, sample_index
@@ -31,14 +30,6 @@ STEEP = 1e-2
 
 JITTER = 1e-9
 """Added to the kernel's diagonal of 1: 90 dB below the signal, and Cholesky never fails."""
-
-
-def with_nan(values: Any) -> Array:
-    """An array, in which NaN stands where a mask (`numpy.ma`) was."""
-    if isinstance(values, np.ma.MaskedArray):
-        numbers = values.data if values.dtype.kind in "fc" else values.data.astype(np.float64)
-        values = np.where(np.ma.getmaskarray(values), np.asarray(np.nan, numbers.dtype), numbers)
-    return values if is_array(values) else np.asarray(values)
 
 
 def fill_missing(y: Array, present: Array, order: float, periodic: Sequence[bool]) -> Array:

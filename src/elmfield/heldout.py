@@ -7,8 +7,8 @@ import numpy as np
 
 from elmfield.backend import move, namespace, to_numpy
 from elmfield.field import Field
-from elmfield.fill import with_nan
 from elmfield.fit import fit
+from elmfield.intake import with_nan
 from elmfield.metrics import peak_to_peak, psnr
 from elmfield.settings import Settings
 from elmfield.typing import Array

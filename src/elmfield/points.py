@@ -10,7 +10,8 @@ import numpy as np
 from elmfield.backend import move, namespace, to_numpy
 from elmfield.domain import Axis, Domain
 from elmfield.field import Blended, Field, Group
-from elmfield.fill import squared_lengths, with_nan
+from elmfield.fill import squared_lengths
+from elmfield.intake import with_nan
 from elmfield.modes import ProductNeurons
 from elmfield.network import Cosines, price
 from elmfield.partition import per_axis, regular

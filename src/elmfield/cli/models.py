@@ -203,8 +203,8 @@ Example:
 def info(model: str, as_json: bool) -> None:
     """What a model holds; reads none of its coefficients."""
     from elmfield.io.plain import from_plain
+    from elmfield.io.restore import field_of, metadata
     from elmfield.io.source import open_source
-    from elmfield.io.store import field_of, metadata
 
     source = open_source(model)
     meta = metadata(source)

@@ -62,7 +62,7 @@ def render(
 
     from elmfield.io.gridded import rendered
     from elmfield.io.registry import format_of, write
-    from elmfield.io.store import load
+    from elmfield.io.restore import load
     from elmfield.progress import bars
     from elmfield.render import positions
 
@@ -205,7 +205,7 @@ def query(
     from elmfield.backend import to_numpy
     from elmfield.errors import OutsideDomainError
     from elmfield.field.labels import coordinates_in
-    from elmfield.io.store import load
+    from elmfield.io.restore import load
 
     if not at and points is None:
         raise click.UsageError("Say where: --at X,X... or --points FILE.csv.")

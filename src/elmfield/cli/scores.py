@@ -40,8 +40,8 @@ def compare(
 
     from elmfield.backend import to_numpy
     from elmfield.io.raster import png
+    from elmfield.io.restore import field_of
     from elmfield.io.source import open_source
-    from elmfield.io.store import field_of
     from elmfield.metrics import mae, max_error, paper_psnr, psnr
     from elmfield.render import flat
     from elmfield.render import picture as draw

@@ -11,6 +11,8 @@ import numpy as np
 from elmfield.backend import cast, move, to_numpy
 from elmfield.field.quality import Samples
 from elmfield.field.reading import own_samples
+from elmfield.intake import with_nan
+from elmfield.metrics import peak_to_peak
 from elmfield.typing import Array, Floats
 
 if TYPE_CHECKING:
@@ -60,10 +62,7 @@ def beside(field: "Field", samples: Array) -> tuple[Array, Array]:
             "values with field(points)."
         )
     k = field.channel_axis
-    if isinstance(samples, np.ma.MaskedArray):
-        wide = np.result_type(samples, np.float64)
-        samples = np.where(np.ma.getmaskarray(samples), wide.type(np.nan), samples.data)
-    truth = np.asarray(to_numpy(samples))
+    truth = np.asarray(to_numpy(with_nan(samples)))
     own, shapes = own_samples(field.domain), []
     for sizes in (field.shape, tuple(map(len, own))):
         shapes.append(sizes if k is None else (*sizes[:k], field.n_channels, *sizes[k:]))
@@ -96,6 +95,5 @@ def _present(field: "Field", raw: Array) -> tuple[Array | None, float]:
     present = np.zeros(field.shape, bool)
     present[np.ix_(*own)] = True
     inside = to_numpy(raw)[np.ix_(*own)]
-    limits = float(inside.max()) - float(inside.min())
     present = np.broadcast_to(present[..., None], raw.shape)
-    return move(present, raw), limits or 1.0
+    return move(present, raw), peak_to_peak(inside)

@@ -15,7 +15,7 @@ from elmfield.backend import to_numpy
 from elmfield.field import Field
 from elmfield.field.labels import dataarray
 from elmfield.io.labelled import fit_dataarray
-from elmfield.io.store import load
+from elmfield.io.restore import load
 from elmfield.render import positions
 from elmfield.typing import Array, Floats
 
