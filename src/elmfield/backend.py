@@ -30,6 +30,11 @@ def is_on_host(x: Array) -> bool:
     return not compat.is_torch_array(x) or x.device.type == "cpu"
 
 
+def learns(x: Array) -> bool:
+    """Whether the array's library follows what is done with it, to differentiate it later."""
+    return bool(getattr(x, "requires_grad", False))
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception says that the processor's or a device's memory ran out."""
     return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"

@@ -14,7 +14,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from elmfield.backend import device, is_on_host, move, namespace, qr, solve_triangular, to_numpy
+from elmfield.backend import (
+    device,
+    is_on_host,
+    learns,
+    move,
+    namespace,
+    qr,
+    solve_triangular,
+    to_numpy,
+)
 from elmfield.cache import CACHE, remembered
 from elmfield.errors import RankWarning
 from elmfield.network import Cosines, Dense, Pieces, price
@@ -188,11 +197,8 @@ class ProductModes:
 
     def rows(self, t: Array, order: tuple[int, ...]) -> list[Array]:
         """The axes' mode functions, differentiated as `order` says; t at most a sample outside."""
-        if learns(t):
-            return [
-                _plain(a.cosines, a.mixing, t[..., k], order[k]) for k, a in enumerate(self.axes)
-            ]
-        if not is_on_host(t):  # there sines are cheap, and sorting points is not
+        # On a card sines are cheap, and sorting points is not; nor can it be differentiated.
+        if learns(t) or not is_on_host(t):
             return [a(t[..., k], order[k]) for k, a in enumerate(self.axes)]
         u = to_numpy(t)
         rows = (a.pieces(u[..., k], order[k]) for k, a in enumerate(self.axes))
@@ -217,23 +223,6 @@ class ProductModes:
                 X = xp.matmul(move(m.T, X, X.dtype), xp.reshape(X, (before, n, after)))
             before *= q
         return xp.permute_dims(xp.reshape(X, (C, G, -1)), (1, 2, 0))
-
-
-def learns(x: Array) -> bool:
-    """Whether the array's library follows what is done with it, to differentiate it later."""
-    return bool(getattr(x, "requires_grad", False))
-
-
-def _plain(cosines: Cosines, mixing: Floats, u: Array, order: int) -> Array:
-    """``cosines.mixed(u, mixing, order)``, nothing in place: the library can differentiate it."""
-    xp = namespace(u)
-    omega = cosines.angular
-    # The derivative of order n of cos ωu is ωⁿ cos(ωu + nπ/2); a sine is a cosine a quarter back.
-    shift = np.full(cosines.width, order * np.pi / 2)
-    shift[1 + cosines.count :] -= np.pi / 2
-    factor = np.where(np.arange(cosines.width), 2**0.5, 1.0) * omega**order
-    phase = u[..., None] * move(omega, u, u.dtype) + move(shift, u, u.dtype)
-    return xp.cos(phase) @ move(factor[:, None] * mixing, u, u.dtype)
 
 
 @remembered(64)
@@ -279,10 +268,6 @@ class ProductNeurons:
 
     def rows(self, t: Array, order: tuple[int, ...]) -> list[Array]:
         """The axes' cosines, differentiated as `order` says."""
-        if learns(t):
-            return [
-                _plain(a, np.eye(a.width), t[..., k], order[k]) for k, a in enumerate(self.axes)
-            ]
         return [a(t[..., k], order[k]) for k, a in enumerate(self.axes)]
 
     def weights(self, c: Array) -> Array:

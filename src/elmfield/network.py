@@ -13,7 +13,7 @@ from numbers import Real
 
 import numpy as np
 
-from elmfield.backend import device, move, namespace
+from elmfield.backend import device, learns, move, namespace
 from elmfield.memory import Space, fresh
 from elmfield.typing import Array, Floats
 
@@ -367,9 +367,13 @@ def _waves(theta: Array, n: int) -> Array:
     """The rows cos kθ, then sin kθ, for k = 0 ... n - 1; shape (2n, len(theta)).
 
     From one sine and cosine a point by doubling, ``exp(i(k+m)θ) = exp(ikθ) exp(imθ)``: errors grow
-    with log k only.
+    with log k only. That is done in place, which no library can differentiate: `theta` that it
+    follows gets a sine and cosine for each.
     """
     xp = namespace(theta)
+    if learns(theta):
+        phase = move(np.arange(n)[:, None], theta, theta.dtype) * theta
+        return xp.concat([xp.cos(phase), xp.sin(phase)], axis=0)
     out = xp.empty((2 * n, theta.shape[0]), dtype=theta.dtype, device=device(theta))
     out[0, :], out[n, :] = xp.ones_like(theta), xp.zeros_like(theta)
     m = 1

@@ -20,6 +20,7 @@ from elmfield.backend import (
     count,
     device,
     is_on_host,
+    learns,
     move,
     namespace,
     put_rows,
@@ -27,7 +28,7 @@ from elmfield.backend import (
     to_numpy,
 )
 from elmfield.memory import Space, Workspace, room, runs
-from elmfield.modes import DenseModes, ProductModes, learns
+from elmfield.modes import DenseModes, ProductModes
 from elmfield.network import split
 from elmfield.partition import Blend, blend
 from elmfield.threads import spread
