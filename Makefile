@@ -22,7 +22,7 @@ help:
 	@sed -n '3,6s/^# *//p' Makefile
 
 demo: $(VENV)/.demo
-	$(PY) -m elmfield.demo --output demo
+	$(VENV)/bin/elmfield demo --output demo
 
 test: lint types floors pytest
 

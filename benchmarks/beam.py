@@ -18,9 +18,9 @@ import numpy as np
 import elmfield as ef
 from common import RESULTS, record
 from data import WEATHER
-from elmfield import datasets
-from elmfield.partition.energy import CORES
-from elmfield.pictures import toy_field
+from elmfield.partition.beam.barron import CORES
+from elmfield.research import datasets
+from elmfield.show.pictures import toy_field
 
 PRINTED = {  # regular and BEAM, at the two widths: dB, or MAE in K
     "kodim20": ((26.0, 27.5), (29.6, 32.3)),

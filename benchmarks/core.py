@@ -19,7 +19,7 @@ import scipy.linalg
 import elmfield as ef
 from common import SPLINES, predicted, record, score, spline
 from data import PHOTOGRAPHS, WEATHER
-from elmfield import datasets
+from elmfield.research import datasets
 
 ORDERS = (1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)
 BORDER = 16

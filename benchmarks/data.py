@@ -1,6 +1,6 @@
-"""Names of data sets as the benchmarks' tables have them; the data are `elmfield.datasets`."""
+"""Names of data sets as the benchmarks' tables have them; the data are `research.datasets`."""
 
-from elmfield import datasets
+from elmfield.research import datasets
 
 PHOTOGRAPHS = {name[:7]: name for name in datasets.photographs()}
 

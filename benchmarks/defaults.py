@@ -19,9 +19,9 @@ from scipy.ndimage import map_coordinates
 import elmfield as ef
 from common import SPLINES, predicted, record, score, spline, spline_1d, thinned
 from data import PHOTOGRAPHS as KODAK
-from elmfield import datasets
-from elmfield.modes import axis_modes
-from elmfield.network import price
+from elmfield.local.bases import axis_modes
+from elmfield.local.layers import price
+from elmfield.research import datasets
 from reference import Variant, corners, radial
 
 ORDERS = (0.75, 1.0, 1.1, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)

@@ -10,8 +10,8 @@ from itertools import product
 
 import numpy as np
 
-from elmfield.modes import AxisModes, ProductModes
-from elmfield.network import Cosines, price
+from elmfield.local.bases import AxisModes, ProductModes
+from elmfield.local.layers import Cosines, price
 from elmfield.partition import blend, regular
 
 

@@ -23,7 +23,7 @@ from scipy.ndimage import map_coordinates, zoom
 
 import elmfield as ef
 from common import RESULTS, about
-from elmfield import baselines, datasets
+from elmfield.research import baselines, datasets
 
 
 class Bench:

@@ -26,8 +26,8 @@ from skimage.restoration import (
 import elmfield as ef
 from common import SPLINES, predicted, record, score, spline
 from data import PHOTOGRAPHS, WEATHER
-from elmfield import datasets
 from elmfield.field.quality import choose
+from elmfield.research import datasets
 
 BORDER = 16
 

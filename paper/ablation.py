@@ -13,7 +13,7 @@ import numpy as np
 
 import elmfield as ef
 from common import kind, load, main
-from elmfield.backend import to_device
+from elmfield._array.backend import to_device
 from figures import plt, save
 
 NAME = "cameraman-512"

@@ -14,7 +14,7 @@ from matplotlib.colors import LogNorm
 
 import elmfield as ef
 from common import cold_fit, cost_of, halves, heldout, host, load, main
-from elmfield import datasets
+from elmfield.research import datasets
 from figures import RGB, plt, save, shown
 
 BANDS = {

@@ -20,8 +20,8 @@ from scipy.linalg import block_diag
 
 import elmfield as ef
 from common import cost_of, halves, heldout, host, kind, load, main
-from elmfield import datasets
-from elmfield.pictures import draw_partition
+from elmfield.research import datasets
+from elmfield.show.pictures import draw_partition
 from figures import plt, save
 
 PRINTED = {  # regular and BEAM by width: the paper's PSNR in dB, or MAE in K

@@ -20,7 +20,7 @@ from scipy.fft import dctn
 from scipy.ndimage import map_coordinates
 
 import elmfield as ef
-from elmfield import baselines, datasets, energy
+from elmfield.research import baselines, datasets, joules
 
 HERE = Path(__file__).parent
 ITERATIVE = ("SIREN", "FFN", "GaussNet", "WIRE")
@@ -214,13 +214,13 @@ def cost(work, run):
     """Seconds, joules and grams of CO2 of `work`; short work is repeated."""
     spent = cost_of(work, run)[1]
     if spent["seconds"] < 2:
-        spent = _of(energy.of(work, least_seconds=0.02 if run.toy else 0.3, device=run.device))
+        spent = _of(joules.of(work, least_seconds=0.02 if run.toy else 0.3, device=run.device))
     return spent
 
 
 def cost_of(work, run):
     """What `work` gives, run once, and its cost."""
-    with energy.meter(run.device) as m:
+    with joules.meter(run.device) as m:
         result = work()
     return result, _of(m)
 

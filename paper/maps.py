@@ -17,7 +17,7 @@ from scipy.ndimage import uniform_filter
 import elmfield as ef
 from beam import fitted, kept_as, partitions, widths
 from common import cold_fit, cost_of, halves, heldout, host, load, main
-from elmfield import datasets
+from elmfield.research import datasets
 from figures import plt, save
 
 NAME = "era5-winter"

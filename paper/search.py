@@ -14,7 +14,7 @@ import os
 from dataclasses import asdict, replace
 
 from common import ITERATIVE, load, main
-from elmfield import baselines
+from elmfield.research import baselines
 from training import trained
 
 PICTURES = ("kodim05", "kodim08", "kodim20", "kodim24", "cameraman")

@@ -12,7 +12,7 @@ import numpy as np
 
 import elmfield as ef
 from common import main
-from elmfield.pictures import draw_balance, toy_field
+from elmfield.show.pictures import draw_balance, toy_field
 from figures import plt, save
 
 MESHES = {64: (64, 16), 256: (32, 16), 1024: (16, 8)}

@@ -9,7 +9,7 @@ steps, and their records say so.
 import numpy as np
 
 from common import ITERATIVE, Run, cost_of, errors, halves, heldout
-from elmfield import baselines
+from elmfield.research import baselines
 
 MAKE = {
     "SIREN": baselines.siren,

@@ -1,5 +1,7 @@
 """What several tests share: arrays to and from libraries, label grids, pictures, splines."""
 
+from pathlib import Path
+
 import numpy as np
 from hypothesis import strategies as st
 from scipy.ndimage import map_coordinates
@@ -7,6 +9,9 @@ from scipy.ndimage import map_coordinates
 import elmfield as ef
 
 EPS = np.finfo(np.float64).eps
+
+ROOT = Path(__file__).resolve().parents[1]
+"""The repository."""
 
 
 def host(x):

@@ -7,7 +7,7 @@ import pytest
 import skimage.data
 
 import elmfield as ef
-from elmfield import datasets
+from elmfield.research import datasets
 from support import close, spline_heldout
 
 PRECISIONS = ["float32", "float64"]

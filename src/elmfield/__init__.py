@@ -9,20 +9,20 @@ The way of the data, and of this package's modules::
 missing or lie off any grid. `io` talks to files and to xarray, `cli` to people.
 """
 
-from elmfield.cache import cache_modes
-from elmfield.curves import psnr_by_width
+from elmfield._array.cache import cache_modes
+from elmfield._array.memory import memory_limit
 from elmfield.errors import OutsideDomainError, RankWarning, StoreError, StoreVersionError
 from elmfield.field import Field
 from elmfield.fit import Encoder, encoder
-from elmfield.heldout import heldout_score
-from elmfield.io.labelled import fit
-from elmfield.io.restore import load
-from elmfield.io.store import save
-from elmfield.memory import memory_limit
-from elmfield.metrics import mae, max_error, paper_psnr, psnr
-from elmfield.network import Dense
+from elmfield.fit.points import fit_points
+from elmfield.io.dataarrays import fit
+from elmfield.io.model.restore import load
+from elmfield.io.model.store import save
+from elmfield.local.layers import Dense
+from elmfield.measure.curves import psnr_by_width
+from elmfield.measure.heldout import heldout_score
+from elmfield.measure.metrics import mae, max_error, paper_psnr, psnr
 from elmfield.partition import Partition, barron_norm, beam, regular
-from elmfield.points import fit_points
 from elmfield.settings import paper, smooth
 
 __version__ = "0.1.0"

@@ -7,13 +7,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from elmfield._array.typing import Array
 from elmfield.field import Target, is_number
-from elmfield.modes import Modes, plain_modes, product_modes, smooth_dense_modes
-from elmfield.network import Dense
+from elmfield.local.bases import Modes, plain_modes, product_modes, smooth_dense_modes
+from elmfield.local.layers import Dense
+from elmfield.local.order import suited_order
+from elmfield.local.shaped import shaped_modes
 from elmfield.partition import Partition, per_axis, regular
-from elmfield.shaped import shaped_modes
-from elmfield.spectrum import suited_order
-from elmfield.typing import Array
 
 USUAL_ORDER = 1.1
 """The energy order that suited 21 photographs best (docs/defaults.md)."""

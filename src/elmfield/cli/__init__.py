@@ -111,7 +111,7 @@ Example:
 @click.option("--output", type=OUT, default=Path("demo"), show_default=True, help="Its folder.")
 def demo(output: Path) -> None:
     """Fit a picture, print a table, write a page one can look at (extra: demo)."""
-    from elmfield.demo import main as run
+    from elmfield.cli.demonstration import main as run
 
     raise click.exceptions.Exit(EXIT["extra"] if run(["--output", str(output)]) else 0)
 

@@ -68,10 +68,10 @@ Examples:
 @as_json
 def fit(input: Path, output: Path, quiet: bool, as_json: bool, **options: Any) -> None:
     """Fit a field to the samples in INPUT and save it as a model."""
+    from elmfield._array.progress import bars
     from elmfield.io.gridded import fingerprint
-    from elmfield.io.promise import fit_stored
-    from elmfield.io.store import save
-    from elmfield.progress import bars
+    from elmfield.io.model.promise import fit_stored
+    from elmfield.io.model.store import save
 
     if not output.name.endswith((".elm", ".elm.zarr")):
         raise click.BadParameter(
@@ -202,9 +202,9 @@ Example:
 @as_json
 def info(model: str, as_json: bool) -> None:
     """What a model holds; reads none of its coefficients."""
-    from elmfield.io.plain import from_plain
-    from elmfield.io.restore import field_of, metadata
-    from elmfield.io.source import open_source
+    from elmfield.io.model.plain import from_plain
+    from elmfield.io.model.restore import field_of, metadata
+    from elmfield.io.model.source import open_source
 
     source = open_source(model)
     meta = metadata(source)

@@ -60,11 +60,11 @@ def render(
     """Evaluate MODEL on a grid of any size and write it, in any format that can hold it."""
     import numpy as np
 
+    from elmfield._array.progress import bars
+    from elmfield.io.formats.registry import format_of, write
     from elmfield.io.gridded import rendered
-    from elmfield.io.registry import format_of, write
-    from elmfield.io.restore import load
-    from elmfield.progress import bars
-    from elmfield.render import positions
+    from elmfield.io.model.restore import load
+    from elmfield.show.render import positions
 
     format_of(output)
     field = load(model)
@@ -202,10 +202,10 @@ def query(
 
     import numpy as np
 
-    from elmfield.backend import to_numpy
+    from elmfield._array.backend import to_numpy
     from elmfield.errors import OutsideDomainError
     from elmfield.field.labels import coordinates_in
-    from elmfield.io.restore import load
+    from elmfield.io.model.restore import load
 
     if not at and points is None:
         raise click.UsageError("Say where: --at X,X... or --points FILE.csv.")

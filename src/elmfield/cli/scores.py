@@ -38,13 +38,13 @@ def compare(
     """How well MODEL gives back the samples in INPUT; which variable and slices, it knows."""
     import numpy as np
 
-    from elmfield.backend import to_numpy
-    from elmfield.io.raster import png
-    from elmfield.io.restore import field_of
-    from elmfield.io.source import open_source
-    from elmfield.metrics import mae, max_error, paper_psnr, psnr
-    from elmfield.render import flat
-    from elmfield.render import picture as draw
+    from elmfield._array.backend import to_numpy
+    from elmfield.io.formats.raster import png
+    from elmfield.io.model.restore import field_of
+    from elmfield.io.model.source import open_source
+    from elmfield.measure.metrics import mae, max_error, paper_psnr, psnr
+    from elmfield.show.render import flat
+    from elmfield.show.render import picture as draw
 
     source = open_source(model)
     field = field_of(source)
@@ -89,7 +89,7 @@ def compare(
                          peaks.reshape(len(peaks), -1), axis=-1) > 0):  # fmt: skip
             facts["paper_psnr_db"] = paper_psnr(t, e, channel_axis=field.channel_axis)
     if heldout:
-        from elmfield.heldout import heldout_score
+        from elmfield.measure.heldout import heldout_score
 
         settings: Any = field.settings if hasattr(field.settings, "modes") else None
         facts["heldout_psnr_db"] = heldout_score(truth, settings, channel_axis=samples.channel_axis)
@@ -146,11 +146,11 @@ def beam(
     """Cut INPUT into regions of about equal energy (BEAM): sizes, energies, and a picture."""
     import numpy as np
 
-    from elmfield.io.raster import png
+    from elmfield.io.formats.raster import png
     from elmfield.partition import barron_norm
     from elmfield.partition import beam as merge
-    from elmfield.render import flat, with_regions
-    from elmfield.render import picture as draw
+    from elmfield.show.render import flat, with_regions
+    from elmfield.show.render import picture as draw
 
     if (regions is None) == (threshold is None):
         raise click.UsageError("Say either --regions N or --threshold TAU.")

@@ -21,7 +21,7 @@ def show(rows: dict[str, Any], title: str | None = None) -> None:
 
 def print_json(content: Any) -> None:
     """Print JSON, for machines."""
-    from elmfield.io.plain import to_plain
+    from elmfield.io.model.plain import to_plain
 
     def finite(value: Any) -> Any:  # JSON has no word for infinities and NaN: null
         if isinstance(value, dict):

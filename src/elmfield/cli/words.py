@@ -40,7 +40,7 @@ def samples_of(
     """The samples in a file, with what the options ask for."""
     from dataclasses import replace
 
-    from elmfield.io.registry import read
+    from elmfield.io.formats.registry import read
 
     samples = read(path, variable=variable)
     if channel_axis is not None:

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from elmfield.backend import device, move, namespace
-from elmfield.field.plan import AxisPlan
+from elmfield._array.backend import device, move, namespace
+from elmfield._array.memory import room, runs
+from elmfield._array.typing import Array, Floats, Integers
+from elmfield.field.grids import AxisPlan
 from elmfield.field.scattered import partials
-from elmfield.memory import room, runs
-from elmfield.modes import AxisModes, DenseModes, Modes, ProductModes
+from elmfield.local.bases import AxisModes, DenseModes, Modes, ProductModes
 from elmfield.partition import Partition, blend
-from elmfield.typing import Array, Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from elmfield.backend import cast, device, move, namespace, to_numpy
+from elmfield._array.backend import cast, device, move, namespace, to_numpy
+from elmfield._array.memory import room, runs, with_less_memory
+from elmfield._array.typing import Array, Floats
 from elmfield.domain import Domain
 from elmfield.field.blended import Blended
+from elmfield.field.integrals import nodes
 from elmfield.field.labels import dataarray
-from elmfield.field.quadrature import nodes
+from elmfield.field.measured import errors_by_cell, own_values
 from elmfield.field.quality import Target, meet
 from elmfield.field.reading import Reader, own_samples
 from elmfield.field.report import Report, describe
-from elmfield.field.scores import errors_by_cell, own_values
-from elmfield.memory import room, runs, with_less_memory
 from elmfield.partition import Partition
-from elmfield.typing import Array, Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from elmfield.typing import Array, Floats
+from elmfield._array.typing import Array, Floats
 
 
 def from_dates(dates: Array, epoch: np.datetime64) -> Floats:

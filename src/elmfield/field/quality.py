@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from elmfield.backend import device, move, namespace, to_numpy
+from elmfield._array.backend import device, move, namespace, to_numpy
+from elmfield._array.memory import runs
+from elmfield._array.typing import Array, Floats
 from elmfield.field.blended import Blended
-from elmfield.field.ragged import Ragged
-from elmfield.memory import runs
-from elmfield.modes import Modes
+from elmfield.field.coefficients import Ragged
+from elmfield.local.bases import Modes
 from elmfield.partition import gather, sample_index
-from elmfield.typing import Array, Floats
 
 BIT = 1 / 32
 """A bit of index, in coefficients of 32 bits."""

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from elmfield.backend import device, is_array, move, namespace, to_numpy
+from elmfield._array.backend import device, is_array, move, namespace, to_numpy
+from elmfield._array.memory import runs
+from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain import Domain
 from elmfield.errors import OutsideDomainError
 from elmfield.field.labels import coordinates_in
 from elmfield.field.scattered import SHORT
-from elmfield.memory import runs
-from elmfield.typing import Array, Floats, Integers
 
 
 def own_samples(domain: Domain) -> list[Integers]:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from elmfield._array.typing import Array
+from elmfield.field.measured import beside
 from elmfield.field.reading import own_samples
-from elmfield.field.scores import beside
-from elmfield.metrics import max_error, psnr
-from elmfield.typing import Array
+from elmfield.measure.metrics import max_error, psnr
 
 if TYPE_CHECKING:
     from elmfield.field.field import Field

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elmfield.backend import (
+from elmfield._array.backend import (
     cast,
     count,
     device,
@@ -27,12 +27,12 @@ from elmfield.backend import (
     sort_order,
     to_numpy,
 )
-from elmfield.memory import Space, Workspace, room, runs
-from elmfield.modes import DenseModes, ProductModes
-from elmfield.network import split
+from elmfield._array.memory import Space, Workspace, room, runs
+from elmfield._array.threads import spread
+from elmfield._array.typing import Array, Floats, Integers
+from elmfield.local.bases import DenseModes, ProductModes
+from elmfield.local.layers import split
 from elmfield.partition import Blend, blend
-from elmfield.threads import spread
-from elmfield.typing import Array, Floats, Integers
 
 if TYPE_CHECKING:
     from elmfield.field.blended import Blended

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from elmfield.backend import to_numpy
+from elmfield._array.backend import to_numpy
+from elmfield._array.typing import Array, Floats
 from elmfield.field import Field
 from elmfield.field.labels import coordinates_out
 from elmfield.fit import fit as fit_array
-from elmfield.io.plain import keepable
-from elmfield.render import evaluate
-from elmfield.typing import Array, Floats
+from elmfield.io.model.plain import keepable
+from elmfield.show.render import evaluate
 
 
 @dataclass(frozen=True, eq=False)

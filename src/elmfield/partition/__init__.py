@@ -1,11 +1,10 @@
 """Cutting Ω into regions Ω_i, and the windows φ_i that blend them."""
 
-from elmfield.partition.beam import beam
-from elmfield.partition.energy import barron_norm
-from elmfield.partition.geometry import Partition
+from elmfield.partition.beam import barron_norm, beam
+from elmfield.partition.gather import gather, gather_boxes, sample_index
+from elmfield.partition.partition import Partition
 from elmfield.partition.regular import per_axis, regular
-from elmfield.partition.samples import gather, gather_boxes, sample_index
-from elmfield.partition.window import Blend, blend
+from elmfield.partition.windows import Blend, blend
 
 __all__ = [
     "Blend",

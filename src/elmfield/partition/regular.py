@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from elmfield.partition.geometry import Partition
+from elmfield.partition.partition import Partition
 
 
 def regular(

@@ -1,0 +1,1 @@
+"""Plumbing: array libraries, memory, threads, caches, progress; nothing of the method."""

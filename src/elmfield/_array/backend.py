@@ -1,0 +1,276 @@
+"""Array libraries: which one an array belongs to, and the few operations the standard lacks.
+
+Enter arrays, leave arrays of the same library on the same device. Nothing here knows the method.
+"""
+
+import array_api_compat as compat
+import numpy as np
+
+from elmfield._array.threads import small_products
+from elmfield._array.typing import Array, Namespace
+
+
+def namespace(*arrays: Array) -> Namespace:
+    """The array-API namespace that the arrays share."""
+    return compat.array_namespace(*arrays)
+
+
+def is_array(x: object) -> bool:
+    """Whether `x` already belongs to an array library (a list does not)."""
+    return bool(compat.is_array_api_obj(x))
+
+
+def device(x: Array) -> object:
+    """The device on which `x` lives."""
+    return compat.device(x)
+
+
+def is_on_host(x: Array) -> bool:
+    """Whether `x` lives in the processor's own memory."""
+    return not compat.is_torch_array(x) or x.device.type == "cpu"
+
+
+def learns(x: Array) -> bool:
+    """Whether the array's library follows what is done with it, to differentiate it later."""
+    return bool(getattr(x, "requires_grad", False))
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that the processor's or a device's memory ran out."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+
+
+def to_numpy(x: Array) -> Array:
+    """`x` as a NumPy array on the host; no copy where none is needed."""
+    if compat.is_torch_array(x):
+        return x.detach().cpu().numpy()
+    return np.asarray(x)
+
+
+def move(x: Array, like: Array, dtype: object = None) -> Array:
+    """`x` in the library and on the device of `like`, with `dtype` if given, else its own."""
+    xp = namespace(like)
+    if compat.is_torch_namespace(xp) and isinstance(x, np.ndarray):
+        # torch refuses negative strides, and warns of memory it may not write to
+        x = np.ascontiguousarray(x) if x.flags.writeable else x.copy()
+    return xp.asarray(x, dtype=dtype, device=device(like))
+
+
+def cast(x: Array, like: Array) -> Array:
+    """`x` in the dtype of `like`."""
+    return x if x.dtype == like.dtype else namespace(x).astype(x, like.dtype)
+
+
+def contiguous(x: Array) -> Array:
+    """`x` with its last axis running fastest in memory, where the library lets one choose."""
+    if compat.is_numpy_array(x):
+        return np.ascontiguousarray(x)
+    return x.contiguous() if compat.is_torch_array(x) else x
+
+
+def to_device(x: Array, name: object) -> Array:
+    """`x` on the named device; a NumPy array becomes a torch tensor unless the name is "cpu"."""
+    is_named = isinstance(name, (str, int)) or hasattr(name, "type")
+    if isinstance(name, bool) or not is_named or str(name) == "meta":  # which holds no numbers
+        raise ValueError(f'`device` must be a name such as "cpu" or "cuda:0"; got {name!r}.')
+    if compat.is_numpy_array(x):
+        if name == "cpu":
+            return x
+        import torch
+
+        x = torch.from_numpy(np.ascontiguousarray(x) if x.flags.writeable else x.copy())
+    try:
+        return compat.to_device(x, name)
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as problem:
+        # torch has several ways of saying no
+        raise ValueError(f"`device` {name!r} cannot be used here: {problem}") from problem
+
+
+def searchsorted(edges: Array, x: Array) -> Array:
+    """How many of the ascending `edges` are at or below each of `x`, shape (n,)."""
+    xp = namespace(x)
+    if compat.is_torch_namespace(xp):
+        x = x.contiguous()  # torch warns of strides
+    return xp.searchsorted(edges, x, side="right")
+
+
+def sort_order(key: Array, bound: int) -> Array:
+    """The stable order of integers from 0 to below `bound`, shape (n,)."""
+    if not is_on_host(key):
+        return namespace(key).argsort(key, stable=True)
+    # NumPy sorts 16 bits by counting, ten times faster than it compares 64: digit by digit.
+    digits = to_numpy(key)
+    order = np.argsort(_digit(digits, bound), kind="stable")
+    while (bound := -(-bound // 0x10000)) > 1:
+        digits = digits >> 16
+        order = order[np.argsort(_digit(digits, bound)[order], kind="stable")]
+    return move(order, key)
+
+
+def _digit(x: np.ndarray, bound: int) -> np.ndarray:
+    """The lowest 16 bits of x, or 8 if that is all there is below `bound`."""
+    if bound <= 0x100:
+        return x.astype(np.uint8, copy=False)
+    return (x if bound <= 0x10000 else x & 0xFFFF).astype(np.uint16, copy=False)
+
+
+def count(key: Array, order: Array, bound: int) -> np.ndarray:
+    """How often each integer below `bound` occurs, on the host; `order` sorts the keys."""
+    if is_on_host(key):
+        return np.bincount(to_numpy(key), minlength=bound)
+    xp = namespace(key)
+    every = xp.arange(bound + 1, dtype=key.dtype, device=device(key))
+    return np.diff(to_numpy(xp.searchsorted(xp.take(key, order), every)))
+
+
+def solve_triangular(R: Array, B: Array) -> Array:
+    """``R⁻¹ B`` for upper-triangular R, shapes (m, m) and (..., m, C)."""
+    xp = namespace(R, B)
+    if compat.is_numpy_namespace(xp):
+        import scipy.linalg  # 0.1 s, and only dense layers need it
+
+        return scipy.linalg.solve_triangular(R, B, check_finite=False)
+    if compat.is_torch_namespace(xp):
+        import torch
+
+        return torch.linalg.solve_triangular(R, B, upper=True)
+    return xp.linalg.solve(R, B)
+
+
+def qr(X: Array) -> tuple[Array, Array]:
+    """``X = Q R``, shapes (n, m), (n, m) and (m, m), for n ≥ m; Q orthonormal to rounding."""
+    xp = namespace(X)
+    if compat.is_numpy_namespace(xp) and X.shape[1] > 128:
+        return _householder(X)
+    Q, R = xp.linalg.qr(X)
+    return Q, R
+
+
+def _householder(X: Array, block: int = 64) -> tuple[Array, Array]:
+    """Blocks of reflectors ``I - Vᵀ T V``, ``T⁻¹ = diag(1/τ) + triu(V Vᵀ, 1)``: matrix products.
+
+    LAPACK's own blocks are half as wide and its Q takes as long as its R: a matrix of 1024² took it
+    128 ms on one thread and 99 on two, this 97 and 67. All in transposes, which NumPy has by rows;
+    and all in NumPy, for SciPy's BLAS has threads of its own, which would wait for these.
+    """
+    n, m = X.shape
+    A = np.array(X.T, np.float64, order="C")
+    work = np.empty(n * m)
+    blocks = []
+    for k in range(0, m, block):
+        end = min(k + block, m)
+        with small_products():
+            A[k:end, k:], tau = np.linalg.qr(A[k:end, k:].T, mode="raw")
+            V, i = np.triu(A[k:end, k:], 1), np.arange(end - k)
+            V[i, i] = 1
+            V[tau == 0] = 0  # nothing to reflect
+            inverse = np.triu(V @ V.T, 1)
+            inverse[i, i] = 1 / np.where(tau == 0, 1, tau)
+            T = np.linalg.inv(inverse)
+        blocks.append((k, V, T))
+        _take_off(A[end:, k:], V, T, work)
+    Q = np.eye(m, n)
+    for k, V, T in reversed(blocks):
+        _take_off(Q[k:, k:], V, T.T, work)
+    return Q.T, np.tril(A[:, :m]).T
+
+
+def _take_off(B: np.ndarray, V: np.ndarray, T: np.ndarray, work: np.ndarray) -> None:
+    """``B -= B Vᵀ T V`` in place, the product in memory that is there already."""
+    product = work[: B.size].reshape(B.shape)
+    np.matmul((B @ V.T) @ T, V, out=product)
+    B -= product
+
+
+def triangle(*columns: Array, above: Array | None = None) -> Array:
+    """The upper triangle R of ``X = Q R``, shape (min(n, m), m); Q is not formed.
+
+    X has the given blocks of columns side by side, and the rows `above` on top of them.
+    """
+    xp = namespace(*columns)
+    if compat.is_numpy_namespace(xp):
+        return _triangle(columns, np.empty((0, 0)) if above is None else above)
+    X = xp.concat(columns, axis=1)
+    X = X if above is None else xp.concat([above, X], axis=0)
+    if compat.is_torch_namespace(xp):
+        import torch
+
+        return torch.linalg.qr(X, mode="r")[1]
+    return xp.linalg.qr(X)[1]
+
+
+def _triangle(columns: tuple[Array, ...], above: Array, block: int = 128) -> Array:
+    """The triangle by modified Gram-Schmidt on blocks of columns.
+
+    As backward stable for least squares as Householder's way, if the samples are columns of X
+    (Björck 1967), and matrix products nearly throughout.
+    """
+    top, n = len(above), len(above) + len(columns[0])
+    m = sum(c.shape[1] for c in columns)
+    A = np.empty((n, m))
+    if top:
+        A[:top] = above
+    np.concatenate(columns, axis=1, out=A[top:])
+    if m <= 2 * block or n < m:
+        return np.linalg.qr(A, mode="r")
+    R = np.zeros((m, m))
+    for k in range(0, m, block):
+        done = min(k + block, m)
+        Q, R[k:done, k:done] = _orthonormal(np.ascontiguousarray(A[:, k:done]))
+        ahead = R[k:done, done:] = Q.T @ A[:, done:]
+        for i in range(
+            0, n, 512
+        ):  # by rows, so that a product is still in the cache when taken off
+            A[i : i + 512, done:] -= Q[i : i + 512] @ ahead
+    return R
+
+
+def _orthonormal(P: Array) -> tuple[Array, Array]:
+    """``P = Q R`` by two factorisations of Cholesky's; by Householder where those are unsafe."""
+    Q, R = P, np.eye(P.shape[1])
+    for _ in range(2):
+        try:
+            L = np.linalg.cholesky(Q.T @ Q)
+        except np.linalg.LinAlgError:
+            return np.linalg.qr(P)
+        size = np.diagonal(L)
+        if not size.min() > 1e-6 * size.max():  # PᵀP squares the condition number
+            return np.linalg.qr(P)
+        Q, R = Q @ np.linalg.inv(L).T, L.T @ R
+    return Q, R
+
+
+def put(size: int, index: Array, values: Array) -> Array:
+    """An array of `size` zeros with ``out[index[k]] = values[k]``; indices must differ."""
+    xp = namespace(values)
+    if compat.is_torch_namespace(xp):
+        out = xp.zeros(size, dtype=values.dtype, device=device(values))
+        out[index] = values
+        return out
+    host = to_numpy(values)
+    filled = np.zeros(size, host.dtype)
+    filled[to_numpy(index)] = host
+    return move(filled, values)
+
+
+def put_rows(out: Array, index: Array, rows: Array) -> Array:
+    """`out`, (n, C), with ``out[index[k]] = rows[k]``, in place where the library can."""
+    if compat.is_numpy_array(out) and out.shape[1] == 1:  # five times faster than rows of one
+        out[:, 0][index] = rows[:, 0]
+        return out
+    if compat.is_numpy_array(out) or compat.is_torch_array(out):
+        out[index] = rows
+        return out
+    host = np.array(to_numpy(out))
+    host[to_numpy(index)] = to_numpy(rows)
+    return move(host, out)
+
+
+def scatter_add(size: int, index: Array, values: Array) -> Array:
+    """Sums ``out[index[k]] += values[k]`` in an array of `size` zeros; repeated indices add up."""
+    xp = namespace(values)
+    if compat.is_torch_namespace(xp):
+        out = xp.zeros(size, dtype=values.dtype, device=device(values))
+        return out.index_add_(0, index, values)
+    total = np.bincount(to_numpy(index), weights=to_numpy(values), minlength=size)
+    return move(total, values, values.dtype)

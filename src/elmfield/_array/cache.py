@@ -1,0 +1,173 @@
+"""Factorised modes kept for the next array: they depend on settings alone.
+
+In memory, up to a number of bytes, the least recently used going first; on request also in a
+folder, from where another process takes them.
+"""
+
+import hashlib
+import os
+import tempfile
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from elmfield._array.backend import device, move, namespace, to_numpy
+from elmfield._array.typing import Array
+
+Arrays = dict[str, Array]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Cache:
+    """Named sets of arrays.
+
+    Parameters
+    ----------
+    max_bytes : int
+        How much to keep in memory; an entry larger than that is not kept.
+    folder : path, optional
+        Where to keep entries on disk as well.
+    """
+
+    def __init__(self, max_bytes: int = 1 << 30, folder: str | os.PathLike[str] | None = None):
+        self.max_bytes = max_bytes
+        self.folder = None if folder is None else Path(folder)
+        self._kept: OrderedDict[tuple[str, ...], Arrays] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, name: str, like: Array, make: Callable[[], Arrays]) -> Arrays:
+        """The arrays called `name`, in the library and on the device of `like`; made if missing."""
+        key = (name, namespace(like).__name__, str(device(like)))
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        found = self._read(name, like)
+        if found is None:
+            found = make()
+            self._write(name, found)
+        with self._lock:
+            self._kept[key] = found
+            while self._kept and self.n_bytes > self.max_bytes:
+                self._kept.popitem(last=False)
+        return found
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes kept in memory."""
+        arrays = (a for entry in self._kept.values() for a in entry.values())
+        return sum(int(np.prod(a.shape)) * _item_size(a) for a in arrays)
+
+    def clear(self) -> None:
+        """Forget everything in memory; files stay."""
+        with self._lock:
+            self._kept.clear()
+
+    def _path(self, name: str) -> Path | None:
+        if self.folder is None:
+            return None
+        return self.folder / f"modes-{hashlib.sha256(name.encode()).hexdigest()[:32]}.npz"
+
+    def _read(self, name: str, like: Array) -> Arrays | None:
+        path = self._path(name)
+        if path is None or not path.exists():
+            return None
+        try:
+            with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+                host = {k: file[k] for k in file.files}
+            if str(host.pop("name")) != name:
+                raise ValueError("it holds other modes")
+            if str(host.pop("digest")) != _digest(host):
+                raise ValueError("its checksum is wrong")
+        except Exception as problem:
+            why = problem if "pickle" not in str(problem) else "it is no such file"
+            warnings.warn(
+                f"the cached modes in {path} cannot be used ({why}); they are made again",
+                stacklevel=2,
+            )
+            return None
+        return {k: move(a, like) for k, a in host.items()}
+
+    def _write(self, name: str, arrays: Arrays) -> None:
+        path = self._path(name)
+        if path is None:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        host = {k: np.asarray(to_numpy(a)) for k, a in arrays.items()}
+        # Whole or not at all: two processes may write the same file.
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez(file, name=name, digest=_digest(host), **host)  # type: ignore[arg-type]
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+
+def _digest(arrays: dict[str, Any]) -> str:
+    total = hashlib.sha256()
+    for name in sorted(arrays):
+        total.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
+    return total.hexdigest()
+
+
+def _item_size(a: Array) -> int:
+    size = getattr(a, "itemsize", None)
+    return int(size) if isinstance(size, int) else 8
+
+
+CACHE = Cache()
+"""The process's own; see :func:`elmfield.cache_modes`."""
+
+_MEMOS: list[Any] = []
+
+
+def remembered(maxsize: int) -> Callable[[F], F]:
+    """`functools.lru_cache` for small factors, forgotten with the others by `cache_modes`."""
+
+    def keep(make: F) -> F:
+        memo = lru_cache(maxsize)(make)
+        _MEMOS.append(memo)
+        return cast(F, memo)
+
+    return keep
+
+
+def cache_modes(
+    max_bytes: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    clear: bool = False,
+) -> None:
+    """Set how factorised modes are kept for the next array of the same settings.
+
+    Parameters
+    ----------
+    max_bytes : int, optional
+        Bytes to keep in memory, 1 GiB unless said; 0 keeps nothing.
+    folder : path, optional
+        Keep them in this folder too, for other processes. Off by default.
+    clear : bool
+        Forget what is in memory now.
+    """
+    is_number = isinstance(max_bytes, (int, float)) and not isinstance(max_bytes, bool)
+    if max_bytes is not None and not (is_number and max_bytes >= 0):
+        raise ValueError(f"`max_bytes` must be a number of bytes, 0 or more; got {max_bytes!r}.")
+    if folder is not None:
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except (OSError, TypeError) as problem:
+            raise ValueError(f"`folder` {folder!r} cannot be made: {problem}") from problem
+    CACHE.max_bytes = 1 << 30 if max_bytes is None else int(max_bytes)
+    CACHE.folder = None if folder is None else Path(folder)
+    if clear or max_bytes == 0:
+        CACHE.clear()
+        for memo in _MEMOS:
+            memo.cache_clear()

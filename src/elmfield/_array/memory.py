@@ -1,0 +1,110 @@
+"""How much is held at once: batches sized by a limit, smaller ones when memory runs out."""
+
+import functools
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+import numpy as np
+
+from elmfield._array.backend import is_on_host, is_out_of_memory
+from elmfield._array.typing import Array, Floats
+
+HOST, DEVICE = 1 << 27, 1 << 30
+"""Bytes of intermediate results in a batch: 128 MiB beside the processor, 1 GiB on a device."""
+
+LEAST = 1 << 16
+"""The smallest limit that makes sense."""
+
+_limit: ContextVar[int | None] = ContextVar("memory_limit", default=None)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def memory_limit(n_bytes: int | None) -> AbstractContextManager[None]:
+    """Within ``with memory_limit(n_bytes):`` batches of intermediate results take about that much.
+
+    Input, output and the factorised modes come on top. None restores the default: 128 MiB, or
+    1 GiB on a device.
+    """
+    is_number = isinstance(n_bytes, (int, float)) and not isinstance(n_bytes, bool)
+    if n_bytes is not None and not (is_number and n_bytes >= LEAST):
+        raise ValueError(
+            f"`memory_limit` must be a number of bytes, at least {LEAST} (64 KiB); got {n_bytes!r}."
+        )
+    return _limited(None if n_bytes is None else int(n_bytes))
+
+
+@contextmanager
+def _limited(n_bytes: int | None) -> Iterator[None]:
+    token = _limit.set(n_bytes)
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+def room(like: Array) -> int:
+    """Numbers of eight bytes that a batch may hold where `like` lives."""
+    limit = _limit.get()
+    return (limit if limit is not None else HOST if is_on_host(like) else DEVICE) // 8
+
+
+def runs(n: int, step: int) -> list[tuple[int, int]]:
+    """Ranges of at most `step` that cover 0 to n; one, empty, for n = 0."""
+    return [(i, min(i + step, n)) for i in range(0, max(n, 1), step)]
+
+
+Space = Callable[..., Floats]
+"""``space(name, *shape)``: memory for an array of float64, whatever is in it."""
+
+
+def fresh(name: str, *shape: int) -> Floats:
+    """New memory each time."""
+    return np.empty(shape)
+
+
+class Workspace(threading.local):
+    """The same memory for the same name, for each thread its own.
+
+    Memory that is freed after each batch is cleared by the system for the next: a twentieth of the
+    time of a million points.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Floats] = {}
+
+    def __call__(self, name: str, *shape: int) -> Floats:
+        """Memory of that shape; what had this name before is lost."""
+        size, kept = math.prod(shape), self._kept.get(name)
+        if kept is None or kept.size < size:
+            kept = self._kept[name] = np.empty(size)
+        return kept[:size].reshape(shape)
+
+
+def with_less_memory(work: F) -> F:
+    """`work`, tried once more with batches half as large when memory runs out."""
+
+    @functools.wraps(work)
+    def careful(*args: Any, **options: Any) -> Any:
+        try:
+            return work(*args, **options)
+        except Exception as first:
+            if not is_out_of_memory(first):
+                raise
+        smaller = (_limit.get() or HOST) // 2
+        try:
+            with memory_limit(max(smaller, LEAST)):
+                return work(*args, **options)
+        except Exception as second:
+            if not is_out_of_memory(second):
+                raise
+            raise MemoryError(
+                f"out of memory, also with batches of {smaller / 2**20:.0f} MiB. Set a smaller "
+                "`memory_limit`, or give the work in smaller parts."
+            ) from second
+
+    return careful  # type: ignore[return-value]

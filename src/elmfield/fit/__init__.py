@@ -1,0 +1,5 @@
+"""Samples in, Field out: the pipeline, and what it needs for gaps, noise and scattered samples."""
+
+from elmfield.fit.encoder import Encoder, encoder, fit
+
+__all__ = ["Encoder", "encoder", "fit"]

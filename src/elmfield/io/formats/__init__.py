@@ -1,0 +1,1 @@
+"""Other people's files: which room reads and writes which kind."""

@@ -1,0 +1,151 @@
+"""Bare arrays: NumPy's NPY and NPZ, MATLAB's MAT, BART's CFL."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.typing import Array
+from elmfield.io.errors import NoSuchArrayError, reading
+from elmfield.io.formats.registry import need, suffix_of
+from elmfield.io.gridded import Gridded, plain_grid
+
+
+def read(path: Path, variable: str | None = None) -> Gridded:
+    """An array; of an archive of several, the one that is named."""
+    suffix = suffix_of(path)
+    what = {".mat": "a MATLAB file", ".cfl": "a BART file"}.get(suffix, "a NumPy file")
+    with reading(path, what):
+        if suffix == ".npy":
+            return _bare(_load(path))
+        if suffix == ".npz":
+            return _npz(path, variable)
+        if suffix == ".cfl":
+            return _bare(_read_cfl(path), format="cfl")
+        return _mat(path, variable)
+
+
+def _load(path: Path) -> Any:
+    """An array, or all arrays of an archive by name."""
+    try:
+        with path.open("rb") as file:  # ours to close: NumPy leaves a broken archive open
+            found: Any = np.load(file, allow_pickle=False)
+            single = isinstance(found, np.ndarray)
+            found = found if single else dict(found)
+    except ValueError as error:
+        raise ValueError("it is none, or holds pickled objects, which are never loaded") from error
+    if single == (suffix_of(path) == ".npz"):
+        raise ValueError("its name should end in " + (".npy" if single else ".npz"))
+    return found
+
+
+def _bare(values: Array, **attributes: Any) -> Gridded:
+    return plain_grid(values, [f"axis{k}" for k in range(values.ndim)], **attributes)
+
+
+def choose(path: Path, found: dict[str, Any], variable: str | None) -> str:
+    """The array that was asked for, or the only one there is."""
+    if variable is not None:
+        if variable not in found:
+            raise NoSuchArrayError(
+                f"{path.name} has no array {variable!r}; it has {', '.join(found) or 'none'}."
+            )
+        return variable
+    if len(found) != 1:
+        listed = ", ".join(f"{k} {tuple(v)}" for k, v in found.items())
+        raise NoSuchArrayError(
+            f"{path.name} holds {len(found)} arrays ({listed}); say which one: --variable NAME."
+        )
+    return next(iter(found))
+
+
+def _npz(path: Path, variable: str | None) -> Gridded:
+    arrays = _load(path)
+    numeric = {k: v for k, v in arrays.items() if v.dtype.kind in "biufc" and v.ndim > 0}
+    big = {k: v.shape for k, v in numeric.items() if v.ndim > 1} or {
+        k: v.shape for k, v in numeric.items()
+    }
+    name = choose(path, {k: v.shape for k, v in numeric.items()} if variable else big, variable)
+    values = numeric[name]
+    # One-dimensional arrays whose lengths are, in this order, those of the axes, say where the
+    # samples lie.
+    lines = [(k, v) for k, v in numeric.items() if v.ndim == 1 and k != name and _rises(v)]
+    if [len(v) for _, v in lines] == list(values.shape):
+        names = tuple(k for k, _ in lines)
+        at = tuple(np.asarray(v, np.float64) for _, v in lines)
+        axes = {k: {"dtype": v.dtype.name} for k, v in lines}
+        return Gridded(values, names, at, None, {}, {"name": name, "axes": axes, "align": "nodes"})
+    return _bare(values, name=name)
+
+
+def _rises(v: Array) -> bool:
+    steps = np.diff(v) if v.dtype.kind in "iuf" else np.zeros(1)
+    return bool(len(v) > 1 and (np.all(steps > 0) or np.all(steps < 0)))
+
+
+def _mat(path: Path, variable: str | None) -> Gridded:
+    with path.open("rb") as file:
+        head = file.read(128)
+    if b"MATLAB 7.3" in head:
+        h5py = need("h5py", "io", "reading a MATLAB 7.3 file")
+        with h5py.File(path) as opened:
+            shapes = {
+                k: v.shape[::-1]
+                for k, v in opened.items()
+                if isinstance(v, h5py.Dataset) and v.dtype.kind in "biufc" and v.size > 1
+            }
+            name = choose(path, shapes, variable)
+            values = np.asarray(opened[name]).T  # MATLAB counts its first axis fastest
+    else:
+        from scipy.io import loadmat
+
+        found = loadmat(path)
+        arrays = {
+            k: v
+            for k, v in found.items()
+            if isinstance(v, np.ndarray) and v.dtype.kind in "biufc" and v.size > 1
+        }
+        name = choose(path, {k: v.shape for k, v in arrays.items()}, variable)
+        values = arrays[name]
+    return _bare(np.ascontiguousarray(values), name=name)
+
+
+def _read_cfl(path: Path) -> Array:
+    lines = path.with_suffix(".hdr").read_text().splitlines()
+    sizes = next((row for row in lines if row and not row.startswith("#")), "")
+    shape = tuple(int(n) for n in sizes.split())
+    if not shape or min(shape) < 1:
+        raise ValueError(f"{path.with_suffix('.hdr').name} does not say the array's shape")
+    values = np.fromfile(path, "<c8")
+    if values.size != int(np.prod(shape)):
+        raise ValueError(f"it holds {values.size} numbers; its header says {shape}")
+    while len(shape) > 1 and shape[-1] == 1:
+        shape = shape[:-1]
+    return np.ascontiguousarray(values.reshape(shape, order="F"))
+
+
+def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
+    """Write an array; NPZ and MAT files also get the coordinates of its axes."""
+    values, suffix = np.asarray(samples.values), suffix_of(path)
+    if suffix == ".npy":
+        np.save(path, values, allow_pickle=False)
+        return
+    if suffix == ".cfl":
+        path.with_suffix(".hdr").write_text(
+            "# Dimensions\n" + " ".join(map(str, values.shape)) + "\n"
+        )
+        path.write_bytes(values.astype("<c8").tobytes(order="F"))
+        return
+    name = str(samples.attributes.get("name") or "values")
+    lines = {
+        n: c for n, c in zip(samples.names, samples.coordinates) if c is not None and n != name
+    }
+    if suffix == ".npz":
+        arrays: dict[str, Any] = {name: values, **lines}
+        np.savez_compressed(path, **arrays)
+    else:
+        from scipy.io import savemat
+
+        if values.nbytes >= 2**31:
+            raise ValueError(f"{path.name}: MATLAB 5 files end at 2 GB; write a .npy file instead.")
+        savemat(path, {name: values, **lines}, do_compression=True)

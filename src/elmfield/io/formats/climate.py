@@ -1,0 +1,228 @@
+"""NetCDF, GRIB and Zarr, through xarray: variables with dims, coords and attrs.
+
+``_FillValue``, ``scale_factor`` and ``add_offset`` are applied on the way in.
+"""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmfield.io.dataarrays import from_dataarray, to_dataarray
+from elmfield.io.errors import reading
+from elmfield.io.formats.arrays import choose
+from elmfield.io.formats.registry import need, suffix_of
+from elmfield.io.gridded import Gridded
+
+GRIB = (".grib", ".grib2", ".grb", ".grb2")
+
+
+def read(path: Path, variable: str | None = None) -> Gridded:
+    """A variable; the only one, or the one that is named."""
+    xarray = need("xarray", "xarray", f"reading {path.name}")
+    suffix = suffix_of(path)
+    if suffix in GRIB:
+        return from_dataarray(_load_grib(path, variable))
+    what = "Zarr" if suffix == ".zarr" else "NetCDF"
+    with reading(path, what), _open(xarray, path, suffix) as ds:
+        arrays = {str(k): v for k, v in ds.data_vars.items()}
+        da = arrays[_named(path, arrays, variable)].load()
+    samples = from_dataarray(da)
+    packed = {k: da.encoding[k] for k in ("scale_factor", "add_offset") if k in da.encoding}
+    if packed:
+        samples.attributes["header"] = {  # type: ignore[index]
+            "packed": packed, "stored": str(da.encoding.get("dtype", ""))
+        }  # fmt: skip
+    return samples
+
+
+def _load_grib(path: Path, variable: str | None) -> Any:
+    need("eccodes", "grib", "reading GRIB files")
+    cfgrib = need("cfgrib", "grib", "reading GRIB files")
+    with reading(path, "GRIB"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about merging, which is not asked for
+        # No index files beside the data.
+        found = cfgrib.open_datasets(
+            str(path), backend_kwargs={"indexpath": "", "decode_timedelta": True}
+        )
+        if not found:
+            raise ValueError("it has no messages")
+        arrays = {str(k): v for ds in found for k, v in ds.data_vars.items()}
+        return arrays[_named(path, arrays, variable)].load()
+
+
+def _open(xarray: Any, path: Path, suffix: str) -> Any:
+    if suffix == ".zarr":
+        return xarray.open_zarr(path, chunks=None, consolidated=None)
+    try:
+        return xarray.open_dataset(path, decode_timedelta=True)
+    except ValueError as error:
+        if "engine" not in str(error) and "backend" not in str(error):
+            raise
+        need("netCDF4", "geo", f"reading {path.name}")
+        raise ValueError("it is none") from error
+
+
+def _named(path: Path, arrays: dict[str, Any], variable: str | None) -> str:
+    fit_for = {k: v.shape for k, v in arrays.items() if v.ndim and v.dtype.kind in "biufc"}
+    return choose(path, fit_for, variable)
+
+
+def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
+    """Write a variable with its coordinates and attributes."""
+    need("xarray", "xarray", f"writing {path.name}")
+    suffix = suffix_of(path)
+    if suffix in GRIB:
+        _write_grib(samples, path)
+        return
+    name = str(samples.attributes.get("name") or "field")
+    if name in samples.names:
+        name += "_values"
+    ds = to_dataarray(samples).to_dataset(name=name)
+    for v in ds.variables.values():  # what no file can hold as an attribute
+        v.attrs = {k: a for k, a in v.attrs.items() if a is not None and not isinstance(a, dict)}
+        for k, a in v.attrs.items():
+            v.attrs[k] = int(a) if isinstance(a, bool) else a
+    kind = ds[name].dtype
+    if suffix == ".zarr":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # consolidated metadata is outside the Zarr 3 text
+            ds.to_zarr(path, mode="w")
+        return
+    if kind.kind == "c":
+        raise ValueError(f"{path.name}: NetCDF has no complex numbers; write a .npy file instead.")
+    if kind.kind == "b":
+        ds[name] = ds[name].astype("int8")
+    try:
+        need("netCDF4", "geo", "writing NetCDF files")
+        engine = "netcdf4"
+    except ImportError:
+        need("h5netcdf", "geo", "writing NetCDF files")
+        engine = "h5netcdf"
+    packing = {"zlib": True, "complevel": 4} if ds[name].ndim else {}
+    ds.to_netcdf(path, engine=engine, encoding={name: packing})
+
+
+def _write_grib(samples: Gridded, path: Path) -> None:
+    """GRIB 2 messages on a regular grid of latitudes and longitudes, one per step of other axes."""
+    codes = need("eccodes", "grib", "writing GRIB files")
+    if samples.names[-2:] != ("latitude", "longitude") or samples.channel_axis is not None:
+        raise ValueError(
+            f"{path.name}: GRIB is written for axes that end in latitude, longitude; got "
+            f"{', '.join(samples.names)}. Write a .nc file instead."
+        )
+    da = to_dataarray(samples)
+    lat, lon = (np.asarray(c, float) for c in samples.coordinates[-2:])
+    for c in (lat, lon):
+        if len(c) < 2 or np.max(np.abs(np.diff(c) - (c[-1] - c[0]) / (len(c) - 1))) > 1e-4:
+            raise ValueError(f"{path.name}: GRIB needs evenly spaced latitudes and longitudes.")
+    about = {k.removeprefix("GRIB_"): v for k, v in da.attrs.items() if k.startswith("GRIB_")}
+    others = da.dims[:-2]
+    known = {*DATES, "step", *_levels(about)}
+    lost = [d for d in others if d not in known and da.sizes[d] > 1]
+    if lost:
+        raise ValueError(
+            f"{path.name}: a GRIB message has no place for axis {lost[0]!r}. Choose a slice, or "
+            "write a .nc file instead."
+        )
+    with path.open("wb") as file:
+        for index in np.ndindex(*(da.sizes[d] for d in others)):
+            one = da.isel(dict(zip(others, index)))
+            message = codes.codes_grib_new_from_samples("regular_ll_sfc_grib2")
+            try:
+                for key, value in [
+                    *_grid_keys(lat, lon),
+                    *_date_keys(one, path),
+                    *_parameter_keys(one, about),
+                    *_step_keys(one),
+                ]:
+                    codes.codes_set(message, key, value)
+                codes.codes_set_values(message, np.asarray(one.values, float).reshape(-1))
+                codes.codes_write(message, file)
+            except codes.CodesInternalError as error:
+                raise ValueError(f"{path.name}: GRIB cannot hold this: {error}.") from error
+            finally:
+                codes.codes_release(message)
+
+
+DATES = ("time", "valid_time")
+"""Coordinates that date a message; of files with both, the first is when the forecast began."""
+
+
+def _levels(about: dict[str, Any]) -> tuple[str, ...]:
+    """What a coordinate of levels may be called."""
+    own = (str(about["typeOfLevel"]),) if "typeOfLevel" in about else ()
+    return (*own, "isobaricInhPa", "pressure_level", "level")
+
+
+def _grid_keys(lat: Any, lon: Any) -> list[tuple[str, Any]]:
+    return [
+        ("bitsPerValue", 24),
+        ("Ni", len(lon)),
+        ("Nj", len(lat)),
+        ("latitudeOfFirstGridPointInDegrees", float(lat[0])),
+        ("latitudeOfLastGridPointInDegrees", float(lat[-1])),
+        ("longitudeOfFirstGridPointInDegrees", float(lon[0]) % 360),
+        ("longitudeOfLastGridPointInDegrees", float(lon[-1]) % 360),
+        ("iDirectionIncrementInDegrees", abs(float(lon[1] - lon[0]))),
+        ("jDirectionIncrementInDegrees", abs(float(lat[1] - lat[0]))),
+        ("jScansPositively", int(lat[-1] > lat[0])),
+    ]
+
+
+def _scalar(one: Any, name: str, kind: str) -> Any:
+    """A coordinate of one number of a kind; None if there is none."""
+    c = one.coords.get(name)
+    return c.values[()] if c is not None and c.ndim == 0 and c.dtype.kind in kind else None
+
+
+def _date_keys(one: Any, path: Path) -> list[tuple[str, Any]]:
+    began, valid = (_scalar(one, name, "M") for name in DATES)
+    if began is None and valid is not None:
+        step = _scalar(one, "step", "m")
+        began = valid if step is None else valid - step
+    if began is None:
+        raise ValueError(
+            f"{path.name}: GRIB needs a date, and there is no coordinate time or valid_time. "
+            "Write a .nc file instead."
+        )
+    text = np.datetime_as_string(began.astype("datetime64[s]"))
+    parts = [int(p) for p in text.replace("T", "-").replace(":", "-").split("-")]
+    return list(zip(("year", "month", "day", "hour", "minute", "second"), parts))
+
+
+def _parameter_keys(one: Any, about: dict[str, Any]) -> list[tuple[str, Any]]:
+    keys: list[tuple[str, Any]] = []
+    kind = about.get("typeOfLevel")
+    at = next((n for n in _levels(about) if _scalar(one, n, "iuf") is not None), None)
+    if at is not None and kind is None:
+        units = str(one.coords[at].attrs.get("units", "hPa")).lower()
+        kind = "isobaricInhPa" if units in ("hpa", "millibars", "mb", "mbar") else None
+    if kind is not None:
+        keys.append(("typeOfLevel", str(kind)))
+        if at is not None:
+            keys.append(("level", float(_scalar(one, at, "iuf"))))
+    # The parameter comes after the level: 2 m temperature brings its own, and CDS files that call
+    # it "surface" would turn it into another parameter.
+    if int(about.get("paramId", 0)):
+        keys.append(("paramId", int(about["paramId"])))
+    else:
+        unknown = ("discipline", "parameterCategory", "parameterNumber")
+        keys += [(key, 255) for key in unknown]
+    return keys
+
+
+def _step_keys(one: Any) -> list[tuple[str, Any]]:
+    """The forecast's step, after the parameter: sums over time count from its beginning."""
+    step = _scalar(one, "step", "m")
+    began, valid = (_scalar(one, name, "M") for name in DATES)
+    if step is None and began is not None and valid is not None:
+        step = valid - began
+    if step is None:
+        return []
+    for unit in ("h", "m", "s"):
+        count = step / np.timedelta64(1, unit)
+        if count == round(count):
+            break
+    return [("stepUnits", unit), ("endStep", round(float(count)))]

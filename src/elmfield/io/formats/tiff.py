@@ -1,0 +1,175 @@
+"""TIFF: stacks and pictures through tifffile; maps (GeoTIFF) through rasterio, coordinates kept."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmfield.io.errors import reading
+from elmfield.io.formats.raster import as_picture
+from elmfield.io.formats.registry import need
+from elmfield.io.gridded import Gridded, grid_of, plain_grid
+from elmfield.io.model.plain import keepable
+
+GEO_TAGS = (33550, 33922, 34264, 34735)
+"""Pixel scale, tie points, transformation, keys: any of them makes a TIFF a map."""
+
+WHITE_IS_LEAST, PALETTE = 0, 3
+"""Photometric interpretations, as the standard counts them."""
+
+
+def read(path: Path, variable: str | None = None) -> Gridded:
+    """A picture, a stack or a map."""
+    tifffile = need("tifffile", "io", "reading TIFF files")
+    with reading(path, "TIFF"):
+        with tifffile.TiffFile(path) as file:
+            is_map = any(tag in file.pages[0].tags for tag in GEO_TAGS)
+            if not is_map:
+                series = file.series[0]
+                return _plain(*_seen(series.asarray(), series.axes, series.keyframe))
+        return _map(path)
+
+
+def _seen(values: Any, axes: str, page: Any) -> tuple[Any, str]:
+    """Values as one sees them: colours for a palette's indices, and white above black."""
+    if page.photometric == PALETTE and page.colormap is not None:
+        colours = np.asarray(page.colormap)  # (3, n), 16 bits, mostly made from 8
+        low, high = colours & 255, colours >> 8
+        if not low.any() or np.array_equal(low, high):
+            colours = high.astype(np.uint8)
+        return np.moveaxis(colours[:, values], 0, -1), axes + "S"
+    if page.photometric == WHITE_IS_LEAST and values.dtype.kind in "bu":
+        top = True if values.dtype.kind == "b" else (1 << page.bitspersample) - 1
+        values = (top ^ values).astype(values.dtype)
+    return values, axes
+
+
+def _plain(values: Any, axes: str) -> Gridded:
+    """An array whose axes tifffile names by letters; S and C are channels."""
+    axes = axes.upper()
+    channel = next((axes.index(a) for a in "SC" if a in axes), None)
+    if values.ndim == 2 or (values.ndim == 3 and channel == 2):
+        return as_picture(values)
+    names = {"Y": "row", "X": "column", "Z": "depth", "T": "time"}
+    used: list[str] = []
+    for k, a in enumerate(axes):
+        if k != channel:
+            name = names.get(a, "frame")
+            while name in used:
+                name += "_"
+            used.append(name)
+    return plain_grid(values, used, channel, align="areas")
+
+
+def _map(path: Path) -> Gridded:
+    rasterio = need("rasterio", "geo", "reading a TIFF file with map coordinates")
+    with rasterio.open(path) as file:
+        values = file.read()
+        t = file.transform
+        nodata = file.nodata
+        labels = [text or f"band {k + 1}" for k, text in enumerate(file.descriptions)]
+        attributes: dict[str, Any] = {
+            "align": "areas",
+            "crs": file.crs.to_wkt() if file.crs else None,
+            "transform": [t.a, t.b, t.c, t.d, t.e, t.f],
+            "attrs": keepable(file.tags()),
+            "channels": {"name": "band", "labels": labels},
+            "fill_value": nodata,
+            "header": {"compress": file.profile.get("compress")},
+        }
+        if file.count == 1 and "palette" in file.colorinterp[0].name:
+            # In a map the numbers are what counts; their colours are kept beside them.
+            attributes["header"]["colours"] = keepable(file.colormap(1))
+        scales, offsets = (np.reshape(v, (-1, 1, 1)) for v in (file.scales, file.offsets))
+        units = {u for u in file.units if u}
+        if len(units) == 1:
+            attributes["attrs"]["units"] = units.pop()
+    gaps = np.zeros(1, bool)
+    if nodata is not None and not np.isnan(nodata):
+        gaps = values == nodata
+        if gaps.any():
+            wide = np.float64 if values.dtype.itemsize > 2 else np.float32
+            attributes["dtype"] = values.dtype.name
+            values = np.where(gaps, np.nan, values.astype(wide))
+    if np.any(scales != 1) or np.any(offsets != 0):  # applied, as NetCDF's are
+        wide = np.float32 if values.dtype == np.float32 and not gaps.any() else np.float64
+        values = (values * scales + offsets).astype(wide)
+        attributes.pop("dtype", None)
+        # The number that marked a gap may well be a value now.
+        attributes["fill_value"] = None if nodata is None else float("nan")
+    channel: int | None = 0
+    if values.shape[0] == 1:
+        values, channel = values[0], None
+    h, w = values.shape[-2:]
+    at: tuple[Any, Any] = (None, None)
+    if t.b == 0 and t.d == 0:
+        at = (t.f + t.e * (np.arange(h) + 0.5), t.c + t.a * (np.arange(w) + 0.5))
+    return Gridded(values, ("y", "x"), at, channel, {}, attributes)
+
+
+def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
+    """Write a map if the samples have map coordinates, else a stack."""
+    if "transform" in samples.attributes and samples.names[-2:] == ("y", "x"):
+        _write_map(samples, path)
+        return
+    tifffile = need("tifffile", "io", "writing TIFF files")
+    values = np.asarray(samples.values)
+    if values.dtype == bool:
+        values = values.astype(np.uint8)
+    if values.dtype.kind == "c":
+        values = values.astype(np.complex64)
+    colour = samples.channel_axis == values.ndim - 1 and values.shape[-1] in (3, 4)
+    options: dict[str, Any] = {"photometric": "rgb" if colour else "minisblack"}
+    if not colour and values.ndim > 2:
+        letters = {"row": "Y", "column": "X", "depth": "Z", "time": "T", "y": "Y", "x": "X"}
+        axes = [letters.get(n, "Q") for n in samples.names]
+        if samples.channel_axis is not None:
+            axes.insert(samples.channel_axis, "C")
+        if len(set(axes)) == len(axes):
+            options["metadata"] = {"axes": "".join(axes)}
+    tifffile.imwrite(path, values, compression="zlib", **options)
+
+
+def _write_map(samples: Gridded, path: Path) -> None:
+    rasterio = need("rasterio", "geo", "writing a TIFF file with map coordinates")
+    about = samples.attributes
+    values = np.asarray(samples.values)
+    if samples.channel_axis is None:
+        values = values[None]
+    elif samples.channel_axis != 0:
+        values = np.moveaxis(values, samples.channel_axis, 0)
+    if values.dtype == bool:
+        values = values.astype(np.uint8)
+    (r, c), (dr, dc) = grid_of(samples)
+    # The transform is that of corners: sample k covers k to k + 1, and its centre is k + 1/2.
+    a, b, x, d, e, y = about["transform"]
+    left, top = c + 0.5 - dc / 2, r + 0.5 - dr / 2
+    transform = (a * dc, b * dr, a * left + b * top + x, d * dc, e * dr, d * left + e * top + y)
+    profile = {
+        "driver": "GTiff",
+        "height": values.shape[1],
+        "width": values.shape[2],
+        "count": values.shape[0],
+        "dtype": values.dtype.name,
+        "crs": about.get("crs"),
+        "transform": rasterio.Affine(*transform),
+        "compress": "deflate",
+    }
+    fill = about.get("fill_value")
+    if fill is not None:
+        kind = values.dtype
+        if kind.kind == "f" or np.iinfo(kind).min <= fill <= np.iinfo(kind).max:
+            profile["nodata"] = fill
+    labels = about.get("channels", {}).get("labels", [])
+    with rasterio.open(path, "w", **profile) as file:
+        file.write(values)
+        tags = {k: v for k, v in about.get("attrs", {}).items() if isinstance(v, str)}
+        file.update_tags(**tags)
+        for k, text in enumerate(labels[: values.shape[0]]):
+            if text != f"band {k + 1}":
+                file.set_band_description(k + 1, text)
+        if "units" in about.get("attrs", {}):
+            file.units = [about["attrs"]["units"]] * values.shape[0]
+        colours = about.get("header", {}).get("colours")
+        if colours and values.dtype in (np.uint8, np.uint16):
+            file.write_colormap(1, {int(k): tuple(v) for k, v in colours.items()})

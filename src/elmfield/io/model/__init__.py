@@ -1,0 +1,1 @@
+"""The model file: written, read back, its promises kept."""

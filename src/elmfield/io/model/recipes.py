@@ -1,0 +1,181 @@
+"""Recipes: modes and settings as plain values, and back.
+
+A model file does not hold modes; it says how to make them, and holds a few of their values so that
+a reader can tell whether it made the same ones.
+"""
+
+import math
+import warnings
+from dataclasses import asdict, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.typing import Array, Floats
+from elmfield.errors import RankWarning, StoreError
+from elmfield.field import Target
+from elmfield.io.model.plain import to_plain
+from elmfield.local.bases import (
+    DenseModes,
+    Modes,
+    ProductModes,
+    ProductNeurons,
+    plain_modes,
+    product_modes,
+    smooth_dense_modes,
+)
+from elmfield.local.layers import Cosines, Dense
+from elmfield.local.shaped import ShapedModes, shaped_modes
+from elmfield.settings import Paper, Smooth
+
+BUDGET = 1 << 31
+"""Bytes that making the modes of one group may take; 4096 neurons on 64 x 64 samples take half."""
+
+TOLERANCE = 1e-4
+"""How well regenerated modes must agree, relative to their size: LAPACK libraries differ in the
+last digits, and a dense layer's condition number of 1e7 and more raises them."""
+
+
+MADE: dict[str, Any] = {c.__name__: c for c in (Smooth, Paper, Dense, Target)}
+"""What settings may consist of; no other name in a file is ever looked up."""
+
+
+def recipe_of(modes: Modes) -> dict[str, Any]:
+    """How to make `modes` again, in plain values."""
+    if isinstance(modes, ProductModes):
+        box = [int(a.basis.shape[0]) for a in modes.axes]
+        return {"kind": "product", "box": box, "orders": [float(a.order) for a in modes.axes]}
+    if isinstance(modes, ProductNeurons):
+        axes = [[int(a.count), float(a.fundamental)] for a in modes.axes]
+        return {"kind": "neurons", "axes": axes}
+    if isinstance(modes, DenseModes):
+        box = list(map(int, modes.box))
+        made: dict[str, Any] = {"kind": "plain", "box": box, "network": asdict(modes.network)}
+        if isinstance(modes, ShapedModes) or modes.inside is not None:
+            made |= {"kind": "shaped", "masked": modes.inside is not None}
+        elif modes.order is not None:
+            made |= {"kind": "smooth", "order": float(modes.order)}
+        return made
+    raise TypeError(f"a field with modes of type {type(modes).__name__} cannot be saved.")
+
+
+def make(recipe: dict[str, Any], inside: Array | None = None) -> Modes:
+    """The modes that a recipe describes; `inside` marks the samples of a box that count.
+
+    Raises
+    ------
+    StoreError
+        If the recipe makes no sense, or asks for more memory than any sensible one.
+    """
+    try:
+        kind = recipe["kind"]
+        if kind == "neurons":
+            return ProductNeurons(tuple(Cosines(int(n), float(f)) for n, f in recipe["axes"]))
+        box = tuple(int(n) for n in recipe["box"])
+        if min(box) < 1:
+            raise ValueError("a box without samples")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RankWarning)  # was said when the field was fitted
+            if kind == "product":
+                if sum(60 * n * n * 8 for n in box) > BUDGET:
+                    raise ValueError(f"a box of {box} samples")
+                return product_modes(box, tuple(float(s) for s in recipe["orders"]))
+            network = Dense(**recipe["network"])
+            S, m, like = math.prod(box), network.width, np.empty(0)
+            if kind == "shaped":
+                if m * m * 8 > BUDGET // 4 or S * len(box) * 8 > BUDGET:
+                    raise ValueError(f"{m} neurons on {S} samples")
+                return shaped_modes(network, box, inside, like)
+            if (4 * S * m + 2 * m * m) * 8 > 2 * BUDGET:
+                raise ValueError(f"{m} neurons on {S} samples")
+            if kind == "plain":
+                return plain_modes(network, box, like)
+            if kind == "smooth":
+                return smooth_dense_modes(network, box, float(recipe["order"]), like)
+        raise ValueError(f"modes of kind {kind!r}")
+    except (KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
+        raise StoreError(
+            f"the model file asks for modes that cannot be made ({error}); it is damaged."
+        ) from error
+
+
+def n_modes_of(recipe: dict[str, Any], stated: int) -> int:
+    """Modes r that a recipe can give at most, or `stated` if that is possible."""
+    try:
+        if recipe["kind"] == "neurons":
+            most = math.prod(1 + 2 * int(n) for n, _ in recipe["axes"])
+            return stated if stated == most else -1
+        most = math.prod(int(n) for n in recipe["box"])
+        return stated if 0 < stated <= most else -1
+    except (KeyError, TypeError, ValueError):
+        return -1
+
+
+def probe(modes: Modes, d: int) -> list[float]:
+    """Values of Σ_j cos(j + 1) mode_j at three places of the box: a checksum to a tolerance."""
+    if isinstance(modes, ShapedModes):
+        # To ask its modes would factor the region once more; the layer settles them.
+        w = np.cos(np.arange(1, modes.network.width + 1)) / math.sqrt(modes.network.width)
+        return [float(v) for v in modes.network(_places(d)) @ w]
+    r = modes.n_modes
+    c = np.cos(np.arange(1, r + 1))[None, :, None] / math.sqrt(r)
+    t = _places(d) * reach(modes, d)
+    F = np.asarray(modes.expand(c))[0, ..., 0]
+    rows = [np.asarray(a) for a in modes.rows(t, (0,) * d)]
+    values = []
+    for p in range(3):
+        X = F
+        for row in rows:
+            X = np.tensordot(row[p], X, axes=(0, 0))
+        values.append(float(X))
+    return values
+
+
+def _places(d: int) -> Floats:
+    """Three places in the box from -1 to 1, (3, d)."""
+    return np.stack([0.9 * np.cos(1.7 * np.arange(1, d + 1) * (p + 1)) for p in range(3)])
+
+
+def reach(modes: Modes, d: int) -> Floats:
+    """Half the box in the modes' local coordinates, (d,)."""
+    if isinstance(modes, ProductModes):
+        return np.asarray([max(a.basis.shape[0] - 1, 1) / 2 for a in modes.axes])
+    return np.ones(d)
+
+
+def check(modes: Modes, d: int, expected: list[float]) -> None:
+    """Raise StoreError unless `modes` has the probed values."""
+    found = np.asarray(probe(modes, d))
+    wanted = np.asarray(expected, dtype=np.float64)
+    size = max(float(np.max(np.abs(wanted), initial=0.0)), 1e-300)
+    if wanted.shape != found.shape or not np.max(np.abs(found - wanted)) <= TOLERANCE * size:
+        raise StoreError(
+            "the modes made here are not those the file was written with: their probe is "
+            f"{found.tolist()}, the file says {wanted.tolist()}. The file is damaged, or the "
+            "linear algebra library on this machine orders them differently."
+        )
+
+
+def settings_to_plain(settings: object) -> Any:
+    """Settings by name and values, or None for settings this module does not know."""
+    if is_dataclass(settings) and type(settings).__name__ in MADE:
+        values = {f.name: settings_to_plain(getattr(settings, f.name)) for f in fields(settings)}
+        return {"made": type(settings).__name__, **values}
+    if isinstance(settings, (tuple, list)):
+        return [settings_to_plain(v) for v in settings]
+    if settings is None or isinstance(settings, (bool, int, float, str, np.generic)):
+        return to_plain(settings)
+    return None
+
+
+def settings_from_plain(kept: Any) -> Any:
+    """The settings again; where this version does not know them, what the file says."""
+    if isinstance(kept, list):
+        return tuple(settings_from_plain(v) for v in kept)
+    if not isinstance(kept, dict) or kept.get("made") not in MADE:
+        return kept
+    values = {k: settings_from_plain(v) for k, v in kept.items() if k != "made"}
+    try:
+        return MADE[kept["made"]](**values)
+    except (TypeError, ValueError):
+        return kept

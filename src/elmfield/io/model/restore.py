@@ -1,0 +1,384 @@
+"""Reading a model file: a Field from a Zarr 3 hierarchy, its claims checked.
+
+The layout is that of docs/format.md. The metadata is read at once, coefficients block by block when
+a query needs them. Nothing a file says is believed before it agrees with the rest and its bytes.
+"""
+
+import json
+import math
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.typing import Array, Floats, Integers
+from elmfield.domain import Axis, Domain
+from elmfield.errors import StoreError, StoreVersionError
+from elmfield.field import Blended, Field
+from elmfield.io.model import recipes
+from elmfield.io.model.blocks import Blocks
+from elmfield.io.model.plain import from_plain
+from elmfield.io.model.source import Source, document, open_source
+from elmfield.io.model.stored import Kept, Shelf, Stored, StoredGroup
+from elmfield.local.bases import half_widths
+from elmfield.partition import Partition
+
+VERSION = 2
+"""Of the format. A reader refuses a higher one."""
+
+
+def load(path: str | Path, *, lazy: bool = True) -> Field:
+    """The field in a model file.
+
+    Parameters
+    ----------
+    path : str or path
+        Of the file or folder; also an fsspec URL.
+    lazy : bool
+        Read coefficients when a query first needs them, and only those; else all of them now.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is nothing at `path`.
+    StoreError
+        If the file is damaged or is no model file.
+    StoreVersionError
+        If it was written by a newer elmfield than this one.
+
+    Notes
+    -----
+    Coefficients stored in float16 come back in float32. A lazy field keeps its file open; replacing
+    the file meanwhile does not disturb it, replacing a folder does.
+    """
+    return field_of(open_source(path), lazy=lazy)
+
+
+def field_of(source: Source, *, lazy: bool = True) -> Field:
+    """The field in a source of bytes."""
+    meta = metadata(source)
+    try:
+        return _Reader(source, meta, lazy).field()
+    except StoreError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError,
+            MemoryError, ArithmeticError, AssertionError) as error:  # fmt: skip
+        raise StoreError(
+            f"{source.name} is damaged: its metadata makes no sense ({type(error).__name__}: "
+            f"{error})."
+        ) from error
+
+
+def metadata(source: Source) -> dict[str, Any]:
+    """What a model file says about itself, its version checked."""
+    found = document(source, "zarr.json")
+    attributes = found.get("attributes")
+    meta = attributes.get("elmfield") if isinstance(attributes, dict) else None
+    if not isinstance(meta, dict) or meta.get("format") != "elmfield model":
+        raise StoreError(f"{source.name} is a Zarr group, but not a model file of elmfield.")
+    version = meta.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise StoreError(f"{source.name} is damaged: it states the format version {version!r}.")
+    if version > VERSION:
+        raise StoreVersionError(
+            f"{source.name} has format version {version}; this elmfield reads up to {VERSION}. It "
+            f"was written by {meta.get('written_by')!r}: install that version or a newer one."
+        )
+    if "digest" in meta and meta["digest"] != digest(meta):
+        raise StoreError(f"{source.name} is damaged: the check sum of its metadata is wrong.")
+    return meta
+
+
+# --- what both sides of the format must agree on --------------------------------------------------
+
+
+def digest(meta: Mapping[str, Any]) -> str:
+    """A check sum of the metadata: CRC-32 of its JSON with sorted keys and no spaces."""
+    content = {k: v for k, v in meta.items() if k != "digest"}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return f"{zlib.crc32(text.encode()):08x}"
+
+
+def file_order(partition: Partition) -> Integers:
+    """Regions in the order of the file: along a Z-order curve through their first cells.
+
+    Regions that are close in space are then close in the file, and a window reads few blocks.
+    """
+    labels = partition.labels.reshape(-1)
+    if partition.is_regular:
+        first = labels
+    else:
+        _, first = np.unique(labels, return_index=True)
+    cells = np.unravel_index(first, partition.n_cells)
+    d = len(cells)
+    key = np.zeros(len(first), np.uint64)
+    bits = min(63 // d, max(int(c.max()).bit_length() for c in cells))
+    wide = [c.astype(np.uint64) for c in cells]
+    for bit in range(bits):
+        for k, c in enumerate(wide):
+            one = (c >> np.uint64(bit)) & np.uint64(1)
+            key |= one << np.uint64(bit * d + d - 1 - k)
+    return np.argsort(key, kind="stable")
+
+
+def frames_of(
+    part: Partition, groups: list[dict[str, Any]], which: Integers
+) -> tuple[Floats, Floats]:
+    """Centres and radii, (N, d) each, of regions whose boxes are the partition's."""
+    starts, sizes = part.boxes
+    d = len(part.shape)
+    radius = np.ones((len(groups), d))
+    for g, kept in enumerate(groups):
+        if kept["modes"]["kind"] in ("plain", "smooth", "shaped"):
+            radius[g] = half_widths(tuple(kept["modes"]["box"]))
+    return starts + (sizes - 1) / 2, radius[which]
+
+
+# --- one file -------------------------------------------------------------------------------------
+
+
+class _Reader:
+    """One model file, its claims checked against each other and against its bytes."""
+
+    def __init__(self, source: Source, meta: Mapping[str, Any], lazy: bool) -> None:
+        self.source, self.meta, self.lazy = source, meta, lazy
+        self.entries = source.sizes()
+
+    def _refuse(self, why: str) -> StoreError:
+        return StoreError(f"{self.source.name} is damaged: {why}.")
+
+    def _whole(self, name: str, size: int, *kinds: str) -> Array:
+        return Blocks(self.source, self.entries, name, size, kinds).whole()
+
+    def _integers(self, name: str, size: int) -> Integers:
+        kinds = ("uint8", "uint16", "uint32", "int64")
+        return np.asarray(self._whole(name, size, *kinds), np.int64)
+
+    def field(self) -> Field:
+        """The field."""
+        meta = self.meta
+        domain = self._domain()
+        part = self._partition(domain)
+        which = self._groups(part)
+        C = len(meta["offset"])
+        if C < 1 or len(meta["scale"]) != C:
+            raise self._refuse("offset and scale differ in length")
+        groups = meta["groups"]
+        dtype = np.dtype("float64" if meta["dtype"] == "float64" else "float32")
+        shelf, rankings = self._shelf(part, which, C, dtype)
+        masks = self._masks()
+        made = []
+        for g, kept in enumerate(groups):
+            regions = np.flatnonzero(which == g)
+            shape = (len(regions), int(kept["n_modes"]), C)
+            stored: Any = Stored(shelf, regions, shape, rankings[g])
+            made.append(
+                StoredGroup(
+                    self._kept(kept, len(part.shape), masks[g]),
+                    regions,
+                    stored if self.lazy else stored.loaded(),
+                )
+            )
+        N, d = part.n_regions, len(part.shape)
+        if meta["frames"] == "boxes":
+            self._check_boxes(part, which)
+            centres, radii = frames_of(part, groups, which)
+        else:
+            frames = self._whole("frames", 2 * d * N, "float64").reshape(N, 2 * d)
+            centres, radii = frames[:, :d].copy(), frames[:, d:].copy()
+            if not (np.isfinite(frames).all() and (radii > 0).all()):
+                raise self._refuse("a region has no size")
+        residual = None
+        if meta["residual"]:
+            residual = self._whole("residual", N, "float32").astype(np.float64)
+        axis = meta["channel_axis"]
+        if axis is None and (2 if meta["complex"] else 1) != C:
+            raise self._refuse(f"{C} channels, but no place for them")
+        if axis is not None and not (isinstance(axis, int) and 0 <= axis <= d):
+            raise self._refuse(f"channels on axis {axis!r}")
+        return Field(
+            domain,
+            Blended(part, tuple(made), centres, radii),
+            np.asarray(meta["offset"], dtype),
+            np.asarray(meta["scale"], dtype),
+            axis,
+            bool(meta["complex"]),
+            str(meta["input_dtype"]),
+            float(meta["data_range"]),
+            residual,
+            recipes.settings_from_plain(meta["settings"]),
+            from_plain(meta["attributes"]),
+        )
+
+    def _domain(self) -> Domain:
+        kept = self.meta["domain"]
+        axes = []
+        for k, entry in enumerate(kept["axes"]):
+            name, size, period = str(entry["name"]), int(entry["size"]), entry["period"]
+            if not 1 <= size < 1 << 62:
+                raise self._refuse(f"an axis of {size} samples")
+            if "origin" not in entry:
+                axes.append(Axis(name, size, None, period))
+                continue
+            origin, step = float(entry["origin"]), float(entry["step"])
+            if entry.get("listed"):
+                c = self._whole(f"coordinates_{k}", size, "float64")
+            else:
+                if size > 1 << 40 or size > sum(self.entries.values()) * 4096:
+                    raise self._refuse(f"an axis of {size} samples in so small a file")
+                c = origin + step * np.arange(size)
+            if entry["even"]:
+                # As it was when fitted: single-precision coordinates are even to their rounding.
+                axis = Axis(name, size)
+                if not (np.isfinite(c).all() and math.isfinite(step) and step != 0):
+                    raise self._refuse(f"coordinates of axis {name!r}")
+                for key, value in (
+                    ("coordinates", c), ("origin", origin), ("step", step), ("period", period),
+                ):  # fmt: skip
+                    object.__setattr__(axis, key, value)
+            else:
+                axis = Axis(name, size, c, period)
+            axes.append(axis)
+        low, high = (tuple(float(v) for v in kept[key]) for key in ("low", "high"))
+        d = len(axes)
+        sizes = [a.size for a in axes]
+        if not (d and len(low) == len(high) == d) or not all(
+            -0.5 <= a < b <= n - 0.5 for a, b, n in zip(low, high, sizes)
+        ):
+            raise self._refuse("the box of the domain")
+        return Domain(tuple(axes), low, high)
+
+    def _partition(self, domain: Domain) -> Partition:
+        kept = self.meta["partition"]
+        shape = tuple(int(n) for n in kept["shape"])
+        if shape != domain.shape or tuple(kept["periodic"]) != domain.periodic:
+            raise self._refuse("domain and partition disagree")
+        edges = []
+        room = sum(self.entries.values())
+        for k, entry in enumerate(kept["edges"]):
+            if entry == "listed":
+                size = self._size_of(f"edges_{k}")
+                e = self._whole(f"edges_{k}", size, "int64")
+            else:
+                if not 1 <= int(entry) <= min(shape[k], 8 * room):
+                    raise self._refuse(f"{entry} cells on an axis")
+                e = np.round(np.linspace(0, shape[k], int(entry) + 1)).astype(np.int64)
+            low, high = domain.low[k], domain.high[k]
+            if len(e) < 2 or not (np.diff(e) > 0).all() or e[0] > low + 0.5 or e[-1] < high + 0.5:
+                raise self._refuse("cells do not cover the domain")
+            edges.append(e)
+        cells = tuple(len(e) - 1 for e in edges)
+        n = math.prod(cells)
+        N = int(kept["n_regions"])
+        # Every region has at least a bit in the file, every cell of an irregular one a label.
+        if not 1 <= N <= min(n, 8 * room) or (kept["regular"] and n != N):
+            raise self._refuse(f"{N} regions in {n} cells and {room} bytes")
+        labels = np.arange(n) if kept["regular"] else self._integers("labels", n)
+        part = Partition(
+            shape, tuple(edges), labels.reshape(cells), tuple(map(float, kept["overlap"])),
+            tuple(map(bool, kept["periodic"])), bool(kept["equal_boxes"]),
+            int(kept.get("context", 0)), bool(kept.get("mirrored", False)),
+        )  # fmt: skip
+        overlap = np.asarray(part.overlap)
+        if (
+            part.n_regions != N
+            or len(overlap) != len(shape)
+            or not (np.isfinite(overlap).all() and (overlap >= 0).all())
+        ):
+            raise self._refuse("labels or overlap of the regions")
+        return part
+
+    def _size_of(self, name: str) -> int:
+        """Length of an array that says so itself; its blocks must then be there."""
+        (size,) = document(self.source, f"{name}/zarr.json")["shape"]
+        return int(size)
+
+    def _groups(self, part: Partition) -> Integers:
+        """Group of each region, (N,)."""
+        groups, N = self.meta["groups"], part.n_regions
+        if not groups:
+            raise self._refuse("it has no groups")
+        which = np.zeros(N, np.int64) if len(groups) == 1 else self._integers("group", N)
+        if int(which.max()) >= len(groups):
+            raise self._refuse("a region belongs to no group")
+        sizes = np.bincount(which, minlength=len(groups))
+        for kept, size in zip(groups, sizes):
+            if not size or recipes.n_modes_of(kept["modes"], kept["n_modes"]) != kept["n_modes"]:
+                raise self._refuse("the groups of its regions")
+        return which
+
+    def _kept(self, kept: dict[str, Any], d: int, inside: Array | None) -> Kept:
+        recipe = dict(kept["modes"])
+        if "network" in recipe:
+            recipe["network"] = self.meta["networks"][recipe["network"]]
+        return Kept(recipe, int(kept["n_modes"]), kept["probe"], d, inside)
+
+    def _masks(self) -> list[Array | None]:
+        """Which samples of its box count in each group; None where all do."""
+        recipes_ = [kept["modes"] for kept in self.meta["groups"]]
+        boxes = [tuple(map(int, r["box"])) if r.get("masked") else () for r in recipes_]
+        sizes = [math.prod(box) if box else 0 for box in boxes]
+        if not any(sizes):
+            return [None] * len(boxes)
+        packed = self._whole("inside", -(-sum(sizes) // 8), "uint8")
+        bits = np.unpackbits(packed)[: sum(sizes)].astype(bool)
+        ends = np.cumsum(sizes)
+        return [
+            bits[end - size : end].reshape(box) if box else None
+            for box, size, end in zip(boxes, sizes, ends)
+        ]
+
+    def _check_boxes(self, part: Partition, which: Integers) -> None:
+        """Regions' boxes must be those of their modes."""
+        sizes = part.boxes[1]
+        for g, kept in enumerate(self.meta["groups"]):
+            box = kept["modes"].get("box")
+            own = sizes if len(self.meta["groups"]) == 1 else sizes[which == g]
+            if box is None or (own != np.asarray(box)).any():
+                raise self._refuse("boxes of regions and modes disagree")
+
+    def _shelf(
+        self, part: Partition, which: Integers, C: int, dtype: Any
+    ) -> tuple[Shelf, list[Integers | None]]:
+        meta, N = self.meta, part.n_regions
+        groups = meta["groups"]
+        ragged = np.asarray([bool(kept.get("ragged")) for kept in groups])
+        n_modes = np.asarray([int(kept["n_modes"]) for kept in groups])
+        order = file_order(part)
+        counts = n_modes[which] * C
+        rankings: list[Integers | None] = [None] * len(groups)
+        bitmap = bit_starts = lengths = kept_ = None
+        if ragged.any():
+            listed = order[ragged[which[order]]]
+            kept_, lengths = (np.zeros((N, C), np.int64) for _ in range(2))
+            kept_[listed] = self._integers("counts", len(listed) * C).reshape(-1, C)
+            lengths[listed] = self._integers("lengths", len(listed) * C).reshape(-1, C)
+            if (kept_ > lengths).any() or (lengths > n_modes[which][:, None]).any():
+                raise self._refuse("counts of kept modes")
+            counts = np.where(ragged[which], kept_.sum(axis=1), counts)
+            bits = lengths.sum(axis=1)[order]
+            bit_starts = np.empty(N, np.int64)
+            bit_starts[order] = np.cumsum(bits) - bits
+            bitmap = Blocks(
+                self.source, self.entries, "bitmap", -(-int(bits.sum()) // 8), ("uint8",)
+            )
+            all_ranks = self._integers("ranking", int(n_modes[ragged].sum()))
+            ends = np.cumsum(n_modes * ragged)
+            for g in np.flatnonzero(ragged):
+                rankings[g] = ranking = all_ranks[ends[g] - n_modes[g] : ends[g]]
+                if not np.array_equal(np.sort(ranking), np.arange(n_modes[g])):
+                    raise self._refuse("the ranking of the modes")
+        if int(counts.sum()) != meta["n_coefficients"]:
+            raise self._refuse(
+                f"{meta['n_coefficients']} coefficients, but its regions need {counts.sum()}"
+            )
+        starts = np.empty(N, np.int64)
+        starts[order] = np.cumsum(counts[order]) - counts[order]
+        if meta["dtype"] not in ("float64", "float32", "float16"):
+            raise self._refuse(f"coefficients of type {meta['dtype']!r}")
+        values = Blocks(
+            self.source, self.entries, "coefficients", int(counts.sum()), (meta["dtype"],)
+        )
+        return Shelf(values, dtype, starts, counts, bitmap, bit_starts, lengths, kept_), rankings

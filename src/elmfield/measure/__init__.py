@@ -1,0 +1,1 @@
+"""How good a field is: metrics, held-out scores, quality against width."""

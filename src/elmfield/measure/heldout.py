@@ -1,0 +1,89 @@
+"""The honest score: fit every second sample, look at the others."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.backend import move, namespace, to_numpy
+from elmfield._array.typing import Array
+from elmfield.field import Field
+from elmfield.fit import fit
+from elmfield.measure.metrics import peak_to_peak, psnr
+from elmfield.samples import with_nan
+from elmfield.settings import Settings
+
+
+def heldout_score(
+    values: Array,
+    settings: Settings | None = None,
+    *,
+    channel_axis: int | None = None,
+    border: int = 0,
+    data_range: float | None = None,
+    **options: Any,
+) -> float:
+    """PSNR in dB at the samples left out when only every second one per axis is fitted.
+
+    Parameters
+    ----------
+    values : array
+        The samples.
+    settings : optional
+        As for `fit`.
+    channel_axis : int, optional
+        As for `fit`.
+    border : int
+        Samples at the edges of the array that are not scored.
+    data_range : float, optional
+        As for `psnr`; by default of all of `values`.
+    **options
+        Passed to `fit`: `names`, `periodic` (in samples), `device`, `progress`.
+
+    Notes
+    -----
+    Works in samples: `coordinates`, a `mask` and a `partition` belong to the whole array and are
+    refused. Missing samples, NaN or masked by `numpy.ma`, are neither fitted nor scored.
+    """
+    kept, predicted, held = halves(values, settings, channel_axis, border, **options)
+    truth = to_numpy(kept)
+    if not held.any():
+        raise ValueError(
+            f"no sample is left to score; got shape {truth.shape[:-1]} and border={border}. Use a "
+            "larger array or a smaller border."
+        )
+    if data_range is None:
+        data_range = peak_to_peak(truth)
+    return psnr(truth[held], to_numpy(predicted)[held], data_range=data_range)
+
+
+def halves(
+    values: Array,
+    settings: Settings | None = None,
+    channel_axis: int | None = None,
+    border: int = 0,
+    **options: Any,
+) -> tuple[Array, Array, Any]:
+    """Samples with channels last, what a fit of every second one predicts, and what to score."""
+    values = with_nan(values)
+    xp = namespace(values)
+    values = values[..., None] if channel_axis is None else xp.moveaxis(values, channel_axis, -1)
+    shape = tuple(values.shape[:-1])
+    for name in ("coordinates", "mask", "partition"):
+        if name in options:
+            raise TypeError(f"`{name}` is for the whole array; held-out scores take none.")
+    names, periodic = options.get("names") or (), options.get("periodic", ())
+    if isinstance(periodic, (str, int)):
+        periodic = (periodic,)
+    if not isinstance(periodic, Mapping):
+        periodic = {k: shape[names.index(k) if k in names else k] for k in periodic}
+    options["periodic"] = {k: length / 2 for k, length in periodic.items()}
+    every = tuple(slice(None, None, 2) for _ in shape)
+    field: Field = fit(values[(*every, ...)], settings, channel_axis=-1, **options)
+    grid = [np.arange(n) / 2 for n in shape]
+    predicted = field.grid(*(move(g, values) for g in grid))
+    held = np.ones(shape, bool)
+    held[every] = False
+    inner = np.zeros(shape, bool)
+    inner[tuple(slice(border, n - border) for n in shape)] = True
+    return values, predicted, held & inner & ~np.isnan(to_numpy(values)).any(axis=-1)

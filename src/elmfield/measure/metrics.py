@@ -1,0 +1,117 @@
+"""Errors of a reconstruction: arrays in, numbers out.
+
+An error is the modulus of a difference, so a complex sample counts once. The range of complex
+samples is that of their real and imaginary parts together. Samples that are masked (`numpy.ma`) in
+either array, or NaN in the truth, are missing: they do not count. NaN in an estimate is an error.
+"""
+
+import math
+from typing import Any
+
+from elmfield._array.backend import is_array, namespace, to_numpy
+from elmfield._array.typing import Array
+
+
+def _pair(truth: Array, estimate: Array) -> tuple[Any, Any, Any]:
+    """Both in float64 and of one shape; which samples count, None for all of them."""
+    import numpy as np
+
+    masks = [np.ma.getmask(x) for x in (truth, estimate)]
+    a, b = (np.asarray(to_numpy(x) if is_array(x) else x) for x in (truth, estimate))
+    if a.shape != b.shape:
+        raise ValueError(
+            f"`truth` and `estimate` must have the same shape; got {a.shape} and {b.shape}."
+        )
+    if a.size == 0:
+        raise ValueError("`truth` must hold at least one sample; got an empty array.")
+    wide = np.complex128 if "c" in (a.dtype.kind, b.dtype.kind) else np.float64
+    a, b = a.astype(wide), b.astype(wide)
+    missing = np.isnan(a)
+    for mask in masks:
+        missing |= mask
+    if not missing.any():
+        return a, b, None
+    if missing.all():
+        raise ValueError("`truth` must hold at least one sample; all are NaN or masked.")
+    return a, b, ~missing
+
+
+def _counted(truth: Array, estimate: Array) -> tuple[Any, Any]:
+    """The samples of both that count."""
+    a, b, have = _pair(truth, estimate)
+    return (a, b) if have is None else (a[have], b[have])
+
+
+def peak_to_peak(values: Any) -> float:
+    """Largest less least of a NumPy array, real and imaginary parts together; 1 if that is 0.
+
+    NaN does not count. Integers do not wrap around.
+    """
+    import numpy as np
+
+    if values.dtype.kind in "biu":
+        values = values.astype(np.float64)
+    missing = np.isnan(values)
+    if missing.any():
+        values = values[~missing]
+    parts = (values.real, values.imag) if values.dtype.kind == "c" else (values,)
+    return float(max(p.max() for p in parts) - min(p.min() for p in parts)) or 1.0
+
+
+def psnr(truth: Array, estimate: Array, *, data_range: float | None = None) -> float:
+    """Peak signal-to-noise ratio in dB: ``10 log10(range² / MSE)``; infinite where all is equal.
+
+    `data_range` is the peak-to-peak range of the truth unless given (255 for 8-bit pictures); of
+    real and imaginary parts together, for complex samples. MSE is the mean of ``|error|²``.
+    """
+    a, b = _counted(truth, estimate)
+    mse = float(namespace(a).mean(abs(a - b) ** 2))
+    if data_range is None:
+        data_range = peak_to_peak(a)
+    if not data_range > 0:
+        raise ValueError(f"`data_range` must be positive; got {data_range!r}.")
+    return math.inf if mse == 0 else 10 * math.log10(data_range**2 / mse)
+
+
+def paper_psnr(truth: Array, estimate: Array, *, channel_axis: int | None = None) -> float:
+    """The paper's PSNR: both divided by max(truth), ``-10 log10(MSE + 1e-8)``; never above 80 dB.
+
+    With `channel_axis`, per channel and then averaged, as the paper does for satellite bands. For
+    real samples only.
+    """
+    a, b, have = _pair(truth, estimate)
+    xp = namespace(a)
+    if a.dtype.kind == "c":
+        raise TypeError("the paper's PSNR is for real samples; got complex ones. Use `psnr`.")
+    every = [a, b] if have is None else [a, b, have]
+    if channel_axis is None:
+        every = [x.reshape(1, -1) for x in every]
+    else:
+        every = [xp.moveaxis(x, channel_axis, 0) for x in every]
+        every = [x.reshape(x.shape[0], -1) for x in every]
+    scores = []
+    for t, e, *own in zip(*every):
+        if own:
+            if not own[0].any():
+                raise ValueError("every channel needs at least one sample; got one with none.")
+            t, e = t[own[0]], e[own[0]]
+        peak = float(t.max())
+        if peak <= 0:
+            raise ValueError(
+                f"the paper's PSNR divides by max(truth), which must be positive; got {peak:g}. "
+                "Use `psnr` for such data."
+            )
+        scores.append(-10 * math.log10(float(xp.mean((t / peak - e / peak) ** 2)) + 1e-8))
+    return sum(scores) / len(scores)
+
+
+def mae(truth: Array, estimate: Array) -> float:
+    """Mean absolute error."""
+    a, b = _counted(truth, estimate)
+    return float(abs(a - b).mean())
+
+
+def max_error(truth: Array, estimate: Array) -> float:
+    """Largest absolute error."""
+    a, b = _counted(truth, estimate)
+    return float(abs(a - b).max())

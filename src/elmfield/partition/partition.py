@@ -1,0 +1,233 @@
+"""Partition: a grid of atomic cells with an integer label on each; boxes and footprints.
+
+Enter shape, cell borders and labels; leave regions and the boxes of samples they are fitted to.
+Nothing here sees an array of values, and nothing after it asks how the labels came about.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.typing import Integers
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Atomic cells and the region each belongs to.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Samples on each axis.
+    edges : tuple of integer arrays
+        On axis k, cell i holds the samples ``edges[k][i]`` to ``edges[k][i+1] - 1``.
+    labels : integer array, one entry per cell
+        The region of each cell, numbered 0 to N - 1 without gaps.
+    overlap : tuple of float
+        Half-width of the blend across a cell border, in samples.
+    periodic : tuple of bool
+        Whether the axis wraps around.
+    equal_boxes : bool
+        Let every region take in samples beyond its window until all boxes are of one size, so that
+        one factorisation serves the whole array.
+    context : int
+        With equal boxes, samples on each side that a region is fitted to beyond its window. Near
+        the edge of its box a model knows its neighbours on one side only.
+    mirrored : bool
+        With equal boxes, let those at the ends of an axis reach as far beyond it as others reach
+        beyond their cells. The samples there are the outermost ones, mirrored at the border.
+    """
+
+    shape: tuple[int, ...]
+    edges: tuple[Integers, ...]
+    labels: Integers
+    overlap: tuple[float, ...]
+    periodic: tuple[bool, ...]
+    equal_boxes: bool = False
+    context: int = 0
+    mirrored: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "edges", tuple(np.asarray(e, np.int64) for e in self.edges))
+        object.__setattr__(self, "labels", np.asarray(self.labels))
+        d = len(self.shape)
+        for name in ("edges", "overlap", "periodic"):
+            if len(getattr(self, name)) != d:
+                raise ValueError(
+                    f"`{name}` must have one entry per axis, {d}; got {getattr(self, name)!r}."
+                )
+        for k, (n, edge, overlap) in enumerate(zip(self.shape, self.edges, self.overlap)):
+            sizes = np.diff(edge)
+            if not (len(sizes) and edge[0] >= 0 and edge[-1] <= n and sizes.min() > 0):
+                raise ValueError(
+                    f"`edges` of axis {k} must increase from 0 to the number of samples, {n}; got "
+                    f"{np.array2string(edge, threshold=6)}."
+                )
+            if not 0 <= overlap <= sizes.min() / 2:
+                raise ValueError(
+                    f"`overlap` must lie between 0 and half a cell; got overlap={overlap} with a "
+                    f"cell of {sizes.min()} on axis {k}. Use a smaller overlap or larger cells."
+                )
+        cells = tuple(len(e) - 1 for e in self.edges)
+        if self.labels.shape != cells:
+            raise ValueError(
+                f"`labels` must have one entry per cell, shape {cells}; got {self.labels.shape}."
+            )
+        flat = self.labels.reshape(-1)
+        top = int(flat.max()) if flat.size and flat.min() >= 0 else flat.size
+        # By counting, not by sorting: a partition may have a million cells.
+        if top >= flat.size or not np.bincount(flat).all():
+            found = np.unique(flat)
+            raise ValueError(
+                "`labels` must number the regions 0 to N - 1 without gaps; got "
+                f"{np.array2string(found, threshold=6)}. numpy.unique(..., return_inverse=True) "
+                "renumbers them."
+            )
+
+    @property
+    def n_cells(self) -> tuple[int, ...]:
+        """Number of cells on each axis."""
+        return tuple(self.labels.shape)
+
+    @cached_property
+    def n_regions(self) -> int:
+        """Number of regions N."""
+        return int(self.labels.max()) + 1
+
+    @cached_property
+    def is_regular(self) -> bool:
+        """Whether every cell is its own region, numbered in array order."""
+        return bool(np.array_equal(self.labels.ravel(), np.arange(self.labels.size)))
+
+    @property
+    def margins(self) -> tuple[int, ...]:
+        """Samples a window reaches into its neighbours, on each axis."""
+        # Borders lie half-way between samples: a blend of half-width δ touches the samples at
+        # 1/2, 3/2, ... < δ beyond them.
+        return tuple(int(np.ceil(o - 0.5)) if o > 0.5 else 0 for o in self.overlap)
+
+    @cached_property
+    def boxes(self) -> tuple[Integers, Integers]:
+        """First sample and number of samples of each region's box, both of shape (N, d).
+
+        On a periodic axis, and where samples are mirrored, the first sample may be negative and the
+        box may run over the end; `within` says which samples are meant.
+        """
+        N, d = self.n_regions, len(self.shape)
+        starts, sizes = np.empty((N, d), np.int64), np.empty((N, d), np.int64)
+        cells = np.indices(self.n_cells).reshape(d, -1)
+        flat = self.labels.ravel()
+        for k, (n, margin) in enumerate(zip(self.shape, self.margins)):
+            first = np.full(N, n)
+            last = np.zeros(N, np.int64)
+            np.minimum.at(first, flat, self.edges[k][cells[k]])
+            np.maximum.at(last, flat, self.edges[k][cells[k] + 1])
+            if self.periodic[k] and not self.is_regular:
+                self._over_the_seam(k, first, last)
+            if self.equal_boxes:
+                # Around a periodic axis a box must not meet itself.
+                room = (n - int((last - first).max())) // 2 - margin if self.periodic[k] else n
+                margin += max(0, min(self.context, room))
+                if self.mirrored and self.n_cells[k] == 1:  # thin axes would pay dearly
+                    margin = min(margin, 1)
+            first, last = first - margin, last + margin
+            beyond = min(margin, n - 1) if self.mirrored and not self.periodic[k] else 0
+            if self.equal_boxes:
+                size = min(n + 2 * beyond, int((last - first).max()))
+                last = np.maximum(last, first + size)
+            if self.periodic[k]:
+                last = np.minimum(last, first + n)
+            elif self.equal_boxes:
+                first = np.clip(first, -beyond, n + beyond - size)
+                last = first + size
+            else:
+                first, last = np.maximum(first, 0), np.minimum(last, n)
+            starts[:, k], sizes[:, k] = first, last - first
+        return starts, sizes
+
+    def within(self, k: int, at: Integers) -> Integers:
+        """The samples that positions of boxes on axis k stand for, those beyond its ends too."""
+        n = self.shape[k]
+        if self.periodic[k]:
+            return at % n
+        return np.where(at < 0, -1 - at, np.where(at < n, at, 2 * n - 1 - at))
+
+    def _over_the_seam(self, k: int, first: Integers, last: Integers) -> None:
+        """Let regions at both ends of a periodic axis begin after their widest gap instead."""
+        taken = np.zeros((self.n_regions, self.n_cells[k]), bool)
+        taken[self.labels, np.indices(self.n_cells)[k]] = True
+        edges = self.edges[k]
+        for i in np.flatnonzero(taken[:, 0] & taken[:, -1] & ~taken.all(axis=1)):
+            cells = np.flatnonzero(taken[i])
+            widest = int(np.argmax(edges[cells[1:]] - edges[cells[:-1] + 1]))
+            first[i] = edges[cells[widest + 1]] - self.shape[k]
+            last[i] = edges[cells[widest] + 1]
+
+    @cached_property
+    def footprints(self) -> list[tuple[tuple[int, ...], Integers]]:
+        """Pairs (box shape, regions): what shares its local sample positions, and so its H."""
+        shapes, group = np.unique(self.boxes[1], axis=0, return_inverse=True)
+        group = group.reshape(-1)
+        return [(tuple(map(int, s)), np.flatnonzero(group == g)) for g, s in enumerate(shapes)]
+
+    @cached_property
+    def shapes(self) -> list[tuple[tuple[int, ...], Any, Integers]]:
+        """Triples (box shape, inside, regions): the regions that have the same own samples.
+
+        A region's own samples are those its window touches; `inside`, an array of bool of the box's
+        shape, says which of the box's they are, or is None if all are.
+        """
+        found: dict[Any, tuple[tuple[int, ...], Any, list[int]]] = {}
+        starts, sizes = self.boxes
+        cells = np.argsort(self.labels.reshape(-1), kind="stable")
+        ends = np.cumsum(np.bincount(self.labels.reshape(-1)))
+        for i, own in enumerate(np.split(cells, ends[:-1])):
+            box = tuple(map(int, sizes[i]))
+            inside = np.zeros(box, bool)
+            for at in zip(*np.unravel_index(own, self.n_cells)):
+                inside[
+                    np.ix_(
+                        *(
+                            self._reach(k, j, starts[i, k], n)
+                            for k, (j, n) in enumerate(zip(at, box))
+                        )
+                    )
+                ] = True
+            key = (box, None if inside.all() else inside.tobytes())
+            found.setdefault(key, (box, None if inside.all() else inside, []))[2].append(i)
+        return [(box, inside, np.asarray(regions)) for box, inside, regions in found.values()]
+
+    def _reach(self, k: int, cell: int, start: int, size: int) -> Integers:
+        """Positions, in a box that begins at sample `start`, of the samples a cell's window has."""
+        margin, n = self.margins[k], self.shape[k]
+        at = np.arange(self.edges[k][cell] - margin, self.edges[k][cell + 1] + margin) - start
+        if self.periodic[k]:
+            at = np.unique(at % n)
+        return at[(at >= 0) & (at < size)]
+
+    def __iter__(self) -> Iterator[tuple[tuple[int, ...], Integers]]:
+        return iter(self.footprints)
+
+    @cached_property
+    def lines(self) -> tuple[Integers, ...]:
+        """On each axis of a regular partition, the first sample of the boxes of each cell."""
+        d = len(self.shape)
+        starts = self.boxes[0].reshape(*self.n_cells, d)
+        return tuple(
+            starts[tuple(slice(None) if j == k else 0 for j in range(d))][:, k] for k in range(d)
+        )
+
+    @cached_property
+    def cell_of(self) -> tuple[Integers, ...]:
+        """On each axis, the cell that holds each sample, and once more the last one."""
+        return tuple(
+            np.clip(np.searchsorted(e, np.arange(n + 1), side="right") - 1, 0, len(e) - 2)
+            for n, e in zip(self.shape, self.edges)
+        )
+
+    def borders(self, k: int) -> np.ndarray:
+        """Index coordinates of the cell borders on axis k, both ends included."""
+        return self.edges[k] - 0.5

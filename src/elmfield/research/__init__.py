@@ -1,0 +1,1 @@
+"""What serves the paper, not the user: trained baselines, data sets, joules."""

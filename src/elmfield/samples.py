@@ -1,0 +1,200 @@
+"""Samples as callers give them: checked, real, channels last; what is missing; about 0, of order 1.
+
+Arrays of any library enter, with masks of theirs or of `numpy.ma`; floating arrays leave, with what
+is needed to put the caller's units back. What is done with them it does not know.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.backend import contiguous, is_array, move, namespace, to_numpy
+from elmfield._array.typing import Array
+
+# --- masks ----------------------------------------------------------------------------------------
+
+
+def unmasked(
+    values: Any, mask: Array | None, channel_axis: int | None, d: int | None
+) -> tuple[Array, Array | None]:
+    """An array, and what its own mask (`numpy.ma`) or `mask` marks; with d + 1 axes, of a batch."""
+    if isinstance(values, (list, tuple)):
+        masked = any(isinstance(v, np.ma.MaskedArray) for v in values)
+        values = np.ma.stack(values) if masked else np.asarray(values)
+    if isinstance(values, np.ma.MaskedArray):
+        if d is not None and values.ndim == d + 1 and channel_axis is not None:
+            channel_axis += 1
+        return values.data, _either(np.ma.getmaskarray(values), mask, channel_axis)
+    return values if is_array(values) else np.asarray(values), mask
+
+
+def _either(own: Array, mask: Array | None, channel_axis: int | None) -> Array:
+    """What one mask or the other marks; a mask that does not fit is returned for `prepare`."""
+    if mask is None:
+        return own
+    mask = np.asarray(to_numpy(mask))
+    if channel_axis is not None and mask.ndim == own.ndim - 1:
+        mask = np.expand_dims(mask, channel_axis)
+    fits = mask.dtype == bool and all(m in (1, n) for m, n in zip(mask.shape, own.shape))
+    return own | mask if fits and mask.ndim == own.ndim else mask
+
+
+def with_nan(values: Any) -> Array:
+    """An array, in which NaN stands where a mask (`numpy.ma`) was."""
+    if isinstance(values, np.ma.MaskedArray):
+        numbers = values.data if values.dtype.kind in "fc" else values.data.astype(np.float64)
+        values = np.where(np.ma.getmaskarray(values), np.asarray(np.nan, numbers.dtype), numbers)
+    return values if is_array(values) else np.asarray(values)
+
+
+# --- checks ---------------------------------------------------------------------------------------
+
+
+def prepare(
+    values: Array, shape: tuple[int, ...], channel_axis: int | None, mask: Array | None
+) -> tuple[Array, Array | None, bool]:
+    """Checked samples with channels last, floating; where they are present; whether complex.
+
+    Complex input becomes twice as many real channels, imaginary parts last.
+    """
+    return checked(values, shape, channel_axis, mask)[:3]
+
+
+def checked(
+    values: Array, shape: tuple[int, ...], channel_axis: int | None, mask: Array | None
+) -> tuple[Array, Array | None, bool, Any]:
+    """What :func:`prepare` gives, and `ends`: each channel's least, largest and sum, (3, C).
+
+    These are on the host, in float64, and None where something is missing or near overflow.
+    Channels are last, but each is in one piece of memory: loops over three colours are slow.
+    """
+    if not is_array(values):
+        values = np.asarray(values)
+    xp = namespace(values)
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "biufc":
+        raise TypeError(
+            f"`values` must hold numbers; got dtype {values.dtype}. Convert it, for instance with "
+            "values.astype(float)."
+        )
+    if isinstance(values, np.ndarray) and not values.dtype.isnative:  # as files often have it
+        values = values.astype(values.dtype.newbyteorder("="))
+    if tuple(values.shape) != shape:
+        raise ValueError(
+            f"`values` must have the encoder's shape {shape}; got {tuple(values.shape)}."
+        )
+    values = values[None, ...] if channel_axis is None else xp.moveaxis(values, channel_axis, 0)
+    is_complex = bool(xp.isdtype(values.dtype, "complex floating"))
+    if is_complex:
+        values = xp.concat([xp.real(values), xp.imag(values)], axis=0)
+    narrow = str(values.dtype).rsplit(".", 1)[-1] in ("float32", "float16", "bfloat16")
+    y = contiguous(xp.astype(values, xp.float32 if narrow else xp.float64, copy=False))
+    y = xp.permute_dims(y, (*range(1, y.ndim), 0))
+    if mask is None:
+        axes = tuple(range(y.ndim - 1))
+        with np.errstate(over="ignore", invalid="ignore"):
+            ends = xp.stack([xp.min(y, axis=axes), xp.max(y, axis=axes), xp.sum(y, axis=axes)])
+        ends = to_numpy(ends).astype(np.float64)
+        # NaN and infinities show in these; what is left is far from overflow.
+        if np.abs(ends).max() < float(xp.finfo(y.dtype).max) / 4:
+            return y, None, is_complex, ends
+    missing = xp.isnan(y)
+    if mask is not None:
+        missing = missing | _like_values(mask, y, shape, channel_axis)
+    if bool(xp.any(xp.isinf(y) & ~missing)):
+        raise ValueError(
+            "`values` must be finite; got infinities. Replace them with NaN to mark the samples as "
+            "missing."
+        )
+    if not bool(xp.any(missing)):
+        return y, None, is_complex, None
+    if is_complex:  # a sample with one part missing is missing
+        half = missing.shape[-1] // 2
+        both = missing[..., :half] | missing[..., half:]
+        missing = xp.concat([both, both], axis=-1)
+    if bool(xp.any(xp.all(missing, axis=tuple(range(missing.ndim - 1))))):
+        raise ValueError(
+            "every channel needs at least one sample that is present; got a channel that is all "
+            "NaN or masked."
+        )
+    return xp.where(missing, xp.zeros_like(y), y), ~missing, is_complex, None
+
+
+def _like_values(mask: Array, y: Array, shape: tuple[int, ...], channel_axis: int | None) -> Array:
+    """The caller's mask as booleans of y's shape."""
+    xp = namespace(y)
+    mask = move(mask if is_array(mask) else np.asarray(mask), y)
+    if mask.dtype != xp.bool:
+        raise TypeError(
+            f"`mask` must be boolean, True where a sample is missing; got dtype {mask.dtype}."
+        )
+    if channel_axis is not None and tuple(mask.shape) == shape:
+        mask = xp.moveaxis(mask, channel_axis, -1)
+        if mask.shape[-1] < y.shape[-1]:  # complex: real and imaginary parts
+            mask = xp.concat([mask, mask], axis=-1)
+    elif tuple(mask.shape) == tuple(y.shape[:-1]):
+        mask = mask[..., None]
+    else:
+        without = "" if channel_axis is None else f", or without channels, {tuple(y.shape[:-1])}"
+        raise ValueError(
+            f"`mask` must have the shape of `values`, {shape}{without}; got {tuple(mask.shape)}."
+        )
+    return xp.broadcast_to(mask, y.shape)
+
+
+# --- range and scale ------------------------------------------------------------------------------
+
+
+def data_range(y: Array, present: Array | None, ends: Any = None) -> float:
+    """Peak to peak of the samples, all channels together; from their `ends`, if these are known."""
+    if ends is not None:
+        return float(ends[1].max() - ends[0].min()) or 1.0
+    xp = namespace(y)
+    low = high = y
+    if present is not None:
+        low = xp.where(present, y, xp.full_like(y, xp.inf))
+        high = xp.where(present, y, xp.full_like(y, -xp.inf))
+    return float(xp.max(high)) - float(xp.min(low)) or 1.0
+
+
+def range_of(frame: Array) -> float:
+    """:func:`data_range` of an array as it came: integers do not wrap, NaN does not count."""
+    xp = namespace(frame)
+    if not xp.isdtype(frame.dtype, "real floating"):
+        frame = xp.astype(frame, xp.float64)
+    found = data_range(frame, None)
+    return data_range(frame, ~xp.isnan(frame)) if math.isnan(found) else found
+
+
+def standard_of(ends: Any, y: Array, centred: bool) -> tuple[Array, Array]:
+    """Each channel's offset and scale, both (C,), from its least, largest and sum, (3, C)."""
+    low, high, total = ends
+    kind = str(y.dtype).rsplit(".", 1)[-1]
+    offset = (total / math.prod(y.shape[:-1]) * centred).astype(kind)
+    largest = np.maximum(high - offset, offset - low)
+    scale = 2 ** np.round(np.log2(np.where(largest > 0, largest, 1)))
+    return move(offset, y), move(scale.astype(kind), y)
+
+
+def standardise(y: Array, present: Array | None, centred: bool) -> tuple[Array, Array, Array]:
+    """Samples about 0 and of order 1, with each channel's offset and scale, both (C,).
+
+    The scale is a power of two, so that undoing it costs no digit.
+    """
+    xp = namespace(y)
+    axes = tuple(range(y.ndim - 1))
+    weight = xp.ones_like(y) if present is None else xp.astype(present, y.dtype)
+
+    def size(y: Array) -> Array:
+        largest = xp.max(xp.abs(y), axis=axes)
+        return 2 ** xp.round(xp.log2(xp.where(largest > 0, largest, xp.ones_like(largest))))
+
+    if not centred:
+        scale = size(y)
+        return y / scale, xp.zeros_like(scale), scale
+    first = size(y) / 2  # so that a sum of huge numbers does not overflow
+    y = y / first
+    offset = xp.sum(y, axis=axes) / xp.sum(weight, axis=axes)
+    y = (y - offset) * weight
+    scale = size(y)
+    return y / scale, offset * first, scale * first

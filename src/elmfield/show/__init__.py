@@ -1,0 +1,1 @@
+"""A field to look at: rendered on grids, drawn as pictures."""

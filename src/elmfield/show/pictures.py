@@ -1,0 +1,238 @@
+"""Pictures: a partition over its samples, energies before and after; matplotlib axes come back.
+
+Each function draws on `axes`, or on new ones, and returns them; saving and showing is the caller's.
+Needs matplotlib, which is imported when first drawn with.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.backend import is_array, to_numpy
+from elmfield._array.typing import Array, Floats
+from elmfield.partition import Partition, barron_norm
+
+LINE = "#ffd23f"
+"""Borders of regions: seen on dark, bright and grey."""
+
+COLOURS = ("#8a8f98", "#0b6e99", "#d1495b", "#3a7d44")
+
+
+def draw_partition(
+    partition: Partition,
+    values: Array | None = None,
+    axes: Any = None,
+    *,
+    channel_axis: int | None = None,
+    colour: str = LINE,
+    width: float = 0.8,
+    cmap: str = "gray",
+    title: str | None = None,
+) -> Any:
+    """The regions' borders over the samples; matplotlib axes.
+
+    Parameters
+    ----------
+    partition : Partition
+        Of a two-dimensional array.
+    values : array, optional
+        The samples to draw under it: grey, or three channels as red, green and blue.
+    axes : matplotlib axes, optional
+        Where to draw; new ones by default.
+    channel_axis : int, optional
+        Of `values`.
+    colour, width : optional
+        Of the borders.
+    cmap : str
+        Colour map of grey samples.
+    title : str, optional
+        By default the number of regions.
+
+    Notes
+    -----
+    Between two cells of one region no line is drawn. On a periodic axis a region that goes across
+    the end is open there.
+    """
+    _two_axes(partition)
+    axes = _new_axes() if axes is None else axes
+    n0, n1 = partition.shape
+    if values is not None:
+        picture = np.asarray(to_numpy(values) if is_array(values) else values)
+        if channel_axis is not None:
+            picture = np.moveaxis(picture, channel_axis, -1)
+            low, high = np.nanmin(picture), np.nanmax(picture)
+            picture = np.clip((picture - low) / ((high - low) or 1), 0, 1)
+        if picture.shape[:2] != partition.shape:
+            raise ValueError(
+                f"`values` must have the partition's shape {partition.shape}; got {picture.shape}."
+            )
+        axes.imshow(
+            picture, cmap=cmap, interpolation="nearest", extent=(-0.5, n1 - 0.5, n0 - 0.5, -0.5)
+        )
+    from matplotlib.collections import LineCollection
+
+    axes.add_collection(
+        LineCollection(borders(partition), colors=colour, linewidths=width, capstyle="projecting")
+    )
+    axes.set(xlim=(-0.5, n1 - 0.5), ylim=(n0 - 0.5, -0.5), aspect="equal", xticks=[], yticks=[])
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    regions = f"{partition.n_regions} regions"
+    axes.set_title(regions if title is None else title, fontsize=10, pad=6)
+    return axes
+
+
+def borders(partition: Partition) -> list[list[tuple[float, float]]]:
+    """Lines between cells of different regions, and around the array, as pairs of (column, row)."""
+    _two_axes(partition)
+    rows, columns = (partition.borders(k) for k in (0, 1))
+    labels = partition.labels
+    lines = []
+    for along in (0, 1):
+        marks, ends = (rows, columns) if along == 0 else (columns, rows)
+        grid = labels if along == 0 else labels.T
+        differs = np.ones((grid.shape[0] + 1, grid.shape[1]), bool)
+        differs[1:-1] = grid[1:] != grid[:-1]
+        if partition.periodic[along]:
+            differs[0] = differs[-1] = grid[0] != grid[-1]
+        for i, j in zip(*np.nonzero(differs)):
+            ends_of = ((ends[j], marks[i]), (ends[j + 1], marks[i]))
+            lines.append([p if along == 0 else p[::-1] for p in ends_of])
+    return [[(float(x), float(y)) for x, y in line] for line in lines]
+
+
+def draw_energies(
+    partition: Partition,
+    values: Array,
+    axes: Any = None,
+    *,
+    limits: tuple[float, float] | None = None,
+    title: str | None = None,
+    **energy: Any,
+) -> Any:
+    """Every region in the colour of its energy β; matplotlib axes with a colour bar.
+
+    Parameters
+    ----------
+    partition, values
+        As for :func:`draw_partition`.
+    axes : matplotlib axes, optional
+        Where to draw.
+    limits : pair of float, optional
+        Energies at the ends of the colour map, to compare pictures.
+    title : str, optional
+        By default the number of regions.
+    **energy
+        Options of :func:`barron_norm`.
+    """
+    _two_axes(partition)
+    axes = _new_axes() if axes is None else axes
+    beta = barron_norm(values, partition=partition, **energy)
+    rows, columns = (partition.borders(k) for k in (0, 1))
+    low, high = (0.0, float(beta.max())) if limits is None else limits
+    mesh = axes.pcolormesh(
+        columns, rows, beta[partition.labels], cmap="viridis", vmin=low, vmax=high, rasterized=True
+    )
+    draw_partition(partition, axes=axes, colour="white", width=0.4, title=title)
+    bar = axes.figure.colorbar(mesh, ax=axes, fraction=0.046, pad=0.03)
+    bar.set_label("energy β", fontsize=8)
+    bar.ax.tick_params(labelsize=7)
+    bar.outline.set_visible(False)
+    return axes
+
+
+def draw_spread(
+    energies: Mapping[str, Floats], axes: Any = None, *, bins: int = 40, title: str | None = None
+) -> Any:
+    """Histograms of regions' energies on one scale; matplotlib axes.
+
+    Parameters
+    ----------
+    energies : mapping
+        Energies (N,) by name: a regular mesh's and BEAM's, say. Each name is completed by max /
+        median and by the coefficient of variation.
+    axes : matplotlib axes, optional
+        Where to draw.
+    bins : int
+        Bars from 0 to the greatest energy.
+    title : str, optional
+        None by default.
+    """
+    axes = _new_axes((5.0, 3.2)) if axes is None else axes
+    edges = np.linspace(0, max(float(np.max(e)) for e in energies.values()) * 1.001, bins + 1)
+    for (name, beta), colour in zip(energies.items(), COLOURS):
+        beta = np.asarray(beta)
+        ratio, variation = beta.max() / np.median(beta), beta.std() / beta.mean()
+        label = f"{name}: max / median {ratio:.1f}, variation {variation:.2f}"
+        axes.hist(beta, edges, color=colour, alpha=0.65, label=label, edgecolor="white", lw=0.3)
+    axes.set_xlabel("energy β of a region", fontsize=9)
+    axes.set_ylabel("regions", fontsize=9)
+    axes.set_xlim(0, edges[-1])
+    axes.tick_params(labelsize=8)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.legend(fontsize=8, frameon=False, loc="upper right")
+    if title is not None:
+        axes.set_title(title, fontsize=10)
+    return axes
+
+
+def draw_balance(
+    values: Array,
+    partitions: Mapping[str, Partition],
+    axes: Sequence[Any] | None = None,
+    **energy: Any,
+) -> Any:
+    """Energies of several partitions of one array, side by side, and their histograms.
+
+    The paper's concept figure, for a regular mesh and BEAM. Parameters as for
+    :func:`draw_energies`; `axes` are one per partition and one for the histograms; they come back.
+    """
+    if axes is None:
+        pyplot = _pyplot()
+        n = len(partitions)
+        figure = pyplot.figure(figsize=(4.2 * n, 6.4), layout="constrained")
+        grid = figure.add_gridspec(2, n, height_ratios=(1.5, 1))
+        axes = [*(figure.add_subplot(grid[0, j]) for j in range(n)), figure.add_subplot(grid[1, :])]
+    if len(axes) != len(partitions) + 1:
+        raise ValueError(
+            f"`axes` must be one per partition and one more, {len(partitions) + 1}; got "
+            f"{len(axes)}."
+        )
+    beta = {name: barron_norm(values, partition=p, **energy) for name, p in partitions.items()}
+    top = max(float(b.max()) for b in beta.values())
+    for ax, (name, p) in zip(axes, partitions.items()):
+        draw_energies(
+            p, values, ax, limits=(0.0, top), title=f"{name}, N = {p.n_regions}", **energy
+        )
+    draw_spread(beta, axes[-1])
+    return axes
+
+
+def toy_field(n: int = 512) -> Floats:
+    """The paper's toy field ``sin(2π 4 x₁³) sin(π x₂)`` on n by n points of the unit square."""
+    x = (np.arange(n) + 0.5) / n
+    return np.sin(8 * np.pi * x**3)[:, None] * np.sin(np.pi * x)
+
+
+def _two_axes(partition: Partition) -> None:
+    if len(partition.shape) != 2:
+        raise ValueError(
+            f"only partitions of two-dimensional arrays can be drawn; got shape {partition.shape}. "
+            "Draw a slice."
+        )
+
+
+def _new_axes(size: tuple[float, float] = (4.8, 4.8)) -> Any:
+    return _pyplot().subplots(figsize=size, layout="constrained")[1]
+
+
+def _pyplot() -> Any:
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError(
+            "pictures need matplotlib, which is not installed; pip install 'elmfield[demo]'."
+        ) from error
+    return pyplot

@@ -1,0 +1,94 @@
+import warnings
+
+import numpy as np
+import pytest
+
+from elmfield._array import backend
+from support import close, host
+
+
+def test_solve_triangular_agrees_with_a_general_solve(xp, rng):
+    R = np.triu(rng.standard_normal((6, 6))) + 4 * np.eye(6)
+    B = rng.standard_normal((6, 3))
+    found = backend.solve_triangular(xp.asarray(R), xp.asarray(B))
+    close(found, np.linalg.solve(R, B), 1e-14)
+
+
+def test_scatter_add_sums_repeated_indices(xp, rng):
+    index, values = rng.integers(0, 5, 40), rng.standard_normal(40)
+    expected = np.zeros(6)
+    for i, v in zip(index, values):
+        expected[i] += v
+    close(backend.scatter_add(6, xp.asarray(index), xp.asarray(values)), expected, 1e-14)
+
+
+def test_put_places_values(xp):
+    found = backend.put(5, xp.asarray([3, 0]), xp.asarray([2.0, 7.0]))
+    assert host(found).tolist() == [7, 0, 0, 2, 0]
+
+
+def test_move_takes_any_layout_and_says_nothing(xp):
+    like = xp.asarray(np.zeros(1))
+    frozen = np.arange(6.0)
+    frozen.setflags(write=False)
+    views = [np.arange(6.0)[::-1], np.arange(12.0)[::2], np.broadcast_to(2.0, (3, 2)), frozen]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for x in views:
+            moved = backend.move(x, like)
+            assert backend.namespace(moved) is backend.namespace(like)
+            assert np.array_equal(host(moved), x)
+
+
+def test_to_device_leaves_numpy_alone_on_the_host():
+    x = np.zeros(3)
+    assert backend.to_device(x, "cpu") is x
+
+
+def test_what_is_an_array(xp):
+    assert backend.is_array(xp.asarray([1.0]))
+    assert not backend.is_array([1.0])
+    assert not backend.is_array(1.0)
+
+
+@pytest.mark.gpu
+def test_to_device_moves_to_the_gpu():
+    moved = backend.to_device(np.arange(3.0)[::-1], "cuda")
+    assert str(backend.device(moved)).startswith("cuda")
+    assert backend.to_numpy(moved).tolist() == [2, 1, 0]
+
+
+@pytest.mark.parametrize(("n", "m"), [(200, 200), (300, 200), (150, 129), (40, 30)])
+@pytest.mark.parametrize("kind", ["full", "twins", "zero"])
+def test_qr_is_orthonormal_and_triangular(xp, n, m, kind, rng):
+    X = rng.standard_normal((n, m))
+    if kind == "twins":
+        X[:, 70 % m] = X[:, 3]
+    elif kind == "zero":
+        X[:, :5] = 0
+    Q, R = (host(part) for part in backend.qr(xp.asarray(X)))
+    assert np.array_equal(R, np.triu(R))
+    close(Q.T @ Q, np.eye(m), 1e-13)
+    close(Q @ R, X, 1e-12)
+    if kind == "full":
+        close(np.abs(np.diagonal(R)), np.abs(np.diagonal(np.linalg.qr(X)[1])), 1e-12)
+
+
+@pytest.mark.parametrize("bound", [1, 200, 50_000, 70_000, 2**33])
+def test_sorting_digit_by_digit_is_sorting(xp, bound, rng):
+    key = rng.integers(0, bound, 500)
+    key[::7] = key[3]
+    order = backend.sort_order(xp.asarray(key), bound)
+    assert np.array_equal(host(order), np.argsort(key, kind="stable"))
+    if bound < 10**6:
+        found = backend.count(xp.asarray(key), order, bound)
+        assert np.array_equal(found, np.bincount(key, minlength=bound))
+
+
+@pytest.mark.parametrize("C", [1, 3])
+def test_rows_are_put_where_they_belong(xp, C, rng):
+    rows, index = rng.standard_normal((4, C)), np.array([5, 0, 2, 3])
+    out = backend.put_rows(xp.zeros((6, C), dtype=xp.float64), xp.asarray(index), xp.asarray(rows))
+    expected = np.zeros((6, C))
+    expected[index] = rows
+    assert np.array_equal(host(out), expected)

@@ -1,0 +1,61 @@
+"""How the golden model files were made. Run once, with elmfield 0.1.0; never run again.
+
+python tests/io/model/golden/make.py mirrored.elm   a new kind of file; others are left alone
+"""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+import elmfield as ef
+
+HERE = Path(__file__).parent
+
+
+def main():
+    y, x = np.mgrid[0:40, 0:50]
+    values = 280 + 20 * np.sin(0.3 * y) * np.cos(0.17 * x) + 0.1 * x
+    rgb = np.stack([values, values.T.reshape(values.shape), values[::-1]], axis=-1)
+    axes = {"names": ("latitude", "longitude")}
+    place = [60 - 0.5 * np.arange(40), 7.2 * np.arange(50)]
+    merged = ef.beam(values, cell=8, regions=9)
+    fields = {
+        "smooth.elm": ef.fit(
+            values, ef.smooth(order=(1.5, 2.0)), coordinates=place, periodic=("longitude",), **axes
+        ),
+        "target.elm": ef.fit(rgb.astype(np.float32), ef.smooth(max_error=0.5), channel_axis=-1),
+        "paper.elm": ef.fit(values, ef.paper(cell=20, width=64, activation="sin")),
+        "beam.elm": ef.fit(values, ef.paper(cell=8, width=40), partition=merged),
+        "mirrored.elm": ef.fit(values),  # format version 2
+        "scattered.elm": ef.fit_points(
+            np.stack([y.ravel()[::9] * 1.0, x.ravel()[::9] * 1.0], axis=1), values.ravel()[::9]
+        ),
+    }
+    rng = np.random.default_rng(1)
+    expected = json.loads((HERE / "expected.json").read_text())
+    for name, field in ((name, fields[name]) for name in sys.argv[1:]):
+        field = replace(
+            field, attributes={"name": name[:-4], "attrs": {"units": "K"}, "align": "nodes"}
+        )
+        ef.save(field, HERE / name, dtype="float32" if name != "target.elm" else "float16")
+        field = ef.load(HERE / name)
+        low, high = (np.asarray(c) for c in (field.domain.low, field.domain.high))
+        index = low + (high - low) * rng.random((12, 2))
+        points = np.stack(
+            [a.from_index(index[:, k]) for k, a in enumerate(field.domain.axes)], axis=1
+        )
+        expected[name] = {
+            "name": name[:-4],
+            "axes": list(field.domain.names),
+            "points": points.tolist(),
+            "values": np.asarray(field(points), float).tolist(),
+            "size": float(np.ptp(values)),
+        }
+    (HERE / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

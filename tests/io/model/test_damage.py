@@ -1,0 +1,368 @@
+"""Damaged and hostile model files: the right answer or a StoreError, and little memory."""
+
+import json
+import resource
+import subprocess
+import sys
+import textwrap
+import zipfile
+
+import numpy as np
+import pytest
+
+import elmfield as ef
+from elmfield.io.model.source import Archive, checked
+
+ROUGH = np.random.default_rng(0).standard_normal((40, 50)).cumsum(0).cumsum(1)
+FIELDS = {
+    "smooth": ef.fit(ROUGH),
+    "targets": ef.fit(np.stack([ROUGH, -ROUGH[::-1]], -1), ef.smooth(psnr=45), channel_axis=-1),
+    "paper": ef.fit(ROUGH, ef.paper(cell=20, width=50)),
+    "beam": ef.fit(
+        ROUGH, ef.paper(cell=10, width=40), partition=ef.beam(ROUGH, cell=10, regions=7)
+    ),
+}
+
+
+@pytest.fixture(params=FIELDS)
+def model(request, tmp_path):
+    """A model file, and what it must answer."""
+    field = FIELDS[request.param]
+    path = tmp_path / "model.elm"
+    ef.save(field, path)
+    return path, field.samples()
+
+
+def survives(path, truth):
+    """Whether the file was refused; if not, its answer must be right."""
+    try:
+        answer = ef.load(path).samples()
+    except ef.StoreError:
+        return False
+    np.testing.assert_allclose(answer, truth, rtol=0, atol=1e-9 * np.abs(truth).max())
+    return True
+
+
+def test_a_truncated_file_is_refused(model):
+    path, truth = model
+    data = path.read_bytes()
+    rng = np.random.default_rng(1)
+    for cut in [0, 1, len(data) - 1, *rng.integers(0, len(data), 50)]:
+        path.write_bytes(data[: int(cut)])
+        assert not survives(path, truth)
+
+
+def test_flipped_bits_are_noticed_or_do_not_matter(model):
+    path, truth = model
+    data = path.read_bytes()
+    rng = np.random.default_rng(2)
+    refused = 0
+    for place in rng.integers(0, len(data), 200):
+        bad = bytearray(data)
+        bad[int(place)] ^= 1 << int(rng.integers(8))
+        path.write_bytes(bytes(bad))
+        refused += not survives(path, truth)
+    assert refused > 150  # what is not noticed lies in times and permissions of entries
+
+
+def test_whole_bytes_and_runs_of_them_are_noticed_too(model):
+    path, truth = model
+    data = path.read_bytes()
+    rng = np.random.default_rng(3)
+    for place in rng.integers(0, len(data), 60):
+        bad = bytearray(data)
+        n = int(rng.integers(1, 64))
+        bad[int(place) : int(place) + n] = rng.bytes(n)
+        path.write_bytes(bytes(bad[: len(data)]))
+        survives(path, truth)
+
+
+def test_flipped_bits_in_a_folder(tmp_path):
+    field = FIELDS["targets"]
+    path = tmp_path / "model.elm.zarr"
+    ef.save(field, path)
+    truth = field.samples()
+    files = sorted(p for p in path.rglob("*") if p.is_file())
+    rng = np.random.default_rng(4)
+    for _ in range(200):
+        file = files[int(rng.integers(len(files)))]
+        data = file.read_bytes()
+        bad = bytearray(data)
+        bad[int(rng.integers(len(data)))] ^= 1 << int(rng.integers(8))
+        file.write_bytes(bytes(bad))
+        survives(path, truth)
+        file.write_bytes(data)
+
+
+def test_every_byte_of_a_folders_metadata_is_covered(tmp_path):
+    field = FIELDS["smooth"]
+    path = tmp_path / "model.elm.zarr"
+    ef.save(field, path)
+    file = path / "zarr.json"
+    data, truth, refused = file.read_bytes(), field.samples(), 0
+    for place in range(0, len(data), 3):
+        bad = bytearray(data)
+        bad[place] ^= 1 << (place % 7)
+        file.write_bytes(bytes(bad))
+        refused += not survives(path, truth)
+    assert refused > 0.9 * len(range(0, len(data), 3))  # Zarr's own words are not ours to check
+
+
+# --- files that lie -------------------------------------------------------------------------------
+
+
+def rewrite(path, change, key="zarr.json", method=zipfile.ZIP_STORED):
+    """The same archive with one entry passed through `change` (None: left out)."""
+    with zipfile.ZipFile(path) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    changed = change(entries[key])
+    if changed is None:
+        del entries[key]
+    else:
+        entries[key] = changed
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, data in entries.items():
+            archive.writestr(name, data)
+
+
+def edit(*steps, value):
+    """A change of one place in the metadata."""
+
+    def change(data):
+        found = json.loads(data)
+        place = found["attributes"]["elmfield"]
+        for step in steps[:-1]:
+            place = place[step]
+        place[steps[-1]] = value
+        place = found["attributes"]["elmfield"]
+        place.pop("digest", None)  # whoever lies on purpose can also count
+        return json.dumps(found).encode()
+
+    return change
+
+
+@pytest.fixture
+def smooth(tmp_path):
+    path = tmp_path / "model.elm"
+    ef.save(FIELDS["smooth"], path)
+    return path
+
+
+def test_a_newer_version_is_told_apart_from_damage(smooth):
+    rewrite(smooth, edit("version", value=7))
+    with pytest.raises(ef.StoreVersionError, match="format version 7; this elmfield reads up to 2"):
+        ef.load(smooth)
+
+
+@pytest.mark.parametrize("value", [0, -1, "1", None, 1.5, True, [1]])
+def test_a_version_that_is_none(smooth, value):
+    rewrite(smooth, edit("version", value=value))
+    with pytest.raises(ef.StoreError, match="format version"):
+        ef.load(smooth)
+
+
+LIES = [
+    ("domain", "axes", 0, "size", 1 << 40),
+    ("domain", "axes", 0, "size", -3),
+    ("domain", "axes", 0, "size", "many"),
+    ("domain", "axes", []),
+    ("domain", "low", [0, 0, 0]),
+    ("domain", "high", 0, 1e300),
+    ("domain", "axes", 0, {"name": "a", "size": 1 << 30, "period": None, "origin": 0.0,
+                           "step": 1.0, "even": True}),
+    ("partition", "shape", [1 << 40, 50]),
+    ("partition", "edges", 0, 1 << 40),
+    ("partition", "edges", 0, 0),
+    ("partition", "edges", 0, "listed"),
+    ("partition", "n_regions", 1 << 40),
+    ("partition", "overlap", [float("1e308"), 2.0]),
+    ("partition", "regular", False),
+    ("groups", []),
+    ("groups", 0, "n_modes", 1 << 40),
+    ("groups", 0, "n_modes", 3),
+    ("groups", 0, "probe", [0.0, 0.0, 0.0]),
+    ("groups", 0, "probe", []),
+    ("groups", 0, "modes", {"kind": "product", "box": [1 << 20, 1 << 20], "orders": [1, 1]}),
+    ("groups", 0, "modes", {"kind": "product", "box": [30000, 20], "orders": [1, 1]}),
+    ("groups", 0, "modes", {"kind": "product", "box": [20, 20], "orders": [3.0, 1.1]}),
+    ("groups", 0, "modes", {"kind": "exec", "box": [20, 20]}),
+    ("groups", 0, "modes", "kind", "plain"),
+    ("groups", 0, "modes", {"kind": "plain", "box": [20, 20], "network": 0}),
+    ("groups", 0, "modes", {"kind": "neurons", "axes": [[1 << 40, 1.0], [2, 1.0]]}),
+    ("groups", 0, "ragged", True),
+    ("n_coefficients", 1 << 40),
+    ("dtype", "float16"),
+    ("dtype", "object"),
+    ("frames", "listed"),
+    ("offset", []),
+    ("offset", [1.0, 2.0]),
+    ("channel_axis", 5),
+    ("residual", "yes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("lie", LIES, ids=lambda lie: "-".join(map(str, lie))[:60])
+def test_metadata_that_lies_is_refused(smooth, lie):
+    *place, value = lie
+    rewrite(smooth, edit(*place, value=value))
+    truth = FIELDS["smooth"].samples()
+    if lie[0] == "residual":  # the array is there all the same
+        assert survives(smooth, truth)
+    else:
+        with pytest.raises(ef.StoreError):
+            ef.load(smooth).samples()
+
+
+@pytest.mark.parametrize("name", ["smooth", "targets", "beam"])
+def test_every_missing_entry_is_noticed(tmp_path, name):
+    path = tmp_path / "model.elm"
+    ef.save(FIELDS[name], path)
+    data = path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        keys = archive.namelist()
+    for key in keys:
+        path.write_bytes(data)
+        rewrite(path, lambda _: None, key)
+        with pytest.raises(ef.StoreError):
+            ef.load(path).samples()
+
+
+def test_an_array_that_lies_about_its_length(smooth):
+    def change(data):
+        about = json.loads(data)
+        about["shape"] = [1 << 40]
+        return json.dumps(about).encode()
+
+    rewrite(smooth, change, "coefficients/zarr.json")
+    with pytest.raises(ef.StoreError, match="numbers of type float64 were expected"):
+        ef.load(smooth)
+
+
+def test_blocks_that_would_unpack_to_too_much(smooth):
+    def change(data):
+        about = json.loads(data)
+        about["chunk_grid"]["configuration"]["chunk_shape"] = [1 << 35]
+        return json.dumps(about).encode()
+
+    rewrite(smooth, change, "coefficients/zarr.json")
+    with pytest.raises(ef.StoreError, match="blocks of"):
+        ef.load(smooth)
+
+
+def test_a_block_whose_header_promises_gigabytes(smooth):
+    import google_crc32c
+
+    def change(data):
+        raw = bytearray(data[:-4])
+        raw[4:8] = (1 << 31).to_bytes(4, "little")  # Blosc's own claim of its length
+        return bytes(raw) + google_crc32c.value(bytes(raw)).to_bytes(4, "little")
+
+    rewrite(smooth, change, "coefficients/c/0")
+    with pytest.raises(ef.StoreError, match="wrong length"):
+        ef.load(smooth).samples()
+
+
+def test_deep_json_does_not_overflow_the_stack(smooth):
+    rewrite(smooth, lambda _: b"[" * 200_000)
+    with pytest.raises(ef.StoreError, match="is not JSON"):
+        ef.load(smooth)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["/etc/passwd", "../outside", "a/../../outside", "c:/windows", "a\\b", "//host/x", "a//b", ""],
+)
+def test_names_that_climb_are_refused(tmp_path, smooth, name):
+    with pytest.raises(ef.StoreError, match="unsafe name"):
+        checked(name, "model.elm")
+    if not name:
+        return
+    with zipfile.ZipFile(smooth, "a", zipfile.ZIP_STORED) as archive:
+        archive.writestr(zipfile.ZipInfo(name), b"x")
+    before = sorted(p.name for p in tmp_path.parent.rglob("*"))
+    with pytest.raises(ef.StoreError, match="unsafe name"):
+        ef.load(smooth)
+    assert sorted(p.name for p in tmp_path.parent.rglob("*")) == before
+
+
+def test_two_entries_of_one_name(smooth):
+    with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(smooth, "a") as archive:
+        archive.writestr("zarr.json", b"{}")
+    with pytest.raises(ef.StoreError, match="two entries named"):
+        ef.load(smooth)
+
+
+def test_a_zip_bomb_is_not_unpacked(smooth):
+    with zipfile.ZipFile(smooth, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("coefficients/c/1", bytes(1 << 28))
+    assert smooth.stat().st_size < 1 << 20
+    with pytest.raises(ef.StoreError, match="compressed entry"):
+        ef.load(smooth)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"hello", b"\x89PNG\r\n\x1a\n" + bytes(100)])
+def test_other_files_are_no_models(tmp_path, content):
+    (tmp_path / "x.elm").write_bytes(content)
+    with pytest.raises(ef.StoreError, match="not a model file"):
+        ef.load(tmp_path / "x.elm")
+
+
+def test_another_zarr_group_is_no_model(tmp_path):
+    (tmp_path / "x.zarr").mkdir()
+    with pytest.raises(ef.StoreError, match=r"has no 'zarr\.json'"):
+        ef.load(tmp_path / "x.zarr")
+    (tmp_path / "x.zarr" / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}')
+    with pytest.raises(ef.StoreError, match="not a model file of elmfield"):
+        ef.load(tmp_path / "x.zarr")
+
+
+def test_hostile_files_cost_little_memory(tmp_path):
+    """All the lies at once, in one process that may not have 700 MiB."""
+    path = tmp_path / "model.elm"
+    lies = []
+    for k, lie in enumerate(LIES):
+        ef.save(FIELDS["smooth"], path)
+        *place, value = lie
+        rewrite(path, edit(*place, value=value))
+        lies.append(tmp_path / f"{k}.elm")
+        path.rename(lies[-1])
+    script = """
+        import resource, sys
+        import numpy as np, elmfield as ef
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+        for name in sys.argv[1:]:
+            try:
+                ef.load(name).samples()
+            except ef.StoreError:
+                pass
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    """
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), *map(str, lies)],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert int(ran.stdout) * 1024 < 64 << 20  # ru_maxrss counts KiB on Linux
+
+
+def test_a_damaged_block_does_not_stop_the_others(tmp_path):
+    """Regions whose blocks are whole still answer; only the damaged ones refuse."""
+    big = ef.fit(np.random.default_rng(0).standard_normal((300, 300)))
+    path = tmp_path / "model.elm"
+    ef.save(big, path)
+    with zipfile.ZipFile(path) as archive:
+        keys = [k for k in archive.namelist() if k.startswith("coefficients/c/")]
+    assert len(keys) > 3
+    rewrite(path, lambda data: data[:-1] + bytes([data[-1] ^ 1]), keys[-1])
+    field = ef.load(path)
+    x = np.asarray([[10.0, 10.0]])
+    np.testing.assert_array_equal(field(x), big(x))
+    with pytest.raises(ef.StoreError, match="cannot be decoded"):
+        field(np.asarray([[290.0, 290.0]]))
+
+
+def test_an_archive_is_an_archive_wherever_it_lies(smooth):
+    with smooth.open("rb") as file:
+        assert "zarr.json" in Archive("x", file).sizes()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 0

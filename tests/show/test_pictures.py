@@ -1,0 +1,115 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import elmfield as ef
+from elmfield.show import pictures
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    from matplotlib import pyplot
+
+    pyplot.close("all")
+
+
+LABELS = np.array([[0, 0, 1], [2, 0, 1]])
+
+
+def part(periodic=(False, False)):
+    edges = (np.array([0, 4, 8]), np.array([0, 3, 6, 9]))
+    return ef.Partition((8, 9), edges, LABELS, (0.0, 0.0), periodic)
+
+
+def test_borders_lie_between_regions_and_around_the_array():
+    lines = {tuple(sorted(line)) for line in pictures.borders(part())}
+    inner = {
+        ((-0.5, 3.5), (2.5, 3.5)),  # 0 above 2
+        ((2.5, 3.5), (2.5, 7.5)),  # 2 left of 0
+        ((5.5, -0.5), (5.5, 3.5)),  # 0 left of 1
+        ((5.5, 3.5), (5.5, 7.5)),
+    }
+    ends = ({-0.5, 8.5}, {-0.5, 7.5})  # columns, rows
+    outer = {
+        line
+        for line in lines
+        if any(line[0][k] == line[1][k] and line[0][k] in ends[k] for k in (0, 1))
+    }
+    assert inner <= lines
+    assert lines - inner == outer
+    assert len(outer) == 2 * (2 + 3)
+
+
+def test_a_region_across_a_periodic_end_is_open_there():
+    labels = np.array([[0, 1, 0], [2, 1, 3]])
+    edges = (np.array([0, 4, 8]), np.array([0, 3, 6, 9]))
+    wrapped = ef.Partition((8, 9), edges, labels, (0.0, 0.0), (False, True))
+    lines = {tuple(sorted(line)) for line in pictures.borders(wrapped)}
+    assert ((-0.5, -0.5), (-0.5, 3.5)) not in lines  # region 0 goes on at the other side
+    assert ((8.5, -0.5), (8.5, 3.5)) not in lines
+    assert ((-0.5, 3.5), (-0.5, 7.5)) in lines
+
+
+def test_a_partition_over_its_picture(rng):
+    axes = pictures.draw_partition(part(), rng.random((8, 9)))
+    assert axes.get_title() == "3 regions"
+    assert axes.get_xlim() == (-0.5, 8.5)
+    assert axes.get_ylim() == (7.5, -0.5)
+    (image,) = axes.images
+    assert image.get_array().shape == (8, 9)
+    (lines,) = axes.collections
+    assert len(lines.get_segments()) == len(pictures.borders(part()))
+    colour = pictures.draw_partition(part(), rng.random((3, 8, 9)), channel_axis=0, title="t")
+    assert colour.images[0].get_array().shape == (8, 9, 3)
+
+
+def test_energies_in_colours(rng):
+    values = rng.random((8, 9))
+    axes = pictures.draw_energies(part(), values, outside="mean")
+    beta = ef.barron_norm(values, partition=part(), outside="mean")
+    mesh = axes.collections[0]
+    np.testing.assert_allclose(np.ravel(mesh.get_array()), beta[LABELS].ravel())
+    assert mesh.get_clim() == (0, beta.max())
+
+
+def test_the_concept_figure():
+    toy = pictures.toy_field(64)
+    assert toy[-1, 31] == pytest.approx(
+        np.sin(8 * np.pi * (63.5 / 64) ** 3) * np.sin(np.pi * 31.5 / 64)
+    )
+    meshes = {"regular": ef.regular(toy.shape, 16), "BEAM": ef.beam(toy, cell=8, regions=16)}
+    axes = pictures.draw_balance(toy, meshes)
+    assert [a.get_title() for a in axes] == ["regular, N = 16", "BEAM, N = 16", ""]
+    texts = [t.get_text() for t in axes[-1].get_legend().get_texts()]
+    beta = ef.barron_norm(toy, partition=meshes["BEAM"])
+    assert texts[1] == (
+        f"BEAM: max / median {beta.max() / np.median(beta):.1f}, "
+        f"variation {beta.std() / beta.mean():.2f}"
+    )
+    axes[0].figure.canvas.draw()
+
+
+def test_what_cannot_be_drawn(rng):
+    with pytest.raises(ValueError, match="only partitions of two-dimensional arrays"):
+        pictures.draw_partition(ef.regular((4, 4, 4), 2))
+    with pytest.raises(ValueError, match="must have the partition's shape"):
+        pictures.draw_partition(part(), rng.random((9, 8)))
+    with pytest.raises(ValueError, match="one per partition and one more, 2; got 1"):
+        pictures.draw_balance(rng.random((8, 9)), {"a": part()}, [None])
+
+
+def test_pictures_without_matplotlib_name_what_is_missing():
+    code = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "import elmfield as ef\nfrom elmfield.show import pictures\n"
+        "try:\n    pictures.draw_partition(ef.regular((4, 4), 2))\n"
+        "except ImportError as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'elmfield[demo]'" in done.stdout
