@@ -136,8 +136,8 @@ def test_temperatures_on_the_globe_have_no_seam_at_greenwich(data):
     values = datasets.load("era5-winter")
     field = ef.fit(
         values,
-        names=("latitude", "longitude"),
-        coordinates=[90 - 0.25 * np.arange(721), 0.25 * np.arange(1440)],
+        dims=("latitude", "longitude"),
+        coords=[90 - 0.25 * np.arange(721), 0.25 * np.arange(1440)],
         periodic=["longitude"],
     )
     latitude = np.linspace(-80, 80, 99)

@@ -299,7 +299,7 @@ def test_a_window_is_at_most_one_turn(run):
 def test_a_seam_on_an_uneven_axis(folder, capsys):
     lon = 360 * (np.arange(30) / 30) ** 1.2
     values = np.cos(np.deg2rad(lon)) * np.ones((12, 1))
-    field = ef.fit(values, coordinates=[None, lon], names=("y", "lon"), periodic={"lon": 360.0})
+    field = ef.fit(values, coords=[None, lon], dims=("y", "lon"), periodic={"lon": 360.0})
     ef.save(field, folder / "u.elm")
     words = ("--window", "lon=350:10", "--size", "3,5", "--align", "nodes")
     told(capsys, "render", folder / "u.elm", "-o", folder / "u.npz", *words)

@@ -18,7 +18,7 @@ def index(axis, x):
 @pytest.mark.parametrize("down", [False, True])
 def test_turns_of_an_uneven_periodic_axis_go_both_ways(down):
     lon = 360 * (np.arange(30) / 30) ** 1.2
-    (axis,) = make_domain((30,), coordinates=[lon[::-1] if down else lon], periodic={0: 360.0}).axes
+    (axis,) = make_domain((30,), coords=[lon[::-1] if down else lon], periodic={0: 360.0}).axes
     for low, high in ((-720.0, -700.0), (-10.0, 20.0), (355.0, 365.0), (730.0, 750.0)):
         ends = axis.from_index(np.asarray(axis.span(low, high)))
         close(np.sort(ends), [low, high], 1e-9)
@@ -60,7 +60,7 @@ def test_uneven_coordinates_are_mapped_by_a_monotone_cubic():
 
 @pytest.mark.parametrize("c", [UNEVEN, UNEVEN[::-1], np.exp(np.arange(9))])
 def test_nothing_far_away_is_taken_for_inside(c):
-    field = ef.fit(np.zeros(len(c)), coordinates=[c])
+    field = ef.fit(np.zeros(len(c)), coords=[c])
     low, high = sorted(field.domain.axes[0].from_index(np.array([-0.5, len(c) - 0.5])))
     far = (high - low) * np.logspace(-6, 6, 60)
     for x in [*(low - far), *(high + far)]:
@@ -78,7 +78,7 @@ def test_rounding_in_single_precision_coordinates_is_not_unevenness():
 def test_a_periodic_axis_takes_any_turn(xp):
     field = ef.fit(
         xp.asarray(np.sin(np.arange(12) * np.pi / 6)),
-        coordinates=[np.arange(12) * 30.0],
+        coords=[np.arange(12) * 30.0],
         periodic=[0],
     )
     x = np.array([[13.0], [200.0], [359.0]])
@@ -88,7 +88,7 @@ def test_a_periodic_axis_takes_any_turn(xp):
 
 def test_the_period_of_uneven_samples_is_used():
     c = np.array([0.0, 50, 110, 200, 290])
-    field = ef.fit(np.cos(np.radians(c)), periodic={"lon": 360.0}, names=["lon"], coordinates=[c])
+    field = ef.fit(np.cos(np.radians(c)), periodic={"lon": 360.0}, dims=["lon"], coords=[c])
     close(field((c + 360)[:, None]), np.cos(np.radians(c)), 1e-9)
     seam = field(np.array([[344.99999], [345.00001], [-0.00001], [0.00001], [359.99999]]))
     close(np.diff(seam[:2]), 0, 1e-5)
@@ -113,7 +113,7 @@ def test_an_uneven_periodic_axis_is_its_own_neighbour(c):
 def test_a_box_on_a_periodic_axis_may_lie_in_any_turn():
     for c, period in ((UNEVEN, 24.0), (UNEVEN[::-1], 24.0), (np.arange(7.0), 7.5), (None, 7.0)):
         axis = Axis("x", 7, c, period)
-        domain = make_domain((7,), names=["x"], coordinates=[c], periodic={"x": period})
+        domain = make_domain((7,), dims=["x"], coords=[c], periodic={"x": period})
         for low, high in ((0.3, 1.1), (-0.7, 2.2), (5.0, 5 + period), (-period / 2, period / 2)):
             a, b = axis.span(low, high)
             for turn in (-3, 0, 2):
@@ -131,19 +131,19 @@ def test_a_box_on_a_periodic_axis_may_lie_in_any_turn():
 
 def test_names_and_mappings_reach_their_axis():
     domain = make_domain(
-        (3, 4), names=("lat", "lon"), coordinates={"lon": [0, 90, 180, 270]}, periodic=("lon",)
+        (3, 4), dims=("lat", "lon"), coords={"lon": [0, 90, 180, 270]}, periodic=("lon",)
     )
-    assert domain.names == ("lat", "lon")
+    assert domain.dims == ("lat", "lon")
     assert domain.periodic == (False, True)
-    assert domain.axes[0].coordinates is None
+    assert domain.axes[0].coords is None
     assert domain.axes[1].period == 360
     for one in (-1, np.int64(1), (np.int64(1),), {np.int8(1): 4.0}):
         assert make_domain((3, 4), periodic=one).periodic == (False, True)
-    assert make_domain((3, 4), names=("a", "b"), periodic="a").periodic == (True, False)
+    assert make_domain((3, 4), dims=("a", "b"), periodic="a").periodic == (True, False)
 
 
 def test_a_rounding_error_past_the_border_is_forgiven():
-    field = ef.fit(np.arange(10.0), coordinates=[np.arange(10) * 0.1])
+    field = ef.fit(np.arange(10.0), coords=[np.arange(10) * 0.1])
     assert np.isfinite(field([0.95 + 1e-12]))
     assert np.isfinite(field([-0.05 - 1e-12]))
 
@@ -209,4 +209,4 @@ def test_flags_are_not_axis_numbers():
 
 def test_two_axes_need_two_names():
     with pytest.raises(ValueError, match="2 different names, one per axis; got"):
-        ef.fit(np.zeros((4, 4)), names=("a", "a"))
+        ef.fit(np.zeros((4, 4)), dims=("a", "a"))

@@ -209,14 +209,14 @@ def test_the_mean_over_a_domain_in_any_unit(rng):
     values = rng.standard_normal((20, 15)) + 5
     plain = ef.fit(values).integral((-0.5, -0.5), (19.5, 14.5))
     y, x = 90 - 2.5 * np.arange(20), 0.1 * np.arange(15)
-    physical = ef.fit(values, coordinates=[y, x])
+    physical = ef.fit(values, coords=[y, x])
     found = physical.integral((90 - 2.5 * 19.5, -0.05), (91.25, 1.45))
     close(found, plain * 2.5 * 0.1, 1e-9)
 
 
 def test_the_integral_on_uneven_coordinates():
     c = np.cumsum(0.08 + 0.05 * np.sin(np.arange(90) / 6))
-    field = ef.fit(np.sin(c), ef.smooth(order=3), coordinates=[c])
+    field = ef.fit(np.sin(c), ef.smooth(order=3), coords=[c])
     close(field.integral([0.5], [5.5]), np.cos(0.5) - np.cos(5.5), 5 * 1e-3)
     whole = field.integral([0.5], [5.5])
     close(field.integral([0.5], [2.345]) + field.integral([2.345], [5.5]), whole, 1e-12)
@@ -227,7 +227,7 @@ def test_the_integral_on_uneven_coordinates():
 def test_a_constant_is_integrated_to_rounding_on_any_coordinates(shape, down, rng):
     u = np.cumsum(rng.choice([1.0, 10.0, 1e-3], 70))
     c = u[::-1] if down else u
-    field = ef.fit(np.full(shape, 3.0), coordinates=[None] * (len(shape) - 1) + [c])
+    field = ef.fit(np.full(shape, 3.0), coords=[None] * (len(shape) - 1) + [c])
     for a, b in ((u[0], u[-1]), (u[3], u[4]), (u[10] + 1e-4, u[50] - 1e-5)):
         found = field.integral([0] * (len(shape) - 1) + [a], [1] * (len(shape) - 1) + [b])
         close(found / (b - a), 3, 1e-13)
@@ -235,7 +235,7 @@ def test_a_constant_is_integrated_to_rounding_on_any_coordinates(shape, down, rn
 
 def test_steep_coordinates_are_integrated_like_others(rng):
     c = np.cumsum(rng.choice([1.0, 10.0], 60))
-    field = ef.fit(rng.standard_normal(60), coordinates=[c])
+    field = ef.fit(rng.standard_normal(60), coords=[c])
     low, high = c[4] + 0.3, c[41] + 0.2
     n = 400_000
     x = low + (np.arange(n) + 0.5) / n * (high - low)
@@ -255,8 +255,8 @@ ROUND = [
 
 @pytest.mark.parametrize(("c", "period"), ROUND, ids=["even", "long", "long down", "up", "down"])
 def test_an_integral_goes_around_a_periodic_axis(c, period, rng):
-    flat = ef.fit(np.ones(36), coordinates=[c], periodic={0: period})
-    field = ef.fit(rng.standard_normal(36), coordinates=[c], periodic={0: period})
+    flat = ef.fit(np.ones(36), coords=[c], periodic={0: period})
+    field = ef.fit(rng.standard_normal(36), coords=[c], periodic={0: period})
     whole = field.integral([0], [period])
     for low in (-180.0, -10.0, 77.3, 1000.0):
         close(flat.integral([low], [low + 20]), 20, 1e-11)
@@ -277,7 +277,7 @@ def test_an_integral_goes_around_a_periodic_axis(c, period, rng):
 def test_a_box_across_greenwich(settings, rng):
     field = ef.fit(
         rng.standard_normal((10, 90, 2)), settings,
-        channel_axis=-1, coordinates=[None, 4.0 * np.arange(90)], periodic=[1],
+        channel_axis=-1, coords=[None, 4.0 * np.arange(90)], periodic=[1],
     )  # fmt: skip
     west, east = field.integral([1, 350], [8, 358]), field.integral([1, -2], [8, 30])
     close(field.integral([1, -10], [8, 30]), west + east, 1e-9)
@@ -538,7 +538,7 @@ def test_a_crop_is_the_same_function(labels, settings, low, high, rng):
 
 
 def test_a_crop_of_a_crop_and_its_units(rng):
-    field = ef.fit(rng.standard_normal(100), coordinates=[50 - 0.5 * np.arange(100)])
+    field = ef.fit(rng.standard_normal(100), coords=[50 - 0.5 * np.arange(100)])
     crop = field.crop([10], [40]).crop([12.25], [20])
     x = np.linspace(12.25, 20, 50)[:, None]
     close(crop(x), field(x), 1e-11)
@@ -557,7 +557,7 @@ def test_the_end_of_a_periodic_axis_belongs_to_a_crop(rng):
 
 @pytest.mark.parametrize(("c", "period"), ROUND, ids=["even", "long", "long down", "up", "down"])
 def test_a_crop_of_a_periodic_axis_lies_in_any_turn(c, period, rng):
-    field = ef.fit(rng.standard_normal(36), coordinates=[c], periodic={0: period})
+    field = ef.fit(rng.standard_normal(36), coords=[c], periodic={0: period})
     x = np.linspace(100, 140, 30)[:, None]
     for turn in (-2, 0, 1):
         crop = field.crop([100 + turn * period], [140 + turn * period])
@@ -696,8 +696,8 @@ def test_a_region_all_around_a_periodic_axis_does_not_jump(rng):
 
 def test_descending_coordinates_are_the_reversed_array(rng):
     values = rng.standard_normal((32, 9))
-    up = ef.fit(values, coordinates=[np.arange(32) * 2.0, None])
-    down = ef.fit(values[::-1], coordinates=[np.arange(32)[::-1] * 2.0, None])
+    up = ef.fit(values, coords=[np.arange(32) * 2.0, None])
+    down = ef.fit(values[::-1], coords=[np.arange(32)[::-1] * 2.0, None])
     x = inside(rng, (32, 9), 40) * [2, 1]
     close(down(x), up(x), 1e-11)
     close(down.gradient(x), up.gradient(x), 1e-10)
@@ -710,7 +710,7 @@ def test_derivatives_carry_the_unit_of_their_axis(scale, origin, seed):
     rng = np.random.default_rng(seed)
     values = rng.standard_normal((20, 6))
     plain = ef.fit(values)
-    physical = ef.fit(values, coordinates=[origin + scale * np.arange(20), None])
+    physical = ef.fit(values, coords=[origin + scale * np.arange(20), None])
     x = inside(rng, (20, 6), 10) * 0.99
     y = x * [scale, 1] + [origin, 0]
     unit = np.array([scale, 1])
@@ -727,7 +727,7 @@ def test_derivatives_carry_the_unit_of_their_axis(scale, origin, seed):
 
 def test_uneven_coordinates_give_a_function_of_the_coordinate():
     c = np.cumsum(0.08 + 0.05 * np.sin(np.arange(90) / 6))
-    field = ef.fit(np.sin(2 * c), ef.smooth(order=3), coordinates=[c])
+    field = ef.fit(np.sin(2 * c), ef.smooth(order=3), coords=[c])
     x = np.linspace(c[3], c[-4], 400)
     # The monotone cubic map bends where its pieces meet: errors of h² f'' times its kinks.
     close(field(x[:, None]), np.sin(2 * x), 2e-3)
@@ -744,8 +744,8 @@ def dated(shape=(30, 8)):
     """Six-hourly samples from 2020 on; the second axis in half metres."""
     first = np.datetime64("2020-01-01", "ns")
     field = ef.fit(
-        np.random.default_rng(1).standard_normal(shape), names=("time", "x"),
-        coordinates=[np.arange(shape[0]) * 21600.0, np.arange(shape[1]) * 0.5],
+        np.random.default_rng(1).standard_normal(shape), dims=("time", "x"),
+        coords=[np.arange(shape[0]) * 21600.0, np.arange(shape[1]) * 0.5],
     )  # fmt: skip
     return replace(field, attributes={"axes": {"time": {"epoch": first}, "x": {}}})
 
@@ -815,7 +815,7 @@ def test_plain_axes_take_no_dates(rough):
 
 def test_the_report_counts_and_measures(rng):
     values = rng.random((64, 48)) * 255
-    field = ef.fit(values, ef.paper(cell=16, width=64), names=("y", "x"))
+    field = ef.fit(values, ef.paper(cell=16, width=64), dims=("y", "x"))
     report = field.report()
     assert report["samples"] == "64 × 48"
     assert report["regions"] == "12"

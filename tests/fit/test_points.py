@@ -126,7 +126,7 @@ def test_periodic_points_have_no_seam(rng):
         f(x),
         ef.smooth(order=2),
         bounds=([0, 0], [360, 40]),
-        names=("lon", "z"),
+        dims=("lon", "z"),
         periodic=["lon"],
         spacing=(10, 3),
     )
@@ -141,7 +141,7 @@ def test_periodic_points_have_no_seam(rng):
 @pytest.mark.parametrize("periodic", ["lon", 0, ["lon"], (-2,)])
 def test_periodic_axes_are_named_as_in_fit(periodic, rng):
     x, y = scattered(rng, 50, 2)
-    field = ef.fit_points(x, y, names=("lon", "lat"), periodic=periodic, bounds=([0, 0], [40, 40]))
+    field = ef.fit_points(x, y, dims=("lon", "lat"), periodic=periodic, bounds=([0, 0], [40, 40]))
     assert field.domain.periodic == (True, False)
 
 

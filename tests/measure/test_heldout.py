@@ -46,7 +46,7 @@ def test_periodic_axes_help_at_their_ends():
     for n in (64, 63):  # every second sample of 63: the last and the first are neighbours
         values = np.sin(2 * np.pi * np.arange(n) / n)
         closed = ef.heldout_score(values, ef.smooth(order=2), periodic=[0])
-        named = ef.heldout_score(values, ef.smooth(order=2), periodic="x", names=("x",))
+        named = ef.heldout_score(values, ef.smooth(order=2), periodic="x", dims=("x",))
         assert closed == named
         if n == 64:
             assert closed > ef.heldout_score(values, ef.smooth(order=2)) + 3

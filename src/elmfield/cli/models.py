@@ -84,7 +84,7 @@ def fit(input: Path, output: Path, quiet: bool, as_json: bool, **options: Any) -
     periods = dict(samples.periods)
     for text in options["periodic"]:
         name, _, content = text.partition("=")
-        name, _ = assignment(f"{name}=", samples.names, "--periodic")
+        name, _ = assignment(f"{name}=", samples.dims, "--periodic")
         periods[name] = float(content) if content else _period(samples, name)
     source = {
         "file": input.name,
@@ -166,8 +166,8 @@ def _settings(options: dict[str, Any]) -> Any:
 
 
 def _period(samples: Any, name: str) -> float:
-    k = samples.names.index(name)
-    line, n = samples.coordinates[k], samples.shape[k]
+    k = samples.dims.index(name)
+    line, n = samples.coords[k], samples.shape[k]
     if line is None or n < 2:
         return float(n)
     return float(abs(line[-1] - line[0]) * n / (n - 1))
@@ -179,7 +179,7 @@ def _beam(samples: Any, options: dict[str, Any]) -> Any:
         return None
     from elmfield.partition import beam
 
-    wraps = [samples.names.index(n) for n in samples.periods]
+    wraps = [samples.dims.index(n) for n in samples.periods]
     overlap = options["overlap"]
     return beam(
         samples.values,
@@ -218,8 +218,8 @@ def info(model: str, as_json: bool) -> None:
     axes = []
     for axis, note in zip(field.domain.axes, meta["domain"]["axes"]):
         text = f"{axis.name}: {axis.size}"
-        if axis.coordinates is not None:
-            ends = [axis.coordinates[0], axis.coordinates[-1]]
+        if axis.coords is not None:
+            ends = [axis.coords[0], axis.coords[-1]]
             more = about.get("axes", {}).get(axis.name, {})
             text += f", {in_words(ends[0], more)} to {in_words(ends[1], more)}"
             unit = more.get("attrs", {}).get("units")

@@ -68,7 +68,7 @@ def render(
 
     format_of(output)
     field = load(model)
-    names = field.domain.names
+    names = field.domain.dims
     align = align or field.attributes.get("align", "areas")
     low, high = _window(field, window, index, str(align))
     sizes = numbers(size, "--size", int)
@@ -113,7 +113,7 @@ def _window(
 
     if not window and not index:
         return None, None
-    names, axes = field.domain.names, field.domain.axes
+    names, axes = field.domain.dims, field.domain.axes
     low, high = list(field.domain.low), list(field.domain.high)
     about = field.attributes.get("axes", {})
     for text in window:
@@ -210,7 +210,7 @@ def query(
     if not at and points is None:
         raise click.UsageError("Say where: --at X,X... or --points FILE.csv.")
     field = load(model)
-    names = field.domain.names
+    names = field.domain.dims
     rows = [_point(text, field) for text in at]
     if points is not None:
         rows += _points(points, field)
@@ -263,7 +263,7 @@ def _number(word: str) -> float | str:
 
 def _point(text: str, field: Any) -> list[str]:
     """The coordinates, as words, of one point."""
-    names = field.domain.names
+    names = field.domain.dims
     parts = [p.strip() for p in text.split(",")]
     if "=" not in text:
         if len(parts) != len(names):
@@ -292,7 +292,7 @@ def _only(axis: Any, field: Any) -> str:
 def _points(path: Path, field: Any) -> list[list[str]]:
     import csv
 
-    names = field.domain.names
+    names = field.domain.dims
     name = "the standard input" if str(path) == "-" else path.name
     text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
     text = text.removeprefix("\ufeff")  # spreadsheets put it there

@@ -155,7 +155,7 @@ def beam(
     if (regions is None) == (threshold is None):
         raise click.UsageError("Say either --regions N or --threshold TAU.")
     samples = samples_of(input, variable, slices, channel_axis)
-    wraps = [samples.names.index(n) for n in samples.periods]
+    wraps = [samples.dims.index(n) for n in samples.periods]
     channel = samples.channel_axis
     partition = merge(
         samples.values,
@@ -170,7 +170,7 @@ def beam(
     if output is not None:
         if len(samples.shape) != 2:
             raise ValueError(
-                f"regions can be drawn for two axes; got {', '.join(samples.names)}. Choose a "
+                f"regions can be drawn for two axes; got {', '.join(samples.dims)}. Choose a "
                 "--slice."
             )
         grey = draw(flat(samples.values, channel, np.mean), "grey")

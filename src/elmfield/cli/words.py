@@ -59,21 +59,21 @@ def samples_of(
                 )
             keep = [k for k in range(n) if k != axis]
             about = dict(samples.attributes)
-            line = samples.coordinates[axis]
-            about["channels"] = {"name": samples.names[axis]} | (
+            line = samples.coords[axis]
+            about["channels"] = {"name": samples.dims[axis]} | (
                 {} if line is None else {"labels": list(line)}
             )
             samples = replace(
                 samples,
-                names=tuple(samples.names[k] for k in keep),
-                coordinates=tuple(samples.coordinates[k] for k in keep),
+                dims=tuple(samples.dims[k] for k in keep),
+                coords=tuple(samples.coords[k] for k in keep),
                 channel_axis=axis,
                 attributes=about,
             )
     for text in slices:
-        name, index = assignment(text, samples.names, "--slice")
+        name, index = assignment(text, samples.dims, "--slice")
         samples = samples.pick(name, index_of(index))
-    if not samples.names:
+    if not samples.dims:
         raise ValueError("nothing is left to fit: every axis was sliced away.")
     return samples
 

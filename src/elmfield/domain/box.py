@@ -25,7 +25,7 @@ class Axis:
         What the axis is called.
     size : int
         Number of samples n.
-    coordinates : array, shape (n,), optional
+    coords : array, shape (n,), optional
         Where the samples lie, strictly monotone; without it, at 0, 1, ..., n - 1.
     period : float, optional
         The axis repeats after this distance, in the unit of the coordinates.
@@ -38,7 +38,7 @@ class Axis:
 
     name: str
     size: int
-    coordinates: Floats | None = None
+    coords: Floats | None = None
     period: float | None = None
     origin: float = field(default=0.0, init=False)
     step: float = field(default=1.0, init=False)
@@ -47,22 +47,22 @@ class Axis:
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
-        if self.coordinates is not None:
-            given = np.asarray(self.coordinates)
+        if self.coords is not None:
+            given = np.asarray(self.coords)
             c = given.astype(np.float64)
             if c.shape != (self.size,):
                 raise ValueError(
-                    f"`coordinates` of axis {self.name!r} must hold one number per sample; got "
+                    f"`coords` of axis {self.name!r} must hold one number per sample; got "
                     f"shape {c.shape} for {self.size} samples. Give a 1-D array of that length."
                 )
             steps = np.diff(c)
             if not np.all(np.isfinite(c)) or not (np.all(steps > 0) or np.all(steps < 0)):
                 raise ValueError(
-                    f"`coordinates` of axis {self.name!r} must be finite and strictly increasing "
+                    f"`coords` of axis {self.name!r} must be finite and strictly increasing "
                     f"or strictly decreasing; got {np.array2string(c, threshold=6)}. Sort the "
                     "array along this axis, or drop repeated positions."
                 )
-            set_(self, "coordinates", c)
+            set_(self, "coords", c)
             set_(self, "origin", float(c[0]))
             if self.size > 1:
                 step = float((c[-1] - c[0]) / (self.size - 1))
@@ -192,7 +192,7 @@ class Domain:
         return tuple(a.size for a in self.axes)
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def dims(self) -> tuple[str, ...]:
         """Names of the axes."""
         return tuple(a.name for a in self.axes)
 
@@ -246,7 +246,7 @@ class Domain:
     def _refuse(self, k: int, wrong: Array) -> None:
         ends = self.axes[k].from_index(np.asarray([self.low[k], self.high[k]]))
         raise OutsideDomainError(
-            f"points must lie inside the domain; axis {self.names[k]!r} covers "
+            f"points must lie inside the domain; axis {self.dims[k]!r} covers "
             f"[{min(ends):g}, {max(ends):g}] and {wrong.shape[0]} point(s) lie outside, the first "
             f"at {float(wrong[0]):g}. Pass outside='nearest' or outside='nan' to allow them."
         )
@@ -284,7 +284,7 @@ class Domain:
     def _no_box(self, k: int, low: float, high: float) -> ValueError:
         own = self.axes[k].from_index(np.asarray([self.low[k], self.high[k]]))
         return ValueError(
-            f"`low` and `high` must span a box inside the domain; axis {self.names[k]!r} covers "
+            f"`low` and `high` must span a box inside the domain; axis {self.dims[k]!r} covers "
             f"[{min(own):g}, {max(own):g}], got {low:g} to {high:g}."
         )
 
@@ -318,8 +318,8 @@ class Domain:
 def make_domain(
     shape: Sequence[int],
     *,
-    names: Sequence[str] | None = None,
-    coordinates: Mapping[str, Array] | Sequence[Array | None] | None = None,
+    dims: Sequence[str] | None = None,
+    coords: Mapping[str, Array] | Sequence[Array | None] | None = None,
     periodic: Mapping[str | int, float] | Sequence[str | int] = (),
 ) -> Domain:
     """A Domain for an array of the given spatial shape, with everything checked.
@@ -328,49 +328,49 @@ def make_domain(
     ----------
     shape : sequence of int
         Number of samples on each axis.
-    names : sequence of str, optional
+    dims : sequence of str, optional
         Names of the axes; "axis0", "axis1", ... by default.
-    coordinates : mapping or sequence, optional
+    coords : mapping or sequence, optional
         Where the samples lie: one array per axis (None for indices), or a mapping by name.
     periodic : sequence or mapping, optional
         Names or numbers of the axes that repeat; as a mapping, with their periods. Without a
         period, evenly spaced samples are taken to cover it exactly.
     """
     d = len(shape)
-    names = tuple(names) if names is not None else tuple(f"axis{k}" for k in range(d))
-    if len(names) != d or len(set(names)) != d:
-        raise ValueError(f"`names` must be {d} different names, one per axis; got {names!r}.")
+    dims = tuple(dims) if dims is not None else tuple(f"axis{k}" for k in range(d))
+    if len(dims) != d or len(set(dims)) != d:
+        raise ValueError(f"`dims` must be {d} different names, one per axis; got {dims!r}.")
     given: list[Array | None]
-    if isinstance(coordinates, Mapping):
-        unknown = sorted(set(coordinates) - set(names))
+    if isinstance(coords, Mapping):
+        unknown = sorted(set(coords) - set(dims))
         if unknown:
-            raise ValueError(f"`coordinates` names {unknown}, but the axes are {list(names)}.")
-        given = [coordinates.get(name) for name in names]
+            raise ValueError(f"`coords` names {unknown}, but the axes are {list(dims)}.")
+        given = [coords.get(name) for name in dims]
     else:
-        given = list(coordinates) if coordinates is not None else [None] * d
+        given = list(coords) if coords is not None else [None] * d
     if len(given) != d:
-        raise ValueError(f"`coordinates` must have one entry per axis, {d}; got {len(given)}.")
+        raise ValueError(f"`coords` must have one entry per axis, {d}; got {len(given)}.")
     if isinstance(periodic, (str, int, np.integer)):
         periodic = (periodic,)
     periods: dict[int, float | None] = {}
     for key in periodic:
-        k = names.index(key) if key in names else key
+        k = dims.index(key) if key in dims else key
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not -d <= k < d:
-            raise ValueError(f"`periodic` names axis {key!r}, but the axes are {list(names)}.")
+            raise ValueError(f"`periodic` names axis {key!r}, but the axes are {list(dims)}.")
         periods[int(k) % d] = periodic[key] if isinstance(periodic, Mapping) else None
     axes = []
     for k in range(d):
         c = None if given[k] is None else np.asarray(given[k])
-        axis = Axis(names[k], int(shape[k]), c)
+        axis = Axis(dims[k], int(shape[k]), c)
         if k in periods:
             own = periods[k]
             if own is None:
                 if axis.knots is not None:
                     raise ValueError(
-                        f"axis {names[k]!r} is periodic but unevenly spaced, so its period cannot "
-                        f"be read off; say it: periodic={{{names[k]!r}: 360.0}}."
+                        f"axis {dims[k]!r} is periodic but unevenly spaced, so its period cannot "
+                        f"be read off; say it: periodic={{{dims[k]!r}: 360.0}}."
                     )
                 own = abs(axis.step) * axis.size
-            axis = Axis(names[k], int(shape[k]), c, float(own))
+            axis = Axis(dims[k], int(shape[k]), c, float(own))
         axes.append(axis)
     return Domain(tuple(axes))

@@ -330,12 +330,12 @@ class Field:
         """The field at its own samples: an array like the one fitted, or what a crop has of it."""
         return self._gridded([own.astype(np.float64) for own in own_samples(self.domain)], dtype)
 
-    def grid(self, *coordinates: Array, dtype: Any = None, outside: str = "raise") -> Array:
+    def grid(self, *coords: Array, dtype: Any = None, outside: str = "raise") -> Array:
         """Values on the grid spanned by one array of coordinates per axis.
 
         Parameters
         ----------
-        *coordinates : arrays
+        *coords : arrays
             One per axis, in the axes' own units; on axes of dates datetime64 or ISO text, or
             seconds since the first sample.
         dtype : optional
@@ -345,15 +345,15 @@ class Field:
 
         Returns
         -------
-        array, shape (len(coordinates[0]), ..., len(coordinates[d-1]))
+        array, shape (len(coords[0]), ..., len(coords[d-1]))
             With channels where the input had them.
         """
         d = len(self.shape)
-        if len(coordinates) != d:
+        if len(coords) != d:
             raise ValueError(
-                f"`grid` takes one array of coordinates per axis, {d}; got {len(coordinates)}."
+                f"`grid` takes one array of coordinates per axis, {d}; got {len(coords)}."
             )
-        columns = [self._reader.column(k, c, outside) for k, c in enumerate(coordinates)]
+        columns = [self._reader.column(k, c, outside) for k, c in enumerate(coords)]
         x, beyond = map(list, zip(*columns))
         out = self._gridded(x, dtype)
         if any(b.any() for b in beyond):
@@ -406,9 +406,7 @@ class Field:
         """
         at, shown, moved = self._reader.named({} if coords is None else coords)
         values = to_numpy(self.grid(*at, outside=outside))
-        return dataarray(
-            values, self.domain.names, shown, self.channel_axis, self.attributes, moved
-        )
+        return dataarray(values, self.domain.dims, shown, self.channel_axis, self.attributes, moved)
 
     # --- boxes ---------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ class Reader:
 
     def numbers(self, k: int, given: Any) -> Floats:
         """Coordinates on axis k as a caller gives them, dates too, as the numbers it counts in."""
-        name = self.domain.names[k]
+        name = self.domain.dims[k]
         try:
             return coordinates_in(to_numpy(given), self.about.get(name, {}))
         except (TypeError, ValueError) as error:
@@ -93,7 +93,7 @@ class Reader:
 
     def _without_dates(self, points: Array) -> Array:
         """`points` in numbers: dates, texts and mixed rows column by column, if axes have dates."""
-        about = [self.about.get(n, {}) for n in self.domain.names]
+        about = [self.about.get(n, {}) for n in self.domain.dims]
         dated = ["epoch" in a or bool(a.get("duration")) for a in about]
         fits = points.ndim > 0 and points.shape[-1] == len(dated)
         if points.dtype.kind not in "MmUSO" or not any(dated) or not fits:
@@ -148,10 +148,10 @@ class Reader:
         And those to show, None for an axis that only counts; and names of axes whose positions are
         not all of the samples' own.
         """
-        unknown = sorted(set(map(str, coords)) - set(self.domain.names))
+        unknown = sorted(set(map(str, coords)) - set(self.domain.dims))
         if unknown:
             raise ValueError(
-                f"`coords` names {unknown}, but the axes are {list(self.domain.names)}."
+                f"`coords` names {unknown}, but the axes are {list(self.domain.dims)}."
             )
         at: list[Floats] = []
         shown: list[Floats | None] = []
@@ -164,7 +164,7 @@ class Reader:
                 at.append(where)
                 shown.append(where)
             else:  # of a cropped field, the samples inside the box
-                listed = axis.coordinates
+                listed = axis.coords
                 c = axis.from_index(own.astype(float)) if listed is None else listed[own]
                 if len(own) < axis.size:
                     moved.append(axis.name)

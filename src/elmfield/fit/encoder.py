@@ -33,8 +33,8 @@ def fit(
     *,
     channel_axis: int | None = None,
     mask: Array | None = None,
-    coordinates: Mapping[str, Array] | Sequence[Array | None] | None = None,
-    names: Sequence[str] | None = None,
+    coords: Mapping[str, Array] | Sequence[Array | None] | None = None,
+    dims: Sequence[str] | None = None,
     periodic: Mapping[str | int, float] | Sequence[str | int] = (),
     partition: Partition | None = None,
     device: object = None,
@@ -54,7 +54,7 @@ def fit(
     mask : array of bool, optional
         True where a sample is missing, as in `numpy.ma`; of the shape of `values`, or of that
         without the channel axis.
-    coordinates, names, periodic : optional
+    dims, coords, periodic : optional
         Where the samples lie, what the axes are called, which of them repeat; see `make_domain`.
     partition : Partition, optional
         Use these regions instead of the settings' own.
@@ -86,8 +86,8 @@ def fit(
         values.shape,
         settings,
         channel_axis=channel_axis,
-        coordinates=coordinates,
-        names=names,
+        coords=coords,
+        dims=dims,
         periodic=periodic,
         partition=partition,
     )
@@ -101,8 +101,8 @@ def encoder(
     settings: Settings | None = None,
     *,
     channel_axis: int | None = None,
-    coordinates: Mapping[str, Array] | Sequence[Array | None] | None = None,
-    names: Sequence[str] | None = None,
+    coords: Mapping[str, Array] | Sequence[Array | None] | None = None,
+    dims: Sequence[str] | None = None,
     periodic: Mapping[str | int, float] | Sequence[str | int] = (),
     partition: Partition | None = None,
 ) -> "Encoder":
@@ -127,7 +127,7 @@ def encoder(
             f"an array needs at least one axis and one sample; got shape {shape}"
             + (" of which one axis holds channels." if channel_axis is not None else ".")
         )
-    domain = make_domain(spatial, names=names, coordinates=coordinates, periodic=periodic)
+    domain = make_domain(spatial, dims=dims, coords=coords, periodic=periodic)
     settings = Smooth() if settings is None else settings
     if not callable(getattr(settings, "modes", None)):
         raise TypeError(f"`settings` must come from smooth(...) or paper(...); got {settings!r}.")

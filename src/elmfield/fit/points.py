@@ -44,12 +44,12 @@ WORTH_A_WORD = 2e9, 5e12
 
 
 def fit_points(
-    coordinates: Array,
+    points: Array,
     values: Array,
     settings: Smooth | None = None,
     *,
     bounds: tuple[Sequence[float], Sequence[float]] | None = None,
-    names: Sequence[str] | None = None,
+    dims: Sequence[str] | None = None,
     periodic: Sequence[str | int] = (),
     spacing: float | Sequence[float] | None = None,
     progress: Progress | None = None,
@@ -58,7 +58,7 @@ def fit_points(
 
     Parameters
     ----------
-    coordinates : array, shape (n, d)
+    points : array, shape (n, d)
         Where the samples lie, in any unit.
     values : array, shape (n,) or (n, C)
         What was measured there; rows with NaN or a mask are left out, samples at one place are
@@ -67,7 +67,7 @@ def fit_points(
         Its `order` is the energy's; `cell` and `overlap` count in units of `spacing`.
     bounds : pair of sequences, optional
         Lower and upper corner of the domain; by default the bounding box of the samples.
-    names, periodic : optional
+    dims, periodic : optional
         Names of the axes, and which of them repeat, over the width of `bounds`, which must then be
         given.
     spacing : float or sequence of float, optional
@@ -92,9 +92,9 @@ def fit_points(
             "`settings` of fit_points must be smooth(order=, cell=, overlap=) with its own product "
             f"layer, no error target and no denoising; got {settings!r}."
         )
-    x, y, single, is_complex = _check(coordinates, values)
+    x, y, single, is_complex = _check(points, values)
     n, d = x.shape
-    domain = _domain(x, bounds, names, periodic, spacing)
+    domain = _domain(x, bounds, dims, periodic, spacing)
     x = np.stack([a.to_index(x[:, k])[0] for k, a in enumerate(domain.axes)], axis=1)
     inside = np.all(
         [
@@ -105,7 +105,7 @@ def fit_points(
     )
     if not inside.all():
         raise ValueError(
-            f"`coordinates` must lie inside `bounds`; {int((~inside).sum())} of {n} do not. Widen "
+            f"`points` must lie inside `bounds`; {int((~inside).sum())} of {n} do not. Widen "
             "the bounds or drop those samples."
         )
     x, y = _average_repeats(x, y)
@@ -188,7 +188,7 @@ def _announce(m: int, C: int, used: list[Integers]) -> None:
     )
     if m > MANY:
         raise ValueError(
-            f"`coordinates` have too many axes, or `cell` is too large: this fit has {size}. Use "
+            f"`points` have too many axes, or `cell` is too large: this fit has {size}. Use "
             "fewer axes or a smaller cell."
         )
     memory, work = 8.0 * m * (len(used) * C + 3 * sizes.max()), float(m * np.sum(sizes**2))
@@ -216,18 +216,18 @@ def _left_out(H: Floats, y: Floats, lengths: Floats, order: float) -> float:
     return float(np.sum((inverse @ y / np.diag(inverse)[:, None]) ** 2))
 
 
-def _check(coordinates: Array, values: Array) -> tuple[Floats, Floats, bool, bool]:
+def _check(points: Array, values: Array) -> tuple[Floats, Floats, bool, bool]:
     """Positions (n, d) and values (n, C) in float64, without NaN; whether one channel; complex."""
-    x, y = np.asarray(to_numpy(coordinates)), np.asarray(to_numpy(values))
+    x, y = np.asarray(to_numpy(points)), np.asarray(to_numpy(values))
     if x.dtype.kind not in "iuf" or y.dtype.kind not in "biufc":
         raise TypeError(
-            f"`coordinates` and `values` must hold numbers; got dtypes {x.dtype} and {y.dtype}."
+            f"`points` and `values` must hold numbers; got dtypes {x.dtype} and {y.dtype}."
         )
     if x.ndim != 2 or x.shape[1] == 0:
-        raise ValueError(f"`coordinates` must have shape (n, d); got {x.shape}.")
+        raise ValueError(f"`points` must have shape (n, d); got {x.shape}.")
     if y.ndim not in (1, 2) or y.shape[0] != x.shape[0]:
         raise ValueError(
-            f"`values` must have shape (n,) or (n, C) with n = {x.shape[0]} as in `coordinates`; "
+            f"`values` must have shape (n,) or (n, C) with n = {x.shape[0]} as in `points`; "
             f"got {y.shape}."
         )
     single, is_complex = y.ndim == 1, y.dtype.kind == "c"
@@ -239,22 +239,22 @@ def _check(coordinates: Array, values: Array) -> tuple[Floats, Floats, bool, boo
     if not len(x):
         raise ValueError("`values` must hold at least one number; got none, or NaN only.")
     if not np.isfinite(x).all() or not np.isfinite(y).all():
-        raise ValueError("`coordinates` and `values` must be finite; got infinities or NaN.")
+        raise ValueError("`points` and `values` must be finite; got infinities or NaN.")
     return x, y, single, is_complex
 
 
 def _domain(
     x: Floats,
     bounds: tuple[Sequence[float], Sequence[float]] | None,
-    names: Sequence[str] | None,
+    dims: Sequence[str] | None,
     periodic: Sequence[str | int],
     spacing: float | Sequence[float] | None,
 ) -> Domain:
     """A box whose index unit is the samples' mean spacing."""
     n, d = x.shape
-    names = tuple(names) if names is not None else tuple(f"axis{k}" for k in range(d))
-    if len(names) != d or len(set(names)) != d:
-        raise ValueError(f"`names` must be {d} different names, one per axis; got {names!r}.")
+    dims = tuple(dims) if dims is not None else tuple(f"axis{k}" for k in range(d))
+    if len(dims) != d or len(set(dims)) != d:
+        raise ValueError(f"`dims` must be {d} different names, one per axis; got {dims!r}.")
     if bounds is None:
         low, high = x.min(axis=0), x.max(axis=0)
     else:
@@ -274,11 +274,11 @@ def _domain(
             raise ValueError(f"`spacing` must be positive; got {spacing!r}.")
     axes = []
     periodic = (periodic,) if isinstance(periodic, (str, int)) else tuple(periodic)
-    axis_of = [names.index(p) if p in names else p for p in periodic]
+    axis_of = [dims.index(p) if p in dims else p for p in periodic]
     if not all(isinstance(k, int) and k is not True and k is not False for k in axis_of) or any(
         not -d <= int(k) < d for k in axis_of
     ):
-        raise ValueError(f"`periodic` names {list(periodic)!r}, but the axes are {list(names)}.")
+        raise ValueError(f"`periodic` names {list(periodic)!r}, but the axes are {list(dims)}.")
     wraps = {int(k) % d for k in axis_of}
     if wraps and bounds is None:
         raise ValueError(
@@ -290,7 +290,7 @@ def _domain(
         h = extent[k] / size if wide[k] else step[k]
         first = low[k] + h / 2 if wide[k] else low[k]
         # Even coordinates of this origin and step; an axis of one sample needs two to say its step.
-        axis = Axis(names[k], size, first + h * np.arange(size), h * size if k in wraps else None)
+        axis = Axis(dims[k], size, first + h * np.arange(size), h * size if k in wraps else None)
         object.__setattr__(axis, "step", float(h))
         axes.append(axis)
     return Domain(tuple(axes))

@@ -72,18 +72,18 @@ def fit_dataarray(
     **options
         Passed on to :func:`elmfield.fit`.
     """
-    for given in ("names", "coordinates", "channel_axis"):
+    for given in ("dims", "coords", "channel_axis"):
         if given in options:
             raise TypeError(f"`{given}` comes from the DataArray itself; rename or assign there.")
     samples = from_dataarray(values, channel_dim=channel_dim)
     if periodic is not None:
-        wraps = _named(values.dims, samples.names, periodic)
+        wraps = _named(values.dims, samples.dims, periodic)
         made = fit_array(
             samples.values,
             settings,
             channel_axis=samples.channel_axis,
-            coordinates=list(samples.coordinates),
-            names=samples.names,
+            coords=list(samples.coords),
+            dims=samples.dims,
             periodic=wraps,
             **options,
         )
@@ -196,8 +196,8 @@ def to_dataarray(samples: Gridded) -> Any:
     """Gridded samples as a DataArray."""
     return dataarray(
         samples.values,
-        samples.names,
-        samples.coordinates,
+        samples.dims,
+        samples.coords,
         samples.channel_axis,
         samples.attributes,
     )

@@ -28,9 +28,9 @@ class Gridded:
     ----------
     values : array
         The samples; NaN where one is missing.
-    names : tuple of str
+    dims : tuple of str
         Of the axes that are not channels, in array order.
-    coordinates : tuple of array or None
+    coords : tuple of array or None
         Where the samples lie on each of them; None where they only count.
     channel_axis : int or None
         Which axis holds channels.
@@ -43,8 +43,8 @@ class Gridded:
     """
 
     values: Array = field(repr=False)
-    names: tuple[str, ...]
-    coordinates: tuple[Floats | None, ...] = field(repr=False)
+    dims: tuple[str, ...]
+    coords: tuple[Floats | None, ...] = field(repr=False)
     channel_axis: int | None = None
     periods: Mapping[str, float] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -61,13 +61,13 @@ class Gridded:
 
     def pick(self, name: str, which: int | slice) -> "Gridded":
         """The samples at one index of an axis (which then goes), or in a range of it."""
-        if name not in self.names:
-            raise ValueError(f"there is no axis {name!r}; the axes are {', '.join(self.names)}.")
-        k = self.names.index(name)
+        if name not in self.dims:
+            raise ValueError(f"there is no axis {name!r}; the axes are {', '.join(self.dims)}.")
+        k = self.dims.index(name)
         n = self.shape[k]
         index: list[int | slice] = [slice(None)] * self.values.ndim
         index[self.array_axes[k]] = which
-        c = self.coordinates[k]
+        c = self.coords[k]
         periods = {p: v for p, v in self.periods.items() if p != name}
         if isinstance(which, slice):
             if not len(range(n)[which]):
@@ -77,7 +77,7 @@ class Gridded:
             return replace(
                 self,
                 values=self.values[tuple(index)],
-                coordinates=(*self.coordinates[:k], at, *self.coordinates[k + 1 :]),
+                coords=(*self.coords[:k], at, *self.coords[k + 1 :]),
                 periods=self.periods if whole else periods,
                 attributes=self._moved(k, which),
             )
@@ -99,8 +99,8 @@ class Gridded:
             attributes["coords"] = {**attributes.get("coords", {}), name: other}
         return Gridded(
             self.values[tuple(index)],
-            self.names[:k] + self.names[k + 1 :],
-            self.coordinates[:k] + self.coordinates[k + 1 :],
+            self.dims[:k] + self.dims[k + 1 :],
+            self.coords[:k] + self.coords[k + 1 :],
             channel,
             periods,
             attributes,
@@ -109,7 +109,7 @@ class Gridded:
     def _moved(self, k: int, which: slice) -> dict[str, Any]:
         """Attributes with the grid of a slice of axis k."""
         start, _, step = which.indices(self.shape[k])
-        d = len(self.names)
+        d = len(self.dims)
         grid = self.attributes.get("grid", {"start": [0.0] * d, "step": [1.0] * d})
         starts, steps = list(grid["start"]), list(grid["step"])
         starts[k], steps[k] = starts[k] + steps[k] * start, steps[k] * step
@@ -126,8 +126,8 @@ def fit_gridded(samples: Gridded, settings: Any = None, **options: Any) -> Field
         samples.values,
         settings,
         channel_axis=channel,
-        coordinates=list(samples.coordinates),
-        names=samples.names,
+        coords=list(samples.coords),
+        dims=samples.dims,
         periodic={str(k): v for k, v in samples.periods.items()},
         **options,
     )
@@ -175,10 +175,10 @@ def rendered(
         at = np.asarray(at, np.float64)
         own = len(at) == axis.size and np.array_equal(at, np.arange(axis.size))
         whole = np.array_equal(at, np.round(at)) and at.min() >= 0 and at.max() < axis.size
-        if axis.coordinates is None:
+        if axis.coords is None:
             coordinates.append(None)
         elif whole:
-            coordinates.append(axis.coordinates[at.astype(int)])
+            coordinates.append(axis.coords[at.astype(int)])
         else:
             coordinates.append(axis.from_index(at))
         same = same and own
@@ -191,7 +191,7 @@ def rendered(
             start = [a + s * b for a, s, b in zip(base["start"], base["step"], start)]
             step = [s * t for s, t in zip(base["step"], step)]
         attributes["grid"] = {"start": start, "step": step}
-        moved = {n for n, a in zip(field.domain.names, field.domain.axes)}
+        moved = {n for n, a in zip(field.domain.dims, field.domain.axes)}
         attributes["coords"] = {
             k: v for k, v in attributes.get("coords", {}).items() if not set(v["dims"]) & moved
         }
@@ -203,20 +203,20 @@ def rendered(
         } | {"long_name": f"{quantity} of {attributes.get('name', 'field')}"}
     periods = {a.name: a.period for a in field.domain.axes if a.period is not None}
     return Gridded(
-        values, field.domain.names, tuple(coordinates), field.channel_axis, periods, attributes
+        values, field.domain.dims, tuple(coordinates), field.channel_axis, periods, attributes
     )
 
 
 def grid_of(samples: Gridded) -> tuple[list[float], list[float]]:
     """First sample and step along each axis, in samples of the file the values came from."""
-    d = len(samples.names)
+    d = len(samples.dims)
     grid = samples.attributes.get("grid", {"start": [0.0] * d, "step": [1.0] * d})
     return list(map(float, grid["start"])), list(map(float, grid["step"]))
 
 
 def plain_grid(
-    values: Array, names: Sequence[str], channel_axis: int | None = None, **attributes: Any
+    values: Array, dims: Sequence[str], channel_axis: int | None = None, **attributes: Any
 ) -> Gridded:
     """Gridded samples without coordinates."""
-    names = tuple(names)
-    return Gridded(values, names, (None,) * len(names), channel_axis, {}, keepable(attributes))
+    dims = tuple(dims)
+    return Gridded(values, dims, (None,) * len(dims), channel_axis, {}, keepable(attributes))

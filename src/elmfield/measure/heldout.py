@@ -38,11 +38,11 @@ def heldout_score(
     data_range : float, optional
         As for `psnr`; by default of all of `values`.
     **options
-        Passed to `fit`: `names`, `periodic` (in samples), `device`, `progress`.
+        Passed to `fit`: `dims`, `periodic` (in samples), `device`, `progress`.
 
     Notes
     -----
-    Works in samples: `coordinates`, a `mask` and a `partition` belong to the whole array and are
+    Works in samples: `coords`, a `mask` and a `partition` belong to the whole array and are
     refused. Missing samples, NaN or masked by `numpy.ma`, are neither fitted nor scored.
     """
     kept, predicted, held = halves(values, settings, channel_axis, border, **options)
@@ -69,14 +69,14 @@ def halves(
     xp = namespace(values)
     values = values[..., None] if channel_axis is None else xp.moveaxis(values, channel_axis, -1)
     shape = tuple(values.shape[:-1])
-    for name in ("coordinates", "mask", "partition"):
+    for name in ("coords", "mask", "partition"):
         if name in options:
             raise TypeError(f"`{name}` is for the whole array; held-out scores take none.")
-    names, periodic = options.get("names") or (), options.get("periodic", ())
+    dims, periodic = options.get("dims") or (), options.get("periodic", ())
     if isinstance(periodic, (str, int)):
         periodic = (periodic,)
     if not isinstance(periodic, Mapping):
-        periodic = {k: shape[names.index(k) if k in names else k] for k in periodic}
+        periodic = {k: shape[dims.index(k) if k in dims else k] for k in periodic}
     options["periodic"] = {k: length / 2 for k, length in periodic.items()}
     every = tuple(slice(None, None, 2) for _ in shape)
     field: Field = fit(values[(*every, ...)], settings, channel_axis=-1, **options)

@@ -55,7 +55,7 @@ def some(samples):
     limit = {0: 1, 1: 3000, 2: 80, 3: 20}.get(len(wide), 10)
     return [
         word
-        for name, n in zip(samples.names, samples.shape)
+        for name, n in zip(samples.dims, samples.shape)
         if n > limit
         for word in ("--slice", f"{name}={min(40, n - limit)}:{min(40, n - limit) + limit}")
     ]
@@ -86,9 +86,9 @@ def test_every_file_goes_through(path, tmp_path, capsys):
     slices = options[options.index("--slice") + 1 :: 2] if "--slice" in options else []
     given = samples_of(path, VARIABLE.get(path.name), slices, CHANNELS.get(suffix))
     back = samples_of(out, VARIABLE.get(path.name), (), CHANNELS.get(suffix))
-    assert back.names == given.names
+    assert back.dims == given.dims
     assert back.values.shape == given.values.shape
-    for name, a, b in zip(given.names, given.coordinates, back.coordinates):
+    for name, a, b in zip(given.dims, given.coords, back.coords):
         assert (a is None) == (b is None)
         if a is not None and path.suffix not in (".dcm", ".gz", ".wav"):  # those begin anew
             if "grib" in suffix and name == "longitude":  # GRIB counts meridians from 0 to 360
@@ -231,7 +231,7 @@ def test_a_tilted_map_keeps_its_transform(tmp_path):
     back = read(tmp_path / "x.tif")
     assert back.attributes["transform"] == transform
     assert "33N" in back.attributes["crs"]
-    assert back.coordinates == (None, None)
+    assert back.coords == (None, None)
     # At twice the resolution every pixel is four; corners stay where they were.
     fine = rendered(fit_gridded(back), positions(fit_gridded(back), scale=2))
     write(fine, tmp_path / "y.tif")
@@ -340,7 +340,7 @@ def test_sound(tmp_path):
             write(samples, tmp_path / f"x{suffix}")
             back = read(tmp_path / f"x{suffix}")
             assert_array_equal(back.values, values)
-            assert_allclose(back.coordinates[0], time)
+            assert_allclose(back.coords[0], time)
             assert back.channel_axis == channel
 
 
@@ -365,7 +365,7 @@ def test_video(tmp_path, suffix):
     write(samples, tmp_path / f"x{suffix}")
     back = read(tmp_path / f"x{suffix}")
     assert back.values.shape == values.shape
-    assert_allclose(back.coordinates[0], time, atol=1e-3)
+    assert_allclose(back.coords[0], time, atol=1e-3)
     gap = np.abs(back.values.astype(float) - values)
     assert gap.max() == 0 if suffix in (".mkv", ".avi") else gap.mean() < 8
 
@@ -495,10 +495,10 @@ def test_numpy_archives_bring_their_coordinates(tmp_path):
     values = RNG.random((5, 7))
     np.savez(tmp_path / "x.npz", u=values, y=np.arange(5) * 2.0, x=np.arange(7) + 1.0)
     samples = read(tmp_path / "x.npz")
-    assert samples.names == ("y", "x")
-    assert_array_equal(samples.coordinates[1], np.arange(7) + 1.0)
+    assert samples.dims == ("y", "x")
+    assert_array_equal(samples.coords[1], np.arange(7) + 1.0)
     write(samples, tmp_path / "y.npz")
-    assert read(tmp_path / "y.npz").names == ("y", "x")
+    assert read(tmp_path / "y.npz").dims == ("y", "x")
     np.savez(tmp_path / "z.npz", a=values, b=values)
     with pytest.raises(ValueError, match=r"holds 2 arrays \(a \(5, 7\), b \(5, 7\)\); say which"):
         read(tmp_path / "z.npz")
@@ -613,7 +613,7 @@ def test_a_failing_writer_leaves_the_old_file(tmp_path, monkeypatch):
 
 
 def test_areas_and_nodes():
-    field = ef.fit(np.arange(8.0), coordinates=[10.0 * np.arange(8)], names=("x",))
+    field = ef.fit(np.arange(8.0), coords=[10.0 * np.arange(8)], dims=("x",))
     (areas,) = positions(field, scale=2)
     assert_allclose(areas, np.arange(16) / 2 - 0.25)
     (nodes,) = positions(field, scale=2, align="nodes")
@@ -637,9 +637,9 @@ def test_slices_remember_where_they_were_taken():
     )
     part = samples.pick("y", slice(1, 5, 2)).pick("x", slice(3, None))
     assert grid_of(part) == ([1.0, 3.0], [2.0, 1.0])
-    assert_array_equal(part.coordinates[0], [2, 6])
+    assert_array_equal(part.coords[0], [2, 6])
     line = part.pick("y", -1)
-    assert line.names == ("x",)
+    assert line.dims == ("x",)
     assert line.attributes["coords"]["y"]["values"] == 6
     assert grid_of(line) == ([3.0], [1.0])
     with pytest.raises(ValueError, match="there is no axis 'z'"):

@@ -53,8 +53,8 @@ def _fields():
             [5, 7], [30, 40]
         ),
         "periodic": ef.fit(ROUGH, periodic=(1,)),
-        "uneven": ef.fit(ROUGH, coordinates=[np.arange(45) ** 1.5, None], names=("z", "x")),
-        "single-precision axes": ef.fit(ROUGH, coordinates=[lat, lon], names=("lat", "lon")),
+        "uneven": ef.fit(ROUGH, coords=[np.arange(45) ** 1.5, None], dims=("z", "x")),
+        "single-precision axes": ef.fit(ROUGH, coords=[lat, lon], dims=("lat", "lon")),
         "scattered": ef.fit_points(RNG.random((300, 2)), RNG.random((300, 2))),
         "line": ef.fit(ROUGH[0]),
         "volume": ef.fit(RNG.random((9, 20, 11))),
@@ -101,14 +101,14 @@ def test_the_function_comes_back(tmp_path, name):
     ef.save(field, path)
     x = _points(field)
     for back in (ef.load(path), ef.load(path, lazy=False)):
-        assert back.domain.names == field.domain.names
+        assert back.domain.dims == field.domain.dims
         assert back.domain.low == field.domain.low
         assert back.domain.high == field.domain.high
         for a, b in zip(back.domain.axes, field.domain.axes):
             assert (a.size, a.period, a.step, a.origin) == (b.size, b.period, b.step, b.origin)
-            assert (a.coordinates is None) == (b.coordinates is None)
-            if a.coordinates is not None:
-                assert_array_equal(a.coordinates, b.coordinates)
+            assert (a.coords is None) == (b.coords is None)
+            if a.coords is not None:
+                assert_array_equal(a.coords, b.coords)
             assert (a.knots is None) == (b.knots is None)
         assert back.n_coefficients == field.n_coefficients
         assert back.index_cost == field.index_cost
@@ -500,7 +500,7 @@ def test_the_golden_files_still_open(golden):
         values = np.asarray(field(np.asarray(kept["points"])))
         np.testing.assert_allclose(values, kept["values"], rtol=0, atol=1e-5 * kept["size"])
         assert field.attributes["name"] == kept["name"]
-        assert list(field.domain.names) == kept["axes"]
+        assert list(field.domain.dims) == kept["axes"]
 
 
 @pytest.fixture

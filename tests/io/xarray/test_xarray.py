@@ -124,7 +124,7 @@ def test_channels(tmp_path):
     )
     field = da.elm.fit(channel_dim="band")
     assert field.n_channels == 3
-    assert field.domain.names == ("y", "x")
+    assert field.domain.dims == ("y", "x")
     back = field.to_xarray()
     assert back.dims == ("band", "y", "x")
     assert back.band.values.tolist() == ["red", "green", "blue"]
@@ -142,8 +142,8 @@ def test_channels(tmp_path):
         ef.fit(da)
     with pytest.raises(TypeError, match="`channel_dim` is for an xarray"):
         ef.fit(da.values, channel_dim="band")
-    with pytest.raises(TypeError, match="`names` comes from the DataArray"):
-        ef.fit(da, names=("a", "b", "c"), channel_dim="band")
+    with pytest.raises(TypeError, match="`dims` comes from the DataArray"):
+        ef.fit(da, dims=("a", "b", "c"), channel_dim="band")
 
 
 def test_missing_values_are_filled(weather):
@@ -285,11 +285,11 @@ def test_a_dataset_can_be_written_elsewhere(model, weather, tmp_path):
 def test_dims_may_be_numbers():
     values = np.random.default_rng(0).random((20, 24))
     numbered = xr.DataArray(values, dims=[0, 1])
-    assert ef.fit(numbered).domain.names == ("0", "1")
+    assert ef.fit(numbered).domain.dims == ("0", "1")
     assert ef.fit(numbered, periodic=1).domain.periodic == (False, True)
     assert ef.fit(numbered, periodic=[0]).domain.periodic == (True, False)
     assert ef.fit(numbered, periodic={0: 25.0}).domain.axes[0].period == 25
-    assert ef.fit(numbered, channel_dim=0).domain.names == ("1",)
+    assert ef.fit(numbered, channel_dim=0).domain.dims == ("1",)
     swapped = xr.DataArray(values, dims=[1, 0])  # the name counts before the number
     assert ef.fit(swapped, periodic=1).domain.periodic == (True, False)
     named = xr.DataArray(values, dims=["y", "x"])

@@ -137,9 +137,7 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         path.write_bytes(values.astype("<c8").tobytes(order="F"))
         return
     name = str(samples.attributes.get("name") or "values")
-    lines = {
-        n: c for n, c in zip(samples.names, samples.coordinates) if c is not None and n != name
-    }
+    lines = {n: c for n, c in zip(samples.dims, samples.coords) if c is not None and n != name}
     if suffix == ".npz":
         arrays: dict[str, Any] = {name: values, **lines}
         np.savez_compressed(path, **arrays)

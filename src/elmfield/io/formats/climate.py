@@ -77,7 +77,7 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         _write_grib(samples, path)
         return
     name = str(samples.attributes.get("name") or "field")
-    if name in samples.names:
+    if name in samples.dims:
         name += "_values"
     ds = to_dataarray(samples).to_dataset(name=name)
     for v in ds.variables.values():  # what no file can hold as an attribute
@@ -107,13 +107,13 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
 def _write_grib(samples: Gridded, path: Path) -> None:
     """GRIB 2 messages on a regular grid of latitudes and longitudes, one per step of other axes."""
     codes = need("eccodes", "grib", "writing GRIB files")
-    if samples.names[-2:] != ("latitude", "longitude") or samples.channel_axis is not None:
+    if samples.dims[-2:] != ("latitude", "longitude") or samples.channel_axis is not None:
         raise ValueError(
             f"{path.name}: GRIB is written for axes that end in latitude, longitude; got "
-            f"{', '.join(samples.names)}. Write a .nc file instead."
+            f"{', '.join(samples.dims)}. Write a .nc file instead."
         )
     da = to_dataarray(samples)
-    lat, lon = (np.asarray(c, float) for c in samples.coordinates[-2:])
+    lat, lon = (np.asarray(c, float) for c in samples.coords[-2:])
     for c in (lat, lon):
         if len(c) < 2 or np.max(np.abs(np.diff(c) - (c[-1] - c[0]) / (len(c) - 1))) > 1e-4:
             raise ValueError(f"{path.name}: GRIB needs evenly spaced latitudes and longitudes.")

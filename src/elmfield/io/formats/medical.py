@@ -72,7 +72,7 @@ def _write_nifti(samples: Gridded, path: Path) -> None:
     start, step = grid_of(samples)
     affine = np.asarray(about.get("affine", np.eye(4)), float)
     if "affine" not in about:
-        for k, c in enumerate(samples.coordinates[:3]):  # from another format: along the axes
+        for k, c in enumerate(samples.coords[:3]):  # from another format: along the axes
             if c is not None and len(c) > 1:
                 affine[k, k], affine[k, 3] = (c[-1] - c[0]) / (len(c) - 1), c[0]
     else:
@@ -83,8 +83,8 @@ def _write_nifti(samples: Gridded, path: Path) -> None:
     image = nibabel.Nifti1Image(values, affine)
     header = image.header
     zooms = list(header.get_zooms())
-    for k in range(3, len(samples.names)):
-        c = samples.coordinates[k]
+    for k in range(3, len(samples.dims)):
+        c = samples.coords[k]
         if c is not None and len(c) > 1:
             zooms[k] = abs(float(c[-1] - c[0])) / (len(c) - 1)
     header.set_zooms(zooms)
@@ -157,7 +157,7 @@ def _write_dicom(samples: Gridded, path: Path) -> None:
             place = place + along[:3] * c * old[1] + along[3:] * r * old[0]
             data.ImagePositionPatient = [f"{v:.10g}" for v in place]
         data.PixelSpacing = [f"{old[0] * dr:.10g}", f"{old[1] * dc:.10g}"]
-    n = len(samples.names)
+    n = len(samples.dims)
     shape = [k for j, k in enumerate(values.shape) if j != samples.channel_axis]
     data.Rows, data.Columns = shape[n - 2 : n]
     if n == 3:

@@ -101,7 +101,7 @@ def colour_last(samples: Gridded, path: Path, colours: str | None = None) -> Arr
     values = np.asarray(samples.values)
     if samples.channel_axis is not None:
         values = np.moveaxis(values, samples.channel_axis, -1)
-    d = len(samples.names)
+    d = len(samples.dims)
     extra = [k for k in range(d) if values.shape[k] == 1 and d > 2]
     while d - len(extra) < 2 and extra:
         extra.pop()
@@ -109,7 +109,7 @@ def colour_last(samples: Gridded, path: Path, colours: str | None = None) -> Arr
     if d - len(extra) != 2:
         raise ValueError(
             f"{path.name}: a picture has two axes; got {d - len(extra)} "
-            f"({', '.join(samples.names)}). Choose a slice, or another format."
+            f"({', '.join(samples.dims)}). Choose a slice, or another format."
         )
     if values.ndim == 3 and values.shape[-1] > 4:
         raise ValueError(

@@ -44,12 +44,12 @@ def read(path: Path, variable: str | None = None) -> Gridded:
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     """Write a recording; its rate follows from the time axis."""
     soundfile = need("soundfile", "io", "writing sound files")
-    if len(samples.names) != 1:
-        raise ValueError(f"{path.name}: sound has one axis; got {', '.join(samples.names)}.")
+    if len(samples.dims) != 1:
+        raise ValueError(f"{path.name}: sound has one axis; got {', '.join(samples.dims)}.")
     values = np.asarray(samples.values)
     if samples.channel_axis == 0:
         values = values.T
-    time, header = samples.coordinates[0], samples.attributes.get("header", {})
+    time, header = samples.coords[0], samples.attributes.get("header", {})
     rate = header.get("rate", 44100)
     if time is not None and len(time) > 1:
         rate = round((len(time) - 1) / float(abs(time[-1] - time[0])))

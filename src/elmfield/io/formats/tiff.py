@@ -109,7 +109,7 @@ def _map(path: Path) -> Gridded:
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     """Write a map if the samples have map coordinates, else a stack."""
-    if "transform" in samples.attributes and samples.names[-2:] == ("y", "x"):
+    if "transform" in samples.attributes and samples.dims[-2:] == ("y", "x"):
         _write_map(samples, path)
         return
     tifffile = need("tifffile", "io", "writing TIFF files")
@@ -122,7 +122,7 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     options: dict[str, Any] = {"photometric": "rgb" if colour else "minisblack"}
     if not colour and values.ndim > 2:
         letters = {"row": "Y", "column": "X", "depth": "Z", "time": "T", "y": "Y", "x": "X"}
-        axes = [letters.get(n, "Q") for n in samples.names]
+        axes = [letters.get(n, "Q") for n in samples.dims]
         if samples.channel_axis is not None:
             axes.insert(samples.channel_axis, "C")
         if len(set(axes)) == len(axes):

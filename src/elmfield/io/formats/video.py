@@ -52,10 +52,10 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     values = np.asarray(samples.values)
     if samples.channel_axis is not None:
         values = np.moveaxis(values, samples.channel_axis, -1)
-    if len(samples.names) != 3 or (values.ndim == 4 and values.shape[-1] not in (1, 3)):
+    if len(samples.dims) != 3 or (values.ndim == 4 and values.shape[-1] not in (1, 3)):
         raise ValueError(
             f"{path.name}: a video has the axes time, row and column and one or three channels; "
-            f"got {', '.join(samples.names)}."
+            f"got {', '.join(samples.dims)}."
         )
     if values.ndim == 3 or values.shape[-1] == 1:
         values = values.reshape(values.shape[:3])
@@ -66,7 +66,7 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
             values = np.stack([picture(v, colours or "viridis", low, high) for v in values])
     if values.dtype != np.uint8:
         values = np.clip(np.nan_to_num(np.round(values)), 0, 255).astype(np.uint8)
-    time = samples.coordinates[0]
+    time = samples.coords[0]
     rate = Fraction(25)
     if time is not None and len(time) > 1:
         seconds = float(abs(time[-1] - time[0]))

@@ -235,7 +235,7 @@ class _Reader:
                 if not (np.isfinite(c).all() and math.isfinite(step) and step != 0):
                     raise self._refuse(f"coordinates of axis {name!r}")
                 for key, value in (
-                    ("coordinates", c), ("origin", origin), ("step", step), ("period", period),
+                    ("coords", c), ("origin", origin), ("step", step), ("period", period),
                 ):  # fmt: skip
                     object.__setattr__(axis, key, value)
             else:

@@ -254,11 +254,11 @@ def _described(field: Field, dtype: str) -> tuple[dict[str, Any], dict[str, Arra
     axes = []
     for k, a in enumerate(field.domain.axes):
         entry: dict[str, Any] = {"name": a.name, "size": a.size, "period": a.period}
-        if a.coordinates is not None:
+        if a.coords is not None:
             entry |= {"origin": a.origin, "step": a.step, "even": a.knots is None}
-            if not np.array_equal(a.coordinates, a.origin + a.step * np.arange(a.size)):
+            if not np.array_equal(a.coords, a.origin + a.step * np.arange(a.size)):
                 entry["listed"] = True
-                arrays[f"coordinates_{k}"] = np.asarray(a.coordinates, np.float64)
+                arrays[f"coordinates_{k}"] = np.asarray(a.coords, np.float64)
         axes.append(entry)
     edges: list[Any] = []
     for k, e in enumerate(part.edges):

@@ -2,7 +2,7 @@
 
 >>> import elmfield.io.xarray, xarray as xr, numpy as np
 >>> field = xr.DataArray(np.eye(20), dims=("y", "x")).elm.fit()
->>> field.domain.names
+>>> field.domain.dims
 ('y', 'x')
 """
 

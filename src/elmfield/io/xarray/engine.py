@@ -43,16 +43,16 @@ class ElmfieldBackend(BackendEntrypoint):
         about = dict(field.attributes)
         shown: list[Floats | None] = []
         for axis, at in zip(field.domain.axes, values.positions):
-            if axis.coordinates is None and scale == 1:
+            if axis.coords is None and scale == 1:
                 shown.append(None)
             elif scale == 1:
-                shown.append(np.asarray(axis.coordinates))
+                shown.append(np.asarray(axis.coords))
             else:
                 shown.append(axis.from_index(at))
-        moved = field.domain.names if scale != 1 else ()
+        moved = field.domain.dims if scale != 1 else ()
         shell = dataarray(
             np.broadcast_to(np.zeros((), values.dtype), values.shape),
-            field.domain.names, shown, field.channel_axis, about, moved,
+            field.domain.dims, shown, field.channel_axis, about, moved,
         )  # fmt: skip
         name = str(about.get("name") or "field")
         if name in shell.dims:

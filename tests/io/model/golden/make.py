@@ -24,7 +24,7 @@ def main():
     merged = ef.beam(values, cell=8, regions=9)
     fields = {
         "smooth.elm": ef.fit(
-            values, ef.smooth(order=(1.5, 2.0)), coordinates=place, periodic=("longitude",), **axes
+            values, ef.smooth(order=(1.5, 2.0)), coords=place, periodic=("longitude",), **axes
         ),
         "target.elm": ef.fit(rgb.astype(np.float32), ef.smooth(max_error=0.5), channel_axis=-1),
         "paper.elm": ef.fit(values, ef.paper(cell=20, width=64, activation="sin")),
@@ -49,7 +49,7 @@ def main():
         )
         expected[name] = {
             "name": name[:-4],
-            "axes": list(field.domain.names),
+            "axes": list(field.domain.dims),
             "points": points.tolist(),
             "values": np.asarray(field(points), float).tolist(),
             "size": float(np.ptp(values)),
