@@ -57,7 +57,7 @@ def folders() -> tuple[Path, ...]:
         if not Path(named).is_dir():
             raise MissingDataError(f"ELMFIELD_DATA names no folder: {named}.")
         return Path(named), cache()
-    root = Path(__file__).resolve().parents[3]
+    root = Path(__file__).resolve().parents[4]
     beside = root.parent / "shared" / "data"
     checkout = (root / "pyproject.toml").is_file() and beside.is_dir()
     return (beside, cache()) if checkout else (cache(),)
