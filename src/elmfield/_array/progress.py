@@ -1,14 +1,20 @@
 """Reporters: what long work tells while it runs.
 
-A reporter is called with ``(stage, done, total)``. :func:`bars` draws progress bars on stderr with
-rate and time left; nobody is told anything unless somebody asks for it.
+A reporter is called with ``(stage, done, total)``. Public functions take ``progress=`` and ask
+:func:`reporter` what is meant by it; nobody is told anything unless somebody asks for it.
 """
 
 import sys
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from elmfield._array.typing import Progress
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
 
 WORDS = {"fit": "fitting", "save": "saving", "render": "rendering", "beam": "merging"}
 
@@ -17,9 +23,54 @@ def silent(stage: str, done: int, total: int) -> None:
     """Report nothing."""
 
 
+def reporter(progress: Progress | bool | None) -> Progress:
+    """What to call with (stage, done, total): nothing, a bar on stderr, or the caller's own.
+
+    Parameters
+    ----------
+    progress : bool or callable
+        False (or None) is silent; True draws a bar with rate and time left, gone when its work is
+        done; a callable is called.
+    """
+    if progress is None or progress is False:
+        return silent
+    if progress is True:
+        return Bar()
+    if not callable(progress):
+        raise TypeError(
+            "`progress` must be True, False or a callable of (stage, done, total); got "
+            f"{progress!r}."
+        )
+    return progress
+
+
+class Bar:
+    """A reporter that draws a bar per stage on stderr, until all it has heard of is done."""
+
+    def __init__(self) -> None:
+        self._bars = _bars()
+        self._stages: dict[str, TaskID] = {}
+        # Work that fails never reports its end: who forgets the reporter gets the cursor back.
+        self.close = weakref.finalize(self, self._bars.live.stop)
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Show that `done` steps of `total` are done."""
+        bars = self._bars
+        if stage not in self._stages:
+            self._stages[stage] = bars.add_task(WORDS.get(stage, stage), total=total)
+        bars.update(self._stages[stage], completed=done, total=total)
+        if not bars.finished:
+            bars.start()
+            return
+        bars.live.stop()
+        for task in self._stages.values():  # the next array begins anew
+            bars.remove_task(task)
+        self._stages.clear()
+
+
 @contextmanager
 def bars(show: bool | None = None) -> Iterator[Progress]:
-    """A reporter that draws one bar per stage while the block runs.
+    """A reporter for the time of a ``with`` block.
 
     Parameters
     ----------
@@ -29,30 +80,34 @@ def bars(show: bool | None = None) -> Iterator[Progress]:
     if not (sys.stderr.isatty() if show is None else show):
         yield silent
         return
-    from rich.console import Console
+    bar = Bar()
+    try:
+        yield bar
+    finally:
+        bar.close()
+
+
+def _bars() -> "Bars":
+    """Bars on stderr with what is done, a rate and the time left; not started."""
+    from rich.console import Console  # 0.05 s, for who wants to see it
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
-        TaskID,
+        ProgressColumn,
+        Task,
         TextColumn,
         TimeRemainingColumn,
     )
-    from rich.progress import (
-        Progress as Bars,
-    )
+    from rich.progress import Progress as Bars
+    from rich.text import Text
 
-    class Rate(TextColumn):
+    class Rate(ProgressColumn):
         """Steps per second."""
 
-        def __init__(self) -> None:
-            super().__init__("{task.speed}")
-
-        def render(self, task):  # type: ignore[no-untyped-def]
-            from rich.text import Text
-
+        def render(self, task: Task) -> Text:
             return Text("" if task.speed is None else f"{task.speed:,.0f}/s", style="dim")
 
-    drawn = Bars(
+    return Bars(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
@@ -60,13 +115,7 @@ def bars(show: bool | None = None) -> Iterator[Progress]:
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
+        # A library must not put its own files in place of the caller's stdout and stderr.
+        redirect_stdout=False,
+        redirect_stderr=False,
     )
-    known: dict[str, TaskID] = {}
-
-    def report(stage: str, done: int, total: int) -> None:
-        if stage not in known:
-            known[stage] = drawn.add_task(WORDS.get(stage, stage), total=total)
-        drawn.update(known[stage], completed=done, total=total)
-
-    with drawn:
-        yield report
