@@ -237,7 +237,7 @@ XY = np.random.default_rng(0).random((20, 2))
             (XY, XY[:, 0]),
             {"periodic": ["t"]},
             ValueError,
-            r"`periodic` names \['t'\], but the axes",
+            "`periodic` names axis .t., but the axes",
         ),
         ((XY, XY[:, 0]), {"periodic": (True, False)}, ValueError, "`periodic` names"),
     ],

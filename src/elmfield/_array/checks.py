@@ -5,7 +5,7 @@ what was wrong, what we got. The rooms above check here at their doors and trust
 """
 
 import math
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeGuard, TypeVar
 
@@ -32,6 +32,16 @@ def is_integer(v: object) -> TypeGuard[int]:
     return isinstance(v, Integral) and not isinstance(v, bool)
 
 
+def is_text(v: object) -> TypeGuard[str]:
+    """Whether `v` is a word."""
+    return isinstance(v, str)
+
+
+def is_mapping(v: object) -> TypeGuard[Mapping[Any, Any]]:
+    """Whether `v` says something about each of its keys."""
+    return isinstance(v, Mapping)
+
+
 def whole(name: str, v: object, least: int = 1, hint: str = "") -> int:
     """`v` as an int, if it is a whole number of at least `least`; `hint` ends the message."""
     if not is_whole(v) or v < least:
@@ -52,7 +62,8 @@ def positive(name: str, v: object) -> float:
 def per_axis(name: str, value: float | Sequence[float], d: int) -> tuple[float, ...]:
     """`value` once per axis: a number is repeated, a sequence must have `d` entries."""
     listed = isinstance(value, Sequence) and not isinstance(value, str)
-    values: tuple[Any, ...] = tuple(value) if listed or np.ndim(value) else (value,) * d  # type: ignore[arg-type]
+    given: Any = value
+    values: tuple[Any, ...] = tuple(given) if listed or np.ndim(given) else (given,) * d
     if len(values) != d:
         raise ValueError(
             f"`{name}` must be one number or one per axis, {d}; got {len(values)}: {value!r}."

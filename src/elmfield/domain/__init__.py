@@ -1,5 +1,7 @@
 """The box Ω: named axes, and the way from physical coordinates to sample indices and back."""
 
-from elmfield.domain.box import Axis, Domain, make_domain
+from elmfield.domain.axis import Axis
+from elmfield.domain.box import Domain, make_domain, names_of
+from elmfield.domain.periods import Periodic, periods_of, wraps_of
 
-__all__ = ["Axis", "Domain", "make_domain"]
+__all__ = ["Axis", "Domain", "Periodic", "make_domain", "names_of", "periods_of", "wraps_of"]

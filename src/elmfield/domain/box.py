@@ -1,171 +1,23 @@
-"""The box Ω: named axes, and the way from physical coordinates to sample indices and back.
+"""The box Ω: its axes, points and windows in their units, and the way to index coordinates.
 
-Everything else in the package counts in samples: sample k of an axis sits at index coordinate k,
-and the axis covers the interval from -1/2 to n - 1/2. Only this module knows degrees or metres.
+Everything else in the package counts in samples; see :mod:`elmfield.domain.axis`.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from elmfield._array.backend import move, namespace, searchsorted
-from elmfield._array.typing import Array, Floats
+from elmfield._array.backend import namespace
+from elmfield._array.checks import is_mapping
+from elmfield._array.typing import Array
+from elmfield.domain.axis import Axis
+from elmfield.domain.periods import Periodic, periods_of
 from elmfield.errors import OutsideDomainError
 
 
-@dataclass(frozen=True)
-class Axis:
-    """One axis of the box: its name, its samples, and where they lie.
-
-    Parameters
-    ----------
-    name : str
-        What the axis is called.
-    size : int
-        Number of samples n.
-    coords : array, shape (n,), optional
-        Where the samples lie, strictly monotone; without it, at 0, 1, ..., n - 1.
-    period : float, optional
-        The axis repeats after this distance, in the unit of the coordinates.
-
-    Notes
-    -----
-    Evenly spaced coordinates (to the rounding of their own dtype) give a linear map. Others give a
-    monotone cubic one (PCHIP): exact at the samples, once continuously differentiable between them.
-    """
-
-    name: str
-    size: int
-    coords: Floats | None = None
-    period: float | None = None
-    origin: float = field(default=0.0, init=False)
-    step: float = field(default=1.0, init=False)
-    knots: Floats | None = field(default=None, init=False, repr=False)
-    pieces: Floats | None = field(default=None, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        set_ = object.__setattr__
-        if self.coords is not None:
-            given = np.asarray(self.coords)
-            c = given.astype(np.float64)
-            if c.shape != (self.size,):
-                raise ValueError(
-                    f"`coords` of axis {self.name!r} must hold one number per sample; got "
-                    f"shape {c.shape} for {self.size} samples. Give a 1-D array of that length."
-                )
-            steps = np.diff(c)
-            if not np.all(np.isfinite(c)) or not (np.all(steps > 0) or np.all(steps < 0)):
-                raise ValueError(
-                    f"`coords` of axis {self.name!r} must be finite and strictly increasing "
-                    f"or strictly decreasing; got {np.array2string(c, threshold=6)}. Sort the "
-                    "array along this axis, or drop repeated positions."
-                )
-            set_(self, "coords", c)
-            set_(self, "origin", float(c[0]))
-            if self.size > 1:
-                step = float((c[-1] - c[0]) / (self.size - 1))
-                kind = given.dtype if given.dtype.kind == "f" else np.float64
-                noise = 4 * np.finfo(kind).eps * np.max(np.abs(c)) + 1e-9 * abs(step)
-                set_(self, "step", step)
-                if np.max(np.abs(c - (c[0] + step * np.arange(self.size)))) > noise:
-                    self._curve(c)
-        if self.period is not None:
-            covered = abs(self.step) * (self.size - 1)
-            if not (np.isfinite(self.period) and self.period > 0 and self.period > covered):
-                raise ValueError(
-                    f"the period of axis {self.name!r} must exceed the span of its samples; got "
-                    f"{self.period} for samples spanning {covered:g}. Drop the repeated last "
-                    "sample, or give the right period."
-                )
-            if self.knots is None and abs(self.period - covered - abs(self.step)) > 1e-6 * abs(
-                self.step
-            ):
-                self._curve(self.origin + self.step * np.arange(self.size, dtype=np.float64))
-
-    def _curve(self, c: Floats) -> None:
-        """Keep the monotone cubic from coordinate to index, as knots and local polynomials."""
-        from scipy.interpolate import PchipInterpolator  # 0.1 s, for uneven axes only
-
-        n, index = self.size, np.arange(self.size, dtype=np.float64)
-        if self.period is None:  # half a sample beyond both ends, straight on
-            c = np.concatenate([[c[0] - (c[1] - c[0]) / 2], c, [c[-1] + (c[-1] - c[-2]) / 2]])
-            index = np.concatenate([[-0.5], index, [n - 0.5]])
-        else:
-            jump = np.sign(self.step) * self.period
-            c = np.concatenate([c - jump, c, c + jump])
-            index = np.concatenate([index - n, index, index + n])
-        if self.step < 0:
-            c, index = c[::-1], index[::-1]
-        curve = PchipInterpolator(c, index)
-        object.__setattr__(self, "knots", np.asarray(curve.x))
-        object.__setattr__(self, "pieces", np.asarray(curve.c))
-
-    def to_index(self, x: Array) -> tuple[Array, Array, Array]:
-        """Index coordinates of `x`, with first and second derivatives, each of x's shape."""
-        xp = namespace(x)
-        if self.knots is None:
-            i, slope, bend = (x - self.origin) / self.step, 1 / self.step, 0.0
-            return i, xp.full_like(x, slope), xp.full_like(x, bend)
-        assert self.pieces is not None
-        if self.period is not None:
-            x = x - self._turns(x) * self.period
-        knots = move(self.knots, x, x.dtype)
-        piece = searchsorted(knots, xp.reshape(x, (-1,))) - 1
-        piece = xp.clip(piece, 0, len(self.knots) - 2)
-        a = [xp.reshape(xp.take(move(p, x, x.dtype), piece), x.shape) for p in self.pieces]
-        u = x - xp.reshape(xp.take(knots, piece), x.shape)
-        return (
-            ((a[0] * u + a[1]) * u + a[2]) * u + a[3],
-            (3 * a[0] * u + 2 * a[1]) * u + a[2],
-            6 * a[0] * u + 2 * a[1],
-        )
-
-    def _turns(self, x: Array) -> Array:
-        """Whole periods between `x` and the turn in which the curve is its own neighbour."""
-        assert self.period is not None
-        # The outermost pieces of the curve bend as its ends do: stay in the copy between them.
-        return namespace(x).floor((x - self.origin) / self.period) + float(self.step < 0)
-
-    def span(self, low: float, high: float) -> tuple[float, float]:
-        """Index coordinates of both ends of an interval, ascending; turns of a period count."""
-        x = np.asarray([low, high], dtype=np.float64)
-        index = self.to_index(x)[0]
-        if self.knots is not None and self.period is not None:  # `to_index` left out the turns
-            index = index + np.sign(self.step) * self.size * self._turns(x)
-        return float(min(index)), float(max(index))
-
-    def from_index(self, index: Floats) -> Floats:
-        """Coordinates, in the axis's own unit, of the given index coordinates."""
-        index = np.asarray(index, dtype=np.float64)
-        if self.knots is None:
-            return self.origin + self.step * index
-        assert self.pieces is not None
-        beyond: Floats | float = 0.0
-        if self.period is not None:  # the curve is that of one turn
-            turns = np.floor((index + 0.5) / self.size)
-            index = index - turns * self.size
-            beyond = turns * self.period * np.sign(self.step)
-        # The curve is monotone: find the piece, then bisect within it (53 halvings: rounding).
-        values = np.append(self.pieces[3], np.polyval(self.pieces[:, -1], np.diff(self.knots)[-1]))
-        rising = values[-1] > values[0]
-        order = slice(None) if rising else slice(None, None, -1)
-        piece = np.searchsorted(values[order], index, side="right") - 1
-        if not rising:
-            piece = len(values) - 2 - piece
-        piece = np.clip(piece, 0, len(values) - 2)
-        low, high = self.knots[piece], self.knots[piece + 1]
-        for _ in range(53):
-            middle = (low + high) / 2
-            above = (
-                np.polyval(self.pieces[:, piece], middle - self.knots[piece]) > index
-            ) == rising
-            low, high = np.where(above, low, middle), np.where(above, middle, high)
-        return (low + high) / 2 + beyond
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Domain:
     """The box Ω on which a field is defined.
 
@@ -174,17 +26,21 @@ class Domain:
     axes : tuple of Axis
         One per array axis, in array order.
     low, high : tuples of float
-        The box in index coordinates; by default each axis from -1/2 to n - 1/2.
+        The box in index coordinates.
     """
 
     axes: tuple[Axis, ...]
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
+    low: tuple[float, ...]
+    high: tuple[float, ...]
 
-    def __post_init__(self) -> None:
-        if not self.low:
-            object.__setattr__(self, "low", tuple(-0.5 for _ in self.axes))
-            object.__setattr__(self, "high", tuple(a.size - 0.5 for a in self.axes))
+    @classmethod
+    def of(cls, axes: Sequence[Axis]) -> "Domain":
+        """The box of all the samples: each axis from -1/2 to n - 1/2."""
+        return cls(
+            axes=tuple(axes),
+            low=tuple(-0.5 for _ in axes),
+            high=tuple(a.size - 0.5 for a in axes),
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -320,7 +176,7 @@ def make_domain(
     *,
     dims: Sequence[str] | None = None,
     coords: Mapping[str, Array] | Sequence[Array | None] | None = None,
-    periodic: Mapping[str | int, float] | Sequence[str | int] = (),
+    periodic: Periodic = (),
 ) -> Domain:
     """A Domain for an array of the given spatial shape, with everything checked.
 
@@ -332,45 +188,61 @@ def make_domain(
         Names of the axes; "axis0", "axis1", ... by default.
     coords : mapping or sequence, optional
         Where the samples lie: one array per axis (None for indices), or a mapping by name.
-    periodic : sequence or mapping, optional
+    periodic : str, int, sequence or mapping, optional
         Names or numbers of the axes that repeat; as a mapping, with their periods. Without a
         period, evenly spaced samples are taken to cover it exactly.
     """
-    d = len(shape)
-    dims = tuple(dims) if dims is not None else tuple(f"axis{k}" for k in range(d))
-    if len(dims) != d or len(set(dims)) != d:
-        raise ValueError(f"`dims` must be {d} different names, one per axis; got {dims!r}.")
-    given: list[Array | None]
-    if isinstance(coords, Mapping):
+    dims = names_of(dims, len(shape))
+    given = _by_axis(coords, dims)
+    periods = periods_of(periodic, dims)
+    axes = [_axis(name, int(n), c) for name, n, c in zip(dims, shape, given)]
+    for k, period in periods.items():
+        own = _period(axes[k]) if period is None else period
+        axes[k] = _axis(dims[k], int(shape[k]), given[k], own)
+    return Domain.of(axes)
+
+
+def names_of(dims: Sequence[str] | None, d: int) -> tuple[str, ...]:
+    """One name per axis: those given, if there are `d` different ones, or axis0, axis1, ..."""
+    names = tuple(dims) if dims is not None else tuple(f"axis{k}" for k in range(d))
+    if len(names) != d or len(set(names)) != d:
+        raise ValueError(f"`dims` must be {d} different names, one per axis; got {names!r}.")
+    return names
+
+
+def _by_axis(
+    coords: Mapping[str, Array] | Sequence[Array | None] | None, dims: tuple[str, ...]
+) -> list[Array | None]:
+    """The coordinates of each axis, None where there are none."""
+    if coords is None:
+        return [None] * len(dims)
+    if is_mapping(coords):
         unknown = sorted(set(coords) - set(dims))
         if unknown:
             raise ValueError(f"`coords` names {unknown}, but the axes are {list(dims)}.")
-        given = [coords.get(name) for name in dims]
-    else:
-        given = list(coords) if coords is not None else [None] * d
-    if len(given) != d:
-        raise ValueError(f"`coords` must have one entry per axis, {d}; got {len(given)}.")
-    if isinstance(periodic, (str, int, np.integer)):
-        periodic = (periodic,)
-    periods: dict[int, float | None] = {}
-    for key in periodic:
-        k = dims.index(key) if key in dims else key
-        if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not -d <= k < d:
-            raise ValueError(f"`periodic` names axis {key!r}, but the axes are {list(dims)}.")
-        periods[int(k) % d] = periodic[key] if isinstance(periodic, Mapping) else None
-    axes = []
-    for k in range(d):
-        c = None if given[k] is None else np.asarray(given[k])
-        axis = Axis(dims[k], int(shape[k]), c)
-        if k in periods:
-            own = periods[k]
-            if own is None:
-                if axis.knots is not None:
-                    raise ValueError(
-                        f"axis {dims[k]!r} is periodic but unevenly spaced, so its period cannot "
-                        f"be read off; say it: periodic={{{dims[k]!r}: 360.0}}."
-                    )
-                own = abs(axis.step) * axis.size
-            axis = Axis(dims[k], int(shape[k]), c, float(own))
-        axes.append(axis)
-    return Domain(tuple(axes))
+        return [coords.get(name) for name in dims]
+    given = list(coords)
+    if len(given) != len(dims):
+        raise ValueError(f"`coords` must have one entry per axis, {len(dims)}; got {len(given)}.")
+    return given
+
+
+def _axis(name: str, size: int, coords: Array | None, period: float | None = None) -> Axis:
+    if coords is None:
+        return Axis.counted(name, size, period)
+    if np.shape(coords) != (size,):
+        raise ValueError(
+            f"`coords` of axis {name!r} must hold one number per sample; got shape "
+            f"{np.shape(coords)} for {size} samples. Give a 1-D array of that length."
+        )
+    return Axis.through(name, np.asarray(coords), period)
+
+
+def _period(axis: Axis) -> float:
+    """The period that evenly spaced samples cover exactly."""
+    if axis.knots is not None:
+        raise ValueError(
+            f"axis {axis.name!r} is periodic but unevenly spaced, so its period cannot "
+            f"be read off; say it: periodic={{{axis.name!r}: 360.0}}."
+        )
+    return abs(axis.step) * axis.size

@@ -9,7 +9,7 @@ import numpy as np
 
 from elmfield._array.backend import move, namespace, to_numpy
 from elmfield._array.typing import Array, Floats, Integers, Progress
-from elmfield.domain import Axis, Domain
+from elmfield.domain import Axis, Domain, Periodic, names_of, periods_of
 from elmfield.field import Blended, Field, Group
 from elmfield.fit.fill import squared_lengths
 from elmfield.local.bases import ProductNeurons
@@ -50,7 +50,7 @@ def fit_points(
     *,
     bounds: tuple[Sequence[float], Sequence[float]] | None = None,
     dims: Sequence[str] | None = None,
-    periodic: Sequence[str | int] = (),
+    periodic: Periodic = (),
     spacing: float | Sequence[float] | None = None,
     progress: Progress | None = None,
 ) -> Field:
@@ -247,14 +247,13 @@ def _domain(
     x: Floats,
     bounds: tuple[Sequence[float], Sequence[float]] | None,
     dims: Sequence[str] | None,
-    periodic: Sequence[str | int],
+    periodic: Periodic,
     spacing: float | Sequence[float] | None,
 ) -> Domain:
     """A box whose index unit is the samples' mean spacing."""
     n, d = x.shape
-    dims = tuple(dims) if dims is not None else tuple(f"axis{k}" for k in range(d))
-    if len(dims) != d or len(set(dims)) != d:
-        raise ValueError(f"`dims` must be {d} different names, one per axis; got {dims!r}.")
+    dims = names_of(dims, d)
+    periods = periods_of(periodic, dims)
     if bounds is None:
         low, high = x.min(axis=0), x.max(axis=0)
     else:
@@ -273,27 +272,23 @@ def _domain(
         if not np.all(step > 0):
             raise ValueError(f"`spacing` must be positive; got {spacing!r}.")
     axes = []
-    periodic = (periodic,) if isinstance(periodic, (str, int)) else tuple(periodic)
-    axis_of = [dims.index(p) if p in dims else p for p in periodic]
-    if not all(isinstance(k, int) and k is not True and k is not False for k in axis_of) or any(
-        not -d <= int(k) < d for k in axis_of
-    ):
-        raise ValueError(f"`periodic` names {list(periodic)!r}, but the axes are {list(dims)}.")
-    wraps = {int(k) % d for k in axis_of}
-    if wraps and bounds is None:
+    if periods and bounds is None:
         raise ValueError(
             "`periodic` needs `bounds`: samples do not say over which length an axis repeats; got "
             "none. Pass bounds=(lower corner, upper corner), one period wide on that axis."
         )
+    for k, period in periods.items():
+        if period is not None and not math.isclose(period, extent[k]):
+            raise ValueError(
+                f"`bounds` must be one period wide on a periodic axis; got {extent[k]:g} on axis "
+                f"{dims[k]!r} with periodic={{{dims[k]!r}: {period:g}}}."
+            )
     for k in range(d):
         size = max(1, math.ceil(extent[k] / step[k] - 1e-9))
         h = extent[k] / size if wide[k] else step[k]
         first = low[k] + h / 2 if wide[k] else low[k]
-        # Even coordinates of this origin and step; an axis of one sample needs two to say its step.
-        axis = Axis(dims[k], size, first + h * np.arange(size), h * size if k in wraps else None)
-        object.__setattr__(axis, "step", float(h))
-        axes.append(axis)
-    return Domain(tuple(axes))
+        axes.append(Axis.even(dims[k], size, first, h, h * size if k in periods else None))
+    return Domain.of(axes)
 
 
 def _average_repeats(x: Floats, y: Floats) -> tuple[Floats, Floats]:

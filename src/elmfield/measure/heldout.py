@@ -1,12 +1,12 @@
 """The honest score: fit every second sample, look at the others."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from elmfield._array.backend import move, namespace, to_numpy
 from elmfield._array.typing import Array
+from elmfield.domain import names_of, periods_of
 from elmfield.field import Field
 from elmfield.fit import fit
 from elmfield.measure.metrics import peak_to_peak, psnr
@@ -72,12 +72,9 @@ def halves(
     for name in ("coords", "mask", "partition"):
         if name in options:
             raise TypeError(f"`{name}` is for the whole array; held-out scores take none.")
-    dims, periodic = options.get("dims") or (), options.get("periodic", ())
-    if isinstance(periodic, (str, int)):
-        periodic = (periodic,)
-    if not isinstance(periodic, Mapping):
-        periodic = {k: shape[dims.index(k) if k in dims else k] for k in periodic}
-    options["periodic"] = {k: length / 2 for k, length in periodic.items()}
+    periods = periods_of(options.get("periodic", ()), names_of(options.get("dims"), len(shape)))
+    # One sample of the half is two of the whole.
+    options["periodic"] = {k: (shape[k] if p is None else p) / 2 for k, p in periods.items()}
     every = tuple(slice(None, None, 2) for _ in shape)
     field: Field = fit(values[(*every, ...)], settings, channel_axis=-1, **options)
     grid = [np.arange(n) / 2 for n in shape]

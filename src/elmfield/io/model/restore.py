@@ -220,7 +220,7 @@ class _Reader:
             if not 1 <= size < 1 << 62:
                 raise self._refuse(f"an axis of {size} samples")
             if "origin" not in entry:
-                axes.append(Axis(name, size, None, period))
+                axes.append(Axis.counted(name, size, period))
                 continue
             origin, step = float(entry["origin"]), float(entry["step"])
             if entry.get("listed"):
@@ -231,15 +231,11 @@ class _Reader:
                 c = origin + step * np.arange(size)
             if entry["even"]:
                 # As it was when fitted: single-precision coordinates are even to their rounding.
-                axis = Axis(name, size)
                 if not (np.isfinite(c).all() and math.isfinite(step) and step != 0):
                     raise self._refuse(f"coordinates of axis {name!r}")
-                for key, value in (
-                    ("coords", c), ("origin", origin), ("step", step), ("period", period),
-                ):  # fmt: skip
-                    object.__setattr__(axis, key, value)
+                axis = Axis.even(name, size, origin, step, period, coords=c)
             else:
-                axis = Axis(name, size, c, period)
+                axis = Axis.through(name, c, period)
             axes.append(axis)
         low, high = (tuple(float(v) for v in kept[key]) for key in ("low", "high"))
         d = len(axes)
@@ -248,7 +244,7 @@ class _Reader:
             -0.5 <= a < b <= n - 0.5 for a, b, n in zip(low, high, sizes)
         ):
             raise self._refuse("the box of the domain")
-        return Domain(tuple(axes), low, high)
+        return Domain(axes=tuple(axes), low=low, high=high)
 
     def _partition(self, domain: Domain) -> Partition:
         kept = self.meta["partition"]

@@ -1,61 +1,15 @@
+"""The box: points inside and outside, windows, names; what a domain refuses."""
+
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.interpolate import PchipInterpolator
 
 import elmfield as ef
-from elmfield.domain import Axis, make_domain
-from support import EPS, close, host
+from elmfield.domain import Axis, Domain, make_domain
+from support import close, host
 
 UNEVEN = np.array([0.0, 1.0, 1.1, 4.0, 9.0, 9.5, 20.0])
-
-
-def index(axis, x):
-    return axis.to_index(np.asarray(x, dtype=float))[0]
-
-
-@pytest.mark.parametrize("down", [False, True])
-def test_turns_of_an_uneven_periodic_axis_go_both_ways(down):
-    lon = 360 * (np.arange(30) / 30) ** 1.2
-    (axis,) = make_domain((30,), coords=[lon[::-1] if down else lon], periodic={0: 360.0}).axes
-    for low, high in ((-720.0, -700.0), (-10.0, 20.0), (355.0, 365.0), (730.0, 750.0)):
-        ends = axis.from_index(np.asarray(axis.span(low, high)))
-        close(np.sort(ends), [low, high], 1e-9)
-
-
-@given(
-    steps=st.lists(st.floats(0.01, 10), min_size=2, max_size=12),
-    down=st.booleans(),
-    origin=st.floats(-400, 400),
-)
-def test_samples_sit_at_whole_indices_whatever_the_spacing(steps, down, origin):
-    c = origin + np.cumsum(steps) * (-1 if down else 1)
-    axis = Axis("x", len(c), c)
-    # A coordinate is known to EPS |c|, and an index unit may be 0.01 wide.
-    slack = 16 * EPS * (np.abs(c).max() + 1) / 0.01
-    close(index(axis, c), np.arange(len(c)), slack)
-    close(axis.from_index(np.arange(len(c))), c, slack)
-
-
-@given(at=st.floats(0, 1))
-def test_from_index_inverts_to_index(at):
-    for c in (UNEVEN, UNEVEN[::-1], np.linspace(3, -7, 5), None):
-        axis = Axis("x", 7 if c is None or len(c) == 7 else 5, c)
-        i = -0.5 + at * axis.size
-        close(index(axis, axis.from_index(np.array([i]))), i, 1e-12)
-
-
-def test_uneven_coordinates_are_mapped_by_a_monotone_cubic():
-    axis = Axis("x", 7, UNEVEN)
-    x = np.linspace(0.2, 19, 200)
-    ends = [-0.5, *UNEVEN, 20 + 10.5 / 2]
-    expected = PchipInterpolator(ends, [-0.5, *range(7), 6.5])
-    i, slope, bend = axis.to_index(x)
-    close(i, expected(x), 1e-12)
-    close(slope, expected(x, 1), 1e-10)
-    close(bend, expected(x, 2), 1e-9)
-    assert np.all(slope >= 0)
 
 
 @pytest.mark.parametrize("c", [UNEVEN, UNEVEN[::-1], np.exp(np.arange(9))])
@@ -66,13 +20,6 @@ def test_nothing_far_away_is_taken_for_inside(c):
     for x in [*(low - far), *(high + far)]:
         with pytest.raises(ef.OutsideDomainError, match="lie outside"):
             field([x])
-
-
-def test_rounding_in_single_precision_coordinates_is_not_unevenness():
-    longitude = np.arange(1440, dtype=np.float32) / np.float32(3)
-    axis = Axis("longitude", 1440, longitude)
-    assert axis.knots is None
-    assert Axis("x", 7, UNEVEN).knots is not None
 
 
 def test_a_periodic_axis_takes_any_turn(xp):
@@ -95,24 +42,9 @@ def test_the_period_of_uneven_samples_is_used():
     close(np.ptp(seam[2:]), 0, 1e-5)
 
 
-@pytest.mark.parametrize("c", [UNEVEN, UNEVEN[::-1]], ids=["up", "down"])
-def test_an_uneven_periodic_axis_is_its_own_neighbour(c):
-    axis = Axis("x", 7, c, 24.0)
-    x = np.linspace(-30, 50, 4001)
-    i, slope, _ = axis.to_index(x)
-    later, same, _ = axis.to_index(x + 24.0)
-    close(np.cos(2 * np.pi * (later - i) / 7), 1, 1e-12)
-    close(same, slope, 1e-9)
-    # Three copies of the samples, in plain sight, and no curve's end nearby.
-    copies = np.concatenate([np.sort(c) + 24.0 * k for k in range(-3, 4)])
-    ranks = np.argsort(np.argsort(c))[np.argsort(c)] + 7.0 * np.arange(-3, 4)[:, None]
-    expected = PchipInterpolator(copies, ranks.ravel())
-    close(slope * (1 if c[0] < c[-1] else -1), expected(x, 1), 1e-9)
-
-
 def test_a_box_on_a_periodic_axis_may_lie_in_any_turn():
     for c, period in ((UNEVEN, 24.0), (UNEVEN[::-1], 24.0), (np.arange(7.0), 7.5), (None, 7.0)):
-        axis = Axis("x", 7, c, period)
+        axis = Axis.counted("x", 7, period) if c is None else Axis.through("x", c, period)
         domain = make_domain((7,), dims=["x"], coords=[c], periodic={"x": period})
         for low, high in ((0.3, 1.1), (-0.7, 2.2), (5.0, 5 + period), (-period / 2, period / 2)):
             a, b = axis.span(low, high)
@@ -178,20 +110,20 @@ def test_a_nan_coordinate_never_gets_a_number(periodic):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"coordinates": [[0, 1, 1, 2]]}, "finite and strictly increasing or strictly decreasing"),
-        ({"coordinates": [[0, 1, np.nan, 2]]}, "must be finite"),
-        ({"coordinates": [[0, 2, 1, 3]]}, "Sort the array along this axis"),
-        ({"coordinates": [[0, 1]]}, r"one number per sample; got shape \(2,\) for 4 samples"),
-        ({"coordinates": [None, None]}, "one entry per axis, 1; got 2"),
-        ({"coordinates": {"y": [0, 1, 2, 3]}}, r"`coordinates` names \['y'\], but the axes are"),
-        ({"names": ("a", "b")}, "`names` must be 1 different names"),
+        ({"coords": [[0, 1, 1, 2]]}, "finite and strictly increasing or strictly decreasing"),
+        ({"coords": [[0, 1, np.nan, 2]]}, "must be finite"),
+        ({"coords": [[0, 2, 1, 3]]}, "Sort the array along this axis"),
+        ({"coords": [[0, 1]]}, r"one number per sample; got shape \(2,\) for 4 samples"),
+        ({"coords": [None, None]}, "one entry per axis, 1; got 2"),
+        ({"coords": {"y": [0, 1, 2, 3]}}, r"`coords` names \['y'\], but the axes are"),
+        ({"dims": ("a", "b")}, "`dims` must be 1 different names"),
         ({"periodic": ("t",)}, "`periodic` names axis 't', but the axes are"),
         ({"periodic": (1,)}, "`periodic` names axis 1"),
         ({"periodic": (True,)}, "`periodic` names axis True"),
         ({"periodic": {0: 2.0}}, "must exceed the span of its samples; got 2.0"),
         ({"periodic": {0: -4.0}}, "must exceed the span"),
         (
-            {"periodic": (0,), "coordinates": [[0, 1, 2, 4]]},
+            {"periodic": (0,), "coords": [[0, 1, 2, 4]]},
             "periodic but unevenly spaced, so its period cannot be read off",
         ),
     ],
@@ -201,12 +133,18 @@ def test_bad_domains_say_what_is_wrong(options, message):
         ef.fit(np.zeros(4), **options)
 
 
-def test_flags_are_not_axis_numbers():
-    # True and False would read as axes 1 and 0: both periodic, where the caller meant one.
-    with pytest.raises(ValueError, match="`periodic` names axis True"):
-        ef.fit(np.zeros((4, 4)), periodic=(True, False))
-
-
 def test_two_axes_need_two_names():
     with pytest.raises(ValueError, match="2 different names, one per axis; got"):
         ef.fit(np.zeros((4, 4)), dims=("a", "a"))
+
+
+def test_a_domain_is_what_it_says():
+    domain = make_domain((3, 4), dims=("a", "b"), coords=[None, [0, 1, 3, 4]])
+    again = make_domain((3, 4), dims=("a", "b"), coords=[None, [0, 1, 3, 4]])
+    assert domain == again
+    assert hash(domain) == hash(again)
+    assert (domain.low, domain.high) == ((-0.5, -0.5), (2.5, 3.5))
+    part = replace(domain, low=(0.5, -0.5))
+    assert part != domain
+    assert part.axes == domain.axes
+    assert Domain.of(domain.axes) == domain
