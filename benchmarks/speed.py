@@ -15,6 +15,8 @@ import json
 import platform
 import time
 import tracemalloc
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -216,16 +218,11 @@ def iterative(b):
         "hash grid, finest four times the width": (baselines.hashgrid(finest=4 * n), 1e-2),
     }
     for method, (network, learning) in settings.items():
-        options = {"rate": learning, "device": b.device, "every": 5}
-        baselines.fit(y.astype(np.float32), network, steps=3, **options)  # first calls are slow
-        model = baselines.fit(
-            y.astype(np.float32),
-            network,
-            steps=100_000,
-            seconds=6 if b.cuda else 20,
-            target=50,
-            **options,
-        )
+        usual = baselines.Schedule(steps=3, rate=learning, every=5)
+        long = replace(usual, steps=100_000, seconds=6 if b.cuda else 20, target=50)
+        fit = partial(baselines.fit, y.astype(np.float32), network, device=b.device)
+        fit(usual)  # first calls are slow
+        model = fit(long)
         reached = {}
         for goal in (30, 40, 50):
             when = [r.seconds for r in model.log if r.paper_psnr >= goal]

@@ -8,13 +8,14 @@ small part of it, and its own row says how much. The paper's PSNRs of its figure
 disagree; both are in the report.
 """
 
+from dataclasses import replace
 from functools import partial
 
 import elmfield as ef
 from common import ITERATIVE, at_samples, cost_of, load, main, one_by_one
 from elmfield.research import baselines
 from figures import COLOURS, plt, save
-from training import MAKE, printed_settings
+from training import MAKE, printed_settings, schedule
 
 PRINTED = {  # PSNR at 1, 5 and 10 times; steps; seconds
     "FFN": ((11.5, 13.1, 14.9), (20, 92, 178), (0.36, 1.55, 2.99)),
@@ -40,12 +41,11 @@ def compute(run):
         def work(method=method, settings=settings, steps=steps):
             network = MAKE[method](**settings["network"])
             every = 4 if run.profile == "short" else 1
-            options = settings["train"] | {"steps": steps, "every": every, "device": run.device}
+            train = schedule(settings["train"] | {"steps": steps, "every": every})
+            fit = partial(baselines.fit, y.astype("float32"), network, device=run.device)
             if run.profile == "full":  # the first training on a card pays for its start
-                baselines.fit(y.astype("float32"), network, **options | {"steps": 5})
-            model, spent = cost_of(
-                lambda: baselines.fit(y.astype("float32"), network, **options), run
-            )
+                fit(replace(train, steps=5))
+            model, spent = cost_of(partial(fit, train), run)
             log = [[r.step, r.seconds, r.paper_psnr] for r in model.log]
             watts = spent["joules"] / spent["seconds"]
             rows = []

@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 
 from common import ITERATIVE, load, main
 from elmfield.research import baselines
-from training import trained
+from training import schedule, trained
 
 PICTURES = ("kodim05", "kodim08", "kodim20", "kodim24", "cameraman")
 ALL = "full_search"
@@ -99,8 +99,7 @@ def compute(run):
     if run.profile == "short":  # on two cores a corner of the picture, and few steps
         values = values[:96, :96]
     full = run.profile == "full"
-    options = {"device": run.device}
-    options |= {"precision": "high", "compiled": True} if full else {}
+    usual = {"precision": "high", "compiled": True} if full else {}
     jobs = []
     for method in ITERATIVE:
         grid = baselines.paper_grid(method.lower())
@@ -115,11 +114,11 @@ def compute(run):
         jobs += [(f"{m}, tuned, navier-stokes", flow, g, FLOW_RUNGS, ours) for m, g in FLOW.items()]
     for label, y, grid, rungs, more in jobs:
 
-        def work(y=y, grid=grid, rungs=rungs, more=options | more):
-            y = y.astype("float32")
+        def work(y=y, grid=grid, rungs=rungs, more=usual | more):
+            y, train = y.astype("float32"), schedule(more)
             if full:
-                baselines.fit(y, grid[0], steps=3, **more)  # compiles
-            ranked = baselines.search(y, grid, rungs=rungs, **more)
+                baselines.fit(y, grid[0], replace(train, steps=3), device=run.device)  # compiles
+            ranked = baselines.search(y, grid, train, rungs=rungs, device=run.device)
             rows = [
                 {"network": asdict(f.method), "steps": f.log[-1].step,
                  "seconds": f.log[-1].seconds, "paper_psnr": f.log[-1].paper_psnr}

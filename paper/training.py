@@ -6,6 +6,8 @@ down by a cosine. Both searches are ``search.py``'s. Short and toy runs train sm
 steps, and their records say so.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from common import ITERATIVE, Run, cost_of, errors, halves, heldout
@@ -61,20 +63,28 @@ def tuned_settings(run, steps=1000, batch=None, flow=False):
     return {m: {"network": chosen(run, label.format(m), {}), "train": train} for m in MAKE}
 
 
+def schedule(train):
+    """How to train, from what is recorded of it."""
+    words = {"schedule": "decay"}  # as the records had it from the first
+    return baselines.Schedule(**{words.get(k, k): v for k, v in train.items()})
+
+
 def fitter(run, label, values, settings, channels=None, seed=0):
     """A function that trains the method of this label on an array like `values`."""
     network = MAKE[label.split(",")[0]](**settings["network"])
-    options = settings["train"] | {"channel_axis": channels, "seed": seed, "device": run.device}
     # With batches every row of the log costs an evaluation of the whole array.
     size = values.size
     few = 10 if size < 2**17 else 4 if size < 2**20 else 1
-    options["every"] = max(1, options["steps"] // (100 if run.profile == "full" else few))
+    rows = 100 if run.profile == "full" else few
+    usual = replace(schedule(settings["train"]), seed=seed)
+    usual = replace(usual, every=max(1, usual.steps // rows))
 
     def fit(y, **other):
         n = y.size // (1 if channels is None else y.shape[channels])
-        batch = options.get("batch")
-        more = {"batch": batch if batch and batch < n else None} | other
-        return baselines.fit(y.astype(np.float32), network, **options | more)
+        batch = usual.batch if usual.batch and usual.batch < n else None
+        own = replace(usual, **{"batch": batch} | other)
+        y = y.astype(np.float32)
+        return baselines.fit(y, network, own, channel_axis=channels, device=run.device)
 
     return fit
 

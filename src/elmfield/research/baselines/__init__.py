@@ -1,18 +1,21 @@
 """Trained networks to compare with: SIREN, FFN, GaussNet, WIRE, a hash grid, called like a Field.
 
-An array and a method go in, a :class:`Fitted` comes out; `region_by_region` is ELM-INR as the paper
-writes it. Needs PyTorch (``elmfield[torch]``), which
-is imported when a fit begins and not before.
+An array, a method and a schedule go in, a :class:`Fitted` comes out; `region_by_region` is ELM-INR
+as the paper writes it. Needs PyTorch (``elmfield[torch]``), which is imported when a fit begins and
+not before.
 """
 
 from elmfield.research.baselines.fitted import Fitted, Row
-from elmfield.research.baselines.methods import ffn, gaussnet, hashgrid, paper_grid, siren, wire
+from elmfield.research.baselines.halving import search
 from elmfield.research.baselines.printed import region_by_region
-from elmfield.research.baselines.training import fit, search
+from elmfield.research.baselines.published import ffn, gaussnet, hashgrid, paper_grid, siren, wire
+from elmfield.research.baselines.schedule import Schedule
+from elmfield.research.baselines.training import fit
 
 __all__ = [
     "Fitted",
     "Row",
+    "Schedule",
     "ffn",
     "fit",
     "gaussnet",

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elmfield._array.backend import is_array, move, namespace, to_numpy
+from elmfield._array.checks import is_whole
 from elmfield._array.memory import room, with_less_memory
 from elmfield._array.typing import Array, Floats
 from elmfield.domain import Domain
-from elmfield.field import is_number
 from elmfield.show.render import cast
 
 
@@ -139,7 +139,7 @@ class Fitted:
         d = len(self.shape)
         given: Any = shape
         sizes = (given,) if np.ndim(given) == 0 else tuple(given)
-        if len(sizes) != d or any(not is_number(n) or int(n) != n or n < 1 for n in sizes):
+        if len(sizes) != d or any(not is_whole(n) or n < 1 for n in sizes):
             raise ValueError(
                 f"`shape` must be {d} whole numbers of at least 1, one per axis; got {shape!r}."
             )
@@ -183,7 +183,7 @@ def evaluate(model: Fitted, at: Any) -> Array:
     """
     import torch
 
-    from elmfield.research.baselines.networks import matmul_precision
+    from elmfield.research.baselines.activations import matmul_precision
 
     network = model.network
     where = network.parameters[0].device

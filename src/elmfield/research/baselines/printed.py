@@ -10,8 +10,8 @@ import numpy as np
 from elmfield._array.typing import Array, Floats
 from elmfield.local.bases import box_positions, half_widths
 from elmfield.partition import sample_index
-from elmfield.research.baselines.methods import whole
-from elmfield.research.baselines.training import places, samples, torch_itself
+from elmfield.research.baselines.arrays import places, samples, torch_itself
+from elmfield.research.baselines.methods import integers
 from elmfield.settings import Paper
 
 
@@ -52,7 +52,7 @@ def region_by_region(
             f"`settings` must have no overlap, as the paper's experiments; got {settings.overlap}."
         )
     if regions is not None:
-        whole(regions=regions)
+        integers(regions=regions)
     y, shape = samples(values, channel_axis, "values")  # (S, C), float64
     partition = settings.partition(shape, (False,) * len(shape))
     flat = torch.as_tensor(y, device=places(values, device)[1])

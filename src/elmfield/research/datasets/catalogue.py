@@ -106,7 +106,7 @@ def read_catalogue(text: str) -> dict[str, Dataset]:
 
 def _dataset(name: str, entry: Mapping[str, Any]) -> Dataset:
     """One data set; lists become tuples, words become functions."""
-    words = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+    words: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
     if words["status"] not in STATUS:
         raise ValueError(f"`status` must be one of {', '.join(STATUS)}; got {words['status']!r}.")
     for kind in ("files", "otherwise"):
