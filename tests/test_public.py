@@ -28,9 +28,11 @@ NAMES = [
     "paper_psnr",
     "psnr",
     "psnr_by_width",
+    "read",
     "regular",
     "save",
     "smooth",
+    "write",
 ]
 
 
@@ -48,8 +50,10 @@ def test_options_are_keyword_only():
     allowed = {
         "fit": ["values", "settings"],
         "encoder": ["shape", "settings"],
-        "fit_points": ["coordinates", "values", "settings"],
+        "fit_points": ["points", "values", "settings"],
         "heldout_score": ["values", "settings"],
+        "read": ["path"],
+        "write": ["values", "path"],
         "paper": [],
         "smooth": [],
     }

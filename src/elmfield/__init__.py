@@ -15,7 +15,7 @@ from elmfield.errors import OutsideDomainError, RankWarning, StoreError, StoreVe
 from elmfield.field import Field
 from elmfield.fit import Encoder, encoder
 from elmfield.fit.points import fit_points
-from elmfield.io.dataarrays import fit
+from elmfield.io.door import fit, read, write
 from elmfield.io.model.restore import load
 from elmfield.io.model.store import save
 from elmfield.local.layers import Dense
@@ -51,7 +51,9 @@ __all__ = [
     "paper_psnr",
     "psnr",
     "psnr_by_width",
+    "read",
     "regular",
     "save",
     "smooth",
+    "write",
 ]

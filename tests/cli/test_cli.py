@@ -18,9 +18,8 @@ import numpy as np
 import pytest
 
 import elmfield as ef
+from elmfield import read
 from elmfield.io.formats.raster import png
-from elmfield.io.formats.registry import read
-from elmfield.io.gridded import fit_gridded
 from support import ROOT
 
 HEAVY = [
@@ -103,7 +102,7 @@ def prepared(tmp_path_factory):
         attrs={"units": "degC"},
     ).to_netcdf(folder / "sst.nc", engine="netcdf4")
     (folder / "points.csv").write_text("row,column\n1,2\n3.5,4.25\n")
-    field = fit_gridded(read(folder / "photo.png"))
+    field = ef.fit(folder / "photo.png")
     ef.save(field, folder / "photo.elm", dtype="float32")
     return folder
 

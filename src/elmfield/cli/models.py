@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from elmfield.cli.tables import in_bytes, in_words, print_json, show
+from elmfield.cli.tables import in_bytes, print_json, show
 from elmfield.cli.words import (
     IN,
     OUT,
@@ -205,6 +205,7 @@ def info(model: str, as_json: bool) -> None:
     from elmfield.io.model.plain import from_plain
     from elmfield.io.model.restore import field_of, metadata
     from elmfield.io.model.source import open_source
+    from elmfield.io.words import axis_in_words
 
     source = open_source(model)
     meta = metadata(source)
@@ -215,17 +216,17 @@ def info(model: str, as_json: bool) -> None:
     if as_json:
         print_json({"file": model, "bytes": sum(sizes.values()), **from_plain(meta)})
         return
-    axes = []
-    for axis, note in zip(field.domain.axes, meta["domain"]["axes"]):
-        text = f"{axis.name}: {axis.size}"
-        if axis.coords is not None:
-            ends = [axis.coords[0], axis.coords[-1]]
-            more = about.get("axes", {}).get(axis.name, {})
-            text += f", {in_words(ends[0], more)} to {in_words(ends[1], more)}"
-            unit = more.get("attrs", {}).get("units")
-            text += f" {unit}" if unit and "epoch" not in more else ""
-            text += "" if note["even"] else ", uneven"
-        axes.append(text + (" (periodic)" if axis.period is not None else ""))
+    axes = [
+        axis_in_words(
+            axis.name,
+            axis.size,
+            axis.coords,
+            about.get("axes", {}).get(axis.name, {}),
+            even=note.get("even", True),
+            periodic=axis.period is not None,
+        )
+        for axis, note in zip(field.domain.axes, meta["domain"]["axes"])
+    ]
     n = math.prod(field.shape) * int(field.offset.shape[0])
     rows = {
         "name": about.get("name"),

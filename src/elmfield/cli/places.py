@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from elmfield.cli.tables import in_words, print_json
+from elmfield.cli.tables import print_json
 from elmfield.cli.words import IN, OUT, as_json, assignment, index_of, numbers, quiet
 
 
@@ -61,9 +61,10 @@ def render(
     import numpy as np
 
     from elmfield._array.progress import bars
-    from elmfield.io.formats.registry import format_of, write
-    from elmfield.io.gridded import rendered
+    from elmfield.io.door import put
+    from elmfield.io.formats.registry import format_of
     from elmfield.io.model.restore import load
+    from elmfield.io.rendered import rendered
     from elmfield.show.render import positions
 
     format_of(output)
@@ -89,7 +90,7 @@ def render(
         kind = own if np.dtype(own).kind in "biu" else None
     with bars(False if quiet or as_json else None) as progress:
         out = rendered(field, x, quantity, dtype=kind, progress=progress)
-    write(out, output, **({"colours": colours} if colours else {}))
+    put(out, output, colours)
     facts = {
         "file": str(output),
         "shape": list(out.values.shape),
@@ -285,6 +286,8 @@ def _point(text: str, field: Any) -> list[str]:
 
 def _only(axis: Any, field: Any) -> str:
     """The one coordinate of an axis of one sample."""
+    from elmfield.io.words import in_words
+
     about = field.attributes.get("axes", {}).get(axis.name, {})
     return in_words(float(axis.origin), about)
 

@@ -32,7 +32,7 @@ def compare(
     heldout: bool,
     variable: str | None,
     slices: Sequence[str],
-    channel_axis: int | None,
+    channel_axis: int | str | None,
     as_json: bool,
 ) -> None:
     """How well MODEL gives back the samples in INPUT; which variable and slices, it knows."""
@@ -140,7 +140,7 @@ def beam(
     threshold: float | None,
     variable: str | None,
     slices: Sequence[str],
-    channel_axis: int | None,
+    channel_axis: int | str | None,
     as_json: bool,
 ) -> None:
     """Cut INPUT into regions of about equal energy (BEAM): sizes, energies, and a picture."""

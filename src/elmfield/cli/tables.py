@@ -38,17 +38,3 @@ def in_bytes(n: float) -> str:
             return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
         n /= 1024
     return ""
-
-
-def in_words(value: float, about: dict[str, Any]) -> str:
-    """A coordinate as people write it: a number, or a date."""
-    import numpy as np
-
-    from elmfield.field.labels import coordinates_out
-
-    shown = coordinates_out(np.asarray([value]), about)[0]
-    if about.get("epoch") is None:
-        return f"{float(value):g}"
-    text = str(shown)
-    text = text.rstrip("0").rstrip(".") if "." in text else text
-    return text.removesuffix("T00:00:00")

@@ -16,6 +16,16 @@ def _together(*options: Callable[..., Any]) -> Callable[..., Any]:
     return decorate
 
 
+class _Axis(click.ParamType):
+    """The number of an axis, or its name."""
+
+    name = "axis"
+
+    def convert(self, value: Any, param: Any, context: Any) -> int | str:
+        """A number if it is one."""
+        return int(value) if str(value).lstrip("-").isdigit() else str(value)
+
+
 quiet = click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
 read_options = _together(
@@ -25,8 +35,8 @@ read_options = _together(
         help="Take one index of an axis, or a range; by name or number. May be repeated.",
     ),
     click.option(
-        "--channel-axis", type=int, metavar="N",
-        help="The axis that holds channels (colours, bands); -1 is the last.",
+        "--channel-axis", type=_Axis(), metavar="N|NAME",
+        help="The axis that holds channels (colours, bands), by number or name; -1 is the last.",
     ),
 )  # fmt: skip
 
@@ -35,41 +45,17 @@ OUT = click.Path(path_type=Path, writable=False)
 
 
 def samples_of(
-    path: Path, variable: str | None, slices: Sequence[str], channel_axis: int | None
+    path: Path, variable: str | None, slices: Sequence[str], channel_axis: int | str | None
 ) -> Any:
     """The samples in a file, with what the options ask for."""
-    from dataclasses import replace
-
-    from elmfield.io.formats.registry import read
+    from elmfield.io.door import read
 
     samples = read(path, variable=variable)
     if channel_axis is not None:
-        n = samples.values.ndim
-        if not -n <= channel_axis < n:
-            raise click.BadParameter(
-                f"the array has {n} axes, so the channel axis lies between {-n} and {n - 1}.",
-                param_hint="--channel-axis",
-            )
-        axis = channel_axis % n
-        if axis != samples.channel_axis:
-            if samples.channel_axis is not None:
-                raise click.BadParameter(
-                    f"this file's channels are on axis {samples.channel_axis}.",
-                    param_hint="--channel-axis",
-                )
-            keep = [k for k in range(n) if k != axis]
-            about = dict(samples.attributes)
-            line = samples.coords[axis]
-            about["channels"] = {"name": samples.dims[axis]} | (
-                {} if line is None else {"labels": list(line)}
-            )
-            samples = replace(
-                samples,
-                dims=tuple(samples.dims[k] for k in keep),
-                coords=tuple(samples.coords[k] for k in keep),
-                channel_axis=axis,
-                attributes=about,
-            )
+        try:
+            samples = samples.with_channels(channel_axis)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--channel-axis") from error
     for text in slices:
         name, index = assignment(text, samples.dims, "--slice")
         samples = samples.pick(name, index_of(index))

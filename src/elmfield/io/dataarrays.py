@@ -3,18 +3,15 @@
 xarray is not imported here before a DataArray turns up.
 """
 
-import functools
 import sys
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
 
 from elmfield._array.typing import Array, Floats
-from elmfield.field import Field
 from elmfield.field.labels import dataarray, from_dates, from_durations
-from elmfield.fit import fit as fit_array
-from elmfield.io.gridded import Gridded, fit_gridded
+from elmfield.io.gridded import Gridded
 from elmfield.io.model.plain import keepable
 
 SMALL = 4096
@@ -27,112 +24,37 @@ def is_dataarray(values: object) -> bool:
     return xarray is not None and isinstance(values, xarray.DataArray)
 
 
-@functools.wraps(fit_array)
-def fit(values: Array, settings: Any = None, **options: Any) -> Field:
-    """See :func:`elmfield.fit.fit`; a DataArray is taken with its dims, coords and attrs."""
-    if is_dataarray(values):
-        return fit_dataarray(values, settings, **options)
-    if "channel_dim" in options:
-        raise TypeError("`channel_dim` is for an xarray.DataArray; use `channel_axis` for arrays.")
-    return fit_array(values, settings, **options)
+def is_dataset(values: object) -> bool:
+    """Whether `values` is an xarray.Dataset."""
+    xarray = sys.modules.get("xarray")
+    return xarray is not None and isinstance(values, xarray.Dataset)
 
 
-_ARRAY = "    values : array\n        Samples on a grid: real, integer or complex"
-fit.__doc__ = (fit_array.__doc__ or "").replace(
-    _ARRAY,
-    _ARRAY.replace("array", "array or xarray.DataArray")
-    + """. A DataArray brings its
-        dims, coords and attrs; ``channel_dim`` names its dim of channels, and a longitude that
-        closes the circle is periodic unless `periodic` says otherwise. Numbers may be real,
-        integer or complex""",
-)
-
-
-def fit_dataarray(
-    values: Any,
-    settings: Any = None,
-    *,
-    channel_dim: Hashable | None = None,
-    periodic: Mapping[Any, float] | Sequence[Any] | Hashable | None = None,
-    **options: Any,
-) -> Field:
-    """The Field of a DataArray.
+def from_dataarray(da: Any, *, channel_axis: Hashable | None = None) -> Gridded:
+    """A DataArray as gridded samples.
 
     Parameters
     ----------
-    values : xarray.DataArray
-        The samples. Dims become axes, in their order; their coordinates may be numbers (evenly
-        spaced or not, rising or falling), dates or durations.
-    settings : optional
-        As for :func:`elmfield.fit`.
-    channel_dim : optional
-        The dim that holds channels rather than space.
-    periodic : sequence or mapping, optional
-        Dims that repeat; by default a longitude whose samples cover 360 degrees evenly.
-    **options
-        Passed on to :func:`elmfield.fit`.
+    da : xarray.DataArray
+        Dims become axes, in their order; their coordinates may be numbers (evenly spaced or not,
+        rising or falling), dates or durations.
+    channel_axis : optional
+        The dim, by name or number, that holds channels rather than space.
     """
-    for given in ("dims", "coords", "channel_axis"):
-        if given in options:
-            raise TypeError(f"`{given}` comes from the DataArray itself; rename or assign there.")
-    samples = from_dataarray(values, channel_dim=channel_dim)
-    if periodic is not None:
-        wraps = _named(values.dims, samples.dims, periodic)
-        made = fit_array(
-            samples.values,
-            settings,
-            channel_axis=samples.channel_axis,
-            coords=list(samples.coords),
-            dims=samples.dims,
-            periodic=wraps,
-            **options,
-        )
-        return _with(made, samples.attributes)
-    return fit_gridded(samples, settings, **options)
-
-
-def _named(
-    dims: Sequence[Hashable], names: Sequence[str], periodic: Any
-) -> "dict[str | int, float] | list[str | int]":
-    """`periodic` in terms of axis names; a dim may be given by its name or its number."""
-    one = isinstance(periodic, (str, int))
-    found: dict[str | int, Any] = {}
-    for key in (periodic,) if one else periodic:
-        name = str(key)
-        if key not in dims and isinstance(key, int) and -len(dims) <= key < len(dims):
-            name = str(dims[key])
-        if name not in names:
-            raise ValueError(f"`periodic` names {key!r}; the dims are {list(names)}.")
-        found[name] = periodic[key] if isinstance(periodic, Mapping) else None
-    return found if isinstance(periodic, Mapping) else list(found)
-
-
-def _with(field: Field, attributes: Mapping[str, Any]) -> Field:
-    from dataclasses import replace
-
-    return replace(field, attributes=dict(attributes))
-
-
-def from_dataarray(da: Any, *, channel_dim: Hashable | None = None) -> Gridded:
-    """A DataArray as gridded samples."""
+    channel = None if channel_axis is None else _which(channel_axis, da.dims)
     da = da.rename({d: str(d) for d in da.dims if not isinstance(d, str)})
-    dims = list(da.dims)
-    channel_dim = None if channel_dim is None else str(channel_dim)
-    if channel_dim is not None and channel_dim not in dims:
-        raise ValueError(f"`channel_dim` must be a dim of the array, {dims}; got {channel_dim!r}.")
-    channel = None if channel_dim is None else dims.index(channel_dim)
-    names = tuple(d for d in dims if d != channel_dim)
-    coordinates: list[Floats | None] = []
+    names = tuple(d for k, d in enumerate(da.dims) if k != channel)
+    coords: list[Floats | None] = []
     axes: dict[str, Any] = {}
     periods: dict[str, float] = {}
     for name in names:
         if name not in da.coords:
-            coordinates.append(None)
+            coords.append(None)
             continue
         c = da.coords[name]
         at, about = _coordinate(name, np.asarray(c.values))
         axes[name] = {**about, "attrs": keepable(c.attrs)}
-        coordinates.append(at)
+        coords.append(at)
         period = circle(name, at, c.attrs)
         if period is not None:
             periods[name] = period
@@ -140,17 +62,38 @@ def from_dataarray(da: Any, *, channel_dim: Hashable | None = None) -> Gridded:
         "align": "nodes",
         "attrs": keepable(da.attrs),
         "axes": axes,
-        "coords": _others(da, dims),
+        "coords": _others(da, list(da.dims)),
     }
     if da.name is not None:
         attributes["name"] = str(da.name)
-    if channel_dim is not None:
-        channels: dict[str, Any] = {"name": channel_dim}
-        if channel_dim in da.coords:
-            c = da.coords[channel_dim]
-            channels |= keepable({"labels": list(c.values)}) | {"attrs": keepable(c.attrs)}
-        attributes["channels"] = channels
-    return Gridded(np.asarray(da.values), names, tuple(coordinates), channel, periods, attributes)
+    if channel is not None:
+        attributes["channels"] = _channels(da, da.dims[channel])
+    return Gridded(
+        values=np.asarray(da.values),
+        dims=names,
+        coords=tuple(coords),
+        channel_axis=channel,
+        periods=periods,
+        attributes=attributes,
+    )
+
+
+def _which(axis: Hashable, dims: tuple[Hashable, ...]) -> int:
+    """The number of a dim, given by its name or by its number; the name counts first."""
+    if axis in dims:
+        return dims.index(axis)
+    n = len(dims)
+    if isinstance(axis, (int, np.integer)) and not isinstance(axis, bool) and -n <= axis < n:
+        return int(axis) % n
+    raise ValueError(f"`channel_axis` must be a dim of the array, {list(dims)}; got {axis!r}.")
+
+
+def _channels(da: Any, name: str) -> dict[str, Any]:
+    """What is known about a DataArray's dim of channels."""
+    if name not in da.coords:
+        return {"name": name}
+    c = da.coords[name]
+    return {"name": name} | keepable({"labels": list(c.values)}) | {"attrs": keepable(c.attrs)}
 
 
 def _coordinate(name: str, c: Array) -> tuple[Floats, dict[str, Any]]:
@@ -163,7 +106,7 @@ def _coordinate(name: str, c: Array) -> tuple[Floats, dict[str, Any]]:
     if c.dtype.kind not in "iuf":
         raise TypeError(
             f"coordinates of dim {name!r} must be numbers, dates or durations; got {c.dtype}. "
-            f"If they name channels, pass channel_dim={name!r}; else drop them: "
+            f"If they name channels, pass channel_axis={name!r}; else drop them: "
             f"da.drop_vars({name!r})."
         )
     # Single-precision coordinates stay so: how even they are is judged by their own rounding.

@@ -1,7 +1,6 @@
 """Gridded: samples with everything their file says about them; what readers give and writers take.
 
-Also the two steps either side of a field: from Gridded to Field, and from Field to Gridded on any
-grid.
+It knows neither files nor fields.
 """
 
 import hashlib
@@ -13,16 +12,16 @@ import numpy as np
 
 from elmfield._array.backend import to_numpy
 from elmfield._array.typing import Array, Floats
-from elmfield.field import Field
 from elmfield.field.labels import coordinates_out
-from elmfield.fit import fit as fit_array
 from elmfield.io.model.plain import keepable
-from elmfield.show.render import evaluate
+from elmfield.io.words import axis_in_words
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Gridded:
     """Samples on a grid, and what is known about them.
+
+    ``np.asarray(samples)`` gives the bare array; :func:`elmfield.fit` takes all of it.
 
     Parameters
     ----------
@@ -42,12 +41,12 @@ class Gridded:
         ``grid``.
     """
 
-    values: Array = field(repr=False)
+    values: Array
     dims: tuple[str, ...]
-    coords: tuple[Floats | None, ...] = field(repr=False)
+    coords: tuple[Floats | None, ...]
     channel_axis: int | None = None
     periods: Mapping[str, float] = field(default_factory=dict)
-    attributes: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -59,28 +58,86 @@ class Gridded:
         """Position in the array of each named axis."""
         return [k for k in range(self.values.ndim) if k != self.channel_axis]
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """The samples alone, for ``np.asarray``."""
+        return np.array(to_numpy(self.values), dtype=dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        about = self.attributes
+        name, unit = about.get("name"), about.get("attrs", {}).get("units")
+        sizes = " × ".join(map(str, self.values.shape))
+        head = f"Gridded {name!r}: " if name else "Gridded: "
+        lines = [f"{head}{sizes} {self.values.dtype}" + (f", {unit}" if unit else "")]
+        for dim, n, c in zip(self.dims, self.shape, self.coords):
+            axis = about.get("axes", {}).get(dim, {})
+            lines.append(axis_in_words(dim, n, c, axis, periodic=dim in self.periods))
+        if self.channel_axis is not None:
+            labels = about.get("channels", {}).get("labels", ())
+            told = f": {', '.join(map(str, labels))}" if 0 < len(labels) < 9 else ""
+            n = self.values.shape[self.channel_axis]
+            lines.append(f"{self.channel_name}: {n} channels{told}")
+        return "\n  ".join(lines)
+
+    # --- channels ------------------------------------------------------------------------------
+
+    @property
+    def channel_name(self) -> str:
+        """What the axis of channels is called."""
+        return str(self.attributes.get("channels", {}).get("name", "channel"))
+
+    def with_channels(self, channel_axis: int | str) -> "Gridded":
+        """The same samples with one axis, given by number or name, taken as channels."""
+        n = self.values.ndim
+        names: list[str] = list(self.dims)
+        if self.channel_axis is not None:
+            names.insert(self.channel_axis, self.channel_name)
+        k = axis_number(channel_axis, names)
+        if k == self.channel_axis:
+            return self
+        if self.channel_axis is not None:
+            raise ValueError(
+                f"`channel_axis` must be {self.channel_axis} ({self.channel_name!r}), where these "
+                f"samples have their channels; got {channel_axis!r}. Leave it out."
+            )
+        kept = [j for j in range(n) if j != k]
+        line, axis = self.coords[k], self.attributes.get("axes", {}).get(names[k], {})
+        labels = {} if line is None else {"labels": list(coordinates_out(line, axis))}
+        return replace(
+            self,
+            dims=tuple(names[j] for j in kept),
+            coords=tuple(self.coords[j] for j in kept),
+            channel_axis=k,
+            periods={p: v for p, v in self.periods.items() if p != names[k]},
+            attributes={**self.attributes, "channels": {"name": names[k]} | keepable(labels)},
+        )
+
+    # --- parts ---------------------------------------------------------------------------------
+
     def pick(self, name: str, which: int | slice) -> "Gridded":
         """The samples at one index of an axis (which then goes), or in a range of it."""
         if name not in self.dims:
             raise ValueError(f"there is no axis {name!r}; the axes are {', '.join(self.dims)}.")
         k = self.dims.index(name)
-        n = self.shape[k]
-        index: list[int | slice] = [slice(None)] * self.values.ndim
-        index[self.array_axes[k]] = which
-        c = self.coords[k]
-        periods = {p: v for p, v in self.periods.items() if p != name}
-        if isinstance(which, slice):
-            if not len(range(n)[which]):
-                raise ValueError(f"nothing is left of axis {name!r}, which has {n} samples.")
-            whole = len(range(n)[which]) == n
-            at = None if c is None else c[which]
-            return replace(
-                self,
-                values=self.values[tuple(index)],
-                coords=(*self.coords[:k], at, *self.coords[k + 1 :]),
-                periods=self.periods if whole else periods,
-                attributes=self._moved(k, which),
-            )
+        return self._range(k, which) if isinstance(which, slice) else self._one(k, which)
+
+    def _range(self, k: int, which: slice) -> "Gridded":
+        """The samples in a range of axis k."""
+        name, n, c = self.dims[k], self.shape[k], self.coords[k]
+        left = len(range(n)[which])
+        if not left:
+            raise ValueError(f"nothing is left of axis {name!r}, which has {n} samples.")
+        at = None if c is None else c[which]
+        return replace(
+            self,
+            values=self._taken(k, which),
+            coords=(*self.coords[:k], at, *self.coords[k + 1 :]),
+            periods=self.periods if left == n else self._periods_without(name),
+            attributes=self._moved(k, which),
+        )
+
+    def _one(self, k: int, which: int) -> "Gridded":
+        """The samples at one index of axis k, which goes; where that was, is noted."""
+        name, n, c = self.dims[k], self.shape[k], self.coords[k]
         if not -n <= which < n:
             raise ValueError(f"axis {name!r} has {n} samples; there is no number {which}.")
         channel = self.channel_axis
@@ -92,118 +149,47 @@ class Gridded:
                 key: [v for j, v in enumerate(list_) if j != k]
                 for key, list_ in attributes["grid"].items()
             }
-        if c is not None:  # where the slice was taken
+        if c is not None:
             about = attributes.get("axes", {}).get(name, {})
             at = coordinates_out(c[which : which + 1 or None], about)[0]
             other = {"dims": [], "values": at, "attrs": about.get("attrs", {})}
             attributes["coords"] = {**attributes.get("coords", {}), name: other}
         return Gridded(
-            self.values[tuple(index)],
-            self.dims[:k] + self.dims[k + 1 :],
-            self.coords[:k] + self.coords[k + 1 :],
-            channel,
-            periods,
-            attributes,
+            values=self._taken(k, which),
+            dims=self.dims[:k] + self.dims[k + 1 :],
+            coords=self.coords[:k] + self.coords[k + 1 :],
+            channel_axis=channel,
+            periods=self._periods_without(name),
+            attributes=attributes,
         )
+
+    def _taken(self, k: int, which: int | slice) -> Array:
+        index: list[int | slice] = [slice(None)] * self.values.ndim
+        index[self.array_axes[k]] = which
+        return self.values[tuple(index)]
+
+    def _periods_without(self, name: str) -> dict[str, float]:
+        return {p: v for p, v in self.periods.items() if p != name}
 
     def _moved(self, k: int, which: slice) -> dict[str, Any]:
         """Attributes with the grid of a slice of axis k."""
         start, _, step = which.indices(self.shape[k])
-        d = len(self.dims)
-        grid = self.attributes.get("grid", {"start": [0.0] * d, "step": [1.0] * d})
-        starts, steps = list(grid["start"]), list(grid["step"])
+        starts, steps = grid_of(self)
         starts[k], steps[k] = starts[k] + steps[k] * start, steps[k] * step
         return {**self.attributes, "grid": {"start": starts, "step": steps}}
 
 
-def fit_gridded(samples: Gridded, settings: Any = None, **options: Any) -> Field:
-    """The Field of some samples, with their names, coordinates and attributes.
-
-    `options` are those of :func:`elmfield.fit`.
-    """
-    channel = samples.channel_axis
-    made = fit_array(
-        samples.values,
-        settings,
-        channel_axis=channel,
-        coords=list(samples.coords),
-        dims=samples.dims,
-        periodic={str(k): v for k, v in samples.periods.items()},
-        **options,
-    )
-    return replace(made, attributes=dict(samples.attributes))
-
-
-def fingerprint(values: Array) -> dict[str, Any]:
-    """Shape, dtype, range and SHA-256 of an array, for provenance."""
-    host = np.ascontiguousarray(to_numpy(values))
-    about: dict[str, Any] = {"shape": list(host.shape), "dtype": host.dtype.name}
-    if host.dtype.kind in "biuf" and host.size:
-        finite = host[np.isfinite(host)] if host.dtype.kind == "f" else host
-        if finite.size:
-            about["range"] = [float(finite.min()), float(finite.max())]
-    return {**about, "sha256": hashlib.sha256(host.data).hexdigest()}
-
-
-def rendered(
-    field: Field,
-    x: Sequence[Floats],
-    quantity: str = "value",
-    *,
-    dtype: Any = None,
-    progress: Any = None,
-) -> Gridded:
-    """A field on the grid of index coordinates `x`, with coordinates and attributes.
-
-    Parameters
-    ----------
-    field : Field
-        The field.
-    x : sequence of arrays
-        Index coordinates along each axis.
-    quantity : {"value", "gradient", "laplacian"}
-        What to show; "gradient" is its magnitude.
-    dtype : optional
-        Of the result; integers are rounded and clipped.
-    progress : callable, optional
-        Called with (stage, done, total).
-    """
-    values = evaluate(field, x, quantity, dtype=dtype, progress=progress)
-    coordinates: list[Floats | None] = []
-    start, step, same = [], [], True
-    for axis, at in zip(field.domain.axes, x):
-        at = np.asarray(at, np.float64)
-        own = len(at) == axis.size and np.array_equal(at, np.arange(axis.size))
-        whole = np.array_equal(at, np.round(at)) and at.min() >= 0 and at.max() < axis.size
-        if axis.coords is None:
-            coordinates.append(None)
-        elif whole:
-            coordinates.append(axis.coords[at.astype(int)])
-        else:
-            coordinates.append(axis.from_index(at))
-        same = same and own
-        start.append(float(at[0]))
-        step.append(float((at[-1] - at[0]) / (len(at) - 1)) if len(at) > 1 else 1.0)
-    attributes = dict(field.attributes)
-    if not same:
-        base = attributes.get("grid")
-        if base is not None:  # the field itself came from part of a file
-            start = [a + s * b for a, s, b in zip(base["start"], base["step"], start)]
-            step = [s * t for s, t in zip(base["step"], step)]
-        attributes["grid"] = {"start": start, "step": step}
-        moved = {n for n, a in zip(field.domain.dims, field.domain.axes)}
-        attributes["coords"] = {
-            k: v for k, v in attributes.get("coords", {}).items() if not set(v["dims"]) & moved
-        }
-    if quantity != "value":
-        attributes["attrs"] = {
-            k: v
-            for k, v in attributes.get("attrs", {}).items()
-            if k not in ("units", "standard_name", "valid_range") and not k.startswith("GRIB_")
-        } | {"long_name": f"{quantity} of {attributes.get('name', 'field')}"}
-    periods = {a.name: a.period for a in field.domain.axes if a.period is not None}
-    return Gridded(
-        values, field.domain.dims, tuple(coordinates), field.channel_axis, periods, attributes
+def axis_number(axis: int | str, names: Sequence[str]) -> int:
+    """Which axis is meant by `channel_axis`, a number or one of the axes' names."""
+    n = len(names)
+    if isinstance(axis, str):
+        if axis in names:
+            return list(names).index(axis)
+    elif isinstance(axis, (int, np.integer)) and not isinstance(axis, bool) and -n <= axis < n:
+        return int(axis) % n
+    raise ValueError(
+        f"`channel_axis` must be one of the axes {list(names)}, or a number between {-n} and "
+        f"{n - 1}; got {axis!r}."
     )
 
 
@@ -218,5 +204,21 @@ def plain_grid(
     values: Array, dims: Sequence[str], channel_axis: int | None = None, **attributes: Any
 ) -> Gridded:
     """Gridded samples without coordinates."""
-    dims = tuple(dims)
-    return Gridded(values, dims, (None,) * len(dims), channel_axis, {}, keepable(attributes))
+    return Gridded(
+        values=values,
+        dims=tuple(dims),
+        coords=(None,) * len(dims),
+        channel_axis=channel_axis,
+        attributes=keepable(attributes),
+    )
+
+
+def fingerprint(values: Array) -> dict[str, Any]:
+    """Shape, dtype, range and SHA-256 of an array, for provenance."""
+    host = np.ascontiguousarray(to_numpy(values))
+    about: dict[str, Any] = {"shape": list(host.shape), "dtype": host.dtype.name}
+    if host.dtype.kind in "biuf" and host.size:
+        finite = host[np.isfinite(host)] if host.dtype.kind == "f" else host
+        if finite.size:
+            about["range"] = [float(finite.min()), float(finite.max())]
+    return {**about, "sha256": hashlib.sha256(host.data).hexdigest()}

@@ -14,10 +14,12 @@ from elmfield.cli import cli
 from elmfield.cli.words import samples_of
 from elmfield.errors import MissingExtraError
 from elmfield.io.dataarrays import from_dataarray
+from elmfield.io.door import read, write
 from elmfield.io.errors import UnreadableError
 from elmfield.io.formats.raster import png
-from elmfield.io.formats.registry import FORMATS, format_of, read, write
-from elmfield.io.gridded import Gridded, fit_gridded, grid_of, plain_grid, rendered
+from elmfield.io.formats.registry import FORMATS, format_of
+from elmfield.io.gridded import Gridded, grid_of, plain_grid
+from elmfield.io.rendered import rendered
 from elmfield.show.render import positions
 from support import ROOT
 
@@ -224,16 +226,15 @@ def test_a_tilted_map_keeps_its_transform(tmp_path):
     pytest.importorskip("rasterio")
     transform = [8.0, 3.0, 500000.0, 2.0, -9.0, 4000000.0]
     about = {"transform": transform, "crs": "EPSG:32633", "align": "areas", "fill_value": -1}
-    samples = Gridded(
-        RNG.random((20, 24)).astype(np.float32), ("y", "x"), (None, None), None, {}, about
-    )
+    values = RNG.random((20, 24)).astype(np.float32)
+    samples = plain_grid(values, ("y", "x"), **about)
     write(samples, tmp_path / "x.tif")
     back = read(tmp_path / "x.tif")
     assert back.attributes["transform"] == transform
     assert "33N" in back.attributes["crs"]
     assert back.coords == (None, None)
     # At twice the resolution every pixel is four; corners stay where they were.
-    fine = rendered(fit_gridded(back), positions(fit_gridded(back), scale=2))
+    fine = rendered(ef.fit(back), positions(ef.fit(back), scale=2))
     write(fine, tmp_path / "y.tif")
     a, b, c, d, e, f = read(tmp_path / "y.tif").attributes["transform"]
     assert_allclose([a, b, c, d, e, f], [4, 1.5, 500000, 1, -4.5, 4000000])
@@ -245,10 +246,10 @@ def test_gaps_in_a_map_are_missing_samples(tmp_path):
     holes = values.copy()
     holes[5:8, 6:9] = -999
     about = {"transform": [1.0, 0, 7.0, 0, -1.0, 50.0], "crs": "EPSG:4326", "fill_value": -999}
-    write(Gridded(holes, ("y", "x"), (None, None), None, {}, about), tmp_path / "x.tif")
+    write(plain_grid(holes, ("y", "x"), **about), tmp_path / "x.tif")
     samples = read(tmp_path / "x.tif")
     assert np.isnan(samples.values).sum() == 9
-    assert_allclose(fit_gridded(samples).samples(), values, atol=0.05)
+    assert_allclose(ef.fit(samples).samples(), values, atol=0.05)
 
 
 def test_scale_and_offset_of_a_map_are_applied(tmp_path):
@@ -265,7 +266,7 @@ def test_scale_and_offset_of_a_map_are_applied(tmp_path):
     samples = read(tmp_path / "x.tif")
     assert np.isnan(samples.values).sum() == 2
     assert_allclose(samples.values[:, 0, 0], [373.15, -10])
-    field = fit_gridded(samples)
+    field = ef.fit(samples)
     assert_allclose(field([45.5, 9.0]), [373.15, -10])
     # Written as they are: a value may be what marked a gap before.
     whole = rendered(field, positions(field, scale=2))
@@ -304,7 +305,7 @@ def test_a_map_keeps_its_numbers_and_their_colours(tmp_path):
         file.write_colormap(1, {3: (255, 0, 9, 255)})
     samples = read(tmp_path / "x.tif")
     assert_array_equal(samples.values, kinds)
-    field = fit_gridded(samples)
+    field = ef.fit(samples)
     ef.save(field, tmp_path / "x.elm")
     again = ef.load(tmp_path / "x.elm")
     write(rendered(again, positions(again), dtype="uint8"), tmp_path / "y.tif")
@@ -331,8 +332,9 @@ def test_sound(tmp_path):
         (RNG.random(500), None),
     ):
         time = np.arange(500) / 8000
+        about = {"header": {"subtype": "PCM_16"}}
         samples = Gridded(
-            values, ("time",), (time,), channel, {}, {"header": {"subtype": "PCM_16"}}
+            values=values, dims=("time",), coords=(time,), channel_axis=channel, attributes=about
         )
         for suffix in (".wav", ".flac"):
             if suffix == ".flac" and values.dtype.kind == "f":
@@ -347,7 +349,8 @@ def test_sound(tmp_path):
 def test_sound_at_another_rate(tmp_path):
     time = np.arange(400) / 8000
     values = np.round(9000 * np.sin(2 * np.pi * 440 * time)).astype(np.int16)
-    field = fit_gridded(Gridded(values, ("time",), (time,), None, {}, {"align": "nodes"}))
+    samples = Gridded(values=values, dims=("time",), coords=(time,), attributes={"align": "nodes"})
+    field = ef.fit(samples)
     write(rendered(field, positions(field, scale=2, align="nodes")), tmp_path / "x.wav")
     back = read(tmp_path / "x.wav")
     assert back.attributes["header"]["rate"] == 16000
@@ -361,7 +364,9 @@ def test_video(tmp_path, suffix):
     frames = [128 + 100 * np.sin(0.1 * x + 0.2 * k) * np.cos(0.07 * y) for k in range(6)]
     values = np.stack([np.stack([f, f[::-1], 255 - f], -1) for f in frames]).astype(np.uint8)
     time = np.arange(6) / 12.5
-    samples = Gridded(values, ("time", "row", "column"), (time, None, None), 3, {}, {})
+    samples = Gridded(
+        values=values, dims=("time", "row", "column"), coords=(time, None, None), channel_axis=3
+    )
     write(samples, tmp_path / f"x{suffix}")
     back = read(tmp_path / f"x{suffix}")
     assert back.values.shape == values.shape
@@ -376,8 +381,9 @@ def test_volumes_keep_their_affine_at_another_resolution(tmp_path):
     about = {"affine": affine, "align": "areas"}
     zooms = np.linalg.norm(np.asarray(affine)[:3, :3], axis=0)
     at = tuple(np.arange(n) * z for n, z in zip((16, 18, 14), zooms))
-    samples = Gridded(RNG.random((16, 18, 14)), ("i", "j", "k"), at, None, {}, about)
-    field = fit_gridded(samples)
+    values = RNG.random((16, 18, 14))
+    samples = Gridded(values=values, dims=("i", "j", "k"), coords=at, attributes=about)
+    field = ef.fit(samples)
     write(rendered(field, positions(field, scale=2)), tmp_path / "x.nii.gz")
     new = np.asarray(read(tmp_path / "x.nii.gz").attributes["affine"])
     assert_allclose(new[:, :3], np.asarray(affine)[:, :3] / 2, atol=1e-6)
@@ -485,7 +491,7 @@ def test_grib_refuses_what_it_cannot_say(tmp_path):
 
 
 def test_a_gradient_is_no_temperature(tmp_path):
-    field = fit_gridded(from_dataarray(weather(time=np.datetime64("2023-01-01", "ns"))))
+    field = ef.fit(from_dataarray(weather(time=np.datetime64("2023-01-01", "ns"))))
     slope = rendered(field, positions(field, align="nodes"), "gradient")
     write(slope, tmp_path / "x.grib2")
     assert grib_labels(tmp_path / "x.grib2", "dataDate", "paramId") == [(20230101, 0)]
@@ -539,7 +545,7 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch, name, package, extra):
 def test_a_map_without_rasterio_is_not_read_as_a_picture(tmp_path, monkeypatch):
     pytest.importorskip("rasterio")
     about = {"transform": [1.0, 0, 7.0, 0, -1.0, 50.0], "crs": "EPSG:4326"}
-    write(Gridded(np.eye(8), ("y", "x"), (None, None), None, {}, about), tmp_path / "x.tif")
+    write(plain_grid(np.eye(8), ("y", "x"), **about), tmp_path / "x.tif")
     monkeypatch.setitem(__import__("sys").modules, "rasterio", None)
     with pytest.raises(MissingExtraError, match=r"map coordinates needs rasterio; .*\[geo\]"):
         read(tmp_path / "x.tif")
@@ -632,9 +638,8 @@ def test_areas_and_nodes():
 
 
 def test_slices_remember_where_they_were_taken():
-    samples = Gridded(
-        np.arange(60.0).reshape(6, 10), ("y", "x"), (np.arange(6) * 2.0, None), None, {}, {}
-    )
+    values = np.arange(60.0).reshape(6, 10)
+    samples = Gridded(values=values, dims=("y", "x"), coords=(np.arange(6) * 2.0, None))
     part = samples.pick("y", slice(1, 5, 2)).pick("x", slice(3, None))
     assert grid_of(part) == ([1.0, 3.0], [2.0, 1.0])
     assert_array_equal(part.coords[0], [2, 6])

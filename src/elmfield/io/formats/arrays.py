@@ -54,7 +54,8 @@ def choose(path: Path, found: dict[str, Any], variable: str | None) -> str:
     if len(found) != 1:
         listed = ", ".join(f"{k} {tuple(v)}" for k, v in found.items())
         raise NoSuchArrayError(
-            f"{path.name} holds {len(found)} arrays ({listed}); say which one: --variable NAME."
+            f"{path.name} holds {len(found)} arrays ({listed}); say which one: "
+            f"variable={next(iter(found), 'name')!r}, or --variable on the command line."
         )
     return next(iter(found))
 
@@ -74,7 +75,8 @@ def _npz(path: Path, variable: str | None) -> Gridded:
         names = tuple(k for k, _ in lines)
         at = tuple(np.asarray(v, np.float64) for _, v in lines)
         axes = {k: {"dtype": v.dtype.name} for k, v in lines}
-        return Gridded(values, names, at, None, {}, {"name": name, "axes": axes, "align": "nodes"})
+        about = {"name": name, "axes": axes, "align": "nodes"}
+        return Gridded(values=values, dims=names, coords=at, attributes=about)
     return _bare(values, name=name)
 
 

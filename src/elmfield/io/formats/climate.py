@@ -4,6 +4,7 @@
 """
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,10 @@ def read(path: Path, variable: str | None = None) -> Gridded:
         da = arrays[_named(path, arrays, variable)].load()
     samples = from_dataarray(da)
     packed = {k: da.encoding[k] for k in ("scale_factor", "add_offset") if k in da.encoding}
-    if packed:
-        samples.attributes["header"] = {  # type: ignore[index]
-            "packed": packed, "stored": str(da.encoding.get("dtype", ""))
-        }  # fmt: skip
-    return samples
+    if not packed:
+        return samples
+    header = {"packed": packed, "stored": str(da.encoding.get("dtype", ""))}
+    return replace(samples, attributes={**samples.attributes, "header": header})
 
 
 def _load_grib(path: Path, variable: str | None) -> Any:

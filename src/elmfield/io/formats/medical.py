@@ -54,7 +54,9 @@ def _read_nifti(path: Path) -> Gridded:
         "axes": axes,
         "header": kept,
     }
-    return Gridded(np.ascontiguousarray(values), names, at, None, {}, attributes)
+    return Gridded(
+        values=np.ascontiguousarray(values), dims=names, coords=at, attributes=attributes
+    )
 
 
 def _write_nifti(samples: Gridded, path: Path) -> None:
@@ -126,7 +128,13 @@ def _read_dicom(path: Path) -> Gridded:
         "channels": {"name": "colour"},
         "header": {"dicom": header, "slope": slope, "shift": shift},
     }
-    return Gridded(values, names, tuple(at), values.ndim - 1 if colour else None, {}, attributes)
+    return Gridded(
+        values=values,
+        dims=names,
+        coords=tuple(at),
+        channel_axis=values.ndim - 1 if colour else None,
+        attributes=attributes,
+    )
 
 
 def _write_dicom(samples: Gridded, path: Path) -> None:

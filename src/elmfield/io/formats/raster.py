@@ -109,7 +109,8 @@ def colour_last(samples: Gridded, path: Path, colours: str | None = None) -> Arr
     if d - len(extra) != 2:
         raise ValueError(
             f"{path.name}: a picture has two axes; got {d - len(extra)} "
-            f"({', '.join(samples.dims)}). Choose a slice, or another format."
+            f"({', '.join(samples.dims)}). Choose a slice, another format, or say which axis holds "
+            "colours: channel_axis=-1."
         )
     if values.ndim == 3 and values.shape[-1] > 4:
         raise ValueError(

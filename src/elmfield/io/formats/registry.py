@@ -1,17 +1,23 @@
-"""Which room reads and writes which kind of file; and the two verbs, `read` and `write`."""
+"""Which room reads and writes which kind of file, and what each of them needs."""
 
 import importlib
-import os
-import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Protocol, cast
 
 from elmfield.errors import MissingExtraError
-from elmfield.io.errors import NoSuchArrayError
 from elmfield.io.gridded import Gridded
+
+
+class Room(Protocol):
+    """A module that reads and writes one family of files."""
+
+    def read(self, path: Path, variable: str | None = None) -> Gridded:
+        """The samples in a file; of several arrays the one that is named."""
+
+    def write(self, samples: Gridded, path: Path, *, colours: str | None = None) -> None:
+        """Write samples to a new file; `colours` are for pictures of numbers."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +31,7 @@ class Format:
     suffixes : tuple of str
         How its files' names end.
     module : str
-        The module of this package with its ``read`` and ``write``.
+        The module of this package that is its :class:`Room`.
     extra : str
         The extra that brings the packages it needs.
     """
@@ -34,6 +40,11 @@ class Format:
     suffixes: tuple[str, ...]
     module: str
     extra: str
+
+    @property
+    def room(self) -> Room:
+        """Who reads and writes it; imported when first asked for."""
+        return cast(Room, importlib.import_module(f"elmfield.io.formats.{self.module}"))
 
 
 FORMATS = (
@@ -55,6 +66,14 @@ FORMATS = (
 
 NAMED = {".npz", ".mat", *(s for f in FORMATS if f.module == "climate" for s in f.suffixes)}
 """Files whose arrays have names."""
+
+MODELS = (".elm", ".elm.zarr")
+"""How the names of models end; they are no business of these rooms."""
+
+
+def is_model(path: str | Path) -> bool:
+    """Whether a file is called as models are."""
+    return Path(path).name.lower().endswith(MODELS)
 
 
 def suffix_of(path: str | Path) -> str:
@@ -84,54 +103,3 @@ def need(package: str, extra: str, purpose: str) -> ModuleType:
         raise MissingExtraError(
             f"{purpose} needs {package.split('.')[0]}; pip install 'elmfield[{extra}]'."
         ) from error
-
-
-def read(path: str | Path, *, variable: str | None = None) -> Gridded:
-    """The samples in a file, with the coordinates and attributes it has.
-
-    Parameters
-    ----------
-    path : str or path
-        The file; its name says what it is.
-    variable : str, optional
-        Which of several arrays in it.
-
-    Raises
-    ------
-    FileNotFoundError, UnreadableError
-        If there is no such file; if it is damaged, or not what its name says.
-    ValueError
-        If it holds several arrays, or not the one that is asked for.
-    MissingExtraError
-        If a package is missing; the message names the extra.
-    """
-    path = Path(path)
-    kind = format_of(path)
-    if not path.exists():
-        raise FileNotFoundError(f"no file {path}")
-    if variable is not None and suffix_of(path) not in NAMED:
-        raise NoSuchArrayError(
-            f"{path.name}: arrays in {kind.name} files have no names; got variable {variable!r}. "
-            "Leave it out."
-        )
-    room = importlib.import_module(f"elmfield.io.formats.{kind.module}")
-    found: Gridded = room.read(path, variable)
-    return found
-
-
-def write(samples: Gridded, path: str | Path, **options: Any) -> None:
-    """Write samples to a file of the kind its name says; in place only once it is complete."""
-    path = Path(path)
-    room = importlib.import_module(f"elmfield.io.formats.{format_of(path).module}")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {path}: its folder does not exist")
-    work = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
-    try:
-        room.write(samples, work / path.name, **options)
-        for made in sorted(work.iterdir()):
-            place = path.parent / made.name
-            if place.is_dir() and made.is_dir():
-                os.replace(place, work / f".old-{made.name}")
-            os.replace(made, place)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)

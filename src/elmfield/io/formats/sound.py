@@ -27,12 +27,11 @@ def read(path: Path, variable: str | None = None) -> Gridded:
     time = np.arange(len(values)) / rate
     single = values.shape[1] == 1
     return Gridded(
-        values[:, 0] if single else values,
-        ("time",),
-        (time,),
-        None if single else 1,
-        {},
-        {
+        values=values[:, 0] if single else values,
+        dims=("time",),
+        coords=(time,),
+        channel_axis=None if single else 1,
+        attributes={
             "align": "nodes",
             "axes": {"time": {"attrs": {"units": "s"}}},
             "channels": {"name": "voice"},

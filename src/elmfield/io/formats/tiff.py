@@ -104,7 +104,9 @@ def _map(path: Path) -> Gridded:
     at: tuple[Any, Any] = (None, None)
     if t.b == 0 and t.d == 0:
         at = (t.f + t.e * (np.arange(h) + 0.5), t.c + t.a * (np.arange(w) + 0.5))
-    return Gridded(values, ("y", "x"), at, channel, {}, attributes)
+    return Gridded(
+        values=values, dims=("y", "x"), coords=at, channel_axis=channel, attributes=attributes
+    )
 
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:

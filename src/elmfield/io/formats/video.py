@@ -31,12 +31,11 @@ def read(path: Path, variable: str | None = None) -> Gridded:
         if not frames:
             raise ValueError("it has no frames")
     return Gridded(
-        np.stack(frames),
-        ("time", "row", "column"),
-        (np.arange(len(frames)) / rate, None, None),
-        3,
-        {},
-        {
+        values=np.stack(frames),
+        dims=("time", "row", "column"),
+        coords=(np.arange(len(frames)) / rate, None, None),
+        channel_axis=3,
+        attributes={
             "align": "areas",
             "axes": {"time": {"attrs": {"units": "s"}}},
             "channels": {"name": "colour", "labels": ["red", "green", "blue"]},

@@ -13,7 +13,8 @@ import numpy as np
 
 from elmfield._array.backend import to_numpy
 from elmfield.field import Field, Target
-from elmfield.io.gridded import Gridded, fit_gridded
+from elmfield.io.door import fit
+from elmfield.io.gridded import Gridded
 from elmfield.io.model.store import as_stored
 
 TRIES = 5
@@ -41,7 +42,7 @@ def fit_stored(
     ValueError
         If none of the dtypes can keep the target.
     """
-    field = fit_gridded(samples, settings, **options)
+    field = fit(samples, settings, **options)
     own = str(field.dtype).removeprefix("torch.")
     target: Any = getattr(settings, "target", None)
     missed = ""
@@ -83,9 +84,7 @@ def _tightened(
         if target.kind == "psnr":
             tighter -= 10 * math.log10(limit / allowed)
         try:
-            now = fit_gridded(
-                samples, replace(settings, target=Target(target.kind, tighter)), **options
-            )
+            now = fit(samples, replace(settings, target=Target(target.kind, tighter)), **options)
         except ValueError:  # so much cannot be reached
             break
     return None, first

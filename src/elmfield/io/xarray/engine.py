@@ -15,7 +15,7 @@ from elmfield._array.backend import to_numpy
 from elmfield._array.typing import Array, Floats
 from elmfield.field import Field
 from elmfield.field.labels import dataarray
-from elmfield.io.dataarrays import fit_dataarray
+from elmfield.io.door import fit
 from elmfield.io.model.restore import load
 from elmfield.show.render import positions
 
@@ -163,7 +163,7 @@ class ElmAccessor:
 
     def fit(self, settings: Any = None, **options: Any) -> Field:
         """The Field of this array; parameters as for :func:`elmfield.fit`."""
-        return fit_dataarray(self._da, settings, **options)
+        return fit(self._da, settings, **options)
 
 
 def register() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from elmfield._array.typing import Array, Floats
-from elmfield.io.formats.registry import read
+from elmfield.io.door import read
 
 LUMA = (0.299, 0.587, 0.114)
 """Weights of red, green and blue in ITU-R 601 luma."""
