@@ -70,7 +70,7 @@ def test_without_counters_the_wattage_is_declared_and_said():
     with joules.meter() as m:
         assert math.isnan(m.joules)  # not before the block has ended
         time.sleep(0.02)
-    assert 0.02 <= m.seconds < 2
+    assert m.seconds >= 0.02
     assert m.joules == pytest.approx(65 * m.seconds)
     assert m.watts == pytest.approx(65)
     assert m.source == "65 W declared"
@@ -311,7 +311,7 @@ def test_importing_the_meter_loads_no_library():
 
 
 @pytest.mark.gpu
-def test_a_real_gpu_uses_energy(monkeypatch):
+def test_a_real_gpu_uses_joules(monkeypatch):
     monkeypatch.setattr(joules, "NVML", "libnvidia-ml.so.1")
     torch = pytest.importorskip("torch")
     a = torch.rand(4096, 4096, device="cuda")

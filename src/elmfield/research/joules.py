@@ -1,13 +1,12 @@
 """A meter: seconds, joules and grams of CO2 of a piece of work, and where the number is from.
 
-A GPU's own energy counter (NVML) or the processor's (RAPL) where they can be read, else seconds
+A GPU's own counter (NVML) or the processor's (RAPL) where they can be read, else seconds
 times a declared wattage; :attr:`Meter.source` always says which. A counter sees all that runs on
 its chip, so a quiet machine is the reader's business.
 """
 
 import ctypes
 import importlib
-import math
 import os
 import re
 import sys
@@ -15,9 +14,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from numbers import Real
 from pathlib import Path
 from typing import Any
+
+from elmfield._array.checks import is_number
 
 CPU_WATTS = 65.0
 """Declared power of a processor without a counter: a common desktop chip's rating."""
@@ -45,7 +45,7 @@ class Meter:
     grams_per_kwh : float
         CO2 of a kilowatt hour.
     seconds, joules : float
-        Time and energy of the block; NaN until it has ended.
+        Of the block; NaN until it has ended.
     runs : int
         How often the work was done; `seconds` and `joules` are those of one.
     """
@@ -77,7 +77,7 @@ def meter(
     ----------
     device : optional
         Where the work is done: None or "cpu", or a CUDA device ("cuda", "cuda:1", a torch device).
-        The energy is that of this chip alone.
+        The joules are those of this chip alone.
     watts : float, optional
         Declared power. Given, it is used even where there is a counter.
     grams_per_kwh : float
@@ -141,24 +141,18 @@ def _check(
 ) -> None:
     if device is not None and not re.fullmatch(r"(cpu|cuda)(:\d+)?", str(device)):
         raise ValueError(f'`device` must be "cpu" or a CUDA device; got {device!r}.')
-    if watts is not None and not (_is_number(watts) and watts > 0):
+    if watts is not None and not (is_number(watts) and watts > 0):
         raise ValueError(f"`watts` must be a finite number above 0; got {watts!r}.")
     for name, value in {"grams_per_kwh": grams_per_kwh, "least_seconds": least_seconds}.items():
-        if not (_is_number(value) and value >= 0):
+        if not (is_number(value) and value >= 0):
             raise ValueError(f"`{name}` must be a finite number of at least 0; got {value!r}.")
-
-
-def _is_number(value: object) -> bool:
-    """Whether it is a finite real number, NumPy's included, and not a boolean."""
-    real = isinstance(value, Real) and not isinstance(value, bool)
-    return real and math.isfinite(value)  # type: ignore[arg-type]
 
 
 # --- counters: callables that return joules since some start -------------------------------------
 
 
 def _nvml(device: Any) -> Callable[[], float] | None:
-    """The energy counter of a GPU; None where NVML is missing or the GPU has none."""
+    """The counter of a GPU, in joules; None where NVML is missing or the GPU has none."""
     try:
         try:
             nvml: Any = importlib.import_module("pynvml")
