@@ -76,7 +76,7 @@ def errors(name, values, found):
 def table(device, seeds=3):
     rows = []
     for name, values, coarse, fine, widths in scenes():
-        mesh = ef.regular(values.shape, coarse)
+        mesh = ef.Partition.regular(values.shape, coarse)
         N = mesh.n_regions
         partitions = {"regular": mesh}
         for variant, options in VARIANTS.items():
@@ -134,7 +134,7 @@ def need(device):
     for name, values, coarse, fine, widths in scenes():
         if name in SEASONS:
             continue
-        mesh = ef.regular(values.shape, coarse)
+        mesh = ef.Partition.regular(values.shape, coarse)
         N = mesh.n_regions
 
         unit = values.size * values.max() ** 2
@@ -259,7 +259,7 @@ def toy():
     rows = []
     values = toy_field()
     for coarse, fine in ((64, 16), (32, 16), (16, 8)):
-        mesh = ef.regular(values.shape, coarse)
+        mesh = ef.Partition.regular(values.shape, coarse)
         for outside in ("zero", "mean"):
             partition = ef.beam(values, cell=fine, regions=mesh.n_regions, outside=outside)
             row = {"N": mesh.n_regions, "cell": fine, "outside": outside}

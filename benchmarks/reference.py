@@ -12,7 +12,7 @@ import numpy as np
 
 from elmfield.local.bases import AxisModes, ProductModes
 from elmfield.local.layers import Cosines, price
-from elmfield.partition import blend, regular
+from elmfield.partition import Partition, blend
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class Variant:
 
     def partition(self, shape, periodic):
         """Boxes of one size, as the preset has them."""
-        return regular(
+        return Partition.regular(
             shape,
             self.cell,
             self.overlap,
-            periodic=periodic,
+            periodic=np.flatnonzero(periodic),
             equal_boxes=True,
             context=self.context,
             mirrored=self.context > 0 and self.order < 2,
@@ -71,7 +71,7 @@ def radial(values, cell, overlap, order, epsilon=None):
     """
     d = values.ndim
     y = values[(slice(None, None, 2),) * d]
-    part = regular(y.shape, cell, overlap, equal_boxes=True)
+    part = Partition.regular(y.shape, cell, overlap, equal_boxes=True)
     ((box, regions),) = part.footprints
     layers = [Cosines.lattice(n) for n in box]
     omega2 = np.zeros(())

@@ -65,7 +65,7 @@ def widths(run, name):
 def partitions(run, name, values):
     """Partition and seconds by variant: the mesh, and as many regions by BEAM."""
     coarse, fine = cells(run, name)
-    mesh = ef.regular(values.shape, coarse)
+    mesh = ef.Partition.regular(values.shape, coarse)
     made = {"regular": (mesh, 0.0)}
     for variant, options in VARIANTS.items():
         if options and name not in PICTURES:

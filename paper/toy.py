@@ -28,7 +28,7 @@ def meshes(run):
 
 def both(values, coarse, fine, outside):
     """The regular mesh, and BEAM with as many regions."""
-    mesh = ef.regular(values.shape, coarse)
+    mesh = ef.Partition.regular(values.shape, coarse)
     regions = mesh.n_regions
     made = ef.beam(values, cell=fine, regions=regions, outside=outside)
     return {"regular": mesh, "BEAM": made}

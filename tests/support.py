@@ -1,5 +1,6 @@
 """What several tests share: arrays to and from libraries, label grids, pictures, splines."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -49,8 +50,8 @@ def partition(shape, labels, overlap, periodic=None, **options):
     edges = tuple(
         np.round(np.linspace(0, n, c + 1)).astype(int) for n, c in zip(shape, labels.shape)
     )
-    periodic = (False,) * len(shape) if periodic is None else tuple(periodic)
-    return ef.Partition(tuple(shape), edges, labels, (overlap,) * len(shape), periodic, **options)
+    wraps = () if periodic is None else np.flatnonzero(periodic)
+    return replace(ef.Partition.of(shape, edges, labels, overlap, periodic=wraps), **options)
 
 
 @st.composite

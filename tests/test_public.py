@@ -29,7 +29,6 @@ NAMES = [
     "psnr",
     "psnr_by_width",
     "read",
-    "regular",
     "save",
     "smooth",
     "write",

@@ -22,7 +22,7 @@ from elmfield.local.layers import Dense
 from elmfield.measure.curves import psnr_by_width
 from elmfield.measure.heldout import heldout_score
 from elmfield.measure.metrics import mae, max_error, paper_psnr, psnr
-from elmfield.partition import Partition, barron_norm, beam, regular
+from elmfield.partition import Partition, barron_norm, beam
 from elmfield.settings import paper, smooth
 
 __version__ = "0.1.0"
@@ -52,7 +52,6 @@ __all__ = [
     "psnr",
     "psnr_by_width",
     "read",
-    "regular",
     "save",
     "smooth",
     "write",

@@ -7,13 +7,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from elmfield._array.checks import per_axis
 from elmfield._array.typing import Array
 from elmfield.field import Target, is_number
 from elmfield.local.bases import Modes, plain_modes, product_modes, smooth_dense_modes
 from elmfield.local.layers import Dense
 from elmfield.local.order import suited_order
 from elmfield.local.shaped import shaped_modes
-from elmfield.partition import Partition, per_axis, regular
+from elmfield.partition import Partition
 
 USUAL_ORDER = 1.1
 """The energy order that suited 21 photographs best (docs/defaults.md)."""
@@ -44,7 +45,7 @@ class Paper:
 
     def partition(self, shape: Sequence[int], periodic: Sequence[bool]) -> Partition:
         """Cells as the paper cuts them: a region's samples are those its window touches."""
-        return regular(shape, self.cell, self.overlap, periodic=periodic)
+        return Partition.regular(shape, self.cell, self.overlap, periodic=np.flatnonzero(periodic))
 
     def modes(self, box: tuple[int, ...], like: Array) -> Modes:
         """Plain least squares in orthonormal coordinates."""
@@ -117,11 +118,11 @@ class Smooth:
         # The default overlap must not be the reason for an error about small cells.
         overlap = [min(blend, c / 2) for c in cell] if self.overlap is None else self.overlap
         context = beyond if self.context is None else self.context
-        return regular(
+        return Partition.regular(
             shape,
             cell,
             overlap,
-            periodic=periodic,
+            periodic=np.flatnonzero(periodic),
             equal_boxes=True,
             context=context,
             mirrored=context > 0 and self._mirrors,

@@ -48,15 +48,15 @@ def test_what_names_no_axis(periodic, message):
 
 @pytest.mark.parametrize("periodic", [None, True, 1.0, object], ids=repr)
 def test_what_is_no_list_of_axes(periodic):
-    with pytest.raises(
-        TypeError, match="must be the name or number of an axis, several of them"
-    ):
+    with pytest.raises(TypeError, match="must be the name or number of an axis, several of them"):
         periods_of(periodic, DIMS)
 
 
 @pytest.mark.parametrize("periodic", ["lon", (2,), (True, False), {"lon": 360.0}], ids=repr)
 def test_names_are_not_known_everywhere(periodic):
-    with pytest.raises(ValueError, match=r"numbers of axes, between -2 and 1; got .* no names here"):
+    with pytest.raises(
+        ValueError, match=r"numbers of axes, between -2 and 1; got .* no names here"
+    ):
         wraps_of(periodic, 2)
 
 

@@ -122,7 +122,7 @@ def test_shapes_that_recur_share_their_factorisation():
     values = np.zeros((32, 32))
     labels = np.array([[0, 0, 1, 1], [0, 2, 1, 3], [4, 4, 5, 5], [4, 6, 5, 7]])
     edges = (np.arange(0, 33, 8),) * 2
-    part = ef.Partition((32, 32), edges, labels, (0.0, 0.0), (False, False))
+    part = ef.Partition.of((32, 32), edges, labels)
     shapes = {(box, inside is None): list(regions) for box, inside, regions in part.shapes}
     assert shapes == {((16, 16), False): [0, 1, 4, 5], ((8, 8), True): [2, 3, 6, 7]}
     field = ef.fit(values, ef.paper(width=20), partition=part)
@@ -131,7 +131,7 @@ def test_shapes_that_recur_share_their_factorisation():
 
 def test_regular_partitions_are_fitted_as_before(wavy):
     settings = ef.paper(cell=8, width=30)
-    field = ef.fit(wavy, settings, partition=ef.regular(wavy.shape, 8))
+    field = ef.fit(wavy, settings, partition=ef.Partition.regular(wavy.shape, 8))
     assert np.array_equal(field.samples(), ef.fit(wavy, settings).samples())
     beam = ef.beam(wavy, cell=8, regions=30)
     assert beam.is_regular

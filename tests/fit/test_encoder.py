@@ -249,7 +249,7 @@ def _pixels(field, shape):
 
 
 def test_a_partition_must_be_made_for_the_array():
-    part = ef.regular((10, 10), 5)
+    part = ef.Partition.regular((10, 10), 5)
     with pytest.raises(ValueError, match=r"`partition` must be made for this array, shape \(10, 1"):
         ef.fit(np.zeros((10, 11)), partition=part)
     with pytest.raises(ValueError, match="periodic axes"):

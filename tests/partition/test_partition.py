@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -57,7 +59,7 @@ def test_a_box_holds_every_sample_its_window_touches(part):
 
 
 def test_windows_are_twice_differentiable_across_a_border():
-    part = ef.regular((40,), 10, 3.0)
+    part = ef.Partition.regular((40,), 10, 3.0)
     x = np.linspace(4, 35, 3001)
     ramp, slope, bend = blend(part, 0, x, 2).ramp
     h = 1e-4
@@ -83,7 +85,9 @@ def test_windows_are_twice_differentiable_across_a_border():
 def test_regular_cells_tile_the_axis_and_boxes_hold_what_windows_touch(
     n, cell, half, periodic, equal
 ):
-    part = ef.regular((n,), cell, half * cell, periodic=(periodic,), equal_boxes=equal)
+    part = ef.Partition.regular(
+        (n,), cell, half * cell, periodic=[0] if periodic else (), equal_boxes=equal
+    )
     (edges,) = part.edges
     assert edges[0] == 0
     assert edges[-1] == n
@@ -109,8 +113,9 @@ def test_regular_cells_tile_the_axis_and_boxes_hold_what_windows_touch(
 
 @given(n=st.integers(1, 60), cell=st.integers(1, 20), context=st.integers(0, 4))
 def test_mirrored_boxes_reach_as_far_beyond_the_ends_as_beyond_their_cells(n, cell, context):
-    part = ef.regular((n,), cell, 1.5 if cell > 2 else 0, equal_boxes=True, context=context,
-                      mirrored=True)  # fmt: skip
+    part = ef.Partition.regular((n,), cell, 1.5 if cell > 2 else 0, equal_boxes=True,
+                                context=context,
+                                mirrored=True)  # fmt: skip
     starts, counts = (x[:, 0] for x in part.boxes)
     beyond = min(part.margins[0] + context, n - 1)
     if part.n_cells == (1,):
@@ -125,9 +130,9 @@ def test_mirrored_boxes_reach_as_far_beyond_the_ends_as_beyond_their_cells(n, ce
 
 
 def test_footprints_group_regions_of_equal_boxes():
-    part = ef.regular((512, 512), 32, 0)
+    part = ef.Partition.regular((512, 512), 32, 0)
     assert [(box, len(r)) for box, r in part] == [((32, 32), 256)]
-    part = ef.regular((100, 33), 32, 2)
+    part = ef.Partition.regular((100, 33), 32, 2)
     found = np.concatenate([regions for _, regions in part])
     assert sorted(found) == list(range(part.n_regions))
     for box, regions in part:
@@ -142,7 +147,7 @@ def test_an_l_shaped_region_has_the_bounding_box_of_its_cells_and_margin():
 
 
 def test_gather_takes_the_samples_of_a_box(xp):
-    part = ef.regular((7, 9), (4, 5), 1.0, periodic=(True, False))
+    part = ef.Partition.regular((7, 9), (4, 5), 1.0, periodic=0)
     values = np.arange(63 * 2, dtype=float).reshape(7, 9, 2)
     like = xp.asarray(values)
     for box, regions in part:
@@ -156,32 +161,39 @@ def test_gather_takes_the_samples_of_a_box(xp):
 def test_labels_must_fit_the_cells():
     edges = (np.array([0, 5, 10]),)
     with pytest.raises(ValueError, match=r"one entry per cell, shape \(2,\); got \(3,\)"):
-        ef.Partition((10,), edges, np.array([0, 1, 2]), (0.0,), (False,))
+        ef.Partition.of((10,), edges, [0, 1, 2])
     for labels in ([0, 2], [-1, 0], [1, 1]):
         with pytest.raises(ValueError, match="number the regions 0 to N - 1 without gaps"):
-            ef.Partition((10,), edges, np.array(labels), (0.0,), (False,))
+            ef.Partition.of((10,), edges, labels)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"edges": ([0, 6, 5, 10],), "labels": [0, 1, 2]}, "`edges` of axis 0 must increase"),
-        ({"edges": ([0, 5, 12],)}, "`edges` of axis 0 must increase"),
+        (
+            {"edges": (np.array([0, 6, 5, 10]),), "labels": np.arange(3)},
+            "`edges` of axis 0 must increase",
+        ),
+        ({"edges": (np.array([0, 5, 12]),)}, "`edges` of axis 0 must increase"),
         ({"overlap": (3.0,)}, "`overlap` must lie between 0 and half a cell"),
         ({"overlap": (-1.0,)}, "`overlap` must lie between 0 and half a cell"),
         ({"overlap": (0.0, 0.0)}, "one entry per axis"),
         ({"periodic": ()}, "one entry per axis"),
+        (
+            {"starts": np.zeros((3, 1), int)},
+            r"`starts` must have one row per region, shape \(2, 1\)",
+        ),
     ],
 )
 def test_a_partition_checks_its_own_parts(change, message):
     parts = {
         "shape": (10,),
-        "edges": ([0, 5, 10],),
-        "labels": [0, 1],
+        "edges": (np.array([0, 5, 10]),),
+        "labels": np.array([0, 1]),
         "overlap": (1.0,),
         "periodic": (False,),
     }
-    assert ef.Partition(**parts).n_regions == 2  # lists will do
+    assert ef.Partition(**parts).n_regions == 2
     with pytest.raises(ValueError, match=message):
         ef.Partition(**{**parts, **change})
 
@@ -203,4 +215,31 @@ def test_a_partition_checks_its_own_parts(change, message):
 )
 def test_regular_says_what_is_wrong(arguments, message):
     with pytest.raises(ValueError, match=message):
-        ef.regular(*arguments)
+        ef.Partition.regular(*arguments)
+
+
+def test_lists_will_do_where_they_are_read():
+    part = ef.Partition.of([10], ([0, 5, 10],), [0, 1], 1, periodic={0: None})
+    assert (part.shape, part.overlap, part.periodic) == ((10,), (1.0,), (True,))
+    assert part.labels.tolist() == [0, 1]
+    with pytest.raises(
+        TypeError, match=r"arrays of integers; got .* Partition\.of\(\.\.\.\) takes"
+    ):
+        ef.Partition(
+            shape=(10,), edges=([0, 5, 10],), labels=[0, 1], overlap=(0.0,), periodic=(False,)
+        )
+    with pytest.raises(ValueError, match="one number or one per axis, 1; got 2"):
+        ef.Partition.of((10,), ([0, 5, 10],), [0, 1], (1, 1))
+    with pytest.raises(ValueError, match=r"numbers of axes, between -1 and 0; got 'x'"):
+        ef.Partition.of((10,), ([0, 5, 10],), [0, 1], periodic="x")
+
+
+def test_boxes_follow_from_the_cells_unless_they_are_given():
+    part = ef.Partition.regular((10, 8), 4, 1.0)
+    starts, sizes = (a + 1 for a in part.boxes)
+    given = replace(part, starts=starts, sizes=sizes)
+    assert given.boxes[0] is starts
+    assert given.boxes[1] is sizes
+    merged = given.changed(labels=np.zeros_like(part.labels))
+    assert merged.boxes[0].tolist() == [[0, 0]]
+    assert merged.boxes[1].tolist() == [[10, 8]]

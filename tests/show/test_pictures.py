@@ -24,7 +24,7 @@ LABELS = np.array([[0, 0, 1], [2, 0, 1]])
 
 def part(periodic=(False, False)):
     edges = (np.array([0, 4, 8]), np.array([0, 3, 6, 9]))
-    return ef.Partition((8, 9), edges, LABELS, (0.0, 0.0), periodic)
+    return ef.Partition.of((8, 9), edges, LABELS, periodic=np.flatnonzero(periodic))
 
 
 def test_borders_lie_between_regions_and_around_the_array():
@@ -49,7 +49,7 @@ def test_borders_lie_between_regions_and_around_the_array():
 def test_a_region_across_a_periodic_end_is_open_there():
     labels = np.array([[0, 1, 0], [2, 1, 3]])
     edges = (np.array([0, 4, 8]), np.array([0, 3, 6, 9]))
-    wrapped = ef.Partition((8, 9), edges, labels, (0.0, 0.0), (False, True))
+    wrapped = ef.Partition.of((8, 9), edges, labels, periodic=1)
     lines = {tuple(sorted(line)) for line in pictures.borders(wrapped)}
     assert ((-0.5, -0.5), (-0.5, 3.5)) not in lines  # region 0 goes on at the other side
     assert ((8.5, -0.5), (8.5, 3.5)) not in lines
@@ -83,7 +83,10 @@ def test_the_concept_figure():
     assert toy[-1, 31] == pytest.approx(
         np.sin(8 * np.pi * (63.5 / 64) ** 3) * np.sin(np.pi * 31.5 / 64)
     )
-    meshes = {"regular": ef.regular(toy.shape, 16), "BEAM": ef.beam(toy, cell=8, regions=16)}
+    meshes = {
+        "regular": ef.Partition.regular(toy.shape, 16),
+        "BEAM": ef.beam(toy, cell=8, regions=16),
+    }
     axes = pictures.draw_balance(toy, meshes)
     assert [a.get_title() for a in axes] == ["regular, N = 16", "BEAM, N = 16", ""]
     texts = [t.get_text() for t in axes[-1].get_legend().get_texts()]
@@ -97,7 +100,7 @@ def test_the_concept_figure():
 
 def test_what_cannot_be_drawn(rng):
     with pytest.raises(ValueError, match="only partitions of two-dimensional arrays"):
-        pictures.draw_partition(ef.regular((4, 4, 4), 2))
+        pictures.draw_partition(ef.Partition.regular((4, 4, 4), 2))
     with pytest.raises(ValueError, match="must have the partition's shape"):
         pictures.draw_partition(part(), rng.random((9, 8)))
     with pytest.raises(ValueError, match="one per partition and one more, 2; got 1"):
@@ -108,7 +111,7 @@ def test_pictures_without_matplotlib_name_what_is_missing():
     code = (
         "import sys; sys.modules['matplotlib'] = None\n"
         "import elmfield as ef\nfrom elmfield.show import pictures\n"
-        "try:\n    pictures.draw_partition(ef.regular((4, 4), 2))\n"
+        "try:\n    pictures.draw_partition(ef.Partition.regular((4, 4), 2))\n"
         "except ImportError as error:\n    print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -42,6 +42,11 @@ def is_mapping(v: object) -> TypeGuard[Mapping[Any, Any]]:
     return isinstance(v, Mapping)
 
 
+def is_integers(v: object) -> bool:
+    """Whether `v` is a NumPy array of integers."""
+    return isinstance(v, np.ndarray) and v.dtype.kind in "iu"
+
+
 def whole(name: str, v: object, least: int = 1, hint: str = "") -> int:
     """`v` as an int, if it is a whole number of at least `least`; `hint` ends the message."""
     if not is_whole(v) or v < least:

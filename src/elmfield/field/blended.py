@@ -149,10 +149,8 @@ class Blended:
         sizes = np.empty(self.centres.shape, np.int64)
         for g in self.groups:
             sizes[g.regions] = box_of(g.modes)
-        part = replace(self.partition)
         starts = np.round(self.centres - (sizes - 1) / 2).astype(np.int64)
-        object.__setattr__(part, "boxes", (starts, sizes))
-        return replace(self, partition=part)
+        return replace(self, partition=replace(self.partition, starts=starts, sizes=sizes))
 
     def partials(self, x: Array, orders: list[tuple[int, ...]]) -> list[Array]:
         """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
@@ -311,7 +309,7 @@ class Blended:
             if len(rows):
                 groups.append(g.rows(rows, new[g.regions[rows]]))
         return Blended(
-            replace(part, edges=tuple(edges), labels=labels),
+            part.changed(edges=tuple(edges), labels=labels),
             tuple(groups),
             self.centres[regions],
             self.radii[regions],

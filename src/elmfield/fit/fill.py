@@ -14,7 +14,7 @@ from elmfield._array.backend import device, move, namespace, scatter_add, to_num
 from elmfield._array.memory import room
 from elmfield._array.typing import Array, Floats
 from elmfield.local.layers import Cosines, price
-from elmfield.partition import Partition, blend, gather, regular, sample_index
+from elmfield.partition import Partition, blend, gather, sample_index
 
 FILL_ORDER = 1.55
 """Order along a line that filled photographs best (benchmarks/targets.py): thin plates, in 2-D."""
@@ -117,8 +117,12 @@ def _fill_boxes(y: Array, present: Array, order: float, periodic: Sequence[bool]
     kept = float(xp.mean(xp.astype(present, xp.float64)))
     side = int(min((SOLVED / max(kept, 0.2)) ** (1 / max(d, 1)) + 1e-9, 64))
     cell = max(1, math.ceil(0.6 * side))
-    part = regular(
-        shape, cell, min(cell / 2, (side - cell) / 2), periodic=periodic, equal_boxes=True
+    part = Partition.regular(
+        shape,
+        cell,
+        min(cell / 2, (side - cell) / 2),
+        periodic=np.flatnonzero(periodic),
+        equal_boxes=True,
     )
     ((box, regions),) = part.footprints
     # On a line through it, a field of d axes is smoother by (d - 1) / 2 than it is as a whole.

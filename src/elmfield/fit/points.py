@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from elmfield._array.backend import move, namespace, to_numpy
+from elmfield._array.checks import per_axis
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Axis, Domain, Periodic, names_of, periods_of
 from elmfield.field import Blended, Field, Group
 from elmfield.fit.fill import squared_lengths
 from elmfield.local.bases import ProductNeurons
 from elmfield.local.layers import Cosines, price
-from elmfield.partition import per_axis, regular
+from elmfield.partition import Partition
 from elmfield.samples import with_nan
 from elmfield.settings import Smooth
 
@@ -122,7 +123,7 @@ def fit_points(
         else (settings.overlap)
     )
     context = CONTEXT.get(d, 3.0)
-    part = regular(domain.shape, cell, overlap, periodic=domain.periodic)
+    part = Partition.regular(domain.shape, cell, overlap, periodic=np.flatnonzero(domain.periodic))
     low = np.stack(np.meshgrid(*(part.borders(k)[:-1] for k in range(d)), indexing="ij"), -1)
     high = np.stack(np.meshgrid(*(part.borders(k)[1:] for k in range(d)), indexing="ij"), -1)
     centres, half = (low + high).reshape(-1, d) / 2, (high - low).reshape(-1, d) / 2

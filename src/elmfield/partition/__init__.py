@@ -3,7 +3,6 @@
 from elmfield.partition.beam import barron_norm, beam
 from elmfield.partition.gather import gather, gather_boxes, sample_index
 from elmfield.partition.partition import Partition
-from elmfield.partition.regular import per_axis, regular
 from elmfield.partition.windows import Blend, blend
 
 __all__ = [
@@ -14,7 +13,5 @@ __all__ = [
     "blend",
     "gather",
     "gather_boxes",
-    "per_axis",
-    "regular",
     "sample_index",
 ]

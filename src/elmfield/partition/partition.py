@@ -4,19 +4,24 @@ Enter shape, cell borders and labels; leave regions and the boxes of samples the
 Nothing here sees an array of values, and nothing after it asks how the labels came about.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from elmfield._array.checks import is_integers, per_axis
 from elmfield._array.typing import Integers
+from elmfield.domain.periods import Periodic, wraps_of
+from elmfield.partition.regular import even_cells
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Partition:
     """Atomic cells and the region each belongs to.
+
+    Made by :meth:`regular`, :meth:`beam`, or :meth:`of` from labels of the caller's.
 
     Parameters
     ----------
@@ -39,6 +44,9 @@ class Partition:
     mirrored : bool
         With equal boxes, let those at the ends of an axis reach as far beyond it as others reach
         beyond their cells. The samples there are the outermost ones, mirrored at the border.
+    starts, sizes : integer arrays, shape (N, d), optional
+        First sample and number of samples of each region's box, where they do not follow from the
+        cells: a crop has fewer cells than its regions were fitted to.
     """
 
     shape: tuple[int, ...]
@@ -49,32 +57,132 @@ class Partition:
     equal_boxes: bool = False
     context: int = 0
     mirrored: bool = False
+    starts: Integers | None = None
+    sizes: Integers | None = None
+
+    @classmethod
+    def regular(
+        cls,
+        shape: Sequence[int],
+        cell: float | Sequence[float],
+        overlap: float | Sequence[float] = 0,
+        *,
+        periodic: Periodic = (),
+        equal_boxes: bool = False,
+        context: int = 0,
+        mirrored: bool = False,
+    ) -> "Partition":
+        """A Partition into equal cells, as nearly as the shape allows, each its own region.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            Samples on each axis.
+        cell : int or sequence of int
+            The most samples a cell may have on each axis. Where it does not divide the shape, the
+            cells share the shortfall: their sizes differ by at most one sample.
+        overlap : float or sequence of float
+            Half-width of the blend between neighbours, in samples; at most half a cell. Where cells
+            came out smaller than asked, the overlap shrinks with them.
+        periodic : int, sequence of int, or mapping
+            Numbers of the axes that wrap around, as in `fit`; axes have no names here.
+        equal_boxes, context, mirrored : optional
+            See `Partition`.
+
+        Examples
+        --------
+        >>> import elmfield as ef
+        >>> mesh = ef.Partition.regular((100, 60), cell=16, overlap=2)
+        >>> mesh.n_cells
+        (7, 4)
+        """
+        wraps = wraps_of(periodic, len(shape))
+        edges, widths = even_cells(shape, cell, overlap, wraps)
+        counts = [len(e) - 1 for e in edges]
+        return cls(
+            shape=tuple(map(int, shape)),
+            edges=edges,
+            labels=np.arange(int(np.prod(counts))).reshape(counts),
+            overlap=widths,
+            periodic=wraps,
+            equal_boxes=equal_boxes,
+            context=context,
+            mirrored=mirrored,
+        )
+
+    @classmethod
+    def of(
+        cls,
+        shape: Sequence[int],
+        edges: Sequence[Sequence[int] | Integers],
+        labels: Any,
+        overlap: float | Sequence[float] = 0,
+        *,
+        periodic: Periodic = (),
+    ) -> "Partition":
+        """A Partition of the caller's own cells and labels; lists will do.
+
+        Parameters
+        ----------
+        shape, edges, labels : sequences of int
+            See `Partition`.
+        overlap : float or sequence of float
+            Half-width of the blend between neighbours, in samples, on all axes or one by one.
+        periodic : int, sequence of int, or mapping
+            Numbers of the axes that wrap around, as in `fit`; axes have no names here.
+        """
+        d = len(shape)
+        return cls(
+            shape=tuple(map(int, shape)),
+            edges=tuple(np.asarray(e, np.int64) for e in edges),
+            labels=np.asarray(labels),
+            overlap=tuple(map(float, per_axis("overlap", overlap, d))),
+            periodic=wraps_of(periodic, d),
+        )
+
+    def changed(self, **parts: Any) -> "Partition":
+        """The same with other edges, labels or overlap; boxes follow from them again."""
+        return replace(self, **{"starts": None, "sizes": None, **parts})
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "edges", tuple(np.asarray(e, np.int64) for e in self.edges))
-        object.__setattr__(self, "labels", np.asarray(self.labels))
         d = len(self.shape)
-        for name in ("edges", "overlap", "periodic"):
-            if len(getattr(self, name)) != d:
-                raise ValueError(
-                    f"`{name}` must have one entry per axis, {d}; got {getattr(self, name)!r}."
-                )
+        for name, entries in (
+            ("edges", self.edges),
+            ("overlap", self.overlap),
+            ("periodic", self.periodic),
+        ):
+            if len(entries) != d:
+                raise ValueError(f"`{name}` must have one entry per axis, {d}; got {entries!r}.")
+        if not all(map(is_integers, (*self.edges, self.labels))):
+            raise TypeError(
+                "`edges` and `labels` must be NumPy arrays of integers; got "
+                f"{self.edges!r} and {self.labels!r}. Partition.of(...) takes lists."
+            )
         for k, (n, edge, overlap) in enumerate(zip(self.shape, self.edges, self.overlap)):
-            sizes = np.diff(edge)
-            if not (len(sizes) and edge[0] >= 0 and edge[-1] <= n and sizes.min() > 0):
+            cells = np.diff(edge)
+            if not (len(cells) and edge[0] >= 0 and edge[-1] <= n and cells.min() > 0):
                 raise ValueError(
                     f"`edges` of axis {k} must increase from 0 to the number of samples, {n}; got "
                     f"{np.array2string(edge, threshold=6)}."
                 )
-            if not 0 <= overlap <= sizes.min() / 2:
+            if not 0 <= overlap <= cells.min() / 2:
                 raise ValueError(
                     f"`overlap` must lie between 0 and half a cell; got overlap={overlap} with a "
-                    f"cell of {sizes.min()} on axis {k}. Use a smaller overlap or larger cells."
+                    f"cell of {cells.min()} on axis {k}. Use a smaller overlap or larger cells."
                 )
-        cells = tuple(len(e) - 1 for e in self.edges)
-        if self.labels.shape != cells:
+        self._check_labels()
+        for name, given in (("starts", self.starts), ("sizes", self.sizes)):
+            if given is not None and given.shape != (self.n_regions, d):
+                raise ValueError(
+                    f"`{name}` must have one row per region, shape {(self.n_regions, d)}; got "
+                    f"{given.shape}."
+                )
+
+    def _check_labels(self) -> None:
+        counts = tuple(len(e) - 1 for e in self.edges)
+        if self.labels.shape != counts:
             raise ValueError(
-                f"`labels` must have one entry per cell, shape {cells}; got {self.labels.shape}."
+                f"`labels` must have one entry per cell, shape {counts}; got {self.labels.shape}."
             )
         flat = self.labels.reshape(-1)
         top = int(flat.max()) if flat.size and flat.min() >= 0 else flat.size
@@ -116,6 +224,8 @@ class Partition:
         On a periodic axis, and where samples are mirrored, the first sample may be negative and the
         box may run over the end; `within` says which samples are meant.
         """
+        if self.starts is not None and self.sizes is not None:
+            return self.starts, self.sizes
         N, d = self.n_regions, len(self.shape)
         starts, sizes = np.empty((N, d), np.int64), np.empty((N, d), np.int64)
         cells = np.indices(self.n_cells).reshape(d, -1)

@@ -22,7 +22,6 @@ from elmfield.field.coefficients import Ragged
 from elmfield.io.model import recipes, restore, store
 from elmfield.io.model.source import Archive, open_source
 from elmfield.local.bases import product_modes
-from elmfield.partition import regular
 
 RNG = np.random.default_rng(3)
 ROUGH = RNG.standard_normal((45, 61)).cumsum(0).cumsum(1)
@@ -323,7 +322,7 @@ class Repeated:
 @pytest.fixture(scope="module")
 def gigabyte(tmp_path_factory):
     n = 9216
-    part = regular((n, n), 16, 2.0, equal_boxes=True)
+    part = ef.Partition.regular((n, n), 16, 2.0, equal_boxes=True)
     modes = product_modes((20, 20), (1.1, 1.1))
     first, size = part.boxes
     numbers = Repeated((part.n_regions, modes.n_modes, 1))
@@ -511,7 +510,7 @@ def golden(request):
 @pytest.mark.parametrize(("low", "high"), [(7, 10), (2, 15), (0, 17)])
 def test_a_merged_region_cut_on_both_sides_can_be_read_again(low, high, tmp_path):
     edges, labels = np.array([0, 6, 12, 18]), np.array([0, 0, 0])
-    part = ef.Partition((18,), (edges,), labels, (0.0,), (False,))
+    part = ef.Partition.of((18,), (edges,), labels)
     whole = ef.fit(np.sin(np.arange(18.0)), ef.paper(width=10), partition=part)
     cut = whole.crop([low], [high])
     ef.save(cut, tmp_path / "cut.elm")

@@ -95,7 +95,7 @@ def test_energies_of_regions_are_those_of_their_masks(seed, outside, gaps, wraps
         y[rng.random(y.shape) < 0.4] = np.nan
         y[0, 0] = 1
     edges = tuple(np.array([0, n // 3, n // 2 + 1, n]) for n in shape)
-    part = ef.Partition(shape, edges, labels, (0.0, 0.0), (False, wraps))
+    part = ef.Partition.of(shape, edges, labels, periodic=[1] if wraps else ())
     found = ef.barron_norm(y, partition=part, channel_axis=-1, outside=outside)
     where = np.repeat(np.repeat(labels, np.diff(edges[0]), 0), np.diff(edges[1]), 1)
     values = np.moveaxis(np.nan_to_num(y), -1, 0)
@@ -129,7 +129,7 @@ def test_the_lower_bound_is_below(kind, normalisation, rng):
         "steps": np.sign(np.sin(60 * x**2))[:, None] * np.ones(96),
         "spike": np.eye(96)[[40]] * np.eye(96)[:, [40]],
     }[kind]
-    energy = Energy(y[None], None, ef.regular(y.shape, 12), normalisation)
+    energy = Energy(y[None], None, ef.Partition.regular(y.shape, 12), normalisation)
     cells = energy.cells()
     for _ in range(20):
         a, b = (_random_region(rng, cells) for _ in range(2))
@@ -158,8 +158,7 @@ def _together(cells) -> Region:
 
 def start_of(values, cell, periodic=(), boxes=False, **energy):
     y, present = samples_of(values, None, None)
-    wraps = [k in periodic for k in range(values.ndim)]
-    mesh = ef.regular(values.shape, cell, periodic=wraps)
+    mesh = ef.Partition.regular(values.shape, cell, periodic=periodic)
     return Start.of(Energy(y, present, mesh, **energy), boxes), mesh, (y, present)
 
 
@@ -256,7 +255,7 @@ def test_what_holds_for_every_partition(seed, factor, boxes, periodic):
     if rng.random() < 0.3:
         values[rng.random(shape) < 0.2] = np.nan
     shapes = "boxes" if boxes else "any"
-    mesh = ef.regular(shape, 4, periodic=[k in periodic for k in range(2)])
+    mesh = ef.Partition.regular(shape, 4, periodic=periodic)
     cells = ef.barron_norm(values, partition=mesh)
     tau = float(np.median(cells)) * factor + 1e-6
     part = ef.beam(values, cell=4, threshold=tau, shapes=shapes, periodic=periodic)
@@ -276,7 +275,7 @@ def test_what_holds_for_every_partition(seed, factor, boxes, periodic):
     for i, j in touching(part.labels, periodic):
         both = np.unique(np.where(part.labels == j, i, part.labels), return_inverse=True)[1]
         both = both.reshape(part.labels.shape)
-        merged = ef.Partition(shape, part.edges, both, part.overlap, part.periodic)
+        merged = part.changed(labels=both)
         own = both == both[part.labels == i][0]
         is_box = own.sum() == math.prod(own.any(axis=k).sum() for k in (0, 1))
         energy = ef.barron_norm(values, partition=merged)[both[part.labels == i][0]]
@@ -327,7 +326,7 @@ def test_exactly_so_many_regions_as_asked_for(seed, kind):
         values[:] = 5.0
     elif kind == "half":
         values[:, :12] = 0.0
-    n = ef.regular(values.shape, 4).n_regions
+    n = ef.Partition.regular(values.shape, 4).n_regions
     for regions in {1, 2, int(rng.integers(1, n + 1)), n - 1, n}:
         part = ef.beam(values, cell=4, regions=regions)
         assert part.n_regions == regions
@@ -371,7 +370,7 @@ def test_smooth_parts_make_large_regions():
     part = ef.beam(values, cell=8, regions=64)
     cells = np.bincount(part.labels.ravel())
     assert cells[part.labels[0]].mean() > 3 * cells[part.labels[-1]].mean()
-    mesh = ef.regular(values.shape, 16)
+    mesh = ef.Partition.regular(values.shape, 16)
     assert mesh.n_regions == part.n_regions
     even, found = (ef.barron_norm(values, partition=p) for p in (mesh, part))
     assert found.std() / found.mean() < 0.75 * even.std() / even.mean()
@@ -446,7 +445,7 @@ def test_bad_samples(function):
 
 def test_a_partition_of_another_array_is_refused():
     with pytest.raises(ValueError, match="`partition` must be made for this array"):
-        ef.barron_norm(np.ones((8, 8)), partition=ef.regular((8, 9), 4))
+        ef.barron_norm(np.ones((8, 8)), partition=ef.Partition.regular((8, 9), 4))
 
 
 def test_boxes_may_come_to_an_end_before_the_number():

@@ -273,10 +273,15 @@ class _Reader:
             raise self._refuse(f"{N} regions in {n} cells and {room} bytes")
         labels = np.arange(n) if kept["regular"] else self._integers("labels", n)
         part = Partition(
-            shape, tuple(edges), labels.reshape(cells), tuple(map(float, kept["overlap"])),
-            tuple(map(bool, kept["periodic"])), bool(kept["equal_boxes"]),
-            int(kept.get("context", 0)), bool(kept.get("mirrored", False)),
-        )  # fmt: skip
+            shape=shape,
+            edges=tuple(edges),
+            labels=labels.reshape(cells),
+            overlap=tuple(map(float, kept["overlap"])),
+            periodic=tuple(map(bool, kept["periodic"])),
+            equal_boxes=bool(kept["equal_boxes"]),
+            context=int(kept.get("context", 0)),
+            mirrored=bool(kept.get("mirrored", False)),
+        )
         overlap = np.asarray(part.overlap)
         if (
             part.n_regions != N

@@ -17,7 +17,6 @@ import numpy as np
 from elmfield._array.backend import is_array, to_numpy
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.partition.partition import Partition
-from elmfield.partition.regular import regular
 
 NORMALISATIONS = ("forward", "ortho", "backward")
 OUTSIDES = ("zero", "mean")
@@ -105,7 +104,7 @@ def barron_norm(
     y, present = samples_of(values, mask, channel_axis)
     whole = partition is None
     if partition is None:
-        partition = regular(y.shape[1:], y.shape[1:])
+        partition = Partition.regular(y.shape[1:], y.shape[1:])
     elif partition.shape != y.shape[1:]:
         raise ValueError(
             f"`partition` must be made for this array, shape {y.shape[1:]}; got one for "

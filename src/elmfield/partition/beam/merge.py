@@ -5,15 +5,16 @@ Enter samples, leave a Partition. Energies come from `energy`; fitting is not kn
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 import numpy as np
 
+from elmfield._array.checks import per_axis
 from elmfield._array.typing import Array, Integers
+from elmfield.domain.periods import Periodic, wraps_of
 from elmfield.partition.beam.barron import Energy, Region, samples_of, union
 from elmfield.partition.partition import Partition
-from elmfield.partition.regular import per_axis, regular
 
 LOOKAHEAD = 256
 """Regions whose unions are transformed together when one energy is missing."""
@@ -32,7 +33,7 @@ def beam(
     threshold: float | None = None,
     regions: int | None = None,
     channel_axis: int | None = None,
-    periodic: Sequence[int] = (),
+    periodic: Periodic = (),
     overlap: float | Sequence[float] = 0,
     normalisation: str = "forward",
     outside: str = "zero",
@@ -59,8 +60,9 @@ def beam(
         last pass of the next greater τ stops at it.
     channel_axis : int, optional
         Which axis holds channels; their energies are added.
-    periodic : sequence of int
-        Axes that wrap around: regions may go across their ends.
+    periodic : int, sequence of int, or mapping
+        Numbers of the axes that wrap around, as in `fit`: regions may go across their ends. Axes
+        have no names here.
     overlap : float or sequence of float
         Half-width of the blend across cell borders, in samples.
     normalisation, outside : str
@@ -91,14 +93,7 @@ def beam(
     y, present = samples_of(values, mask, channel_axis)
     shape = y.shape[1:]
     d = len(shape)
-    for k in periodic:
-        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not -d <= k < d:
-            raise ValueError(
-                f"`periodic` must hold numbers of axes, between {-d} and {d - 1}; got {periodic!r}."
-            )
-    wraps = [False] * d
-    for k in periodic:
-        wraps[k] = True
+    wraps_of(periodic, d)  # before a message about cells
     for k, (c, n) in enumerate(zip(per_axis("cell", cell, d), shape)):
         if c > n:
             raise ValueError(
@@ -112,12 +107,12 @@ def beam(
             "give either `threshold` or `regions`; got "
             + ("neither." if threshold is None else "both.")
         )
-    mesh = regular(shape, cell, overlap, periodic=wraps)
+    mesh = Partition.regular(shape, cell, overlap, periodic=periodic)
     start = Start.of(Energy(y, present, mesh, normalisation, outside), shapes == "boxes")
     if threshold is not None:
         if not threshold > 0:  # also NaN
             raise ValueError(f"`threshold` must be a positive number; got {threshold!r}.")
-        return replace(mesh, labels=start.labels(merge(start, float(threshold)).pairs))
+        return mesh.changed(labels=start.labels(merge(start, float(threshold)).pairs))
     assert regions is not None
     if isinstance(regions, bool) or int(regions) != regions:
         raise ValueError(f"`regions` must be a whole number; got {regions!r}.")
@@ -126,7 +121,7 @@ def beam(
             f"`regions` must lie between 1 and the number of cells, {mesh.n_regions} for shape "
             f"{shape} and cell={cell!r}; got {regions}. Use smaller cells for more regions."
         )
-    return replace(mesh, labels=start.labels(search(start, int(regions)).pairs))
+    return mesh.changed(labels=start.labels(search(start, int(regions)).pairs))
 
 
 @dataclass(frozen=True, eq=False)
