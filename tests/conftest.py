@@ -2,6 +2,9 @@
 
 import importlib
 import os
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 # Tests run side by side, on arrays too small to share among threads. Before NumPy is imported.
@@ -48,6 +51,21 @@ def data():
 @pytest.fixture
 def rng():
     return np.random.default_rng(20260207)
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory):
+    """The package as a wheel installs it, away from the source tree."""
+    pytest.importorskip("hatchling")
+    where = tmp_path_factory.mktemp("wheel")
+    built = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(where)],
+        cwd=Path(__file__).resolve().parents[1], capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stderr
+    with zipfile.ZipFile(next(where.glob("*.whl"))) as wheel:
+        wheel.extractall(where / "site")
+    return where / "site"
 
 
 def pytest_collection_modifyitems(items):

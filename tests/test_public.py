@@ -8,6 +8,7 @@ NAMES = [
     "Dense",
     "Encoder",
     "Field",
+    "Gridded",
     "OutsideDomainError",
     "Partition",
     "RankWarning",

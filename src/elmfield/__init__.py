@@ -16,6 +16,7 @@ from elmfield.field import Field
 from elmfield.fit import Encoder, encoder
 from elmfield.fit.points import fit_points
 from elmfield.io.door import fit, read, write
+from elmfield.io.gridded import Gridded
 from elmfield.io.model.restore import load
 from elmfield.io.model.store import save
 from elmfield.local.layers import Dense
@@ -31,6 +32,7 @@ __all__ = [
     "Dense",
     "Encoder",
     "Field",
+    "Gridded",
     "OutsideDomainError",
     "Partition",
     "RankWarning",

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-import zipfile
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,28 +19,11 @@ import pytest
 import elmfield as ef
 from elmfield import read
 from elmfield.io.formats.raster import png
-from support import ROOT
 
 HEAVY = [
     *("torch", "xarray", "dask", "pandas", "zarr", "numcodecs", "rich", "matplotlib", "skimage"),
     *(f"scipy.{part}" for part in ("linalg", "fft", "interpolate", "spatial", "optimize")),
 ]
-
-
-@pytest.fixture(scope="session")
-def installed(tmp_path_factory):
-    """The package as a wheel installs it, away from the source tree."""
-    pytest.importorskip("hatchling")
-    root = ROOT
-    where = tmp_path_factory.mktemp("wheel")
-    built = subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(where)],
-        cwd=root, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert built.returncode == 0, built.stderr
-    with zipfile.ZipFile(next(where.glob("*.whl"))) as wheel:
-        wheel.extractall(where / "site")
-    return where / "site"
 
 
 @pytest.fixture(scope="session")

@@ -115,4 +115,4 @@ def test_pictures_without_matplotlib_name_what_is_missing():
         "except ImportError as error:\n    print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'elmfield[demo]'" in done.stdout
+    assert "pip install 'elmfield[show]'" in done.stdout

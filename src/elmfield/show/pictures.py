@@ -233,6 +233,6 @@ def _pyplot() -> Any:
         from matplotlib import pyplot
     except ImportError as error:
         raise ImportError(
-            "pictures need matplotlib, which is not installed; pip install 'elmfield[demo]'."
+            "pictures need matplotlib, which is not installed; pip install 'elmfield[show]'."
         ) from error
     return pyplot

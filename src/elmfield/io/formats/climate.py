@@ -25,6 +25,8 @@ def read(path: Path, variable: str | None = None) -> Gridded:
     suffix = suffix_of(path)
     if suffix in GRIB:
         return from_dataarray(_load_grib(path, variable))
+    if suffix == ".zarr":
+        need("zarr", "xarray", "reading Zarr stores")
     what = "Zarr" if suffix == ".zarr" else "NetCDF"
     with reading(path, what), _open(xarray, path, suffix) as ds:
         arrays = {str(k): v for k, v in ds.data_vars.items()}
@@ -86,6 +88,7 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
             v.attrs[k] = int(a) if isinstance(a, bool) else a
     kind = ds[name].dtype
     if suffix == ".zarr":
+        need("zarr", "xarray", "writing Zarr stores")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # consolidated metadata is outside the Zarr 3 text
             ds.to_zarr(path, mode="w")
