@@ -18,7 +18,7 @@ import numpy as np
 import elmfield as ef
 from common import RESULTS, record
 from data import WEATHER
-from elmfield.partition.beam.barron import CORES
+from elmfield.partition.beam.fourier import CORES
 from elmfield.research import datasets
 from elmfield.show.pictures import toy_field
 

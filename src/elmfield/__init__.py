@@ -23,8 +23,10 @@ from elmfield.local.layers import Dense
 from elmfield.measure.curves import psnr_by_width
 from elmfield.measure.heldout import heldout_score
 from elmfield.measure.metrics import mae, max_error, paper_psnr, psnr
-from elmfield.partition import Partition, barron_norm, beam
+from elmfield.partition import Partition, barron_norm
 from elmfield.settings import paper, smooth
+
+beam = Partition.beam
 
 __version__ = "0.1.0"
 

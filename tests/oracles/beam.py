@@ -127,3 +127,37 @@ def algorithm_1(values, missing, edges, tau, *, periodic=None, stop=1, boxes=Fal
                 merges.append((i, j))
                 merged = True
     return merges, regions, beta
+
+
+def connected(own, periodic):
+    """Whether cells marked True hang together by faces."""
+    cells = {tuple(map(int, c)) for c in np.argwhere(own)}
+    seen, todo = set(), [min(cells)]
+    while todo:
+        cell = todo.pop()
+        if cell in seen:
+            continue
+        seen.add(cell)
+        todo += [n for n in faces(cell, own.shape, periodic) if n in cells]
+    return seen == cells
+
+
+def faces(cell, shape, periodic):
+    """The cells next to one, some of them perhaps off the grid."""
+    for k in range(len(shape)):
+        for step in (-1, 1):
+            other = list(cell)
+            other[k] += step
+            if k in periodic:
+                other[k] %= shape[k]
+            yield tuple(other)
+
+
+def touching(labels, periodic):
+    """Pairs of regions that share a face."""
+    pairs = set()
+    for cell in np.ndindex(labels.shape):
+        for other in faces(cell, labels.shape, periodic):
+            if all(0 <= o < n for o, n in zip(other, labels.shape)):
+                pairs.add(tuple(sorted((int(labels[cell]), int(labels[other])))))
+    return {(i, j) for i, j in pairs if i != j}

@@ -23,10 +23,17 @@ def _blas() -> list[Any]:
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
+def n_processors() -> int:
+    """Processors that this process may use, of those the machine has."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # where the system does not say
+        return os.cpu_count() or 1
+
+
 def n_threads() -> int:
     """Threads to use: what BLAS may, no more than there are processors for this process."""
-    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(max((int(b.num_threads) for b in _blas()), default=1), own or 1))
+    return max(1, min(max((int(b.num_threads) for b in _blas()), default=1), n_processors()))
 
 
 @contextmanager

@@ -177,11 +177,11 @@ def _beam(samples: Any, options: dict[str, Any]) -> Any:
     """The partition that --beam asks for, or None."""
     if options["beam"] is None and options["beam_threshold"] is None:
         return None
-    from elmfield.partition import beam
+    from elmfield.partition import Partition
 
     wraps = [samples.dims.index(n) for n in samples.periods]
     overlap = options["overlap"]
-    return beam(
+    return Partition.beam(
         samples.values,
         cell=numbers(options["cell"] or "16", "--cell", int),
         regions=options["beam"],

@@ -147,8 +147,7 @@ def beam(
     import numpy as np
 
     from elmfield.io.formats.raster import png
-    from elmfield.partition import barron_norm
-    from elmfield.partition import beam as merge
+    from elmfield.partition import Partition, barron_norm
     from elmfield.show.render import flat, with_regions
     from elmfield.show.render import picture as draw
 
@@ -157,7 +156,7 @@ def beam(
     samples = samples_of(input, variable, slices, channel_axis)
     wraps = [samples.dims.index(n) for n in samples.periods]
     channel = samples.channel_axis
-    partition = merge(
+    partition = Partition.beam(
         samples.values,
         cell=numbers(cell, "--cell", int),
         regions=regions,

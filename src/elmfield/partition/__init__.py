@@ -1,6 +1,6 @@
 """Cutting Ω into regions Ω_i, and the windows φ_i that blend them."""
 
-from elmfield.partition.beam import barron_norm, beam
+from elmfield.partition.beam.barron import barron_norm
 from elmfield.partition.gather import gather, gather_boxes, sample_index
 from elmfield.partition.partition import Partition
 from elmfield.partition.windows import Blend, blend
@@ -9,7 +9,6 @@ __all__ = [
     "Blend",
     "Partition",
     "barron_norm",
-    "beam",
     "blend",
     "gather",
     "gather_boxes",

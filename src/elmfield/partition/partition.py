@@ -11,9 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.checks import is_integers, per_axis
-from elmfield._array.typing import Integers
+from elmfield._array.checks import choice, is_integers, is_whole, per_axis, positive
+from elmfield._array.typing import Array, Integers
 from elmfield.domain.periods import Periodic, wraps_of
+from elmfield.partition.beam.barron import Barron, samples_of
+from elmfield.partition.beam.merge import Start, merge
+from elmfield.partition.beam.search import search
+from elmfield.partition.boxes import boxes_of, shapes_of
 from elmfield.partition.regular import even_cells
 
 
@@ -109,6 +113,109 @@ class Partition:
             context=context,
             mirrored=mirrored,
         )
+
+    @classmethod
+    def beam(
+        cls,
+        values: Array,
+        *,
+        cell: int | Sequence[int],
+        threshold: float | None = None,
+        regions: int | None = None,
+        mask: Array | None = None,
+        channel_axis: int | None = None,
+        periodic: Periodic = (),
+        overlap: float | Sequence[float] = 0,
+        normalisation: str = "forward",
+        outside: str = "zero",
+        shapes: str = "any",
+    ) -> "Partition":
+        """A Partition whose regions are about equally hard to fit: large where little happens.
+
+        Starts from a regular mesh. Pass after pass, from the least energy to the greatest, each
+        region below the threshold τ merges with the neighbour with which its energy stays least, if
+        that is at most τ; until nothing merges. Energies are those of :func:`barron_norm`.
+
+        Parameters
+        ----------
+        values : array
+            Samples on a grid, in any number of dimensions; NaN marks a missing one.
+        cell : int or sequence of int
+            Samples per cell of the mesh to start from; cells are never cut.
+        threshold : float
+            τ: no region of more than one cell has a greater energy.
+        regions : int
+            Give exactly so many regions instead: τ is searched for. Where no τ gives that number,
+            the last pass of the next greater τ stops at it.
+        mask : array of bool, optional
+            True where a sample is missing.
+        channel_axis : int, optional
+            Which axis holds channels; their energies are added.
+        periodic : int, sequence of int, or mapping
+            Numbers of the axes that wrap around, as in `fit`: regions may go across their ends.
+            Axes have no names here.
+        overlap : float or sequence of float
+            Half-width of the blend across cell borders, in samples.
+        normalisation, outside : str
+            Of the energy; see :func:`barron_norm`.
+        shapes : {"any", "boxes"}
+            Whether regions may have any shape, as in the paper, or only boxes. Few different boxes
+            occur, and regions of one shape share their factorisation: the fit costs as on a mesh.
+
+        Returns
+        -------
+        Partition
+            Regions are numbered by their first cell, in array order.
+
+        Notes
+        -----
+        Ties go to the region whose first cell comes first. Every pass, and every τ of the search,
+        looks only at regions whose surroundings changed; no set of cells is transformed twice.
+
+        Examples
+        --------
+        >>> import numpy as np, elmfield as ef
+        >>> x = np.linspace(0, 1, 64)
+        >>> picture = np.sin(8 * np.pi * x**3)[:, None] * np.sin(np.pi * x)
+        >>> partition = ef.beam(picture, cell=8, regions=20)
+        >>> partition.n_regions
+        20
+        """
+        y, present = samples_of(values, mask, channel_axis)
+        shape = y.shape[1:]
+        wraps_of(periodic, len(shape))  # before a word about cells
+        for k, (c, n) in enumerate(zip(per_axis("cell", cell, len(shape)), shape)):
+            if c > n:
+                raise ValueError(
+                    f"`cell` must not be larger than the array; got cell={c!r} on axis {k} with "
+                    f"{n} samples. Use smaller cells."
+                )
+        choice("shapes", shapes, ("any", "boxes"))
+        if (threshold is None) == (regions is None):
+            raise ValueError(
+                "give either `threshold` or `regions`; got "
+                + ("neither." if threshold is None else "both.")
+            )
+        mesh = cls.regular(shape, cell, overlap, periodic=periodic)
+        if threshold is not None and threshold != np.inf:
+            positive("threshold", threshold)
+        if regions is not None and not is_whole(regions):
+            raise ValueError(f"`regions` must be a whole number; got {regions!r}.")
+        if regions is not None and not 1 <= regions <= mesh.n_regions:
+            raise ValueError(
+                f"`regions` must lie between 1 and the number of cells, {mesh.n_regions} for shape "
+                f"{shape} and cell={cell!r}; got {regions}. Use smaller cells for more regions."
+            )
+        beta = Barron(
+            y, present, mesh.edges, mesh.periodic, normalisation=normalisation, outside=outside
+        )
+        start = Start(beta, boxes=shapes == "boxes")
+        if threshold is not None:
+            merged = merge(start, float(threshold))
+        else:
+            assert regions is not None
+            merged = search(start, int(regions))
+        return mesh.changed(labels=start.labels(merged.pairs))
 
     @classmethod
     def of(
@@ -226,37 +333,7 @@ class Partition:
         """
         if self.starts is not None and self.sizes is not None:
             return self.starts, self.sizes
-        N, d = self.n_regions, len(self.shape)
-        starts, sizes = np.empty((N, d), np.int64), np.empty((N, d), np.int64)
-        cells = np.indices(self.n_cells).reshape(d, -1)
-        flat = self.labels.ravel()
-        for k, (n, margin) in enumerate(zip(self.shape, self.margins)):
-            first = np.full(N, n)
-            last = np.zeros(N, np.int64)
-            np.minimum.at(first, flat, self.edges[k][cells[k]])
-            np.maximum.at(last, flat, self.edges[k][cells[k] + 1])
-            if self.periodic[k] and not self.is_regular:
-                self._over_the_seam(k, first, last)
-            if self.equal_boxes:
-                # Around a periodic axis a box must not meet itself.
-                room = (n - int((last - first).max())) // 2 - margin if self.periodic[k] else n
-                margin += max(0, min(self.context, room))
-                if self.mirrored and self.n_cells[k] == 1:  # thin axes would pay dearly
-                    margin = min(margin, 1)
-            first, last = first - margin, last + margin
-            beyond = min(margin, n - 1) if self.mirrored and not self.periodic[k] else 0
-            if self.equal_boxes:
-                size = min(n + 2 * beyond, int((last - first).max()))
-                last = np.maximum(last, first + size)
-            if self.periodic[k]:
-                last = np.minimum(last, first + n)
-            elif self.equal_boxes:
-                first = np.clip(first, -beyond, n + beyond - size)
-                last = first + size
-            else:
-                first, last = np.maximum(first, 0), np.minimum(last, n)
-            starts[:, k], sizes[:, k] = first, last - first
-        return starts, sizes
+        return boxes_of(self)
 
     def within(self, k: int, at: Integers) -> Integers:
         """The samples that positions of boxes on axis k stand for, those beyond its ends too."""
@@ -264,17 +341,6 @@ class Partition:
         if self.periodic[k]:
             return at % n
         return np.where(at < 0, -1 - at, np.where(at < n, at, 2 * n - 1 - at))
-
-    def _over_the_seam(self, k: int, first: Integers, last: Integers) -> None:
-        """Let regions at both ends of a periodic axis begin after their widest gap instead."""
-        taken = np.zeros((self.n_regions, self.n_cells[k]), bool)
-        taken[self.labels, np.indices(self.n_cells)[k]] = True
-        edges = self.edges[k]
-        for i in np.flatnonzero(taken[:, 0] & taken[:, -1] & ~taken.all(axis=1)):
-            cells = np.flatnonzero(taken[i])
-            widest = int(np.argmax(edges[cells[1:]] - edges[cells[:-1] + 1]))
-            first[i] = edges[cells[widest + 1]] - self.shape[k]
-            last[i] = edges[cells[widest] + 1]
 
     @cached_property
     def footprints(self) -> list[tuple[tuple[int, ...], Integers]]:
@@ -290,33 +356,7 @@ class Partition:
         A region's own samples are those its window touches; `inside`, an array of bool of the box's
         shape, says which of the box's they are, or is None if all are.
         """
-        found: dict[Any, tuple[tuple[int, ...], Any, list[int]]] = {}
-        starts, sizes = self.boxes
-        cells = np.argsort(self.labels.reshape(-1), kind="stable")
-        ends = np.cumsum(np.bincount(self.labels.reshape(-1)))
-        for i, own in enumerate(np.split(cells, ends[:-1])):
-            box = tuple(map(int, sizes[i]))
-            inside = np.zeros(box, bool)
-            for at in zip(*np.unravel_index(own, self.n_cells)):
-                inside[
-                    np.ix_(
-                        *(
-                            self._reach(k, j, starts[i, k], n)
-                            for k, (j, n) in enumerate(zip(at, box))
-                        )
-                    )
-                ] = True
-            key = (box, None if inside.all() else inside.tobytes())
-            found.setdefault(key, (box, None if inside.all() else inside, []))[2].append(i)
-        return [(box, inside, np.asarray(regions)) for box, inside, regions in found.values()]
-
-    def _reach(self, k: int, cell: int, start: int, size: int) -> Integers:
-        """Positions, in a box that begins at sample `start`, of the samples a cell's window has."""
-        margin, n = self.margins[k], self.shape[k]
-        at = np.arange(self.edges[k][cell] - margin, self.edges[k][cell + 1] + margin) - start
-        if self.periodic[k]:
-            at = np.unique(at % n)
-        return at[(at >= 0) & (at < size)]
+        return shapes_of(self)
 
     def __iter__(self) -> Iterator[tuple[tuple[int, ...], Integers]]:
         return iter(self.footprints)

@@ -1,6 +1,5 @@
-"""BEAM: regions of equal energy, merged from cells (the paper's Algorithm 1)."""
+"""BEAM: regions of equal energy, merged from cells (the paper's Algorithm 1).
 
-from elmfield.partition.beam.barron import barron_norm
-from elmfield.partition.beam.merge import beam
-
-__all__ = ["barron_norm", "beam"]
+`regions` are sets of cells, `barron` measures them, `merge` unites them while they stay under a
+threshold, `search` finds the threshold for a number of regions. :meth:`Partition.beam` is the door.
+"""

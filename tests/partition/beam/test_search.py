@@ -1,0 +1,127 @@
+"""So many regions as asked for, and the same ones however the work is shared out."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import elmfield as ef
+import elmfield.partition.beam.barron as barron
+import elmfield.partition.beam.merge as merging
+from elmfield.partition.beam.barron import Barron
+from elmfield.partition.beam.merge import Start, merge
+from elmfield.partition.beam.search import search
+from oracles.beam import connected
+
+QUICK = settings(max_examples=25, deadline=None)
+
+
+@QUICK
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["noise", "constant", "half"]))
+def test_exactly_so_many_regions_as_asked_for(seed, kind):
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal((20, 23))
+    if kind == "constant":
+        values[:] = 5.0
+    elif kind == "half":
+        values[:, :12] = 0.0
+    n = ef.Partition.regular(values.shape, 4).n_regions
+    for regions in {1, 2, int(rng.integers(1, n + 1)), n - 1, n}:
+        part = ef.beam(values, cell=4, regions=regions)
+        assert part.n_regions == regions
+        assert all(connected(part.labels == i, ()) for i in range(regions))
+
+
+def test_the_search_finds_a_threshold_where_there_is_one(rng):
+    values = np.cumsum(rng.standard_normal((48, 48)), axis=0)
+    mesh = ef.Partition.regular(values.shape, 4)
+    start = Start(Barron(values[None], None, mesh.edges, mesh.periodic))
+    for tau in (3.0, 10.0, 30.0):
+        there = merge(start, tau)
+        found = search(start, there.n_regions)
+        assert found.n_regions == there.n_regions
+        assert found.next_energy < math.inf  # it ended by itself: nothing below τ was left
+
+
+def test_a_large_dark_part_does_not_change_the_result(rng, monkeypatch):
+    values = rng.random((72, 72)) * np.linspace(0, 1, 72) ** 2
+    values[:, :40] = 0
+    bounded = ef.beam(values, cell=4, regions=60)
+    monkeypatch.setattr(merging, "LARGE", 10**9)  # transform every box
+    assert np.array_equal(bounded.labels, ef.beam(values, cell=4, regions=60).labels)
+
+
+def test_looking_ahead_does_not_change_the_result(rng, monkeypatch):
+    values = rng.random((40, 40))
+    part = ef.beam(values, cell=4, regions=30)
+    monkeypatch.setattr(merging, "LOOKAHEAD", 0)
+    monkeypatch.setattr(barron, "BATCH", 1)
+    assert np.array_equal(part.labels, ef.beam(values, cell=4, regions=30).labels)
+
+
+def test_smooth_parts_make_large_regions():
+    x = np.linspace(0, 1, 128)
+    values = np.sin(8 * np.pi * x**3)[:, None] * np.sin(np.pi * x)
+    part = ef.beam(values, cell=8, regions=64)
+    cells = np.bincount(part.labels.ravel())
+    assert cells[part.labels[0]].mean() > 3 * cells[part.labels[-1]].mean()
+    mesh = ef.Partition.regular(values.shape, 16)
+    assert mesh.n_regions == part.n_regions
+    even, found = (ef.barron_norm(values, partition=p) for p in (mesh, part))
+    assert found.std() / found.mean() < 0.75 * even.std() / even.mean()
+    assert found.max() < even.max()
+
+
+def test_a_region_may_go_around_a_periodic_axis():
+    x = np.arange(48) / 48
+    values = np.sin(2 * np.pi * x) * np.ones((16, 1))
+    values[:, 20:28] += np.where(np.indices((16, 8)).sum(0) % 2, 1.0, -1.0)
+    part = ef.beam(values, cell=8, regions=4, periodic=(1,))
+    assert part.periodic == (False, True)
+    around = [i for i in range(4) if {0, 5} <= set(np.nonzero(part.labels == i)[1])]
+    assert around
+    assert not any(
+        {0, 5} <= set(np.nonzero((part.labels == i) & (part.labels != part.labels[0, 2]))[1])
+        for i in range(4)
+        if i not in around
+    )
+
+
+def test_boxes_may_come_to_an_end_before_the_number():
+    pinwheel = np.array([[0, 0, 1], [2, 3, 1], [2, 4, 4]])
+    values = np.array([1.0, 3.0, 5.0, 7.0, 9.0])[pinwheel].repeat(2, 0).repeat(2, 1)
+    values[2, 2] += 0.1  # the middle has its turn after the arms, which then fit no box with it
+    with pytest.raises(ValueError, match=r"merging boxes .* end at \d+ regions; .*shapes='any'"):
+        ef.beam(values, cell=2, regions=2, shapes="boxes")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cell": 40, "regions": 2}, r"`cell` must not be larger than the array; got cell=40 on "),
+        ({"cell": (4, 33), "regions": 2}, r"got cell=33 on axis 1 with 32 samples"),
+        ({"cell": 4, "threshold": 0}, r"`threshold` must be a positive number; got 0"),
+        ({"cell": 4, "threshold": -1.0}, r"`threshold` must be a positive number; got -1"),
+        ({"cell": 4, "threshold": math.nan}, r"`threshold` must be a positive number; got nan"),
+        ({"cell": 8, "regions": 17}, r"between 1 and the number of cells, 16 .*got 17"),
+        ({"cell": 8, "regions": 0}, r"between 1 and the number of cells, 16 .*got 0"),
+        ({"cell": 8, "regions": 2.5}, r"`regions` must be a whole number; got 2.5"),
+        ({"cell": 8}, r"either `threshold` or `regions`; got neither"),
+        ({"cell": 8, "regions": 2, "threshold": 1.0}, r"`threshold` or `regions`; got both"),
+        ({"cell": 0, "regions": 2}, r"`cell` must be a whole number of samples"),
+        ({"cell": 8, "regions": 2, "shapes": "round"}, r"`shapes` must be one of .*'round'"),
+        ({"cell": 8, "regions": 2, "normalisation": "n"}, r"`normalisation` must be one of"),
+        ({"cell": 8, "regions": 2, "outside": "n"}, r"`outside` must be one of"),
+        ({"cell": 8, "regions": 2, "periodic": (2,)}, r"`periodic` must hold numbers of axes"),
+        ({"cell": 8, "regions": 2, "periodic": (True, False)}, r"`periodic` must hold numbers"),
+        ({"cell": 8, "regions": 2, "periodic": "lon"}, r"numbers of axes.*got 'lon'. Axes have no"),
+        ({"cell": 8, "regions": True}, r"`regions` must be a whole number; got True"),
+        ({"cell": 8, "regions": 2, "channel_axis": 3}, r"`channel_axis` must be an axis"),
+        ({"cell": 8, "regions": 2, "overlap": 5}, r"`overlap` must lie between 0 and half a cell"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        ef.beam(np.zeros((32, 32)), **options)
