@@ -1,16 +1,97 @@
 """Samples as callers give them: checked, real, channels last; what is missing; about 0, of order 1.
 
-Arrays of any library enter, with masks of theirs or of `numpy.ma`; floating arrays leave, with what
-is needed to put the caller's units back. What is done with them it does not know.
+Arrays of any library enter, with masks of theirs or of `numpy.ma`, or anything else that has a
+shape, a dtype and slices; :class:`Samples` leave, with what is needed to put the caller's units
+back. What is done with them it does not know.
 """
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 
-from elmfield._array.backend import contiguous, is_array, move, namespace, to_numpy
-from elmfield._array.typing import Array
+from elmfield._array.backend import (
+    contiguous,
+    is_array,
+    is_sliced,
+    move,
+    namespace,
+    to_numpy,
+)
+from elmfield._array.typing import Array, Floats
+
+# --- where samples lie ----------------------------------------------------------------------------
+
+Slab = tuple[slice, ...]
+"""A block of an array: one slice per axis."""
+
+
+class Source(Protocol):
+    """An array that is read in parts: in memory, in a file, or made when asked for."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Samples on each axis, channels included."""
+
+    @property
+    def dtype(self) -> Any:
+        """Of the samples."""
+
+    def read(self, slab: Slab = ()) -> Array:
+        """The samples of a slab, in an array of a library; of all of it for ()."""
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """An array of any library, where it is."""
+
+    array: Array = field(repr=False)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Samples on each axis."""
+        return tuple(self.array.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """Of the samples."""
+        return self.array.dtype
+
+    def read(self, slab: Slab = ()) -> Array:
+        """A view of the slab."""
+        return self.array[slab] if slab else self.array
+
+
+@dataclass(frozen=True, eq=False)
+class Sliced:
+    """What gives NumPy arrays when it is sliced: Zarr and HDF5 arrays, Dask arrays."""
+
+    container: Any = field(repr=False)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Samples on each axis."""
+        return tuple(map(int, self.container.shape))
+
+    @property
+    def dtype(self) -> Any:
+        """Of the samples."""
+        return np.dtype(self.container.dtype)
+
+    def read(self, slab: Slab = ()) -> Array:
+        """The slab, read or computed."""
+        return np.asarray(self.container[slab or ...])
+
+
+def source_of(values: Any) -> Source:
+    """What `values` are read from: an array, anything with shape, dtype and slices, or a list."""
+    if is_array(values):
+        return InMemory(values)
+    return Sliced(values) if is_sliced(values) else InMemory(np.asarray(values))
+
 
 # --- masks ----------------------------------------------------------------------------------------
 
@@ -26,7 +107,7 @@ def unmasked(
         if d is not None and values.ndim == d + 1 and channel_axis is not None:
             channel_axis += 1
         return values.data, _either(np.ma.getmaskarray(values), mask, channel_axis)
-    return values if is_array(values) else np.asarray(values), mask
+    return source_of(values).read(), mask
 
 
 def _either(own: Array, mask: Array | None, channel_axis: int | None) -> Array:
@@ -198,3 +279,105 @@ def standardise(y: Array, present: Array | None, centred: bool) -> tuple[Array, 
     y = (y - offset) * weight
     scale = size(y)
     return y / scale, offset * first, scale * first
+
+
+# --- what a fit works on --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Samples:
+    """Samples ready to be fitted, and what they were.
+
+    Parameters
+    ----------
+    raw : array, shape (..., C)
+        The samples in the caller's units, floating, channels last; 0 where one is missing.
+    present : array of bool, shape (..., C), or None
+        Which of them are there; None for all.
+    offset, scale : arrays, shape (C,)
+        What is taken off each channel, and by what it is then divided: a power of two.
+    data_range : float
+        Peak to peak, in the caller's units.
+    is_complex : bool
+        The second half of the channels holds imaginary parts; an error is a modulus.
+    dtype : str
+        What the caller's samples were.
+    brought : array, shape (..., C), or None
+        The samples about 0 and of order 1, gaps filled; None while that can wait.
+    """
+
+    raw: Array = field(repr=False)
+    present: Array | None = field(default=None, repr=False)
+    offset: Array
+    scale: Array
+    data_range: float
+    is_complex: bool = False
+    dtype: str = "float64"
+    brought: Array | None = field(default=None, repr=False)
+
+    @property
+    def n_channels(self) -> int:
+        """Number of channels; a complex one counts once."""
+        return int(self.raw.shape[-1]) // (2 if self.is_complex else 1)
+
+    @cached_property
+    def units(self) -> Floats:
+        """The scale on the host, in float64."""
+        return np.asarray(to_numpy(self.scale)).astype(np.float64)
+
+    def moduli(self, e: Array) -> Array:
+        """Errors (..., channels), from those of all parts, (..., C)."""
+        if not self.is_complex:
+            return e
+        C = self.n_channels
+        return namespace(e).hypot(e[..., :C], e[..., C:])
+
+    # Batches are brought to scale in their turn, unless someone has to see all samples at once.
+
+    @property
+    def given(self) -> Array:
+        """What batches are gathered from, (..., C); :meth:`bring` makes them ready."""
+        return self.raw if self.brought is None else self.brought
+
+    def bring(self, Y: Array) -> Array:
+        """A batch of `given`, (..., C), about 0 and of order 1."""
+        if self.brought is not None:
+            return Y
+        Y = Y - self.offset
+        Y /= self.scale  # in place: a batch is passed over often enough
+        return Y
+
+    @property
+    def values(self) -> Array:
+        """All samples about 0 and of order 1."""
+        return (self.raw - self.offset) / self.scale if self.brought is None else self.brought
+
+    def standardised(self) -> "Samples":
+        """The same with all samples brought to scale at once."""
+        return self if self.brought is not None else replace(self, brought=self.values)
+
+
+def read(
+    values: Array,
+    mask: Array | None = None,
+    *,
+    shape: Sequence[int],
+    channel_axis: int | None,
+    centred: bool,
+) -> Samples:
+    """The samples of an array of the given shape; `centred` takes each channel's mean off."""
+    raw, present, is_complex, ends = checked(values, tuple(shape), channel_axis, mask)
+    if ends is None:
+        brought, offset, scale = standardise(raw, present, centred)
+    else:
+        brought, (offset, scale) = None, standard_of(ends, raw, centred)
+    return Samples(
+        raw=raw,
+        present=present,
+        offset=offset,
+        scale=scale,
+        data_range=data_range(raw, present, ends),
+        is_complex=is_complex,
+        dtype=str(values.dtype).removeprefix("torch."),
+        brought=brought,
+    )

@@ -2,58 +2,116 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Real
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from elmfield._array.checks import per_axis
+from elmfield._array.checks import is_number, is_whole, per_axis
 from elmfield._array.typing import Array
-from elmfield.field import Target, is_number
-from elmfield.local.bases import Modes, plain_modes, product_modes, smooth_dense_modes
-from elmfield.local.layers import Dense
+from elmfield.field import Target
+from elmfield.local.bases import plain_modes, product_modes, shaped_modes, smooth_dense_modes
+from elmfield.local.layers import Cosines, Dense, MakeLayer
+from elmfield.local.model import Basis
 from elmfield.local.order import suited_order
-from elmfield.local.shaped import shaped_modes
 from elmfield.partition import Partition
+
+PAPER_CELL = 32
+"""Samples of a cell in most of the paper's experiments."""
 
 USUAL_ORDER = 1.1
 """The energy order that suited 21 photographs best (docs/defaults.md)."""
 
 
+FILL_ORDER = 1.55
+"""Order along a line that filled photographs best (benchmarks/targets.py): thin plates, in 2-D."""
+
+
+@runtime_checkable
 class Settings(Protocol):
-    """What `fit` asks of a preset."""
+    """Everything `fit` asks of a preset."""
 
     @property
     def centred(self) -> bool:
         """Whether each channel's mean is taken off before fitting."""
 
+    @property
+    def target(self) -> Target | None:
+        """What must be met with as few coefficients as it takes; None to keep all."""
+
+    @property
+    def denoise(self) -> float | bool:
+        """Whether noise is taken out; a number is its standard deviation in the caller's units."""
+
+    @property
+    def fill_order(self) -> float:
+        """Order of the energy by which missing samples are filled before the fit."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left to be decided by looking at the samples."""
+
+    def settled(self, y: Array) -> "Settings":
+        """These settings with every choice made that depends on the samples y, (..., C)."""
+
+    @property
+    def own_samples(self) -> bool:
+        """Whether a merged region is fitted to the samples its window touches, not to its box.
+
+        Least squares must see no others. Smooth modes are right to see the whole box: more is
+        known, and the functions are the same.
+        """
+
     def partition(self, shape: Sequence[int], periodic: Sequence[bool]) -> Partition:
         """The regular partition of an array of this shape."""
 
-    def modes(self, box: tuple[int, ...], like: Array) -> Modes:
-        """The modes of a box of samples, ready for arrays like `like`."""
+    def adopt(self, partition: Partition) -> Partition:
+        """A partition that the caller gave, as these settings use it.
+
+        Raises ValueError where the settings say something that the partition settles.
+        """
+
+    def basis(self, box: tuple[int, ...], inside: Any, like: Array) -> Basis:
+        """The basis of a box of samples, ready for arrays like `like`.
+
+        `inside`, booleans of the box's shape, says which samples count; None for all.
+        """
 
 
 @dataclass(frozen=True)
 class Paper:
     """Settings of the paper; see :func:`paper`."""
 
-    cell: float | tuple[float, ...] = 32
-    overlap: float | tuple[float, ...] = 0.0
+    cell: float | tuple[float, ...] | None = None
+    overlap: float | tuple[float, ...] | None = None
     network: Dense = field(default_factory=Dense)
+
     centred = False  # least squares on the samples as they are
+    target = None
+    denoise = False
+    fill_order = FILL_ORDER
+    is_settled = True
+    own_samples = True
+
+    def settled(self, y: Array) -> "Paper":
+        """Nothing here depends on the samples."""
+        return self
 
     def partition(self, shape: Sequence[int], periodic: Sequence[bool]) -> Partition:
         """Cells as the paper cuts them: a region's samples are those its window touches."""
-        return Partition.regular(shape, self.cell, self.overlap, periodic=np.flatnonzero(periodic))
+        cell = PAPER_CELL if self.cell is None else self.cell
+        overlap = 0 if self.overlap is None else self.overlap
+        return Partition.regular(shape, cell, overlap, periodic=np.flatnonzero(periodic))
 
-    def modes(self, box: tuple[int, ...], like: Array) -> Modes:
-        """Plain least squares in orthonormal coordinates."""
-        return plain_modes(self.network, box, like)
+    def adopt(self, partition: Partition) -> Partition:
+        """The partition as it is."""
+        _refuse_with_partition(cell=self.cell, overlap=self.overlap)
+        return partition
 
-    def shaped(self, box: tuple[int, ...], inside: Any, like: Array) -> Modes:
-        """The same for a merged region: on its own samples, not on its whole box."""
-        return shaped_modes(self.network, box, inside, like)
+    def basis(self, box: tuple[int, ...], inside: Any, like: Array) -> Basis:
+        """Plain least squares in orthonormal coordinates; a merged region's on its own samples."""
+        if inside is None:
+            return plain_modes(self.network, box, like)
+        return shaped_modes(self.network, box, None if inside.all() else inside, like)
 
 
 @dataclass(frozen=True)
@@ -67,30 +125,33 @@ class Smooth:
     target: Target | None = None
     denoise: float | bool = False
     context: int | None = None
+    layer: MakeLayer | None = None
+
     centred = True
+    own_samples = False
 
     def __post_init__(self) -> None:
         self._check_denoise()
-        if self.context is not None and (
-            not is_number(self.context) or self.context < 0 or int(self.context) != self.context
-        ):
+        if self.context is not None and (not is_whole(self.context) or self.context < 0):
             raise ValueError(
                 f"`context` must be a whole number of samples, 0 or more; got {self.context!r}."
             )
         if self.order == "auto":
             return
         for s in np.atleast_1d(np.asarray(self.order, dtype=object)):
-            if isinstance(s, bool) or not isinstance(s, Real) or not 0 < float(s) <= 16:
+            if not is_number(s) or not 0 < s <= 16:
                 raise ValueError(
                     "`order` must be 'auto' or a number above 0, at most 16 (1 joins samples by "
                     f"straight lines, 2 like cubic splines, 3 like quintic ones); got {s!r}."
                 )
         if self.network is not None and np.ndim(self.order) > 0:
             raise ValueError("`order` must be one number with a dense `network`; got one per axis.")
+        if self.network is not None and self.layer is not None:
+            raise ValueError("`network` and `layer` cannot be asked for together. Drop one.")
 
     def _check_denoise(self) -> None:
         d = self.denoise
-        if not isinstance(d, bool) and not (is_number(d) and d > 0):
+        if d is not True and d is not False and not (is_number(d) and d > 0):
             raise ValueError(
                 "`denoise` must be True, False or the noise's standard deviation, above 0; got "
                 f"{d!r}."
@@ -103,9 +164,19 @@ class Smooth:
         if d and self.network is not None:
             raise ValueError("`denoise` needs the product layer; drop `network`.")
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the order is a number."""
+        return self.order != "auto"
+
+    @property
+    def fill_order(self) -> float:
+        """As smooth as the fit, and at least as thin plates."""
+        return max(FILL_ORDER, float(np.mean(self.order))) if self.is_settled else FILL_ORDER  # type: ignore[arg-type]
+
     def settled(self, y: Array) -> "Smooth":
-        """These settings with every choice that depends on the samples made."""
-        if self.order != "auto":
+        """These settings with the order read off the samples' spectrum, where that was asked."""
+        if self.is_settled:
             return self
         orders = suited_order(y, USUAL_ORDER)
         one = self.network is not None
@@ -151,23 +222,45 @@ class Smooth:
             return (32, 0.5, 0) if d == 1 else (16, 0.5, 0) if d <= 3 else (8, 0.5, 0)
         return {1: (64, 2.0, 2), 2: (32, 2.0, 2), 3: (24, 2.0, 1)}.get(d, (8, 1.0, 0))
 
-    def modes(self, box: tuple[int, ...], like: Array) -> Modes:
-        """Modes ordered from smooth to rough."""
-        assert not isinstance(self.order, str)
+    def adopt(self, partition: Partition) -> Partition:
+        """The partition, with a blend between its regions if it has none: else the field jumps."""
+        _refuse_with_partition(cell=self.cell, overlap=self.overlap, context=self.context)
+        if partition.n_regions == 1 or any(partition.overlap):
+            return partition
+        blend = self._usual_cells(sum(n > 1 for n in partition.shape))[1]
+        least = [float(np.diff(edges).min()) for edges in partition.edges]
+        overlap = [
+            min(blend, cell / 2) if count > 1 else 0.0
+            for cell, count in zip(least, partition.n_cells)
+        ]
+        return partition.changed(overlap=tuple(overlap))
+
+    def basis(self, box: tuple[int, ...], inside: Any, like: Array) -> Basis:
+        """Modes ordered from smooth to rough, on the whole box."""
         if self.network is not None:
-            assert not isinstance(self.order, tuple)
-            return smooth_dense_modes(self.network, box, float(self.order), like)
-        return product_modes(box, tuple(map(float, per_axis("order", self.order, len(box)))))
+            return smooth_dense_modes(self.network, box, float(np.mean(self.order)), like)  # type: ignore[arg-type]
+        orders = tuple(map(float, per_axis("order", self.order, len(box))))  # type: ignore[arg-type]
+        return product_modes(box, orders, self.layer or Cosines.lattice)
+
+
+def _refuse_with_partition(**given: object) -> None:
+    """Raise if the caller said something that a partition settles."""
+    said = [f"{name}={value!r}" for name, value in given.items() if value is not None]
+    if said:
+        raise ValueError(
+            f"`partition` settles the cells and their overlap; got {', '.join(said)} in the "
+            "settings as well. Drop one of the two."
+        )
 
 
 def paper(
     *,
-    cell: int | Sequence[int] = 32,
+    cell: int | Sequence[int] | None = None,
     width: int = 1024,
     frequencies: int = 10,
     scale: float = 1.0,
     activation: str = "relu",
-    overlap: float | Sequence[float] = 0,
+    overlap: float | Sequence[float] | None = None,
     draw: str = "normal",
     seed: int = 0,
 ) -> Paper:
@@ -176,7 +269,7 @@ def paper(
     Parameters
     ----------
     cell : int or sequence of int
-        Samples per cell and axis.
+        Samples per cell and axis, 32 by default.
     width : int
         Hidden neurons m per region.
     frequencies : int
@@ -186,7 +279,8 @@ def paper(
     activation : {"relu", "sin", "cos", "tanh", "gaussian"}
         Of the hidden layer.
     overlap : float or sequence of float
-        Half-width of the blend between cells, in samples; 0 as in the paper's experiments.
+        Half-width of the blend between cells, in samples; 0 by default, as in the
+        paper's experiments.
     draw : {"normal", "uniform"}
         Distribution of hidden weights and biases, which the paper leaves open.
     seed : int
@@ -205,9 +299,10 @@ def smooth(
     psnr: float | None = None,
     max_error: float | None = None,
     coefficients: int | None = None,
-    keep: int | None = None,
+    per_region: int | None = None,
     denoise: float | bool = False,
     context: int | None = None,
+    layer: MakeLayer | None = None,
 ) -> Smooth:
     """The default configuration: right at the samples, and the least energy between them.
 
@@ -228,23 +323,30 @@ def smooth(
         Keep as few as a largest error at the samples needs; never exceeded.
     coefficients : int, optional
         Keep this many in all, the index of which modes they are included, where they buy most.
-    keep : int, optional
+    per_region : int, optional
         Keep this many in every region and channel, the strongest. (At most one of these four.)
     denoise : bool or float
         Take noise out; True estimates its level, a number is its standard deviation.
     context : int, optional
         Samples on each side that a region is fitted to beyond its window.
+    layer : callable, optional
+        The hidden layer of an axis, from its number of samples; ``Cosines.lattice`` by default. See
+        `elmfield.local.layers.AxisLayer`.
     """
     return Smooth(
-        order if isinstance(order, str) else _frozen(order),
-        None if cell is None else _frozen(cell),
-        None if overlap is None else _frozen(overlap),
-        network,
-        Target.one_of(psnr=psnr, max_error=max_error, coefficients=coefficients, keep=keep),
-        denoise,
-        context,
+        order=_frozen(order),
+        cell=_frozen(cell),
+        overlap=_frozen(overlap),
+        network=network,
+        target=Target.one_of(
+            psnr=psnr, max_error=max_error, coefficients=coefficients, per_region=per_region
+        ),
+        denoise=denoise,
+        context=context,
+        layer=layer,
     )
 
 
-def _frozen(value: float | Sequence[float]) -> "float | tuple[float, ...]":
-    return value if np.ndim(value) == 0 else tuple(value)  # type: ignore
+def _frozen(value: Any) -> Any:
+    """A sequence as a tuple, which compares and keeps; numbers, texts and None as they are."""
+    return value if np.ndim(value) == 0 else tuple(value)

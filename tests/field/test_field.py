@@ -450,8 +450,9 @@ def test_a_region_is_its_cosines(rng):
     field = ef.fit(rng.standard_normal((30, 26)))
     (group,), (centre,) = field.blended.groups, field.blended.centres
     x = inside(rng, field.shape, 5000)
-    R, S = (a(x[:, k] - centre[k]) for k, a in enumerate(group.modes.axes))
-    expected = np.einsum("na,nb,ab->n", R, S, group.modes.expand(group.coefficients)[0, ..., 0])
+    R, S = (a(x[:, k] - centre[k]) for k, a in enumerate(group.model.axes))
+    F = group.model.expand(group.coefficients.values)[0, ..., 0]
+    expected = np.einsum("na,nb,ab->n", R, S, F)
     expected = field.offset + field.scale * expected
     close(field(x), expected, 1e-12 * field.data_range)
     close(field(x[:50]), expected[:50], 1e-12 * field.data_range)
@@ -464,8 +465,8 @@ def test_windows_that_reach_beyond_the_boxes_find_their_functions(rng):
     edges, labels = field.partition.edges, field.partition.labels
     phi = oracles.windows(x, edges, labels, field.partition.overlap, field.partition.periodic)
     (group,) = field.blended.groups
-    for i, c in enumerate(group.modes.expand(group.coefficients)[..., 0]):
-        R, S = (a(x[:, k] - field.blended.centres[i, k]) for k, a in enumerate(group.modes.axes))
+    for i, c in enumerate(group.model.expand(group.coefficients.values)[..., 0]):
+        R, S = (a(x[:, k] - field.blended.centres[i, k]) for k, a in enumerate(group.model.axes))
         expected += phi[:, i] * np.einsum("na,nb,ab->n", R, S, c)
     close(field(x), field.offset + field.scale * expected, 1e-12 * field.data_range)
 
@@ -916,11 +917,11 @@ def test_a_crop_keeps_the_quality_asked_of_it(n, low, rng):
     crop = ef.fit(values).crop([low, 5], [low + 14, 30])
     truth = values[low : low + 15, 5:31]
     for psnr in (30, 45):
-        small = crop.at_quality(psnr=psnr)
+        small = crop.keep(psnr=psnr)
         # A handful of coefficients comes in steps of a dB or so.
         assert psnr <= ef.psnr(truth, small.samples()) < psnr + 2
         assert small.n_coefficients < crop.n_coefficients
-    small = crop.at_quality(max_error=0.7)
+    small = crop.keep(max_error=0.7)
     assert ef.max_error(truth, small.samples()) <= 0.7
     assert small.n_coefficients < crop.n_coefficients
 
@@ -928,8 +929,8 @@ def test_a_crop_keeps_the_quality_asked_of_it(n, low, rng):
 def test_a_crop_without_samples_has_no_quality(rough):
     crop = rough.crop([3.2, 4.2], [3.8, 4.9])
     with pytest.raises(ValueError, match="holds no samples to measure errors at"):
-        crop.at_quality(psnr=30)
-    assert crop.truncate(keep=9).n_coefficients == 9 * crop.partition.n_regions
+        crop.keep(psnr=30)
+    assert crop.keep(per_region=9).n_coefficients == 9 * crop.partition.n_regions
     assert crop.report()["samples"] == "0 × 0 of 37 × 41"
 
 

@@ -5,9 +5,8 @@ import elmfield as ef
 import oracles
 from elmfield._array.backend import triangle
 from elmfield._array.memory import memory_limit
-from elmfield.local.bases import plain_modes
+from elmfield.local.bases import ShapedModes, plain_modes, shaped_modes
 from elmfield.local.layers import Dense
-from elmfield.local.shaped import ShapedModes, shaped_modes
 
 
 @pytest.fixture

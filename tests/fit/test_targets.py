@@ -81,7 +81,7 @@ def test_complex_errors_stay_within_a_bound(kind):
     values = spiral(kind)
     field = ef.fit(values, ef.smooth(max_error=1.0))
     assert 0.99 < ef.max_error(values, field.samples()) <= 1
-    later = ef.fit(values).at_quality(max_error=1.0)
+    later = ef.fit(values).keep(max_error=1.0)
     assert ef.max_error(values, later.samples()) <= 1 + 1e-4
     gone = np.random.default_rng(0).random(values.shape) < 0.1
     bands = np.stack([values, 3 * values[::-1]])
@@ -103,7 +103,7 @@ def test_merged_regions_of_the_paper_keep_a_bound(overlap):
     values = rough(0, (100, 120))
     merged = ef.beam(values, cell=10, regions=20, overlap=overlap)
     full = ef.fit(values, ef.paper(width=400), partition=merged)
-    few = full.at_quality(max_error=1.5)
+    few = full.keep(max_error=1.5)
     assert ef.max_error(full.samples(), few.samples()) <= 1.5
     assert overlap or few.n_coefficients < full.n_coefficients
 
@@ -115,7 +115,7 @@ def test_a_budget_is_kept_and_spent(picture):
 
 
 def test_a_budget_spread_by_need_beats_the_same_number_everywhere(picture):
-    even = ef.fit(picture, ef.smooth(keep=40))
+    even = ef.fit(picture, ef.smooth(per_region=40))
     spread = ef.fit(picture, ef.smooth(coefficients=int(stored(even))))
     assert ef.psnr(picture, spread.samples()) > ef.psnr(picture, even.samples()) + 1
 
@@ -129,22 +129,22 @@ def test_the_error_of_a_truncation_is_the_energy_it_drops(picture):
 
 def test_keep_keeps_the_strongest_of_every_region(picture):
     full = ef.fit(picture, ef.smooth(cell=16, overlap=0.5, context=0))
-    few = full.truncate(keep=7)
+    few = full.keep(per_region=7)
     counts = few.blended.groups[0].coefficients.counts
     assert np.all(counts == 7)
     everything = full.blended.groups[0].coefficients[5, :, 0]
-    left = few.blended.groups[0].take(np.array([5]))[0, :, 0]
+    left = few.blended.groups[0].coefficients.take(np.array([5]))[0, :, 0]
     strongest = np.sort(np.abs(everything))[-7:]
     np.testing.assert_array_equal(np.sort(np.abs(left[left != 0])), strongest)
 
 
 def test_truncation_without_refitting_equals_a_fit_with_the_target(picture):
     full = ef.fit(picture, ef.smooth(cell=16, overlap=0.5, context=0))
-    later = full.at_quality(psnr=40)
+    later = full.keep(psnr=40)
     first = ef.fit(picture, ef.smooth(psnr=40))
     np.testing.assert_allclose(later.samples(), first.samples(), rtol=0, atol=0.05 * 255)
     assert abs(stored(later) / stored(first) - 1) < 0.01
-    assert ef.max_error(picture, full.at_quality(max_error=2.0).samples()) <= 2.0
+    assert ef.max_error(picture, full.keep(max_error=2.0).samples()) <= 2.0
 
 
 def test_truncated_fields_still_do_everything(picture):
@@ -315,10 +315,10 @@ def test_single_precision_names_its_limit(picture):
 def test_truncation_wants_one_target_and_a_footprint(picture, rng):
     field = ef.fit(picture)
     with pytest.raises(ValueError, match="exactly one of the arguments"):
-        field.truncate()
+        field.keep()
     scattered = ef.fit_points(rng.random((50, 2)), rng.random(50))
     with pytest.raises(TypeError, match="scattered samples keeps all its coefficients"):
-        scattered.at_quality(psnr=30)
+        scattered.keep(psnr=30)
     with pytest.raises(TypeError, match="no error target and no denoising"):
         ef.fit_points(rng.random((50, 2)), rng.random(50), ef.smooth(psnr=30))
 

@@ -6,7 +6,8 @@ import pytest
 import elmfield as ef
 import oracles
 from elmfield.local.bases import axis_modes
-from elmfield.local.layers import Cosines, price
+from elmfield.local.energies import price
+from elmfield.local.layers import Cosines
 from support import close, host
 
 ACTIVATIONS = ("relu", "sin", "cos", "tanh", "gaussian")
@@ -18,7 +19,7 @@ def test_the_layer_is_the_paper_s_on_every_library(xp, activation, frequencies, 
     t = rng.uniform(-1, 1, (9, 2))
     settings = {"activation": activation, "draw": draw, "seed": 5}
     expected = oracles.hidden_layer(t, width=7, frequencies=frequencies, scale=0.8, **settings)
-    layer = ef.Dense(width=7, n_frequencies=frequencies, scale=0.8, **settings)
+    layer = ef.Dense(width=7, frequencies=frequencies, scale=0.8, **settings)
     # Phases up to about 2π · 3 scale, summed in another order: a few hundred EPS.
     close(layer(xp.asarray(t)), expected, 1e-13 * 10)
 
@@ -32,7 +33,7 @@ def test_a_wider_layer_begins_with_the_narrower_one():
 @pytest.mark.parametrize("activation", ["sin", "cos", "tanh", "gaussian"])
 @pytest.mark.parametrize("frequencies", [4, 0])
 def test_derivatives_of_the_layer_are_those_of_its_values(activation, frequencies, rng):
-    layer = ef.Dense(width=6, n_frequencies=frequencies, scale=0.3, activation=activation)
+    layer = ef.Dense(width=6, frequencies=frequencies, scale=0.3, activation=activation)
     t = rng.uniform(-1, 1, (8, 2))
     h = 1e-4
     for j in range(layer.width):
@@ -48,7 +49,7 @@ def test_derivatives_of_the_layer_are_those_of_its_values(activation, frequencie
 
 
 def test_relu_has_the_slope_of_its_active_side_and_no_curvature():
-    layer = ef.Dense(width=50, n_frequencies=0)
+    layer = ef.Dense(width=50, frequencies=0)
     t = np.array([[0.3, -0.2]])
     _, W, _ = layer.parameters(2)
     active = layer(t)[0] > 0

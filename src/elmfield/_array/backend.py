@@ -3,6 +3,8 @@
 Enter arrays, leave arrays of the same library on the same device. Nothing here knows the method.
 """
 
+from typing import Any
+
 import array_api_compat as compat
 import numpy as np
 
@@ -18,6 +20,21 @@ def namespace(*arrays: Array) -> Namespace:
 def is_array(x: object) -> bool:
     """Whether `x` already belongs to an array library (a list does not)."""
     return bool(compat.is_array_api_obj(x))
+
+
+def is_sliced(x: object) -> bool:
+    """Whether `x` has a shape, a dtype and slices, without being an array (Zarr, HDF5, Dask)."""
+    return all(hasattr(x, member) for member in ("shape", "dtype", "__getitem__"))
+
+
+def is_labelled(x: object) -> bool:
+    """Whether `x` names its axes and says where its samples lie, as an xarray.DataArray does."""
+    return all(hasattr(x, member) for member in ("dims", "coords", "values"))
+
+
+def is_numpy(x: Array) -> bool:
+    """Whether `x` is a NumPy array."""
+    return bool(compat.is_numpy_array(x))
 
 
 def device(x: Array) -> object:
@@ -59,6 +76,31 @@ def move(x: Array, like: Array, dtype: object = None) -> Array:
 def cast(x: Array, like: Array) -> Array:
     """`x` in the dtype of `like`."""
     return x if x.dtype == like.dtype else namespace(x).astype(x, like.dtype)
+
+
+def as_dtype(values: Array, dtype: Any) -> Array:
+    """`values` as `dtype`, or as they are for None.
+
+    Integers are rounded and clipped to what the dtype holds, 0 where nothing is known (NaN);
+    booleans are cut at 1/2.
+    """
+    xp = namespace(values)
+    if dtype is None:
+        return values
+    if isinstance(dtype, (str, type, np.dtype)):
+        dtype = getattr(xp, np.dtype(dtype).name)
+    if xp.isdtype(values.dtype, "complex floating") and not xp.isdtype(dtype, "complex floating"):
+        raise ValueError(f"complex values cannot be written as {dtype}.")
+    if xp.isdtype(dtype, "bool"):
+        return values >= 0.5
+    if xp.isdtype(dtype, "integral"):
+        info = xp.iinfo(dtype)
+        values = xp.astype(values, xp.float64)
+        values = xp.where(xp.isnan(values), xp.zeros_like(values), values)
+        # No float of 53 bits lies between this and the largest integer; 2⁶³ itself would overflow.
+        top = info.max if info.bits < 64 else info.max - 2 ** (info.bits - 53) + 1
+        values = xp.clip(xp.round(values), float(info.min), float(top))
+    return xp.astype(values, dtype)
 
 
 def contiguous(x: Array) -> Array:

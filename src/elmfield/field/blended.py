@@ -15,80 +15,37 @@ import numpy as np
 from elmfield._array.backend import device, move, namespace
 from elmfield._array.memory import room, runs
 from elmfield._array.typing import Array, Floats, Integers
+from elmfield.field.coefficients import Coefficients
 from elmfield.field.grids import AxisPlan
 from elmfield.field.scattered import partials
-from elmfield.local.bases import AxisModes, DenseModes, Modes, ProductModes
+from elmfield.local.model import AxisFunctions, Basis, LocalModel
 from elmfield.partition import Partition, blend
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Group:
-    """Regions that share their modes, and their coefficients.
+    """Regions that share their local model, and their coefficients.
 
     Parameters
     ----------
-    modes : Modes
+    model : LocalModel
         The local model.
     regions : integer array, shape (G,)
         Region numbers, ascending.
-    coefficients : array, shape (G, r, C), or Ragged
-        c of each of them; ragged where regions keep different modes. Anything with the `shape`,
-        `like`, `n_stored`, `take` and `rows` of a `Ragged` will do, such as what a file holds.
+    coefficients : Coefficients
+        c of each of them, (G, r, C).
     """
 
-    modes: Modes
+    model: LocalModel
     regions: Integers
-    coefficients: Any = field(repr=False)
-
-    @property
-    def n_channels(self) -> int:
-        """Number of channels C."""
-        return int(self.coefficients.shape[2])
-
-    @property
-    def values(self) -> Array:
-        """The stored numbers, in an array of any shape."""
-        c = self.coefficients
-        return getattr(c, "values", c)
-
-    @property
-    def like(self) -> Array:
-        """An array in the library, dtype and on the device of the coefficients."""
-        return getattr(self.coefficients, "like", self.coefficients)
-
-    @property
-    def n_coefficients(self) -> int:
-        """Numbers stored."""
-        c = self.coefficients
-        return int(c.n_stored) if hasattr(c, "n_stored") else math.prod(c.shape)
-
-    def take(self, rows: Integers) -> Array:
-        """Coefficients (len(rows), r, C) of some of the regions, by row."""
-        c = self.coefficients
-        if hasattr(c, "n_stored"):  # ragged, or still in a file
-            return c.take(rows)
-        if len(rows) == len(self.regions) and np.array_equal(rows, np.arange(len(rows))):
-            return c
-        if isinstance(c, np.ndarray):  # `take` would first copy all of what is not in one piece
-            return c[rows]
-        return namespace(c).take(c, move(rows, c), axis=0)
+    coefficients: Coefficients = field(repr=False)
 
     def rows(self, rows: Integers, regions: Integers) -> "Group":
         """The group of some of the regions, by row, under new numbers."""
-        c = self.coefficients
-        part = c.rows(rows) if hasattr(c, "n_stored") else self.take(rows)
-        return Group(self.modes, regions, part)
+        return replace(self, regions=regions, coefficients=self.coefficients.rows(rows))
 
 
-def box_of(modes: Modes) -> tuple[int, ...]:
-    """Samples, on each axis, of the boxes that modes belong to."""
-    if isinstance(modes, ProductModes):
-        return tuple(a.basis.shape[0] for a in modes.axes)
-    assert isinstance(modes, DenseModes)
-    return modes.box
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Blended:
     """Local models, one per region, and the windows that make one function of them.
 
@@ -110,7 +67,7 @@ class Blended:
     @property
     def like(self) -> Array:
         """An array in the library and on the device of all results."""
-        return self.groups[0].like
+        return self.groups[0].coefficients.like
 
     @property
     def dtype(self) -> Any:
@@ -120,19 +77,25 @@ class Blended:
     @property
     def n_channels(self) -> int:
         """Number of channels C."""
-        return self.groups[0].n_channels
+        return self.groups[0].coefficients.shape[2]
 
     @property
     def is_scattered(self) -> bool:
         """Whether any region was fitted to scattered samples, not to those of a grid."""
-        grids = (ProductModes, DenseModes)
-        return not all(isinstance(g.modes, grids) for g in self.groups)
+        return any(g.model.basis is None for g in self.groups)
+
+    def basis_of(self, group: Group) -> Basis:
+        """The basis of a group of regions that were fitted to the samples of a grid."""
+        basis = group.model.basis
+        if basis is None:
+            raise TypeError("a field of scattered samples keeps all its coefficients.")
+        return basis
 
     def weights(self, region: int) -> Array:
         """Output weights α of one region, (m, C)."""
         which, row = self.group_of
         group = self.groups[which[region]]
-        return group.modes.weights(group.take(row[region : region + 1]))[0, ...]
+        return group.model.weights(group.coefficients.take(row[region : region + 1]))[0, ...]
 
     @cached_property
     def group_of(self) -> tuple[Integers, Integers]:
@@ -148,7 +111,7 @@ class Blended:
         """The same, with the boxes that regions were fitted to; a crop's cells do not tell them."""
         sizes = np.empty(self.centres.shape, np.int64)
         for g in self.groups:
-            sizes[g.regions] = box_of(g.modes)
+            sizes[g.regions] = self.basis_of(g).box
         starts = np.round(self.centres - (sizes - 1) / 2).astype(np.int64)
         return replace(self, partition=replace(self.partition, starts=starts, sizes=sizes))
 
@@ -159,14 +122,15 @@ class Blended:
     def on_grid(self, x: list[Floats]) -> Array:
         """Blended values, (p_1, ..., p_d, C), on the grid of index coordinates `x`."""
         xp = namespace(self.like)
-        if not (self._is_product or self._is_dense):
+        if not self.partition.is_regular or self.is_scattered or self._is_mixed:
             points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1).reshape(-1, len(x))
             at = move(points, self.like, xp.float64)
             (values,) = self.partials(at, [(0,) * len(x)])
             return xp.reshape(values, (*map(len, x), -1))
         plans = [self.plan(k, c) for k, c in enumerate(x)]
-        if self._is_product:
-            V = self._separable(plans, [a(p.offsets) for a, p in zip(self._axes, plans)])
+        axes = self._axes
+        if axes is not None:
+            V = self._separable(plans, [a(p.offsets) for a, p in zip(axes, plans)])
         else:
             V = self._by_class(plans)
         # V: (C, N_1, p_1, ..., N_d, p_d), merged into (C, p_1, ..., p_d) axis by axis
@@ -182,22 +146,17 @@ class Blended:
         return AxisPlan.make(self.partition, self.centres, self.group_of[0], k, x)
 
     @property
-    def _is_product(self) -> bool:
-        """Whether all regions are cells with the same product modes: axes can be taken in turn."""
-        one = len(self.groups) == 1 and isinstance(self.groups[0].modes, ProductModes)
-        return one and self.partition.is_regular
+    def _axes(self) -> tuple[AxisFunctions, ...] | None:
+        """The functions of each axis, if all cells share one product basis; else None."""
+        basis = self.groups[0].model.basis
+        alone = len(self.groups) == 1 and self.partition.is_regular
+        return basis.axes if alone and basis is not None else None
 
     @property
-    def _is_dense(self) -> bool:
-        """Whether all regions are cells with modes of a dense layer."""
-        dense = all(isinstance(g.modes, DenseModes) for g in self.groups)
-        return dense and self.partition.is_regular
-
-    @property
-    def _axes(self) -> tuple[AxisModes, ...]:
-        modes = self.groups[0].modes
-        assert isinstance(modes, ProductModes)
-        return modes.axes
+    def _is_mixed(self) -> bool:
+        """Whether some of several groups take their modes axis by axis."""
+        bases = [g.model.basis for g in self.groups]
+        return len(bases) > 1 and any(b is not None and b.axes is not None for b in bases)
 
     def _separable(self, plans: list[AxisPlan], tables: list[Floats]) -> Array:
         """Local values (C, N_1, p_1, ..., N_d, p_d) by one small product per axis.
@@ -208,7 +167,7 @@ class Blended:
         d = len(plans)
         group = self.groups[0]
         used = self.partition.labels[np.ix_(*(p.cells for p in plans))]
-        c = group.modes.expand(group.take(self.group_of[1][used.reshape(-1)]))
+        c = group.model.expand(group.coefficients.take(self.group_of[1][used.reshape(-1)]))
         c = xp.reshape(c, (*used.shape, *c.shape[1:]))  # (N_1..N_d, q_1..q_d, C)
         X = xp.permute_dims(c, (2 * d, *(a for k in range(d) for a in (k, d + k))))
         shape, after = [X.shape[0]], math.prod(X.shape[1:])
@@ -243,13 +202,14 @@ class Blended:
             ).reshape(-1, d)
             t = move(u / self.radii[regions[0]], self.like)
             found = []
-            step = max(1, room(self.like) // (2 * max(group.modes.n_modes, len(u)) * C))
+            step = max(1, room(self.like) // (2 * max(group.model.n_modes, len(u)) * C))
             for i in range(0, len(regions), step):
-                alpha = group.modes.expand(group.take(row[regions[i : i + step]]))  # (G, m, C)
+                some = group.coefficients.take(row[regions[i : i + step]])
+                alpha = group.model.expand(some)  # (G, m, C)
                 G, m = alpha.shape[0], alpha.shape[1]
                 flat = xp.reshape(xp.permute_dims(alpha, (1, 0, 2)), (m, G * C))
                 piece = [
-                    group.modes.rows(t[a:b, :], (0,) * d)[0] @ flat
+                    group.model.rows(t[a:b, :], (0,) * d)[0] @ flat
                     for a, b in runs(len(u), max(1, room(self.like) // m))
                 ]
                 found.append(xp.reshape(xp.concat(piece, axis=0), (len(u), G, C)))
@@ -270,11 +230,12 @@ class Blended:
         With product modes each axis is summed first, so the grid is never formed.
         """
         xp, C = namespace(self.like), self.n_channels
-        if self._is_product:
+        axes = self._axes
+        if axes is not None:
             plans = [self.plan(k, x) for k, x in enumerate(nodes)]
             tables = [
                 plan.spread(w)[:, None, :] @ axis(plan.offsets)
-                for axis, plan, w in zip(self._axes, plans, weights)
+                for axis, plan, w in zip(axes, plans, weights)
             ]
             V = xp.reshape(self._separable(plans, tables), (C, -1))
             return xp.sum(xp.astype(V, xp.float64), axis=1)
@@ -309,8 +270,8 @@ class Blended:
             if len(rows):
                 groups.append(g.rows(rows, new[g.regions[rows]]))
         return Blended(
-            part.changed(edges=tuple(edges), labels=labels),
-            tuple(groups),
-            self.centres[regions],
-            self.radii[regions],
+            partition=part.changed(edges=tuple(edges), labels=labels),
+            groups=tuple(groups),
+            centres=self.centres[regions],
+            radii=self.radii[regions],
         )

@@ -1,20 +1,136 @@
-"""Coefficients when regions keep different numbers of modes: no padding, a bitmap's worth of index.
+"""Coefficients of a group of regions: one contract, several ways to keep them.
 
-Modes are counted by rank, from smooth to rough. A region and channel keeps some of its first n
-ranks; which, costs n bits in a file, and n itself 16 (see :attr:`Ragged.index_bits`).
+:class:`Full` keeps all modes of all regions in one array, :class:`Ragged` those that were worth
+their price; what is still in a file is `io`'s. Whoever asks for coefficients asks for rows of them
+and does not know which it has.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
-from elmfield._array.backend import move, namespace, put, to_numpy
+from elmfield._array.backend import is_numpy, move, namespace, put, to_numpy
 from elmfield._array.typing import Array, Integers
+
+
+class Coefficients(Protocol):
+    """Coefficients c of G regions, r modes and C channels."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """G, r and C."""
+
+    @property
+    def like(self) -> Array:
+        """An array in the library, dtype and on the device of the coefficients."""
+
+    @property
+    def n_stored(self) -> int:
+        """Numbers stored, all regions together."""
+
+    @property
+    def counts(self) -> Integers:
+        """Numbers stored of each region, (G,)."""
+
+    @property
+    def index_bits(self) -> int:
+        """Bits it takes to say which modes were kept; 0 where all were."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several threads may take from them at once."""
+
+    def take(self, rows: Integers) -> Array:
+        """Coefficients (len(rows), r, C) of some regions, 0 where a mode was not kept."""
+
+    def rows(self, rows: Integers) -> "Coefficients":
+        """The same for some of the regions."""
+
+    def channels(self, own: slice) -> "Coefficients":
+        """The same for some of the channels."""
+
+    def numbers(self, rows: Integers) -> Array:
+        """The stored numbers of some regions, one region after the other."""
+
+    def ragged(self, rows: Integers) -> "Ragged | None":
+        """Some of the regions with the ranks they keep; None where every region keeps all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Full:
+    """All coefficients in one array.
+
+    Parameters
+    ----------
+    values : array, shape (G, r, C)
+        The coefficients.
+    """
+
+    values: Array = field(repr=False)
+
+    index_bits = 0
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """G, r and C."""
+        G, r, C = self.values.shape
+        return G, r, C
+
+    @property
+    def like(self) -> Array:
+        """The coefficients themselves."""
+        return self.values
+
+    @property
+    def n_stored(self) -> int:
+        """Numbers stored."""
+        G, r, C = self.shape
+        return G * r * C
+
+    @property
+    def counts(self) -> Integers:
+        """Numbers stored of each region, (G,)."""
+        G, r, C = self.shape
+        return np.full(G, r * C)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether NumPy holds them: other libraries have threads of their own."""
+        return is_numpy(self.values)
+
+    def take(self, rows: Integers) -> Array:
+        """Coefficients (len(rows), r, C) of some regions; no copy where it is all of them."""
+        c = self.values
+        if len(rows) == c.shape[0] and np.array_equal(rows, np.arange(len(rows))):
+            return c
+        if is_numpy(c):  # `take` would first copy all of what is not in one piece
+            return c[rows]
+        return namespace(c).take(c, move(rows, c), axis=0)
+
+    def rows(self, rows: Integers) -> "Full":
+        """The same for some of the regions."""
+        return Full(self.take(rows))
+
+    def channels(self, own: slice) -> "Full":
+        """The same for some of the channels."""
+        return Full(self.values[..., own])
+
+    def numbers(self, rows: Integers) -> Array:
+        """The stored numbers of some regions, one region after the other."""
+        return namespace(self.values).reshape(self.take(rows), (-1,))
+
+    def ragged(self, rows: Integers) -> None:
+        """None: every region keeps all modes."""
+        return
 
 
 @dataclass(frozen=True, eq=False)
 class Ragged:
     """Kept coefficients of G regions and C channels, one run per region and channel.
+
+    Modes are counted by rank, from smooth to rough. A region and channel keeps some of its first n
+    ranks; which, costs n bits in a file, and n itself 16.
 
     Parameters
     ----------
@@ -65,10 +181,17 @@ class Ragged:
         """Numbers stored."""
         return int(self.values.shape[0])
 
+    is_shared = False
+
     @property
-    def counts(self) -> Integers:
+    def kept(self) -> Integers:
         """Kept modes of each region and channel, (G, C)."""
         return np.diff(self.starts).reshape(-1, self.n_channels)
+
+    @property
+    def counts(self) -> Integers:
+        """Numbers stored of each region, (G,)."""
+        return np.asarray(self.kept.sum(axis=1))
 
     @property
     def lengths(self) -> Integers:
@@ -104,3 +227,22 @@ class Ragged:
         values = xp.take(self.values, move(picked, self.values), axis=0)
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return Ragged(values, self.ranks[picked], starts, self.ranking, self.n_channels)
+
+    def channels(self, own: slice) -> "Ragged":
+        """The same for some of the channels."""
+        xp = namespace(self.values)
+        which = np.arange(self.n_channels)[own]
+        lengths = np.diff(self.starts)
+        mine = np.isin(np.arange(len(lengths)) % self.n_channels, which)
+        picked = np.flatnonzero(np.repeat(mine, lengths))
+        starts = np.concatenate([[0], np.cumsum(lengths[mine])]).astype(np.int64)
+        values = xp.take(self.values, move(picked, self.values), axis=0)
+        return Ragged(values, self.ranks[picked], starts, self.ranking, len(which))
+
+    def numbers(self, rows: Integers) -> Array:
+        """The stored numbers of some regions, one region after the other."""
+        return self.rows(rows).values
+
+    def ragged(self, rows: Integers) -> "Ragged":
+        """Some of the regions, with the ranks they keep."""
+        return self.rows(rows)

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.backend import cast, device, move, namespace, to_numpy
+from elmfield._array.backend import as_dtype, cast, device, move, namespace, to_numpy
+from elmfield._array.checks import choice
 from elmfield._array.memory import room, runs, with_less_memory
 from elmfield._array.typing import Array, Floats
 from elmfield.domain import Domain
@@ -20,13 +21,17 @@ from elmfield.field.blended import Blended
 from elmfield.field.integrals import nodes
 from elmfield.field.labels import dataarray
 from elmfield.field.measured import errors_by_cell, own_values
+from elmfield.field.placing import positions
 from elmfield.field.quality import Target, meet
 from elmfield.field.reading import Reader, own_samples
 from elmfield.field.report import Report, describe
 from elmfield.partition import Partition
 
+QUANTITIES = ("value", "gradient", "laplacian")
+"""What a field shows on a grid; the gradient's magnitude."""
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Field:
     """A continuous function of d coordinates with C channels.
 
@@ -89,11 +94,16 @@ class Field:
     @property
     def n_coefficients(self) -> int:
         """Numbers stored, all regions and channels together."""
-        return sum(g.n_coefficients for g in self.blended.groups)
+        return sum(g.coefficients.n_stored for g in self.blended.groups)
 
     @property
     def dtype(self) -> Any:
-        """Dtype of the coefficients and of the values."""
+        """Dtype of the values; complex where the samples were."""
+        return self._joined(self.offset[:0]).dtype
+
+    @property
+    def coefficient_dtype(self) -> Any:
+        """Dtype of the stored numbers: real, also where values are complex."""
         return self.blended.dtype
 
     def __repr__(self) -> str:
@@ -106,9 +116,7 @@ class Field:
     @property
     def index_cost(self) -> float:
         """What it takes to say which modes were kept, in coefficients of 32 bits."""
-        kept = (g.coefficients for g in self.blended.groups)
-        bits: int = sum(c.index_bits for c in kept if hasattr(c, "index_bits"))
-        return bits / 32
+        return sum(g.coefficients.index_bits for g in self.blended.groups) / 32
 
     def error_map(self, samples: Array | None = None) -> Floats:
         """Root mean square error at the samples of each cell's region, one number per cell.
@@ -143,36 +151,38 @@ class Field:
 
     # --- fewer coefficients --------------------------------------------------------------------
 
-    def truncate(self, *, coefficients: int | None = None, keep: int | None = None) -> "Field":
+    def keep(
+        self,
+        *,
+        psnr: float | None = None,
+        max_error: float | None = None,
+        coefficients: int | None = None,
+        per_region: int | None = None,
+    ) -> "Field":
         """The same function with fewer coefficients, without fitting again.
 
-        Parameters
-        ----------
-        coefficients : int
-            This many in all, the index included, where they buy most; or
-        keep : int
-            this many in every region and channel, the strongest.
-        """
-        return self._meet(Target.one_of(coefficients=coefficients, keep=keep))
-
-    def at_quality(self, *, psnr: float | None = None, max_error: float | None = None) -> "Field":
-        """The same function with as few coefficients as an error at the samples needs.
-
-        Errors are measured against this field's own values there, without fitting again; of a
-        crop, at the samples inside it.
+        Errors are measured against this field's own values at the samples; of a crop, at those
+        inside it.
 
         Parameters
         ----------
         psnr : float
-            In dB of the samples' range (of a crop, of those inside it); or
+            As few as this PSNR needs, in dB of the samples' range (of a crop, of those inside it);
+            or
         max_error : float
-            largest absolute error.
+            as few as a largest absolute error needs; or
+        coefficients : int
+            this many in all, the index included, where they buy most; or
+        per_region : int
+            this many in every region and channel, the strongest.
         """
-        return self._meet(Target.one_of(psnr=psnr, max_error=max_error))
-
-    def _meet(self, target: Target | None) -> "Field":
+        target = Target.one_of(
+            psnr=psnr, max_error=max_error, coefficients=coefficients, per_region=per_region
+        )
         if target is None:
-            raise ValueError("say what is wanted: exactly one of the arguments.")
+            raise ValueError(
+                "say what is wanted: exactly one of psnr, max_error, coefficients, per_region."
+            )
         if self.blended.is_scattered:
             raise TypeError("a field of scattered samples keeps all its coefficients.")
         samples = own_values(self, measured=target.kind in ("psnr", "max_error"))
@@ -180,6 +190,23 @@ class Field:
         blended = replace(self.blended, groups=blended.groups)
         left = None if self.residual is None else self.residual + dropped
         return replace(self, blended=blended, residual=left)
+
+    def channels(
+        self, own: slice, *, channel_axis: int | None, data_range: float | None = None
+    ) -> "Field":
+        """The field of some of its channels, which may be the only one there is."""
+        groups = tuple(
+            replace(g, coefficients=g.coefficients.channels(own)) for g in self.blended.groups
+        )
+        return replace(
+            self,
+            blended=replace(self.blended, groups=groups),
+            offset=self.offset[own],
+            scale=self.scale[own],
+            channel_axis=channel_axis,
+            data_range=self.data_range if data_range is None else data_range,
+            residual=None,
+        )
 
     def weights(self, region: int) -> Array:
         """Output weights α of one region's hidden neurons, shape (m,) or (m, C).
@@ -295,49 +322,93 @@ class Field:
         values = values * cast(xp.reshape(self.scale, (-1, *tail)), values)
         if constant:
             values = values + cast(xp.reshape(self.offset, (-1, *tail)), values)
-        if self.is_complex:
-            C = self.n_channels
-            values = values[:, :C, ...] + 1j * values[:, C:, ...]
-        return values
+        return self._joined(values, axis=1)
+
+    def _joined(self, values: Array, axis: int = 0) -> Array:
+        """Real and imaginary parts, which follow each other along an axis, as complex numbers."""
+        if not self.is_complex:
+            return values
+        C, before = values.shape[axis] // 2, (slice(None),) * axis
+        return values[(*before, slice(None, C), ...)] + 1j * values[(*before, slice(C, None), ...)]
 
     # --- values on grids -----------------------------------------------------------------------
 
-    def resize(self, shape: int | Sequence[int], *, dtype: Any = None) -> Array:
+    def resize(
+        self,
+        shape: int | Sequence[int] | None = None,
+        *,
+        scale: float | Sequence[float] | None = None,
+        window: Mapping[str, tuple[Any, Any]] | None = None,
+        align: str = "areas",
+        quantity: str = "value",
+        dtype: Any = None,
+    ) -> Array:
         """The field at another number of samples, each standing for an equal part of the domain.
 
         Sample j of n' sits at ``(j + 1/2) n / n' - 1/2``, as in `skimage.transform.resize`.
 
         Parameters
         ----------
-        shape : int or sequence of int
-            New number of samples on each axis (without channels).
+        shape : int or sequence of int, optional
+            New number of samples on each axis (without channels); or
+        scale : float or sequence of float
+            new samples per old one.
+        window : mapping, optional
+            The part to show on some axes, ``{dim: (low, high)}``, in the axes' own units; by
+            default all. On a periodic axis it may lie anywhere.
+        align : {"areas", "nodes"}
+            "nodes" keeps old samples among the new ones, as weather services do.
+        quantity : {"value", "gradient", "laplacian"}
+            What to show; "gradient" is its magnitude. Both per unit of the coordinates.
         dtype : optional
             Of the result; integers are rounded and clipped, booleans are True from 1/2 on. Default:
             the field's own.
         """
-        d = len(self.shape)
-        shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
-        if len(shape) != d or any(int(n) != n or n < 1 for n in shape):
-            raise ValueError(
-                f"`shape` must be {d} whole numbers of at least 1, one per axis; got {shape!r}."
-            )
-        low, high = np.asarray(self.domain.low), np.asarray(self.domain.high)
-        step = [(b - a) / int(n) for a, b, n in zip(low, high, shape)]
-        x = [a + (np.arange(int(n)) + 0.5) * h for a, n, h in zip(low, shape, step)]
-        return self._gridded(x, dtype)
+        x = self.places(shape, scale=scale, window=window, align=align)
+        return self._gridded(self._reader.in_turn(x), dtype, quantity)
+
+    def places(
+        self,
+        shape: int | Sequence[int] | None = None,
+        *,
+        scale: float | Sequence[float] | None = None,
+        window: Mapping[str, tuple[Any, Any]] | None = None,
+        align: str = "areas",
+    ) -> list[Floats]:
+        """Index coordinates of the grid that `resize` would use, one array per axis.
+
+        On a periodic axis they run on beyond its end, as the window does.
+        """
+        if shape is not None and scale is not None:
+            raise ValueError(f"say `shape` or `scale`, not both; got {shape!r} and {scale!r}.")
+        return positions(
+            self.domain,
+            shape=shape,
+            scale=scale,
+            window=self._reader.window({} if window is None else window),
+            align=align,
+        )
 
     def samples(self, *, dtype: Any = None) -> Array:
         """The field at its own samples: an array like the one fitted, or what a crop has of it."""
         return self._gridded([own.astype(np.float64) for own in own_samples(self.domain)], dtype)
 
-    def grid(self, *coords: Array, dtype: Any = None, outside: str = "raise") -> Array:
+    def grid(
+        self,
+        *coords: Array | Mapping[str, Array],
+        quantity: str = "value",
+        dtype: Any = None,
+        outside: str = "raise",
+    ) -> Array:
         """Values on the grid spanned by one array of coordinates per axis.
 
         Parameters
         ----------
-        *coords : arrays
-            One per axis, in the axes' own units; on axes of dates datetime64 or ISO text, or
-            seconds since the first sample.
+        *coords : arrays, or one mapping
+            One per axis, in the axes' own units, or by dim: axes left out keep their samples. On
+            axes of dates datetime64 or ISO text, or seconds since the first sample.
+        quantity : {"value", "gradient", "laplacian"}
+            As for `resize`.
         dtype : optional
             As for `resize`. Integers and booleans cannot say NaN.
         outside : {"raise", "nearest", "nan"}
@@ -349,13 +420,14 @@ class Field:
             With channels where the input had them.
         """
         d = len(self.shape)
-        if len(coords) != d:
+        given = self._reader.by_axis(coords)
+        if len(given) != d:
             raise ValueError(
-                f"`grid` takes one array of coordinates per axis, {d}; got {len(coords)}."
+                f"`grid` takes one array of coordinates per axis, {d}; got {len(given)}."
             )
-        columns = [self._reader.column(k, c, outside) for k, c in enumerate(coords)]
+        columns = [self._reader.column(k, c, outside) for k, c in enumerate(given)]
         x, beyond = map(list, zip(*columns))
-        out = self._gridded(x, dtype)
+        out = self._gridded(x, dtype, quantity)
         if any(b.any() for b in beyond):
             xp = namespace(out)
             if not xp.isdtype(out.dtype, ("real floating", "complex floating")):
@@ -372,27 +444,45 @@ class Field:
         return out
 
     @with_less_memory
-    def _gridded(self, x: list[Floats], dtype: Any) -> Array:
-        """Values on the grid of index coordinates `x`, in blocks of rows; channels put in place."""
+    def _gridded(self, x: list[Floats], dtype: Any, quantity: str = "value") -> Array:
+        """A quantity on the grid of index coordinates `x`, in blocks of rows; channels in place."""
+        choice("quantity", quantity, QUANTITIES)
         xp, C = namespace(self.offset), int(self.offset.shape[0])
         across = math.prod(len(c) for c in x[1:]) * C
         rows = max(1, room(self.offset) // max(1, 4 * across))
         parts = []
         if not all(map(len, x)):
-            kind = self.offset + 1j * self.offset if self.is_complex else self.offset
+            kind = self._joined(self.offset)
             empty = xp.zeros((*map(len, x), self.n_channels), dtype=kind.dtype, device=device(kind))
-            parts, x = [_as_dtype(empty, dtype)], [np.empty(0)]
+            parts, x = [as_dtype(empty, dtype)], [np.empty(0)]
         for i in range(0, len(x[0]), rows):
-            block = self.blended.on_grid([x[0][i : i + rows], *x[1:]])
-            flat = self._finish(xp.reshape(block, (-1, C)), True)
-            parts.append(_as_dtype(xp.reshape(flat, (*block.shape[:-1], -1)), dtype))
+            parts.append(as_dtype(self._block([x[0][i : i + rows], *x[1:]], quantity), dtype))
         out = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
         if self.channel_axis is None:
             return out[..., 0]
         return xp.moveaxis(out, -1, self.channel_axis)
 
+    def _block(self, x: list[Floats], quantity: str) -> Array:
+        """A quantity on a grid of index coordinates, channels last."""
+        xp, sizes = namespace(self.offset), tuple(map(len, x))
+        if quantity == "value":
+            block = self.blended.on_grid(x)
+            flat = self._finish(xp.reshape(block, (-1, block.shape[-1])), True)
+            return xp.reshape(flat, (*sizes, -1))
+        at = [a.from_index(c) for a, c in zip(self.domain.axes, x)]
+        points = np.stack(np.meshgrid(*at, indexing="ij"), axis=-1)
+        points = move(points, self.offset, xp.float64)
+        if quantity == "laplacian":
+            return xp.reshape(self.laplacian(points, outside="nearest"), (*sizes, -1))
+        slope = xp.abs(self.gradient(points, outside="nearest"))
+        return xp.reshape(xp.sqrt(xp.sum(slope * slope, axis=-1)), (*sizes, -1))
+
     def to_xarray(
-        self, coords: Mapping[str, Array] | None = None, *, outside: str = "raise"
+        self,
+        coords: Mapping[str, Array] | None = None,
+        *,
+        quantity: str = "value",
+        outside: str = "raise",
     ) -> Any:
         """Values on a grid as an xarray.DataArray, with the dims, coords and attrs of the input.
 
@@ -401,6 +491,8 @@ class Field:
         coords : mapping, optional
             Where to evaluate, by axis name: 1-D arrays (or DataArrays) in the axes' own units,
             dates on axes of dates. Axes that are not named keep their samples' positions.
+        quantity : {"value", "gradient", "laplacian"}
+            As for `resize`.
         outside : {"raise", "nearest", "nan"}
             What to do with positions outside the domain.
         """
@@ -463,30 +555,10 @@ class Field:
         value = total * xp.astype(self.scale, xp.float64) + volume * xp.astype(
             self.offset, xp.float64
         )
-        value = xp.astype(value, self.dtype)
-        if self.is_complex:
-            value = value[: self.n_channels] + 1j * value[self.n_channels :]
+        value = self._joined(xp.astype(value, self.coefficient_dtype))
         return value[0] if self.channel_axis is None else value
 
 
 def _unit(d: int, *axes: int) -> tuple[int, ...]:
     """The multi-index that differentiates once along each of the given axes."""
     return tuple(axes.count(k) for k in range(d))
-
-
-def _as_dtype(values: Array, dtype: Any) -> Array:
-    """`values` as `dtype`; integers rounded and clipped to what it holds, booleans cut at 1/2."""
-    xp = namespace(values)
-    if dtype is None:
-        return values
-    if isinstance(dtype, (str, type, np.dtype)):
-        dtype = getattr(xp, np.dtype(dtype).name)
-    if xp.isdtype(dtype, "bool"):
-        return values >= 0.5
-    if xp.isdtype(dtype, "integral"):
-        info = xp.iinfo(dtype)
-        values = xp.astype(values, xp.float64)
-        # No float of 53 bits lies between this and the largest integer; 2⁶³ itself would overflow.
-        top = info.max if info.bits < 64 else info.max - 2 ** (info.bits - 53) + 1
-        values = xp.clip(xp.round(values), float(info.min), float(top))
-    return xp.astype(values, dtype)

@@ -10,10 +10,9 @@ import numpy as np
 
 from elmfield._array.backend import cast, move, to_numpy
 from elmfield._array.typing import Array, Floats
-from elmfield.field.quality import Samples
 from elmfield.field.reading import own_samples
 from elmfield.measure.metrics import peak_to_peak
-from elmfield.samples import with_nan
+from elmfield.samples import Samples, with_nan
 
 if TYPE_CHECKING:
     from elmfield.field.field import Field
@@ -36,9 +35,7 @@ def _left_over(field: "Field") -> tuple[Array, Array]:
         raise ValueError(f"this field does not know its errors: {beside_what}")
     count = np.prod(field.partition.boxes[1], axis=1, dtype=np.int64)
     for g in field.blended.groups:  # a merged region may be less than its box
-        inside = getattr(g.modes, "inside", None)
-        if inside is not None:
-            count[g.regions] = np.count_nonzero(inside)
+        count[g.regions] = field.blended.basis_of(g).n_samples
     return np.asarray(field.residual) / field.n_channels, count
 
 
@@ -81,8 +78,16 @@ def own_values(field: "Field", measured: bool) -> Samples:
     y = field.blended.on_grid([np.arange(n, dtype=float) for n in field.shape])
     raw = y * cast(field.scale, y) + cast(field.offset, y)
     present, limits = _present(field, raw) if measured else (None, field.data_range)
-    units = np.asarray(to_numpy(field.scale), dtype=np.float64)
-    return Samples(y, raw, present, field.offset, units, limits, field.is_complex)
+    return Samples(
+        raw=raw,
+        present=present,
+        offset=field.offset,
+        scale=field.scale,
+        data_range=limits,
+        is_complex=field.is_complex,
+        dtype=field.input_dtype,
+        brought=y,
+    )
 
 
 def _present(field: "Field", raw: Array) -> tuple[Array | None, float]:

@@ -9,18 +9,20 @@ bitmap that says which. One λ for all regions spreads any total where it buys m
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from elmfield._array.backend import device, move, namespace, to_numpy
+from elmfield._array.checks import at_most_one, is_whole, positive
 from elmfield._array.memory import runs
 from elmfield._array.typing import Array, Floats
 from elmfield.field.blended import Blended
 from elmfield.field.coefficients import Ragged
-from elmfield.local.bases import Modes
+from elmfield.local.model import Basis
 from elmfield.partition import gather, sample_index
+from elmfield.samples import Samples
 
 BIT = 1 / 32
 """A bit of index, in coefficients of 32 bits."""
@@ -32,7 +34,7 @@ class Target:
 
     Parameters
     ----------
-    kind : {"psnr", "max_error", "coefficients", "keep"}
+    kind : {"psnr", "max_error", "coefficients", "per_region"}
         Which of them.
     value : float
         How much.
@@ -42,28 +44,15 @@ class Target:
     value: float
 
     def __post_init__(self) -> None:
-        v = self.value
-        if not is_number(v) or v <= 0:
-            raise ValueError(f"`{self.kind}` must be a positive number; got {v!r}.")
-        if self.kind in ("coefficients", "keep") and int(v) != v:
-            raise ValueError(f"`{self.kind}` must be a whole number; got {v!r}.")
+        positive(self.kind, self.value)
+        if self.kind in ("coefficients", "per_region") and not is_whole(self.value):
+            raise ValueError(f"`{self.kind}` must be a whole number; got {self.value!r}.")
 
     @classmethod
     def one_of(cls, **asked: float | None) -> "Target | None":
         """The one target among those that are not None; None if there is none."""
-        given = {k: v for k, v in asked.items() if v is not None}
-        if len(given) > 1:
-            raise ValueError(
-                f"only one of {', '.join(asked)} can be asked for; got {', '.join(given)}. Drop "
-                "all but one."
-            )
-        return cls(*next(iter(given.items()))) if given else None
-
-
-def is_number(v: object) -> bool:
-    """Whether `v` is a finite real number, and not a boolean."""
-    real = isinstance(v, (int, float, np.integer, np.floating)) and not isinstance(v, bool)
-    return real and bool(np.isfinite(v))  # type: ignore[call-overload]
+        given = at_most_one(**asked)
+        return None if given is None else cls(*given)
 
 
 def choose(e: Array, price: Any) -> Array:
@@ -91,18 +80,19 @@ class Ledger:
 
     blended: Blended
     scale: Floats
-    energies: tuple[Array, ...] = ()
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def energies(self) -> tuple[Array, ...]:
+        """Squares of the coefficients of each group, (G, C, r), by rank."""
         energies = []
         for g in self.blended.groups:
-            c = g.take(np.arange(len(g.regions)))
+            c = g.coefficients.take(np.arange(len(g.regions)))
             xp = namespace(c)
             # In float64 whatever the data: running sums decide which modes are worth their price.
             c = xp.astype(c, xp.float64) * move(self.scale, c, xp.float64)
             c = xp.permute_dims(c, (0, 2, 1))
-            energies.append(xp.take(c * c, move(g.modes.ranking, c), axis=2))
-        object.__setattr__(self, "energies", tuple(energies))
+            energies.append(xp.take(c * c, move(self.blended.basis_of(g).ranking, c), axis=2))
+        return tuple(energies)
 
     def choose(self, price: float) -> list[Array]:
         """Kept modes, (G, C, r) by rank, at a price λ² per coefficient."""
@@ -142,72 +132,35 @@ class Ledger:
         """The function with only the kept modes."""
         groups = []
         for g, k in zip(self.blended.groups, kept):
-            c = g.take(np.arange(len(g.regions)))
-            groups.append(replace(g, coefficients=Ragged.keep(c, k, g.modes.ranking)))
+            c = g.coefficients.take(np.arange(len(g.regions)))
+            few = Ragged.keep(c, k, self.blended.basis_of(g).ranking)
+            groups.append(replace(g, coefficients=few))
         return replace(self.blended, groups=tuple(groups))
 
 
-@dataclass(frozen=True, eq=False)
-class Samples:
-    """What a function is measured against.
-
-    Parameters
-    ----------
-    values, raw : arrays, shape (..., C)
-        The samples, in the unit of the coefficients, and as the caller gave them.
-    present : array of bool, shape (..., C), or None
-        Which of them count; None for all.
-    offset, scale : arrays, shape (C,)
-        ``raw = offset + scale values``, up to rounding.
-    data_range : float
-        Peak to peak, in the caller's units.
-    is_complex : bool
-        The second half of the channels holds imaginary parts; an error is a modulus.
-    """
-
-    values: Array
-    raw: Array
-    present: Array | None
-    offset: Array
-    scale: Floats
-    data_range: float
-    is_complex: bool = False
-
-    @property
-    def n_channels(self) -> int:
-        """Number of channels; a complex one counts once."""
-        return len(self.scale) // (2 if self.is_complex else 1)
-
-    def moduli(self, e: Array) -> Array:
-        """Errors (..., channels), from those of all parts, (..., C)."""
-        if not self.is_complex:
-            return e
-        C = self.n_channels
-        return namespace(e).hypot(e[..., :C], e[..., C:])
-
-    def errors(self, blended: Blended) -> tuple[float, float]:
-        """Mean squared and largest absolute error of what a caller gets back, rounding included."""
-        xp = namespace(self.values)
-        shape = self.values.shape[:-1]
-        total, largest, count = 0.0, 0.0, 0
-        across = math.prod(shape[1:]) * self.values.shape[-1]
-        scale = move(self.scale, self.values, blended.dtype)
-        offset = xp.astype(self.offset, blended.dtype)
-        rest = [np.arange(n, dtype=float) for n in shape[1:]]
-        for i, j in runs(shape[0], max(1, (1 << 22) // max(across, 1))):
-            f = blended.on_grid([np.arange(i, j, dtype=float), *rest])
-            f = f * scale + offset
-            e = xp.abs(xp.astype(f, xp.float64) - xp.astype(self.raw[i:j, ...], xp.float64))
-            e = self.moduli(e)
-            if self.present is not None:
-                have = self.present[i:j, ..., : self.n_channels]
-                e = xp.where(have, e, xp.zeros_like(e))
-                count += int(xp.sum(xp.astype(have, xp.int64)))
-            else:
-                count += math.prod(e.shape)
-            total += float(xp.sum(e * e))
-            largest = max(largest, float(xp.max(e)))
-        return total / count, largest
+def errors(samples: Samples, blended: Blended) -> tuple[float, float]:
+    """Mean squared and largest absolute error of what a caller gets back, rounding included."""
+    xp = namespace(samples.raw)
+    shape = samples.raw.shape[:-1]
+    total, largest, count = 0.0, 0.0, 0
+    across = math.prod(shape[1:]) * samples.raw.shape[-1]
+    scale = move(samples.units, samples.raw, blended.dtype)
+    offset = xp.astype(samples.offset, blended.dtype)
+    rest = [np.arange(n, dtype=float) for n in shape[1:]]
+    for i, j in runs(shape[0], max(1, (1 << 22) // max(across, 1))):
+        f = blended.on_grid([np.arange(i, j, dtype=float), *rest])
+        f = f * scale + offset
+        e = xp.abs(xp.astype(f, xp.float64) - xp.astype(samples.raw[i:j, ...], xp.float64))
+        e = samples.moduli(e)
+        if samples.present is not None:
+            have = samples.present[i:j, ..., : samples.n_channels]
+            e = xp.where(have, e, xp.zeros_like(e))
+            count += int(xp.sum(xp.astype(have, xp.int64)))
+        else:
+            count += math.prod(e.shape)
+        total += float(xp.sum(e * e))
+        largest = max(largest, float(xp.max(e)))
+    return total / count, largest
 
 
 def meet(blended: Blended, samples: Samples, target: Target) -> tuple[Blended, Floats]:
@@ -218,8 +171,8 @@ def meet(blended: Blended, samples: Samples, target: Target) -> tuple[Blended, F
     ValueError
         If the target cannot be met; the message names the nearest that can.
     """
-    ledger = Ledger(blended, samples.scale)
-    if target.kind == "keep":
+    ledger = Ledger(blended, samples.units)
+    if target.kind == "per_region":
         kept = ledger.largest(int(target.value))
     elif target.kind == "coefficients":
         kept = _spend(ledger, target.value)
@@ -264,7 +217,7 @@ def _reach(ledger: Ledger, samples: Samples, psnr: float) -> list[Array]:
     Overlapping boxes count some samples twice, and blending averages errors; one or two corrections
     take both into account.
     """
-    floor = samples.errors(ledger.blended)[0]
+    floor = errors(samples, ledger.blended)[0]
     limit = math.inf if floor == 0 else 10 * math.log10(samples.data_range**2 / floor)
     if psnr > limit - 0.1:
         raise ValueError(
@@ -276,7 +229,7 @@ def _reach(ledger: Ledger, samples: Samples, psnr: float) -> list[Array]:
     ask, best = 1.0, ledger.choose(0.0)
     for _ in range(8):
         kept, _ = _flip(ledger, partial(_drops_more, ledger, ask * allowed * boxes))
-        mse = samples.errors(ledger.apply(kept))[0]
+        mse = errors(samples, ledger.apply(kept))[0]
         if mse <= allowed:
             best = kept
             if mse > 0.95 * allowed:  # within 0.2 dB
@@ -303,7 +256,7 @@ def _bound(ledger: Ledger, samples: Samples, largest: float) -> list[Array]:
     Windows are non-negative and sum to one: if each region keeps the bound at all samples of its
     box, the blend keeps it too.
     """
-    reached = samples.errors(ledger.blended)[1]
+    reached = errors(samples, ledger.blended)[1]
     if largest <= reached:
         raise ValueError(
             f"`max_error` cannot be kept: with all modes the largest error is {reached:.2g} in "
@@ -312,7 +265,7 @@ def _bound(ledger: Ledger, samples: Samples, largest: float) -> list[Array]:
     aim = largest
     for _ in range(4):
         kept = _bound_boxes(ledger, samples, aim)
-        found = samples.errors(ledger.apply(kept))[1]
+        found = errors(samples, ledger.apply(kept))[1]
         if found <= largest:
             return kept
         aim -= 2 * (found - largest)  # rounding of the blended sum
@@ -327,27 +280,27 @@ def _bound_boxes(ledger: Ledger, samples: Samples, largest: float) -> list[Array
     for group, energies in zip(ledger.blended.groups, ledger.energies):
         xp = namespace(energies)
         box = tuple(int(n) for n in part.boxes[1][group.regions[0]])
-        inside = getattr(group.modes, "inside", None)  # a merged region's own samples
+        basis = ledger.blended.basis_of(group)
         masks = []
         for i, j in runs(len(group.regions), max(1, (1 << 22) // math.prod(energies.shape[1:]))):
-            index = sample_index(part, group.regions[i:j], box, energies, inside)
+            index = sample_index(part, group.regions[i:j], box, energies, basis.inside)
             counts = None if samples.present is None else gather(samples.present, index)
-            c = group.take(np.arange(i, j))
-            gaps = partial(_worst, group.modes, c, gather(samples.values, index), counts, samples)
+            c = group.coefficients.take(np.arange(i, j))
+            gaps = partial(_worst, basis, c, gather(samples.values, index), counts, samples)
             masks.append(_bound_batch(energies[i:j, ...], gaps, largest))
         kept.append(xp.concat(masks, axis=0))
     return kept
 
 
 def _worst(
-    modes: Modes, c: Array, Y: Array, counts: Array | None, samples: Samples, kept: Array
+    basis: Basis, c: Array, Y: Array, counts: Array | None, samples: Samples, kept: Array
 ) -> Array:
     """Largest error at the samples of each box, (G,), with only the `kept` modes, (G, C, r)."""
     xp = namespace(c)
-    kept = xp.take(kept, move(np.argsort(modes.ranking), c), axis=2)
+    kept = xp.take(kept, move(np.argsort(basis.ranking), c), axis=2)
     kept = xp.permute_dims(kept, (0, 2, 1))
-    gap = xp.abs(modes.values(xp.where(kept, c, xp.zeros_like(c))) - Y)
-    gap = gap * move(samples.scale, c, c.dtype)
+    gap = xp.abs(basis.values(xp.where(kept, c, xp.zeros_like(c))) - Y)
+    gap = gap * move(samples.units, c, c.dtype)
     if counts is not None:
         gap = xp.where(counts, gap, xp.zeros_like(gap))
     return xp.max(samples.moduli(gap), axis=(1, 2))

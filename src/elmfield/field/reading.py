@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.backend import device, is_array, move, namespace, to_numpy
+from elmfield._array.checks import is_mapping
 from elmfield._array.memory import runs
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain import Domain
@@ -140,6 +141,65 @@ class Reader:
             index, _, _, wrong = only.to_index(c[:, None], outside)
         return index[:, 0], np.zeros(len(c), bool) if wrong is None else wrong
 
+    def by_axis(self, coords: tuple[Any, ...]) -> list[Any]:
+        """One array of coordinates per axis: as they are, or from one mapping by dim."""
+        if len(coords) == 1 and is_mapping(coords[0]):
+            return list(self.named(coords[0])[0])
+        return list(coords)
+
+    def window(self, window: Mapping[str, tuple[Any, Any]]) -> dict[str, tuple[float, float]]:
+        """Ends of a window, by dim, as index coordinates; on periodic axes in any turn."""
+        dims = self.domain.dims
+        unknown = sorted(set(map(str, window)) - set(dims))
+        if unknown:
+            raise ValueError(f"`window` names {unknown}, but the axes are {list(dims)}.")
+        found = {}
+        for name, ends in window.items():
+            if np.shape(ends) != (2,):
+                raise ValueError(
+                    f"`window` must give two ends for each axis; got {ends!r} for {name!r}."
+                )
+            k = dims.index(name)
+            with self.telling_epochs():
+                found[name] = self._ends(k, *(float(self.numbers(k, c)) for c in ends))
+        return found
+
+    def _ends(self, k: int, low: float, high: float) -> tuple[float, float]:
+        """Two ends on axis k as index coordinates; on a periodic axis they may lie round its seam."""
+        axis, told = self.domain.axes[k], f"got {low:g} to {high:g}."
+        if axis.period is not None and -math.inf < high < low < math.inf:
+            high += axis.period * (math.floor((low - high) / axis.period) + 1)
+        if axis.period is not None and high - low > axis.period * (1 + 1e-9):
+            raise ValueError(
+                f"`window` must span at most one period, {axis.period:g}, of axis {axis.name!r}; "
+                f"{told}"
+            )
+        if not (low < high and math.isfinite(low) and math.isfinite(high)):
+            raise ValueError(
+                f"`window` on axis {axis.name!r}: the first end must lie below the second; {told}"
+            )
+        a, b = axis.span(low, high)
+        first, last = self.domain.low[k], self.domain.high[k]
+        if axis.period is None and (a < first - 1e-6 or b > last + 1e-6):
+            own = axis.from_index(np.asarray([first, last]))
+            raise ValueError(
+                f"`window` on axis {axis.name!r} reaches beyond the domain, {min(own):g} to "
+                f"{max(own):g}; {told}"
+            )
+        return a, b
+
+    def in_turn(self, x: Sequence[Floats]) -> list[Floats]:
+        """Index coordinates on each axis; on periodic ones in the turn that is the box's own."""
+        found = []
+        for axis, c, low, high in zip(self.domain.axes, x, self.domain.low, self.domain.high):
+            if axis.period is not None:
+                c = c - np.floor((c + 0.5) / axis.size) * axis.size
+                c = np.where(
+                    (c < low) & (c + axis.size <= high + 1e-9 * axis.size), c + axis.size, c
+                )
+            found.append(np.clip(c, low, high))
+        return found
+
     def named(
         self, coords: Mapping[str, Array]
     ) -> tuple[list[Floats], list[Floats | None], list[str]]:
@@ -158,7 +218,7 @@ class Reader:
         moved: list[str] = []
         for axis, own in zip(self.domain.axes, own_samples(self.domain)):
             if axis.name in coords:
-                given = np.asarray(getattr(coords[axis.name], "values", coords[axis.name]))
+                given = np.asarray(coords[axis.name])
                 where = np.atleast_1d(coordinates_in(given, self.about.get(axis.name, {})))
                 moved.append(axis.name)
                 at.append(where)

@@ -1,9 +1,10 @@
-"""What a person wants to know about a field, as a table that prints itself."""
+"""What a person wants to know about a field: numbers, as a table that prints itself."""
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,50 +16,86 @@ from elmfield.measure.metrics import max_error, psnr
 if TYPE_CHECKING:
     from elmfield.field.field import Field
 
+SHOWN = {
+    "index, in coefficients": "{:.0f}",
+    "coefficients per sample": "{:.3f}",
+    "rms error by region, median": "{:.3g}",
+    "rms error by region, largest": "{:.3g}",
+    "PSNR at the samples": "{:.2f} dB",
+    "largest error": "{:.3g}",
+    "PSNR held out": "{:.2f} dB",
+}
+"""How numbers are written; those that are not here as they are."""
+
 
 @dataclass(frozen=True)
-class Report:
-    """What is known about a field: rows of a name and a text, printed as a table."""
+class Report(Mapping[str, Any]):
+    """What is known about a field: names and numbers, printed as a table.
 
-    rows: dict[str, str]
+    Parameters
+    ----------
+    rows : mapping
+        Numbers, tuples of them and texts, by name.
+    """
 
-    def __getitem__(self, name: str) -> str:
+    rows: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
         return self.rows[name]
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The rows as they are shown."""
+        return {name: _text(name, value) for name, value in self.items()}
+
     def __str__(self) -> str:
-        width = max(map(len, self.rows))
-        return "\n".join(f"{name:<{width}}  {text}" for name, text in self.rows.items())
+        width = max(map(len, self))
+        return "\n".join(f"{name:<{width}}  {text}" for name, text in self.texts.items())
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        cells = (f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in self.rows.items())
+        rows = self.texts.items()
+        cells = (f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in rows)
         return f"<table>{''.join(cells)}</table>"
+
+
+def _text(name: str, value: Any) -> str:
+    if np.ndim(value) == 0:
+        return SHOWN.get(name, "{}").format(value)
+    if name in ("samples", "samples of the whole", "cells"):
+        return " × ".join(map(str, value))
+    return ", ".join(f"{v:g}" if name == "overlap" else str(v) for v in value)
 
 
 def describe(field: "Field", samples: Array | None, heldout: float | None) -> Report:
     """Sizes, ranks and errors of a field; see `Field.report`."""
     sizes = tuple(map(len, own_samples(field.domain)))
     n_samples = math.prod(sizes) * int(field.offset.shape[0])
-    per_sample = (field.n_coefficients + field.index_cost) / max(n_samples, 1)
-    whole = " × ".join(map(str, field.shape))
-    ranks = sorted({g.modes.rank for g in field.blended.groups})
-    rows = {
-        "samples": whole if sizes == field.shape else f"{' × '.join(map(str, sizes))} of {whole}",
-        "channels": f"{field.n_channels}" + (" (complex)" if field.is_complex else ""),
+    rows: dict[str, Any] = {"samples": sizes}
+    if sizes != field.shape:
+        rows["samples of the whole"] = field.shape
+    rows |= {
+        "channels": field.n_channels,
+        "complex": field.is_complex,
         "input dtype": field.input_dtype,
-        "coefficient dtype": str(field.dtype).removeprefix("torch."),
-        "axes": ", ".join(
-            a.name + (" (periodic)" if a.period is not None else "") for a in field.domain.axes
-        ),
-        "cells": " × ".join(map(str, field.partition.n_cells)),
-        "regions": f"{field.partition.n_regions}",
-        "footprints": f"{len(field.blended.groups)}",
-        "overlap": ", ".join(f"{o:g}" for o in field.partition.overlap),
-        "rank of a region": ", ".join(map(str, ranks)),
-        "coefficients": f"{field.n_coefficients}",
-        "index, in coefficients": f"{field.index_cost:.0f}",
-        "coefficients per sample": f"{per_sample:.3f}",
+        "coefficient dtype": str(field.coefficient_dtype).removeprefix("torch."),
+        "axes": field.domain.dims,
+        "periodic axes": tuple(a.name for a in field.domain.axes if a.period is not None),
+        "cells": field.partition.n_cells,
+        "regions": field.partition.n_regions,
+        "footprints": len(field.blended.groups),
+        "overlap": field.partition.overlap,
+        "rank of a region": tuple(sorted({g.model.rank for g in field.blended.groups})),
+        "coefficients": field.n_coefficients,
+        "index, in coefficients": field.index_cost,
+        "coefficients per sample": (field.n_coefficients + field.index_cost) / max(n_samples, 1),
     }
     if samples is not None:
         truth, mine = beside(field, samples)
@@ -68,13 +105,13 @@ def describe(field: "Field", samples: Array | None, heldout: float | None) -> Re
     if samples is not None or field.residual is not None:
         errors = field.error_map(samples)
         errors = errors[~np.isnan(errors)]
-        rows["rms error by region, median"] = f"{np.median(errors):.3g}"
-        rows["rms error by region, largest"] = f"{np.max(errors):.3g}"
+        rows["rms error by region, median"] = float(np.median(errors))
+        rows["rms error by region, largest"] = float(np.max(errors))
     if samples is not None:
-        rows["PSNR at the samples"] = f"{psnr(truth[have], mine[have]):.2f} dB"
-        rows["largest error"] = f"{max_error(truth[have], mine[have]):.3g}"
+        rows["PSNR at the samples"] = psnr(truth[have], mine[have])
+        rows["largest error"] = max_error(truth[have], mine[have])
     if heldout is not None:
-        rows["PSNR held out"] = f"{heldout:.2f} dB"
+        rows["PSNR held out"] = heldout
     if field.settings is not None:
         rows["settings"] = str(field.settings)
     return Report(rows)

@@ -30,7 +30,6 @@ from elmfield._array.backend import (
 from elmfield._array.memory import Space, Workspace, room, runs
 from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.local.bases import DenseModes, ProductModes
 from elmfield.local.layers import split
 from elmfield.partition import Blend, blend
 
@@ -159,9 +158,8 @@ def local_values(
     # One row more than there are points: where the padding goes.
     shape = (n + 1, field.n_channels)
     found = {a: xp.empty(shape, dtype=field.dtype, device=device(region)) for a in orders}
-    sizes = np.asarray([g.modes.n_modes for g in field.groups])[which]
-    dense = np.asarray([isinstance(g.modes, DenseModes) for g in field.groups])[which]
-    width = np.where(dense, np.maximum(sizes, 1), 256)
+    sizes = np.asarray([g.model.n_modes for g in field.groups])[which]
+    width = np.asarray([g.model.row_size for g in field.groups])[which]
     tiles = Tiles.make(counts, width, sizes, which, field.like)
 
     def work(batch: slice) -> None:
@@ -173,9 +171,9 @@ def local_values(
         to = xp.reshape(xp.where(padded, xp.full_like(at, n), at), (-1,))
         at = xp.reshape(xp.minimum(at, xp.full_like(at, n - 1)), (-1,))
         u = xp.stack([xp.reshape(xp.take(c, at), (len(r), p)) for c in t], axis=-1)
-        F = _arranged(group.modes.expand(group.take(row[r])))
+        F = _arranged(group.model.expand(group.coefficients.take(row[r])))
         for a in orders:
-            values = xp.reshape(_contract(group.modes.rows(cast(u, F), a), F), (len(r) * p, -1))
+            values = xp.reshape(_contract(group.model.rows(cast(u, F), a), F), (len(r) * p, -1))
             found[a] = put_rows(found[a], to, cast(values, found[a]))
 
     spread(work, tiles.batches, _threads(field))
@@ -191,12 +189,12 @@ def local_values(
 
 def _are_many(field: "Blended", region: Array) -> bool:
     """Whether it pays to prepare every region's model by interval."""
-    modes = field.groups[0].modes
-    if len(field.groups) > 1 or not isinstance(modes, ProductModes) or not is_on_host(region):
+    basis = field.groups[0].model.basis
+    if len(field.groups) > 1 or basis is None or basis.axes is None or not is_on_host(region):
         return False
     if region.shape[0] < 1000:
         return False
-    J, p, _ = modes.axes[0].pieces.coefficients.shape
+    J, p, _ = basis.axes[0].pieces.coefficients.shape
     busy = int(np.count_nonzero(np.bincount(to_numpy(region))))
     return bool(region.shape[0] > 1.5 * J * p * busy)
 
@@ -211,8 +209,9 @@ def _by_interval(
     point costs p instead of q products on that axis, and no row of q functions. `x` is used up.
     """
     group, N, n = field.groups[0], field.partition.n_regions, len(region)
-    assert isinstance(group.modes, ProductModes)
-    axes, rest = group.modes.axes, group.modes.shape[1:]
+    axes = field.basis_of(group).axes
+    assert axes is not None
+    rest = [len(a.smoothness) for a in axes[1:]]
     first = axes[0].pieces
     J, p, q = first.coefficients.shape
     table = first.coefficients.reshape(J * p, q)
@@ -236,8 +235,8 @@ def _by_interval(
     def work(batches: list[slice]) -> None:
         """Batches of one block of regions."""
         lowest = int(tiles.key[batches[0].start]) // (J * size) * size
-        block = group.take(row[np.arange(lowest, min(lowest + size, N))])
-        F = _arranged(group.modes.expand(np.asarray(to_numpy(block), np.float64)))
+        block = group.coefficients.take(row[np.arange(lowest, min(lowest + size, N))])
+        F = _arranged(group.model.expand(np.asarray(to_numpy(block), np.float64)))
         every = np.matmul(table, F.reshape(len(F), q, -1)).reshape(-1, p, *F.shape[2:])
         for batch in batches:
             start, length = tiles.start[batch][:, None], tiles.count[batch][:, None]
@@ -270,8 +269,7 @@ def _own(space: Space, k: int, name: str, *shape: int) -> Floats:
 
 def _threads(field: "Blended") -> int | None:
     """None, or 1 where a file must be read or where the library has threads of its own."""
-    own = all(isinstance(g.coefficients, np.ndarray) for g in field.groups)
-    return None if own else 1
+    return None if all(g.coefficients.is_shared for g in field.groups) else 1
 
 
 def _offset(field: "Blended", x: Array, region: Array, k: int) -> Array:

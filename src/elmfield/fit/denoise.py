@@ -5,11 +5,15 @@ variance a γ in a mode of smoothness γ, with a such that both together explain
 there. That prior and the coefficient itself then decide, mode by mode, how much of it is signal.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from elmfield._array.backend import move, namespace, to_numpy
 from elmfield._array.typing import Array, Floats
-from elmfield.local.bases import ProductModes
+from elmfield.field import Full, Group
+from elmfield.local.bases import smoothness
+from elmfield.local.model import AxisFunctions
 
 PENALTIES = 64
 """Values of λ = σ² / a that are tried, evenly spaced in their logarithm."""
@@ -24,14 +28,42 @@ QUIET = 0.1
 """Part of the regions taken to hold hardly more than noise in their roughest modes."""
 
 
-def noise_level(c: Array, modes: ProductModes) -> Floats:
+def denoised(
+    groups: list[Group], level: float | bool, units: Floats
+) -> tuple[list[Group], Floats | float]:
+    """Groups with the noise taken out of their coefficients, and the energy taken off, (N, C).
+
+    `level` is False for nothing to do, True to estimate it, or a standard deviation in the caller's
+    units; `units`, (C,), are those units in one of the coefficients.
+    """
+    if level is False:
+        return groups, 0.0
+    shrunk, off = [], np.zeros((sum(len(g.regions) for g in groups), len(units)))
+    for g in groups:
+        c = g.coefficients.take(np.arange(len(g.regions)))
+        axes = _axes(g)
+        noise = noise_level(c, axes) if level is True else float(level) / units
+        clean = shrink(c, axes, noise)
+        off[g.regions] = to_numpy(namespace(c).sum((c - clean) ** 2, axis=1))
+        shrunk.append(replace(g, coefficients=Full(clean)))
+    return shrunk, off
+
+
+def _axes(group: Group) -> tuple[AxisFunctions, ...]:
+    basis = group.model.basis
+    if basis is None or basis.axes is None:
+        raise TypeError("noise is told apart by products of axis modes; this basis has none.")
+    return basis.axes
+
+
+def noise_level(c: Array, axes: tuple[AxisFunctions, ...]) -> Floats:
     """Standard deviation of the noise in coefficients c, (G, r, C); shape (C,).
 
     From the modes rough along every axis, in the regions where they are weakest: the quantile QUIET
     of their root mean squares, corrected for how far below σ that lies for noise alone.
     """
     rough = np.ones(1, bool)
-    for n in modes.shape:
+    for n in (len(a.smoothness) for a in axes):
         rough = np.logical_and.outer(rough, np.arange(n) >= n // 2)
     rough = rough.reshape(-1)
     found = np.asarray(to_numpy(c))[:, rough, :].astype(np.float64)
@@ -40,7 +72,7 @@ def noise_level(c: Array, modes: ProductModes) -> Floats:
     return np.asarray(level / max(0.5, 1 - 1.28 / np.sqrt(2 * rough.sum())))
 
 
-def shrink(c: Array, modes: ProductModes, noise: Floats) -> Array:
+def shrink(c: Array, axes: tuple[AxisFunctions, ...], noise: Floats) -> Array:
     """Coefficients c, (G, r, C), without most of their noise of standard deviation `noise`, (C,).
 
     Notes
@@ -53,7 +85,7 @@ def shrink(c: Array, modes: ProductModes, noise: Floats) -> Array:
     """
     xp = namespace(c)
     G, r, C = c.shape
-    gamma = modes.smoothness
+    gamma = smoothness(axes)
     variance = move(np.maximum(noise, 1e-150) ** 2, c, xp.float64)  # (C,)
     lambdas = np.max(gamma) * np.logspace(-14, 1, PENALTIES)
     w = lambdas / (gamma[:, None] + lambdas)  # (r, penalties), ascending in λ

@@ -7,17 +7,17 @@ other are first taken from a coarser version of the array, itself filled the sam
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from elmfield._array.backend import device, move, namespace, scatter_add, to_numpy
 from elmfield._array.memory import room
 from elmfield._array.typing import Array, Floats
-from elmfield.local.layers import Cosines, price
+from elmfield.local.energies import price
+from elmfield.local.layers import Cosines
 from elmfield.partition import Partition, blend, gather, sample_index
-
-FILL_ORDER = 1.55
-"""Order along a line that filled photographs best (benchmarks/targets.py): thin plates, in 2-D."""
+from elmfield.samples import Samples
 
 REACH = 4
 """Samples farther than this from every present one are taken from the coarser level."""
@@ -30,6 +30,14 @@ STEEP = 1e-2
 
 JITTER = 1e-9
 """Added to the kernel's diagonal of 1: 90 dB below the signal, and Cholesky never fails."""
+
+
+def filled(samples: Samples, order: float, periodic: Sequence[bool]) -> Samples:
+    """The samples with what is missing filled in."""
+    if samples.present is None:
+        return samples
+    y = fill_missing(samples.values, samples.present, order, periodic)
+    return replace(samples, brought=y)
 
 
 def fill_missing(y: Array, present: Array, order: float, periodic: Sequence[bool]) -> Array:

@@ -3,18 +3,20 @@
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from elmfield._array.backend import move, namespace, to_numpy
 from elmfield._array.checks import per_axis
+from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Axis, Domain, Periodic, names_of, periods_of
-from elmfield.field import Blended, Field, Group
+from elmfield.field import Blended, Field, Full, Group
 from elmfield.fit.fill import squared_lengths
 from elmfield.local.bases import ProductNeurons
-from elmfield.local.layers import Cosines, price
+from elmfield.local.energies import price
+from elmfield.local.layers import Cosines
 from elmfield.partition import Partition
 from elmfield.samples import with_nan
 from elmfield.settings import Smooth
@@ -53,7 +55,7 @@ def fit_points(
     dims: Sequence[str] | None = None,
     periodic: Periodic = (),
     spacing: float | Sequence[float] | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool = False,
 ) -> Field:
     """A Field through scattered samples.
 
@@ -74,8 +76,8 @@ def fit_points(
     spacing : float or sequence of float, optional
         Typical distance between neighbouring samples, for all axes or one by one. By default from
         the samples' density, the same on every axis. Give one per axis where units differ.
-    progress : callable, optional
-        Called with (stage, done, total).
+    progress : callable or bool
+        Called with (stage, done, total); True shows a bar.
 
     Notes
     -----
@@ -86,16 +88,65 @@ def fit_points(
     three per axis. A fit that needs gigabytes or minutes warns first.
     """
     values = with_nan(values)
-    settings = Smooth() if settings is None else settings
-    plain = isinstance(settings, Smooth) and settings.network is None
+    settings = _checked(Smooth() if settings is None else settings)
+    x, y, single, is_complex = _check(points, values)
+    d = x.shape[1]
+    domain = _domain(x, bounds, dims, periodic, spacing)
+    x, y = _average_repeats(_indexed(x, domain), y)
+    data_range = float(np.ptp(y)) or 1.0
+    offset = y.mean(axis=0)
+    scale = np.max(np.abs(y - offset), axis=0)
+    scale = 2.0 ** np.round(np.log2(np.where(scale > 0, scale, 1)))
+    part, regions = _regions(x, (y - offset) / scale, domain, settings)
+    if settings.order == "auto":
+        settings = replace(settings, order=regions.suited_order())
+    order = float(np.mean(settings.order))  # type: ignore[arg-type]
+    alpha = regions.weights(order, reporter(progress))
+    xp = namespace(values)
+    dtype = xp.float32 if str(values.dtype).endswith(("float32", "float16")) else xp.float64
+    group = Group(
+        model=ProductNeurons(regions.layers),
+        regions=np.arange(len(regions.centres)),
+        coefficients=Full(move(alpha, values, dtype)),
+    )
+    return Field(
+        domain=domain,
+        blended=Blended(
+            partition=part, groups=(group,), centres=regions.centres, radii=regions.radii
+        ),
+        offset=move(offset, values, dtype),
+        scale=move(scale, values, dtype),
+        channel_axis=None if single else d,
+        is_complex=is_complex,
+        input_dtype=str(values.dtype).removeprefix("torch."),
+        data_range=data_range,
+        settings=settings,
+    )
+
+
+def _checked(settings: Smooth) -> Smooth:
+    """The settings, if scattered samples can honour all they say."""
+    plain = isinstance(settings, Smooth) and settings.network is None and settings.layer is None
     if not plain or settings.target is not None or settings.denoise:
         raise TypeError(
             "`settings` of fit_points must be smooth(order=, cell=, overlap=) with its own product "
             f"layer, no error target and no denoising; got {settings!r}."
         )
-    x, y, single, is_complex = _check(points, values)
-    n, d = x.shape
-    domain = _domain(x, bounds, dims, periodic, spacing)
+    if settings.context is not None:
+        raise ValueError(
+            f"`context` has no meaning for scattered samples; got {settings.context!r}. A larger "
+            "`cell` lets a region see more of them."
+        )
+    if np.ndim(settings.order) > 0:
+        raise ValueError(
+            "`order` must be one number, or 'auto', for scattered samples: their energy knows no "
+            f"axes; got {settings.order!r}. Use `spacing` where axes differ."
+        )
+    return settings
+
+
+def _indexed(x: Floats, domain: Domain) -> Floats:
+    """Positions (n, d) in index coordinates, if they lie inside the domain."""
     x = np.stack([a.to_index(x[:, k])[0] for k, a in enumerate(domain.axes)], axis=1)
     inside = np.all(
         [
@@ -106,77 +157,106 @@ def fit_points(
     )
     if not inside.all():
         raise ValueError(
-            f"`points` must lie inside `bounds`; {int((~inside).sum())} of {n} do not. Widen "
+            f"`points` must lie inside `bounds`; {int((~inside).sum())} of {len(x)} do not. Widen "
             "the bounds or drop those samples."
         )
-    x, y = _average_repeats(x, y)
-    data_range = float(np.ptp(y)) or 1.0
-    offset = y.mean(axis=0)
-    scale = np.max(np.abs(y - offset), axis=0)
-    scale = 2.0 ** np.round(np.log2(np.where(scale > 0, scale, 1)))
-    y = (y - offset) / scale
+    return x
 
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Regions:
+    """Samples by region, and the product layer they share.
+
+    Parameters
+    ----------
+    x, y : arrays, shapes (n, d) and (n, C)
+        Positions in index coordinates, and values.
+    used : list of integer arrays
+        The samples each region is fitted to.
+    centres, radii : arrays, shape (N, d)
+        Local coordinates of a region are (x - centre) / radius.
+    layers : tuple of Cosines
+        Per axis, of local coordinates.
+    lengths : array, shape (m,)
+        |ω|² of the product neurons, per squared sample.
+    period : array, shape (d,)
+        In samples; infinite where an axis does not repeat.
+    """
+
+    x: Floats
+    y: Floats
+    used: list[Integers]
+    centres: Floats
+    radii: Floats
+    layers: tuple[Cosines, ...]
+    lengths: Floats
+    period: Floats
+
+    def features(self, i: int) -> Floats:
+        """H of region i, (S, m)."""
+        u = self.x[self.used[i]] - self.centres[i]
+        for k, period in enumerate(self.period.tolist()):
+            if math.isfinite(period):
+                u[:, k] -= np.round(u[:, k] / period) * period
+        H = np.ones((len(u), 1))
+        for k, a in enumerate(self.layers):
+            H = (H[:, :, None] * a(u[:, k] / self.radii[i, k])[:, None, :]).reshape(len(u), -1)
+        return H
+
+    def whole_order(self, order: float) -> float:
+        """On a line through it, a field of d axes is smoother by (d - 1) / 2 than as a whole."""
+        return order + (len(self.layers) - 1) / 2
+
+    def suited_order(self) -> float:
+        """The order that predicts left-out samples best, in a dozen regions."""
+        few = range(0, len(self.used), max(1, len(self.used) // 12))
+        scores = [
+            sum(
+                _left_out(self.features(i), self.y[self.used[i]], self.lengths, self.whole_order(s))
+                for i in few
+            )
+            for s in ORDERS
+        ]
+        return ORDERS[int(np.argmin(scores))]
+
+    def weights(self, order: float, progress: Progress) -> Floats:
+        """Output weights α of all regions, (N, m, C)."""
+        alpha = np.zeros((len(self.centres), len(self.lengths), self.y.shape[1]))
+        for i, near in enumerate(self.used):
+            root, H, K = _system(self.features(i), self.lengths, self.whole_order(order))
+            alpha[i] = root[:, None] * (H.T @ np.linalg.solve(K, self.y[near]))
+            progress("fit", i + 1, len(self.used))
+        return alpha
+
+
+def _regions(x: Floats, y: Floats, domain: Domain, settings: Smooth) -> tuple[Partition, Regions]:
+    """Cells, and what is fitted in each."""
+    d = x.shape[1]
     cell = CELL.get(d, 3) if settings.cell is None else settings.cell
-    overlap = (
-        tuple(c / 4 for c in per_axis("cell", cell, d))
-        if settings.overlap is None
-        else (settings.overlap)
-    )
+    overlap = settings.overlap
+    if overlap is None:
+        overlap = tuple(c / 4 for c in per_axis("cell", cell, d))
     context = CONTEXT.get(d, 3.0)
-    part = Partition.regular(domain.shape, cell, overlap, periodic=np.flatnonzero(domain.periodic))
+    wraps = np.flatnonzero(domain.periodic)
+    part = Partition.regular(domain.shape, cell, overlap, periodic=wraps)
     low = np.stack(np.meshgrid(*(part.borders(k)[:-1] for k in range(d)), indexing="ij"), -1)
     high = np.stack(np.meshgrid(*(part.borders(k)[1:] for k in range(d)), indexing="ij"), -1)
     centres, half = (low + high).reshape(-1, d) / 2, (high - low).reshape(-1, d) / 2
     used, radii = _neighbours(x, centres, half + context, domain)
-
     span = 2 * float(np.max(half)) + 2 * context
     layer = Cosines.lattice(span)
     count = layer.count if d <= 3 else min(layer.count, max(1, int(NEURONS ** (1 / d) - 1) // 2))
     _announce((1 + 2 * count) ** d, y.shape[1], used)
     layers = (Cosines(count, layer.fundamental * span / 2),) * d  # per unit of t in [-1, 1]
-    lengths = squared_lengths([a.angular / (span / 2) for a in layers]).reshape(-1)
-    period = np.where(domain.periodic, domain.shape, np.inf)
-
-    def features(i: int) -> Floats:
-        """H of region i, (S, m)."""
-        u = x[used[i]] - centres[i]
-        for axis in np.flatnonzero(domain.periodic):
-            u[:, axis] -= np.round(u[:, axis] / period[axis]) * period[axis]
-        H = np.ones((len(u), 1))
-        for k, a in enumerate(layers):
-            H = (H[:, :, None] * a(u[:, k] / radii[i, k])[:, None, :]).reshape(len(u), -1)
-        return H
-
-    if settings.order == "auto":
-        few = range(0, len(used), max(1, len(used) // 12))
-        scores = [
-            sum(_left_out(features(i), y[used[i]], lengths, s + (d - 1) / 2) for i in few)
-            for s in ORDERS
-        ]
-        settings = replace(settings, order=ORDERS[int(np.argmin(scores))])
-    assert not isinstance(settings.order, str)
-    order = float(np.mean(settings.order)) + (d - 1) / 2
-    alpha = np.zeros((len(centres), len(lengths), y.shape[1]))
-    for region, near in enumerate(used):
-        root, H, K = _system(features(region), lengths, order)
-        alpha[region] = root[:, None] * (H.T @ np.linalg.solve(K, y[near]))
-        if progress is not None:
-            progress("fit", region + 1, len(used))
-    like = values
-    xp = namespace(like)
-    dtype = xp.float32 if str(values.dtype).endswith(("float32", "float16")) else xp.float64
-    group = Group(ProductNeurons(layers), np.arange(len(centres)), move(alpha, like, dtype))
-    return Field(
-        domain,
-        Blended(part, (group,), centres, radii),
-        move(offset, like, dtype),
-        move(scale, like, dtype),
-        None if single else d,
-        is_complex,
-        str(values.dtype).removeprefix("torch."),
-        data_range,
-        None,
-        settings,
+    return part, Regions(
+        x=x,
+        y=y,
+        used=used,
+        centres=centres,
+        radii=radii,
+        layers=layers,
+        lengths=squared_lengths([a.angular / (span / 2) for a in layers]).reshape(-1),
+        period=np.where(domain.periodic, domain.shape, np.inf),
     )
 
 

@@ -1,17 +1,21 @@
 """The honest score: fit every second sample, look at the others."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from elmfield._array.backend import move, namespace, to_numpy
-from elmfield._array.typing import Array
+from elmfield._array.backend import move, namespace, to_device, to_numpy
+from elmfield._array.typing import Array, Progress
 from elmfield.domain import names_of, periods_of
-from elmfield.field import Field
-from elmfield.fit import fit
+from elmfield.domain.periods import Periodic
+from elmfield.fit import encoder
 from elmfield.measure.metrics import peak_to_peak, psnr
 from elmfield.samples import with_nan
 from elmfield.settings import Settings
+
+WHOLE = ("coords", "mask", "partition")
+"""What belongs to the whole array, and so to no half of it."""
 
 
 def heldout_score(
@@ -21,7 +25,11 @@ def heldout_score(
     channel_axis: int | None = None,
     border: int = 0,
     data_range: float | None = None,
-    **options: Any,
+    dims: Sequence[str] | None = None,
+    periodic: Periodic = (),
+    device: object = None,
+    progress: Progress | bool = False,
+    **others: Any,
 ) -> float:
     """PSNR in dB at the samples left out when only every second one per axis is fitted.
 
@@ -37,15 +45,29 @@ def heldout_score(
         Samples at the edges of the array that are not scored.
     data_range : float, optional
         As for `psnr`; by default of all of `values`.
-    **options
-        Passed to `fit`: `dims`, `periodic` (in samples), `device`, `progress`.
+    dims, periodic, device, progress : optional
+        As for `fit`; periods count in samples.
 
     Notes
     -----
     Works in samples: `coords`, a `mask` and a `partition` belong to the whole array and are
     refused. Missing samples, NaN or masked by `numpy.ma`, are neither fitted nor scored.
     """
-    kept, predicted, held = halves(values, settings, channel_axis, border, **options)
+    for name in others:
+        what = (
+            "is for the whole array; held-out scores take none" if name in WHOLE else "is unknown"
+        )
+        raise TypeError(f"`{name}` {what}.")
+    kept, predicted, held = halves(
+        values,
+        settings,
+        channel_axis=channel_axis,
+        border=border,
+        dims=dims,
+        periodic=periodic,
+        device=device,
+        progress=progress,
+    )
     truth = to_numpy(kept)
     if not held.any():
         raise ValueError(
@@ -60,23 +82,27 @@ def heldout_score(
 def halves(
     values: Array,
     settings: Settings | None = None,
+    *,
     channel_axis: int | None = None,
     border: int = 0,
-    **options: Any,
+    dims: Sequence[str] | None = None,
+    periodic: Periodic = (),
+    device: object = None,
+    progress: Progress | bool = False,
 ) -> tuple[Array, Array, Any]:
     """Samples with channels last, what a fit of every second one predicts, and what to score."""
     values = with_nan(values)
     xp = namespace(values)
     values = values[..., None] if channel_axis is None else xp.moveaxis(values, channel_axis, -1)
     shape = tuple(values.shape[:-1])
-    for name in ("coords", "mask", "partition"):
-        if name in options:
-            raise TypeError(f"`{name}` is for the whole array; held-out scores take none.")
-    periods = periods_of(options.get("periodic", ()), names_of(options.get("dims"), len(shape)))
+    periods = periods_of(periodic, names_of(dims, len(shape)))
     # One sample of the half is two of the whole.
-    options["periodic"] = {k: (shape[k] if p is None else p) / 2 for k, p in periods.items()}
+    halved = {k: (shape[k] if p is None else p) / 2 for k, p in periods.items()}
     every = tuple(slice(None, None, 2) for _ in shape)
-    field: Field = fit(values[(*every, ...)], settings, channel_axis=-1, **options)
+    half = values[(*every, ...)]
+    half = half if device is None else to_device(half, device)
+    encode = encoder(half.shape, settings, channel_axis=-1, dims=dims, periodic=halved)
+    field = encode(half, progress=progress)
     grid = [np.arange(n) / 2 for n in shape]
     predicted = field.grid(*(move(g, values) for g in grid))
     held = np.ones(shape, bool)

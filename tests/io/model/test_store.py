@@ -76,7 +76,7 @@ def _numbers(field):
     found = {}
     for group in field.blended.groups:
         for row, region in enumerate(group.regions):
-            found[int(region)] = np.asarray(group.take(np.asarray([row])))[0]
+            found[int(region)] = np.asarray(group.coefficients.take(np.asarray([row])))[0]
     return [found[k] for k in sorted(found)]
 
 
@@ -328,13 +328,16 @@ def gigabyte(tmp_path_factory):
     numbers = Repeated((part.n_regions, modes.n_modes, 1))
     assert numbers.n_stored * 8 > 1e9
     blended = Blended(
-        part,
-        (Group(modes, np.arange(part.n_regions), numbers),),
-        first + (size - 1) / 2,
-        np.ones(first.shape),
+        partition=part,
+        groups=(Group(model=modes, regions=np.arange(part.n_regions), coefficients=numbers),),
+        centres=first + (size - 1) / 2,
+        radii=np.ones(first.shape),
     )
     path = tmp_path_factory.mktemp("big") / "big.elm"
-    ef.save(Field(make_domain((n, n)), blended, np.zeros(1), np.ones(1)), path)
+    field = Field(
+        domain=make_domain((n, n)), blended=blended, offset=np.zeros(1), scale=np.ones(1)
+    )
+    ef.save(field, path)
     return path, numbers
 
 

@@ -17,15 +17,16 @@ from elmfield.field import Target
 from elmfield.io.model.plain import to_plain
 from elmfield.local.bases import (
     DenseModes,
-    Modes,
     ProductModes,
     ProductNeurons,
+    ShapedModes,
     plain_modes,
     product_modes,
+    shaped_modes,
     smooth_dense_modes,
 )
 from elmfield.local.layers import Cosines, Dense
-from elmfield.local.shaped import ShapedModes, shaped_modes
+from elmfield.local.model import LocalModel
 from elmfield.settings import Paper, Smooth
 
 BUDGET = 1 << 31
@@ -36,30 +37,48 @@ TOLERANCE = 1e-4
 last digits, and a dense layer's condition number of 1e7 and more raises them."""
 
 
+KINDS = {"per_region": "keep"}
+"""Targets that files know by another word."""
+
 MADE: dict[str, Any] = {c.__name__: c for c in (Smooth, Paper, Dense, Target)}
 """What settings may consist of; no other name in a file is ever looked up."""
 
 
-def recipe_of(modes: Modes) -> dict[str, Any]:
+def recipe_of(modes: LocalModel) -> dict[str, Any]:
     """How to make `modes` again, in plain values."""
-    if isinstance(modes, ProductModes):
-        box = [int(a.basis.shape[0]) for a in modes.axes]
-        return {"kind": "product", "box": box, "orders": [float(a.order) for a in modes.axes]}
+    if isinstance(modes, ProductModes) and all(isinstance(a.layer, Cosines) for a in modes.axes):
+        orders = [float(a.order) for a in modes.axes]
+        return {"kind": "product", "box": list(map(int, modes.box)), "orders": orders}
     if isinstance(modes, ProductNeurons):
         axes = [[int(a.count), float(a.fundamental)] for a in modes.axes]
         return {"kind": "neurons", "axes": axes}
-    if isinstance(modes, DenseModes):
-        box = list(map(int, modes.box))
-        made: dict[str, Any] = {"kind": "plain", "box": box, "network": asdict(modes.network)}
+    if isinstance(modes, (DenseModes, ShapedModes)):
+        network = network_to_plain(modes.network)
+        made: dict[str, Any] = {"kind": "plain", "box": list(map(int, modes.box))}
+        made["network"] = network
         if isinstance(modes, ShapedModes) or modes.inside is not None:
             made |= {"kind": "shaped", "masked": modes.inside is not None}
         elif modes.order is not None:
             made |= {"kind": "smooth", "order": float(modes.order)}
         return made
-    raise TypeError(f"a field with modes of type {type(modes).__name__} cannot be saved.")
+    raise TypeError(
+        f"a field of {type(modes).__name__} on a layer of one's own cannot be saved: a file would "
+        "not say how to make it again. Save its samples() instead."
+    )
 
 
-def make(recipe: dict[str, Any], inside: Array | None = None) -> Modes:
+def network_to_plain(network: Dense) -> dict[str, Any]:
+    """A dense layer as files have it; there its frequencies are called n_frequencies."""
+    said = asdict(network)
+    return {"n_frequencies" if name == "frequencies" else name: v for name, v in said.items()}
+
+
+def network_from_plain(*, n_frequencies: int, **others: Any) -> Dense:
+    """A dense layer from what a file says."""
+    return Dense(frequencies=n_frequencies, **others)
+
+
+def make(recipe: dict[str, Any], inside: Array | None = None) -> LocalModel:
     """The modes that a recipe describes; `inside` marks the samples of a box that count.
 
     Raises
@@ -80,7 +99,7 @@ def make(recipe: dict[str, Any], inside: Array | None = None) -> Modes:
                 if sum(60 * n * n * 8 for n in box) > BUDGET:
                     raise ValueError(f"a box of {box} samples")
                 return product_modes(box, tuple(float(s) for s in recipe["orders"]))
-            network = Dense(**recipe["network"])
+            network = network_from_plain(**recipe["network"])
             S, m, like = math.prod(box), network.width, np.empty(0)
             if kind == "shaped":
                 if m * m * 8 > BUDGET // 4 or S * len(box) * 8 > BUDGET:
@@ -111,7 +130,7 @@ def n_modes_of(recipe: dict[str, Any], stated: int) -> int:
         return -1
 
 
-def probe(modes: Modes, d: int) -> list[float]:
+def probe(modes: LocalModel, d: int) -> list[float]:
     """Values of Σ_j cos(j + 1) mode_j at three places of the box: a checksum to a tolerance."""
     if isinstance(modes, ShapedModes):
         # To ask its modes would factor the region once more; the layer settles them.
@@ -136,14 +155,14 @@ def _places(d: int) -> Floats:
     return np.stack([0.9 * np.cos(1.7 * np.arange(1, d + 1) * (p + 1)) for p in range(3)])
 
 
-def reach(modes: Modes, d: int) -> Floats:
+def reach(modes: LocalModel, d: int) -> Floats:
     """Half the box in the modes' local coordinates, (d,)."""
     if isinstance(modes, ProductModes):
-        return np.asarray([max(a.basis.shape[0] - 1, 1) / 2 for a in modes.axes])
+        return np.asarray([max(n - 1, 1) / 2 for n in modes.box])
     return np.ones(d)
 
 
-def check(modes: Modes, d: int, expected: list[float]) -> None:
+def check(modes: LocalModel, d: int, expected: list[float]) -> None:
     """Raise StoreError unless `modes` has the probed values."""
     found = np.asarray(probe(modes, d))
     wanted = np.asarray(expected, dtype=np.float64)
@@ -158,6 +177,11 @@ def check(modes: Modes, d: int, expected: list[float]) -> None:
 
 def settings_to_plain(settings: object) -> Any:
     """Settings by name and values, or None for settings this module does not know."""
+    if isinstance(settings, Dense):
+        return {"made": "Dense", **network_to_plain(settings)}
+    if isinstance(settings, Target):
+        return {"made": "Target", "kind": KINDS.get(settings.kind, settings.kind),
+                "value": to_plain(settings.value)}  # fmt: skip
     if is_dataclass(settings) and type(settings).__name__ in MADE:
         values = {f.name: settings_to_plain(getattr(settings, f.name)) for f in fields(settings)}
         return {"made": type(settings).__name__, **values}
@@ -175,7 +199,11 @@ def settings_from_plain(kept: Any) -> Any:
     if not isinstance(kept, dict) or kept.get("made") not in MADE:
         return kept
     values = {k: settings_from_plain(v) for k, v in kept.items() if k != "made"}
+    if kept["made"] == "Target":
+        words = {v: k for k, v in KINDS.items()}
+        values["kind"] = words.get(str(values.get("kind")), values.get("kind"))
+    make = network_from_plain if kept["made"] == "Dense" else MADE[kept["made"]]
     try:
-        return MADE[kept["made"]](**values)
+        return make(**values)
     except (TypeError, ValueError):
         return kept

@@ -16,12 +16,12 @@ import numpy as np
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain import Axis, Domain
 from elmfield.errors import StoreError, StoreVersionError
-from elmfield.field import Blended, Field
+from elmfield.field import Blended, Field, Group
 from elmfield.io.model import recipes
 from elmfield.io.model.blocks import Blocks
 from elmfield.io.model.plain import from_plain
 from elmfield.io.model.source import Source, document, open_source
-from elmfield.io.model.stored import Kept, Shelf, Stored, StoredGroup
+from elmfield.io.model.stored import Deferred, Kept, Shelf, Stored
 from elmfield.local.bases import half_widths
 from elmfield.partition import Partition
 
@@ -173,12 +173,12 @@ class _Reader:
         for g, kept in enumerate(groups):
             regions = np.flatnonzero(which == g)
             shape = (len(regions), int(kept["n_modes"]), C)
-            stored: Any = Stored(shelf, regions, shape, rankings[g])
+            stored = Stored(shelf, regions, shape, rankings[g])
             made.append(
-                StoredGroup(
-                    self._kept(kept, len(part.shape), masks[g]),
-                    regions,
-                    stored if self.lazy else stored.loaded(),
+                Group(
+                    model=Deferred(self._kept(kept, len(part.shape), masks[g])),
+                    regions=regions,
+                    coefficients=stored if self.lazy else stored.loaded(),
                 )
             )
         N, d = part.n_regions, len(part.shape)
@@ -199,17 +199,17 @@ class _Reader:
         if axis is not None and not (isinstance(axis, int) and 0 <= axis <= d):
             raise self._refuse(f"channels on axis {axis!r}")
         return Field(
-            domain,
-            Blended(part, tuple(made), centres, radii),
-            np.asarray(meta["offset"], dtype),
-            np.asarray(meta["scale"], dtype),
-            axis,
-            bool(meta["complex"]),
-            str(meta["input_dtype"]),
-            float(meta["data_range"]),
-            residual,
-            recipes.settings_from_plain(meta["settings"]),
-            from_plain(meta["attributes"]),
+            domain=domain,
+            blended=Blended(partition=part, groups=tuple(made), centres=centres, radii=radii),
+            offset=np.asarray(meta["offset"], dtype),
+            scale=np.asarray(meta["scale"], dtype),
+            channel_axis=axis,
+            is_complex=bool(meta["complex"]),
+            input_dtype=str(meta["input_dtype"]),
+            data_range=float(meta["data_range"]),
+            residual=residual,
+            settings=recipes.settings_from_plain(meta["settings"]),
+            attributes=from_plain(meta["attributes"]),
         )
 
     def _domain(self) -> Domain:

@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.backend import to_numpy
-from elmfield._array.progress import silent
-from elmfield._array.typing import Array, Integers, Progress
+from elmfield._array.progress import reporter, silent
+from elmfield._array.typing import Array, Progress
 from elmfield.errors import StoreError
-from elmfield.field import Field, Group
-from elmfield.field.coefficients import Ragged
+from elmfield.field import Field
 from elmfield.io.gridded import fingerprint
 from elmfield.io.model import recipes
 from elmfield.io.model.blocks import put_array, put_document
@@ -34,7 +33,8 @@ from elmfield.io.model.source import (
     filesystem,
     is_url,
 )
-from elmfield.io.model.stored import Kept, Stored
+from elmfield.io.model.stored import Deferred, Kept
+from elmfield.local.model import LocalModel
 
 BATCH = 1 << 22
 """Coefficients gathered at a time while writing."""
@@ -50,9 +50,9 @@ def save(
     dtype: str | None = None,
     compress: bool = True,
     source: Array | None = None,
-    progress: Progress = silent,
-) -> int:
-    """Write a field to a model file; its size in bytes.
+    progress: Progress | bool = False,
+) -> None:
+    """Write a field to a model file.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ def save(
         Whether coefficients are compressed (without loss).
     source : array, optional
         The samples the field came from: their shape, dtype, range and SHA-256 go into the file.
-    progress : callable, optional
-        Called with (stage, done, total).
+    progress : callable or bool
+        Called with (stage, done, total); True shows a bar.
 
     Notes
     -----
@@ -79,7 +79,7 @@ def save(
     StoreError
         If the file cannot be written, for instance because the disk is full.
     """
-    own = str(field.dtype).removeprefix("torch.")
+    own = str(field.coefficient_dtype).removeprefix("torch.")
     dtype = own if dtype is None else str(dtype)
     if dtype not in ("float64", "float32", "float16"):
         raise ValueError(f"`dtype` must be 'float64', 'float32' or 'float16'; got {dtype!r}.")
@@ -88,8 +88,9 @@ def save(
         field = replace(field, attributes={**field.attributes, "source": known})
     try:
         if is_url(path):
-            return _save_remote(field, str(path), dtype, compress, progress)
-        return _save_local(field, Path(path), dtype, compress, progress)
+            _save_remote(field, str(path), dtype, compress, reporter(progress))
+        else:
+            _save_local(field, Path(path), dtype, compress, reporter(progress))
     except OSError as error:
         if isinstance(error, FileNotFoundError):
             raise StoreError(f"cannot write {path}: its folder does not exist.") from error
@@ -106,7 +107,7 @@ def as_stored(field: Field, dtype: str) -> Field:
     return field_of(memory)
 
 
-def _save_local(field: Field, path: Path, dtype: str, compress: bool, progress: Progress) -> int:
+def _save_local(field: Field, path: Path, dtype: str, compress: bool, progress: Progress) -> None:
     whole = path.name.endswith(FOLDER)
     if path.is_dir() and not (whole and (path / "zarr.json").exists()):
         raise StoreError(f"cannot write {path}: there is a folder of that name.")
@@ -117,7 +118,7 @@ def _save_local(field: Field, path: Path, dtype: str, compress: bool, progress: 
         made = work / "model"
         if whole:
             made.mkdir()
-            size = _write(field, FolderSink(made), dtype, compress, progress)
+            _write(field, FolderSink(made), dtype, compress, progress)
             _usual_mode(made, 0o777)
             if path.exists():  # a folder cannot be replaced in one step: the old one goes first
                 os.replace(path, work / "old")
@@ -126,10 +127,8 @@ def _save_local(field: Field, path: Path, dtype: str, compress: bool, progress: 
                 _write(field, sink, dtype, compress, progress)
             with made.open("rb") as written:
                 os.fsync(written.fileno())
-            size = made.stat().st_size
             _usual_mode(made)
         os.replace(made, path)
-        return size
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -141,12 +140,12 @@ def _usual_mode(path: Path, mode: int = 0o666) -> None:
     path.chmod(mode & ~mask)
 
 
-def _save_remote(field: Field, url: str, dtype: str, compress: bool, progress: Progress) -> int:
+def _save_remote(field: Field, url: str, dtype: str, compress: bool, progress: Progress) -> None:
     system, target = filesystem(url)
     with tempfile.TemporaryDirectory(prefix="elmfield-") as work:
         name = target.rstrip("/").rsplit("/", 1)[-1] or "model.elm"
         local = Path(work) / name
-        size = _save_local(field, local, dtype, compress, progress)
+        _save_local(field, local, dtype, compress, progress)
         if local.is_dir():
             if system.exists(target):
                 system.rm(target, recursive=True)
@@ -156,18 +155,17 @@ def _save_remote(field: Field, url: str, dtype: str, compress: bool, progress: P
                 system.put_file(str(file), place)
         else:
             system.put_file(str(local), target)
-    return size
 
 
-def _write(field: Field, sink: Sink, dtype: str, compress: bool, progress: Progress) -> int:
-    """Put the whole hierarchy into `sink`; bytes of its entries."""
+def _write(field: Field, sink: Sink, dtype: str, compress: bool, progress: Progress) -> None:
+    """Put the whole hierarchy into `sink`."""
     meta, arrays, plan = _described(field, dtype)
     root = {"zarr_format": 3, "node_type": "group", "attributes": {"elmfield": meta}}
-    size = put_document(sink, "zarr.json", root)
+    put_document(sink, "zarr.json", root)
     for name, values in arrays.items():
-        size += put_array(sink, name, iter([values]), len(values), values.dtype.name, compress)
+        put_array(sink, name, iter([values]), len(values), values.dtype.name, compress)
     numbers = plan.numbers(dtype, progress)
-    return size + put_array(sink, "coefficients", numbers, plan.n_values, dtype, compress)
+    put_array(sink, "coefficients", numbers, plan.n_values, dtype, compress)
 
 
 class _Plan:
@@ -184,7 +182,7 @@ class _Plan:
             self.row[group.regions] = np.arange(len(group.regions))
         self.counts = np.empty(N, np.int64)
         for group in self.groups:
-            self.counts[group.regions] = _counts(group)
+            self.counts[group.regions] = group.coefficients.counts
         self.n_values = int(self.counts.sum())
 
     def numbers(self, dtype: str, progress: Progress) -> Iterator[Array]:
@@ -202,7 +200,7 @@ class _Plan:
                 at = np.flatnonzero(self.which[regions] == g)
                 if not len(at):
                     continue
-                values = to_numpy(_numbers(group, self.row[regions[at]])).reshape(-1)
+                values = to_numpy(group.coefficients.numbers(self.row[regions[at]]))
                 with np.errstate(over="ignore"):
                     values = values.astype(dtype)
                 if dtype == "float16" and not np.isfinite(values).all():
@@ -218,30 +216,6 @@ class _Plan:
             yield out
             first = last
             progress("save", first, N)
-
-
-def _ragged(group: Group) -> Any:
-    """What knows the group's kept ranks, if its regions keep different modes; else None."""
-    c = group.coefficients
-    if isinstance(c, Ragged) or (isinstance(c, Stored) and c.ranking is not None):
-        return c
-    return None
-
-
-def _counts(group: Group) -> Integers:
-    """Stored numbers of each of the group's regions."""
-    c = group.coefficients
-    if isinstance(c, Ragged):
-        return np.asarray(c.counts.sum(axis=1))
-    if isinstance(c, Stored):
-        return c.shelf.counts[c.regions]
-    return np.full(len(group.regions), c.shape[1] * c.shape[2])
-
-
-def _numbers(group: Group, rows: Integers) -> Array:
-    """The stored numbers of some of a group's regions, one after the other."""
-    c = _ragged(group)
-    return group.take(rows) if c is None else c.rows(rows).values
 
 
 def _described(field: Field, dtype: str) -> tuple[dict[str, Any], dict[str, Array], _Plan]:
@@ -273,13 +247,7 @@ def _described(field: Field, dtype: str) -> tuple[dict[str, Any], dict[str, Arra
     networks: list[dict[str, Any]] = []
     inside: list[Array] = []
     for group in field.blended.groups:
-        kept = group.__dict__.get("kept")  # still in a file: no need to make its modes
-        if kept is None:
-            m = group.modes
-            kept = Kept(
-                recipes.recipe_of(m), int(m.n_modes), recipes.probe(m, d), d,
-                getattr(m, "inside", None),
-            )  # fmt: skip
+        kept = _kept(group.model, d)
         recipe = dict(kept.recipe)
         if "network" in recipe:  # said once, not in every group
             if recipe["network"] not in networks:
@@ -289,7 +257,7 @@ def _described(field: Field, dtype: str) -> tuple[dict[str, Any], dict[str, Arra
             inside.append(np.asarray(kept.inside, bool).reshape(-1))
         probe = [float(f"{v:.9g}") for v in kept.probe]
         entry = {"modes": recipe, "n_modes": kept.n_modes, "probe": probe}
-        if _ragged(group) is not None:
+        if group.coefficients.index_bits:
             entry["ragged"] = True
         groups.append(entry)
     if len(groups) > 1:
@@ -342,16 +310,18 @@ def _described(field: Field, dtype: str) -> tuple[dict[str, Any], dict[str, Arra
     return {**meta, "digest": digest(meta)}, arrays, plan
 
 
+def _kept(model: LocalModel, d: int) -> Kept:
+    """How to make a local model again; what a file says about one need not be made for that."""
+    if isinstance(model, Deferred):
+        return model.kept
+    inside = None if model.basis is None else model.basis.inside
+    return Kept(recipes.recipe_of(model), int(model.n_modes), recipes.probe(model, d), d, inside)
+
+
 def _describe_ragged(plan: _Plan, arrays: dict[str, Array]) -> None:
     """Add which modes each region keeps: counts and lengths by run, and a bitmap; file order."""
-    parts = []
-    rankings = []
-    for group in plan.groups:
-        c = _ragged(group)
-        if c is not None:
-            c = c.loaded() if isinstance(c, Stored) else c
-            rankings.append(c.ranking)
-        parts.append(c)
+    nothing = np.empty(0, np.int64)
+    rankings = [r.ranking for g in plan.groups if (r := g.coefficients.ragged(nothing)) is not None]
     if not rankings:
         return
     counts, lengths, ranks = [], [], []
@@ -359,11 +329,11 @@ def _describe_ragged(plan: _Plan, arrays: dict[str, Array]) -> None:
     for i in range(0, len(plan.order), batch):
         regions = plan.order[i : i + batch]
         for g in np.unique(plan.which[regions]) if len(plan.groups) > 1 else [0]:
-            if parts[g] is None:
-                continue
             at = np.flatnonzero(plan.which[regions] == g)
-            some = parts[g].rows(plan.row[regions[at]])
-            counts.append((regions[at], some.counts))
+            some = plan.groups[g].coefficients.ragged(plan.row[regions[at]])
+            if some is None:
+                continue
+            counts.append((regions[at], some.kept))
             lengths.append(some.lengths)
             ranks.append((some.ranks, some.lengths.reshape(-1), some.starts))
     listed = np.concatenate([r for r, _ in counts])

@@ -1,18 +1,18 @@
-"""Coefficients that are still in the file, and groups whose modes are made when first used."""
+"""Coefficients that are still in the file, and local models that are made when first used."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from elmfield._array.typing import Array, Integers
+from elmfield._array.typing import Array, Floats, Integers
 from elmfield.errors import StoreError
-from elmfield.field import Group
-from elmfield.field.coefficients import Ragged
+from elmfield.field.coefficients import Coefficients, Full, Ragged
 from elmfield.io.model import recipes
 from elmfield.io.model.blocks import Blocks
-from elmfield.local.bases import Modes
+from elmfield.local.model import AxisFunctions, Basis, LocalModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,33 +116,51 @@ class Stored:
         lengths = self.shelf.lengths[self.regions]
         return int(lengths.sum()) + 16 * lengths.size
 
+    is_shared = False
+
     @property
-    def values(self) -> Array:
-        """All stored numbers: reads the whole group."""
-        return self.shelf.numbers(self.regions)
+    def counts(self) -> Integers:
+        """Numbers stored of each region, (G,)."""
+        return self.shelf.counts[self.regions]
 
     def take(self, rows: Integers) -> Array:
         """Dense coefficients (len(rows), r, C) of some regions."""
         if self.ranking is not None:
-            part = self.rows(rows).loaded()
-            return part.take(np.arange(len(rows)))
-        return self.shelf.numbers(self.regions[rows]).reshape(len(rows), *self.shape[1:])
+            return self._loaded(rows).take(np.arange(len(rows)))
+        return self.numbers(rows).reshape(len(rows), *self.shape[1:])
 
     def rows(self, rows: Integers) -> "Stored":
         """The same for some of the regions."""
         return Stored(self.shelf, self.regions[rows], (len(rows), *self.shape[1:]), self.ranking)
 
-    def loaded(self) -> Any:
-        """The same in memory: an array, or a `Ragged`."""
-        if self.ranking is None:
-            return self.take(np.arange(len(self.regions)))
+    def channels(self, own: slice) -> Coefficients:
+        """The same for some of the channels, in memory."""
+        return self.loaded().channels(own)
+
+    def numbers(self, rows: Integers) -> Array:
+        """The stored numbers of some regions, one region after the other."""
+        return self.shelf.numbers(self.regions[rows])
+
+    def ragged(self, rows: Integers) -> Ragged | None:
+        """Some of the regions with the ranks they keep; None where every region keeps all."""
+        return None if self.ranking is None else self._loaded(rows)
+
+    def loaded(self) -> Coefficients:
+        """The same in memory."""
+        every = np.arange(len(self.regions))
+        return Full(self.take(every)) if self.ranking is None else self._loaded(every)
+
+    def _loaded(self, rows: Integers) -> Ragged:
+        """Kept coefficients of some regions, in memory."""
         assert self.shelf.kept is not None
-        counts = self.shelf.kept[self.regions].reshape(-1)
+        assert self.ranking is not None
+        regions = self.regions[rows]
+        counts = self.shelf.kept[regions].reshape(-1)
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        ranks = self.shelf.ranks(self.regions)
+        ranks = self.shelf.ranks(regions)
         if len(ranks) and int(ranks.max()) >= len(self.ranking):
             raise StoreError(f"{self.shelf.values.source.name} is damaged: a rank is too high.")
-        return Ragged(self.shelf.numbers(self.regions), ranks, starts, self.ranking, self.shape[2])
+        return Ragged(self.shelf.numbers(regions), ranks, starts, self.ranking, self.shape[2])
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,33 +187,110 @@ class Kept:
     n_axes: int
     inside: Array | None = None
 
-    def make(self) -> Modes:
+    def make(self) -> LocalModel:
         """The modes; StoreError if they are not those the file was written with."""
-        modes = recipes.make(self.recipe, self.inside)
-        if modes.n_modes != self.n_modes:
+        model = recipes.make(self.recipe, self.inside)
+        if model.n_modes != self.n_modes:
             raise StoreError(
-                f"the modes made here are {modes.n_modes}, the file was written with "
+                f"the modes made here are {model.n_modes}, the file was written with "
                 f"{self.n_modes}; it is damaged."
             )
-        recipes.check(modes, self.n_axes, self.probe)
-        return modes
+        recipes.check(model, self.n_axes, self.probe)
+        return model
 
 
-class StoredGroup(Group):
-    """A group whose modes are made, and checked, when they are first needed."""
+class Deferred:
+    """A local model that a file describes: made, and checked, when something first needs it.
 
-    def __init__(self, modes: Kept | Modes, regions: Integers, coefficients: Any) -> None:
-        held = {"kept" if isinstance(modes, Kept) else "modes": modes}
-        self.__dict__.update(held, regions=regions, coefficients=coefficients)
+    Parameters
+    ----------
+    kept : Kept
+        What the file says about it.
+    """
+
+    def __init__(self, kept: Kept) -> None:
+        self.kept = kept
 
     @cached_property
-    def modes(self) -> Modes:
-        """The modes, made by the file's recipe."""
-        modes: Modes = self.__dict__["kept"].make()
-        return modes
+    def model(self) -> LocalModel:
+        """The model, made by the file's recipe."""
+        return self.kept.make()
 
-    def rows(self, rows: Integers, regions: Integers) -> "StoredGroup":
-        """The group of some of the regions, by row, under new numbers."""
-        c = self.coefficients
-        part = c.rows(rows) if hasattr(c, "n_stored") else self.take(rows)
-        return StoredGroup(self.__dict__.get("kept") or self.modes, regions, part)
+    @property
+    def _made(self) -> Basis:
+        """The model as a basis: whoever asks it as one has asked `basis` before."""
+        return cast(Basis, self.model)
+
+    @property
+    def basis(self) -> Basis | None:
+        """Itself, unless its samples were scattered."""
+        return None if self.kept.recipe["kind"] == "neurons" else self
+
+    @property
+    def n_modes(self) -> int:
+        """Coefficients r per region and channel."""
+        return self.kept.n_modes
+
+    @property
+    def inside(self) -> Any:
+        """Which samples of the box count; None for all."""
+        return self.kept.inside
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        """Samples of the box on each axis."""
+        return tuple(int(n) for n in self.kept.recipe["box"])
+
+    @property
+    def n_samples(self) -> int:
+        """Samples S that count."""
+        return math.prod(self.box) if self.inside is None else int(np.count_nonzero(self.inside))
+
+    @property
+    def rank(self) -> int:
+        """How many coefficients are independent."""
+        return self.model.rank
+
+    @property
+    def radius(self) -> Floats:
+        """Half the box in samples, or 1."""
+        return self.model.radius
+
+    @property
+    def row_size(self) -> int:
+        """Numbers that the rows of one point take, about."""
+        return self.model.row_size
+
+    @property
+    def axes(self) -> tuple[AxisFunctions, ...] | None:
+        """The functions of each axis where modes are products of them; else None."""
+        return self._made.axes
+
+    @property
+    def ranking(self) -> Integers:
+        """Mode numbers from first kept to first dropped, (r,)."""
+        return self._made.ranking
+
+    def rows(self, t: Array, order: tuple[int, ...]) -> list[Array]:
+        """Functions at local coordinates."""
+        return self.model.rows(t, order)
+
+    def expand(self, c: Array) -> Array:
+        """Coefficients as factors of the rows."""
+        return self.model.expand(c)
+
+    def weights(self, c: Array) -> Array:
+        """Output weights of the hidden neurons."""
+        return self.model.weights(c)
+
+    def project(self, Y: Array) -> Array:
+        """Coefficients of samples."""
+        return self._made.project(Y)
+
+    def values(self, c: Array) -> Array:
+        """Samples of coefficients."""
+        return self._made.values(c)
+
+    def complete(self, Y: Array, present: Array) -> Array:
+        """Samples with guesses where they are missing."""
+        return self._made.complete(Y, present)

@@ -1,9 +1,10 @@
 """Least squares of a dense layer on regions of any shape, each on its own samples.
 
 Enter a hidden layer, a box and which of its samples belong to the region; leave modes. Unlike
-`modes`, this keeps no basis: a merged region may have a hundred thousand samples and occur once.
+`dense`, this keeps no basis: a merged region may have a hundred thousand samples and occur once.
 """
 
+import threading
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,9 +14,15 @@ import numpy as np
 
 from elmfield._array.backend import device, move, namespace, solve_triangular, to_numpy, triangle
 from elmfield._array.memory import room
-from elmfield._array.typing import Array
+from elmfield._array.typing import Array, Integers
 from elmfield.errors import RankWarning
-from elmfield.local.bases import DenseModes, box_positions, half_widths, plain_modes
+from elmfield.local.bases.dense import (
+    DenseModes,
+    OnDense,
+    box_positions,
+    plain_modes,
+    where_some,
+)
 from elmfield.local.layers import Dense
 
 MEMORY = 256
@@ -32,15 +39,38 @@ def shaped_modes(
     S = int(np.prod(box)) if inside is None else int(np.count_nonzero(inside))
     if network.width >= S:
         return plain_modes(network, box, like, inside)
-    xp = namespace(like)
-    nothing = xp.empty((0, network.width), dtype=xp.float64, device=device(like))
-    return ShapedModes(
-        network, half_widths(box), nothing, nothing, True, nothing, box, None, inside
-    )
+    return ShapedModes(network=network, box=box, inside=inside)
 
 
-@dataclass(frozen=True, eq=False)
-class ShapedModes(DenseModes):
+class Remembered:
+    """Output weights by the coefficients they belong to, for the last few regions; thread-safe."""
+
+    def __init__(self) -> None:
+        self._kept: dict[bytes, Array] = {}
+        self._lock = threading.Lock()
+
+    def get(self, c: Array) -> Array | None:
+        """Weights (G, m, C) of coefficients c, (G, r, C), if all are known."""
+        keys = _keys(c)
+        with self._lock:
+            found = [self._kept.get(key) for key in keys]
+        return None if any(a is None for a in found) else namespace(c).stack(found)
+
+    def put(self, c: Array, alpha: Array) -> None:
+        """Keep the weights of coefficients c, and forget the oldest."""
+        with self._lock:
+            for g, key in enumerate(_keys(c)):
+                self._kept[key] = alpha[g, ...]
+            while len(self._kept) > MEMORY:
+                del self._kept[next(iter(self._kept))]
+
+
+def _keys(c: Array) -> list[bytes]:
+    return [to_numpy(c[g, ...]).tobytes() for g in range(c.shape[0])]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShapedModes(OnDense):
     """Orthonormal coordinates of a dense layer on more samples than it has neurons.
 
     ``H = Q R`` over the region's samples, ``c = Qᵀ y``, ``α = R⁻¹ c``, as :func:`plain_modes`; but
@@ -48,14 +78,26 @@ class ShapedModes(DenseModes):
     of coefficients that were found here are remembered; for others R is made again.
     """
 
-    _weights: dict[bytes, Array] = field(default_factory=dict, repr=False, init=False)
+    _weights: Remembered = field(default_factory=Remembered, repr=False, init=False)
 
     @property
-    def n_samples(self) -> int:
-        """Samples S of the region."""
-        if self.inside is None:
-            return int(np.prod(self.box))
-        return int(np.count_nonzero(self.inside))
+    def n_modes(self) -> int:
+        """Coefficients r per region and channel: one a neuron."""
+        return self.network.width
+
+    rank = n_modes
+
+    @property
+    def basis(self) -> "ShapedModes":
+        """Itself: coefficients are coordinates of the samples."""
+        return self
+
+    row_size = n_modes
+
+    @property
+    def ranking(self) -> Integers:
+        """Neurons as they come: the first m' are a fit of their own."""
+        return np.arange(self.n_modes)
 
     def project(self, Y: Array) -> Array:
         """``c = Qᵀ y``: one factorisation for all regions of this shape."""
@@ -79,19 +121,21 @@ class ShapedModes(DenseModes):
                 )
                 c = xp.matmul(R, alpha)  # without what no weights can give
             found.append(xp.astype(c, Y.dtype))
-            self._remember(found[-1], alpha)
+            self._weights.put(found[-1], alpha)
         return xp.concat(found, axis=0)
 
     def weights(self, c: Array) -> Array:
         """The paper's output weights α, (G, m, C)."""
         xp = namespace(c)
-        keys = [to_numpy(c[g, ...]).tobytes() for g in range(c.shape[0])]
-        if all(key in self._weights for key in keys):
-            return xp.stack([self._weights[key] for key in keys])
+        known = self._weights.get(c)
+        if known is not None:
+            return known
         R, _ = self._triangle(xp.empty((self.n_samples, 0), dtype=xp.float64, device=device(c)))
         alpha, _ = self._solve(R, c)
-        self._remember(c, alpha)
+        self._weights.put(c, alpha)
         return alpha
+
+    expand = weights  # in float64: with cond(H) up to 2e7, single precision would lose seven digits
 
     def values(self, c: Array) -> Array:
         """``y = H α`` on the region's samples."""
@@ -102,6 +146,9 @@ class ShapedModes(DenseModes):
 
     def complete(self, Y: Array, present: Array) -> Array:
         """Y with its missing samples set to what least squares on the present ones predicts."""
+        return where_some(self._completed, Y, present)
+
+    def _completed(self, Y: Array, present: Array) -> Array:
         xp = namespace(Y)
         rows = np.arange(int(np.prod(self.box)))
         rows = rows if self.inside is None else rows[np.asarray(self.inside).reshape(-1)]
@@ -155,9 +202,3 @@ class ShapedModes(DenseModes):
             rank = int(xp.sum(xp.astype(s > 1e-10 * s[0], xp.int64)))
             alpha = Vt[:rank, :].T @ ((U[:, :rank].T @ flat) / s[:rank, None])
         return xp.permute_dims(xp.reshape(alpha, (m, G, C)), (1, 0, 2)), rank
-
-    def _remember(self, c: Array, alpha: Array) -> None:
-        for g in range(c.shape[0]):
-            self._weights[to_numpy(c[g, ...]).tobytes()] = alpha[g, ...]
-        while len(self._weights) > MEMORY:
-            del self._weights[next(iter(self._weights))]

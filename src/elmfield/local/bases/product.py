@@ -1,0 +1,210 @@
+"""Modes of the product layer: orthonormal on the samples of a box, from smooth to rough.
+
+Enter the layers of the axes and a box; leave U on the samples and the way from its coefficients to
+the function. Factored once in float64, applied in the data's dtype.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from elmfield._array.backend import is_on_host, learns, move, namespace, to_numpy
+from elmfield._array.cache import remembered
+from elmfield._array.typing import Array, Floats, Integers
+from elmfield.local.layers import AxisLayer, Cosines, MakeLayer, Pieces
+from elmfield.local.model import AxisFunctions
+
+
+@dataclass(frozen=True)
+class AxisModes:
+    """Smooth modes of one axis (the Demmler-Reinsch basis of its layer).
+
+    With features A on the samples and prices E, ``K = A E⁻¹ Aᵀ = U diag(γ) Uᵀ``, γ descending, and
+    mode j is the function ``a(u) E⁻¹ Aᵀ U_j / γ_j``: of all functions with the values U_j at the
+    samples the one of least energy.
+
+    Parameters
+    ----------
+    basis : array, shape (n, r)
+        U.
+    smoothness : array, shape (r,)
+        γ.
+    mixing : array, shape (width, r)
+        E⁻¹ Aᵀ U / γ.
+    layer : AxisLayer
+        The features a.
+    order : float
+        The energy's.
+    """
+
+    basis: Floats
+    smoothness: Floats
+    mixing: Floats
+    layer: AxisLayer = field(repr=False)
+    order: float = math.nan
+
+    def __call__(self, u: Array, order: int = 0) -> Array:
+        """Mode functions, shape (..., r), at offsets `u` from the box's centre, in samples."""
+        return self.layer.mixed(u, self.mixing, order)
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """The same functions up to one sample beyond the outermost, as polynomials.
+
+        That is where windows end: half a sample to the border, and at most half a sample of overlap
+        that no sample of the box stands for.
+        """
+        return self.layer.pieces(self.mixing, self.basis.shape[0] + 1)
+
+
+@remembered(64)
+def axis_modes(n: int, order: float, make: MakeLayer = Cosines.lattice) -> AxisModes:
+    """The smooth modes of `n` samples, one unit apart, with an energy of the given order."""
+    layer = make(n)
+    u = np.arange(n) - (n - 1) / 2
+    A, E = layer(u), layer.prices(order)
+    K = (A / E) @ A.T
+    # K does not change when the axis is reversed, so its modes are even or odd: two problems of
+    # half the size, whose eigenvalues are simple. That settles every mode but for its sign.
+    half = n // 2
+    fold = np.eye(n)[: n - half] + np.eye(n)[::-1][: n - half]  # even functions
+    fold /= np.linalg.norm(fold, axis=1, keepdims=True)
+    flip = (np.eye(n)[:half] - np.eye(n)[::-1][:half]) / np.sqrt(2)  # odd functions
+    found = []
+    for P in (fold, flip):
+        gamma, V = np.linalg.eigh(P @ K @ P.T)
+        found.append((gamma, P.T @ V))
+    gamma = np.concatenate([g for g, _ in found])
+    U = np.concatenate([V for _, V in found], axis=1)
+    descending = np.argsort(-gamma, kind="stable")
+    gamma, U = gamma[descending], U[:, descending]
+    keep = gamma > n * np.finfo(float).eps * gamma[0]
+    gamma, U = gamma[keep], U[:, keep]
+    U = U * np.where(U[0] < 0, -1.0, 1.0)  # the first sample is positive
+    return AxisModes(U, gamma, (A.T @ U) / E[:, None] / gamma, layer, order)
+
+
+@dataclass(frozen=True)
+class ProductModes:
+    """Smooth modes of a box: products of axis modes.
+
+    The price of a product neuron is the product of its axes' prices. K is then the Kronecker
+    product of the axes' kernels and its eigenvectors are products of theirs: nothing larger than
+    n by n is ever factored or applied, whatever the number of axes.
+    """
+
+    axes: tuple[AxisModes, ...]
+
+    inside = None
+    row_size = 256
+
+    @property
+    def basis(self) -> "ProductModes":
+        """Itself: coefficients are coordinates of the samples."""
+        return self
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        """Samples of the box on each axis."""
+        return tuple(a.basis.shape[0] for a in self.axes)
+
+    @property
+    def n_samples(self) -> int:
+        """Samples S of the box."""
+        return math.prod(self.box)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Modes kept on each axis."""
+        return tuple(a.basis.shape[1] for a in self.axes)
+
+    @property
+    def n_modes(self) -> int:
+        """Coefficients r per region and channel."""
+        return math.prod(self.shape)
+
+    @property
+    def rank(self) -> int:
+        """All kept modes are independent."""
+        return self.n_modes
+
+    @property
+    def radius(self) -> Floats:
+        """Local coordinates count samples from the centre of the box."""
+        return np.ones(len(self.axes))
+
+    @property
+    def smoothness(self) -> Floats:
+        """γ of every mode, in the order of the coefficients; shape (r,)."""
+        return smoothness(self.axes)
+
+    @property
+    def ranking(self) -> Integers:
+        """Modes from smooth to rough."""
+        # γ of mirrored modes differ in the last digits, from machine to machine: rounded, their
+        # order is everybody's.
+        return np.argsort(np.round(-np.log(self.smoothness), 6), kind="stable")
+
+    def values(self, c: Array) -> Array:
+        """``y = (U_1 ⊗ ... ⊗ U_d) c``, axis by axis."""
+        return self._along(c, [a.basis.T for a in self.axes])
+
+    def project(self, Y: Array) -> Array:
+        """``c = (U_1 ⊗ ... ⊗ U_d)ᵀ y``, axis by axis."""
+        return self._along(Y, [a.basis for a in self.axes])
+
+    def complete(self, Y: Array, present: Array) -> Array:
+        """Y: what is missing was filled before, as smoothly as these modes would."""
+        return Y
+
+    def expand(self, c: Array) -> Array:
+        """Coefficients (G, r, C) with one index per axis: (G, r_1, ..., r_d, C)."""
+        return namespace(c).reshape(c, (c.shape[0], *self.shape, c.shape[-1]))
+
+    def rows(self, t: Array, order: tuple[int, ...]) -> list[Array]:
+        """The axes' mode functions, differentiated as `order` says; t at most a sample outside."""
+        # On a card sines are cheap, and sorting points is not; nor can it be differentiated.
+        if learns(t) or not is_on_host(t):
+            return [a(t[..., k], order[k]) for k, a in enumerate(self.axes)]
+        u = to_numpy(t)
+        rows = (a.pieces(u[..., k], order[k]) for k, a in enumerate(self.axes))
+        return [move(r, t, t.dtype) for r in rows]
+
+    def weights(self, c: Array) -> Array:
+        """Output weights of the product neurons, in array order of their axes' neurons."""
+        return self._along(c, [a.mixing.T for a in self.axes])
+
+    def _along(self, X: Array, matrices: list[Floats]) -> Array:
+        """X (G, n_1 ... n_d, C) with ``matrices[k]``, (n_k, q_k), contracted along each axis k."""
+        xp = namespace(X)
+        G, _, C = X.shape
+        X = xp.permute_dims(X, (2, 0, 1))  # channels first: the last axis is then one plain product
+        before, after = C * G, X.shape[2]
+        for m in matrices:
+            n, q = m.shape
+            after //= n
+            if after == 1:
+                X = xp.reshape(X, (before, n)) @ move(m, X, X.dtype)
+            else:
+                X = xp.matmul(move(m.T, X, X.dtype), xp.reshape(X, (before, n, after)))
+            before *= q
+        return xp.permute_dims(xp.reshape(X, (C, G, -1)), (1, 2, 0))
+
+
+def smoothness(axes: Sequence[AxisFunctions]) -> Floats:
+    """γ of all products of the axes' functions, in array order."""
+    gamma = np.ones(1)
+    for a in axes:
+        gamma = np.multiply.outer(gamma, a.smoothness)
+    return gamma.reshape(-1)
+
+
+@remembered(64)
+def product_modes(
+    box: tuple[int, ...], orders: tuple[float, ...], make: MakeLayer = Cosines.lattice
+) -> ProductModes:
+    """The smooth modes of a box of samples, with an energy order per axis."""
+    return ProductModes(tuple(axis_modes(n, s, make) for n, s in zip(box, orders)))

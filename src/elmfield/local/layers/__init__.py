@@ -1,0 +1,39 @@
+"""The frozen hidden layers: local coordinates in, features out, with two derivatives.
+
+:class:`Dense` is the paper's. A product layer has one :class:`AxisLayer` per axis; ours is
+:class:`Cosines`. All are settled by their settings alone.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from elmfield._array.typing import Array, Floats
+from elmfield.local.layers.cosines import Cosines
+from elmfield.local.layers.dense import ACTIVATIONS, Dense
+from elmfield.local.layers.pieces import Pieces, split
+
+__all__ = ["ACTIVATIONS", "AxisLayer", "Cosines", "Dense", "MakeLayer", "Pieces", "split"]
+
+
+class AxisLayer(Protocol):
+    """One axis of a product layer: features of the offset u from a box's centre, in samples."""
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+
+    def prices(self, order: float) -> Floats:
+        """What each feature costs in an energy of this order, (width,): positive numbers."""
+
+    def __call__(self, u: Array, order: int = 0) -> Array:
+        """Features, shape (..., width), or their derivative of the given order, at `u`."""
+
+    def mixed(self, u: Array, mixing: Floats, order: int = 0) -> Array:
+        """``a(u) mixing``, shape (..., r), mixing (width, r); a differentiated `order` times."""
+
+    def pieces(self, mixing: Floats, n: int) -> Pieces:
+        """``a(u) mixing`` for u between -n/2 and n/2, as polynomials on short intervals."""
+
+
+MakeLayer = Callable[[int], AxisLayer]
+"""The layer for a box of so many samples on an axis, as ``Cosines.lattice``."""

@@ -1,0 +1,150 @@
+"""The paper's layer: Fourier features, a random dense layer, an activation; two derivatives."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from elmfield._array.backend import device, move, namespace
+from elmfield._array.checks import choice, is_integer, positive
+from elmfield._array.typing import Array, Floats
+
+Activation = Callable[[Array, int], Array]
+
+
+def _relu(z: Array, order: int) -> Array:
+    xp = namespace(z)
+    if order == 0:
+        return xp.maximum(z, xp.zeros((), dtype=z.dtype, device=device(z)))
+    # The second derivative is a Dirac on a set of measure zero; between kinks it is 0.
+    return xp.astype(z > 0, z.dtype) if order == 1 else xp.zeros_like(z)
+
+
+def _sin(z: Array, order: int) -> Array:
+    xp = namespace(z)
+    return (xp.sin(z), xp.cos(z), -xp.sin(z))[order]
+
+
+def _cos(z: Array, order: int) -> Array:
+    xp = namespace(z)
+    return (xp.cos(z), -xp.sin(z), -xp.cos(z))[order]
+
+
+def _tanh(z: Array, order: int) -> Array:
+    y = namespace(z).tanh(z)
+    return (y, 1 - y * y, -2 * y * (1 - y * y))[order]
+
+
+def _gaussian(z: Array, order: int) -> Array:
+    y = namespace(z).exp(-z * z / 2)
+    return (y, -z * y, (z * z - 1) * y)[order]
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": _relu,
+    "sin": _sin,
+    "cos": _cos,
+    "tanh": _tanh,
+    "gaussian": _gaussian,
+}
+"""Each gives its value (order 0), first (1) or second (2) derivative."""
+
+
+@dataclass(frozen=True)
+class Dense:
+    """The paper's random hidden layer, shared by all regions.
+
+    ``H(t) = activation(γ(t) W + b)`` with ``γ(t) = [cos 2πtB, sin 2πtB]``, or ``γ(t) = t`` when
+    there are no Fourier features.
+
+    Parameters
+    ----------
+    width : int
+        Hidden neurons m.
+    frequencies : int
+        Fourier features F; 0 feeds the local coordinates themselves.
+    scale : float
+        Standard deviation of the frequencies B.
+    activation : {"relu", "sin", "cos", "tanh", "gaussian"}
+        Applied neuron by neuron.
+    draw : {"normal", "uniform"}
+        Weights and biases: standard normal, or uniform on [-1, 1].
+    seed : int
+        Of the NumPy generator that draws them, in float64, on every backend.
+
+    Notes
+    -----
+    Neurons are drawn one after the other: a wider layer begins with the narrower one.
+    """
+
+    width: int = 1024
+    frequencies: int = 10
+    scale: float = 1.0
+    activation: str = "relu"
+    draw: str = "normal"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("width", 1), ("frequencies", 0)):
+            n = {"width": self.width, "frequencies": self.frequencies}[name]
+            if not is_integer(n) or n < least:
+                raise ValueError(f"`{name}` must be a whole number, at least {least}; got {n!r}.")
+        positive("scale", self.scale)
+        choice("activation", self.activation, sorted(ACTIVATIONS))
+        choice("draw", self.draw, ("normal", "uniform"))
+
+    def parameters(self, d: int) -> tuple[Floats, Floats, Floats]:
+        """B, W and b for `d` axes; shapes (d, F), (2F or d, m), (m,)."""
+        return _draw(self, d)
+
+    def __call__(self, t: Array, order: tuple[int, ...] | None = None) -> Array:
+        """Features H, shape (..., m), at local coordinates `t`, shape (..., d), in [-1, 1].
+
+        `order` asks for a mixed derivative: how often along each axis, at most twice in all.
+        """
+        xp = namespace(t)
+        d = t.shape[-1]
+        B, W, b = (move(p, t, t.dtype) for p in self.parameters(d))
+        along = [k for k, times in enumerate(order or ()) for _ in range(times)]
+        act = ACTIVATIONS[self.activation]
+
+        if self.frequencies:
+            phase = 2 * xp.pi * (t @ B)
+            c, s = xp.cos(phase), xp.sin(phase)
+
+            def gamma(*axes: int) -> Array:  # derivatives of the encoding along the given axes
+                factor = xp.ones_like(B[0, :])
+                for k in axes:
+                    factor = factor * (2 * xp.pi * B[k, :])
+                parts = ((c, s), (-s, c), (-c, -s))[len(axes)]
+                return xp.concat([p * factor for p in parts], axis=-1)
+        else:
+
+            def gamma(*axes: int) -> Array:
+                if not axes:
+                    return t
+                unit = xp.zeros_like(t)
+                if len(axes) == 1:
+                    unit = unit + xp.eye(d, dtype=t.dtype, device=device(t))[axes[0], :]
+                return unit
+
+        z = gamma() @ W
+        z += b
+        if not along:
+            return act(z, 0)
+        k = along[0]
+        if len(along) == 1:
+            return act(z, 1) * (gamma(k) @ W)
+        l = along[1]
+        return act(z, 2) * (gamma(k) @ W) * (gamma(l) @ W) + act(z, 1) * (gamma(k, l) @ W)
+
+
+@lru_cache(maxsize=8)
+def _draw(net: Dense, d: int) -> tuple[Floats, Floats, Floats]:
+    rng = np.random.default_rng(net.seed)
+    F, m = net.frequencies, net.width
+    B = net.scale * rng.standard_normal((d, F))
+    rows = (m, (2 * F or d) + 1)
+    Wb = rng.standard_normal(rows) if net.draw == "normal" else rng.uniform(-1, 1, rows)
+    return B, np.ascontiguousarray(Wb[:, :-1].T), np.ascontiguousarray(Wb[:, -1])

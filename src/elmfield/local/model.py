@@ -1,0 +1,107 @@
+"""What a field asks of the model of one region, and what a fit asks besides; written down once.
+
+Whatever has the members of :class:`LocalModel` can be blended into a field; whatever has those of
+:class:`Basis` can be fitted to the samples of a box. Neither `fit` nor `field` asks for more, or
+for the class.
+"""
+
+from typing import Any, Protocol
+
+from elmfield._array.typing import Array, Floats, Integers
+from elmfield.local.layers.pieces import Pieces
+
+
+class LocalModel(Protocol):
+    """A function of local coordinates, linear in its coefficients.
+
+    ``f(t) = Σ rows_1(t)[q_1] ... rows_p(t)[q_p] expand(c)[q_1, ..., q_p]``: p is 1, or the number
+    of axes where functions are products.
+    """
+
+    @property
+    def n_modes(self) -> int:
+        """Coefficients r per region and channel."""
+
+    @property
+    def rank(self) -> int:
+        """How many of them are independent."""
+
+    @property
+    def basis(self) -> "Basis | None":
+        """The model itself where its coefficients are coordinates of a box's samples; else None."""
+
+    @property
+    def radius(self) -> Floats:
+        """Local coordinates are (x - centre of the box) / radius, x in samples; shape (d,)."""
+
+    @property
+    def row_size(self) -> int:
+        """Numbers that the rows of one point take, about; batches of points are sized by it."""
+
+    def rows(self, t: Array, order: tuple[int, ...]) -> list[Array]:
+        """Functions at local coordinates t (..., d), differentiated `order` times along each axis.
+
+        p arrays of shapes (..., q_1), ..., (..., q_p).
+        """
+
+    def expand(self, c: Array) -> Array:
+        """Coefficients (G, r, C) as factors of the rows: shape (G, q_1, ..., q_p, C)."""
+
+    def weights(self, c: Array) -> Array:
+        """Output weights α of the hidden neurons, (G, m, C)."""
+
+
+class AxisFunctions(Protocol):
+    """Functions of one axis of a box, of which a basis takes products."""
+
+    @property
+    def basis(self) -> Floats:
+        """Their values at the axis's samples, (n, r): orthonormal columns."""
+
+    @property
+    def smoothness(self) -> Floats:
+        """γ of each, (r,): large where it is smooth."""
+
+    @property
+    def pieces(self) -> Pieces:
+        """The functions up to one sample beyond the outermost, as polynomials."""
+
+    def __call__(self, u: Array, order: int = 0) -> Array:
+        """The functions, (..., r), at offsets `u` from the box's centre, in samples."""
+
+
+class Basis(LocalModel, Protocol):
+    """A local model whose coefficients are orthonormal coordinates of the samples of a box."""
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        """Samples of the box on each axis."""
+
+    @property
+    def inside(self) -> Any:
+        """Which samples of the box count, booleans of its shape; None for all."""
+
+    @property
+    def n_samples(self) -> int:
+        """Samples S that count."""
+
+    @property
+    def axes(self) -> tuple[AxisFunctions, ...] | None:
+        """The functions of each axis where modes are products of them; else None."""
+
+    @property
+    def ranking(self) -> Integers:
+        """Mode numbers from first kept to first dropped, (r,)."""
+
+    def project(self, Y: Array) -> Array:
+        """Coefficients (G, r, C) of the samples Y of G boxes, shape (G, S, C)."""
+
+    def values(self, c: Array) -> Array:
+        """Samples (G, S, C) of the functions with coefficients c, (G, r, C)."""
+
+    def complete(self, Y: Array, present: Array) -> Array:
+        """Samples Y, (G, S, C), some of which are guesses, as this basis would guess them itself.
+
+        `present`, booleans of the same shape, says which are samples. A basis without an opinion
+        returns Y.
+        """
