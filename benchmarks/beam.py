@@ -4,39 +4,25 @@
     python benchmarks/beam.py table --device cuda          the fits on a GPU
 
 Sections: table, need, speed, scaling, flops, toy. Each rewrites its part of ``results/beam.json``;
-all of them ``results/beam.md`` and the tables of ``docs/beam.md``. ``--tables`` does only that.
+``benchmarks/tables.py`` turns that into ``results/beam.md`` and the tables of ``docs/beam.md``.
 """
 
-import argparse
 import json
 import os
-import time
 import warnings
 
 import numpy as np
 
 import elmfield as ef
-from common import RESULTS, record
-from data import WEATHER
+from common import asked, record
+from elmfield._array.backend import to_numpy
 from elmfield.partition.beam.fourier import CORES
 from elmfield.research import datasets
 from elmfield.show.pictures import toy_field
+from measurement.data import BEAM_PRINTED
+from measurement.records import shortest
 
-PRINTED = {  # regular and BEAM, at the two widths: dB, or MAE in K
-    "kodim20": ((26.0, 27.5), (29.6, 32.3)),
-    "cameraman": ((27.6, 30.9), (32.3, 37.7)),
-    "kodim23": ((34.1, 36.9), (38.3, 41.0)),
-    "spring": ((1.158, 1.118), (1.075, 1.040)),
-    "summer": ((1.450, 1.408), (1.367, 1.331)),
-    "autumn": ((1.775, 1.737), (1.698, 1.665)),
-    "winter": ((0.398, 0.363), (0.317, 0.288)),
-}
-SEASONS = {
-    "spring": "ERA5 t2m, spring 2023",
-    "summer": "GFS t2m, summer 2020",
-    "autumn": "IFS t2m, autumn 2023 (0.4°)",
-    "winter": "ERA5 t2m, winter 2023",
-}
+SEASONS = ("spring", "summer", "autumn", "winter")
 VARIANTS = {
     "BEAM": {},
     "ortho": {"normalisation": "ortho"},
@@ -47,12 +33,12 @@ VARIANTS = {
 
 
 def scenes():
-    """Name, samples, cells of the regular mesh, atomic cells, widths."""
-    yield "kodim20", datasets.load("kodim20"), 32, 16, (256, 512)
-    yield "cameraman", datasets.load("cameraman"), 32, 16, (256, 512)
-    yield "kodim23", datasets.load("kodim23"), 64, 32, (1024, 2048)
-    for name, source in SEASONS.items():
-        yield name, datasets.load(WEATHER[source]), 64, 32, (1024, 2048)
+    """Name, samples, cells of the regular mesh, atomic cells; what is printed, by width."""
+    for name, cells in (("kodim20", (32, 16)), ("cameraman", (32, 16)), ("kodim23", (64, 32))):
+        yield name, datasets.load(name), *cells, BEAM_PRINTED[name]
+    for season in SEASONS:
+        name = f"era5-{season}"
+        yield season, datasets.load(name), 64, 32, BEAM_PRINTED[name]
 
 
 def fitted(values, partition, width, device, seed=0):
@@ -62,8 +48,7 @@ def fitted(values, partition, width, device, seed=0):
         place = None if device == "cpu" else device
         settings = ef.paper(width=width, seed=seed)
         field = ef.fit(values, settings, partition=partition, device=place)
-        found = field.samples()
-    return np.asarray(found.cpu() if hasattr(found, "cpu") else found), field
+        return to_numpy(field.samples()), field
 
 
 def errors(name, values, found):
@@ -75,13 +60,13 @@ def errors(name, values, found):
 
 def table(device, seeds=3):
     rows = []
-    for name, values, coarse, fine, widths in scenes():
+    for name, values, coarse, fine, by_width in scenes():
         mesh = ef.Partition.regular(values.shape, coarse)
         N = mesh.n_regions
         partitions = {"regular": mesh}
         for variant, options in VARIANTS.items():
             partitions[variant] = ef.beam(values, cell=fine, regions=N, **options)
-        for width, printed in zip(widths, PRINTED[name]):
+        for width, printed in by_width.items():
             row = {"scene": name, "N": N, "m": width, "printed": printed}
             for variant, partition in partitions.items():
                 many = seeds if variant in ("regular", "BEAM") and name not in SEASONS else 1
@@ -105,7 +90,7 @@ def curves(field, samples):
     left = {}
     for group in field.blended.groups:
         c = group.take(np.arange(len(group.regions)))
-        c = np.asarray(c.cpu() if hasattr(c, "cpu") else c)[:, :, 0] * float(field.scale[0])
+        c = to_numpy(c)[:, :, 0] * float(field.scale[0])
         for i, row in zip(group.regions, c):
             gone = np.concatenate([[0], np.cumsum(row**2)])
             left[int(i)] = gone[-1] + float(field.residual[i]) - gone
@@ -131,9 +116,10 @@ def spread(left, total, block=16):
 def need(device):
     """Equal widths against widths by need, at the same total, by Parseval."""
     rows = []
-    for name, values, coarse, fine, widths in scenes():
+    for name, values, coarse, fine, by_width in scenes():
         if name in SEASONS:
             continue
+        widths = tuple(by_width)
         mesh = ef.Partition.regular(values.shape, coarse)
         N = mesh.n_regions
 
@@ -184,23 +170,13 @@ def pictures():
     yield "Sun", np.asarray(Image.open(datasets.path("sdo")[0]).convert("L"))
 
 
-def timed(function, repeats=3):
-    """The shortest of some runs, in seconds."""
-    best = np.inf
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        best = min(best, time.perf_counter() - start)
-    return best
-
-
 def speed():
     """2048 x 2048 in cells of 32 to 1024 regions, search for the threshold included."""
     rows = []
     for name, picture in pictures():
         for shapes in ("any", "boxes"):
             part = picture[:2048, 1024:3072]
-            seconds = timed(lambda p=part, s=shapes: ef.beam(p, cell=32, regions=1024, shapes=s))
+            seconds = shortest(lambda p=part, s=shapes: ef.beam(p, cell=32, regions=1024, shapes=s))
             rows.append({"picture": name, "shapes": shapes, "seconds": seconds})
             print(json.dumps(rows[-1]), flush=True)
     record("beam", "speed", rows, threads=CORES)
@@ -219,7 +195,7 @@ def scaling():
             ]
             tiles = tiles[:: max(1, len(tiles) // 16)]
             cells = (side // 16) ** 2
-            seconds = [timed(lambda t=t, n=cells // 4: ef.beam(t, cell=16, regions=n), 1)
+            seconds = [shortest(lambda t=t, n=cells // 4: ef.beam(t, cell=16, regions=n), 1)
                        for t in tiles]  # fmt: skip
             rows.append({
                 "picture": name, "cells": cells, "tiles": len(tiles),
@@ -233,7 +209,7 @@ def flops():
     """The fit of kodim23 on a BEAM partition against its flop count at the machine's GEMM rate."""
     rng = np.random.default_rng(0)
     A, B = rng.standard_normal((4096, 1024)), rng.standard_normal((1024, 1024))
-    rate = 2 * 4096 * 1024**2 / timed(lambda: A @ B, 5)
+    rate = 2 * 4096 * 1024**2 / shortest(lambda: A @ B, 5)
     values, m = datasets.load("kodim23"), 1024
     rows = []
     for shapes in ("any", "boxes"):
@@ -241,7 +217,7 @@ def flops():
         sizes = [int(np.prod(b)) if i is None else int(i.sum()) for b, i, _ in partition.shapes]
         # Householder's count for S x m, 2 m² (S - m/3); Golub and Van Loan, section 5.2.
         count = sum(2 * min(S, m) ** 2 * (max(S, m) - min(S, m) / 3) for S in sizes)
-        seconds = timed(lambda p=partition: ef.fit(values, ef.paper(width=m), partition=p), 2)
+        seconds = shortest(lambda p=partition: ef.fit(values, ef.paper(width=m), partition=p), 2)
         rows.append({
             "shapes": shapes, "factorisations": len(sizes), "GEMM GFLOP/s": rate / 1e9,
             "GFLOP": count / 1e9, "seconds": seconds, "ratio": seconds * rate / count,
@@ -274,125 +250,10 @@ def toy():
     record("beam", "toy", rows)
 
 
-# --- Markdown -----------------------------------------------------------------------------------
-
-
-def lines_of(heads, rows):
-    yield "| " + " | ".join(heads) + " |"
-    yield "|---" + "|---:" * (len(heads) - 1) + "|"
-    for row in rows:
-        yield "| " + " | ".join(map(str, row)) + " |"
-
-
-def markdown():
-    """``results/beam.md`` from ``results/beam.json``."""
-    found = json.loads((RESULTS / "beam.json").read_text())
-    out = ["# BEAM", ""]
-
-    def section(title, name, heads, make):
-        if name in found:
-            about = found[name]["about"]
-            out.extend([f"## {title}", ""])
-            out.extend(lines_of(heads, [make(r) for r in found[name]["rows"]]))
-            where = f"{about['dtype']}, {about['device']}, {about['threads']} cores, seed 0"
-            if "blas_threads" in about:
-                where += f", BLAS threads: {about['blas_threads']}"
-            out.extend(["", f"{where}; NumPy {about['versions']['numpy']}.", ""])
-
-    def of_table(r):
-        def show(e):
-            if "psnr" in e:
-                return f"{e['psnr']:.2f}"
-            return f"{e['mae']:.4f} ({e['bias']:+.1e})"
-
-        a, b = r["printed"]
-        one = "psnr" in r["BEAM"]
-        gain = r["BEAM"]["psnr"] - r["regular"]["psnr"] if one else (
-            1 - r["BEAM"]["mae"] / r["regular"]["mae"])  # fmt: skip
-        theirs = b - a if one else 1 - b / a
-        form = "{:+.1f} dB" if one else "{:.1%}"
-        return [
-            r["scene"], r["N"], r["m"], f"{a:g}", f"{b:g}", form.format(theirs),
-            form.format(gain), *(show(r[v]) for v in ("regular", *VARIANTS)),
-        ]  # fmt: skip
-
-    section(
-        "Equal N and m: dB, or MAE in K (bias in brackets)",
-        "table",
-        ["scene", "N", "m", "paper, regular", "paper, BEAM", "its gain", "our gain", "regular",
-         *VARIANTS],
-        of_table,
-    )  # fmt: skip
-    if "need" in found:
-        rows = found["need"]["rows"]
-        mine = {"rows": [r for r in rows if "equal" in r], "about": found["need"]["about"]}
-        rest = {"rows": [r for r in rows if "default" in r], "about": found["need"]["about"]}
-        found["equal"], found["smooth"] = mine, rest
-    section(
-        "Widths by need at the same total, paper's network, dB",
-        "equal",
-        ["scene", "N", "m", "partition", "equal widths", "by need", "narrowest", "widest"],
-        lambda r: [r["scene"], r["N"], r["m"], r["partition"], f"{r['equal']:.2f}",
-                   f"{r['need']:.2f}", *r["widths"]],
-    )  # fmt: skip
-    section(
-        "The same total with smooth modes, dB",
-        "smooth",
-        ["scene", "N m", "default cells", "regular", "BEAM", "BEAM, mean"],
-        lambda r: [r["scene"], r["N"] * r["m"], *(f"{r[k]:.2f}" for k in
-                   ("default", "regular", "BEAM", "BEAM, mean"))],
-    )  # fmt: skip
-    section(
-        "2048 x 2048, cells of 32, 1024 regions",
-        "speed",
-        ["picture", "shapes", "s"],
-        lambda r: [r["picture"], r["shapes"], f"{r['seconds']:.2f}"],
-    )
-    section(
-        "Time per cell",
-        "scaling",
-        ["picture", "cells", "tiles", "µs per cell"],
-        lambda r: [r["picture"], r["cells"], r["tiles"], f"{r['microseconds per cell']:.0f}"],
-    )
-    for name in ("flops", "flops two threads"):
-        section(
-            "The fit of kodim23, N = 64, m = 1024, against its flop count",
-            name,
-            ["shapes", "factorisations", "GEMM GFLOP/s", "GFLOP", "s", "ratio"],
-            lambda r: [r["shapes"], r["factorisations"], f"{r['GEMM GFLOP/s']:.0f}",
-                       f"{r['GFLOP']:.0f}", f"{r['seconds']:.2f}", f"{r['ratio']:.2f}"],
-        )  # fmt: skip
-    section(
-        "The toy field: spread of energies",
-        "toy",
-        ["N", "cell", "outside", "regular, max / median", "BEAM", "regular, variation", "BEAM"],
-        lambda r: [r["N"], r["cell"], r["outside"],
-                   *(f"{r[p][k]:.2f}" for k in ("max / median", "variation")
-                     for p in ("regular", "BEAM"))],
-    )  # fmt: skip
-    (RESULTS / "beam.md").write_text("\n".join(out))
-    page = RESULTS.parents[1] / "docs" / "beam.md"
-    before, _, rest = page.read_text().partition("<!-- beam -->\n")
-    _, _, after = rest.partition("<!-- end beam -->\n")
-    tables = "\n".join(out[2:]).replace("## ", "### ")
-    page.write_text(f"{before}<!-- beam -->\n{tables}<!-- end beam -->\n{after}")
-
-
-SECTIONS = {"table": table, "need": need, "speed": speed, "scaling": scaling, "flops": flops,
-            "toy": toy}  # fmt: skip
+SECTIONS = {f.__name__: f for f in (table, need, speed, scaling, flops, toy)}
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("sections", nargs="*", help=f"some of {', '.join(SECTIONS)}; default all")
-    parser.add_argument("--device", default="cpu", help="where the fits of table and need run")
-    parser.add_argument("--tables", action="store_true", help="measure nothing")
-    chosen = parser.parse_args()
-    unknown = set(chosen.sections) - set(SECTIONS)
-    if unknown:
-        parser.error(f"no such section: {', '.join(sorted(unknown))}")
-    for section_name in () if chosen.tables else chosen.sections or SECTIONS:
-        if section_name in ("table", "need"):
-            SECTIONS[section_name](chosen.device)
-        else:
-            SECTIONS[section_name]()
-    markdown()
+    device = ("--device", {"default": "cpu", "help": "where the fits of table and need run"})
+    chosen = asked(__doc__, SECTIONS, device)
+    for name, section in chosen.sections.items():
+        section(chosen.device) if name in ("table", "need") else section()

@@ -1,84 +1,46 @@
-"""What all measurements share: rivals, held-out masks, records with their circumstances."""
+"""What the scripts share: where their results are, and the command line of a script of sections."""
 
-import json
-import os
-import platform
+import argparse
+import sys
 from pathlib import Path
 
-import numpy as np
-import scipy
-from scipy.interpolate import make_interp_spline
-from scipy.ndimage import map_coordinates
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+sys.path.insert(0, str(ROOT))  # for measurement/, which paper/ uses too
 
-import elmfield as ef
+from measurement import records  # noqa: E402
 
-RESULTS = Path(__file__).parent / "results"
-SPLINES = {"linear": 1, "cubic": 3, "quintic": 5}
-
-
-def about(**more):
-    """Under which circumstances numbers were made."""
-    versions = {"python": platform.python_version(), "numpy": np.__version__}
-    versions |= {"scipy": scipy.__version__, "elmfield": ef.__version__}
-    return {
-        "seed": 0,
-        "dtype": "float64",
-        "device": "cpu",
-        "threads": int(os.environ.get("OPENBLAS_NUM_THREADS", len(os.sched_getaffinity(0)))),
-        "versions": versions,
-    } | more
+RESULTS = HERE / "results"
 
 
 def record(file, section, rows, **circumstances):
     """Put one section into a results file, leaving the others."""
-    path = RESULTS / f"{file}.json"
-    found = json.loads(path.read_text()) if path.exists() else {}
-    found[section] = {"about": about(**circumstances), "rows": rows}
-    RESULTS.mkdir(exist_ok=True)
-    path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-    print(f"{file}: {section}, {len(rows)} rows")
+    records.record(RESULTS / f"{file}.json", section, rows, **circumstances)
 
 
-def thinned(values, d=None, step=2):
-    """Every second (or third, ...) sample along the first d axes."""
-    return values[(slice(None, None, step),) * (values.ndim if d is None else d)]
+def rows_of(file, section):
+    """The recorded rows of one section."""
+    return records.section_of(RESULTS / f"{file}.json", section)["rows"]
 
 
-def held_out(shape, border, step=2):
-    """Where to score: inside the border, and not among the samples that were fitted."""
-    held = np.zeros(shape, bool)
-    held[tuple(slice(b, n - b) for n, b in zip(shape, np.broadcast_to(border, len(shape))))] = True
-    held[(slice(None, None, step),) * len(shape)] = False
-    return held
+def asked(doc, sections, *more):
+    """What the command line says: `sections` by name, all of them by default, in their order.
 
-
-def score(truth, predicted, border, data_range=None, step=2):
-    """Held-out PSNR of a prediction; axes beyond those of `border` are channels."""
-    d = len(border) if np.ndim(border) else truth.ndim
-    held = held_out(truth.shape[:d], border, step)
-    return ef.psnr(truth[held], predicted[held], data_range=data_range or float(np.ptp(truth)))
-
-
-def spline(values, order, step=2):
-    """All samples, predicted from every second one by `scipy.ndimage.map_coordinates`, mirror."""
-    grid = np.stack(np.meshgrid(*(np.arange(n) / step for n in values.shape), indexing="ij"))
-    return map_coordinates(thinned(values, step=step), grid, order=order, mode="mirror")
-
-
-def spline_1d(values, order):
-    """The same along axis 0 only, other axes being channels (not-a-knot ends)."""
-    n = len(values)
-    return make_interp_spline(np.arange(0, n, 2), values[::2], k=order)(np.arange(n))
-
-
-def predicted(values, settings, channel_axis=None, step=2):
-    """What the library predicts from every second sample for all of them.
-
-    Beside it the true PSNR at the fitted samples and the number of coefficients per sample.
+    `more` are further arguments, each a name and keywords as `argparse` has them.
     """
-    d = values.ndim - (channel_axis is not None)
-    kept = thinned(values, d, step)
-    field = ef.fit(kept, settings, channel_axis=channel_axis)
-    # The last samples may lie beyond the domain of what was fitted, but never inside the border.
-    grid = field.grid(*(np.arange(n) / step for n in values.shape[:d]), outside="nearest")
-    return grid, ef.psnr(kept, thinned(grid, d, step)), field.n_coefficients / kept.size
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(sections))
+    for name, keywords in more:
+        parser.add_argument(name, **keywords)
+    words = parser.parse_args()
+    if unknown := set(words.sections) - set(sections):
+        parser.error(f"no section {sorted(unknown)}; there are {list(sections)}")
+    wanted = words.sections or sections
+    words.sections = {name: f for name, f in sections.items() if name in wanted}
+    return words
+
+
+def main(doc, sections):
+    """Run what the command line asks for."""
+    for section in asked(doc, sections).sections.values():
+        section()

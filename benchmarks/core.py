@@ -7,8 +7,6 @@ Sections: paper, seeds, heldout, fields, scales, memory, navier_stokes. Each rew
 part of ``results/core.json``; ``benchmarks/tables.py`` turns that into the documents' tables.
 """
 
-import argparse
-import sys
 import tracemalloc
 import warnings
 
@@ -17,12 +15,15 @@ import scipy.fft
 import scipy.linalg
 
 import elmfield as ef
-from common import SPLINES, predicted, record, score, spline
-from data import PHOTOGRAPHS, WEATHER
+from common import main, record
 from elmfield.research import datasets
+from measurement.data import PHOTOGRAPHS, WEATHER
+from measurement.heldout import predicted, score, thinned
+from measurement.rivals import SPLINES, spline
 
 ORDERS = (1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)
 BORDER = 16
+PHOTOGRAPH = {"border": BORDER, "data_range": 255}
 
 
 # --- 1. the paper's preset at the samples ---------------------------------------------------------
@@ -160,24 +161,29 @@ def scales():
 # --- 3. between the samples -----------------------------------------------------------------------
 
 
+def at_samples(values, back):
+    """True PSNR at the samples that were fitted."""
+    return ef.psnr(thinned(values), thinned(back))
+
+
 def heldout():
     rows = []
     for label, photograph in PHOTOGRAPHS.items():
         y = datasets.load(photograph)
         row = {"data": label}
         for name, order in SPLINES.items():
-            row[name] = score(y, spline(y, order), BORDER, 255)
-        grid, own, per_sample = predicted(y, None)
-        row |= {"default": score(y, grid, BORDER, 255), "at_samples": own}
-        row["coefficients_per_sample"] = per_sample
+            row[name] = score(y, spline(y, order), **PHOTOGRAPH)
+        back, field = predicted(y)
+        row |= {"default": score(y, back, **PHOTOGRAPH), "at_samples": at_samples(y, back)}
+        row["coefficients_per_sample"] = field.n_coefficients / thinned(y).size
         row["orders"] = {
-            str(s): score(y, predicted(y, ef.smooth(order=s))[0], BORDER, 255)
+            str(s): score(y, predicted(y, ef.smooth(order=s))[0], **PHOTOGRAPH)
             for s in (1.0, 1.25, 1.5, 2.0)
         }
         if label in ("kodim05", "kodim20", "kodim24"):
-            row["paper"] = score(y, predicted(y, ef.paper())[0], BORDER, 255)
+            row["paper"] = score(y, predicted(y, ef.paper())[0], **PHOTOGRAPH)
         rows.append(row)
-    record("core", "heldout", rows, border=BORDER, data_range=255)
+    record("core", "heldout", rows, **PHOTOGRAPH)
 
 
 def fields():
@@ -192,12 +198,13 @@ def fields():
     for name, y, border in items:
         row = {"data": name, "shape": list(y.shape), "border": border}
         for rival, order in SPLINES.items():
-            row[rival] = score(y, spline(y, order), border)
+            row[rival] = score(y, spline(y, order), border=border)
         row["orders"], row["at_samples"] = {}, {}
         for s in ORDERS:
-            grid, own, per_sample = predicted(y, ef.smooth(order=s))
-            row["orders"][str(s)], row["at_samples"][str(s)] = score(y, grid, border), own
-        row["coefficients_per_sample"] = per_sample
+            back, field = predicted(y, ef.smooth(order=s))
+            row["orders"][str(s)] = score(y, back, border=border)
+            row["at_samples"][str(s)] = at_samples(y, back)
+        row["coefficients_per_sample"] = field.n_coefficients / thinned(y).size
         best = max(row["orders"], key=row["orders"].get)
         print(name, f"cubic {row['cubic']:.2f}, quintic {row['quintic']:.2f},", best, row["orders"])
         rows.append(row)
@@ -243,18 +250,5 @@ def memory():
 
 SECTIONS = (paper, seeds, heldout, fields, scales, memory, navier_stokes)
 
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    names = [s.__name__ for s in SECTIONS]
-    parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(names))
-    wanted = parser.parse_args().sections or names
-    if unknown := set(wanted) - set(names):
-        parser.error(f"no section {sorted(unknown)}; there are {names}")
-    for section in SECTIONS:
-        if section.__name__ in wanted:
-            section()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    main(__doc__, {section.__name__: section for section in SECTIONS})

@@ -8,8 +8,6 @@ precision. Held-out PSNR throughout: every second sample per axis is fitted, the
 Each section rewrites its part of ``results/defaults.json``.
 """
 
-import argparse
-import sys
 from dataclasses import replace
 from functools import lru_cache
 
@@ -17,11 +15,13 @@ import numpy as np
 from scipy.ndimage import map_coordinates
 
 import elmfield as ef
-from common import SPLINES, predicted, record, score, spline, spline_1d, thinned
-from data import PHOTOGRAPHS as KODAK
+from common import main, record
 from elmfield.local.bases import axis_modes
 from elmfield.local.layers import price
 from elmfield.research import datasets
+from measurement.data import PHOTOGRAPHS as KODAK
+from measurement.heldout import halves, predicted, score, thinned
+from measurement.rivals import SPLINES, spline, spline_1d
 from reference import Variant, corners, radial
 
 ORDERS = (0.75, 1.0, 1.1, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)
@@ -70,12 +70,14 @@ def sets():
 def measure(d, name, settings):
     """Mean held-out PSNR, mean PSNR at the samples, coefficients per sample."""
     arrays, border, peak = sets()[d][name]
-    channel_axis = -1 if d == 1 else None
+    channels = -1 if d == 1 else None
     found = []
     for y in arrays:
-        grid, own, per_sample = predicted(y, settings, channel_axis)
-        where = (border,) if d == 1 else (border,) * d
-        found.append((score(y, grid, where, peak), own, per_sample))
+        back, field = predicted(y, settings, channels=channels)
+        kept = thinned(y, channels)
+        own = ef.psnr(kept, thinned(back, channels))
+        held = score(y, back, border=border, data_range=peak, channels=channels)
+        found.append((held, own, field.n_coefficients / kept.size))
     return dict(zip(("heldout", "at_samples", "per_sample"), np.mean(found, axis=0).tolist()))
 
 
@@ -122,10 +124,10 @@ def orders():
     for d, name in everything():
         arrays, border, peak = sets()[d][name]
         rival = spline_1d if d == 1 else spline
-        where = (border,) if d == 1 else (border,) * d
+        how = {"border": border, "data_range": peak, "channels": -1 if d == 1 else None}
         row = {"d": d, "data": name}
         for label, k in SPLINES.items():
-            row[label] = float(np.mean([score(y, rival(y, k), where, peak) for y in arrays]))
+            row[label] = float(np.mean([score(y, rival(y, k), **how) for y in arrays]))
         row["orders"] = {str(s): measure(d, name, base(d, s))["heldout"] for s in ORDERS}
         rows.append(row)
     record("defaults", "orders", rows)
@@ -180,7 +182,7 @@ def borders():
         found = {"inside": [], "mirrored": [], "cubic spline": [], "nearest sample": []}
         for y in arrays:
             y = y[tuple(slice(n // 2 * 2) for n in y.shape)]
-            part, grid = thinned(y, 2), [np.arange(n) / 2 for n in y.shape]
+            part, grid = thinned(y), [np.arange(n) / 2 for n in y.shape]
             usual = ef.smooth(order=s).partition(part.shape, (False, False))
             where = np.stack(np.meshgrid(*grid, indexing="ij"))
             made = {
@@ -220,7 +222,8 @@ def price_of_a_product():
         cell, overlap = (16, 2.0) if d == 2 else (8, 2.0)
         row = {"d": d, "data": name, "cell": cell, "overlap": overlap, "radial": {}, "product": {}}
         for s in (1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0) if d == 2 else (1.75, 2.5, 4.0, 5.0):
-            found = [score(y, radial(y, cell, overlap, s), (border,) * d, peak) for y in arrays]
+            how = {"border": border, "data_range": peak}
+            found = [score(y, radial(y, cell, overlap, s), **how) for y in arrays]
             row["radial"][str(s)] = float(np.mean(found))
         for s in ORDERS:
             found = measure(d, name, base(d, s, cell=cell, overlap=overlap, context=0))
@@ -245,14 +248,16 @@ def dense():
     peaks = {name: 255.0 if name.startswith("kodim") else None for name in items}
     every = np.stack([y for of in items.values() for y in of], axis=-1)  # all are fitted at once
     which = np.repeat(np.arange(len(items)), [len(of) for of in items.values()])
-    border, step = (18, 18), 3
-    part = thinned(every, 2, step)
-    grid = [np.arange(128) / step] * 2
+    border, step = 18, 3
+    part, grid = halves(every, -1, step)
 
     def scores(predict):
         """Held-out PSNR of each item; all channels of an item count together."""
+        how = {"border": border, "channels": -1, "step": step}
         return {
-            name: score(every[..., which == k], predict[..., which == k], border, peaks[name], step)
+            name: score(
+                every[..., which == k], predict[..., which == k], data_range=peaks[name], **how
+            )
             for k, name in enumerate(items)
         }
 
@@ -269,17 +274,17 @@ def dense():
             {
                 "layer": f"{activation}, m = {width}, s = {s:g}, scale {scale:g}",
                 "heldout": scores(found),
-                "at_samples": ef.psnr(part, thinned(found, 2, step)),
+                "at_samples": ef.psnr(part, thinned(found, -1, step)),
             }
         )
     for name, order in SPLINES.items():
-        found = np.stack([spline(y, order, step) for y in np.moveaxis(every, -1, 0)], axis=-1)
-        rows.append({"layer": f"{name} spline", "heldout": scores(found)})
+        found = scores(spline(every, order, -1, step))
+        rows.append({"layer": f"{name} spline", "heldout": found})
     for s in (1.1, 1.5, 2.0, 3.0, 4.0):
-        found, own, _ = predicted(every, ef.smooth(order=s), -1, step)
-        layer = f"product layer, s = {s:g}"
+        found, _ = predicted(every, ef.smooth(order=s), channels=-1, step=step)
+        own, layer = ef.psnr(part, thinned(found, -1, step)), f"product layer, s = {s:g}"
         rows.append({"layer": layer, "heldout": scores(found), "at_samples": own})
-    record("defaults", "dense", rows, border=18, step=step)
+    record("defaults", "dense", rows, border=border, step=step)
 
 
 def precision():
@@ -298,8 +303,10 @@ def precision():
             "epsilon": float(price(np.zeros(1), s)[0] ** (1 / s)),
         }
         for dtype in ("float64", "float32"):
-            grid, own, _ = predicted(y.astype(dtype), ef.smooth(order=s))
-            row[dtype] = {"heldout": score(y, grid.astype(float), 16), "at_samples": own}
+            back, _ = predicted(y.astype(dtype), ef.smooth(order=s))
+            own = ef.psnr(thinned(y.astype(dtype)), thinned(back))
+            held = score(y, back.astype(float), border=16)
+            row[dtype] = {"heldout": held, "at_samples": own}
         rows.append(row)
     picture = datasets.load("kodim05")
     Y = picture.reshape(16, 32, 16, 32).transpose(1, 3, 0, 2).reshape(1024, -1) / 256
@@ -351,16 +358,5 @@ SECTIONS = {
 }
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(SECTIONS))
-    wanted = parser.parse_args().sections or list(SECTIONS)
-    if unknown := set(wanted) - set(SECTIONS):
-        parser.error(f"no section {sorted(unknown)}; there are {list(SECTIONS)}")
-    for name, section in SECTIONS.items():
-        if name in wanted:
-            section()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    main(__doc__, SECTIONS)

@@ -10,10 +10,7 @@ GEMM" is the rate of arithmetic as a part of the machine's own matrix product in
 Running sums of noise (seed 0) stand for pictures: times of closed forms do not depend on them.
 """
 
-import argparse
-import json
 import platform
-import time
 import tracemalloc
 from dataclasses import replace
 from functools import partial
@@ -24,8 +21,11 @@ import torch
 from scipy.ndimage import map_coordinates, zoom
 
 import elmfield as ef
-from common import RESULTS, about
+from common import RESULTS, asked
+from elmfield._array.backend import to_numpy
 from elmfield.research import baselines, datasets
+from measurement.records import circumstances, read, shortest, write
+from measurement.tables import table
 
 
 class Bench:
@@ -47,14 +47,7 @@ class Bench:
 
     def best(self, work, times=5):
         """Seconds of the fastest of a few runs."""
-        found = []
-        for _ in range(times):
-            self.wait()
-            start = time.perf_counter()
-            work()
-            self.wait()
-            found.append(time.perf_counter() - start)
-        return min(found)
+        return shortest(work, times, self.wait)
 
     def wait(self):
         """Until the device has done what it was given."""
@@ -113,7 +106,7 @@ def paper(b):
         few = 4
         ways = ("lstsq", "normal") if b.cuda else ("lstsq", "gels", "normal")
         name = f"paper {'×'.join(map(str, shape))}, cells {cell}, m = {width}"
-        corner = _host(b.picture(*shape, dtype="float64"))[:cell, : few * cell]
+        corner = to_numpy(b.picture(*shape, dtype="float64"))[:cell, : few * cell]
         slow = {}
         for solver in ways:
 
@@ -126,7 +119,7 @@ def paper(b):
         for dtype in ("float32", "float64"):
             y = b.picture(*shape, dtype=dtype)
             back = fit_cold(y, settings, **options).samples()
-            score = ef.paper_psnr(_host(y), _host(back), channel_axis=-1 if C > 1 else None)
+            score = ef.paper_psnr(to_numpy(y), to_numpy(back), channel_axis=-1 if C > 1 else None)
             seconds = b.best(lambda: fit_cold(y, settings, **options))  # noqa: B023
             encode = ef.encoder(y.shape, settings, **options)
             encode(y)
@@ -186,12 +179,12 @@ def beam(b):
     """BEAM partitions of a rough picture, on the processor, and the fit on one."""
     for n in (512, 1024, 2048):
         y = b.picture(n, n)
-        on_host = _host(y)
+        on_host = to_numpy(y)
         regions = (n // 64) ** 2
         t = b.best(lambda: ef.beam(on_host, cell=32, regions=regions), 1)  # noqa: B023
         b.add(f"BEAM {n}², cells 32, {regions} regions", t, us_per_cell=1e6 * t / (n // 32) ** 2)
     y = b.picture(512, 512, dtype="float64")
-    partition = ef.beam(_host(y), cell=32, regions=64)
+    partition = ef.beam(to_numpy(y), cell=32, regions=64)
     t = b.best(lambda: ef.fit(y, ef.paper(width=1024), partition=partition), 1)
     b.add("BEAM 512², 64 regions: fit, m = 1024", t)
 
@@ -206,7 +199,7 @@ def iterative(b):
         t = b.best(lambda: fit_cold(x, ef.smooth(psnr=goal)), 10)  # noqa: B023
         b.add(f"{name}: smooth(psnr={goal}), cold", t)
     ours = b.best(lambda: fit_cold(x, None), 10)
-    back = _host(ef.fit(x).samples())
+    back = to_numpy(ef.fit(x).samples())
     b.add(f"{name}: default, cold", ours, paper_psnr=ef.paper_psnr(y, back))
     settings = {
         "SIREN": (baselines.siren(hidden=256, layers=3), 5e-4),
@@ -235,61 +228,48 @@ def iterative(b):
         b.add(f"{name}: {method}", last.seconds, **reached, **more)
 
 
-SECTIONS = (gemm, paper, sizes, queries, beam, iterative)
+SECTIONS = {f.__name__: f for f in (gemm, paper, sizes, queries, beam, iterative)}
 
 
-def _host(x):
-    return x.cpu().numpy() if isinstance(x, torch.Tensor) else np.asarray(x)
+def shown(row):
+    """A line of the table: what, seconds, and the rest in words."""
 
-
-def table(rows):
-    def shown(v):
+    def text(v):
         return "never" if v is None else f"{v:.4g}" if isinstance(v, float) else str(v)
 
-    def text(r):
-        extra = ", ".join(
-            f"{k.replace('_', ' ')} {shown(v)}"
-            for k, v in r.items()
-            if k not in ("what", "seconds")
-        )
-        return f"| {r['what']} | {r['seconds']:.5f} | {extra} |"
-
-    return "\n".join(["| what | seconds | |", "| --- | ---: | --- |", *map(text, rows)])
+    more = {k.replace("_", " "): v for k, v in row.items() if k not in ("what", "seconds")}
+    return [
+        row["what"],
+        f"{row['seconds']:.5f}",
+        ", ".join(f"{k} {text(v)}" for k, v in more.items()),
+    ]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    names = [s.__name__ for s in SECTIONS]
-    parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(names))
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--folder", type=Path, default=RESULTS)
-    a = parser.parse_args()
-    if unknown := set(a.sections) - set(names):
-        parser.error(f"no section {sorted(unknown)}; there are {names}")
-    cuda = a.device.startswith("cuda")
+    chosen = asked(__doc__, SECTIONS, ("--device", {"default": "cpu"}),
+                   ("--folder", {"type": Path, "default": RESULTS}))  # fmt: skip
+    cuda = chosen.device.startswith("cuda")
     where = torch.cuda.get_device_name() if cuda else platform.processor() or platform.machine()
-    made_by = about(
-        command=f"python benchmarks/speed.py --device {a.device}",
+    about = circumstances(
+        chosen.device,
+        command=f"python benchmarks/speed.py --device {chosen.device}",
         device=where,
+        seed=0,
         dtype="float32 unless named; queries, BEAM's fit and region by region float64",
     )
-    made_by["versions"]["torch"] = torch.__version__
-    stem = a.folder / f"speed-{'cuda' if cuda else 'cpu'}"
-    a.folder.mkdir(exist_ok=True, parents=True)
-    path = stem.with_suffix(".json")
-    found = json.loads(path.read_text()) if path.exists() else {}
-    parts = found.get("sections", {})
-    for section in SECTIONS:
-        if not a.sections or section.__name__ in a.sections:
-            b = Bench(a.device)
-            section(b)
-            parts[section.__name__] = b.rows
-            path.write_text(json.dumps({"about": made_by, "sections": parts}, indent=1) + "\n")
-    versions = ", ".join(f"{k} {v}" for k, v in made_by["versions"].items())
-    how = f"{made_by['threads']} threads; {versions}; {made_by['dtype']}"
-    made = f"`{made_by['command']}` on {where}, {how}."
-    rows = [r for s in SECTIONS for r in parts.get(s.__name__, [])]
-    stem.with_suffix(".md").write_text(f"# Speed\n\n{made}\n\n{table(rows)}\n")
+    path = chosen.folder / f"speed-{'cuda' if cuda else 'cpu'}.json"
+    parts = read(path).get("sections", {})
+    for name, section in chosen.sections.items():
+        b = Bench(chosen.device)
+        section(b)
+        parts[name] = b.rows
+        write(path, {"about": about, "sections": parts})
+    versions = ", ".join(f"{k} {v}" for k, v in about["versions"].items())
+    how = f"{about['threads']} threads; {versions}; {about['dtype']}"
+    made = f"`{about['command']}` on {where}, {how}."
+    rows = [shown(r) for name in SECTIONS for r in parts.get(name, [])]
+    text = table(["what", "seconds", ""], rows, align="lrl")
+    path.with_suffix(".md").write_text(f"# Speed\n\n{made}\n\n{text}\n")
 
 
 if __name__ == "__main__":

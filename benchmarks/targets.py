@@ -7,7 +7,6 @@ Sections: budget, quality, bound, denoise, gaps, automatic. Each rewrites its pa
 ``results/targets.json``; ``benchmarks/tables.py`` turns that into the tables of the documents.
 """
 
-import argparse
 import math
 import time
 import warnings
@@ -15,33 +14,20 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.fft import dctn
-from scipy.interpolate import RBFInterpolator, griddata
-from skimage.restoration import (
-    denoise_nl_means,
-    denoise_tv_chambolle,
-    denoise_wavelet,
-    estimate_sigma,
-)
 
 import elmfield as ef
-from common import SPLINES, predicted, record, score, spline
-from data import PHOTOGRAPHS, WEATHER
+from common import main, record
 from elmfield.field.quality import choose
 from elmfield.research import datasets
+from measurement.data import BEAM_PRINTED, PHOTOGRAPHS, WEATHER
+from measurement.heldout import predicted, score, thinned
+from measurement.rivals import SPLINES, denoised, filled, spline
 
 BORDER = 16
 
-PICTURES = {
-    "kodim20 256²": (lambda: datasets.load("kodim20"), 64, (256, 512), (27.5, 32.3)),
-    "kodim23 512²": (lambda: datasets.load("kodim23"), 64, (1024, 2048), (36.9, 41.0)),
-    "cameraman 256²": (
-        lambda: datasets.load("cameraman"),
-        64,
-        (256, 512),
-        (30.9, 37.7),
-    ),
-}
-"""Picture, regions, widths and the paper's BEAM results (PAPER: BEAM at equal N and m)."""
+PICTURES = ("kodim20", "kodim23", "cameraman")
+REGIONS = 64
+"""Those of the paper's BEAM runs, whose results `BEAM_PRINTED` has."""
 
 
 # --- 1. the same number of coefficients as the paper's BEAM runs ----------------------------------
@@ -68,10 +54,11 @@ def block_dct(values, cell, budget):
 
 def budget():
     rows = []
-    for name, (load, N, widths, printed) in PICTURES.items():
-        values = load()
-        for m, paper in zip(widths, printed):
-            row = {"data": name, "regions": N, "width": m, "paper_beam": paper}
+    for name in PICTURES:
+        values, N = datasets.load(name), REGIONS
+        for m, (_, printed) in BEAM_PRINTED[name].items():
+            label = f"{name} {values.shape[0]}²"
+            row = {"data": label, "regions": N, "width": m, "paper_beam": printed}
             settings = ef.paper(cell=values.shape[0] // 8, width=m)
             row["paper_regular"] = ef.psnr(values, ef.fit(values, settings).samples())
             for cell in (8, 16, 32):
@@ -153,26 +140,14 @@ def denoise():
         for photograph in PHOTOGRAPHS.values():
             clean = datasets.load(photograph)
             noisy = clean + level * rng.standard_normal(clean.shape)
-            guess = estimate_sigma(noisy / 255)
+            ours = ef.fit(noisy, ef.smooth(denoise=True))
             found = {
                 "noisy": noisy,
-                "ours": ef.fit(noisy, ef.smooth(denoise=True)).samples(),
+                "ours": ours.samples(),
                 "ours, level known": ef.fit(noisy, ef.smooth(denoise=float(level))).samples(),
-                "wavelet": 255 * denoise_wavelet(noisy / 255, rescale_sigma=True),
-                "wavelet db2": 255
-                * denoise_wavelet(noisy / 255, wavelet="db2", rescale_sigma=True),
-                "total variation": max(
-                    (
-                        255 * denoise_tv_chambolle(noisy / 255, weight=w * level / 255)
-                        for w in (0.5, 1, 2)
-                    ),
-                    key=lambda x: ef.psnr(clean, x, data_range=255),
-                ),
-                "non-local means": 255
-                * denoise_nl_means(noisy / 255, h=0.8 * guess, sigma=guess, fast_mode=True),
+                **denoised(noisy, level, clean),
+                "GCV alone": cross_validated(noisy, ours.partition),  # in the same cells
             }
-            plain = ef.fit(noisy, ef.smooth(denoise=True))  # its cells; their shrinkage instead
-            found["GCV alone"] = cross_validated(noisy, plain.partition)
             for name, values in found.items():
                 scores.setdefault(name, []).append(ef.psnr(clean, values, data_range=255))
         rows.append(
@@ -211,20 +186,9 @@ def gaps():
                 back = ef.fit(np.where(missing, np.nan, values), settings).samples()
                 row[f"{label}: s"] = time.perf_counter() - start
                 row[label] = ef.psnr(values[missing], back[missing], data_range=peak)
-            have, want = np.argwhere(~missing), np.argwhere(missing)
-            known = values[~missing]
-            for method in ("linear", "cubic"):
-                start = time.perf_counter()
-                found = griddata(have, known, want, method=method)
-                found = np.where(
-                    np.isnan(found), griddata(have, known, want, method="nearest"), found
-                )
-                row[f"griddata {method}: s"] = time.perf_counter() - start
-                row[f"griddata {method}"] = ef.psnr(values[missing], found, data_range=peak)
-            start = time.perf_counter()
-            found = RBFInterpolator(have, known, neighbors=50)(want)
-            row["thin plate: s"] = time.perf_counter() - start
-            row["thin plate"] = ef.psnr(values[missing], found, data_range=peak)
+            for label, found, seconds in filled(values, missing):
+                row[f"{label}: s"] = seconds
+                row[label] = ef.psnr(values[missing], found, data_range=peak)
             rows.append(row)
             print(row)
     record("targets", "gaps", rows)
@@ -245,20 +209,20 @@ def automatic():
     for name, values, border in arrays:
         peak = 255.0 if name.startswith("kodim") else float(np.ptp(values))
         auto = ef.smooth(order="auto")
+        how = {"border": border, "data_range": peak}
         row = {"data": name}
         for label, order in SPLINES.items():
-            row[label] = score(values, spline(values, order), border, peak)
-        kept = values[(slice(None, None, 2),) * values.ndim]
+            row[label] = score(values, spline(values, order), **how)
+        kept = thinned(values)
         start = time.perf_counter()
         field = ef.fit(kept, auto)
         middle = time.perf_counter()
         ef.fit(kept)
         row["cost_in_fits"] = (middle - start) / (time.perf_counter() - middle)
         row["order"] = list(field.settings.order)
-        row["auto"] = score(values, predicted(values, auto)[0], border, peak)
+        row["auto"] = score(values, predicted(values, auto)[0], **how)
         row["orders"] = {
-            str(s): score(values, predicted(values, ef.smooth(order=s))[0], border, peak)
-            for s in orders
+            str(s): score(values, predicted(values, ef.smooth(order=s))[0], **how) for s in orders
         }
         rows.append(row)
         print(name, row["order"], row["auto"], max(row["orders"].values()))
@@ -268,8 +232,5 @@ def automatic():
 SECTIONS = {f.__name__: f for f in (budget, quality, bound, denoise, gaps, automatic)}
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("sections", nargs="*", choices=[[], *SECTIONS], help="default: all")
     warnings.simplefilter("error", RuntimeWarning)
-    for section in parser.parse_args().sections or SECTIONS:
-        SECTIONS[section]()
+    main(__doc__, SECTIONS)

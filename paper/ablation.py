@@ -12,9 +12,10 @@ from functools import partial
 import numpy as np
 
 import elmfield as ef
-from common import kind, load, main
+from common import load, main
 from elmfield._array.backend import to_device
 from figures import plt, save
+from measurement.records import kind
 
 NAME = "cameraman-512"
 CELLS = (16, 32, 64)

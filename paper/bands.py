@@ -13,9 +13,11 @@ import numpy as np
 from matplotlib.colors import LogNorm
 
 import elmfield as ef
-from common import cold_fit, cost_of, halves, heldout, host, load, main
+from common import cold_fit, cost_of, load, main
+from elmfield._array.backend import to_numpy
 from elmfield.research import datasets
 from figures import RGB, plt, save, shown
+from measurement.heldout import predicted, score
 
 BANDS = {
     "worldview": (
@@ -58,10 +60,8 @@ def errors(run, name, method, preset):
     """One row; the composite from every second sample and both error maps are kept."""
     values = square(run, name)
     field, spent = cost_of(partial(cold_fit, run, values, preset, -1), run)
-    back = host(field.samples())
-    thin, grid = halves(values, -1)
-    half = ef.fit(thin, preset, channel_axis=-1, device=run.place)
-    guess = host(half.grid(*grid, outside="nearest"))
+    back = to_numpy(field.samples())
+    guess, _ = predicted(values, preset, channels=-1, device=run.place)
     rgb, span = list(RGB[values.shape[-1]]), float(np.ptp(values))
     run.keep(f"bands-{name}-{method}-{AT}", np.abs(back - values)[..., rgb].mean(-1) / span)
     off = np.abs(guess - values)[1::2, 1::2, rgb]  # the samples farthest from those fitted
@@ -71,7 +71,7 @@ def errors(run, name, method, preset):
         "paper_psnr": ef.paper_psnr(values, back, channel_axis=-1),
         "psnr": ef.psnr(values, back),
         "max_error": ef.max_error(values, back),
-        "heldout": heldout(values, guess, -1),
+        "heldout": score(values, guess, channels=-1),
         "range": span,
         "coefficients_per_sample": field.n_coefficients / values.size,
         "seconds_fit": spent["seconds"],

@@ -15,24 +15,18 @@ import warnings
 from functools import partial
 
 import numpy as np
-from scipy.fft import dct
-from scipy.linalg import block_diag
 
 import elmfield as ef
-from common import cost_of, halves, heldout, host, kind, load, main
+from common import cost_of, load, main
+from elmfield._array.backend import to_numpy
 from elmfield.research import datasets
 from elmfield.show.pictures import draw_partition
 from figures import plt, save
+from measurement import heldout
+from measurement.data import BEAM_PRINTED
+from measurement.records import kind
+from measurement.rivals import block_transform
 
-PRINTED = {  # regular and BEAM by width: the paper's PSNR in dB, or MAE in K
-    "kodim20": {256: (26.0, 27.5), 512: (29.6, 32.3)},
-    "cameraman": {256: (27.6, 30.9), 512: (32.3, 37.7)},
-    "kodim23": {1024: (34.1, 36.9), 2048: (38.3, 41.0)},
-    "era5-spring": {1024: (1.158, 1.118), 2048: (1.075, 1.040)},
-    "era5-summer": {1024: (1.450, 1.408), 2048: (1.367, 1.331)},
-    "era5-autumn": {1024: (1.775, 1.737), 2048: (1.698, 1.665)},
-    "era5-winter": {1024: (0.398, 0.363), 2048: (0.317, 0.288)},
-}
 PICTURES = ("kodim20", "cameraman", "kodim23")
 SEASONS = ("era5-winter", "era5-spring", "era5-summer", "era5-autumn")
 CELLS = {"kodim20": (32, 16), "cameraman": (32, 16)}
@@ -59,7 +53,7 @@ def cells(run, name):
 
 def widths(run, name):
     """The two widths of a data set's rows."""
-    return (16, 32) if run.toy else tuple(PRINTED[name])
+    return (16, 32) if run.toy else tuple(BEAM_PRINTED[name])
 
 
 def partitions(run, name, values):
@@ -83,7 +77,7 @@ def fitted(run, values, settings, partition=None):
         warnings.simplefilter("ignore", ef.RankWarning)  # constant sky in a region of its own
         start = time.perf_counter()
         field = ef.fit(values, settings, partition=partition, device=run.place)
-        host(field.offset)  # a copy waits for all work before it
+        to_numpy(field.offset)  # a copy waits for all work before it
         return field, time.perf_counter() - start
 
 
@@ -105,10 +99,10 @@ def scores(name, values, back):
 
 def between(run, name, values, settings, variant=None):
     """True PSNR at the samples left out when every second one is fitted, cells as before."""
-    thin, grid = halves(values)
+    thin, grid = heldout.halves(values)
     partition = None if variant is None else partitions(run, name, thin)[variant][0]
     field, _ = fitted(run, thin, settings, partition)
-    return heldout(values, host(field.grid(*grid, outside="nearest")))
+    return heldout.score(values, to_numpy(field.grid(*grid, outside="nearest")))
 
 
 def row(run, name, values, variant, partition, seconds, width, seeds, score_between):
@@ -117,7 +111,7 @@ def row(run, name, values, variant, partition, seconds, width, seeds, score_betw
     for seed in range(seeds):
         settings = ef.paper(width=width, seed=seed)
         (field, took), spent = cost_of(partial(fitted, run, values, settings, partition), run)
-        back = host(field.samples())
+        back = to_numpy(field.samples())
         if seed == 0 and variant != "BEAM, outside mean":
             run.keep(kept_as(name, variant, width), back)
         found.append(scores(name, values, back))
@@ -141,7 +135,7 @@ def by_need(run, name, values, total, score_between, picture):
     """Our error target with `total` numbers, index included."""
     settings = ef.smooth(coefficients=total)
     (field, took), spent = cost_of(partial(fitted, run, values, settings), run)
-    back = host(field.samples())
+    back = to_numpy(field.samples())
     run.keep(picture, back)
     result = scores(name, values, back) | {
         "coefficients_per_sample": (field.n_coefficients + field.index_cost) / values.size,
@@ -159,7 +153,7 @@ def largest_cosines(run, name, values, total, cell=8):
     ``index_paid`` has the same scores when saying which were kept is paid for, as in our own row:
     an ideal code, in numbers of 32 bits.
     """
-    C0, C1 = (blocks(n, cell) for n in values.shape)
+    C0, C1 = (block_transform(n, cell) for n in values.shape)
     c = C0 @ values @ C1.T
     order = np.sort(np.abs(c), axis=None)[::-1]
 
@@ -176,18 +170,12 @@ def largest_cosines(run, name, values, total, cell=8):
     }
 
 
-def blocks(n, cell):
-    """Orthonormal cosines of n samples in blocks, the last one perhaps smaller, shape (n, n)."""
-    sizes = [min(cell, n - a) for a in range(0, n, cell)]
-    return block_diag(*(dct(np.eye(w), axis=0, norm="ortho") for w in sizes))
-
-
 def resized(run, name, variant, width):
     """A row of the second reading: one seed, at the samples."""
     values = load(run, name, prepare="resize")
     partition = partitions(run, name, values)[variant][0]
     field, _ = fitted(run, values, ef.paper(width=width), partition)
-    return scores(name, values, host(field.samples())) | {"N": partition.n_regions}
+    return scores(name, values, to_numpy(field.samples())) | {"N": partition.n_regions}
 
 
 def kept_as(name, variant, width):
@@ -303,7 +291,7 @@ def gain(regular, beam, picture):
 def costs(doc, records):
     """What else was measured of each row, on two cores."""
     own, rows, sources = records.on("cpu", "beam"), [], set()
-    for name, printed in PRINTED.items():
+    for name, printed in BEAM_PRINTED.items():
         for m in printed:
             for variant in ("regular", *VARIANTS, "by need"):
                 r = own.get(f"{name}: {variant}, m = {m}", {}).get("result")
@@ -330,7 +318,7 @@ def report(doc, records, folder):
              "verdict", "BEAM, outside mean", "ours, N m numbers", "block cosines, index paid", "not paid",
              "N"]  # fmt: skip
     rows, behind, bias, above, below = [], [], [], [], []
-    for name, printed in PRINTED.items():
+    for name, printed in BEAM_PRINTED.items():
         picture, status = name in PICTURES, datasets.about(name).status
         key = "paper_psnr" if picture else "mae"
         for m, (a, b) in printed.items():
@@ -371,11 +359,11 @@ def report(doc, records, folder):
             {sum(above)} of {len(above)} rows; cosines in blocks of 8, an ideal index paid for, beat
             ours in {sum(below)} of {len(below)}.""")
     second = []
-    for name, m in ((n, m) for n in PICTURES for m in PRINTED[n]):
+    for name, m in ((n, m) for n in PICTURES for m in BEAM_PRINTED[n]):
         cut, whole = ([records.get("beam", f"{n}: {v}, m = {m}")[0] for v in ("regular", "BEAM")]
                       for n in (name, f"{name}, resized"))  # fmt: skip
         if all(whole):
-            a, b = PRINTED[name][m]
+            a, b = BEAM_PRINTED[name][m]
             both = [(f"{score(x)} / {score(y)}", gain(level(x), level(y), True))
                     for x, y in (cut, whole)]  # fmt: skip
             second.append([name, str(m), f"{a} / {b}", gain(a, b, True), *both[0], *both[1]])
@@ -391,7 +379,7 @@ def report(doc, records, folder):
         doc.text(f"""The printed temperatures differ by more than 1 K between seasons and by a nearly
             constant 0.03 to 0.04 K between columns, as a constant offset would make them. Ours have
             a bias of at most {max(bias):.1e} K.""")
-    between = [records.get("beam", f"{n}: {v}, m = {m}")[0] for n in PICTURES for m in PRINTED[n]
+    between = [records.get("beam", f"{n}: {v}, m = {m}")[0] for n in PICTURES for m in BEAM_PRINTED[n]
                for v in ("regular", "BEAM", "by need")]  # fmt: skip
     if all(r and "heldout" in r for r in between):
         low = [(min(x), max(x)) for x in ([r["heldout"] for r in between[k::3]] for k in range(3))]

@@ -8,21 +8,26 @@ A *run* is a script on a device with a profile: ``full`` (the paper's settings, 
 
 import argparse
 import json
-import os
-import platform
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import scipy
 from scipy.fft import dctn
-from scipy.ndimage import map_coordinates
 
 import elmfield as ef
+from elmfield._array.backend import to_numpy
 from elmfield.research import baselines, datasets, joules
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))  # for measurement/, which benchmarks/ uses too
+
+from measurement.heldout import axes, halves, predicted, score  # noqa: E402
+from measurement.records import circumstances, kind, plain, read, write  # noqa: E402
+from measurement.rivals import SPLINES, cosines_at, spline_at  # noqa: E402
+
 ITERATIVE = ("SIREN", "FFN", "GaussNet", "WIRE")
 PROFILES = ("full", "short", "toy")
 PRIVATE = ("cameraman", "worldview")
@@ -58,7 +63,7 @@ class Run:
 
     def found(self):
         """All units recorded so far, by name."""
-        return json.loads(self.path.read_text())["units"] if self.path.exists() else {}
+        return read(self.path).get("units", {})
 
     def unit(self, name, work, **settings):
         """The recorded result of `work` under these settings, or a new one, recorded at once."""
@@ -72,11 +77,7 @@ class Run:
         result = json.loads(json.dumps(work(), default=plain))
         about = circumstances(self.device)
         units = self.found() | {name: {"settings": settings, "result": result, "about": about}}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"script": self.script, "units": units}, ensure_ascii=False, indent=1)
-        unfinished = self.path.with_suffix(".partial")
-        unfinished.write_text(text + "\n")
-        os.replace(unfinished, self.path)  # a run that is broken off keeps what it had
+        write(self.path, {"script": self.script, "units": units})
         done.parent.mkdir(parents=True, exist_ok=True)
         done.write_text("\n".join(dict.fromkeys([*own, name])) + "\n")
         told = (
@@ -110,35 +111,6 @@ class Run:
         path = self.folder / folder / kind(self.device) / f"{name}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
-
-
-def kind(device):
-    """`cpu` or `cuda`, whichever card it is."""
-    return str(device).split(":")[0]
-
-
-def plain(x):
-    """NumPy's numbers and arrays as JSON has them."""
-    return x.tolist() if hasattr(x, "tolist") else str(x)
-
-
-def circumstances(device):
-    """Under which conditions a number was made."""
-    versions = {"python": platform.python_version(), "numpy": np.__version__}
-    versions |= {"scipy": scipy.__version__, "elmfield": ef.__version__}
-    name = f"{len(os.sched_getaffinity(0))} cores, {platform.machine()}"
-    try:
-        import torch
-    except ImportError:
-        pass
-    else:
-        versions["torch"] = torch.__version__
-        if kind(device) == "cuda":
-            name = torch.cuda.get_device_name()
-    about = {"device": name, "versions": versions}
-    if os.environ.get("ELMFIELD_SHARED"):  # set it where several scripts run at once
-        about["note"] = "other work ran there too: seconds and joules are upper bounds"
-    return about
 
 
 def main(compute, draw, script):
@@ -194,22 +166,6 @@ def finite(x):
     return x if np.isfinite(x) else None
 
 
-def halves(values, channels=None):
-    """Every second sample per axis, and where all samples lie among those."""
-    d = values.ndim - (channels is not None)
-    grid = [np.minimum(np.arange(n) / 2, (n - 1) // 2) for n in values.shape[:d]]
-    return values[(slice(None, None, 2),) * d], grid
-
-
-def heldout(values, predicted, channels=None):
-    """True PSNR at the samples that were left out, 16 (small arrays: an eighth) from the edges."""
-    d = values.ndim - (channels is not None)
-    inside = np.zeros(values.shape[:d], bool)
-    inside[tuple(slice(min(16, n // 8), n - min(16, n // 8)) for n in values.shape[:d])] = True
-    inside[(slice(None, None, 2),) * d] = False
-    return ef.psnr(values[inside], predicted[inside], data_range=float(np.ptp(values)))
-
-
 def cost(work, run):
     """Seconds, joules and grams of CO2 of `work`; short work is repeated."""
     spent = cost_of(work, run)[1]
@@ -237,10 +193,6 @@ def _of(m):
     return spent | {"energy_source": m.source}
 
 
-def host(x):
-    return x.cpu().numpy() if hasattr(x, "cpu") else np.asarray(x)
-
-
 def cold_fit(run, values, settings, channels=None):
     """A field, nothing being kept from before."""
     ef.cache_modes(clear=True)
@@ -250,7 +202,7 @@ def cold_fit(run, values, settings, channels=None):
 def at_samples(run, values, settings):
     """Errors at the samples and cold cost of a preset."""
     field, spent = measured(partial(cold_fit, run, values, settings), run)
-    return errors(values, host(field.samples())) | spent
+    return errors(values, to_numpy(field.samples())) | spent
 
 
 def one_by_one(run, values, settings):
@@ -262,7 +214,7 @@ def one_by_one(run, values, settings):
 
 def rivals(run, name, values, channels=None):
     """Rows of splines and block cosines for one data set."""
-    for word, order in (("linear", 1), ("cubic", 3), ("quintic", 5)):
+    for word, order in SPLINES.items():
         run.unit(f"{name}: {word} spline", partial(spline, run, values, order, channels))
     run.unit(f"{name}: block cosines", partial(block_cosines, run, values, channels))
 
@@ -271,36 +223,32 @@ def closed_form(run, values, settings, channels=None, dtype=np.float64, picture=
     """One row for a preset: errors at and between the samples, size, cold cost."""
     y = values.astype(dtype)
     field, spent = measured(partial(cold_fit, run, y, settings, channels), run)
-    back = host(field.samples())
+    back = to_numpy(field.samples())
     if picture:
         run.keep(picture, back)
-    thin, grid = halves(y, channels)
-    warm = ef.fit(thin, settings, channel_axis=channels, device=run.place)
-    between = host(warm.grid(*grid, outside="nearest"))
+    between, _ = predicted(y, settings, channels=channels, device=run.place)
     return {
         **errors(y, back, channels),
-        "heldout": heldout(y, between, channels),
+        "heldout": score(y, between, channels=channels),
         "coefficients_per_sample": field.n_coefficients / y.size,
         **spent,
+    }
+
+
+def interpolated(values, at, channels=None):
+    """Errors of ``at(values, grid)``, which goes through its samples, at and between them."""
+    d = axes(values, channels)
+    back = at(values, [np.arange(n, dtype=float) for n in values.shape[:d]])
+    return {
+        **errors(values, back, channels),
+        "heldout": score(values, at(*halves(values, channels)), channels=channels),
+        "coefficients_per_sample": 1.0,
     }
 
 
 def spline(run, values, order, channels=None):
     """The same row for an interpolating spline of `scipy.ndimage`, mirrored at the edges."""
     planes = values[..., None] if channels is None else values
-
-    def at(planes, grid):
-        where = np.stack(np.meshgrid(*grid, indexing="ij"))
-        found = [
-            map_coordinates(planes[..., c], where, order=order, mode="mirror")
-            for c in range(planes.shape[-1])
-        ]
-        return np.stack(found, axis=-1)
-
-    own = [np.arange(n, dtype=float) for n in planes.shape[:-1]]
-    thin, grid = halves(planes, -1)
-    back, between = at(planes, own), at(thin, grid)
-    on_host = Run(run.script, "cpu", run.profile)
 
     def filtered():
         for c in range(planes.shape[-1]):
@@ -309,45 +257,23 @@ def spline(run, values, order, channels=None):
     # A linear spline's samples are its coefficients.
     nothing = {"seconds": 0.0, "joules": 0.0, "grams_co2": 0.0, "energy_source": "nothing to do"}
     return {
-        **errors(planes, back, -1),
-        "heldout": heldout(planes, between, -1),
-        "coefficients_per_sample": 1.0,
-        **(cost(filtered, on_host) if order > 1 else nothing),
+        **interpolated(planes, lambda y, grid: spline_at(y, order, grid, -1), -1),
+        **(cost(filtered, replace(run, device="cpu")) if order > 1 else nothing),
         "note": "seconds of the filter",
     }
 
 
-def cosine_matrix(n, x, cell=8):
-    """From n samples to their block cosine series at coordinates x, shape (len(x), n)."""
-    G = np.zeros((len(x), n))
-    for a in range(0, n, cell):
-        w = min(cell, n - a)  # the last block may be smaller
-        inside = (x >= a - 0.5) & (x < a + w - 0.5)
-        k = np.arange(w)
-        waves = np.cos(np.pi * np.outer(x[inside] - a + 0.5, k) / w)
-        own = np.cos(np.pi * np.outer(np.arange(w) + 0.5, k) / w)
-        G[inside, a : a + w] = (waves * np.where(k == 0, 1, 2) / w) @ own.T
-    return G
-
-
 def block_cosines(run, values, channels=None, cell=8):
     """The same row for cosines in blocks of 8 (JPEG's), all kept, read between the samples."""
-    d = values.ndim - (channels is not None)
-
-    def at(y, grid):
-        for k, x in enumerate(grid):
-            y = np.moveaxis(np.tensordot(cosine_matrix(y.shape[k], x, cell), y, (1, k)), 0, k)
-        return y
-
-    thin, grid = halves(values, channels)
-    back = at(values, [np.arange(n, dtype=float) for n in values.shape[:d]])
-    on_host = Run(run.script, "cpu", run.profile)
+    d = axes(values, channels)
     whole = [n // cell for n in values.shape[:d]]
     blocks = values[tuple(slice(0, n * cell) for n in whole)]
     blocks = blocks.reshape([m for n in whole for m in (n, cell)] + [-1])
+
+    def transform():
+        dctn(blocks, axes=range(1, 2 * d, 2), norm="ortho")
+
     return {
-        **errors(values, back, channels),
-        "heldout": heldout(values, at(thin, grid), channels),
-        "coefficients_per_sample": 1.0,
-        **cost(lambda: dctn(blocks, axes=range(1, 2 * d, 2), norm="ortho"), on_host),
+        **interpolated(values, lambda y, grid: cosines_at(y, grid, cell), channels),
+        **cost(transform, replace(run, device="cpu")),
     }

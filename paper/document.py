@@ -4,6 +4,8 @@ import html
 import re
 from pathlib import Path
 
+from measurement.tables import table
+
 KINDS = ("cuda", "cpu")
 """Whose records and pictures are shown, the first that has any."""
 
@@ -40,9 +42,7 @@ class Document:
             elif kind == "figure":
                 out.append(f"![{rest[1]}]({rest[0]})\n\n*{rest[1]}*")
             else:
-                heads, rows = rest
-                lines = ["| " + " | ".join(heads) + " |", "|---" + "|---:" * (len(heads) - 1) + "|"]
-                out.append("\n".join(lines + ["| " + " | ".join(r) + " |" for r in rows]))
+                out.append(table(*rest, tight=True))
         return "\n\n".join(out) + "\n"
 
     def html(self):

@@ -10,11 +10,12 @@ methods are those that won the search on kodim05 (``search.py``).
 from functools import partial
 
 import numpy as np
-from scipy.ndimage import map_coordinates
 
 import elmfield as ef
-from common import channel_axis, closed_form, halves, heldout, load, main, rivals
+from common import channel_axis, closed_form, load, main, rivals
 from figures import comparison, plt, save
+from measurement.heldout import predicted, score, thinned
+from measurement.rivals import spline
 from training import left_out, printed_settings, trained, tuned_settings
 
 PRINTED = {  # SIREN, FFN, GaussNet, WIRE, ELM-INR; the paper's PSNR in dB
@@ -71,21 +72,19 @@ def compute(run):
 def between_the_samples(run, name="kodim05"):
     """Every second sample fitted, all drawn: the printed setting, a cubic spline, our default."""
     values = load(run, name)
-    thin, grid = halves(values)
     cell = 16 if run.toy else 32
-    shown = {"every second sample": np.kron(thin, np.ones((2, 2)))}
+    shown = {"every second sample": np.kron(thinned(values), np.ones((2, 2)))}
     for word, settings in (("ELM-INR", ef.paper(cell=cell, width=cell**2)), ("default", None)):
-        shown[word] = ef.fit(thin, settings).grid(*grid, outside="nearest")
-    where = np.stack(np.meshgrid(*grid, indexing="ij"))
-    shown["cubic spline"] = map_coordinates(thin, where, order=3, mode="mirror")
+        shown[word], _ = predicted(values, settings)
+    shown["cubic spline"] = spline(values, 3)
     size = min(160, *values.shape)
     part = tuple(slice((n - size) // 2, (n - size) // 2 + size) for n in values.shape)
     figure, axes = plt.subplots(1, 5, figsize=(11, 2.6), layout="constrained")
     shown = {"truth": values} | shown
     for ax, (word, picture) in zip(axes, shown.items()):
         ax.imshow(picture[part], cmap="gray", vmin=0, vmax=255, interpolation="nearest")
-        score = "" if word == "truth" else f"\n{heldout(values, picture):.1f} dB held out"
-        ax.set_title(word + score)
+        held = "" if word == "truth" else f"\n{score(values, picture):.1f} dB held out"
+        ax.set_title(word + held)
         ax.set_axis_off()
     save(figure, run.figure("between"))
 

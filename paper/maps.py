@@ -16,9 +16,11 @@ from scipy.ndimage import uniform_filter
 
 import elmfield as ef
 from beam import fitted, kept_as, partitions, widths
-from common import cold_fit, cost_of, halves, heldout, host, load, main
+from common import cold_fit, cost_of, load, main
+from elmfield._array.backend import to_numpy
 from elmfield.research import datasets
 from figures import plt, save
+from measurement.heldout import predicted, score
 
 NAME = "era5-winter"
 SEASONS = {
@@ -93,7 +95,7 @@ def called(field, name, pixels):
     row, column = indices(name, field.shape, *pixels)
     inside = np.isfinite(row)
     out = np.full(row.shape, np.nan)
-    out[inside] = host(field(np.stack([row[inside], column[inside]], axis=-1)))
+    out[inside] = to_numpy(field(np.stack([row[inside], column[inside]], axis=-1)))
     return out
 
 
@@ -126,7 +128,7 @@ def reconstruct(run, variant, width):
         field, _ = fitted(run, values, ef.smooth(coefficients=total))
     else:
         field, _ = fitted(run, values, ef.paper(width=width), made[variant][0])
-    run.keep(key, host(field.samples()))
+    run.keep(key, to_numpy(field.samples()))
 
 
 def window(run):
@@ -152,16 +154,14 @@ def close_up(run, method):
     field, spent = cost_of(partial(cold_fit, run, values, settings(run)[method]), run)
     row, column = indices(NAME, load(run, NAME).shape, *globe(close_pixels(run), *CLOSE))
     at = np.stack([row - start[0], column - start[1]], axis=-1)
-    run.keep(f"maps-close-{method}", host(field(at, outside="nearest")))
-    half, grid = halves(values)
-    thin = ef.fit(half, settings(run)[method], device=run.place)
-    between = host(thin.grid(*grid, outside="nearest"))
+    run.keep(f"maps-close-{method}", to_numpy(field(at, outside="nearest")))
+    between, _ = predicted(values, settings(run)[method], device=run.place)
     left_out = np.ones(values.shape, bool)
     left_out[::2, ::2] = False
     return {
-        "mae": ef.mae(values, host(field.samples())),
+        "mae": ef.mae(values, to_numpy(field.samples())),
         "mae_between": float(np.abs(between - values)[left_out].mean()),
-        "heldout": heldout(values, between),
+        "heldout": score(values, between),
         "coefficients_per_sample": field.n_coefficients / values.size,
         "seconds_fit": spent["seconds"],
     }

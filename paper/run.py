@@ -19,7 +19,8 @@ import time
 from pathlib import Path
 
 import report
-from common import HERE, PROFILES, Run, kind
+from common import HERE, PROFILES, Run
+from measurement.records import kind
 
 LANES = (
     ("search", "images", "curves", "co2", "satellite", "bands"),

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from common import ITERATIVE, Run, cost_of, errors, halves, heldout
+from common import ITERATIVE, Run, cost_of, errors
 from elmfield.research import baselines
+from measurement.heldout import halves, score
 
 MAKE = {
     "SIREN": baselines.siren,
@@ -121,6 +122,6 @@ def left_out(run, name, label, values, settings, channels=None):
         thin, grid = halves(values, channels)
         points = np.stack(np.meshgrid(*grid, indexing="ij"), axis=-1)
         model = fit(thin, every=settings["train"]["steps"])
-        return {"heldout": heldout(values, model(points), channels)}
+        return {"heldout": score(values, model(points), channels=channels)}
 
     return run.unit(f"{name}: {label}, {HELD_OUT}", work, **settings, seed=0)

@@ -15,8 +15,10 @@ from matplotlib.colors import LogNorm
 from matplotlib.transforms import Affine2D
 
 import elmfield as ef
-from common import ITERATIVE, cold_fit, cost_of, host, load, main
+from common import ITERATIVE, cold_fit, cost_of, load, main
+from elmfield._array.backend import to_numpy
 from figures import plt, save
+from measurement.heldout import places
 
 NAME = "navier-stokes"
 TUNED = (*(f"{m}, tuned" for m in ITERATIVE), "hash grid, tuned")
@@ -51,11 +53,11 @@ def errors(run, method):
     w = load(run, NAME)
     preset, channels = settings(run)[method]
     field, spent = cost_of(partial(cold_fit, run, w, preset, channels), run)
-    back = host(field.samples())
+    back = to_numpy(field.samples())
     thin = ef.fit(w[::2, ::2], preset, channel_axis=channels, device=run.place)
-    grid = [np.minimum(np.arange(n) / 2, (n - 1) // 2) for n in w.shape[:2]]
+    grid = places(w.shape[:2])
     grid += [] if channels is not None else [np.arange(w.shape[2])]
-    guess = host(thin.grid(*grid, outside="nearest"))
+    guess = to_numpy(thin.grid(*grid, outside="nearest"))
     left_out = np.ones(w.shape[:2], bool)
     left_out[::2, ::2] = False
     run.keep(f"volume-{method}", back)
