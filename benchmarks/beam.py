@@ -89,7 +89,7 @@ def curves(field, samples):
     """Energy left in each region after its first k coefficients, k = 0, 1, ...: list of arrays."""
     left = {}
     for group in field.blended.groups:
-        c = group.take(np.arange(len(group.regions)))
+        c = group.coefficients.take(np.arange(len(group.regions)))
         c = to_numpy(c)[:, :, 0] * float(field.scale[0])
         for i, row in zip(group.regions, c):
             gone = np.concatenate([[0], np.cumsum(row**2)])

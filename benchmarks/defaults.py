@@ -17,12 +17,12 @@ from scipy.ndimage import map_coordinates
 import elmfield as ef
 from common import main, record
 from elmfield.local.bases import axis_modes
-from elmfield.local.layers import price
+from elmfield.local.energies import price
 from elmfield.research import datasets
 from measurement.data import PHOTOGRAPHS as KODAK
 from measurement.heldout import halves, predicted, score, thinned
 from measurement.rivals import SPLINES, spline, spline_1d
-from reference import Variant, corners, radial
+from reference import Lattice, corners, radial
 
 ORDERS = (0.75, 1.0, 1.1, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)
 PHOTOGRAPHS = (5, 8, 15, 20, 23, 24)
@@ -85,7 +85,8 @@ def base(d, order, **changes):
     """The default's settings in d dimensions with some of them changed."""
     usual = ef.smooth(order=order).partition((192,) * d, (False,) * d)
     own = {"cell": 192 // usual.n_cells[0], "overlap": usual.overlap[0], "context": usual.context}
-    return Variant(**({"order": order} | own | changes))
+    own |= {k: changes.pop(k) for k in ("cell", "overlap", "context") if k in changes}
+    return ef.smooth(order=order, layer=Lattice(**changes), **own)
 
 
 @lru_cache(maxsize=32)
@@ -100,11 +101,11 @@ def everything():
 
 
 def check():
-    """The variant used here is the library's own preset when nothing is changed."""
+    """The lattice used here is the library's own when nothing is changed."""
     for d, name in everything():
         ours, theirs = measure(d, name, base(d, 1.5)), measure(d, name, ef.smooth(order=1.5))
         if abs(ours["heldout"] - theirs["heldout"]) > 1e-6:
-            raise SystemExit(f"{name}: the variant gives {ours}, the library {theirs}")
+            raise SystemExit(f"{name}: the lattice gives {ours}, the library {theirs}")
 
 
 def chosen():

@@ -1,66 +1,49 @@
 """Measured alternatives that the library does not use: other lattices, and the radial price.
 
-Small and slow on purpose. `Variant` can be passed to `elmfield.fit` like any preset; `radial` is a
-complete fit of its own.
+Small and slow on purpose. `Lattice` makes layers for the library's own preset; `radial` is a fit of
+its own.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import product
 
 import numpy as np
 
-from elmfield.local.bases import AxisModes, ProductModes
-from elmfield.local.layers import Cosines, price
+import common  # noqa: F401  puts measurement/ on the path
+from elmfield.local.energies import price
+from elmfield.local.layers import Cosines
 from elmfield.partition import Partition, blend
+from measurement.heldout import thinned
 
 
 @dataclass(frozen=True)
-class Variant:
-    """The default preset with everything adjustable, the lattice and ε included."""
+class Lattice:
+    """A layer for every size of box, lattice and ε adjustable; pass it as ``smooth(layer=)``."""
 
-    order: float
-    cell: int
-    overlap: float
-    context: int = 0
     period: float = 1.25
     band: float = 1.0
     epsilon: float | None = None
-    centred = True
 
-    def partition(self, shape, periodic):
-        """Boxes of one size, as the preset has them."""
-        return Partition.regular(
-            shape,
-            self.cell,
-            self.overlap,
-            periodic=np.flatnonzero(periodic),
-            equal_boxes=True,
-            context=self.context,
-            mirrored=self.context > 0 and self.order < 2,
-        )
+    def __call__(self, n):
+        """The layer of a box of n samples."""
+        usual = Cosines.lattice(n, period=self.period, band=self.band)
+        return Priced(usual.count, usual.fundamental, self.epsilon)
 
-    def modes(self, box, like):
-        """Product modes on the lattice asked for."""
-        return ProductModes(
-            tuple(_axis(n, self.order, self.period, self.band, self.epsilon) for n in box)
-        )
+
+@dataclass(frozen=True)
+class Priced(Cosines):
+    """The library's cosines, with an ε of our own where there is one."""
+
+    epsilon: float | None = None
+
+    def prices(self, order):
+        """What each feature costs."""
+        return prices(self.angular**2, order, self.epsilon)
 
 
 def prices(omega2, order, epsilon):
     """The library's price, or one with an ε of our own."""
     return price(omega2, order) if epsilon is None else (epsilon + omega2) ** order
-
-
-@lru_cache(maxsize=256)
-def _axis(n, order, period, band, epsilon):
-    cosines = Cosines.lattice(n, period=period, band=band)
-    A = cosines(np.arange(n) - (n - 1) / 2)
-    E = prices(cosines.angular**2, order, epsilon)
-    gamma, U = np.linalg.eigh((A / E) @ A.T)
-    keep = gamma > n * np.finfo(float).eps * gamma[-1]
-    gamma, U = gamma[keep][::-1], U[:, keep][:, ::-1]
-    return AxisModes(U, gamma, (A.T @ U) / E[:, None] / gamma, cosines)
 
 
 def radial(values, cell, overlap, order, epsilon=None):
@@ -70,7 +53,7 @@ def radial(values, cell, overlap, order, epsilon=None):
     both K (samples against samples) and the kernel from samples to the finer grid.
     """
     d = values.ndim
-    y = values[(slice(None, None, 2),) * d]
+    y = thinned(values)
     part = Partition.regular(y.shape, cell, overlap, equal_boxes=True)
     ((box, regions),) = part.footprints
     layers = [Cosines.lattice(n) for n in box]

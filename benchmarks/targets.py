@@ -17,6 +17,7 @@ from scipy.fft import dctn
 
 import elmfield as ef
 from common import main, record
+from elmfield.field.coefficients import Full
 from elmfield.field.quality import choose
 from elmfield.research import datasets
 from measurement.data import BEAM_PRINTED, PHOTOGRAPHS, WEATHER
@@ -123,12 +124,12 @@ def cross_validated(noisy, partition):
     """Shrinkage γ / (γ + λ) alone, λ by generalised cross-validation in every region."""
     field = ef.fit(noisy, partition=partition)
     (group,) = field.blended.groups
-    gamma, c = group.modes.smoothness, group.coefficients
+    gamma, c = group.model.basis.smoothness, group.coefficients.values
     lambdas = gamma.max() * np.logspace(-14, 0, 57)
     w = lambdas / (gamma[:, None] + lambdas)
     score = (c[:, :, 0] ** 2 @ w**2) / w.sum(axis=0) ** 2
     best = lambdas[np.argmin(score, axis=1)][:, None]
-    shrunk = replace(group, coefficients=c * (gamma / (gamma + best))[:, :, None])
+    shrunk = replace(group, coefficients=Full(c * (gamma / (gamma + best))[:, :, None]))
     return replace(field, blended=replace(field.blended, groups=(shrunk,))).samples()
 
 
