@@ -2,12 +2,13 @@
 
 import math
 import time
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from elmfield.cli.tables import in_bytes, print_json, show
+from elmfield.cli.tables import in_bytes, print_json, show, size_of
 from elmfield.cli.words import (
     IN,
     OUT,
@@ -41,7 +42,9 @@ Examples:
 @click.option("--psnr", type=float, metavar="DB", help="Error target: dB at the samples.")
 @click.option("--max-error", type=float, help="Error target: largest error at the samples.")
 @click.option("--coefficients", type=int, metavar="N", help="Keep so many coefficients in all.")
-@click.option("--keep", type=int, metavar="N", help="Keep so many in every region and channel.")
+@click.option(
+    "--per-region", type=int, metavar="N", help="Keep so many in every region and channel."
+)
 @click.option("--denoise", metavar="yes|LEVEL", help="Take noise out: estimated, or this strong.")
 @click.option("--order", metavar="S[,S...]|auto", help="Order of the energy (smooth).")
 @click.option("--cell", metavar="N[,N...]", help="Samples per cell and axis.")
@@ -68,24 +71,71 @@ Examples:
 @as_json
 def fit(input: Path, output: Path, quiet: bool, as_json: bool, **options: Any) -> None:
     """Fit a field to the samples in INPUT and save it as a model."""
+    from elmfield import save
     from elmfield._array.progress import bars
-    from elmfield.io.gridded import fingerprint
+    from elmfield.io.formats.registry import is_model
     from elmfield.io.model.promise import fit_stored
-    from elmfield.io.model.store import save
 
-    if not output.name.endswith((".elm", ".elm.zarr")):
+    if not is_model(output):
         raise click.BadParameter(
             f"{output.name}: a model's name ends in .elm or .elm.zarr.", param_hint="--output"
         )
     if not output.parent.is_dir():
         raise FileNotFoundError(f"cannot write {output}: its folder does not exist")
     settings = _settings(options)
+    samples = _labelled(input, options)
+    values, periods = samples.values, _periods(samples, options["periodic"])
+    with bars(False if quiet or as_json else None) as progress:
+        partition = _beam(samples, periods, options)
+        began = time.perf_counter()
+        field, dtype = fit_stored(
+            samples,
+            settings,
+            dtypes=_dtypes(values.dtype, options["dtype"]),
+            periodic=periods,
+            partition=partition,
+            device=options["device"],
+            progress=progress,
+        )
+        took = time.perf_counter() - began
+        save(field, output, dtype=dtype, progress=progress)
+    facts = {
+        "model": str(output),
+        "samples": list(values.shape),
+        "regions": field.partition.n_regions,
+        "coefficients": field.n_coefficients,
+        "coefficients_per_sample": field.n_coefficients / math.prod(values.shape),
+        "dtype": dtype,
+        "bytes": size_of(output),
+        "input_bytes": int(values.nbytes),
+        "seconds": took,
+    }
+    if as_json:
+        print_json(facts)
+    elif not quiet:
+        show(_in_short(facts))
+
+
+def _in_short(facts: dict[str, Any]) -> dict[str, Any]:
+    """What was fitted and saved, for a table."""
+    return {
+        "samples": " × ".join(map(str, facts["samples"])),
+        "regions": facts["regions"],
+        "coefficients": f"{facts['coefficients']} {facts['dtype']} "
+        f"({facts['coefficients_per_sample']:.3f} a sample)",
+        "fitted in": f"{facts['seconds']:.2f} s",
+        "saved": f"{facts['model']}, {in_bytes(facts['bytes'])} "
+        f"(samples: {in_bytes(facts['input_bytes'])})",
+    }
+
+
+def _labelled(input: Path, options: dict[str, Any]) -> Any:
+    """The samples that the options mean, with a note of where they came from."""
+    from dataclasses import replace
+
+    from elmfield.io.gridded import fingerprint
+
     samples = samples_of(input, options["variable"], options["slices"], options["channel_axis"])
-    periods = dict(samples.periods)
-    for text in options["periodic"]:
-        name, _, content = text.partition("=")
-        name, _ = assignment(f"{name}=", samples.dims, "--periodic")
-        periods[name] = float(content) if content else _period(samples, name)
     source = {
         "file": input.name,
         "variable": options["variable"],
@@ -93,58 +143,33 @@ def fit(input: Path, output: Path, quiet: bool, as_json: bool, **options: Any) -
         "channel_axis": options["channel_axis"],
         **fingerprint(samples.values),
     }
-    from dataclasses import replace
+    return replace(samples, attributes={**samples.attributes, "source": source})
 
-    about = {**samples.attributes, "source": source}
-    samples = replace(samples, periods=periods, attributes=about)
-    with bars(False if quiet or as_json else None) as progress:
-        partition = _beam(samples, options)
-        began = time.perf_counter()
-        narrow = samples.values.dtype.kind in "biu" and samples.values.dtype.itemsize <= 2
-        asked = options["dtype"]
-        field, dtype = fit_stored(
-            samples,
-            settings,
-            dtypes=(asked,) if asked else ("float32", None) if narrow else (None,),
-            partition=partition,
-            device=options["device"],
-            progress=progress,
-        )
-        took = time.perf_counter() - began
-        size = save(field, output, dtype=dtype, progress=progress)
-    n = math.prod(samples.values.shape)
-    facts = {
-        "model": str(output),
-        "samples": list(samples.values.shape),
-        "regions": field.partition.n_regions,
-        "coefficients": field.n_coefficients,
-        "coefficients_per_sample": field.n_coefficients / n,
-        "dtype": dtype,
-        "bytes": size,
-        "input_bytes": int(samples.values.nbytes),
-        "seconds": took,
-    }
-    if as_json:
-        print_json(facts)
-    elif not quiet:
-        show(
-            {
-                "samples": " × ".join(map(str, samples.values.shape)),
-                "regions": facts["regions"],
-                "coefficients": f"{field.n_coefficients} {dtype} ({field.n_coefficients / n:.3f} "
-                "a sample)",
-                "fitted in": f"{took:.2f} s",
-                "saved": f"{output}, {in_bytes(size)} (samples: {in_bytes(samples.values.nbytes)})",
-            }
-        )
+
+def _periods(samples: Any, texts: Sequence[str]) -> dict[str, float | None]:
+    """Axes that repeat, those that the file knows and those that are given; None: as sampled."""
+    periods: dict[str, float | None] = dict(samples.periods)
+    for text in texts:
+        name, _, content = text.partition("=")
+        name, _ = assignment(f"{name}=", samples.dims, "--periodic")
+        periods[name] = numbers(content, "--periodic") if content else None
+    return periods
+
+
+def _dtypes(given: Any, asked: str | None) -> tuple[str | None, ...]:
+    """What may be stored, best first; None for the field's own."""
+    if asked is not None:
+        return (asked,)
+    narrow = given.kind in "biu" and given.itemsize <= 2
+    return ("float32", None) if narrow else (None,)
 
 
 def _settings(options: dict[str, Any]) -> Any:
-    from elmfield.settings import paper, smooth
+    from elmfield import paper, smooth
 
     given = {k: v for k, v in options.items() if v is not None}
     own = {
-        "smooth": ("order", "psnr", "max_error", "coefficients", "keep", "denoise"),
+        "smooth": ("order", "psnr", "max_error", "coefficients", "per_region", "denoise"),
         "paper": ("width", "frequencies", "scale", "activation", "seed"),
     }
     preset = options["preset"]
@@ -158,28 +183,19 @@ def _settings(options: dict[str, Any]) -> Any:
     if "denoise" in chosen:
         word = str(chosen["denoise"])
         chosen["denoise"] = True if word in ("yes", "true", "auto") else numbers(word, "--denoise")
-    if options["cell"] is not None:
-        chosen["cell"] = numbers(options["cell"], "--cell", int)
-    if options["overlap"] is not None:
-        chosen["overlap"] = numbers(options["overlap"], "--overlap")
+    if options["beam"] is None and options["beam_threshold"] is None:  # else they are BEAM's
+        for name, kind in (("cell", int), ("overlap", float)):
+            if name in given:
+                chosen[name] = numbers(given[name], f"--{name}", kind)
     return smooth(**chosen) if preset == "smooth" else paper(**chosen)
 
 
-def _period(samples: Any, name: str) -> float:
-    k = samples.dims.index(name)
-    line, n = samples.coords[k], samples.shape[k]
-    if line is None or n < 2:
-        return float(n)
-    return float(abs(line[-1] - line[0]) * n / (n - 1))
-
-
-def _beam(samples: Any, options: dict[str, Any]) -> Any:
+def _beam(samples: Any, periods: Collection[str], options: dict[str, Any]) -> Any:
     """The partition that --beam asks for, or None."""
     if options["beam"] is None and options["beam_threshold"] is None:
         return None
-    from elmfield.partition import Partition
+    from elmfield import Partition
 
-    wraps = [samples.dims.index(n) for n in samples.periods]
     overlap = options["overlap"]
     return Partition.beam(
         samples.values,
@@ -187,7 +203,7 @@ def _beam(samples: Any, options: dict[str, Any]) -> Any:
         regions=options["beam"],
         threshold=options["beam_threshold"],
         channel_axis=samples.channel_axis,
-        periodic=wraps,
+        periodic=[samples.dims.index(n) for n in periods],
         overlap=0 if overlap is None else numbers(overlap, "--overlap"),
     )
 

@@ -1,6 +1,5 @@
 """render and query: a model on a grid, and at points."""
 
-import math
 import re
 import sys
 from collections.abc import Sequence
@@ -26,7 +25,7 @@ Examples:
 @click.argument("model", type=click.Path())
 @click.option("-o", "--output", type=OUT, required=True, help="The file to write.")
 @click.option("--scale", metavar="X[,X...]", help="New samples per old one; for all axes or each.")
-@click.option("--size", metavar="N,N...", help="New samples on each axis, for instance 720x1440.")
+@click.option("--shape", metavar="N,N...", help="New samples on each axis, for instance 720x1440.")
 @click.option(
     "--window", multiple=True, metavar="AXIS=LOW:HIGH", help="In the axis's units; dates: A/B."
 )
@@ -47,126 +46,88 @@ def render(
     model: str,
     output: Path,
     scale: str | None,
-    size: str | None,
+    shape: str | None,
     window: Sequence[str],
     index: Sequence[str],
-    quantity: str,
     align: str | None,
-    dtype: str | None,
     colours: str | None,
     quiet: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Evaluate MODEL on a grid of any size and write it, in any format that can hold it."""
-    import numpy as np
-
+    from elmfield import load, write
     from elmfield._array.progress import bars
-    from elmfield.io.door import put
     from elmfield.io.formats.registry import format_of
-    from elmfield.io.model.restore import load
     from elmfield.io.rendered import rendered
-    from elmfield.show.render import positions
 
     format_of(output)
     field = load(model)
-    names = field.domain.dims
-    align = align or field.attributes.get("align", "areas")
-    low, high = _window(field, window, index, str(align))
-    sizes = numbers(size, "--size", int)
-    x = positions(
-        field,
-        scale=numbers(scale, "--scale"),
-        size=(sizes,) if isinstance(sizes, int) else sizes,
-        low=low,
-        high=high,
-        align=str(align),
-    )
-    count = math.prod(len(c) for c in x) * max(1, field.n_channels)
-    if count > 1 << 33:
-        raise ValueError(f"{count} values are more than fit in memory; render windows of them.")
-    kind: Any = dtype
-    if kind is None and quantity == "value":
-        own = field.attributes.get("dtype") or field.input_dtype
-        kind = own if np.dtype(own).kind in "biu" else None
+    align = align or str(field.attributes.get("align", "areas"))
     with bars(False if quiet or as_json else None) as progress:
-        out = rendered(field, x, quantity, dtype=kind, progress=progress)
-    put(out, output, colours)
+        out = rendered(
+            field,
+            numbers(shape, "--shape", int),
+            scale=numbers(scale, "--scale"),
+            window=_window(field, window) | _index_window(field, index, align),
+            align=align,
+            progress=progress,
+            **options,
+        )
+    write(out, output, colours=colours)
     facts = {
         "file": str(output),
         "shape": list(out.values.shape),
-        "axes": list(names),
+        "axes": list(field.domain.dims),
         "dtype": out.values.dtype.name,
     }
     if as_json:
         print_json(facts)
     elif not quiet:
-        shape = " × ".join(map(str, out.values.shape))
-        click.echo(f"{output}: {shape} {out.values.dtype.name}", err=True)
+        sizes = " × ".join(map(str, out.values.shape))
+        click.echo(f"{output}: {sizes} {out.values.dtype.name}", err=True)
 
 
-def _window(
-    field: Any, window: Sequence[str], index: Sequence[str], align: str
-) -> tuple[list[float] | None, list[float] | None]:
-    """Corners in index coordinates, or None twice for the whole domain."""
-    import numpy as np
-
-    from elmfield.field.labels import coordinates_in
-
-    if not window and not index:
-        return None, None
-    names, axes = field.domain.dims, field.domain.axes
-    low, high = list(field.domain.low), list(field.domain.high)
+def _window(field: Any, texts: Sequence[str]) -> dict[str, tuple[Any, Any]]:
+    """What --window says, by axis: two ends in its units, dates as they are written."""
     about = field.attributes.get("axes", {})
-    for text in window:
-        name, content = assignment(text, names, "--window")
-        k = names.index(name)
+    found: dict[str, tuple[Any, Any]] = {}
+    for text in texts:
+        name, content = assignment(text, field.domain.dims, "--window")
         # Dates have colons of their own.
         a, sign, b = content.partition("/" if "/" in content else ":")
         if not sign:
             raise click.BadParameter(f"{content!r} is not LOW:HIGH.", param_hint="--window")
-        dates = about.get(name, {}).get("epoch") is not None
-        try:
-            ends = np.asarray([a, b]) if dates else np.asarray([float(a), float(b)])
-            first, last = map(float, coordinates_in(ends, about.get(name, {})))
-        except ValueError as error:
-            raise click.BadParameter(f"{content!r}: {error}", param_hint="--window") from error
-        period = axes[k].period
-        if period is not None and -math.inf < last < first < math.inf:  # across the seam
-            last += period * (math.floor((first - last) / period) + 1)
-        if period is not None and last - first > period * (1 + 1e-9):
-            raise click.BadParameter(
-                f"{content!r} is more than one period, {period:g}, of axis {name!r}.",
-                param_hint="--window",
-            )
-        if not first < last:
-            raise click.BadParameter(
-                f"{content!r}: the first end must lie below the second on axis {name!r}.",
-                param_hint="--window",
-            )
-        low[k], high[k] = axes[k].span(first, last)
-    for text in index:
-        name, content = assignment(text, names, "--index")
-        k = names.index(name)
+        if about.get(name, {}).get("epoch") is None:
+            try:
+                found[name] = float(a), float(b)
+            except ValueError as error:
+                raise click.BadParameter(f"{content!r}: {error}", param_hint="--window") from error
+        else:
+            found[name] = a, b
+    return found
+
+
+def _index_window(field: Any, texts: Sequence[str], align: str) -> dict[str, tuple[Any, Any]]:
+    """What --index says, by axis, in its units: with the areas of the samples, or without."""
+    import numpy as np
+
+    found: dict[str, tuple[Any, Any]] = {}
+    for text in texts:
+        name, content = assignment(text, field.domain.dims, "--index")
+        axis = field.domain.axes[field.domain.dims.index(name)]
         piece = index_of(content)
-        start, stop, _ = (
-            piece.indices(axes[k].size)
-            if isinstance(piece, slice)
-            else (piece % axes[k].size, piece % axes[k].size + 1, 1)
-        )
+        if isinstance(piece, slice):
+            start, stop, _ = piece.indices(axis.size)
+        else:
+            start = piece % axis.size
+            stop = start + 1
         inset = 0.5 if align == "areas" else 0.0
-        low[k], high[k] = start - inset, stop - 1 + inset
-        if low[k] == high[k]:
-            low[k], high[k] = low[k] - 0.25, high[k] + 0.25
-    for k, axis in enumerate(axes):
-        if axis.period is None and (
-            low[k] < field.domain.low[k] - 1e-6 or high[k] > field.domain.high[k] + 1e-6
-        ):
-            ends = axis.from_index(np.asarray([field.domain.low[k], field.domain.high[k]]))
-            raise ValueError(
-                f"the window on axis {axis.name!r} reaches beyond the domain, {min(ends):g} to "
-                f"{max(ends):g}."
-            )
-    return low, high
+        if stop - start == 1 and not inset:  # one node needs some room around it
+            inset = 0.25
+        ends = axis.from_index(np.asarray([start - inset, stop - 1 + inset]))
+        found[name] = float(min(ends)), float(max(ends))
+    return found
 
 
 @click.command(
@@ -199,46 +160,23 @@ def query(
     model: str, at: Sequence[str], points: Path | None, quantity: str, outside: str, as_json: bool
 ) -> None:
     """Values of MODEL at points, printed as CSV."""
-    import csv
-
-    import numpy as np
-
+    from elmfield import OutsideDomainError, load
     from elmfield._array.backend import to_numpy
-    from elmfield.errors import OutsideDomainError
-    from elmfield.field.labels import coordinates_in
-    from elmfield.io.model.restore import load
 
     if not at and points is None:
         raise click.UsageError("Say where: --at X,X... or --points FILE.csv.")
     field = load(model)
-    names = field.domain.dims
     rows = [_point(text, field) for text in at]
     if points is not None:
         rows += _points(points, field)
-    about = field.attributes.get("axes", {})
-    columns = []
-    for k, name in enumerate(names):
-        dates = about.get(name, {}).get("epoch") is not None
-        words = [r[k] for r in rows]
-        try:
-            given = np.asarray(words) if dates else np.asarray([float(w) for w in words])
-            columns.append(coordinates_in(given, about.get(name, {})))
-        except ValueError as error:
-            raise ValueError(f"coordinates on axis {name!r}: {error}") from error
-    x = np.stack(columns, axis=-1)
     call: Any = {"value": field, "gradient": field.gradient, "laplacian": field.laplacian}[quantity]
     try:
-        values = to_numpy(call(x, outside=outside))
+        values = to_numpy(call(_coordinates(rows, field), outside=outside))
     except OutsideDomainError as error:  # in this room's words
         advice = re.sub(r"outside='(\w+)'", r"--outside \1", str(error))
         raise OutsideDomainError(advice) from error
     values = values.reshape(len(rows), -1)
-    labels = field.attributes.get("channels", {}).get("labels")
-    C = field.n_channels
-    heads = [str(labels[k]) if labels and len(labels) == C else f"value{k}" for k in range(C)]
-    heads = ["value"] if C == 1 else heads
-    if quantity == "gradient":
-        heads = [f"{h}_d_{n}" if C > 1 else f"d_{n}" for h in heads for n in names]
+    names, heads = field.domain.dims, _heads(field, quantity)
     if as_json:
         print_json(
             [
@@ -246,9 +184,45 @@ def query(
                 for r, v in zip(rows, values.tolist())
             ]
         )
-        return
+    else:
+        _print_csv([*names, *heads], rows, values)
+
+
+def _coordinates(rows: Sequence[Sequence[str]], field: Any) -> Any:
+    """Points, shape (n, d), of words; dates as the numbers their axis counts in."""
+    import numpy as np
+
+    from elmfield.field.labels import coordinates_in
+
+    about = field.attributes.get("axes", {})
+    columns = []
+    for k, name in enumerate(field.domain.dims):
+        dates = about.get(name, {}).get("epoch") is not None
+        words = [r[k] for r in rows]
+        try:
+            given = np.asarray(words) if dates else np.asarray([float(w) for w in words])
+            columns.append(coordinates_in(given, about.get(name, {})))
+        except ValueError as error:
+            raise ValueError(f"coordinates on axis {name!r}: {error}") from error
+    return np.stack(columns, axis=-1)
+
+
+def _heads(field: Any, quantity: str) -> list[str]:
+    """What the columns of values are called."""
+    labels, C = field.attributes.get("channels", {}).get("labels"), field.n_channels
+    heads = [str(labels[k]) if labels and len(labels) == C else f"value{k}" for k in range(C)]
+    heads = ["value"] if C == 1 else heads
+    if quantity != "gradient":
+        return heads
+    return [f"{h}_d_{n}" if C > 1 else f"d_{n}" for h in heads for n in field.domain.dims]
+
+
+def _print_csv(heads: Sequence[str], rows: Sequence[Sequence[str]], values: Any) -> None:
+    """Points as they were written, and values with all their digits."""
+    import csv
+
     out = csv.writer(sys.stdout, lineterminator="\n")
-    out.writerow([*names, *heads])
+    out.writerow(heads)
     digits = 9 if values.dtype.itemsize == 4 else 17
     for r, v in zip(rows, values):
         out.writerow([*r, *(f"{n:.{digits}g}" for n in v.tolist())])

@@ -36,15 +36,8 @@ def compare(
     as_json: bool,
 ) -> None:
     """How well MODEL gives back the samples in INPUT; which variable and slices, it knows."""
-    import numpy as np
-
-    from elmfield._array.backend import to_numpy
-    from elmfield.io.formats.raster import png
     from elmfield.io.model.restore import field_of
     from elmfield.io.model.source import open_source
-    from elmfield.measure.metrics import mae, max_error, paper_psnr, psnr
-    from elmfield.show.render import flat
-    from elmfield.show.render import picture as draw
 
     source = open_source(model)
     field = field_of(source)
@@ -55,68 +48,123 @@ def compare(
         slices or made.get("slices", ()),
         made.get("channel_axis") if channel_axis is None else channel_axis,
     )
-    truth = np.asarray(samples.values)
     if samples.shape != field.shape:
         raise ValueError(
             f"{input.name} has shape {samples.shape}, the model {field.shape}; they cannot be "
             "compared."
         )
-    estimate = to_numpy(field.samples())
-    good = np.isfinite(truth)
-    wide = np.complex128 if np.iscomplexobj(truth) else np.float64
-    t, e = truth.astype(wide), estimate.astype(wide)
-    gap = np.where(good, np.abs(np.where(good, t, 0) - e), 0)
-    size = sum(source.sizes().values())
-    facts: dict[str, Any] = {
-        "psnr_db": psnr(t[good], e[good]),
-        "mae": mae(t[good], e[good]),
-        "rmse": float(np.sqrt(np.mean(gap[good] ** 2))),
-        "max_error": max_error(t[good], e[good]),
-        "range": [float(np.min(np.abs(t[good]) if wide is np.complex128 else t[good])),
-                  float(np.max(np.abs(t[good]) if wide is np.complex128 else t[good]))],
-        "samples": int(truth.size),
-        "missing": int((~good).sum()),
-        "coefficients": field.n_coefficients,
-        "coefficients_per_sample": field.n_coefficients / truth.size,
-        "bytes": size,
-        "bits_per_sample": 8 * size / truth.size,
-    }  # fmt: skip
-    if wide is np.float64 and truth.dtype == np.uint8:
-        facts["psnr_255_db"] = psnr(t[good], e[good], data_range=255)
-    if wide is np.float64 and good.all():
-        peaks = t.max() if field.channel_axis is None else np.moveaxis(t, field.channel_axis, 0)
-        if np.all(np.max(peaks.reshape(-1, 1) if np.ndim(peaks) == 0 else
-                         peaks.reshape(len(peaks), -1), axis=-1) > 0):  # fmt: skip
-            facts["paper_psnr_db"] = paper_psnr(t, e, channel_axis=field.channel_axis)
+    errors = Errors(samples, field)
+    facts = errors.facts(sum(source.sizes().values()))
     if heldout:
-        from elmfield.measure.heldout import heldout_score
-
-        settings: Any = field.settings if hasattr(field.settings, "modes") else None
-        facts["heldout_psnr_db"] = heldout_score(truth, settings, channel_axis=samples.channel_axis)
+        facts["heldout_psnr_db"] = errors.heldout()
     if picture is not None:
-        shown = flat(gap, field.channel_axis, np.max)
-        picture.write_bytes(png(draw(shown, "error")))
+        errors.draw(picture)
         facts["map"] = str(picture)
     if as_json:
         print_json(facts)
-        return
-    names = {
-        "psnr_db": "PSNR, of the range", "psnr_255_db": "PSNR, of 255",
-        "paper_psnr_db": "the paper's PSNR (at most 80)", "heldout_psnr_db": "held-out PSNR",
-        "mae": "mean absolute error", "rmse": "root mean square error",
-        "max_error": "largest error", "coefficients_per_sample": "coefficients per sample",
-        "bits_per_sample": "bits per sample", "bytes": "model", "missing": "missing samples",
-        "map": "map of the error",
-    }  # fmt: skip
-    rows = {}
-    for key, name in names.items():
-        if key in facts:
-            v = facts[key]
-            text = (
-                f"{v:.2f} dB" if key.endswith("_db") else f"{v:.6g}" if isinstance(v, float) else v
-            )
-            rows[name] = in_bytes(v) if key == "bytes" else text
-    show(rows)
+    else:
+        show({name: _shown(key, facts[key]) for key, name in NAMES.items() if key in facts})
+
+
+NAMES = {
+    "psnr_db": "PSNR, of the range",
+    "psnr_255_db": "PSNR, of 255",
+    "paper_psnr_db": "the paper's PSNR (at most 80)",
+    "heldout_psnr_db": "held-out PSNR",
+    "mae": "mean absolute error",
+    "rmse": "root mean square error",
+    "max_error": "largest error",
+    "coefficients_per_sample": "coefficients per sample",
+    "bits_per_sample": "bits per sample",
+    "bytes": "model",
+    "missing": "missing samples",
+    "map": "map of the error",
+}
+"""What a table calls the facts that JSON has."""
+
+
+def _shown(key: str, value: Any) -> Any:
+    if key == "bytes":
+        return in_bytes(value)
+    if key.endswith("_db"):
+        return f"{value:.2f} dB"
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+class Errors:
+    """A field beside the samples it was made from; gaps in them do not count."""
+
+    def __init__(self, samples: Any, field: Any) -> None:
+        import numpy as np
+
+        from elmfield._array.backend import to_numpy
+
+        self.field, self.truth = field, np.asarray(samples.values)
+        self.channel_axis = samples.channel_axis
+        self.is_complex = bool(np.iscomplexobj(self.truth))
+        wide = np.complex128 if self.is_complex else np.float64
+        self.present = np.isfinite(self.truth)
+        self.wanted = self.truth.astype(wide)
+        self.found = to_numpy(field.samples()).astype(wide)
+        gap = np.abs(np.where(self.present, self.wanted, 0) - self.found)
+        self.gap = np.where(self.present, gap, 0)
+
+    def facts(self, size: int) -> dict[str, Any]:
+        """Errors and sizes; the model takes `size` bytes."""
+        import numpy as np
+
+        from elmfield import mae, max_error, psnr
+
+        t, e = self.wanted[self.present], self.found[self.present]
+        shown, n = np.abs(t) if self.is_complex else t, self.truth.size
+        facts: dict[str, Any] = {
+            "psnr_db": psnr(t, e),
+            "mae": mae(t, e),
+            "rmse": float(np.sqrt(np.mean(self.gap[self.present] ** 2))),
+            "max_error": max_error(t, e),
+            "range": [float(np.min(shown)), float(np.max(shown))],
+            "samples": int(n),
+            "missing": int((~self.present).sum()),
+            "coefficients": self.field.n_coefficients,
+            "coefficients_per_sample": self.field.n_coefficients / n,
+            "bytes": size,
+            "bits_per_sample": 8 * size / n,
+        }
+        if self.truth.dtype == np.uint8:
+            facts["psnr_255_db"] = psnr(t, e, data_range=255)
+        return facts | self._paper()
+
+    def _paper(self) -> dict[str, float]:
+        """The paper's PSNR, which is that of the peak, where all channels have a positive one."""
+        import numpy as np
+
+        from elmfield import paper_psnr
+
+        k = self.field.channel_axis
+        if self.is_complex or not self.present.all():
+            return {}
+        channels = self.wanted[None] if k is None else np.moveaxis(self.wanted, k, 0)
+        if not np.all(np.max(channels.reshape(len(channels), -1), axis=-1) > 0):
+            return {}
+        return {"paper_psnr_db": paper_psnr(self.wanted, self.found, channel_axis=k)}
+
+    def heldout(self) -> float:
+        """The score of every second sample, fitted as the model was if it says how."""
+        from elmfield import heldout_score
+        from elmfield.settings import Settings
+
+        made = self.field.settings
+        settings = made if isinstance(made, Settings) else None
+        return heldout_score(self.truth, settings, channel_axis=self.channel_axis)
+
+    def draw(self, path: Path) -> None:
+        """Write a picture of the largest error of all channels."""
+        import numpy as np
+
+        from elmfield.io.formats.raster import png
+        from elmfield.show.render import flat, picture
+
+        path.write_bytes(png(picture(flat(self.gap, self.field.channel_axis, np.max), "error")))
 
 
 @click.command(
@@ -146,15 +194,11 @@ def beam(
     """Cut INPUT into regions of about equal energy (BEAM): sizes, energies, and a picture."""
     import numpy as np
 
-    from elmfield.io.formats.raster import png
-    from elmfield.partition import Partition, barron_norm
-    from elmfield.show.render import flat, with_regions
-    from elmfield.show.render import picture as draw
+    from elmfield import Partition, barron_norm
 
     if (regions is None) == (threshold is None):
         raise click.UsageError("Say either --regions N or --threshold TAU.")
     samples = samples_of(input, variable, slices, channel_axis)
-    wraps = [samples.dims.index(n) for n in samples.periods]
     channel = samples.channel_axis
     partition = Partition.beam(
         samples.values,
@@ -162,18 +206,12 @@ def beam(
         regions=regions,
         threshold=threshold,
         channel_axis=channel,
-        periodic=wraps,
+        periodic=[samples.dims.index(n) for n in samples.periods],
     )
     beta = np.asarray(barron_norm(samples.values, partition=partition, channel_axis=channel))
     cells = np.bincount(partition.labels.reshape(-1))
     if output is not None:
-        if len(samples.shape) != 2:
-            raise ValueError(
-                f"regions can be drawn for two axes; got {', '.join(samples.dims)}. Choose a "
-                "--slice."
-            )
-        grey = draw(flat(samples.values, channel, np.mean), "grey")
-        output.write_bytes(png(with_regions(grey, partition)))
+        _draw_regions(samples, partition, output)
     facts = {
         "regions": partition.n_regions,
         "cells": list(partition.n_cells),
@@ -190,7 +228,21 @@ def beam(
         "largest": f"{cells.max()} cells",
         "energy": f"{beta.min():.4g} (least), {np.median(beta):.4g} (median), "
         f"{beta.max():.4g} (greatest)",
+        "picture": facts["picture"],
     }
-    if output is not None:
-        rows["picture"] = str(output)
-    show(rows)
+    show({name: text for name, text in rows.items() if text is not None})
+
+
+def _draw_regions(samples: Any, partition: Any, path: Path) -> None:
+    """Write the samples in grey with the borders of the regions drawn in."""
+    import numpy as np
+
+    from elmfield.io.formats.raster import png
+    from elmfield.show.render import flat, picture, with_regions
+
+    if len(samples.shape) != 2:
+        raise ValueError(
+            f"regions can be drawn for two axes; got {', '.join(samples.dims)}. Choose a --slice."
+        )
+    grey = picture(flat(samples.values, samples.channel_axis, np.mean), "grey")
+    path.write_bytes(png(with_regions(grey, partition)))

@@ -1,6 +1,7 @@
 """Words out: tables, JSON, sizes and coordinates."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click
@@ -29,6 +30,12 @@ def print_json(content: Any) -> None:
         return [finite(v) for v in value] if isinstance(value, list) else value
 
     click.echo(json.dumps(finite(to_plain(content)), indent=2, ensure_ascii=False))
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file, or of all files in a folder."""
+    parts = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
+    return sum(p.stat().st_size for p in parts)
 
 
 def in_bytes(n: float) -> str:

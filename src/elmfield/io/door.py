@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.backend import to_device, to_numpy
+from elmfield._array.backend import as_dtype, to_device, to_numpy
 from elmfield._array.memory import memory_limit as limited
 from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Progress
@@ -29,7 +29,6 @@ from elmfield.io.rendered import rendered
 from elmfield.partition import Partition
 from elmfield.samples import unmasked
 from elmfield.settings import Settings
-from elmfield.show.render import cast, positions
 
 StrPath = str | os.PathLike[str]
 Periodic = Mapping[Any, float | None] | Sequence[Any] | str | int
@@ -165,6 +164,7 @@ def write(
     channel_axis: int | str | None = None,
     scale: float | Sequence[float] | None = None,
     shape: int | Sequence[int] | None = None,
+    window: Mapping[str, tuple[Any, Any]] | None = None,
     align: str | None = None,
     quantity: str = "value",
     dtype: Any = None,
@@ -185,6 +185,9 @@ def write(
         Of a field: new samples per old one, for all axes or each; 1 by default.
     shape : int or sequence of int, optional
         Of a field: new samples on each axis, instead of `scale`.
+    window : mapping, optional
+        Of a field: the part to write on some axes, ``{dim: (low, high)}``, in the axes' own units,
+        dates on axes of dates.
     align : {"areas", "nodes"}, optional
         Of a field: whether a sample stands for the area around it (pictures) or for the node it
         sits on (weather); by default as in the file or DataArray it came from, else areas.
@@ -205,12 +208,12 @@ def write(
         )
     format_of(path)
     if isinstance(values, Field):
-        samples = _on_grid(
-            values, scale=scale, shape=shape, align=align, quantity=quantity, dtype=dtype,
-            progress=tell,
+        samples = rendered(
+            values, shape, scale=scale, window=window, align=align, quantity=quantity,
+            dtype=dtype, progress=tell,
         )  # fmt: skip
     else:
-        asked = {"scale": scale, "shape": shape, "align": align}
+        asked = {"scale": scale, "shape": shape, "window": window, "align": align}
         wrong = [name for name, v in asked.items() if v is not None]
         wrong += ["quantity"] if quantity != "value" else []
         if wrong:
@@ -220,7 +223,7 @@ def write(
             )
         samples = _samples(values, channel_axis)
         if dtype is not None:
-            samples = replace(samples, values=cast(np.asarray(samples.values), dtype))
+            samples = replace(samples, values=as_dtype(np.asarray(samples.values), dtype))
     put(samples, path, colours)
 
 
@@ -338,29 +341,6 @@ def _as_names(periodic: Any, known: Mapping[Hashable, str]) -> Any:
     if isinstance(periodic, (str, int, np.integer)):
         return known.get(periodic, periodic)
     return [known.get(k, k) for k in periodic]
-
-
-def _on_grid(
-    field: Field,
-    *,
-    scale: Any,
-    shape: Any,
-    align: str | None,
-    quantity: str,
-    dtype: Any,
-    progress: Progress,
-) -> Gridded:
-    """A field on a grid; whole numbers stay what they were."""
-    if dtype is None and quantity == "value":
-        own = field.attributes.get("dtype") or field.input_dtype
-        dtype = own if np.dtype(own).kind in "biu" else None
-    x = positions(
-        field,
-        scale=scale,
-        size=(shape,) if isinstance(shape, (int, np.integer)) else shape,
-        align=align or str(field.attributes.get("align", "areas")),
-    )
-    return rendered(field, x, quantity, dtype=dtype, progress=progress)
 
 
 def _told_by(values: Any) -> str:

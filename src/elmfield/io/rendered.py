@@ -1,16 +1,23 @@
 """A field on any grid, as Gridded: with coordinates, and attributes that are still true there."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from elmfield._array.backend import to_numpy
 from elmfield._array.progress import silent
-from elmfield._array.typing import Floats, Progress
+from elmfield._array.typing import Array, Floats, Progress
 from elmfield.domain import Axis
 from elmfield.field import Field
 from elmfield.io.gridded import Gridded
-from elmfield.show.render import evaluate
+
+BLOCK = 1 << 22
+"""Numbers evaluated between two reports of progress."""
+
+MOST = 1 << 33
+"""Numbers that are made at once."""
 
 OF_THE_VALUES = ("units", "standard_name", "valid_range")
 """Attributes that are wrong for a gradient or a Laplacian."""
@@ -18,42 +25,64 @@ OF_THE_VALUES = ("units", "standard_name", "valid_range")
 
 def rendered(
     field: Field,
-    x: Sequence[Floats],
-    quantity: str = "value",
+    shape: int | Sequence[int] | None = None,
     *,
+    scale: float | Sequence[float] | None = None,
+    window: Mapping[str, tuple[Any, Any]] | None = None,
+    align: str | None = None,
+    quantity: str = "value",
     dtype: Any = None,
     progress: Progress = silent,
 ) -> Gridded:
-    """A field on the grid of index coordinates `x`, with coordinates and attributes.
+    """A field on a grid, with coordinates and attributes.
 
-    Parameters
-    ----------
-    field : Field
-        The field.
-    x : sequence of arrays
-        Index coordinates along each axis.
-    quantity : {"value", "gradient", "laplacian"}
-        What to show; "gradient" is its magnitude.
-    dtype : optional
-        Of the result; integers are rounded and clipped.
-    progress : callable, optional
-        Called with (stage, done, total).
+    Parameters are those of :meth:`Field.resize`, but that `align` is by default as in the file or
+    DataArray the field came from, and that whole numbers stay what they were.
     """
-    at = [np.asarray(c, np.float64) for c in x]
+    own = str(field.attributes.get("align", "areas"))
+    x = field.places(shape, scale=scale, window=window, align=own if align is None else align)
+    count = math.prod(len(c) for c in x) * max(1, field.n_channels)
+    if count > MOST:
+        raise ValueError(f"{count} values are more than fit in memory; ask for windows of them.")
     attributes = dict(field.attributes)
     axes = field.domain.axes
-    if not all(np.array_equal(c, np.arange(a.size)) for a, c in zip(axes, at)):
-        attributes |= _elsewhere(attributes, field.domain.dims, at)
+    if not all(np.array_equal(c, np.arange(a.size)) for a, c in zip(axes, x)):
+        attributes |= _elsewhere(attributes, field.domain.dims, x)
     if quantity != "value":
         attributes["attrs"] = _derived(attributes, quantity)
+    elif dtype is None:
+        dtype = _whole(field)
     return Gridded(
-        values=evaluate(field, at, quantity, dtype=dtype, progress=progress),
+        values=_evaluated(field, x, quantity, dtype, progress),
         dims=field.domain.dims,
-        coords=tuple(_coords(a, c) for a, c in zip(axes, at)),
+        coords=tuple(_coords(a, c) for a, c in zip(axes, x)),
         channel_axis=field.channel_axis,
         periods={a.name: a.period for a in axes if a.period is not None},
         attributes=attributes,
     )
+
+
+def _whole(field: Field) -> Any:
+    """The dtype of what was fitted, if it was one of whole numbers; else None."""
+    own = field.attributes.get("dtype") or field.input_dtype
+    return own if np.dtype(own).kind in "biu" else None
+
+
+def _evaluated(
+    field: Field, x: Sequence[Floats], quantity: str, dtype: Any, progress: Progress
+) -> Array:
+    """A quantity on the grid of index coordinates `x`, on the host, block of rows by block."""
+    at = [a.from_index(c) for a, c in zip(field.domain.axes, x)]
+    across = math.prod(len(c) for c in at[1:]) * max(1, field.n_channels)
+    rows, n = max(1, BLOCK // max(1, across)), len(at[0])
+    parts = []
+    for i in range(0, n, rows):
+        part = field.grid(
+            at[0][i : i + rows], *at[1:], quantity=quantity, dtype=dtype, outside="nearest"
+        )
+        parts.append(to_numpy(part))
+        progress("render", min(i + rows, n), n)
+    return np.concatenate(parts, axis=1 if field.channel_axis == 0 else 0)
 
 
 def _coords(axis: Axis, at: Floats) -> Floats | None:

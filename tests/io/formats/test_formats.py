@@ -20,7 +20,6 @@ from elmfield.io.formats.raster import png
 from elmfield.io.formats.registry import FORMATS, format_of
 from elmfield.io.gridded import Gridded, grid_of, plain_grid
 from elmfield.io.rendered import rendered
-from elmfield.show.render import positions
 from support import ROOT
 
 BESIDE = ROOT.parent / "shared" / "data"
@@ -234,7 +233,7 @@ def test_a_tilted_map_keeps_its_transform(tmp_path):
     assert "33N" in back.attributes["crs"]
     assert back.coords == (None, None)
     # At twice the resolution every pixel is four; corners stay where they were.
-    fine = rendered(ef.fit(back), positions(ef.fit(back), scale=2))
+    fine = rendered(ef.fit(back), scale=2)
     write(fine, tmp_path / "y.tif")
     a, b, c, d, e, f = read(tmp_path / "y.tif").attributes["transform"]
     assert_allclose([a, b, c, d, e, f], [4, 1.5, 500000, 1, -4.5, 4000000])
@@ -269,7 +268,7 @@ def test_scale_and_offset_of_a_map_are_applied(tmp_path):
     field = ef.fit(samples)
     assert_allclose(field([45.5, 9.0]), [373.15, -10])
     # Written as they are: a value may be what marked a gap before.
-    whole = rendered(field, positions(field, scale=2))
+    whole = rendered(field, scale=2)
     whole.values[1] += 1
     write(whole, tmp_path / "y.tif")
     assert_allclose(read(tmp_path / "y.tif").values[:, 3, 3], [373.15, -9])
@@ -308,7 +307,7 @@ def test_a_map_keeps_its_numbers_and_their_colours(tmp_path):
     field = ef.fit(samples)
     ef.save(field, tmp_path / "x.elm")
     again = ef.load(tmp_path / "x.elm")
-    write(rendered(again, positions(again), dtype="uint8"), tmp_path / "y.tif")
+    write(rendered(again, dtype="uint8"), tmp_path / "y.tif")
     with rasterio.open(tmp_path / "y.tif") as file:
         assert file.colormap(1)[3] == (255, 0, 9, 255)
         assert_array_equal(file.read(1), kinds)
@@ -351,7 +350,7 @@ def test_sound_at_another_rate(tmp_path):
     values = np.round(9000 * np.sin(2 * np.pi * 440 * time)).astype(np.int16)
     samples = Gridded(values=values, dims=("time",), coords=(time,), attributes={"align": "nodes"})
     field = ef.fit(samples)
-    write(rendered(field, positions(field, scale=2, align="nodes")), tmp_path / "x.wav")
+    write(rendered(field, scale=2, align="nodes"), tmp_path / "x.wav")
     back = read(tmp_path / "x.wav")
     assert back.attributes["header"]["rate"] == 16000
     assert_allclose(back.values[::2], values, atol=1e-6)
@@ -384,7 +383,7 @@ def test_volumes_keep_their_affine_at_another_resolution(tmp_path):
     values = RNG.random((16, 18, 14))
     samples = Gridded(values=values, dims=("i", "j", "k"), coords=at, attributes=about)
     field = ef.fit(samples)
-    write(rendered(field, positions(field, scale=2)), tmp_path / "x.nii.gz")
+    write(rendered(field, scale=2), tmp_path / "x.nii.gz")
     new = np.asarray(read(tmp_path / "x.nii.gz").attributes["affine"])
     assert_allclose(new[:, :3], np.asarray(affine)[:, :3] / 2, atol=1e-6)
     # The outer corner of the first voxel is where it was.
@@ -492,7 +491,7 @@ def test_grib_refuses_what_it_cannot_say(tmp_path):
 
 def test_a_gradient_is_no_temperature(tmp_path):
     field = ef.fit(from_dataarray(weather(time=np.datetime64("2023-01-01", "ns"))))
-    slope = rendered(field, positions(field, align="nodes"), "gradient")
+    slope = rendered(field, align="nodes", quantity="gradient")
     write(slope, tmp_path / "x.grib2")
     assert grib_labels(tmp_path / "x.grib2", "dataDate", "paramId") == [(20230101, 0)]
 
@@ -620,21 +619,21 @@ def test_a_failing_writer_leaves_the_old_file(tmp_path, monkeypatch):
 
 def test_areas_and_nodes():
     field = ef.fit(np.arange(8.0), coords=[10.0 * np.arange(8)], dims=("x",))
-    (areas,) = positions(field, scale=2)
+    (areas,) = field.places(scale=2)
     assert_allclose(areas, np.arange(16) / 2 - 0.25)
-    (nodes,) = positions(field, scale=2, align="nodes")
+    (nodes,) = field.places(scale=2, align="nodes")
     assert_allclose(nodes, np.arange(15) / 2)
-    (nodes,) = positions(field, size=(15,), align="nodes")
+    (nodes,) = field.places(shape=(15,), align="nodes")
     assert_allclose(nodes, np.arange(15) / 2)
-    (part,) = positions(field, scale=2, low=[1.6], high=[3.1], align="nodes")
+    (part,) = field.places(scale=2, window={"x": (16, 31)}, align="nodes")
     assert_allclose(part, [2, 2.5, 3])
     wraps = ef.fit(np.sin(np.arange(8) * np.pi / 4), periodic=(0,))
-    (nodes,) = positions(wraps, scale=2, align="nodes")
+    (nodes,) = wraps.places(scale=2, align="nodes")
     assert_allclose(nodes, np.arange(16) / 2)
     with pytest.raises(ValueError, match="`scale` must be positive"):
-        positions(field, scale=-1)
-    with pytest.raises(ValueError, match="`size` must be 1 whole numbers"):
-        positions(field, size=(3, 4))
+        field.places(scale=-1)
+    with pytest.raises(ValueError, match="`shape` must be 1 whole numbers"):
+        field.places(shape=(3, 4))
 
 
 def test_slices_remember_where_they_were_taken():

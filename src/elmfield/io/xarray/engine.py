@@ -17,7 +17,6 @@ from elmfield.field import Field
 from elmfield.field.labels import dataarray
 from elmfield.io.door import fit
 from elmfield.io.model.restore import load
-from elmfield.show.render import positions
 
 CHUNK = 512
 """Samples per chunk and axis that are suggested to Dask."""
@@ -82,19 +81,15 @@ class _Decoded(BackendArray):
     def __init__(self, path: str, scale: float, field: Field | None = None) -> None:
         self.path, self.scale = path, scale
         self._field = load(path) if field is None else field
-        self.positions: list[Floats] = [
-            at if scale != 1 else np.arange(n, dtype=float)
-            for at, n in zip(
-                positions(self._field, scale=scale, align="nodes"), self._field.domain.shape
-            )
-        ]
+        own = [np.arange(n, dtype=float) for n in self._field.domain.shape]
+        nodes = own if scale == 1 else self._field.places(scale=scale, align="nodes")
+        self.positions: list[Floats] = nodes
         shape = [len(p) for p in self.positions]
         self.channel = self._field.channel_axis
         if self.channel is not None:
             shape.insert(self.channel, self._field.n_channels)
         self.shape = tuple(shape)
-        kind = np.dtype(self._field.dtype)
-        self.dtype = np.result_type(kind, np.complex64) if self._field.is_complex else kind
+        self.dtype = np.dtype(self._field.dtype)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path, "scale": self.scale}

@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elmfield._array.backend import is_array, move, namespace, to_numpy
+from elmfield._array.backend import as_dtype, is_array, move, namespace, to_numpy
 from elmfield._array.checks import is_whole
 from elmfield._array.memory import room, with_less_memory
 from elmfield._array.typing import Array, Floats
 from elmfield.domain import Domain
-from elmfield.show.render import cast
 
 
 class Row(NamedTuple):
@@ -159,7 +158,7 @@ class Fitted:
         else:
             out = namespace(out).moveaxis(out, -1, self.channel_axis)
         if dtype is not None:
-            return move(cast(to_numpy(out), dtype), self.home)
+            return move(as_dtype(to_numpy(out), dtype), self.home)
         return self._home(out)
 
     def _home(self, values: Array) -> Array:
