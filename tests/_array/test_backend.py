@@ -3,15 +3,9 @@ import warnings
 import numpy as np
 import pytest
 
+import elmfield as ef
 from elmfield._array import backend
 from support import close, host
-
-
-def test_solve_triangular_agrees_with_a_general_solve(xp, rng):
-    R = np.triu(rng.standard_normal((6, 6))) + 4 * np.eye(6)
-    B = rng.standard_normal((6, 3))
-    found = backend.solve_triangular(xp.asarray(R), xp.asarray(B))
-    close(found, np.linalg.solve(R, B), 1e-14)
 
 
 def test_scatter_add_sums_repeated_indices(xp, rng):
@@ -58,22 +52,6 @@ def test_to_device_moves_to_the_gpu():
     assert backend.to_numpy(moved).tolist() == [2, 1, 0]
 
 
-@pytest.mark.parametrize(("n", "m"), [(200, 200), (300, 200), (150, 129), (40, 30)])
-@pytest.mark.parametrize("kind", ["full", "twins", "zero"])
-def test_qr_is_orthonormal_and_triangular(xp, n, m, kind, rng):
-    X = rng.standard_normal((n, m))
-    if kind == "twins":
-        X[:, 70 % m] = X[:, 3]
-    elif kind == "zero":
-        X[:, :5] = 0
-    Q, R = (host(part) for part in backend.qr(xp.asarray(X)))
-    assert np.array_equal(R, np.triu(R))
-    close(Q.T @ Q, np.eye(m), 1e-13)
-    close(Q @ R, X, 1e-12)
-    if kind == "full":
-        close(np.abs(np.diagonal(R)), np.abs(np.diagonal(np.linalg.qr(X)[1])), 1e-12)
-
-
 @pytest.mark.parametrize("bound", [1, 200, 50_000, 70_000, 2**33])
 def test_sorting_digit_by_digit_is_sorting(xp, bound, rng):
     key = rng.integers(0, bound, 500)
@@ -92,3 +70,24 @@ def test_rows_are_put_where_they_belong(xp, C, rng):
     expected = np.zeros((6, C))
     expected[index] = rows
     assert np.array_equal(host(out), expected)
+
+
+def test_the_memory_of_an_array(xp):
+    assert backend.n_bytes(xp.zeros((3, 5), dtype=xp.float64)) == 120
+
+
+def test_the_memory_of_narrow_numbers():
+    assert backend.n_bytes(np.zeros((3, 5), np.float32)) == 60
+
+
+def test_a_device_that_is_not_there_is_named(rng):
+    pytest.importorskip("torch")
+    with pytest.raises(ValueError, match="`device` 'meta9' cannot be used here"):
+        ef.fit(rng.random((8, 8)), device="meta9")
+
+
+@pytest.mark.parametrize("name", [3.5, True, [1], "meta", "nonsense"], ids=repr)
+def test_a_device_that_is_none(name):
+    pytest.importorskip("torch")
+    with pytest.raises(ValueError, match="`device`"):
+        ef.fit(np.zeros((8, 8)), device=name)

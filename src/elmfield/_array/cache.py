@@ -17,7 +17,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from elmfield._array.backend import device, move, namespace, to_numpy
+from elmfield._array.backend import device, move, n_bytes, namespace, to_numpy
+from elmfield._array.checks import is_number
 from elmfield._array.typing import Array
 
 Arrays = dict[str, Array]
@@ -39,6 +40,7 @@ class Cache:
         self.max_bytes = max_bytes
         self.folder = None if folder is None else Path(folder)
         self._kept: OrderedDict[tuple[str, ...], Arrays] = OrderedDict()
+        self._refused: Path | None = None  # the folder of which a warning was given
         self._lock = threading.Lock()
 
     def get(self, name: str, like: Array, make: Callable[[], Arrays]) -> Arrays:
@@ -61,8 +63,7 @@ class Cache:
     @property
     def n_bytes(self) -> int:
         """Bytes kept in memory."""
-        arrays = (a for entry in self._kept.values() for a in entry.values())
-        return sum(int(np.prod(a.shape)) * _item_size(a) for a in arrays)
+        return sum(n_bytes(a) for entry in self._kept.values() for a in entry.values())
 
     def clear(self) -> None:
         """Forget everything in memory; files stay."""
@@ -98,17 +99,29 @@ class Cache:
         path = self._path(name)
         if path is None:
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        host = {k: np.asarray(to_numpy(a)) for k, a in arrays.items()}
-        # Whole or not at all: two processes may write the same file.
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
         try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, name=name, digest=_digest(host), **host)  # type: ignore[arg-type]
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+            _write_whole(path, name, {k: np.asarray(to_numpy(a)) for k, a in arrays.items()})
+        except OSError as problem:
+            if self._refused != path.parent:
+                self._refused = path.parent
+                warnings.warn(
+                    f"modes cannot be kept in {path.parent} ({problem}); they are kept in memory "
+                    "only",
+                    stacklevel=2,
+                )
+
+
+def _write_whole(path: Path, name: str, host: dict[str, Any]) -> None:
+    """The file, whole or not at all: two processes may write the same one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, name=name, digest=_digest(host), **host)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
 
 
 def _digest(arrays: dict[str, Any]) -> str:
@@ -116,11 +129,6 @@ def _digest(arrays: dict[str, Any]) -> str:
     for name in sorted(arrays):
         total.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
     return total.hexdigest()
-
-
-def _item_size(a: Array) -> int:
-    size = getattr(a, "itemsize", None)
-    return int(size) if isinstance(size, int) else 8
 
 
 CACHE = Cache()
@@ -157,8 +165,7 @@ def cache_modes(
     clear : bool
         Forget what is in memory now.
     """
-    is_number = isinstance(max_bytes, (int, float)) and not isinstance(max_bytes, bool)
-    if max_bytes is not None and not (is_number and max_bytes >= 0):
+    if max_bytes is not None and not (is_number(max_bytes) and max_bytes >= 0):
         raise ValueError(f"`max_bytes` must be a number of bytes, 0 or more; got {max_bytes!r}.")
     if folder is not None:
         try:

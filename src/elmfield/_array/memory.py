@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from elmfield._array.backend import is_on_host, is_out_of_memory
+from elmfield._array.checks import is_number
 from elmfield._array.typing import Array, Floats
 
 HOST, DEVICE = 1 << 27, 1 << 30
@@ -30,8 +31,7 @@ def memory_limit(n_bytes: int | None) -> AbstractContextManager[None]:
     Input, output and the factorised modes come on top. None restores the default: 128 MiB, or
     1 GiB on a device.
     """
-    is_number = isinstance(n_bytes, (int, float)) and not isinstance(n_bytes, bool)
-    if n_bytes is not None and not (is_number and n_bytes >= LEAST):
+    if n_bytes is not None and not (is_number(n_bytes) and n_bytes >= LEAST):
         raise ValueError(
             f"`memory_limit` must be a number of bytes, at least {LEAST} (64 KiB); got {n_bytes!r}."
         )

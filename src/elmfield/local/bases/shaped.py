@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.backend import device, move, namespace, solve_triangular, to_numpy, triangle
+from elmfield._array.backend import device, move, namespace, to_numpy
+from elmfield._array.linalg import solve_triangular, triangle
 from elmfield._array.memory import room
 from elmfield._array.typing import Array, Integers
 from elmfield.errors import RankWarning
