@@ -84,7 +84,7 @@ def test_periods_of_samples_can_be_said_otherwise():
     samples = Gridded(
         values=np.cos(np.deg2rad(lon)) * np.ones((20, 1)),
         dims=("y", "lon"),
-        coords=(None, lon),
+        coords={"lon": lon},
         periods={"lon": 360.0},
     )
     assert ef.fit(samples).domain.periodic == (False, True)
@@ -134,6 +134,20 @@ def test_a_dataset_is_several_arrays():
     xr = pytest.importorskip("xarray")
     with pytest.raises(TypeError, match=r"holds several arrays; say which: dataset\['sst'\]"):
         ef.fit(xr.Dataset({"sst": (("y", "x"), np.eye(20))}))
+
+
+def test_an_encoder_takes_samples_that_lie_where_its_own_do():
+    x, values = 0.5 * np.arange(24), RNG.random((20, 24, 3))
+    samples = Gridded(values=values, dims=("y", "x"), coords={"x": x}, channel_axis=2)
+    encode = ef.encoder((20, 24, 3), channel_axis=2, dims=("y", "x"), coords={"x": x})
+    same(encode(samples), ef.fit(samples))
+    for other in (
+        ef.encoder((20, 24, 3), channel_axis=2),
+        ef.encoder((20, 24, 3), channel_axis=2, dims=("y", "x")),
+        ef.encoder((20, 24, 3), channel_axis=2, dims=("y", "x"), coords={"x": x + 1}),
+    ):
+        with pytest.raises(ValueError, match="must lie where the encoder's samples do; got dims"):
+            other(samples)
 
 
 # --- read -----------------------------------------------------------------------------------------
@@ -214,8 +228,8 @@ def test_nodes_and_quantities(tmp_path):
     field = ef.fit(3 * x, coords=[x], dims=["x"])
     ef.write(field, tmp_path / "nodes.npz", scale=2, align="nodes")
     nodes = ef.read(tmp_path / "nodes.npz", variable="values")
-    assert_allclose(nodes.coords[0], 0.25 * np.arange(39))
-    assert_array_equal(nodes.values, field.grid(nodes.coords[0]))
+    assert_allclose(nodes.coords["x"], 0.25 * np.arange(39))
+    assert_array_equal(nodes.values, field.grid(nodes.coords["x"]))
     ef.write(field, tmp_path / "slope.npy", quantity="gradient")
     assert_allclose(np.load(tmp_path / "slope.npy"), np.abs(field.gradient(x[:, None]))[:, 0])
 

@@ -16,14 +16,9 @@ def _together(*options: Callable[..., Any]) -> Callable[..., Any]:
     return decorate
 
 
-class _Axis(click.ParamType):
-    """The number of an axis, or its name."""
-
-    name = "axis"
-
-    def convert(self, value: Any, param: Any, context: Any) -> int | str:
-        """A number if it is one."""
-        return int(value) if str(value).lstrip("-").isdigit() else str(value)
+def _axis(_context: Any, _option: Any, text: str | None) -> int | str | None:
+    """The number of an axis, if the text is one, or its name."""
+    return int(text) if text is not None and text.lstrip("-").isdigit() else text
 
 
 quiet = click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
@@ -35,7 +30,7 @@ read_options = _together(
         help="Take one index of an axis, or a range; by name or number. May be repeated.",
     ),
     click.option(
-        "--channel-axis", type=_Axis(), metavar="N|NAME",
+        "--channel-axis", callback=_axis, metavar="N|NAME",
         help="The axis that holds channels (colours, bands), by number or name; -1 is the last.",
     ),
 )  # fmt: skip

@@ -222,11 +222,12 @@ class Encoder:
     def _unlabelled(self, values: Any) -> Array:
         """The numbers of a DataArray that lies where this encoder's samples do; else an error."""
         dims = tuple(map(str, values.dims))
-        own = [d for k, d in enumerate(dims) if k != self.channel_axis]
+        every = len(dims) == len(self.shape)  # some names leave channels out
+        own = [d for k, d in enumerate(dims) if not every or k != self.channel_axis]
         same = tuple(own) == self.domain.dims
         for axis in self.domain.axes if same else ():
             if axis.name in values.coords:
-                at = np.asarray(values.coords[axis.name].values)
+                at = np.asarray(values.coords[axis.name])
                 mine = axis.from_index(np.arange(axis.size, dtype=float))
                 same = at.dtype.kind in "iuf" and len(at) == axis.size and np.allclose(at, mine)
             else:

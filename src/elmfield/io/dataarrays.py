@@ -44,17 +44,16 @@ def from_dataarray(da: Any, *, channel_axis: Hashable | None = None) -> Gridded:
     channel = None if channel_axis is None else _which(channel_axis, da.dims)
     da = da.rename({d: str(d) for d in da.dims if not isinstance(d, str)})
     names = tuple(d for k, d in enumerate(da.dims) if k != channel)
-    coords: list[Floats | None] = []
+    coords: dict[str, Floats] = {}
     axes: dict[str, Any] = {}
     periods: dict[str, float] = {}
     for name in names:
         if name not in da.coords:
-            coords.append(None)
             continue
         c = da.coords[name]
         at, about = _coordinate(name, np.asarray(c.values))
         axes[name] = {**about, "attrs": keepable(c.attrs)}
-        coords.append(at)
+        coords[name] = at
         period = circle(name, at, c.attrs)
         if period is not None:
             periods[name] = period
@@ -71,7 +70,7 @@ def from_dataarray(da: Any, *, channel_axis: Hashable | None = None) -> Gridded:
     return Gridded(
         values=np.asarray(da.values),
         dims=names,
-        coords=tuple(coords),
+        coords=coords,
         channel_axis=channel,
         periods=periods,
         attributes=attributes,
@@ -140,7 +139,7 @@ def to_dataarray(samples: Gridded) -> Any:
     return dataarray(
         samples.values,
         samples.dims,
-        samples.coords,
+        [samples.coords.get(name) for name in samples.dims],
         samples.channel_axis,
         samples.attributes,
     )

@@ -19,6 +19,7 @@ from elmfield._array.backend import as_dtype, to_device, to_numpy
 from elmfield._array.memory import memory_limit as limited
 from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Progress
+from elmfield.domain import Periodic
 from elmfield.field import Field
 from elmfield.fit import encoder
 from elmfield.io.dataarrays import from_dataarray, is_dataarray, is_dataset
@@ -27,12 +28,10 @@ from elmfield.io.formats.registry import NAMED, format_of, is_model, suffix_of
 from elmfield.io.gridded import Gridded, axis_number, plain_grid
 from elmfield.io.rendered import rendered
 from elmfield.partition import Partition
-from elmfield.samples import unmasked
+from elmfield.samples import unmasked, with_nan
 from elmfield.settings import Settings
 
 StrPath = str | os.PathLike[str]
-Periodic = Mapping[Any, float | None] | Sequence[Any] | str | int
-"""A name or a number, several of them, or a mapping to periods."""
 
 
 def fit(
@@ -280,7 +279,7 @@ def _given(
         values=samples.values,
         channel_axis=samples.channel_axis,
         dims=samples.dims,
-        coords=list(samples.coords),
+        coords=samples.coords,
         periodic=samples.periods if periodic is None else _as_names(periodic, known),
         attributes=dict(samples.attributes),
     )
@@ -318,20 +317,15 @@ def _samples(values: Any, channel_axis: Any = None, variable: str | None = None)
     """Anything that is not a field as gridded samples."""
     if is_dataarray(values):
         return from_dataarray(values, channel_axis=channel_axis)
-    if _is_path(values):
-        values = read(values, variable=variable)
-    if not isinstance(values, Gridded):
-        array = _with_gaps(values)
-        values = plain_grid(array, [f"axis{k}" for k in range(array.ndim)])
-    return values if channel_axis is None else values.with_channels(channel_axis)
-
-
-def _with_gaps(values: Any) -> Array:
-    """A NumPy array of an array of any library; NaN where a mask (`numpy.ma`) was."""
-    if isinstance(values, np.ma.MaskedArray):
-        kind = values.dtype if values.dtype.kind in "fc" else np.dtype(np.float64)
-        return values.astype(kind).filled(np.nan)
-    return np.asarray(to_numpy(values))
+    samples: Gridded
+    if isinstance(values, Gridded):
+        samples = values
+    elif _is_path(values):
+        samples = read(values, variable=variable)
+    else:
+        array = to_numpy(with_nan(values))
+        samples = plain_grid(array, [f"axis{k}" for k in range(array.ndim)])
+    return samples if channel_axis is None else samples.with_channels(channel_axis)
 
 
 def _as_names(periodic: Any, known: Mapping[Hashable, str]) -> Any:

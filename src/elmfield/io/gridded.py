@@ -29,8 +29,8 @@ class Gridded:
         The samples; NaN where one is missing.
     dims : tuple of str
         Of the axes that are not channels, in array order.
-    coords : tuple of array or None
-        Where the samples lie on each of them; None where they only count.
+    coords : mapping of str to array
+        Where the samples lie, by dim; an axis that is left out only counts.
     channel_axis : int or None
         Which axis holds channels.
     periods : mapping
@@ -43,7 +43,7 @@ class Gridded:
 
     values: Array
     dims: tuple[str, ...]
-    coords: tuple[Floats | None, ...]
+    coords: Mapping[str, Floats] = field(default_factory=dict)
     channel_axis: int | None = None
     periods: Mapping[str, float] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
@@ -68,8 +68,8 @@ class Gridded:
         sizes = " × ".join(map(str, self.values.shape))
         head = f"Gridded {name!r}: " if name else "Gridded: "
         lines = [f"{head}{sizes} {self.values.dtype}" + (f", {unit}" if unit else "")]
-        for dim, n, c in zip(self.dims, self.shape, self.coords):
-            axis = about.get("axes", {}).get(dim, {})
+        for dim, n in zip(self.dims, self.shape):
+            axis, c = about.get("axes", {}).get(dim, {}), self.coords.get(dim)
             lines.append(axis_in_words(dim, n, c, axis, periodic=dim in self.periods))
         if self.channel_axis is not None:
             labels = about.get("channels", {}).get("labels", ())
@@ -87,7 +87,6 @@ class Gridded:
 
     def with_channels(self, channel_axis: int | str) -> "Gridded":
         """The same samples with one axis, given by number or name, taken as channels."""
-        n = self.values.ndim
         names: list[str] = list(self.dims)
         if self.channel_axis is not None:
             names.insert(self.channel_axis, self.channel_name)
@@ -99,16 +98,18 @@ class Gridded:
                 f"`channel_axis` must be {self.channel_axis} ({self.channel_name!r}), where these "
                 f"samples have their channels; got {channel_axis!r}. Leave it out."
             )
-        kept = [j for j in range(n) if j != k]
-        line, axis = self.coords[k], self.attributes.get("axes", {}).get(names[k], {})
-        labels = {} if line is None else {"labels": list(coordinates_out(line, axis))}
+        name, axes = names[k], self.attributes.get("axes", {})
+        channels: dict[str, Any] = {"name": name}
+        if name in self.coords:
+            labels = list(coordinates_out(self.coords[name], axes.get(name, {})))
+            channels |= keepable({"labels": labels})
         return replace(
             self,
-            dims=tuple(names[j] for j in kept),
-            coords=tuple(self.coords[j] for j in kept),
+            dims=tuple(d for d in names if d != name),
+            coords=_without(self.coords, name),
             channel_axis=k,
-            periods={p: v for p, v in self.periods.items() if p != names[k]},
-            attributes={**self.attributes, "channels": {"name": names[k]} | keepable(labels)},
+            periods=_without(self.periods, name),
+            attributes={**self.attributes, "channels": channels},
         )
 
     # --- parts ---------------------------------------------------------------------------------
@@ -122,22 +123,21 @@ class Gridded:
 
     def _range(self, k: int, which: slice) -> "Gridded":
         """The samples in a range of axis k."""
-        name, n, c = self.dims[k], self.shape[k], self.coords[k]
+        name, n, c = self.dims[k], self.shape[k], self.coords.get(self.dims[k])
         left = len(range(n)[which])
         if not left:
             raise ValueError(f"nothing is left of axis {name!r}, which has {n} samples.")
-        at = None if c is None else c[which]
         return replace(
             self,
             values=self._taken(k, which),
-            coords=(*self.coords[:k], at, *self.coords[k + 1 :]),
-            periods=self.periods if left == n else self._periods_without(name),
+            coords=self.coords if c is None else {**self.coords, name: c[which]},
+            periods=self.periods if left == n else _without(self.periods, name),
             attributes=self._moved(k, which),
         )
 
     def _one(self, k: int, which: int) -> "Gridded":
         """The samples at one index of axis k, which goes; where that was, is noted."""
-        name, n, c = self.dims[k], self.shape[k], self.coords[k]
+        name, n, c = self.dims[k], self.shape[k], self.coords.get(self.dims[k])
         if not -n <= which < n:
             raise ValueError(f"axis {name!r} has {n} samples; there is no number {which}.")
         channel = self.channel_axis
@@ -157,9 +157,9 @@ class Gridded:
         return Gridded(
             values=self._taken(k, which),
             dims=self.dims[:k] + self.dims[k + 1 :],
-            coords=self.coords[:k] + self.coords[k + 1 :],
+            coords=_without(self.coords, name),
             channel_axis=channel,
-            periods=self._periods_without(name),
+            periods=_without(self.periods, name),
             attributes=attributes,
         )
 
@@ -168,15 +168,16 @@ class Gridded:
         index[self.array_axes[k]] = which
         return self.values[tuple(index)]
 
-    def _periods_without(self, name: str) -> dict[str, float]:
-        return {p: v for p, v in self.periods.items() if p != name}
-
     def _moved(self, k: int, which: slice) -> dict[str, Any]:
         """Attributes with the grid of a slice of axis k."""
         start, _, step = which.indices(self.shape[k])
         starts, steps = grid_of(self)
         starts[k], steps[k] = starts[k] + steps[k] * start, steps[k] * step
         return {**self.attributes, "grid": {"start": starts, "step": steps}}
+
+
+def _without(by_dim: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: v for key, v in by_dim.items() if key != name}
 
 
 def axis_number(axis: int | str, names: Sequence[str]) -> int:
@@ -207,7 +208,6 @@ def plain_grid(
     return Gridded(
         values=values,
         dims=tuple(dims),
-        coords=(None,) * len(dims),
         channel_axis=channel_axis,
         attributes=keepable(attributes),
     )

@@ -55,7 +55,7 @@ def rendered(
     return Gridded(
         values=_evaluated(field, x, quantity, dtype, progress),
         dims=field.domain.dims,
-        coords=tuple(_coords(a, c) for a, c in zip(axes, x)),
+        coords={a.name: _coords(a, c) for a, c in zip(axes, x) if a.coords is not None},
         channel_axis=field.channel_axis,
         periods={a.name: a.period for a in axes if a.period is not None},
         attributes=attributes,
@@ -85,12 +85,11 @@ def _evaluated(
     return np.concatenate(parts, axis=1 if field.channel_axis == 0 else 0)
 
 
-def _coords(axis: Axis, at: Floats) -> Floats | None:
+def _coords(axis: Axis, at: Floats) -> Floats:
     """Coordinates at index coordinates; at samples those that were given, to the last bit."""
-    if axis.coords is None:
-        return None
     whole = np.array_equal(at, np.round(at)) and at.min() >= 0 and at.max() < axis.size
-    return axis.coords[at.astype(int)] if whole else axis.from_index(at)
+    given = axis.coords if whole else None
+    return axis.from_index(at) if given is None else given[at.astype(int)]
 
 
 def _elsewhere(

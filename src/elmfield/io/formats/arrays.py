@@ -73,7 +73,7 @@ def _npz(path: Path, variable: str | None) -> Gridded:
     lines = [(k, v) for k, v in numeric.items() if v.ndim == 1 and k != name and _rises(v)]
     if [len(v) for _, v in lines] == list(values.shape):
         names = tuple(k for k, _ in lines)
-        at = tuple(np.asarray(v, np.float64) for _, v in lines)
+        at = {k: np.asarray(v, np.float64) for k, v in lines}
         axes = {k: {"dtype": v.dtype.name} for k, v in lines}
         about = {"name": name, "axes": axes, "align": "nodes"}
         return Gridded(values=values, dims=names, coords=at, attributes=about)
@@ -139,7 +139,7 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         path.write_bytes(values.astype("<c8").tobytes(order="F"))
         return
     name = str(samples.attributes.get("name") or "values")
-    lines = {n: c for n, c in zip(samples.dims, samples.coords) if c is not None and n != name}
+    lines = {n: samples.coords[n] for n in samples.dims if n in samples.coords and n != name}
     if suffix == ".npz":
         arrays: dict[str, Any] = {name: values, **lines}
         np.savez_compressed(path, **arrays)

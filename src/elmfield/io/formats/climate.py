@@ -116,7 +116,7 @@ def _write_grib(samples: Gridded, path: Path) -> None:
             f"{', '.join(samples.dims)}. Write a .nc file instead."
         )
     da = to_dataarray(samples)
-    lat, lon = (np.asarray(c, float) for c in samples.coords[-2:])
+    lat, lon = (np.asarray(samples.coords.get(n, ()), float) for n in ("latitude", "longitude"))
     for c in (lat, lon):
         if len(c) < 2 or np.max(np.abs(np.diff(c) - (c[-1] - c[0]) / (len(c) - 1))) > 1e-4:
             raise ValueError(f"{path.name}: GRIB needs evenly spaced latitudes and longitudes.")

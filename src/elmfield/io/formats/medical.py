@@ -5,7 +5,6 @@ the affine, or in a DICOM header's position and orientation, which follow the gr
 """
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -37,7 +36,7 @@ def _read_nifti(path: Path) -> Gridded:
     names = ("i", "j", "k", "t", "u", "v", "w")[: values.ndim]
     space, time = header.get_xyzt_units()
     units = [space] * 3 + [time] + ["unknown"] * 3
-    at = tuple(np.arange(n) * z for n, z in zip(values.shape, zooms))
+    at = {name: np.arange(n) * z for name, n, z in zip(names, values.shape, zooms)}
     axes = {
         name: {"attrs": {} if unit == "unknown" else {"units": unit}}
         for name, unit in zip(names, units)
@@ -74,7 +73,8 @@ def _write_nifti(samples: Gridded, path: Path) -> None:
     start, step = grid_of(samples)
     affine = np.asarray(about.get("affine", np.eye(4)), float)
     if "affine" not in about:
-        for k, c in enumerate(samples.coords[:3]):  # from another format: along the axes
+        for k, name in enumerate(samples.dims[:3]):  # from another format: along the axes
+            c = samples.coords.get(name)
             if c is not None and len(c) > 1:
                 affine[k, k], affine[k, 3] = (c[-1] - c[0]) / (len(c) - 1), c[0]
     else:
@@ -86,7 +86,7 @@ def _write_nifti(samples: Gridded, path: Path) -> None:
     header = image.header
     zooms = list(header.get_zooms())
     for k in range(3, len(samples.dims)):
-        c = samples.coords[k]
+        c = samples.coords.get(samples.dims[k])
         if c is not None and len(c) > 1:
             zooms[k] = abs(float(c[-1] - c[0])) / (len(c) - 1)
     header.set_zooms(zooms)
@@ -113,8 +113,8 @@ def _read_dicom(path: Path) -> Gridded:
     names = ("frame", "row", "column")[-(values.ndim - colour) :]
     spacing = [float(s) for s in data.get("PixelSpacing", [1.0, 1.0])]
     known = "PixelSpacing" in data
-    at: list[Any] = [np.arange(n) * s for n, s in zip(values.shape[len(names) - 2 :], spacing)]
-    at = ([None] * (len(names) - 2) + at) if known else [None] * len(names)
+    sizes = values.shape[len(names) - 2 :]
+    at = {name: np.arange(n) * s for name, n, s in zip(names[-2:], sizes, spacing)}
     header = {
         tag: element
         for tag, element in data.to_json_dict().items()
@@ -131,7 +131,7 @@ def _read_dicom(path: Path) -> Gridded:
     return Gridded(
         values=values,
         dims=names,
-        coords=tuple(at),
+        coords=at if known else {},
         channel_axis=values.ndim - 1 if colour else None,
         attributes=attributes,
     )

@@ -29,7 +29,7 @@ def read(path: Path, variable: str | None = None) -> Gridded:
     return Gridded(
         values=values[:, 0] if single else values,
         dims=("time",),
-        coords=(time,),
+        coords={"time": time},
         channel_axis=None if single else 1,
         attributes={
             "align": "nodes",
@@ -48,7 +48,7 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     values = np.asarray(samples.values)
     if samples.channel_axis == 0:
         values = values.T
-    time, header = samples.coords[0], samples.attributes.get("header", {})
+    time, header = samples.coords.get(samples.dims[0]), samples.attributes.get("header", {})
     rate = header.get("rate", 44100)
     if time is not None and len(time) > 1:
         rate = round((len(time) - 1) / float(abs(time[-1] - time[0])))

@@ -101,9 +101,9 @@ def _map(path: Path) -> Gridded:
     if values.shape[0] == 1:
         values, channel = values[0], None
     h, w = values.shape[-2:]
-    at: tuple[Any, Any] = (None, None)
+    at = {}
     if t.b == 0 and t.d == 0:
-        at = (t.f + t.e * (np.arange(h) + 0.5), t.c + t.a * (np.arange(w) + 0.5))
+        at = {"y": t.f + t.e * (np.arange(h) + 0.5), "x": t.c + t.a * (np.arange(w) + 0.5)}
     return Gridded(
         values=values, dims=("y", "x"), coords=at, channel_axis=channel, attributes=attributes
     )

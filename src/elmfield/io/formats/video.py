@@ -33,7 +33,7 @@ def read(path: Path, variable: str | None = None) -> Gridded:
     return Gridded(
         values=np.stack(frames),
         dims=("time", "row", "column"),
-        coords=(np.arange(len(frames)) / rate, None, None),
+        coords={"time": np.arange(len(frames)) / rate},
         channel_axis=3,
         attributes={
             "align": "areas",
@@ -65,7 +65,7 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
             values = np.stack([picture(v, colours or "viridis", low, high) for v in values])
     if values.dtype != np.uint8:
         values = np.clip(np.nan_to_num(np.round(values)), 0, 255).astype(np.uint8)
-    time = samples.coords[0]
+    time = samples.coords.get(samples.dims[0])
     rate = Fraction(25)
     if time is not None and len(time) > 1:
         seconds = float(abs(time[-1] - time[0]))
