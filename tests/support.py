@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.ndimage import map_coordinates
 
 import elmfield as ef
+from elmfield.partition import blend
 
 EPS = np.finfo(np.float64).eps
 
@@ -73,3 +74,28 @@ def spline_heldout(values, border, order=3):
     scored[tuple(slice(border, n - border) for n in values.shape)] = True
     scored[every] = False
     return ef.psnr(values[scored], predicted[scored], data_range=float(np.ptp(values)))
+
+
+def region_windows(part, points):
+    """φ, shape (n, N), assembled from the blends of the axes."""
+    phi = np.zeros((len(points), part.n_regions))
+    blends = [blend(part, k, points[:, k]) for k in range(points.shape[1])]
+    for corner in np.ndindex(*(2,) * len(blends)):
+        weight, cell = np.ones(len(points)), []
+        for b, up in zip(blends, corner):
+            weight = weight * (b.ramp[0] if up else 1 - b.ramp[0])
+            cell.append(b.upper if up else b.lower)
+        np.add.at(phi, (np.arange(len(points)), part.labels[tuple(cell)]), weight)
+    return phi
+
+
+partitions = st.builds(
+    lambda labels, sizes, overlap, periodic: partition(
+        [s * c for s, c in zip(sizes, labels.shape)], labels, overlap, periodic
+    ),
+    label_grids(),
+    st.tuples(st.integers(4, 7), st.integers(4, 7)),
+    st.sampled_from([0.5, 1.0, 1.7, 2.0]),
+    st.tuples(st.booleans(), st.booleans()),
+)
+"""Cells of even size under any labels, blended and perhaps around."""
