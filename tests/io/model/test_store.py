@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 import zipfile
 from dataclasses import replace
 
@@ -343,13 +342,9 @@ def gigabyte(tmp_path_factory):
 
 def test_a_gigabyte_opens_at_once_and_a_window_reads_little(gigabyte):
     path, numbers = gigabyte
-    took = []
-    for _ in range(3):
-        began = time.process_time()
-        file = Counting(path)
-        field = restore.field_of(Archive("big.elm", file))
-        took.append(time.process_time() - began)
-    assert min(took) < 0.5
+    file = Counting(path)
+    field = restore.field_of(Archive("big.elm", file))
+    assert file.count < 0.001 * 8 * numbers.n_stored  # opening reads next to nothing
     rows, columns = np.arange(3000, 3256.0), np.arange(5000, 5256.0)
     values = field.grid(rows, columns)
     assert values.shape == (256, 256)
