@@ -1,18 +1,30 @@
 """elmfield: an array as a continuous function, in closed form, without backpropagation.
 
-The way of the data, and of this package's modules::
+Data flows one way, and the rooms of the package are in that order::
 
-    array → domain → partition → network → modes → field → store · render · measure
-    (samples) (box)   (regions)   (features) (basis)  (function)
+    samples → domain → partition → local models → field → measure · keep · show
 
-`fit` is the pipeline; `settings` holds the presets; `fill` and `points` serve samples that are
-missing or lie off any grid. `io` talks to files and to xarray, `cli` to people.
+- `samples`, `domain`: what a caller gives, checked; the box Ω and its named axes.
+- `partition`: cells, regions, overlap; regular, or merged by energy (BEAM).
+- `local`: one region's model: layers, energies, bases.
+- `field`: local models blended into one function: values, derivatives, integrals, grids.
+- `fit`, `settings`, `measure`: from samples to a Field; the presets; errors and held-out scores.
+- `io`, `show`: files, DataArrays and the model file; pictures.
+- `cli`: the command ``elmfield``. `research`: what serves the paper, not the user.
+
+>>> import numpy as np, elmfield as ef
+>>> field = ef.fit(np.eye(20))                 # or ef.fit("photo.png"), ef.fit(dataarray)
+>>> field.resize((40, 40)).shape
+(40, 40)
+
+`import elmfield.io.xarray` gives every DataArray its ``.elm``.
 """
 
 from elmfield._array.cache import cache_modes
 from elmfield._array.memory import memory_limit
+from elmfield.domain import Axis, Domain
 from elmfield.errors import OutsideDomainError, RankWarning, StoreError, StoreVersionError
-from elmfield.field import Field
+from elmfield.field import Field, Report, Target
 from elmfield.fit import Encoder, encoder
 from elmfield.fit.points import fit_points
 from elmfield.io.door import fit, read, write
@@ -24,22 +36,28 @@ from elmfield.measure.curves import psnr_by_width
 from elmfield.measure.heldout import heldout_score
 from elmfield.measure.metrics import mae, max_error, paper_psnr, psnr
 from elmfield.partition import Partition, barron_norm
-from elmfield.settings import paper, smooth
+from elmfield.settings import Paper, Smooth, paper, smooth
 
 beam = Partition.beam
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Axis",
     "Dense",
+    "Domain",
     "Encoder",
     "Field",
     "Gridded",
     "OutsideDomainError",
+    "Paper",
     "Partition",
     "RankWarning",
+    "Report",
+    "Smooth",
     "StoreError",
     "StoreVersionError",
+    "Target",
     "barron_norm",
     "beam",
     "cache_modes",
