@@ -36,6 +36,9 @@ MADE = {
     "labels": lambda: partition((30, 30), L_SHAPE, 2.0),
     "labels, around": lambda: partition((30, 30), L_SHAPE, 2.0, (False, True)),
     "labels, apart": lambda: ef.Partition.of((12,), ([0, 3, 7, 12],), [0, 1, 0], 1.0),
+    "labels, over the seam": lambda: ef.Partition.of(
+        (12,), ([0, 3, 7, 12],), [0, 1, 0], 1.0, periodic=0
+    ),
 }
 
 
