@@ -198,3 +198,8 @@ def test_making_that_fails_leaves_nothing(nowhere, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         datasets.load("navier-stokes")
     assert [p for p in (nowhere / "cache").rglob("*") if p.is_file()] == []
+
+
+def test_a_progress_that_is_none_of_the_kinds_is_refused():
+    with pytest.raises(TypeError, match="`progress` must be True, False or a callable"):
+        datasets.load("mri", progress=3)

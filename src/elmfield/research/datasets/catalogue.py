@@ -18,7 +18,7 @@ from elmfield.research.datasets import navier_stokes, prepare
 from elmfield.research.datasets.files import File
 
 Read = Callable[[Sequence[Path], str], Array]
-Make = Callable[[Path, Progress | None], None]
+Make = Callable[[Path, Progress], None]
 
 READERS: dict[str, Callable[..., Array]] = {
     "flow": prepare.flow,

@@ -19,7 +19,6 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import BinaryIO
 
-from elmfield._array.progress import silent
 from elmfield._array.typing import Progress
 
 BLOCK = 1 << 16
@@ -88,7 +87,7 @@ def found(files: Sequence[File]) -> tuple[Path, ...] | None:
     return tuple(paths)
 
 
-def fetched(file: File, progress: Progress | None = None) -> Path:
+def fetched(file: File, progress: Progress) -> Path:
     """The path of a file with an address, downloaded to the cache.
 
     The file appears under its name only when it is complete and its SHA-256 is right.
@@ -96,7 +95,7 @@ def fetched(file: File, progress: Progress | None = None) -> Path:
     place = cache() / file.path
     with complete(place) as work:
         with work.open("wb") as out:
-            digest = _download(file, out, progress or silent)
+            digest = _download(file, out, progress)
         if digest != file.sha256:
             raise MissingDataError(
                 f"{file.url} is not the expected file: its SHA-256 is {digest}, not {file.sha256}. "

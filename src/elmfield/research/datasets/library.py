@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
+from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Progress
 from elmfield.research.datasets.catalogue import CATALOGUE, Dataset
 from elmfield.research.datasets.files import (
@@ -43,15 +44,15 @@ def present(name: str) -> bool:
     return _here(about(name)) is not None
 
 
-def path(name: str, *, progress: Progress | None = None) -> tuple[Path, ...]:
+def path(name: str, *, progress: Progress | bool = False) -> tuple[Path, ...]:
     """The files of a data set, fetched to the cache, or made there, if need be.
 
     Parameters
     ----------
     name : str
         One of `names()`.
-    progress : callable, optional
-        Called with (stage, done, total) while a file is fetched (bytes) or made.
+    progress : bool or callable
+        Called with (stage, done, total) while a file is fetched (bytes) or made; True for a bar.
 
     Raises
     ------
@@ -59,15 +60,15 @@ def path(name: str, *, progress: Progress | None = None) -> tuple[Path, ...]:
         If a file is not there and cannot be fetched; the message says where it is to be had and
         where it is to be put.
     """
-    data = about(name)
+    data, tell = about(name), reporter(progress)
     if (here := _here(data)) is not None:
         return here
     for files in _choices(data):
         if all(file.url for file in files):
-            return tuple((found([f]) or (fetched(f, progress),))[0] for f in files)
+            return tuple((found([f]) or (fetched(f, tell),))[0] for f in files)
     if data.make is not None:
         with complete(_made(data)) as work:
-            data.make(work, progress)
+            data.make(work, tell)
         return (_made(data),)
     raise MissingDataError(
         f"{name!r} is not at hand and has no public address for its file {data.files[0].path}. "
@@ -92,7 +93,7 @@ def _made(data: Dataset) -> Path:
     return usual.with_stem(f"{usual.stem}_made")
 
 
-def load(name: str, *, prepare: str | None = None, progress: Progress | None = None) -> Array:
+def load(name: str, *, prepare: str | None = None, progress: Progress | bool = False) -> Array:
     """The array of a data set: float64, channels last ("navier-stokes": float32, as stored).
 
     Parameters
@@ -103,8 +104,8 @@ def load(name: str, *, prepare: str | None = None, progress: Progress | None = N
         For the Kodak pictures. "crop", the default, is the square in the middle, grey; "resize"
         the whole picture, grey, area-averaged to the same square; "whole" the picture as it is,
         in colour.
-    progress : callable, optional
-        Called with (stage, done, total) while files are fetched or made.
+    progress : bool or callable
+        As for :func:`path`.
 
     Notes
     -----

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfinv
 
-from elmfield._array.progress import silent
+from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Floats, Progress
 
 Complex = NDArray[np.complex128]
@@ -35,7 +35,7 @@ def vorticity(
     refine: int = 1,
     courant: float = 0.5,
     steps: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool = False,
 ) -> Floats:
     """Vorticity at the given times, shape (n0, n1, len(times)), float64.
 
@@ -60,13 +60,14 @@ def vorticity(
         Stable below 1.35; the error falls with its fourth power.
     steps : int, optional
         Steps between two times, instead of those that `courant` asks for.
-    progress : callable, optional
-        Called with ("flow", times done, times in all).
+    progress : bool or callable
+        Called with ("flow", times done, times in all); True for a bar.
 
     Notes
     -----
     A step takes sixteen real FFTs. 256² points to time 1 at speed 5: about 500 steps.
     """
+    tell = reporter(progress)
     values = np.asarray(initial, dtype=np.float64)
     _check(values, viscosity, np.asarray(times, dtype=np.float64), length, refine, courant, steps)
     times = [float(t) for t in times]
@@ -88,7 +89,7 @@ def vorticity(
                 f"The flow blew up before t = {then:g}. Use a smaller `courant` or more `steps`."
             )
         now = then
-        (progress or silent)("flow", k + 1, len(times))
+        tell("flow", k + 1, len(times))
     return made
 
 
@@ -218,7 +219,7 @@ def _check(
 
 
 def generated(
-    n: int = 128, *, refine: int = 3, courant: float = 1.0, progress: Progress | None = None
+    n: int = 128, *, refine: int = 3, courant: float = 1.0, progress: Progress | bool = False
 ) -> dict[str, Array]:
     """The paper's flow by our solver: ``w``, shape (n, n, 100), and what goes with it.
 
@@ -240,7 +241,7 @@ def generated(
     return {**single, "x": x, "y": x, "t": t, "viscosity": np.asarray(VISCOSITY)}
 
 
-def write(path: Path, progress: Progress | None = None) -> None:
+def write(path: Path, progress: Progress | bool = False) -> None:
     """Write :func:`generated` to an NPZ file."""
     with path.open("wb") as out:
         np.savez(out, **generated(progress=progress))
