@@ -1,7 +1,8 @@
 # Commands for a fresh machine; Python 3.11 or newer with venv and pip is all they need.
 #
 #   make demo    fit a picture, print a table, write demo/report.html
-#   make test    lint, types, floors of imports, all tests
+#   make quick   lint, types, floors of imports, the fast tests: under a minute, for daily work
+#   make test    the same with all tests
 #   make paper   every table and figure of the paper, paper/report.html (DEVICE=cuda: in full)
 #   make bench   times and memory, benchmarks/results/speed-*.md (DEVICE=cuda: on a GPU)
 #
@@ -17,24 +18,29 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 # Where `paper` and `bench` work.
 DEVICE ?= cpu
 
-.PHONY: help demo test lint types floors pytest paper bench tables clean
+.PHONY: help demo quick test lint types floors fast pytest paper bench tables clean
 help:
-	@sed -n '3,6s/^# *//p' Makefile
+	@sed -n '3,7s/^# *//p' Makefile
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/elmfield demo --output demo
 
+quick: lint types floors fast
+
 test: lint types floors pytest
 
 lint: $(VENV)/.test
-	$(PY) -m ruff check src tests benchmarks paper
-	$(PY) -m ruff format --check src tests benchmarks paper
+	$(PY) -m ruff check src tests benchmarks paper measurement
+	$(PY) -m ruff format --check src tests benchmarks paper measurement
 
 types: $(VENV)/.test
 	$(PY) -m mypy
 
 floors: $(VENV)/.test
 	$(VENV)/bin/lint-imports
+
+fast: $(VENV)/.test
+	$(PY) -m pytest -m 'not slow'
 
 pytest: $(VENV)/.test
 	$(PY) -m pytest

@@ -10,6 +10,7 @@ from elmfield.research import datasets
 from support import close, spline_heldout
 
 PRECISIONS = ["float32", "float64"]
+pytestmark = pytest.mark.slow
 
 
 def reconstruct(values, settings, channel_axis=None):

@@ -11,7 +11,10 @@ import pytest
 PAPER = Path(__file__).parents[1] / "paper"
 SHARED = {"common", "document", "figures", "training", "report", "run"}
 SCRIPTS = sorted({p.stem for p in PAPER.glob("*.py")} - SHARED)
-pytestmark = pytest.mark.skipif(not PAPER.exists(), reason="needs the repository's paper/ folder")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not PAPER.exists(), reason="needs the repository's paper/ folder"),
+]
 
 
 def python(*arguments):
