@@ -308,3 +308,15 @@ def test_the_page_runs_as_written(tmp_path, monkeypatch):
     assert names["fine"].attrs["units"] == "degC"
     assert names["ds"].sst.sizes["latitude"] == 121
     assert names["field"].n_channels == 2
+
+
+def test_the_page_about_files_runs_as_written(tmp_path, monkeypatch):
+    page = (ROOT / "docs" / "files.md").read_text()
+    block = page.split("## Formats")[1].split("```python")[1].split("```")[0]
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(block, names)
+    assert_array_equal(names["values"], names["rgb"])
+    assert ef.read("large.png").shape == (120, 160)
+    assert ef.read("detail.npy").values.shape == (160, 320, 3)
+    assert names["detail"].shape == (161, 321, 3)

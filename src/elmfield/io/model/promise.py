@@ -43,8 +43,8 @@ def fit_stored(
         If none of the dtypes can keep the target.
     """
     field = fit(samples, settings, **options)
-    own = str(field.dtype).removeprefix("torch.")
-    target: Any = getattr(settings, "target", None)
+    own = str(field.coefficient_dtype).removeprefix("torch.")
+    target = None if settings is None else settings.target
     missed = ""
     for dtype in dtypes:
         name = dtype or own

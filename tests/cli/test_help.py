@@ -1,0 +1,85 @@
+"""Help: at once, with examples that work."""
+
+import re
+import subprocess
+import sys
+from itertools import pairwise
+
+import pytest
+
+HEAVY = [
+    *("torch", "xarray", "dask", "pandas", "zarr", "numcodecs", "rich", "matplotlib", "skimage"),
+    *(f"scipy.{part}" for part in ("linalg", "fft", "interpolate", "spatial", "optimize")),
+]
+
+COMMANDS = ("fit", "info", "render", "query", "compare", "beam", "demo", "completion")
+
+
+def test_the_wheel_is_what_runs(script, environment, installed, tmp_path):
+    ran = subprocess.run(
+        [sys.executable, "-c", "import elmfield; print(elmfield.__file__)"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert ran.stdout.strip().startswith(str(installed))
+
+
+def test_help_loads_nothing_heavy(environment, tmp_path):
+    code = f"""
+import sys
+from elmfield.cli import main
+try:
+    main(["--help"])
+except SystemExit as done:
+    assert done.code == 0
+    print([m for m in {HEAVY!r} if m in sys.modules])
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True,
+        text=True, timeout=60,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1] == "[]"
+    for name in COMMANDS:
+        assert name in ran.stdout
+    assert "Exit codes" in ran.stdout
+
+
+def examples():
+    """Every line of help that begins with the command's name."""
+    from elmfield.cli import cli
+
+    for name, command in {"": cli, **cli.commands}.items():
+        lines = re.findall(r"^\s*(elmfield .*)$", command.epilog or "", re.MULTILINE)
+        assert lines, f"{name} shows no example"
+        for line in lines:
+            yield pytest.param(line, id=line)
+
+
+@pytest.mark.parametrize("line", list(examples()))
+def test_examples_in_the_help_work(line, run, folder):
+    words = line.split()[1:]
+    if words[0] == "demo":
+        pytest.importorskip("skimage")
+        pytest.skip("the demo has tests of its own; it takes as long as all of these")
+    if "sst.elm" in words and words[0] != "fit":
+        run("fit", "sst.nc", "-o", "sst.elm", "--slice", "time=0", "-q")
+    ran = run(*words)
+    for flag, target in pairwise(words):
+        if flag in ("-o", "--map"):
+            assert (folder / target).stat().st_size > 0
+    if words[0] in ("query", "compare", "info", "completion"):
+        assert ran.stdout.strip()
+
+
+def test_every_command_has_help(run):
+    for name in ("fit", "render"):
+        assert "Example" in run(name, "--help").stdout
+
+
+def test_completion_completes(script, environment, tmp_path):
+    asked = {**environment, "_ELMFIELD_COMPLETE": "bash_complete", "COMP_CWORD": "1"}
+    ran = subprocess.run(
+        [script], env={**asked, "COMP_WORDS": "elmfield re"}, capture_output=True, text=True,
+        cwd=tmp_path, timeout=60,
+    )  # fmt: skip
+    assert "render" in ran.stdout

@@ -1,0 +1,152 @@
+"""fit and info: from samples to a model."""
+
+import json
+
+import numpy as np
+import pytest
+
+import elmfield as ef
+from elmfield import read
+from elmfield.io.formats.raster import png
+
+
+def test_from_picture_to_picture(run, folder, picture):
+    made = json.loads(run("fit", "photo.png", "-o", "m.elm", "--json").stdout)
+    assert made["samples"] == [176, 160, 3]
+    assert made["bytes"] == (folder / "m.elm").stat().st_size
+    told = run("fit", "photo.png", "-o", "m.elm")
+    assert "coefficients" in told.stdout
+    assert "━" not in told.stderr  # no bars when nobody looks
+    assert run("fit", "photo.png", "-o", "m.elm", "-q").stdout == ""
+    run("render", "m.elm", "-o", "same.png", "-q")
+    np.testing.assert_array_equal(read(folder / "same.png").values, picture)
+    run("render", "m.elm", "-o", "wide.png", "--shape", "88x320")
+    assert read(folder / "wide.png").shape == (88, 320)
+    scores = json.loads(run("compare", "photo.png", "m.elm", "--map", "e.png", "--json").stdout)
+    assert scores["psnr_db"] > 100
+    assert read(folder / "e.png").shape == (176, 160)
+    about = json.loads(run("info", "m.elm", "--json").stdout)
+    assert about["attributes"]["source"]["file"] == "photo.png"
+    assert about["attributes"]["source"]["range"] == [
+        float(picture.min()),
+        float(picture.max()),
+    ]
+    assert about["settings"]["made"] == "Smooth"
+    shown = run("info", "m.elm").stdout
+    assert "row: 176" in shown
+    assert about["attributes"]["source"]["sha256"] in shown
+
+
+def test_settings_reach_the_library(run, folder):
+    run("fit", "photo.png", "-o", "a.elm", "--order", "1.5,2", "--cell", "12,16", "-q")
+    assert ef.load(folder / "a.elm").settings == ef.smooth(order=(1.5, 2.0), cell=(12, 16))
+    words = ["--preset", "paper", "--width", 50, "--activation", "sin", "--seed", 3, "--cell", 20]
+    run("fit", "photo.png", "-o", "b.elm.zarr", *words, "--scale", 2, "--dtype", "float64", "-q")
+    field = ef.load(folder / "b.elm.zarr")
+    assert field.settings == ef.paper(width=50, activation="sin", seed=3, cell=20, scale=2)
+    assert field.dtype == np.float64
+    run("fit", "photo.png", "-o", "c.elm", "--psnr", "35", "-q")
+    assert json.loads(run("compare", "photo.png", "c.elm", "--json").stdout)["psnr_db"] >= 35
+
+
+def deep():
+    """A picture of 16 bits with a little noise."""
+    y, x = np.mgrid[0:120, 0:130]
+    noise = np.random.default_rng(0).integers(0, 200, y.shape)
+    return (32000 + 30000 * np.sin(x / 20) * np.cos(y / 30 + x * y / 6000) + noise).astype("uint16")
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "dtype"),
+    [
+        ("deep.png", ("--max-error", 0.005), "float64"),  # float32 alone rounds by 0.004
+        ("deep.png", ("--psnr", 160), "float64"),
+        ("deep.png", ("--max-error", 50), "float32"),
+        ("photo.png", ("--max-error", 4), "float32"),
+        ("photo.png", ("--max-error", 4, "--dtype", "float16"), "float16"),
+        ("photo.png", ("--max-error", 0.3, "--dtype", "float16"), "float16"),
+        ("photo.png", ("--psnr", 40, "--dtype", "float16"), "float16"),
+        ("photo.png", ("--psnr", 60, "--dtype", "float16"), "float16"),
+    ],
+)
+def test_targets_hold_for_what_is_stored(name, words, dtype, tmp_path, told, picture):
+    values = deep() if name == "deep.png" else noisy(picture)
+    (tmp_path / name).write_bytes(png(values))
+    model = tmp_path / "m.elm"
+    made = told("fit", tmp_path / name, "-o", model, *words)
+    assert made["dtype"] == dtype
+    scores = told("compare", tmp_path / name, model)
+    if words[0] == "--psnr":
+        assert scores["psnr_db"] >= words[1]
+    else:
+        assert scores["max_error"] <= words[1]
+    target = ef.load(model).settings.target
+    assert (target.kind, target.value) == (words[0].strip("-").replace("-", "_"), words[1])
+
+
+@pytest.mark.parametrize("kind", ["real", "complex"])
+@pytest.mark.parametrize("psnr", range(54, 70, 2))
+def test_rounding_to_half_precision_is_made_up_for(kind, psnr, tmp_path, told):
+    y, x = np.mgrid[0:64, 0:64]
+    noise = np.random.default_rng(0).standard_normal((2, 64, 64)) / 1000
+    values = np.sin(x / 5) * np.cos(y / 6) + noise[0]
+    if kind == "complex":
+        values = values + 1j * (np.cos(x / 7) + noise[1])
+    np.save(tmp_path / "v.npy", values)
+    words = ("--psnr", psnr, "--dtype", "float16")
+    told("fit", tmp_path / "v.npy", "-o", tmp_path / "m.elm", *words)
+    assert ef.psnr(values, ef.load(tmp_path / "m.elm").samples()) >= psnr
+
+
+def noisy(picture):
+    noise = np.random.default_rng(1).integers(-30, 30, picture.shape)
+    return np.clip(picture + noise, 0, 255).astype(np.uint8)
+
+
+def test_a_target_beyond_the_dtype_is_refused(tmp_path, monkeypatch, capsys):
+    from elmfield.cli import main
+
+    (tmp_path / "deep.png").write_bytes(png(deep()))
+    monkeypatch.chdir(tmp_path)
+    for words in ("--psnr 160", "--max-error 0.005"):
+        with pytest.raises(SystemExit) as left:
+            main(f"fit deep.png -o x.elm --dtype float32 {words}".split())
+        assert left.value.code == 1
+        assert "with coefficients stored as float32 the field measures" in capsys.readouterr().err
+    assert not list(tmp_path.glob("x*"))
+
+
+def test_options_are_spelt_as_in_python(folder, told):
+    made = told("fit", folder / "photo.png", "-o", folder / "m.elm", "--per-region", 12)
+    assert ef.load(folder / "m.elm").settings == ef.smooth(per_region=12)
+    assert made["coefficients"] == 12 * 3 * made["regions"]
+
+
+def test_channels_by_name(tmp_path, told):
+    np.savez(tmp_path / "x.npz", u=np.random.default_rng(0).random((3, 20, 24)))
+    for axis in ("axis0", "-3", "0"):
+        words = ("--channel-axis", axis)
+        told("fit", tmp_path / "x.npz", "-o", tmp_path / "m.elm", *words)
+        field = ef.load(tmp_path / "m.elm")
+        assert (field.channel_axis, field.domain.dims) == (0, ("axis1", "axis2"))
+        # Which axis it was, the model knows.
+        assert told("compare", tmp_path / "x.npz", tmp_path / "m.elm")["psnr_db"] > 100
+
+
+def test_cells_merged_by_energy(folder, told):
+    words = ("--beam", 20, "--cell", 20, "--overlap", 2)
+    made = told("fit", folder / "photo.png", "-o", folder / "m.elm", *words)
+    assert made["regions"] == 20
+    assert ef.load(folder / "m.elm").partition.overlap == (2, 2)
+
+
+@pytest.mark.parametrize("words", [("--periodic", "row"), ("--periodic", "0=176")])
+def test_periods_are_read_off_or_said(folder, told, words):
+    told("fit", folder / "photo.png", "-o", folder / "m.elm", *words)
+    assert ef.load(folder / "m.elm").domain.axes[0].period == 176
+
+
+def test_the_size_of_a_folder_is_that_of_its_files(folder, told):
+    made = told("fit", folder / "photo.png", "-o", folder / "m.elm.zarr")
+    files = [p for p in (folder / "m.elm.zarr").rglob("*") if p.is_file()]
+    assert made["bytes"] == sum(p.stat().st_size for p in files)

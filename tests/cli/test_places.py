@@ -1,0 +1,116 @@
+"""render and query: a model on a grid, and at points."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+import elmfield as ef
+
+
+def test_query(run, folder):
+    field = ef.load(folder / "photo.elm")
+    rows = list(csv.DictReader(io.StringIO(
+        run("query", "photo.elm", "--points", "points.csv", "--at", "7,8").stdout
+    )))  # fmt: skip
+    got = np.asarray([[float(r[c]) for c in ("red", "green", "blue")] for r in rows])
+    np.testing.assert_allclose(got, field([[7.0, 8.0], [1.0, 2.0], [3.5, 4.25]]), rtol=1e-6)
+    (folder / "bom.csv").write_text("row,column\n1,2\n", encoding="utf-8-sig")
+    marked = run("query", "photo.elm", "--points", "bom.csv").stdout
+    assert marked.splitlines()[1].split(",")[2:] == [f"{v:.9g}" for v in field([1.0, 2.0])]
+    piped = run("query", "photo.elm", "--points", "-", text="column,row\n2,1\n").stdout
+    assert piped.splitlines()[1].split(",")[2:] == [f"{v:.9g}" for v in field([1.0, 2.0])]
+    run("fit", "sst.nc", "-o", "sst.elm", "-q")
+    at = "time=2023-01-01T12:00,latitude=10,longitude=-7.5"
+    (found,) = json.loads(run("query", "sst.elm", "--at", at, "--json").stdout)
+    cold = json.loads(run("query", "sst.elm", "--at", at.replace("-7.5", "352.5"), "--json").stdout)
+    assert found["value"] == pytest.approx(cold[0]["value"], abs=1e-6)  # the same meridian
+    assert found["value"] == pytest.approx(15.5 + 10 * np.cos(np.deg2rad(10)) * np.cos(
+        np.deg2rad(15)), abs=0.2)  # fmt: skip
+    assert found["at"]["time"] == "2023-01-01T12:00"
+    outside = run("query", "photo.elm", "--at", "-50,0", code=1).stderr
+    assert "inside the domain" in outside
+    assert "nan" in run("query", "photo.elm", "--at", "-50,0", "--outside", "nan").stdout
+
+
+def test_windows(run, folder):
+    xr = pytest.importorskip("xarray")
+    run("fit", "sst.nc", "-o", "sst.elm", "--slice", "time=1", "-q")
+    window = ("--window", "latitude=-20:40", "--window", "longitude=-30:30")
+    run("render", "sst.elm", "-o", "part.nc", *window, "--scale", 2, "-q")
+    with xr.open_dataset(folder / "part.nc") as ds, xr.open_dataset(folder / "sst.nc") as old:
+        np.testing.assert_allclose(ds.latitude, np.arange(40, -21, -2.5))
+        np.testing.assert_allclose(ds.longitude, np.arange(-30, 31, 2.5))
+        assert ds.time.values == old.time.values[1]
+        assert ds.sst.attrs["units"] == "degC"
+        near = old.sst.isel(time=1).sel(latitude=0, longitude=[330, 0, 30])
+        np.testing.assert_allclose(ds.sst.sel(latitude=0, longitude=[-30, 0, 30]), near, atol=1e-4)
+    run("fit", "sst.nc", "-o", "both.elm", "-q")
+    assert "2023-01-01 to 2023-01-02" in run("info", "both.elm").stdout
+    days = "time=2023-01-01T06:00/2023-01-01T18:00"
+    run("render", "both.elm", "-o", "day.nc", "--window", days, "--scale", "4,1,1", "-q")
+    with xr.open_dataset(folder / "day.nc") as ds:
+        hours = np.datetime64("2023-01-01T06", "ns") + np.arange(3) * np.timedelta64(6, "h")
+        np.testing.assert_array_equal(ds.time, hours)
+    run("render", "sst.elm", "-o", "slope.nc", "--quantity", "gradient", "-q")
+    with xr.open_dataset(folder / "slope.nc") as ds:
+        assert "units" not in ds.sst.attrs
+        assert float(ds.sst.max()) < 1
+    wrong = run("render", "sst.elm", "-o", "x.nc", "--window", "latitude=0:200", code=1).stderr
+    assert "reaches beyond the domain" in wrong
+
+
+def rendered_axes(folder, told, *words):
+    """Latitudes and longitudes of what is rendered."""
+    xr = pytest.importorskip("xarray")
+    if not (folder / "sst.elm").exists():
+        told("fit", folder / "sst.nc", "-o", folder / "sst.elm", "--slice", "time=0")
+    told("render", folder / "sst.elm", "-o", folder / "part.nc", *words)
+    with xr.open_dataset(folder / "part.nc") as ds:
+        return ds.sst.load(), ds.latitude.values, ds.longitude.values
+
+
+def test_a_window_may_cross_the_seam(folder, told):
+    xr = pytest.importorskip("xarray")
+    part, _, lon = rendered_axes(folder, told, "--window", "longitude=350:10")
+    np.testing.assert_allclose(lon, [350, 355, 360, 365, 370])
+    with xr.open_dataset(folder / "sst.nc") as old:
+        truth = old.sst.isel(time=0).sel(longitude=[350, 355, 0, 5, 10])
+    np.testing.assert_allclose(part, truth, atol=1e-4)
+    _, _, lon = rendered_axes(folder, told, "--window", "longitude=-180:180")
+    np.testing.assert_allclose(lon, np.arange(-180, 180, 5))
+    _, _, lon = rendered_axes(folder, told, "--window", "longitude=180:-180")
+    np.testing.assert_allclose(lon, np.arange(180, 540, 5))
+
+
+def test_a_window_is_at_most_one_turn(run):
+    run("fit", "sst.nc", "-o", "sst.elm", "--slice", "time=0", "-q")
+    wrong = run("render", "sst.elm", "-o", "x.nc", "--window", "longitude=0:800", code=1).stderr
+    assert "at most one period, 360, of axis 'longitude'; got 0 to 800" in wrong
+
+
+def test_a_seam_on_an_uneven_axis(folder, told):
+    lon = 360 * (np.arange(30) / 30) ** 1.2
+    values = np.cos(np.deg2rad(lon)) * np.ones((12, 1))
+    field = ef.fit(values, coords=[None, lon], dims=("y", "lon"), periodic={"lon": 360.0})
+    ef.save(field, folder / "u.elm")
+    words = ("--window", "lon=350:10", "--shape", "3,5", "--align", "nodes")
+    told("render", folder / "u.elm", "-o", folder / "u.npz", *words)
+    with np.load(folder / "u.npz") as made:
+        np.testing.assert_allclose(made["lon"][[0, -1]], [350, 370], atol=1e-6)
+        assert made["values"].min() > 0.97
+
+
+def test_nodes_stay_in_their_window(folder, told):
+    window = ("--window", "latitude=11:19", "--window", "longitude=16.3:18.9")
+    _, lat, lon = rendered_axes(folder, told, *window, "--shape", "5,4")
+    np.testing.assert_allclose(lat, np.linspace(19, 11, 5))
+    np.testing.assert_allclose(lon, np.linspace(16.3, 18.9, 4))
+    # An axis without a window is as it was: it ends at its samples, whatever the scale.
+    _, lat, lon = rendered_axes(folder, told, "--window", "longitude=0:20", "--scale", 2)
+    np.testing.assert_allclose(lat, np.linspace(85, -85, 69))
+    np.testing.assert_allclose(lon, np.arange(0, 20.1, 2.5))
+    _, lat, lon = rendered_axes(folder, told, "--window", "latitude=0:20", "--scale", 2)
+    np.testing.assert_allclose(lon, np.arange(0, 360, 2.5))

@@ -1,0 +1,30 @@
+"""Bare arrays: NumPy's and MATLAB's files."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from elmfield import read, write
+
+RNG = np.random.default_rng(0)
+
+
+def test_numpy_archives_bring_their_coordinates(tmp_path):
+    values = RNG.random((5, 7))
+    np.savez(tmp_path / "x.npz", u=values, y=np.arange(5) * 2.0, x=np.arange(7) + 1.0)
+    samples = read(tmp_path / "x.npz")
+    assert samples.dims == ("y", "x")
+    assert_array_equal(samples.coords["x"], np.arange(7) + 1.0)
+    write(samples, tmp_path / "y.npz")
+    assert read(tmp_path / "y.npz").dims == ("y", "x")
+    np.savez(tmp_path / "z.npz", a=values, b=values)
+    with pytest.raises(ValueError, match=r"holds 2 arrays \(a \(5, 7\), b \(5, 7\)\); say which"):
+        read(tmp_path / "z.npz")
+    with pytest.raises(ValueError, match="has no array 'c'; it has a, b"):
+        read(tmp_path / "z.npz", variable="c")
+
+
+def test_pickled_arrays_are_refused(tmp_path):
+    np.save(tmp_path / "x.npy", np.asarray([{}], object), allow_pickle=True)
+    with pytest.raises(ValueError, match="pickled objects, which are never loaded"):
+        read(tmp_path / "x.npy")

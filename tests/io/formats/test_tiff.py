@@ -1,0 +1,135 @@
+"""TIFF: stacks, palettes, and maps with their coordinates."""
+
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import elmfield as ef
+from elmfield import read, write
+from elmfield.errors import MissingExtraError
+from elmfield.io.gridded import plain_grid
+from elmfield.io.rendered import rendered
+
+RNG = np.random.default_rng(0)
+
+
+def test_tiff_stacks(tmp_path):
+    values = RNG.random((4, 9, 11)).astype(np.float32)
+    write(plain_grid(values, ("depth", "row", "column")), tmp_path / "x.tif")
+    back = read(tmp_path / "x.tif")
+    assert_array_equal(back.values, values)
+    assert back.channel_axis is None
+
+
+def test_a_tilted_map_keeps_its_transform(tmp_path):
+    pytest.importorskip("rasterio")
+    transform = [8.0, 3.0, 500000.0, 2.0, -9.0, 4000000.0]
+    about = {"transform": transform, "crs": "EPSG:32633", "align": "areas", "fill_value": -1}
+    values = RNG.random((20, 24)).astype(np.float32)
+    samples = plain_grid(values, ("y", "x"), **about)
+    write(samples, tmp_path / "x.tif")
+    back = read(tmp_path / "x.tif")
+    assert back.attributes["transform"] == transform
+    assert "33N" in back.attributes["crs"]
+    assert back.coords == {}
+    # At twice the resolution every pixel is four; corners stay where they were.
+    fine = rendered(ef.fit(back), scale=2)
+    write(fine, tmp_path / "y.tif")
+    a, b, c, d, e, f = read(tmp_path / "y.tif").attributes["transform"]
+    assert_allclose([a, b, c, d, e, f], [4, 1.5, 500000, 1, -4.5, 4000000])
+
+
+def test_gaps_in_a_map_are_missing_samples(tmp_path):
+    pytest.importorskip("rasterio")
+    values = np.fromfunction(lambda i, j: 100 + i + j, (20, 24)).astype(np.int16)
+    holes = values.copy()
+    holes[5:8, 6:9] = -999
+    about = {"transform": [1.0, 0, 7.0, 0, -1.0, 50.0], "crs": "EPSG:4326", "fill_value": -999}
+    write(plain_grid(holes, ("y", "x"), **about), tmp_path / "x.tif")
+    samples = read(tmp_path / "x.tif")
+    assert np.isnan(samples.values).sum() == 9
+    assert_allclose(ef.fit(samples).samples(), values, atol=0.05)
+
+
+def test_scale_and_offset_of_a_map_are_applied(tmp_path):
+    rasterio = pytest.importorskip("rasterio")
+    raw = np.full((2, 20, 24), 1000, np.int16)
+    raw[:, 5, 6] = -9
+    profile = {
+        "driver": "GTiff", "height": 20, "width": 24, "count": 2, "dtype": "int16", "nodata": -9,
+        "crs": "EPSG:4326", "transform": rasterio.Affine(1, 0, 7, 0, -1, 50),
+    }  # fmt: skip
+    with rasterio.open(tmp_path / "x.tif", "w", **profile) as file:
+        file.write(raw)
+        file.scales, file.offsets = (0.1, 2.0), (273.15, -2010.0)
+    samples = read(tmp_path / "x.tif")
+    assert np.isnan(samples.values).sum() == 2
+    assert_allclose(samples.values[:, 0, 0], [373.15, -10])
+    field = ef.fit(samples)
+    assert_allclose(field([45.5, 9.0]), [373.15, -10])
+    # Written as they are: a value may be what marked a gap before.
+    whole = rendered(field, scale=2)
+    whole.values[1] += 1
+    write(whole, tmp_path / "y.tif")
+    assert_allclose(read(tmp_path / "y.tif").values[:, 3, 3], [373.15, -9])
+
+
+@pytest.mark.parametrize("depth", [1, 257])
+def test_palettes_become_colours(tmp_path, depth):
+    tifffile = pytest.importorskip("tifffile")
+    table = RNG.integers(0, 256, (3, 256)).astype(np.uint16)
+    index = RNG.integers(0, 256, (9, 11), np.uint8)
+    given = table * 256 if depth == 1 else table * 257 + (np.arange(256) == 7)
+    tifffile.imwrite(
+        tmp_path / "x.tif", index, photometric="palette", colormap=given.astype(np.uint16)
+    )
+    back = read(tmp_path / "x.tif")
+    assert back.channel_axis == 2
+    if depth == 1:
+        assert back.values.dtype == np.uint8
+        assert_array_equal(back.values, np.moveaxis(table[:, index], 0, -1))
+    else:  # not made from 8 bits: all 16 stay
+        assert_array_equal(back.values, np.moveaxis(given[:, index], 0, -1))
+
+
+def test_a_map_keeps_its_numbers_and_their_colours(tmp_path):
+    rasterio = pytest.importorskip("rasterio")
+    profile = {
+        "driver": "GTiff", "height": 20, "width": 24, "count": 1, "dtype": "uint8",
+        "crs": "EPSG:4326", "transform": rasterio.Affine(1, 0, 7, 0, -1, 50),
+    }  # fmt: skip
+    kinds = RNG.integers(0, 5, (20, 24), np.uint8)
+    with rasterio.open(tmp_path / "x.tif", "w", **profile) as file:
+        file.write(kinds[None])
+        file.write_colormap(1, {3: (255, 0, 9, 255)})
+    samples = read(tmp_path / "x.tif")
+    assert_array_equal(samples.values, kinds)
+    field = ef.fit(samples)
+    ef.save(field, tmp_path / "x.elm")
+    again = ef.load(tmp_path / "x.elm")
+    write(rendered(again, dtype="uint8"), tmp_path / "y.tif")
+    with rasterio.open(tmp_path / "y.tif") as file:
+        assert file.colormap(1)[3] == (255, 0, 9, 255)
+        assert_array_equal(file.read(1), kinds)
+
+
+@pytest.mark.parametrize("kind", ["uint8", "uint16", "bool"])
+def test_where_white_is_least_it_is_turned_round(tmp_path, kind):
+    tifffile = pytest.importorskip("tifffile")
+    values = RNG.integers(0, 2, (9, 16)).astype(kind)
+    tifffile.imwrite(tmp_path / "x.tif", values, photometric="miniswhite")
+    most = {"uint8": 255, "uint16": 65535, "bool": 1}[kind]
+    back = read(tmp_path / "x.tif").values
+    assert back.dtype == kind
+    assert_array_equal(back.astype(int), most - values.astype(int))
+
+
+def test_a_map_without_rasterio_is_not_read_as_a_picture(tmp_path, monkeypatch):
+    pytest.importorskip("rasterio")
+    about = {"transform": [1.0, 0, 7.0, 0, -1.0, 50.0], "crs": "EPSG:4326"}
+    write(plain_grid(np.eye(8), ("y", "x"), **about), tmp_path / "x.tif")
+    monkeypatch.setitem(sys.modules, "rasterio", None)
+    with pytest.raises(MissingExtraError, match=r"map coordinates needs rasterio; .*\[geo\]"):
+        read(tmp_path / "x.tif")
