@@ -126,7 +126,7 @@ def navier_stokes():
                     "cell": list(cell),
                     "reading": reading,
                     "dtype": back.dtype.name,
-                    "rank": field.report()["rank of a region"],
+                    "rank": ", ".join(map(str, field.report()["rank of a region"])),
                     "mae": ef.mae(y, back),
                     "max_error": ef.max_error(y, back),
                     "range": float(np.ptp(y)),
