@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib.resources import files
 from pathlib import Path
 from string import Template
 
@@ -232,6 +233,11 @@ def profile(picture: Floats, presets: dict[str, Settings]) -> str:
     return f'<svg viewBox="0 0 {width:g} {height:g}" role="img">{"".join(parts)}</svg>'
 
 
+def _page() -> str:
+    """The page with its blanks."""
+    return files("elmfield.cli").joinpath("demonstration.html").read_text(encoding="utf-8")
+
+
 def as_page(
     picture: Floats, fields: dict[str, Field], rows: Sequence[Row], presets: dict[str, Settings]
 ) -> str:
@@ -263,7 +269,7 @@ def as_page(
         for name, field in fields.items()
     )
     n, m = picture.shape
-    return Template(PAGE).substitute(
+    return Template(_page()).substitute(
         version=ef.__version__,
         picture=source,
         view=f"0 0 {m} {n}",
@@ -289,147 +295,6 @@ def as_page(
         ours_coefficients=f"{ours.coefficients:.2f}",
         paper_coefficients=f"{paper.coefficients:.2f}",
     )
-
-
-PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>elmfield: a picture as a function</title>
-<style>
-:root {
-  color-scheme: light dark;
-  --ground: #fbfaf7; --panel: #ffffff; --ink: #1d2126; --soft: #5d6670; --rule: #dfdcd3;
-  --ours: #0b7a75; --paper: #c8553d; --mark: #e8a317; --wash: #0b7a7514;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --ground: #14171a; --panel: #1c2024; --ink: #e9e6df; --soft: #9aa3ac; --rule: #32383e;
-    --ours: #4fc4bb; --paper: #f08a70; --mark: #f2b84b; --wash: #4fc4bb1f;
-  }
-}
-* { box-sizing: border-box; }
-body {
-  margin: 0; background: var(--ground); color: var(--ink);
-  font: 17px/1.6 Charter, "Iowan Old Style", Georgia, "Times New Roman", serif;
-}
-main { max-width: 1120px; margin: 0 auto; padding: 56px 28px 88px; }
-header { display: grid; grid-template-columns: minmax(0, 1fr) 300px; gap: 48px; align-items: end; }
-h1 { font-size: 46px; line-height: 1.12; letter-spacing: -.015em; margin: 0 0 18px;
-  font-weight: 600; }
-h2 { font-size: 25px; line-height: 1.25; margin: 68px 0 10px; font-weight: 600; }
-p { margin: 0 0 14px; max-width: 44em; }
-.after { margin-top: 20px; }
-.lead { font-size: 19px; color: var(--soft); }
-figcaption, table, .key, .tick, footer {
-  font-family: ui-sans-serif, system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial,
-    sans-serif;
-}
-figure { margin: 0; }
-figcaption { font-size: 14px; color: var(--soft); margin-top: 9px; }
-img { display: block; width: 100%; height: auto; border-radius: 3px; }
-.layers { position: relative; }
-.layers svg { position: absolute; inset: 0; width: 100%; height: 100%; }
-.grid { display: grid; gap: 20px; margin-top: 22px; }
-.four { grid-template-columns: repeat(4, minmax(0, 1fr)); }
-.two { grid-template-columns: repeat(2, minmax(0, 1fr)); }
-.four figure:nth-child(3) figcaption { color: var(--paper); font-weight: 600; }
-.four figure:nth-child(4) figcaption { color: var(--ours); font-weight: 600; }
-.panel { background: var(--panel); border: 1px solid var(--rule); border-radius: 6px; }
-.scroll { overflow-x: auto; margin-top: 22px; }
-table { border-collapse: collapse; width: 100%; font-size: 15px;
-  font-variant-numeric: tabular-nums; }
-th, td { padding: 12px 18px; text-align: right; white-space: nowrap; }
-th:first-child { text-align: left; }
-thead th { font-weight: 500; color: var(--soft); font-size: 13.5px; }
-tbody tr { border-top: 1px solid var(--rule); }
-tbody th { font-weight: 600; }
-tbody tr:nth-child(1) th { color: var(--paper); }
-tbody tr:nth-child(2) th { color: var(--ours); }
-tbody tr:nth-child(2) { background: var(--wash); }
-td.best { font-weight: 700; }
-.profile { padding: 22px 24px 14px; margin-top: 22px; }
-.profile svg { display: block; width: 100%; height: auto; }
-.curve { fill: none; stroke-width: 2.2; stroke-linejoin: round; }
-.curve.paper { stroke: var(--paper); stroke-width: 1.4; }
-.curve.ours { stroke: var(--ours); }
-.level { stroke: var(--rule); }
-.tick { font-size: 12px; fill: var(--soft); }
-.dot { stroke: var(--ink); stroke-width: 1.6; }
-.dot.fitted { fill: var(--ink); }
-.dot.held { fill: var(--panel); }
-.key { display: flex; flex-wrap: wrap; gap: 8px 26px; font-size: 14px; color: var(--soft);
-  margin-top: 12px; }
-.key span { display: inline-flex; align-items: center; gap: 8px; }
-.key i { width: 22px; height: 0; border-top: 2.5px solid; }
-.key b { width: 9px; height: 9px; border-radius: 50%; border: 1.6px solid var(--ink); }
-.border { stroke: #ffe9b0; stroke-width: .9; opacity: .75; vector-effect: non-scaling-stroke; }
-.band { fill: #ffd166; opacity: .16; }
-.box { fill: none; stroke: #ff5a36; stroke-width: 2.6; vector-effect: non-scaling-stroke; }
-.mark { fill: none; stroke: var(--mark); stroke-width: 3; }
-footer { margin-top: 72px; padding-top: 18px; border-top: 1px solid var(--rule); font-size: 14px;
-  color: var(--soft); }
-code { font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
-@media (max-width: 820px) {
-  header { grid-template-columns: 1fr; gap: 28px; }
-  header figure { max-width: 320px; }
-  h1 { font-size: 36px; }
-  .four { grid-template-columns: repeat(2, minmax(0, 1fr)); }
-  .two { grid-template-columns: 1fr; }
-}
-</style>
-<main>
-<header>
-  <div>
-    <h1>A picture as a function</h1>
-    <p class="lead">$size pixels, fitted in closed form by small networks with frozen hidden
-    layers, once as the paper prints the method and once as elmfield does by default. Both return
-    every pixel. Between the pixels they part ways.</p>
-  </div>
-  <figure>
-    <div class="layers"><img src="$picture" alt="a man with a camera on a tripod">
-    <svg viewBox="$view" aria-hidden="true"><rect class="mark" $mark/></svg></div>
-    <figcaption>The picture, and the detail enlarged below</figcaption>
-  </figure>
-</header>
-
-<h2>The detail, $zoom times larger</h2>
-<p>Each method was given all $n_samples pixels and asked for $zoom × $zoom values inside each of
-them. The paper preset meets the pixels to $paper_true dB, yet has as many free coefficients as
-samples and nothing that ties the values between them: there it collapses. The default meets the
-pixels to $ours_true dB and takes, of all functions that do, the one of least energy.</p>
-<div class="grid four">$zooms</div>
-
-<h2>In numbers</h2>
-<div class="panel scroll"><table><thead><tr>$head</tr></thead><tbody>$body</tbody></table></div>
-<p class="after">Held out means: fit every second pixel per axis, score the others, leaving out
-$border pixels at the edge. The default scores $ours_heldout dB, linear and cubic splines $linear
-and $cubic dB, the paper preset $paper_heldout dB. So between the pixels the default is $margin dB
-$side the better spline: what was left out of a photograph is mostly not to be had from the rest.
-The paper's PSNR cannot exceed 80 dB by definition. Neither fit is a compression: the paper preset
-keeps $paper_coefficients numbers for each pixel, the default $ours_coefficients, because its
-regions overlap.</p>
-
-<h2>A cut through row $row</h2>
-<p>Fitted to every second pixel. Both curves pass through the filled dots; the hollow ones were
-held out.</p>
-<div class="panel profile">$profile
-<div class="key"><span><i style="border-color:var(--ours)"></i>default</span>
-<span><i style="border-color:var(--paper)"></i>paper preset</span>
-<span><b style="background:var(--ink)"></b>fitted</span><span><b></b>held out</span></div></div>
-
-<h2>How the picture is cut</h2>
-<p>Each cell has its own local model. Neighbours of the default blend in the shaded bands, so that
-value, slope and curvature run on across borders; the paper's cells meet without a blend. The red
-frame holds the samples one region is fitted to.</p>
-<div class="grid two">$maps</div>
-
-<footer>elmfield $version. Picture: <code>skimage.data.camera()</code>, CC0. Times are those of the
-machine that wrote this page: <em>cold</em> factors the local problem and fits, <em>kept</em> fits
-another picture of the same shape with the factors at hand.</footer>
-</main>
-</html>
-"""
 
 
 if __name__ == "__main__":
