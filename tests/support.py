@@ -1,6 +1,6 @@
 """What several tests share: arrays to and from libraries, label grids, pictures, splines."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +53,12 @@ def partition(shape, labels, overlap, periodic=None, **options):
     )
     wraps = () if periodic is None else np.flatnonzero(periodic)
     return replace(ef.Partition.of(shape, edges, labels, overlap, periodic=wraps), **options)
+
+
+def on_given_cells(settings):
+    """The settings without what a partition settles: cells, overlap and context."""
+    settled = {"cell", "overlap", "context"} & {f.name for f in fields(settings)}
+    return replace(settings, **dict.fromkeys(settled))
 
 
 @st.composite

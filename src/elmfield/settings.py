@@ -286,7 +286,8 @@ def paper(
     seed : int
         Of the hidden layer.
     """
-    network = Dense(width, frequencies, scale, activation, draw, seed)
+    m, F = (int(n) if is_whole(n) else n for n in (width, frequencies))
+    network = Dense(m, F, scale, activation, draw, seed)
     return Paper(_frozen(cell), _frozen(overlap), network)
 
 

@@ -129,9 +129,9 @@ def test_shapes_that_recur_share_their_factorisation():
 
 
 def test_regular_partitions_are_fitted_as_before(wavy):
-    settings = ef.paper(cell=8, width=30)
+    settings = ef.paper(width=30)
     field = ef.fit(wavy, settings, partition=ef.Partition.regular(wavy.shape, 8))
-    assert np.array_equal(field.samples(), ef.fit(wavy, settings).samples())
+    assert np.array_equal(field.samples(), ef.fit(wavy, ef.paper(cell=8, width=30)).samples())
     beam = ef.beam(wavy, cell=8, regions=30)
     assert beam.is_regular
     assert np.array_equal(ef.fit(wavy, settings, partition=beam).samples(), field.samples())

@@ -45,7 +45,7 @@ def test_the_same_input_gives_the_same_bits(shape, settings, seed):
     x = inside(np.random.default_rng(seed), shape, 30)
     one, two = ef.fit(values, settings), ef.fit(values.copy(), settings)
     for a, b in zip(one.blended.groups, two.blended.groups):
-        assert np.array_equal(a.coefficients, b.coefficients)
+        assert np.array_equal(a.coefficients.values, b.coefficients.values)
     assert np.array_equal(one(x), two(x))
     assert np.array_equal(one.samples(), two.samples())
 
@@ -71,7 +71,8 @@ def test_kelvin_have_the_coefficients_of_celsius(shape, seed):
     one, two = ef.fit(values), ef.fit(values + 273.15)
     for a, b in zip(one.blended.groups, two.blended.groups):
         # The shift itself rounds at 273 EPS, before anything is fitted; a box adds up S of them.
-        close(a.coefficients, b.coefficients, 600 * EPS * a.coefficients.shape[1])
+        tolerance = 600 * EPS * a.coefficients.shape[1]
+        close(a.coefficients.values, b.coefficients.values, tolerance)
     close(host(two.offset) - host(one.offset), 273.15, 600 * EPS)
 
 
@@ -324,7 +325,7 @@ def test_complex_input_is_its_real_and_imaginary_part(xp, rng):
         real, imaginary = (host(ask(p)) for p in parts)
         close(ask(field), real + 1j * imaginary, 1e-10 * np.abs(real).max())
     assert field.n_channels == 2
-    assert "complex" in field.report()["channels"]
+    assert field.report()["complex"] is True
 
 
 def test_single_precision_loses_no_more_than_it_must(xp):
@@ -356,7 +357,7 @@ def test_a_batch_with_masks(xp, rng):
     frames, mask = rng.random((2, 20, 20)), rng.random((2, 20, 20)) < 0.1
     encode = ef.encoder((20, 20))
     for masks in (xp.asarray(mask), [xp.asarray(m) for m in mask]):
-        found = encode(xp.asarray(frames), mask=masks)
+        found = encode.batch(xp.asarray(frames), mask=masks)
         for field, frame, m in zip(found, frames, mask):
             close(field.samples(), ef.fit(frame, mask=m).samples(), 1e-9)
 
@@ -413,7 +414,7 @@ def test_an_encoder_equals_fit_bit_for_bit(xp, settings, rng):
         values = xp.asarray(rng.standard_normal((11, 18)))
         kept, fresh = encode(values), ef.fit(values, settings)
         for a, b in zip(kept.blended.groups, fresh.blended.groups):
-            assert np.array_equal(host(a.coefficients), host(b.coefficients))
+            assert np.array_equal(host(a.coefficients.values), host(b.coefficients.values))
 
 
 def test_an_encoder_factors_once(monkeypatch, rng):
@@ -437,7 +438,7 @@ def test_an_encoder_takes_what_fit_takes(rng):
     values = rng.standard_normal((9, 12))
     encode = ef.encoder(values.shape)
     assert np.array_equal(encode(values.tolist()).samples(), ef.fit(values).samples())
-    assert len(encode([values.tolist(), values.tolist()])) == 2
+    assert len(encode.batch([values.tolist(), values.tolist()])) == 2
 
 
 @pytest.mark.parametrize("axis", [None, 0])
@@ -451,15 +452,15 @@ def test_an_encoder_sees_masks_alone_and_in_batches(axis, dtype, rng):
     encode = ef.encoder(shape, channel_axis=axis)
     assert np.array_equal(encode(masked[0]).samples(), expected[0])
     for batch in (masked, list(masked)):
-        for field, samples in zip(encode(batch), expected, strict=True):
+        for field, samples in zip(encode.batch(batch), expected, strict=True):
             assert np.array_equal(field.samples(), samples)
     also = np.zeros(frames.shape, bool)
     also[:, ..., 5] = True
-    both = encode(masked, mask=also)[1].samples()
+    both = encode.batch(masked, mask=also)[1].samples()
     again = ef.fit(frames[1], mask=gone[1] | also[1], channel_axis=axis).samples()
     assert np.array_equal(both, again)
     with pytest.raises(ValueError, match="one part for each of 3 arrays; got 2"):
-        encode(frames, mask=gone[:2])
+        encode.batch(frames, mask=gone[:2])
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "uint8", "bool", "float32", "float64"])
@@ -473,7 +474,7 @@ def test_a_batch_knows_the_range_of_each_array(xp, dtype, rng):
         frames = rng.integers(info.min, info.max, (2, 12, 14), endpoint=True).astype(dtype)
     encode = ef.encoder((12, 14))
     alone = [encode(xp.asarray(v)).data_range for v in frames]
-    assert [f.data_range for f in encode(xp.asarray(frames))] == alone
+    assert [f.data_range for f in encode.batch(xp.asarray(frames))] == alone
     assert alone == pytest.approx([np.ptp(v.astype(float)) for v in frames], rel=1e-6)
 
 
@@ -481,7 +482,7 @@ def test_a_batch_with_gaps_is_each_of_its_arrays(xp, rng):
     frames = rng.standard_normal((2, 12, 14))
     frames[1, 3:5, 4:9] = np.nan
     encode = ef.encoder((12, 14))
-    for field, values in zip(encode(xp.asarray(frames)), frames, strict=True):
+    for field, values in zip(encode.batch(xp.asarray(frames)), frames, strict=True):
         alone = encode(xp.asarray(values))
         assert field.data_range == alone.data_range == np.ptp(values[~np.isnan(values)])
         close(field.samples(), host(alone.samples()), 1e-12)
@@ -576,7 +577,7 @@ def test_the_order_of_channels_in_memory_changes_nothing(settings, rng):
     for same in (np.moveaxis(first, 0, -1), np.asfortranarray(values), values[::-1][::-1]):
         found = ef.fit(same, settings, channel_axis=-1)
         for g, h in zip(found.blended.groups, expected.blended.groups):
-            np.testing.assert_array_equal(g.coefficients, h.coefficients)
+            np.testing.assert_array_equal(g.coefficients.values, h.coefficients.values)
     for k, own in enumerate(first):
         alone = ef.fit(own, settings)
         close(alone.samples(), expected.samples()[..., k], 1e-12)

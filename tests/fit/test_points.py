@@ -203,7 +203,7 @@ XY = np.random.default_rng(0).random((20, 2))
             (XY[:, 0], XY[:, 1]),
             {},
             ValueError,
-            r"`coordinates` must have shape \(n, d\); got \(20,\)",
+            r"`points` must have shape \(n, d\); got \(20,\)",
         ),
         ((XY, XY[:5, 0]), {}, ValueError, r"`values` must have shape .* with n = 20.*got \(5,\)"),
         (
@@ -229,8 +229,8 @@ XY = np.random.default_rng(0).random((20, 2))
         ),
         ((XY, XY[:, 0]), {"spacing": -1}, ValueError, "`spacing` must be positive; got -1"),
         ((XY, XY[:, 0]), {"spacing": (1, 2, 3)}, ValueError, "`spacing` must be one number or one"),
-        ((XY, XY[:, 0]), {"names": ("a",)}, ValueError, "`names` must be 2 different names"),
-        ((XY, XY[:, 0]), {"names": ("a", "a")}, ValueError, r"different names.*got \('a', 'a'\)"),
+        ((XY, XY[:, 0]), {"dims": ("a",)}, ValueError, "`dims` must be 2 different names"),
+        ((XY, XY[:, 0]), {"dims": ("a", "a")}, ValueError, r"different names.*got \('a', 'a'\)"),
         ((XY, XY[:, 0]), {"periodic": [0]}, ValueError, "`periodic` needs `bounds`: samples do"),
         ((np.eye(13), np.arange(13)), {}, ValueError, "have too many axes.* 1594323 neurons each"),
         (

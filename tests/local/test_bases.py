@@ -90,7 +90,7 @@ def test_a_rank_deficient_layer_is_fitted_and_reported(xp, rng):
     with pytest.warns(ef.RankWarning, match=r"only \d+ of 8 hidden neurons are independent on the"):
         few = plain_modes(line, (40,), y)
     assert few.rank < 8
-    close(host(few.basis).T @ host(few.basis), np.eye(few.rank), 1e-12)
+    close(host(few.columns).T @ host(few.columns), np.eye(few.rank), 1e-12)
 
 
 def test_a_wide_layer_reproduces_its_samples_with_the_least_weights(rng):
@@ -117,7 +117,7 @@ def test_smooth_dense_modes_are_right_between_the_samples_where_plain_ones_are_n
 def test_smooth_dense_modes_are_orthonormal_on_every_library(xp, rng):
     like = xp.asarray(np.zeros(1))
     modes = smooth_dense_modes(ef.Dense(60, 4, activation="sin"), (5, 4), 1.5, like)
-    U = host(modes.basis)
+    U = host(modes.columns)
     close(U.T @ U, np.eye(modes.rank), 1e-12)
     # On the samples, features times mixing is the basis again.
     close(host(modes.features) @ host(modes.mixing), U, 1e-6)

@@ -217,7 +217,8 @@ class Encoder:
         count = mask.shape[0] if is_array(mask) else len(mask)
         if count != T:
             raise ValueError(f"`mask` must have one part for each of {T} arrays; got {count}.")
-        return [self(frames[t, ...], mask=mask[t], progress=progress) for t in range(T)]
+        masks = [mask[t, ...] if is_array(mask) else mask[t] for t in range(T)]
+        return [self(frames[t, ...], mask=m, progress=progress) for t, m in enumerate(masks)]
 
     def _unlabelled(self, values: Any) -> Array:
         """The numbers of a DataArray that lies where this encoder's samples do; else an error."""

@@ -70,7 +70,7 @@ def psnr_by_width(
     channel_axis : int, optional
         As for `fit`.
     """
-    if not isinstance(settings, Paper) or np.any(np.asarray(settings.overlap) > 0):
+    if not isinstance(settings, Paper) or np.any(np.asarray(settings.overlap or 0) > 0):
         raise ValueError(f"`settings` must be paper(...) without overlap; got {settings!r}.")
     widest = settings.network.width
     wanted = np.arange(1, widest + 1) if widths is None else np.asarray(widths)

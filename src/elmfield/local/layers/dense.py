@@ -86,10 +86,14 @@ class Dense:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("width", 1), ("frequencies", 0)):
-            n = {"width": self.width, "frequencies": self.frequencies}[name]
-            if not is_integer(n) or n < least:
-                raise ValueError(f"`{name}` must be a whole number, at least {least}; got {n!r}.")
+        if not is_integer(self.width) or self.width < 1:
+            raise ValueError(
+                f"`width` must be a whole number of neurons, at least 1; got {self.width!r}."
+            )
+        if not is_integer(self.frequencies) or self.frequencies < 0:
+            raise ValueError(
+                f"`frequencies` must be a whole number, 0 (none) or more; got {self.frequencies!r}."
+            )
         positive("scale", self.scale)
         choice("activation", self.activation, sorted(ACTIVATIONS))
         choice("draw", self.draw, ("normal", "uniform"))

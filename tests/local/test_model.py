@@ -1,0 +1,226 @@
+"""The contract of local models, over every implementation, and two that are not the library's."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import elmfield as ef
+from elmfield.local.bases import (
+    ProductNeurons,
+    plain_modes,
+    product_modes,
+    shaped_modes,
+    smooth_dense_modes,
+)
+from elmfield.local.layers import Cosines, Dense, Pieces
+from support import close, inside, on_grid, wave
+
+CORNER = np.ones((6, 5), bool)
+CORNER[3:, 2:] = False
+
+
+def bases():
+    few, many = Dense(width=9, frequencies=3), Dense(width=120, activation="cos")
+    like = np.empty(0)
+    return {
+        "product": product_modes((6, 5), (1.1, 2.0)),
+        "splines": product_modes((6, 5), (1.0, 1.0), BSplines),
+        "plain": plain_modes(few, (6, 5), like),
+        "smooth": smooth_dense_modes(many, (6, 5), 1.5, like),
+        "part of a box": plain_modes(Dense(width=40), (6, 5), like, CORNER),
+        "shaped": shaped_modes(few, (6, 5), CORNER, like),
+        "constant": Constant((6, 5)),
+    }
+
+
+@dataclass(frozen=True)
+class BSplines:
+    """One axis of cubic B-splines with a knot at every sample: another hidden layer, in a page."""
+
+    n: int
+
+    @property
+    def width(self):
+        return self.n + 4
+
+    def prices(self, order):
+        return np.ones(self.width)
+
+    def __call__(self, u, order=0):
+        knots = np.arange(self.width) - (self.width - 1) / 2  # where each has its peak
+        x = np.asarray(u, float)[..., None] - knots
+        steps = np.arange(5) - 2.0
+        signs = np.array([1, -4, 6, -4, 1]) / np.prod(np.arange(1, 4 - order))
+        ramp = np.maximum(x[..., None] - steps, 0) ** (3 - order) if order < 3 else None
+        return ramp @ signs
+
+    def mixed(self, u, mixing, order=0):
+        return self(u, order) @ mixing
+
+    def pieces(self, mixing, n):
+        # Knots lie at the intervals' ends: both are whole samples from (n + 1) / 2.
+        return Pieces.through(lambda u: self(u) @ mixing, n, 4)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A region's mean: the smallest local model there is."""
+
+    box: tuple
+
+    n_modes = rank = row_size = 1
+    inside = axes = None
+
+    @property
+    def basis(self):
+        return self
+
+    @property
+    def n_samples(self):
+        return int(np.prod(self.box))
+
+    @property
+    def radius(self):
+        return np.ones(len(self.box))
+
+    @property
+    def ranking(self):
+        return np.arange(1)
+
+    def project(self, Y):
+        return Y.sum(axis=1, keepdims=True) / np.sqrt(self.n_samples)
+
+    def values(self, c):
+        return np.repeat(c, self.n_samples, axis=1) / np.sqrt(self.n_samples)
+
+    def complete(self, Y, present):
+        return Y
+
+    def rows(self, t, order):
+        return [np.full((*t.shape[:-1], 1), float(not any(order)))]
+
+    def expand(self, c):
+        return c / np.sqrt(self.n_samples)
+
+    weights = expand
+
+
+BASES = bases()
+
+
+@pytest.mark.parametrize("basis", BASES.values(), ids=BASES)
+class TestEveryBasis:
+    def test_is_a_basis_of_its_box(self, basis):
+        assert basis.basis is basis
+        assert basis.box == (6, 5)
+        assert basis.n_samples == (30 if basis.inside is None else np.count_nonzero(basis.inside))
+        assert 1 <= basis.rank <= basis.n_modes <= max(basis.n_samples, basis.n_modes)
+        assert basis.row_size >= 1
+        assert basis.radius.shape == (2,)
+        assert sorted(basis.ranking) == list(range(basis.n_modes))
+
+    def test_projecting_its_own_values_gives_the_coefficients_back(self, basis, rng):
+        c = basis.project(rng.standard_normal((3, basis.n_samples, 2)))
+        assert c.shape == (3, basis.n_modes, 2)
+        close(basis.project(basis.values(c)), c, 1e-7 * np.abs(c).max())
+        # Orthonormal: squares at the samples are squares of coefficients.
+        close(np.sum(basis.values(c) ** 2, axis=1), np.sum(c**2, axis=1), 1e-6 * np.sum(c**2))
+
+    def test_rows_and_factors_are_the_values_at_the_samples(self, basis, rng):
+        c = basis.project(rng.standard_normal((1, basis.n_samples, 1)))
+        u = np.stack(np.indices((6, 5)), -1).reshape(-1, 2) - [2.5, 2.0]
+        u = u if basis.inside is None else u[basis.inside.reshape(-1)]
+        X = np.asarray(basis.expand(c))[0, ..., 0]
+        rows = basis.rows(u / basis.radius, (0, 0))
+        letters = "abc"[: len(rows)]
+        found = np.einsum(",".join("n" + k for k in letters) + f",{letters}->n", *rows, X)
+        close(found, basis.values(c)[0, :, 0], 1e-7 * np.abs(c).max())
+
+    def test_derivatives_are_those_of_the_rows(self, basis, rng):
+        t = rng.uniform(-0.4, 0.4, (20, 2)) * 2 / basis.radius.max()
+        h = 1e-6
+        for k in range(2):
+            order = tuple(int(j == k) for j in range(2))
+            ahead, behind = (basis.rows(t + s * h * np.eye(2)[k], (0, 0)) for s in (1, -1))
+            for row, a, b in zip(basis.rows(t, order), ahead, behind, strict=True):
+                if len(ahead) == 1 or not np.array_equal(a, b):
+                    wrong = np.abs(row - (a - b) / (2 * h)) > 1e-4 * (1 + np.abs(row))
+                    assert wrong.mean() < 0.01  # ReLU has kinks
+
+    def test_axes_are_its_functions_axis_by_axis(self, basis, rng):
+        if basis.axes is None:
+            assert len(basis.rows(np.zeros((1, 2)), (0, 0))) == 1
+            return
+        u = rng.uniform(-3, 3, 50)
+        for n, axis in zip(basis.box, basis.axes, strict=True):
+            assert axis.basis.shape == (n, len(axis.smoothness))
+            close(axis.pieces(u * n / 6), axis(u * n / 6), 1e-9)
+
+    def test_completing_keeps_what_is_there(self, basis, rng):
+        Y = rng.standard_normal((2, basis.n_samples, 1))
+        present = rng.random(Y.shape) > 0.2
+        found = basis.complete(Y, present)
+        assert np.array_equal(found[present], Y[present])
+
+
+def test_scattered_neurons_are_a_model_but_no_basis(rng):
+    model = ProductNeurons((Cosines(2, 0.5), Cosines(3, 0.5)))
+    assert model.basis is None
+    assert model.n_modes == model.rank == 35
+    c = rng.standard_normal((4, 35, 2))
+    assert np.array_equal(model.weights(c), c)
+    assert model.expand(c).shape == (4, 5, 7, 2)
+    assert [r.shape for r in model.rows(np.zeros((9, 2)), (0, 1))] == [(9, 5), (9, 7)]
+
+
+def test_an_axis_layer_of_ones_own_is_fitted_evaluated_and_differentiated(rng):
+    values = on_grid(wave, (40, 37))
+    field = ef.fit(values, ef.smooth(layer=BSplines, order=1))
+    close(field.samples(), values, 1e-9)
+    points = inside(rng, (40, 37), 4000) * 0.9 + 2
+    close(field(points)[:50], [field(p) for p in points[:50]], 1e-9)  # by tables, and one by one
+    close(field(points), wave(points), 5e-3)  # cubic splines of a slow wave; least at its border
+    h = 1e-5
+    ahead = np.array([h, 0.0])
+    slope = (field(points + ahead) - field(points - ahead)) / (2 * h)
+    close(field.gradient(points)[:, 0], slope, 1e-6)
+    close(field.crop([3, 3], [20, 20])(points[:1] * 0 + 10), field([[10, 10]]), 1e-12)
+    with pytest.raises(TypeError, match="cannot be saved: a file would not say how to make it"):
+        ef.save(field, "never.elm")
+
+
+@dataclass(frozen=True)
+class Means:
+    """Settings of one's own: every region is its mean."""
+
+    cell: int = 4
+    centred = own_samples = False
+    is_settled = True
+    target = None
+    denoise = False
+    fill_order = 1.55
+
+    def settled(self, y):
+        return self
+
+    def partition(self, shape, periodic):
+        return ef.Partition.regular(shape, self.cell, periodic=np.flatnonzero(periodic))
+
+    def adopt(self, partition):
+        return partition
+
+    def basis(self, box, inside, like):
+        return Constant(box)
+
+
+def test_a_local_model_of_ones_own_is_fitted_by_settings_of_ones_own(rng):
+    values = rng.standard_normal((12, 16, 3))
+    field = ef.fit(values, Means(), channel_axis=-1)
+    mean = values.reshape(3, 4, 4, 4, 3).mean(axis=(1, 3))
+    close(field.samples(), np.repeat(np.repeat(mean, 4, axis=0), 4, axis=1), 1e-12)
+    close(field([[5.2, 9.1]]), mean[1, 2][None], 1e-12)
+    close(field.gradient([[5.2, 9.1]]), 0, 0)
+    assert field.n_coefficients == 12 * 3
+    few = field.keep(coefficients=40)
+    assert few.n_coefficients <= 40

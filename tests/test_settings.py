@@ -1,0 +1,82 @@
+"""The contract of settings, over every preset; and what they refuse."""
+
+import numpy as np
+import pytest
+
+import elmfield as ef
+from elmfield.settings import Settings
+from support import L_SHAPE, close, on_grid, partition, wave
+
+PRESETS = {
+    "default": ef.smooth(),
+    "auto": ef.smooth(order="auto"),
+    "orders": ef.smooth(order=(1.2, 2.0)),
+    "target": ef.smooth(psnr=30),
+    "denoise": ef.smooth(denoise=0.1),
+    "dense": ef.smooth(network=ef.Dense(width=300, activation="cos")),
+    "paper": ef.paper(width=40, cell=8),
+}
+
+
+@pytest.mark.parametrize("settings", PRESETS.values(), ids=PRESETS)
+class TestEveryPreset:
+    def test_has_all_that_fit_asks_for(self, settings):
+        assert isinstance(settings, Settings)
+        assert settings.centred in (True, False)
+        assert settings.own_samples in (True, False)
+        assert settings.fill_order > 0
+        assert settings.target is None or settings.target.value > 0
+        assert hash(settings) == hash(settings)
+
+    def test_is_settled_once_and_for_all(self, settings):
+        y = on_grid(wave, (40, 40))[..., None]
+        settled = settings.settled(y)
+        assert settled.is_settled
+        assert settled.settled(y) is settled
+        assert settings.is_settled == (settled is settings)
+
+    def test_cuts_an_array_and_fits_its_boxes(self, settings):
+        part = settings.partition((40, 40), (False, True))
+        assert part.shape == (40, 40)
+        assert part.periodic == (False, True)
+        box, _ = next(iter(part))
+        basis = settings.settled(on_grid(wave, (40, 40))[..., None]).basis(box, None, np.empty(0))
+        assert basis.box == box
+
+    def test_refuses_what_a_partition_settles(self, settings):
+        part = partition((24, 24), L_SHAPE, 2.0)
+        if settings.cell is None:
+            assert settings.adopt(part) is part
+        else:
+            with pytest.raises(ValueError, match=r"settles the cells .* got cell=8 in the"):
+                settings.adopt(part)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (ef.smooth(cell=8), "cell=8"),
+        (ef.smooth(overlap=1), "overlap=1"),
+        (ef.smooth(context=1), "context=1"),
+        (ef.smooth(cell=8, context=0), "cell=8, context=0"),
+        (ef.paper(cell=8, width=9), "cell=8"),
+        (ef.paper(overlap=1, width=9), "overlap=1"),
+    ],
+)
+def test_settings_that_a_partition_would_not_honour_raise(settings, said):
+    with pytest.raises(ValueError, match=f"got {said} in the settings as well. Drop one"):
+        ef.fit(np.zeros((24, 24)), settings, partition=partition((24, 24), L_SHAPE, 2.0))
+
+
+def test_a_smooth_fit_on_regions_without_overlap_does_not_jump(rng):
+    values = rng.standard_normal((32, 32)).cumsum(0).cumsum(1)
+    merged = ef.beam(values, cell=8, regions=6)
+    assert merged.overlap == (0.0, 0.0)
+    field = ef.fit(values, partition=merged)
+    assert field.partition.overlap == (2.0, 2.0)
+    border = np.linspace(0, 31, 400)
+    for x in (7.5, 15.5, 23.5):
+        below, above = (np.stack([border * 0 + x + s, border], -1) for s in (-1e-9, 1e-9))
+        close(field(below), field(above), 1e-6 * np.ptp(values))
+    jumps = ef.fit(values, ef.paper(width=20), partition=merged)  # as the paper has it
+    assert jumps.partition.overlap == (0.0, 0.0)
