@@ -88,6 +88,7 @@ def user(installed, tmp_path_factory):
     return where / ("Scripts" if os.name == "nt" else "bin") / "python"
 
 
+@pytest.mark.slow
 def test_a_users_annotated_script_checks_against_the_wheel(installed, user, tmp_path):
     pytest.importorskip("mypy")
     assert (installed / "elmfield" / "py.typed").is_file()

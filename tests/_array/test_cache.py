@@ -90,6 +90,7 @@ def _write(folder):
         Cache(folder=folder).get(f"entry {k}", np.empty(0), lambda k=k: {"a": np.full(2000, k)})
 
 
+@pytest.mark.slow
 def test_writers_do_not_disturb_each_other(tmp_path):
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=_write, args=(tmp_path,)) for _ in range(2)]

@@ -31,6 +31,7 @@ def test_a_limit_bounds_the_memory_of_a_fit_and_a_resize(rng):
     assert tight < 3 * 4 + 4 * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     ("settings", "options"),

@@ -44,6 +44,7 @@ class Images(HTMLParser):
         self.links += [given[k] for k in ("href", "src") if k in given]
 
 
+@pytest.mark.slow
 def test_report_is_self_contained(report):
     page = Images()
     page.feed(report)

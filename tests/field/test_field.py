@@ -431,6 +431,7 @@ MANY = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "options", "settings"), MANY)
 def test_many_points_equal_few(shape, options, settings, rng, monkeypatch):
     field = ef.fit(rng.standard_normal(shape), ef.smooth(**settings), **options)

@@ -45,6 +45,7 @@ def by_hand(values, part, missing=None, **network):
     return found.reshape(values.shape)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("periodic", [(), (1,)])
 @pytest.mark.parametrize("overlap", [0, 2])
 def test_least_squares_region_by_region(xp, wavy, overlap, periodic):
@@ -106,6 +107,7 @@ def test_smooth_modes_meet_every_sample_of_any_shape(xp, wavy):
         np.testing.assert_allclose(host(field.samples()), wavy, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_three_dimensions(rng):
     x = np.linspace(0, 1, 20)
     values = np.sin(9 * x**2)[:, None, None] * np.cos(3 * x)[:, None] * (1 + x)

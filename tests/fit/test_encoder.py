@@ -38,6 +38,7 @@ def test_a_fit_is_linear_in_the_data(shape, settings, seed):
     close(together.samples(), 2 * apart[0].samples() - 3 * apart[1].samples(), 1e-9 * scale)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::elmfield.RankWarning")
 @given(shape=shapes, settings=settings, seed=seeds)
 def test_the_same_input_gives_the_same_bits(shape, settings, seed):
@@ -65,6 +66,7 @@ def test_channels_do_not_see_each_other(shape, settings, seed, axis):
     close(both.gradient(x)[:, 0], alone.gradient(x), 1e-7 * np.abs(alone.gradient(x)).max())
 
 
+@pytest.mark.slow
 @given(shape=shapes, seed=seeds)
 def test_kelvin_have_the_coefficients_of_celsius(shape, seed):
     values = noise(seed, *shape)
@@ -131,6 +133,7 @@ def test_a_single_sample_is_a_constant(xp):
 # --- the default against the slow version ------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [0.7, 1.1, 1.8, (1.1, 0.6)])
 def test_the_default_is_the_blend_of_least_energy_functions(xp, order, rng):
     shape, cell, overlap = (11, 7), (5, 4), 1.5

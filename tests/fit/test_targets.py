@@ -97,6 +97,7 @@ def test_complex_arrays_reach_a_psnr(turn, overlap):
         assert 35 <= ef.psnr(values, field.samples()) <= 35.5
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::elmfield.RankWarning")
 @pytest.mark.parametrize("overlap", [0, 2])
 def test_merged_regions_of_the_paper_keep_a_bound(overlap):

@@ -151,6 +151,7 @@ def test_missing_values_are_filled(weather):
     assert_allclose(ef.fit(holes).to_xarray(), weather, atol=0.5)
 
 
+@pytest.mark.slow
 def test_the_accessor_is_there_without_asking():
     """Whichever is imported first, and also when a file was opened before."""
     script = """
@@ -243,6 +244,7 @@ def _mean(ds):
     return float(ds.t2m.mean())
 
 
+@pytest.mark.slow
 def test_a_dataset_goes_through_a_pool_of_processes(model, weather):
     ds = xr.open_dataset(model, engine="elmfield")
     again = pickle.loads(pickle.dumps(ds))

@@ -102,6 +102,7 @@ def test_stopping_early_stops_the_same_way(rng):
         compare(values, 3, 1.0, stop=stop)
 
 
+@pytest.mark.slow
 @QUICK
 @given(
     st.integers(0, 2**32 - 1),

@@ -18,6 +18,7 @@ from oracles.beam import connected
 QUICK = settings(max_examples=25, deadline=None)
 
 
+@pytest.mark.slow
 @QUICK
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["noise", "constant", "half"]))
 def test_exactly_so_many_regions_as_asked_for(seed, kind):

@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch", reason="the baselines need torch")
 from research.baselines.small import SMALL, drawn, layers_of  # noqa: E402
 
 
+@pytest.mark.slow
 def test_siren_keeps_its_statistics_layer_by_layer(rng):
     # Theorem 1.8 of SIREN's supplement: what a sine is taken of is normal, what comes out of it is
     # arcsine distributed. Var z' = 2 E sin²(z) + omega² / (3 n): its weights, and torch's biases.

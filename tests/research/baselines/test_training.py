@@ -19,6 +19,7 @@ from elmfield.research.baselines.training import Training  # noqa: E402
 from research.baselines.small import SMALL, every_method  # noqa: E402
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "steps", "least"),
     [

@@ -29,6 +29,7 @@ def test_every_data_set_says_what_it_is(name):
     assert about.channels == (1 if about.channel_axis is None else about.shape[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", datasets.names())
 def test_every_data_set_loads_as_it_is_described(data, name):
     about, array = datasets.about(name), datasets.load(name)
@@ -39,6 +40,7 @@ def test_every_data_set_loads_as_it_is_described(data, name):
     assert datasets.present(name)
 
 
+@pytest.mark.slow
 def test_the_files_of_the_folder_are_those_of_the_catalogue(data):
     for name in datasets.names():
         about = datasets.about(name)
@@ -86,6 +88,7 @@ def test_bands_of_a_sentinel_scene_are_in_the_order_of_their_numbers(data):
             assert np.ptp(scene[:6, :6, band]) > 0, band
 
 
+@pytest.mark.slow
 def test_the_same_values_in_other_files_are_the_same(data):
     for name in datasets.names():
         about = datasets.about(name)

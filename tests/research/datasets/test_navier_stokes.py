@@ -196,6 +196,7 @@ def test_the_solver_follows_the_data_from_their_first_frame(data):
     np.testing.assert_allclose(got, w[..., :10], rtol=0, atol=2e-4)
 
 
+@pytest.mark.slow
 def test_the_papers_flow_made_here_is_that_of_the_data(data):
     """Two solvers, two grids (384² and 512²), two time steps; stored in single precision.
 
