@@ -15,6 +15,7 @@ HEAVY = [
 COMMANDS = ("fit", "info", "render", "query", "compare", "beam", "demo", "completion")
 
 
+@pytest.mark.slow
 def test_the_wheel_is_what_runs(script, environment, installed, tmp_path):
     ran = subprocess.run(
         [sys.executable, "-c", "import elmfield; print(elmfield.__file__)"],
@@ -55,6 +56,7 @@ def examples():
             yield pytest.param(line, id=line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", list(examples()))
 def test_examples_in_the_help_work(line, run, folder):
     words = line.split()[1:]

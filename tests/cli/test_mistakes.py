@@ -98,6 +98,7 @@ def busy(process):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes through /proc")
 @pytest.mark.parametrize("stage", ["fit", "save"])
 def test_ctrl_c_leaves_nothing(script, environment, tmp_path, stage):

@@ -10,6 +10,7 @@ from elmfield import read
 from elmfield.io.formats.raster import png
 
 
+@pytest.mark.slow
 def test_from_picture_to_picture(run, folder, picture):
     made = json.loads(run("fit", "photo.png", "-o", "m.elm", "--json").stdout)
     assert made["samples"] == [176, 160, 3]
@@ -37,6 +38,7 @@ def test_from_picture_to_picture(run, folder, picture):
     assert about["attributes"]["source"]["sha256"] in shown
 
 
+@pytest.mark.slow
 def test_settings_reach_the_library(run, folder):
     run("fit", "photo.png", "-o", "a.elm", "--order", "1.5,2", "--cell", "12,16", "-q")
     assert ef.load(folder / "a.elm").settings == ef.smooth(order=(1.5, 2.0), cell=(12, 16))

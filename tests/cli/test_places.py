@@ -10,6 +10,7 @@ import pytest
 import elmfield as ef
 
 
+@pytest.mark.slow
 def test_query(run, folder):
     field = ef.load(folder / "photo.elm")
     rows = list(csv.DictReader(io.StringIO(
@@ -35,6 +36,7 @@ def test_query(run, folder):
     assert "nan" in run("query", "photo.elm", "--at", "-50,0", "--outside", "nan").stdout
 
 
+@pytest.mark.slow
 def test_windows(run, folder):
     xr = pytest.importorskip("xarray")
     run("fit", "sst.nc", "-o", "sst.elm", "--slice", "time=1", "-q")
@@ -85,6 +87,7 @@ def test_a_window_may_cross_the_seam(folder, told):
     np.testing.assert_allclose(lon, np.arange(180, 540, 5))
 
 
+@pytest.mark.slow
 def test_a_window_is_at_most_one_turn(run):
     run("fit", "sst.nc", "-o", "sst.elm", "--slice", "time=0", "-q")
     wrong = run("render", "sst.elm", "-o", "x.nc", "--window", "longitude=0:800", code=1).stderr

@@ -55,6 +55,7 @@ def some(samples):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not FILES, reason=f"no data folder at {DATA}; set ELMFIELD_DATA")
 @pytest.mark.parametrize("path", FILES or [None], ids=lambda p: p and str(p.relative_to(DATA)))
 def test_every_file_goes_through(path, tmp_path, capsys):
@@ -136,6 +137,7 @@ def same_place(given, back):
         assert_allclose(new["00200032"]["Value"], moved, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not ERA5.is_file(), reason=f"no data folder at {DATA}; set ELMFIELD_DATA")
 def test_the_world_at_twice_the_resolution(tmp_path, capsys):
     xr = pytest.importorskip("xarray")
