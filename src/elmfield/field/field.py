@@ -8,27 +8,26 @@ were found, and what a file is, it does not know.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from elmfield._array.backend import as_dtype, cast, device, move, namespace, to_numpy
-from elmfield._array.checks import choice
+from elmfield._array.backend import cast, namespace, to_numpy
 from elmfield._array.memory import room, runs, with_less_memory
 from elmfield._array.typing import Array, Floats
 from elmfield.domain import Domain
+from elmfield.field import derivatives
 from elmfield.field.blended import Blended
-from elmfield.field.integrals import nodes
+from elmfield.field.gridded import gridded
+from elmfield.field.integrals import integral
 from elmfield.field.labels import dataarray
 from elmfield.field.measured import errors_by_cell, own_values
-from elmfield.field.placing import positions
+from elmfield.field.placing import marked, positions
 from elmfield.field.quality import Target, meet
 from elmfield.field.reading import Reader, own_samples
 from elmfield.field.report import Report, describe
 from elmfield.partition import Partition
-
-QUANTITIES = ("value", "gradient", "laplacian")
-"""What a field shows on a grid; the gradient's magnitude."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -99,7 +98,7 @@ class Field:
     @property
     def dtype(self) -> Any:
         """Dtype of the values; complex where the samples were."""
-        return self._joined(self.offset[:0]).dtype
+        return self.joined(self.offset[:0]).dtype
 
     @property
     def coefficient_dtype(self) -> Any:
@@ -183,13 +182,10 @@ class Field:
             raise ValueError(
                 "say what is wanted: exactly one of psnr, max_error, coefficients, per_region."
             )
-        if self.blended.is_scattered:
-            raise TypeError("a field of scattered samples keeps all its coefficients.")
         samples = own_values(self, measured=target.kind in ("psnr", "max_error"))
-        blended, dropped = meet(self.blended.with_boxes, samples, target)
-        blended = replace(self.blended, groups=blended.groups)
+        kept, dropped = meet(self.blended.with_boxes, samples, target)
         left = None if self.residual is None else self.residual + dropped
-        return replace(self, blended=blended, residual=left)
+        return replace(self, blended=replace(self.blended, groups=kept.groups), residual=left)
 
     def channels(
         self, own: slice, *, channel_axis: int | None, data_range: float | None = None
@@ -217,7 +213,7 @@ class Field:
         if int(region) != region or not 0 <= region < N:
             raise ValueError(f"`region` must lie between 0 and {N - 1}; got {region}.")
         alpha = self.blended.weights(int(region))
-        alpha = self._finish(alpha, constant=False)
+        alpha = self.finish(alpha, constant=False)
         return alpha[..., 0] if self.channel_axis is None else alpha
 
     # --- values at points ----------------------------------------------------------------------
@@ -242,52 +238,15 @@ class Field:
 
     def gradient(self, points: Array, *, outside: str = "raise") -> Array:
         """First derivatives along the axes, shape (..., d) or (..., C, d), per coordinate unit."""
-        d = len(self.shape)
-
-        def take(x: Array, slope: Array, bend: Array) -> Array:
-            parts = self.blended.partials(x, [_unit(d, k) for k in range(d)])
-            return namespace(x).stack(
-                [p * cast(slope[:, k, None], p) for k, p in enumerate(parts)], axis=-1
-            )
-
-        return self._query(points, outside, take)
+        return self._query(points, outside, partial(derivatives.gradient, self.blended))
 
     def hessian(self, points: Array, *, outside: str = "raise") -> Array:
         """Second derivatives, shape (..., d, d) or (..., C, d, d), per coordinate unit squared."""
-        d = len(self.shape)
-        pairs = [(k, l) for k in range(d) for l in range(k, d)]
-
-        def take(x: Array, slope: Array, bend: Array) -> Array:
-            xp = namespace(x)
-            orders = [_unit(d, k) for k in range(d)] + [_unit(d, k, l) for k, l in pairs]
-            parts = self.blended.partials(x, orders)
-            entry = {}
-            for (k, l), f_kl in zip(pairs, parts[d:]):
-                entry[k, l] = f_kl * cast((slope[:, k] * slope[:, l])[:, None], f_kl)
-                if k == l:  # the axis's own curvature, for unevenly spaced coordinates
-                    entry[k, l] = entry[k, l] + parts[k] * cast(bend[:, k, None], f_kl)
-            rows = [
-                xp.stack([entry[min(k, l), max(k, l)] for l in range(d)], axis=-1) for k in range(d)
-            ]
-            return xp.stack(rows, axis=-2)
-
-        return self._query(points, outside, take)
+        return self._query(points, outside, partial(derivatives.hessian, self.blended))
 
     def laplacian(self, points: Array, *, outside: str = "raise") -> Array:
         """Sum of the unmixed second derivatives, shape (...,) or (..., C)."""
-        d = len(self.shape)
-
-        def take(x: Array, slope: Array, bend: Array) -> Array:
-            parts = self.blended.partials(
-                x, [_unit(d, k) for k in range(d)] + [_unit(d, k, k) for k in range(d)]
-            )
-            total = parts[0] * 0
-            for k in range(d):
-                total = total + parts[d + k] * cast(slope[:, k, None] ** 2, total)
-                total = total + parts[k] * cast(bend[:, k, None], total)
-            return total
-
-        return self._query(points, outside, take)
+        return self._query(points, outside, partial(derivatives.laplacian, self.blended))
 
     @with_less_memory
     def _query(self, points: Array, outside: str, take: Any, constant: bool = False) -> Array:
@@ -301,7 +260,7 @@ class Field:
         index, slope, bend, beyond = self._reader.to_index(x, outside, not constant)
         step = max(1, room(self.offset) // (6 * d + 4 * int(self.offset.shape[0])))
         parts = [
-            self._finish(take(*(a[i:j, :] for a in (index, slope, bend))), constant)
+            self.finish(take(*(a[i:j, :] for a in (index, slope, bend))), constant)
             for i, j in runs(x.shape[0], step)
         ]
         out = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
@@ -315,16 +274,16 @@ class Field:
     def _reader(self) -> Reader:
         return Reader(self.domain, self.attributes.get("axes", {}))
 
-    def _finish(self, values: Array, constant: bool) -> Array:
+    def finish(self, values: Array, constant: bool) -> Array:
         """Undo scale and offset; values (n, C, ...); pair up real and imaginary parts."""
         xp = namespace(values)
         tail = (1,) * (values.ndim - 2)
         values = values * cast(xp.reshape(self.scale, (-1, *tail)), values)
         if constant:
             values = values + cast(xp.reshape(self.offset, (-1, *tail)), values)
-        return self._joined(values, axis=1)
+        return self.joined(values, axis=1)
 
-    def _joined(self, values: Array, axis: int = 0) -> Array:
+    def joined(self, values: Array, axis: int = 0) -> Array:
         """Real and imaginary parts, which follow each other along an axis, as complex numbers."""
         if not self.is_complex:
             return values
@@ -365,7 +324,7 @@ class Field:
             the field's own.
         """
         x = self.places(shape, scale=scale, window=window, align=align)
-        return self._gridded(self._reader.in_turn(x), dtype, quantity)
+        return gridded(self, self._reader.in_turn(x), dtype, quantity)
 
     def places(
         self,
@@ -391,7 +350,7 @@ class Field:
 
     def samples(self, *, dtype: Any = None) -> Array:
         """The field at its own samples: an array like the one fitted, or what a crop has of it."""
-        return self._gridded([own.astype(np.float64) for own in own_samples(self.domain)], dtype)
+        return gridded(self, [own.astype(np.float64) for own in own_samples(self.domain)], dtype)
 
     def grid(
         self,
@@ -427,55 +386,7 @@ class Field:
             )
         columns = [self._reader.column(k, c, outside) for k, c in enumerate(given)]
         x, beyond = map(list, zip(*columns))
-        out = self._gridded(x, dtype, quantity)
-        if any(b.any() for b in beyond):
-            xp = namespace(out)
-            if not xp.isdtype(out.dtype, ("real floating", "complex floating")):
-                raise ValueError(
-                    f"positions outside the domain cannot be NaN in dtype {out.dtype}. Ask for "
-                    "floats, or pass outside='nearest'."
-                )
-            mark = beyond[0]
-            for b in beyond[1:]:
-                mark = mark[..., None] | b
-            if self.channel_axis is not None:
-                mark = np.expand_dims(mark, self.channel_axis)
-            out = xp.where(move(mark, out), xp.full_like(out, xp.nan), out)
-        return out
-
-    @with_less_memory
-    def _gridded(self, x: list[Floats], dtype: Any, quantity: str = "value") -> Array:
-        """A quantity on the grid of index coordinates `x`, in blocks of rows; channels in place."""
-        choice("quantity", quantity, QUANTITIES)
-        xp, C = namespace(self.offset), int(self.offset.shape[0])
-        across = math.prod(len(c) for c in x[1:]) * C
-        rows = max(1, room(self.offset) // max(1, 4 * across))
-        parts = []
-        if not all(map(len, x)):
-            kind = self._joined(self.offset)
-            empty = xp.zeros((*map(len, x), self.n_channels), dtype=kind.dtype, device=device(kind))
-            parts, x = [as_dtype(empty, dtype)], [np.empty(0)]
-        for i in range(0, len(x[0]), rows):
-            parts.append(as_dtype(self._block([x[0][i : i + rows], *x[1:]], quantity), dtype))
-        out = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
-        if self.channel_axis is None:
-            return out[..., 0]
-        return xp.moveaxis(out, -1, self.channel_axis)
-
-    def _block(self, x: list[Floats], quantity: str) -> Array:
-        """A quantity on a grid of index coordinates, channels last."""
-        xp, sizes = namespace(self.offset), tuple(map(len, x))
-        if quantity == "value":
-            block = self.blended.on_grid(x)
-            flat = self._finish(xp.reshape(block, (-1, block.shape[-1])), True)
-            return xp.reshape(flat, (*sizes, -1))
-        at = [a.from_index(c) for a, c in zip(self.domain.axes, x)]
-        points = np.stack(np.meshgrid(*at, indexing="ij"), axis=-1)
-        points = move(points, self.offset, xp.float64)
-        if quantity == "laplacian":
-            return xp.reshape(self.laplacian(points, outside="nearest"), (*sizes, -1))
-        slope = xp.abs(self.gradient(points, outside="nearest"))
-        return xp.reshape(xp.sqrt(xp.sum(slope * slope, axis=-1)), (*sizes, -1))
+        return marked(gridded(self, x, dtype, quantity), beyond, self.channel_axis)
 
     def to_xarray(
         self,
@@ -540,25 +451,13 @@ class Field:
         of dates. ReLU layers have kinks: about three digits better than the midpoint rule on the
         samples, no more.
         """
-        low, high = self._reader.corners(low, high)
+        ends = self._reader.corners(low, high)
         with self._reader.telling_epochs():
-            span = zip(*self.domain.span(low, high))
-        xp, part = namespace(self.offset), self.partition
-        places, weights = [], []
-        for k, (a, b) in enumerate(span):
-            x, w = nodes(self.domain.axes[k], part.borders(k), part.overlap[k], a, b)
-            places.append(x)
-            # Differences of indices are short of digits where the box is small.
-            weights.append(w * ((high[k] - low[k]) / np.sum(w)))
-        total = self.blended.integrate(places, weights)
-        volume = math.prod(b - a for a, b in zip(low, high))
-        value = total * xp.astype(self.scale, xp.float64) + volume * xp.astype(
-            self.offset, xp.float64
-        )
-        value = self._joined(xp.astype(value, self.coefficient_dtype))
+            span = self.domain.span(*ends)
+        lengths = [b - a for a, b in zip(*ends)]
+        value = integral(self.blended, self.domain.axes, span, lengths)
+        xp = namespace(value)
+        value = value * xp.astype(self.scale, xp.float64)
+        value = value + math.prod(lengths) * xp.astype(self.offset, xp.float64)
+        value = self.joined(xp.astype(value, self.coefficient_dtype))
         return value[0] if self.channel_axis is None else value
-
-
-def _unit(d: int, *axes: int) -> tuple[int, ...]:
-    """The multi-index that differentiates once along each of the given axes."""
-    return tuple(axes.count(k) for k in range(d))

@@ -1,28 +1,60 @@
-"""Nodes and weights for the integral of a blended function along one axis.
+"""The integral of a blended function over a box: nodes and weights along each axis.
 
 Borders, overlap and an interval enter, in index coordinates; nodes in index coordinates leave, with
-weights in the axis's own unit. What is summed there it does not know.
+weights in the axis's own unit.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 
-from elmfield._array.typing import Floats
+from elmfield._array.typing import Array, Floats
 from elmfield.domain import Axis
+from elmfield.field.blended import Blended
+
+
+def integral(
+    blended: Blended,
+    axes: Sequence[Axis],
+    span: tuple[Sequence[float], Sequence[float]],
+    lengths: Sequence[float],
+) -> Array:
+    """The integral over a box, (C,), in float64 and in the unit of the coefficients.
+
+    Two corners in index coordinates, and what the box measures on each axis in the axis's unit.
+    """
+    part = blended.partition
+    places, weights = zip(
+        *(
+            nodes(axis, part.borders(k), part.overlap[k], a, b, length=lengths[k])
+            for k, (axis, a, b) in enumerate(zip(axes, *span))
+        )
+    )
+    return blended.integrate(list(places), list(weights))
 
 
 def nodes(
-    axis: Axis, borders: Floats, overlap: float, low: float, high: float
+    axis: Axis, borders: Floats, overlap: float, low: float, high: float, *, length: float
 ) -> tuple[Floats, Floats]:
     """Quadrature nodes (index coordinates) and weights (coordinate units) on an axis.
 
-    The interval is in index coordinates; on a periodic axis it may end in the next turn.
+    The interval is in index coordinates, and `length` what it measures in the axis's unit; on a
+    periodic axis it may end in the next turn.
     """
+    x, w = _nodes(axis, borders, overlap, low, high)
+    # Differences of indices are short of digits where the interval is small.
+    return x, w * (length / np.sum(w))
+
+
+def _nodes(
+    axis: Axis, borders: Floats, overlap: float, low: float, high: float
+) -> tuple[Floats, Floats]:
+    """Nodes and weights, their sum still to be set right."""
     end = axis.size - 0.5
     if high > end:
-        first = nodes(axis, borders, overlap, low, end)
-        second = nodes(axis, borders, overlap, -0.5, high - axis.size)
+        first = _nodes(axis, borders, overlap, low, end)
+        second = _nodes(axis, borders, overlap, -0.5, high - axis.size)
         x, w = map(np.concatenate, zip(first, second))
         return x, w
     cuts = np.concatenate([borders - overlap, borders + overlap, borders])

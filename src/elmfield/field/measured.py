@@ -75,6 +75,8 @@ def beside(field: "Field", samples: Array) -> tuple[Array, Array]:
 
 def own_values(field: "Field", measured: bool) -> Samples:
     """The field at all its samples; if errors are `measured`, of a crop only those inside count."""
+    if field.blended.is_scattered:
+        raise TypeError("a field of scattered samples keeps all its coefficients.")
     y = field.blended.on_grid([np.arange(n, dtype=float) for n in field.shape])
     raw = y * cast(field.scale, y) + cast(field.offset, y)
     present, limits = _present(field, raw) if measured else (None, field.data_range)

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from elmfield._array.backend import move, namespace
 from elmfield._array.checks import choice, is_whole
-from elmfield._array.typing import Floats
+from elmfield._array.typing import Array, Floats
 from elmfield.domain import Domain
 
 Window = Mapping[str, tuple[float, float]]
@@ -106,3 +107,21 @@ def _nodes(domain: Domain, k: int, a: float, b: float, n: int | None, s: float) 
             "Use a larger scale, or say how many nodes it should have."
         )
     return np.asarray(first + np.arange(math.floor((last - first) * s + 1e-6) + 1) / s)
+
+
+def marked(out: Array, beyond: list[Array], channel_axis: int | None) -> Array:
+    """Gridded values with NaN where a position of any axis lies `beyond` the domain."""
+    if not any(b.any() for b in beyond):
+        return out
+    xp = namespace(out)
+    if not xp.isdtype(out.dtype, ("real floating", "complex floating")):
+        raise ValueError(
+            f"positions outside the domain cannot be NaN in dtype {out.dtype}. Ask for floats, or "
+            "pass outside='nearest'."
+        )
+    mark = beyond[0]
+    for b in beyond[1:]:
+        mark = mark[..., None] | b
+    if channel_axis is not None:
+        mark = np.expand_dims(mark, channel_axis)
+    return xp.where(move(mark, out), xp.full_like(out, xp.nan), out)

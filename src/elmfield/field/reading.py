@@ -165,7 +165,7 @@ class Reader:
         return found
 
     def _ends(self, k: int, low: float, high: float) -> tuple[float, float]:
-        """Two ends on axis k as index coordinates; on a periodic axis they may lie round its seam."""
+        """Two ends on axis k as index coordinates; on a periodic axis also round its seam."""
         axis, told = self.domain.axes[k], f"got {low:g} to {high:g}."
         if axis.period is not None and -math.inf < high < low < math.inf:
             high += axis.period * (math.floor((low - high) / axis.period) + 1)

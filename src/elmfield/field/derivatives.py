@@ -1,0 +1,51 @@
+"""Derivatives of a blended function along its axes, per unit of their coordinates.
+
+Index coordinates enter with their first and second derivatives by the coordinates, `slope` and
+`bend`, all (n, d); the chain rule does the rest. Channels are the second axis of what leaves.
+"""
+
+from elmfield._array.backend import cast, namespace
+from elmfield._array.typing import Array
+from elmfield.field.blended import Blended
+
+
+def gradient(blended: Blended, x: Array, slope: Array, bend: Array) -> Array:
+    """First derivatives, (n, C, d)."""
+    d = x.shape[1]
+    parts = blended.partials(x, [_unit(d, k) for k in range(d)])
+    return namespace(x).stack(
+        [p * cast(slope[:, k, None], p) for k, p in enumerate(parts)], axis=-1
+    )
+
+
+def hessian(blended: Blended, x: Array, slope: Array, bend: Array) -> Array:
+    """Second derivatives, (n, C, d, d)."""
+    xp, d = namespace(x), x.shape[1]
+    pairs = [(k, l) for k in range(d) for l in range(k, d)]
+    orders = [_unit(d, k) for k in range(d)] + [_unit(d, k, l) for k, l in pairs]
+    parts = blended.partials(x, orders)
+    entry = {}
+    for (k, l), f_kl in zip(pairs, parts[d:]):
+        entry[k, l] = f_kl * cast((slope[:, k] * slope[:, l])[:, None], f_kl)
+        if k == l:  # the axis's own curvature, for unevenly spaced coordinates
+            entry[k, l] = entry[k, l] + parts[k] * cast(bend[:, k, None], f_kl)
+    rows = [xp.stack([entry[min(k, l), max(k, l)] for l in range(d)], axis=-1) for k in range(d)]
+    return xp.stack(rows, axis=-2)
+
+
+def laplacian(blended: Blended, x: Array, slope: Array, bend: Array) -> Array:
+    """Sum of the unmixed second derivatives, (n, C)."""
+    d = x.shape[1]
+    parts = blended.partials(
+        x, [_unit(d, k) for k in range(d)] + [_unit(d, k, k) for k in range(d)]
+    )
+    total = parts[0] * 0
+    for k in range(d):
+        total = total + parts[d + k] * cast(slope[:, k, None] ** 2, total)
+        total = total + parts[k] * cast(bend[:, k, None], total)
+    return total
+
+
+def _unit(d: int, *axes: int) -> tuple[int, ...]:
+    """The multi-index that differentiates once along each of the given axes."""
+    return tuple(axes.count(k) for k in range(d))
