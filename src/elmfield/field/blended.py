@@ -91,6 +91,11 @@ class Blended:
             raise TypeError("a field of scattered samples keeps all its coefficients.")
         return basis
 
+    def channels(self, own: slice) -> "Blended":
+        """The same function of some of the channels."""
+        groups = (replace(g, coefficients=g.coefficients.channels(own)) for g in self.groups)
+        return replace(self, groups=tuple(groups))
+
     def weights(self, region: int) -> Array:
         """Output weights α of one region, (m, C)."""
         which, row = self.group_of

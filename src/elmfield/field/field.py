@@ -133,15 +133,11 @@ class Field:
         return errors_by_cell(self, samples)
 
     def report(self, samples: Array | None = None, *, heldout: float | None = None) -> Report:
-        """Sizes, ranks and errors, as a table that prints itself.
+        """Sizes, ranks and errors: numbers, as a table that prints itself.
 
-        Parameters
-        ----------
-        samples : array, optional
-            What was fitted, to measure errors against; NaN is left out. For a crop, all of it or
-            what the crop has of it.
-        heldout : float, optional
-            A held-out score to put beside them, from `elmfield.heldout_score`.
+        Errors are measured against `samples`, what was fitted; NaN is left out. For a crop, all of
+        it or what the crop has of it. `heldout` is a score from `elmfield.heldout_score` to put
+        beside them.
         """
         return describe(self, samples, heldout)
 
@@ -191,12 +187,9 @@ class Field:
         self, own: slice, *, channel_axis: int | None, data_range: float | None = None
     ) -> "Field":
         """The field of some of its channels, which may be the only one there is."""
-        groups = tuple(
-            replace(g, coefficients=g.coefficients.channels(own)) for g in self.blended.groups
-        )
         return replace(
             self,
-            blended=replace(self.blended, groups=groups),
+            blended=self.blended.channels(own),
             offset=self.offset[own],
             scale=self.scale[own],
             channel_axis=channel_axis,
