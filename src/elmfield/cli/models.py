@@ -218,15 +218,15 @@ Example:
 @as_json
 def info(model: str, as_json: bool) -> None:
     """What a model holds; reads none of its coefficients."""
+    from elmfield.io.model.entries import open_entries
     from elmfield.io.model.plain import from_plain
     from elmfield.io.model.restore import field_of, metadata
-    from elmfield.io.model.source import open_source
     from elmfield.io.words import axis_in_words
 
-    source = open_source(model)
-    meta = metadata(source)
-    field = field_of(source)
-    sizes = source.sizes()
+    entries = open_entries(model)
+    meta = metadata(entries)
+    field = field_of(entries)
+    sizes = entries.sizes()
     about = from_plain(meta["attributes"])
     origin = about.get("source", {})
     if as_json:

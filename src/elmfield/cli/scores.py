@@ -36,11 +36,11 @@ def compare(
     as_json: bool,
 ) -> None:
     """How well MODEL gives back the samples in INPUT; which variable and slices, it knows."""
+    from elmfield.io.model.entries import open_entries
     from elmfield.io.model.restore import field_of
-    from elmfield.io.model.source import open_source
 
-    source = open_source(model)
-    field = field_of(source)
+    entries = open_entries(model)
+    field = field_of(entries)
     made = field.attributes.get("source", {})
     samples = samples_of(
         input,
@@ -54,7 +54,7 @@ def compare(
             "compared."
         )
     errors = Errors(samples, field)
-    facts = errors.facts(sum(source.sizes().values()))
+    facts = errors.facts(sum(entries.sizes().values()))
     if heldout:
         facts["heldout_psnr_db"] = errors.heldout()
     if picture is not None:

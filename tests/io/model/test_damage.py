@@ -11,16 +11,14 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.io.model.source import Archive, checked
+from elmfield.io.model.entries import Archive, checked
 
 ROUGH = np.random.default_rng(0).standard_normal((40, 50)).cumsum(0).cumsum(1)
 FIELDS = {
     "smooth": ef.fit(ROUGH),
     "targets": ef.fit(np.stack([ROUGH, -ROUGH[::-1]], -1), ef.smooth(psnr=45), channel_axis=-1),
     "paper": ef.fit(ROUGH, ef.paper(cell=20, width=50)),
-    "beam": ef.fit(
-        ROUGH, ef.paper(cell=10, width=40), partition=ef.beam(ROUGH, cell=10, regions=7)
-    ),
+    "beam": ef.fit(ROUGH, ef.paper(width=40), partition=ef.beam(ROUGH, cell=10, regions=7)),
 }
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from elmfield._array.typing import Array, Integers
 from elmfield.errors import StoreError
-from elmfield.io.model.source import Sink, Source, document
+from elmfield.io.model.entries import Entries, Sink, document
 
 CACHE = 1 << 26
 """Bytes of decoded blocks kept at hand, per array."""
@@ -29,10 +29,10 @@ class Blocks:
 
     Parameters
     ----------
-    source : Source
+    entries : Entries
         Where the bytes are.
-    entries : mapping of str to int
-        Sizes of the source's entries.
+    sizes : mapping of str to int
+        Bytes of each entry.
     name : str
         Of the array.
     size : int
@@ -42,12 +42,12 @@ class Blocks:
     """
 
     def __init__(
-        self, source: Source, entries: dict[str, int], name: str, size: int, kinds: tuple[str, ...]
+        self, entries: Entries, sizes: dict[str, int], name: str, size: int, kinds: tuple[str, ...]
     ) -> None:
-        self.source, self.name, self.size = source, name, size
+        self.entries, self.name, self.size = entries, name, size
         self._kept: OrderedDict[int, Array] = OrderedDict()
         self._lock = threading.RLock()
-        meta = document(source, f"{name}/zarr.json")
+        meta = document(entries, f"{name}/zarr.json")
         try:
             (self.block,) = (int(n) for n in meta["chunk_grid"]["configuration"]["chunk_shape"])
             codecs = [codec["name"] for codec in meta["codecs"]]
@@ -71,20 +71,20 @@ class Blocks:
             raise self._damaged(f"blocks of {self.block} numbers")
         self.n_blocks = -(-size // self.block)
         # A block that is not there reads as zeros in Zarr; here it means that the file lies.
-        if self.n_blocks > len(entries) or not all(
-            f"{name}/c/{i}" in entries for i in range(self.n_blocks)
+        if self.n_blocks > len(sizes) or not all(
+            f"{name}/c/{i}" in sizes for i in range(self.n_blocks)
         ):
             raise self._damaged("blocks are missing")
 
     def _damaged(self, why: str) -> StoreError:
-        return StoreError(f"{self.source.name} is damaged: array {self.name!r}: {why}.")
+        return StoreError(f"{self.entries.name} is damaged: array {self.name!r}: {why}.")
 
     def read(self, first: int) -> Array:
         """Block number `first`, decoded."""
         from numcodecs import Blosc
         from numcodecs.checksum32 import CRC32C
 
-        data = self.source.read(f"{self.name}/c/{first}")
+        data = self.entries.read(f"{self.name}/c/{first}")
         n_bytes = self.block * self.dtype.itemsize
         try:
             raw = bytes(memoryview(CRC32C(location="end").decode(data)))

@@ -16,13 +16,14 @@ from elmfield.field import Field, Target
 from elmfield.io.door import fit
 from elmfield.io.gridded import Gridded
 from elmfield.io.model.store import as_stored
+from elmfield.settings import Settings
 
 TRIES = 5
 """Fits to a tighter target; one is nearly always enough."""
 
 
 def fit_stored(
-    samples: Gridded, settings: Any, *, dtypes: Sequence[str | None], **options: Any
+    samples: Gridded, settings: Settings | None, *, dtypes: Sequence[str | None], **options: Any
 ) -> tuple[Field, str]:
     """A field that keeps its error target once stored, and the dtype to store it with.
 
@@ -44,12 +45,13 @@ def fit_stored(
     """
     field = fit(samples, settings, **options)
     own = str(field.coefficient_dtype).removeprefix("torch.")
-    target = None if settings is None else settings.target
+    target: Target | None = None if settings is None else settings.target
+    if target is None or target.kind not in ("psnr", "max_error"):
+        return field, dtypes[0] or own
     missed = ""
     for dtype in dtypes:
         name = dtype or own
-        bound = target is not None and target.kind in ("psnr", "max_error")
-        if not bound or np.dtype(name).itemsize >= np.dtype(own).itemsize:
+        if np.dtype(name).itemsize >= np.dtype(own).itemsize:
             return field, name  # stored bit for bit
         kept, reached = _tightened(field, samples, settings, name, options)
         if kept is not None:

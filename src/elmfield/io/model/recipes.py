@@ -6,6 +6,7 @@ a reader can tell whether it made the same ones.
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
@@ -46,25 +47,51 @@ MADE: dict[str, Any] = {c.__name__: c for c in (Smooth, Paper, Dense, Target)}
 
 def recipe_of(modes: LocalModel) -> dict[str, Any]:
     """How to make `modes` again, in plain values."""
-    if isinstance(modes, ProductModes) and all(isinstance(a.layer, Cosines) for a in modes.axes):
-        orders = [float(a.order) for a in modes.axes]
-        return {"kind": "product", "box": list(map(int, modes.box)), "orders": orders}
-    if isinstance(modes, ProductNeurons):
-        axes = [[int(a.count), float(a.fundamental)] for a in modes.axes]
-        return {"kind": "neurons", "axes": axes}
-    if isinstance(modes, (DenseModes, ShapedModes)):
-        network = network_to_plain(modes.network)
-        made: dict[str, Any] = {"kind": "plain", "box": list(map(int, modes.box))}
-        made["network"] = network
-        if isinstance(modes, ShapedModes) or modes.inside is not None:
-            made |= {"kind": "shaped", "masked": modes.inside is not None}
-        elif modes.order is not None:
-            made |= {"kind": "smooth", "order": float(modes.order)}
-        return made
-    raise TypeError(
-        f"a field of {type(modes).__name__} on a layer of one's own cannot be saved: a file would "
-        "not say how to make it again. Save its samples() instead."
-    )
+    say = RECIPES.get(type(modes))
+    said = None if say is None else say(modes)
+    if said is None:
+        raise TypeError(
+            f"a field of {type(modes).__name__} on a layer of one's own cannot be saved: a file "
+            "would not say how to make it again. Save its samples() instead."
+        )
+    return said
+
+
+def _product(modes: ProductModes) -> dict[str, Any] | None:
+    """Products of cosines; other layers are not known to the format."""
+    if not all(isinstance(a.layer, Cosines) for a in modes.axes):
+        return None
+    orders = [float(a.order) for a in modes.axes]
+    return {"kind": "product", "box": list(map(int, modes.box)), "orders": orders}
+
+
+def _neurons(modes: ProductNeurons) -> dict[str, Any]:
+    axes = [[int(a.count), float(a.fundamental)] for a in modes.axes]
+    return {"kind": "neurons", "axes": axes}
+
+
+def _dense(modes: DenseModes) -> dict[str, Any]:
+    if modes.inside is not None:
+        return _shaped(modes)
+    said = {"kind": "plain", **_on_a_network(modes)}
+    return said if modes.order is None else said | {"kind": "smooth", "order": float(modes.order)}
+
+
+def _shaped(modes: ShapedModes | DenseModes) -> dict[str, Any]:
+    return {"kind": "shaped", **_on_a_network(modes), "masked": modes.inside is not None}
+
+
+def _on_a_network(modes: ShapedModes | DenseModes) -> dict[str, Any]:
+    return {"box": list(map(int, modes.box)), "network": network_to_plain(modes.network)}
+
+
+RECIPES: dict[type, Callable[[Any], dict[str, Any] | None]] = {
+    ProductModes: _product,
+    ProductNeurons: _neurons,
+    DenseModes: _dense,
+    ShapedModes: _shaped,
+}
+"""How each kind of local model that the format knows is said; :func:`make` is the way back."""
 
 
 def network_to_plain(network: Dense) -> dict[str, Any]:
@@ -87,35 +114,69 @@ def make(recipe: dict[str, Any], inside: Array | None = None) -> LocalModel:
         If the recipe makes no sense, or asks for more memory than any sensible one.
     """
     try:
-        kind = recipe["kind"]
-        if kind == "neurons":
-            return ProductNeurons(tuple(Cosines(int(n), float(f)) for n, f in recipe["axes"]))
-        box = tuple(int(n) for n in recipe["box"])
-        if min(box) < 1:
-            raise ValueError("a box without samples")
+        if recipe["kind"] not in MAKERS:
+            raise ValueError(f"modes of kind {recipe['kind']!r}")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RankWarning)  # was said when the field was fitted
-            if kind == "product":
-                if sum(60 * n * n * 8 for n in box) > BUDGET:
-                    raise ValueError(f"a box of {box} samples")
-                return product_modes(box, tuple(float(s) for s in recipe["orders"]))
-            network = network_from_plain(**recipe["network"])
-            S, m, like = math.prod(box), network.width, np.empty(0)
-            if kind == "shaped":
-                if m * m * 8 > BUDGET // 4 or S * len(box) * 8 > BUDGET:
-                    raise ValueError(f"{m} neurons on {S} samples")
-                return shaped_modes(network, box, inside, like)
-            if (4 * S * m + 2 * m * m) * 8 > 2 * BUDGET:
-                raise ValueError(f"{m} neurons on {S} samples")
-            if kind == "plain":
-                return plain_modes(network, box, like)
-            if kind == "smooth":
-                return smooth_dense_modes(network, box, float(recipe["order"]), like)
-        raise ValueError(f"modes of kind {kind!r}")
+            return MAKERS[recipe["kind"]](recipe, inside)
     except (KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
         raise StoreError(
             f"the model file asks for modes that cannot be made ({error}); it is damaged."
         ) from error
+
+
+def _box(recipe: dict[str, Any]) -> tuple[int, ...]:
+    box = tuple(int(n) for n in recipe["box"])
+    if min(box) < 1:
+        raise ValueError("a box without samples")
+    return box
+
+
+def _make_neurons(recipe: dict[str, Any], inside: Array | None) -> LocalModel:
+    return ProductNeurons(tuple(Cosines(int(n), float(f)) for n, f in recipe["axes"]))
+
+
+def _make_product(recipe: dict[str, Any], inside: Array | None) -> LocalModel:
+    box = _box(recipe)
+    if sum(60 * n * n * 8 for n in box) > BUDGET:
+        raise ValueError(f"a box of {box} samples")
+    return product_modes(box, tuple(float(s) for s in recipe["orders"]))
+
+
+def _make_shaped(recipe: dict[str, Any], inside: Array | None) -> LocalModel:
+    box, network = _box(recipe), network_from_plain(**recipe["network"])
+    S, m = math.prod(box), network.width
+    if m * m * 8 > BUDGET // 4 or S * len(box) * 8 > BUDGET:
+        raise ValueError(f"{m} neurons on {S} samples")
+    return shaped_modes(network, box, inside, np.empty(0))
+
+
+def _make_plain(recipe: dict[str, Any], inside: Array | None) -> LocalModel:
+    box, network = _box(recipe), network_from_plain(**recipe["network"])
+    _check_dense(box, network)
+    return plain_modes(network, box, np.empty(0))
+
+
+def _make_smooth(recipe: dict[str, Any], inside: Array | None) -> LocalModel:
+    box, network = _box(recipe), network_from_plain(**recipe["network"])
+    _check_dense(box, network)
+    return smooth_dense_modes(network, box, float(recipe["order"]), np.empty(0))
+
+
+def _check_dense(box: tuple[int, ...], network: Dense) -> None:
+    S, m = math.prod(box), network.width
+    if (4 * S * m + 2 * m * m) * 8 > 2 * BUDGET:
+        raise ValueError(f"{m} neurons on {S} samples")
+
+
+MAKERS: dict[str, Callable[[dict[str, Any], Array | None], LocalModel]] = {
+    "neurons": _make_neurons,
+    "product": _make_product,
+    "plain": _make_plain,
+    "smooth": _make_smooth,
+    "shaped": _make_shaped,
+}
+"""Who makes which kind; no other name in a file is looked up."""
 
 
 def n_modes_of(recipe: dict[str, Any], stated: int) -> int:

@@ -19,8 +19,8 @@ from elmfield.errors import StoreError, StoreVersionError
 from elmfield.field import Blended, Field, Group
 from elmfield.io.model import recipes
 from elmfield.io.model.blocks import Blocks
+from elmfield.io.model.entries import Entries, document, open_entries
 from elmfield.io.model.plain import from_plain
-from elmfield.io.model.source import Source, document, open_source
 from elmfield.io.model.stored import Deferred, Kept, Shelf, Stored
 from elmfield.local.bases import half_widths
 from elmfield.partition import Partition
@@ -53,41 +53,41 @@ def load(path: str | Path, *, lazy: bool = True) -> Field:
     Coefficients stored in float16 come back in float32. A lazy field keeps its file open; replacing
     the file meanwhile does not disturb it, replacing a folder does.
     """
-    return field_of(open_source(path), lazy=lazy)
+    return field_of(open_entries(path), lazy=lazy)
 
 
-def field_of(source: Source, *, lazy: bool = True) -> Field:
-    """The field in a source of bytes."""
-    meta = metadata(source)
+def field_of(entries: Entries, *, lazy: bool = True) -> Field:
+    """The field in some entries."""
+    meta = metadata(entries)
     try:
-        return _Reader(source, meta, lazy).field()
+        return _Reader(entries, meta, lazy).field()
     except StoreError:
         raise
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError,
             MemoryError, ArithmeticError, AssertionError) as error:  # fmt: skip
         raise StoreError(
-            f"{source.name} is damaged: its metadata makes no sense ({type(error).__name__}: "
+            f"{entries.name} is damaged: its metadata makes no sense ({type(error).__name__}: "
             f"{error})."
         ) from error
 
 
-def metadata(source: Source) -> dict[str, Any]:
+def metadata(entries: Entries) -> dict[str, Any]:
     """What a model file says about itself, its version checked."""
-    found = document(source, "zarr.json")
+    found = document(entries, "zarr.json")
     attributes = found.get("attributes")
     meta = attributes.get("elmfield") if isinstance(attributes, dict) else None
     if not isinstance(meta, dict) or meta.get("format") != "elmfield model":
-        raise StoreError(f"{source.name} is a Zarr group, but not a model file of elmfield.")
+        raise StoreError(f"{entries.name} is a Zarr group, but not a model file of elmfield.")
     version = meta.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise StoreError(f"{source.name} is damaged: it states the format version {version!r}.")
+        raise StoreError(f"{entries.name} is damaged: it states the format version {version!r}.")
     if version > VERSION:
         raise StoreVersionError(
-            f"{source.name} has format version {version}; this elmfield reads up to {VERSION}. It "
+            f"{entries.name} has format version {version}; this elmfield reads up to {VERSION}. It "
             f"was written by {meta.get('written_by')!r}: install that version or a newer one."
         )
     if "digest" in meta and meta["digest"] != digest(meta):
-        raise StoreError(f"{source.name} is damaged: the check sum of its metadata is wrong.")
+        raise StoreError(f"{entries.name} is damaged: the check sum of its metadata is wrong.")
     return meta
 
 
@@ -142,15 +142,15 @@ def frames_of(
 class _Reader:
     """One model file, its claims checked against each other and against its bytes."""
 
-    def __init__(self, source: Source, meta: Mapping[str, Any], lazy: bool) -> None:
-        self.source, self.meta, self.lazy = source, meta, lazy
-        self.entries = source.sizes()
+    def __init__(self, entries: Entries, meta: Mapping[str, Any], lazy: bool) -> None:
+        self.entries, self.meta, self.lazy = entries, meta, lazy
+        self.sizes = entries.sizes()
 
     def _refuse(self, why: str) -> StoreError:
-        return StoreError(f"{self.source.name} is damaged: {why}.")
+        return StoreError(f"{self.entries.name} is damaged: {why}.")
 
     def _whole(self, name: str, size: int, *kinds: str) -> Array:
-        return Blocks(self.source, self.entries, name, size, kinds).whole()
+        return Blocks(self.entries, self.sizes, name, size, kinds).whole()
 
     def _integers(self, name: str, size: int) -> Integers:
         kinds = ("uint8", "uint16", "uint32", "int64")
@@ -165,12 +165,31 @@ class _Reader:
         C = len(meta["offset"])
         if C < 1 or len(meta["scale"]) != C:
             raise self._refuse("offset and scale differ in length")
-        groups = meta["groups"]
         dtype = np.dtype("float64" if meta["dtype"] == "float64" else "float32")
+        groups = self._made(part, which, C, dtype)
+        centres, radii = self._frames(part, which)
+        residual = None
+        if meta["residual"]:
+            residual = self._whole("residual", part.n_regions, "float32").astype(np.float64)
+        return Field(
+            domain=domain,
+            blended=Blended(partition=part, groups=groups, centres=centres, radii=radii),
+            offset=np.asarray(meta["offset"], dtype),
+            scale=np.asarray(meta["scale"], dtype),
+            channel_axis=self._channel_axis(len(part.shape), C),
+            is_complex=bool(meta["complex"]),
+            input_dtype=str(meta["input_dtype"]),
+            data_range=float(meta["data_range"]),
+            residual=residual,
+            settings=recipes.settings_from_plain(meta["settings"]),
+            attributes=from_plain(meta["attributes"]),
+        )
+
+    def _made(self, part: Partition, which: Integers, C: int, dtype: Any) -> tuple[Group, ...]:
+        """The groups: models that are made, and coefficients that are read, when first used."""
         shelf, rankings = self._shelf(part, which, C, dtype)
-        masks = self._masks()
-        made = []
-        for g, kept in enumerate(groups):
+        masks, made = self._masks(), []
+        for g, kept in enumerate(self.meta["groups"]):
             regions = np.flatnonzero(which == g)
             shape = (len(regions), int(kept["n_modes"]), C)
             stored = Stored(shelf, regions, shape, rankings[g])
@@ -181,36 +200,27 @@ class _Reader:
                     coefficients=stored if self.lazy else stored.loaded(),
                 )
             )
+        return tuple(made)
+
+    def _frames(self, part: Partition, which: Integers) -> tuple[Floats, Floats]:
+        """Centres and radii of the regions' local coordinates, (N, d) each."""
         N, d = part.n_regions, len(part.shape)
-        if meta["frames"] == "boxes":
+        if self.meta["frames"] == "boxes":
             self._check_boxes(part, which)
-            centres, radii = frames_of(part, groups, which)
-        else:
-            frames = self._whole("frames", 2 * d * N, "float64").reshape(N, 2 * d)
-            centres, radii = frames[:, :d].copy(), frames[:, d:].copy()
-            if not (np.isfinite(frames).all() and (radii > 0).all()):
-                raise self._refuse("a region has no size")
-        residual = None
-        if meta["residual"]:
-            residual = self._whole("residual", N, "float32").astype(np.float64)
-        axis = meta["channel_axis"]
-        if axis is None and (2 if meta["complex"] else 1) != C:
+            return frames_of(part, self.meta["groups"], which)
+        frames = self._whole("frames", 2 * d * N, "float64").reshape(N, 2 * d)
+        centres, radii = frames[:, :d].copy(), frames[:, d:].copy()
+        if not (np.isfinite(frames).all() and (radii > 0).all()):
+            raise self._refuse("a region has no size")
+        return centres, radii
+
+    def _channel_axis(self, d: int, C: int) -> int | None:
+        axis = self.meta["channel_axis"]
+        if axis is None and (2 if self.meta["complex"] else 1) != C:
             raise self._refuse(f"{C} channels, but no place for them")
         if axis is not None and not (isinstance(axis, int) and 0 <= axis <= d):
             raise self._refuse(f"channels on axis {axis!r}")
-        return Field(
-            domain=domain,
-            blended=Blended(partition=part, groups=tuple(made), centres=centres, radii=radii),
-            offset=np.asarray(meta["offset"], dtype),
-            scale=np.asarray(meta["scale"], dtype),
-            channel_axis=axis,
-            is_complex=bool(meta["complex"]),
-            input_dtype=str(meta["input_dtype"]),
-            data_range=float(meta["data_range"]),
-            residual=residual,
-            settings=recipes.settings_from_plain(meta["settings"]),
-            attributes=from_plain(meta["attributes"]),
-        )
+        return axis
 
     def _domain(self) -> Domain:
         kept = self.meta["domain"]
@@ -226,7 +236,7 @@ class _Reader:
             if entry.get("listed"):
                 c = self._whole(f"coordinates_{k}", size, "float64")
             else:
-                if size > 1 << 40 or size > sum(self.entries.values()) * 4096:
+                if size > 1 << 40 or size > sum(self.sizes.values()) * 4096:
                     raise self._refuse(f"an axis of {size} samples in so small a file")
                 c = origin + step * np.arange(size)
             if entry["even"]:
@@ -252,7 +262,7 @@ class _Reader:
         if shape != domain.shape or tuple(kept["periodic"]) != domain.periodic:
             raise self._refuse("domain and partition disagree")
         edges = []
-        room = sum(self.entries.values())
+        room = sum(self.sizes.values())
         for k, entry in enumerate(kept["edges"]):
             if entry == "listed":
                 size = self._size_of(f"edges_{k}")
@@ -293,7 +303,7 @@ class _Reader:
 
     def _size_of(self, name: str) -> int:
         """Length of an array that says so itself; its blocks must then be there."""
-        (size,) = document(self.source, f"{name}/zarr.json")["shape"]
+        (size,) = document(self.entries, f"{name}/zarr.json")["shape"]
         return int(size)
 
     def _groups(self, part: Partition) -> Integers:
@@ -363,7 +373,7 @@ class _Reader:
             bit_starts = np.empty(N, np.int64)
             bit_starts[order] = np.cumsum(bits) - bits
             bitmap = Blocks(
-                self.source, self.entries, "bitmap", -(-int(bits.sum()) // 8), ("uint8",)
+                self.entries, self.sizes, "bitmap", -(-int(bits.sum()) // 8), ("uint8",)
             )
             all_ranks = self._integers("ranking", int(n_modes[ragged].sum()))
             ends = np.cumsum(n_modes * ragged)
@@ -380,6 +390,6 @@ class _Reader:
         if meta["dtype"] not in ("float64", "float32", "float16"):
             raise self._refuse(f"coefficients of type {meta['dtype']!r}")
         values = Blocks(
-            self.source, self.entries, "coefficients", int(counts.sum()), (meta["dtype"],)
+            self.entries, self.sizes, "coefficients", int(counts.sum()), (meta["dtype"],)
         )
         return Shelf(values, dtype, starts, counts, bitmap, bit_starts, lengths, kept_), rankings

@@ -70,8 +70,8 @@ class Shelf:
         found = np.bincount(run_of[chosen], minlength=len(runs))
         if not np.array_equal(found, self.kept[regions].reshape(-1)):
             raise StoreError(
-                f"{self.values.source.name} is damaged: array 'bitmap' does not mark as many modes "
-                "as 'counts' says."
+                f"{self.values.entries.name} is damaged: array 'bitmap' does not mark as many "
+                "modes as 'counts' says."
             )
         return np.asarray(rank[chosen], np.int64)
 
@@ -159,7 +159,7 @@ class Stored:
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         ranks = self.shelf.ranks(regions)
         if len(ranks) and int(ranks.max()) >= len(self.ranking):
-            raise StoreError(f"{self.shelf.values.source.name} is damaged: a rank is too high.")
+            raise StoreError(f"{self.shelf.values.entries.name} is damaged: a rank is too high.")
         return Ragged(self.shelf.numbers(regions), ranks, starts, self.ranking, self.shape[2])
 
 

@@ -28,7 +28,7 @@ def main():
         ),
         "target.elm": ef.fit(rgb.astype(np.float32), ef.smooth(max_error=0.5), channel_axis=-1),
         "paper.elm": ef.fit(values, ef.paper(cell=20, width=64, activation="sin")),
-        "beam.elm": ef.fit(values, ef.paper(cell=8, width=40), partition=merged),
+        "beam.elm": ef.fit(values, ef.paper(width=40), partition=merged),
         "mirrored.elm": ef.fit(values),  # format version 2
         "scattered.elm": ef.fit_points(
             np.stack([y.ravel()[::9] * 1.0, x.ravel()[::9] * 1.0], axis=1), values.ravel()[::9]

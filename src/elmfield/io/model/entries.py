@@ -1,8 +1,8 @@
 """Where a model's bytes lie: a zip file, a folder, or either of them behind an fsspec URL.
 
-A sink takes entries, each once: a zip file keeps every version of an entry that is written twice. A
-source answers two questions: which entries are there, and what bytes has one of them. It never
-unpacks anything to a disk, and it believes no name and no size that an archive claims.
+A sink takes entries, each once: a zip file keeps every version of an entry that is written twice.
+:class:`Entries` answer two questions: which are there, and what bytes has one of them. They never
+unpack anything to a disk, and believe no name and no size that an archive claims.
 """
 
 import json
@@ -25,7 +25,7 @@ LARGEST_DOCUMENT = 1 << 26
 """Bytes of a zarr.json beyond which it is not read."""
 
 
-class Source(Protocol):
+class Entries(Protocol):
     """A read-only set of named byte strings."""
 
     name: str
@@ -63,8 +63,8 @@ def filesystem(url: str) -> tuple[Any, str]:
     return system, path
 
 
-def open_source(path: str | Path) -> Source:
-    """The source at a path or URL: a folder if it is one, else a zip file.
+def open_entries(path: str | Path) -> Entries:
+    """The entries at a path or URL: of a folder if it is one, else of a zip file.
 
     Raises
     ------
@@ -207,17 +207,17 @@ def checked(key: str, name: str) -> str:
     return key
 
 
-def document(source: Source, key: str) -> dict[str, Any]:
+def document(entries: Entries, key: str) -> dict[str, Any]:
     """The JSON object in one entry."""
-    data = source.read(key)
+    data = entries.read(key)
     if len(data) > LARGEST_DOCUMENT:
-        raise StoreError(f"{source.name} is damaged: {key!r} is {len(data)} bytes long.")
+        raise StoreError(f"{entries.name} is damaged: {key!r} is {len(data)} bytes long.")
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise StoreError(f"{source.name} is damaged: {key!r} is not JSON.") from error
+        raise StoreError(f"{entries.name} is damaged: {key!r} is not JSON.") from error
     if not isinstance(found, dict):
-        raise StoreError(f"{source.name} is damaged: {key!r} is not a JSON object.")
+        raise StoreError(f"{entries.name} is damaged: {key!r} is not a JSON object.")
     return found
 
 
@@ -229,7 +229,7 @@ class Sink(Protocol):
 
 
 class Memory:
-    """Entries kept in memory: a sink that is its own source."""
+    """Entries kept in memory: a sink that can be read."""
 
     name = "a model in memory"
 
