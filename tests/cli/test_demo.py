@@ -56,6 +56,7 @@ def test_report_is_self_contained(report):
     assert "$" not in report  # every place of the template was filled
 
 
+@pytest.mark.slow
 def test_report_shows_every_method(report):
     rows = re.findall(r"<tr><th>([^<]+)</th>", report)
     assert rows == ["paper preset", "default", "linear spline", "cubic spline"]
@@ -63,6 +64,7 @@ def test_report_shows_every_method(report):
     assert captions[1:5] == ["nearest neighbour", "cubic spline", "paper preset", "default"]
 
 
+@pytest.mark.slow
 def test_table_says_what_the_report_says(written):
     printed, page = written
     default = next(line for line in printed.splitlines() if line.startswith("default"))
@@ -87,6 +89,7 @@ def blocks():
     return re.findall(r"```python\n(.*?)```", text, flags=re.S)
 
 
+@pytest.mark.slow
 def test_readme_blocks_run_in_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some of them write files
     assert len(blocks()) >= 3

@@ -191,6 +191,7 @@ def test_integrals_add_up(seed):
     close(sum(parts), whole, 1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [ef.smooth(), ef.paper(cell=8, width=20, overlap=2)])
 @pytest.mark.parametrize("labels", [None, L_SHAPE])
 def test_the_integral_is_the_limit_of_sums(settings, labels, rng):
