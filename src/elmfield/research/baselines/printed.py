@@ -47,7 +47,7 @@ def region_by_region(
         raise ValueError(f'`solver` must be "lstsq", "gels" or "normal"; got {solver!r}.')
     if not isinstance(settings, Paper):
         raise TypeError(f"`settings` must come from paper(...); got {settings!r}.")
-    if np.any(np.asarray(settings.overlap) > 0):
+    if settings.overlap is not None and np.any(np.asarray(settings.overlap) > 0):
         raise ValueError(
             f"`settings` must have no overlap, as the paper's experiments; got {settings.overlap}."
         )
