@@ -120,13 +120,7 @@ class Field:
     def error_map(self, samples: Array | None = None) -> Floats:
         """Root mean square error at the samples of each cell's region, one number per cell.
 
-        Parameters
-        ----------
-        samples : array, optional
-            What was fitted, to measure against; NaN is left out. A region without any gets NaN.
-
-        Notes
-        -----
+        Measured against `samples`, what was fitted; NaN is left out, a region without any gets NaN.
         Without `samples` these are the errors of the local models, before they are blended, at the
         samples each was fitted to: those around its region too, and those that were filled in.
         """
