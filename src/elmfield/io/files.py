@@ -1,0 +1,84 @@
+"""Files of all kinds: `read` one as it is, `put` one in place.
+
+Which room knows a kind of file is `formats.registry`'s business.
+"""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from elmfield.io.errors import NoSuchArrayError
+from elmfield.io.formats.registry import NAMED, format_of, is_model, suffix_of
+from elmfield.io.gridded import Gridded
+
+StrPath = str | os.PathLike[str]
+
+
+def read(path: StrPath, *, variable: str | None = None) -> Gridded:
+    """The samples in a file, with the coordinates and attributes it has.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; its name says what it is.
+    variable : str, optional
+        Which of several arrays in it.
+
+    Returns
+    -------
+    Gridded
+        ``np.asarray`` of it is the bare array; `fit` takes it whole.
+
+    Raises
+    ------
+    FileNotFoundError, UnreadableError
+        If there is no such file; if it is damaged, or not what its name says.
+    ValueError
+        If it holds several arrays, or not the one that is asked for.
+    MissingExtraError
+        If a package is missing; the message names the extra.
+    """
+    path = path_of(path)
+    if is_model(path):
+        raise ValueError(f"{path.name} is a model, not samples; open it with load({str(path)!r}).")
+    if path.is_dir() and suffix_of(path) != ".zarr":
+        raise IsADirectoryError(f"{path} is a folder; say which file in it to read.")
+    kind = format_of(path)
+    if not path.exists():
+        raise FileNotFoundError(f"no file {path}")
+    if variable is not None and suffix_of(path) not in NAMED:
+        raise NoSuchArrayError(
+            f"{path.name}: arrays in {kind.name} files have no names; got variable {variable!r}. "
+            "Leave it out."
+        )
+    return kind.room.read(path, variable)
+
+
+def put(samples: Gridded, path: Path, colours: str | None = None) -> None:
+    """Write samples as they are; in place only once the file is complete."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path}: its folder does not exist")
+    work = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
+    try:
+        format_of(path).room.write(samples, work / path.name, colours=colours)
+        for made in sorted(work.iterdir()):
+            place = path.parent / made.name
+            if place.is_dir() and made.is_dir():
+                os.replace(place, work / f".old-{made.name}")
+            os.replace(made, place)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def is_path(values: object) -> TypeGuard[StrPath]:
+    """Whether `values` say where a file is."""
+    return isinstance(values, (str, os.PathLike))
+
+
+def path_of(path: Any) -> Path:
+    """A path, if it is one."""
+    if not is_path(path):
+        raise TypeError(f"`path` must be a text or a path; got a {type(path).__name__}.")
+    return Path(path)

@@ -1,0 +1,122 @@
+"""What a caller holds: numbers alone, or numbers with dims, coords and attributes.
+
+Arrays of any library, DataArrays, Gridded samples and paths enter; an array and its place leave.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.backend import to_numpy
+from elmfield._array.typing import Array
+from elmfield.io.dataarrays import from_dataarray, is_dataarray, is_dataset
+from elmfield.io.files import is_path, read
+from elmfield.io.gridded import Gridded, axis_number, plain_grid
+from elmfield.samples import with_nan
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Given:
+    """An array and what the pipeline asks about it."""
+
+    values: Array
+    channel_axis: int | None
+    dims: Sequence[str] | None
+    coords: Any
+    periodic: Any
+    attributes: Mapping[str, Any]
+
+
+def given_as(
+    values: Any, channel_axis: Any, dims: Any, coords: Any, periodic: Any, variable: str | None
+) -> Given:
+    """What a caller holds, as an array and its place; labels that are given twice are refused."""
+    if variable is not None and not is_path(values):
+        raise TypeError(
+            f"`variable` names an array in a file; got variable={variable!r} for a "
+            f"{type(values).__name__}. Leave it out."
+        )
+    if is_dataset(values):
+        raise TypeError(f"a Dataset holds several arrays; say which: dataset[{_first(values)!r}].")
+    if not (is_path(values) or is_dataarray(values) or isinstance(values, Gridded)):
+        return _bare(values, channel_axis, dims, coords, periodic)
+    for name, own in (("dims", dims), ("coords", coords)):
+        if own is not None:
+            raise TypeError(f"`{name}` comes from {_told_by(values)}.")
+    known = {} if not is_dataarray(values) else {d: str(d) for d in values.dims}
+    samples = samples_of(values, channel_axis, variable)
+    return Given(
+        values=samples.values,
+        channel_axis=samples.channel_axis,
+        dims=samples.dims,
+        coords=samples.coords,
+        periodic=samples.periods if periodic is None else _as_names(periodic, known),
+        attributes=dict(samples.attributes),
+    )
+
+
+def _bare(values: Any, channel_axis: Any, dims: Any, coords: Any, periodic: Any) -> Given:
+    """An array, which knows nothing of itself."""
+    attributes: dict[str, Any] = {}
+    if isinstance(channel_axis, str) and dims is None:
+        raise ValueError(
+            f"`channel_axis` names a dim, {channel_axis!r}, and an array has none. Give its "
+            "number, or the names of all axes: dims=(...)."
+        )
+    every = None if dims is None else [str(name) for name in dims]
+    if every is not None and channel_axis is not None and len(every) == np.ndim(values):
+        k = axis_number(channel_axis, every)
+        attributes = {"channels": {"name": every[k]}}
+        channel_axis, dims = k, every[:k] + every[k + 1 :]
+    elif every is not None and isinstance(channel_axis, str):
+        raise ValueError(
+            f"`dims` must name all {np.ndim(values)} axes, channels too, where `channel_axis` is a "
+            f"name; got {tuple(every)!r} and channel_axis={channel_axis!r}."
+        )
+    return Given(
+        values=values,
+        channel_axis=channel_axis,
+        dims=dims,
+        coords=coords,
+        periodic=() if periodic is None else periodic,
+        attributes=attributes,
+    )
+
+
+def samples_of(values: Any, channel_axis: Any = None, variable: str | None = None) -> Gridded:
+    """Anything that is not a field as gridded samples."""
+    if is_dataarray(values):
+        return from_dataarray(values, channel_axis=channel_axis)
+    samples: Gridded
+    if isinstance(values, Gridded):
+        samples = values
+    elif is_path(values):
+        samples = read(values, variable=variable)
+    else:
+        array = to_numpy(with_nan(values))
+        samples = plain_grid(array, [f"axis{k}" for k in range(array.ndim)])
+    return samples if channel_axis is None else samples.with_channels(channel_axis)
+
+
+def _as_names(periodic: Any, known: Mapping[Hashable, str]) -> Any:
+    """`periodic` with the dims of a DataArray, which may be numbers too, as names of axes."""
+    if isinstance(periodic, Mapping):
+        return {known.get(k, k): v for k, v in periodic.items()}
+    if isinstance(periodic, (str, int, np.integer)):
+        return known.get(periodic, periodic)
+    return [known.get(k, k) for k in periodic]
+
+
+def _told_by(values: Any) -> str:
+    """Who says what the axes are called, and what to do about it."""
+    if is_dataarray(values):
+        return "the DataArray itself; rename or assign there"
+    if is_path(values):
+        return "the file itself; fit the bare array instead: np.asarray(read(path))"
+    return "the samples themselves; fit the bare array instead: np.asarray(samples)"
+
+
+def _first(dataset: Any) -> str:
+    return str(next(iter(dataset.data_vars), "name"))
