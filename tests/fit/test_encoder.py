@@ -592,3 +592,19 @@ def test_as_many_modes_as_samples_leave_nothing_over(rng):
     assert np.all(ef.fit(values).error_map() == 0)
     assert np.all(ef.fit(values, ef.paper(cell=8, width=64)).error_map() == 0)
     assert np.all(ef.fit(values, ef.paper(cell=8, width=40)).error_map() > 0)
+
+
+def test_an_encoder_takes_a_dataarray_that_lies_where_its_samples_do(rng):
+    xr = pytest.importorskip("xarray")
+    values = rng.standard_normal((12, 9))
+    lat, lon = np.linspace(10, 21, 12), np.linspace(0, 4, 9)
+    da = xr.DataArray(values, coords={"lat": lat, "lon": lon}, dims=("lat", "lon"))
+    encode = ef.encoder((12, 9), dims=("lat", "lon"), coords={"lat": lat, "lon": lon})
+    assert np.array_equal(encode(da).samples(), encode(values).samples())
+    assert encode(da)([[10.0, 0.0]]) == pytest.approx(values[0, 0])
+    # Degrees must not be read as row numbers.
+    for other in (da.assign_coords(lat=lat + 1), da.rename(lat="y"), da.drop_vars("lon")):
+        with pytest.raises(ValueError, match="must lie where the encoder's samples do"):
+            encode(other)
+    with pytest.raises(ValueError, match="must lie where the encoder's samples do"):
+        ef.encoder((12, 9))(da)
