@@ -15,6 +15,20 @@ EPS = np.finfo(np.float64).eps
 ROOT = Path(__file__).resolve().parents[1]
 """The repository."""
 
+SEEDS = st.integers(0, 2**32 - 1)
+
+SMOOTH_DENSE = {"activation": "cos", "frequencies": 4, "scale": 0.5}
+"""Of a dense layer of slow cosines, which has two derivatives everywhere."""
+
+ROUND = [
+    (np.arange(36) * 10.0, 360.0),
+    (np.arange(36) * 10.0, 365.0),
+    (np.arange(36)[::-1] * 10.0, 365.0),
+    (np.cumsum(5 + 5 * np.sin(np.arange(36)) ** 2), 360.0),
+    (np.cumsum(5 + 5 * np.sin(np.arange(36)) ** 2)[::-1], 360.0),
+]
+"""Coordinates of a periodic axis and its period: even, with a longer last step, falling, uneven."""
+
 
 def host(x):
     """An array of any library as NumPy."""
@@ -36,6 +50,22 @@ def wave(points):
     x = np.asarray(points)
     slow = np.array([0.21, 0.17, 0.13, 0.11])[: x.shape[-1]]
     return np.sin(x @ slow + 0.3) * np.cos(0.15 * x[..., 0])
+
+
+def hills(x):
+    """sin(0.2 x + 0.3) cos(0.15 y), its gradient and its Hessian."""
+    a, b = 0.2 * x[..., 0] + 0.3, 0.15 * x[..., 1]
+    f = np.sin(a) * np.cos(b)
+    gradient = np.stack([0.2 * np.cos(a) * np.cos(b), -0.15 * np.sin(a) * np.sin(b)], axis=-1)
+    mixed = -0.03 * np.cos(a) * np.sin(b)
+    rows = [np.stack(r, axis=-1) for r in ((-0.04 * f, mixed), (mixed, -0.0225 * f))]
+    return f, gradient, np.stack(rows, axis=-2)
+
+
+def pixels(shape, n):
+    """Centres of n[k] equal parts of each axis, as a grid of points."""
+    axes = [(np.arange(m) + 0.5) * s / m - 0.5 for s, m in zip(shape, n)]
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
 
 
 def on_grid(function, shape):

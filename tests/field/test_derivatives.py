@@ -1,0 +1,95 @@
+"""Gradients and Hessians: of known functions, of the field itself, in the units of its axes."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.ndimage import map_coordinates
+
+import elmfield as ef
+import oracles
+from support import SEEDS, SMOOTH_DENSE, close, hills, inside, on_grid
+
+
+def test_derivatives_are_those_of_a_known_function(whole, rng):
+    x = 15 + rng.random((300, 2)) * [19, 14]
+    f, gradient, hessian = hills(x)
+    # Order 3 is a quintic spline: (0.2 / π)⁶ = 7e-8 between the samples; a derivative costs π.
+    close(whole(x), f, 1e-7)
+    close(whole.gradient(x), gradient, 4e-7)
+    close(whole.hessian(x), hessian, 2e-6)
+    close(whole.laplacian(x), np.trace(hessian, axis1=-2, axis2=-1), 4e-6)
+
+
+@pytest.mark.parametrize("order", [1.1, 1.5, 2, 3, 4])
+def test_derivatives_are_as_good_as_the_fit_over_many_regions(order, rng):
+    field = ef.fit(on_grid(lambda x: hills(x)[0], (64, 64)), ef.smooth(order=order))
+    x = 5 + rng.random((2000, 2)) * 53
+    f, gradient, hessian = hills(x)
+    error = np.abs(field(x) - f).max()
+    assert error < 3e-3
+    # Errors live between samples and on ramps four samples wide: frequencies up to about 2π.
+    assert np.abs(field.gradient(x) - gradient).max() < 2 * np.pi * error
+    assert np.abs(field.hessian(x) - hessian).max() < (2 * np.pi) ** 2 * error
+
+
+def test_smooth_functions_are_met_as_by_a_cubic_spline(rng):
+    values = on_grid(lambda x: hills(x)[0], (64, 64))
+    x = 14 + rng.random((2000, 2)) * 36
+    spline = np.abs(map_coordinates(values, x.T, order=3, mode="mirror") - hills(x)[0]).max()
+    field = ef.fit(values, ef.smooth(order=2))
+    assert np.abs(field(x) - hills(x)[0]).max() < 4 * spline
+
+
+@pytest.mark.parametrize(
+    ("shape", "settings", "channels"),
+    [
+        ((40,), ef.smooth(), 1),
+        ((23, 19), ef.smooth(order=2), 2),
+        ((9, 10, 8), ef.smooth(cell=5, overlap=2), 1),
+        ((5, 4, 5, 3), ef.smooth(cell=3, overlap=1), 1),
+        ((20, 22), ef.paper(cell=10, width=30, overlap=3, **SMOOTH_DENSE), 2),
+        ((16, 14), ef.smooth(network=ef.Dense(150, 4, 0.5, "sin"), order=2), 1),
+    ],
+    ids=str,
+)
+def test_derivatives_are_those_of_the_field_itself(shape, settings, channels, rng):
+    field = ef.fit(rng.standard_normal((*shape, channels)), settings, channel_axis=-1)
+    x = inside(rng, shape, 40) * 0.95
+    for channel in range(channels):
+        value = lambda p, c=channel: field(p)[:, c]  # noqa: E731
+        gradient, hessian = (g(x)[:, channel] for g in (field.gradient, field.hessian))
+        # Frequencies up to 2π a sample: truncation h²/6 (2π)³ and h²/12 (2π)⁴ of the amplitude.
+        size = max(1, np.abs(gradient).max())
+        close(oracles.difference_gradient(value, x, 1e-4), gradient, 1e-6 * size)
+        close(oracles.difference_hessian(value, x, 1e-3), hessian, 1e-3 * size)
+        close(hessian, np.swapaxes(hessian, -1, -2), 0)
+        close(field.laplacian(x)[:, channel], np.trace(hessian, 0, -2, -1), 1e-9 * size)
+
+
+def test_the_gradient_of_relu_is_that_of_its_linear_pieces(rng):
+    field = ef.fit(rng.standard_normal((12, 12)), ef.paper(cell=12, width=12, seed=1))
+    x = inside(rng, (12, 12), 200)
+    found, steps = field.gradient(x), oracles.difference_gradient(field, x, 1e-6)
+    agree = np.abs(found - steps).max(axis=1) < 1e-6 * np.abs(found).max()
+    assert agree.mean() > 0.99  # a point within 1e-6 of a kink would be the exception
+
+
+@given(scale=st.floats(1e-3, 1e3), origin=st.floats(-1e3, 1e3), seed=SEEDS)
+def test_derivatives_carry_the_unit_of_their_axis(scale, origin, seed):
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal((20, 6))
+    plain = ef.fit(values)
+    physical = ef.fit(values, coords=[origin + scale * np.arange(20), None])
+    x = inside(rng, (20, 6), 10) * 0.99
+    y = x * [scale, 1] + [origin, 0]
+    unit = np.array([scale, 1])
+    slack = 1e-9 * (1 + abs(origin) / scale * 1e-4)
+    close(physical(y), plain(x), slack)
+    close(physical.gradient(y) * unit, plain.gradient(x), 100 * slack)
+    close(physical.hessian(y) * unit[:, None] * unit, plain.hessian(x), 1e4 * slack)
+    close(
+        physical.laplacian(y),
+        (plain.hessian(x) * np.eye(2) / unit**2).sum((1, 2)),
+        1e4 * slack * max(1, scale**-2),
+    )
