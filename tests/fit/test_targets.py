@@ -1,4 +1,4 @@
-"""Error targets, truncation, denoising, the automatic order, curves: the promises they make."""
+"""Error targets, truncation, denoising, the automatic order: the promises they make."""
 
 import numpy as np
 import pytest
@@ -270,20 +270,6 @@ def test_scattered_samples_choose_an_order_by_leaving_one_out(rng):
     assert smooth.settings.order > noise.settings.order
 
 
-@pytest.mark.filterwarnings("ignore::elmfield.RankWarning")  # raw coordinates repeat themselves
-@pytest.mark.parametrize("frequencies", [10, 0])
-def test_a_curve_holds_the_fits_of_all_widths(picture, frequencies):
-    settings = ef.paper(cell=16, width=256, frequencies=frequencies)
-    curve = ef.psnr_by_width(picture, settings, [16, 64, 200])
-    for m, found, paper in zip(curve.widths, curve.psnr, curve.paper_psnr):
-        fitted = ef.fit(picture, ef.paper(cell=16, width=int(m), frequencies=frequencies))
-        # Same column space; H's conditioning times rounding bounds the difference in dB.
-        assert found == pytest.approx(ef.psnr(picture, fitted.samples()), abs=1e-5)
-        assert paper == pytest.approx(ef.paper_psnr(picture, fitted.samples()), abs=1e-5)
-    whole = ef.psnr_by_width(picture, settings)
-    assert np.all(np.diff(whole.mse) <= 0)
-
-
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
@@ -321,12 +307,3 @@ def test_truncation_wants_one_target_and_a_footprint(picture, rng):
         scattered.keep(psnr=30)
     with pytest.raises(TypeError, match="no error target and no denoising"):
         ef.fit_points(rng.random((50, 2)), rng.random(50), ef.smooth(psnr=30))
-
-
-def test_curves_refuse_what_they_cannot_say(picture):
-    with pytest.raises(ValueError, match="without overlap"):
-        ef.psnr_by_width(picture, ef.paper(overlap=2))
-    with pytest.raises(ValueError, match="between 1 and the settings' width, 64"):
-        ef.psnr_by_width(picture, ef.paper(width=64), [100])
-    with pytest.raises(ValueError, match="none missing"):
-        ef.psnr_by_width(np.where(picture > 200, np.nan, picture), ef.paper())
