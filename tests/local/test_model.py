@@ -1,4 +1,4 @@
-"""The contract of local models, over every implementation, and two that are not the library's."""
+"""The contracts of axis layers and local models, over every implementation; two are not ours."""
 
 from dataclasses import dataclass
 
@@ -24,8 +24,7 @@ def bases():
     few, many = Dense(width=9, frequencies=3), Dense(width=120, activation="cos")
     like = np.empty(0)
     return {
-        "product": product_modes((6, 5), (1.1, 2.0)),
-        "splines": product_modes((6, 5), (1.0, 1.0), BSplines),
+        **{name: product_modes((6, 5), (1.1, 2.0), make) for name, make in LAYERS.items()},
         "plain": plain_modes(few, (6, 5), like),
         "smooth": smooth_dense_modes(many, (6, 5), 1.5, like),
         "part of a box": plain_modes(Dense(width=40), (6, 5), like, CORNER),
@@ -106,7 +105,50 @@ class Constant:
     weights = expand
 
 
+LAYERS = {"cosines": Cosines.lattice, "splines": BSplines}
+"""Every axis layer, made for a box of so many samples; a new one is a line here."""
+
 BASES = bases()
+
+
+@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
+@pytest.mark.parametrize("n", [1, 2, 7, 12])
+class TestEveryAxisLayer:
+    def test_features_have_prices(self, make, n):
+        layer = make(n)
+        assert layer(np.zeros((3, 4))).shape == (3, 4, layer.width)
+        for order in (0.5, 1.1, 3):
+            assert layer.prices(order).shape == (layer.width,)
+            assert layer.prices(order).min() > 0
+
+    def test_backwards_it_is_the_same_layer(self, make, n, rng):
+        layer = make(n)
+        u, v = rng.uniform(-n / 2, n / 2, (2, 9))
+        kernel = [(layer(s * u) / layer.prices(1.1)) @ layer(s * v).T for s in (1, -1)]
+        close(kernel[1], kernel[0], 1e-12 * np.abs(kernel[0]).max())
+
+    def test_derivatives_are_those_of_the_features(self, make, n, rng):
+        layer, h = make(n), 1e-5
+        u = rng.uniform(-n / 2, n / 2, 40)
+        for order in (1, 2):
+            steps = (layer(u + h, order - 1) - layer(u - h, order - 1)) / (2 * h)
+            # Frequencies up to 2π, or a jump of 4 in the third derivative: h² (2π)⁴ and 4 h.
+            close(layer(u, order), steps, 1e-4)
+
+    def test_mixtures_are_products_with_the_features(self, make, n, rng):
+        layer = make(n)
+        mixing = rng.standard_normal((layer.width, 3))
+        u = rng.uniform(-n / 2, n / 2, (5, 8))
+        for order in range(3):
+            expected = layer(u, order) @ mixing
+            close(layer.mixed(u, mixing, order), expected, 1e-12 * (1 + np.abs(expected).max()))
+
+    def test_pieces_are_the_same_functions(self, make, n, rng):
+        layer = make(n)
+        mixing = rng.standard_normal((layer.width, 3))
+        u = rng.uniform(-(n + 1) / 2, (n + 1) / 2, 200)
+        expected = layer.mixed(u, mixing)
+        close(layer.pieces(mixing, n + 1)(u), expected, 1e-11 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("basis", BASES.values(), ids=BASES)
@@ -174,9 +216,10 @@ def test_scattered_neurons_are_a_model_but_no_basis(rng):
     assert [r.shape for r in model.rows(np.zeros((9, 2)), (0, 1))] == [(9, 5), (9, 7)]
 
 
-def test_an_axis_layer_of_ones_own_is_fitted_evaluated_and_differentiated(rng):
+@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
+def test_every_axis_layer_is_fitted_evaluated_and_differentiated(make, rng):
     values = on_grid(wave, (40, 37))
-    field = ef.fit(values, ef.smooth(layer=BSplines, order=1))
+    field = ef.fit(values, ef.smooth(layer=make, order=2))
     close(field.samples(), values, 1e-9)
     points = inside(rng, (40, 37), 4000) * 0.9 + 2
     close(field(points)[:50], [field(p) for p in points[:50]], 1e-9)  # by tables, and one by one
@@ -186,6 +229,10 @@ def test_an_axis_layer_of_ones_own_is_fitted_evaluated_and_differentiated(rng):
     slope = (field(points + ahead) - field(points - ahead)) / (2 * h)
     close(field.gradient(points)[:, 0], slope, 1e-6)
     close(field.crop([3, 3], [20, 20])(points[:1] * 0 + 10), field([[10, 10]]), 1e-12)
+
+
+def test_a_layer_that_files_do_not_know_is_not_saved():
+    field = ef.fit(np.eye(9), ef.smooth(layer=BSplines))
     with pytest.raises(TypeError, match="cannot be saved: a file would not say how to make it"):
         ef.save(field, "never.elm")
 

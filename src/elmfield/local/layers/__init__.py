@@ -16,7 +16,11 @@ __all__ = ["ACTIVATIONS", "AxisLayer", "Cosines", "Dense", "MakeLayer", "Pieces"
 
 
 class AxisLayer(Protocol):
-    """One axis of a product layer: features of the offset u from a box's centre, in samples."""
+    """One axis of a product layer: features of the offset u from a box's centre, in samples.
+
+    Backwards it must be the same layer: ``Σ_j a_j(u) a_j(v) / price_j`` does not change when u and
+    v change sign. Modes are then even or odd, which halves the work and settles them.
+    """
 
     @property
     def width(self) -> int:
