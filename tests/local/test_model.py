@@ -219,11 +219,11 @@ def test_scattered_neurons_are_a_model_but_no_basis(rng):
 @pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
 def test_every_axis_layer_is_fitted_evaluated_and_differentiated(make, rng):
     values = on_grid(wave, (40, 37))
-    field = ef.fit(values, ef.smooth(layer=make, order=2))
+    field = ef.fit(values, ef.smooth(layer=make, order=1.9))
     close(field.samples(), values, 1e-9)
     points = inside(rng, (40, 37), 4000) * 0.9 + 2
     close(field(points)[:50], [field(p) for p in points[:50]], 1e-9)  # by tables, and one by one
-    close(field(points), wave(points), 5e-3)  # cubic splines of a slow wave; least at its border
+    close(field(points), wave(points), 5e-3)  # about cubic, of a slow wave
     h = 1e-5
     ahead = np.array([h, 0.0])
     slope = (field(points + ahead) - field(points - ahead)) / (2 * h)
