@@ -1,4 +1,4 @@
-"""Which cells of an axis speak where, laid out for batched products on grids."""
+"""Which cells of an axis count where, laid out for batched products on grids."""
 
 from dataclasses import dataclass
 

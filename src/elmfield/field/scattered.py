@@ -1,4 +1,4 @@
-"""Blended models at scattered points: who speaks where, and each local model in batches.
+"""Blended models at scattered points: which regions count where, and each local model in batches.
 
 Points are sorted by region and worked on in padded batches, where they live; only the number of
 points in each region comes to the host. Where these are many, and product modes, on a processor,
