@@ -162,7 +162,8 @@ def checked(
         values = values.astype(values.dtype.newbyteorder("="))
     if tuple(values.shape) != shape:
         raise ValueError(
-            f"`values` must have the encoder's shape {shape}; got {tuple(values.shape)}."
+            f"`values` must have the encoder's shape {shape}; got {tuple(values.shape)}. Several "
+            "arrays at once are for encoder.batch(...)."
         )
     values = values[None, ...] if channel_axis is None else xp.moveaxis(values, channel_axis, 0)
     is_complex = bool(xp.isdtype(values.dtype, "complex floating"))
