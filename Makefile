@@ -1,7 +1,7 @@
 # Commands for a fresh machine; Python 3.11 or newer with venv and pip is all they need.
 #
 #   make demo    fit a picture, print a table, write demo/report.html
-#   make quick   lint, types, floors of imports, the fast tests: under a minute, for daily work
+#   make quick   lint, types, floors of imports, the library's fast tests on NumPy: under a minute
 #   make test    the same with all tests
 #   make paper   every table and figure of the paper, paper/report.html (DEVICE=cuda: in full)
 #   make bench   times and memory, benchmarks/results/speed-*.md (DEVICE=cuda: on a GPU)
@@ -40,7 +40,7 @@ floors: $(VENV)/.test
 	$(VENV)/bin/lint-imports
 
 fast: $(VENV)/.test
-	$(PY) -m pytest -m 'not slow'
+	ELMFIELD_LIBRARIES=numpy $(PY) -m pytest -m 'not slow' --ignore tests/research
 
 pytest: $(VENV)/.test
 	$(PY) -m pytest

@@ -148,6 +148,7 @@ def test_the_default_is_the_blend_of_least_energy_functions(xp, order, rng):
     close(field(x), expected, 1e-12 if order == 0.7 else 1e-5 if order == 1.8 else 1e-8)
 
 
+@pytest.mark.slow
 def test_the_default_is_the_blend_in_one_and_three_dimensions(rng):
     for shape, cell, overlap in [((23,), (9,), 2.0), ((3, 4, 5), (3, 2, 3), 1.0)]:
         values = rng.standard_normal(shape)

@@ -102,6 +102,7 @@ def test_a_wide_layer_reproduces_its_samples_with_the_least_weights(rng):
     close(field.weights(0), alpha, 1e-9 * np.abs(alpha).max() * 100)
 
 
+@pytest.mark.slow
 def test_smooth_dense_modes_are_right_between_the_samples_where_plain_ones_are_not():
     picture = camera()[200:264, 200:264].astype(float)
     network = ef.Dense(1024)
