@@ -196,19 +196,7 @@ class Smooth:
             periodic=np.flatnonzero(periodic),
             equal_boxes=True,
             context=context,
-            mirrored=context > 0 and self._mirrors,
         )
-
-    @property
-    def _mirrors(self) -> bool:
-        """Whether boxes may reach beyond the array: there a model of low order falls to the mean.
-
-        A mirrored slope would hold back one of high order. Errors at samples count once with a
-        target, and so does noise.
-        """
-        if self.order == "auto" or self.network is not None or self.target is not None:
-            return False
-        return not self.denoise and bool(np.max(np.asarray(self.order, dtype=float)) < 2)
 
     def _usual_cells(self, d: int) -> tuple[int, float, int]:
         """Cell, overlap and context in `d` dimensions, chosen by measurement (docs/defaults.md)."""

@@ -86,8 +86,8 @@ def test_weights_are_the_paper_s(xp, rng):
 
 def test_weights_of_the_default_are_those_of_its_cosines(rng):
     values = rng.standard_normal((20, 7)) * 5 + 2
-    field = ef.fit(values, ef.smooth(cell=(10, 7), overlap=2, context=0))
-    neurons = list(itertools.product(oracles.axis_neurons(14), oracles.axis_neurons(7)))
+    field = ef.fit(values, ef.smooth(order=2, cell=(10, 7), overlap=2, context=0))
+    neurons = list(itertools.product(*([*oracles.axis_neurons(n), ("line", 0.0)] for n in (14, 7))))
     for region, start in enumerate((0, 6)):  # boxes of 10 + 2 · 2 by 7 samples
         core = np.array([3.0 if region == 0 else 16.0, 2.7]) + rng.random((10, 2))
         u = core - [start + 6.5, 3.0]

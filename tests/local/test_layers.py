@@ -64,7 +64,8 @@ def test_cosines_by_doubling_equal_cosines_one_by_one(xp, order):
     u = np.linspace(-6.5, 6.5, 41)
     found = host(layer(xp.asarray(u), order))
     assert found.shape == (41, layer.width)
-    assert layer.width == len(oracles.axis_neurons(13))
+    assert layer.width == len(oracles.axis_neurons(13)) + 1  # u itself comes last
+    close(found[:, -1], (u, np.ones(41), np.zeros(41))[order], 0)
     for j, (kind, w) in enumerate(oracles.axis_neurons(13)):
         turn = {"one": 0.0 if order else 1.0}.get(kind)
         if turn is None:

@@ -8,6 +8,7 @@ import pytest
 import elmfield as ef
 from elmfield.local.bases import (
     ProductNeurons,
+    axis_modes,
     plain_modes,
     product_modes,
     shaped_modes,
@@ -63,6 +64,24 @@ class BSplines:
 
 
 @dataclass(frozen=True)
+class WithLines(BSplines):
+    """The same, with lines that cost nothing: 1 and u after the others, at a price of 0."""
+
+    @property
+    def width(self):
+        return self.n + 6
+
+    def prices(self, order):
+        return np.append(np.ones(self.n + 4), [0.0, 0.0])
+
+    def __call__(self, u, order=0):
+        u = np.asarray(u, float)
+        lines = np.stack([np.ones_like(u) * (order == 0), u if order == 0 else np.ones_like(u)], -1)
+        splines = BSplines(self.n)(u, order)
+        return np.concatenate([splines, lines * (order < 2)], axis=-1)
+
+
+@dataclass(frozen=True)
 class Constant:
     """A region's mean: the smallest local model there is."""
 
@@ -105,7 +124,17 @@ class Constant:
     weights = expand
 
 
-LAYERS = {"cosines": Cosines.lattice, "splines": BSplines}
+def paid(n):
+    """The cosines of files before version 3, with a price on lines."""
+    return Cosines.lattice(n, lines=False)
+
+
+LAYERS = {
+    "cosines": Cosines.lattice,
+    "cosines, no free lines": paid,
+    "splines": BSplines,
+    "splines, free lines": WithLines,
+}
 """Every axis layer, made for a box of so many samples; a new one is a line here."""
 
 BASES = bases()
@@ -119,13 +148,22 @@ class TestEveryAxisLayer:
         assert layer(np.zeros((3, 4))).shape == (3, 4, layer.width)
         for order in (0.5, 1.1, 3):
             assert layer.prices(order).shape == (layer.width,)
-            assert layer.prices(order).min() > 0
+            assert layer.prices(order).min() >= 0
+
+    def test_what_is_free_is_a_line(self, make, n, rng):
+        layer, u = make(n), rng.uniform(-n / 2, n / 2, 9)
+        free = layer(u)[:, layer.prices(1.1) == 0]
+        line = np.stack([np.ones(9), u], axis=1)
+        close(line @ np.linalg.lstsq(line, free)[0], free, 1e-12 * n)
+        assert axis_modes(n, 1.1, make).n_free == (min(n, 2) if free.shape[1] else 0)
 
     def test_backwards_it_is_the_same_layer(self, make, n, rng):
         layer = make(n)
         u, v = rng.uniform(-n / 2, n / 2, (2, 9))
-        kernel = [(layer(s * u) / layer.prices(1.1)) @ layer(s * v).T for s in (1, -1)]
-        close(kernel[1], kernel[0], 1e-12 * np.abs(kernel[0]).max())
+        E = layer.prices(1.1)
+        own = E > 0
+        kernel = [(layer(s * u)[:, own] / E[own]) @ layer(s * v)[:, own].T for s in (1, -1)]
+        close(kernel[1], kernel[0], 1e-12 * np.abs(kernel[0]).max(initial=0))
 
     def test_derivatives_are_those_of_the_features(self, make, n, rng):
         layer, h = make(n), 1e-5
@@ -237,6 +275,13 @@ def test_a_layer_that_files_do_not_know_is_not_saved():
         ef.save(field, "never.elm")
 
 
+def test_lines_are_exact_with_a_layer_in_which_they_are_free(rng):
+    values = 3 - np.arange(30.0)[:, None] + 2 * np.arange(25.0)
+    field = ef.fit(values, ef.smooth(layer=WithLines, order=1))
+    x = rng.uniform(-0.5, [29.5, 24.5], (200, 2))
+    close(field(x), 3 - x[:, 0] + 2 * x[:, 1], 1e-11)
+
+
 @dataclass(frozen=True)
 class Means:
     """Settings of one's own: every region is its mean."""
@@ -248,7 +293,7 @@ class Means:
     denoise = False
     fill_order = 1.55
 
-    def settled(self, y):
+    def settled(self, samples):
         return self
 
     def partition(self, shape, periodic):

@@ -116,8 +116,8 @@ def axis_neurons(n):
 
 
 def axis_neuron(kind, omega, u):
-    if kind == "one":
-        return 1.0
+    if kind in ("one", "line"):
+        return 1.0 if kind == "one" else u
     return math.sqrt(2) * (math.cos(omega * u) if kind == "cos" else math.sin(omega * u))
 
 
@@ -126,29 +126,60 @@ def axis_price(omega, order):
     return (epsilon + omega**2) ** order
 
 
-def product_model(y, order, points):
-    """The function of least energy through y, at offsets from the centre of its box.
+def continued(n, order):
+    """T: the samples of an axis, and below order 2 two more at either end.
 
-    f(x) = Σ_j α_j h_j(x), h_j a product of axis neurons, least Σ_j E_j α_j² with f = y at the
-    samples: α = E⁻¹ Hᵀ K⁻¹ y, K = H E⁻¹ Hᵀ; every neuron written out.
+    Those are the mirror images of the samples inside, moved along the least-squares slope of the
+    outermost six.
     """
-    d = y.ndim
-    orders = [order] * d if np.ndim(order) == 0 else order
-    neurons = list(itertools.product(*(axis_neurons(n) for n in y.shape)))
-    E = np.array(
-        [math.prod(axis_price(w, s) for (_, w), s in zip(neuron, orders)) for neuron in neurons]
-    )
+    if n == 1 or order >= 2:
+        return np.eye(n)
+    w = min(6, n)
+    mean = (w - 1) / 2
+    spread = sum((i - mean) ** 2 for i in range(w))
+    slope = np.array([(i - mean) / spread if i < w else 0.0 for i in range(n)])
+    rows = []
+    for at in (-2, -1):
+        image = min(-1 - at, n - 1)
+        rows.append(np.eye(n)[image] - (image - at) * slope)
+    after = [row[::-1] for row in reversed(rows)]
+    return np.array([*rows, *np.eye(n), *after])
 
-    def features(x):
-        return np.array(
-            [math.prod(axis_neuron(*a, x[k]) for k, a in enumerate(neuron)) for neuron in neurons]
-        )
 
-    samples = itertools.product(*(np.arange(n) - (n - 1) / 2 for n in y.shape))
-    H = np.array([features(x) for x in samples])
-    K = (H / E) @ H.T
-    alpha = (H.T @ np.linalg.solve(K, y.ravel())) / E
-    return np.array([features(x) @ alpha for x in points])
+def axis_weights(n, order, points):
+    """W, (len(points), n): what each sample adds to the function at offsets from the centre.
+
+    Of all β + β' u + Σ α_j a_j(u) that meet the samples (and those beyond), that of least
+    Σ E_j α_j²: α = E⁻¹ Aᵀ w with K w + X β = T y and Xᵀ w = 0, solved as it stands.
+    """
+    T = continued(n, order)
+    m = len(T)
+    neurons = [a for a in axis_neurons(m) if a[0] != "one"]
+    E = np.array([axis_price(omega, order) for _, omega in neurons])
+
+    def features(u):
+        return np.array([axis_neuron(*a, u) for a in neurons])
+
+    at = np.arange(m) - (m - 1) / 2
+    A = np.array([features(u) for u in at]).reshape(m, -1)
+    X = np.stack([np.ones(m), at], axis=1)[:, : min(m, 2)]
+    q = X.shape[1]
+    whole = np.block([[(A / E) @ A.T, X], [X.T, np.zeros((q, q))]])
+    solved = np.linalg.solve(whole, np.vstack([T, np.zeros((q, n))]))
+    rows = [np.concatenate([(features(u) / E) @ A.T, [1.0, u][:q]]) @ solved for u in points]
+    return np.array(rows)
+
+
+def product_model(y, order, points):
+    """The function of least energy through y, at offsets from the centre of its box: Σ Π W_k y."""
+    orders = [order] * y.ndim if np.ndim(order) == 0 else order
+    found = []
+    for x in points:
+        f = y
+        for n, s, u in zip(y.shape, orders, x):
+            f = np.tensordot(axis_weights(n, s, [u])[0], f, axes=(0, 0))
+        found.append(float(f))
+    return np.array(found)
 
 
 def equal_boxes(n, edges, overlap):

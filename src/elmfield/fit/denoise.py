@@ -12,7 +12,7 @@ import numpy as np
 from elmfield._array.backend import move, namespace, to_numpy
 from elmfield._array.typing import Array, Floats
 from elmfield.field import Full, Group
-from elmfield.local.bases import smoothness
+from elmfield.local.bases import free, smoothness
 from elmfield.local.model import AxisFunctions
 
 PENALTIES = 64
@@ -81,22 +81,25 @@ def shrink(c: Array, axes: tuple[AxisFunctions, ...], noise: Floats) -> Array:
     maximum of the likelihood. Expected squares are then ``p = a γ + σ²``, a mode's own variance is
     judged as ``v = 0.1 c² + 0.9 p``, and c is multiplied by ``max(0, 1 - 1.5 σ² / v)``. Plain
     smoothing ``γ / (γ + λ)``, with λ from generalised cross-validation, gains less
-    (benchmarks/targets.py measures both).
+    (benchmarks/targets.py measures both). Free modes, products of straight lines, may have any
+    variance: they are kept as they are.
     """
     xp = namespace(c)
     G, r, C = c.shape
-    gamma = smoothness(axes)
+    gamma, paid = smoothness(axes), ~free(axes)
     variance = move(np.maximum(noise, 1e-150) ** 2, c, xp.float64)  # (C,)
     lambdas = np.max(gamma) * np.logspace(-14, 1, PENALTIES)
-    w = lambdas / (gamma[:, None] + lambdas)  # (r, penalties), ascending in λ
+    w = lambdas / (gamma[:, None] + lambdas) * paid[:, None]  # (r, penalties), ascending in λ
     squares = xp.astype(c, xp.float64) ** 2
     flat = xp.reshape(xp.permute_dims(squares, (0, 2, 1)), (G * C, r))
     explained = (
-        xp.reshape(flat @ move(w, c, xp.float64), (G, C, PENALTIES)) <= r * variance[:, None]
+        xp.reshape(flat @ move(w, c, xp.float64), (G, C, PENALTIES))
+        <= int(paid.sum()) * variance[:, None]
     )
     place = xp.sum(xp.astype(explained, xp.int64), axis=2) - 1
     place = xp.reshape(xp.maximum(place, xp.zeros_like(place)), (-1,))
     penalty = xp.reshape(xp.take(move(lambdas, c, xp.float64), place), (G, 1, C))
     prior = variance * (1 + xp.reshape(move(gamma, c, xp.float64), (1, r, 1)) / penalty)
-    keep = 1 - CAUTION * variance / (TRUST * squares + (1 - TRUST) * prior)
+    lost = CAUTION * variance / (TRUST * squares + (1 - TRUST) * prior)
+    keep = 1 - lost * xp.reshape(move(paid.astype(float), c, xp.float64), (1, r, 1))
     return c * xp.astype(xp.maximum(keep, xp.zeros_like(keep)), c.dtype)

@@ -205,7 +205,7 @@ def radial_kernel(box: tuple[int, ...], order: float) -> Floats:
     H is the product layer of cosines and ``E = (ε + |ω|²)^s`` depends on the length of ω, so that K
     depends on differences of positions only: a table of those is summed axis by axis.
     """
-    layers = [Cosines.lattice(n) for n in box]
+    layers = [Cosines.lattice(n, lines=False) for n in box]
     table = 1 / price(squared_lengths([a.angular[: a.count + 1] for a in layers]), order)
     for k, (n, a) in enumerate(zip(box, layers)):
         waves = np.cos(np.outer(np.arange(n), a.angular[: a.count + 1]))

@@ -244,7 +244,7 @@ def _regions(x: Floats, y: Floats, domain: Domain, settings: Smooth) -> tuple[Pa
     centres, half = (low + high).reshape(-1, d) / 2, (high - low).reshape(-1, d) / 2
     used, radii = _neighbours(x, centres, half + context, domain)
     span = 2 * float(np.max(half)) + 2 * context
-    layer = Cosines.lattice(span)
+    layer = Cosines.lattice(span, lines=False)
     count = layer.count if d <= 3 else min(layer.count, max(1, int(NEURONS ** (1 / d) - 1) // 2))
     _announce((1 + 2 * count) ** d, y.shape[1], used)
     layers = (Cosines(count, layer.fundamental * span / 2),) * d  # per unit of t in [-1, 1]

@@ -60,7 +60,11 @@ class AxisFunctions(Protocol):
 
     @property
     def smoothness(self) -> Floats:
-        """γ of each, (r,): large where it is smooth."""
+        """γ of each, (r,): large where it is smooth, descending."""
+
+    @property
+    def n_free(self) -> int:
+        """How many of them, the first, cost nothing, whatever their γ; denoising leaves these."""
 
     @property
     def pieces(self) -> Pieces:

@@ -4,6 +4,7 @@
 not known here.
 """
 
+from elmfield.local.bases.axis import AxisModes, axis_modes
 from elmfield.local.bases.dense import (
     DenseModes,
     box_positions,
@@ -13,9 +14,8 @@ from elmfield.local.bases.dense import (
 )
 from elmfield.local.bases.neurons import ProductNeurons
 from elmfield.local.bases.product import (
-    AxisModes,
     ProductModes,
-    axis_modes,
+    free,
     product_modes,
     smoothness,
 )
@@ -29,6 +29,7 @@ __all__ = [
     "ShapedModes",
     "axis_modes",
     "box_positions",
+    "free",
     "half_widths",
     "plain_modes",
     "product_modes",

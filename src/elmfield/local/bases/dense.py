@@ -71,6 +71,8 @@ class DenseModes(OnDense):
         H, for regions with missing samples.
     order : float, optional
         The energy's, of smooth modes; None for plain least squares.
+    planes : bool
+        Whether 1 and the d local coordinates follow the neurons as features without a price.
     """
 
     columns: Array = field(repr=False)
@@ -78,6 +80,7 @@ class DenseModes(OnDense):
     triangular: bool
     features: Array = field(repr=False)
     order: float | None = None
+    planes: bool = False
 
     @property
     def n_modes(self) -> int:
@@ -121,9 +124,10 @@ class DenseModes(OnDense):
         """Y with its missing samples set to what least squares on the present ones predicts.
 
         Projecting the completed samples gives that least-squares fit again. One factorisation per
-        box and channel, because each misses something else.
+        box and channel, because each misses something else. Smooth modes take Y as it is: what is
+        missing was filled before, as smoothly as these would.
         """
-        return where_some(self._completed, Y, present)
+        return Y if self.order is not None else where_some(self._completed, Y, present)
 
     def _completed(self, Y: Array, present: Array) -> Array:
         xp = namespace(Y)
@@ -140,12 +144,17 @@ class DenseModes(OnDense):
             filled.append(xp.stack(columns, axis=-1))
         return xp.stack(filled)
 
+    def rows(self, t: Array, order: tuple[int, ...]) -> list[Array]:
+        """The hidden features at `t`, and the plane's, differentiated as `order` says."""
+        H = self.network(t, order)
+        return [namespace(t).concat([H, _plane(t, order)], axis=-1) if self.planes else H]
+
     def expand(self, c: Array) -> Array:
         """α, in float64: with cond(H) up to 2e7, single precision would lose seven digits."""
         return self.weights(c)
 
     def weights(self, c: Array) -> Array:
-        """The paper's output weights α, (G, m, C)."""
+        """The paper's output weights α, (G, m, C); those of a free plane, 1 + d, come last."""
         xp = namespace(self.mixing)
         c = c if namespace(c) is xp else move(c, self.mixing)
         G, r, C = c.shape
@@ -251,16 +260,20 @@ def _signs(U: Array) -> Array:
 
 
 def smooth_dense_modes(
-    network: Dense, box: tuple[int, ...], order: float, like: Array
+    network: Dense, box: tuple[int, ...], order: float, like: Array, *, planes: bool = True
 ) -> DenseModes:
     """Smooth modes of a dense layer: of all weights that fit, those of least bending energy.
 
     The energy of a function is ``Σ (ε + |ω|²)^s |F(ω)|²`` over the cosine transform F of its values
     on a grid twice as fine as the samples; plus a weight decay too small to matter, which settles
-    the directions that the grid does not see. ``K = H E⁻¹ Hᵀ = U diag(γ) Uᵀ``.
+    the directions that the grid does not see. ``K = H E⁻¹ Hᵀ = U diag(γ) Uᵀ``. With `planes`,
+    these cost nothing, as lines in :class:`~elmfield.local.bases.AxisModes`, and are the first
+    modes; without, they are paid for, as in files before format version 3.
     """
     found = CACHE.get(
-        f"smooth {network} {box} {order}", like, lambda: _least_energy(network, box, order, like)
+        f"smooth {network} {box} {order}" + " planes" * planes,
+        like,
+        lambda: _least_energy(network, box, order, like, planes),
     )
     return DenseModes(
         network=network,
@@ -270,11 +283,12 @@ def smooth_dense_modes(
         triangular=False,
         features=found["features"],
         order=order,
+        planes=planes,
     )
 
 
 def _least_energy(
-    network: Dense, box: tuple[int, ...], order: float, like: Array
+    network: Dense, box: tuple[int, ...], order: float, like: Array, planes: bool
 ) -> dict[str, Array]:
     """U and M of :func:`smooth_dense_modes`, and H."""
     from scipy.fft import dctn  # here, so that a command line that fits nothing starts fast
@@ -300,8 +314,44 @@ def _least_energy(
         s = xp.concat([s, xp.zeros(unseen, dtype=s.dtype, device=device(s))])
     weight = 1 / xp.sqrt(s**2 + (1e-7 * s[0]) ** 2)
     root = (H @ Vt.T) * weight  # (S, m): H E^(-1/2)
+    if not planes:
+        U, mixing = _singular(root, Vt.T * weight)
+        return {"basis": U, "mixing": mixing, "features": H}
+    X = _plane(box_positions(box, like) / scale)
+    lines, size, turn = xp.linalg.svd(X, full_matrices=False)
+    q = int(xp.sum(xp.astype(size > 1e-10 * size[0], xp.int64)))  # an axis of one sample has none
+    sign = _signs(lines[:, :q])
+    lines, onto = lines[:, :q] * sign, turn[:q, :].T / size[:q] * sign  # X onto = lines
+    U, mixing = _singular(root - lines @ (lines.T @ root), Vt.T * weight)
+    # The plane that these functions hold on the samples is taken off them again.
+    off = -onto @ (lines.T @ (H @ mixing))
+    none = xp.zeros((network.width, q), dtype=xp.float64, device=device(H))
+    of_planes, of_others = xp.concat([none, onto], axis=0), xp.concat([mixing, off], axis=0)
+    return {
+        "basis": xp.concat([lines, U], axis=1),
+        "mixing": xp.concat([of_planes, of_others], axis=1),
+        "features": xp.concat([H, X], axis=1),
+    }
+
+
+def _singular(root: Array, weight: Array) -> tuple[Array, Array]:
+    """U of the root ``H weight``, (S, m), and M with ``H M = U``, from its singular values."""
+    xp = namespace(root)
     U, g, Wt = xp.linalg.svd(root, full_matrices=False)
     rank = int(xp.sum(xp.astype(g > 1e-7 * g[0], xp.int64)))
-    mixing = (Vt.T * weight) @ (Wt[:rank, :].T / g[:rank])
+    mixing = weight @ (Wt[:rank, :].T / g[:rank])
     sign = _signs(U[:, :rank])
-    return {"basis": U[:, :rank] * sign, "mixing": mixing * sign, "features": H}
+    return U[:, :rank] * sign, mixing * sign
+
+
+def _plane(t: Array, order: tuple[int, ...] = ()) -> Array:
+    """The features 1, t_1, ..., t_d at t, (..., d), differentiated as `order` says."""
+    xp, d = namespace(t), t.shape[-1]
+    along = [k for k, times in enumerate(order) for _ in range(times)]
+    ones = xp.ones_like(t[..., :1])
+    if not along:
+        return xp.concat([ones, t], axis=-1)
+    slope = np.zeros(1 + d)
+    if len(along) == 1:
+        slope[1 + along[0]] = 1
+    return ones * move(slope, t, t.dtype)

@@ -1,90 +1,21 @@
 """Modes of the product layer: orthonormal on the samples of a box, from smooth to rough.
 
-Enter the layers of the axes and a box; leave U on the samples and the way from its coefficients to
-the function. Factored once in float64, applied in the data's dtype.
+Enter the modes of the axes; leave their products. Factored once in float64, applied in the data's
+dtype.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 
 from elmfield._array.backend import is_on_host, learns, move, namespace, to_numpy
 from elmfield._array.cache import remembered
-from elmfield._array.typing import Array, Floats, Integers
-from elmfield.local.layers import AxisLayer, Cosines, MakeLayer, Pieces
+from elmfield._array.typing import Array, Booleans, Floats, Integers
+from elmfield.local.bases.axis import AxisModes, axis_modes
+from elmfield.local.layers import Cosines, MakeLayer
 from elmfield.local.model import AxisFunctions
-
-
-@dataclass(frozen=True)
-class AxisModes:
-    """Smooth modes of one axis (the Demmler-Reinsch basis of its layer).
-
-    With features A on the samples and prices E, ``K = A E⁻¹ Aᵀ = U diag(γ) Uᵀ``, γ descending, and
-    mode j is the function ``a(u) E⁻¹ Aᵀ U_j / γ_j``: of all functions with the values U_j at the
-    samples the one of least energy.
-
-    Parameters
-    ----------
-    basis : array, shape (n, r)
-        U.
-    smoothness : array, shape (r,)
-        γ.
-    mixing : array, shape (width, r)
-        E⁻¹ Aᵀ U / γ.
-    layer : AxisLayer
-        The features a.
-    order : float
-        The energy's.
-    """
-
-    basis: Floats
-    smoothness: Floats
-    mixing: Floats
-    layer: AxisLayer = field(repr=False)
-    order: float = math.nan
-
-    def __call__(self, u: Array, order: int = 0) -> Array:
-        """Mode functions, shape (..., r), at offsets `u` from the box's centre, in samples."""
-        return self.layer.mixed(u, self.mixing, order)
-
-    @cached_property
-    def pieces(self) -> Pieces:
-        """The same functions up to one sample beyond the outermost, as polynomials.
-
-        That is where windows end: half a sample to the border, and at most half a sample of overlap
-        that no sample of the box stands for.
-        """
-        return self.layer.pieces(self.mixing, self.basis.shape[0] + 1)
-
-
-@remembered(64)
-def axis_modes(n: int, order: float, make: MakeLayer = Cosines.lattice) -> AxisModes:
-    """The smooth modes of `n` samples, one unit apart, with an energy of the given order."""
-    layer = make(n)
-    u = np.arange(n) - (n - 1) / 2
-    A, E = layer(u), layer.prices(order)
-    K = (A / E) @ A.T
-    # K does not change when the axis is reversed, so its modes are even or odd: two problems of
-    # half the size, whose eigenvalues are simple. That settles every mode but for its sign.
-    half = n // 2
-    fold = np.eye(n)[: n - half] + np.eye(n)[::-1][: n - half]  # even functions
-    fold /= np.linalg.norm(fold, axis=1, keepdims=True)
-    flip = (np.eye(n)[:half] - np.eye(n)[::-1][:half]) / np.sqrt(2)  # odd functions
-    found = []
-    for P in (fold, flip):
-        gamma, V = np.linalg.eigh(P @ K @ P.T)
-        found.append((gamma, P.T @ V))
-    gamma = np.concatenate([g for g, _ in found])
-    U = np.concatenate([V for _, V in found], axis=1)
-    descending = np.argsort(-gamma, kind="stable")
-    gamma, U = gamma[descending], U[:, descending]
-    keep = gamma > n * np.finfo(float).eps * gamma[0]
-    gamma, U = gamma[keep], U[:, keep]
-    U = U * np.where(U[0] < 0, -1.0, 1.0)  # the first sample is positive
-    return AxisModes(U, gamma, (A.T @ U) / E[:, None] / gamma, layer, order)
 
 
 @dataclass(frozen=True)
@@ -93,7 +24,8 @@ class ProductModes:
 
     The price of a product neuron is the product of its axes' prices. K is then the Kronecker
     product of the axes' kernels and its eigenvectors are products of theirs: nothing larger than
-    n by n is ever factored or applied, whatever the number of axes.
+    n by n is ever factored or applied, whatever the number of axes. Where lines are free on every
+    axis, planes are exact, and so are products of lines.
     """
 
     axes: tuple[AxisModes, ...]
@@ -200,6 +132,14 @@ def smoothness(axes: Sequence[AxisFunctions]) -> Floats:
     for a in axes:
         gamma = np.multiply.outer(gamma, a.smoothness)
     return gamma.reshape(-1)
+
+
+def free(axes: Sequence[AxisFunctions]) -> Booleans:
+    """Which products of the axes' functions are free, being products of free ones; (r,)."""
+    every = np.ones(1, bool)
+    for a in axes:
+        every = np.logical_and.outer(every, np.arange(len(a.smoothness)) < a.n_free)
+    return every.reshape(-1)
 
 
 @remembered(64)

@@ -18,8 +18,9 @@ __all__ = ["ACTIVATIONS", "AxisLayer", "Cosines", "Dense", "MakeLayer", "Pieces"
 class AxisLayer(Protocol):
     """One axis of a product layer: features of the offset u from a box's centre, in samples.
 
-    Backwards it must be the same layer: ``Σ_j a_j(u) a_j(v) / price_j`` does not change when u and
-    v change sign. Modes are then even or odd, which halves the work and settles them.
+    Backwards it must be the same layer: ``Σ_j a_j(u) a_j(v) / price_j``, over the features with a
+    price, does not change when u and v change sign. Modes are then even or odd, which halves the
+    work and settles them.
     """
 
     @property
@@ -27,7 +28,12 @@ class AxisLayer(Protocol):
         """Number of features."""
 
     def prices(self, order: float) -> Floats:
-        """What each feature costs in an energy of this order, (width,): positive numbers."""
+        """What each feature costs in an energy of this order, (width,): positive numbers, or 0.
+
+        A feature that costs 0 is free: of all functions through the samples the cheapest is taken,
+        and what is free in it is settled by the samples alone. Only 1 and u may be free, or
+        multiples of them; a layer without free features has positive prices throughout.
+        """
 
     def __call__(self, u: Array, order: int = 0) -> Array:
         """Features, shape (..., width), or their derivative of the given order, at `u`."""

@@ -1,6 +1,6 @@
-"""One axis of the product layer: cosines and sines on a lattice of frequencies.
+"""One axis of the product layer: cosines and sines on a lattice of frequencies, and straight lines.
 
-Each has a price that grows with its frequency. Settled by its settings alone.
+Waves have a price that grows with their frequency; lines have none. Settled by its settings alone.
 """
 
 import math
@@ -16,7 +16,7 @@ from elmfield.local.layers.pieces import Pieces
 
 @dataclass(frozen=True)
 class Cosines:
-    """One axis of the product layer: ``a(u) = [1, √2 cos 2πf u, √2 sin 2πf u]``.
+    """One axis of the product layer: ``a(u) = [1, √2 cos 2πf u, √2 sin 2πf u]``, perhaps u.
 
     Parameters
     ----------
@@ -24,37 +24,44 @@ class Cosines:
         Number of frequencies f; they are the first multiples of the fundamental one.
     fundamental : float
         In cycles per unit of the local coordinate.
+    lines : bool
+        Whether straight lines are free: the constant has no price, and u itself is one more
+        feature, the last, without one.
     """
 
     count: int
     fundamental: float
+    lines: bool = False
 
     @classmethod
-    def lattice(cls, span: float, *, period: float = 1.25, band: float = 1.0) -> "Cosines":
+    def lattice(
+        cls, span: float, *, period: float = 1.25, band: float = 1.0, lines: bool = True
+    ) -> "Cosines":
         """Frequencies for samples one unit apart on a box of `span` samples.
 
         They lie on a lattice of period ``period * span`` and reach up to `band` cycles per sample,
         that is, for ``band=1``, twice the sampling's Nyquist frequency. A box of one sample gets
-        the constant alone.
+        no waves.
         """
         if span <= 1:
-            return cls(0, 1.0)
-        return cls(int(np.floor(band * period * span + 1e-9)), 1 / (period * span))
+            return cls(0, 1.0, lines)
+        return cls(int(np.floor(band * period * span + 1e-9)), 1 / (period * span), lines)
 
     @property
     def width(self) -> int:
         """Number of features."""
-        return 1 + 2 * self.count
+        return 1 + 2 * self.count + self.lines
 
     @property
     def angular(self) -> Floats:
-        """Angular frequency ω of each feature, in feature order."""
+        """Angular frequency ω of the constant and each wave, in feature order; u has none."""
         omega = 2 * np.pi * self.fundamental * np.arange(1, self.count + 1)
         return np.concatenate([[0.0], omega, omega])
 
     def prices(self, order: float) -> Floats:
-        """What each feature costs in an energy of this order, (width,)."""
-        return price(self.angular**2, order)
+        """What each feature costs in an energy of this order, (width,); 0 if it is free."""
+        E = price(self.angular**2, order)
+        return np.concatenate([[0.0], E[1:], [0.0]]) if self.lines else E
 
     def __call__(self, u: Array, order: int = 0) -> Array:
         """Features, shape (..., width), or their derivative of the given order, at `u`."""
@@ -66,15 +73,23 @@ class Cosines:
         C, S, omega = self._waves_of(mixing)
         for _ in range(order):
             C, S = omega[:, None] * S, -omega[:, None] * C
-        waves = _waves(2 * np.pi * self.fundamental * xp.reshape(u, (-1,)), len(omega))
+        flat, line = xp.reshape(u, (-1,)), None
+        if self.lines and order == 0:
+            S[0], line = mixing[-1], flat
+        elif self.lines and order == 1:
+            C[0] += mixing[-1]
+        waves = _waves(2 * np.pi * self.fundamental * flat, len(omega), line)
         rows = move(np.vstack([C, S]).T, u, u.dtype) @ waves  # (r, n)
         return xp.reshape(rows.T, (*u.shape, -1))
 
     def _waves_of(self, mixing: Floats) -> tuple[Floats, Floats, Floats]:
-        """``a(u) mixing = Σ_k C_k cos ω_k u + S_k sin ω_k u``: C, S, (K + 1, r), and ω."""
+        """All of ``a(u) mixing`` but its part in u: ``Σ_k C_k cos ω_k u + S_k sin ω_k u``.
+
+        C and S, (K + 1, r), and ω.
+        """
         K, root = self.count, 2**0.5
         C = np.vstack([mixing[:1], root * mixing[1 : K + 1]])
-        S = np.vstack([0 * mixing[:1], root * mixing[K + 1 :]])
+        S = np.vstack([0 * mixing[:1], root * mixing[K + 1 : 2 * K + 1]])
         return C, S, 2 * np.pi * self.fundamental * np.arange(K + 1.0)
 
     def pieces(self, mixing: Floats, n: int, per_unit: int = 1) -> "Pieces":
@@ -110,6 +125,10 @@ class Cosines:
             total += T[:, None, None] * term
             T, ahead = ahead, 2 * np.append(0, ahead) - np.append(T, [0, 0])
             C, S = S, -C  # times i
+        if self.lines:
+            total = np.concatenate([total, np.zeros((max(0, 2 - len(total)), *total.shape[1:]))])
+            total[0] += x[:, None] * mixing[-1]
+            total[1] += h * mixing[-1]
         return Pieces(-n / 2, per_unit, np.ascontiguousarray(np.moveaxis(total, 0, 1)))
 
 
@@ -123,8 +142,10 @@ def _bessel(k: int, z: Floats) -> Floats:
     return total
 
 
-def _waves(theta: Array, n: int) -> Array:
+def _waves(theta: Array, n: int, line: Array | None = None) -> Array:
     """The rows cos kθ, then sin kθ, for k = 0 ... n - 1; shape (2n, len(theta)).
+
+    sin 0θ is of no use to anybody: `line`, if given, takes its place.
 
     From one sine and cosine a point by doubling, ``exp(i(k+m)θ) = exp(ikθ) exp(imθ)``: errors grow
     with log k only. That is done in place, which no library can differentiate: `theta` that it
@@ -133,7 +154,8 @@ def _waves(theta: Array, n: int) -> Array:
     xp = namespace(theta)
     if learns(theta):
         phase = move(np.arange(n)[:, None], theta, theta.dtype) * theta
-        return xp.concat([xp.cos(phase), xp.sin(phase)], axis=0)
+        first = xp.sin(phase[:1, :]) if line is None else line[None, :]
+        return xp.concat([xp.cos(phase), first, xp.sin(phase[1:, :])], axis=0)
     out = xp.empty((2 * n, theta.shape[0]), dtype=theta.dtype, device=device(theta))
     out[0, :], out[n, :] = xp.ones_like(theta), xp.zeros_like(theta)
     m = 1
@@ -147,4 +169,6 @@ def _waves(theta: Array, n: int) -> Array:
         out[m : m + j, :] = c * zc - s * zs
         out[n + m : n + m + j, :] = s * zc + c * zs
         m *= 2
+    if line is not None:
+        out[n, :] = line
     return out
