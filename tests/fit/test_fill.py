@@ -111,9 +111,11 @@ def test_one_box_is_filled_by_a_plane_and_the_function_of_least_energy(xp, rng):
     i, j = (p.ravel() - (n - 1) / 2 for p, n in zip(np.indices((5, 4)), (5, 4)))
     X = np.stack([np.ones(20), i, j], axis=1)
     doubt = np.diag([0, STEEP * i @ i, STEEP * j @ j])
-    b = np.linalg.solve(X[have].T @ X[have] + doubt, X[have].T @ y.ravel()[have])
-    rest = y.ravel()[have] - X[have] @ b
-    predicted = X @ b + K[:, have] @ np.linalg.solve(K[np.ix_(have, have)], rest)
+    plane = X @ np.linalg.lstsq(X[have], y.ravel()[have])[0]
+    above = (y.ravel() - plane)[have]
+    b = np.linalg.solve(X[have].T @ X[have] + doubt, X[have].T @ above)
+    rest = above - X[have] @ b
+    predicted = plane + X @ b + K[:, have] @ np.linalg.solve(K[np.ix_(have, have)], rest)
     # A diagonal raised by 1e-9, through a kernel of condition up to 1e4.
     close(host(found)[..., 0].ravel(), predicted, 1e-4)
     close(host(found)[..., 0][present], y[present], 0)
