@@ -4,18 +4,24 @@ import numpy as np
 import pytest
 
 import elmfield as ef
+from elmfield.samples import read
 from elmfield.settings import Settings
 from support import L_SHAPE, close, on_grid, partition, wave
 
 PRESETS = {
     "default": ef.smooth(),
-    "auto": ef.smooth(order="auto"),
+    "one order": ef.smooth(order=1.1),
     "orders": ef.smooth(order=(1.2, 2.0)),
     "target": ef.smooth(psnr=30),
     "denoise": ef.smooth(denoise=0.1),
     "dense": ef.smooth(network=ef.Dense(width=300, activation="cos")),
     "paper": ef.paper(width=40, cell=8),
 }
+
+
+def samples_of(settings):
+    values = on_grid(wave, (40, 40))
+    return read(values, shape=values.shape, channel_axis=None, centred=settings.centred)
 
 
 @pytest.mark.parametrize("settings", PRESETS.values(), ids=PRESETS)
@@ -29,10 +35,10 @@ class TestEveryPreset:
         assert hash(settings) == hash(settings)
 
     def test_is_settled_once_and_for_all(self, settings):
-        y = on_grid(wave, (40, 40))[..., None]
-        settled = settings.settled(y)
+        samples = samples_of(settings)
+        settled = settings.settled(samples)
         assert settled.is_settled
-        assert settled.settled(y) is settled
+        assert settled.settled(samples) is settled
         assert settings.is_settled == (settled is settings)
 
     def test_cuts_an_array_and_fits_its_boxes(self, settings):
@@ -40,7 +46,7 @@ class TestEveryPreset:
         assert part.shape == (40, 40)
         assert part.periodic == (False, True)
         box, _ = next(iter(part))
-        basis = settings.settled(on_grid(wave, (40, 40))[..., None]).basis(box, None, np.empty(0))
+        basis = settings.settled(samples_of(settings)).basis(box, None, np.empty(0))
         assert basis.box == box
 
     def test_refuses_what_a_partition_settles(self, settings):

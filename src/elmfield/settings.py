@@ -14,12 +14,14 @@ from elmfield.local.layers import Cosines, Dense, MakeLayer
 from elmfield.local.model import Basis
 from elmfield.local.order import suited_order
 from elmfield.partition import Partition
+from elmfield.samples import Samples
 
 PAPER_CELL = 32
 """Samples of a cell in most of the paper's experiments."""
 
 USUAL_ORDER = 1.1
-"""The energy order that suited 21 photographs best (docs/defaults.md)."""
+"""The energy order that suited 21 photographs best (docs/defaults.md): for what is too short to
+have a spectrum."""
 
 
 FILL_ORDER = 1.55
@@ -50,8 +52,12 @@ class Settings(Protocol):
     def is_settled(self) -> bool:
         """Whether nothing is left to be decided by looking at the samples."""
 
-    def settled(self, y: Array) -> "Settings":
-        """These settings with every choice made that depends on the samples y, (..., C)."""
+    def settled(self, samples: Samples) -> "Settings":
+        """These settings with every choice made that depends on the samples.
+
+        Asked before all of them are brought to scale: a few are enough to look at, and
+        ``samples.bring`` does that for any part of ``samples.given``.
+        """
 
     @property
     def own_samples(self) -> bool:
@@ -92,7 +98,7 @@ class Paper:
     is_settled = True
     own_samples = True
 
-    def settled(self, y: Array) -> "Paper":
+    def settled(self, samples: Samples) -> "Paper":
         """Nothing here depends on the samples."""
         return self
 
@@ -118,7 +124,7 @@ class Paper:
 class Smooth:
     """Settings of the default; see :func:`smooth`."""
 
-    order: float | tuple[float, ...] | str = USUAL_ORDER
+    order: float | tuple[float, ...] | str = "auto"
     cell: float | tuple[float, ...] | None = None
     overlap: float | tuple[float, ...] | None = None
     network: Dense | None = None
@@ -136,6 +142,8 @@ class Smooth:
             raise ValueError(
                 f"`context` must be a whole number of samples, 0 or more; got {self.context!r}."
             )
+        if self.network is not None and self.layer is not None:
+            raise ValueError("`network` and `layer` cannot be asked for together. Drop one.")
         if self.order == "auto":
             return
         for s in np.atleast_1d(np.asarray(self.order, dtype=object)):
@@ -146,8 +154,6 @@ class Smooth:
                 )
         if self.network is not None and np.ndim(self.order) > 0:
             raise ValueError("`order` must be one number with a dense `network`; got one per axis.")
-        if self.network is not None and self.layer is not None:
-            raise ValueError("`network` and `layer` cannot be asked for together. Drop one.")
 
     def _check_denoise(self) -> None:
         d = self.denoise
@@ -174,11 +180,11 @@ class Smooth:
         """As smooth as the fit, and at least as thin plates."""
         return max(FILL_ORDER, float(np.mean(self.order))) if self.is_settled else FILL_ORDER  # type: ignore[arg-type]
 
-    def settled(self, y: Array) -> "Smooth":
-        """These settings with the order read off the samples' spectrum, where that was asked."""
+    def settled(self, samples: Samples) -> "Smooth":
+        """These settings with the order read off the samples' spectrum, unless it was given."""
         if self.is_settled:
             return self
-        orders = suited_order(y, USUAL_ORDER)
+        orders = suited_order(samples.given, USUAL_ORDER, samples.bring)
         one = self.network is not None
         return replace(self, order=float(np.mean(orders)) if one else orders)
 
@@ -281,7 +287,7 @@ def paper(
 
 def smooth(
     *,
-    order: float | Sequence[float] | str = USUAL_ORDER,
+    order: float | Sequence[float] | str = "auto",
     cell: int | Sequence[int] | None = None,
     overlap: float | Sequence[float] | None = None,
     network: Dense | None = None,
@@ -300,7 +306,7 @@ def smooth(
     order : float, sequence of float, or "auto"
         How steeply the energy grows with frequency, for all axes or one by one; any number above 0.
         Photographs want about 1.1, weather about 1.5, smooth flows 3 to 4. "auto" reads it off the
-        samples' spectrum, axis by axis; the fit is then no longer linear in the samples.
+        samples' spectrum, axis by axis. With a number the fit is linear in the samples.
     cell, overlap : optional
         Samples per cell, and half-width of the blend between cells, for all axes or one by one.
     network : Dense, optional

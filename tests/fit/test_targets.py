@@ -80,7 +80,7 @@ def spiral(kind=1.0):
 def test_complex_errors_stay_within_a_bound(kind):
     values = spiral(kind)
     field = ef.fit(values, ef.smooth(max_error=1.0))
-    assert 0.99 < ef.max_error(values, field.samples()) <= 1
+    assert 0.98 < ef.max_error(values, field.samples()) <= 1
     later = ef.fit(values).keep(max_error=1.0)
     assert ef.max_error(values, later.samples()) <= 1 + 1e-4
     gone = np.random.default_rng(0).random(values.shape) < 0.1
@@ -244,15 +244,15 @@ def test_the_automatic_order_follows_the_samples():
     walks = np.cumsum(rng.standard_normal((200, 300)), axis=1)  # power falls as ω^-2: p = 1
     chosen = ef.fit(walks, ef.smooth(order="auto")).settings.order
     assert chosen[0] == 0.9  # white across the walks: the lowest there is
-    assert chosen[1] == pytest.approx(0.2 + 1.15, abs=0.15)
+    assert chosen[1] == pytest.approx(0.05 + 1.3, abs=0.15)
     smooth = ef.fit(on_grid(wave, (60, 60)), ef.smooth(order="auto")).settings.order
     assert min(smooth) > 3
 
 
 def test_the_automatic_order_pays_between_the_samples():
     values = on_grid(wave, (80, 80))
-    usual = ef.heldout_score(values, border=8)
-    chosen = ef.heldout_score(values, ef.smooth(order="auto"), border=8)
+    usual = ef.heldout_score(values, ef.smooth(order=1.1), border=8)
+    chosen = ef.heldout_score(values, border=8)
     assert chosen > usual + 20
 
 

@@ -82,9 +82,10 @@ def encoder(
 
 
 class Encoder:
-    """A partition and its bases, held ready: ``encode(array) -> Field``, linear in the array.
+    """A partition and its bases, held ready: ``encode(array) -> Field``.
 
-    With ``order="auto"`` the first array decides the order for all that follow.
+    With ``order="auto"``, the default, the first array decides the order for all that follow; a fit
+    of a given order is linear in the array.
 
     Parameters
     ----------
@@ -137,9 +138,9 @@ class Encoder:
 
     def _fit(self, samples: Samples, channel_axis: int | None, progress: Progress) -> Field:
         samples = filled(samples, self.settings.fill_order, self.domain.periodic)
-        if self._settled is None or self.settings.target is not None:
-            samples = samples.standardised()  # someone has to see them all at once
         settings = self._settle(samples)
+        if settings.target is not None:
+            samples = samples.standardised()  # it has to see them all at once
         groups, left = self._project(settings, samples, progress)
         groups, noise = denoised(groups, settings.denoise, samples.units)
         blended = Blended(partition=self.partition, groups=tuple(groups), **self._frames(groups))
@@ -246,7 +247,7 @@ class Encoder:
     def _settle(self, samples: Samples) -> Settings:
         """The settings, with choices that depend on the samples made once, by the first array."""
         if self._settled is None:
-            self._settled = self.settings.settled(samples.values)
+            self._settled = self.settings.settled(samples)
         return self._settled
 
     def _project(

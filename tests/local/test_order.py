@@ -1,0 +1,41 @@
+"""The order read off a spectrum: what rounding adds to it does not count."""
+
+import numpy as np
+
+from elmfield.local.order import exponent, suited_order
+from support import close
+
+
+def test_power_below_the_floor_does_not_count():
+    omega = np.pi * np.maximum(np.arange(17), 0.5) / 16
+    power = omega**-8.0
+    floor = 10 * power[10]
+    assert exponent(power + floor, floor) > 3
+    assert exponent(power + floor) < 1.5
+    assert exponent(np.full(17, floor), floor) is None
+
+
+def test_offset_and_scale_change_no_order(rng):
+    y = rng.standard_normal((90, 70, 2)).cumsum(axis=0)
+    offset, scale = np.array([5.0, -3.0]), np.array([2.0, 0.5])
+    raw = y * scale + offset
+    assert suited_order(raw, 1.1, lambda v: (v - offset) / scale) == suited_order(y, 1.1)
+
+
+def test_few_lines_of_a_large_array_tell_the_same(rng, monkeypatch):
+    y = rng.standard_normal((700, 500)).cumsum(axis=0).cumsum(axis=1)[..., None]
+    few = suited_order(y, 1.1)
+    monkeypatch.setattr("elmfield.local.order.LARGEST", 1 << 30)
+    close(few, suited_order(y, 1.1), 0.15)
+
+
+def test_no_copy_of_all_samples_is_made(rng):
+    y = rng.standard_normal((600, 500, 3))
+    seen = []
+
+    def bring(part):
+        seen.append(part.size)
+        return part
+
+    suited_order(y, 1.1, bring)
+    assert max(seen) < y.size / 6
