@@ -70,12 +70,13 @@ def test_a_fit_of_points_is_linear_and_repeatable(rng):
     x, f = scattered(rng, 400, 2)
     g = rng.standard_normal(400)
     q = 5 + rng.random((50, 2)) * 30
-    one, two = ef.fit_points(x, f), ef.fit_points(x, g)
-    both = ef.fit_points(x, 2 * f - 3 * g)
+    usual = ef.smooth(order=1.1)  # "auto" looks at the values
+    one, two = ef.fit_points(x, f, usual), ef.fit_points(x, g, usual)
+    both = ef.fit_points(x, 2 * f - 3 * g, usual)
     # Close pairs make a kernel of condition 1e10 (its diagonal is raised by 1e-10): six digits.
     close(both(q), 2 * one(q) - 3 * two(q), 1e-5 * np.abs(two(q)).max())
-    assert np.array_equal(one(q), ef.fit_points(x, f)(q))
-    close(ef.fit_points(x, f + 273.15)(q), one(q) + 273.15, 1e-6)
+    assert np.array_equal(one(q), ef.fit_points(x, f, usual)(q))
+    close(ef.fit_points(x, f + 273.15, usual)(q), one(q) + 273.15, 1e-6)
 
 
 def test_channels_complex_and_libraries(xp, rng):
@@ -176,11 +177,11 @@ def test_four_dimensions_take_no_more_neurons_than_three_do(rng):
 
 
 def test_long_fits_are_announced(monkeypatch, rng):
-    monkeypatch.setattr(sys.modules["elmfield.fit.points"], "WORTH_A_WORD", (1e5, 1e20))
+    monkeypatch.setattr(sys.modules["elmfield.fit.regions"], "WORTH_A_WORD", (1e5, 1e20))
     x, y = scattered(rng, 100, 2)
     with pytest.warns(UserWarning, match=r"regions of up to \d+ samples and 1225 neurons.*GB and"):
         ef.fit_points(x, y)
-    monkeypatch.setattr(sys.modules["elmfield.fit.points"], "WORTH_A_WORD", (1e20, 1e5))
+    monkeypatch.setattr(sys.modules["elmfield.fit.regions"], "WORTH_A_WORD", (1e20, 1e5))
     with pytest.warns(UserWarning, match="A larger `spacing` or fewer samples make it cheaper"):
         ef.fit_points(x, y)
 
@@ -251,3 +252,59 @@ def test_crowded_samples_ask_for_a_smaller_spacing(rng):
     x = np.concatenate([rng.random((5000, 1)) * 1e-3, [[1000.0]]])
     with pytest.raises(ValueError, match="Pass a smaller `spacing`"):
         ef.fit_points(x, x[:, 0])
+
+
+# --- planes, noise, close samples ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("d", "n"), [(1, 2), (1, 60), (2, 3), (2, 200), (3, 150)])
+@pytest.mark.parametrize("denoise", [False, True, 0.5])
+def test_scattered_planes_are_exact(d, n, denoise, rng):
+    x, slopes = rng.random((n, d)), rng.standard_normal(d)
+    field = ef.fit_points(x, 3 + x @ slopes, denoise=denoise)
+    q = x.min(axis=0) + np.ptp(x, axis=0) * rng.random((100, d))
+    close(field(q), 3 + q @ slopes, 1e-9)
+    close(field.gradient(q), np.broadcast_to(slopes, q.shape), 1e-8 * np.abs(slopes).max())
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("order", ["auto", 1.1, 2.0, 3.0])
+def test_close_samples_are_met(seed, order):
+    rng = np.random.default_rng(seed)
+    x, y = rng.random((100, 1)), rng.standard_normal(100)
+    field = ef.fit_points(x, y, ef.smooth(order=order))
+    close(field(x), y, 1e-6 * np.ptp(y))
+
+
+def test_samples_too_close_to_meet_are_counted(rng):
+    x = rng.random((60, 2))
+    x[1] = x[0] + 1e-12
+    with pytest.warns(
+        UserWarning, match=r"[12]\d? samples are too close to others .* off by up to"
+    ):
+        ef.fit_points(x, rng.standard_normal(60), ef.smooth(order=3))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("denoise", [True, 0.1])
+def test_noise_is_taken_out_of_scattered_samples(denoise):
+    rng = np.random.default_rng(3)
+    x = rng.random((4000, 2))
+    q = 0.02 + 0.96 * rng.random((1000, 2))
+
+    def wave(p):
+        return np.sin(6 * p[:, 0]) * np.cos(4 * p[:, 1])
+
+    noisy = wave(x) + 0.1 * rng.standard_normal(len(x))
+    field = ef.fit_points(x, noisy, denoise=denoise)
+    again = ef.fit_points(x, noisy, ef.smooth(denoise=denoise))
+    close(again(q), field(q), 0)
+    # Ten independent numbers in a region of 1024 samples: 0.1 √(10 / 1024), and the borders.
+    assert np.sqrt(np.mean((field(q) - wave(q)) ** 2)) < 0.02
+
+
+def test_samples_without_noise_are_nearly_met_when_noise_is_looked_for(rng):
+    x = rng.random((400, 1))
+    y = np.sin(9 * x[:, 0])
+    field = ef.fit_points(x, y, denoise=True)
+    close(field(x), y, 1e-3)

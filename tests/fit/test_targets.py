@@ -305,5 +305,5 @@ def test_truncation_wants_one_target_and_a_footprint(picture, rng):
     scattered = ef.fit_points(rng.random((50, 2)), rng.random(50))
     with pytest.raises(TypeError, match="scattered samples keeps all its coefficients"):
         scattered.keep(psnr=30)
-    with pytest.raises(TypeError, match="no error target and no denoising"):
+    with pytest.raises(TypeError, match="own product layer and no error target"):
         ef.fit_points(rng.random((50, 2)), rng.random(50), ef.smooth(psnr=30))

@@ -15,7 +15,7 @@ from elmfield.local.bases import (
     smooth_dense_modes,
 )
 from elmfield.local.layers import Cosines, Dense, Pieces
-from support import close, inside, on_grid, wave
+from support import close, host, inside, on_grid, wave
 
 CORNER = np.ones((6, 5), bool)
 CORNER[3:, 2:] = False
@@ -254,6 +254,17 @@ def test_scattered_neurons_are_a_model_but_no_basis(rng):
     assert [r.shape for r in model.rows(np.zeros((9, 2)), (0, 1))] == [(9, 5), (9, 7)]
 
 
+def test_planes_are_neurons_after_the_waves(xp, rng):
+    waves = ProductNeurons((Cosines(2, 0.5), Cosines(3, 0.5)))
+    model = ProductNeurons((Cosines(2, 0.5, lines=True), Cosines(3, 0.5, lines=True)))
+    assert model.n_modes == model.rank == 37
+    c, t = rng.standard_normal((4, 37, 1)), rng.uniform(-1, 1, (9, 2))
+    X, X0 = (host(m.expand(xp.asarray(k)))[..., 0] for m, k in ((model, c), (waves, c[:, :35])))
+    rows, rows0 = ([host(r) for r in m.rows(xp.asarray(t), (0, 0))] for m in (model, waves))
+    found = np.einsum("na,nb,gab->gn", *rows, X)
+    close(found, np.einsum("na,nb,gab->gn", *rows0, X0) + c[:, 35:, 0] @ t.T, 1e-12)
+
+
 @pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
 def test_every_axis_layer_is_fitted_evaluated_and_differentiated(make, rng):
     values = on_grid(wave, (40, 37))
@@ -261,7 +272,8 @@ def test_every_axis_layer_is_fitted_evaluated_and_differentiated(make, rng):
     close(field.samples(), values, 1e-9)
     points = inside(rng, (40, 37), 4000) * 0.9 + 2
     close(field(points)[:50], [field(p) for p in points[:50]], 1e-9)  # by tables, and one by one
-    close(field(points), wave(points), 5e-3)  # about cubic, of a slow wave
+    # About cubic, of a slow wave: least at its border, where splines with paid lines bend.
+    close(field(points), wave(points), 2e-2 if make is BSplines else 5e-3)
     h = 1e-5
     ahead = np.array([h, 0.0])
     slope = (field(points + ahead) - field(points - ahead)) / (2 * h)

@@ -1,49 +1,26 @@
-"""Scattered samples: a Field through values at arbitrary positions."""
+"""Scattered samples: a Field through values at arbitrary positions, or near noisy ones.
+
+Positions and values enter, checked and brought to a box whose unit is their spacing; what is fitted
+where is the business of `regions`.
+"""
 
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from elmfield._array.backend import move, namespace, to_numpy
 from elmfield._array.checks import per_axis
 from elmfield._array.progress import reporter
-from elmfield._array.typing import Array, Floats, Integers, Progress
+from elmfield._array.typing import Array, Floats, Progress
 from elmfield.domain import Axis, Domain, Periodic, names_of, periods_of
 from elmfield.field import Blended, Field, Full, Group
-from elmfield.fit.fill import squared_lengths
+from elmfield.fit.regions import MET, NOISY_ORDERS, cut
 from elmfield.local.bases import ProductNeurons
-from elmfield.local.energies import price
-from elmfield.local.layers import Cosines
-from elmfield.partition import Partition
 from elmfield.samples import with_nan
 from elmfield.settings import Smooth
-
-CELL = {1: 16, 2: 8, 3: 4}
-"""Cell size in mean sample spacings: about 64 samples a region in 2 and 3 dimensions."""
-
-CONTEXT = {1: 4.0, 2: 4.0}
-"""How far beyond its cell a region looks, in mean sample spacings; 3 in more dimensions, where the
-number of neurons grows with the cube of the box and more."""
-
-ORDERS = (1.1, 1.5, 2.0, 2.5, 3.0)
-"""Orders tried by leave-one-out for ``order="auto"``."""
-
-LARGEST = 4000
-"""Most samples a region may have; its dense kernel is solved directly."""
-
-NEURONS = 20_000
-"""Neurons of a region in four dimensions and more, at most; 15 625 in three. All frequencies up to
-one cycle per spacing would be 280 000 in four: 500 samples took 58 s, now 2. Between 150 samples of
-a smooth function the error was 0.019, now 0.017."""
-
-MANY = 1_000_000
-"""Neurons a region may not have: three on every axis, from 13 dimensions on."""
-
-WORTH_A_WORD = 2e9, 5e12
-"""Bytes, and multiplications (a minute or so), above which a fit is announced."""
 
 
 def fit_points(
@@ -55,9 +32,10 @@ def fit_points(
     dims: Sequence[str] | None = None,
     periodic: Periodic = (),
     spacing: float | Sequence[float] | None = None,
+    denoise: float | bool = False,
     progress: Progress | bool = False,
 ) -> Field:
-    """A Field through scattered samples.
+    """A Field through scattered samples, or, with `denoise`, near noisy ones.
 
     Parameters
     ----------
@@ -76,19 +54,24 @@ def fit_points(
     spacing : float or sequence of float, optional
         Typical distance between neighbouring samples, for all axes or one by one. By default from
         the samples' density, the same on every axis. Give one per axis where units differ.
+    denoise : bool or float
+        Take noise out; True estimates its level, a number is its standard deviation. As in
+        ``smooth(denoise=)``.
     progress : callable or bool
         Called with (stage, done, total); True shows a bar.
 
     Notes
     -----
-    Each region solves for the function of least energy ``Σ E |α|²``, ``E = (ε + |ω|²)^s``, through
-    the samples in and around its cell (at least the 4 (d + 1) nearest), and stores its α. Samples
-    much closer to each other than `spacing` are met to about 1e-4 of the range only. In four
-    dimensions and more frequencies are cut off so that a region has at most 20 000 neurons, or
-    three per axis. A fit that needs gigabytes or minutes warns first.
+    Each region solves for a plane, at no cost, and the function of least energy ``Σ E |α|²``,
+    ``E = (ε + |ω|²)^s``, through the samples in and around its cell (at least the 4 (d + 1)
+    nearest), and stores its α. Planes are therefore exact. Samples that are missed by more than
+    1e-6 of the range, because others are too close, are warned of. With noise, the energy's weight
+    (and the level, if it is not given, and the order, if it is "auto") are those under which the
+    samples are likeliest. In four dimensions and more frequencies are cut off so that a region has
+    at most 20 000 neurons, or three per axis. A fit that needs gigabytes or minutes warns first.
     """
     values = with_nan(values)
-    settings = _checked(Smooth() if settings is None else settings)
+    settings = _checked(Smooth() if settings is None else settings, denoise)
     x, y, single, is_complex = _check(points, values)
     d = x.shape[1]
     domain = _domain(x, bounds, dims, periodic, spacing)
@@ -97,11 +80,25 @@ def fit_points(
     offset = y.mean(axis=0)
     scale = np.max(np.abs(y - offset), axis=0)
     scale = 2.0 ** np.round(np.log2(np.where(scale > 0, scale, 1)))
-    part, regions = _regions(x, (y - offset) / scale, domain, settings)
-    if settings.order == "auto":
-        settings = replace(settings, order=regions.suited_order())
-    order = float(np.mean(settings.order))  # type: ignore[arg-type]
-    alpha = regions.weights(order, reporter(progress))
+    noisy = settings.denoise is not False
+    part, regions = cut(
+        x,
+        (y - offset) / scale,
+        domain,
+        cell=settings.cell,
+        overlap=settings.overlap,
+        noisy=noisy,
+    )
+    orders = None if settings.order == "auto" else (float(np.mean(settings.order)),)  # type: ignore[arg-type]
+    if noisy:
+        level = None if settings.denoise is True else np.asarray(settings.denoise / scale, float)
+        order, penalty = regions.likeliest(orders or NOISY_ORDERS, level)
+        alpha = regions.near(order, penalty, reporter(progress))
+    else:
+        order = regions.suited_order() if orders is None else orders[0]
+        alpha, missed = regions.through(order, reporter(progress))
+        _tell_missed(missed * scale / data_range)
+    settings = replace(settings, order=order) if orders is None else settings
     xp = namespace(values)
     dtype = xp.float32 if str(values.dtype).endswith(("float32", "float16")) else xp.float64
     group = Group(
@@ -124,14 +121,29 @@ def fit_points(
     )
 
 
-def _checked(settings: Smooth) -> Smooth:
-    """The settings, if scattered samples can honour all they say."""
-    plain = isinstance(settings, Smooth) and settings.network is None and settings.layer is None
-    if not plain or settings.target is not None or settings.denoise:
-        raise TypeError(
-            "`settings` of fit_points must be smooth(order=, cell=, overlap=) with its own product "
-            f"layer, no error target and no denoising; got {settings!r}."
+def _tell_missed(off: Floats) -> None:
+    """Warn of samples that were not met; `off`, (n, C), says how far, in parts of the range."""
+    missed = off.max(axis=1) > MET
+    if missed.any():
+        warnings.warn(
+            f"{int(missed.sum())} samples are too close to others to be met: the function is off "
+            f"by up to {off.max():.1e} of the range there. Give a smaller `spacing`, a lower "
+            "`order`, or `denoise`.",
+            UserWarning,
+            stacklevel=3,
         )
+
+
+def _checked(settings: Smooth, denoise: float | bool) -> Smooth:
+    """The settings, with `denoise` if it was said, if scattered samples can honour all of them."""
+    plain = isinstance(settings, Smooth) and settings.network is None and settings.layer is None
+    if not plain or settings.target is not None:
+        raise TypeError(
+            "`settings` of fit_points must be smooth(order=, cell=, overlap=, denoise=) with its "
+            f"own product layer and no error target; got {settings!r}."
+        )
+    if denoise is not False:
+        settings = replace(settings, denoise=denoise)
     if settings.context is not None:
         raise ValueError(
             f"`context` has no meaning for scattered samples; got {settings.context!r}. A larger "
@@ -161,140 +173,6 @@ def _indexed(x: Floats, domain: Domain) -> Floats:
             "the bounds or drop those samples."
         )
     return x
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Regions:
-    """Samples by region, and the product layer they share.
-
-    Parameters
-    ----------
-    x, y : arrays, shapes (n, d) and (n, C)
-        Positions in index coordinates, and values.
-    used : list of integer arrays
-        The samples each region is fitted to.
-    centres, radii : arrays, shape (N, d)
-        Local coordinates of a region are (x - centre) / radius.
-    layers : tuple of Cosines
-        Per axis, of local coordinates.
-    lengths : array, shape (m,)
-        |ω|² of the product neurons, per squared sample.
-    period : array, shape (d,)
-        In samples; infinite where an axis does not repeat.
-    """
-
-    x: Floats
-    y: Floats
-    used: list[Integers]
-    centres: Floats
-    radii: Floats
-    layers: tuple[Cosines, ...]
-    lengths: Floats
-    period: Floats
-
-    def features(self, i: int) -> Floats:
-        """H of region i, (S, m)."""
-        u = self.x[self.used[i]] - self.centres[i]
-        for k, period in enumerate(self.period.tolist()):
-            if math.isfinite(period):
-                u[:, k] -= np.round(u[:, k] / period) * period
-        H = np.ones((len(u), 1))
-        for k, a in enumerate(self.layers):
-            H = (H[:, :, None] * a(u[:, k] / self.radii[i, k])[:, None, :]).reshape(len(u), -1)
-        return H
-
-    def whole_order(self, order: float) -> float:
-        """On a line through it, a field of d axes is smoother by (d - 1) / 2 than as a whole."""
-        return order + (len(self.layers) - 1) / 2
-
-    def suited_order(self) -> float:
-        """The order that predicts left-out samples best, in a dozen regions."""
-        few = range(0, len(self.used), max(1, len(self.used) // 12))
-        scores = [
-            sum(
-                _left_out(self.features(i), self.y[self.used[i]], self.lengths, self.whole_order(s))
-                for i in few
-            )
-            for s in ORDERS
-        ]
-        return ORDERS[int(np.argmin(scores))]
-
-    def weights(self, order: float, progress: Progress) -> Floats:
-        """Output weights α of all regions, (N, m, C)."""
-        alpha = np.zeros((len(self.centres), len(self.lengths), self.y.shape[1]))
-        for i, near in enumerate(self.used):
-            root, H, K = _system(self.features(i), self.lengths, self.whole_order(order))
-            alpha[i] = root[:, None] * (H.T @ np.linalg.solve(K, self.y[near]))
-            progress("fit", i + 1, len(self.used))
-        return alpha
-
-
-def _regions(x: Floats, y: Floats, domain: Domain, settings: Smooth) -> tuple[Partition, Regions]:
-    """Cells, and what is fitted in each."""
-    d = x.shape[1]
-    cell = CELL.get(d, 3) if settings.cell is None else settings.cell
-    overlap = settings.overlap
-    if overlap is None:
-        overlap = tuple(c / 4 for c in per_axis("cell", cell, d))
-    context = CONTEXT.get(d, 3.0)
-    wraps = np.flatnonzero(domain.periodic)
-    part = Partition.regular(domain.shape, cell, overlap, periodic=wraps)
-    low = np.stack(np.meshgrid(*(part.borders(k)[:-1] for k in range(d)), indexing="ij"), -1)
-    high = np.stack(np.meshgrid(*(part.borders(k)[1:] for k in range(d)), indexing="ij"), -1)
-    centres, half = (low + high).reshape(-1, d) / 2, (high - low).reshape(-1, d) / 2
-    used, radii = _neighbours(x, centres, half + context, domain)
-    span = 2 * float(np.max(half)) + 2 * context
-    layer = Cosines.lattice(span, lines=False)
-    count = layer.count if d <= 3 else min(layer.count, max(1, int(NEURONS ** (1 / d) - 1) // 2))
-    _announce((1 + 2 * count) ** d, y.shape[1], used)
-    layers = (Cosines(count, layer.fundamental * span / 2),) * d  # per unit of t in [-1, 1]
-    return part, Regions(
-        x=x,
-        y=y,
-        used=used,
-        centres=centres,
-        radii=radii,
-        layers=layers,
-        lengths=squared_lengths([a.angular / (span / 2) for a in layers]).reshape(-1),
-        period=np.where(domain.periodic, domain.shape, np.inf),
-    )
-
-
-def _announce(m: int, C: int, used: list[Integers]) -> None:
-    """Refuse what cannot be done, and say what will take long, before it begins."""
-    sizes = np.asarray([len(u) for u in used], float)
-    size = (
-        f"{len(used)} regions of up to {int(sizes.max())} samples and {m} neurons each, "
-        f"{len(used) * m * C} coefficients"
-    )
-    if m > MANY:
-        raise ValueError(
-            f"`points` have too many axes, or `cell` is too large: this fit has {size}. Use "
-            "fewer axes or a smaller cell."
-        )
-    memory, work = 8.0 * m * (len(used) * C + 3 * sizes.max()), float(m * np.sum(sizes**2))
-    if memory > WORTH_A_WORD[0] or work > WORTH_A_WORD[1]:
-        warnings.warn(
-            f"this fit has {size}: about {memory / 1e9:.1f} GB and {work:.0e} multiplications. A "
-            "larger `spacing` or fewer samples make it cheaper.",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
-def _system(H: Floats, lengths: Floats, order: float) -> tuple[Floats, Floats, Floats]:
-    """``E^(-1/2)``, ``H E^(-1/2)`` and the kernel ``H E⁻¹ Hᵀ``, its diagonal a little raised."""
-    root = price(lengths, order) ** -0.5
-    H = H * root
-    K = H @ H.T
-    K[np.diag_indices_from(K)] += 1e-10 * np.trace(K) / len(K)
-    return root, H, K
-
-
-def _left_out(H: Floats, y: Floats, lengths: Floats, order: float) -> float:
-    """Sum of squared errors when each sample of a region is predicted from the others."""
-    inverse = np.linalg.inv(_system(H, lengths, order)[2])
-    return float(np.sum((inverse @ y / np.diag(inverse)[:, None]) ** 2))
 
 
 def _check(points: Array, values: Array) -> tuple[Floats, Floats, bool, bool]:
@@ -379,36 +257,3 @@ def _average_repeats(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     total = np.zeros((len(places), y.shape[1]))
     np.add.at(total, inverse.reshape(-1), y)
     return places, total / counts[:, None]
-
-
-def _neighbours(
-    x: Floats,
-    centres: Floats,
-    reach: Floats,
-    domain: Domain,
-) -> tuple[list[Integers], Floats]:
-    """Samples each region is fitted to, and the radius of the box that holds them, (N, d)."""
-    n, d = x.shape
-    from scipy.spatial import cKDTree  # 0.1 s, for scattered samples only
-
-    shape = np.asarray(domain.shape, dtype=float)
-    boxsize = np.where(domain.periodic, shape, 0.0)
-    at, seats = x.copy(), centres.copy()
-    for k in np.flatnonzero(domain.periodic):
-        at[:, k] = (at[:, k] + 0.5) % shape[k]
-        seats[:, k] = (seats[:, k] + 0.5) % shape[k]
-    tree = cKDTree(at, boxsize=boxsize if any(domain.periodic) else None)
-    least = min(n, 4 * (d + 1))
-    used, radii = [], reach.copy()
-    for i, near in enumerate(tree.query_ball_point(seats, reach.max(), p=np.inf)):
-        if len(near) < least:
-            distance, near = tree.query(seats[i], k=least, p=np.inf)
-            radii[i] = np.maximum(radii[i], np.max(distance))
-            near = np.atleast_1d(near)
-        if len(near) > LARGEST:
-            raise ValueError(
-                f"a region holds {len(near)} samples, more than {LARGEST} can be solved at once: "
-                "the samples are far denser there than on average. Pass a smaller `spacing`."
-            )
-        used.append(np.sort(np.asarray(near, dtype=np.int64)))
-    return used, radii

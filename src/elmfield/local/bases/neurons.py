@@ -12,14 +12,28 @@ from elmfield.local.layers import Cosines
 
 @dataclass(frozen=True)
 class ProductNeurons:
-    """A product layer whose output weights are stored as they are (scattered samples)."""
+    """A product layer whose output weights are stored as they are (scattered samples).
+
+    Where all axes have free lines, the d local coordinates follow the products of waves as d more
+    neurons: a plane, and nothing else of what lines and waves could be multiplied to.
+    """
 
     axes: tuple[Cosines, ...]
 
     @property
+    def planes(self) -> bool:
+        """Whether local coordinates are neurons."""
+        return all(a.lines for a in self.axes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Waves on each axis, the constant included."""
+        return tuple(a.width - a.lines for a in self.axes)
+
+    @property
     def n_modes(self) -> int:
-        """Product neurons m."""
-        return math.prod(a.width for a in self.axes)
+        """Product neurons m, and perhaps d more."""
+        return math.prod(self.shape) + self.planes * len(self.axes)
 
     rank = n_modes
     row_size = 256
@@ -31,11 +45,23 @@ class ProductNeurons:
         return np.ones(len(self.axes))
 
     def expand(self, c: Array) -> Array:
-        """Weights (G, m, C) with one index per axis."""
-        return namespace(c).reshape(c, (c.shape[0], *(a.width for a in self.axes), c.shape[-1]))
+        """Weights (G, m, C) with one index per axis; those of t_k stand last along axis k."""
+        xp = namespace(c)
+        G, _, C = c.shape
+        m = math.prod(self.shape)
+        X = xp.reshape(c[:, :m, :], (G, *self.shape, C))
+        if not self.planes:
+            return X
+        for k in range(len(self.axes)):
+            end = (slice(None),) * (k + 1) + (slice(0, 1), ...)
+            X = xp.concat([X, xp.zeros_like(X[end])], axis=k + 1)
+        for k, n in enumerate(self.shape):
+            place = tuple(n if j == k else 0 for j in range(len(self.axes)))
+            X[(slice(None), *place, slice(None))] = c[:, m + k, :]
+        return X
 
     def rows(self, t: Array, order: tuple[int, ...]) -> list[Array]:
-        """The axes' cosines, differentiated as `order` says."""
+        """The axes' features, differentiated as `order` says."""
         return [a(t[..., k], order[k]) for k, a in enumerate(self.axes)]
 
     def weights(self, c: Array) -> Array:
