@@ -148,7 +148,7 @@ def smooth(tmp_path):
 
 def test_a_newer_version_is_told_apart_from_damage(smooth):
     rewrite(smooth, edit("version", value=7))
-    with pytest.raises(ef.StoreVersionError, match="format version 7; this elmfield reads up to 2"):
+    with pytest.raises(ef.StoreVersionError, match="format version 7; this elmfield reads up to 3"):
         ef.load(smooth)
 
 

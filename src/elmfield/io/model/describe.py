@@ -60,7 +60,7 @@ def described(field: Field, dtype: str) -> Description:
     kind = np.float64 if dtype == "float64" else np.float32  # in which a reader will compute
     meta = {
         "format": "elmfield model",
-        "version": 2 if part.mirrored else 1,
+        "version": _version(part, groups),
         "written_by": f"elmfield {__version__}",
         "domain": {"axes": axes, "low": list(field.domain.low), "high": list(field.domain.high)},
         "partition": partition,
@@ -81,6 +81,13 @@ def described(field: Field, dtype: str) -> Description:
     }
     meta = to_plain(meta)
     return Description(meta={**meta, "digest": digest(meta)}, arrays=arrays, plan=plan)
+
+
+def _version(part: Partition, groups: list[dict[str, Any]]) -> int:
+    """The lowest format version that knows all that is said."""
+    if any(recipes.is_free(g["modes"]) for g in groups):
+        return 3
+    return 2 if part.mirrored else 1
 
 
 def _axis(axis: Axis, k: int, arrays: dict[str, Array]) -> dict[str, Any]:

@@ -62,23 +62,36 @@ def _product(modes: ProductModes) -> dict[str, Any] | None:
     if not all(isinstance(a.layer, Cosines) for a in modes.axes):
         return None
     orders = [float(a.order) for a in modes.axes]
-    return {"kind": "product", "box": list(map(int, modes.box)), "orders": orders}
+    said = {"kind": "product", "box": list(map(int, modes.box)), "orders": orders}
+    return said | _free(all(a.n_free > 0 for a in modes.axes))
 
 
 def _neurons(modes: ProductNeurons) -> dict[str, Any]:
     axes = [[int(a.count), float(a.fundamental)] for a in modes.axes]
-    return {"kind": "neurons", "axes": axes}
+    return {"kind": "neurons", "axes": axes} | _free(modes.planes)
 
 
 def _dense(modes: DenseModes) -> dict[str, Any]:
     if modes.inside is not None:
         return _shaped(modes)
     said = {"kind": "plain", **_on_a_network(modes)}
-    return said if modes.order is None else said | {"kind": "smooth", "order": float(modes.order)}
+    if modes.order is None:
+        return said
+    return said | {"kind": "smooth", "order": float(modes.order)} | _free(modes.planes)
 
 
 def _shaped(modes: ShapedModes | DenseModes) -> dict[str, Any]:
     return {"kind": "shaped", **_on_a_network(modes), "masked": modes.inside is not None}
+
+
+def _free(free: bool) -> dict[str, Any]:
+    """Said only where lines are free: files before version 3 do not know the word."""
+    return {"free": True} if free else {}
+
+
+def is_free(recipe: dict[str, Any]) -> bool:
+    """Whether straight lines and planes cost nothing."""
+    return bool(recipe.get("free", False))
 
 
 def _on_a_network(modes: ShapedModes | DenseModes) -> dict[str, Any]:
@@ -133,14 +146,21 @@ def _box(recipe: dict[str, Any]) -> tuple[int, ...]:
 
 
 def _make_neurons(recipe: dict[str, Any], inside: Array | None) -> LocalModel:
-    return ProductNeurons(tuple(Cosines(int(n), float(f)) for n, f in recipe["axes"]))
+    lines = is_free(recipe)
+    return ProductNeurons(tuple(Cosines(int(n), float(f), lines) for n, f in recipe["axes"]))
+
+
+def _paid_lattice(n: int) -> Cosines:
+    """The layer of files before version 3."""
+    return Cosines.lattice(n, lines=False)
 
 
 def _make_product(recipe: dict[str, Any], inside: Array | None) -> LocalModel:
     box = _box(recipe)
     if sum(60 * n * n * 8 for n in box) > BUDGET:
         raise ValueError(f"a box of {box} samples")
-    return product_modes(box, tuple(float(s) for s in recipe["orders"]))
+    layer = Cosines.lattice if is_free(recipe) else _paid_lattice
+    return product_modes(box, tuple(float(s) for s in recipe["orders"]), layer)
 
 
 def _make_shaped(recipe: dict[str, Any], inside: Array | None) -> LocalModel:
@@ -160,7 +180,8 @@ def _make_plain(recipe: dict[str, Any], inside: Array | None) -> LocalModel:
 def _make_smooth(recipe: dict[str, Any], inside: Array | None) -> LocalModel:
     box, network = _box(recipe), network_from_plain(**recipe["network"])
     _check_dense(box, network)
-    return smooth_dense_modes(network, box, float(recipe["order"]), np.empty(0))
+    planes = is_free(recipe)
+    return smooth_dense_modes(network, box, float(recipe["order"]), np.empty(0), planes=planes)
 
 
 def _check_dense(box: tuple[int, ...], network: Dense) -> None:
@@ -184,6 +205,7 @@ def n_modes_of(recipe: dict[str, Any], stated: int) -> int:
     try:
         if recipe["kind"] == "neurons":
             most = math.prod(1 + 2 * int(n) for n, _ in recipe["axes"])
+            most += len(recipe["axes"]) if is_free(recipe) else 0
             return stated if stated == most else -1
         most = math.prod(int(n) for n in recipe["box"])
         return stated if 0 < stated <= most else -1

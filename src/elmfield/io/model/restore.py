@@ -25,7 +25,7 @@ from elmfield.io.model.stored import Deferred, Kept, Shelf, Stored
 from elmfield.local.bases import half_widths
 from elmfield.partition import Partition
 
-VERSION = 2
+VERSION = 3
 """Of the format. A reader refuses a higher one."""
 
 
