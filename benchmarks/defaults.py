@@ -18,6 +18,7 @@ import elmfield as ef
 from common import main, record
 from elmfield.local.bases import axis_modes
 from elmfield.local.energies import price
+from elmfield.local.layers import Cosines
 from elmfield.research import datasets
 from measurement.data import PHOTOGRAPHS as KODAK
 from measurement.heldout import halves, predicted, score, thinned
@@ -176,21 +177,29 @@ def together():
     record("defaults", "together", rows)
 
 
+def paid(n):
+    """The library's layer with a price on straight lines."""
+    return Cosines.lattice(n, lines=False)
+
+
 def borders():
-    """Half a sample beyond the outermost: boxes end there, or reach over mirrored samples."""
+    """Half a sample beyond the outermost: lines paid for, then mirrored too; lines free."""
     rows = []
     for (name, (arrays, _, peak)), s in corners(sets()[2].items(), (1.1, 1.5, 2.0, 4.0)):
-        found = {"inside": [], "mirrored": [], "cubic spline": [], "nearest sample": []}
+        found = {k: [] for k in ("paid", "mirrored", "free", "cubic spline", "nearest sample")}
         for y in arrays:
             y = y[tuple(slice(n // 2 * 2) for n in y.shape)]
             part, grid = thinned(y), [np.arange(n) / 2 for n in y.shape]
             usual = ef.smooth(order=s).partition(part.shape, (False, False))
             where = np.stack(np.meshgrid(*grid, indexing="ij"))
+            ways = {
+                "paid": (paid, usual),
+                "mirrored": (paid, replace(usual, mirrored=True)),
+                "free": (None, usual),
+            }
             made = {
-                word: ef.fit(
-                    part, ef.smooth(order=s), partition=replace(usual, mirrored=word == "mirrored")
-                ).grid(*grid)
-                for word in ("inside", "mirrored")
+                word: ef.fit(part, ef.smooth(order=s, layer=layer), partition=cut).grid(*grid)
+                for word, (layer, cut) in ways.items()
             }
             made["cubic spline"] = map_coordinates(part, where, order=3, mode="reflect")
             made["nearest sample"] = map_coordinates(part, where, order=1, mode="nearest")

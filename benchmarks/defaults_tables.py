@@ -73,12 +73,12 @@ def lattice():
 
 
 def borders():
-    rows, kinds = rows_of("defaults", "borders"), ("inside", "mirrored")
+    rows, kinds = rows_of("defaults", "borders"), ("paid", "mirrored", "free")
     others = ("cubic spline", "nearest sample")
     lines = []
     for name in dict.fromkeys(r["data"] for r in rows):
         own = [r for r in rows if r["data"] == name]
-        each = [f"{r['inside']:.1f} / {r['mirrored']:.1f}" for r in own]
+        each = [" / ".join(f"{r[k]:.1f}" for k in kinds) for r in own]
         lines.append([name, *each, *(f"{own[0][k]:.1f}" for k in others)])
     heads = [
         f"s = {r['order']:g}, {' / '.join(kinds)}" for r in rows if r["data"] == rows[0]["data"]
