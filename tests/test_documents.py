@@ -60,6 +60,6 @@ def test_the_layer_that_contributing_adds_is_one():
     names = {"__name__": "legendre"}
     exec(textwrap.dedent(re.search(r"   ```python\n(.*?)   ```", text, flags=re.S)[1]), names)
     values = on_grid(wave, (20, 23))
-    field = ef.fit(values, ef.smooth(layer=names["Legendre"], cell=8))
+    field = ef.fit(values, ef.smooth(layer=names["Legendre"], order=1.5, cell=8))
     close(field.samples(), values, 1e-9)
     close(field([[7.3, 11.6]]), wave([[7.3, 11.6]]), 0.01)  # between samples, too
