@@ -345,7 +345,10 @@ class Partition:
     @cached_property
     def footprints(self) -> list[tuple[tuple[int, ...], Integers]]:
         """Pairs (box shape, regions): what shares its local sample positions, and so its H."""
-        shapes, group = np.unique(self.boxes[1], axis=0, return_inverse=True)
+        sizes = self.boxes[1]
+        if (sizes == sizes[0]).all():  # sorting half a million of them takes 0.4 s
+            return [(tuple(map(int, sizes[0])), np.arange(len(sizes)))]
+        shapes, group = np.unique(sizes, axis=0, return_inverse=True)
         group = group.reshape(-1)
         return [(tuple(map(int, s)), np.flatnonzero(group == g)) for g, s in enumerate(shapes)]
 
