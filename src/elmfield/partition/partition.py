@@ -19,6 +19,7 @@ from elmfield.partition.beam.merge import Start, merge
 from elmfield.partition.beam.search import search
 from elmfield.partition.boxes import boxes_of, shapes_of
 from elmfield.partition.regular import even_cells
+from elmfield.partition.symmetric import line
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -112,6 +113,37 @@ class Partition:
             equal_boxes=equal_boxes,
             context=context,
             mirrored=mirrored,
+        )
+
+    @classmethod
+    def symmetric(
+        cls,
+        shape: Sequence[int],
+        cell: int,
+        overlap: float,
+        *,
+        context: int = 0,
+        periodic: Periodic = (),
+    ) -> "Partition":
+        """A Partition into cells of `cell` samples (odd) whose boxes are all of one size.
+
+        Cells lie alike from both ends of every axis; what is left over goes to the outermost, so
+        that a mirrored array has the mirrored partition. Boxes reach `context` samples beyond the
+        windows, and never beyond the array.
+        """
+        wraps = wraps_of(periodic, len(shape))
+        lines = [line(int(n), cell, overlap, context, periodic=w) for n, w in zip(shape, wraps)]
+        counts = [len(a.starts) for a in lines]
+        starts = np.stack(np.meshgrid(*(a.starts for a in lines), indexing="ij"), axis=-1)
+        starts = starts.reshape(-1, len(shape))
+        return cls(
+            shape=tuple(map(int, shape)),
+            edges=tuple(a.edges for a in lines),
+            labels=np.arange(len(starts)).reshape(counts),
+            overlap=tuple(a.overlap for a in lines),
+            periodic=wraps,
+            starts=starts,
+            sizes=np.broadcast_to([a.box for a in lines], starts.shape),
         )
 
     @classmethod
