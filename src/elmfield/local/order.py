@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from elmfield._array.backend import move, namespace, to_numpy
-from elmfield._array.typing import Array, Floats
+from elmfield._array.typing import Array, Floats, Integers
 
 SEGMENT = 32
 """Samples per segment of the averaged periodogram."""
@@ -97,7 +97,8 @@ def _lines(y: Array, k: int, bring: Callable[[Array], Array]) -> Array:
     others = [j for j in range(y.ndim - 1) if j != k]
     for j in sorted(others, key=lambda j: -y.shape[j]):  # the longest axes first
         part = max(1, min(step, y.shape[j] // 8))
-        y = y[(slice(None),) * j + (slice(part // 2, None, part), ...)]
+        if part > 1:
+            y = xp.take(y, move(from_both_ends(y.shape[j], part, part // 2), y), axis=j)
         step //= part
     return xp.reshape(xp.moveaxis(bring(y), k, -1), (-1, y.shape[k]))
 
@@ -110,8 +111,8 @@ def _power(lines: Array, grain: float) -> tuple[Floats, float]:
     xp = namespace(lines)
     n = lines.shape[1]
     length = min(SEGMENT, n) // 2 * 2
-    starts = np.arange(0, n - length + 1, length // 2)
-    starts = starts[:: max(1, math.prod(lines.shape) // LARGEST)]  # of a line that is very long
+    apart = max(1, math.prod(lines.shape) // LARGEST)  # of a line that is very long
+    starts = from_both_ends(n - length + 1, length // 2 * apart)
     at = (starts[:, None] + np.arange(length)).reshape(-1)
     pieces = xp.reshape(xp.take(lines, move(at, lines), axis=1), (-1, length))
     t = np.arange(length) - (length - 1) / 2
@@ -131,6 +132,19 @@ def exponent(power: Floats, floor: float = 0.0) -> float | None:
 
     The octave ends at the last frequency whose power is clear of `floor`; None if none is.
     """
+=======
+def from_both_ends(n: int, step: int, first: int = 0) -> Integers:
+    """Numbers below n, `step` apart: as many from the end as from the beginning.
+
+    A reversed array shows the same of itself, and so is given the same order.
+    """
+    low = np.arange(first, (n + 1) // 2, step)
+    return np.unique(np.concatenate([low, n - 1 - low]))
+
+
+def exponent(power: Floats) -> float:
+    """Exponent p of the folded power law ``Σ_k |ω + 2πk|^(-2p)`` nearest to the upper octave."""
+>>>>>>> 1b0f13a (order: a reversed array shows the same spectrum)
     n = len(power) - 1
     clear = np.flatnonzero(power > CLEAR * floor)
     top = int(clear.max(initial=0))
