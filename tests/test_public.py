@@ -15,6 +15,7 @@ NAMES = [
     "Encoder",
     "Field",
     "Gridded",
+    "Oriented",
     "OutsideDomainError",
     "Paper",
     "Partition",
@@ -35,6 +36,7 @@ NAMES = [
     "mae",
     "max_error",
     "memory_limit",
+    "oriented",
     "paper",
     "paper_psnr",
     "psnr",
@@ -64,6 +66,7 @@ def test_options_are_keyword_only():
         "heldout_score": ["values", "settings"],
         "read": ["path"],
         "write": ["values", "path"],
+        "oriented": [],
         "paper": [],
         "smooth": [],
     }
@@ -76,7 +79,13 @@ def test_options_are_keyword_only():
 def test_what_reprs_show_can_be_evaluated():
     field = ef.fit(np.eye(20), ef.smooth(psnr=40))
     words = {name: getattr(ef, name) for name in ef.__all__}
-    for shown in (field.settings, field.domain, ef.paper(width=20), ef.Dense(20)):
+    for shown in (
+        field.settings,
+        field.domain,
+        ef.oriented(denoise=3.0),
+        ef.paper(width=20),
+        ef.Dense(20),
+    ):
         assert eval(repr(shown), words) == shown
 
 

@@ -16,6 +16,8 @@ PRESETS = {
     "denoise": ef.smooth(denoise=0.1),
     "dense": ef.smooth(network=ef.Dense(width=300, activation="cos")),
     "paper": ef.paper(width=40, cell=8),
+    "oriented": ef.oriented(),
+    "oriented at an order": ef.oriented(order=1.3),
 }
 
 
@@ -30,6 +32,7 @@ class TestEveryPreset:
         assert isinstance(settings, Settings)
         assert settings.centred in (True, False)
         assert settings.own_samples in (True, False)
+        assert settings.is_linear in (True, False)
         assert settings.fill_order > 0
         assert settings.target is None or settings.target.value > 0
         assert hash(settings) == hash(settings)
@@ -42,16 +45,27 @@ class TestEveryPreset:
         assert settings.is_settled == (settled is settings)
 
     def test_cuts_an_array_and_fits_its_boxes(self, settings):
-        part = settings.partition((40, 40), (False, True))
+        samples = samples_of(settings)
+        settled = settings.settled(samples)
+        part = settled.partition((40, 40), (False, True))
         assert part.shape == (40, 40)
         assert part.periodic == (False, True)
-        box, _ = next(iter(part))
-        basis = settings.settled(samples_of(settings)).basis(box, None, np.empty(0))
-        assert basis.box == box
+        box, regions = next(iter(part))
+        model = settled.model(box, None, np.empty(0))
+        assert model.box == box
+        done = []
+        c, left = settled.fitted(samples, part, regions, model, done.append)
+        assert sum(done) == len(regions)
+        assert c.shape == (len(regions), model.n_modes, 1)
+        assert left.shape == (len(regions), 1)
+        assert (left >= 0).all()
 
     def test_refuses_what_a_partition_settles(self, settings):
         part = partition((24, 24), L_SHAPE, 2.0)
-        if settings.cell is None:
+        if isinstance(settings, ef.Oriented):
+            with pytest.raises(ValueError, match="cannot be given with oriented"):
+                settings.adopt(part)
+        elif settings.cell is None:
             assert settings.adopt(part) is part
         else:
             with pytest.raises(ValueError, match=r"settles the cells .* got cell=8 in the"):

@@ -36,7 +36,7 @@ from elmfield.measure.curves import psnr_by_width
 from elmfield.measure.heldout import heldout_score
 from elmfield.measure.metrics import mae, max_error, paper_psnr, psnr
 from elmfield.partition import Partition, barron_norm
-from elmfield.settings import Paper, Smooth, paper, smooth
+from elmfield.settings import Oriented, Paper, Smooth, oriented, paper, smooth
 
 beam = Partition.beam
 
@@ -49,6 +49,7 @@ __all__ = [
     "Encoder",
     "Field",
     "Gridded",
+    "Oriented",
     "OutsideDomainError",
     "Paper",
     "Partition",
@@ -69,6 +70,7 @@ __all__ = [
     "mae",
     "max_error",
     "memory_limit",
+    "oriented",
     "paper",
     "paper_psnr",
     "psnr",

@@ -8,12 +8,14 @@ from elmfield.field import Full, Ragged
 from support import close
 
 
-@pytest.fixture(scope="module", params=["full", "ragged", "stored", "stored ragged"])
+@pytest.fixture(scope="module", params=["full", "ragged", "sampled", "stored", "stored ragged"])
 def kept(request, tmp_path_factory):
     """Coefficients of 12 regions and 2 channels, and the array they stand for."""
     rng = np.random.default_rng(3)
     values = rng.standard_normal((24, 30, 2)).cumsum(0)
     settings = ef.smooth(cell=8, overlap=0.5, context=0)
+    if request.param == "sampled":
+        settings = ef.oriented(order=1.1)
     field = ef.fit(values, settings, channel_axis=-1)
     if "ragged" in request.param:
         field = field.keep(psnr=20)
@@ -26,24 +28,29 @@ def kept(request, tmp_path_factory):
 
 
 class TestEveryKindOfCoefficients:
+    @staticmethod
+    def rounding(dense):
+        """0 for what is kept; what is made from samples is made by products of several sizes."""
+        return 0 if dense.shape[1] < 484 else 1e-13 * np.abs(dense).max()
+
     def test_has_the_shape_and_numbers_of_an_array(self, kept):
         c, dense = kept
         assert c.shape == dense.shape
-        assert np.array_equal(c.take(np.arange(len(dense))), dense)
+        close(c.take(np.arange(len(dense))), dense, self.rounding(dense))
         assert c.like.dtype == dense.dtype
 
     def test_gives_rows_in_any_order_and_repeatedly(self, kept):
         c, dense = kept
         rows = np.array([3, 0, 3, 7])
-        assert np.array_equal(c.take(rows), dense[rows])
-        assert np.array_equal(c.rows(rows).take(np.array([1, 2])), dense[[0, 3]])
+        close(c.take(rows), dense[rows], self.rounding(dense))
+        close(c.rows(rows).take(np.array([1, 2])), dense[[0, 3]], self.rounding(dense))
         assert c.rows(rows).shape == (4, *dense.shape[1:])
 
     def test_gives_channels(self, kept):
         c, dense = kept
         for own in (slice(0, 1), slice(1, 2), slice(0, 2)):
             part = c.channels(own)
-            assert np.array_equal(part.take(np.arange(len(dense))), dense[..., own])
+            close(part.take(np.arange(len(dense))), dense[..., own], self.rounding(dense))
 
     def test_counts_what_it_stores(self, kept):
         c, dense = kept
@@ -52,7 +59,8 @@ class TestEveryKindOfCoefficients:
         rows = np.array([2, 5])
         numbers = np.asarray(c.numbers(rows))
         assert numbers.shape == (c.counts[rows].sum(),)
-        close(np.sum(numbers**2), np.sum(dense[rows] ** 2), 1e-9)
+        if c.shape[1] == c.counts[0] / 2:  # orthonormal coordinates
+            close(np.sum(numbers**2), np.sum(dense[rows] ** 2), 1e-9)
 
     def test_says_which_modes_are_kept(self, kept):
         c, dense = kept

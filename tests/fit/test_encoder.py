@@ -418,7 +418,9 @@ def test_an_encoder_equals_fit_bit_for_bit(xp, settings, rng):
 def test_an_encoder_factors_once(monkeypatch, rng):
     encode = ef.encoder((64, 64), ef.paper(cell=16, width=40))
     encode(rng.standard_normal((64, 64)))
-    monkeypatch.setattr("elmfield.settings.plain_modes", None)  # a second factorisation would fail
+    monkeypatch.setattr(
+        "elmfield.settings.presets.plain_modes", None
+    )  # a second factorisation would fail
     encode(rng.standard_normal((64, 64)))
 
 

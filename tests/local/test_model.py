@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
+from elmfield.field import projected
 from elmfield.local.bases import (
     ProductNeurons,
     axis_modes,
@@ -300,7 +301,7 @@ class Means:
 
     cell: int = 4
     centred = own_samples = False
-    is_settled = True
+    is_settled = is_linear = True
     target = None
     denoise = False
     fill_order = 1.55
@@ -314,8 +315,11 @@ class Means:
     def adopt(self, partition):
         return partition
 
-    def basis(self, box, inside, like):
+    def model(self, box, inside, like):
         return Constant(box)
+
+    def fitted(self, samples, partition, regions, model, tell):
+        return projected(samples, partition, regions, model, tell)
 
 
 def test_a_local_model_of_ones_own_is_fitted_by_settings_of_ones_own(rng):

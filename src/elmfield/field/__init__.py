@@ -3,8 +3,10 @@
 from elmfield.field.blended import Blended, Group
 from elmfield.field.coefficients import Coefficients, Full, Ragged
 from elmfield.field.field import Field
+from elmfield.field.projected import projected
 from elmfield.field.quality import Target, meet
 from elmfield.field.report import Report
+from elmfield.field.sampled import Sampled, sampled
 
 __all__ = [
     "Blended",
@@ -14,6 +16,9 @@ __all__ = [
     "Group",
     "Ragged",
     "Report",
+    "Sampled",
     "Target",
     "meet",
+    "projected",
+    "sampled",
 ]

@@ -57,12 +57,15 @@ class Blended:
         Local models and coefficients.
     centres, radii : arrays, shape (N, d)
         Of the regions' boxes, in index coordinates: ``t = (x - centre) / radius``.
+    is_scattered : bool
+        Whether regions were fitted to scattered samples, not to those of a grid.
     """
 
     partition: Partition
     groups: tuple[Group, ...]
     centres: Floats = field(repr=False)
     radii: Floats = field(repr=False)
+    is_scattered: bool = False
 
     @property
     def like(self) -> Array:
@@ -79,17 +82,24 @@ class Blended:
         """Number of channels C."""
         return self.groups[0].coefficients.shape[2]
 
-    @property
-    def is_scattered(self) -> bool:
-        """Whether any region was fitted to scattered samples, not to those of a grid."""
-        return any(g.model.basis is None for g in self.groups)
-
     def basis_of(self, group: Group) -> Basis:
-        """The basis of a group of regions that were fitted to the samples of a grid."""
+        """The basis of a group of regions whose coefficients are coordinates of their samples."""
         basis = group.model.basis
         if basis is None:
-            raise TypeError("a field of scattered samples keeps all its coefficients.")
+            raise TypeError(f"{self.why_all_is_kept}.")
         return basis
+
+    @property
+    def why_all_is_kept(self) -> str | None:
+        """Why no coefficient can be left out; None where coordinates of samples are stored."""
+        if self.is_scattered:
+            return "a field of scattered samples keeps all its coefficients"
+        if any(g.model.basis is None for g in self.groups):
+            return (
+                "a field of oriented regions is its samples, and keeps all of them. Fit them with "
+                "smooth(psnr=...), or fit its samples() so"
+            )
+        return None
 
     def channels(self, own: slice) -> "Blended":
         """The same function of some of the channels."""
@@ -134,6 +144,9 @@ class Blended:
             return xp.reshape(values, (*map(len, x), -1))
         plans = [self.plan(k, c) for k, c in enumerate(x)]
         axes = self._axes
+        if axes is not None and len(x[0]) > 1 and self._is_too_much(plans):
+            half = len(x[0]) // 2
+            return xp.concat([self.on_grid([c, *x[1:]]) for c in (x[0][:half], x[0][half:])])
         if axes is not None:
             V = self._separable(plans, [a(p.offsets) for a, p in zip(axes, plans)])
         else:
@@ -152,16 +165,20 @@ class Blended:
 
     @property
     def _axes(self) -> tuple[AxisFunctions, ...] | None:
-        """The functions of each axis, if all cells share one product basis; else None."""
-        basis = self.groups[0].model.basis
+        """The functions of each axis, if all cells share one product model; else None."""
         alone = len(self.groups) == 1 and self.partition.is_regular
-        return basis.axes if alone and basis is not None else None
+        return self.groups[0].model.axes if alone else None
 
     @property
     def _is_mixed(self) -> bool:
         """Whether some of several groups take their modes axis by axis."""
-        bases = [g.model.basis for g in self.groups]
-        return len(bases) > 1 and any(b is not None and b.axes is not None for b in bases)
+        return len(self.groups) > 1 and any(g.model.axes is not None for g in self.groups)
+
+    def _is_too_much(self, plans: list[AxisPlan]) -> bool:
+        """Whether the coefficients of all cells that speak would fill more than a batch."""
+        cells = math.prod(p.cells.size for p in plans)
+        each = self.groups[0].model.n_modes * self.n_channels
+        return cells * each > room(self.like) / 3
 
     def _separable(self, plans: list[AxisPlan], tables: list[Floats]) -> Array:
         """Local values (C, N_1, p_1, ..., N_d, p_d) by one small product per axis.
@@ -238,6 +255,12 @@ class Blended:
         axes = self._axes
         if axes is not None:
             plans = [self.plan(k, x) for k, x in enumerate(nodes)]
+            if len(nodes[0]) > 1 and self._is_too_much(plans):
+                half = len(nodes[0]) // 2
+                return sum(
+                    self.integrate([nodes[0][i:j], *nodes[1:]], [weights[0][i:j], *weights[1:]])
+                    for i, j in ((0, half), (half, len(nodes[0])))
+                )
             tables = [
                 plan.spread(w)[:, None, :] @ axis(plan.offsets)
                 for axis, plan, w in zip(axes, plans, weights)
@@ -269,14 +292,18 @@ class Blended:
         labels = labels.reshape([len(e) - 1 for e in edges])
         new = np.full(part.n_regions, -1)
         new[regions] = np.arange(len(regions))
+        boxes: dict[str, Integers] = {}
+        if part.starts is not None and part.sizes is not None:
+            boxes = {"starts": part.starts[regions], "sizes": part.sizes[regions]}
         groups = []
         for g in self.groups:
             rows = np.flatnonzero(new[g.regions] >= 0)
             if len(rows):
                 groups.append(g.rows(rows, new[g.regions[rows]]))
         return Blended(
-            partition=part.changed(edges=tuple(edges), labels=labels),
+            partition=part.changed(edges=tuple(edges), labels=labels, **boxes),
             groups=tuple(groups),
             centres=self.centres[regions],
             radii=self.radii[regions],
+            is_scattered=self.is_scattered,
         )

@@ -35,7 +35,9 @@ def _left_over(field: "Field") -> tuple[Array, Array]:
         raise ValueError(f"this field does not know its errors: {beside_what}")
     count = np.prod(field.partition.boxes[1], axis=1, dtype=np.int64)
     for g in field.blended.groups:  # a merged region may be less than its box
-        count[g.regions] = field.blended.basis_of(g).n_samples
+        basis = g.model.basis
+        if basis is not None:
+            count[g.regions] = basis.n_samples
     return np.asarray(field.residual) / field.n_channels, count
 
 
@@ -75,8 +77,8 @@ def beside(field: "Field", samples: Array) -> tuple[Array, Array]:
 
 def own_values(field: "Field", measured: bool) -> Samples:
     """The field at all its samples; if errors are `measured`, of a crop only those inside count."""
-    if field.blended.is_scattered:
-        raise TypeError("a field of scattered samples keeps all its coefficients.")
+    if field.blended.why_all_is_kept is not None:
+        raise TypeError(f"{field.blended.why_all_is_kept}.")
     y = field.blended.on_grid([np.arange(n, dtype=float) for n in field.shape])
     raw = y * cast(field.scale, y) + cast(field.offset, y)
     present, limits = _present(field, raw) if measured else (None, field.data_range)

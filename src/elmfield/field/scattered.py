@@ -189,12 +189,12 @@ def local_values(
 
 def _are_many(field: "Blended", region: Array) -> bool:
     """Whether it pays to prepare every region's model by interval."""
-    basis = field.groups[0].model.basis
-    if len(field.groups) > 1 or basis is None or basis.axes is None or not is_on_host(region):
+    axes = field.groups[0].model.axes
+    if len(field.groups) > 1 or axes is None or not is_on_host(region):
         return False
     if region.shape[0] < 1000:
         return False
-    J, p, _ = basis.axes[0].pieces.coefficients.shape
+    J, p, _ = axes[0].pieces.coefficients.shape
     busy = int(np.count_nonzero(np.bincount(to_numpy(region))))
     return bool(region.shape[0] > 1.5 * J * p * busy)
 
@@ -209,9 +209,9 @@ def _by_interval(
     point costs p instead of q products on that axis, and no row of q functions. `x` is used up.
     """
     group, N, n = field.groups[0], field.partition.n_regions, len(region)
-    axes = field.basis_of(group).axes
+    axes = group.model.axes
     assert axes is not None
-    rest = [len(a.smoothness) for a in axes[1:]]
+    rest = [a.width for a in axes[1:]]
     first = axes[0].pieces
     J, p, q = first.coefficients.shape
     table = first.coefficients.reshape(J * p, q)

@@ -13,7 +13,7 @@ from elmfield._array.backend import move, namespace, to_numpy
 from elmfield._array.typing import Array, Floats
 from elmfield.field import Full, Group
 from elmfield.local.bases import free, smoothness
-from elmfield.local.model import AxisFunctions
+from elmfield.local.model import AxisBasis
 
 PENALTIES = 64
 """Values of λ = σ² / a that are tried, evenly spaced in their logarithm."""
@@ -49,14 +49,14 @@ def denoised(
     return shrunk, off
 
 
-def _axes(group: Group) -> tuple[AxisFunctions, ...]:
+def _axes(group: Group) -> tuple[AxisBasis, ...]:
     basis = group.model.basis
     if basis is None or basis.axes is None:
         raise TypeError("noise is told apart by products of axis modes; this basis has none.")
     return basis.axes
 
 
-def noise_level(c: Array, axes: tuple[AxisFunctions, ...]) -> Floats:
+def noise_level(c: Array, axes: tuple[AxisBasis, ...]) -> Floats:
     """Standard deviation of the noise in coefficients c, (G, r, C); shape (C,).
 
     From the modes rough along every axis, in the regions where they are weakest: the quantile QUIET
@@ -72,7 +72,7 @@ def noise_level(c: Array, axes: tuple[AxisFunctions, ...]) -> Floats:
     return np.asarray(level / max(0.5, 1 - 1.28 / np.sqrt(2 * rough.sum())))
 
 
-def shrink(c: Array, axes: tuple[AxisFunctions, ...], noise: Floats) -> Array:
+def shrink(c: Array, axes: tuple[AxisBasis, ...], noise: Floats) -> Array:
     """Coefficients c, (G, r, C), without most of their noise of standard deviation `noise`, (C,).
 
     Notes

@@ -1,28 +1,24 @@
 """The pipeline on one page: samples → fill → project → denoise → keep → Field."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from elmfield._array.backend import device as device_of
-from elmfield._array.backend import is_array, is_labelled, is_on_host, namespace, to_numpy
+from elmfield._array.backend import is_array, is_labelled, namespace
 from elmfield._array.checks import is_integer
-from elmfield._array.memory import room, runs, with_less_memory
+from elmfield._array.memory import with_less_memory
 from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Domain, Periodic, make_domain
-from elmfield.field import Blended, Field, Full, Group, meet
+from elmfield.field import Blended, Field, Group, meet
 from elmfield.fit.denoise import denoised
 from elmfield.fit.fill import filled
-from elmfield.local.model import Basis
-from elmfield.partition import Partition, gather_boxes
+from elmfield.local.model import LocalModel
+from elmfield.partition import Partition
 from elmfield.samples import Samples, range_of, read, unmasked
 from elmfield.settings import Settings, Smooth
-
-CACHED = 1 << 21
-"""Numbers a batch of product modes holds at most on a processor: what fits its cache."""
 
 Footprint = tuple[tuple[int, ...], Any, Integers]
 """A box, which samples in it count (None: all), and the regions that have it."""
@@ -62,15 +58,15 @@ def encoder(
     domain = make_domain(spatial, dims=dims, coords=coords, periodic=periodic)
     settings = Smooth() if settings is None else settings
     if not isinstance(settings, Settings):
-        raise TypeError(f"`settings` must come from smooth(...) or paper(...); got {settings!r}.")
-    if partition is None:
-        partition = settings.partition(spatial, domain.periodic)
-    elif partition.shape != spatial or partition.periodic != domain.periodic:
-        raise ValueError(
-            f"`partition` must be made for this array, shape {spatial} and periodic axes "
-            f"{domain.periodic}; got one for {partition.shape} and {partition.periodic}."
+        raise TypeError(
+            f"`settings` must come from smooth(...), oriented(...) or paper(...); got {settings!r}."
         )
-    else:
+    if partition is not None:
+        if partition.shape != spatial or partition.periodic != domain.periodic:
+            raise ValueError(
+                f"`partition` must be made for this array, shape {spatial} and periodic axes "
+                f"{domain.periodic}; got one for {partition.shape} and {partition.periodic}."
+            )
         partition = settings.adopt(partition)
     return Encoder(
         shape=shape,
@@ -97,8 +93,8 @@ class Encoder:
         Which axis holds channels.
     domain : Domain
         Where the samples lie.
-    partition : Partition
-        The regions.
+    partition : Partition, optional
+        The regions; by default as the settings cut them.
     """
 
     def __init__(
@@ -108,12 +104,14 @@ class Encoder:
         settings: Settings,
         channel_axis: int | None,
         domain: Domain,
-        partition: Partition,
+        partition: Partition | None = None,
     ) -> None:
         self.shape, self.channel_axis = shape, channel_axis
-        self.settings, self.domain, self.partition = settings, domain, partition
-        # Two threads that miss at once make the same basis twice, and one of them is kept.
-        self._bases: dict[tuple[object, ...], Basis] = {}
+        self.settings, self.domain = settings, domain
+        self._given = partition
+        self.partition = self._cut(settings)
+        # Two threads that miss at once make the same model twice, and one of them is kept.
+        self._models: dict[tuple[object, ...], LocalModel] = {}
         self._settled: Settings | None = settings if settings.is_settled else None
 
     def __repr__(self) -> str:
@@ -143,7 +141,10 @@ class Encoder:
             samples = samples.standardised()  # it has to see them all at once
         groups, left = self._project(settings, samples, progress)
         groups, noise = denoised(groups, settings.denoise, samples.units)
-        blended = Blended(partition=self.partition, groups=tuple(groups), **self._frames(groups))
+        centres, radii = self._frames(groups)
+        blended = Blended(
+            partition=self.partition, groups=tuple(groups), centres=centres, radii=radii
+        )
         residual = ((left + noise) * samples.units**2).sum(axis=1)
         if settings.target is not None:
             blended, dropped = meet(blended, samples, settings.target)
@@ -187,8 +188,11 @@ class Encoder:
                 f"a batch must have shape (n, {', '.join(map(str, self.shape))}), n at least 1; "
                 f"got {tuple(frames.shape)}."
             )
-        choosy = self.settings.target is not None or self.settings.denoise is not False
-        if choosy or mask is not None or xp.isdtype(frames.dtype, "complex floating"):
+        if (
+            not self.settings.is_linear
+            or mask is not None
+            or xp.isdtype(frames.dtype, "complex floating")
+        ):
             return self._one_by_one(frames, mask, progress)
         k = self.channel_axis
         last = frames[..., None] if k is None else xp.moveaxis(frames, k + 1, -1)
@@ -248,45 +252,33 @@ class Encoder:
         """The settings, with choices that depend on the samples made once, by the first array."""
         if self._settled is None:
             self._settled = self.settings.settled(samples)
+            self.partition = self._cut(self._settled)
         return self._settled
+
+    def _cut(self, settings: Settings) -> Partition:
+        """The caller's partition, or that of the settings."""
+        if self._given is not None:
+            return self._given
+        return settings.partition(self.domain.shape, self.domain.periodic)
 
     def _project(
         self, settings: Settings, samples: Samples, progress: Progress
     ) -> tuple[list[Group], Floats]:
         """Coefficients of all regions, and the energy they leave over, (N, C)."""
-        given = samples.given
-        xp, C = namespace(given), given.shape[-1]
         N, done = self.partition.n_regions, 0
-        residual = np.zeros((N, C))
+        residual = np.zeros((N, samples.raw.shape[-1]))
         groups = []
+
+        def tell(count: int) -> None:
+            nonlocal done
+            progress("fit", done := done + count, N)
+
         for box, inside, regions in self._footprints(settings):
-            basis = self._basis(settings, box, inside, given)
-            parts = runs(len(regions), self._step(basis, given))
-            store, lefts = None, []
-            for i, j in parts:
-                batch = regions[i:j]
-                Y = samples.bring(gather_boxes(given, self.partition, batch, box, basis.inside))
-                if samples.present is not None:
-                    have = gather_boxes(samples.present, self.partition, batch, box, basis.inside)
-                    Y = basis.complete(Y, have)
-                c = xp.permute_dims(basis.project(Y), (2, 0, 1))  # channels first in memory
-                if basis.n_modes < basis.n_samples:  # else nothing is left over
-                    left = xp.sum(Y * Y, axis=1) - xp.permute_dims(xp.sum(c * c, axis=2), (1, 0))
-                    lefts.append(xp.astype(left, xp.float64))
-                if len(parts) == 1:
-                    store = c
-                else:
-                    if store is None:
-                        whole = (C, len(regions), c.shape[2])
-                        store = xp.empty(whole, dtype=c.dtype, device=device_of(c))
-                    store[:, i:j, :] = c
-                done += len(batch)
-                progress("fit", done, N)
-            coefficients = Full(xp.permute_dims(store, (1, 2, 0)))
-            groups.append(Group(model=basis, regions=regions, coefficients=coefficients))
-            if lefts:
-                residual[regions] = to_numpy(xp.concat(lefts, axis=0))
-        return groups, np.maximum(residual, 0)
+            model = self._model(settings, box, inside, samples.given)
+            c, left = settings.fitted(samples, self.partition, regions, model, tell)
+            groups.append(Group(model=model, regions=regions, coefficients=c))
+            residual[regions] = left
+        return groups, residual
 
     def _footprints(self, settings: Settings) -> list[Footprint]:
         """What shares a basis: boxes, or the own samples of merged regions."""
@@ -297,27 +289,19 @@ class Encoder:
             ]
         return [(box, None, regions) for box, regions in self.partition]
 
-    def _basis(self, settings: Settings, box: tuple[int, ...], inside: Any, like: Array) -> Basis:
+    def _model(
+        self, settings: Settings, box: tuple[int, ...], inside: Any, like: Array
+    ) -> LocalModel:
         shape = None if inside is None else inside.tobytes()
         key = (box, shape, namespace(like).__name__, str(device_of(like)))
-        if key not in self._bases:
-            self._bases[key] = settings.basis(box, inside, like)
-        return self._bases[key]
+        if key not in self._models:
+            self._models[key] = settings.model(box, inside, like)
+        return self._models[key]
 
-    def _step(self, basis: Basis, y: Array) -> int:
-        """Regions to project together."""
-        numbers = room(y)
-        if basis.axes is not None and is_on_host(y):
-            numbers = min(numbers, CACHED)
-        box = math.prod(basis.box)
-        step: int = max(1, numbers // (4 * max(box, basis.n_modes) * y.shape[-1]))
-        row = math.prod(self.partition.n_cells[1:])  # whole rows of cells are taken by axes
-        return max(step // row * row, row) if step * 4 > row else step
-
-    def _frames(self, groups: list[Group]) -> dict[str, Floats]:
+    def _frames(self, groups: list[Group]) -> tuple[Floats, Floats]:
         """Centres and radii of all regions' boxes, (N, d) each."""
         starts, sizes = self.partition.boxes
         radii = np.empty(starts.shape)
         for g in groups:
             radii[g.regions] = g.model.radius
-        return {"centres": starts + (sizes - 1) / 2, "radii": radii}
+        return starts + (sizes - 1) / 2, radii

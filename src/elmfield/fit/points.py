@@ -109,7 +109,11 @@ def fit_points(
     return Field(
         domain=domain,
         blended=Blended(
-            partition=part, groups=(group,), centres=regions.centres, radii=regions.radii
+            is_scattered=True,
+            partition=part,
+            groups=(group,),
+            centres=regions.centres,
+            radii=regions.radii,
         ),
         offset=move(offset, values, dtype),
         scale=move(scale, values, dtype),

@@ -31,6 +31,10 @@ class LocalModel(Protocol):
         """The model itself where its coefficients are coordinates of a box's samples; else None."""
 
     @property
+    def axes(self) -> "tuple[AxisFunctions, ...] | None":
+        """The functions of each axis where rows are these, at offsets in samples; else None."""
+
+    @property
     def radius(self) -> Floats:
         """Local coordinates are (x - centre of the box) / radius, x in samples; shape (d,)."""
 
@@ -52,7 +56,22 @@ class LocalModel(Protocol):
 
 
 class AxisFunctions(Protocol):
-    """Functions of one axis of a box, of which a basis takes products."""
+    """Functions of one axis of a box, of which a model takes products."""
+
+    @property
+    def width(self) -> int:
+        """How many there are, r."""
+
+    @property
+    def pieces(self) -> Pieces:
+        """The functions up to one sample beyond the outermost, as polynomials."""
+
+    def __call__(self, u: Array, order: int = 0) -> Array:
+        """The functions, (..., r), at offsets `u` from the box's centre, in samples."""
+
+
+class AxisBasis(AxisFunctions, Protocol):
+    """Functions of one axis that are orthonormal at its samples."""
 
     @property
     def basis(self) -> Floats:
@@ -65,13 +84,6 @@ class AxisFunctions(Protocol):
     @property
     def n_free(self) -> int:
         """How many of them, the first, cost nothing, whatever their γ; denoising leaves these."""
-
-    @property
-    def pieces(self) -> Pieces:
-        """The functions up to one sample beyond the outermost, as polynomials."""
-
-    def __call__(self, u: Array, order: int = 0) -> Array:
-        """The functions, (..., r), at offsets `u` from the box's centre, in samples."""
 
 
 class Basis(LocalModel, Protocol):
@@ -90,7 +102,7 @@ class Basis(LocalModel, Protocol):
         """Samples S that count."""
 
     @property
-    def axes(self) -> tuple[AxisFunctions, ...] | None:
+    def axes(self) -> tuple[AxisBasis, ...] | None:
         """The functions of each axis where modes are products of them; else None."""
 
     @property

@@ -7,7 +7,7 @@ signal's: where it drowns the upper octave, the octave below counts.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -54,18 +54,31 @@ def suited_order(
     ``order = 0.05 + 1.3 p`` was chosen on the 33 arrays of the README's results, none held back; an
     axis too short to tell, or of straight lines only, takes the mean of the others, or `fallback`.
     """
+    return orders_of(exponents(y, bring), 0.05, 1.3, fallback)
+
+
+def orders_of(
+    found: Sequence[float | None], first: float, slope: float, fallback: float
+) -> tuple[float, ...]:
+    """``order = first + slope p`` for the exponent p of each axis, in steps of 0.05."""
+    known = [CALM if p == math.inf else p for p in found if p is not None]
+    orders = iter([float(np.clip(round((first + slope * p) * 20) / 20, *ORDERS)) for p in known])
+    every = [None if p is None else next(orders) for p in found]
+    told = [s for s in every if s is not None]
+    usual = float(np.mean(told)) if told else fallback
+    return tuple(usual if s is None else s for s in every)
+
+
+def exponents(y: Array, bring: Callable[[Array], Array] = as_they_are) -> tuple[float | None, ...]:
+    """Exponents p of the axes of samples y, (..., C); None where one cannot be told.
+
+    Infinite where the axis is so slow that rounding hides all but its first few frequencies.
+    """
     grain = _grain(y, bring)
-    found = [
+    return tuple(
         exponent(*_power(_lines(y, k, bring), grain)) if n >= LEAST else None
         for k, n in enumerate(y.shape[:-1])
-    ]
-    orders = [
-        None if p is None else float(np.clip(round((0.05 + 1.3 * p) * 20) / 20, *ORDERS))
-        for p in found
-    ]
-    known = [s for s in orders if s is not None]
-    usual = float(np.mean(known)) if known else fallback
-    return tuple(usual if s is None else s for s in orders)
+    )
 
 
 def _grain(y: Array, bring: Callable[[Array], Array]) -> float:
@@ -127,12 +140,6 @@ def _power(lines: Array, grain: float) -> tuple[Floats, float]:
     return power[:bins] + power[bins:], grain * float(window @ window)
 
 
-def exponent(power: Floats, floor: float = 0.0) -> float | None:
-    """Exponent p of the folded power law ``Σ_k |ω + 2πk|^(-2p)`` nearest to the upper octave.
-
-    The octave ends at the last frequency whose power is clear of `floor`; None if none is.
-    """
-=======
 def from_both_ends(n: int, step: int, first: int = 0) -> Integers:
     """Numbers below n, `step` apart: as many from the end as from the beginning.
 
@@ -142,16 +149,19 @@ def from_both_ends(n: int, step: int, first: int = 0) -> Integers:
     return np.unique(np.concatenate([low, n - 1 - low]))
 
 
-def exponent(power: Floats) -> float:
-    """Exponent p of the folded power law ``Σ_k |ω + 2πk|^(-2p)`` nearest to the upper octave."""
->>>>>>> 1b0f13a (order: a reversed array shows the same spectrum)
+def exponent(power: Floats, floor: float = 0.0) -> float | None:
+    """Exponent p of the folded power law ``Σ_k |ω + 2πk|^(-2p)`` nearest to the upper octave.
+
+    The octave ends at the last frequency whose power is clear of `floor`; infinite if only the
+    first few are, None if none is.
+    """
     n = len(power) - 1
     clear = np.flatnonzero(power > CLEAR * floor)
     top = int(clear.max(initial=0))
     if top == 0:
         return None
     if top < 4:
-        return CALM
+        return math.inf
     band = np.arange((top + 1) // 2, top + 1)
     signal = power[band] - floor
     if not np.all(signal > 0):

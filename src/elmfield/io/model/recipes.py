@@ -67,7 +67,7 @@ def _product(modes: ProductModes) -> dict[str, Any] | None:
 
 
 def _neurons(modes: ProductNeurons) -> dict[str, Any]:
-    axes = [[int(a.count), float(a.fundamental)] for a in modes.axes]
+    axes = [[int(a.count), float(a.fundamental)] for a in modes.layers]
     return {"kind": "neurons", "axes": axes} | _free(modes.planes)
 
 

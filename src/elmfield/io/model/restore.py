@@ -173,7 +173,13 @@ class _Reader:
             residual = self._whole("residual", part.n_regions, "float32").astype(np.float64)
         return Field(
             domain=domain,
-            blended=Blended(partition=part, groups=groups, centres=centres, radii=radii),
+            blended=Blended(
+                partition=part,
+                groups=groups,
+                centres=centres,
+                radii=radii,
+                is_scattered=any(g["modes"]["kind"] == "neurons" for g in meta["groups"]),
+            ),
             offset=np.asarray(meta["offset"], dtype),
             scale=np.asarray(meta["scale"], dtype),
             channel_axis=self._channel_axis(len(part.shape), C),

@@ -12,7 +12,7 @@ from elmfield.errors import StoreError
 from elmfield.field.coefficients import Coefficients, Full, Ragged
 from elmfield.io.model import recipes
 from elmfield.io.model.blocks import Blocks
-from elmfield.local.model import AxisFunctions, Basis, LocalModel
+from elmfield.local.model import AxisBasis, Basis, LocalModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,7 +262,7 @@ class Deferred:
         return self.model.row_size
 
     @property
-    def axes(self) -> tuple[AxisFunctions, ...] | None:
+    def axes(self) -> tuple[AxisBasis, ...] | None:
         """The functions of each axis where modes are products of them; else None."""
         return self._made.axes
 

@@ -20,6 +20,7 @@ from elmfield.local.bases.product import (
     smoothness,
 )
 from elmfield.local.bases.shaped import ShapedModes, shaped_modes
+from elmfield.local.bases.waves import WaveModel, wave_model
 
 __all__ = [
     "AxisModes",
@@ -27,6 +28,7 @@ __all__ = [
     "ProductModes",
     "ProductNeurons",
     "ShapedModes",
+    "WaveModel",
     "axis_modes",
     "box_positions",
     "free",
@@ -36,4 +38,5 @@ __all__ = [
     "shaped_modes",
     "smooth_dense_modes",
     "smoothness",
+    "wave_model",
 ]

@@ -62,6 +62,11 @@ class AxisModes:
     order: float = math.nan
     n_free: int = 0
 
+    @property
+    def width(self) -> int:
+        """Number of modes r."""
+        return int(self.basis.shape[1])
+
     def __call__(self, u: Array, order: int = 0) -> Array:
         """Mode functions, shape (..., r), at offsets `u` from the box's centre, in samples."""
         return self.layer.mixed(u, self.mixing, order)

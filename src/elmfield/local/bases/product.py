@@ -15,7 +15,7 @@ from elmfield._array.cache import remembered
 from elmfield._array.typing import Array, Booleans, Floats, Integers
 from elmfield.local.bases.axis import AxisModes, axis_modes
 from elmfield.local.layers import Cosines, MakeLayer
-from elmfield.local.model import AxisFunctions
+from elmfield.local.model import AxisBasis
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class ProductModes:
         return xp.permute_dims(xp.reshape(X, (C, G, -1)), (1, 2, 0))
 
 
-def smoothness(axes: Sequence[AxisFunctions]) -> Floats:
+def smoothness(axes: Sequence[AxisBasis]) -> Floats:
     """γ of all products of the axes' functions, in array order."""
     gamma = np.ones(1)
     for a in axes:
@@ -134,7 +134,7 @@ def smoothness(axes: Sequence[AxisFunctions]) -> Floats:
     return gamma.reshape(-1)
 
 
-def free(axes: Sequence[AxisFunctions]) -> Booleans:
+def free(axes: Sequence[AxisBasis]) -> Booleans:
     """Which products of the axes' functions are free, being products of free ones; (r,)."""
     every = np.ones(1, bool)
     for a in axes:

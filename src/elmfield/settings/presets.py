@@ -1,14 +1,14 @@
-"""The presets: choices as objects, each knowing how to cut the domain and which modes to use."""
+"""What `fit` asks of settings; the paper's, and the default."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from elmfield._array.checks import is_number, is_whole, per_axis
-from elmfield._array.typing import Array
-from elmfield.field import Target
+from elmfield._array.typing import Array, Floats, Integers
+from elmfield.field import Coefficients, Target, projected
 from elmfield.local.bases import plain_modes, product_modes, shaped_modes, smooth_dense_modes
 from elmfield.local.layers import Cosines, Dense, MakeLayer
 from elmfield.local.model import Basis
@@ -52,6 +52,10 @@ class Settings(Protocol):
     def is_settled(self) -> bool:
         """Whether nothing is left to be decided by looking at the samples."""
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether settled settings treat every channel on its own, and as a linear map."""
+
     def settled(self, samples: Samples) -> "Settings":
         """These settings with every choice made that depends on the samples.
 
@@ -76,10 +80,23 @@ class Settings(Protocol):
         Raises ValueError where the settings say something that the partition settles.
         """
 
-    def basis(self, box: tuple[int, ...], inside: Any, like: Array) -> Basis:
-        """The basis of a box of samples, ready for arrays like `like`.
+    def model(self, box: tuple[int, ...], inside: Any, like: Array) -> Any:
+        """The local model of a box of samples, ready for arrays like `like`.
 
         `inside`, booleans of the box's shape, says which samples count; None for all.
+        """
+
+    def fitted(
+        self,
+        samples: Samples,
+        partition: Partition,
+        regions: Integers,
+        model: Any,
+        tell: Callable[[int], None],
+    ) -> tuple[Coefficients, Floats]:
+        """Coefficients of some regions, which share a `model` of these settings.
+
+        And the energy that they leave over, (G, C). `tell` hears how many regions were done.
         """
 
 
@@ -96,6 +113,7 @@ class Paper:
     denoise = False
     fill_order = FILL_ORDER
     is_settled = True
+    is_linear = True
     own_samples = True
 
     def settled(self, samples: Samples) -> "Paper":
@@ -113,11 +131,22 @@ class Paper:
         _refuse_with_partition(cell=self.cell, overlap=self.overlap)
         return partition
 
-    def basis(self, box: tuple[int, ...], inside: Any, like: Array) -> Basis:
+    def model(self, box: tuple[int, ...], inside: Any, like: Array) -> Basis:
         """Plain least squares in orthonormal coordinates; a merged region's on its own samples."""
         if inside is None:
             return plain_modes(self.network, box, like)
         return shaped_modes(self.network, box, None if inside.all() else inside, like)
+
+    def fitted(
+        self,
+        samples: Samples,
+        partition: Partition,
+        regions: Integers,
+        model: Basis,
+        tell: Callable[[int], None],
+    ) -> tuple[Coefficients, Floats]:
+        """Orthonormal coordinates of the samples."""
+        return projected(samples, partition, regions, model, tell)
 
 
 @dataclass(frozen=True)
@@ -157,11 +186,7 @@ class Smooth:
 
     def _check_denoise(self) -> None:
         d = self.denoise
-        if d is not True and d is not False and not (is_number(d) and d > 0):
-            raise ValueError(
-                "`denoise` must be True, False or the noise's standard deviation, above 0; got "
-                f"{d!r}."
-            )
+        check_denoise(d)
         if d and self.target is not None:
             raise ValueError(
                 f"`denoise` and `{self.target.kind}` cannot be asked for together: one wants the "
@@ -174,6 +199,11 @@ class Smooth:
     def is_settled(self) -> bool:
         """Whether the order is a number."""
         return self.order != "auto"
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether nothing is left out, neither coefficients nor noise."""
+        return self.target is None and self.denoise is False
 
     @property
     def fill_order(self) -> float:
@@ -229,12 +259,31 @@ class Smooth:
         ]
         return partition.changed(overlap=tuple(overlap))
 
-    def basis(self, box: tuple[int, ...], inside: Any, like: Array) -> Basis:
+    def model(self, box: tuple[int, ...], inside: Any, like: Array) -> Basis:
         """Modes ordered from smooth to rough, on the whole box."""
         if self.network is not None:
             return smooth_dense_modes(self.network, box, float(np.mean(self.order)), like)  # type: ignore[arg-type]
         orders = tuple(map(float, per_axis("order", self.order, len(box))))  # type: ignore[arg-type]
         return product_modes(box, orders, self.layer or Cosines.lattice)
+
+    def fitted(
+        self,
+        samples: Samples,
+        partition: Partition,
+        regions: Integers,
+        model: Basis,
+        tell: Callable[[int], None],
+    ) -> tuple[Coefficients, Floats]:
+        """Orthonormal coordinates of the samples."""
+        return projected(samples, partition, regions, model, tell)
+
+
+def check_denoise(d: object) -> None:
+    """Raise unless `d` says whether, or how much, noise is to be taken out."""
+    if d is not True and d is not False and not (is_number(d) and d > 0):
+        raise ValueError(
+            f"`denoise` must be True, False or the noise's standard deviation, above 0; got {d!r}."
+        )
 
 
 def _refuse_with_partition(**given: object) -> None:

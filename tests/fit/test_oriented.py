@@ -1,0 +1,300 @@
+"""oriented(): regions that choose what they believe, from samples to a Field."""
+
+import numpy as np
+import pytest
+
+import elmfield as ef
+from support import L_SHAPE, close, host, inside, partition
+
+SHAPES = [(1,), (2,), (5,), (22,), (23,), (40,), (6, 1), (7, 7), (20, 33), (8, 9, 10), (7, 7, 7)]
+
+
+def walk(rng, shape):
+    """Samples like those of a picture: rough, with slopes."""
+    y = rng.standard_normal(shape)
+    for k in range(len(shape)):
+        y = y.cumsum(axis=k)
+    return y / (np.ptp(y) or 1)
+
+
+def edge(shape, turn=0.5):
+    """A slanted edge and a thin line."""
+    i, j = np.indices(shape) - np.array(shape)[:, None, None] / 2
+    u = i * np.cos(turn) + j * np.sin(turn)
+    return np.tanh(u) + np.exp(-(((u - 6) / 1.2) ** 2))
+
+
+# --- at the samples -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("wraps", [False, True])
+def test_samples_are_met(shape, wraps, rng):
+    y = rng.standard_normal(shape)
+    field = ef.fit(y, ef.oriented(order=1.1), periodic=range(len(shape)) if wraps else ())
+    close(field.samples(), y, 1e-12)
+    points = np.indices(shape).reshape(len(shape), -1).T.astype(float)
+    close(field(points), y.reshape(-1), 1e-12)
+
+
+def test_single_precision_meets_its_samples(rng):
+    y = rng.standard_normal((40, 50)).astype(np.float32)
+    field = ef.fit(y, ef.oriented())
+    assert field.samples().dtype == np.float32
+    close(field.samples(), y, 3e-6)
+    close(field.resize(scale=2), ef.fit(y.astype(float), field.settings).resize(scale=2), 1e-4)
+
+
+# --- properties -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", [0.9, 1.5, 3.0, 8.0])
+@pytest.mark.parametrize("shape", [(5,), (50,), (4, 9), (40, 31), (4, 9, 20)])
+def test_ramps_are_exact_half_a_sample_beyond_the_ends(shape, order, rng):
+    slopes = np.array([2.0, -0.7, 1.3])[: len(shape)]
+    ramp = 3 + np.tensordot(slopes, np.indices(shape), 1)
+    field = ef.fit(ramp, ef.oriented(order=order))
+    x = inside(rng, shape, 300)
+    close(field(x), 3 + x @ slopes, 1e-12 * np.ptp(ramp))
+    close(field.gradient(x), np.broadcast_to(slopes, x.shape), 1e-10)
+
+
+@pytest.mark.parametrize("order", [0.9, 4.0, "auto"])
+def test_constants_are_constant(order, rng):
+    field = ef.fit(np.full((20, 20), 7.5), ef.oriented(order=order))
+    close(field(inside(rng, (20, 20), 100)), np.full(100, 7.5), 1e-12)
+
+
+@pytest.mark.parametrize("shape", [(60, 47), (12, 40)])
+def test_a_turned_array_gives_the_turned_field(shape, rng):
+    y = walk(rng, shape) + edge(shape)
+    base = ef.fit(y, ef.oriented(order=1.1)).resize(scale=3)
+    turned = {
+        "mirrored": (lambda a: a[::-1], lambda a: a[::-1]),
+        "transposed": (lambda a: a.T, lambda a: a.T),
+        "by 90°": (np.rot90, lambda a: np.rot90(a, -1)),
+    }
+    for name, (there, back) in turned.items():
+        field = ef.fit(np.ascontiguousarray(there(y)), ef.oriented(order=1.1))
+        np.testing.assert_allclose(back(field.resize(scale=3)), base, 0, 1e-12, err_msg=name)
+
+
+def test_the_order_found_is_that_of_the_turned_array(rng):
+    y = walk(rng, (60, 47))
+    found = {ef.fit(a, ef.oriented()).settings for a in (y, y[::-1].copy(), y.T.copy())}
+    assert len(found) == 1
+
+
+def test_shifted_and_scaled_samples_give_the_shifted_and_scaled_field(rng):
+    y = walk(rng, (40, 40))
+    x = inside(rng, (40, 40), 200)
+    base = ef.fit(y, ef.oriented())(x)
+    close((ef.fit(3e5 * y - 7e6, ef.oriented())(x) + 7e6) / 3e5, base, 1e-9)
+
+
+def test_channels_say_together_what_is_believed(rng):
+    y = rng.standard_normal((20, 20, 3)).cumsum(0).cumsum(1)
+    x = inside(rng, (20, 20), 100)
+    field = ef.fit(y, ef.oriented(order=1.2), channel_axis=-1)
+    back = ef.fit(y[..., ::-1], ef.oriented(order=1.2), channel_axis=-1)
+    close(back(x)[..., ::-1], field(x), 1e-10 * np.ptp(y))
+    # Equal channels say what one says; a constant one says nothing.
+    one = ef.fit(y[..., 0], ef.oriented(order=1.2))(x)
+    flat = np.stack([y[..., 0], np.full((20, 20), 5.0)], axis=-1)
+    close(ef.fit(flat, ef.oriented(order=1.2), channel_axis=-1)(x)[:, 0], one, 1e-10 * np.ptp(y))
+
+
+def test_a_periodic_axis_has_no_seam(rng):
+    i, j = np.indices((24, 30))
+    y = np.cos(2 * np.pi * i / 24) * np.sin(2 * np.pi * j / 30)
+    field = ef.fit(y, ef.oriented(order=3.0), periodic=(0, 1))
+    x = np.linspace(-0.5, 23.5, 50)
+    wanted = np.cos(2 * np.pi * x / 24)[:, None] * np.sin(2 * np.pi * np.arange(30) / 30)
+    close(field.grid(x, np.arange(30.0)), wanted, 2e-3)
+    side = np.column_stack([np.full(50, -0.5), np.linspace(0, 29, 50)])
+    close(field(side), field(side + np.array([24, 0])), 1e-12)
+
+
+# --- between the samples --------------------------------------------------------------------------
+
+
+def test_a_slanted_edge_is_better_between_its_samples():
+    y = edge((80, 80))
+    i, j = np.meshgrid(np.arange(20, 60, 0.5), np.arange(20, 60, 0.5), indexing="ij")
+    u = (i - 40) * np.cos(0.5) + (j - 40) * np.sin(0.5)
+    wanted = np.tanh(u) + np.exp(-(((u - 6) / 1.2) ** 2))
+    errors = [
+        np.abs(ef.fit(y, s).grid(i[:, 0], j[0]) - wanted).max()
+        for s in (ef.oriented(order=2.0), ef.smooth(order=2.0))
+    ]
+    assert errors[0] < 0.6 * errors[1]
+
+
+@pytest.mark.parametrize(("name", "least"), [("kodim05", 24.7), ("kodim23", 33.1)])
+def test_photographs_held_out(name, least, data):
+    from elmfield.research import datasets
+
+    values = datasets.load(name)
+    thin = ef.fit(values[::2, ::2], ef.oriented())
+    found = thin.grid(*(np.arange(n) / 2 for n in values.shape), outside="nearest")
+    held = np.ones(values.shape, bool)
+    held[::2, ::2] = False
+    held[:16], held[-16:], held[:, :16], held[:, -16:] = False, False, False, False
+    assert ef.psnr(values[held], found[held], data_range=255) > least
+
+
+def test_very_smooth_arrays_get_large_boxes(rng):
+    i, j = np.indices((64, 64))
+    y = np.exp(-((i - 30) ** 2 + (j - 35) ** 2) / 50)
+    field = ef.fit(y, ef.oriented())
+    assert type(field.settings) is ef.Smooth
+    assert field.partition.n_regions < 16
+    close(field.samples(), y, 1e-7)
+
+
+def test_more_than_three_axes_get_large_boxes(rng):
+    y = rng.standard_normal((5, 4, 6, 5))
+    assert type(ef.fit(y, ef.oriented()).settings) is ef.Smooth
+    with pytest.raises(ValueError, match="at most three axes"):
+        ef.fit(y, ef.oriented(order=1.1))
+
+
+# --- a Field like any other -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def field():
+    y = walk(np.random.default_rng(1), (31, 40, 2)) + edge((31, 40))[..., None]
+    return ef.fit(y, ef.oriented(order=1.3), channel_axis=-1)
+
+
+def test_derivatives_are_those_of_the_values(field, rng):
+    x = inside(rng, (29, 38), 40) + 1
+    h, numbers = 1e-4, np.empty((40, 2, 2))
+    for k in range(2):
+        step = h * np.eye(2)[k]
+        numbers[..., k] = (field(x + step) - field(x - step)) / (2 * h)
+    close(field.gradient(x), numbers, 1e-6)
+    for k in range(2):
+        step = h * np.eye(2)[k]
+        second = (field.gradient(x + step) - field.gradient(x - step)) / (2 * h)
+        close(field.hessian(x)[..., k], second, 1e-5)
+    close(field.laplacian(x), np.trace(field.hessian(x), axis1=-2, axis2=-1), 1e-9)
+
+
+def test_grids_and_points_agree(field, rng):
+    x, y = np.sort(rng.random(17) * 30), np.sort(rng.random(11) * 39)
+    at = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1)
+    close(field.grid(x, y), field(at), 1e-12)
+    many = inside(rng, (31, 40), 60_000)  # by intervals
+    close(field(many)[:50], field(many[:50]), 1e-11)
+
+
+def test_integrals_are_those_of_the_values(field):
+    x, w = np.polynomial.legendre.leggauss(300)
+    low, high = (1.3, 2.7), (20.9, 33.1)
+    places = [(a + b) / 2 + (b - a) / 2 * x for a, b in zip(low, high)]
+    weights = [(b - a) / 2 * w for a, b in zip(low, high)]
+    wanted = np.einsum("i,j,ijc->c", *weights, field.grid(*places))
+    close(field.integral(low, high), wanted, 1e-6 * np.abs(wanted).max())
+
+
+def test_a_crop_is_the_same_function(field, rng):
+    crop = field.crop((4.2, 10.0), (17.0, 31.5))
+    x = rng.random((60, 2)) * [12.8, 21.5] + [4.2, 10.0]
+    close(crop(x), field(x), 1e-13)
+    assert crop.partition.n_regions <= field.partition.n_regions / 2
+    assert crop.n_coefficients < field.n_coefficients / 2
+    again = crop.crop((6.0, 12.0), (9.0, 15.0))
+    close(again([[7.5, 13.5]]), field([[7.5, 13.5]]), 1e-13)
+
+
+def test_it_is_its_samples(field):
+    assert field.n_coefficients == 31 * 40 * 2
+    alpha = field.weights(5)
+    assert alpha.shape == (22 * 22, 2)
+    y = field.samples()
+    assert field.report(y)["PSNR at the samples"] > 140
+    assert field.report()["rms error by region, largest"] == 0
+    assert field.error_map(y).max() < 1e-12
+    assert field.to_xarray().shape == (31, 40, 2)
+
+
+def test_all_its_coefficients_are_kept(field):
+    with pytest.raises(TypeError, match=r"is its samples, and keeps all .* smooth\(psnr"):
+        field.keep(psnr=30)
+
+
+def test_torch_gives_what_numpy_gives(rng):
+    torch = pytest.importorskip("torch")
+    y = walk(rng, (30, 26))
+    x = inside(rng, (30, 26), 80)
+    here, there = ef.fit(y, ef.oriented()), ef.fit(torch.asarray(y), ef.oriented())
+    assert here.settings == there.settings
+    for ask in (lambda f: f(x), lambda f: f.gradient(x), lambda f: f.resize((50, 31))):
+        found = ask(there)
+        assert isinstance(found, torch.Tensor)
+        close(host(found), ask(here), 1e-9)
+
+
+@pytest.mark.gpu
+def test_the_gpu_gives_what_the_host_gives(rng):
+    y = walk(rng, (50, 41))
+    x = inside(rng, (50, 41), 64)
+    here, there = ef.fit(y, ef.oriented()), ef.fit(y, ef.oriented(), device="cuda")
+    for ask in (lambda f: f(x), lambda f: f.hessian(x), lambda f: f.resize((33, 70))):
+        found = ask(there)
+        assert found.is_cuda
+        wanted = ask(here)
+        close(found.cpu().numpy(), wanted, 1e-8 * max(1, np.abs(wanted).max()))
+
+
+def test_complex_samples(rng):
+    y = walk(rng, (20, 20)) + 1j * walk(rng, (20, 20))
+    close(ef.fit(y, ef.oriented()).samples(), y, 1e-13)
+
+
+def test_an_encoder_keeps_its_order_and_gives_each_frame_its_own_beliefs(rng):
+    frames = np.stack([walk(rng, (24, 24)) + edge((24, 24), t) for t in (0.2, 1.0, 2.0)])
+    encode = ef.encoder((24, 24), ef.oriented())
+    fields = encode.batch(frames)
+    x = inside(rng, (24, 24), 50)
+    for field, frame in zip(fields, frames):
+        close(field(x), ef.fit(frame, fields[0].settings)(x), 1e-12)
+
+
+def test_little_memory_changes_nothing(rng):
+    y = walk(rng, (60, 60))
+    wanted = ef.fit(y, ef.oriented()).resize(scale=2)
+    with ef.memory_limit(1 << 18):
+        close(ef.fit(y, ef.oriented()).resize(scale=2), wanted, 1e-11)
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["smooth", 0, -1, 17, None, (1.0, 2.0)])
+def test_orders_that_are_none(order):
+    with pytest.raises(ValueError, match="`order` must be 'auto' or a number above 0"):
+        ef.oriented(order=order)
+
+
+@pytest.mark.parametrize("level", [0, -1.0, "some", np.nan])
+def test_levels_that_are_none(level):
+    with pytest.raises(ValueError, match="standard deviation, above 0; got"):
+        ef.oriented(denoise=level)
+
+
+def test_clip_is_yes_or_no():
+    with pytest.raises(ValueError, match="`clip` must be True or False; got 3"):
+        ef.oriented(clip=3)
+
+
+def test_a_partition_is_refused():
+    with pytest.raises(ValueError, match=r"`partition` cannot be given with oriented\(\)"):
+        ef.fit(np.zeros((24, 24)), ef.oriented(), partition=partition((24, 24), L_SHAPE, 2.0))
+
+
+def test_all_masked_is_refused():
+    with pytest.raises(ValueError, match="at least one sample that is present"):
+        ef.fit(np.full((10, 10), np.nan), ef.oriented())
