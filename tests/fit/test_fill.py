@@ -4,7 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import elmfield as ef
-from elmfield.fit.fill import STEEP, fill_missing, radial_kernel
+from elmfield.fit.fill import fill_missing
+from elmfield.fit.gaps import gauss, solved
+from oracles import beliefs as oracle
 from support import EPS, close, host, inside, on_grid, wave
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -45,19 +47,22 @@ def test_a_smooth_function_is_found_in_its_gaps(share, order, rng):
     # With a tenth of the samples left they are 3 apart: (0.3 · 3)² / 8 of the amplitude and more.
     error = np.abs(field.samples() - truth)[missing]
     lines = 3 if order < 1.5 else 1  # order 1.1 joins samples by nearly straight lines
-    assert np.sqrt(np.mean(error**2)) < lines * {0.1: 3e-3, 0.5: 1e-2, 0.9: 5e-2}[share]
+    assert np.sqrt(np.mean(error**2)) < lines * {0.1: 3e-3, 0.5: 1e-2, 0.9: 6e-2}[share]
 
 
-def test_a_hole_is_filled_better_by_the_smoother_energy():
+def test_a_hole_of_two_thirds_of_a_wave_is_filled():
     truth = on_grid(wave, (60, 60))
     hole = np.zeros(truth.shape, bool)
     hole[22:34, 25:37] = True
-    error = [
-        np.abs(ef.fit(truth, ef.smooth(order=s), mask=hole).samples() - truth)[hole].max()
-        for s in (1.1, 2.5)
-    ]
-    assert error[1] < error[0] < 0.5
-    assert error[1] < 0.25  # twelve samples are two thirds of a wave
+    assert np.abs(ef.fit(truth, mask=hole).samples() - truth)[hole].max() < 0.25
+
+
+def test_edges_go_on_through_gaps(rng):
+    i, j = np.indices((64, 64)) - 31.5
+    truth = np.tanh(0.8 * i + 0.6 * j)
+    missing = gaps(rng, truth.shape, 0.5)
+    error = np.abs(ef.fit(truth, mask=missing).samples() - truth)[missing]
+    assert np.sqrt(np.mean(error**2)) < 0.02  # isotropic boxes leave 0.05
 
 
 def test_a_constant_fills_with_itself(xp):
@@ -76,49 +81,43 @@ def test_periodic_gaps_are_filled_from_the_other_side():
         for p in ([0], [])
     ]
     assert error[0] < 0.01
-    assert error[0] < error[1] / 4
+    assert error[0] < error[1] / 3
 
 
-def test_the_kernel_is_that_of_the_lattice():
-    K = radial_kernel((4, 3), 1.3)
-    waves = [[2 * np.pi * k / (1.25 * n) for k in range(int(1.25 * n) + 1)] for n in (4, 3)]
-    at = np.indices((4, 3)).reshape(2, -1).T
-    expected = np.zeros((12, 12))
-    for a in range(12):
-        for b in range(12):
-            u, v = at[a] - at[b]
-            for i, p in enumerate(waves[0]):
-                for j, q in enumerate(waves[1]):
-                    twice = (2 if i else 1) * (2 if j else 1)
-                    price = (0.01 + p * p + q * q) ** 1.3
-                    expected[a, b] += twice * np.cos(p * u) * np.cos(q * v) / price
-    close(K, expected / expected[0, 0], 1e-12)
+@pytest.mark.parametrize("share", [0.2, 0.8])
+def test_boxes_are_filled_as_written_out(share, xp, rng):
+    members = gauss((8, 8), (2.0,), True)
+    Y = rng.standard_normal((6, 64, 1)).cumsum(1)
+    M = ~np.stack([gaps(rng, 64, share) for _ in range(6)])
+    who = np.tile(np.array([0, 3, 17]), (6, 1))
+    said, e = solved(members.beside(xp.asarray(Y)), *map(xp.asarray, (Y, M, who)))
+    said, e = host(said), host(e)
+    for g in range(6):
+        for b, k in enumerate(who[g]):
+            wanted, evidence = oracle.filled(members.covariances[k], Y[g, :, 0], M[g])
+            # A level of variance 1e3 and a nugget of 1e-4: seven digits of sixteen are lost.
+            close(np.where(M[g], Y[g, :, 0], said[g, b, :, 0]), wanted, 1e-6 * np.ptp(Y))
+            close(e[g, b], evidence, 1e-4)
 
 
-def test_one_box_is_filled_by_a_plane_and_the_function_of_least_energy(xp, rng):
-    y = rng.standard_normal((5, 4))
-    present = gaps(rng, (5, 4), 0.4)
-    present[0, 0] = False
-    present = ~present
-    found = fill_missing(
-        xp.asarray(np.where(present, y, 0.0)[..., None]),
-        xp.asarray(present[..., None]),
-        1.1,
-        (False, False),
-    )
-    K = radial_kernel((5, 4), 1.1 + 0.5)
-    have = np.flatnonzero(present)
-    i, j = (p.ravel() - (n - 1) / 2 for p, n in zip(np.indices((5, 4)), (5, 4)))
-    X = np.stack([np.ones(20), i, j], axis=1)
-    doubt = np.diag([0, STEEP * i @ i, STEEP * j @ j])
-    plane = X @ np.linalg.lstsq(X[have], y.ravel()[have])[0]
-    above = (y.ravel() - plane)[have]
-    b = np.linalg.solve(X[have].T @ X[have] + doubt, X[have].T @ above)
-    rest = above - X[have] @ b
-    predicted = plane + X @ b + K[:, have] @ np.linalg.solve(K[np.ix_(have, have)], rest)
-    # A diagonal raised by 1e-9, through a kernel of condition up to 1e4.
-    close(host(found)[..., 0].ravel(), predicted, 1e-4)
-    close(host(found)[..., 0][present], y[present], 0)
+def test_all_libraries_fill_alike(xp, rng):
+    values = rng.standard_normal((30, 21)).cumsum(0)
+    present = ~gaps(rng, values.shape, 0.4)
+    given = (np.where(present, values, 0.0)[..., None], present[..., None])
+    wanted = fill_missing(*given, (False, True))
+    found = host(fill_missing(*map(xp.asarray, given), (False, True)))
+    close(found, wanted, 1e-9 * np.ptp(values))
+    assert np.array_equal(found[present], values[present][:, None])
+
+
+def test_a_mirrored_array_is_filled_as_the_mirror_image(rng):
+    values = rng.standard_normal((37, 50)).cumsum(0).cumsum(1)
+    present = ~gaps(rng, values.shape, 0.5)
+    given = (np.where(present, values, 0.0)[..., None], present[..., None])
+    wanted = fill_missing(*given, (False, False))
+    for way in ((slice(None, None, -1),), (slice(None), slice(None, None, -1))):
+        found = fill_missing(*(a[way] for a in given), (False, False))
+        close(found[way], wanted, 1e-7 * np.ptp(values))
 
 
 # Of the range; docs/method.md says so. Slopes are held back, most where samples are on one side.
@@ -198,7 +197,7 @@ def test_channels_may_miss_different_samples(rng):
 def test_a_fit_with_gaps_is_linear_too(rng):
     f, g = rng.standard_normal((2, 20, 20))
     missing = gaps(rng, (20, 20), 0.3)
-    encode = ef.encoder((20, 20))
+    encode = ef.encoder((20, 20), ef.smooth(order=1.1))
     one, two = encode(f, mask=missing).samples(), encode(g, mask=missing).samples()
     # The mean is taken of what is present, so that constants are reproduced; it is linear as well.
     close(encode(2 * f - 3 * g, mask=missing).samples(), 2 * one - 3 * two, 1e-9)

@@ -298,3 +298,33 @@ def test_a_partition_is_refused():
 def test_all_masked_is_refused():
     with pytest.raises(ValueError, match="at least one sample that is present"):
         ef.fit(np.full((10, 10), np.nan), ef.oriented())
+
+
+# --- gaps -----------------------------------------------------------------------------------------
+
+
+def test_gaps_are_filled_and_what_is_present_is_met(rng):
+    y = edge((48, 60))
+    missing = rng.random(y.shape) < 0.5
+    field = ef.fit(np.where(missing, np.nan, y), ef.oriented())
+    close(field.samples()[~missing], y[~missing], 1e-12)
+    error = np.abs(field.samples() - y)[missing]
+    plain = np.abs(ef.fit(y, ef.smooth(order=1.1), mask=missing).samples() - y)[missing]
+    assert np.mean(error**2) < np.mean(plain**2) / 2
+
+
+@pytest.mark.parametrize("share", [0.3, 0.7])
+def test_ramps_are_exact_through_gaps(share, rng):
+    i, j = np.indices((40, 31))
+    ramp = 3 + 2.0 * i - 0.7 * j
+    field = ef.fit(ramp, ef.oriented(), mask=rng.random(ramp.shape) < share)
+    x = inside(rng, ramp.shape, 200)
+    close(field(x), 3 + x @ [2.0, -0.7], 1e-9 * np.ptp(ramp))
+
+
+def test_channels_may_miss_different_samples(rng):
+    y = np.stack([edge((30, 30)), edge((30, 30), 1.5)], axis=-1)
+    missing = rng.random(y.shape) < 0.3
+    field = ef.fit(y, ef.oriented(), mask=missing, channel_axis=-1)
+    close(field.samples()[~missing], y[~missing], 1e-12)
+    assert np.sqrt(np.mean((field.samples() - y)[missing] ** 2)) < 0.1

@@ -1,61 +1,52 @@
-"""Missing samples on a grid, filled by the smoothest function through the present ones.
+"""Missing samples on a grid, filled from fine to coarse.
 
-Near samples, each box is filled by the function of least energy through what it has, with a price
-that depends on the length of the frequency vector (no axis is preferred). Samples too far from any
-other are first taken from a coarser version of the array, itself filled the same way. A plane
-through all that is present is taken off before, and put back: planes are exact.
+Near present samples, boxes fill what they miss (`gaps`). Samples too far from any other are first
+taken from a coarser version of the array, itself filled the same way. A plane through all that is
+present is taken off before, and put back: planes are exact.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from elmfield._array.backend import device, move, namespace, scatter_add, to_numpy
-from elmfield._array.memory import room
+from elmfield._array.backend import device, move, namespace, to_numpy
 from elmfield._array.typing import Array, Floats
-from elmfield.local.energies import price
-from elmfield.local.layers import Cosines
-from elmfield.partition import Partition, blend, gather, sample_index
+from elmfield.fit.gaps import ROUNDS, fill_near
 from elmfield.samples import Samples
 
 REACH = 4
 """Samples farther than this from every present one are taken from the coarser level."""
 
-SOLVED = 350
-"""Present samples in a box, about; a dense system of that size is solved for each."""
-
-STEEP = 1e-2
-"""Weight against slopes in a box, as a part of what all its samples say about them."""
-
 TOLD = 1e-3
 """Variance of the positions of present samples, in that of all, below which they tell no slope."""
 
-JITTER = 1e-9
-"""Added to the kernel's diagonal of 1: 90 dB below the signal, and Cholesky never fails."""
 
-
-def filled(samples: Samples, order: float, periodic: Sequence[bool]) -> Samples:
+def filled(samples: Samples, order: float | None, periodic: Sequence[bool]) -> Samples:
     """The samples with what is missing filled in."""
     if samples.present is None:
         return samples
-    y = fill_missing(samples.values, samples.present, order, periodic)
+    y = fill_missing(samples.values, samples.present, periodic, order)
     return replace(samples, brought=y)
 
 
-def fill_missing(y: Array, present: Array, order: float, periodic: Sequence[bool]) -> Array:
+def fill_missing(
+    y: Array, present: Array, periodic: Sequence[bool], order: float | None = None
+) -> Array:
     """`y`, shape (..., C), with every sample that is not `present` filled in.
 
-    What is filled is the rest that a plane through all present samples leaves: a plane itself comes
-    back exactly, however much of it is missing.
+    With an `order` along a line, by its isotropic energy, and so linear in what is there; without,
+    boxes choose what they believe. What is filled is the rest that a plane through all present
+    samples leaves: a plane itself comes back exactly, however much of it is missing.
     """
     xp = namespace(y)
     if bool(xp.all(present)):
         return y
     plane = xp.astype(_plane(y, present, periodic), y.dtype)
-    filled = _fill_levels(xp.where(present, y - plane, xp.zeros_like(y)), present, order, periodic)
-    return xp.where(present, y, filled + plane)
+    rest = xp.where(present, y - plane, xp.zeros_like(y))
+    return xp.where(
+        present, y, xp.astype(_fill_levels(rest, present, periodic, order), y.dtype) + plane
+    )
 
 
 def _plane(y: Array, present: Array, periodic: Sequence[bool]) -> Array:
@@ -98,14 +89,16 @@ def _plane(y: Array, present: Array, periodic: Sequence[bool]) -> Array:
     return plane
 
 
-def _fill_levels(y: Array, present: Array, order: float, periodic: Sequence[bool]) -> Array:
+def _fill_levels(
+    y: Array, present: Array, periodic: Sequence[bool], order: float | None, rounds: int = ROUNDS
+) -> Array:
     """`y` filled box by box, from a coarser version of itself where no sample is near."""
     xp = namespace(y)
     if bool(xp.all(present)):
         return y
     if y.shape[-1] > 1 and not bool(xp.all(present == present[..., :1])):
         each = [
-            _fill_levels(y[..., k : k + 1], present[..., k : k + 1], order, periodic)
+            _fill_levels(y[..., k : k + 1], present[..., k : k + 1], periodic, order, rounds)
             for k in range(y.shape[-1])
         ]
         return xp.concat(each, axis=-1)
@@ -113,10 +106,11 @@ def _fill_levels(y: Array, present: Array, order: float, periodic: Sequence[bool
     far = ~_near(here, periodic)
     if bool(xp.any(far)):
         small, have = _halve(y, here)
-        small = _fill_levels(small, xp.broadcast_to(have[..., None], small.shape), order, periodic)
+        have = xp.broadcast_to(have[..., None], small.shape)
+        small = _fill_levels(small, have, periodic, order, 0)
         y = xp.where(far[..., None], _double(small, y.shape[:-1], periodic), y)
         here = here | far
-    return _fill_boxes(y, here, order, periodic)
+    return fill_near(y, here, periodic, order=order, rounds=rounds)
 
 
 def _near(present: Array, periodic: Sequence[bool]) -> Array:
@@ -172,111 +166,3 @@ def _double(small: Array, shape: Sequence[int], periodic: Sequence[bool]) -> Arr
             small, move(other, small), axis=k
         )
     return small
-
-
-def _fill_boxes(y: Array, present: Array, order: float, periodic: Sequence[bool]) -> Array:
-    """`y` with what is missing predicted box by box and blended; all boxes share one kernel."""
-    xp = namespace(y)
-    shape, C = tuple(present.shape), y.shape[-1]
-    d = sum(n > 1 for n in shape)
-    # Boxes grow where little is left in them: about as many samples to solve with either way.
-    kept = float(xp.mean(xp.astype(present, xp.float64)))
-    side = int(min((SOLVED / max(kept, 0.2)) ** (1 / max(d, 1)) + 1e-9, 64))
-    cell = max(1, math.ceil(0.6 * side))
-    part = Partition.regular(
-        shape,
-        cell,
-        min(cell / 2, (side - cell) / 2),
-        periodic=np.flatnonzero(periodic),
-        equal_boxes=True,
-    )
-    ((box, regions),) = part.footprints
-    # On a line through it, a field of d axes is smoother by (d - 1) / 2 than it is as a whole.
-    K = move(radial_kernel(box, order + (d - 1) / 2), y, xp.float64)
-    S = K.shape[0]
-    windows = _windows(part)
-    gaps = to_numpy(
-        xp.any(~gather(present[..., None], sample_index(part, regions, box, y)), axis=(1, 2))
-    )
-    regions = regions[gaps]
-    flat_K = xp.reshape(K, (-1,))
-    positions = np.indices(box).reshape(len(box), -1) - (np.asarray(box)[:, None] - 1) / 2
-    columns = np.column_stack([np.ones(S), *positions])
-    planes = move(columns, y, xp.float64)  # (S, 1 + d)
-    # Slopes that few samples in a corner suggest are not trusted far away.
-    steep = move(np.diag([1e-9, *(STEEP * (p @ p) + 1e-9 for p in positions)]), y, xp.float64)
-    totals = [xp.zeros(math.prod(shape), dtype=xp.float64, device=device(y)) for _ in range(C)]
-    step = max(1, room(y) // (4 * S * S))
-    for i in range(0, len(regions), step):
-        batch = regions[i : i + step]
-        index = sample_index(part, batch, box, y)
-        have = gather(present[..., None], index)[..., 0]  # (G, S)
-        # Present samples first, as many as the fullest box has; only they enter the solve.
-        P = max(1, int(xp.max(xp.sum(xp.astype(have, xp.int64), axis=1))))
-        own = xp.argsort(xp.astype(~have, xp.int8), axis=1, stable=True)[:, :P]  # (G, P)
-        m = xp.astype(xp.take_along_axis(have, own, axis=1), xp.float64)
-        A = xp.take(flat_K, xp.reshape(own[:, :, None] * S + own[:, None, :], (-1,)))
-        A = xp.reshape(A, (-1, P, P)) * m[:, :, None] * m[:, None, :]
-        A = A + xp.eye(P, dtype=xp.float64, device=device(y)) * (1 - m + JITTER)[:, None, :]
-        values = xp.astype(gather(y, xp.take_along_axis(index, own, axis=1)), xp.float64)
-        # A plane first, so that slopes go on across gaps; the kernel for what is left.
-        X = xp.reshape(xp.take(planes, xp.reshape(own, (-1,)), axis=0), (-1, P, planes.shape[1]))
-        X = X * m[..., None]
-        Xt = xp.matrix_transpose(X)
-        b = xp.linalg.solve(Xt @ X + steep, Xt @ values)
-        rest = (values - X @ b) * m[..., None]
-        beta = xp.linalg.solve(A, rest) * m[..., None]
-        across = xp.reshape(xp.take(K, xp.reshape(own, (-1,)), axis=0), (-1, P, S))
-        Y = xp.matmul(xp.matrix_transpose(across), beta) + planes @ b  # (G, S, C)
-        cells = np.unravel_index(batch, part.n_cells)
-        phi = np.ones((len(batch), 1))
-        for k, c in enumerate(cells):
-            phi = (phi[:, :, None] * windows[k][c][:, None, :]).reshape(len(batch), -1)
-        weighted = Y * move(phi, y)[..., None]
-        flat = xp.reshape(index, (-1,))
-        for k in range(C):
-            totals[k] = totals[k] + scatter_add(
-                math.prod(shape), flat, xp.reshape(weighted[..., k], (-1,))
-            )
-    found = xp.reshape(xp.stack(totals, axis=-1), y.shape)
-    return xp.where(present[..., None], y, xp.astype(found, y.dtype))
-
-
-def _windows(part: Partition) -> list[Floats]:
-    """Each cell's weight at the samples of its box, per axis: (N_k, b_k)."""
-    starts, sizes = part.boxes
-    grid = np.arange(part.n_regions).reshape(part.n_cells)
-    tables = []
-    for k, n in enumerate(part.shape):
-        line = np.moveaxis(grid, k, 0).reshape(part.n_cells[k], -1)[:, 0]
-        at = starts[line, k][:, None] + np.arange(sizes[line[0], k])
-        b = blend(part, k, (at % n).astype(float).reshape(-1))
-        own = np.repeat(np.arange(part.n_cells[k]), at.shape[1])
-        w = (b.lower == own) * (1 - b.ramp[0]) + (b.upper == own) * b.ramp[0]
-        tables.append(w.reshape(at.shape))
-    return tables
-
-
-def radial_kernel(box: tuple[int, ...], order: float) -> Floats:
-    """``K = H E⁻¹ Hᵀ`` on the samples of a box, shape (S, S), diagonal 1.
-
-    H is the product layer of cosines and ``E = (ε + |ω|²)^s`` depends on the length of ω, so that K
-    depends on differences of positions only: a table of those is summed axis by axis.
-    """
-    layers = [Cosines.lattice(n, lines=False) for n in box]
-    table = 1 / price(squared_lengths([a.angular[: a.count + 1] for a in layers]), order)
-    for k, (n, a) in enumerate(zip(box, layers)):
-        waves = np.cos(np.outer(np.arange(n), a.angular[: a.count + 1]))
-        waves[:, 1:] *= 2  # a cosine and a sine of each frequency
-        table = np.moveaxis(np.tensordot(waves, table, axes=(1, k)), 0, k)
-    positions = np.indices(box).reshape(len(box), -1)
-    K = table[tuple(np.abs(p[:, None] - p[None, :]) for p in positions)]
-    return np.asarray(K / K[0, 0])
-
-
-def squared_lengths(frequencies: Sequence[Floats]) -> Floats:
-    """|ω|² on the lattice spanned by one array of frequencies per axis."""
-    total = np.zeros(())
-    for omega in frequencies:
-        total = np.add.outer(total, omega**2)
-    return np.asarray(total)

@@ -14,9 +14,8 @@ import numpy as np
 from elmfield._array.checks import per_axis
 from elmfield._array.typing import Floats, Integers, Progress
 from elmfield.domain import Domain
-from elmfield.fit.fill import squared_lengths
 from elmfield.fit.region import PENALTIES, Region
-from elmfield.local.energies import price
+from elmfield.local.energies import price, squared_lengths
 from elmfield.local.layers import Cosines
 from elmfield.partition import Partition
 

@@ -45,6 +45,14 @@ def price(omega2: Floats, order: float) -> Floats:
     return np.asarray((epsilon + omega2) ** order)
 
 
+def squared_lengths(frequencies: Sequence[Floats]) -> Floats:
+    """|ω|² on the lattice spanned by one array of frequencies per axis."""
+    total = np.zeros(())
+    for omega in frequencies:
+        total = np.add.outer(total, omega**2)
+    return np.asarray(total)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Family:
     """Energies a region may believe: ``E(ω) = (ε + ωᵀ A ω)^s``, one A and s per member.

@@ -14,7 +14,7 @@ from elmfield.local.left_out import is_very_smooth, line_order
 from elmfield.local.order import exponents, from_both_ends, orders_of
 from elmfield.partition import Partition, gather_boxes
 from elmfield.samples import Samples
-from elmfield.settings.presets import FILL_ORDER, USUAL_ORDER, Settings, Smooth, check_denoise
+from elmfield.settings.presets import USUAL_ORDER, Settings, Smooth, check_denoise
 
 LAYOUT = {1: (9, 4.5, 2), 2: (3, 1.5, 1), 3: (3, 1.0, 0)}
 """Cell, overlap and context by number of axes: boxes of 21, of 7 by 7 and of 5 by 5 by 5.
@@ -44,8 +44,8 @@ class Oriented:
     centred = True
     target = None
     own_samples = False
+    fill_order = None
     is_linear = False  # channels say together what is believed
-    fill_order = FILL_ORDER
 
     def __post_init__(self) -> None:
         check_denoise(self.denoise)

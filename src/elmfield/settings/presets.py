@@ -23,7 +23,6 @@ USUAL_ORDER = 1.1
 """The energy order that suited 21 photographs best (docs/defaults.md): for what is too short to
 have a spectrum."""
 
-
 FILL_ORDER = 1.55
 """Order along a line that filled photographs best (benchmarks/targets.py): thin plates, in 2-D."""
 
@@ -45,8 +44,11 @@ class Settings(Protocol):
         """Whether noise is taken out; a number is its standard deviation in the caller's units."""
 
     @property
-    def fill_order(self) -> float:
-        """Order of the energy by which missing samples are filled before the fit."""
+    def fill_order(self) -> float | None:
+        """Order of the energy by which missing samples are filled before the fit, a linear map.
+
+        None lets the boxes around them choose what they believe.
+        """
 
     @property
     def is_settled(self) -> bool:
@@ -206,9 +208,9 @@ class Smooth:
         return self.target is None and self.denoise is False
 
     @property
-    def fill_order(self) -> float:
-        """As smooth as the fit, and at least as thin plates."""
-        return max(FILL_ORDER, float(np.mean(self.order))) if self.is_settled else FILL_ORDER  # type: ignore[arg-type]
+    def fill_order(self) -> float | None:
+        """None unless an order was given: then as smooth as that, and at least as thin plates."""
+        return max(FILL_ORDER, float(np.mean(self.order))) if self.is_settled else None  # type: ignore[arg-type]
 
     def settled(self, samples: Samples) -> "Smooth":
         """These settings with the order read off the samples' spectrum, unless it was given."""
