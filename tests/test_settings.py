@@ -33,6 +33,7 @@ class TestEveryPreset:
         assert settings.centred in (True, False)
         assert settings.own_samples in (True, False)
         assert settings.is_linear in (True, False)
+        assert settings.clip in (True, False)
         assert settings.fill_order is None or settings.fill_order > 0
         assert settings.target is None or settings.target.value > 0
         assert hash(settings) == hash(settings)

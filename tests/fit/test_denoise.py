@@ -1,85 +1,117 @@
-"""Noise taken out of coefficients, against the equations written out mode by mode."""
+"""Noise taken out of samples, against the equations written out box by box."""
 
 import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.field import Full
-from elmfield.field.blended import Group
-from elmfield.fit.denoise import denoised, noise_level, shrink
-from elmfield.local.bases import plain_modes, product_modes
-from support import close
-
-BASIS = product_modes((8, 6), (1.1, 1.1))
+from elmfield.fit.denoise import family_shapes, learned, noise_level, without_noise
+from oracles import beliefs as oracle
+from support import close, host
 
 
-FREE = np.isin(np.arange(48), (0, 1, 6, 7))
-"""Products of the first two modes of either axis, straight lines."""
+def picture(shape):
+    i, j = np.indices(shape)
+    return 50 * np.tanh((i - 0.6 * j) / 3) + 20 * np.sin(j / 6)
 
 
-def shrunk_slowly(c, gamma, noise):
-    """One region and channel: λ from Σ w c² = r σ², then each mode by itself; lines are kept."""
-    best = None
-    paid = [(g, x) for g, x, free in zip(gamma, c, FREE) if not free]
-    for penalty in gamma.max() * np.logspace(-14, 1, 64):
-        if sum(penalty / (g + penalty) * x**2 for g, x in paid) <= len(paid) * noise**2:
-            best = penalty
-    if best is None:
-        best = gamma.max() * 1e-14
-    out = []
-    for g, x, free in zip(gamma, c, FREE):
-        if free:
-            out.append(x)
-            continue
-        expected = noise**2 * (1 + g / best)
-        variance = 0.1 * x**2 + 0.9 * expected
-        out.append(x * max(0.0, 1 - 1.5 * noise**2 / variance))
-    return np.array(out)
+def test_a_box_is_denoised_as_written_out(xp, rng):
+    shapes = family_shapes((5, 5))
+    y = 3 * rng.standard_normal((2, 25, 1)).cumsum(1)
+    found = host(shapes(xp.asarray(y)))
+    for g in range(2):
+        wanted = oracle.denoised(shapes.covariances, shapes.prior, shapes.amplitudes, y[g, :, 0])
+        close(found[g, :, 0], wanted, 1e-9 * np.ptp(y))
 
 
-def test_coefficients_are_shrunk_as_written(xp, rng):
-    gamma = np.outer(*(a.smoothness for a in BASIS.axes)).reshape(-1)
-    c = rng.standard_normal((5, 48, 2)) * (1 + 30 * gamma / gamma.max())[:, None]
-    noise = np.array([1.0, 0.3])
-    found = np.asarray(shrink(xp.asarray(c), BASIS.axes, noise))
-    for region in range(5):
-        for channel in range(2):
-            slow = shrunk_slowly(c[region, :, channel], gamma, noise[channel])
-            close(found[region, :, channel], slow, 1e-9 * np.abs(c).max())
+def test_shapes_stay_covariances_and_are_drawn_towards_the_boxes(rng):
+    start = family_shapes((6, 6))
+    one = np.sin(np.arange(36) * 1.7) * 6  # the same in all boxes, at any strength
+    Y = (one * rng.standard_normal((3000, 1)) + rng.standard_normal((3000, 36)))[..., None]
+    found = learned(start, Y)
+    assert found.variances.min() >= 0
+    close(found.variances.mean(axis=1), np.ones(len(found.variances)), 1e-12)
+    one = (one - one.mean()) / np.linalg.norm(one - one.mean())
+    before, after = (
+        np.max(np.einsum("i,kij,j->k", one, s.covariances, one)) for s in (start, found)
+    )
+    assert after > 5 * before
 
 
-def test_noise_alone_is_measured_and_taken_off(rng):
-    c = 0.7 * rng.standard_normal((400, 48, 1))
-    level = noise_level(c, BASIS.axes)
-    # 12 rough modes: a quantile of root mean squares, corrected in the mean to a few per cent.
-    assert level == pytest.approx([0.7], rel=0.06)
-    left = shrink(c, BASIS.axes, level)
-    assert np.mean(left[:, ~FREE] ** 2) < 0.1 * np.mean(c**2)
-    assert np.array_equal(left[:, FREE], c[:, FREE])
+@pytest.mark.parametrize("shape", [(20000,), (60, 70), (24, 20, 18), (1, 20000)])
+def test_the_level_of_noise_is_found(shape, rng):
+    noise = 0.7 * rng.standard_normal((*shape, 2)) * [1, 3]
+    assert noise_level(noise) == pytest.approx([0.7, 2.1], rel=0.1)
 
 
-def test_without_noise_nothing_is_taken_off(rng):
-    c = rng.standard_normal((3, 48, 1))
-    close(shrink(c, BASIS.axes, np.zeros(1)), c, 0)
+def test_what_was_filled_in_does_not_tell_the_level(rng):
+    y = rng.standard_normal((80, 80, 1))
+    present = np.ones(y.shape, bool)
+    present[:, :40] = False
+    y[:, :40] = 0
+    assert noise_level(y) < 0.2
+    assert noise_level(y, present) == pytest.approx([1.0], rel=0.08)
 
 
-def group(c, basis=BASIS):
-    return Group(model=basis, regions=np.arange(len(c)), coefficients=Full(c))
+@pytest.mark.parametrize("settings", [ef.oriented, ef.smooth])
+@pytest.mark.parametrize("level", [10.0, True])
+def test_most_of_the_noise_goes(settings, level, rng):
+    truth = picture((80, 90))
+    noisy = truth + 10 * rng.standard_normal(truth.shape)
+    field = ef.fit(noisy, settings(denoise=level))
+    assert np.sqrt(np.mean((field.samples() - truth) ** 2)) < 4
+    # What was taken off is told.
+    off = field.error_map()
+    assert 6 < np.median(off) < 12
 
 
-def test_what_was_taken_off_is_told_and_levels_are_in_the_caller_s_units(rng):
-    c = rng.standard_normal((4, 48, 1))
-    (clean,), off = denoised([group(c)], 30.0, np.array([100.0]))
-    kept = clean.coefficients.take(np.arange(4))
-    close(kept, shrink(c, BASIS.axes, np.array([0.3])), 0)
-    close(off, np.sum((c - kept) ** 2, axis=1), 1e-12)
-    assert off.min() > 0
-    same, nothing = denoised([group(c)], False, np.array([100.0]))
-    assert np.array_equal(same[0].coefficients.take(np.arange(4)), c)
-    assert nothing == 0
+def test_noise_alone_is_taken_off(rng):
+    noise = rng.standard_normal((64, 64))
+    assert np.std(ef.fit(noise, ef.oriented(denoise=1.0)).samples()) < 0.15
 
 
-def test_a_basis_without_axes_cannot_tell_noise():
-    basis = plain_modes(ef.Dense(width=9), (8, 6), np.empty(0))
-    with pytest.raises(TypeError, match="noise is told apart by products of axis modes"):
-        denoised([group(np.ones((1, 9, 1)), basis)], True, np.ones(1))
+@pytest.mark.parametrize("shape", [(1,), (2,), (3, 1), (5, 5), (4, 4, 4, 4)])
+def test_small_arrays_are_denoised(shape, rng):
+    y = rng.standard_normal(shape)
+    for level in (True, 0.5):
+        assert np.isfinite(ef.fit(y, ef.oriented(denoise=level)).samples()).all()
+
+
+def test_a_signal_far_above_the_noise_is_kept(rng):
+    truth = picture((60, 60))
+    noisy = truth + 1e-6 * rng.standard_normal(truth.shape)
+    found = ef.fit(noisy, ef.smooth(denoise=1e-6)).samples()
+    close(found, truth, 2e-5)
+
+
+def test_constants_and_ramps_are_left_alone():
+    i, j = np.indices((40, 30))
+    for values in (np.full((40, 30), 4.5), 2.0 * i - j):
+        for level in (True, 3.0):
+            found = ef.fit(values, ef.oriented(denoise=level)).samples()
+            close(found, values, 1e-11 * max(1, np.ptp(values)))
+
+
+def test_clip_keeps_to_the_limits_of_the_samples(rng):
+    truth = np.where(picture((60, 60)) > 0, 255.0, 0.0)
+    noisy = np.clip(truth + 40 * rng.standard_normal(truth.shape), 0, 255)
+    noisy[rng.random(truth.shape) < 0.1] = np.nan
+    free = ef.fit(noisy, ef.oriented(denoise=40.0)).samples()
+    kept = ef.fit(noisy, ef.oriented(denoise=40.0, clip=True)).samples()
+    assert kept.min() >= -1e-9
+    assert kept.max() <= 255 + 1e-9
+    close(kept, np.clip(free, 0, 255), 1e-9)
+
+
+def test_all_libraries_denoise_alike(xp, rng):
+    y = (picture((30, 33)) / 50)[..., None] + 0.1 * rng.standard_normal((30, 33, 1))
+    found = host(without_noise(xp.asarray(y), np.array([0.1]), (False, True)))
+    close(found, without_noise(y, np.array([0.1]), (False, True)), 1e-4)  # single precision
+
+
+def test_channels_have_levels_of_their_own(rng):
+    truth = picture((60, 60))
+    noisy = np.stack([truth + s * rng.standard_normal(truth.shape) for s in (2, 20)], axis=-1)
+    found = ef.fit(noisy, ef.oriented(denoise=True), channel_axis=-1).samples()
+    errors = np.sqrt(np.mean((found - truth[..., None]) ** 2, axis=(0, 1)))
+    assert errors[0] < 1.6
+    assert errors[1] < 8

@@ -303,7 +303,7 @@ class Means:
     centred = own_samples = False
     is_settled = is_linear = True
     target = None
-    denoise = False
+    denoise = clip = False
     fill_order = 1.55
 
     def settled(self, samples):

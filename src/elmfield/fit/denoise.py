@@ -1,105 +1,317 @@
-"""Noise taken out of coefficients: a prior by smoothness, then what each mode shows.
+"""Samples with noise: boxes that choose what they believe, and how much of it.
 
-White noise of variance σ² has that variance in every orthonormal mode. A region's signal is given
-variance a γ in a mode of smoothness γ, with a such that both together explain the squares found
-there. That prior and the coefficient itself then decide, mode by mode, how much of it is signal.
+Enter samples and the noise's level; leave samples without most of it. Every box tries the members
+of a family, each at several amplitudes against the noise, and averages what they say by evidence;
+overlapping boxes are averaged too. The members' shapes are first drawn towards what the boxes of
+this array show (expectation-maximisation), and never far from the family.
 """
 
-from dataclasses import replace
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from elmfield._array.backend import move, namespace, to_numpy
+from elmfield._array.backend import cast, device, move, namespace, scatter_add, to_numpy
+from elmfield._array.cache import remembered
+from elmfield._array.memory import room, runs
 from elmfield._array.typing import Array, Floats
-from elmfield.field import Full, Group
-from elmfield.local.bases import free, smoothness
-from elmfield.local.model import AxisBasis
+from elmfield.fit.overlapping import box_index, taken
+from elmfield.fit.planes import plane_through
+from elmfield.local.bases import product_modes
+from elmfield.local.energies import STRETCH, Family, lines, neighbours
+from elmfield.local.kernels import covariances
+from elmfield.partition import Partition, gather_boxes
+from elmfield.samples import Samples
 
-PENALTIES = 64
-"""Values of λ = σ² / a that are tried, evenly spaced in their logarithm."""
+BOX = {1: 32, 2: 10, 3: 5}
+"""Samples of a box per axis, by number of axes."""
 
-TRUST = 0.1
-"""Weight of a single coefficient's own square against the prior's, in judging its variance."""
+STRIDE = {1: 4, 2: 3, 3: 2}
+"""Samples from one box to the next, about."""
 
-CAUTION = 1.5
-"""A coefficient must exceed what noise explains by this factor before any of it is kept."""
+FAINTEST, STRONGEST = -4, 5
+"""Variances of the signal that are tried, in units of the noise's: from 4^-4 to 4^5, or as far as
+any box goes beyond."""
+
+ORDER = 1.7
+"""Order of all members in the plane; two (1.4 and 2.2) are no better once shapes are learned."""
+
+STRETCHES = (3.0, 9.0)
+"""Anisotropies in the plane."""
+
+PULL = 50.0
+"""Boxes that the family counts for when shapes are learned."""
+
+PASSES = 3
+"""Passes over the array to learn shapes from."""
+
+UNLIKELY = 0.05
+"""Members less likely than this in a box learn nothing from it."""
+
+TAUGHT = 8192
+"""Boxes to learn from, at most."""
+
+LISTENED = {1: 64, 2: 16, 3: 8}
+"""Samples per axis of the boxes that tell the level."""
 
 QUIET = 0.1
-"""Part of the regions taken to hold hardly more than noise in their roughest modes."""
+"""Part of the boxes taken to hold hardly more than noise in their roughest modes."""
+
+SINGLE = 2e3
+"""Signals below this many times the noise are denoised in single precision: it leaves a thousandth
+of the noise, in half the time."""
 
 
 def denoised(
-    groups: list[Group], level: float | bool, units: Floats
-) -> tuple[list[Group], Floats | float]:
-    """Groups with the noise taken out of their coefficients, and the energy taken off, (N, C).
+    samples: Samples, level: float | bool, periodic: Sequence[bool], *, clip: bool = False
+) -> Samples:
+    """The samples without most of their noise.
 
     `level` is False for nothing to do, True to estimate it, or a standard deviation in the caller's
-    units; `units`, (C,), are those units in one of the coefficients.
+    units. With `clip`, what comes back lies between the least and largest of the samples given, in
+    each channel; also what was filled in.
     """
-    if level is False:
-        return groups, 0.0
-    shrunk, off = [], np.zeros((sum(len(g.regions) for g in groups), len(units)))
-    for g in groups:
-        c = g.coefficients.take(np.arange(len(g.regions)))
-        axes = _axes(g)
-        noise = noise_level(c, axes) if level is True else float(level) / units
-        clean = shrink(c, axes, noise)
-        off[g.regions] = to_numpy(namespace(c).sum((c - clean) ** 2, axis=1))
-        shrunk.append(replace(g, coefficients=Full(clean)))
-    return shrunk, off
+    if level is not False:
+        y = samples.values
+        noise = noise_level(y, samples.present) if level is True else float(level) / samples.units
+        # Without a plane, which has no noise: it comes back exactly.
+        plane = cast(plane_through(y, None, periodic), y)
+        samples = replace(samples, brought=without_noise(y - plane, noise, periodic) + plane)
+    if clip and samples.brought is not None:
+        samples = replace(samples, brought=_clipped(samples))
+    return samples
 
 
-def _axes(group: Group) -> tuple[AxisBasis, ...]:
-    basis = group.model.basis
-    if basis is None or basis.axes is None:
-        raise TypeError("noise is told apart by products of axis modes; this basis has none.")
-    return basis.axes
+def taken_off(before: Samples, after: Samples, partition: Partition) -> Floats:
+    """Sum of squares, (N,), by which the samples of each region's box changed, in their units."""
+    off = np.zeros(partition.n_regions)
+    if after.brought is None or after is before:
+        return off
+    xp = namespace(after.raw)
+    change = (after.values - before.values) * after.scale
+    squares = xp.sum(xp.astype(change, xp.float64) ** 2, axis=-1, keepdims=True)
+    for box, regions in partition:
+        step = max(1, room(squares) // (4 * math.prod(box)))
+        for i, j in runs(len(regions), step):
+            some = gather_boxes(squares, partition, regions[i:j], box)
+            off[regions[i:j]] = to_numpy(xp.sum(some, axis=(1, 2)))
+    return off
 
 
-def noise_level(c: Array, axes: tuple[AxisBasis, ...]) -> Floats:
-    """Standard deviation of the noise in coefficients c, (G, r, C); shape (C,).
+def _clipped(samples: Samples) -> Array:
+    """The samples about 0 and of order 1, within the limits of those that were given."""
+    xp = namespace(samples.raw)
+    y, raw, have = samples.values, (samples.raw - samples.offset) / samples.scale, samples.present
+    axes = tuple(range(raw.ndim - 1))
+    low = raw if have is None else xp.where(have, raw, xp.full_like(raw, xp.inf))
+    high = raw if have is None else xp.where(have, raw, xp.full_like(raw, -xp.inf))
+    return xp.minimum(xp.maximum(y, xp.min(low, axis=axes)), xp.max(high, axis=axes))
 
-    From the modes rough along every axis, in the regions where they are weakest: the quantile QUIET
-    of their root mean squares, corrected for how far below σ that lies for noise alone.
+
+# --- the level ------------------------------------------------------------------------------------
+
+
+def noise_level(y: Array, present: Array | None = None) -> Floats:
+    """Standard deviation of the noise in samples y, (..., C); shape (C,).
+
+    From the modes of boxes that are rough along every axis, in the boxes where they are weakest:
+    the quantile QUIET of their root mean squares, corrected for how far below σ that lies for noise
+    alone. Boxes with samples that were filled in do not count, unless all have some.
     """
+    shape = tuple(y.shape[:-1])
+    d = min(max(1, sum(n > 1 for n in shape)), 3)
+    box = tuple(min(LISTENED[d], n) for n in shape)
+    index = box_index(shape, box, LISTENED[d] // 2, (False,) * len(shape))
+    if present is not None:
+        full = to_numpy(namespace(y).all(present, axis=-1)).reshape(-1)[index].all(axis=1)
+        index = index[full] if full.any() else index
+    index = index[:: max(1, len(index) // TAUGHT)]
+    modes = product_modes(box, (1.1,) * len(box))
     rough = np.ones(1, bool)
-    for n in (len(a.smoothness) for a in axes):
-        rough = np.logical_and.outer(rough, np.arange(n) >= n // 2)
+    for a in modes.axes:
+        rough = np.logical_and.outer(rough, np.arange(a.width) >= a.width // 2)
     rough = rough.reshape(-1)
-    found = np.asarray(to_numpy(c))[:, rough, :].astype(np.float64)
-    level = np.quantile(np.sqrt(np.mean(found**2, axis=1)), QUIET, axis=0)
+    c = to_numpy(modes.project(taken(y, move(index, y))))[:, rough, :].astype(np.float64)
+    level = np.quantile(np.sqrt(np.mean(c**2, axis=1)), QUIET, axis=0)
     # rms of n normal numbers: mean about 1, standard deviation 1 / √(2n); 10 % lie 1.28 below.
     return np.asarray(level / max(0.5, 1 - 1.28 / np.sqrt(2 * rough.sum())))
 
 
-def shrink(c: Array, axes: tuple[AxisBasis, ...], noise: Floats) -> Array:
-    """Coefficients c, (G, r, C), without most of their noise of standard deviation `noise`, (C,).
+# --- members and amplitudes -----------------------------------------------------------------------
 
-    Notes
-    -----
-    With ``w = λ / (γ + λ)`` and ``λ = σ² / a``, a solves ``Σ w c² = r σ²``, region by region: the
-    maximum of the likelihood. Expected squares are then ``p = a γ + σ²``, a mode's own variance is
-    judged as ``v = 0.1 c² + 0.9 p``, and c is multiplied by ``max(0, 1 - 1.5 σ² / v)``. Plain
-    smoothing ``γ / (γ + λ)``, with λ from generalised cross-validation, gains less
-    (benchmarks/targets.py measures both). Free modes, products of straight lines, may have any
-    variance: they are kept as they are.
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Shapes:
+    """Covariances of a box's samples beside their mean, and how often each is met.
+
+    Parameters
+    ----------
+    bases : array, shape (K, S, r)
+        Eigenvectors of each covariance, orthogonal to constants.
+    variances : array, shape (K, r)
+        Eigenvalues, of mean 1.
+    amplitudes : array, shape (A,)
+        Variances of the signal in units of the noise's.
+    prior : array, shape (K, A)
+        Logarithm of how often a member is met at an amplitude.
     """
-    xp = namespace(c)
-    G, r, C = c.shape
-    gamma, paid = smoothness(axes), ~free(axes)
-    variance = move(np.maximum(noise, 1e-150) ** 2, c, xp.float64)  # (C,)
-    lambdas = np.max(gamma) * np.logspace(-14, 1, PENALTIES)
-    w = lambdas / (gamma[:, None] + lambdas) * paid[:, None]  # (r, penalties), ascending in λ
-    squares = xp.astype(c, xp.float64) ** 2
-    flat = xp.reshape(xp.permute_dims(squares, (0, 2, 1)), (G * C, r))
-    explained = (
-        xp.reshape(flat @ move(w, c, xp.float64), (G, C, PENALTIES))
-        <= int(paid.sum()) * variance[:, None]
+
+    bases: Floats = field(repr=False)
+    variances: Floats = field(repr=False)
+    amplitudes: Floats = field(repr=False)
+    prior: Floats = field(repr=False)
+
+    @property
+    def covariances(self) -> Floats:
+        """(K, S, S)."""
+        return np.asarray((self.bases * self.variances[:, None, :]) @ np.swapaxes(self.bases, 1, 2))
+
+    @property
+    def totals(self) -> Floats:
+        """Variance of each mode, noise included, (K, A, r)."""
+        return np.asarray(1 + self.amplitudes[:, None] * self.variances[:, None, :])
+
+    def parts(self, Y: Array) -> tuple[Array, Array]:
+        """What members find in boxes Y, (G, S), of mean 0 and noise 1.
+
+        Modes c, (K, G, r), and the evidence of members and amplitudes, (K, G, A).
+        """
+        xp = namespace(Y)
+        c = xp.matmul(Y, move(self.bases, Y, Y.dtype))  # (K, G, r)
+        fit = move(np.swapaxes(-0.5 / self.totals, 1, 2).copy(), Y, Y.dtype)
+        logs = move(self.prior - 0.5 * np.log(self.totals).sum(axis=2), Y, Y.dtype)
+        return c, xp.matmul(c * c, fit) + logs[:, None, :]
+
+    def gains(self, like: Array) -> Array:
+        """How much of each mode an amplitude keeps, ``a γ / (a γ + 1)``, (K, A, r)."""
+        return move(1 - 1 / self.totals, like, like.dtype)
+
+    def __call__(self, Y: Array) -> Array:
+        """Boxes Y, (G, S, C), of noise 1, without most of it; channels share their weights."""
+        xp = namespace(Y)
+        mean = xp.mean(Y, axis=1, keepdims=True)
+        each = [self.parts((Y - mean)[..., k]) for k in range(Y.shape[2])]
+        p = _shares([e for _, e in each])
+        keep = xp.matmul(p, self.gains(Y))  # (K, G, r)
+        U = move(np.swapaxes(self.bases, 1, 2).copy(), Y, Y.dtype)
+        out = [xp.sum(xp.matmul(c * keep, U), axis=0) for c, _ in each]
+        return xp.stack(out, axis=-1) + mean
+
+
+def _shares(evidence: list[Array]) -> Array:
+    """Softmax over members and amplitudes, (K, G, A), of what channels say together."""
+    e = sum(evidence[1:], evidence[0])
+    xp = namespace(e)
+    p = xp.exp(e - xp.max(e, axis=(0, 2), keepdims=True))
+    return p / xp.sum(p, axis=(0, 2), keepdims=True)
+
+
+def shapes_of(kernels: Floats, amplitudes: Floats, prior: Floats) -> Shapes:
+    """Shapes from covariances, (K, S, S), whose mean is taken off."""
+    S = kernels.shape[1]
+    off = np.eye(S) - 1 / S
+    gamma, U = np.linalg.eigh(off @ kernels @ off)
+    gamma, U = np.maximum(gamma[:, 1:], 0), U[:, :, 1:]  # without the constant
+    mean = gamma.mean(axis=1, keepdims=True)
+    return Shapes(
+        bases=U,
+        variances=gamma / np.where(mean > 0, mean, 1),
+        amplitudes=amplitudes,
+        prior=prior,
     )
-    place = xp.sum(xp.astype(explained, xp.int64), axis=2) - 1
-    place = xp.reshape(xp.maximum(place, xp.zeros_like(place)), (-1,))
-    penalty = xp.reshape(xp.take(move(lambdas, c, xp.float64), place), (G, 1, C))
-    prior = variance * (1 + xp.reshape(move(gamma, c, xp.float64), (1, r, 1)) / penalty)
-    lost = CAUTION * variance / (TRUST * squares + (1 - TRUST) * prior)
-    keep = 1 - lost * xp.reshape(move(paid.astype(float), c, xp.float64), (1, r, 1))
-    return c * xp.astype(xp.maximum(keep, xp.zeros_like(keep)), c.dtype)
+
+
+@remembered(8)
+def _family(box: tuple[int, ...]) -> Floats:
+    """Covariances of the family before any array was seen, (K, S, S)."""
+    d = len(box)
+    s = ORDER + (d - 2) / 2
+    members = Family.of(d, s, [])
+    if d == 2:
+        members = Family.of(d, s, lines(STRETCHES, 1.0))
+    elif d > 2:
+        members = Family.of(d, s, [(n, a) for n in neighbours(d) for a in (STRETCH, 1 / STRETCH)])
+    return covariances(box, members)
+
+
+def family_shapes(box: tuple[int, ...], top: int = STRONGEST) -> Shapes:
+    """The family, at amplitudes up to 4^top, before any array was seen."""
+    kernels = _family(tuple(n for n in box if n > 1))
+    amplitudes = np.power(4.0, np.arange(FAINTEST, top + 1.0))
+    return shapes_of(kernels, amplitudes, np.zeros((len(kernels), len(amplitudes))))
+
+
+def learned(start: Shapes, Y: Array) -> Shapes:
+    """Shapes drawn towards boxes Y, (G, S, C), of noise 1.
+
+    A pass finds the weights p of members and amplitudes in every box and the covariance of what
+    each member says there, ``Σ p (x xᵀ / a + γ / (a γ + 1))``, as the next shape; the family
+    counts for PULL boxes more.
+    """
+    xp, C = namespace(Y), Y.shape[2]
+    Y = Y - xp.mean(Y, axis=1, keepdims=True)
+    own, shapes = start.covariances, start
+    for _ in range(PASSES):
+        K, _, r = shapes.bases.shape
+        each = [shapes.parts(Y[..., k]) for k in range(C)]
+        p, gains = _shares([e for _, e in each]), shapes.gains(Y)
+        met = to_numpy(xp.sum(p, axis=1)).astype(np.float64)  # (K, A)
+        moments = np.zeros((K, r, r))
+        for k, j in np.argwhere(met > UNLIKELY).tolist():
+            (rows,) = xp.nonzero(p[k, :, j] > UNLIKELY)
+            root = (xp.take(p[k, :, j], rows) / float(shapes.amplitudes[j])) ** 0.5
+            for c, _ in each:
+                x = xp.take(c[k, ...], rows, axis=0) * gains[k, j, :] * root[:, None]
+                moments[k] += to_numpy(xp.matrix_transpose(x) @ x)
+        left = np.einsum("ka,kar->kr", met, shapes.variances[:, None, :] / shapes.totals) * C
+        moments += left[:, :, None] * np.eye(r)
+        new = shapes.bases @ moments @ np.swapaxes(shapes.bases, 1, 2)
+        new = (new + PULL * own) / (met.sum(axis=1) * C + PULL)[:, None, None]
+        shapes = shapes_of(new, start.amplitudes, np.log(met / met.sum() + 1e-6))
+    return shapes
+
+
+# --- an array -------------------------------------------------------------------------------------
+
+
+def without_noise(y: Array, noise: Floats, periodic: Sequence[bool]) -> Array:
+    """Samples y, (..., C), without most of their noise of standard deviation `noise`, (C,)."""
+    xp = namespace(y)
+    shape, C = tuple(y.shape[:-1]), y.shape[-1]
+    wide = [k for k, n in enumerate(shape) if n > 1]
+    d = len(wide)
+    if d > 3:  # in space, one after the other
+        k = wide[0]
+        parts = [xp.take(y, move(np.asarray([i]), y), axis=k) for i in range(shape[k])]
+        return xp.concat([without_noise(part, noise, periodic) for part in parts], axis=k)
+    size = to_numpy(xp.max(xp.abs(y), axis=tuple(range(len(shape))))).astype(np.float64)
+    noise = np.maximum(noise, 1e-12 * size)
+    if d == 0 or not np.all(noise > 0):  # one sample, or nothing but zeros
+        return y
+    kind = xp.float32 if np.all(size < SINGLE * noise) else xp.float64
+    unit = move(noise, y, xp.float64)
+    z = xp.astype(xp.astype(y, xp.float64) / unit, kind)
+    box = tuple(min(BOX[d], n) for n in shape)
+    index = box_index(shape, box, STRIDE[d], periodic)
+    some = taken(z, move(index[:: max(1, len(index) // TAUGHT)], y))
+    shapes = learned(family_shapes(box, _strongest(some)), some)
+    n = math.prod(shape)
+    total = [xp.zeros(n, dtype=kind, device=device(y)) for _ in range(C)]
+    step = max(64, room(y) // (8 * shapes.bases.shape[0] * index.shape[1]))
+    for i, j in runs(len(index), step):
+        at = move(index[i:j], y)
+        X = shapes(taken(z, at))
+        for c in range(C):
+            values = xp.reshape(X[..., c], (-1,))
+            total[c] = total[c] + scatter_add(n, xp.reshape(at, (-1,)), values)
+    times = move(np.bincount(index.reshape(-1), minlength=n)[:, None], y, xp.float64)
+    found = xp.astype(xp.stack(total, axis=-1), xp.float64) / times
+    return xp.astype(xp.reshape(found, y.shape) * unit, y.dtype)
+
+
+def _strongest(Y: Array) -> int:
+    """Exponent of 4 that no box Y, (G, S, C), of noise 1 goes beyond."""
+    xp = namespace(Y)
+    most = float(xp.max(xp.var(Y, axis=1)))
+    return max(STRONGEST, math.ceil(math.log(max(most, 1.0), 4)))

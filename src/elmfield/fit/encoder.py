@@ -1,4 +1,4 @@
-"""The pipeline on one page: samples → fill → project → denoise → keep → Field."""
+"""The pipeline on one page: samples → fill → denoise → project → keep → Field."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Domain, Periodic, make_domain
 from elmfield.field import Blended, Field, Group, meet
-from elmfield.fit.denoise import denoised
+from elmfield.fit.denoise import denoised, taken_off
 from elmfield.fit.fill import filled
 from elmfield.local.model import LocalModel
 from elmfield.partition import Partition
@@ -135,17 +135,18 @@ class Encoder:
         return self._fit(samples, self.channel_axis, reporter(progress))
 
     def _fit(self, samples: Samples, channel_axis: int | None, progress: Progress) -> Field:
-        samples = filled(samples, self.settings.fill_order, self.domain.periodic)
+        asked, wraps = self.settings, self.domain.periodic
+        given = filled(samples, asked.fill_order, wraps)
+        samples = denoised(given, asked.denoise, wraps, clip=asked.clip)
         settings = self._settle(samples)
         if settings.target is not None:
             samples = samples.standardised()  # it has to see them all at once
         groups, left = self._project(settings, samples, progress)
-        groups, noise = denoised(groups, settings.denoise, samples.units)
         centres, radii = self._frames(groups)
         blended = Blended(
             partition=self.partition, groups=tuple(groups), centres=centres, radii=radii
         )
-        residual = ((left + noise) * samples.units**2).sum(axis=1)
+        residual = (left * samples.units**2).sum(axis=1) + taken_off(given, samples, self.partition)
         if settings.target is not None:
             blended, dropped = meet(blended, samples, settings.target)
             residual = residual + dropped

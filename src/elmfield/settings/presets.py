@@ -44,6 +44,10 @@ class Settings(Protocol):
         """Whether noise is taken out; a number is its standard deviation in the caller's units."""
 
     @property
+    def clip(self) -> bool:
+        """Whether what is filled in and denoised stays within the limits of the samples."""
+
+    @property
     def fill_order(self) -> float | None:
         """Order of the energy by which missing samples are filled before the fit, a linear map.
 
@@ -112,7 +116,7 @@ class Paper:
 
     centred = False  # least squares on the samples as they are
     target = None
-    denoise = False
+    denoise = clip = False
     fill_order = FILL_ORDER
     is_settled = True
     is_linear = True
@@ -165,7 +169,7 @@ class Smooth:
     layer: MakeLayer | None = None
 
     centred = True
-    own_samples = False
+    own_samples = clip = False
 
     def __post_init__(self) -> None:
         self._check_denoise()
@@ -194,8 +198,6 @@ class Smooth:
                 f"`denoise` and `{self.target.kind}` cannot be asked for together: one wants the "
                 "samples changed, the other wants them kept. Fit the denoised samples() again."
             )
-        if d and self.network is not None:
-            raise ValueError("`denoise` needs the product layer; drop `network`.")
 
     @property
     def is_settled(self) -> bool:
@@ -241,8 +243,6 @@ class Smooth:
         d = max(d, 1)
         if self.network is not None:
             return 8, 4.0, 0
-        if self.denoise:  # every sample is judged in 2^d boxes
-            return (32, 16.0, 0) if d == 1 else (8, 4.0, 0) if d == 2 else (4, 2.0, 0)
         if self.target is not None:
             # Half a sample of overlap blends between samples: no sample is stored twice.
             return (32, 0.5, 0) if d == 1 else (16, 0.5, 0) if d <= 3 else (8, 0.5, 0)
