@@ -8,13 +8,16 @@ from elmfield.field import Full, Ragged
 from support import close
 
 
-@pytest.fixture(scope="module", params=["full", "ragged", "sampled", "stored", "stored ragged"])
+@pytest.fixture(
+    scope="module",
+    params=["full", "ragged", "sampled", "stored", "stored ragged", "stored sampled"],
+)
 def kept(request, tmp_path_factory):
     """Coefficients of 12 regions and 2 channels, and the array they stand for."""
     rng = np.random.default_rng(3)
     values = rng.standard_normal((24, 30, 2)).cumsum(0)
     settings = ef.smooth(cell=8, overlap=0.5, context=0)
-    if request.param == "sampled":
+    if "sampled" in request.param:
         settings = ef.oriented(order=1.1)
     field = ef.fit(values, settings, channel_axis=-1)
     if "ragged" in request.param:

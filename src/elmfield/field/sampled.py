@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from elmfield._array.backend import is_numpy, move, namespace, to_numpy
+from elmfield._array.backend import device, is_numpy, move, namespace, to_numpy
 from elmfield._array.memory import room, runs
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.local.beliefs import Beliefs
@@ -31,6 +31,9 @@ class Boxes(Protocol):
 
     def of(self, partition: Partition, regions: Integers, box: tuple[int, ...]) -> Array:
         """Samples (G, S, C) of the boxes of some regions, in the unit of the fit."""
+
+    def block(self, slab: tuple[slice, ...]) -> Array:
+        """The samples of a slab of the array, (..., C), in the unit of the fit."""
 
     def channels(self, own: slice) -> "Boxes":
         """The same for some of the channels."""
@@ -63,6 +66,10 @@ class Whole:
         if len(regions) and np.all(np.diff(regions) > 0):
             return gather_boxes(self.values, partition, regions, box)
         return gather(self.values, sample_index(partition, regions, box, self.values))
+
+    def block(self, slab: tuple[slice, ...]) -> Array:
+        """A view of a slab of the array."""
+        return self.values[(*slab, slice(None))]
 
     def channels(self, own: slice) -> "Whole":
         """The same for some of the channels."""
@@ -189,20 +196,12 @@ class Sampled:
 
     def numbers(self, rows: Integers) -> Array:
         """The stored numbers of some regions, one region after the other: their cells' samples."""
-        rows = np.asarray(rows)
         xp = namespace(self.like)
-        first, sizes = self._cells[:, rows]
-        starts, box = self.partition.boxes[0][self.regions[rows]], self.beliefs.box
-        found = []
-        for g, (a, n, b) in enumerate(zip(first, sizes, starts)):
-            Y = self.boxes.of(self.partition, self.regions[rows[g : g + 1]], box)
-            Y = xp.reshape(Y[0, ...], (*box, -1))
-            at = a - b
-            for k, wraps in enumerate(self.partition.periodic):
-                at[k] = at[k] % self.partition.shape[k] if wraps else at[k]
-            own = tuple(slice(int(i), int(i + m)) for i, m in zip(at, n))
-            found.append(xp.reshape(Y[own], (-1,)))
-        return xp.concat(found) if found else xp.zeros(0, dtype=self.like.dtype)
+        found = [xp.zeros(0, dtype=self.like.dtype, device=device(self.like))]
+        for a, n in zip(*self._cells[:, np.asarray(rows)]):
+            slab = tuple(slice(int(i), int(i + m)) for i, m in zip(a, n))
+            found.append(xp.reshape(self.boxes.block(slab), (-1,)))
+        return xp.concat(found)
 
     def ragged(self, rows: Integers) -> None:
         """None: every region keeps all."""

@@ -18,6 +18,7 @@ from elmfield.io.model import recipes
 from elmfield.io.model.plain import to_plain
 from elmfield.io.model.restore import digest, file_order, frames_of
 from elmfield.io.model.stored import Deferred, Kept
+from elmfield.io.model.tiles import SamplePlan, sampled_in
 from elmfield.local.model import LocalModel
 from elmfield.partition import Partition
 
@@ -41,19 +42,22 @@ class Description:
 
     meta: dict[str, Any]
     arrays: dict[str, Array]
-    plan: "Plan"
+    plan: "Plan | SamplePlan"
 
 
 def described(field: Field, dtype: str) -> Description:
     """What a file with coefficients of this dtype says about a field."""
     from elmfield import __version__
 
-    part, plan = field.partition, Plan(field)
+    part = field.partition
+    plan = Plan(field) if sampled_in(field) is None else SamplePlan(field)
     arrays: dict[str, Array] = {}
     axes = [_axis(a, k, arrays) for k, a in enumerate(field.domain.axes)]
     partition = _partition(part, arrays)
     groups, networks = _groups(field, plan, arrays)
-    _describe_ragged(plan, arrays)
+    samples = None if isinstance(plan, Plan) else plan.told(dtype)
+    if isinstance(plan, Plan):
+        _describe_ragged(plan, arrays)
     frames = _frames(field, groups, plan, arrays)
     if field.residual is not None:
         arrays["residual"] = to_numpy(field.residual).astype(np.float32)
@@ -68,6 +72,7 @@ def described(field: Field, dtype: str) -> Description:
         "groups": groups,
         "frames": frames,
         "n_coefficients": plan.n_values,
+        **({} if samples is None else {"samples": samples}),
         "dtype": dtype,
         "offset": to_numpy(field.offset).astype(kind).astype(np.float64).tolist(),
         "scale": to_numpy(field.scale).astype(kind).astype(np.float64).tolist(),
@@ -85,7 +90,7 @@ def described(field: Field, dtype: str) -> Description:
 
 def _version(part: Partition, groups: list[dict[str, Any]]) -> int:
     """The lowest format version that knows all that is said."""
-    if any(recipes.is_free(g["modes"]) for g in groups):
+    if any(recipes.is_free(g["modes"]) or g["modes"]["kind"] == "oriented" for g in groups):
         return 3
     return 2 if part.mirrored else 1
 
@@ -110,6 +115,11 @@ def _partition(part: Partition, arrays: dict[str, Array]) -> dict[str, Any]:
         edges.append(count if np.array_equal(e, even) else "listed")
         if edges[-1] == "listed":
             arrays[f"edges_{k}"] = np.asarray(e, np.int64)
+    boxes = {}
+    if part.starts is not None and part.is_regular:
+        boxes = {"boxes": "listed"}
+        for k, line in enumerate(part.lines):
+            arrays[f"starts_{k}"] = np.asarray(line, np.int64)
     if not part.is_regular:
         arrays["labels"] = _smallest(part.labels.reshape(-1))
     return {
@@ -122,11 +132,11 @@ def _partition(part: Partition, arrays: dict[str, Array]) -> dict[str, Any]:
         "mirrored": bool(part.mirrored),
         "regular": part.is_regular,
         "n_regions": part.n_regions,
-    }
+    } | boxes
 
 
 def _groups(
-    field: Field, plan: "Plan", arrays: dict[str, Array]
+    field: Field, plan: "Plan | SamplePlan", arrays: dict[str, Array]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Recipes of all groups, and the networks they share; masks, and who is in which, as arrays."""
     groups: list[dict[str, Any]] = []
@@ -154,7 +164,7 @@ def _groups(
 
 
 def _frames(
-    field: Field, groups: list[dict[str, Any]], plan: "Plan", arrays: dict[str, Array]
+    field: Field, groups: list[dict[str, Any]], plan: "Plan | SamplePlan", arrays: dict[str, Array]
 ) -> str:
     """Whether local coordinates are those of the regions' boxes; else they become an array."""
     own, sizes = field.blended, field.partition.boxes[1]

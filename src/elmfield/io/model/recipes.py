@@ -6,7 +6,7 @@ a reader can tell whether it made the same ones.
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
@@ -21,14 +21,16 @@ from elmfield.local.bases import (
     ProductModes,
     ProductNeurons,
     ShapedModes,
+    WaveModel,
     plain_modes,
     product_modes,
     shaped_modes,
     smooth_dense_modes,
+    wave_model,
 )
 from elmfield.local.layers import Cosines, Dense
 from elmfield.local.model import LocalModel
-from elmfield.settings import Paper, Smooth
+from elmfield.settings import Oriented, Paper, Smooth
 
 BUDGET = 1 << 31
 """Bytes that making the modes of one group may take; 4096 neurons on 64 x 64 samples take half."""
@@ -41,7 +43,7 @@ last digits, and a dense layer's condition number of 1e7 and more raises them.""
 KINDS = {"per_region": "keep"}
 """Targets that files know by another word."""
 
-MADE: dict[str, Any] = {c.__name__: c for c in (Smooth, Paper, Dense, Target)}
+MADE: dict[str, Any] = {c.__name__: c for c in (Smooth, Oriented, Paper, Dense, Target)}
 """What settings may consist of; no other name in a file is ever looked up."""
 
 
@@ -98,11 +100,16 @@ def _on_a_network(modes: ShapedModes | DenseModes) -> dict[str, Any]:
     return {"box": list(map(int, modes.box)), "network": network_to_plain(modes.network)}
 
 
+def _oriented(modes: WaveModel) -> dict[str, Any]:
+    return {"kind": "oriented", "box": list(map(int, modes.box)), "order": modes.beliefs.order}
+
+
 RECIPES: dict[type, Callable[[Any], dict[str, Any] | None]] = {
     ProductModes: _product,
     ProductNeurons: _neurons,
     DenseModes: _dense,
     ShapedModes: _shaped,
+    WaveModel: _oriented,
 }
 """How each kind of local model that the format knows is said; :func:`make` is the way back."""
 
@@ -184,6 +191,18 @@ def _make_smooth(recipe: dict[str, Any], inside: Array | None) -> LocalModel:
     return smooth_dense_modes(network, box, float(recipe["order"]), np.empty(0), planes=planes)
 
 
+def _make_oriented(recipe: dict[str, Any], inside: Array | None) -> LocalModel:
+    box, order = _box(recipe), float(recipe["order"])
+    if not 0 < order <= 16 or 320 * math.prod(box) * _n_waves(box) > BUDGET:
+        raise ValueError(f"order {order} on a box of {box} samples")
+    return wave_model(box, order)
+
+
+def _n_waves(box: Sequence[int]) -> int:
+    """Product neurons of kind "oriented" on a box."""
+    return math.prod(2 * math.floor(1.5 * int(n) + 1e-9) + 2 if n > 1 else 2 for n in box)
+
+
 def _check_dense(box: tuple[int, ...], network: Dense) -> None:
     S, m = math.prod(box), network.width
     if (4 * S * m + 2 * m * m) * 8 > 2 * BUDGET:
@@ -196,6 +215,7 @@ MAKERS: dict[str, Callable[[dict[str, Any], Array | None], LocalModel]] = {
     "plain": _make_plain,
     "smooth": _make_smooth,
     "shaped": _make_shaped,
+    "oriented": _make_oriented,
 }
 """Who makes which kind; no other name in a file is looked up."""
 
@@ -207,6 +227,8 @@ def n_modes_of(recipe: dict[str, Any], stated: int) -> int:
             most = math.prod(1 + 2 * int(n) for n, _ in recipe["axes"])
             most += len(recipe["axes"]) if is_free(recipe) else 0
             return stated if stated == most else -1
+        if recipe["kind"] == "oriented":
+            return stated if stated == _n_waves(recipe["box"]) else -1
         most = math.prod(int(n) for n in recipe["box"])
         return stated if 0 < stated <= most else -1
     except (KeyError, TypeError, ValueError):
@@ -240,7 +262,7 @@ def _places(d: int) -> Floats:
 
 def reach(modes: LocalModel, d: int) -> Floats:
     """Half the box in the modes' local coordinates, (d,)."""
-    if isinstance(modes, ProductModes):
+    if isinstance(modes, (ProductModes, WaveModel)):
         return np.asarray([max(n - 1, 1) / 2 for n in modes.box])
     return np.ones(d)
 

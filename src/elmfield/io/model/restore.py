@@ -22,6 +22,7 @@ from elmfield.io.model.blocks import Blocks
 from elmfield.io.model.entries import Entries, document, open_entries
 from elmfield.io.model.plain import from_plain
 from elmfield.io.model.stored import Deferred, Kept, Shelf, Stored
+from elmfield.io.model.tiles import Held, Tiling, group_of
 from elmfield.local.bases import half_widths
 from elmfield.partition import Partition
 
@@ -193,6 +194,8 @@ class _Reader:
 
     def _made(self, part: Partition, which: Integers, C: int, dtype: Any) -> tuple[Group, ...]:
         """The groups: models that are made, and coefficients that are read, when first used."""
+        if "samples" in self.meta:
+            return (self._sampled(part, C, dtype),)
         shelf, rankings = self._shelf(part, which, C, dtype)
         masks, made = self._masks(), []
         for g, kept in enumerate(self.meta["groups"]):
@@ -207,6 +210,27 @@ class _Reader:
                 )
             )
         return tuple(made)
+
+    def _sampled(self, part: Partition, C: int, dtype: Any) -> Group:
+        """The one group of a field that is its samples."""
+        kept = self.meta["groups"][0]
+        if len(self.meta["groups"]) > 1 or kept["modes"]["kind"] != "oriented":
+            raise self._refuse("samples, but not of one group of oriented regions")
+        said = self.meta["samples"]
+        tiling = Tiling.read(said, part.shape, C)
+        if tiling is None or tiling.n_values != self.meta["n_coefficients"]:
+            raise self._refuse("which samples it holds")
+        size, kinds = tiling.n_values, (str(said["dtype"]),)
+        blocks = Blocks(self.entries, self.sizes, "coefficients", size, kinds)
+        units = [np.asarray(self.meta[name], dtype) for name in ("offset", "scale")]
+        return group_of(
+            self._kept(kept, len(part.shape), None).make(),
+            part,
+            blocks if self.lazy else Held(blocks.whole()),
+            tiling,
+            units=(units[0], units[1]),
+            is_raw=bool(said["raw"]),
+        )
 
     def _frames(self, part: Partition, which: Integers) -> tuple[Floats, Floats]:
         """Centres and radii of the regions' local coordinates, (N, d) each."""
@@ -288,6 +312,7 @@ class _Reader:
         if not 1 <= N <= min(n, 8 * room) or (kept["regular"] and n != N):
             raise self._refuse(f"{N} regions in {n} cells and {room} bytes")
         labels = np.arange(n) if kept["regular"] else self._integers("labels", n)
+        boxes = self._boxes(kept, cells)
         part = Partition(
             shape=shape,
             edges=tuple(edges),
@@ -297,6 +322,7 @@ class _Reader:
             equal_boxes=bool(kept["equal_boxes"]),
             context=int(kept.get("context", 0)),
             mirrored=bool(kept.get("mirrored", False)),
+            **boxes,
         )
         overlap = np.asarray(part.overlap)
         if (
@@ -306,6 +332,22 @@ class _Reader:
         ):
             raise self._refuse("labels or overlap of the regions")
         return part
+
+    def _boxes(self, kept: dict[str, Any], cells: tuple[int, ...]) -> dict[str, Integers]:
+        """Starts and sizes of boxes that do not follow from the cells."""
+        if kept.get("boxes") != "listed":
+            return {}
+        if not kept["regular"]:
+            raise self._refuse("boxes listed for merged regions")
+        box = [int(n) for n in self.meta["groups"][0]["modes"]["box"]]
+        lines = [self._whole(f"starts_{k}", n, "int64") for k, n in enumerate(cells)]
+        for k, (line, b, n) in enumerate(zip(lines, box, kept["shape"])):
+            low, high = (1 - b, n - 1) if kept["periodic"][k] else (0, n - b)
+            fits = len(box) == len(cells) and 1 <= b <= n
+            if not fits or (line < low).any() or (line > high).any():
+                raise self._refuse("where boxes of samples lie")
+        starts = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1).reshape(-1, len(box))
+        return {"starts": starts, "sizes": np.broadcast_to(np.asarray(box), starts.shape)}
 
     def _size_of(self, name: str) -> int:
         """Length of an array that says so itself; its blocks must then be there."""

@@ -154,4 +154,5 @@ def _write(field: Field, sink: Sink, dtype: str, compress: bool, progress: Progr
     for name, values in told.arrays.items():
         put_array(sink, name, iter([values]), len(values), values.dtype.name, compress)
     numbers = told.plan.numbers(dtype, progress)
-    put_array(sink, "coefficients", numbers, told.plan.n_values, dtype, compress)
+    kind = told.meta["samples"]["dtype"] if "samples" in told.meta else dtype
+    put_array(sink, "coefficients", numbers, told.plan.n_values, kind, compress)
