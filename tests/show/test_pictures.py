@@ -116,3 +116,26 @@ def test_pictures_without_matplotlib_name_what_is_missing():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'elmfield[show]'" in done.stdout
+
+
+def test_directions_run_along_an_edge():
+    i, j = np.indices((40, 46))
+    field = ef.fit(np.tanh((0.8 * i - 0.6 * j) / 1.5), ef.oriented(order=1.5))
+    lines = pictures.directions(field)
+    assert lines.shape == (field.partition.n_regions, 2, 2)
+    way = lines[:, 1] - lines[:, 0]
+    length = np.linalg.norm(way, axis=1)
+    sure = length > 0.5 * length.max()
+    assert sure.sum() > 10
+    assert np.abs(way[sure] @ [0.6, 0.8] / length[sure]).min() > 0.95  # within 18 degrees
+    assert length.max() <= 3
+    axes = pictures.draw_directions(field, region=2, title="edge")
+    (drawn,) = axes.collections
+    assert len(drawn.get_segments()) == (-(-field.partition.n_cells[0] // 2)) * (
+        -(-field.partition.n_cells[1] // 2)
+    )
+
+
+def test_directions_need_oriented_regions():
+    with pytest.raises(ValueError, match=r"two axes fitted with oriented\(...\); got Field"):
+        pictures.directions(ef.fit(np.eye(9), ef.smooth(order=1.1)))

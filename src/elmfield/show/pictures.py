@@ -1,4 +1,4 @@
-"""Pictures: a partition over its samples, energies before and after; matplotlib axes come back.
+"""Pictures: partitions, energies, directions that regions believe in; matplotlib axes come back.
 
 Each function draws on `axes`, or on new ones, and returns them; saving and showing is the caller's.
 Needs matplotlib, which is imported when first drawn with.
@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.backend import is_array, to_numpy
+from elmfield._array.checks import whole as whole_number
 from elmfield._array.typing import Array, Floats
+from elmfield.field import Field, Sampled
 from elmfield.partition import Partition, barron_norm
 
 LINE = "#ffd23f"
@@ -208,6 +210,85 @@ def draw_balance(
         )
     draw_spread(beta, axes[-1])
     return axes
+
+
+def draw_directions(
+    field: Field,
+    axes: Any = None,
+    *,
+    region: int = 1,
+    colour: str = LINE,
+    width: float = 0.9,
+    cmap: str = "gray",
+    title: str | None = None,
+) -> Any:
+    """What regions believe, over the field: a line along which each is smooth; matplotlib axes.
+
+    A line is as long as its region is sure: from nothing, where it believes in no direction, to the
+    size of its cell.
+
+    Parameters
+    ----------
+    field : Field
+        Of a two-dimensional array, fitted with ``oriented(...)``.
+    axes : matplotlib axes, optional
+        Where to draw; new ones by default.
+    region : int
+        Draw every so many regions along each axis.
+    colour, width : optional
+        Of the lines.
+    cmap : str
+        Colour map of the samples under them.
+    title : str, optional
+        None by default.
+    """
+    lines = directions(field, region)
+    axes = _new_axes() if axes is None else axes
+    shown = np.asarray(to_numpy(field.samples()))
+    if field.channel_axis is not None:
+        shown = np.moveaxis(shown, field.channel_axis, -1).mean(axis=-1)
+    (top, left), (bottom, right) = field.domain.low, field.domain.high
+    box = (left, right, bottom, top)
+    axes.imshow(np.abs(shown) if field.is_complex else shown, cmap=cmap, extent=box)
+    from matplotlib.collections import LineCollection
+
+    segments = [[tuple(end[::-1]) for end in line] for line in lines]  # (column, row)
+    axes.add_collection(LineCollection(segments, colors=colour, linewidths=width))
+    axes.set(xlim=box[:2], ylim=box[2:], aspect="equal", xticks=[], yticks=[])
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    if title is not None:
+        axes.set_title(title, fontsize=10, pad=6)
+    return axes
+
+
+def directions(field: Field, every: int = 1) -> Floats:
+    """The lines of :func:`draw_directions`: two ends each, in index coordinates, (n, 2, 2).
+
+    With weights p of members that are rough across n_k by a_k, the mean ``Σ p_k log a_k n_k n_kᵀ``,
+    less its isotropic part, tells the direction and how sure the region is of it.
+    """
+    group = field.blended.groups[0]
+    c = group.coefficients
+    if not isinstance(c, Sampled) or len(field.shape) != 2:
+        raise ValueError(
+            "directions are those of a field of two axes fitted with oriented(...); got "
+            f"{field!r} with settings {field.settings}."
+        )
+    part, whole = field.partition, whole_number("region", every)
+    rows = part.labels[::whole, ::whole].reshape(-1)
+    p = np.asarray(to_numpy(c.believed(rows)), np.float64)  # (n, K)
+    n, strength = c.beliefs.family.directions, np.log(c.beliefs.family.strengths)
+    tensor = np.einsum("gk,k,ki,kj->gij", p, strength, n, n)
+    values, vectors = np.linalg.eigh(tensor)
+    along = vectors[:, :, 0]  # least rough
+    sure = (values[:, 1] - values[:, 0]) / max(float(strength.max()), 1e-12)
+    edges = [0.5 * (b[1:] + b[:-1]) for b in (part.borders(0), part.borders(1))]
+    cells = np.stack(np.meshgrid(*(e[::whole] for e in edges), indexing="ij"), axis=-1)
+    half = 0.5 * whole * min(float(np.diff(b).min()) for b in part.edges)
+    reach = along * (sure * half)[:, None]
+    centres = cells.reshape(-1, 2)
+    return np.stack([centres - reach, centres + reach], axis=1)
 
 
 def toy_field(n: int = 512) -> Floats:
