@@ -16,6 +16,7 @@ from functools import partial
 import beam_tables
 import core_tables
 import defaults_tables
+import oriented_tables
 import speed_tables
 import targets_tables
 from common import RESULTS, ROOT
@@ -23,7 +24,12 @@ from measurement.records import NotRecorded, read
 
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 PLACE = re.compile(r"<!-- results:(\w+) -->\n((?!<!-- end -->).)*<!-- end -->", re.S)
-GATHERED = {"core": core_tables, "defaults": defaults_tables, "targets": targets_tables}
+GATHERED = {
+    "core": core_tables,
+    "defaults": defaults_tables,
+    "targets": targets_tables,
+    "oriented": oriented_tables,
+}
 """Whose tables also stand in one file each, for whoever opens the folder."""
 
 

@@ -175,13 +175,13 @@ def test_regions_share_one_factorisation(monkeypatch):
     import elmfield.settings
 
     calls = []
-    original = elmfield.settings.plain_modes
+    original = elmfield.settings.presets.plain_modes
 
     def counted(*arguments):
         calls.append(arguments[1])
         return original(*arguments)
 
-    monkeypatch.setattr(elmfield.settings, "plain_modes", counted)
+    monkeypatch.setattr(elmfield.settings.presets, "plain_modes", counted)
     ef.fit(np.zeros((96, 64)), ef.paper(cell=16, width=20))
     assert calls == [(16, 16)]
     field = ef.fit(np.random.default_rng(0).random((100, 77)))

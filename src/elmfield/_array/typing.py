@@ -16,7 +16,6 @@ Array = Any
 Namespace = Any
 """The module of functions that goes with an :data:`Array`."""
 
-Booleans = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Progress = Callable[[str, int, int], None]

@@ -83,7 +83,7 @@ class AxisBasis(AxisFunctions, Protocol):
 
     @property
     def n_free(self) -> int:
-        """How many of them, the first, cost nothing, whatever their γ; denoising leaves these."""
+        """How many of them, the first, cost nothing, whatever their γ."""
 
 
 class Basis(LocalModel, Protocol):

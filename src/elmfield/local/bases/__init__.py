@@ -15,7 +15,6 @@ from elmfield.local.bases.dense import (
 from elmfield.local.bases.neurons import ProductNeurons
 from elmfield.local.bases.product import (
     ProductModes,
-    free,
     product_modes,
     smoothness,
 )
@@ -31,7 +30,6 @@ __all__ = [
     "WaveModel",
     "axis_modes",
     "box_positions",
-    "free",
     "half_widths",
     "plain_modes",
     "product_modes",

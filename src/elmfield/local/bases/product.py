@@ -12,7 +12,7 @@ import numpy as np
 
 from elmfield._array.backend import is_on_host, learns, move, namespace, to_numpy
 from elmfield._array.cache import remembered
-from elmfield._array.typing import Array, Booleans, Floats, Integers
+from elmfield._array.typing import Array, Floats, Integers
 from elmfield.local.bases.axis import AxisModes, axis_modes
 from elmfield.local.layers import Cosines, MakeLayer
 from elmfield.local.model import AxisBasis
@@ -132,14 +132,6 @@ def smoothness(axes: Sequence[AxisBasis]) -> Floats:
     for a in axes:
         gamma = np.multiply.outer(gamma, a.smoothness)
     return gamma.reshape(-1)
-
-
-def free(axes: Sequence[AxisBasis]) -> Booleans:
-    """Which products of the axes' functions are free, being products of free ones; (r,)."""
-    every = np.ones(1, bool)
-    for a in axes:
-        every = np.logical_and.outer(every, np.arange(len(a.smoothness)) < a.n_free)
-    return every.reshape(-1)
 
 
 @remembered(64)
