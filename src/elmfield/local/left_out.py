@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from elmfield._array.backend import move, namespace, to_numpy
+from elmfield._array.cache import remembered
 from elmfield._array.typing import Array, Floats
 from elmfield.local.energies import STEEPEST, Family
 from elmfield.local.kernels import affine, complement, covariances, positions
@@ -48,31 +49,42 @@ def line_order(Y: Array, box: tuple[int, ...], spectral: float) -> float:
     box = tuple(n for n in box if n > 1)
     d = len(box)
     freedom = FREEDOM * float(np.clip((spectral - 0.9) / 0.6, 0, 1))
-    orders = np.arange(spectral, spectral + freedom + 1e-9, 0.15)
+    orders = np.round(np.arange(spectral, spectral + freedom + 1e-9, 0.15), 6)
     if len(orders) == 1 or d == 0:
         return spectral
     s = np.minimum(orders + (d - 1) / 2 - BETTER_LEFT_OUT, STEEPEST)
-    errors = left_out(Y, box, Family.isotropic(d, s.tolist()))
+    errors = left_out(Y, box, tuple(s.tolist()))
     return float(orders[int(np.argmin(errors))])
 
 
-def left_out(Y: Array, box: tuple[int, ...], members: Family) -> Floats:
-    """Mean square of what each member says of a central sample without having seen it, (K,).
+def left_out(Y: Array, box: tuple[int, ...], orders: tuple[float, ...]) -> Floats:
+    """Mean square of what energies of these orders s say of a central sample left out, (K,).
+
+    From boxes of samples Y, (G, S, C).
+    """
+    xp = namespace(Y)
+    ways = _ways(box, orders)
+    G, S, C = Y.shape
+    flat = xp.reshape(xp.permute_dims(Y, (2, 0, 1)), (C * G, S))
+    missed = flat @ move(ways, Y, Y.dtype)
+    squares = to_numpy(xp.mean(missed * missed, axis=0)).reshape(len(orders), -1)
+    return np.asarray(squares.mean(axis=1))
+
+
+@remembered(64)
+def _ways(box: tuple[int, ...], orders: tuple[float, ...]) -> Floats:
+    """By what each central sample is missed, from all samples of a box; (S, K c).
 
     With Q the inverse of K beside affine functions, a left-out sample is missed by
     ``(Q y)_i / Q_ii`` (Wahba 1990): no system is solved again.
     """
-    xp = namespace(Y)
-    kernels = covariances(box, members)
-    Z = complement(affine(box))
-    if not Z.shape[1]:  # every set of samples is affine
-        return np.zeros(len(kernels))
-    Q = Z @ np.linalg.solve(Z.T @ kernels @ Z, np.broadcast_to(Z.T, (len(kernels), *Z.T.shape)))
+    kernels = covariances(box, Family.isotropic(len(box), orders))
     central = np.flatnonzero(np.all(np.abs(positions(box)) <= 1, axis=1))
+    Z = complement(affine(box))
+    S = len(Z)
+    if not Z.shape[1]:  # every set of samples is affine
+        return np.zeros((S, len(orders) * max(1, len(central))))
+    Q = Z @ np.linalg.solve(Z.T @ kernels @ Z, np.broadcast_to(Z.T, (len(kernels), *Z.T.shape)))
     own = Q[:, central, central]
     ways = Q[:, central] / np.where(own > 0, own, 1)[..., None]  # (K, c, S)
-    G, S, C = Y.shape
-    flat = xp.reshape(xp.permute_dims(Y, (2, 0, 1)), (C * G, S))
-    missed = flat @ move(ways.reshape(-1, S).T.copy(), Y, Y.dtype)
-    squares = to_numpy(xp.mean(missed * missed, axis=0)).reshape(len(kernels), -1)
-    return np.asarray(squares.mean(axis=1))
+    return np.ascontiguousarray(ways.reshape(-1, S).T)
