@@ -10,7 +10,7 @@ from elmfield._array.memory import room, runs
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.coefficients import Full
 from elmfield.local.model import Basis
-from elmfield.partition import Partition, gather_boxes
+from elmfield.partition import Partition, gather_boxes, whole_rows
 from elmfield.samples import Samples
 
 CACHED = 1 << 21
@@ -59,5 +59,4 @@ def _step(basis: Basis, y: Array, partition: Partition) -> int:
     if basis.axes is not None and is_on_host(y):
         numbers = min(numbers, CACHED)
     step: int = max(1, numbers // (4 * max(math.prod(basis.box), basis.n_modes) * y.shape[-1]))
-    row = math.prod(partition.n_cells[1:])  # whole rows of cells are taken by axes
-    return max(step // row * row, row) if step * 4 > row else step
+    return whole_rows(partition, step)

@@ -14,7 +14,7 @@ from elmfield._array.backend import device, is_numpy, move, namespace, to_numpy
 from elmfield._array.memory import room, runs
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.local.beliefs import Beliefs
-from elmfield.partition import Partition, gather, gather_boxes, sample_index
+from elmfield.partition import Partition, gather, gather_boxes, sample_index, whole_rows
 from elmfield.samples import Samples
 
 
@@ -145,7 +145,8 @@ class Sampled:
         rows = np.asarray(rows)
         C = self.boxes.n_channels
         parts = []
-        for i, j in runs(len(rows), max(1, room(self.like) // (2 * self.beliefs.work * C))):
+        step = max(1, room(self.like) // (2 * self.beliefs.work * C))
+        for i, j in runs(len(rows), whole_rows(self.partition, step)):
             Y = self.boxes.of(self.partition, self.regions[rows[i:j]], self.beliefs.box)
             parts.append(self.beliefs.alphas(Y, self._mixture(Y, rows[i:j])))
         return parts[0] if len(parts) == 1 else namespace(self.like).concat(parts, axis=0)
@@ -176,7 +177,8 @@ class Sampled:
         found, G = [], len(self.regions)
         C, K = self.boxes.n_channels, self.beliefs.family.n_members
         S = int(np.prod(self.beliefs.box))
-        for i, j in runs(G, max(1, room(self.like) // (2 * K * S * C))):
+        step = max(1, room(self.like) // (2 * K * S * C))
+        for i, j in runs(G, whole_rows(self.partition, step)):
             Y = self.boxes.of(self.partition, self.regions[i:j], self.beliefs.box)
             found.append(self.beliefs.mixture(Y, self.rounding))
         kept = found[0] if len(found) == 1 else namespace(self.like).concat(found, axis=0)

@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from elmfield._array.backend import device, is_on_host, move, namespace, scatter_add, to_numpy
+from elmfield._array.backend import (
+    device,
+    is_numpy,
+    is_on_host,
+    move,
+    namespace,
+    scatter_add,
+    to_numpy,
+)
 from elmfield._array.cache import remembered
 from elmfield._array.memory import room, runs
 from elmfield._array.threads import spread
@@ -294,7 +302,8 @@ def solved(members: Gauss, Y: Array, M: Array, who: Array) -> tuple[Array, Array
         way = _by_present if few else _by_missing
         return way(members, *(xp.take(a, at, axis=0) for a in (Y, M, who)))
 
-    results = spread(work, runs(G, step))
+    # Other libraries have threads of their own, and torch's solvers are not loaded by two at once.
+    results = spread(work, runs(G, step), None if is_numpy(Y) else 1)
     back = move(np.argsort(rank), Y)
     said, e = (xp.concat([r[i] for r in results], axis=0) for i in (0, 1))
     return xp.take(said, back, axis=0), xp.take(e, back, axis=0)

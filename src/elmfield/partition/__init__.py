@@ -1,7 +1,7 @@
 """Cutting Ω into regions Ω_i, and the windows φ_i that blend them."""
 
 from elmfield.partition.beam.barron import barron_norm
-from elmfield.partition.gather import gather, gather_boxes, sample_index
+from elmfield.partition.gather import gather, gather_boxes, sample_index, whole_rows
 from elmfield.partition.partition import Partition
 from elmfield.partition.windows import Blend, blend
 
@@ -13,4 +13,5 @@ __all__ = [
     "gather",
     "gather_boxes",
     "sample_index",
+    "whole_rows",
 ]

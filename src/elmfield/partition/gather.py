@@ -65,6 +65,12 @@ def gather_boxes(
     return xp.permute_dims(X, (1, 2, 0))
 
 
+def whole_rows(partition: Partition, step: int) -> int:
+    """So many regions at a time, or nearly: whole rows of cells, which are taken by axes."""
+    row = math.prod(partition.n_cells[1:])
+    return max(step // row * row, row) if step * 4 > row else step
+
+
 def _block(partition: Partition, regions: Integers) -> list[Any] | None:
     """The cells of each axis whose product the regions are, or None if they are no block."""
     if not partition.is_regular:
