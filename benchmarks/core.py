@@ -176,9 +176,11 @@ def heldout():
         back, field = predicted(y)
         row |= {"default": score(y, back, **PHOTOGRAPH), "at_samples": at_samples(y, back)}
         row["coefficients_per_sample"] = field.n_coefficients / thinned(y).size
+        back, _ = predicted(y, ef.oriented())
+        row |= {"oriented": score(y, back, **PHOTOGRAPH), "oriented_at": at_samples(y, back)}
         row["orders"] = {
             str(s): score(y, predicted(y, ef.smooth(order=s))[0], **PHOTOGRAPH)
-            for s in (1.0, 1.25, 1.5, 2.0)
+            for s in (1.0, 1.1, 1.25, 1.5, 2.0)
         }
         if label in ("kodim05", "kodim20", "kodim24"):
             row["paper"] = score(y, predicted(y, ef.paper())[0], **PHOTOGRAPH)
@@ -187,7 +189,7 @@ def heldout():
 
 
 def fields():
-    """Smooth data: the default, and every order of a list."""
+    """Smooth data: the default, regions that choose, and every order of a list."""
     w = datasets.load("navier-stokes").astype(np.float64)
     items = [(label, datasets.load(name), BORDER) for label, name in WEATHER.items()]
     items.append(("brain T2 slice", datasets.load("mri"), BORDER))
@@ -200,6 +202,10 @@ def fields():
         for rival, order in SPLINES.items():
             row[rival] = score(y, spline(y, order), border=border)
         row["orders"], row["at_samples"] = {}, {}
+        for label, settings in (("default", None), ("oriented", ef.oriented())):
+            back, field = predicted(y, settings)
+            row[label] = score(y, back, border=border)
+            row["at_samples"][label] = at_samples(y, back)
         for s in ORDERS:
             back, field = predicted(y, ef.smooth(order=s))
             row["orders"][str(s)] = score(y, back, border=border)
