@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield._array.memory import Workspace, room, with_less_memory
+from elmfield._array.memory import Workspace, capacity, with_less_memory
 
 
 def test_a_limit_bounds_the_memory_of_a_fit_and_a_resize(rng):
@@ -57,13 +57,13 @@ def test_a_fit_holds_at_most_three_times_its_input_and_output(settings, options,
 
 def test_limits_nest_and_end(rng):
     like = rng.random(3)
-    usual = room(like)
+    usual = capacity(like)
     with ef.memory_limit(1 << 20):
-        assert room(like) == 1 << 17
+        assert capacity(like) == 1 << 17
         with ef.memory_limit(1 << 18):
-            assert room(like) == 1 << 15
-        assert room(like) == 1 << 17
-    assert room(like) == usual
+            assert capacity(like) == 1 << 15
+        assert capacity(like) == 1 << 17
+    assert capacity(like) == usual
 
 
 @pytest.mark.parametrize("wrong", [0, 1000, -5, True, float("nan")])
@@ -80,7 +80,7 @@ def test_running_out_of_memory_halves_the_batch_once():
 
     @with_less_memory
     def work(enough):
-        seen.append(room(np.empty(0)))
+        seen.append(capacity(np.empty(0)))
         if len(seen) < enough:
             raise MemoryError
         return "done"

@@ -47,7 +47,7 @@ def _limited(n_bytes: int | None) -> Iterator[None]:
         _limit.reset(token)
 
 
-def room(like: Array) -> int:
+def capacity(like: Array) -> int:
     """Numbers of eight bytes that a batch may hold where `like` lives."""
     limit = _limit.get()
     return (limit if limit is not None else HOST if is_on_host(like) else DEVICE) // 8

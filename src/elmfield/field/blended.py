@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.backend import device, move, namespace
-from elmfield._array.memory import room, runs
+from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.coefficients import Coefficients
 from elmfield.field.grids import AxisPlan
@@ -178,7 +178,7 @@ class Blended:
         """Whether the coefficients of all cells that speak would fill more than a batch."""
         cells = math.prod(p.cells.size for p in plans)
         each = self.groups[0].model.n_modes * self.n_channels
-        return cells * each > room(self.like) / 3
+        return cells * each > capacity(self.like) / 3
 
     def _separable(self, plans: list[AxisPlan], tables: list[Floats]) -> Array:
         """Local values (C, N_1, p_1, ..., N_d, p_d) by one small product per axis.
@@ -224,7 +224,7 @@ class Blended:
             ).reshape(-1, d)
             t = move(u / self.radii[regions[0]], self.like)
             found = []
-            step = max(1, room(self.like) // (2 * max(group.model.n_modes, len(u)) * C))
+            step = max(1, capacity(self.like) // (2 * max(group.model.n_modes, len(u)) * C))
             for i in range(0, len(regions), step):
                 some = group.coefficients.take(row[regions[i : i + step]])
                 alpha = group.model.expand(some)  # (G, m, C)
@@ -232,7 +232,7 @@ class Blended:
                 flat = xp.reshape(xp.permute_dims(alpha, (1, 0, 2)), (m, G * C))
                 piece = [
                     group.model.rows(t[a:b, :], (0,) * d)[0] @ flat
-                    for a, b in runs(len(u), max(1, room(self.like) // m))
+                    for a, b in runs(len(u), max(1, capacity(self.like) // m))
                 ]
                 found.append(xp.reshape(xp.concat(piece, axis=0), (len(u), G, C)))
             values.append(xp.astype(xp.concat(found, axis=1), self.dtype))
@@ -269,7 +269,7 @@ class Blended:
             return xp.sum(xp.astype(V, xp.float64), axis=1)
         total = xp.zeros(C, dtype=xp.float64, device=device(self.like))
         across = math.prod(len(x) for x in nodes[1:]) * C
-        for i, j in runs(len(nodes[0]), max(1, room(self.like) // (4 * across))):
+        for i, j in runs(len(nodes[0]), max(1, capacity(self.like) // (4 * across))):
             V = xp.reshape(self.on_grid([nodes[0][i:j], *nodes[1:]]), (-1, C))
             w = weights[0][i:j]
             for v in weights[1:]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.backend import cast, namespace, to_numpy
-from elmfield._array.memory import room, runs, with_less_memory
+from elmfield._array.memory import capacity, runs, with_less_memory
 from elmfield._array.typing import Array, Floats
 from elmfield.domain import Domain
 from elmfield.field import derivatives
@@ -245,7 +245,7 @@ class Field:
         lead = tuple(x.shape[:-1])
         x = xp.reshape(x, (-1, d))
         index, slope, bend, beyond = self._reader.to_index(x, outside, not constant)
-        step = max(1, room(self.offset) // (6 * d + 4 * int(self.offset.shape[0])))
+        step = max(1, capacity(self.offset) // (6 * d + 4 * int(self.offset.shape[0])))
         parts = [
             self.finish(take(*(a[i:j, :] for a in (index, slope, bend))), constant)
             for i, j in runs(x.shape[0], step)

@@ -7,7 +7,7 @@ import numpy as np
 
 from elmfield._array.backend import as_dtype, device, move, namespace
 from elmfield._array.checks import choice
-from elmfield._array.memory import room, with_less_memory
+from elmfield._array.memory import capacity, with_less_memory
 from elmfield._array.typing import Array, Floats
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def gridded(field: "Field", x: list[Floats], dtype: Any, quantity: str = "value"
     choice("quantity", quantity, QUANTITIES)
     xp, C = namespace(field.offset), int(field.offset.shape[0])
     across = math.prod(len(c) for c in x[1:]) * C
-    rows = max(1, room(field.offset) // max(1, 4 * across))
+    rows = max(1, capacity(field.offset) // max(1, 4 * across))
     parts = []
     if not all(map(len, x)):
         kind = field.joined(field.offset)

@@ -6,14 +6,14 @@ from collections.abc import Callable
 import numpy as np
 
 from elmfield._array.backend import device, is_on_host, namespace, to_numpy
-from elmfield._array.memory import room, runs
+from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.coefficients import Full
 from elmfield.local.model import Basis
 from elmfield.partition import Partition, gather_boxes, whole_rows
 from elmfield.samples import Samples
 
-CACHED = 1 << 21
+AT_ONCE = 1 << 21
 """Numbers a batch of product modes holds at most on a processor: what fits its cache."""
 
 
@@ -55,8 +55,8 @@ def projected(
 
 def _step(basis: Basis, y: Array, partition: Partition) -> int:
     """Regions to project together."""
-    numbers = room(y)
+    numbers = capacity(y)
     if basis.axes is not None and is_on_host(y):
-        numbers = min(numbers, CACHED)
+        numbers = min(numbers, AT_ONCE)
     step: int = max(1, numbers // (4 * max(math.prod(basis.box), basis.n_modes) * y.shape[-1]))
     return whole_rows(partition, step)

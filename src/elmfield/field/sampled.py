@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from elmfield._array.backend import device, is_numpy, move, namespace, to_numpy
-from elmfield._array.memory import room, runs
+from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.local.beliefs import Beliefs
 from elmfield.partition import Partition, gather, gather_boxes, sample_index, whole_rows
@@ -145,7 +145,7 @@ class Sampled:
         rows = np.asarray(rows)
         C = self.boxes.n_channels
         parts = []
-        step = max(1, room(self.like) // (2 * self.beliefs.work * C))
+        step = max(1, capacity(self.like) // (2 * self.beliefs.work * C))
         for i, j in runs(len(rows), whole_rows(self.partition, step)):
             Y = self.boxes.of(self.partition, self.regions[rows[i:j]], self.beliefs.box)
             parts.append(self.beliefs.alphas(Y, self._mixture(Y, rows[i:j])))
@@ -164,7 +164,7 @@ class Sampled:
     def believed(self, rows: Integers) -> Array:
         """Weight p of every member in some regions, (len(rows), K)."""
         weights = []
-        step = max(1, room(self.like) // (4 * self.beliefs.work * self.boxes.n_channels))
+        step = max(1, capacity(self.like) // (4 * self.beliefs.work * self.boxes.n_channels))
         for i, j in runs(len(rows), step):
             Y = self.boxes.of(self.partition, self.regions[rows[i:j]], self.beliefs.box)
             weights.append(self.beliefs.weights(Y, self.rounding))
@@ -177,7 +177,7 @@ class Sampled:
         found, G = [], len(self.regions)
         C, K = self.boxes.n_channels, self.beliefs.family.n_members
         S = int(np.prod(self.beliefs.box))
-        step = max(1, room(self.like) // (2 * K * S * C))
+        step = max(1, capacity(self.like) // (2 * K * S * C))
         for i, j in runs(G, whole_rows(self.partition, step)):
             Y = self.boxes.of(self.partition, self.regions[i:j], self.beliefs.box)
             found.append(self.beliefs.mixture(Y, self.rounding))

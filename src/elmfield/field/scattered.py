@@ -27,7 +27,7 @@ from elmfield._array.backend import (
     sort_order,
     to_numpy,
 )
-from elmfield._array.memory import Space, Workspace, room, runs
+from elmfield._array.memory import Space, Workspace, capacity, runs
 from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.local.layers import split
@@ -310,7 +310,7 @@ class Tiles:
         A batch has tiles of one block, and room for all of them to be as long as its longest; a
         point takes `width` numbers and a tile `fixed` ones besides, both said by key.
         """
-        limit = min(room(like), CACHED) if is_on_host(like) else room(like)
+        limit = min(capacity(like), CACHED) if is_on_host(like) else capacity(like)
         busy = np.flatnonzero(counts)
         most = np.maximum(1, limit // width[busy])
         pieces = -(-counts[busy] // most)

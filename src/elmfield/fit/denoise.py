@@ -14,7 +14,7 @@ import numpy as np
 
 from elmfield._array.backend import cast, device, move, namespace, scatter_add, to_numpy
 from elmfield._array.cache import remembered
-from elmfield._array.memory import room, runs
+from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats
 from elmfield.fit.overlapping import box_index, taken
 from elmfield.fit.planes import plane_through
@@ -92,7 +92,7 @@ def taken_off(before: Samples, after: Samples, partition: Partition) -> Floats:
     change = (after.values - before.values) * after.scale
     squares = xp.sum(xp.astype(change, xp.float64) ** 2, axis=-1, keepdims=True)
     for box, regions in partition:
-        step = max(1, room(squares) // (4 * math.prod(box)))
+        step = max(1, capacity(squares) // (4 * math.prod(box)))
         for i, j in runs(len(regions), step):
             some = gather_boxes(squares, partition, regions[i:j], box)
             off[regions[i:j]] = to_numpy(xp.sum(some, axis=(1, 2)))
@@ -298,7 +298,7 @@ def without_noise(y: Array, noise: Floats, periodic: Sequence[bool]) -> Array:
     shapes = learned(family_shapes(box, _strongest(some)), some)
     n = math.prod(shape)
     total = [xp.zeros(n, dtype=kind, device=device(y)) for _ in range(C)]
-    step = max(64, room(y) // (8 * shapes.bases.shape[0] * index.shape[1]))
+    step = max(64, capacity(y) // (8 * shapes.bases.shape[0] * index.shape[1]))
     for i, j in runs(len(index), step):
         at = move(index[i:j], y)
         X = shapes(taken(z, at))

@@ -22,7 +22,7 @@ from elmfield._array.backend import (
     to_numpy,
 )
 from elmfield._array.cache import remembered
-from elmfield._array.memory import room, runs
+from elmfield._array.memory import capacity, runs
 from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Floats
 from elmfield.fit.overlapping import box_index, taken
@@ -209,7 +209,7 @@ def _likely(members: Gauss, Y: Array) -> Array:
     Y = Y - xp.mean(Y, axis=1, keepdims=True)
     W = xp.reshape(xp.permute_dims(members.whitening, (1, 0, 2)), (S, K * S))
     found = []
-    for i, j in runs(G, max(1, room(Y) // (2 * K * S * C))):
+    for i, j in runs(G, max(1, capacity(Y) // (2 * K * S * C))):
         flat = xp.reshape(xp.permute_dims(Y[i:j, ...], (2, 0, 1)), (C * (j - i), S))
         z = flat @ W
         q = xp.sum(xp.reshape(z * z, (C, j - i, K, S)), axis=3)
@@ -293,7 +293,7 @@ def solved(members: Gauss, Y: Array, M: Array, who: Array) -> tuple[Array, Array
     count = to_numpy(xp.sum(xp.astype(M, xp.int64), axis=1))
     rank = np.argsort(count, kind="stable")
     most = TOGETHER if is_on_host(Y) else G
-    step = int(max(16, min(most, room(Y) // (8 * who.shape[1] * S * S))))
+    step = int(max(16, min(most, capacity(Y) // (8 * who.shape[1] * S * S))))
 
     def work(run: tuple[int, int]) -> tuple[Array, Array]:
         rows = rank[slice(*run)]

@@ -14,7 +14,7 @@ import numpy as np
 
 from elmfield._array.backend import device, move, namespace, to_numpy
 from elmfield._array.linalg import solve_triangular, triangle
-from elmfield._array.memory import room
+from elmfield._array.memory import capacity
 from elmfield._array.typing import Array, Integers
 from elmfield.errors import RankWarning
 from elmfield.local.bases.dense import (
@@ -174,7 +174,7 @@ class ShapedModes(OnDense):
         t = box_positions(self.box, np.empty(0)) / self.radius
         if self.inside is not None:
             t = t[np.asarray(self.inside).reshape(-1)]
-        step = max(2 * self.network.width, room(like) // self.network.width)
+        step = max(2 * self.network.width, capacity(like) // self.network.width)
         for i in range(0, len(t), step):
             yield self.network(move(t[i : i + step], like)), slice(i, min(i + step, len(t)))
 

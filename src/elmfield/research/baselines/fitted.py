@@ -13,7 +13,7 @@ import numpy as np
 
 from elmfield._array.backend import as_dtype, is_array, move, namespace, to_numpy
 from elmfield._array.checks import is_whole
-from elmfield._array.memory import room, with_less_memory
+from elmfield._array.memory import capacity, with_less_memory
 from elmfield._array.typing import Array, Floats
 from elmfield.domain import Domain
 
@@ -200,7 +200,7 @@ def evaluate(model: Fitted, at: Any) -> Array:
         points = torch.as_tensor(np.stack(columns, axis=-1), dtype=torch.float32, device=where)
         total = len(points)
     out = torch.empty((total, model.n_channels), dtype=torch.float32, device=where)
-    step = max(1, 2 * room(network.parameters[0]) // network.width)
+    step = max(1, 2 * capacity(network.parameters[0]) // network.width)
     with torch.no_grad(), matmul_precision(model.precision):
         for i in range(0, total, step):
             j = min(i + step, total)
