@@ -40,6 +40,9 @@ def main():
         "free-target.elm": ef.fit(rgb.astype(np.float32), ef.smooth(psnr=50), channel_axis=-1),
         "free-dense.elm": ef.fit(values, ef.smooth(order=1.5, cell=20, network=ef.Dense(900))),
         "free-scattered.elm": ef.fit_points(places, values.ravel()[::9]),
+        "oriented.elm": ef.fit(
+            values, ef.oriented(order=1.5), coords=place, periodic=("longitude",), **axes
+        ),
     }
     rng = np.random.default_rng(1)
     expected = json.loads((HERE / "expected.json").read_text())
