@@ -48,8 +48,8 @@ class Images(HTMLParser):
 def test_report_is_self_contained(report):
     page = Images()
     page.feed(report)
-    # the picture, four enlargements, two partitions
-    assert len(page.sources) == 7
+    # the picture, five enlargements, two partitions
+    assert len(page.sources) == 8
     assert all(s.startswith("data:image/png;base64,") for s in page.links)
     assert "http" not in report
     assert "url(" not in report
@@ -59,9 +59,10 @@ def test_report_is_self_contained(report):
 @pytest.mark.slow
 def test_report_shows_every_method(report):
     rows = re.findall(r"<tr><th>([^<]+)</th>", report)
-    assert rows == ["paper preset", "default", "linear spline", "cubic spline"]
+    assert rows == ["paper preset", "default", "oriented", "linear spline", "cubic spline"]
     captions = re.findall(r"<figcaption>([^<:]+)</figcaption>", report)
-    assert captions[1:5] == ["nearest neighbour", "cubic spline", "paper preset", "default"]
+    ours = ["paper preset", "default", "oriented"]
+    assert captions[1:6] == ["nearest neighbour", "cubic spline", *ours]
 
 
 @pytest.mark.slow

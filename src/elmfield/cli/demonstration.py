@@ -32,6 +32,9 @@ ZOOM = 8
 BORDER = 16
 """Samples at the picture's edge that the held-out score leaves out."""
 
+DRAWN = 4096
+"""Regions that can still be told apart in a picture of them."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -60,7 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     began = time.perf_counter()
     picture = np.asarray(camera(), dtype=np.float64)  # type: ignore[no-untyped-call]
-    presets: dict[str, Settings] = {"paper preset": ef.paper(), "default": ef.smooth()}
+    presets: dict[str, Settings] = {
+        "paper preset": ef.paper(),
+        "default": ef.smooth(),
+        "oriented": ef.oriented(),
+    }
     fields = {name: ef.fit(picture, settings) for name, settings in presets.items()}
     rows = [measure(name, picture, settings) for name, settings in presets.items()]
     rows += [
@@ -267,6 +274,7 @@ def as_page(
         f"<figcaption>{escape(name)}: {field.partition.n_regions} regions, "
         f"{field.n_coefficients} coefficients</figcaption></figure>"
         for name, field in fields.items()
+        if field.partition.n_regions <= DRAWN
     )
     n, m = picture.shape
     return Template(_page()).substitute(
