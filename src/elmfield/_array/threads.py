@@ -7,7 +7,6 @@ times as long beside another busy process.
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -55,6 +54,8 @@ def small_products() -> Iterator[None]:
 
 def spread(work: Callable[[T], R], items: Sequence[T], at_most: int | None = None) -> list[R]:
     """``work(item)`` of every item, on as many threads as BLAS would have used, or fewer."""
+    from concurrent.futures import ThreadPoolExecutor  # 5 ms that a mere import need not wait
+
     n = min(len(items), at_most or len(items))
     if n <= 1:
         return [work(item) for item in items]

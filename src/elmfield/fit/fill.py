@@ -12,7 +12,6 @@ import numpy as np
 
 from elmfield._array.backend import device, move, namespace
 from elmfield._array.typing import Array
-from elmfield.fit.gaps import ROUNDS, fill_near
 from elmfield.fit.planes import plane_through
 from elmfield.samples import Samples
 
@@ -37,20 +36,23 @@ def fill_missing(
     boxes choose what they believe. What is filled is the rest that a plane through all present
     samples leaves: a plane itself comes back exactly, however much of it is missing.
     """
+    from elmfield.fit.gaps import ROUNDS  # here: most arrays have no gaps
+
     xp = namespace(y)
     if bool(xp.all(present)):
         return y
     plane = xp.astype(plane_through(y, present, periodic), y.dtype)
     rest = xp.where(present, y - plane, xp.zeros_like(y))
-    return xp.where(
-        present, y, xp.astype(_fill_levels(rest, present, periodic, order), y.dtype) + plane
-    )
+    found = xp.astype(_fill_levels(rest, present, periodic, order, ROUNDS), y.dtype)
+    return xp.where(present, y, found + plane)
 
 
 def _fill_levels(
-    y: Array, present: Array, periodic: Sequence[bool], order: float | None, rounds: int = ROUNDS
+    y: Array, present: Array, periodic: Sequence[bool], order: float | None, rounds: int
 ) -> Array:
     """`y` filled box by box, from a coarser version of itself where no sample is near."""
+    from elmfield.fit.gaps import fill_near
+
     xp = namespace(y)
     if bool(xp.all(present)):
         return y

@@ -4,8 +4,6 @@ Which room knows a kind of file is `formats.registry`'s business.
 """
 
 import os
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -58,6 +56,9 @@ def read(path: StrPath, *, variable: str | None = None) -> Gridded:
 
 def put(samples: Gridded, path: Path, colours: str | None = None) -> None:
     """Write samples as they are; in place only once the file is complete."""
+    import shutil
+    import tempfile  # here: 10 ms that a mere import need not wait
+
     if not path.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: its folder does not exist")
     work = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))

@@ -1,6 +1,5 @@
 """Cutting Ω into regions Ω_i, and the windows φ_i that blend them."""
 
-from elmfield.partition.beam.barron import barron_norm
 from elmfield.partition.gather import gather, gather_boxes, sample_index, whole_rows
 from elmfield.partition.partition import Partition
 from elmfield.partition.windows import Blend, blend
@@ -8,7 +7,6 @@ from elmfield.partition.windows import Blend, blend
 __all__ = [
     "Blend",
     "Partition",
-    "barron_norm",
     "blend",
     "gather",
     "gather_boxes",

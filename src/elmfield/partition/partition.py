@@ -14,9 +14,6 @@ import numpy as np
 from elmfield._array.checks import choice, is_integers, is_whole, per_axis, positive
 from elmfield._array.typing import Array, Integers
 from elmfield.domain.periods import Periodic, wraps_of
-from elmfield.partition.beam.barron import Barron, samples_of
-from elmfield.partition.beam.merge import Start, merge
-from elmfield.partition.beam.search import search
 from elmfield.partition.boxes import boxes_of, shapes_of
 from elmfield.partition.regular import even_cells
 from elmfield.partition.symmetric import line
@@ -213,6 +210,11 @@ class Partition:
         >>> partition.n_regions
         20
         """
+        # Here: who merges nothing need not wait for it.
+        from elmfield.partition.beam.barron import Barron, samples_of
+        from elmfield.partition.beam.merge import Start, merge
+        from elmfield.partition.beam.search import search
+
         y, present = samples_of(values, mask, channel_axis)
         shape = y.shape[1:]
         wraps_of(periodic, len(shape))  # before a word about cells

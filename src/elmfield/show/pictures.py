@@ -13,7 +13,8 @@ from elmfield._array.backend import is_array, to_numpy
 from elmfield._array.checks import whole as whole_number
 from elmfield._array.typing import Array, Floats
 from elmfield.field import Field, Sampled
-from elmfield.partition import Partition, barron_norm
+from elmfield.partition import Partition
+from elmfield.partition.beam.barron import barron_norm
 
 LINE = "#ffd23f"
 """Borders of regions: seen on dark, bright and grey."""
