@@ -24,6 +24,7 @@ def gaps(rng, shape, share):
     seed=SEEDS,
     periodic=st.booleans(),
 )
+@pytest.mark.slow
 def test_what_is_present_is_met_and_the_rest_is_bounded(shape, share, seed, periodic):
     rng = np.random.default_rng(seed)
     values = rng.standard_normal(shape)

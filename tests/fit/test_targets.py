@@ -202,6 +202,7 @@ def test_report_says_what_is_stored_and_how_well(picture):
 
 
 @pytest.mark.parametrize("level", [5.0, 10.0, 25.0])
+@pytest.mark.slow
 def test_denoising_gains_and_beats_wavelets(level):
     from skimage.data import camera
     from skimage.restoration import denoise_wavelet

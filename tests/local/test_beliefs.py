@@ -27,6 +27,7 @@ def rows(made, x):
 
 
 @pytest.mark.parametrize(("box", "order"), BOXES)
+@pytest.mark.slow
 def test_evidence_is_that_written_out(box, order, rng):
     made = beliefs(box, order)
     Y = rng.standard_normal((1, math.prod(box), 2))
@@ -37,6 +38,7 @@ def test_evidence_is_that_written_out(box, order, rng):
 
 
 @pytest.mark.parametrize(("box", "order"), BOXES)
+@pytest.mark.slow
 def test_functions_are_those_written_out(box, order, rng, monkeypatch):
     monkeypatch.setattr(room, "PRINCIPAL", 1e-12)  # all differences are kept
     made = factored(box, family(len(box), order), order)
@@ -47,6 +49,7 @@ def test_functions_are_those_written_out(box, order, rng, monkeypatch):
     close(rows(made, x) @ alpha, wanted, 1e-6 * np.abs(wanted).max())
 
 
+@pytest.mark.slow
 def test_principal_differences_leave_out_little(rng):
     made = beliefs((7, 7), 1.1)
     Y = rng.standard_normal((7, 7)).cumsum(0).cumsum(1).reshape(49, 1)

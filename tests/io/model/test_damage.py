@@ -290,6 +290,7 @@ def test_two_entries_of_one_name(smooth):
         ef.load(smooth)
 
 
+@pytest.mark.slow
 def test_a_zip_bomb_is_not_unpacked(smooth):
     with zipfile.ZipFile(smooth, "a", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("coefficients/c/1", bytes(1 << 28))

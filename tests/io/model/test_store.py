@@ -517,6 +517,7 @@ def test_a_full_disk_leaves_no_half_file(tmp_path):
 # --- years later ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_golden_files_still_open(golden):
     """Made once (golden/make.py) and never again: what could be read must stay readable."""
     expected = json.loads((golden / "expected.json").read_text())
