@@ -143,16 +143,7 @@ class Paper:
             return plain_modes(self.network, box, like)
         return shaped_modes(self.network, box, None if inside.all() else inside, like)
 
-    def fitted(
-        self,
-        samples: Samples,
-        partition: Partition,
-        regions: Integers,
-        model: Basis,
-        tell: Callable[[int], None],
-    ) -> tuple[Coefficients, Floats]:
-        """Orthonormal coordinates of the samples."""
-        return projected(samples, partition, regions, model, tell)
+    fitted = staticmethod(projected)
 
 
 @dataclass(frozen=True)
@@ -268,16 +259,7 @@ class Smooth:
         orders = tuple(map(float, per_axis("order", self.order, len(box))))  # type: ignore[arg-type]
         return product_modes(box, orders, self.layer or Cosines.lattice)
 
-    def fitted(
-        self,
-        samples: Samples,
-        partition: Partition,
-        regions: Integers,
-        model: Basis,
-        tell: Callable[[int], None],
-    ) -> tuple[Coefficients, Floats]:
-        """Orthonormal coordinates of the samples."""
-        return projected(samples, partition, regions, model, tell)
+    fitted = staticmethod(projected)
 
 
 def check_denoise(d: object) -> None:
