@@ -83,7 +83,9 @@ def denoised(noisy, level, clean):
     )
 
     y, guess = noisy / 255, estimate_sigma(noisy / 255)
-    smoothed = [255 * denoise_tv_chambolle(y, weight=w * level / 255) for w in (0.5, 1, 2)]
+    smoothed = [
+        255 * denoise_tv_chambolle(y, weight=w * level / 255) for w in (0.35, 0.5, 0.7, 1, 1.4, 2)
+    ]
     return {
         "wavelet": 255 * denoise_wavelet(y, rescale_sigma=True),
         "wavelet db2": 255 * denoise_wavelet(y, wavelet="db2", rescale_sigma=True),

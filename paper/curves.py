@@ -37,7 +37,9 @@ def compute(run):
         for cell, width in ((16, 64), (16, 256)) if run.toy else SETTINGS:
             work = partial(at_samples, run, y, ef.paper(cell=cell, width=width))
             run.unit(f"{name}: ELM-INR, cells {cell}, m = {width}", work)
-        run.unit(f"{name}: default", partial(at_samples, run, y, ef.smooth()))
+        run.unit(
+            f"{name}: default", partial(at_samples, run, y, ef.smooth()), preset=repr(ef.smooth())
+        )
         cell = 16 if run.toy else 32
         work = partial(one_by_one, run, y, ef.paper(cell=cell, width=cell**2))
         run.unit(f"{name}: region by region, cells {cell}, m = {cell**2}", work)

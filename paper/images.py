@@ -39,7 +39,7 @@ def without_training(run, name, values, paper, channels=None):
         "ELM-INR": (paper, np.float64),
         "ELM-INR, float32": (paper, np.float32),
         "default": (ef.smooth(), np.float64),
-        "order auto": (ef.smooth(order="auto"), np.float64),
+        "oriented": (ef.oriented(), np.float64),
         "error target, as many coefficients": (ef.smooth(coefficients=values.size), np.float64),
     }
     for method, (settings, dtype) in presets.items():

@@ -37,13 +37,13 @@ def compute(run):
         "ELM-INR, S = m": (ef.paper(cell=(side, side), width=wide), -1),
         "ELM-INR, 10 steps a piece": (ef.paper(cell=(side, side, 10), width=wide), None),
         "default": (ef.smooth(), None),
-        "order auto": (ef.smooth(order="auto"), None),
+        "oriented": (ef.oriented(), None),
         "error target, as many coefficients": (ef.smooth(coefficients=w.size), None),
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ef.RankWarning)  # 40960 samples, ranks in docs/results.md
         for method, (settings, channels) in readings.items():
-            keep = f"{NAME}-{method}" if method != "order auto" else None
+            keep = f"{NAME}-{method}" if method != "oriented" else None
             work = partial(closed_form, run, w, settings, channels, np.float64, keep)
             run.unit(f"{NAME}: {method}", work, preset=repr(settings), channels=channels)
     rivals(run, NAME, w)

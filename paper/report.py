@@ -79,7 +79,7 @@ def verdict(printed, ours, margin=2.0):
 
 # --- sections -------------------------------------------------------------------------------------
 ROWS = (
-    "ELM-INR", "ELM-INR, float32", "default", "order auto", "error target, as many coefficients",
+    "ELM-INR", "ELM-INR, float32", "default", "oriented", "error target, as many coefficients",
     "linear spline", "cubic spline", "quintic spline", "block cosines", *ITERATIVE,
     *(f"{m}, tuned" for m in (*ITERATIVE, "hash grid")),
 )  # fmt: skip

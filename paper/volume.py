@@ -44,7 +44,7 @@ def settings(run):
     return {
         "ELM-INR": (ef.paper(cell=cell, width=cell**2), -1),
         "default": (ef.smooth(), None),
-        "order auto": (ef.smooth(order="auto"), None),
+        "oriented": (ef.oriented(), None),
     }
 
 
@@ -170,7 +170,7 @@ def reconstructions(run):
 def volumes(run, made):
     """The truth and every method, from outside."""
     w = load(run, NAME)
-    made = {m: a for m, a in made.items() if m != "order auto"}  # to the eye the default
+    made = {m: a for m, a in made.items() if m != "oriented"}  # to the eye the default
     top = float(np.percentile(np.abs(w), 99.8))
     columns = min(len(made) + 1, 4)
     rows = -(-(len(made) + 1) // columns)

@@ -108,11 +108,21 @@ class Encoder:
     ) -> None:
         self.shape, self.channel_axis = shape, channel_axis
         self.settings, self.domain = settings, domain
-        self._given = partition
-        self.partition = self._cut(settings)
+        self._cut = partition
         # Two threads that miss at once make the same model twice, and one of them is kept.
         self._models: dict[tuple[object, ...], LocalModel] = {}
         self._settled: Settings | None = settings if settings.is_settled else None
+
+    @property
+    def partition(self) -> Partition:
+        """The caller's partition, or that of the settings, once they are settled."""
+        if self._cut is None:
+            settings = self.settings if self._settled is None else self._settled
+            cut = settings.partition(self.domain.shape, self.domain.periodic)
+            if self._settled is None:
+                return cut
+            self._cut = cut
+        return self._cut
 
     def __repr__(self) -> str:
         return f"Encoder({'×'.join(map(str, self.shape))}, {self.settings})"
@@ -253,14 +263,7 @@ class Encoder:
         """The settings, with choices that depend on the samples made once, by the first array."""
         if self._settled is None:
             self._settled = self.settings.settled(samples)
-            self.partition = self._cut(self._settled)
         return self._settled
-
-    def _cut(self, settings: Settings) -> Partition:
-        """The caller's partition, or that of the settings."""
-        if self._given is not None:
-            return self._given
-        return settings.partition(self.domain.shape, self.domain.periodic)
 
     def _project(
         self, settings: Settings, samples: Samples, progress: Progress
@@ -302,6 +305,10 @@ class Encoder:
     def _frames(self, groups: list[Group]) -> tuple[Floats, Floats]:
         """Centres and radii of all regions' boxes, (N, d) each."""
         starts, sizes = self.partition.boxes
+        if len(groups) == 1:  # all boxes are alike, and there may be a million of them
+            return starts + (sizes[0] - 1) / 2, np.broadcast_to(
+                groups[0].model.radius, starts.shape
+            )
         radii = np.empty(starts.shape)
         for g in groups:
             radii[g.regions] = g.model.radius

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from elmfield._array.memory import runs
 from elmfield._array.typing import Floats
 from elmfield.local.energies import Family
 from elmfield.local.layers import Cosines
@@ -39,8 +40,24 @@ def of_exponentials(c: np.ndarray, axis: int) -> np.ndarray:
     c = np.moveaxis(c, axis, 0)
     J = len(c) // 2
     up, down = c[J + 1 :], c[J - 1 :: -1] if J else c[:0]
-    parts = [c[J : J + 1], 0.5**0.5 * (up + down), 0.5**0.5 * 1j * (up - down), 0 * c[:1]]
-    return np.moveaxis(np.concatenate(parts), 0, axis)
+    a = np.zeros((2 * J + 2, *c.shape[1:]), c.dtype)
+    a[0] = c[J]
+    np.multiply(up + down, 0.5**0.5, out=a[1 : J + 1])
+    np.multiply(up - down, 0.5**0.5 * 1j, out=a[J + 1 : 2 * J + 1])
+    return np.moveaxis(a, 0, axis)
+
+
+def of_half(c: np.ndarray) -> Floats:
+    """The same along the first axis of c, of which only ω of 0 and above are given.
+
+    At -ω c is the complex conjugate: the function is real.
+    """
+    J = len(c) - 1
+    a = np.zeros((2 * J + 2, *c.shape[1:]))
+    a[0] = c[0].real
+    np.multiply(c[1:].real, 2**0.5, out=a[1 : J + 1])
+    np.multiply(c[1:].imag, -(2**0.5), out=a[J + 1 : 2 * J + 1])
+    return a
 
 
 def spectra_of(waves: Sequence[Cosines], members: Family) -> Floats:
@@ -78,16 +95,29 @@ def covariances(box: tuple[int, ...], members: Family) -> Floats:
     return kernels_of(waves, box, spectra_of(waves, members))
 
 
-def through(waves: Sequence[Cosines], box: Sequence[int], spectrum: Floats, Q: Floats) -> Floats:
-    """``E⁻¹ Hᵀ Q``, (m, S): a price is diagonal in exponentials, then to real products by axes."""
-    a = Q.reshape(*box, -1).astype(complex)
-    for k, (w, n) in enumerate(zip(waves, box)):
-        back = np.exp(-1j * np.outer(frequencies(w), np.arange(n) - (n - 1) / 2))
-        a = np.moveaxis(np.tensordot(back, a, axes=(1, k)), 0, k)
-    a *= spectrum[..., None]
-    for k in range(len(waves)):
-        a = of_exponentials(a, k)
-    return np.ascontiguousarray(a.real).reshape(-1, Q.shape[1])
+def through(
+    waves: Sequence[Cosines], box: Sequence[int], spectra: Floats, Q: Floats, onto: Floats
+) -> Floats:
+    """``Σ_k onto_kj E_k⁻¹ Hᵀ Q_k``, (J, m, S): what combinations of members make of samples.
+
+    A price is diagonal in exponentials: members are added up there, and real products of features
+    made once for each combination. Everything is real, so half of the exponentials do.
+    """
+    S, J = Q.shape[1], onto.shape[1]
+    first = waves[0].count
+    half = spectra[:, first:]
+    total = np.zeros((J, *half.shape[1:], S), complex)
+    for i, j in runs(len(Q), max(1, (1 << 21) // (half[0].size * S))):
+        a = Q[i:j].reshape(j - i, *box, S).astype(complex)
+        for k, (w, n) in enumerate(zip(waves, box)):
+            omega = frequencies(w)[first if k == 0 else 0 :]
+            back = np.exp(-1j * np.outer(omega, np.arange(n) - (n - 1) / 2))
+            a = np.moveaxis(np.tensordot(back, a, axes=(1, 1 + k)), 0, 1 + k)
+        a = a * half[i:j, ..., None]
+        total += np.tensordot(onto[i:j], a, axes=(0, 0))
+    for k in range(1, len(waves)):
+        total = of_exponentials(total, 1 + k)
+    return np.moveaxis(of_half(np.moveaxis(total, 1, 0)), 0, 1).reshape(J, -1, S)
 
 
 def features(waves: Sequence[Cosines], box: Sequence[int]) -> Floats:

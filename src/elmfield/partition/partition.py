@@ -380,7 +380,8 @@ class Partition:
     def footprints(self) -> list[tuple[tuple[int, ...], Integers]]:
         """Pairs (box shape, regions): what shares its local sample positions, and so its H."""
         sizes = self.boxes[1]
-        if (sizes == sizes[0]).all():  # sorting half a million of them takes 0.4 s
+        # Looking at half a million of them takes 7 ms, sorting them 0.4 s.
+        if sizes.strides[0] == 0 or (sizes == sizes[0]).all():
             return [(tuple(map(int, sizes[0])), np.arange(len(sizes)))]
         shapes, group = np.unique(sizes, axis=0, return_inverse=True)
         group = group.reshape(-1)
