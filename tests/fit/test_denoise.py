@@ -5,6 +5,7 @@ import pytest
 
 import elmfield as ef
 from elmfield.fit.denoise import family_shapes, learned, noise_level, without_noise
+from elmfield.local.beliefs import folded, unfolded
 from oracles import beliefs as oracle
 from support import close, host
 
@@ -14,13 +15,27 @@ def picture(shape):
     return 50 * np.tanh((i - 0.6 * j) / 3) + 20 * np.sin(j / 6)
 
 
+def covariances(shapes):
+    """(K, S, S), from even and odd parts."""
+    S = sum(h.bases.shape[1] for h in shapes.halves)
+    return sum(P @ h.covariances @ P.T for P, h in zip(folded(np.eye(S)), shapes.halves))
+
+
 def test_a_box_is_denoised_as_written_out(xp, rng):
     shapes = family_shapes((5, 5))
     y = 3 * rng.standard_normal((2, 25, 1)).cumsum(1)
     found = host(shapes(xp.asarray(y)))
     for g in range(2):
-        wanted = oracle.denoised(shapes.covariances, shapes.prior, shapes.amplitudes, y[g, :, 0])
+        wanted = oracle.denoised(covariances(shapes), shapes.prior, shapes.amplitudes, y[g, :, 0])
         close(found[g, :, 0], wanted, 1e-9 * np.ptp(y))
+
+
+@pytest.mark.parametrize("S", [1, 2, 7, 10])
+def test_parts_even_and_odd_make_the_box_again(S, xp, rng):
+    y = rng.standard_normal((3, S))
+    even, odd = folded(xp.asarray(y))
+    assert even.shape[1] - odd.shape[1] == S % 2
+    close(host(unfolded(even, odd)), y, 1e-15)
 
 
 def test_shapes_stay_covariances_and_are_drawn_towards_the_boxes(rng):
@@ -28,11 +43,12 @@ def test_shapes_stay_covariances_and_are_drawn_towards_the_boxes(rng):
     one = np.sin(np.arange(36) * 1.7) * 6  # the same in all boxes, at any strength
     Y = (one * rng.standard_normal((3000, 1)) + rng.standard_normal((3000, 36)))[..., None]
     found = learned(start, Y)
-    assert found.variances.min() >= 0
-    close(found.variances.mean(axis=1), np.ones(len(found.variances)), 1e-12)
+    variances = np.concatenate([h.variances for h in found.halves], axis=1)
+    assert variances.min() >= 0
+    close(variances.mean(axis=1), np.ones(len(variances)), 1e-12)
     one = (one - one.mean()) / np.linalg.norm(one - one.mean())
     before, after = (
-        np.max(np.einsum("i,kij,j->k", one, s.covariances, one)) for s in (start, found)
+        np.max(np.einsum("i,kij,j->k", one, covariances(s), one)) for s in (start, found)
     )
     assert after > 5 * before
 

@@ -19,6 +19,7 @@ from elmfield._array.typing import Array, Floats
 from elmfield.fit.overlapping import box_index, taken
 from elmfield.fit.planes import plane_through
 from elmfield.local.bases import product_modes
+from elmfield.local.beliefs import folded, unfolded
 from elmfield.local.energies import STRETCH, Family, lines, neighbours
 from elmfield.local.kernels import covariances
 from elmfield.partition import Partition, gather_boxes
@@ -142,50 +143,74 @@ def noise_level(y: Array, present: Array | None = None) -> Floats:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class Half:
+    """The even, or the odd, modes of covariances of a box's samples beside their mean.
+
+    A box read backwards is as likely as the box, so modes are even or odd about its centre: two
+    problems of half the size.
+
+    Parameters
+    ----------
+    bases : array, shape (K, S', r')
+        Eigenvectors of each covariance, orthogonal to constants.
+    variances : array, shape (K, r')
+        Eigenvalues, of mean 1 in both halves together.
+    totals : array, shape (K, A, r')
+        Variance of each mode at each amplitude, noise included.
+    """
+
+    bases: Floats
+    variances: Floats
+    totals: Floats
+
+    @property
+    def covariances(self) -> Floats:
+        """(K, S', S')."""
+        return np.asarray((self.bases * self.variances[:, None, :]) @ np.swapaxes(self.bases, 1, 2))
+
+    def gains(self, like: Array) -> Array:
+        """How much of each mode an amplitude keeps, ``a γ / (a γ + 1)``, (K, A, r')."""
+        return move(1 - 1 / self.totals, like, like.dtype)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Shapes:
     """Covariances of a box's samples beside their mean, and how often each is met.
 
     Parameters
     ----------
-    bases : array, shape (K, S, r)
-        Eigenvectors of each covariance, orthogonal to constants.
-    variances : array, shape (K, r)
-        Eigenvalues, of mean 1.
+    halves : pair of Half
+        Even and odd modes.
     amplitudes : array, shape (A,)
         Variances of the signal in units of the noise's.
     prior : array, shape (K, A)
         Logarithm of how often a member is met at an amplitude.
     """
 
-    bases: Floats = field(repr=False)
-    variances: Floats = field(repr=False)
+    halves: tuple[Half, Half] = field(repr=False)
     amplitudes: Floats = field(repr=False)
     prior: Floats = field(repr=False)
 
     @property
-    def covariances(self) -> Floats:
-        """(K, S, S)."""
-        return np.asarray((self.bases * self.variances[:, None, :]) @ np.swapaxes(self.bases, 1, 2))
+    def n_members(self) -> int:
+        """Number of members K."""
+        return len(self.prior)
 
-    @property
-    def totals(self) -> Floats:
-        """Variance of each mode, noise included, (K, A, r)."""
-        return np.asarray(1 + self.amplitudes[:, None] * self.variances[:, None, :])
-
-    def parts(self, Y: Array) -> tuple[Array, Array]:
+    def parts(self, Y: Array) -> tuple[list[Array], Array]:
         """What members find in boxes Y, (G, S), of mean 0 and noise 1.
 
-        Modes c, (K, G, r), and the evidence of members and amplitudes, (K, G, A).
+        Even and odd modes, (K, G, r'), and the evidence of members and amplitudes, (K, G, A).
         """
         xp = namespace(Y)
-        c = xp.matmul(Y, move(self.bases, Y, Y.dtype))  # (K, G, r)
-        fit = move(np.swapaxes(-0.5 / self.totals, 1, 2).copy(), Y, Y.dtype)
-        logs = move(self.prior - 0.5 * np.log(self.totals).sum(axis=2), Y, Y.dtype)
-        return c, xp.matmul(c * c, fit) + logs[:, None, :]
-
-    def gains(self, like: Array) -> Array:
-        """How much of each mode an amplitude keeps, ``a γ / (a γ + 1)``, (K, A, r)."""
-        return move(1 - 1 / self.totals, like, like.dtype)
+        level = sum(np.log(h.totals).sum(axis=2) for h in self.halves)
+        e = move(self.prior - 0.5 * level, Y, Y.dtype)[:, None, :]
+        modes = []
+        for half, y in zip(self.halves, folded(Y)):
+            c = xp.matmul(y, move(half.bases, Y, Y.dtype))
+            fit = move(np.swapaxes(-0.5 / half.totals, 1, 2).copy(), Y, Y.dtype)
+            e = e + xp.matmul(c * c, fit)
+            modes.append(c)
+        return modes, e
 
     def __call__(self, Y: Array) -> Array:
         """Boxes Y, (G, S, C), of noise 1, without most of it; channels share their weights."""
@@ -193,10 +218,12 @@ class Shapes:
         mean = xp.mean(Y, axis=1, keepdims=True)
         each = [self.parts((Y - mean)[..., k]) for k in range(Y.shape[2])]
         p = _shares([e for _, e in each])
-        keep = xp.matmul(p, self.gains(Y))  # (K, G, r)
-        U = move(np.swapaxes(self.bases, 1, 2).copy(), Y, Y.dtype)
-        out = [xp.sum(xp.matmul(c * keep, U), axis=0) for c, _ in each]
-        return xp.stack(out, axis=-1) + mean
+        found = []
+        for j, half in enumerate(self.halves):
+            keep = xp.matmul(p, half.gains(Y))  # (K, G, r')
+            U = move(np.swapaxes(half.bases, 1, 2).copy(), Y, Y.dtype)
+            found.append([xp.sum(xp.matmul(modes[j] * keep, U), axis=0) for modes, _ in each])
+        return xp.stack([unfolded(*both) for both in zip(*found)], axis=-1) + mean
 
 
 def _shares(evidence: list[Array]) -> Array:
@@ -207,19 +234,23 @@ def _shares(evidence: list[Array]) -> Array:
     return p / xp.sum(p, axis=(0, 2), keepdims=True)
 
 
-def shapes_of(kernels: Floats, amplitudes: Floats, prior: Floats) -> Shapes:
-    """Shapes from covariances, (K, S, S), whose mean is taken off."""
-    S = kernels.shape[1]
-    off = np.eye(S) - 1 / S
-    gamma, U = np.linalg.eigh(off @ kernels @ off)
-    gamma, U = np.maximum(gamma[:, 1:], 0), U[:, :, 1:]  # without the constant
-    mean = gamma.mean(axis=1, keepdims=True)
-    return Shapes(
-        bases=U,
-        variances=gamma / np.where(mean > 0, mean, 1),
-        amplitudes=amplitudes,
-        prior=prior,
-    )
+def shapes_of(kernels: Sequence[Floats], amplitudes: Floats, prior: Floats) -> Shapes:
+    """Shapes from even and odd parts of covariances, (K, S', S'), whose mean is taken off."""
+    S = sum(k.shape[1] for k in kernels)
+    ones = folded(np.full(S, S**-0.5))
+    found = []
+    for own, one in zip(kernels, ones):
+        off = np.eye(len(one)) - np.outer(one, one)
+        gamma, U = np.linalg.eigh(off @ own @ off)
+        free = int(one.any())  # the constant, which is even
+        found.append((np.maximum(gamma[:, free:], 0), U[:, :, free:]))
+    mean = np.concatenate([gamma for gamma, _ in found], axis=1).mean(axis=1, keepdims=True)
+    halves = []
+    for gamma, U in found:
+        gamma = gamma / np.where(mean > 0, mean, 1)
+        totals = 1 + amplitudes[:, None] * gamma[:, None, :]
+        halves.append(Half(bases=U, variances=gamma, totals=totals))
+    return Shapes(halves=(halves[0], halves[1]), amplitudes=amplitudes, prior=prior)
 
 
 @remembered(8)
@@ -239,7 +270,8 @@ def family_shapes(box: tuple[int, ...], top: int = STRONGEST) -> Shapes:
     """The family, at amplitudes up to 4^top, before any array was seen."""
     kernels = _family(tuple(n for n in box if n > 1))
     amplitudes = np.power(4.0, np.arange(FAINTEST, top + 1.0))
-    return shapes_of(kernels, amplitudes, np.zeros((len(kernels), len(amplitudes))))
+    halves = [P.T @ kernels @ P for P in folded(np.eye(kernels.shape[1]))]
+    return shapes_of(halves, amplitudes, np.zeros((len(kernels), len(amplitudes))))
 
 
 def learned(start: Shapes, Y: Array) -> Shapes:
@@ -251,24 +283,29 @@ def learned(start: Shapes, Y: Array) -> Shapes:
     """
     xp, C = namespace(Y), Y.shape[2]
     Y = Y - xp.mean(Y, axis=1, keepdims=True)
-    own, shapes = start.covariances, start
+    own, shapes = [h.covariances for h in start.halves], start
     for _ in range(PASSES):
-        K, _, r = shapes.bases.shape
         each = [shapes.parts(Y[..., k]) for k in range(C)]
-        p, gains = _shares([e for _, e in each]), shapes.gains(Y)
+        p = _shares([e for _, e in each])
         met = to_numpy(xp.sum(p, axis=1)).astype(np.float64)  # (K, A)
-        moments = np.zeros((K, r, r))
+        seen = []
         for k, j in np.argwhere(met > UNLIKELY).tolist():
             (rows,) = xp.nonzero(p[k, :, j] > UNLIKELY)
             root = (xp.take(p[k, :, j], rows) / float(shapes.amplitudes[j])) ** 0.5
-            for c, _ in each:
-                x = xp.take(c[k, ...], rows, axis=0) * gains[k, j, :] * root[:, None]
-                moments[k] += to_numpy(xp.matrix_transpose(x) @ x)
-        left = np.einsum("ka,kar->kr", met, shapes.variances[:, None, :] / shapes.totals) * C
-        moments += left[:, :, None] * np.eye(r)
-        new = shapes.bases @ moments @ np.swapaxes(shapes.bases, 1, 2)
-        new = (new + PULL * own) / (met.sum(axis=1) * C + PULL)[:, None, None]
-        shapes = shapes_of(new, start.amplitudes, np.log(met / met.sum() + 1e-6))
+            seen.append((k, j, rows, root[:, None]))
+        kernels = []
+        for h, half in enumerate(shapes.halves):
+            K, _, r = half.bases.shape
+            moments, gains = np.zeros((K, r, r)), half.gains(Y)
+            for k, j, rows, root in seen:
+                for modes, _ in each:
+                    x = xp.take(modes[h][k, ...], rows, axis=0) * gains[k, j, :] * root
+                    moments[k] += to_numpy(xp.matrix_transpose(x) @ x)
+            left = np.einsum("ka,kar->kr", met, half.variances[:, None, :] / half.totals) * C
+            moments += left[:, :, None] * np.eye(r)
+            new = half.bases @ moments @ np.swapaxes(half.bases, 1, 2) + PULL * own[h]
+            kernels.append(new / (met.sum(axis=1) * C + PULL)[:, None, None])
+        shapes = shapes_of(kernels, start.amplitudes, np.log(met / met.sum() + 1e-6))
     return shapes
 
 
@@ -298,7 +335,7 @@ def without_noise(y: Array, noise: Floats, periodic: Sequence[bool]) -> Array:
     shapes = learned(family_shapes(box, _strongest(some)), some)
     n = math.prod(shape)
     total = [xp.zeros(n, dtype=kind, device=device(y)) for _ in range(C)]
-    step = max(64, capacity(y) // (8 * shapes.bases.shape[0] * index.shape[1]))
+    step = max(64, capacity(y) // (8 * shapes.n_members * index.shape[1]))
     for i, j in runs(len(index), step):
         at = move(index[i:j], y)
         X = shapes(taken(z, at))

@@ -296,6 +296,14 @@ def folded(y: Array) -> tuple[Array, Array]:
     return xp.concat([even, y[..., half : S - half]], axis=-1), (low - high) / 2**0.5
 
 
+def unfolded(even: Array, odd: Array) -> Array:
+    """Samples (..., S) from their even and odd parts, as :func:`folded` makes them."""
+    xp = namespace(even)
+    half = odd.shape[-1]
+    e, o = even[..., :half] / 2**0.5, odd / 2**0.5
+    return xp.concat([e + o, even[..., half:], xp.flip(e - o, axis=-1)], axis=-1)
+
+
 # --- factorisations -------------------------------------------------------------------------------
 
 
