@@ -47,7 +47,7 @@ TEMPERATURE = 3.0
 ORDERS = (1.3, 1.6, 2.0, 2.5, 3.2, 4.0)
 """Orders, in the plane, of which the evidence of all boxes together chooses one."""
 
-ASKED = 1000
+ASKED = 400
 """Boxes that choose it, about."""
 
 STRETCHES = (3.0, 9.0)
@@ -155,14 +155,15 @@ def fill_near(
         return y
     Y, M = taken(y, boxes.index), taken(present[..., None], boxes.index)[..., 0]
     only = xp.zeros((Y.shape[0], 1), dtype=xp.int64, device=device(y))
-    if order is not None:
-        members = gauss(boxes.box, (min(order + (d - 1) / 2, STEEPEST),), False).beside(y)
-        return boxes.blended(y, present, _believed(*solved(members, Y, M, only)))
-    s = max(_likeliest(Y, M, boxes.box, d), 1.6 + (d - 2) / 2) + SMOOTHER * isolation
-    members = gauss(boxes.box, (round(s, 2),), True).beside(y)
-    first = solved(members, Y, M, only)
+    if order is None:
+        s = max(_likeliest(Y, M, boxes.box, d), 1.6 + (d - 2) / 2) + SMOOTHER * isolation
+        s = round(s, 2)
+    else:
+        s, rounds = min(order + (d - 1) / 2, STEEPEST), 0
+    first = solved(gauss(boxes.box, (s,), False).beside(y), Y, M, only)
     found = boxes.blended(y, present, _believed(*first))
     for _ in range(rounds if isolation > HOLES else min(rounds, 1)):
+        members = gauss(boxes.box, (s,), True).beside(y)
         more = solved(members, Y, M, _likely(members, taken(found, boxes.index)))
         said, e = (xp.concat(both, axis=1) for both in zip(first, more))
         found = boxes.blended(y, present, _believed(said, e))
