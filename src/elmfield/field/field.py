@@ -1,37 +1,26 @@
 """Field: a function of physical coordinates; callable, differentiable, integrable.
 
-``f(x) = offset + scale Σ_i φ_i(x) f_i(x)`` with one local model f_i per region. Asks the rooms
-beside it to read coordinates, measure and describe; puts units and channels back. How coefficients
-were found, and what a file is, it does not know.
+What it is at points and on grids is written in `pointwise` and `on_grids`; here it is cropped,
+integrated, measured, and told in fewer coefficients. How coefficients were found, and what a file
+is, it does not know.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from elmfield._array.backend import cast, namespace, to_numpy
-from elmfield._array.memory import capacity, runs, with_less_memory
+from elmfield._array.backend import namespace
 from elmfield._array.typing import Array, Floats
-from elmfield.domain import Domain
-from elmfield.field import derivatives
-from elmfield.field.blended import Blended
-from elmfield.field.gridded import gridded
 from elmfield.field.integrals import integral
-from elmfield.field.labels import dataarray
 from elmfield.field.measured import errors_by_cell, own_values
-from elmfield.field.placing import marked, positions
+from elmfield.field.on_grids import OnGrids
 from elmfield.field.quality import Target, meet
-from elmfield.field.reading import Reader, own_samples
 from elmfield.field.report import Report, describe
-from elmfield.partition import Partition
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Field:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Field(OnGrids):
     """A continuous function of d coordinates with C channels.
 
     Made by :func:`elmfield.fit` and :func:`elmfield.fit_points`; call it with points.
@@ -61,49 +50,7 @@ class Field:
         to files; plain numbers, texts, lists and mappings of them.
     """
 
-    domain: Domain
-    blended: Blended
-    offset: Array = field(repr=False)
-    scale: Array = field(repr=False)
-    channel_axis: int | None = None
-    is_complex: bool = False
-    input_dtype: str = "float64"
-    data_range: float = 1.0
-    residual: Array | None = field(default=None, repr=False)
-    settings: object = None
-    attributes: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
     # --- what a person wants to know -----------------------------------------------------------
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Samples on each axis of the array the field came from."""
-        return self.domain.shape
-
-    @property
-    def partition(self) -> Partition:
-        """Cells, regions and overlap."""
-        return self.blended.partition
-
-    @property
-    def n_channels(self) -> int:
-        """Number of channels C; a complex one counts once."""
-        return int(self.offset.shape[0]) // (2 if self.is_complex else 1)
-
-    @property
-    def n_coefficients(self) -> int:
-        """Numbers stored, all regions and channels together."""
-        return sum(g.coefficients.n_stored for g in self.blended.groups)
-
-    @property
-    def dtype(self) -> Any:
-        """Dtype of the values; complex where the samples were."""
-        return self.joined(self.offset[:0]).dtype
-
-    @property
-    def coefficient_dtype(self) -> Any:
-        """Dtype of the stored numbers: real, also where values are complex."""
-        return self.blended.dtype
 
     def __repr__(self) -> str:
         sizes = "×".join(map(str, self.shape))
@@ -202,201 +149,6 @@ class Field:
         alpha = self.blended.weights(int(region))
         alpha = self.finish(alpha, constant=False)
         return alpha[..., 0] if self.channel_axis is None else alpha
-
-    # --- values at points ----------------------------------------------------------------------
-
-    def __call__(self, points: Array, *, outside: str = "raise") -> Array:
-        """Values at `points`.
-
-        Parameters
-        ----------
-        points : array, shape (..., d)
-            Coordinates: sample indices for a plain array, else in the axes' own units. On axes of
-            dates datetime64 or ISO text, or seconds since the first sample.
-        outside : {"raise", "nearest", "nan"}
-            What to do with points outside the domain.
-
-        Returns
-        -------
-        array, shape (...,) or (..., C)
-        """
-        zero = (0,) * len(self.shape)
-        return self._query(points, outside, lambda x, *_: self.blended.partials(x, [zero])[0], True)
-
-    def gradient(self, points: Array, *, outside: str = "raise") -> Array:
-        """First derivatives along the axes, shape (..., d) or (..., C, d), per coordinate unit."""
-        return self._query(points, outside, partial(derivatives.gradient, self.blended))
-
-    def hessian(self, points: Array, *, outside: str = "raise") -> Array:
-        """Second derivatives, shape (..., d, d) or (..., C, d, d), per coordinate unit squared."""
-        return self._query(points, outside, partial(derivatives.hessian, self.blended))
-
-    def laplacian(self, points: Array, *, outside: str = "raise") -> Array:
-        """Sum of the unmixed second derivatives, shape (...,) or (..., C)."""
-        return self._query(points, outside, partial(derivatives.laplacian, self.blended))
-
-    @with_less_memory
-    def _query(self, points: Array, outside: str, take: Any, constant: bool = False) -> Array:
-        """Check the points, evaluate them in batches, give back the shape the caller expects."""
-        if outside not in ("raise", "nearest", "nan"):
-            raise ValueError(f"`outside` must be 'raise', 'nearest' or 'nan'; got {outside!r}.")
-        x = self._reader.points(points, self.offset)
-        xp, d = namespace(x), len(self.shape)
-        lead = tuple(x.shape[:-1])
-        x = xp.reshape(x, (-1, d))
-        index, slope, bend, beyond = self._reader.to_index(x, outside, not constant)
-        step = max(1, capacity(self.offset) // (6 * d + 4 * int(self.offset.shape[0])))
-        parts = [
-            self.finish(take(*(a[i:j, :] for a in (index, slope, bend))), constant)
-            for i, j in runs(x.shape[0], step)
-        ]
-        out = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
-        if beyond is not None:
-            mark = xp.reshape(beyond, (-1,) + (1,) * (out.ndim - 1))
-            out = xp.where(mark, xp.full_like(out, xp.nan), out)
-        out = xp.reshape(out, lead + tuple(out.shape[1:]))
-        return out[(slice(None),) * len(lead) + (0, ...)] if self.channel_axis is None else out
-
-    @property
-    def _reader(self) -> Reader:
-        return Reader(self.domain, self.attributes.get("axes", {}))
-
-    def finish(self, values: Array, constant: bool) -> Array:
-        """Undo scale and offset; values (n, C, ...); pair up real and imaginary parts."""
-        xp = namespace(values)
-        tail = (1,) * (values.ndim - 2)
-        values = values * cast(xp.reshape(self.scale, (-1, *tail)), values)
-        if constant:
-            values = values + cast(xp.reshape(self.offset, (-1, *tail)), values)
-        return self.joined(values, axis=1)
-
-    def joined(self, values: Array, axis: int = 0) -> Array:
-        """Real and imaginary parts, which follow each other along an axis, as complex numbers."""
-        if not self.is_complex:
-            return values
-        C, before = values.shape[axis] // 2, (slice(None),) * axis
-        return values[(*before, slice(None, C), ...)] + 1j * values[(*before, slice(C, None), ...)]
-
-    # --- values on grids -----------------------------------------------------------------------
-
-    def resize(
-        self,
-        shape: int | Sequence[int] | None = None,
-        *,
-        scale: float | Sequence[float] | None = None,
-        window: Mapping[str, tuple[Any, Any]] | None = None,
-        align: str = "areas",
-        quantity: str = "value",
-        dtype: Any = None,
-    ) -> Array:
-        """The field at another number of samples, each standing for an equal part of the domain.
-
-        Sample j of n' sits at ``(j + 1/2) n / n' - 1/2``, as in `skimage.transform.resize`.
-
-        Parameters
-        ----------
-        shape : int or sequence of int, optional
-            New number of samples on each axis (without channels); or
-        scale : float or sequence of float
-            new samples per old one.
-        window : mapping, optional
-            The part to show on some axes, ``{dim: (low, high)}``, in the axes' own units; by
-            default all. On a periodic axis it may lie anywhere.
-        align : {"areas", "nodes"}
-            "nodes" keeps old samples among the new ones, as weather services do.
-        quantity : {"value", "gradient", "laplacian"}
-            What to show; "gradient" is its magnitude. Both per unit of the coordinates.
-        dtype : optional
-            Of the result; integers are rounded and clipped, booleans are True from 1/2 on. Default:
-            the field's own.
-        """
-        x = self.places(shape, scale=scale, window=window, align=align)
-        return gridded(self, self._reader.in_turn(x), dtype, quantity)
-
-    def places(
-        self,
-        shape: int | Sequence[int] | None = None,
-        *,
-        scale: float | Sequence[float] | None = None,
-        window: Mapping[str, tuple[Any, Any]] | None = None,
-        align: str = "areas",
-    ) -> list[Floats]:
-        """Index coordinates of the grid that `resize` would use, one array per axis.
-
-        On a periodic axis they run on beyond its end, as the window does.
-        """
-        if shape is not None and scale is not None:
-            raise ValueError(f"say `shape` or `scale`, not both; got {shape!r} and {scale!r}.")
-        return positions(
-            self.domain,
-            shape=shape,
-            scale=scale,
-            window=self._reader.window({} if window is None else window),
-            align=align,
-        )
-
-    def samples(self, *, dtype: Any = None) -> Array:
-        """The field at its own samples: an array like the one fitted, or what a crop has of it."""
-        return gridded(self, [own.astype(np.float64) for own in own_samples(self.domain)], dtype)
-
-    def grid(
-        self,
-        *coords: Array | Mapping[str, Array],
-        quantity: str = "value",
-        dtype: Any = None,
-        outside: str = "raise",
-    ) -> Array:
-        """Values on the grid spanned by one array of coordinates per axis.
-
-        Parameters
-        ----------
-        *coords : arrays, or one mapping
-            One per axis, in the axes' own units, or by dim: axes left out keep their samples. On
-            axes of dates datetime64 or ISO text, or seconds since the first sample.
-        quantity : {"value", "gradient", "laplacian"}
-            As for `resize`.
-        dtype : optional
-            As for `resize`. Integers and booleans cannot say NaN.
-        outside : {"raise", "nearest", "nan"}
-            What to do with positions outside the domain.
-
-        Returns
-        -------
-        array, shape (len(coords[0]), ..., len(coords[d-1]))
-            With channels where the input had them.
-        """
-        d = len(self.shape)
-        given = self._reader.by_axis(coords)
-        if len(given) != d:
-            raise ValueError(
-                f"`grid` takes one array of coordinates per axis, {d}; got {len(given)}."
-            )
-        columns = [self._reader.column(k, c, outside) for k, c in enumerate(given)]
-        x, beyond = map(list, zip(*columns))
-        return marked(gridded(self, x, dtype, quantity), beyond, self.channel_axis)
-
-    def to_xarray(
-        self,
-        coords: Mapping[str, Array] | None = None,
-        *,
-        quantity: str = "value",
-        outside: str = "raise",
-    ) -> Any:
-        """Values on a grid as an xarray.DataArray, with the dims, coords and attrs of the input.
-
-        Parameters
-        ----------
-        coords : mapping, optional
-            Where to evaluate, by axis name: 1-D arrays (or DataArrays) in the axes' own units,
-            dates on axes of dates. Axes that are not named keep their samples' positions.
-        quantity : {"value", "gradient", "laplacian"}
-            As for `resize`.
-        outside : {"raise", "nearest", "nan"}
-            What to do with positions outside the domain.
-        """
-        at, shown, moved = self._reader.named({} if coords is None else coords)
-        values = to_numpy(self.grid(*at, outside=outside))
-        return dataarray(values, self.domain.dims, shown, self.channel_axis, self.attributes, moved)
 
     # --- boxes ---------------------------------------------------------------------------------
 

@@ -11,14 +11,14 @@ from elmfield._array.memory import capacity, with_less_memory
 from elmfield._array.typing import Array, Floats
 
 if TYPE_CHECKING:
-    from elmfield.field.field import Field
+    from elmfield.field.pointwise import Pointwise
 
 QUANTITIES = ("value", "gradient", "laplacian")
 """What a field shows on a grid; the gradient's magnitude."""
 
 
 @with_less_memory
-def gridded(field: "Field", x: list[Floats], dtype: Any, quantity: str = "value") -> Array:
+def gridded(field: "Pointwise", x: list[Floats], dtype: Any, quantity: str = "value") -> Array:
     """A quantity on the grid of index coordinates `x`; channels where the input had them."""
     choice("quantity", quantity, QUANTITIES)
     xp, C = namespace(field.offset), int(field.offset.shape[0])
@@ -37,7 +37,7 @@ def gridded(field: "Field", x: list[Floats], dtype: Any, quantity: str = "value"
     return xp.moveaxis(out, -1, field.channel_axis)
 
 
-def _block(field: "Field", x: list[Floats], quantity: str) -> Array:
+def _block(field: "Pointwise", x: list[Floats], quantity: str) -> Array:
     """A quantity on a grid of index coordinates, channels last."""
     xp, sizes = namespace(field.offset), tuple(map(len, x))
     if quantity == "value":
