@@ -52,8 +52,15 @@ def bound():
 
 def denoise():
     rows = rows_of("targets", "denoise")
-    names = [k for k in rows[0] if k not in ("level", "pictures")]
+    names = [k for k in rows[0] if k not in ("level", "pictures", "above")]
     return table(["noise", *names], [[r["level"], *(f"{r[k]:.2f}" for k in names)] for r in rows])
+
+
+def denoise_counts():
+    rows = rows_of("targets", "denoise")
+    names = list(rows[0]["above"])
+    lines = [[r["level"], *(f"{r['above'][k]} of {r['pictures']}" for k in names)] for r in rows]
+    return table(["noise", *names], lines)
 
 
 def gaps():
@@ -94,4 +101,7 @@ def automatic():
     return table([*heads, "cost, in fits"], lines)
 
 
-TABLES = {f"targets_{f.__name__}": f for f in (budget, quality, bound, denoise, gaps, automatic)}
+TABLES = {
+    f"targets_{f.__name__}": f
+    for f in (budget, quality, bound, denoise, denoise_counts, gaps, automatic)
+}
