@@ -128,16 +128,22 @@ def _power(lines: Array, grain: float) -> tuple[Floats, float]:
     starts = from_both_ends(n - length + 1, length // 2 * apart)
     at = (starts[:, None] + np.arange(length)).reshape(-1)
     pieces = xp.reshape(xp.take(lines, move(at, lines), axis=1), (-1, length))
+    waves, share = _waves(length)
+    f = pieces @ move(waves, pieces, pieces.dtype)
+    power = to_numpy(xp.mean(f * f, axis=0)).astype(np.float64)
+    bins = length // 2 + 1
+    return power[:bins] + power[bins:], grain * share
+
+
+@lru_cache(maxsize=32)
+def _waves(length: int) -> tuple[Floats, float]:
+    """Cosines and sines of a windowed segment without its trend, and the power of noise of 1."""
     t = np.arange(length) - (length - 1) / 2
     keep = np.eye(length) - 1 / length - np.outer(t, t) / (t @ t)  # takes off mean and trend
     window = np.hanning(length + 2)[1:-1]
     wave = np.exp(-2j * np.pi * np.outer(np.arange(length // 2 + 1), np.arange(length)) / length)
     matrix = (keep * window) @ wave.T
-    both = np.hstack([matrix.real, matrix.imag])
-    f = pieces @ move(both, pieces, pieces.dtype)
-    power = to_numpy(xp.mean(f * f, axis=0)).astype(np.float64)
-    bins = length // 2 + 1
-    return power[:bins] + power[bins:], grain * float(window @ window)
+    return np.hstack([matrix.real, matrix.imag]), float(window @ window)
 
 
 def from_both_ends(n: int, step: int, first: int = 0) -> Integers:
