@@ -1,0 +1,1 @@
+"""Arrays to bytes and back: the codec, which knows nothing of fields or files."""
