@@ -1,7 +1,7 @@
 """The entropy engine: asymmetric numeral systems, many lanes at once, integers only.
 
 A *batch* is an array of symbols that are coded without knowing each other. The decoder is asked
-batch by batch, so whatever it must know of a batch may depend on all earlier ones. Symbol ``i`` of a
+batch by batch, so what it must know of a batch may depend on all earlier ones. Symbol ``i`` of a
 batch goes to lane ``i mod lanes``: every batch begins at lane 0. A lane is a state ``x`` in
 ``[2^16, 2^32)``; a symbol that owns the slots ``[start, start + freq)`` of ``2^bits`` is decoded by
 
@@ -16,8 +16,8 @@ word that symbols need is the *tail*: words of the caller, for raw bits that no 
 
 Notes
 -----
-One core, millions of symbols a second, encoded and decoded alike: 3 with 64 lanes, 9 with 256, 28 with
-1024, 66 with 4096 and more: a batch costs about 25 µs however small it is, a symbol about 10 ns.
+One core, millions of symbols a second, encoded and decoded alike: 3 with 64 lanes, 9 with 256, 28
+with 1024, 66 with 4096 and more: a batch costs about 25 µs however small it is, a symbol about 10 ns.
 A lane costs about 9 bits (8 of them because a first state is written as 32 bits, whatever its size)
 if others or the tail have a word for its last state, else 25.
 """
