@@ -100,7 +100,7 @@ class Encoder:
 
     def __init__(self, lanes: int) -> None:
         self.lanes = self._kept = lanes
-        self._batches: list[tuple[NDArray[np.uint32], int, int, int]] = []
+        self._batches: list[tuple[NDArray[np.uint32], NDArray[np.uint32], int, int]] = []
         self._size = 0
 
     def push(
@@ -131,7 +131,8 @@ class Encoder:
                 f"A batch of {len(entries)} needs lanes that were released; {self._kept} are kept."
             )
         before, self._kept = self._kept, self._kept if keep is None else min(keep, self._kept)
-        self._batches.append((entries, bits, before, self._kept))
+        shift = np.broadcast_to(np.asarray(bits, np.uint32), entries.shape)
+        self._batches.append((entries, shift, before, self._kept))
         self._size += len(entries)
 
     def finish(self, tail: Words | None = None) -> Words:
@@ -146,25 +147,28 @@ class Encoder:
             x[after:before] = stack.lanes(before - after)
             for a in reversed(range(0, len(entries), L)):
                 e = entries[a : a + L]
-                x[: len(e)] = _encode(x[: len(e)], e, bits, stack)
+                x[: len(e)] = _encode(x[: len(e)], e, bits[a : a + L], stack)
         halves = np.stack([x & np.uint32(0xFFFF), x >> np.uint32(16)], axis=1)
         stack.push(halves.ravel().astype(np.uint16))
         return stack.content()
 
 
 def _encode(
-    x: NDArray[np.uint32], entries: NDArray[np.uint32], bits: int, stack: "_Stack"
+    x: NDArray[np.uint32],
+    entries: NDArray[np.uint32],
+    bits: NDArray[np.uint32],
+    stack: "_Stack",
 ) -> NDArray[np.uint32]:
     """States before the symbols from states after them."""
     freq, start = entries & np.uint32(0xFFFF), entries >> np.uint32(16)
-    # x would pass 2^32 if x >> (32 - bits) >= freq.
-    full = np.flatnonzero((x >> np.uint32(32 - bits)) >= freq)
+    # x would pass 2^32 if x >> (32 - bits) >= freq; NumPy's shift by 32 gives 0.
+    full = np.flatnonzero((x >> (np.uint32(32) - bits)) >= freq)
     if full.size:
         high = x[full]
         stack.push(high.astype(np.uint16))
         x[full] = high >> np.uint32(16)
     quotient = x // freq
-    before: NDArray[np.uint32] = (quotient << np.uint32(bits)) + (x - quotient * freq) + start
+    before: NDArray[np.uint32] = (quotient << bits) + (x - quotient * freq) + start
     return before
 
 
@@ -240,6 +244,18 @@ class Decoder:
         x = (entry & np.uint32(0xFFFF)) * (x >> bits) + slot - (entry >> np.uint32(16))
         self._x[:, : rows.shape[1]] = self._refilled(x)
         return symbols
+
+    def raw(self, bits: NDArray[np.integer]) -> NDArray[np.uint32]:
+        """Raw numbers of so many bits each, 0 to 15, in the shape of `bits`, as `decode` has it."""
+        counts = np.asarray(bits, np.uint32).reshape(len(self._x), -1)
+        out = np.empty_like(counts)
+        for a in range(0, counts.shape[1], self._lanes):
+            shift = counts[:, a : a + self._lanes]
+            x = self._x[:, : shift.shape[1]]
+            low = x & ((np.uint32(1) << shift) - np.uint32(1))
+            out[:, a : a + self._lanes] = low
+            self._x[:, : shift.shape[1]] = self._refilled(x >> shift)
+        return out.reshape(bits.shape)
 
     def _refilled(self, x: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """States with the next words where they had become small."""

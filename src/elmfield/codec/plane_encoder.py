@@ -1,0 +1,265 @@
+"""A plane of integers to bytes: all its samples are known, so every step is done for many at once."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmfield._array.typing import Floats, Integers
+from elmfield.codec import learning, neighbours
+from elmfield.codec.ans import Encoder, Words
+from elmfield.codec.neighbours import BINS, FRACTION, Stencil
+from elmfield.codec.plane import Model, anchored, default_gains, default_weights
+from elmfield.codec.tokens import BITS, N_TOKENS, clustered, levels_of, tokens
+from elmfield.codec.wavefront import ABOVE, LEFT, Layout, framed
+
+MOST_LANES = 8192
+CHUNK = 4096
+FEW = 1500
+"""Below so many samples nothing is learned: weights would cost more than they save."""
+
+
+def encoded(values: NDArray[np.integer], layout: Layout, tail: Words) -> tuple[bytes, Words]:
+    """Header and stream of samples 0 <= v <= MOST_RANGE, shape (C, A, Z, Y, X)."""
+    frame = _Frame.of(values, layout)
+    top, learned = int(values.max()), values.size >= FEW
+    weights, shift = frame.weights() if learned else (None, 8)
+    if weights is None:
+        weights = anchored(default_weights(frame.stencil, shift), frame.stencil, shift)
+    empty = np.zeros((0, 0), np.uint8)
+    none = np.zeros(0, np.int64)
+    model = Model(top, frame.first, shift, weights, none, 0, none, empty, learned)
+    predicted = frame.predicted(model)
+    gains = frame.gains(predicted.error) if learned else default_gains(frame.stencil)
+    lowest, context = frame.contexts(predicted, gains)
+    token, raw = tokens(predicted.z)
+    counts = np.bincount(context * N_TOKENS + token, minlength=2 * BINS * N_TOKENS)
+    counts = counts.reshape(2 * BINS, N_TOKENS)
+    classes = clustered(counts)
+    merged = np.zeros((int(classes.max()) + 1, N_TOKENS), np.int64)
+    np.add.at(merged, classes, counts)
+    levels = levels_of(merged)[:, : int(token.max()) + 1]
+    model = Model(top, frame.first, shift, weights, gains, lowest, classes, levels, learned)
+    entries = model.tables().entries[classes[context], token]
+    stream = _coded(frame, entries, raw, predicted.z, tail)
+    return model.packed(frame.stencil), stream
+
+
+@dataclass(frozen=True)
+class _Predicted:
+    """Error of the blend in sixteenths (with room around, flat); of samples: z and whether halfway."""
+
+    error: Floats
+    z: Integers
+    above: Floats
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Blocks with what stands around them, flat, with room before and behind.
+
+    Parameters
+    ----------
+    stencil : Stencil
+        Neighbours.
+    samples : array
+        :func:`framed` blocks between `front` numbers before and behind.
+    shape : tuple of int
+        (G, B, rows, columns) of the framed blocks.
+    places : array of int64
+        Where the samples of the array are, in the order (g, b, y, x).
+    """
+
+    stencil: Stencil
+    samples: Floats
+    shape: tuple[int, int, int, int]
+    front: int
+    places: Integers
+    first: int
+
+    @classmethod
+    def of(cls, values: NDArray[np.integer], layout: Layout) -> "_Frame":
+        stencil = Stencil(layout)
+        blocks = layout.cut(values)
+        first = int(blocks[0, 0, 0, 0])
+        full = framed(blocks, layout.heights, first)
+        G, B, H, W = full.shape
+        front = 1 + max(back * B * H * W + 3 * W for back, *_ in stencil.samples)
+        samples = np.zeros(full.size + 2 * front)
+        samples[front : front + full.size] = full.ravel()
+        valid = np.zeros(full.shape, np.bool_)
+        hy, hx = layout.block[1:]
+        rows = np.arange(hy)[None, None, :] < layout.heights[None, :, None]
+        slices = layout.groups[:, 2][:, None] < layout.depths
+        valid[:, :, ABOVE : ABOVE + hy, LEFT : LEFT + hx] = (rows & slices[:, :, None])[..., None]
+        return cls(stencil, samples, full.shape, front, np.flatnonzero(valid) + front, first)
+
+    def _offsets(self, runs: list[tuple[int, int, int, int, int]]) -> list[tuple[int, int]]:
+        """Runs as (flat offset of the first, number)."""
+        _, B, H, W = self.shape
+        return [(dx + dy * W - back * B * H * W, n) for back, dy, dx, n, _ in runs]
+
+    def _each(self, runs: list[tuple[int, int, int, int, int]]) -> Integers:
+        """The flat offset of every neighbour."""
+        return np.concatenate([a + np.arange(n) for a, n in self._offsets(runs)]).astype(np.int64)
+
+    def weights(self) -> tuple[Integers, int]:
+        """Learned weights of every kind of group, and their bits."""
+        _, B, H, W = self.shape
+        stencil = self.stencil
+        offsets = self._each(stencil.samples)
+        corner = self.front + ABOVE * W + LEFT
+        found, shift = [], 6
+        for kind in range(int(stencil.kinds.max()) + 1):
+            where = learning.windows(stencil, kind, (B * H * W, H * W, W), corner)
+            X = self.samples[where + offsets[:, None, None, None]]
+            present = stencil.present(int(np.flatnonzero(stencil.kinds == kind)[0]))
+            target = self.samples[where]
+            found.append(learning.predictors(X, target, stencil, present))
+            shift = max(shift, learning.shift_for(X, target, found[-1]))
+        whole = np.clip(np.rint(np.stack(found) * (1 << shift)), -32767, 32767).astype(np.int64)
+        return anchored(whole, stencil, shift), shift
+
+    def _chunks(self) -> list[tuple[int, int, int]]:
+        """(group, first, last) flat spans that cover all groups in order."""
+        size = self.shape[1] * self.shape[2] * self.shape[3]
+        out = []
+        for g in range(self.shape[0]):
+            begin, end = self.front + g * size, self.front + (g + 1) * size
+            out += [(g, a, min(a + CHUNK, end)) for a in range(begin, end, CHUNK)]
+        return out
+
+    def predicted(self, model: Model) -> _Predicted:
+        """Blended predictions of all samples."""
+        S, W = self.samples, self.shape[3]
+        matrices = model.matrices(self.stencil)
+        offsets = self._offsets(self.stencil.samples)
+        table = neighbours.weights_of_levels()
+        inside = np.zeros(S.size, np.bool_)
+        inside[self.places] = True
+        P = matrices.shape[1]
+        squares = np.zeros((P, S.size))
+        error, blend = np.zeros(S.size), np.zeros(S.size)
+        near = np.empty((self.stencil.n_neighbours, CHUNK))
+        for g, a, b in self._chunks():
+            k = 0
+            for offset, n in offsets:
+                for j in range(offset, offset + n):
+                    near[k, : b - a] = S[a + j : b + j]
+                    k += 1
+            guess = np.floor(matrices[g] @ near[:, : b - a])
+            away = guess - FRACTION * S[a:b]
+            away *= away
+            away *= inside[a:b]
+            squares[:, a:b] = np.minimum(away, neighbours.SQUARE_LIMIT)
+            past = squares[:, a - 1 : b - 1] + squares[:, a - W : b - W]
+            past += squares[:, a - W - 1 : b - W - 1]
+            past += squares[:, a - W + 1 : b - W + 1]
+            past += FRACTION**2
+            blend[a:b] = neighbours.blended(guess, past, table, 0)
+            left = np.abs(blend[a:b] - FRACTION * S[a:b]) * inside[a:b]
+            error[a:b] = np.minimum(left, neighbours.ERROR_LIMIT)
+        whole, above = neighbours.rounded(blend[self.places], float(model.top))
+        residual = (S[self.places] - whole).astype(np.int64)
+        np.negative(residual, out=residual, where=above < 0)
+        return _Predicted(error, np.where(residual > 0, 2 * residual - 1, -2 * residual), above)
+
+    def _kind_of_places(self) -> Integers:
+        size = self.shape[1] * self.shape[2] * self.shape[3]
+        return self.stencil.kinds[(self.places - self.front) // size]
+
+    def gains(self, error: Floats) -> Integers:
+        """Learned weights of past errors, one row for each kind of group."""
+        offsets = self._each(self.stencil.errors)
+        kinds = self._kind_of_places()
+        present = self._present_errors()
+        out = []
+        for kind in range(int(kinds.max()) + 1):
+            where = self.places[kinds == kind]
+            where = where[:: max(1, where.size // learning.ENOUGH)]
+            past = error[where + offsets[:, None]] * present[kind][:, None]
+            out.append(learning.gains(past, error[where]))
+        return np.stack(out)
+
+    def _present_errors(self) -> NDArray[np.bool_]:
+        """Which past errors a kind of group has, shape (kinds, F)."""
+        return present_errors(self.stencil)
+
+    def contexts(self, predicted: _Predicted, gains: Integers) -> tuple[int, Integers]:
+        """The lowest bin, and the context of every sample."""
+        E, offsets = predicted.error, self._offsets(self.stencil.errors)
+        energy = np.zeros(E.size)
+        per_group = gains[self.stencil.kinds].astype(np.float64)
+        for g, a, b in self._chunks():
+            total = np.full(b - a, FRACTION * per_group[g, -1])
+            k = 0
+            for offset, n in offsets:
+                for j in range(offset, offset + n):
+                    if per_group[g, k]:
+                        total += per_group[g, k] * E[a + j : b + j]
+                    k += 1
+            energy[a:b] = total
+        mine = energy[self.places]
+        level = mine.view(np.int64) >> 50
+        lowest = max(int(np.quantile(level[:: max(1, level.size // 4096)], 0.002)), 0)
+        return lowest, neighbours.contexts(mine, predicted.above, lowest)
+
+
+def present_errors(stencil: Stencil) -> NDArray[np.bool_]:
+    """Which past errors a kind of group has, shape (kinds, F)."""
+    out = np.zeros((int(stencil.kinds.max()) + 1, stencil.n_errors), np.bool_)
+    for g, (c, a, z) in enumerate(stencil.layout.groups.tolist()):
+        row: list[bool] = []
+        for axis, back, _, _ in stencil.sets:
+            if back > 1:
+                continue
+            n = 6 if back == 0 else 3
+            row += [back == 0 or (c, a, z)[axis] >= back] * n
+        out[stencil.kinds[g]] = row
+    return out
+
+
+def _coded(
+    frame: _Frame, entries: NDArray[np.uint32], raw: Integers, z: Integers, tail: Words
+) -> Words:
+    """The stream: samples in the order of steps, tokens of a step first, then its raw bits."""
+    layout = frame.stencil.layout
+    entries = _by_steps(frame, entries)
+    most = int(raw.max(initial=0))
+    pieces = []
+    for low in range(0, most, 15):
+        bits = np.clip(raw - low, 0, 15)
+        value = (z >> low) & ((1 << bits) - 1)
+        both = _by_steps(frame, (value << 16 | bits << 8 | 1).astype(np.uint32))
+        pieces.append(both)
+    sizes = layout.sizes
+    later = np.append(np.maximum.accumulate(sizes[::-1])[::-1][1:], 0)
+    lanes = int(min(sizes.max(), MOST_LANES))
+    encoder = Encoder(lanes)
+    ends = np.cumsum(sizes)
+    for t, (a, b) in enumerate(zip((ends - sizes).tolist(), ends.tolist(), strict=True)):
+        parts = [(entries[a:b], np.uint32(BITS))]
+        for both in pieces:
+            bits = (both[a:b] >> np.uint32(8)) & np.uint32(15)
+            if not bits.any():
+                break
+            parts.append((both[a:b] & np.uint32(0xFFFF0001), bits))
+        for i, (e, bits) in enumerate(parts):
+            keep = int(later[t]) if i == len(parts) - 1 else None
+            encoder.push_entries(e, bits, keep=keep)
+    return encoder.finish(tail)
+
+
+def _by_steps(frame: _Frame, numbers: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Numbers above 0 of samples, put into the order in which they are coded."""
+    layout = frame.stencil.layout
+    G, B, H, W = frame.shape
+    hy, hx = layout.block[1:]
+    full = np.zeros(G * B * H * W, np.uint32)
+    full[frame.places - frame.front] = numbers
+    full = full.reshape(G, B, H, W)[:, :, ABOVE : ABOVE + hy, LEFT : LEFT + hx]
+    steps = np.zeros((layout.n_steps, G, layout.n_lines, B), np.uint32)
+    for g in range(G):
+        layout.slanted(steps, g)[...] = full[g].transpose(1, 2, 0)
+    flat = steps.ravel()
+    return flat[flat > 0]

@@ -1,0 +1,177 @@
+"""Where samples wait for each other: blocks, lanes and steps of prediction from neighbours.
+
+An array has axes (C, A, Z, Y, X): channels, two outer axes, rows and columns; missing axes have length 1.
+It is cut into equal blocks (hz, hy, hx) of its last three axes. Sample (c, a, z, y, x) of every block is coded at step
+
+    t = x + 2 u,   u = y + skew(g),   skew(g) = s_z z + s_a a + s_c c,   g = (c, a, z),
+
+with skews 2, 4, 8 given in this order to those of z, a, c that are longer than one. Then every neighbour
+in `SETS` is known one step before it is asked for, and all samples of a step are coded side by side,
+in the order (g, u, b) with b the block.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from elmfield._array.typing import Integers
+
+Bools = NDArray[np.bool_]
+
+MOST = {1: (1, 1, 1024), 2: (1, 64, 1024), 3: (16, 64, 1024), 4: (8, 32, 1024)}
+"""Longest blocks (hz, hy, hx) by number of axes besides channels."""
+
+ABOVE, BELOW, LEFT, RIGHT = 2, 1, 3, 2
+"""Rows and columns around a block that neighbours may ask for."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The blocks of an array.
+
+    Parameters
+    ----------
+    shape : tuple of 5 int
+        (C, A, Z, Y, X), none of them 0.
+    block : tuple of 3 int
+        (hz, hy, hx).
+    """
+
+    shape: tuple[int, int, int, int, int]
+    block: tuple[int, int, int]
+
+    @classmethod
+    def of(cls, shape: tuple[int, int, int, int, int], ndim: int) -> "Layout":
+        """Blocks as long as allowed for so many axes, and as equal as possible."""
+        longest = MOST[ndim]
+        block = tuple(-(-n // -(-n // most)) for n, most in zip(shape[2:], longest, strict=True))
+        return cls(shape, block)  # type: ignore[arg-type]
+
+    @cached_property
+    def counts(self) -> tuple[int, int, int]:
+        """Number of blocks along Z, Y and X."""
+        z, y, x = (-(-n // h) for n, h in zip(self.shape[2:], self.block, strict=True))
+        return z, y, x
+
+    @property
+    def n_blocks(self) -> int:
+        """B, all blocks."""
+        return int(np.prod(self.counts))
+
+    @property
+    def n_groups(self) -> int:
+        """G, how many (c, a, z) a block has."""
+        return self.shape[0] * self.shape[1] * self.block[0]
+
+    @cached_property
+    def groups(self) -> Integers:
+        """(c, a, z) of every group, shape (G, 3)."""
+        return np.indices((*self.shape[:2], self.block[0])).reshape(3, -1).T.astype(np.int64)
+
+    @cached_property
+    def skews(self) -> tuple[int, int, int]:
+        """What one step in c, a, z adds to u."""
+        out, s = [], 2
+        for n in (self.block[0], self.shape[1], self.shape[0]):
+            out.append(s if n > 1 else 0)
+            s *= 2 if n > 1 else 1
+        return out[2], out[1], out[0]
+
+    @cached_property
+    def skew(self) -> Integers:
+        """First u of every group, shape (G,)."""
+        return self.groups @ np.array(self.skews, np.int64)
+
+    @property
+    def n_lines(self) -> int:
+        """How many values u has."""
+        return self.block[1] + int(self.skew[-1])
+
+    @property
+    def n_steps(self) -> int:
+        """How many values t has."""
+        return self.block[2] + 2 * (self.n_lines - 1)
+
+    def lines(self, t: int) -> tuple[int, int]:
+        """The u that have a sample at step t: from the first up to below the second."""
+        return max(0, (t - self.block[2] + 2) // 2), min(self.n_lines, t // 2 + 1)
+
+    @cached_property
+    def heights(self) -> Integers:
+        """Rows of every block that lie in the array, shape (B,); 0 never occurs."""
+        (_, hy, _), (nz, ny, nx) = self.block, self.counts
+        rows = np.minimum(hy, self.shape[3] - hy * np.arange(ny))
+        return np.broadcast_to(rows[None, :, None], (nz, ny, nx)).ravel().astype(np.int64)
+
+    @cached_property
+    def depths(self) -> Integers:
+        """Slices of every block that lie in the array, shape (B,)."""
+        (hz, _, _), (nz, ny, nx) = self.block, self.counts
+        slices = np.minimum(hz, self.shape[2] - hz * np.arange(nz))
+        return np.broadcast_to(slices[:, None, None], (nz, ny, nx)).ravel().astype(np.int64)
+
+    @cached_property
+    def valid(self) -> Bools:
+        """Which lanes hold samples of the array, shape (G, U, B)."""
+        y = np.arange(self.n_lines)[None, :, None] - self.skew[:, None, None]
+        z = self.groups[:, 2][:, None, None]
+        out: Bools = (y >= 0) & (y < self.heights) & (z < self.depths)
+        return out
+
+    @cached_property
+    def sizes(self) -> Integers:
+        """How many samples every step codes, shape (n_steps,)."""
+        per_line = np.concatenate([[0], np.cumsum(self.valid.sum(axis=(0, 2)))])
+        spans = np.array([self.lines(t) for t in range(self.n_steps)])
+        return np.asarray(per_line[spans[:, 1]] - per_line[spans[:, 0]], np.int64)
+
+    def cut(self, values: NDArray[np.integer]) -> Integers:
+        """The array in blocks, (G, B, hy, hx); what lies outside repeats the last sample."""
+        C, A, Z, Y, X = self.shape
+        (hz, hy, hx), (nz, ny, nx) = self.block, self.counts
+        ends = [(0, 0), (0, 0), (0, nz * hz - Z), (0, ny * hy - Y), (0, nx * hx - X)]
+        whole = np.pad(values, ends, mode="edge").reshape(C, A, nz, hz, ny, hy, nx, hx)
+        blocks = whole.transpose(0, 1, 3, 2, 4, 6, 5, 7)
+        return np.ascontiguousarray(blocks).reshape(-1, self.n_blocks, hy, hx).astype(np.int64)
+
+    def joined(self, blocks: NDArray[np.generic]) -> NDArray[np.generic]:
+        """The array of its blocks."""
+        C, A, Z, Y, X = self.shape
+        (hz, hy, hx), (nz, ny, nx) = self.block, self.counts
+        whole = blocks.reshape(C, A, hz, nz, ny, nx, hy, hx).transpose(0, 1, 3, 2, 4, 6, 5, 7)
+        return whole.reshape(C, A, nz * hz, ny * hy, nx * hx)[:, :, :Z, :Y, :X]
+
+    def slanted(self, steps: NDArray[np.generic], g: int, first: int = 0) -> NDArray[np.generic]:
+        """A view of what steps hold, (T, G, U, B), as the rows of one group: (hy, hx, B).
+
+        `first` is the place of line u = 0 on the axis of lines.
+        """
+        s_t, s_g, s_u, s_b = steps.strides
+        skew = int(self.skew[g])
+        start = steps[2 * skew :, g:, first + skew :]
+        shape = (*self.block[1:], self.n_blocks)
+        return as_strided(start, shape, (2 * s_t + s_u, s_t, s_b))
+
+
+def framed(blocks: Integers, heights: Integers, first: int) -> NDArray[np.float64]:
+    """Blocks (G, B, hy, hx) with what neighbours find around them, (G, B, hy + 3, hx + 5).
+
+    Left of a row stands the first sample of the row above (`first` left of row 0); right of it its last
+    sample; the rows -1 and -2 are row 0 moved right by 2 and 4, and the row below the last is that moved left by 2: what a
+    decoder knows at that step.
+    """
+    G, B, hy, hx = blocks.shape
+    out = np.full((G, B, ABOVE + hy + BELOW, LEFT + hx + RIGHT), float(first))
+    inner = out[:, :, ABOVE : ABOVE + hy]
+    inner[..., LEFT : LEFT + hx] = blocks
+    inner[:, :, 1:, :LEFT] = blocks[:, :, :-1, :1]
+    inner[..., LEFT + hx :] = blocks[..., -1:]
+    out[:, :, 1, 2:] = inner[:, :, 0, :-2]
+    out[:, :, 0, 4:] = inner[:, :, 0, :-4]
+    below = np.arange(B)
+    out[:, below, ABOVE + heights, :-2] = out[:, below, ABOVE + heights - 1, 2:]
+    out[:, below, ABOVE + heights, -2:] = out[:, below, ABOVE + heights - 1, -1:]
+    return out
