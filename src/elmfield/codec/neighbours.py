@@ -100,6 +100,17 @@ class Stencil:
             first += n
         return out
 
+    @cached_property
+    def outside(self) -> list[tuple[int, Integers, Integers]]:
+        """Neighbours of rows at a block's edge that would lie above or below it, and what they read.
+
+        (row from the top, or -1 for the last, neighbours, the anchors of their sets).
+        """
+        dy = np.concatenate([np.full(n, dy) for _, dy, _, n, _ in self.samples])
+        anchor = np.concatenate([np.full(n, first + anchor) for first, n, anchor in self.anchors])
+        cases = [(0, dy < 0), (1, dy < -1), (-1, dy > 0)]
+        return [(row, np.flatnonzero(k), anchor[k]) for row, k in cases if k.any()]
+
     @property
     def n_neighbours(self) -> int:
         """K."""
@@ -144,23 +155,32 @@ def blended(predictions: Floats, past: Floats, table: Floats, axis: int) -> Floa
         :func:`weights_of_levels`.
     """
     level = levels(past)
-    level -= level.min(axis=axis, keepdims=True)
+    level -= np.minimum.reduce(level, axis=axis, keepdims=True)
     weight = table.take(level, mode="clip")
-    total = weight.sum(axis=axis)
+    total = np.add.reduce(weight, axis=axis)
     weight *= predictions
-    out: Floats = np.floor(weight.sum(axis=axis) / total)
-    return out
+    out: Floats = np.add.reduce(weight, axis=axis)
+    out /= total
+    return np.floor(out, out=out)
 
 
 def rounded(blend: Floats, top: float) -> tuple[Floats, Floats]:
     """The predicted sample, between 0 and `top`, and how far above it the blend is, in sixteenths."""
-    whole = np.floor((blend + FRACTION / 2) / FRACTION)
+    whole = blend + FRACTION / 2
+    whole *= 1 / FRACTION
+    np.floor(whole, out=whole)
     above = blend - FRACTION * whole
-    return np.clip(whole, 0.0, top), above
+    np.maximum(whole, 0.0, out=whole)
+    np.minimum(whole, top, out=whole)
+    return whole, above
 
 
 def contexts(energy: Floats, above: Floats, lowest: int) -> Integers:
     """Number of the context, 0 to 2 BINS - 1, by expected error and distance from a whole number."""
-    bins = (energy.view(np.int64) >> 50) - lowest
-    np.clip(bins, 0, BINS - 1, out=bins)
-    return 2 * bins + (np.abs(above) >= FRACTION / 4)
+    bins = energy.view(np.int64) >> 50
+    bins -= lowest
+    np.maximum(bins, 0, out=bins)
+    np.minimum(bins, BINS - 1, out=bins)
+    bins += bins
+    bins += np.abs(above) >= FRACTION / 4
+    return bins

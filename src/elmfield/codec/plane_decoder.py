@@ -12,10 +12,7 @@ from elmfield.codec.neighbours import BINS, FRACTION, Stencil
 from elmfield.codec.plane import Model
 from elmfield.codec.plane_encoder import MOST_LANES, present_errors
 from elmfield.codec.tokens import LEAST, RAW
-from elmfield.codec.wavefront import ABOVE, BELOW, LEFT, RIGHT, Layout
-
-KEPT = 16
-"""Steps of errors that are remembered: a neighbour's is at most 10 back with one more axis, 20 with two."""
+from elmfield.codec.wavefront import BELOW, LEFT, RIGHT, Layout
 
 
 def decoded(
@@ -64,33 +61,30 @@ class _Wave:
         first = np.repeat(np.array([0] * self.back + firsts, float), [1] * self.back + [self.G] * self.n)
         self.S = np.empty((steps, self.back + N, lines, self.B))
         self.S[...] = first[:, None, None]
-        self.errors = np.zeros((KEPT * 2, self.back + N, lines, self.B))
+        self.errors = np.zeros(self.S.shape)
         self.squares = np.zeros((4, N, self.P, lines, self.B))
-        self.near = np.empty((N, self.stencil.n_neighbours, layout.n_lines * self.B))
-        self.past = np.empty((N, self.stencil.n_errors, layout.n_lines * self.B))
-        self._guards()
+        self.K, self.F = self.stencil.n_neighbours, self.stencil.n_errors
+        self.near = np.empty(N * self.K * layout.n_lines * self.B)
+        self.past = np.empty(N * self.F * layout.n_lines * self.B)
+        self.edges = self._edges()
+        self.live = np.tile(layout.valid, (self.n, 1, 1)).astype(np.float64)
+        self.whole = bool(layout.valid.all())
 
     def _du(self, run: tuple[int, int, int, int, int]) -> int:
         """Lines to the neighbour of a run."""
         return run[1] - run[4]
 
-    def _guards(self) -> None:
-        """Rows that repeat another of the same step: two above the first, one below the last."""
-        layout = self.layout
-        lines, N = self.S.shape[2], self.S.shape[1]
-        lane = np.arange(N * lines * self.B).reshape(N, lines, self.B)[self.back :]
-        lane = lane.reshape(self.n, self.G, lines, self.B)
-        to, source = [], []
-        for g, skew in enumerate(layout.skew.tolist()):
-            row = self.lift + skew
-            for up in range(1, ABOVE + 1):
-                to.append(lane[:, g, row - up])
-                source.append(lane[:, g, row])
-            b = np.arange(self.B)
-            to.append(lane[:, g, row + layout.heights, b])
-            source.append(lane[:, g, row + layout.heights - 1, b])
-        self.guard, self.guarded = np.concatenate(to, axis=None), np.concatenate(source, axis=None)
-        self.live = np.tile(layout.valid, (self.n, 1, 1)).astype(np.float64)
+    def _edges(self) -> list[tuple[Integers, Integers, Integers, Integers]]:
+        """Lanes (g, u, b) on an edge of their block, by line: (u, (g, u, b), neighbours, anchors)."""
+        layout, out = self.layout, []
+        g, b = np.divmod(np.arange(self.n * self.G * self.B), self.B)
+        for row, k, anchor in self.stencil.outside:
+            y = np.full(self.B, row) if row >= 0 else layout.heights - 1
+            u = layout.skew[g % self.G] + y[b]
+            order = np.argsort(u, kind="stable")
+            lanes = np.stack([g[order], u[order], b[order]])
+            out.append((u[order], lanes, k[:, None], anchor[:, None]))
+        return out
 
     def step(self, t: int) -> None:
         """Decode the samples of step t."""
@@ -106,22 +100,25 @@ class _Wave:
         ended = (t - layout.block[2]) // 2
         if 0 <= ended < layout.n_lines:
             S[at, :, up + ended] = S[at - 1, :, up + ended]
-            self.errors[at % len(self.errors), :, up + ended] = 0.0
             self.squares[at % 4, :, :, up + ended] = 0.0
-        flat = S[at].reshape(-1)
-        flat[self.guard] = flat[self.guarded]
 
     def _samples(self, at: int, a: int, b: int) -> Floats:
         """Samples of lines a to b, (planes * G, lines, B), where there are any; guesses elsewhere."""
         N, lines, n, up = self.n * self.G, b - a, (b - a) * self.B, self.lift
-        near, k = self.near[:, :, :n], 0
+        near, k = self.near[: N * self.K * n].reshape(N, self.K, n), 0
         for run in self.stencil.samples:
             back, _, dx, count, _ = run
             du = self._du(run)
             t0 = at + 2 * du + dx
             source = self.S[t0 : t0 + count, self.back - back : self.back - back + N, up + a + du : up + b + du]
-            near[:, k : k + count] = source.transpose(1, 0, 2, 3).reshape(N, count, n)
+            near.reshape(N, -1, lines, self.B)[:, k : k + count] = source.transpose(1, 0, 2, 3)
             k += count
+        for u, lanes, ks, anchor in self.edges:
+            first, last = u.searchsorted((a, b))
+            if first < last:
+                g, line, block = lanes[:, first:last]
+                view = near.reshape(N, -1, lines, self.B)
+                view[g, ks, line - a, block] = view[g, anchor, line - a, block]
         guess = np.floor(self.matrices @ near).reshape(N, self.P, lines, self.B)
         q, here, above_line = self.squares, slice(up + a, up + b), slice(up + a - 1, up + b - 1)
         past = q[(at - 1) % 4, :, :, here] + q[(at - 2) % 4, :, :, above_line]
@@ -132,44 +129,46 @@ class _Wave:
         whole, above = neighbours.rounded(blend, self.top)
         rows = neighbours.contexts(self._energy(at, a, b), above, self.lowest)
         rows += self.map_start
-        valid = np.flatnonzero(self.layout.valid[:, a:b])
+        valid = None if self.whole else self.layout.valid[:, a:b].ravel().nonzero()[0]
         residual = self._residuals(rows, valid)
         np.negative(residual, out=residual, where=above < 0)
-        value = np.clip(whole + residual, 0.0, self.top)
+        value = residual
+        value += whole
+        np.maximum(value, 0.0, out=value)
+        np.minimum(value, self.top, out=value)
         self._learn(at, a, b, value, guess, blend)
         return value
 
     def _energy(self, at: int, a: int, b: int) -> Floats:
         """Expected errors, (planes * G, lines, B)."""
-        N, n, up, kept = self.n * self.G, (b - a) * self.B, self.lift, len(self.errors)
-        past, k = self.past[:, :, :n], 0
+        N, n, up = self.n * self.G, (b - a) * self.B, self.lift
+        past, k = self.past[: N * self.F * n].reshape(N, self.F, b - a, self.B), 0
         for run in self.stencil.errors:
             back, _, dx, count, _ = run
             du = self._du(run)
-            groups = slice(self.back - back, self.back - back + N)
-            for j in range(count):
-                row = self.errors[(at + 2 * du + dx + j) % kept]
-                past[:, k] = row[groups, up + a + du : up + b + du].reshape(N, n)
-                k += 1
-        energy = (self.gains[:, None, :-1] @ past)[:, 0]
+            t0 = at + 2 * du + dx
+            source = self.errors[t0 : t0 + count, self.back - back : self.back - back + N]
+            past[:, k : k + count] = source[:, :, up + a + du : up + b + du].transpose(1, 0, 2, 3)
+            k += count
+        energy = (self.gains[:, None, :-1] @ past.reshape(N, self.F, n))[:, 0]
         energy += FRACTION * self.gains[:, -1:]
         return np.asarray(energy.reshape(N, b - a, self.B), np.float64)
 
-    def _residuals(self, rows: Integers, valid: Integers) -> Floats:
-        """Residuals of the lanes that hold samples, 0 elsewhere, in the shape of the contexts `rows`."""
+    def _residuals(self, rows: Integers, valid: Integers | None) -> Floats:
+        """Residuals of the lanes that hold samples, 0 elsewhere, in the shape of the contexts."""
         context = rows.reshape(self.n, -1)
-        whole = valid.size == context.shape[1]
-        context = context if whole else context[:, valid]
-        token = self.decoder.decode(self.tables, self.classes[context])
-        z = LEAST[token]
-        bits = RAW[token]
-        low = 0
-        while (piece := np.clip(bits - low, 0, 15)).any():
+        context = context if valid is None else context[:, valid]
+        token = self.decoder.decode(self.tables, self.classes.take(context))
+        z, bits = LEAST.take(token), RAW.take(token)
+        most, low = int(bits.max()), 0
+        while low < most:
+            piece = np.minimum(np.maximum(bits - low, 0), 15)
             z += self.decoder.raw(piece).astype(np.int64) << low
             low += 15
-        signed = np.where(z & 1, (z + 1) >> 1, -(z >> 1)).astype(np.float64)
-        if whole:
-            return signed.reshape(rows.shape)
+        signed = (z + 1) >> 1
+        np.negative(signed, out=signed, where=(z & 1) == 0)
+        if valid is None:
+            return signed.reshape(rows.shape).astype(np.float64)
         out = np.zeros(rows.shape)
         out.reshape(self.n, -1)[:, valid] = signed
         return out
@@ -186,7 +185,7 @@ class _Wave:
         self.squares[at % 4, :, :, here] = away
         error = np.minimum(np.abs(blend - true), neighbours.ERROR_LIMIT)
         error *= live
-        self.errors[at % len(self.errors), self.back :, here] = error
+        self.errors[at, self.back :, here] = error
 
     def planes(self) -> list[Integers]:
         """The decoded planes."""

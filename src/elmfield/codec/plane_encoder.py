@@ -82,7 +82,7 @@ class _Frame:
         stencil = Stencil(layout)
         blocks = layout.cut(values)
         first = int(blocks[0, 0, 0, 0])
-        full = framed(blocks, layout.heights, first)
+        full = framed(blocks, first)
         G, B, H, W = full.shape
         front = 1 + max(back * B * H * W + 3 * W for back, *_ in stencil.samples)
         samples = np.zeros(full.size + 2 * front)
@@ -113,12 +113,26 @@ class _Frame:
         for kind in range(int(stencil.kinds.max()) + 1):
             where = learning.windows(stencil, kind, (B * H * W, H * W, W), corner)
             X = self.samples[where + offsets[:, None, None, None]]
+            for edge, k, anchor in self._edges():
+                n, row, column = np.nonzero(edge[where - self.front])
+                X[k[:, None], n, row, column] = X[anchor[:, None], n, row, column]
             present = stencil.present(int(np.flatnonzero(stencil.kinds == kind)[0]))
             target = self.samples[where]
             found.append(learning.predictors(X, target, stencil, present))
             shift = max(shift, learning.shift_for(X, target, found[-1]))
         whole = np.clip(np.rint(np.stack(found) * (1 << shift)), -32767, 32767).astype(np.int64)
         return anchored(whole, stencil, shift), shift
+
+    def _edges(self) -> list[tuple[NDArray[np.bool_], Integers, Integers]]:
+        """Which samples lie on an edge of their block, (framed, flat), and what reads as which anchor."""
+        G, B, H, W = self.shape
+        out = []
+        for row, k, anchor in self.stencil.outside:
+            edge = np.zeros((G, B, H, W), np.bool_)
+            rows = np.full(B, ABOVE + row) if row >= 0 else ABOVE - 1 + self.stencil.layout.heights
+            edge[:, np.arange(B), rows] = True
+            out.append((edge.ravel(), k, anchor))
+        return out
 
     def _chunks(self) -> list[tuple[int, int, int]]:
         """(group, first, last) flat spans that cover all groups in order."""
@@ -137,7 +151,7 @@ class _Frame:
         table = neighbours.weights_of_levels()
         inside = np.zeros(S.size, np.bool_)
         inside[self.places] = True
-        P = matrices.shape[1]
+        P, edges = matrices.shape[1], self._edges()
         squares = np.zeros((P, S.size))
         error, blend = np.zeros(S.size), np.zeros(S.size)
         near = np.empty((self.stencil.n_neighbours, CHUNK))
@@ -147,6 +161,10 @@ class _Frame:
                 for j in range(offset, offset + n):
                     near[k, : b - a] = S[a + j : b + j]
                     k += 1
+            for edge, ks, anchor in edges:
+                at = np.flatnonzero(edge[a - self.front : b - self.front])
+                if at.size:
+                    near[ks[:, None], at] = near[anchor[:, None], at]
             guess = np.floor(matrices[g] @ near[:, : b - a])
             away = guess - FRACTION * S[a:b]
             away *= away

@@ -24,7 +24,7 @@ Bools = NDArray[np.bool_]
 MOST = {1: (1, 1, 1024), 2: (1, 64, 1024), 3: (16, 64, 1024), 4: (8, 32, 1024)}
 """Longest blocks (hz, hy, hx) by number of axes besides channels."""
 
-ABOVE, BELOW, LEFT, RIGHT = 2, 1, 3, 2
+ABOVE, BELOW, LEFT, RIGHT = 2, 1, 2, 1
 """Rows and columns around a block that neighbours may ask for."""
 
 
@@ -156,12 +156,11 @@ class Layout:
         return as_strided(start, shape, (2 * s_t + s_u, s_t, s_b))
 
 
-def framed(blocks: Integers, heights: Integers, first: int) -> NDArray[np.float64]:
-    """Blocks (G, B, hy, hx) with what neighbours find around them, (G, B, hy + 3, hx + 5).
+def framed(blocks: Integers, first: int) -> NDArray[np.float64]:
+    """Blocks (G, B, hy, hx) with what neighbours find around them, (G, B, hy + 3, hx + 3).
 
-    Left of a row stands the first sample of the row above (`first` left of row 0); right of it its last
-    sample; the rows -1 and -2 are row 0 moved right by 2 and 4, and the row below the last is that moved left by 2: what a
-    decoder knows at that step.
+    Left of a row stands the first sample of the row above, left of row 0 `first`; right of a row stands its
+    last sample. Rows above and below are never read (:meth:`Stencil.outside`).
     """
     G, B, hy, hx = blocks.shape
     out = np.full((G, B, ABOVE + hy + BELOW, LEFT + hx + RIGHT), float(first))
@@ -169,9 +168,4 @@ def framed(blocks: Integers, heights: Integers, first: int) -> NDArray[np.float6
     inner[..., LEFT : LEFT + hx] = blocks
     inner[:, :, 1:, :LEFT] = blocks[:, :, :-1, :1]
     inner[..., LEFT + hx :] = blocks[..., -1:]
-    out[:, :, 1, 2:] = inner[:, :, 0, :-2]
-    out[:, :, 0, 4:] = inner[:, :, 0, :-4]
-    below = np.arange(B)
-    out[:, below, ABOVE + heights, :-2] = out[:, below, ABOVE + heights - 1, 2:]
-    out[:, below, ABOVE + heights, -2:] = out[:, below, ABOVE + heights - 1, -1:]
     return out
