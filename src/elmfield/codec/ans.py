@@ -33,11 +33,15 @@ from elmfield.errors import StoreError
 Words = NDArray[np.uint16]
 Symbols = NDArray[np.uint8]
 
+_Bits = np.uint32 | NDArray[np.uint32]
+
 LOW = 1 << 16
 """The least state of a lane."""
 MOST_BITS = 15
 """Slots are at most 2^15, so that a frequency fits 16 bits and a symbol sends at most one word."""
 MOST_SYMBOLS = 256
+
+_HALF, _WORD, _WIDTH, _ONE = np.uint32(0xFFFF), np.uint32(16), np.uint32(32), np.uint32(1)
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ class Encoder:
 
     def __init__(self, lanes: int) -> None:
         self.lanes = self._kept = lanes
-        self._batches: list[tuple[NDArray[np.uint32], NDArray[np.uint32], int, int]] = []
+        self._batches: list[tuple[NDArray[np.uint32], _Bits, int, int]] = []
         self._size = 0
 
     def push(
@@ -124,14 +128,14 @@ class Encoder:
         self, entries: NDArray[np.uint32], bits: int, *, keep: int | None = None
     ) -> None:
         """Append a batch of ``start * 2^16 + freq``, shape (n,); no frequency may be 0."""
-        if len(entries) and not (entries & np.uint32(0xFFFF)).all():
+        if not (entries & _HALF).all():
             raise ValueError("A symbol whose frequency is 0 cannot be coded; give it a frequency.")
         if min(len(entries), self.lanes) > self._kept:
             raise ValueError(
                 f"A batch of {len(entries)} needs lanes that were released; {self._kept} are kept."
             )
         before, self._kept = self._kept, self._kept if keep is None else min(keep, self._kept)
-        shift = np.broadcast_to(np.asarray(bits, np.uint32), entries.shape)
+        shift = bits if isinstance(bits, np.ndarray) else np.uint32(bits)
         self._batches.append((entries, shift, before, self._kept))
         self._size += len(entries)
 
@@ -144,32 +148,36 @@ class Encoder:
         x = np.zeros(L, np.uint32)
         x[: self._kept] = stack.lanes(self._kept)
         for entries, bits, before, after in reversed(self._batches):
-            x[after:before] = stack.lanes(before - after)
+            if before > after:
+                x[after:before] = stack.lanes(before - after)
             for a in reversed(range(0, len(entries), L)):
                 e = entries[a : a + L]
-                x[: len(e)] = _encode(x[: len(e)], e, bits[a : a + L], stack)
+                some = bits[a : a + L] if isinstance(bits, np.ndarray) else bits
+                _encode(x[: len(e)], e, some, stack)
         halves = np.stack([x & np.uint32(0xFFFF), x >> np.uint32(16)], axis=1)
         stack.push(halves.ravel().astype(np.uint16))
         return stack.content()
 
 
 def _encode(
-    x: NDArray[np.uint32],
-    entries: NDArray[np.uint32],
-    bits: NDArray[np.uint32],
-    stack: "_Stack",
-) -> NDArray[np.uint32]:
-    """States before the symbols from states after them."""
-    freq, start = entries & np.uint32(0xFFFF), entries >> np.uint32(16)
+    x: NDArray[np.uint32], entries: NDArray[np.uint32], bits: _Bits, stack: "_Stack"
+) -> None:
+    """Turn states after the symbols into states before them, in place."""
+    freq = entries & _HALF
     # x would pass 2^32 if x >> (32 - bits) >= freq; NumPy's shift by 32 gives 0.
-    full = np.flatnonzero((x >> (np.uint32(32) - bits)) >= freq)
+    full = ((x >> (_WIDTH - bits)) >= freq).nonzero()[0]
     if full.size:
-        high = x[full]
+        high = x.take(full)
         stack.push(high.astype(np.uint16))
-        x[full] = high >> np.uint32(16)
+        high >>= _WORD
+        x[full] = high
+    # x <- floor(x / freq) 2^bits + x mod freq + start
     quotient = x // freq
-    before: NDArray[np.uint32] = (quotient << bits) + (x - quotient * freq) + start
-    return before
+    freq *= quotient
+    x -= freq
+    quotient <<= bits
+    x += quotient
+    x += entries >> _WORD
 
 
 class _Stack:
@@ -236,13 +244,21 @@ class Decoder:
 
     def _some(self, tables: Tables, rows: NDArray[np.intp]) -> Symbols:
         """Symbols for at most as many classes as there are lanes, shape (streams, n)."""
-        bits, A = np.uint32(tables.bits), tables.entries.shape[1]
         x = self._x[:, : rows.shape[1]]
         slot = x & np.uint32((1 << tables.bits) - 1)
-        symbols: Symbols = tables.slots.take((rows << tables.bits) + slot)
-        entry = tables.entries.take(rows * A + symbols)
-        x = (entry & np.uint32(0xFFFF)) * (x >> bits) + slot - (entry >> np.uint32(16))
-        self._x[:, : rows.shape[1]] = self._refilled(x)
+        place = rows << tables.bits
+        place += slot
+        symbols: Symbols = tables.slots.take(place)
+        np.multiply(rows, tables.entries.shape[1], out=place)
+        place += symbols
+        entry = tables.entries.take(place)
+        high = x >> np.uint32(tables.bits)
+        high *= entry & _HALF
+        high += slot
+        entry >>= _WORD
+        high -= entry
+        self._refill(high)
+        self._x[:, : rows.shape[1]] = high
         return symbols
 
     def raw(self, bits: NDArray[np.integer]) -> NDArray[np.uint32]:
@@ -252,21 +268,26 @@ class Decoder:
         for a in range(0, counts.shape[1], self._lanes):
             shift = counts[:, a : a + self._lanes]
             x = self._x[:, : shift.shape[1]]
-            low = x & ((np.uint32(1) << shift) - np.uint32(1))
-            out[:, a : a + self._lanes] = low
-            self._x[:, : shift.shape[1]] = self._refilled(x >> shift)
+            mask = _ONE << shift
+            mask -= _ONE
+            mask &= x
+            out[:, a : a + self._lanes] = mask
+            high = x >> shift
+            self._refill(high)
+            self._x[:, : shift.shape[1]] = high
         return out.reshape(bits.shape)
 
-    def _refilled(self, x: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """States with the next words where they had become small."""
+    def _refill(self, x: NDArray[np.uint32]) -> None:
+        """Give states that have become small the next words, in place; x is contiguous."""
         small = x < LOW
-        which = np.flatnonzero(small)
+        flat = x.reshape(-1)
+        which = small.reshape(-1).nonzero()[0]
         if not which.size:
-            return x
+            return
         if len(x) == 1:
             a = int(self._next[0])
             words = self._words[a : a + which.size]
-            self._next += which.size
+            self._next[0] = a + which.size
             if len(words) < which.size:
                 raise _too_short()
         else:
@@ -276,9 +297,10 @@ class Decoder:
             if bool((self._next > self._end).any()):
                 raise _too_short()
             words = self._words.take(np.arange(which.size) + np.repeat(ahead, counts))
-        flat = x.ravel()
-        flat[which] = flat[which] << np.uint32(16) | words
-        return flat.reshape(x.shape)
+        filled = flat.take(which)
+        filled <<= _WORD
+        filled |= words
+        flat[which] = filled
 
     def release(self, keep: int) -> None:
         """Later batches use lanes below `keep` only: let the others give their last word back."""
