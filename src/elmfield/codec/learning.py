@@ -107,6 +107,8 @@ def gains(past: Floats, error: Floats) -> Integers:
     fit = np.zeros(len(F))
     for _ in range(3):
         fit[:] = 0.0
+        if not used.any():
+            break
         fit[used] = _fitted(F[used], error, trust)
         used = fit > 1 / 128
     out = np.clip(np.rint(64 * fit), 0, 255)

@@ -10,16 +10,16 @@ from elmfield.codec import neighbours
 from elmfield.codec.ans import Decoder, Words, joined
 from elmfield.codec.neighbours import BINS, FRACTION, Stencil
 from elmfield.codec.plane import Model
-from elmfield.codec.plane_encoder import MOST_LANES, present_errors
+from elmfield.codec.plane_encoder import present_errors
 from elmfield.codec.tokens import LEAST, RAW
 from elmfield.codec.wavefront import BELOW, LEFT, RIGHT, Layout
 
 
 def decoded(
-    headers: Sequence[bytes], streams: Sequence[Words], layout: Layout
+    headers: Sequence[bytes], streams: Sequence[Words], layout: Layout, lanes: int
 ) -> tuple[list[Integers], list[Words]]:
     """Planes (C, A, Z, Y, X) and tails of packed planes that share a layout."""
-    wave = _Wave(headers, streams, layout)
+    wave = _Wave(headers, streams, layout, lanes)
     for t in range(layout.n_steps):
         wave.step(t)
     return wave.planes(), wave.decoder.finish()
@@ -31,13 +31,15 @@ class _Wave:
     Lane (g, u, b) of step t holds sample x = t - 2u of row y = u - skew(g): neighbours are slices.
     """
 
-    def __init__(self, headers: Sequence[bytes], streams: Sequence[Words], layout: Layout) -> None:
+    def __init__(
+        self, headers: Sequence[bytes], streams: Sequence[Words], layout: Layout, lanes: int
+    ) -> None:
         self.layout, self.stencil = layout, Stencil(layout)
         models = [Model.unpacked(h, self.stencil) for h in headers]
         self.n, self.G, self.B = len(models), layout.n_groups, layout.n_blocks
         sizes = layout.sizes
         self.later = np.append(np.maximum.accumulate(sizes[::-1])[::-1][1:], 0).tolist()
-        self.decoder = Decoder(streams, int(min(sizes.max(), MOST_LANES)))
+        self.decoder = Decoder(streams, lanes)
         self.tables = joined([m.tables() for m in models])
         firsts = np.cumsum([0] + [len(m.levels) for m in models])[:-1]
         self.classes = np.concatenate([m.classes + a for m, a in zip(models, firsts, strict=True)])
@@ -59,6 +61,7 @@ class _Wave:
         self.early = 2 * self.lift + LEFT + 1
         steps = self.early + layout.n_steps + RIGHT + 2 * BELOW
         first = np.repeat(np.array([0] * self.back + firsts, float), [1] * self.back + [self.G] * self.n)
+        self.first = np.repeat(np.array(firsts, float), self.G)[:, None, None]
         self.S = np.empty((steps, self.back + N, lines, self.B))
         self.S[...] = first[:, None, None]
         self.errors = np.zeros(self.S.shape)
@@ -136,6 +139,8 @@ class _Wave:
         value += whole
         np.maximum(value, 0.0, out=value)
         np.minimum(value, self.top, out=value)
+        if not self.whole:  # left of a first row stands `first`, which its neighbours take from above it
+            np.copyto(value, self.first, where=self.live[:, a:b] == 0)
         self._learn(at, a, b, value, guess, blend)
         return value
 
@@ -160,7 +165,7 @@ class _Wave:
         context = context if valid is None else context[:, valid]
         token = self.decoder.decode(self.tables, self.classes.take(context))
         z, bits = LEAST.take(token), RAW.take(token)
-        most, low = int(bits.max()), 0
+        most, low = int(bits.max(initial=0)), 0
         while low < most:
             piece = np.minimum(np.maximum(bits - low, 0), 15)
             z += self.decoder.raw(piece).astype(np.int64) << low

@@ -13,14 +13,16 @@ from elmfield.codec.plane import Model, anchored, default_gains, default_weights
 from elmfield.codec.tokens import BITS, N_TOKENS, clustered, levels_of, tokens
 from elmfield.codec.wavefront import ABOVE, LEFT, Layout, framed
 
-MOST_LANES = 8192
+MOST_LANES, MOST_HALVINGS = 8192, 13
 CHUNK = 4096
+LANE_BITS, LANE_SHARE = 9, 0.006
+"""A lane costs about 9 bits; all of them may cost 0.6 % of the stream."""
 FEW = 1500
 """Below so many samples nothing is learned: weights would cost more than they save."""
 
 
-def encoded(values: NDArray[np.integer], layout: Layout, tail: Words) -> tuple[bytes, Words]:
-    """Header and stream of samples 0 <= v <= MOST_RANGE, shape (C, A, Z, Y, X)."""
+def encoded(values: NDArray[np.integer], layout: Layout, tail: Words) -> tuple[bytes, int, Words]:
+    """Header, halvings of lanes and stream of samples 0 <= v <= MOST_RANGE, shape (C, A, Z, Y, X)."""
     frame = _Frame.of(values, layout)
     top, learned = int(values.max()), values.size >= FEW
     weights, shift = frame.weights() if learned else (None, 8)
@@ -41,8 +43,17 @@ def encoded(values: NDArray[np.integer], layout: Layout, tail: Words) -> tuple[b
     levels = levels_of(merged)[:, : int(token.max()) + 1]
     model = Model(top, frame.first, shift, weights, gains, lowest, classes, levels, learned)
     entries = model.tables().entries[classes[context], token]
-    stream = _coded(frame, entries, raw, predicted.z, tail)
-    return model.packed(frame.stencil), stream
+    bits = float((BITS - np.log2(entries & np.uint32(0xFFFF))).sum() + raw.sum()) + 16 * len(tail)
+    halvings = 0
+    while halvings < MOST_HALVINGS and LANE_BITS * lanes_of(layout, halvings) > LANE_SHARE * bits:
+        halvings += 1
+    stream = _coded(frame, entries, raw, predicted.z, tail, lanes_of(layout, halvings))
+    return model.packed(frame.stencil), halvings, stream
+
+
+def lanes_of(layout: Layout, halvings: int) -> int:
+    """How many lanes a stream has: one for every sample of the largest step, halved so many times."""
+    return max(1, min(int(layout.sizes.max()), MOST_LANES) >> halvings)
 
 
 @dataclass(frozen=True)
@@ -238,7 +249,7 @@ def present_errors(stencil: Stencil) -> NDArray[np.bool_]:
 
 
 def _coded(
-    frame: _Frame, entries: NDArray[np.uint32], raw: Integers, z: Integers, tail: Words
+    frame: _Frame, entries: NDArray[np.uint32], raw: Integers, z: Integers, tail: Words, lanes: int
 ) -> Words:
     """The stream: samples in the order of steps, tokens of a step first, then its raw bits."""
     layout = frame.stencil.layout
@@ -252,7 +263,6 @@ def _coded(
         pieces.append(both)
     sizes = layout.sizes
     later = np.append(np.maximum.accumulate(sizes[::-1])[::-1][1:], 0)
-    lanes = int(min(sizes.max(), MOST_LANES))
     encoder = Encoder(lanes)
     ends = np.cumsum(sizes)
     for t, (a, b) in enumerate(zip((ends - sizes).tolist(), ends.tolist(), strict=True)):

@@ -1,0 +1,295 @@
+"""Arrays to bytes and back without loss: integers, floats and bools of one to four axes.
+
+:func:`pack` takes one tile, :func:`unpack` gives it back bit for bit, :func:`unpack_many` several at once, which
+is faster. How the bytes are laid out is told in ``docs/codec.md``.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmfield._array.typing import Integers
+from elmfield.codec.numbers import common_step, lattice, on_lattice, ranks, unranked
+from elmfield.codec.plane import MOST_RANGE
+from elmfield.codec.sections import Reader, Section, Writer, opened
+from elmfield.errors import StoreError, StoreVersionError
+
+Values = NDArray[np.generic]
+
+START = b"\xe7\x01\x00"
+"""A mark, the version, and the kind: without loss."""
+DTYPES = ("?", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
+STORED, RANKED, LATTICE = 0, 1, 2
+"""Ways to write values: as they are, by rank, by place on a lattice."""
+GAPS = 128
+"""Added to the way where NaN are written as gaps."""
+SAMPLES_PER_BYTE = 4096
+"""A tile has at most so many samples for each of its bytes: a small lie cannot ask for much memory."""
+
+
+def pack(values: Values, *, channel_axis: int | None = None) -> bytes:
+    """Bytes of an array of one to four axes, besides channels, without loss.
+
+    Parameters
+    ----------
+    values : array
+        bool, integers or floats; NaN, infinities and -0 come back bit for bit.
+    channel_axis : int, optional
+        An axis along which samples are different things seen at one place: colours, bands.
+    """
+    values = np.asarray(values)
+    code = _code(values.dtype)
+    channel = None if channel_axis is None else _axis(channel_axis, values.ndim)
+    n_axes = values.ndim - (channel is not None)
+    if not 0 <= n_axes <= 4 or values.ndim > 5:
+        raise ValueError(f"A tile has one to four axes besides channels; got shape {values.shape}.")
+    start = Writer(START)
+    start.data += bytes([code, values.ndim, 0 if channel is None else 1 + channel])
+    for n in values.shape:
+        start.number(n)
+    native = values.astype(values.dtype.newbyteorder("="), copy=False)
+    raw = bytes(start.data) + bytes([STORED]) + values.astype("<" + DTYPES[code]).tobytes()
+    if values.size == 0:
+        return raw
+    plan = _Plan(values.shape, channel)
+    body = Writer()
+    _write(body, plan.spread(native), plan.ndim)
+    packed = bytes(start.data) + bytes(body.data)
+    packed += bytes(max(0, -(-values.size // SAMPLES_PER_BYTE) - len(packed)))
+    return min(packed, raw, key=len)
+
+
+def unpack(data: bytes) -> Values:
+    """The array of :func:`pack`; StoreError where the bytes are damaged."""
+    return unpack_many([data])[0]
+
+
+def unpack_many(tiles: Sequence[bytes]) -> list[Values]:
+    """The arrays of several tiles; those of equal shape are decoded side by side."""
+    read = [_Tile.read(bytes(tile)) for tile in tiles]
+    planes = iter(opened([section for tile in read for section in tile.sections]))
+    return [tile.finish([next(planes) for _ in tile.sections]) for tile in read]
+
+
+def _code(dtype: np.dtype[np.generic]) -> int:
+    name = "?" if dtype.kind == "b" else f"{dtype.kind}{dtype.itemsize}"
+    if name not in DTYPES:
+        raise ValueError(
+            f"Only bool, integers and floats up to 64 bits can be packed; got dtype {dtype}. "
+            "Convert the array first."
+        )
+    return DTYPES.index(name)
+
+
+def _axis(axis: int, ndim: int) -> int:
+    if not -ndim <= axis < ndim:
+        raise ValueError(f"`channel_axis` must be an axis of the array; got {axis} for {ndim} axes.")
+    return axis % ndim
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How an array is laid out for coding, (C, A, Z, Y, X), green first where channels may be colours."""
+
+    shape: tuple[int, ...]
+    channel: int | None
+
+    @property
+    def ndim(self) -> int:
+        return max(1, len(self.shape) - (self.channel is not None))
+
+    @property
+    def full(self) -> tuple[int, int, int, int, int]:
+        axes = [n for i, n in enumerate(self.shape) if i != self.channel]
+        C = 1 if self.channel is None else self.shape[self.channel]
+        return (C, *[1] * (4 - len(axes)), *axes)  # type: ignore[return-value]
+
+    @property
+    def order(self) -> list[int]:
+        C = self.full[0]
+        return [1, 0, *range(2, C)] if C in (3, 4) else list(range(C))
+
+    def spread(self, values: Values) -> Values:
+        if self.channel is not None:
+            values = np.moveaxis(values, self.channel, 0)
+        return np.ascontiguousarray(values.reshape(self.full)[self.order])
+
+    def gathered(self, values: Values) -> Values:
+        out = np.empty_like(values)
+        out[self.order] = values
+        if self.channel is None:
+            return out.reshape(self.shape)
+        rest = [n for i, n in enumerate(self.shape) if i != self.channel]
+        moved = out.reshape(self.full[0], *rest)
+        return np.ascontiguousarray(np.moveaxis(moved, 0, self.channel))
+
+
+def _write(out: Writer, values: Values, ndim: int) -> None:
+    """The way, its numbers and sections of values (C, A, Z, Y, X)."""
+    none = np.zeros(0, np.uint16)
+    if values.dtype.kind != "f":
+        out.data.append(RANKED)
+        _write_ranks(out, ranks(values).astype(np.uint64), ndim)
+        return
+    gaps, filled = _without_gaps(values)
+    found = lattice(filled) if bool(np.isfinite(filled).all()) else None
+    out.data.append((RANKED if found is None else LATTICE) + (0 if gaps is None else GAPS))
+    if gaps is not None:
+        out.number(int(ranks(values[gaps][:1])[0]))
+        out.planes(gaps.astype(np.int64), ndim, none)
+    if found is None:
+        _write_ranks(out, ranks(filled).astype(np.uint64), ndim)
+        return
+    offset, step = found
+    k = np.rint((filled.astype(np.float64) - offset) / step).astype(np.int64)
+    near = on_lattice(offset, step, k, filled.dtype)
+    off = ranks(filled).astype(np.int64) - ranks(near).astype(np.int64)
+    out.float(offset)
+    out.float(step)
+    _write_ranks(out, k.astype(np.uint64), ndim)
+    out.number(int(-off.min()) if off.any() else 0)
+    out.data.append(bool(off.any()))
+    if off.any():
+        out.planes(off - off.min(), ndim, none)
+
+
+def _without_gaps(values: NDArray[np.floating]) -> tuple[NDArray[np.bool_] | None, Values]:
+    """Where NaN are and the values with the one before in their place; None if there are no gaps.
+
+    NaN that differ in their bits are no gaps but values.
+    """
+    gaps = np.isnan(values)
+    if not gaps.any() or gaps.all():
+        return None, values
+    bits = ranks(values)[gaps]
+    if bool((bits != bits[0]).any()):
+        return None, values
+    flat, holes = values.ravel(), gaps.ravel()
+    last = np.maximum.accumulate(np.where(holes, -1, np.arange(flat.size)))
+    last[last < 0] = int(np.flatnonzero(~holes)[0])
+    return gaps, flat[last].reshape(values.shape)
+
+
+def _write_ranks(out: Writer, rank: NDArray[np.uint64], ndim: int) -> None:
+    """Whole numbers: least, step, raw low bits, and the rest as sections."""
+    least = int(rank.min())
+    distance = rank - np.uint64(least)
+    step = common_step(distance.ravel())
+    distance //= np.uint64(step)
+    shift = max(0, int(distance.max()).bit_length() - MOST_RANGE.bit_length())
+    out.number(least)
+    out.number(step)
+    out.number(shift)
+    tail = np.zeros(0, np.uint16)
+    if shift:
+        low = distance & np.uint64((1 << shift) - 1)
+        pieces = [(low >> np.uint64(a)) & np.uint64(0xFFFF) for a in range(0, shift, 16)]
+        tail = np.concatenate([p.astype(np.uint16).ravel() for p in pieces])
+    out.planes((distance >> np.uint64(shift)).astype(np.int64), ndim, tail)
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """A tile that was read but not yet decoded."""
+
+    sections: list[Section]
+    finish: Callable[[list[tuple[Integers, NDArray[np.uint16]]]], Values]
+
+    @classmethod
+    def read(cls, data: bytes) -> "_Tile":
+        reader = Reader(data)
+        start = reader.bytes(3)
+        if start[:1] != START[:1] or start[2:] != START[2:]:
+            raise StoreError("These bytes are no tile packed without loss.")
+        if start[1] != START[1]:
+            raise StoreVersionError(
+                f"A tile was packed by a newer elmfield (version {start[1]}); update to read it."
+            )
+        code, ndim, channel = reader.bytes(3)
+        if code >= len(DTYPES) or ndim > 5 or channel > ndim or ndim - (channel > 0) > 4:
+            raise StoreError("A packed tile names an impossible dtype or shape: it is damaged.")
+        shape = tuple(reader.number() for _ in range(ndim))
+        dtype = np.dtype(DTYPES[code])
+        size = 1
+        for n in shape:
+            size *= n
+        if size > SAMPLES_PER_BYTE * len(data):
+            raise StoreError(f"A packed tile of {len(data)} bytes claims shape {shape}: it is damaged.")
+        way = reader.bytes(1)[0]
+        if way == STORED:
+            return cls([], _stored(reader, dtype, shape))
+        if size == 0:
+            raise StoreError("A packed tile without samples holds some: it is damaged.")
+        plan = _Plan(shape, channel - 1 if channel else None)
+        return cls(*_parts(reader, way, dtype, plan))
+
+
+def _stored(
+    reader: Reader, dtype: np.dtype[np.generic], shape: tuple[int, ...]
+) -> Callable[[list[tuple[Integers, NDArray[np.uint16]]]], Values]:
+    raw = reader.rest()
+    if len(raw) != dtype.itemsize * int(np.prod(shape, dtype=object)):
+        raise StoreError("A packed tile does not have as many bytes as it claims: it is damaged.")
+    if dtype == np.bool_ and any(b > 1 for b in set(raw)):
+        raise StoreError("A packed tile of bool holds other numbers than 0 and 1: it is damaged.")
+    values = np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
+    return lambda planes: values
+
+
+def _parts(
+    reader: Reader, way: int, dtype: np.dtype[np.generic], plan: _Plan
+) -> tuple[list[Section], Callable[[list[tuple[Integers, NDArray[np.uint16]]]], Values]]:
+    """Sections of a tile, and what makes values of their planes."""
+    gaps, way = way >= GAPS, way % GAPS
+    if way not in (RANKED, LATTICE) or (dtype.kind != "f" and (gaps or way == LATTICE)):
+        raise StoreError("A packed tile is written in an unknown way: it is damaged.")
+    hole = reader.number() if gaps else 0
+    mask = reader.planes(plan.full, plan.ndim) if gaps else []
+    offset, step = (reader.float(), reader.float()) if way == LATTICE else (0.0, 0.0)
+    least, unit, shift = reader.number(), reader.number(), reader.number()
+    if shift > 31 or least >= 1 << 64 or unit >= 1 << 64:
+        raise StoreError("A packed tile holds an impossible number: it is damaged.")
+    main = reader.planes(plan.full, plan.ndim)
+    below = reader.number() if way == LATTICE else 0
+    extra: list[Section] = []
+    if way == LATTICE and reader.bytes(1)[0]:
+        extra = reader.planes(plan.full, plan.ndim)
+
+    def finish(planes: list[tuple[Integers, NDArray[np.uint16]]]) -> Values:
+        n, m = len(mask), len(main)
+        rank = _ranks(planes[n : n + m], least, unit, shift)
+        if way == LATTICE:
+            near = on_lattice(offset, step, rank.astype(np.int64), dtype)
+            rank = ranks(near).astype(np.uint64)
+            if extra:
+                rank = rank + _joined(planes[n + m :]).astype(np.uint64)
+                rank = rank - np.uint64(below % (1 << 64))
+        values = unranked(rank, dtype)
+        if mask:
+            holes = unranked(np.array([hole % (1 << 64)], np.uint64), dtype)
+            values = np.where(_joined(planes[:n]) > 0, holes, values)
+        return plan.gathered(values)
+
+    return mask + main + extra, finish
+
+
+def _joined(planes: list[tuple[Integers, NDArray[np.uint16]]]) -> Integers:
+    return np.concatenate([plane for plane, _ in planes])
+
+
+def _ranks(
+    planes: list[tuple[Integers, NDArray[np.uint16]]], least: int, unit: int, shift: int
+) -> NDArray[np.uint64]:
+    """Whole numbers again: sections, raw low bits, step and least; arithmetic modulo 2^64."""
+    rank = _joined(planes).astype(np.uint64)
+    if shift:
+        tail, n = planes[0][1].astype(np.uint64), rank.size
+        pieces = -(-shift // 16)
+        if tail.size < pieces * n:
+            raise StoreError("Low bits of a packed tile are missing: the data are damaged.")
+        rank <<= np.uint64(shift)
+        for i in range(pieces):
+            rank |= tail[i * n : (i + 1) * n].reshape(rank.shape) << np.uint64(16 * i)
+    return rank * np.uint64(unit) + np.uint64(least)
