@@ -20,12 +20,12 @@ ROUNDS = 5
 def windows(stencil: Stencil, kind: int, strides: tuple[int, int, int], front: int) -> Integers:
     """Places of samples in the framed array, (n, rows, hx): rows of some blocks of this kind."""
     layout = stencil.layout
-    hy, hx = layout.block[1:]
+    hy, hx = layout.block[2:]
     rows = min(ROWS, hy)
     groups = np.flatnonzero(stencil.kinds == kind)
     starts = np.arange(0, max(1, hy - rows + 1), rows)
     g, b, y = (v.ravel() for v in np.meshgrid(groups, np.arange(layout.n_blocks), starts, indexing="ij"))
-    inside = (y + rows <= layout.heights[b]) & (layout.groups[g, 2] < layout.depths[b])
+    inside = (y + rows <= layout.heights[b]) & layout.filled[g, b]
     if inside.any():
         g, b, y = g[inside], b[inside], y[inside]
     most = max(1, ENOUGH // (rows * hx))

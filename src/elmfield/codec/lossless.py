@@ -23,6 +23,8 @@ START = b"\xe7\x01\x00"
 DTYPES = ("?", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
 STORED, RANKED, LATTICE = 0, 1, 2
 """Ways to write values: as they are, by rank, by place on a lattice."""
+EXACT, BY_PLACE, BY_SAMPLE = 0, 1, 2
+"""Where values lie off their lattice: nowhere, by their place on it, or each sample by itself."""
 GAPS = 128
 """Added to the way where NaN are written as gaps."""
 SAMPLES_PER_BYTE = 4096
@@ -91,20 +93,34 @@ def _axis(axis: int, ndim: int) -> int:
 
 @dataclass(frozen=True)
 class _Plan:
-    """How an array is laid out for coding, (C, A, Z, Y, X), green first where channels may be colours."""
+    """How an array is laid out for coding: (C, A, Z, Y, X).
+
+    Channels come first, the second of three or four (green) before the others. The other axes follow in the order
+    of their lengths: most steps of prediction run along the longest.
+    """
 
     shape: tuple[int, ...]
     channel: int | None
 
     @property
     def ndim(self) -> int:
-        return max(1, len(self.shape) - (self.channel is not None))
+        return max(1, len(self.axes))
+
+    @property
+    def axes(self) -> list[int]:
+        """Axes besides channels, shortest first; of equal ones the first stays first."""
+        others = [i for i in range(len(self.shape)) if i != self.channel]
+        return sorted(others, key=lambda i: self.shape[i])
+
+    @property
+    def moved(self) -> list[int]:
+        return ([] if self.channel is None else [self.channel]) + self.axes
 
     @property
     def full(self) -> tuple[int, int, int, int, int]:
-        axes = [n for i, n in enumerate(self.shape) if i != self.channel]
         C = 1 if self.channel is None else self.shape[self.channel]
-        return (C, *[1] * (4 - len(axes)), *axes)  # type: ignore[return-value]
+        lengths = [self.shape[i] for i in self.axes]
+        return (C, *[1] * (4 - len(lengths)), *lengths)  # type: ignore[return-value]
 
     @property
     def order(self) -> list[int]:
@@ -112,18 +128,14 @@ class _Plan:
         return [1, 0, *range(2, C)] if C in (3, 4) else list(range(C))
 
     def spread(self, values: Values) -> Values:
-        if self.channel is not None:
-            values = np.moveaxis(values, self.channel, 0)
-        return np.ascontiguousarray(values.reshape(self.full)[self.order])
+        return np.ascontiguousarray(values.transpose(self.moved).reshape(self.full)[self.order])
 
     def gathered(self, values: Values) -> Values:
         out = np.empty_like(values)
         out[self.order] = values
-        if self.channel is None:
-            return out.reshape(self.shape)
-        rest = [n for i, n in enumerate(self.shape) if i != self.channel]
-        moved = out.reshape(self.full[0], *rest)
-        return np.ascontiguousarray(np.moveaxis(moved, 0, self.channel))
+        moved = out.reshape([self.shape[i] for i in self.moved])
+        inverse = np.argsort(np.array(self.moved, int))
+        return np.ascontiguousarray(moved.transpose(inverse)).reshape(self.shape)
 
 
 def _write(out: Writer, values: Values, ndim: int) -> None:
@@ -148,11 +160,31 @@ def _write(out: Writer, values: Values, ndim: int) -> None:
     off = ranks(filled).astype(np.int64) - ranks(near).astype(np.int64)
     out.float(offset)
     out.float(step)
+    k -= (least := int(k.min()))
+    out.number(2 * least if least >= 0 else -2 * least - 1)
     _write_ranks(out, k.astype(np.uint64), ndim)
-    out.number(int(-off.min()) if off.any() else 0)
-    out.data.append(bool(off.any()))
-    if off.any():
-        out.planes(off - off.min(), ndim, none)
+    _write_corrections(out, k, off, ndim)
+
+
+def _write_corrections(out: Writer, k: Integers, off: Integers, ndim: int) -> None:
+    """How many ranks values lie off their lattice: nothing, by place on it, or by sample."""
+    none = np.zeros(0, np.uint16)
+    least, n = int(off.min()), int(k.max()) + 1
+    if not off.any():
+        out.data.append(EXACT)
+        return
+    table = np.zeros(n if n <= k.size else 0, np.int64)
+    if table.size:
+        table[k] = off
+    by_place = table.size > 0 and bool((table[k] == off).all())
+    out.data.append(BY_PLACE if by_place else BY_SAMPLE)
+    least = min(least, 0) if by_place else least
+    out.number(2 * least if least >= 0 else -2 * least - 1)
+    if by_place:
+        out.number(n)
+        out.planes((table - least).reshape(1, 1, 1, 1, n), 1, none)
+    else:
+        out.planes(off - least, ndim, none)
 
 
 def _without_gaps(values: NDArray[np.floating]) -> tuple[NDArray[np.bool_] | None, Values]:
@@ -248,24 +280,24 @@ def _parts(
     hole = reader.number() if gaps else 0
     mask = reader.planes(plan.full, plan.ndim) if gaps else []
     offset, step = (reader.float(), reader.float()) if way == LATTICE else (0.0, 0.0)
+    start = _signed(reader.number()) if way == LATTICE else 0
     least, unit, shift = reader.number(), reader.number(), reader.number()
     if shift > 31 or least >= 1 << 64 or unit >= 1 << 64:
         raise StoreError("A packed tile holds an impossible number: it is damaged.")
     main = reader.planes(plan.full, plan.ndim)
-    below = reader.number() if way == LATTICE else 0
-    extra: list[Section] = []
-    if way == LATTICE and reader.bytes(1)[0]:
-        extra = reader.planes(plan.full, plan.ndim)
+    extra, below, kind = _read_corrections(reader, plan) if way == LATTICE else ([], 0, EXACT)
 
     def finish(planes: list[tuple[Integers, NDArray[np.uint16]]]) -> Values:
         n, m = len(mask), len(main)
         rank = _ranks(planes[n : n + m], least, unit, shift)
         if way == LATTICE:
-            near = on_lattice(offset, step, rank.astype(np.int64), dtype)
+            k = rank.astype(np.int64)
+            near = on_lattice(offset, step, k + start, dtype)
             rank = ranks(near).astype(np.uint64)
             if extra:
-                rank = rank + _joined(planes[n + m :]).astype(np.uint64)
-                rank = rank - np.uint64(below % (1 << 64))
+                off = _joined(planes[n + m :]).ravel() + below
+                off = off.take(k, mode="clip") if kind == BY_PLACE else off.reshape(k.shape)
+                rank = rank + off.astype(np.uint64)
         values = unranked(rank, dtype)
         if mask:
             holes = unranked(np.array([hole % (1 << 64)], np.uint64), dtype)
@@ -273,6 +305,26 @@ def _parts(
         return plan.gathered(values)
 
     return mask + main + extra, finish
+
+
+def _read_corrections(reader: Reader, plan: _Plan) -> tuple[list[Section], int, int]:
+    kind = reader.bytes(1)[0]
+    if kind == EXACT:
+        return [], 0, kind
+    below = _signed(reader.number())
+    if kind == BY_SAMPLE:
+        return reader.planes(plan.full, plan.ndim), below, kind
+    n = reader.number()
+    if kind != BY_PLACE or not 1 <= n <= int(np.prod(plan.full)):
+        raise StoreError("A packed tile has impossible corrections: it is damaged.")
+    return reader.planes((1, 1, 1, 1, n), 1), below, kind
+
+
+def _signed(number: int) -> int:
+    """A number that may be negative, below 2^62 in size: 0, -1, 1, -2, 2 are 0, 1, 2, 3, 4."""
+    if number >= 1 << 62:
+        raise StoreError("A packed tile holds an impossible number: it is damaged.")
+    return -(number + 1) // 2 if number & 1 else number // 2
 
 
 def _joined(planes: list[tuple[Integers, NDArray[np.uint16]]]) -> Integers:

@@ -58,7 +58,7 @@ class Stencil:
     @cached_property
     def sets(self) -> list[tuple[int, int, int, tuple[tuple[int, int, int], ...]]]:
         """(axis, steps back on it, groups back, runs) of every set that some group has."""
-        C, A, Z = *self.layout.shape[:2], self.layout.block[0]
+        C, A, Z = self.layout.shape[0], *self.layout.block[:2]
         out = [(0, 0, 0, OWN)]
         if C > 1:
             out.append((0, 1, A * Z, CHANNEL))

@@ -59,42 +59,65 @@ def lattice(values: NDArray[np.floating]) -> tuple[float, float] | None:
     """
     x = values.ravel().astype(np.float64)
     some = np.unique(x[:: max(1, x.size // 20_000)])
-    gaps = np.diff(some)
     if some.size < 3:
         return None
     spacing = float(np.spacing(values.dtype.type(np.abs(some).max())))
-    step = float(gaps.min())
+    step = float(np.diff(some).min())
+    if step < 16 * spacing or (some[-1] - some[0]) / step > 2.0**40:
+        return None
+    step = _refined(some, step)
     if step < 16 * spacing:
         return None
-    step = _refined(some - some[0], step)
-    if step < 16 * spacing:
+    k = np.rint((x - some[0]) / step)
+    if float(np.abs(x - (some[0] + step * k)).max()) > 3 * spacing:
         return None
-    offset = float(some[0])
-    for _ in range(2):  # then least squares over all values
-        k = np.rint((x - offset) / step)
-        if float(np.abs(x - (offset + step * k)).max()) > 3 * spacing:
-            return None
-        if float(np.abs(k).max()) > 2.0**40:
-            return None
-        mean_k, mean_x = k.mean(), x.mean()
-        spread = ((k - mean_k) ** 2).sum()
-        step = float(((k - mean_k) * (x - mean_x)).sum() / spread)
-        offset = float(mean_x - step * mean_k)
-    first = float(np.rint((x.min() - offset) / step))
-    return offset + step * first, step
+    least = float(k.min())
+    return _nicest(values.ravel(), x, k - least)
 
 
-def _refined(distance: Floats, step: float) -> float:
-    """A step known better and better as longer distances are looked at."""
-    reach = 4.0 * step
-    while True:
-        near = distance[distance <= reach]
-        k = np.rint(near / step)
+def _nicest(values: NDArray[np.floating], x: Floats, k: Floats) -> tuple[float, float]:
+    """Among offsets and steps near those of least squares the ones that give most values exactly.
+
+    Whoever made the values used a power of two, a short decimal or a float32.
+    """
+    dtype = values.dtype
+    some = slice(None, None, max(1, x.size // 20_000))
+    v, y, n = values[some], x[some], k[some]
+    rounding = np.spacing(np.abs(v)).astype(np.float64)
+    trust = 1.0 / np.maximum(rounding, rounding.max() * 2.0**-40) ** 2
+    mean_n, mean_y = np.average(n, weights=trust), np.average(y, weights=trust)
+    slope = float((trust * (n - mean_n) * (y - mean_y)).sum() / (trust * (n - mean_n) ** 2).sum())
+    best, fewest = (0.0, slope), v.size + 1
+    for step in _nice(slope):
+        middle = float(mean_y - step * mean_n)
+        for offset in _nice(middle):
+            wrong = int(np.count_nonzero(on_lattice(offset, step, n.astype(np.int64), dtype) != v))
+            if wrong < fewest:
+                best, fewest = (offset, step), wrong
+    return best
+
+
+def _nice(value: float) -> list[float]:
+    """A number and simpler ones next to it."""
+    if not np.isfinite(value) or value == 0.0:
+        return [value]
+    power = float(2.0 ** np.rint(np.log2(abs(value)))) * float(np.sign(value))
+    decimals = [float(f"{value:.{digits}e}") for digits in range(1, 12)]
+    near = [v for v in (0.0, power, *decimals) if abs(v - value) < 1e-5 * abs(value)]
+    return [value, float(np.float32(value)), *near[:6]]
+
+
+def _refined(some: Floats, step: float) -> float:
+    """A step known better and better as values further apart are looked at."""
+    lag, reach = 1, 4.0 * step
+    while lag < some.size:
+        apart = some[lag:] - some[:-lag]
+        apart = apart[apart <= reach]
+        k = np.rint(apart / step)
         if float(k @ k) > 0:
-            step = float(k @ near / (k @ k))
-        if reach >= distance[-1]:
-            return step
-        reach *= 4.0
+            step = float(k @ apart / (k @ k))
+        lag, reach = 4 * lag, 4.0 * reach
+    return step
 
 
 def on_lattice(

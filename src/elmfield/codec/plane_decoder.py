@@ -100,7 +100,7 @@ class _Wave:
         if b > a:
             S[at, self.back :, up + a : up + b] = self._samples(at, a, b)
             self.decoder.release(self.later[t])
-        ended = (t - layout.block[2]) // 2
+        ended = (t - layout.block[3]) // 2
         if 0 <= ended < layout.n_lines:
             S[at, :, up + ended] = S[at - 1, :, up + ended]
             self.squares[at % 4, :, :, up + ended] = 0.0

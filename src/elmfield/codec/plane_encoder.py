@@ -99,10 +99,10 @@ class _Frame:
         samples = np.zeros(full.size + 2 * front)
         samples[front : front + full.size] = full.ravel()
         valid = np.zeros(full.shape, np.bool_)
-        hy, hx = layout.block[1:]
+        hy, hx = layout.block[2:]
         rows = np.arange(hy)[None, None, :] < layout.heights[None, :, None]
-        slices = layout.groups[:, 2][:, None] < layout.depths
-        valid[:, :, ABOVE : ABOVE + hy, LEFT : LEFT + hx] = (rows & slices[:, :, None])[..., None]
+        inside = (rows & layout.filled[:, :, None])[..., None]
+        valid[:, :, ABOVE : ABOVE + hy, LEFT : LEFT + hx] = inside
         return cls(stencil, samples, full.shape, front, np.flatnonzero(valid) + front, first)
 
     def _offsets(self, runs: list[tuple[int, int, int, int, int]]) -> list[tuple[int, int]]:
@@ -282,7 +282,7 @@ def _by_steps(frame: _Frame, numbers: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Numbers above 0 of samples, put into the order in which they are coded."""
     layout = frame.stencil.layout
     G, B, H, W = frame.shape
-    hy, hx = layout.block[1:]
+    hy, hx = layout.block[2:]
     full = np.zeros(G * B * H * W, np.uint32)
     full[frame.places - frame.front] = numbers
     full = full.reshape(G, B, H, W)[:, :, ABOVE : ABOVE + hy, LEFT : LEFT + hx]

@@ -1,7 +1,7 @@
 """Where samples wait for each other: blocks, lanes and steps of prediction from neighbours.
 
 An array has axes (C, A, Z, Y, X): channels, two outer axes, rows and columns; missing axes have length 1.
-It is cut into equal blocks (hz, hy, hx) of its last three axes. Sample (c, a, z, y, x) of every block is coded at step
+It is cut into equal blocks (ha, hz, hy, hx) of its last four axes. Sample (c, a, z, y, x) of every block is coded at step
 
     t = x + 2 u,   u = y + skew(g),   skew(g) = s_z z + s_a a + s_c c,   g = (c, a, z),
 
@@ -21,8 +21,8 @@ from elmfield._array.typing import Integers
 
 Bools = NDArray[np.bool_]
 
-MOST = {1: (1, 1, 1024), 2: (1, 64, 1024), 3: (16, 64, 1024), 4: (8, 32, 1024)}
-"""Longest blocks (hz, hy, hx) by number of axes besides channels."""
+MOST = {1: (1, 1, 1, 1024), 2: (1, 1, 64, 1024), 3: (1, 16, 64, 1024), 4: (4, 8, 32, 1024)}
+"""Longest blocks (ha, hz, hy, hx) by number of axes besides channels."""
 
 ABOVE, BELOW, LEFT, RIGHT = 2, 1, 2, 1
 """Rows and columns around a block that neighbours may ask for."""
@@ -36,25 +36,24 @@ class Layout:
     ----------
     shape : tuple of 5 int
         (C, A, Z, Y, X), none of them 0.
-    block : tuple of 3 int
-        (hz, hy, hx).
+    block : tuple of 4 int
+        (ha, hz, hy, hx).
     """
 
     shape: tuple[int, int, int, int, int]
-    block: tuple[int, int, int]
+    block: tuple[int, int, int, int]
 
     @classmethod
     def of(cls, shape: tuple[int, int, int, int, int], ndim: int) -> "Layout":
         """Blocks as long as allowed for so many axes, and as equal as possible."""
         longest = MOST[ndim]
-        block = tuple(-(-n // -(-n // most)) for n, most in zip(shape[2:], longest, strict=True))
+        block = tuple(-(-n // -(-n // most)) for n, most in zip(shape[1:], longest, strict=True))
         return cls(shape, block)  # type: ignore[arg-type]
 
     @cached_property
-    def counts(self) -> tuple[int, int, int]:
-        """Number of blocks along Z, Y and X."""
-        z, y, x = (-(-n // h) for n, h in zip(self.shape[2:], self.block, strict=True))
-        return z, y, x
+    def counts(self) -> tuple[int, ...]:
+        """Number of blocks along A, Z, Y and X."""
+        return tuple(-(-n // h) for n, h in zip(self.shape[1:], self.block, strict=True))
 
     @property
     def n_blocks(self) -> int:
@@ -64,18 +63,18 @@ class Layout:
     @property
     def n_groups(self) -> int:
         """G, how many (c, a, z) a block has."""
-        return self.shape[0] * self.shape[1] * self.block[0]
+        return self.shape[0] * self.block[0] * self.block[1]
 
     @cached_property
     def groups(self) -> Integers:
         """(c, a, z) of every group, shape (G, 3)."""
-        return np.indices((*self.shape[:2], self.block[0])).reshape(3, -1).T.astype(np.int64)
+        return np.indices((self.shape[0], *self.block[:2])).reshape(3, -1).T.astype(np.int64)
 
     @cached_property
     def skews(self) -> tuple[int, int, int]:
         """What one step in c, a, z adds to u."""
         out, s = [], 2
-        for n in (self.block[0], self.shape[1], self.shape[0]):
+        for n in (self.block[1], self.block[0], self.shape[0]):
             out.append(s if n > 1 else 0)
             s *= 2 if n > 1 else 1
         return out[2], out[1], out[0]
@@ -88,37 +87,45 @@ class Layout:
     @property
     def n_lines(self) -> int:
         """How many values u has."""
-        return self.block[1] + int(self.skew[-1])
+        return self.block[2] + int(self.skew[-1])
 
     @property
     def n_steps(self) -> int:
         """How many values t has."""
-        return self.block[2] + 2 * (self.n_lines - 1)
+        return self.block[3] + 2 * (self.n_lines - 1)
 
     def lines(self, t: int) -> tuple[int, int]:
         """The u that have a sample at step t: from the first up to below the second."""
-        return max(0, (t - self.block[2] + 2) // 2), min(self.n_lines, t // 2 + 1)
+        return max(0, (t - self.block[3] + 2) // 2), min(self.n_lines, t // 2 + 1)
 
     @cached_property
+    def lengths(self) -> Integers:
+        """How much of every block lies in the array along A, Z and Y, shape (3, B); never 0."""
+        out = []
+        for axis in range(3):
+            h, n = self.block[axis], self.counts[axis]
+            inside = np.minimum(h, self.shape[1 + axis] - h * np.arange(n))
+            shape = [n if i == axis else 1 for i in range(4)]
+            out.append(np.broadcast_to(inside.reshape(shape), self.counts).ravel())
+        return np.stack(out).astype(np.int64)
+
+    @property
     def heights(self) -> Integers:
-        """Rows of every block that lie in the array, shape (B,); 0 never occurs."""
-        (_, hy, _), (nz, ny, nx) = self.block, self.counts
-        rows = np.minimum(hy, self.shape[3] - hy * np.arange(ny))
-        return np.broadcast_to(rows[None, :, None], (nz, ny, nx)).ravel().astype(np.int64)
+        """Rows of every block that lie in the array, shape (B,)."""
+        return self.lengths[2]
 
     @cached_property
-    def depths(self) -> Integers:
-        """Slices of every block that lie in the array, shape (B,)."""
-        (hz, _, _), (nz, ny, nx) = self.block, self.counts
-        slices = np.minimum(hz, self.shape[2] - hz * np.arange(nz))
-        return np.broadcast_to(slices[:, None, None], (nz, ny, nx)).ravel().astype(np.int64)
+    def filled(self) -> Bools:
+        """Which groups of which blocks lie in the array, shape (G, B)."""
+        _, a, z = self.groups.T
+        out: Bools = (a[:, None] < self.lengths[0]) & (z[:, None] < self.lengths[1])
+        return out
 
     @cached_property
     def valid(self) -> Bools:
         """Which lanes hold samples of the array, shape (G, U, B)."""
         y = np.arange(self.n_lines)[None, :, None] - self.skew[:, None, None]
-        z = self.groups[:, 2][:, None, None]
-        out: Bools = (y >= 0) & (y < self.heights) & (z < self.depths)
+        out: Bools = (y >= 0) & (y < self.heights) & self.filled[:, None]
         return out
 
     @cached_property
@@ -130,19 +137,20 @@ class Layout:
 
     def cut(self, values: NDArray[np.integer]) -> Integers:
         """The array in blocks, (G, B, hy, hx); what lies outside repeats the last sample."""
-        C, A, Z, Y, X = self.shape
-        (hz, hy, hx), (nz, ny, nx) = self.block, self.counts
-        ends = [(0, 0), (0, 0), (0, nz * hz - Z), (0, ny * hy - Y), (0, nx * hx - X)]
-        whole = np.pad(values, ends, mode="edge").reshape(C, A, nz, hz, ny, hy, nx, hx)
-        blocks = whole.transpose(0, 1, 3, 2, 4, 6, 5, 7)
-        return np.ascontiguousarray(blocks).reshape(-1, self.n_blocks, hy, hx).astype(np.int64)
+        ends = [n * h - m for n, h, m in zip(self.counts, self.block, self.shape[1:], strict=True)]
+        whole = np.pad(values, [(0, 0), *((0, end) for end in ends)], mode="edge")
+        split = [n for pair in zip(self.counts, self.block, strict=True) for n in pair]
+        blocks = whole.reshape(-1, *split).transpose(0, 2, 4, 1, 3, 5, 7, 6, 8)
+        shape = (self.n_groups, self.n_blocks, *self.block[2:])
+        return np.ascontiguousarray(blocks).reshape(shape).astype(np.int64)
 
-    def joined(self, blocks: NDArray[np.generic]) -> NDArray[np.generic]:
+    def joined(self, blocks: Integers) -> Integers:
         """The array of its blocks."""
-        C, A, Z, Y, X = self.shape
-        (hz, hy, hx), (nz, ny, nx) = self.block, self.counts
-        whole = blocks.reshape(C, A, hz, nz, ny, nx, hy, hx).transpose(0, 1, 3, 2, 4, 6, 5, 7)
-        return whole.reshape(C, A, nz * hz, ny * hy, nx * hx)[:, :, :Z, :Y, :X]
+        parts = blocks.reshape(-1, *self.block[:2], *self.counts, *self.block[2:])
+        whole = parts.transpose(0, 3, 1, 4, 2, 5, 7, 6, 8)
+        ends = [n * h for n, h in zip(self.counts, self.block, strict=True)]
+        _, A, Z, Y, X = self.shape
+        return whole.reshape(-1, *ends)[:, :A, :Z, :Y, :X]
 
     def slanted(self, steps: NDArray[np.generic], g: int, first: int = 0) -> NDArray[np.generic]:
         """A view of what steps hold, (T, G, U, B), as the rows of one group: (hy, hx, B).
@@ -152,7 +160,7 @@ class Layout:
         s_t, s_g, s_u, s_b = steps.strides
         skew = int(self.skew[g])
         start = steps[2 * skew :, g:, first + skew :]
-        shape = (*self.block[1:], self.n_blocks)
+        shape = (*self.block[2:], self.n_blocks)
         return as_strided(start, shape, (2 * s_t + s_u, s_t, s_b))
 
 
