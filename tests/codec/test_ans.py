@@ -23,7 +23,9 @@ def drawn(seed, sizes, K=3, A=20, bits=12):
 def encoded(tables, lanes, classes, symbols, keeps, tail=None):
     encoder = Encoder(lanes)
     for k, s, keep in zip(classes, symbols, keeps, strict=True):
-        encoder.push(tables, k, s, keep=keep)
+        encoder.push(tables, k, s)
+        if keep is not None:
+            encoder.release(keep)
     return encoder.finish(tail)
 
 
@@ -127,6 +129,23 @@ def test_streams_that_are_damaged_raise_or_give_other_symbols():
     assert told > 100  # lanes that do not end between 2^16 and 2^17 are noticed
 
 
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(0, 60), lanes=st.integers(1, 40))
+def test_raw_numbers_of_any_bits_come_back_between_symbols(seed, n, lanes):
+    tables, _, (classes,), (symbols,) = drawn(seed, [n])
+    rng = np.random.default_rng(seed)
+    bits = rng.integers(0, 16, n).astype(np.uint32)
+    values = (rng.integers(0, 2**15, n) & ((1 << bits) - 1)).astype(np.uint32)
+    encoder = Encoder(lanes)
+    encoder.push(tables, classes, symbols)
+    encoder.push_entries(values << 16 | 1, bits)
+    encoder.push(tables, classes, symbols)
+    decoder = Decoder([encoder.finish()], lanes)
+    assert decoder.decode(tables, classes).tolist() == symbols.tolist()
+    assert decoder.raw(bits).tolist() == values.tolist()
+    assert decoder.decode(tables, classes).tolist() == symbols.tolist()
+    assert not decoder.finish()[0].any()
+
+
 def test_tables_that_do_not_sum_and_symbols_without_frequency_are_refused():
     with pytest.raises(StoreError, match="do not sum"):
         Tables.of(np.array([[3, 4]]), 3)
@@ -137,7 +156,8 @@ def test_tables_that_do_not_sum_and_symbols_without_frequency_are_refused():
     with pytest.raises(ValueError, match="frequency is 0"):
         Encoder(1).push(Tables.of(np.array([[8, 0]]), 3), np.array([0]), np.array([1]))
     encoder = Encoder(4)
-    encoder.push(Tables.of(np.array([[8]]), 3), np.zeros(4, int), np.zeros(4, int), keep=2)
+    encoder.push(Tables.of(np.array([[8]]), 3), np.zeros(4, int), np.zeros(4, int))
+    encoder.release(2)
     with pytest.raises(ValueError, match="released"):
         encoder.push(Tables.of(np.array([[8]]), 3), np.zeros(3, int), np.zeros(3, int))
 

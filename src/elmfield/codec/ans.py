@@ -16,10 +16,10 @@ word that symbols need is the *tail*: words of the caller, for raw bits that no 
 
 Notes
 -----
-One core, millions of symbols a second, encoded and decoded alike: 3 with 64 lanes, 9 with 256, 28
-with 1024, 66 with 4096 and more: a batch costs about 25 µs however small it is, a symbol about 10 ns.
-A lane costs about 9 bits (8 of them because a first state is written as 32 bits, whatever its size)
-if others or the tail have a word for its last state, else 25.
+One core, millions of symbols a second, encoded and decoded alike: 3 with 64 lanes, 9
+with 256, 28 with 1024, 66 with 4096 and more: a batch costs about 25 µs however small it is, a
+symbol about 10 ns. A lane costs about 9 bits (8 of them because a first state is written as 32
+bits, whatever its size) if others or the tail have a word for its last state, else 25.
 """
 
 from collections.abc import Sequence
@@ -42,6 +42,7 @@ MOST_BITS = 15
 MOST_SYMBOLS = 256
 
 _HALF, _WORD, _WIDTH, _ONE = np.uint32(0xFFFF), np.uint32(16), np.uint32(32), np.uint32(1)
+_NOTHING = np.zeros(0, np.uint32)
 
 
 @dataclass(frozen=True)
@@ -104,40 +105,37 @@ class Encoder:
 
     def __init__(self, lanes: int) -> None:
         self.lanes = self._kept = lanes
-        self._batches: list[tuple[NDArray[np.uint32], _Bits, int, int]] = []
+        self._batches: list[tuple[NDArray[np.uint32], _Bits, int]] = []
         self._size = 0
 
     def push(
-        self,
-        tables: Tables,
-        classes: NDArray[np.integer],
-        symbols: NDArray[np.integer],
-        *,
-        keep: int | None = None,
+        self, tables: Tables, classes: NDArray[np.integer], symbols: NDArray[np.integer]
     ) -> None:
-        """Append a batch: symbols and the class (row of the tables) of each, both of shape (n,).
-
-        `keep` says that later batches use lanes below it only, as the decoder will say it in
-        :meth:`Decoder.release`.
-        """
+        """Append a batch: symbols and the class (row of the tables) of each, both of shape (n,)."""
         A = tables.entries.shape[1]
         entries = tables.entries.take(np.asarray(classes, np.intp) * A + symbols)
-        self.push_entries(entries, tables.bits, keep=keep)
+        self.push_entries(entries, tables.bits)
 
-    def push_entries(
-        self, entries: NDArray[np.uint32], bits: int, *, keep: int | None = None
-    ) -> None:
-        """Append a batch of ``start * 2^16 + freq``, shape (n,); no frequency may be 0."""
+    def push_entries(self, entries: NDArray[np.uint32], bits: int | NDArray[np.uint32]) -> None:
+        """Append a batch of ``start * 2^16 + freq``, shape (n,); no frequency may be 0.
+
+        With bits of their own, 0 to 15, entries ``v * 2^16 + 1`` are raw numbers below ``2^bits``.
+        """
         if not (entries & _HALF).all():
             raise ValueError("A symbol whose frequency is 0 cannot be coded; give it a frequency.")
         if min(len(entries), self.lanes) > self._kept:
             raise ValueError(
                 f"A batch of {len(entries)} needs lanes that were released; {self._kept} are kept."
             )
-        before, self._kept = self._kept, self._kept if keep is None else min(keep, self._kept)
         shift = bits if isinstance(bits, np.ndarray) else np.uint32(bits)
-        self._batches.append((entries, shift, before, self._kept))
+        self._batches.append((entries, shift, self._kept))
         self._size += len(entries)
+
+    def release(self, keep: int) -> None:
+        """Later batches use lanes below `keep` only, as the decoder will say at this place too."""
+        if keep < self._kept:
+            self._batches.append((_NOTHING, np.uint32(0), self._kept))
+            self._kept = keep
 
     def finish(self, tail: Words | None = None) -> Words:
         """The stream: states, words, then the words of `tail` that no lane took."""
@@ -147,9 +145,11 @@ class Encoder:
         stack.push(tail)
         x = np.zeros(L, np.uint32)
         x[: self._kept] = stack.lanes(self._kept)
-        for entries, bits, before, after in reversed(self._batches):
-            if before > after:
-                x[after:before] = stack.lanes(before - after)
+        alive = self._kept
+        for entries, bits, kept in reversed(self._batches):
+            if kept > alive:
+                x[alive:kept] = stack.lanes(kept - alive)
+                alive = kept
             for a in reversed(range(0, len(entries), L)):
                 e = entries[a : a + L]
                 some = bits[a : a + L] if isinstance(bits, np.ndarray) else bits

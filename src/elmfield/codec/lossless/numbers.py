@@ -1,8 +1,8 @@
 """Values as whole numbers in order, and floats that lie on a lattice.
 
-Every value of a dtype has a rank: integers their distance from the least one, floats the rank of their bits when
-they are sorted from -NaN through -inf, -0, 0 and inf to NaN. Ranks are a bijection, so what is
-coded as ranks comes back bit for bit.
+Every value of a dtype has a rank: integers their distance from the least one, floats their place
+among all of the dtype, from -NaN through -inf, -0, 0 and inf to NaN. No two values share a rank, so
+what is coded as ranks comes back bit for bit.
 """
 
 import numpy as np
@@ -16,29 +16,29 @@ Ranks = NDArray[np.unsignedinteger]
 def ranks(values: NDArray[np.generic]) -> Ranks:
     """Unsigned integers of the dtype's size, in the order of the values."""
     if values.dtype == np.bool_:
-        return values.view(np.uint8)
+        return values.astype(np.uint8)
     unsigned = np.dtype(f"u{values.dtype.itemsize}")
     bits = values.view(unsigned)
     if values.dtype.kind == "u":
         return bits
     sign = unsigned.type(1 << (8 * unsigned.itemsize - 1))
     if values.dtype.kind == "i":
-        return bits ^ sign
-    return np.where(bits & sign, ~bits, bits | sign)
+        return np.asarray(bits ^ sign)
+    return np.asarray(np.where(bits & sign, ~bits, bits | sign))
 
 
 def unranked(rank: Ranks, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
     """The values of ranks."""
     if dtype == np.bool_:
-        return rank.astype(np.uint8).view(np.bool_)
+        return rank != 0
     unsigned = np.dtype(f"u{dtype.itemsize}")
     rank = rank.astype(unsigned)
     if dtype.kind == "u":
         return rank
     sign = unsigned.type(1 << (8 * unsigned.itemsize - 1))
     if dtype.kind == "i":
-        return (rank ^ sign).view(dtype)
-    return np.where(rank & sign, rank ^ sign, ~rank).view(dtype)
+        return np.asarray(rank ^ sign).view(dtype)
+    return np.asarray(np.where(rank & sign, rank ^ sign, ~rank)).view(dtype)
 
 
 def common_step(distances: NDArray[np.uint64]) -> int:
@@ -123,6 +123,6 @@ def _refined(some: Floats, step: float) -> float:
 def on_lattice(
     offset: float, step: float, k: Integers, dtype: np.dtype[np.floating]
 ) -> NDArray[np.floating]:
-    """``offset + step k``, in float64, then rounded to the dtype; what passes it becomes infinite."""
+    """``offset + step k`` in float64, rounded to the dtype; what is too large becomes infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
         return (offset + step * k.astype(np.float64)).astype(dtype)

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array.typing import Floats, Integers
+from elmfield.codec.adaptive import frequencies
 from elmfield.codec.ans import Tables
 from elmfield.errors import StoreError
 
@@ -38,8 +39,8 @@ LEAST, RAW = _expanded()
 def clustered(counts: Integers, price: float = 3.0) -> Integers:
     """Class of every context: contexts share a table where that saves bits; shape (contexts,).
 
-    Greedy: the pair of classes whose union is cheapest is merged while that pays; a table costs about
-    `price` bits for every token that occurs, and a byte.
+    Greedy: the pair of classes whose union is cheapest is merged while that pays; a table costs
+    about `price` bits for every token that occurs, and a byte.
     """
     used = np.flatnonzero(counts.sum(axis=1))
     classes = np.zeros(len(counts), np.int64)
@@ -90,16 +91,10 @@ def tables_of(level: NDArray[np.uint8]) -> Tables:
         raise StoreError("A table of a packed tile holds an impossible frequency: it is damaged.")
     if not level.any(axis=1).all():
         raise StoreError("A table of a packed tile is empty: it is damaged.")
-    return Tables.of(_frequencies(SIZES[level]), BITS)
+    return Tables.of(frequencies(SIZES[level], BITS), BITS)
 
 
 # 256 * 2^(q/4), rounded, by integers: the rest are shifts.
 SIZES = np.array(
     [0] + [((256, 304, 362, 431)[q % 4] << (q // 4)) for q in range(STEPS * BITS + 1)], np.int64
 )
-
-
-def _frequencies(sizes: Integers) -> Integers:
-    from elmfield.codec.adaptive import frequencies
-
-    return frequencies(sizes, BITS)

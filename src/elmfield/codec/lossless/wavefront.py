@@ -1,13 +1,14 @@
 """Where samples wait for each other: blocks, lanes and steps of prediction from neighbours.
 
-An array has axes (C, A, Z, Y, X): channels, two outer axes, rows and columns; missing axes have length 1.
-It is cut into equal blocks (ha, hz, hy, hx) of its last four axes. Sample (c, a, z, y, x) of every block is coded at step
+An array has axes (C, A, Z, Y, X): channels, two outer axes, rows and columns; missing axes have
+length 1. It is cut into equal blocks (ha, hz, hy, hx) of its last four axes. Sample (c, a, z, y,
+x) of every block is coded at step
 
     t = x + 2 u,   u = y + skew(g),   skew(g) = s_z z + s_a a + s_c c,   g = (c, a, z),
 
-with skews 2, 4, 8 given in this order to those of z, a, c that are longer than one. Then every neighbour
-in `SETS` is known one step before it is asked for, and all samples of a step are coded side by side,
-in the order (g, u, b) with b the block.
+with skews 2, 4, 8 given in this order to those of z, a, c that are longer than one in a block.
+Then every neighbour is known one step before it is asked for, and all samples of a step are coded
+side by side, in the order (g, u, b) with b the block.
 """
 
 from dataclasses import dataclass
@@ -82,7 +83,7 @@ class Layout:
     @cached_property
     def skew(self) -> Integers:
         """First u of every group, shape (G,)."""
-        return self.groups @ np.array(self.skews, np.int64)
+        return np.asarray(self.groups @ np.array(self.skews, np.int64), np.int64)
 
     @property
     def n_lines(self) -> int:
@@ -112,7 +113,8 @@ class Layout:
     @property
     def heights(self) -> Integers:
         """Rows of every block that lie in the array, shape (B,)."""
-        return self.lengths[2]
+        rows: Integers = self.lengths[2]
+        return rows
 
     @cached_property
     def filled(self) -> Bools:
@@ -157,7 +159,7 @@ class Layout:
 
         `first` is the place of line u = 0 on the axis of lines.
         """
-        s_t, s_g, s_u, s_b = steps.strides
+        s_t, _, s_u, s_b = steps.strides
         skew = int(self.skew[g])
         start = steps[2 * skew :, g:, first + skew :]
         shape = (*self.block[2:], self.n_blocks)
@@ -167,8 +169,8 @@ class Layout:
 def framed(blocks: Integers, first: int) -> NDArray[np.float64]:
     """Blocks (G, B, hy, hx) with what neighbours find around them, (G, B, hy + 3, hx + 3).
 
-    Left of a row stands the first sample of the row above, left of row 0 `first`; right of a row stands its
-    last sample. Rows above and below are never read (:meth:`Stencil.outside`).
+    Left of a row stands the first sample of the row above, left of row 0 `first`; right of a row
+    stands its last sample. Rows above and below are never read (:meth:`Stencil.outside`).
     """
     G, B, hy, hx = blocks.shape
     out = np.full((G, B, ABOVE + hy + BELOW, LEFT + hx + RIGHT), float(first))

@@ -3,16 +3,14 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elmfield._array.typing import Floats, Integers
-from elmfield.codec import neighbours
 from elmfield.codec.ans import Decoder, Words, joined
-from elmfield.codec.neighbours import BINS, FRACTION, Stencil
-from elmfield.codec.plane import Model
-from elmfield.codec.plane_encoder import present_errors
-from elmfield.codec.tokens import LEAST, RAW
-from elmfield.codec.wavefront import BELOW, LEFT, RIGHT, Layout
+from elmfield.codec.lossless import neighbours
+from elmfield.codec.lossless.neighbours import BINS, FRACTION, Stencil
+from elmfield.codec.lossless.plane import Model
+from elmfield.codec.lossless.tokens import LEAST, RAW
+from elmfield.codec.lossless.wavefront import BELOW, LEFT, RIGHT, Layout
 
 
 def decoded(
@@ -26,7 +24,7 @@ def decoded(
 
 
 class _Wave:
-    """Samples by step, (steps, planes * G, lines, B), with room around, and what was learned of them.
+    """Samples by step, (steps, planes * G, lines, B), with room around, and errors of predictions.
 
     Lane (g, u, b) of step t holds sample x = t - 2u of row y = u - skew(g): neighbours are slices.
     """
@@ -48,19 +46,20 @@ class _Wave:
         self.top = np.repeat([float(m.top) for m in models], self.G)[:, None, None]
         self.matrices = np.concatenate([m.matrices(self.stencil) for m in models])
         self.P = self.matrices.shape[1]
-        present = present_errors(self.stencil)
-        self.gains = np.concatenate([_gains(m, present)[self.stencil.kinds] for m in models])
+        self.gains = np.concatenate([m.gains[self.stencil.kinds] for m in models]).astype(float)
         self.table = neighbours.weights_of_levels()
         self._rooms([m.first for m in models])
 
     def _rooms(self, firsts: list[int]) -> None:
         layout, N = self.layout, self.n * self.G
-        self.back = max(run[0] for run in self.stencil.samples)
-        self.lift = int(max(abs(self._du(run)) for run in self.stencil.samples)) + 1
+        self.back = max(run.back for run in self.stencil.samples)
+        self.lift = max(abs(run.du) for run in self.stencil.samples) + 1
         lines = self.lift + layout.n_lines + BELOW
         self.early = 2 * self.lift + LEFT + 1
         steps = self.early + layout.n_steps + RIGHT + 2 * BELOW
-        first = np.repeat(np.array([0] * self.back + firsts, float), [1] * self.back + [self.G] * self.n)
+        first = np.repeat(
+            np.array([0] * self.back + firsts, float), [1] * self.back + [self.G] * self.n
+        )
         self.first = np.repeat(np.array(firsts, float), self.G)[:, None, None]
         self.S = np.empty((steps, self.back + N, lines, self.B))
         self.S[...] = first[:, None, None]
@@ -73,12 +72,8 @@ class _Wave:
         self.live = np.tile(layout.valid, (self.n, 1, 1)).astype(np.float64)
         self.whole = bool(layout.valid.all())
 
-    def _du(self, run: tuple[int, int, int, int, int]) -> int:
-        """Lines to the neighbour of a run."""
-        return run[1] - run[4]
-
     def _edges(self) -> list[tuple[Integers, Integers, Integers, Integers]]:
-        """Lanes (g, u, b) on an edge of their block, by line: (u, (g, u, b), neighbours, anchors)."""
+        """Lanes at an edge of their block by line: (u, lanes (g, u, b), neighbours, anchors)."""
         layout, out = self.layout, []
         g, b = np.divmod(np.arange(self.n * self.G * self.B), self.B)
         for row, k, anchor in self.stencil.outside:
@@ -106,14 +101,15 @@ class _Wave:
             self.squares[at % 4, :, :, up + ended] = 0.0
 
     def _samples(self, at: int, a: int, b: int) -> Floats:
-        """Samples of lines a to b, (planes * G, lines, B), where there are any; guesses elsewhere."""
+        """Samples of lines a to b, (planes * G, lines, B)."""
         N, lines, n, up = self.n * self.G, b - a, (b - a) * self.B, self.lift
         near, k = self.near[: N * self.K * n].reshape(N, self.K, n), 0
         for run in self.stencil.samples:
-            back, _, dx, count, _ = run
-            du = self._du(run)
+            back, _, dx, count, du = run
             t0 = at + 2 * du + dx
-            source = self.S[t0 : t0 + count, self.back - back : self.back - back + N, up + a + du : up + b + du]
+            source = self.S[
+                t0 : t0 + count, self.back - back : self.back - back + N, up + a + du : up + b + du
+            ]
             near.reshape(N, -1, lines, self.B)[:, k : k + count] = source.transpose(1, 0, 2, 3)
             k += count
         for u, lanes, ks, anchor in self.edges:
@@ -139,7 +135,9 @@ class _Wave:
         value += whole
         np.maximum(value, 0.0, out=value)
         np.minimum(value, self.top, out=value)
-        if not self.whole:  # left of a first row stands `first`, which its neighbours take from above it
+        if (
+            not self.whole
+        ):  # left of a first row stands `first`, which its neighbours take from above it
             np.copyto(value, self.first, where=self.live[:, a:b] == 0)
         self._learn(at, a, b, value, guess, blend)
         return value
@@ -149,8 +147,7 @@ class _Wave:
         N, n, up = self.n * self.G, (b - a) * self.B, self.lift
         past, k = self.past[: N * self.F * n].reshape(N, self.F, b - a, self.B), 0
         for run in self.stencil.errors:
-            back, _, dx, count, _ = run
-            du = self._du(run)
+            back, _, dx, count, du = run
             t0 = at + 2 * du + dx
             source = self.errors[t0 : t0 + count, self.back - back : self.back - back + N]
             past[:, k : k + count] = source[:, :, up + a + du : up + b + du].transpose(1, 0, 2, 3)
@@ -200,9 +197,3 @@ class _Wave:
             rows = [layout.slanted(steps, g, self.lift).transpose(2, 0, 1) for g in range(self.G)]
             out.append(layout.joined(np.stack(rows).astype(np.int64)))
         return out
-
-
-def _gains(model: Model, present: NDArray[np.bool_]) -> Floats:
-    gains = model.gains.astype(np.float64)
-    gains[:, :-1] *= present
-    return gains

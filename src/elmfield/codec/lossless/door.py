@@ -1,19 +1,20 @@
 """Arrays to bytes and back without loss: integers, floats and bools of one to four axes.
 
-:func:`pack` takes one tile, :func:`unpack` gives it back bit for bit, :func:`unpack_many` several at once, which
-is faster. How the bytes are laid out is told in ``docs/codec.md``.
+:func:`pack` takes one tile, :func:`unpack` gives it back bit for bit, :func:`unpack_many` several
+at once, which is faster. How the bytes are laid out is told in ``docs/codec.md``.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array.typing import Integers
-from elmfield.codec.numbers import common_step, lattice, on_lattice, ranks, unranked
-from elmfield.codec.plane import MOST_RANGE
-from elmfield.codec.sections import Reader, Section, Writer, opened
+from elmfield.codec.lossless.numbers import common_step, lattice, on_lattice, ranks, unranked
+from elmfield.codec.lossless.plane import MOST_RANGE
+from elmfield.codec.lossless.sections import Reader, Section, Writer, opened
 from elmfield.errors import StoreError, StoreVersionError
 
 Values = NDArray[np.generic]
@@ -28,7 +29,7 @@ EXACT, BY_PLACE, BY_SAMPLE = 0, 1, 2
 GAPS = 128
 """Added to the way where NaN are written as gaps."""
 SAMPLES_PER_BYTE = 4096
-"""A tile has at most so many samples for each of its bytes: a small lie cannot ask for much memory."""
+"""A tile has at most so many samples for each of its bytes: a lie cannot ask for much memory."""
 
 
 def pack(values: Values, *, channel_axis: int | None = None) -> bytes:
@@ -87,7 +88,9 @@ def _code(dtype: np.dtype[np.generic]) -> int:
 
 def _axis(axis: int, ndim: int) -> int:
     if not -ndim <= axis < ndim:
-        raise ValueError(f"`channel_axis` must be an axis of the array; got {axis} for {ndim} axes.")
+        raise ValueError(
+            f"`channel_axis` must be an axis of the array; got {axis} for {ndim} axes."
+        )
     return axis % ndim
 
 
@@ -95,8 +98,8 @@ def _axis(axis: int, ndim: int) -> int:
 class _Plan:
     """How an array is laid out for coding: (C, A, Z, Y, X).
 
-    Channels come first, the second of three or four (green) before the others. The other axes follow in the order
-    of their lengths: most steps of prediction run along the longest.
+    Channels come first, the second of three or four (green) before the others. The other axes
+    follow in the order of their lengths: most steps of prediction run along the longest.
     """
 
     shape: tuple[int, ...]
@@ -138,7 +141,7 @@ class _Plan:
         return np.ascontiguousarray(moved.transpose(inverse)).reshape(self.shape)
 
 
-def _write(out: Writer, values: Values, ndim: int) -> None:
+def _write(out: Writer, values: NDArray[Any], ndim: int) -> None:
     """The way, its numbers and sections of values (C, A, Z, Y, X)."""
     none = np.zeros(0, np.uint16)
     if values.dtype.kind != "f":
@@ -187,7 +190,7 @@ def _write_corrections(out: Writer, k: Integers, off: Integers, ndim: int) -> No
         out.planes(off - least, ndim, none)
 
 
-def _without_gaps(values: NDArray[np.floating]) -> tuple[NDArray[np.bool_] | None, Values]:
+def _without_gaps(values: NDArray[Any]) -> tuple[NDArray[np.bool_] | None, NDArray[Any]]:
     """Where NaN are and the values with the one before in their place; None if there are no gaps.
 
     NaN that differ in their bits are no gaps but values.
@@ -232,14 +235,14 @@ class _Tile:
     @classmethod
     def read(cls, data: bytes) -> "_Tile":
         reader = Reader(data)
-        start = reader.bytes(3)
+        start = reader.take(3)
         if start[:1] != START[:1] or start[2:] != START[2:]:
             raise StoreError("These bytes are no tile packed without loss.")
         if start[1] != START[1]:
             raise StoreVersionError(
                 f"A tile was packed by a newer elmfield (version {start[1]}); update to read it."
             )
-        code, ndim, channel = reader.bytes(3)
+        code, ndim, channel = reader.take(3)
         if code >= len(DTYPES) or ndim > 5 or channel > ndim or ndim - (channel > 0) > 4:
             raise StoreError("A packed tile names an impossible dtype or shape: it is damaged.")
         shape = tuple(reader.number() for _ in range(ndim))
@@ -248,8 +251,10 @@ class _Tile:
         for n in shape:
             size *= n
         if size > SAMPLES_PER_BYTE * len(data):
-            raise StoreError(f"A packed tile of {len(data)} bytes claims shape {shape}: it is damaged.")
-        way = reader.bytes(1)[0]
+            raise StoreError(
+                f"A packed tile of {len(data)} bytes claims shape {shape}: it is damaged."
+            )
+        way = reader.take(1)[0]
         if way == STORED:
             return cls([], _stored(reader, dtype, shape))
         if size == 0:
@@ -267,11 +272,11 @@ def _stored(
     if dtype == np.bool_ and any(b > 1 for b in set(raw)):
         raise StoreError("A packed tile of bool holds other numbers than 0 and 1: it is damaged.")
     values = np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
-    return lambda planes: values
+    return lambda _: values
 
 
 def _parts(
-    reader: Reader, way: int, dtype: np.dtype[np.generic], plan: _Plan
+    reader: Reader, way: int, dtype: np.dtype[Any], plan: _Plan
 ) -> tuple[list[Section], Callable[[list[tuple[Integers, NDArray[np.uint16]]]], Values]]:
     """Sections of a tile, and what makes values of their planes."""
     gaps, way = way >= GAPS, way % GAPS
@@ -308,7 +313,7 @@ def _parts(
 
 
 def _read_corrections(reader: Reader, plan: _Plan) -> tuple[list[Section], int, int]:
-    kind = reader.bytes(1)[0]
+    kind = reader.take(1)[0]
     if kind == EXACT:
         return [], 0, kind
     below = _signed(reader.number())

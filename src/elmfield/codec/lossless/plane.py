@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from elmfield._array.typing import Floats, Integers
 from elmfield.codec.ans import Tables
-from elmfield.codec.neighbours import BINS, FRACTION, Stencil
-from elmfield.codec.tokens import N_TOKENS, tables_of
+from elmfield.codec.lossless.neighbours import BINS, FRACTION, Stencil
+from elmfield.codec.lossless.tokens import N_TOKENS, tables_of
 from elmfield.errors import StoreError
 
 MOST_RANGE = (1 << 33) - 1
@@ -67,7 +67,15 @@ class Model:
         numbers = np.array([self.top, self.first], "<i8").tobytes()
         K, P = len(self.levels), self.weights.shape[1]
         small = np.array(
-            [self.learned, P, self.shift, K, self.levels.shape[1], self.lowest >> 8, self.lowest & 255],
+            [
+                self.learned,
+                P,
+                self.shift,
+                K,
+                self.levels.shape[1],
+                self.lowest >> 8,
+                self.lowest & 255,
+            ],
             np.uint8,
         ).tobytes()
         learned = b""
@@ -88,13 +96,14 @@ class Model:
         good = 0 <= first <= top <= MOST_RANGE and P == 4 and shift <= 14 and learned <= 1
         if not good or not 1 <= K <= 2 * BINS or not 1 <= A <= N_TOKENS:
             raise _damaged()
-        n_kinds = int(stencil.kinds.max()) + 1
+        n_kinds = stencil.n_kinds
         if learned:
             shape = (n_kinds, P, stencil.n_neighbours)
             weights = np.zeros(shape, np.int64)
             free = _free(stencil, shape)
             weights[free] = read.take("<i2", int(free.sum()))
             gains = read.take("u1", n_kinds * (stencil.n_errors + 1)).reshape(n_kinds, -1)
+            gains[:, :-1] *= stencil.present_errors
         else:
             weights, gains = default_weights(stencil, shift), default_gains(stencil)
         weights = anchored(weights, stencil, shift)
@@ -113,44 +122,42 @@ def anchored(weights: Integers, stencil: Stencil, shift: int) -> Integers:
     """Weights whose anchors make each set sum to 0, and a sample's own to 1 (``2^shift``)."""
     out = weights.copy()
     for i, (first, n, anchor) in enumerate(stencil.anchors):
-        out[:, :, first + anchor] = 0
+        out[:, :, anchor] = 0
         rest = out[:, :, first : first + n].sum(axis=2)
-        out[:, :, first + anchor] = (1 << shift if i == 0 else 0) - rest
+        out[:, :, anchor] = (1 << shift if i == 0 else 0) - rest
     return out
 
 
 def _free(stencil: Stencil, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     """Which weights are written: those of neighbours that are there and no anchors."""
     free = np.zeros(shape, np.bool_)
-    for g in range(len(stencil.kinds)):
-        free[stencil.kinds[g]] = stencil.present(g)
-    for first, _, anchor in stencil.anchors:
-        free[:, :, first + anchor] = False
+    free[...] = stencil.present[:, None]
+    for _, _, anchor in stencil.anchors:
+        free[:, :, anchor] = False
     return free
 
 
 def default_weights(stencil: Stencil, shift: int) -> Integers:
-    """Four predictors that need no learning: W, N, W + N - NW, and W moved as another set moves.
+    """Four predictors that need no learning: W, N, W + N - NW, and W + (NE - NW) / 2.
+
+    Where there is a second set, the last is W moved as that moves: W + C' - W'.
 
     Neighbours of a sample's own group are in the order WW W NW N NE NN NNE.
     """
-    n_kinds, K, one = int(stencil.kinds.max()) + 1, stencil.n_neighbours, 1 << shift
-    weights = np.zeros((n_kinds, 4, K), np.int64)
+    one = 1 << shift
+    weights = np.zeros((stencil.n_kinds, 4, stencil.n_neighbours), np.int64)
     weights[:, 1, 3] = one
     weights[:, 2, 2], weights[:, 2, 3] = -one, one
     weights[:, 3, 2], weights[:, 3, 4] = -(one >> 1), one >> 1
-    for first, n, anchor in stencil.anchors[1:2]:
-        weights[:, 3, first + anchor + 1] = one
+    for _, _, anchor in stencil.anchors[1:2]:
+        weights[:, 3, anchor + 1] = one
         weights[:, 3, 2] = weights[:, 3, 4] = 0
-        del n
-    for g in range(len(stencil.kinds)):
-        weights[stencil.kinds[g]][:, ~stencil.present(g)] = 0
-    return weights
+    return weights * stencil.present[:, None]
 
 
 def default_gains(stencil: Stencil) -> Integers:
     """Past errors of the sample's own group, by distance."""
-    gains = np.zeros((int(stencil.kinds.max()) + 1, stencil.n_errors + 1), np.int64)
+    gains = np.zeros((stencil.n_kinds, stencil.n_errors + 1), np.int64)
     gains[:, : len(DEFAULT_GAINS)] = DEFAULT_GAINS
     gains[:, -1] = 8
     return gains

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from elmfield._array.typing import Integers
 from elmfield.codec.ans import Words
-from elmfield.codec.plane_decoder import decoded
-from elmfield.codec.plane_encoder import MOST_HALVINGS, encoded, lanes_of
-from elmfield.codec.wavefront import Layout
+from elmfield.codec.lossless.decoding import decoded
+from elmfield.codec.lossless.encoding import MOST_HALVINGS, encoded, lanes_of
+from elmfield.codec.lossless.wavefront import Layout
 from elmfield.errors import StoreError
 
 MOST_CHANNELS = 8
@@ -67,7 +67,7 @@ class Reader:
     def __init__(self, data: bytes, at: int = 0) -> None:
         self._data, self._at = data, at
 
-    def bytes(self, n: int) -> bytes:
+    def take(self, n: int) -> bytes:
         """The next n bytes."""
         if n > len(self._data) - self._at:
             raise StoreError("A packed tile ends too early: the data are cut off or damaged.")
@@ -78,7 +78,7 @@ class Reader:
         """See :meth:`Writer.number`; below 2^70."""
         n = 0
         for shift in range(0, 70, 7):
-            byte = self.bytes(1)[0]
+            byte = self.take(1)[0]
             n |= (byte & 127) << shift
             if byte < 128:
                 return n
@@ -86,11 +86,11 @@ class Reader:
 
     def float(self) -> float:
         """See :meth:`Writer.float`."""
-        return float(np.frombuffer(self.bytes(8), "<f8")[0])
+        return float(np.frombuffer(self.take(8), "<f8")[0])
 
     def rest(self) -> bytes:
         """All that is left."""
-        return self.bytes(len(self._data) - self._at)
+        return self.take(len(self._data) - self._at)
 
     def planes(self, shape: tuple[int, int, int, int, int], ndim: int) -> list[Section]:
         """The sections of an array of this shape."""
@@ -106,8 +106,8 @@ class Reader:
             halvings, n_words = self.number(), self.number()
             if halvings > MOST_HALVINGS:
                 raise StoreError("A packed tile has impossible lanes: it is damaged.")
-            header = self.bytes(n_header)
-            stream = np.frombuffer(self.bytes(2 * n_words), "<u2").astype(np.uint16)
+            header = self.take(n_header)
+            stream = np.frombuffer(self.take(2 * n_words), "<u2").astype(np.uint16)
             out.append(Section(layout, halvings, header, stream))
         return out
 

@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array.typing import Floats, Integers
-from elmfield.codec.neighbours import Stencil
+from elmfield.codec.lossless.neighbours import Stencil
 
 ENOUGH = 24_000
 """Samples to learn predictors from."""
 ROWS = 8
 PREDICTORS = 4
 ROUNDS = 5
-"""Samples are given to the predictor that does best around them, and it is fitted anew, so many times."""
+"""So many times samples go to the predictor that does best around them, and it is fitted anew."""
 
 
 def windows(stencil: Stencil, kind: int, strides: tuple[int, int, int], front: int) -> Integers:
@@ -24,7 +24,9 @@ def windows(stencil: Stencil, kind: int, strides: tuple[int, int, int], front: i
     rows = min(ROWS, hy)
     groups = np.flatnonzero(stencil.kinds == kind)
     starts = np.arange(0, max(1, hy - rows + 1), rows)
-    g, b, y = (v.ravel() for v in np.meshgrid(groups, np.arange(layout.n_blocks), starts, indexing="ij"))
+    g, b, y = (
+        v.ravel() for v in np.meshgrid(groups, np.arange(layout.n_blocks), starts, indexing="ij")
+    )
     inside = (y + rows <= layout.heights[b]) & layout.filled[g, b]
     if inside.any():
         g, b, y = g[inside], b[inside], y[inside]
@@ -37,12 +39,12 @@ def windows(stencil: Stencil, kind: int, strides: tuple[int, int, int], front: i
 
 
 def predictors(X: Floats, target: Floats, stencil: Stencil, present: NDArray[np.bool_]) -> Floats:
-    """Weights (P, K) of neighbours X, (K, n, rows, hx), for a target (n, rows, hx); anchors are 0."""
+    """Weights (P, K) of neighbours X, (K, n, rows, hx), for a target; those of anchors are 0."""
     changes = np.empty_like(X)
     keep = present.copy()
     for first, n, anchor in stencil.anchors:
-        changes[first : first + n] = X[first : first + n] - X[first + anchor]
-        keep[first + anchor] = False
+        changes[first : first + n] = X[first : first + n] - X[anchor]
+        keep[anchor] = False
     D = changes[keep].reshape(int(keep.sum()), -1)
     y = target - X[1]
     shape = y.shape
@@ -68,7 +70,7 @@ def _by_direction(X: Floats) -> Integers:
     down = np.abs(w - nw) + np.abs(n - nn) + np.abs(ne - nne)
     ratio = ((across - down) / (across + down + 1.0)).ravel()
     edges = np.quantile(ratio, np.arange(1, PREDICTORS) / PREDICTORS)
-    return np.searchsorted(edges, ratio).astype(np.int64)
+    return np.asarray(np.searchsorted(edges, ratio), np.int64)
 
 
 def _fitted(D: Floats, y: Floats, trust: Floats) -> Floats:
@@ -93,7 +95,9 @@ def _around(values: Floats) -> Floats:
 def shift_for(X: Floats, target: Floats, weights: Floats) -> int:
     """Bits that weights need: rounding them must stay well below the errors that are left."""
     changes = np.sqrt(np.mean((X[:7] - X[1]) ** 2)) + 1e-9
-    left = np.abs(np.einsum("pk,k...->p...", weights[:, :7], X[:7] - X[1]) + X[1] - target).min(axis=0)
+    left = np.abs(np.einsum("pk,k...->p...", weights[:, :7], X[:7] - X[1]) + X[1] - target).min(
+        axis=0
+    )
     typical = max(float(np.median(left)), 0.5)
     return int(np.clip(np.ceil(np.log2(changes / typical)) + 5, 6, 12))
 

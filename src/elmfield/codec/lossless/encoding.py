@@ -1,4 +1,4 @@
-"""A plane of integers to bytes: all its samples are known, so every step is done for many at once."""
+"""A plane of integers to bytes: all samples are known, so everything is done for many at once."""
 
 from dataclasses import dataclass
 
@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array.typing import Floats, Integers
-from elmfield.codec import learning, neighbours
 from elmfield.codec.ans import Encoder, Words
-from elmfield.codec.neighbours import BINS, FRACTION, Stencil
-from elmfield.codec.plane import Model, anchored, default_gains, default_weights
-from elmfield.codec.tokens import BITS, N_TOKENS, clustered, levels_of, tokens
-from elmfield.codec.wavefront import ABOVE, LEFT, Layout, framed
+from elmfield.codec.lossless import learning, neighbours
+from elmfield.codec.lossless.neighbours import BINS, FRACTION, Run, Stencil
+from elmfield.codec.lossless.plane import Model, anchored, default_gains, default_weights
+from elmfield.codec.lossless.tokens import BITS, N_TOKENS, clustered, levels_of, tokens
+from elmfield.codec.lossless.wavefront import ABOVE, LEFT, Layout, framed
 
 MOST_LANES, MOST_HALVINGS = 8192, 13
 CHUNK = 4096
@@ -22,7 +22,7 @@ FEW = 1500
 
 
 def encoded(values: NDArray[np.integer], layout: Layout, tail: Words) -> tuple[bytes, int, Words]:
-    """Header, halvings of lanes and stream of samples 0 <= v <= MOST_RANGE, shape (C, A, Z, Y, X)."""
+    """Header, halvings of lanes and stream of samples 0 <= v <= MOST_RANGE, (C, A, Z, Y, X)."""
     frame = _Frame.of(values, layout)
     top, learned = int(values.max()), values.size >= FEW
     weights, shift = frame.weights() if learned else (None, 8)
@@ -52,13 +52,13 @@ def encoded(values: NDArray[np.integer], layout: Layout, tail: Words) -> tuple[b
 
 
 def lanes_of(layout: Layout, halvings: int) -> int:
-    """How many lanes a stream has: one for every sample of the largest step, halved so many times."""
+    """Lanes of a stream: one for every sample of the largest step, halved so many times."""
     return max(1, min(int(layout.sizes.max()), MOST_LANES) >> halvings)
 
 
 @dataclass(frozen=True)
 class _Predicted:
-    """Error of the blend in sixteenths (with room around, flat); of samples: z and whether halfway."""
+    """Errors of the blend in sixteenths, flat and framed; z and sixteenths above of all samples."""
 
     error: Floats
     z: Integers
@@ -94,8 +94,8 @@ class _Frame:
         blocks = layout.cut(values)
         first = int(blocks[0, 0, 0, 0])
         full = framed(blocks, first)
-        G, B, H, W = full.shape
-        front = 1 + max(back * B * H * W + 3 * W for back, *_ in stencil.samples)
+        _, B, H, W = full.shape
+        front = 1 + max(run.back * B * H * W + 3 * W for run in stencil.samples)
         samples = np.zeros(full.size + 2 * front)
         samples[front : front + full.size] = full.ravel()
         valid = np.zeros(full.shape, np.bool_)
@@ -105,29 +105,27 @@ class _Frame:
         valid[:, :, ABOVE : ABOVE + hy, LEFT : LEFT + hx] = inside
         return cls(stencil, samples, full.shape, front, np.flatnonzero(valid) + front, first)
 
-    def _offsets(self, runs: list[tuple[int, int, int, int, int]]) -> list[tuple[int, int]]:
-        """Runs as (flat offset of the first, number)."""
-        _, B, H, W = self.shape
-        return [(dx + dy * W - back * B * H * W, n) for back, dy, dx, n, _ in runs]
-
-    def _each(self, runs: list[tuple[int, int, int, int, int]]) -> Integers:
+    def _offsets(self, runs: list[Run]) -> Integers:
         """The flat offset of every neighbour."""
-        return np.concatenate([a + np.arange(n) for a, n in self._offsets(runs)]).astype(np.int64)
+        _, B, H, W = self.shape
+        return np.array(
+            [r.dx + j + r.dy * W - r.back * B * H * W for r in runs for j in range(r.n)], np.int64
+        )
 
     def weights(self) -> tuple[Integers, int]:
         """Learned weights of every kind of group, and their bits."""
         _, B, H, W = self.shape
         stencil = self.stencil
-        offsets = self._each(stencil.samples)
+        offsets = self._offsets(stencil.samples)
         corner = self.front + ABOVE * W + LEFT
         found, shift = [], 6
-        for kind in range(int(stencil.kinds.max()) + 1):
+        for kind in range(stencil.n_kinds):
             where = learning.windows(stencil, kind, (B * H * W, H * W, W), corner)
             X = self.samples[where + offsets[:, None, None, None]]
             for edge, k, anchor in self._edges():
                 n, row, column = np.nonzero(edge[where - self.front])
                 X[k[:, None], n, row, column] = X[anchor[:, None], n, row, column]
-            present = stencil.present(int(np.flatnonzero(stencil.kinds == kind)[0]))
+            present = stencil.present[kind]
             target = self.samples[where]
             found.append(learning.predictors(X, target, stencil, present))
             shift = max(shift, learning.shift_for(X, target, found[-1]))
@@ -135,7 +133,7 @@ class _Frame:
         return anchored(whole, stencil, shift), shift
 
     def _edges(self) -> list[tuple[NDArray[np.bool_], Integers, Integers]]:
-        """Which samples lie on an edge of their block, (framed, flat), and what reads as which anchor."""
+        """Which samples lie on an edge of their block, flat, and which neighbours read anchors."""
         G, B, H, W = self.shape
         out = []
         for row, k, anchor in self.stencil.outside:
@@ -158,7 +156,7 @@ class _Frame:
         """Blended predictions of all samples."""
         S, W = self.samples, self.shape[3]
         matrices = model.matrices(self.stencil)
-        offsets = self._offsets(self.stencil.samples)
+        offsets = self._offsets(self.stencil.samples).tolist()
         table = neighbours.weights_of_levels()
         inside = np.zeros(S.size, np.bool_)
         inside[self.places] = True
@@ -167,11 +165,8 @@ class _Frame:
         error, blend = np.zeros(S.size), np.zeros(S.size)
         near = np.empty((self.stencil.n_neighbours, CHUNK))
         for g, a, b in self._chunks():
-            k = 0
-            for offset, n in offsets:
-                for j in range(offset, offset + n):
-                    near[k, : b - a] = S[a + j : b + j]
-                    k += 1
+            for k, j in enumerate(offsets):
+                near[k, : b - a] = S[a + j : b + j]
             for edge, ks, anchor in edges:
                 at = np.flatnonzero(edge[a - self.front : b - self.front])
                 if at.size:
@@ -199,53 +194,31 @@ class _Frame:
 
     def gains(self, error: Floats) -> Integers:
         """Learned weights of past errors, one row for each kind of group."""
-        offsets = self._each(self.stencil.errors)
+        offsets = self._offsets(self.stencil.errors)
         kinds = self._kind_of_places()
-        present = self._present_errors()
         out = []
-        for kind in range(int(kinds.max()) + 1):
+        for kind in range(self.stencil.n_kinds):
             where = self.places[kinds == kind]
             where = where[:: max(1, where.size // learning.ENOUGH)]
-            past = error[where + offsets[:, None]] * present[kind][:, None]
+            past = error[where + offsets[:, None]] * self.stencil.present_errors[kind][:, None]
             out.append(learning.gains(past, error[where]))
         return np.stack(out)
 
-    def _present_errors(self) -> NDArray[np.bool_]:
-        """Which past errors a kind of group has, shape (kinds, F)."""
-        return present_errors(self.stencil)
-
     def contexts(self, predicted: _Predicted, gains: Integers) -> tuple[int, Integers]:
         """The lowest bin, and the context of every sample."""
-        E, offsets = predicted.error, self._offsets(self.stencil.errors)
+        E, offsets = predicted.error, self._offsets(self.stencil.errors).tolist()
         energy = np.zeros(E.size)
         per_group = gains[self.stencil.kinds].astype(np.float64)
         for g, a, b in self._chunks():
             total = np.full(b - a, FRACTION * per_group[g, -1])
-            k = 0
-            for offset, n in offsets:
-                for j in range(offset, offset + n):
-                    if per_group[g, k]:
-                        total += per_group[g, k] * E[a + j : b + j]
-                    k += 1
+            for gain, j in zip(per_group[g, :-1], offsets, strict=True):
+                if gain:
+                    total += gain * E[a + j : b + j]
             energy[a:b] = total
         mine = energy[self.places]
         level = mine.view(np.int64) >> 50
         lowest = max(int(np.quantile(level[:: max(1, level.size // 4096)], 0.002)), 0)
         return lowest, neighbours.contexts(mine, predicted.above, lowest)
-
-
-def present_errors(stencil: Stencil) -> NDArray[np.bool_]:
-    """Which past errors a kind of group has, shape (kinds, F)."""
-    out = np.zeros((int(stencil.kinds.max()) + 1, stencil.n_errors), np.bool_)
-    for g, (c, a, z) in enumerate(stencil.layout.groups.tolist()):
-        row: list[bool] = []
-        for axis, back, _, _ in stencil.sets:
-            if back > 1:
-                continue
-            n = 6 if back == 0 else 3
-            row += [back == 0 or (c, a, z)[axis] >= back] * n
-        out[stencil.kinds[g]] = row
-    return out
 
 
 def _coded(
@@ -257,24 +230,21 @@ def _coded(
     most = int(raw.max(initial=0))
     pieces = []
     for low in range(0, most, 15):
-        bits = np.clip(raw - low, 0, 15)
-        value = (z >> low) & ((1 << bits) - 1)
-        both = _by_steps(frame, (value << 16 | bits << 8 | 1).astype(np.uint32))
-        pieces.append(both)
+        some = np.clip(raw - low, 0, 15)
+        value = (z >> low) & ((1 << some) - 1)
+        pieces.append(_by_steps(frame, (value << 16 | some << 8 | 1).astype(np.uint32)))
     sizes = layout.sizes
     later = np.append(np.maximum.accumulate(sizes[::-1])[::-1][1:], 0)
     encoder = Encoder(lanes)
     ends = np.cumsum(sizes)
     for t, (a, b) in enumerate(zip((ends - sizes).tolist(), ends.tolist(), strict=True)):
-        parts = [(entries[a:b], np.uint32(BITS))]
+        encoder.push_entries(entries[a:b], BITS)
         for both in pieces:
             bits = (both[a:b] >> np.uint32(8)) & np.uint32(15)
             if not bits.any():
                 break
-            parts.append((both[a:b] & np.uint32(0xFFFF0001), bits))
-        for i, (e, bits) in enumerate(parts):
-            keep = int(later[t]) if i == len(parts) - 1 else None
-            encoder.push_entries(e, bits, keep=keep)
+            encoder.push_entries(both[a:b] & np.uint32(0xFFFF0001), bits)
+        encoder.release(int(later[t]))
     return encoder.finish(tail)
 
 
