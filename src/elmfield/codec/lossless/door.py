@@ -250,7 +250,10 @@ class _Tile:
         size = 1
         for n in shape:
             size *= n
-        if size > SAMPLES_PER_BYTE * len(data):
+        room = 1
+        for n in shape:
+            room *= max(n, 1)
+        if size > SAMPLES_PER_BYTE * len(data) or room > 1 << 40:
             raise StoreError(
                 f"A packed tile of {len(data)} bytes claims shape {shape}: it is damaged."
             )
@@ -333,6 +336,9 @@ def _signed(number: int) -> int:
 
 
 def _joined(planes: list[tuple[Integers, NDArray[np.uint16]]]) -> Integers:
+    """Planes whose streams must be used up."""
+    if any(tail.any() for _, tail in planes):
+        raise StoreError("A packed tile holds more than its samples need: the data are damaged.")
     return np.concatenate([plane for plane, _ in planes])
 
 
@@ -340,12 +346,15 @@ def _ranks(
     planes: list[tuple[Integers, NDArray[np.uint16]]], least: int, unit: int, shift: int
 ) -> NDArray[np.uint64]:
     """Whole numbers again: sections, raw low bits, step and least; arithmetic modulo 2^64."""
-    rank = _joined(planes).astype(np.uint64)
-    if shift:
-        tail, n = planes[0][1].astype(np.uint64), rank.size
-        pieces = -(-shift // 16)
+    if not shift:
+        rank = _joined(planes).astype(np.uint64)
+    else:
+        tail, pieces = planes[0][1].astype(np.uint64), -(-shift // 16)
+        n = sum(plane.size for plane, _ in planes)
         if tail.size < pieces * n:
             raise StoreError("Low bits of a packed tile are missing: the data are damaged.")
+        emptied = (planes[0][0], planes[0][1][pieces * n :])
+        rank = _joined([emptied, *planes[1:]]).astype(np.uint64)
         rank <<= np.uint64(shift)
         for i in range(pieces):
             rank |= tail[i * n : (i + 1) * n].reshape(rank.shape) << np.uint64(16 * i)

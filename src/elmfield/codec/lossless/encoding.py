@@ -35,20 +35,29 @@ def encoded(values: NDArray[np.integer], layout: Layout, tail: Words) -> tuple[b
     gains = frame.gains(predicted.error) if learned else default_gains(frame.stencil)
     lowest, context = frame.contexts(predicted, gains)
     token, raw = tokens(predicted.z)
-    counts = np.bincount(context * N_TOKENS + token, minlength=2 * BINS * N_TOKENS)
-    counts = counts.reshape(2 * BINS, N_TOKENS)
-    classes = clustered(counts)
-    merged = np.zeros((int(classes.max()) + 1, N_TOKENS), np.int64)
-    np.add.at(merged, classes, counts)
-    levels = levels_of(merged)[:, : int(token.max()) + 1]
+    pair = context * N_TOKENS
+    pair += token
+    counts = np.bincount(pair, minlength=2 * BINS * N_TOKENS).reshape(2 * BINS, N_TOKENS)
+    classes, levels = _tables(counts)
     model = Model(top, frame.first, shift, weights, gains, lowest, classes, levels, learned)
-    entries = model.tables().entries[classes[context], token]
-    bits = float((BITS - np.log2(entries & np.uint32(0xFFFF))).sum() + raw.sum()) + 16 * len(tail)
+    entries = model.tables().entries[classes]  # of every context and token
+    price = BITS - np.log2(np.maximum(entries & np.uint32(0xFFFF), 1))
+    bits = float((counts * price).sum() + raw.sum()) + 16 * len(tail)
     halvings = 0
     while halvings < MOST_HALVINGS and LANE_BITS * lanes_of(layout, halvings) > LANE_SHARE * bits:
         halvings += 1
-    stream = _coded(frame, entries, raw, predicted.z, tail, lanes_of(layout, halvings))
+    lanes = lanes_of(layout, halvings)
+    stream = _coded(frame, entries.ravel().take(pair), raw, predicted.z, tail, lanes)
     return model.packed(frame.stencil), halvings, stream
+
+
+def _tables(counts: Integers) -> tuple[Integers, NDArray[np.uint8]]:
+    """Table of every context, and the tables as they are written, from counts of tokens."""
+    used = 1 + int(np.flatnonzero(counts.any(axis=0))[-1])
+    classes = clustered(counts[:, :used])
+    merged = np.zeros((int(classes.max()) + 1, used), np.int64)
+    np.add.at(merged, classes, counts[:, :used])
+    return classes, levels_of(merged)
 
 
 def lanes_of(layout: Layout, halvings: int) -> int:
@@ -77,15 +86,15 @@ class _Frame:
         :func:`framed` blocks between `front` numbers before and behind.
     shape : tuple of int
         (G, B, rows, columns) of the framed blocks.
-    places : array of int64
-        Where the samples of the array are, in the order (g, b, y, x).
+    rows : array of bool, shape (G, B, hy)
+        Which rows of blocks lie in the array.
     """
 
     stencil: Stencil
     samples: Floats
     shape: tuple[int, int, int, int]
     front: int
-    places: Integers
+    rows: NDArray[np.bool_]
     first: int
 
     @classmethod
@@ -98,12 +107,20 @@ class _Frame:
         front = 1 + max(run.back * B * H * W + 3 * W for run in stencil.samples)
         samples = np.zeros(full.size + 2 * front)
         samples[front : front + full.size] = full.ravel()
-        valid = np.zeros(full.shape, np.bool_)
-        hy, hx = layout.block[2:]
-        rows = np.arange(hy)[None, None, :] < layout.heights[None, :, None]
-        inside = (rows & layout.filled[:, :, None])[..., None]
-        valid[:, :, ABOVE : ABOVE + hy, LEFT : LEFT + hx] = inside
-        return cls(stencil, samples, full.shape, front, np.flatnonzero(valid) + front, first)
+        rows = np.arange(layout.block[2]) < layout.heights[:, None]
+        rows = rows & layout.filled[:, :, None]
+        return cls(stencil, samples, full.shape, front, rows, first)
+
+    def _blocks(self, flat: Floats) -> Floats:
+        """A view of flat framed numbers without their frames, (G, B, hy, hx)."""
+        hy, hx = self.stencil.layout.block[2:]
+        size = int(np.prod(self.shape))
+        full = flat[self.front : self.front + size].reshape(self.shape)
+        return full[:, :, ABOVE : ABOVE + hy, LEFT : LEFT + hx]
+
+    def _samples_of(self, flat: Floats) -> Floats:
+        """The numbers that belong to samples, in the order (g, b, y, x), shape (n,)."""
+        return self._blocks(flat)[self.rows].ravel()
 
     def _offsets(self, runs: list[Run]) -> Integers:
         """The flat offset of every neighbour."""
@@ -158,8 +175,8 @@ class _Frame:
         matrices = model.matrices(self.stencil)
         offsets = self._offsets(self.stencil.samples).tolist()
         table = neighbours.weights_of_levels()
-        inside = np.zeros(S.size, np.bool_)
-        inside[self.places] = True
+        inside = np.zeros(S.size)
+        self._blocks(inside)[...] = self.rows[..., None]
         P, edges = matrices.shape[1], self._edges()
         squares = np.zeros((P, S.size))
         error, blend = np.zeros(S.size), np.zeros(S.size)
@@ -172,7 +189,8 @@ class _Frame:
                 if at.size:
                     near[ks[:, None], at] = near[anchor[:, None], at]
             guess = np.floor(matrices[g] @ near[:, : b - a])
-            away = guess - FRACTION * S[a:b]
+            true = FRACTION * S[a:b]
+            away = guess - true
             away *= away
             away *= inside[a:b]
             squares[:, a:b] = np.minimum(away, neighbours.SQUARE_LIMIT)
@@ -181,25 +199,26 @@ class _Frame:
             past += squares[:, a - W + 1 : b - W + 1]
             past += FRACTION**2
             blend[a:b] = neighbours.blended(guess, past, table, 0)
-            left = np.abs(blend[a:b] - FRACTION * S[a:b]) * inside[a:b]
+            left = np.abs(blend[a:b] - true)
+            left *= inside[a:b]
             error[a:b] = np.minimum(left, neighbours.ERROR_LIMIT)
-        whole, above = neighbours.rounded(blend[self.places], float(model.top))
-        residual = (S[self.places] - whole).astype(np.int64)
+        whole, above = neighbours.rounded(self._samples_of(blend), float(model.top))
+        residual = (self._samples_of(S) - whole).astype(np.int64)
         np.negative(residual, out=residual, where=above < 0)
-        return _Predicted(error, np.where(residual > 0, 2 * residual - 1, -2 * residual), above)
-
-    def _kind_of_places(self) -> Integers:
-        size = self.shape[1] * self.shape[2] * self.shape[3]
-        return self.stencil.kinds[(self.places - self.front) // size]
+        # 0, 1, -1, 2, -2, ... become 0, 1, 2, 3, 4, ...
+        z = np.abs(residual)
+        z += z
+        z -= residual > 0
+        return _Predicted(error, z, above)
 
     def gains(self, error: Floats) -> Integers:
         """Learned weights of past errors, one row for each kind of group."""
-        offsets = self._offsets(self.stencil.errors)
-        kinds = self._kind_of_places()
+        _, B, H, W = self.shape
+        offsets, corner = self._offsets(self.stencil.errors), self.front + ABOVE * W + LEFT
         out = []
         for kind in range(self.stencil.n_kinds):
-            where = self.places[kinds == kind]
-            where = where[:: max(1, where.size // learning.ENOUGH)]
+            strides = (B * H * W, H * W, W)
+            where = learning.windows(self.stencil, kind, strides, corner).ravel()
             past = error[where + offsets[:, None]] * self.stencil.present_errors[kind][:, None]
             out.append(learning.gains(past, error[where]))
         return np.stack(out)
@@ -215,7 +234,7 @@ class _Frame:
                 if gain:
                     total += gain * E[a + j : b + j]
             energy[a:b] = total
-        mine = energy[self.places]
+        mine = self._samples_of(energy)
         level = mine.view(np.int64) >> 50
         lowest = max(int(np.quantile(level[:: max(1, level.size // 4096)], 0.002)), 0)
         return lowest, neighbours.contexts(mine, predicted.above, lowest)
@@ -251,11 +270,10 @@ def _coded(
 def _by_steps(frame: _Frame, numbers: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Numbers above 0 of samples, put into the order in which they are coded."""
     layout = frame.stencil.layout
-    G, B, H, W = frame.shape
+    G, B = frame.shape[:2]
     hy, hx = layout.block[2:]
-    full = np.zeros(G * B * H * W, np.uint32)
-    full[frame.places - frame.front] = numbers
-    full = full.reshape(G, B, H, W)[:, :, ABOVE : ABOVE + hy, LEFT : LEFT + hx]
+    full = np.zeros((G, B, hy, hx), np.uint32)
+    full[frame.rows] = numbers.reshape(-1, hx)
     steps = np.zeros((layout.n_steps, G, layout.n_lines, B), np.uint32)
     for g in range(G):
         layout.slanted(steps, g)[...] = full[g].transpose(1, 2, 0)

@@ -30,7 +30,7 @@ def ranks(values: NDArray[np.generic]) -> Ranks:
 def unranked(rank: Ranks, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
     """The values of ranks."""
     if dtype == np.bool_:
-        return rank != 0
+        return np.asarray(rank != 0)
     unsigned = np.dtype(f"u{dtype.itemsize}")
     rank = rank.astype(unsigned)
     if dtype.kind == "u":

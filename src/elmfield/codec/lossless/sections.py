@@ -13,8 +13,8 @@ from elmfield.codec.lossless.encoding import MOST_HALVINGS, encoded, lanes_of
 from elmfield.codec.lossless.wavefront import Layout
 from elmfield.errors import StoreError
 
-MOST_CHANNELS = 8
-"""Channels of one section; further ones begin anew."""
+MOST_CHANNELS = {1: 8, 2: 8, 3: 4, 4: 2}
+"""Channels of one section, by number of axes besides; further ones begin anew."""
 SIDE_BY_SIDE = 1 << 22
 """Samples that are decoded together, at most (unless one tile has more)."""
 
@@ -38,7 +38,7 @@ class Writer:
 
     def planes(self, values: NDArray[np.integer], ndim: int, tail: Words) -> None:
         """Sections of samples from 0, (C, A, Z, Y, X); the tail goes with the first."""
-        n = -(-len(values) // MOST_CHANNELS)
+        n = -(-len(values) // MOST_CHANNELS[ndim])
         for part in np.array_split(values, n):
             if not part.any() and not tail.size:
                 self.number(0)
@@ -95,7 +95,7 @@ class Reader:
     def planes(self, shape: tuple[int, int, int, int, int], ndim: int) -> list[Section]:
         """The sections of an array of this shape."""
         C = shape[0]
-        n = -(-C // MOST_CHANNELS)
+        n = -(-C // MOST_CHANNELS[ndim])
         out = []
         for i in range(n):
             channels = C // n + (i < C % n)

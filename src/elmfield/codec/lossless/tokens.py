@@ -17,12 +17,19 @@ STEPS = 4
 """Frequencies are written to a quarter of an octave."""
 
 
-def tokens(z: Integers) -> tuple[NDArray[np.uint8], Integers]:
+def tokens(z: Integers) -> tuple[Integers, Integers]:
     """Token and number of raw bits of numbers 0 <= z < 2^35."""
+    if (most := int(z.max(initial=0))) < z.size:
+        token, raw = _tokens(np.arange(most + 1))
+        return token.take(z), raw.take(z)
+    return _tokens(z)
+
+
+def _tokens(z: Integers) -> tuple[Integers, Integers]:
     length = np.frexp(z.astype(np.float64))[1].astype(np.int64)  # bits of z, exact below 2^53
     raw = np.where(z < DIRECT, 0, length - 3)
     large = DIRECT + 4 * (length - 5) + ((z >> raw) & 3)
-    return np.where(z < DIRECT, z, large).astype(np.uint8), raw
+    return np.where(z < DIRECT, z, large), raw
 
 
 def _expanded() -> tuple[Integers, Integers]:
