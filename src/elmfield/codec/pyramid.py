@@ -22,7 +22,7 @@ from elmfield.codec.boxes import FRACTION, LARGEST, Floats, Modes, joined, modes
 from elmfield.codec.contexts import Counts, Places, Walk, checkerboard, sides
 from elmfield.codec.magnitudes import LARGEST_MAGNITUDE
 from elmfield.codec.priors import prior
-from elmfield.codec.streams import Chooser, Follower, Learned, Pricer, Reader, Writer, damaged
+from elmfield.codec.streams import Chooser, Follower, Learned, Pricer, StreamReader, StreamWriter, damaged
 
 Whole = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -184,7 +184,7 @@ def _points(x: NDArray[np.float32], q: Counts) -> NDArray[np.int8]:
 
 
 def _write_part(
-    X: Floats, part: Part, price: float, learned: Learned, writer: Writer, around: Counts | None = None
+    X: Floats, part: Part, price: float, learned: Learned, writer: StreamWriter, around: Counts | None = None
 ) -> tuple[bytes, Floats, Counts]:
     """The head of a part, its modes as a decoder finds them, and magnitudes as contexts see them."""
     X, weights = _residual(X, part)
@@ -209,7 +209,7 @@ def _write_plane(plane: Floats, price: float) -> tuple[list[bytes], Whole]:
     full = padded(plane, m.B)
     X = transformed(full, m.B)[m.rows]
     sections, above = _write_plane(X[0].reshape(boxed(plane.shape, m.B)), price)
-    writer, learned = Writer(), Learned(prior(d))
+    writer, learned = StreamWriter(), Learned(prior(d))
     part = Part(m, above)
     head, r, _ = _write_part(X, part, price, learned, writer)
     found = part.samples(r)[tuple(slice(n) for n in plane.shape)]
@@ -221,7 +221,7 @@ def _write_cuts(
 ) -> tuple[bytes, Whole]:
     """Which boxes are cut and the means of their pieces; the plane of pieces as a decoder finds it."""
     d, grid = coarse.ndim - 1, coarse.shape
-    writer, learned = Writer(), Learned(prior(d))
+    writer, learned = StreamWriter(), Learned(prior(d))
     tables = Adaptive(_cut_counts(), 12)
     one = cuts.astype(np.uint8)
     seen = np.zeros_like(one)
@@ -234,8 +234,8 @@ def _write_cuts(
     return head + writer.content(), part.samples(r)
 
 
-def _priced(X: Floats, B: int, grid: Shape, price: float) -> Floats:
-    """What boxes of one size would cost in squared steps, all channels together, shape (boxes,)."""
+def _pricer(X: Floats, B: int, grid: Shape, price: float) -> Pricer:
+    """What boxes of one size would cost."""
     m = modes(B, len(grid) - 1)
     part = Part(m, np.rint(X[0] * UNIT).astype(np.int64).reshape(grid))
     residual, _ = _residual(X, part)
@@ -243,7 +243,18 @@ def _priced(X: Floats, B: int, grid: Shape, price: float) -> Floats:
     beliefs = prior(m.d)
     pricer = Pricer(x, _last(x, m, price), price, beliefs.costs, beliefs.flag_costs)
     part.walk().run(beliefs.contexts, pricer)
-    return pricer.total.reshape(grid[0], -1).sum(axis=0, dtype=np.float64)
+    return pricer
+
+
+def priced(x: Floats, B: int, price: float = PRICE) -> tuple[float, float]:
+    """About the squared error in steps and the bits of samples in steps, in boxes of one size."""
+    full = padded(x, B)
+    m, error, bits = modes(B, x.ndim - 1), 0.0, 0.0
+    X = transformed(full, B)[m.rows]
+    pricer = _pricer(X, B, boxed(x.shape, B), price)
+    error, bits = float(pricer.error.sum()), float(pricer.bits.sum())
+    means_bits = np.log2(1 + np.abs(np.diff(X[0]))).sum() * 1.2 if X.shape[1] > 1 else 0.0
+    return error * x.size / full.size + X.shape[1] / 12, bits + float(means_bits) + 300
 
 
 def _detail_price(finer: Floats, coarse: Floats, price: float) -> Floats:
@@ -261,7 +272,9 @@ def _partition(modes_of: dict[int, Floats], shape: Shape, effort: Effort) -> lis
     best, cuts = np.zeros(0), []
     for B in reversed(sizes):
         grid = boxed(shape, B)
-        cost = _priced(modes_of[B], B, grid, price)
+        pricer = _pricer(modes_of[B], B, grid, price)
+        total = pricer.error + price * pricer.bits
+        cost = total.reshape(grid[0], -1).sum(axis=0, dtype=np.float64)
         if best.size:
             finer = modes_of[B // 2][0].reshape(boxed(shape, B // 2))
             pairs = [v for g in grid[1:] for v in (g, 2)]
@@ -307,7 +320,7 @@ def _write_boxes(
     X: dict[int, Floats], parts: list[Part], price: float, sections: list[bytes], shape: Shape
 ) -> tuple[list[bytes], Whole]:
     """The last section, and the samples."""
-    writer, learned, heads = Writer(), Learned(prior(len(shape) - 1)), []
+    writer, learned, heads = StreamWriter(), Learned(prior(len(shape) - 1)), []
     around, out = None, None
     for part in parts:
         head, r, A = _write_part(X[part.m.B], part, price, learned, writer, around)
@@ -360,7 +373,7 @@ def read(sections: list[bytes], shape: Shape, B: int, n_cuts: int, *, only_means
     return _read_boxes(sections[len(above) :], plane, shape, B, n_cuts)
 
 
-def _heads(data: bytes, parts: list[Part]) -> tuple[list[tuple[NDArray[np.int8], NDArray[np.int8]]], Reader]:
+def _heads(data: bytes, parts: list[Part]) -> tuple[list[tuple[NDArray[np.int8], NDArray[np.int8]]], StreamReader]:
     """Points and weights of the parts of a section, and the reader of its stream."""
     heads, a = [], 0
     for part in parts:
@@ -369,14 +382,14 @@ def _heads(data: bytes, parts: list[Part]) -> tuple[list[tuple[NDArray[np.int8],
             raise damaged("has a section that is too short")
         heads.append((np.frombuffer(data, np.int8, 3, a), np.frombuffer(data, np.int8, n, a + 3)))
         a += 3 + n
-    return heads, Reader(data[a:])
+    return heads, StreamReader(data[a:])
 
 
 def _read_parts(
     parts: list[Part],
     heads: list[tuple[NDArray[np.int8], NDArray[np.int8]]],
     learned: Learned,
-    reader: Reader,
+    reader: StreamReader,
 ) -> list[Floats]:
     """Modes of all parts of a section in units, natural order."""
     around, walked = None, []

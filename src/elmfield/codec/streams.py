@@ -70,7 +70,7 @@ def _expanded(data: bytes, lanes: int) -> NDArray[np.uint16]:
 
 
 @dataclass
-class Writer:
+class StreamWriter:
     """Batches of symbols in the order of reading, and raw bits behind them."""
 
     _batches: list[tuple[NDArray[np.uint32], int]] = field(default_factory=list)
@@ -108,8 +108,8 @@ class Writer:
         return lanes.to_bytes(2, "little") + _compact(encoder.finish(tail), lanes)
 
 
-class Reader:
-    """What a :class:`Writer` wrote."""
+class StreamReader:
+    """What a :class:`StreamWriter` wrote."""
 
     def __init__(self, data: bytes) -> None:
         lanes = int.from_bytes(data[:2], "little")
@@ -163,12 +163,13 @@ class Pricer:
     flag_costs: NDArray[np.float32]
 
     def __post_init__(self) -> None:
-        self.total = np.einsum("mn,mn->n", self.x, self.x)
+        self.error = np.einsum("mn,mn->n", self.x, self.x)
+        self.bits = np.zeros(self.x.shape[1], np.float32)
 
     def going_on(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
         """Whether boxes go on."""
         on = self.last.take(boxes) >= diagonal
-        self.total[boxes] += self.price * self.flag_costs.take(classes.astype(np.intp) * 2 + on)
+        self.bits[boxes] += self.flag_costs.take(classes.astype(np.intp) * 2 + on)
         return on
 
     def magnitudes(self, classes: Small, rows: slice, boxes: Places) -> Counts:
@@ -177,7 +178,8 @@ class Pricer:
         q = (x + np.float32(0.5)).astype(np.int32)
         _cheaper(x, q, classes, self.costs, self.price)
         bits = self.costs.take(classes.astype(np.intp) * self.costs.shape[1] + tokens_of(q, classes))
-        self.total[boxes] += (self.price * bits + (q - 2 * x) * q).sum(axis=0)
+        self.bits[boxes] += bits.sum(axis=0)
+        self.error[boxes] += ((q - 2 * x) * q).sum(axis=0)
         return np.minimum(q, 1 << 14)
 
 
@@ -200,7 +202,7 @@ class Chooser:
     price: float
     costs: NDArray[np.float32]
     learned: Learned
-    writer: Writer
+    writer: StreamWriter
 
     def __post_init__(self) -> None:
         self.q = np.zeros(self.x.shape, np.int32)
@@ -240,7 +242,7 @@ class Chooser:
 class Follower:
     """Reads magnitudes in the order of a walk."""
 
-    def __init__(self, learned: Learned, reader: Reader) -> None:
+    def __init__(self, learned: Learned, reader: StreamReader) -> None:
         self.learned, self.reader = learned, reader
         self._wide: list[tuple[Places, Counts, Counts]] = []
 
