@@ -55,8 +55,10 @@ class Modes:
         Place of row m in the natural order of indices.
     starts : list of int
         Diagonal s is rows ``starts[s]`` to ``starts[s + 1]``.
-    lower1, lower2, lower11 : lists of arrays, shape (M,)
-        Rows of the modes less one, less two along one axis, less one along two; M, a row of zeros, where there is none.
+    lower1, lower2, lower11 : lists of lists of arrays
+        For each diagonal s: for every mode, the place in diagonal s - 1 of the mode less one along each
+        axis; in diagonal s - 2 of the mode less two along each axis, less one along each pair of axes. Where
+        there is none, one more than the last.
     """
 
     B: int
@@ -64,9 +66,14 @@ class Modes:
     index: Ints
     rows: Ints
     starts: list[int]
-    lower1: list[Ints]
-    lower2: list[Ints]
-    lower11: list[Ints]
+    lower1: list[list[NDArray[np.intp]]]
+    lower2: list[list[NDArray[np.intp]]]
+    lower11: list[list[NDArray[np.intp]]]
+
+    @property
+    def n_diagonals(self) -> int:
+        """How many diagonals there are."""
+        return len(self.starts) - 1
 
 
 @lru_cache(maxsize=32)
@@ -76,27 +83,29 @@ def modes(B: int, d: int) -> Modes:
     total = index.sum(axis=1)
     rows = np.argsort(total, kind="stable")
     index = index[rows]
-    place = np.empty(len(rows) + 1, np.int64)
-    place[rows], place[-1] = np.arange(len(rows)), len(rows)
+    starts = np.searchsorted(total[rows], np.arange(d * (B - 1) + 2)).tolist()
+    place = np.empty(len(rows), np.int64)
+    place[rows] = np.arange(len(rows))
     weights = B ** np.arange(d - 1, -1, -1)
 
-    def less(step: Ints) -> Ints:
-        lower = index - step
-        natural = np.where((lower >= 0).all(axis=1), lower @ weights, len(rows))
-        return np.asarray(place[natural], np.int64)
+    def less(step: Ints) -> list[NDArray[np.intp]]:
+        """For each diagonal, places of its modes less a step in the diagonal they then are of."""
+        down, found = int(step.sum()), []
+        for s in range(len(starts) - 1):
+            lower = index[starts[s] : starts[s + 1]] - step
+            first, end = (starts[s - down], starts[s - down + 1]) if s >= down else (0, 0)
+            inside = (lower >= 0).all(axis=1)
+            at = np.where(inside, place[np.where(inside, lower @ weights, 0)] - first, end - first)
+            found.append(at.astype(np.intp))
+        return found
+
+    def all_of(steps: list[Ints]) -> list[list[NDArray[np.intp]]]:
+        return [list(of) for of in zip(*map(less, steps))] if steps else [[] for _ in starts]
 
     one = np.eye(d, dtype=np.int64)
-    starts = np.searchsorted(total[rows], np.arange(d * (B - 1) + 2)).tolist()
-    pairs = [(k, l) for k in range(d) for l in range(k + 1, d)]
+    pairs = [one[k] + one[l] for k in range(d) for l in range(k + 1, d)]
     return Modes(
-        B,
-        d,
-        index,
-        rows,
-        starts,
-        [less(one[k]) for k in range(d)],
-        [less(2 * one[k]) for k in range(d)],
-        [less(one[k] + one[l]) for k, l in pairs],
+        B, d, index, rows, starts, all_of(list(one)), all_of([2 * e for e in one]), all_of(pairs)
     )
 
 

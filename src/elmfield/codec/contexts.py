@@ -50,7 +50,7 @@ def levels() -> Small:
 
 
 @dataclass(frozen=True)
-class Places_:
+class ModePlaces:
     """Positions of the modes of a box: everything about a row that the walk needs."""
 
     position: Places  # (M,) of phase 0; phase 1 adds POSITIONS // 2
@@ -58,14 +58,14 @@ class Places_:
 
 
 @lru_cache(maxsize=32)
-def places(B: int, d: int) -> Places_:
+def places(B: int, d: int) -> ModePlaces:
     """Positions of the modes of a box of B samples along each of d axes."""
     index = modes(B, d).index
     total, top = index.sum(axis=1), index.max(axis=1)
     rest = total - top
     span = np.searchsorted(np.array(SPANS), np.maximum(total, 1), side="right") - 1
     shape = np.where(rest == 0, 0, np.where(4 * rest < total, 1, 2))
-    return Places_((span * 3 + shape).astype(np.intp), [index[:, k] == top for k in range(d)])
+    return ModePlaces((span * 3 + shape).astype(np.intp), [(index[:, k] == top)[:, None] for k in range(d)])
 
 
 class Coder(Protocol):
@@ -112,6 +112,11 @@ class Walk:
         The boxes to code; all by default.
     around : array, shape (M, C G), optional
         Magnitudes that stand for those of the other boxes.
+
+    Notes
+    -----
+    What is known of the boxes that are alive stands in arrays with one column for each, even boxes
+    first, so a step costs what is alive. Only `A` has all boxes: neighbours are looked up there.
     """
 
     def __init__(
@@ -125,103 +130,161 @@ class Walk:
         self.modes: Modes = modes(B, len(grid) - 1)
         self.places = places(B, len(grid) - 1)
         self.grid, self.large = grid, int(B >= 16)
-        self.n_boxes = int(np.prod(grid))
         M = len(self.modes.rows)
-        self.A = np.zeros((M + 1, self.n_boxes), np.int32)
-        self.near = np.zeros((M + 1, self.n_boxes), np.int32)
+        self.A = np.zeros((M, len(lowest)), np.int32)
         self.A[0] = lowest
-        self.near[0] = sum(self._sides(self.A[:1], k)[0] for k in range(len(grid) - 1))
-        if active is None:
-            active = np.ones(self.n_boxes, bool)
-        elif around is not None:
-            np.copyto(self.A[1:M], around[1:], where=~active)
-        self.phases = [boxes[active[boxes]] for boxes in checkerboard(grid)]
-
-    def _sides(self, slab: Counts, k: int) -> Counts:
-        return sides(slab, self.grid, k)
+        if active is not None and around is not None:
+            np.copyto(self.A[1:], around[1:], where=~active)
+        self._next = neighbours(grid)
+        phases = checkerboard(grid)
+        if active is not None:
+            phases = [boxes[active[boxes]] for boxes in phases]
+        self._boxes, self._n_even = np.concatenate(phases), len(phases[0])
 
     def run(self, contexts: Contexts, coder: Coder) -> None:
         """Walk through all batches."""
-        starts, alive = self.modes.starts, list(self.phases)
-        for s in range(1, len(starts) - 1):
+        starts, N = self.modes.starts, self.modes.n_diagonals
+        W = contexts.weights.T[:, self.places.position, None]  # (10, M, 1)
+        below = [_with_zeros(self.A[:1].take(self._boxes, axis=1)), _with_zeros(self._empty(0))]
+        near = [_with_zeros(self._near(slice(0, 1), self._boxes)), _with_zeros(self._empty(0))]
+        for s in range(1, N):
             if s in CHECKPOINTS:
-                alive = self._flags(s, alive, contexts, coder)
-            if not any(map(len, alive)):
+                left = self._flags(s, below, near, contexts, coder)
+                if left is not None:
+                    below, near = ([x.take(left, axis=1) for x in lists] for lists in (below, near))
+            if not len(self._boxes):
                 return
             rows = slice(starts[s], starts[s + 1])
-            W = contexts.weights[self.places.position[rows]][:, :, None]  # (modes, 10, 1)
-            own, lower, mean = self._lower(rows)
-            S = _weighted(own, W, 0) + self._spread(mean, W[:, 3])
-            for phase, boxes in enumerate(alive):
-                if len(boxes):
-                    near = [lower] if phase == 0 else [*self._near(rows), lower]
-                    T = _weighted(near, W, 4 + 2 * phase) + self._spread(mean, W[:, 5 + 4 * phase])
-                    c = self._classes(contexts, rows, phase, boxes, S, T)
-                    self.A[rows][:, boxes] = coder.magnitudes(c, rows, boxes)
-            self.near[rows] = sum(self._sides(self.A[rows], k) for k in range(self.modes.d))
+            found = self._diagonal(s, rows, W[:, rows], below, near, contexts, coder)
+            below, near = [found[0], below[0]], [found[1], near[0]]
 
-    def _lower(self, rows: slice) -> tuple[list[Counts], Counts, Counts]:
+    def _empty(self, rows: int) -> Counts:
+        return np.zeros((rows, len(self._boxes)), np.int32)
+
+    def _diagonal(
+        self,
+        s: int,
+        rows: slice,
+        W: Counts,
+        below: list[Counts],
+        near: list[Counts],
+        contexts: Contexts,
+        coder: Coder,
+    ) -> tuple[Counts, Counts]:
+        """Magnitudes of a diagonal, and those of neighbours, for all boxes alive."""
+        own, lower, mean = self._lower(s, below, near)
+        S = _weighted(own, W, 0)
+        S += mean * W[3] >> 6
+        T = lower * W[4]
+        T += mean * W[5] >> 6
+        n, boxes = self._n_even, self._boxes
+        now, around = (np.zeros((len(lower) + 1, len(boxes)), np.int32) for _ in range(2))
+        if n:
+            c = self._classes(contexts, rows, 0, S[:, :n], T[:, :n])
+            now[:-1, :n] = coder.magnitudes(c, rows, boxes[:n])
+            self.A[rows][:, boxes[:n]] = now[:-1, :n]
+        if n < len(boxes):
+            high, rest = self._sides(rows, boxes[n:])
+            np.add(high, rest, out=around[:-1, n:])
+            T = _weighted([high, rest, lower[:, n:]], W, 6)
+            T += mean * W[9] >> 6
+            c = self._classes(contexts, rows, 1, S[:, n:], T)
+            now[:-1, n:] = coder.magnitudes(c, rows, boxes[n:])
+            self.A[rows][:, boxes[n:]] = now[:-1, n:]
+        if n:
+            around[:-1, :n] = self._near(rows, boxes[:n])
+        return now, around
+
+    def _lower(
+        self, s: int, below: list[Counts], near: list[Counts]
+    ) -> tuple[list[Counts], Counts, Counts]:
         """Sums of lower modes of the own box, and of neighbours, (modes, boxes); means of the first."""
-        A, m = self.A, self.modes
-        own = [_total(A, lower, rows) for lower in (m.lower1, m.lower2, m.lower11)]
-        n = self.n_boxes // self.grid[0]
-        mean = own[0].reshape(-1, self.grid[0], n).sum(axis=2, dtype=np.int64) * 64 // n
-        return own, _total(self.near, m.lower1, rows), np.minimum(mean, 1 << 20).astype(np.int32)
+        m = self.modes
+        own = [
+            _total(below[0], m.lower1[s]),
+            _total(below[1], m.lower2[s]),
+            _total(below[1], m.lower11[s]),
+        ]
+        mean = own[0].sum(axis=1, dtype=np.int64) * 64 // own[0].shape[1]
+        mean = np.minimum(mean, 1 << 20).astype(np.int32)[:, None]
+        return own, _total(near[0], m.lower1[s]), mean
 
-    def _near(self, rows: slice) -> list[Counts]:
-        """The same modes of neighbours along the highest axes of each mode, and along the others."""
-        high, rest = (np.zeros(self.A[rows].shape, np.int32) for _ in range(2))
-        for k in range(self.modes.d):
-            both, top = self._sides(self.A[rows], k), self.places.high[k][rows]
-            high += both * top[:, None]
-            rest += both * ~top[:, None]
+    def _near(self, rows: slice, boxes: Places) -> Counts:
+        """Sum of magnitudes of all neighbours, (modes, boxes)."""
+        slab = self.A[rows]
+        out = np.zeros((len(slab), len(boxes)), np.int32)
+        for _, (one, other) in self._next:
+            out += slab.take(one[boxes], axis=1)
+            out += slab.take(other[boxes], axis=1)
+        return out
+
+    def _sides(self, rows: slice, boxes: Places) -> list[Counts]:
+        """The same along the highest axes of each mode, and along the others."""
+        slab = self.A[rows]
+        high, rest = (np.zeros((len(slab), len(boxes)), np.int32) for _ in range(2))
+        for k, (one, other) in self._next:
+            both = slab.take(one[boxes], axis=1)
+            both += slab.take(other[boxes], axis=1)
+            top = self.places.high[k][rows]
+            high += both * top
+            both *= ~top
+            rest += both
         return [high, rest]
 
-    def _spread(self, mean: Counts, weight: Counts) -> Counts:
-        """Weighted means of channels, for every box: (modes, boxes)."""
-        return np.repeat(mean * weight >> 6, self.n_boxes // self.grid[0], axis=1)
-
-    def _classes(
-        self, contexts: Contexts, rows: slice, phase: int, boxes: Places, S: Counts, T: Counts
-    ) -> Small:
+    def _classes(self, contexts: Contexts, rows: slice, phase: int, S: Counts, T: Counts) -> Small:
         """Classes (modes, boxes) by the two sums."""
-        position = self.large * POSITIONS + phase * 24 + self.places.position[rows]
         z = levels()
-        top = (1 << SUM_BITS) - 1
-        where = z.take(np.minimum(S.take(boxes, axis=1), top)).astype(np.int32)
-        where += (position * LEVELS).astype(np.int32)[:, None]
-        where *= LEVELS
-        where += z.take(np.minimum(T.take(boxes, axis=1), top))
-        return contexts.classes.take(where)
+        position = (self.large * POSITIONS + phase * (POSITIONS // 2)) + self.places.position[rows]
+        where = np.multiply(z.take(S, mode="clip"), LEVELS, dtype=np.int32)
+        where += z.take(T, mode="clip")
+        where += (position * (LEVELS * LEVELS)).astype(np.int32)[:, None]
+        return contexts.classes.take(where, mode="clip")
 
     def _flags(
-        self, s: int, alive: list[Places], contexts: Contexts, coder: Coder
-    ) -> list[Places]:
-        """The boxes that go on at diagonal s."""
-        starts, d = self.modes.starts, len(self.grid) - 1
-        own = 2 * self.A[starts[s - 1] : starts[s]].sum(axis=0, dtype=np.int32)
-        if s > 1:
-            own += self.A[starts[s - 2] : starts[s - 1]].sum(axis=0, dtype=np.int32)
-        near = sum(self._sides(own[None], k)[0] for k in range(d))
-        z_own, z_near = _coarse(own), _coarse(np.asarray(near) // (2 * d))
-        going = np.zeros(self.n_boxes, np.int32)
-        left = []
-        for phase in (0, 1):
-            boxes = alive[phase]
-            if len(boxes):
-                around = np.full(self.n_boxes, EDGES - 1, np.uint8)
-                if phase:
-                    on_sides = sum(self._sides(going[None], k)[0] for k in range(d))
-                    around = ((np.asarray(on_sides) * (EDGES - 2) + d) // (2 * d)).astype(np.uint8)
-                where = (z_own[boxes], z_near[boxes], around[boxes])
-                c = contexts.flags[CHECKPOINTS.index(s), self.large][where]
-                on = coder.going_on(c, boxes, s)
-                going[boxes] = on
-                boxes = boxes[on]
-            left.append(boxes)
+        self, s: int, below: list[Counts], near: list[Counts], contexts: Contexts, coder: Coder
+    ) -> Places | None:
+        """Columns of the boxes that go on at diagonal s; None where all do."""
+        d, boxes, n = self.modes.d, self._boxes, self._n_even
+        own = 2 * below[0].sum(axis=0, dtype=np.int32) + below[1].sum(axis=0, dtype=np.int32)
+        other = 2 * near[0].sum(axis=0, dtype=np.int32) + near[1].sum(axis=0, dtype=np.int32)
+        z_own, z_near = _coarse(own), _coarse(other // (2 * d))
+        table = contexts.flags[CHECKPOINTS.index(s), self.large]
+        on = np.zeros(len(boxes), bool)
+        going = np.zeros(self.A.shape[1], np.int32)
+        if n:
+            on[:n] = coder.going_on(table[z_own[:n], z_near[:n], EDGES - 1], boxes[:n], s)
+            going[boxes[:n]] = on[:n]
+        if n < len(boxes):
+            sides = sum(going[one[boxes[n:]]] + going[two[boxes[n:]]] for _, (one, two) in self._next)
+            around = (np.asarray(sides) * (EDGES - 2) + d) // (2 * d)
+            on[n:] = coder.going_on(table[z_own[n:], z_near[n:], around], boxes[n:], s)
+        if on.all():
+            return None
+        left = np.flatnonzero(on)
+        self._boxes, self._n_even = boxes[left], int(np.count_nonzero(on[:n]))
         return left
 
 
+def _with_zeros(x: Counts) -> Counts:
+    """One more row, of zeros, for modes that are not there."""
+    return np.concatenate([x, np.zeros((1, x.shape[1]), np.int32)])
+
+
+@lru_cache(maxsize=64)
+def neighbours(grid: tuple[int, ...]) -> list[tuple[int, tuple[Places, Places]]]:
+    """Axes with more than one box, and both neighbours of every box; at an end the one there is twice."""
+    index = np.arange(int(np.prod(grid))).reshape(grid)
+    found = []
+    for k, n in enumerate(grid[1:]):
+        if n > 1:
+            ahead, behind = np.arange(n) + 1, np.arange(n) - 1
+            ahead[-1], behind[0] = n - 2, 1
+            pair = (index.take(behind, axis=k + 1).ravel(), index.take(ahead, axis=k + 1).ravel())
+            found.append((k, pair))
+    return found
+
+
+@lru_cache(maxsize=64)
 def checkerboard(grid: tuple[int, ...]) -> list[Places]:
     """Boxes of even and of odd place; all are even where there are few."""
     place = np.indices(grid[1:]).sum(axis=0).ravel() % 2
@@ -229,31 +292,22 @@ def checkerboard(grid: tuple[int, ...]) -> list[Places]:
     return [np.flatnonzero(~odd), np.flatnonzero(odd)]
 
 
-def sides(slab: Counts, grid: tuple[int, ...], k: int) -> Counts:
-    """Sum of the two neighbours along axis k, (rows, boxes); at an end the one there is counts twice."""
-    out = np.zeros(slab.shape, np.int32)
-    x, y = (np.moveaxis(a.reshape(len(slab), *grid), 2 + k, 0) for a in (slab, out))
-    if len(x) > 1:
-        np.add(x[:-2], x[2:], out=y[1:-1])
-        y[0], y[-1] = 2 * x[1], 2 * x[-2]
-    return out
-
-
 def _weighted(sums: list[Counts], W: Counts, first: int) -> Counts:
     """Weighted sum."""
-    out = sums[0] * W[:, first]
+    out = sums[0] * W[first]
     for j, x in enumerate(sums[1:], first + 1):
-        out += x * W[:, j]
+        if x.size:
+            out += x * W[j]
     return out
 
 
-def _total(A: Counts, lower: list[NDArray[np.int64]], rows: slice) -> Counts:
+def _total(slab: Counts, lower: list[Places]) -> Counts:
     """Sum over several lists of rows."""
     if not lower:
-        return np.zeros((rows.stop - rows.start, A.shape[1]), np.int32)
-    out = A.take(lower[0][rows], axis=0)
-    for which in lower[1:]:
-        out += A.take(which[rows], axis=0)
+        return np.zeros((0, slab.shape[1]), np.int32)
+    out = slab.take(lower[0], axis=0)
+    for rows in lower[1:]:
+        out += slab.take(rows, axis=0)
     return out
 
 

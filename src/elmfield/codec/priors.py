@@ -4,7 +4,7 @@
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.resources import files
 
 import numpy as np
@@ -18,7 +18,7 @@ KINDS = 9
 """Classes of a box's kind: by how many neighbours are cut, or unknown."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Prior:
     """Tables for arrays of d axes.
 
@@ -36,7 +36,7 @@ class Prior:
     tokens: NDArray[np.int64]
     flags: NDArray[np.int64]
 
-    @property
+    @cached_property
     def costs(self) -> NDArray[np.float32]:
         """Bits of a token and what follows it, sign included, shape (classes, tokens)."""
         p = np.maximum(self.tokens, 0.05) / self.tokens.sum(axis=1, keepdims=True)
@@ -44,7 +44,7 @@ class Prior:
         return np.asarray(-np.log2(p) + WIDTHS + signs, np.float32)
 
 
-    @property
+    @cached_property
     def flag_costs(self) -> NDArray[np.float32]:
         """Bits of a flag, shape (N_FLAGS, 2)."""
         return np.asarray(-np.log2(self.flags / self.flags.sum(axis=1, keepdims=True)), np.float32)

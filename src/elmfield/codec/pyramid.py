@@ -10,6 +10,7 @@ Every section holds one level, the smallest first, so a decoder that stops early
 What the encoder quantises it predicts from what the decoder will have of the sections before.
 """
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from elmfield.codec import means
 from elmfield.codec.adaptive import Adaptive
 from elmfield.codec.boxes import FRACTION, LARGEST, Floats, Modes, joined, modes, samples, transformed
-from elmfield.codec.contexts import Counts, Places, Walk, checkerboard, sides
+from elmfield.codec.contexts import Counts, Places, Walk, checkerboard, neighbours
 from elmfield.codec.magnitudes import LARGEST_MAGNITUDE
 from elmfield.codec.priors import prior
 from elmfield.codec.streams import Chooser, Follower, Learned, Pricer, StreamReader, StreamWriter, damaged
@@ -45,10 +46,19 @@ def boxed(shape: Shape, B: int) -> Shape:
     return (shape[0], *(-(-n // B) for n in shape[1:]))
 
 
+FEW = 16
+"""A plane of so many means is written as it is."""
+
+
+def few(shape: Shape) -> bool:
+    """Whether a plane is written as it is."""
+    return math.prod(shape[1:]) <= FEW
+
+
 def planes(shape: Shape, B: int) -> list[Shape]:
-    """Shapes of the planes of means above boxes of B samples, upwards to a single mean."""
+    """Shapes of the planes of means above boxes of B samples, upwards to one of few means."""
     found = [boxed(shape, B)]
-    while max(found[-1][1:]) > 1:
+    while not few(found[-1]):
         found.append(boxed(found[-1], ABOVE[len(shape) - 1]))
     return found
 
@@ -104,6 +114,24 @@ class Part:
         return joined(y, self.m.d).astype(np.int64)
 
 
+def _few_bytes(steps: Whole) -> bytes:
+    """Differences of whole numbers one after the other: a byte for their width, then that many bytes each."""
+    differences = np.diff(steps.ravel(), prepend=0)
+    width = next(w for w in (1, 2, 4) if w == 4 or np.abs(differences).max() < 1 << (8 * w - 1))
+    return bytes([width]) + differences.astype(f"<i{width}").tobytes()
+
+
+def _few_means(data: bytes, shape: Shape) -> Whole:
+    """What :func:`_few_bytes` wrote."""
+    width = data[0] if data else 0
+    if width not in (1, 2, 4) or len(data) != 1 + width * math.prod(shape):
+        raise damaged("begins with a wrong plane")
+    steps = np.cumsum(np.frombuffer(data, f"<i{width}", offset=1), dtype=np.int64)
+    if int(np.abs(steps).max()) > LARGEST >> FRACTION:
+        raise damaged("begins with impossible means")
+    return steps.reshape(shape)
+
+
 @lru_cache(maxsize=1)
 def _cut_counts() -> Whole:
     """Counts of boxes that stay and are cut: for even places, then by how many neighbours are cut."""
@@ -118,9 +146,9 @@ def _cut_batches(cuts: NDArray[np.uint8], may: Mask, grid: Shape):  # type: igno
         if len(boxes):
             classes = np.zeros(len(boxes), np.uint8)
             if phase:
-                d, now = len(one) - 1, cuts.astype(np.int32)[None]
-                near = sum(sides(now, one, k)[0] for k in range(d))
-                classes = (1 + np.asarray(near)[boxes] * 4 // (2 * d)).astype(np.uint8)
+                d, now = len(one) - 1, cuts.astype(np.int32)
+                near = sum(now[a[boxes]] + now[b[boxes]] for _, (a, b) in neighbours(one))
+                classes = (1 + np.asarray(near) * 4 // (2 * d)).astype(np.uint8)
             yield boxes, classes
 
 
@@ -196,15 +224,15 @@ def _write_part(
     chooser.finish(X < 0)
     points = _points(x, chooser.q)
     q = np.where(X < 0, -chooser.q, chooser.q)
-    return points.tobytes() + weights.tobytes(), part.values(q, points, weights), walk.A[:-1]
+    return points.tobytes() + weights.tobytes(), part.values(q, points, weights), walk.A
 
 
 def _write_plane(plane: Floats, price: float) -> tuple[list[bytes], Whole]:
     """Sections of a plane of means in steps, and the plane as a decoder finds it."""
     d = plane.ndim - 1
-    if max(plane.shape[1:]) == 1:
-        whole = np.rint(plane * UNIT).astype(np.int64)
-        return [whole.astype("<i4").tobytes()], whole
+    if few(plane.shape):
+        steps = np.rint(plane).astype(np.int64)
+        return [_few_bytes(steps)], steps * UNIT
     m = modes(ABOVE[d], d)
     full = padded(plane, m.B)
     X = transformed(full, m.B)[m.rows]
@@ -359,9 +387,7 @@ def read(sections: list[bytes], shape: Shape, B: int, n_cuts: int, *, only_means
     above = planes(shape, B)
     if len(sections) < len(above) + (0 if only_means else n_cuts + 1):
         raise damaged("has too few sections")
-    if len(sections[0]) != 4 * C:
-        raise damaged("begins with a wrong plane")
-    plane = np.frombuffer(sections[0], "<i4").astype(np.int64).reshape(above[-1])
+    plane = _few_means(sections[0], above[-1]) * UNIT
     for wanted, data in zip(reversed(above[:-1]), sections[1:]):
         reader, learned = None, Learned(prior(d))
         part = Part(modes(ABOVE[d], d), plane)
@@ -398,11 +424,11 @@ def _read_parts(
         walk.run(learned.contexts, follower)
         walked.append((walk, follower))
         if part is not parts[-1]:
-            around = _around(walk.A[:-1], part.m, part.plane.shape)
+            around = _around(walk.A, part.m, part.plane.shape)
     reader.finish()
     found = []
     for part, (walk, follower), (points, weights) in zip(parts, walked, heads):
-        q = follower.finish(walk.A[:-1], part.active)
+        q = follower.finish(walk.A, part.active)
         if int(np.abs(q).max(initial=0)) > LARGEST_MAGNITUDE:
             raise damaged("has an impossible magnitude")
         r = part.values(q, points, weights)

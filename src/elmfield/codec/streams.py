@@ -1,12 +1,14 @@
 """Symbols and raw bits of a part of a tile as bytes, and back."""
 
+from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmfield.codec.adaptive import Adaptive
-from elmfield.codec.ans import Decoder, Encoder
+from elmfield.codec.ans import Decoder, Encoder, Tables
 from elmfield.codec.contexts import Counts, Places, Small
 from elmfield.codec.magnitudes import BASES, DIRECT, SEEN, WIDTHS, packed, tokens_of, unpacked
 from elmfield.codec.priors import Prior
@@ -16,8 +18,8 @@ TABLE_BITS = 12
 MOST_LANES = 4096
 BITS_PER_LANE = 1000
 """A lane costs about 4 bits, because the octave of its state must be written."""
-TOKEN_WEIGHT, FLAG_WEIGHT = 16, 16
-LIMIT = 1 << 18
+WEIGHT, LIMIT = 16, 1 << 18
+PATIENCE = 1024
 
 
 def damaged(what: str) -> StoreError:
@@ -26,12 +28,43 @@ def damaged(what: str) -> StoreError:
 
 
 class Learned:
-    """The tables of one tile while it is coded."""
+    """The tables of one section while it is coded.
+
+    They learn when enough has been seen: `PATIENCE` symbols and an eighth of all before.
+    """
 
     def __init__(self, prior: Prior) -> None:
         self.contexts = prior.contexts
-        self.tokens = Adaptive(prior.tokens, TABLE_BITS, weight=TOKEN_WEIGHT, limit=LIMIT)
-        self.flags = Adaptive(prior.flags, TABLE_BITS, weight=FLAG_WEIGHT, limit=LIMIT)
+        self.tokens, self.flags = deepcopy(_fresh(prior))
+
+
+@lru_cache(maxsize=8)
+def _fresh(prior: Prior) -> "tuple[Patient, Patient]":
+    return Patient(prior.tokens), Patient(prior.flags)
+
+
+class Patient:
+    """Adaptive tables that wait until there is enough to learn."""
+
+    def __init__(self, counts: NDArray[np.int64]) -> None:
+        self._adaptive = Adaptive(counts, TABLE_BITS, weight=WEIGHT, limit=LIMIT)
+        self._waiting: list[tuple[NDArray[np.integer], Small]] = []
+        self._n_waiting = self._n = 0
+
+    @property
+    def tables(self) -> Tables:
+        """What is believed now."""
+        return self._adaptive.tables
+
+    def update(self, classes: NDArray[np.integer], symbols: Small) -> None:
+        """Take note of a batch."""
+        self._waiting.append((classes, symbols))
+        self._n_waiting += len(symbols)
+        if self._n_waiting >= PATIENCE + self._n // 8:
+            self._n, self._n_waiting = self._n + self._n_waiting, 0
+            seen = [np.concatenate(lists) for lists in zip(*self._waiting)]
+            self._adaptive.update(*seen)
+            self._waiting = []
 
 
 # --- states of lanes, without their slack ---------------------------------------------------------
@@ -76,7 +109,7 @@ class StreamWriter:
     _batches: list[tuple[NDArray[np.uint32], int]] = field(default_factory=list)
     _raw: list[NDArray[np.uint8]] = field(default_factory=list)
 
-    def symbols(self, tables: Adaptive, classes: NDArray[np.integer], symbols: Small) -> None:
+    def symbols(self, tables: Adaptive | Patient, classes: NDArray[np.integer], symbols: Small) -> None:
         """Append a batch, shape (n,), and learn from it."""
         entries = tables.tables.entries
         where = classes.astype(np.intp) * entries.shape[1] + symbols
@@ -118,7 +151,7 @@ class StreamReader:
         self._decoder = Decoder([_expanded(data[2:], lanes)], lanes)
         self._raw = np.zeros(0, np.uint8)
 
-    def symbols(self, tables: Adaptive, classes: NDArray[np.integer]) -> Small:
+    def symbols(self, tables: Adaptive | Patient, classes: NDArray[np.integer]) -> Small:
         """The next batch, shape (n,)."""
         symbols = self._decoder.decode(tables.tables, classes)
         tables.update(classes, symbols)
