@@ -40,7 +40,10 @@ def _floats(encode, decode):
 
 
 PICTURES = {
-    "JPEG": (_picture(lambda a, k: ic.jpeg8_encode(a, int(k), optimize=True), ic.jpeg8_decode), "quality"),
+    "JPEG": (
+        _picture(lambda a, k: ic.jpeg8_encode(a, int(k), optimize=True), ic.jpeg8_decode),
+        "quality",
+    ),
     "JPEG 2000": (
         _picture(lambda a, k: ic.jpeg2k_encode(a, k, reversible=False), ic.jpeg2k_decode),
         "psnr",
@@ -54,10 +57,25 @@ PICTURES = {
 """Codecs of pictures: 8 bits, or 16 where they take them. WebP knows colour only."""
 
 ARRAYS = {
-    "ZFP": (_floats(lambda a, k: ic.zfp_encode(a, k, mode="a"), lambda b, s: ic.zfp_decode(b)), "error"),
-    "SZ3": (_floats(lambda a, k: ic.sz3_encode(a, mode="abs", abs=k), lambda b, s: ic.sz3_decode(b, s, np.float32)), "error"),
-    "SPERR": (_floats(lambda a, k: ic.sperr_encode(a, k, "psnr"), lambda b, s: ic.sperr_decode(b)), "psnr"),
-    "SPERR bound": (_floats(lambda a, k: ic.sperr_encode(a, k, "pwe"), lambda b, s: ic.sperr_decode(b)), "error"),
+    "ZFP": (
+        _floats(lambda a, k: ic.zfp_encode(a, k, mode="a"), lambda b, s: ic.zfp_decode(b)),
+        "error",
+    ),
+    "SZ3": (
+        _floats(
+            lambda a, k: ic.sz3_encode(a, mode="abs", abs=k),
+            lambda b, s: ic.sz3_decode(b, s, np.float32),
+        ),
+        "error",
+    ),
+    "SPERR": (
+        _floats(lambda a, k: ic.sperr_encode(a, k, "psnr"), lambda b, s: ic.sperr_decode(b)),
+        "psnr",
+    ),
+    "SPERR bound": (
+        _floats(lambda a, k: ic.sperr_encode(a, k, "pwe"), lambda b, s: ic.sperr_decode(b)),
+        "error",
+    ),
 }
 """Codecs of floats."""
 

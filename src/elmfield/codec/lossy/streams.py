@@ -8,23 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield.codec.adaptive import Adaptive
-from elmfield.codec.ans import Decoder, Encoder, Tables
-from elmfield.codec.contexts import Counts, Places, Small
-from elmfield.codec.magnitudes import BASES, DIRECT, SEEN, WIDTHS, packed, tokens_of, unpacked
-from elmfield.codec.priors import Prior
-from elmfield.errors import StoreError
+from elmfield.codec.ans import Tables
+from elmfield.codec.lossy.contexts import Counts, Places, Small
+from elmfield.codec.lossy.lanes import LaneReader, coded, damaged
+from elmfield.codec.lossy.magnitudes import BASES, DIRECT, SEEN, WIDTHS, packed, tokens_of, unpacked
+from elmfield.codec.lossy.priors import Prior
 
 TABLE_BITS = 12
-MOST_LANES = 4096
-BITS_PER_LANE = 1000
-"""A lane costs about 4 bits, because the octave of its state must be written."""
 WEIGHT, LIMIT = 16, 1 << 18
 PATIENCE = 1024
-
-
-def damaged(what: str) -> StoreError:
-    """What to raise where bytes cannot be what an encoder wrote."""
-    return StoreError(f"A coded tile {what}: the data are cut off or damaged.")
 
 
 class Learned:
@@ -67,38 +59,6 @@ class Patient:
             self._waiting = []
 
 
-# --- states of lanes, without their slack ---------------------------------------------------------
-
-
-def _compact(words: NDArray[np.uint16], lanes: int) -> bytes:
-    """A stream whose states are written with as many bits as they have.
-
-    States are spread evenly over octaves from 2^16 to 2^32: 32 bits for each would waste 8 on average. Here: four
-    bits for the octave of every lane, then the bits below its leading one.
-    """
-    halves = words[: 2 * lanes].astype(np.uint64)
-    states = halves[::2] | halves[1::2] << np.uint64(16)
-    octave = np.floor(np.log2(states.astype(np.float64))).astype(np.int64)  # exact below 2^53
-    below = states.astype(np.int64) - (np.int64(1) << octave)
-    bits = np.concatenate([packed(octave - 16, np.full(lanes, 4)), packed(below, octave)])
-    head = np.packbits(bits).tobytes()
-    return head + words[2 * lanes :].astype("<u2").tobytes()
-
-
-def _expanded(data: bytes, lanes: int) -> NDArray[np.uint16]:
-    """What :func:`_compact` made smaller."""
-    bits = np.unpackbits(np.frombuffer(data, np.uint8, min(len(data), 4 * lanes + 1)))
-    if len(bits) < 4 * lanes:
-        raise damaged("is too short for its lanes")
-    octave = unpacked(bits, np.full(lanes, 4)) + 16
-    size = -(-int(4 * lanes + octave.sum()) // 8)
-    if len(data) < size or (len(data) - size) % 2:
-        raise damaged("has a stream of the wrong length")
-    states = (np.int64(1) << octave) + unpacked(bits[4 * lanes :], octave)
-    halves = np.stack([states & 0xFFFF, states >> 16], axis=1).astype(np.uint16)
-    return np.concatenate([halves.ravel(), np.frombuffer(data, "<u2", offset=size)])
-
-
 # --- writing --------------------------------------------------------------------------------------
 
 
@@ -109,7 +69,9 @@ class StreamWriter:
     _batches: list[tuple[NDArray[np.uint32], int]] = field(default_factory=list)
     _raw: list[NDArray[np.uint8]] = field(default_factory=list)
 
-    def symbols(self, tables: Adaptive | Patient, classes: NDArray[np.integer], symbols: Small) -> None:
+    def symbols(
+        self, tables: Adaptive | Patient, classes: NDArray[np.integer], symbols: Small
+    ) -> None:
         """Append a batch, shape (n,), and learn from it."""
         entries = tables.tables.entries
         where = classes.astype(np.intp) * entries.shape[1] + symbols
@@ -120,35 +82,17 @@ class StreamWriter:
         """Append raw bits; they are read after all symbols."""
         self._raw.append(bits)
 
-    def _size(self) -> float:
-        """About the bits of the symbols and all raw bits."""
-        total = float(sum(map(len, self._raw)))
-        for entries, bits in self._batches:
-            freq = (entries & np.uint32(0xFFFF)).astype(np.float32)
-            total += bits * len(freq) - float(np.log2(freq).sum())
-        return total
-
     def content(self) -> bytes:
-        """The bytes: the number of lanes in two bytes, then the stream."""
-        bits = np.concatenate(self._raw) if self._raw else np.zeros(0, np.uint8)
-        bits = np.concatenate([bits, np.zeros(-len(bits) % 16, np.uint8)])
-        tail = np.packbits(bits).view(">u2").astype(np.uint16)
-        largest = max((len(entries) for entries, _ in self._batches), default=1)
-        lanes = max(1, min(MOST_LANES, len(tail), largest, int(self._size() / BITS_PER_LANE)))
-        encoder = Encoder(lanes)
-        for entries, table_bits in self._batches:
-            encoder.push_entries(entries, table_bits)
-        return lanes.to_bytes(2, "little") + _compact(encoder.finish(tail), lanes)
+        """The bytes of all of it."""
+        raw = np.concatenate(self._raw) if self._raw else np.zeros(0, np.uint8)
+        return coded(self._batches, raw)
 
 
 class StreamReader:
     """What a :class:`StreamWriter` wrote."""
 
     def __init__(self, data: bytes) -> None:
-        lanes = int.from_bytes(data[:2], "little")
-        if not 1 <= lanes <= MOST_LANES:
-            raise damaged(f"names {lanes} lanes")
-        self._decoder = Decoder([_expanded(data[2:], lanes)], lanes)
+        self._decoder = LaneReader(data)
         self._raw = np.zeros(0, np.uint8)
 
     def symbols(self, tables: Adaptive | Patient, classes: NDArray[np.integer]) -> Small:
@@ -159,8 +103,7 @@ class StreamReader:
 
     def finish(self) -> None:
         """Say that all symbols were read: raw bits follow."""
-        words = self._decoder.finish()[0]
-        self._raw = np.unpackbits(words.astype(">u2").view(np.uint8))
+        self._raw = self._decoder.raw_bits()
 
     def raw(self, n: int) -> NDArray[np.uint8]:
         """The next n raw bits."""
@@ -210,7 +153,9 @@ class Pricer:
         x = self.x[rows].take(boxes, axis=1)
         q = (x + np.float32(0.5)).astype(np.int32)
         _cheaper(x, q, classes, self.costs, self.price)
-        bits = self.costs.take(classes.astype(np.intp) * self.costs.shape[1] + tokens_of(q, classes))
+        bits = self.costs.take(
+            classes.astype(np.intp) * self.costs.shape[1] + tokens_of(q, classes)
+        )
         self.bits[boxes] += bits.sum(axis=0)
         self.error[boxes] += ((q - 2 * x) * q).sum(axis=0)
         return np.minimum(q, 1 << 14)

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield.codec.boxes import Modes, modes
+from elmfield.codec.lossy.boxes import Modes, modes
 
 Counts = NDArray[np.int32]
 Small = NDArray[np.uint8]
@@ -65,7 +65,9 @@ def places(B: int, d: int) -> ModePlaces:
     rest = total - top
     span = np.searchsorted(np.array(SPANS), np.maximum(total, 1), side="right") - 1
     shape = np.where(rest == 0, 0, np.where(4 * rest < total, 1, 2))
-    return ModePlaces((span * 3 + shape).astype(np.intp), [(index[:, k] == top)[:, None] for k in range(d)])
+    return ModePlaces(
+        (span * 3 + shape).astype(np.intp), [(index[:, k] == top)[:, None] for k in range(d)]
+    )
 
 
 class Coder(Protocol):
@@ -255,7 +257,9 @@ class Walk:
             on[:n] = coder.going_on(table[z_own[:n], z_near[:n], EDGES - 1], boxes[:n], s)
             going[boxes[:n]] = on[:n]
         if n < len(boxes):
-            sides = sum(going[one[boxes[n:]]] + going[two[boxes[n:]]] for _, (one, two) in self._next)
+            sides = sum(
+                going[one[boxes[n:]]] + going[two[boxes[n:]]] for _, (one, two) in self._next
+            )
             around = (np.asarray(sides) * (EDGES - 2) + d) // (2 * d)
             on[n:] = coder.going_on(table[z_own[n:], z_near[n:], around], boxes[n:], s)
         if on.all():

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield.codec.boxes import Floats
+from elmfield.codec.lossy.boxes import Floats
 
 SWEEPS = 6
 

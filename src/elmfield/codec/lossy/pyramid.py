@@ -17,13 +17,30 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield.codec import means
+from elmfield.codec.lossy import means
 from elmfield.codec.adaptive import Adaptive
-from elmfield.codec.boxes import FRACTION, LARGEST, Floats, Modes, joined, modes, samples, transformed
-from elmfield.codec.contexts import Counts, Places, Walk, checkerboard, neighbours
-from elmfield.codec.magnitudes import LARGEST_MAGNITUDE
-from elmfield.codec.priors import prior
-from elmfield.codec.streams import Chooser, Follower, Learned, Pricer, StreamReader, StreamWriter, damaged
+from elmfield.codec.lossy.boxes import (
+    FRACTION,
+    LARGEST,
+    Floats,
+    Modes,
+    joined,
+    modes,
+    samples,
+    transformed,
+)
+from elmfield.codec.lossy.contexts import Counts, Places, Walk, checkerboard, neighbours
+from elmfield.codec.lossy.magnitudes import LARGEST_MAGNITUDE
+from elmfield.codec.lossy.priors import prior
+from elmfield.codec.lossy.streams import (
+    Chooser,
+    Follower,
+    Learned,
+    Pricer,
+    StreamReader,
+    StreamWriter,
+    damaged,
+)
 
 Whole = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -212,7 +229,12 @@ def _points(x: NDArray[np.float32], q: Counts) -> NDArray[np.int8]:
 
 
 def _write_part(
-    X: Floats, part: Part, price: float, learned: Learned, writer: StreamWriter, around: Counts | None = None
+    X: Floats,
+    part: Part,
+    price: float,
+    learned: Learned,
+    writer: StreamWriter,
+    around: Counts | None = None,
 ) -> tuple[bytes, Floats, Counts]:
     """The head of a part, its modes as a decoder finds them, and magnitudes as contexts see them."""
     X, weights = _residual(X, part)
@@ -381,7 +403,9 @@ def _placed(out: Whole | None, part: Part, r: Floats) -> Whole:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def read(sections: list[bytes], shape: Shape, B: int, n_cuts: int, *, only_means: bool = False) -> Whole:
+def read(
+    sections: list[bytes], shape: Shape, B: int, n_cuts: int, *, only_means: bool = False
+) -> Whole:
     """Samples in units of ``step / 2^FRACTION``; or the plane of the means of the largest boxes."""
     C, d = shape[0], len(shape) - 1
     above = planes(shape, B)
@@ -399,12 +423,14 @@ def read(sections: list[bytes], shape: Shape, B: int, n_cuts: int, *, only_means
     return _read_boxes(sections[len(above) :], plane, shape, B, n_cuts)
 
 
-def _heads(data: bytes, parts: list[Part]) -> tuple[list[tuple[NDArray[np.int8], NDArray[np.int8]]], StreamReader]:
+def _heads(
+    data: bytes, parts: list[Part]
+) -> tuple[list[tuple[NDArray[np.int8], NDArray[np.int8]]], StreamReader]:
     """Points and weights of the parts of a section, and the reader of its stream."""
     heads, a = [], 0
     for part in parts:
         n = part.m.starts[min(3, len(part.m.starts) - 1)] - 1
-        if len(data) < a + 3 + n + 2:
+        if len(data) < a + 3 + n + 3:
             raise damaged("has a section that is too short")
         heads.append((np.frombuffer(data, np.int8, 3, a), np.frombuffer(data, np.int8, n, a + 3)))
         a += 3 + n

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from elmfield.codec.boxes import Floats
+from elmfield.codec.lossy.boxes import Floats
 
 MOST = 32
 """Channels that are turned at most; the matrix has their square."""

@@ -7,7 +7,7 @@ multiples of ``step / 2^FRACTION``, before the other modes.
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield.codec.boxes import FRACTION, Floats, Modes
+from elmfield.codec.lossy.boxes import FRACTION, Floats, Modes
 
 Whole = NDArray[np.int64]
 WEIGHT_BITS = 7

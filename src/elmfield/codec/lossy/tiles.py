@@ -10,11 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield.codec import bounds, channels, gaps, lossless, pyramid
-from elmfield.codec.boxes import FRACTION, LARGEST, Floats
-from elmfield.codec.lossless import DTYPES, SAMPLES_PER_BYTE
-from elmfield.codec.sections import Reader, Writer
-from elmfield.codec.streams import damaged
+from elmfield.codec import lossless
+from elmfield.codec.lossy import bounds, channels, gaps, pyramid
+from elmfield.codec.lossy.boxes import FRACTION, LARGEST, Floats
+from elmfield.codec.lossless.door import DTYPES, SAMPLES_PER_BYTE
+from elmfield.codec.lossless.sections import Reader, Writer
+from elmfield.codec.lossy.streams import damaged
 from elmfield.errors import StoreError, StoreVersionError
 
 Values = NDArray[np.generic]
@@ -58,7 +59,9 @@ class Frame:
         moved = values if self.channel is None else np.moveaxis(values, self.channel, 0)
         return moved.reshape(self.spread)
 
-    def back(self, values: NDArray[np.generic], shape: tuple[int, ...] | None = None) -> NDArray[np.generic]:
+    def back(
+        self, values: NDArray[np.generic], shape: tuple[int, ...] | None = None
+    ) -> NDArray[np.generic]:
         """What :meth:`first` undid; for an array of this or another shape."""
         shape = self.shape if shape is None else shape
         if self.channel is None:
@@ -69,7 +72,10 @@ class Frame:
 
 def _checked(values: Values, channel_axis: int | None) -> Frame:
     """The frame of an array that can be coded with loss."""
-    if values.dtype.kind not in "iuf" or f"{values.dtype.kind}{values.dtype.itemsize}" not in DTYPES:
+    if (
+        values.dtype.kind not in "iuf"
+        or f"{values.dtype.kind}{values.dtype.itemsize}" not in DTYPES
+    ):
         raise ValueError(
             f"A step or a largest error needs integers or floats; got dtype {values.dtype}. "
             "Leave them out to pack without loss."
@@ -89,7 +95,9 @@ def _positive(name: str, value: float) -> float:
 # --- the last step, the same at both ends ---------------------------------------------------------
 
 
-def rounded(whole: Floats | Whole, offset: float, step: float, dtype: np.dtype[np.generic]) -> Values:
+def rounded(
+    whole: Floats | Whole, offset: float, step: float, dtype: np.dtype[np.generic]
+) -> Values:
     """``offset + step / 2^FRACTION · n`` in float64, then in the dtype, never outside its range."""
     out = np.asarray(whole, np.float64) * (step / (1 << FRACTION))
     out += offset
@@ -362,21 +370,21 @@ class Tile:
     def read(cls, data: bytes) -> "Tile":
         """Read and check a header; the sections are cut out but not decoded."""
         reader = Reader(data)
-        start = reader.bytes(3)
+        start = reader.take(3)
         if start[:1] != START[:1] or start[2:] != START[2:]:
             raise StoreError("These bytes are no tile packed with loss.")
         if start[1] != START[1]:
             raise StoreVersionError(
                 f"A tile was packed by a newer elmfield (version {start[1]}); update to read it."
             )
-        code, ndim, channel = reader.bytes(3)
+        code, ndim, channel = reader.take(3)
         if code >= len(DTYPES) or not code or channel > ndim or not 1 <= ndim - (channel > 0) <= 4:
             raise damaged("names an impossible dtype or shape")
         shape = tuple(reader.number() for _ in range(ndim))
         if not 0 < math.prod(shape) <= SAMPLES_PER_BYTE * len(data):
             raise damaged(f"of {len(data)} bytes claims shape {shape}")
         frame = Frame(np.dtype(DTYPES[code]), shape, channel - 1 if channel else None)
-        flags, log_size, n_cuts = reader.bytes(3)
+        flags, log_size, n_cuts = reader.take(3)
         d = len(frame.spread) - 1
         if flags > 7 or log_size > 6 or n_cuts >= max(1, log_size) or d * log_size > 14:
             raise damaged("names impossible boxes")
@@ -389,14 +397,14 @@ class Tile:
         if flags & TURNED:
             if C > channels.MOST:
                 raise damaged("turns too many channels")
-            matrix = np.frombuffer(reader.bytes(2 * C * C), "<i2").astype(np.float64).reshape(C, C)
+            matrix = np.frombuffer(reader.take(2 * C * C), "<i2").astype(np.float64).reshape(C, C)
         unit = reader.number() if flags & BOUNDED else 0
         if unit > 1 << 24:
             raise damaged("has impossible corrections")
         n = len(pyramid.planes(frame.spread, 1 << log_size)) + n_cuts + 1
         n += bool(flags & GAPS) + bool(flags & BOUNDED)
         lengths = [reader.number() for _ in range(n)]
-        sections = [reader.bytes(n) for n in lengths]
+        sections = [reader.take(n) for n in lengths]
         mask = sections.pop(0) if flags & GAPS else None
         corrections = sections.pop() if flags & BOUNDED else b""
         return cls(
@@ -409,7 +417,10 @@ class Tile:
             return None
         shape = self.frame.spread
         mask = lossless.unpack(self.gaps[1:])
-        if mask.dtype != np.bool_ or mask.shape != ((1 if self.gaps[:1] == b"\x01" else shape[0]), *shape[1:]):
+        if mask.dtype != np.bool_ or mask.shape != (
+            (1 if self.gaps[:1] == b"\x01" else shape[0]),
+            *shape[1:],
+        ):
             raise damaged("has gaps of another shape")
         return np.broadcast_to(mask, shape)
 
@@ -452,7 +463,9 @@ class Tile:
             means = _block_means(np.where(some, values, 0), some, size // self.B)
         if frame.dtype.kind in "iu":
             info = np.iinfo(frame.dtype)
-            means = np.clip(np.rint(means), info.min, float(info.max) if info.bits < 64 else 2.0**62)
+            means = np.clip(
+                np.rint(means), info.min, float(info.max) if info.bits < 64 else 2.0**62
+            )
         return frame.back(means.astype(frame.dtype), shape)
 
 

@@ -10,8 +10,8 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield.codec.contexts import Contexts
-from elmfield.codec.magnitudes import N_TOKENS, WIDTHS
+from elmfield.codec.lossy.contexts import Contexts
+from elmfield.codec.lossy.magnitudes import N_TOKENS, WIDTHS
 
 N_FLAGS = 32
 KINDS = 9
@@ -43,7 +43,6 @@ class Prior:
         signs = np.minimum(np.arange(N_TOKENS), 1)
         return np.asarray(-np.log2(p) + WIDTHS + signs, np.float32)
 
-
     @cached_property
     def flag_costs(self) -> NDArray[np.float32]:
         """Bits of a flag, shape (N_FLAGS, 2)."""
@@ -54,8 +53,10 @@ class Prior:
 def prior(d: int) -> Prior:
     """The tables for d axes; four axes use those of three."""
     d = min(d, 3)
-    with files("elmfield.codec").joinpath("priors.npz").open("rb") as file:
+    with files("elmfield.codec.lossy").joinpath("priors.npz").open("rb") as file:
         found = np.load(file)
-        get = {name: found[f"{name}{d}"] for name in ("weights", "classes", "flags", "tokens", "going")}
+        get = {
+            name: found[f"{name}{d}"] for name in ("weights", "classes", "flags", "tokens", "going")
+        }
     contexts = Contexts(get["weights"].astype(np.int32), get["classes"].ravel(), get["flags"])
     return Prior(contexts, get["tokens"].astype(np.int64), get["going"].astype(np.int64))

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield.codec.adaptive import Adaptive
-from elmfield.codec.boxes import FRACTION
-from elmfield.codec.streams import StreamReader, StreamWriter, damaged, packed, unpacked
+from elmfield.codec.lossy.boxes import FRACTION
+from elmfield.codec.lossy.streams import StreamReader, StreamWriter, damaged, packed, unpacked
 
 Whole = NDArray[np.int64]
 

@@ -9,7 +9,7 @@ bits (the middle of what is possible), so all raw bits stand together behind the
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield.codec.contexts import Counts, Small
+from elmfield.codec.lossy.contexts import Counts, Small
 
 N_CLASSES = 72
 DIRECT = 16
@@ -25,7 +25,9 @@ FIRST_LONG = np.where(_octaves < -4, 4, np.where(_octaves < -1, 8, 1 << 24)).ast
 TOKEN_BITS = np.array([0] * DIRECT + [4 + j for j in range(ESCAPE - DIRECT)] + [ESCAPE_BITS])
 TOKEN_BASE = np.array([*range(DIRECT)] + [DIRECT << j for j in range(ESCAPE - DIRECT)] + [0])
 _TOKENS = np.array(
-    [*range(DIRECT)] + [DIRECT + int(h // DIRECT).bit_length() - 1 for h in range(DIRECT, 1024)] + [ESCAPE]
+    [*range(DIRECT)]
+    + [DIRECT + int(h // DIRECT).bit_length() - 1 for h in range(DIRECT, 1024)]
+    + [ESCAPE]
 ).astype(np.uint8)
 ALLOWED = (np.arange(N_TOKENS) < FIRST_LONG[:, None]) | (np.arange(N_TOKENS) == ESCAPE)
 """Which tokens a class has, shape (classes, tokens)."""
