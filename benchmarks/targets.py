@@ -126,7 +126,7 @@ def cross_validated(noisy, partition):
     """Shrinkage γ / (γ + λ) alone, λ by generalised cross-validation in every region."""
     field = ef.fit(noisy, partition=partition)
     (group,) = field.blended.groups
-    gamma, c = group.model.basis.smoothness, group.coefficients.values
+    gamma, c = group.model.basis.smoothness, group.coefficients.take(np.arange(len(group.regions)))
     lambdas = gamma.max() * np.logspace(-14, 0, 57)
     w = lambdas / (gamma[:, None] + lambdas)
     score = (c[:, :, 0] ** 2 @ w**2) / w.sum(axis=0) ** 2

@@ -3,7 +3,7 @@
 from elmfield.field.blended import Blended, Group
 from elmfield.field.coefficients import Coefficients, Full, Ragged
 from elmfield.field.field import Field
-from elmfield.field.projected import projected
+from elmfield.field.projected import Projected, projected, settled_by_samples
 from elmfield.field.quality import Target, meet
 from elmfield.field.report import Report
 from elmfield.field.sampled import Sampled, sampled
@@ -14,6 +14,7 @@ __all__ = [
     "Field",
     "Full",
     "Group",
+    "Projected",
     "Ragged",
     "Report",
     "Sampled",
@@ -21,4 +22,5 @@ __all__ = [
     "meet",
     "projected",
     "sampled",
+    "settled_by_samples",
 ]

@@ -1,7 +1,7 @@
 """Coefficients of a group of regions: one contract, several ways to keep them.
 
 :class:`Full` keeps all modes of all regions in one array, :class:`Ragged` those that were worth
-their price; what is still in a file is `io`'s. Whoever asks for coefficients asks for rows of them
+their price; what is made from samples is next door, what is still in a file `io`'s. Whoever asks for coefficients asks for rows of them
 and does not know which it has.
 """
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from elmfield._array.backend import is_numpy, move, namespace, put, to_numpy
 from elmfield._array.typing import Array, Integers
+from elmfield.field.boxes import Boxes
 
 
 class Coefficients(Protocol):
@@ -40,6 +41,10 @@ class Coefficients(Protocol):
     @property
     def is_shared(self) -> bool:
         """Whether several threads may take from them at once."""
+
+    @property
+    def made_of(self) -> "Boxes | None":
+        """The samples that they can be made from again; None where they are all there is."""
 
     def take(self, rows: Integers) -> Array:
         """Coefficients (len(rows), r, C) of some regions, 0 where a mode was not kept."""
@@ -70,6 +75,7 @@ class Full:
     values: Array = field(repr=False)
 
     index_bits = 0
+    made_of = None
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -182,6 +188,7 @@ class Ragged:
         return int(self.values.shape[0])
 
     is_shared = False
+    made_of = None
 
     @property
     def kept(self) -> Integers:

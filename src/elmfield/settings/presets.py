@@ -8,7 +8,7 @@ import numpy as np
 
 from elmfield._array.checks import is_number, is_whole, per_axis
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.field import Coefficients, Target, projected
+from elmfield.field import Coefficients, Target, projected, settled_by_samples
 from elmfield.local.bases import plain_modes, product_modes, shaped_modes, smooth_dense_modes
 from elmfield.local.layers import Cosines, Dense, MakeLayer
 from elmfield.local.model import Basis
@@ -259,7 +259,7 @@ class Smooth:
         orders = tuple(map(float, per_axis("order", self.order, len(box))))  # type: ignore[arg-type]
         return product_modes(box, orders, self.layer or Cosines.lattice)
 
-    fitted = staticmethod(projected)
+    fitted = staticmethod(settled_by_samples)
 
 
 def check_denoise(d: object) -> None:

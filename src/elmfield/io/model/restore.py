@@ -16,13 +16,15 @@ import numpy as np
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain import Axis, Domain
 from elmfield.errors import StoreError, StoreVersionError
-from elmfield.field import Blended, Field, Group
+from elmfield.field import Blended, Coefficients, Field, Group, Projected, Sampled
+from elmfield.field.sampled import rounding
+from elmfield.field.tiles import Coded
 from elmfield.io.model import recipes
 from elmfield.io.model.blocks import Blocks
 from elmfield.io.model.entries import Entries, document, open_entries
 from elmfield.io.model.plain import from_plain
 from elmfield.io.model.stored import Deferred, Kept, Shelf, Stored
-from elmfield.io.model.tiles import Held, Tiling, group_of
+from elmfield.io.model.tiles import coded_in
 from elmfield.local.bases import half_widths
 from elmfield.partition import Partition
 
@@ -167,10 +169,12 @@ class _Reader:
         if C < 1 or len(meta["scale"]) != C:
             raise self._refuse("offset and scale differ in length")
         dtype = np.dtype("float64" if meta["dtype"] == "float64" else "float32")
-        groups = self._made(part, which, C, dtype)
         centres, radii = self._frames(part, which)
+        groups = self._made(part, which, C, dtype, centres)
         residual = None
-        if meta["residual"]:
+        if meta["residual"] == "none":
+            residual = np.zeros(part.n_regions)
+        elif meta["residual"]:
             residual = self._whole("residual", part.n_regions, "float32").astype(np.float64)
         return Field(
             domain=domain,
@@ -192,10 +196,12 @@ class _Reader:
             attributes=from_plain(meta["attributes"]),
         )
 
-    def _made(self, part: Partition, which: Integers, C: int, dtype: Any) -> tuple[Group, ...]:
+    def _made(
+        self, part: Partition, which: Integers, C: int, dtype: Any, centres: Floats
+    ) -> tuple[Group, ...]:
         """The groups: models that are made, and coefficients that are read, when first used."""
         if "samples" in self.meta:
-            return (self._sampled(part, C, dtype),)
+            return self._sampled(part, which, dtype, centres)
         shelf, rankings = self._shelf(part, which, C, dtype)
         masks, made = self._masks(), []
         for g, kept in enumerate(self.meta["groups"]):
@@ -211,25 +217,57 @@ class _Reader:
             )
         return tuple(made)
 
-    def _sampled(self, part: Partition, C: int, dtype: Any) -> Group:
-        """The one group of a field that is its samples."""
-        kept = self.meta["groups"][0]
-        if len(self.meta["groups"]) > 1 or kept["modes"]["kind"] != "oriented":
-            raise self._refuse("samples, but not of one group of oriented regions")
-        said = self.meta["samples"]
-        tiling = Tiling.read(said, part.shape, C)
-        if tiling is None or tiling.n_values != self.meta["n_coefficients"]:
-            raise self._refuse("which samples it holds")
-        size, kinds = tiling.n_values, (str(said["dtype"]),)
-        blocks = Blocks(self.entries, self.sizes, "coefficients", size, kinds)
-        units = [np.asarray(self.meta[name], dtype) for name in ("offset", "scale")]
-        return group_of(
-            self._kept(kept, len(part.shape), None).make(),
-            part,
-            blocks if self.lazy else Held(blocks.whole()),
-            tiling,
+    def _sampled(
+        self, part: Partition, which: Integers, dtype: Any, centres: Floats
+    ) -> tuple[Group, ...]:
+        """The groups of a field that is its samples."""
+        meta, d = self.meta, len(part.shape)
+        kinds = {kept["modes"]["kind"] for kept in meta["groups"]}
+        if kinds - {"product"} and (kinds != {"oriented"} or len(meta["groups"]) > 1):
+            raise self._refuse("samples, but not of product modes or oriented regions")
+        units = [np.asarray(meta[name], np.float64) for name in ("offset", "scale")]
+        if all(np.array_equal(u, u.astype(dtype)) for u in units):
+            units = [u.astype(dtype) for u in units]
+        coded = coded_in(
+            self.entries,
+            self.sizes,
+            meta["samples"],
+            part.shape,
             units=(units[0], units[1]),
-            is_raw=bool(said["raw"]),
+            dtype=dtype,
+            has_channels=meta["channel_axis"] is not None or len(units[0]) > 1,
+        )
+        coded = coded if self.lazy else coded.in_memory()
+        boxes = np.asarray([kept["modes"]["box"] for kept in meta["groups"]], np.int64)[which]
+        starts = np.round(centres - (boxes - 1) / 2).astype(np.int64)
+        part = part.changed(starts=starts, sizes=boxes)
+        groups = []
+        for g, kept in enumerate(meta["groups"]):
+            model = Deferred(self._kept(kept, d, None))
+            regions = np.flatnonzero(which == g)
+            found = self._of_samples(model, part, regions, coded)
+            oriented = kept["modes"]["kind"] == "oriented"
+            groups.append(
+                Group(
+                    model=model.model if oriented else model, regions=regions, coefficients=found
+                )
+            )
+        return tuple(groups)
+
+    def _of_samples(
+        self, model: Deferred, part: Partition, regions: Integers, coded: Coded
+    ) -> Coefficients:
+        """Coefficients that are made from samples when asked for."""
+        if model.kept.recipe["kind"] == "product":
+            found = Projected(boxes=coded, partition=part, regions=regions, basis=model)
+            return found if self.lazy else found.loaded()
+        units = [np.asarray(self.meta[name], np.float64) for name in ("offset", "scale")]
+        return Sampled(
+            boxes=coded,
+            partition=part,
+            regions=regions,
+            beliefs=model.model.beliefs,
+            rounding=rounding(units[0], units[1], coded.like),
         )
 
     def _frames(self, part: Partition, which: Integers) -> tuple[Floats, Floats]:

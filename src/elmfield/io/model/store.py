@@ -26,7 +26,8 @@ from elmfield.io.model.entries import (
     filesystem,
     is_url,
 )
-from elmfield.io.model.restore import field_of
+from elmfield.io.model.restore import digest, field_of
+from elmfield.io.model.tiles import SamplePlan
 
 FOLDER = ".zarr"
 """A target whose name ends so becomes a folder; any other a single file."""
@@ -149,10 +150,14 @@ def _save_remote(field: Field, url: str, dtype: str, compress: bool, progress: P
 def _write(field: Field, sink: Sink, dtype: str, compress: bool, progress: Progress) -> None:
     """Put the whole hierarchy into `sink`."""
     told = described(field, dtype)
-    root = {"zarr_format": 3, "node_type": "group", "attributes": {"elmfield": told.meta}}
-    put_document(sink, "zarr.json", root)
+    meta = told.meta
     for name, values in told.arrays.items():
         put_array(sink, name, iter([values]), len(values), values.dtype.name, compress)
-    numbers = told.plan.numbers(dtype, progress)
-    kind = told.meta["samples"]["dtype"] if "samples" in told.meta else dtype
-    put_array(sink, "coefficients", numbers, told.plan.n_values, kind, compress)
+    if isinstance(told.plan, SamplePlan):
+        meta = {**meta, "samples": told.plan.write(sink, progress)}
+    else:
+        numbers = told.plan.numbers(dtype, progress)
+        put_array(sink, "coefficients", numbers, told.plan.n_values, dtype, compress)
+    meta = {**meta, "digest": digest(meta)}
+    root = {"zarr_format": 3, "node_type": "group", "attributes": {"elmfield": meta}}
+    put_document(sink, "zarr.json", root)

@@ -117,6 +117,7 @@ class Stored:
         return int(lengths.sum()) + 16 * lengths.size
 
     is_shared = False
+    made_of = None
 
     @property
     def counts(self) -> Integers:

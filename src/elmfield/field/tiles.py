@@ -1,0 +1,358 @@
+"""Samples in coded tiles: a box of an array cut into tiles, decoded where somebody looks.
+
+Tiles lie in memory or in a file, all the same here: numbers in, bytes out. The last few that were
+decoded are kept.
+"""
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product as cartesian
+from typing import Any, Protocol
+
+import numpy as np
+
+from elmfield._array.memory import capacity
+from elmfield._array.typing import Array, Floats, Integers
+from elmfield.codec import unpack
+from elmfield.errors import StoreError
+from elmfield.partition import Partition
+
+TILE = 1 << 20
+"""Bytes of a tile before it is coded, about."""
+
+CHANNELS = 4096
+"""Channels of a tile at most."""
+
+CACHE = 1 << 26
+"""Bytes of decoded tiles kept at hand, at most; half a batch where memory is limited."""
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Samples from `low` to `high` on each axis, channels the last, in tiles.
+
+    Parameters
+    ----------
+    low, high : tuple of int
+        The first sample on each axis, and the first beyond; for channels, 0 and C.
+    tile : tuple of int
+        Samples of a tile on each axis; the last ones may have fewer.
+    """
+
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    tile: tuple[int, ...]
+
+    @classmethod
+    def by_bytes(cls, low: Sequence[int], high: Sequence[int], itemsize: int) -> "Tiling":
+        """Tiles of about `TILE` bytes, as long on all axes as that allows."""
+        sizes = [b - a for a, b in zip(low, high)]
+        tile = [0] * len(sizes)
+        tile[-1] = min(sizes[-1], CHANNELS)
+        room = max(1.0, TILE / (itemsize * tile[-1]))
+        # Short axes first: what they do not take is left for the others.
+        wide = sorted(range(len(sizes) - 1), key=sizes.__getitem__)
+        for place, k in enumerate(wide):
+            side = room ** (1 / (len(wide) - place))
+            parts = max(1, round(sizes[k] / side))
+            tile[k] = -(-sizes[k] // parts)
+            room = max(1.0, room / tile[k])
+        return cls(tuple(low), tuple(high), tuple(tile))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Samples on each axis, and channels."""
+        return tuple(b - a for a, b in zip(self.low, self.high))
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Tiles on each axis."""
+        return tuple(-(-n // t) for n, t in zip(self.sizes, self.tile))
+
+    @property
+    def n_tiles(self) -> int:
+        """Tiles in all."""
+        return math.prod(self.counts)
+
+    @property
+    def n_values(self) -> int:
+        """Numbers in all."""
+        return math.prod(self.sizes)
+
+    def place(self, number: int) -> tuple[int, ...]:
+        """Which tile it is on each axis; tiles are numbered in array order."""
+        return tuple(map(int, np.unravel_index(number, self.counts)))
+
+    def slab(self, number: int) -> tuple[slice, ...]:
+        """The samples of a tile, channels included, as slices of the whole array."""
+        return tuple(
+            slice(a + i * t, min(a + (i + 1) * t, b))
+            for i, t, a, b in zip(self.place(number), self.tile, self.low, self.high)
+        )
+
+    def shape(self, number: int) -> tuple[int, ...]:
+        """Samples of a tile on each axis, and channels."""
+        return tuple(s.stop - s.start for s in self.slab(number))
+
+    def part(self, low: Sequence[int], high: Sequence[int]) -> tuple["Tiling", list[int]]:
+        """The tiles that hold the samples between two corners, and their numbers here."""
+        firsts = [(a - o) // t for a, o, t in zip(low, self.low, self.tile)]
+        lasts = [-(-(b - o) // t) for b, o, t in zip(high, self.low, self.tile)]
+        new = Tiling(
+            tuple(o + i * t for o, i, t in zip(self.low, firsts, self.tile)),
+            tuple(min(o + j * t, e) for o, j, t, e in zip(self.low, lasts, self.tile, self.high)),
+            self.tile,
+        )
+        every = cartesian(*(range(i, j) for i, j in zip(firsts, lasts)))
+        return new, [int(np.ravel_multi_index(at, self.counts)) for at in every]
+
+
+class Tiles(Protocol):
+    """Coded tiles, by number."""
+
+    def read(self, number: int) -> bytes:
+        """The bytes of one tile."""
+
+    def size(self, number: int) -> int:
+        """How many they are."""
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """Coded tiles in memory."""
+
+    tiles: Sequence[bytes] = field(repr=False)
+
+    def read(self, number: int) -> bytes:
+        """The bytes of one tile."""
+        return self.tiles[number]
+
+    def size(self, number: int) -> int:
+        """How many they are."""
+        return len(self.tiles[number])
+
+
+class Decoded:
+    """Tiles, decoded when asked for; those asked for last are kept.
+
+    Parameters
+    ----------
+    tiles : Tiles
+        Their bytes.
+    tiling : Tiling
+        Which samples they hold.
+    dtype : NumPy dtype
+        Of the samples.
+    """
+
+    def __init__(self, tiles: Tiles, tiling: Tiling, dtype: Any) -> None:
+        self.tiles, self.tiling, self.dtype = tiles, tiling, np.dtype(dtype)
+        self._kept: OrderedDict[int, Array] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(self, number: int) -> Array:
+        """The samples of a tile, channels last."""
+        with self._lock:
+            if number in self._kept:
+                self._kept.move_to_end(number)
+                return self._kept[number]
+        values = self.read(number)
+        most = min(CACHE, 4 * capacity(values))  # half of what a batch may take
+        with self._lock:
+            self._kept[number] = values
+            while len(self._kept) > 1 and sum(v.nbytes for v in self._kept.values()) > most:
+                self._kept.popitem(last=False)
+        return values
+
+    def read(self, number: int) -> Array:
+        """The same, decoded anew."""
+        return self.checked(unpack(self.tiles.read(number)), self.tiling.shape(number))
+
+    def in_memory(self) -> "Decoded":
+        """The same without a file."""
+        every = tuple(self.tiles.read(i) for i in range(self.tiling.n_tiles))
+        return Decoded(InMemory(every), self.tiling, self.dtype)
+
+    def checked(self, values: Array, shape: tuple[int, ...]) -> Array:
+        """Samples of a tile, if they are what was expected."""
+        if values.dtype != self.dtype or values.size != math.prod(shape):
+            raise StoreError(
+                f"a coded tile holds {values.dtype} of shape {values.shape}; {self.dtype} of "
+                f"{shape} was expected. It is damaged."
+            )
+        return values.reshape(shape)
+
+    def coarse(self, number: int, k: int) -> Array:
+        """A tile made 2^k times smaller on every axis, from the first part of its bytes."""
+        values = unpack(self.tiles.read(number), coarse=k)
+        return values.reshape(*values.shape[: len(self.tiling.tile) - 1], self.tiling.shape(number)[-1])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Coded:
+    """Boxes of samples that are taken out of coded tiles.
+
+    Parameters
+    ----------
+    decoded : Decoded
+        The tiles.
+    offset, scale : arrays, shape (C,), or None
+        Taken off the samples, and divided by; None where they are stored so.
+    dtype : NumPy dtype
+        In which samples are handed out.
+    is_lossy : bool
+        Whether something was lost when they were coded.
+    missing : Decoded or None
+        Which samples were missing, 1 where, of one channel for all or of each.
+    own : tuple of int or None
+        Which channels; all by default.
+    """
+
+    decoded: Decoded
+    offset: Floats | None
+    scale: Floats | None
+    dtype: Any
+    is_lossy: bool = False
+    missing: Decoded | None = None
+    own: tuple[int, ...] | None = None
+
+    @property
+    def tiling(self) -> Tiling:
+        """Which samples there are."""
+        return self.decoded.tiling
+
+    @property
+    def like(self) -> Array:
+        """An empty array of the dtype of what is handed out."""
+        return np.empty(0, self.dtype)
+
+    @property
+    def kind(self) -> str:
+        """Dtype of the samples as they are stored."""
+        return str(self.decoded.dtype.name)
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether samples are stored in the caller's units."""
+        return self.offset is not None
+
+    @property
+    def n_channels(self) -> int:
+        """Number of channels C."""
+        return self.tiling.sizes[-1] if self.own is None else len(self.own)
+
+    def of(self, partition: Partition, regions: Integers, box: tuple[int, ...]) -> Array:
+        """Samples (G, S, C) of the boxes of some regions, in the unit of the fit."""
+        starts, G = partition.boxes[0][regions], len(regions)
+        out = np.empty((G, math.prod(box), self.n_channels), self.dtype)
+        for rows in self._by_tile(starts):
+            along = [
+                partition.within(k, starts[rows, k, None] + np.arange(b)) for k, b in enumerate(box)
+            ]  # (g, b) each
+            spans = [np.unique(a, return_inverse=True) for a in along]
+            values = self.at([u for u, _ in spans])
+            index = np.zeros((len(rows), 1), np.int64)
+            for (u, inner), a in zip(spans, along):
+                inner = inner.reshape(a.shape)
+                index = (index[:, :, None] * len(u) + inner[:, None, :]).reshape(len(rows), -1)
+            out[rows] = values.reshape(-1, values.shape[-1])[index]
+        return out
+
+    def _by_tile(self, starts: Integers) -> Iterator[Integers]:
+        """Rows of boxes that begin in the same tile."""
+        tile = np.zeros(len(starts), np.int64)
+        for k, (t, n, low) in enumerate(zip(self.tiling.tile, self.tiling.counts, self.tiling.low)):
+            if k < starts.shape[1]:
+                tile = tile * n + np.clip((starts[:, k] - low) // t, 0, n - 1)
+        order = np.argsort(tile, kind="stable")
+        yield from np.split(order, np.flatnonzero(np.diff(tile[order])) + 1)
+
+    def at(self, x: Sequence[Integers]) -> Array:
+        """Samples (..., C) on the grid of ascending positions on each axis, in the fit's unit."""
+        values = self.stored(x)
+        if self.offset is not None and self.scale is not None:
+            values = values.astype(self.offset.dtype)
+            values -= self.offset
+            values /= self.scale
+        values = values.astype(self.dtype, copy=False)
+        return values if self.own is None else values[..., list(self.own)]
+
+    def stored(self, x: Sequence[Integers]) -> Array:
+        """The same as they are stored, all channels."""
+        return outer(self.decoded, x)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all tiles."""
+        return sum(self.decoded.tiles.size(i) for i in range(self.tiling.n_tiles))
+
+    @property
+    def coded(self) -> "Coded":
+        """Itself: samples lie in tiles."""
+        return self
+
+    def kept(self, slab: tuple[slice, ...]) -> Array:
+        """The samples of a slab as they are stored."""
+        values = self.stored(_positions(slab))
+        return values if self.own is None else values[..., list(self.own)]
+
+    def gaps(self, slab: tuple[slice, ...]) -> Array | None:
+        """Which samples of a slab were missing."""
+        if self.missing is None:
+            return None
+        gone = outer(self.missing, _positions(slab)) != 0
+        return gone if self.own is None or gone.shape[-1] == 1 else gone[..., list(self.own)]
+
+    def block(self, slab: tuple[slice, ...]) -> Array:
+        """The samples of a slab of the array, (..., C), in the unit of the fit."""
+        return self.at(_positions(slab))
+
+    def in_memory(self) -> "Coded":
+        """The same without a file."""
+        missing = None if self.missing is None else self.missing.in_memory()
+        return replace(self, decoded=self.decoded.in_memory(), missing=missing)
+
+    def channels(self, own: slice) -> "Coded":
+        """The same for some of the channels."""
+        every = range(self.tiling.sizes[-1]) if self.own is None else self.own
+        return replace(self, own=tuple(every[own]))
+
+
+def outer(decoded: Decoded, x: Sequence[Integers]) -> Array:
+    """Samples (..., C) of tiles on the grid of ascending positions on each axis."""
+    tiling = decoded.tiling
+    every = [*x, np.arange(tiling.sizes[-1])]
+    spans: list[list[tuple[int, slice, Any]]] = []
+    for at, low, high, t in zip(every, tiling.low, tiling.high, tiling.tile):
+        if len(at) and (at[0] < low or at[-1] >= high):
+            raise StoreError("the model file lacks samples that its regions need.")
+        tile, first = np.unique((at - low) // t, return_index=True)
+        ends = [*first[1:].tolist(), len(at)]
+        spans.append(
+            [
+                (int(i), slice(a, b), _run(at[a:b] - low - i * t))
+                for i, a, b in zip(tile, first.tolist(), ends)
+            ]
+        )
+    out = np.empty(tuple(map(len, every)), decoded.dtype)
+    for corner in cartesian(*spans):
+        number = int(np.ravel_multi_index([i for i, _, _ in corner], tiling.counts))
+        values: Array = decoded(number)
+        for k, (_, _, inner) in enumerate(corner):
+            values = values[(slice(None),) * k + (inner,)]
+        out[tuple(s for _, s, _ in corner)] = values
+    return out
+
+
+def _positions(slab: tuple[slice, ...]) -> list[Integers]:
+    return [np.arange(s.start, s.stop) for s in slab]
+
+
+def _run(at: Integers) -> Any:
+    """Positions as a slice where they are one run."""
+    if int(at[-1]) - int(at[0]) == len(at) - 1:
+        return slice(int(at[0]), int(at[-1]) + 1)
+    return at
