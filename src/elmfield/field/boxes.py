@@ -7,8 +7,8 @@ import numpy as np
 
 from elmfield._array.backend import cast, to_numpy
 from elmfield._array.typing import Array, Integers
-from elmfield.partition import Partition, gather, gather_boxes, sample_index
 from elmfield.field.tiles import Coded
+from elmfield.partition import Partition, gather, gather_boxes, sample_index
 from elmfield.samples import Samples
 
 

@@ -1,8 +1,8 @@
 """Coefficients of a group of regions: one contract, several ways to keep them.
 
 :class:`Full` keeps all modes of all regions in one array, :class:`Ragged` those that were worth
-their price; what is made from samples is next door, what is still in a file `io`'s. Whoever asks for coefficients asks for rows of them
-and does not know which it has.
+their price; what is made from samples is next door, what is still in a file `io`'s. Whoever asks
+for coefficients asks for rows of them and does not know which it has.
 """
 
 from dataclasses import dataclass, field
@@ -46,6 +46,10 @@ class Coefficients(Protocol):
     def made_of(self) -> "Boxes | None":
         """The samples that they can be made from again; None where they are all there is."""
 
+    @property
+    def box(self) -> tuple[int, ...] | None:
+        """Samples on each axis of the boxes that they are made from; None as for `made_of`."""
+
     def take(self, rows: Integers) -> Array:
         """Coefficients (len(rows), r, C) of some regions, 0 where a mode was not kept."""
 
@@ -54,6 +58,9 @@ class Coefficients(Protocol):
 
     def channels(self, own: slice) -> "Coefficients":
         """The same for some of the channels."""
+
+    def through(self, boxes: Boxes) -> "Coefficients":
+        """Those of the same regions made of other samples; themselves where `made_of` is None."""
 
     def numbers(self, rows: Integers) -> Array:
         """The stored numbers of some regions, one region after the other."""
@@ -75,7 +82,7 @@ class Full:
     values: Array = field(repr=False)
 
     index_bits = 0
-    made_of = None
+    made_of = box = None
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -121,6 +128,10 @@ class Full:
     def channels(self, own: slice) -> "Full":
         """The same for some of the channels."""
         return Full(self.values[..., own])
+
+    def through(self, boxes: Boxes) -> "Full":
+        """Themselves."""
+        return self
 
     def numbers(self, rows: Integers) -> Array:
         """The stored numbers of some regions, one region after the other."""
@@ -188,7 +199,7 @@ class Ragged:
         return int(self.values.shape[0])
 
     is_shared = False
-    made_of = None
+    made_of = box = None
 
     @property
     def kept(self) -> Integers:
@@ -245,6 +256,10 @@ class Ragged:
         starts = np.concatenate([[0], np.cumsum(lengths[mine])]).astype(np.int64)
         values = xp.take(self.values, move(picked, self.values), axis=0)
         return Ragged(values, self.ranks[picked], starts, self.ranking, len(which))
+
+    def through(self, boxes: Boxes) -> "Ragged":
+        """Themselves."""
+        return self
 
     def numbers(self, rows: Integers) -> Array:
         """The stored numbers of some regions, one region after the other."""

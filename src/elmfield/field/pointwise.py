@@ -154,9 +154,9 @@ class Pointwise:
         """Undo scale and offset; values (n, C, ...); pair up real and imaginary parts."""
         xp = namespace(values)
         tail = (1,) * (values.ndim - 2)
-        values = values * cast(xp.reshape(self.scale, (-1, *tail)), values)
+        values = cast(values, self.offset) * xp.reshape(self.scale, (-1, *tail))
         if constant:
-            values = values + cast(xp.reshape(self.offset, (-1, *tail)), values)
+            values = values + xp.reshape(self.offset, (-1, *tail))
         return self.joined(values, axis=1)
 
     def joined(self, values: Array, axis: int = 0) -> Array:

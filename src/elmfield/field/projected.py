@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from elmfield._array.backend import device, is_numpy, is_on_host, learns, namespace, to_numpy
+from elmfield._array.backend import device, is_numpy, is_on_host, learns, move, namespace, to_numpy
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.boxes import Boxes, whole
@@ -111,6 +111,16 @@ class Projected:
     def ragged(self, rows: Integers) -> None:
         """None: every region keeps all modes."""
         return
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        """Samples on each axis of a region's box."""
+        return self.basis.box
+
+    def through(self, boxes: Boxes) -> "Projected":
+        """The coefficients of other samples, at hand, where these are."""
+        found = replace(self, boxes=boxes, kept=None).loaded()
+        return replace(found, kept=move(found.kept, self.like))
 
     def loaded(self) -> "Projected":
         """The same with coefficients at hand."""

@@ -58,6 +58,15 @@ class Sampled:
         return self.boxes
 
     @property
+    def box(self) -> tuple[int, ...]:
+        """Samples on each axis of a region's box."""
+        return self.beliefs.box
+
+    def through(self, boxes: Boxes) -> "Sampled":
+        """The weights of other samples."""
+        return replace(self, boxes=boxes, kept=None).settled()
+
+    @property
     def shape(self) -> tuple[int, int, int]:
         """G, m and C."""
         m = sum(len(h.features) for h in self.beliefs.halves)

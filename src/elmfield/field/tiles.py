@@ -16,7 +16,7 @@ import numpy as np
 
 from elmfield._array.memory import capacity
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.codec import unpack
+from elmfield.codec import pack, unpack
 from elmfield.errors import StoreError
 from elmfield.partition import Partition
 
@@ -97,6 +97,10 @@ class Tiling:
         """Samples of a tile on each axis, and channels."""
         return tuple(s.stop - s.start for s in self.slab(number))
 
+    def with_channels(self, n: int) -> "Tiling":
+        """The same samples of another number of channels, all in one tile."""
+        return Tiling(self.low, (*self.high[:-1], n), (*self.tile[:-1], n))
+
     def part(self, low: Sequence[int], high: Sequence[int]) -> tuple["Tiling", list[int]]:
         """The tiles that hold the samples between two corners, and their numbers here."""
         firsts = [(a - o) // t for a, o, t in zip(low, self.low, self.tile)]
@@ -108,6 +112,27 @@ class Tiling:
         )
         every = cartesian(*(range(i, j) for i, j in zip(firsts, lasts)))
         return new, [int(np.ravel_multi_index(at, self.counts)) for at in every]
+
+
+def without_channels(values: Array) -> tuple[Array, int | None]:
+    """A tile as the codec takes it, and where its channels are: one channel has no axis.
+
+    Axes beyond the fourth, and there are few such arrays, are folded into the first.
+    """
+    C = values.shape[-1]
+    if values.ndim > 5:
+        values = values.reshape(-1, *values.shape[-4:])
+    return (
+        (np.ascontiguousarray(values), -1)
+        if C > 1
+        else (np.ascontiguousarray(values[..., 0]), None)
+    )
+
+
+def packed(values: Array, **asked: float) -> bytes:
+    """A tile, channels last, coded; without loss if nothing is asked."""
+    values, channel_axis = without_channels(values)
+    return pack(values, channel_axis=channel_axis, **asked)
 
 
 class Tiles(Protocol):
@@ -188,7 +213,9 @@ class Decoded:
     def coarse(self, number: int, k: int) -> Array:
         """A tile made 2^k times smaller on every axis, from the first part of its bytes."""
         values = unpack(self.tiles.read(number), coarse=k)
-        return values.reshape(*values.shape[: len(self.tiling.tile) - 1], self.tiling.shape(number)[-1])
+        return values.reshape(
+            *values.shape[: len(self.tiling.tile) - 1], self.tiling.shape(number)[-1]
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

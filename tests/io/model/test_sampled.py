@@ -61,9 +61,7 @@ CASES = {
 
 @pytest.mark.parametrize(("values", "options"), CASES.values(), ids=CASES)
 @pytest.mark.parametrize("lazy", [True, False])
-def test_samples_come_back_bit_for_bit_and_so_do_coefficients(
-    values, options, lazy, tmp_path, rng
-):
+def test_samples_come_back_bit_for_bit_and_so_do_coefficients(values, options, lazy, tmp_path, rng):
     field = ef.fit(values, ef.smooth(order=1.2, cell=12), **options)
     path = saved(field, tmp_path)
     back = ef.load(path, lazy=lazy)
@@ -113,12 +111,13 @@ def test_what_was_missing_is_known(tmp_path):
     assert np.array_equal(part[..., 0], np.isnan(GAPS[20:30, 12:50]))
     colours = np.stack([GAPS, picture((70, 90))], -1)
     back = ef.load(saved(ef.fit(colours, channel_axis=-1), tmp_path))
-    assert np.array_equal(
-        back.blended.groups[0].coefficients.made_of.gaps(slab), np.isnan(colours)
+    assert np.array_equal(back.blended.groups[0].coefficients.made_of.gaps(slab), np.isnan(colours))
+    assert (
+        ef.load(saved(ef.fit(colours[..., 1]), tmp_path))
+        .blended.groups[0]
+        .coefficients.made_of.gaps(slab)
+        is None
     )
-    assert ef.load(saved(ef.fit(colours[..., 1]), tmp_path)).blended.groups[
-        0
-    ].coefficients.made_of.gaps(slab) is None
 
 
 def test_what_the_caller_does_with_the_array_later_does_not_matter(tmp_path):
@@ -234,7 +233,9 @@ def test_boxes_come_out_of_tiles_wherever_they_lie(rng):
         regions = rng.permutation(part.n_regions)
         found = coded.of(part, regions, box)
         for Y, first in zip(found, part.boxes[0][regions]):
-            at = np.ix_(*((first[k] + np.arange(b)) % n for k, (b, n) in enumerate(zip(box, (61, 50)))))
+            at = np.ix_(
+                *((first[k] + np.arange(b)) % n for k, (b, n) in enumerate(zip(box, (61, 50))))
+            )
             close(Y, ((values[at] - [1, 2]) / [2, 4]).reshape(-1, 2), 1e-15)
         assert np.array_equal(coded.channels(slice(1, 2)).of(part, regions, box), found[..., 1:])
 

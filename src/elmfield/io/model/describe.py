@@ -18,7 +18,7 @@ from elmfield.io.model import recipes
 from elmfield.io.model.plain import to_plain
 from elmfield.io.model.restore import file_order, frames_of
 from elmfield.io.model.stored import Deferred, Kept
-from elmfield.io.model.tiles import SamplePlan, samples_in
+from elmfield.io.model.tiles import SamplePlan
 from elmfield.local.model import LocalModel
 from elmfield.partition import Partition
 
@@ -85,13 +85,8 @@ def described(field: Field, dtype: str) -> Description:
 
 def _plan(field: Field, dtype: str) -> "Plan | SamplePlan":
     """What the file holds: samples where they settle the field, else coefficients."""
-    boxes = samples_in(field)
-    if boxes is None:
-        return Plan(field)
-    sizes = np.empty(field.blended.centres.shape, np.int64)
-    for group in field.blended.groups:
-        sizes[group.regions] = _recipe(group.model)["box"]
-    return SamplePlan(field=field, boxes=boxes, dtype=dtype, sizes=sizes)
+    boxes = field.blended.made_of
+    return Plan(field) if boxes is None else SamplePlan(field=field, boxes=boxes, dtype=dtype)
 
 
 def _residual(field: Field, plan: "Plan | SamplePlan", arrays: dict[str, Array]) -> bool | str:
@@ -246,17 +241,12 @@ class Plan:
             progress("save", first, N)
 
 
-def _recipe(model: LocalModel) -> dict[str, Any]:
-    """How to make a local model again; what a file says about one need not be made for that."""
-    return model.kept.recipe if isinstance(model, Deferred) else recipes.recipe_of(model)
-
-
 def _kept(model: LocalModel, d: int) -> Kept:
-    """The same, with some of its values."""
+    """How to make a local model again; what a file says about one need not be made for that."""
     if isinstance(model, Deferred):
         return model.kept
     inside = None if model.basis is None else model.basis.inside
-    return Kept(_recipe(model), int(model.n_modes), recipes.probe(model, d), d, inside)
+    return Kept(recipes.recipe_of(model), int(model.n_modes), recipes.probe(model, d), d, inside)
 
 
 def _describe_ragged(plan: Plan, arrays: dict[str, Array]) -> None:

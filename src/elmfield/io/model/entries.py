@@ -6,6 +6,7 @@ unpack anything to a disk, and believe no name and no size that an archive claim
 """
 
 import json
+import os
 import re
 import struct
 import threading
@@ -97,6 +98,10 @@ class Archive:
 
     def __init__(self, name: str, file: IO[bytes]) -> None:
         self.name, self._file, self._lock = name, file, threading.Lock()
+        self._descriptor: int | None = None
+        if hasattr(os, "pread"):
+            with suppress(AttributeError, OSError, ValueError):  # not every file is the system's
+                self._descriptor = file.fileno()
         try:
             file.seek(0, 2)
             self._length = file.tell()
@@ -135,21 +140,37 @@ class Archive:
             raise StoreError(f"{self.name} has no {key!r}; it is damaged or incomplete.")
         start, size, crc = self._where[key]
         name = key.encode()
-        with self._lock:
-            self._file.seek(start)
-            # One read: header, name and content; an extra field, rarely there, costs another.
-            got = self._file.read(30 + len(name) + size)
-            if len(got) < 30 or got[:4] != b"PK\x03\x04":
-                raise StoreError(f"{self.name} is damaged: no entry where {key!r} should be.")
-            n_name, n_extra = struct.unpack("<HH", got[26:30])
-            if n_extra:
-                got += self._file.read(n_extra)
+        # One read: header, name and content; an extra field, rarely there, costs another.
+        got = self._at(start, 30 + len(name) + size)
+        if len(got) < 30 or got[:4] != b"PK\x03\x04":
+            raise StoreError(f"{self.name} is damaged: no entry where {key!r} should be.")
+        n_name, n_extra = struct.unpack("<HH", got[26:30])
+        if n_extra:
+            got += self._at(start + len(got), n_extra)
         if got[30 : 30 + n_name] != name:
             raise StoreError(f"{self.name} is damaged: another entry where {key!r} should be.")
         data = got[30 + n_name + n_extra :]
         if len(data) != size or zlib.crc32(data) != crc:
             raise StoreError(f"{self.name} is damaged: the check sum of {key!r} is wrong.")
         return data
+
+    def _at(self, start: int, size: int) -> bytes:
+        """Bytes at a position.
+
+        Where the system can, without moving the file's own: processes that were forked share it.
+        """
+        if self._descriptor is None:
+            with self._lock:
+                self._file.seek(start)
+                return self._file.read(size)
+        parts = []
+        while size > 0:
+            part = os.pread(self._descriptor, size, start)
+            if not part:
+                break
+            parts.append(part)
+            start, size = start + len(part), size - len(part)
+        return b"".join(parts)
 
     def __del__(self) -> None:
         with suppress(Exception):

@@ -9,7 +9,7 @@ import math
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,11 +25,15 @@ from elmfield.io.model.entries import Entries, document, open_entries
 from elmfield.io.model.plain import from_plain
 from elmfield.io.model.stored import Deferred, Kept, Shelf, Stored
 from elmfield.io.model.tiles import coded_in
-from elmfield.local.bases import half_widths
+from elmfield.local.bases import WaveModel, half_widths
 from elmfield.partition import Partition
 
 VERSION = 3
 """Of the format. A reader refuses a higher one."""
+
+
+NARROW = ("float32", "float16", "bfloat16", "complex64")
+"""Dtypes of samples that fits compute with in single precision."""
 
 
 def load(path: str | Path, *, lazy: bool = True) -> Field:
@@ -169,6 +173,9 @@ class _Reader:
         if C < 1 or len(meta["scale"]) != C:
             raise self._refuse("offset and scale differ in length")
         dtype = np.dtype("float64" if meta["dtype"] == "float64" else "float32")
+        # A field's own dtype is that of its samples: what is taken off may need more digits than
+        # what is left.
+        given = dtype if meta["input_dtype"] in NARROW else np.dtype("float64")
         centres, radii = self._frames(part, which)
         groups = self._made(part, which, C, dtype, centres)
         residual = None
@@ -185,8 +192,8 @@ class _Reader:
                 radii=radii,
                 is_scattered=any(g["modes"]["kind"] == "neurons" for g in meta["groups"]),
             ),
-            offset=np.asarray(meta["offset"], dtype),
-            scale=np.asarray(meta["scale"], dtype),
+            offset=np.asarray(meta["offset"], given),
+            scale=np.asarray(meta["scale"], given),
             channel_axis=self._channel_axis(len(part.shape), C),
             is_complex=bool(meta["complex"]),
             input_dtype=str(meta["input_dtype"]),
@@ -248,9 +255,7 @@ class _Reader:
             found = self._of_samples(model, part, regions, coded)
             oriented = kept["modes"]["kind"] == "oriented"
             groups.append(
-                Group(
-                    model=model.model if oriented else model, regions=regions, coefficients=found
-                )
+                Group(model=model.model if oriented else model, regions=regions, coefficients=found)
             )
         return tuple(groups)
 
@@ -266,7 +271,7 @@ class _Reader:
             boxes=coded,
             partition=part,
             regions=regions,
-            beliefs=model.model.beliefs,
+            beliefs=cast(WaveModel, model.model).beliefs,
             rounding=rounding(units[0], units[1], coded.like),
         )
 

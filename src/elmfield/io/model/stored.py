@@ -9,6 +9,7 @@ import numpy as np
 
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.errors import StoreError
+from elmfield.field.boxes import Boxes
 from elmfield.field.coefficients import Coefficients, Full, Ragged
 from elmfield.io.model import recipes
 from elmfield.io.model.blocks import Blocks
@@ -117,7 +118,7 @@ class Stored:
         return int(lengths.sum()) + 16 * lengths.size
 
     is_shared = False
-    made_of = None
+    made_of = box = None
 
     @property
     def counts(self) -> Integers:
@@ -137,6 +138,10 @@ class Stored:
     def channels(self, own: slice) -> Coefficients:
         """The same for some of the channels, in memory."""
         return self.loaded().channels(own)
+
+    def through(self, boxes: Boxes) -> "Stored":
+        """Themselves."""
+        return self
 
     def numbers(self, rows: Integers) -> Array:
         """The stored numbers of some regions, one region after the other."""

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.typing import Array, Floats, Integers, Progress
-from elmfield.codec import pack
 from elmfield.errors import StoreError
 from elmfield.field import Field
 from elmfield.field.blended import Group
 from elmfield.field.boxes import Boxes
-from elmfield.field.tiles import Coded, Decoded, Tiles, Tiling
+from elmfield.field.tiles import Coded, Decoded, Tiles, Tiling, packed
 from elmfield.io.model.blocks import LARGEST_BLOCK, put_document
 from elmfield.io.model.entries import Entries, Sink, document
 
@@ -26,12 +25,6 @@ KINDS = (
     "uint8", "int8", "uint16", "int16", "uint32", "int32", "float16", "float32", "float64",
 )  # fmt: skip
 """Dtypes of samples in a file."""
-
-
-def samples_in(field: Field) -> Boxes | None:
-    """The samples that a field is made of; None where a file must hold its coefficients."""
-    boxes = [g.coefficients.made_of for g in field.blended.groups]
-    return boxes[0] if all(b is not None for b in boxes) else None
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -49,14 +42,11 @@ class SamplePlan:
         These.
     dtype : str
         In which a reader computes.
-    sizes : integer array, shape (N, d)
-        Of the boxes that regions are made from.
     """
 
     field: Field
     boxes: Boxes
     dtype: str
-    sizes: Integers
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -76,18 +66,8 @@ class SamplePlan:
     @cached_property
     def _needed(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The first sample that regions' boxes need on each axis, and the first beyond."""
-        part = self.field.blended.partition
-        starts = np.round(self.field.blended.centres - (self.sizes - 1) / 2).astype(np.int64)
-        low, high = [], []
-        for k, n in enumerate(part.shape):
-            if part.periodic[k]:
-                low.append(0)
-                high.append(n)
-            else:
-                low.append(max(0, int(starts[:, k].min())))
-                high.append(min(n, int((starts + self.sizes)[:, k].max())))
-        C = self.boxes.n_channels
-        return (*low, 0), (*high, C)
+        low, high = self.field.blended.needed
+        return (*low, 0), (*high, self.boxes.n_channels)
 
     @property
     def is_lossy(self) -> bool:
@@ -148,7 +128,7 @@ class SamplePlan:
         for number in range(self.tiling.n_tiles):
             *slab, channels = self.tiling.slab(number)
             values = self.boxes.kept(tuple(slab)) if self.is_raw else self._brought(tuple(slab))
-            yield packed(values[..., channels], self._has_channels)
+            yield packed(values[..., channels])
 
     def _brought(self, slab: tuple[slice, ...]) -> Array:
         """Samples in the unit of the fit, with fewer digits."""
@@ -166,7 +146,7 @@ class SamplePlan:
     @cached_property
     def _gaps(self) -> int | None:
         """Channels of the array that says what was missing; None if nothing was."""
-        low, high = self._needed
+        low, _ = self._needed
         found = self.boxes.gaps(tuple(slice(a, a + 1) for a in low[:-1]))
         return None if found is None else int(found.shape[-1])
 
@@ -183,12 +163,9 @@ class SamplePlan:
             sink, "samples", self.tiling, self.kind, self.tiles(), self._has_channels, progress
         )
         if self._gaps is not None:
-            a, b, tile = self.tiling.low, self.tiling.high, self.tiling.tile
             C = self._gaps
-            tiling = Tiling(a, (*b[:-1], C), (*tile[:-1], C))
-            found = (
-                packed(self._gone(tiling.slab(i)), C > 1) for i in range(tiling.n_tiles)
-            )
+            tiling = self.tiling.with_channels(C)
+            found = (packed(self._gone(tiling.slab(i))) for i in range(tiling.n_tiles))
             said["missing"] = C
             said["missing_checks"] = _put_tiles(
                 sink, "missing", tiling, "uint8", found, C > 1, progress
@@ -200,12 +177,6 @@ class SamplePlan:
         gone = self.boxes.gaps(slab[:-1])
         assert gone is not None
         return np.asarray(gone).astype(np.uint8)
-
-
-def packed(values: Array, has_channels: bool) -> bytes:
-    """A tile, channels last, without loss."""
-    values = np.ascontiguousarray(values)
-    return pack(values, channel_axis=-1) if has_channels else pack(values[..., 0])
 
 
 def _put_tiles(
