@@ -20,15 +20,10 @@ from elmfield.codec import trial
 from elmfield.field.blended import Blended
 from elmfield.field.boxes import missing_in
 from elmfield.field.measured import errors
+from elmfield.field.steps import TRIES, guessed, nearest
 from elmfield.field.target import Target
 from elmfield.field.tiles import Coded, Decoded, InMemory, Tiling, packed, without_channels
 from elmfield.samples import Samples
-
-TRIES = 8
-"""Times that all tiles are coded at most, to come near a target."""
-
-NEAR = 0.97
-"""Part of an allowed squared error, or of a number of bytes, that is near enough."""
 
 LOOKED_AT = 1 << 21
 """Samples that the first guess of a step is made from, about."""
@@ -171,8 +166,8 @@ def _at_psnr(coder: Coder, psnr: float) -> Blended:
         made = coder.made(coder.pack(step=step))
         return made, coder.errors(made)[0] / allowed
 
-    start = _guessed(guess, math.sqrt(12 * allowed / parts), 2.0)
-    found = _nearest(at, start, 2.0, coder.least_step)
+    start = guessed(guess, math.sqrt(12 * allowed / parts), 2.0)
+    found = nearest(at, start, 2.0, coder.least_step)
     return found or _without_loss(coder, "psnr", psnr, lambda e: e[0] <= allowed)
 
 
@@ -209,8 +204,8 @@ def _in_bytes(coder: Coder, target: Target) -> Blended:
         exact = coder.pack()
         if sum(map(len, exact)) <= room:
             return coder.made(exact, is_lossy=False)
-    start = _guessed(guess, coder.samples.data_range / 16, -1.0)
-    found = _nearest(at, start, -1.0, coder.least_step)
+    start = guessed(guess, coder.samples.data_range / 16, -1.0)
+    found = nearest(at, start, -1.0, coder.least_step)
     if found is None:
         least = sum(map(len, coder.pack(step=4 * coder.samples.data_range)))
         raise ValueError(
@@ -253,59 +248,3 @@ def _check_whole(samples: Samples, largest: float) -> None:
             f"float64, which rounds them by {np.spacing(top) / 2:g}; got {largest:g}. Take an "
             "offset off them first, or ask for more."
         )
-
-
-# --- the step -------------------------------------------------------------------------------------
-
-
-def _guessed(ratio: Callable[[float], float], start: float, power: float) -> float:
-    """A step at which a ratio that grows about as ``step**power`` is 1, by cheap trials."""
-    step = start
-    for _ in range(5):
-        found = ratio(step)
-        if not 0 < found < math.inf or abs(math.log(found)) < 0.02:
-            break
-        step *= float(min(max(found ** (-1 / power), 1 / 16), 16))
-    return step
-
-
-def _nearest(
-    at: Callable[[float], tuple[Any, float]], step: float, power: float, least: float
-) -> Any:
-    """What is found at the step whose ratio is nearest to 1 from below; None if none is below.
-
-    The ratio grows about as ``step**power``. Steps below `least` are not tried.
-    """
-    best, reached = None, -1.0
-    seen: list[tuple[float, float]] = []
-    for _ in range(TRIES):
-        step = max(step, least)
-        if any(math.log(step) == x for x, _ in seen):
-            break
-        found, ratio = at(step)
-        if reached < ratio <= 1:
-            best, reached = found, ratio
-        if NEAR <= ratio <= 1 or ratio == 0:
-            break
-        seen.append((math.log(step), math.log(ratio)))
-        step = math.exp(_next(seen, power))
-    return best
-
-
-def _next(seen: list[tuple[float, float]], power: float) -> float:
-    """The logarithm of the step to try next: along a line through the last two, if it climbs."""
-    # Few samples make steps of their own: the more tries missed, the farther below is aimed.
-    aim = math.log((1 + NEAR) / 2) - 0.02 * max(0, len(seen) - 2) ** 2
-    (x, y), slope = seen[-1], power
-    if len(seen) > 1:
-        a, b = seen[-2]
-        if x != a and (y - b) / (x - a) * power > 0:
-            slope = (y - b) / (x - a)
-    to = x + min(max((aim - y) / slope, -3), 3)
-    below, above = (
-        [p[0] for p in seen if (p[1] > 0) == is_over] for is_over in (power < 0, power > 0)
-    )
-    # Between a step that was too small and one that was too large, whatever the line says.
-    if below and above and not max(below) < to < min(above):
-        to = (max(below) + min(above)) / 2
-    return to
