@@ -5,6 +5,7 @@ put in place with one rename. `restore` reads it back.
 """
 
 import errno
+import io
 import os
 import shutil
 import tempfile
@@ -51,9 +52,11 @@ def save(
     path : str or path
         ``name.elm`` becomes one file, ``name.elm.zarr`` a folder; also an fsspec URL.
     dtype : {"float64", "float32", "float16"}, optional
-        Of the stored coefficients; by default the field's own. float16 leaves about 78 dB.
+        In which a reader computes (float16: in float32), by default as the field does. Floating
+        samples, or coefficients where those are stored, are rounded to it; float16 leaves 78 dB.
+        Samples that were coded for a target are not rounded again.
     compress : bool
-        Whether coefficients are compressed (without loss).
+        Whether coefficients are compressed (without loss); samples always are.
     source : array, optional
         The samples the field came from: their shape, dtype, range and SHA-256 go into the file.
     progress : callable or bool
@@ -95,6 +98,14 @@ def as_stored(field: Field, dtype: str) -> Field:
     memory = Memory()
     _write(field, memory, dtype, False, silent)
     return field_of(memory)
+
+
+def stored_size(field: Field, dtype: str) -> int:
+    """Bytes of the file that the field would become."""
+    file = io.BytesIO()
+    with ArchiveSink(file) as sink:
+        _write(field, sink, dtype, True, silent)
+    return len(file.getvalue())
 
 
 def _save_local(field: Field, path: Path, dtype: str, compress: bool, progress: Progress) -> None:
