@@ -7,7 +7,7 @@ decoded are kept.
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product as cartesian
 from typing import Any, Protocol
@@ -16,7 +16,7 @@ import numpy as np
 
 from elmfield._array.memory import capacity
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.codec import pack, unpack
+from elmfield.codec import pack, unpack, unpack_many
 from elmfield.errors import StoreError
 from elmfield.partition import Partition
 
@@ -184,17 +184,42 @@ class Decoded:
             if number in self._kept:
                 self._kept.move_to_end(number)
                 return self._kept[number]
-        values = self.read(number)
-        most = min(CACHE, 4 * capacity(values))  # half of what a batch may take
-        with self._lock:
-            self._kept[number] = values
-            while len(self._kept) > 1 and sum(v.nbytes for v in self._kept.values()) > most:
-                self._kept.popitem(last=False)
+        (values,) = self.read([number])
+        self._keep(number, values)
         return values
 
-    def read(self, number: int) -> Array:
-        """The same, decoded anew."""
-        return self.checked(unpack(self.tiles.read(number)), self.tiling.shape(number))
+    @property
+    def room(self) -> int:
+        """Tiles that are kept at most."""
+        each = math.prod(self.tiling.tile) * self.dtype.itemsize
+        return max(
+            1, min(CACHE, 4 * capacity(np.empty(0))) // each
+        )  # half of what a batch may take
+
+    def ready(self, numbers: Iterable[int]) -> None:
+        """Decode those tiles that are not at hand, if there is room for all: together is faster."""
+        wanted = sorted(set(numbers))
+        if len(wanted) > self.room:
+            return
+        with self._lock:
+            missing = [i for i in wanted if i not in self._kept]
+            for i in wanted:
+                if i in self._kept:
+                    self._kept.move_to_end(i)
+        for i, values in zip(missing, self.read(missing) if missing else ()):
+            self._keep(i, values)
+
+    def _keep(self, number: int, values: Array) -> None:
+        room = self.room
+        with self._lock:
+            self._kept[number] = values
+            while len(self._kept) > room:
+                self._kept.popitem(last=False)
+
+    def read(self, numbers: Sequence[int]) -> list[Array]:
+        """Some tiles, decoded anew."""
+        found = unpack_many([self.tiles.read(i) for i in numbers])
+        return [self.checked(v, self.tiling.shape(i)) for i, v in zip(numbers, found)]
 
     def in_memory(self) -> "Decoded":
         """The same without a file."""
@@ -275,6 +300,7 @@ class Coded:
         """Samples (G, S, C) of the boxes of some regions, in the unit of the fit."""
         starts, G = partition.boxes[0][regions], len(regions)
         out = np.empty((G, math.prod(box), self.n_channels), self.dtype)
+        self.decoded.ready(self._touched(partition, starts, box))
         for rows in self._by_tile(starts):
             along = [
                 partition.within(k, starts[rows, k, None] + np.arange(b)) for k, b in enumerate(box)
@@ -287,6 +313,23 @@ class Coded:
                 index = (index[:, :, None] * len(u) + inner[:, None, :]).reshape(len(rows), -1)
             out[rows] = values.reshape(-1, values.shape[-1])[index]
         return out
+
+    def _touched(
+        self, partition: Partition, starts: Integers, box: tuple[int, ...]
+    ) -> Iterable[int]:
+        """Numbers of the tiles that some boxes lie in: those of their corners, and between."""
+        t = self.tiling
+        ends = []
+        for k, b in enumerate(box):
+            corners = starts[:, k, None] + np.minimum(np.arange(0, b + t.tile[k], t.tile[k]), b - 1)
+            ends.append(
+                np.clip((partition.within(k, corners) - t.low[k]) // t.tile[k], 0, t.counts[k] - 1)
+            )
+        place = np.zeros((len(starts), 1), np.int64)
+        for along, n in zip(ends, t.counts):
+            place = (place[:, :, None] * n + along[:, None, :]).reshape(len(starts), -1)
+        first = np.unique(place) * t.counts[-1]
+        return (first[:, None] + np.arange(t.counts[-1])).reshape(-1).tolist()
 
     def _by_tile(self, starts: Integers) -> Iterator[Integers]:
         """Rows of boxes that begin in the same tile."""
@@ -365,8 +408,11 @@ def outer(decoded: Decoded, x: Sequence[Integers]) -> Array:
             ]
         )
     out = np.empty(tuple(map(len, every)), decoded.dtype)
-    for corner in cartesian(*spans):
-        number = int(np.ravel_multi_index([i for i, _, _ in corner], tiling.counts))
+    corners = list(cartesian(*spans))
+    numbers = [int(np.ravel_multi_index([i for i, _, _ in c], tiling.counts)) for c in corners]
+    for at, (corner, number) in enumerate(zip(corners, numbers)):
+        if at % decoded.room == 0:
+            decoded.ready(numbers[at : at + decoded.room])
         values: Array = decoded(number)
         for k, (_, _, inner) in enumerate(corner):
             values = values[(slice(None),) * k + (inner,)]
