@@ -41,8 +41,12 @@ def _fields():
         "gaps": ef.fit(GAPS),
         "paper": ef.fit(ROUGH, ef.paper(cell=11, width=90)),
         "dense": ef.fit(ROUGH, ef.smooth(network=ef.Dense(width=600, activation="sin"))),
-        "target": ef.fit(ROUGH, ef.smooth(psnr=45)),
-        "targets": ef.fit(COLOUR, ef.smooth(psnr=40), channel_axis=-1),
+        "coded": ef.fit(ROUGH, ef.smooth(psnr=45)),
+        "bound": ef.fit(COLOUR.astype(np.float32), ef.smooth(max_error=9.0), channel_axis=-1),
+        "bytes": ef.fit(ROUGH.astype(np.int16), ef.smooth(bytes=2000)),
+        "target": ef.fit(ROUGH, ef.smooth(coefficients=900)),
+        "targets": ef.fit(COLOUR, ef.smooth(coefficients=2000), channel_axis=-1),
+        "oriented": ef.fit(ROUGH, ef.oriented(order=1.2)),
         "denoised": ef.fit(ROUGH, ef.smooth(denoise=True)),
         "beam": ef.fit(ROUGH, ef.paper(width=60), partition=merged),
         "beam smooth": ef.fit(ROUGH, partition=merged),
@@ -84,8 +88,15 @@ def test_coefficients_come_back_bit_for_bit(tmp_path, name, dtype):
     ef.save(field, path, dtype=dtype)
     back = ef.load(path)
     kind = np.float64 if dtype == "float64" else np.float32
+    made = field.blended.made_of is not None
+    digits = max(np.finfo(dtype).eps, np.finfo(field.coefficient_dtype).eps)
     for a, b in zip(_numbers(field), _numbers(back), strict=True):
-        assert_array_equal(a.astype(dtype).astype(kind), b)
+        if made and (dtype != field.coefficient_dtype or name == "oriented"):
+            # Samples were rounded, and a box has 1444 of them; weights of members add to that.
+            more = 1e4 if name == "oriented" else 40
+            np.testing.assert_allclose(b, a, rtol=0, atol=more * digits * np.abs(a).max())
+        else:
+            assert_array_equal(a.astype(dtype).astype(kind), b)
     again = tmp_path / "again.elm"
     ef.save(back, again, dtype=dtype)
     assert again.read_bytes() == path.read_bytes()
@@ -111,26 +122,29 @@ def test_the_function_comes_back(tmp_path, name):
         assert back.settings == field.settings
         assert back.input_dtype == field.input_dtype
         # A merged region's triangle is made again, from the same features: rounding differs.
-        rounding = 1e-9 if name.startswith("beam") and "smooth" not in name else 0
+        rounding = 1e-9 if name in ("beam", "beam cropped", "oriented") else 0
         size = np.abs(field(x)).max()
         np.testing.assert_allclose(back(x), field(x), rtol=0, atol=rounding * size)
         np.testing.assert_allclose(
             back.gradient(x), field.gradient(x), rtol=0, atol=rounding * 100 * size
         )
-        if field.residual is not None:
+        if back.residual is not None:
             np.testing.assert_allclose(back.residual, field.residual, rtol=1e-7)
+        else:  # it could be as long as coded samples
+            assert field.residual is None or field.blended.made_of.coded.is_lossy
 
 
-@pytest.mark.parametrize("name", ["target", "targets", "beam", "colour"])
+@pytest.mark.parametrize("name", ["target", "targets", "beam", "colour", "coded", "bound"])
 def test_a_lazy_field_can_be_cropped(tmp_path, name):
     field, path = FIELDS[name], tmp_path / "model.elm"
     ef.save(field, path)
     part = ef.load(path).crop([5, 7], [20, 30])
     x = _points(part)
-    np.testing.assert_allclose(part(x), field(x), rtol=0, atol=1e-9 * np.abs(field(x)).max())
+    digits = 1e-9 if field.dtype == np.float64 else 1e-5
+    np.testing.assert_allclose(part(x), field(x), rtol=0, atol=digits * np.abs(field(x)).max())
     ef.save(part, tmp_path / "part.elm")
     np.testing.assert_allclose(
-        ef.load(tmp_path / "part.elm")(x), field(x), rtol=0, atol=1e-9 * np.abs(field(x)).max()
+        ef.load(tmp_path / "part.elm")(x), field(x), rtol=0, atol=digits * np.abs(field(x)).max()
     )
 
 
@@ -194,9 +208,18 @@ def test_files_are_hardly_larger_than_their_coefficients(tmp_path, name, dtype, 
     assert path.stat().st_size <= 1.02 * field.n_coefficients * np.dtype(dtype).itemsize + 4096
 
 
+def test_files_are_hardly_larger_than_what_is_kept(tmp_path):
+    for name in ("coded", "bound", "bytes"):
+        ef.save(FIELDS[name], tmp_path / "model.elm")
+        assert (tmp_path / "model.elm").stat().st_size <= FIELDS[name].n_bytes + 2500
+    for name in ("smooth", "single", "colour", "volume"):
+        ef.save(FIELDS[name], tmp_path / "model.elm")
+        assert (tmp_path / "model.elm").stat().st_size <= 1.01 * FIELDS[name].n_bytes + 2500
+
+
 def test_regions_that_keep_different_modes_cost_their_index_too(tmp_path):
     rough = np.random.default_rng(0).standard_normal((400, 400)).cumsum(0).cumsum(1)
-    field = ef.fit(rough, ef.smooth(psnr=50))
+    field = ef.fit(rough, ef.smooth(coefficients=40_000))
     ef.save(field, tmp_path / "model.elm", dtype="float32")
     residuals = 4 * field.partition.n_regions
     bound = 4 * (field.n_coefficients + field.index_cost) + residuals
@@ -206,7 +229,28 @@ def test_regions_that_keep_different_modes_cost_their_index_too(tmp_path):
 # --- others can read it ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["smooth", "target", "beam", "scattered"])
+@pytest.mark.parametrize("name", ["smooth", "gaps", "colour", "first", "coded", "cropped"])
+def test_zarr_itself_reads_the_samples(tmp_path, name):
+    zarr = pytest.importorskip("zarr")
+    pytest.importorskip("elmfield.io.zarr")
+    field, path = FIELDS[name], tmp_path / "model.elm"
+    ef.save(field, path)
+    with zarr.storage.ZipStore(path, mode="r") as opened:
+        root = zarr.open_group(opened, mode="r")
+        said, values = root.attrs["elmfield"]["samples"], root["samples"][:]
+        gone = root["missing"][:] if "missing" in said else np.zeros(1)
+    truth = COLOUR if name in ("colour", "first") else ROUGH
+    truth = truth[tuple(map(slice, said["low"], said["high"]))]
+    if name == "gaps":
+        assert_array_equal(gone != 0, np.isnan(GAPS))
+        values, truth = values[gone == 0], truth[gone == 0]
+    if name == "coded":
+        assert 45 <= ef.psnr(truth, values) < 46
+    else:
+        assert_array_equal(values, truth)
+
+
+@pytest.mark.parametrize("name", ["target", "beam", "scattered"])
 def test_zarr_itself_reads_the_arrays(tmp_path, name):
     zarr = pytest.importorskip("zarr")
     field, path = FIELDS[name], tmp_path / "model.elm"
@@ -237,9 +281,9 @@ def test_modes_can_be_made_as_the_format_says(tmp_path, order):
     ef.save(field, tmp_path / "model.elm")
     with zarr.storage.ZipStore(tmp_path / "model.elm", mode="r") as opened:
         root = zarr.open_group(opened, mode="r")
-        meta, flat = root.attrs["elmfield"], root["coefficients"][:]
+        meta, samples = root.attrs["elmfield"], root["samples"][:]
     box, orders = meta["groups"][0]["modes"]["box"], meta["groups"][0]["modes"]["orders"]
-    rows = []
+    rows, boxes, projections = [], [], []
     at = (17, 23)  # a sample in the middle of a cell: one region speaks
     cells = []
     for n, count, x in zip(meta["partition"]["shape"], meta["partition"]["edges"], at):
@@ -281,13 +325,10 @@ def test_modes_can_be_made_as_the_format_says(tmp_path, order):
         first = min(max(edges[c] - margin, -beyond), size + beyond - n)
         u = at[k] - (first + (n - 1) / 2)
         rows.append(np.r_[(features(u, omega) / price) @ A.T, 1, u] @ solved @ T @ U)
-    key = sum(((c >> b) & 1) << (2 * b + 1 - k) for k, c in enumerate(cells) for b in range(20))
-    every = sorted(
-        sum(((c >> b) & 1) << (2 * b + 1 - k) for k, c in enumerate(cell) for b in range(20))
-        for cell in np.ndindex(*meta["partition"]["edges"])
-    )
-    r = meta["groups"][0]["n_modes"]
-    c = flat[every.index(key) * r :][:r].reshape(box)
+        boxes.append(slice(int(first), int(first) + n))
+        projections.append(U)
+    Y = (samples[tuple(boxes)] - meta["offset"][0]) / meta["scale"][0]
+    c = projections[0].T @ Y @ projections[1]
     value = meta["offset"][0] + meta["scale"][0] * rows[0] @ c @ rows[1]
     assert value == pytest.approx(ROUGH[at], abs=1e-8 * np.ptp(ROUGH))
 
@@ -383,9 +424,9 @@ def test_opening_reads_no_coefficients(tmp_path):
     ef.save(FIELDS["colour"], tmp_path / "model.elm")
     file = Counting(tmp_path / "model.elm")
     field = restore.field_of(Archive("model.elm", file))
-    held = field.blended.groups[0].coefficients.shelf.values
+    held = field.blended.groups[0].coefficients.made_of.decoded
     assert not held._kept
-    assert "modes" not in vars(field.blended.groups[0])
+    assert "model" not in vars(field.blended.groups[0].model)
     field(_points(field))
     assert held._kept
 

@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from elmfield._array.typing import Array, Floats, Integers
+from elmfield.codec.lossless import SAMPLES_PER_BYTE
 from elmfield.domain import Axis, Domain
 from elmfield.errors import StoreError, StoreVersionError
 from elmfield.field import Blended, Coefficients, Field, Group, Projected, Sampled
@@ -172,6 +173,8 @@ class _Reader:
         C = len(meta["offset"])
         if C < 1 or len(meta["scale"]) != C:
             raise self._refuse("offset and scale differ in length")
+        if meta["dtype"] not in ("float64", "float32", "float16"):
+            raise self._refuse(f"numbers of type {meta['dtype']!r}")
         dtype = np.dtype("float64" if meta["dtype"] == "float64" else "float32")
         # A field's own dtype is that of its samples: what is taken off may need more digits than
         # what is left.
@@ -233,8 +236,9 @@ class _Reader:
         if kinds - {"product"} and (kinds != {"oriented"} or len(meta["groups"]) > 1):
             raise self._refuse("samples, but not of product modes or oriented regions")
         units = [np.asarray(meta[name], np.float64) for name in ("offset", "scale")]
-        if all(np.array_equal(u, u.astype(dtype)) for u in units):
-            units = [u.astype(dtype) for u in units]
+        fits = np.can_cast(np.dtype(str(meta["samples"]["dtype"])), dtype)
+        if fits and all(np.array_equal(u, u.astype(dtype)) for u in units):
+            units = [u.astype(dtype) for u in units]  # as the fit did, bit for bit
         coded = coded_in(
             self.entries,
             self.sizes,
@@ -335,13 +339,13 @@ class _Reader:
         if shape != domain.shape or tuple(kept["periodic"]) != domain.periodic:
             raise self._refuse("domain and partition disagree")
         edges = []
-        room = sum(self.sizes.values())
+        room = self._room
         for k, entry in enumerate(kept["edges"]):
             if entry == "listed":
                 size = self._size_of(f"edges_{k}")
                 e = self._whole(f"edges_{k}", size, "int64")
             else:
-                if not 1 <= int(entry) <= min(shape[k], 8 * room):
+                if not 1 <= int(entry) <= min(shape[k], room):
                     raise self._refuse(f"{entry} cells on an axis")
                 e = np.round(np.linspace(0, shape[k], int(entry) + 1)).astype(np.int64)
             low, high = domain.low[k], domain.high[k]
@@ -351,9 +355,8 @@ class _Reader:
         cells = tuple(len(e) - 1 for e in edges)
         n = math.prod(cells)
         N = int(kept["n_regions"])
-        # Every region has at least a bit in the file, every cell of an irregular one a label.
-        if not 1 <= N <= min(n, 8 * room) or (kept["regular"] and n != N):
-            raise self._refuse(f"{N} regions in {n} cells and {room} bytes")
+        if not 1 <= N <= min(n, room) or (kept["regular"] and n != N):
+            raise self._refuse(f"{N} regions in {n} cells and {sum(self.sizes.values())} bytes")
         labels = np.arange(n) if kept["regular"] else self._integers("labels", n)
         boxes = self._boxes(kept, cells)
         part = Partition(
@@ -375,6 +378,19 @@ class _Reader:
         ):
             raise self._refuse("labels or overlap of the regions")
         return part
+
+    @property
+    def _room(self) -> int:
+        """Regions that a file of so many bytes may have.
+
+        Every region has at least a bit in it, or a few samples, of which a byte holds a limited
+        number; every cell of an irregular one a label.
+        """
+        room = 8 * sum(self.sizes.values())
+        if "samples" not in self.meta:
+            return room
+        coded = sum(n for key, n in self.sizes.items() if key.startswith("samples/c/"))
+        return max(room, SAMPLES_PER_BYTE * coded // 8)
 
     def _boxes(self, kept: dict[str, Any], cells: tuple[int, ...]) -> dict[str, Integers]:
         """Starts and sizes of boxes that do not follow from the cells."""
@@ -478,8 +494,6 @@ class _Reader:
             )
         starts = np.empty(N, np.int64)
         starts[order] = np.cumsum(counts[order]) - counts[order]
-        if meta["dtype"] not in ("float64", "float32", "float16"):
-            raise self._refuse(f"coefficients of type {meta['dtype']!r}")
         values = Blocks(
             self.entries, self.sizes, "coefficients", int(counts.sum()), (meta["dtype"],)
         )
