@@ -87,7 +87,7 @@ class Coder:
 
     def trial(self, step: float) -> tuple[float, float]:
         """Mean squared error, and bits per sample, at a step, about."""
-        found = [trial(*without_channels(v), step) for v in self.some]
+        found = [trial(v, step, axis) for v, axis in map(without_channels, self.some)]
         n = sum(v.size for v in self.some)
         return sum(e for e, _ in found) / n, sum(b for _, b in found) / n
 
