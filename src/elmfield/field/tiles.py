@@ -20,7 +20,7 @@ from elmfield.codec import pack, unpack, unpack_many
 from elmfield.errors import StoreError
 from elmfield.partition import Partition
 
-TILE = 1 << 20
+TILE = 1 << 19
 """Bytes of a tile before it is coded, about."""
 
 CHANNELS = 4096

@@ -16,8 +16,9 @@ from numpy.testing import assert_array_equal
 
 import elmfield as ef
 from elmfield.domain import make_domain
-from elmfield.field import Blended, Field, Group
+from elmfield.field import Blended, Field, Group, Projected
 from elmfield.field.coefficients import Full, Ragged
+from elmfield.field.tiles import Coded, Decoded, Tiling, packed
 from elmfield.io.model import recipes, restore
 from elmfield.io.model.entries import Archive, open_entries
 from elmfield.local.bases import product_modes
@@ -370,6 +371,7 @@ class Repeated:
 
     index_bits = 0
     is_shared = True
+    made_of = box = None
 
     @property
     def counts(self):
@@ -420,6 +422,62 @@ def test_a_gigabyte_opens_at_once_and_a_window_reads_little(gigabyte):
     assert read < 0.01 * numbers.n_stored
 
 
+class SameTile:
+    """Tiles of a large array that take no memory: one again and again."""
+
+    def __init__(self, tile):
+        self.tile = tile
+
+    def read(self, number):
+        return self.tile
+
+    def size(self, number):
+        return len(self.tile)
+
+
+@pytest.mark.slow
+def test_a_gigabyte_of_samples_opens_at_once_and_a_window_reads_little(tmp_path):
+    """16384 x 16384 samples of float32, 1.07 GB."""
+    n, side = 16384, 512
+    rough = np.random.default_rng(0).integers(-3, 4, (side, side)).cumsum(0).astype(np.float32)
+    small = ef.fit(rough)
+    tiling = Tiling((0, 0, 0), (n, n, 1), (side, side, 1))
+    coded = Coded(
+        decoded=Decoded(SameTile(packed(rough[..., None])), tiling, "float32"),
+        offset=small.offset, scale=small.scale, dtype=np.dtype("float32"),
+    )  # fmt: skip
+    part = ef.smooth().partition((n, n), (False, False))
+    (group,) = small.blended.groups
+    first, size = part.boxes
+    every = np.arange(part.n_regions)
+    numbers = Projected(boxes=coded, partition=part, regions=every, basis=group.model)
+    blended = Blended(
+        partition=part,
+        groups=(Group(model=group.model, regions=every, coefficients=numbers),),
+        centres=first + (size - 1) / 2,
+        radii=np.ones(first.shape),
+    )
+    field = Field(
+        domain=make_domain((n, n)), blended=blended, offset=small.offset, scale=small.scale,
+        input_dtype="float32",
+    )  # fmt: skip
+    path = tmp_path / "big.elm"
+    ef.save(field, path)
+    file = Counting(path)
+    field = restore.field_of(Archive("big.elm", file))
+    assert file.count < 0.02 * path.stat().st_size
+    values = field.grid(np.arange(3000, 3256.0), np.arange(5000, 5256.0))
+    truth = rough[np.ix_(np.arange(3000, 3256) % side, np.arange(5000, 5256) % side)]
+    np.testing.assert_allclose(values, truth, rtol=0, atol=1e-5 * np.ptp(rough))
+    assert file.count < 0.02 * path.stat().st_size
+    assert len(field.blended.made_of.decoded._kept) <= 4
+    # Points and crops too.
+    field = ef.load(path)
+    field([[7000.5, 9000.25]])
+    field.crop([12000.0, 100.0], [12010.0, 110.0]).samples()
+    assert len(field.blended.made_of.decoded._kept) == 2
+
+
 def test_opening_reads_no_coefficients(tmp_path):
     ef.save(FIELDS["colour"], tmp_path / "model.elm")
     file = Counting(tmp_path / "model.elm")
@@ -429,6 +487,27 @@ def test_opening_reads_no_coefficients(tmp_path):
     assert "model" not in vars(field.blended.groups[0].model)
     field(_points(field))
     assert held._kept
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are a Unix matter")
+def test_forked_processes_read_one_file_at_once(tmp_path):
+    import multiprocessing
+
+    path = tmp_path / "model.elm"
+    ef.save(FIELDS["colour"], path)
+    FORKED["field"] = ef.load(path)
+    expected = FIELDS["colour"](_points(FIELDS["colour"]))
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        for found in pool.map(_ask_in_a_fork, range(16)):
+            assert_array_equal(found, expected)
+
+
+FORKED = {}
+
+
+def _ask_in_a_fork(_):
+    field = FORKED["field"]
+    return ef.Field.__call__(field, _points(field))
 
 
 def test_an_open_field_survives_its_file(tmp_path):
