@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.codec.lossless import SAMPLES_PER_BYTE
+from elmfield.codec.lossless.door import SAMPLES_PER_BYTE
 from elmfield.domain import Axis, Domain
 from elmfield.errors import StoreError, StoreVersionError
 from elmfield.field import Blended, Coefficients, Field, Group, Projected, Sampled
