@@ -43,6 +43,7 @@ class _Wave:
         self.classes = np.concatenate([m.classes + a for m, a in zip(models, firsts, strict=True)])
         self.map_start = np.repeat(2 * BINS * np.arange(self.n), self.G)[:, None, None]
         self.lowest = np.repeat([m.lowest for m in models], self.G)[:, None, None]
+        self.coarse = np.repeat([m.coarse for m in models], self.G)[:, None, None]
         self.top = np.repeat([float(m.top) for m in models], self.G)[:, None, None]
         self.matrices = np.concatenate([m.matrices(self.stencil) for m in models])
         self.P = self.matrices.shape[1]
@@ -126,7 +127,7 @@ class _Wave:
         past += FRACTION**2
         blend = neighbours.blended(guess, past, self.table, 1)
         whole, above = neighbours.rounded(blend, self.top)
-        rows = neighbours.contexts(self._energy(at, a, b), above, self.lowest)
+        rows = neighbours.contexts(self._energy(at, a, b), above, self.lowest, self.coarse)
         rows += self.map_start
         valid = None if self.whole else self.layout.valid[:, a:b].ravel().nonzero()[0]
         residual = self._residuals(rows, valid)

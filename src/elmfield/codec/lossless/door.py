@@ -28,7 +28,7 @@ EXACT, BY_PLACE, BY_SAMPLE = 0, 1, 2
 """Where values lie off their lattice: nowhere, by their place on it, or each sample by itself."""
 GAPS = 128
 """Added to the way where NaN are written as gaps."""
-SAMPLES_PER_BYTE = 4096
+SAMPLES_PER_BYTE = 1024
 """A tile has at most so many samples for each of its bytes: a lie cannot ask for much memory."""
 
 

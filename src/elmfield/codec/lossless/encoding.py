@@ -30,16 +30,16 @@ def encoded(values: NDArray[np.integer], layout: Layout, tail: Words) -> tuple[b
         weights = anchored(default_weights(frame.stencil, shift), frame.stencil, shift)
     empty = np.zeros((0, 0), np.uint8)
     none = np.zeros(0, np.int64)
-    model = Model(top, frame.first, shift, weights, none, 0, none, empty, learned)
+    model = Model(top, frame.first, shift, weights, none, 0, 0, none, empty, learned)
     predicted = frame.predicted(model)
     gains = frame.gains(predicted.error) if learned else default_gains(frame.stencil)
-    lowest, context = frame.contexts(predicted, gains)
+    lowest, coarse, context = frame.contexts(predicted, gains)
     token, raw = tokens(predicted.z)
     pair = context * N_TOKENS
     pair += token
     counts = np.bincount(pair, minlength=2 * BINS * N_TOKENS).reshape(2 * BINS, N_TOKENS)
     classes, levels = _tables(counts)
-    model = Model(top, frame.first, shift, weights, gains, lowest, classes, levels, learned)
+    model = Model(top, frame.first, shift, weights, gains, lowest, coarse, classes, levels, learned)
     entries = model.tables().entries[classes]  # of every context and token
     price = BITS - np.log2(np.maximum(entries & np.uint32(0xFFFF), 1))
     bits = float((counts * price).sum() + raw.sum()) + 16 * len(tail)
@@ -223,8 +223,8 @@ class _Frame:
             out.append(learning.gains(past, error[where]))
         return np.stack(out)
 
-    def contexts(self, predicted: _Predicted, gains: Integers) -> tuple[int, Integers]:
-        """The lowest bin, and the context of every sample."""
+    def contexts(self, predicted: _Predicted, gains: Integers) -> tuple[int, int, Integers]:
+        """The lowest bin, how coarse bins are, and the context of every sample."""
         E, offsets = predicted.error, self._offsets(self.stencil.errors).tolist()
         energy = np.zeros(E.size)
         per_group = gains[self.stencil.kinds].astype(np.float64)
@@ -235,9 +235,11 @@ class _Frame:
                     total += gain * E[a + j : b + j]
             energy[a:b] = total
         mine = self._samples_of(energy)
-        level = mine.view(np.int64) >> 50
-        lowest = max(int(np.quantile(level[:: max(1, level.size // 4096)], 0.002)), 0)
-        return lowest, neighbours.contexts(mine, predicted.above, lowest)
+        some = np.sort(mine[:: max(1, mine.size // 4096)].view(np.int64) >> 50)
+        low, high = some[int(0.002 * some.size)], some[int(0.995 * (some.size - 1))]
+        coarse = 0 if high - low < BINS else 1 if high - low < 2 * BINS else 2
+        lowest = int(low) >> coarse
+        return lowest, coarse, neighbours.contexts(mine, predicted.above, lowest, coarse)
 
 
 def _coded(

@@ -56,7 +56,7 @@ FAINTEST = 63
 SQUARE_LIMIT = float(1 << 48)
 ERROR_LIMIT = float(1 << 36)
 BINS = 40
-"""Expected errors are put into 40 bins, four to an octave."""
+"""Expected errors are put into 40 bins, four to an octave (or two, or one)."""
 
 
 @dataclass(frozen=True)
@@ -182,9 +182,14 @@ def rounded(blend: Floats, top: float | Floats) -> tuple[Floats, Floats]:
     return whole, above
 
 
-def contexts(energy: Floats, above: Floats, lowest: int | Integers) -> Integers:
-    """Number of the context, 0 to 2 BINS - 1: expected error, distance from a whole number."""
-    bins: Integers = energy.view(np.int64) >> 50
+def contexts(
+    energy: Floats, above: Floats, lowest: int | Integers, coarse: int | Integers
+) -> Integers:
+    """Number of the context, 0 to 2 BINS - 1: expected error, distance from a whole number.
+
+    ``4 / 2^coarse`` bins to an octave, from bin `lowest` on.
+    """
+    bins: Integers = energy.view(np.int64) >> (50 + coarse)
     bins -= lowest
     np.maximum(bins, 0, out=bins)
     np.minimum(bins, BINS - 1, out=bins)

@@ -33,8 +33,8 @@ class Model:
         Every predictor's weight of every neighbour.
     gains : array of int64, shape (kinds, F + 1)
         Weights of past errors in the expected one, in 64ths, and a constant.
-    lowest : int
-        The first bin of expected errors.
+    lowest, coarse : int
+        The first bin of expected errors; there are ``4 / 2^coarse`` to an octave.
     classes : array of int64, shape (2 BINS,)
         Table of every context.
     levels : array of uint8, shape (tables, tokens)
@@ -47,6 +47,7 @@ class Model:
     weights: Integers
     gains: Integers
     lowest: int
+    coarse: int
     classes: Integers
     levels: NDArray[np.uint8]
     learned: bool = True
@@ -73,6 +74,7 @@ class Model:
                 self.shift,
                 K,
                 self.levels.shape[1],
+                self.coarse,
                 self.lowest >> 8,
                 self.lowest & 255,
             ],
@@ -92,8 +94,14 @@ class Model:
         """The model of a header's bytes; raises StoreError where they make no sense."""
         read = _Reader(_inflated(data))
         top, first = (int(v) for v in read.take("<i8", 2))
-        learned, P, shift, K, A, high, low = (int(v) for v in read.take("u1", 7))
-        good = 0 <= first <= top <= MOST_RANGE and P == 4 and shift <= 14 and learned <= 1
+        learned, P, shift, K, A, coarse, high, low = (int(v) for v in read.take("u1", 8))
+        good = (
+            0 <= first <= top <= MOST_RANGE
+            and P == 4
+            and shift <= 14
+            and learned <= 1
+            and coarse <= 2
+        )
         if not good or not 1 <= K <= 2 * BINS or not 1 <= A <= N_TOKENS:
             raise _damaged()
         n_kinds = stencil.n_kinds
@@ -115,7 +123,9 @@ class Model:
         if int(classes.max()) >= K or int(gains[:, -1].min()) < 1:
             raise _damaged()
         lowest = 256 * high + low
-        return cls(top, first, shift, weights, gains, lowest, classes, levels, bool(learned))
+        return cls(
+            top, first, shift, weights, gains, lowest, coarse, classes, levels, bool(learned)
+        )
 
 
 def anchored(weights: Integers, stencil: Stencil, shift: int) -> Integers:
