@@ -12,7 +12,8 @@ from elmfield.codec import pack, unpack, unpack_many
 from elmfield.errors import StoreError, StoreVersionError
 from oracles import lossless as oracle
 
-DTYPES = "bool uint8 int8 uint16 int16 uint32 int32 uint64 int64 float16 float32 float64".split()
+DTYPES = ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
+DTYPES += ["float16", "float32", "float64"]
 SHAPES = [(1,), (9,), (2100,), (1, 1), (1, 90), (90, 1), (5, 9), (70, 33), (3, 4, 5), (20, 70, 6)]
 SHAPES += [(2, 3, 4, 5), (5, 9, 3, 35), ()]
 

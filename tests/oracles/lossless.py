@@ -5,7 +5,8 @@ import zlib
 
 import numpy as np
 
-NAMES = "bool uint8 int8 uint16 int16 uint32 int32 uint64 int64 float16 float32 float64".split()
+NAMES = ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
+NAMES += ["float16", "float32", "float64"]
 OWN = [(0, -2), (0, -1), (-1, -1), (-1, 0), (-1, 1), (-2, 0), (-2, 1)]
 CHANNEL = [(0, -1), (0, 0), (0, 1), (-1, -1), (-1, 0), (-1, 1), (1, 0)]
 SECOND = [(0, -1), (0, 0), (-1, 0)]

@@ -1,4 +1,4 @@
-"""The golden tiles of this folder: one of each kind, made once (``python make.py`` adds new ones)."""
+"""The golden tiles of this folder: one of each kind, made once; run again to add new ones."""
 
 import json
 from pathlib import Path

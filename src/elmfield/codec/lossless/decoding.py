@@ -184,10 +184,12 @@ class _Wave:
         away = guess - true[:, None]
         away *= away
         np.minimum(away, neighbours.SQUARE_LIMIT, out=away)
-        away *= live[:, None]
+        if not self.whole:
+            away *= live[:, None]
         self.squares[at % 4, :, :, here] = away
         error = np.minimum(np.abs(blend - true), neighbours.ERROR_LIMIT)
-        error *= live
+        if not self.whole:
+            error *= live
         self.errors[at, self.back :, here] = error
 
     def planes(self) -> list[Integers]:

@@ -1,6 +1,7 @@
 """A plane of integers to bytes: all samples are known, so everything is done for many at once."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,7 +112,7 @@ class _Frame:
         rows = rows & layout.filled[:, :, None]
         return cls(stencil, samples, full.shape, front, rows, first)
 
-    def _blocks(self, flat: Floats) -> Floats:
+    def _blocks(self, flat: NDArray[Any]) -> NDArray[Any]:
         """A view of flat framed numbers without their frames, (G, B, hy, hx)."""
         hy, hx = self.stencil.layout.block[2:]
         size = int(np.prod(self.shape))
@@ -175,8 +176,12 @@ class _Frame:
         matrices = model.matrices(self.stencil)
         offsets = self._offsets(self.stencil.samples).tolist()
         table = neighbours.weights_of_levels()
-        inside = np.zeros(S.size)
-        self._blocks(inside)[...] = self.rows[..., None]
+        outside = np.ones(S.size, np.bool_)
+        self._blocks(outside)[...] = ~self.rows[..., None]
+        farthest = (
+            FRACTION * model.top * (1 + np.abs(model.weights).sum(axis=2).max() / 2**model.shift)
+        )
+        tame = farthest**2 < neighbours.SQUARE_LIMIT  # then no limit is ever met
         P, edges = matrices.shape[1], self._edges()
         squares = np.zeros((P, S.size))
         error, blend = np.zeros(S.size), np.zeros(S.size)
@@ -192,16 +197,19 @@ class _Frame:
             true = FRACTION * S[a:b]
             away = guess - true
             away *= away
-            away *= inside[a:b]
-            squares[:, a:b] = np.minimum(away, neighbours.SQUARE_LIMIT)
+            if not tame:
+                np.minimum(away, neighbours.SQUARE_LIMIT, out=away)
+            frame = outside[a:b].nonzero()[0]
+            away[:, frame] = 0.0
+            squares[:, a:b] = away
             past = squares[:, a - 1 : b - 1] + squares[:, a - W : b - W]
             past += squares[:, a - W - 1 : b - W - 1]
             past += squares[:, a - W + 1 : b - W + 1]
             past += FRACTION**2
             blend[a:b] = neighbours.blended(guess, past, table, 0)
-            left = np.abs(blend[a:b] - true)
-            left *= inside[a:b]
-            error[a:b] = np.minimum(left, neighbours.ERROR_LIMIT)
+            left = np.minimum(np.abs(blend[a:b] - true), neighbours.ERROR_LIMIT)
+            left[frame] = 0.0
+            error[a:b] = left
         whole, above = neighbours.rounded(self._samples_of(blend), float(model.top))
         residual = (self._samples_of(S) - whole).astype(np.int64)
         np.negative(residual, out=residual, where=above < 0)

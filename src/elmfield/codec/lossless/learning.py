@@ -9,32 +9,32 @@ from numpy.typing import NDArray
 from elmfield._array.typing import Floats, Integers
 from elmfield.codec.lossless.neighbours import Stencil
 
-ENOUGH = 24_000
+ENOUGH = 16_000
 """Samples to learn predictors from."""
-ROWS = 8
+ROWS, COLUMNS = 4, 16
 PREDICTORS = 4
-ROUNDS = 5
+ROUNDS = 4
 """So many times samples go to the predictor that does best around them, and it is fitted anew."""
 
 
 def windows(stencil: Stencil, kind: int, strides: tuple[int, int, int], front: int) -> Integers:
-    """Places of samples in the framed array, (n, rows, hx): rows of some blocks of this kind."""
+    """Places of samples in the framed array, (n, rows, columns): windows all over this kind."""
     layout = stencil.layout
     hy, hx = layout.block[2:]
-    rows = min(ROWS, hy)
+    rows, columns = min(ROWS, hy), min(COLUMNS, hx)
     groups = np.flatnonzero(stencil.kinds == kind)
-    starts = np.arange(0, max(1, hy - rows + 1), rows)
-    g, b, y = (
-        v.ravel() for v in np.meshgrid(groups, np.arange(layout.n_blocks), starts, indexing="ij")
-    )
-    inside = (y + rows <= layout.heights[b]) & layout.filled[g, b]
-    if inside.any():
-        g, b, y = g[inside], b[inside], y[inside]
-    most = max(1, ENOUGH // (rows * hx))
-    some = np.linspace(0, len(g) - 1, min(most, len(g))).round().astype(int)
+    starts = np.arange(0, hy - rows + 1, rows), np.arange(0, hx - columns + 1, columns)
+    corners = np.meshgrid(groups, np.arange(layout.n_blocks), *starts, indexing="ij")
+    g, b, y, x = (v.ravel() for v in corners)
+    inside = np.flatnonzero((y + rows <= layout.heights[b]) & layout.filled[g, b])
+    if inside.size:
+        g, b, y, x = g[inside], b[inside], y[inside], x[inside]
+    # Every window is as likely: steps of the golden ratio through all of them, none twice.
+    most = min(len(g), max(1, ENOUGH // (rows * columns)))
+    some = np.unique((np.arange(most) * 0.6180339887498949 % 1.0 * len(g)).astype(int))
     s_g, s_b, s_y = strides
-    corner = front + g[some] * s_g + b[some] * s_b + y[some] * s_y
-    inner = np.arange(rows)[:, None] * s_y + np.arange(hx)
+    corner = front + g[some] * s_g + b[some] * s_b + y[some] * s_y + x[some]
+    inner = np.arange(rows)[:, None] * s_y + np.arange(columns)
     return np.asarray(corner[:, None, None] + inner, np.int64)
 
 
