@@ -7,7 +7,7 @@ import numpy as np
 
 from elmfield._array.backend import cast, to_numpy
 from elmfield._array.typing import Array, Integers
-from elmfield.field.tiles import Coded
+from elmfield.field.tiles import Coded, block_means
 from elmfield.partition import Partition, gather, gather_boxes, sample_index
 from elmfield.samples import Samples
 
@@ -50,6 +50,9 @@ class Boxes(Protocol):
 
     def gaps(self, slab: tuple[slice, ...]) -> Array | None:
         """Which samples of a slab were missing, booleans (..., C or 1); None if none ever was."""
+
+    def coarse(self, k: int) -> Array:
+        """Means of 2^k samples on each axis, (..., C), in the unit of the fit, on the host."""
 
     def channels(self, own: slice) -> "Boxes":
         """The same for some of the channels."""
@@ -119,6 +122,12 @@ class Whole:
     def gaps(self, slab: tuple[slice, ...]) -> Array | None:
         """Which samples of a slab were missing."""
         return None if self.missing is None else self.missing[(*slab, slice(None))]
+
+    def coarse(self, k: int) -> Array:
+        """Means of 2^k samples on each axis."""
+        means = block_means(np.asarray(to_numpy(self.values)), k)
+        offset, scale = (to_numpy(u) for u in (self.offset, self.scale))
+        return ((means - offset) / scale).astype(offset.dtype)
 
     def channels(self, own: slice) -> "Whole":
         """The same for some of the channels."""

@@ -23,6 +23,9 @@ from elmfield.partition import Partition
 TILE = 1 << 19
 """Bytes of a tile before it is coded, about."""
 
+UNIT = 64
+"""Tiles are multiples of this along an axis, where they are not much smaller."""
+
 CHANNELS = 4096
 """Channels of a tile at most."""
 
@@ -59,6 +62,9 @@ class Tiling:
             side = room ** (1 / (len(wide) - place))
             parts = max(1, round(sizes[k] / side))
             tile[k] = -(-sizes[k] // parts)
+            if parts > 1:  # whole boxes of the codec, and coarse pictures that fit together
+                unit = min(UNIT, 1 << max(0, int(side).bit_length() - 2))
+                tile[k] = -(-tile[k] // unit) * unit
             room = max(1.0, room / tile[k])
         return cls(tuple(low), tuple(high), tuple(tile))
 
@@ -235,12 +241,33 @@ class Decoded:
             )
         return values.reshape(shape)
 
-    def coarse(self, number: int, k: int) -> Array:
-        """A tile made 2^k times smaller on every axis, from the first part of its bytes."""
-        values = unpack(self.tiles.read(number), coarse=k)
-        return values.reshape(
-            *values.shape[: len(self.tiling.tile) - 1], self.tiling.shape(number)[-1]
-        )
+    def coarse(self, number: int, k: int, is_lossy: bool) -> Array:
+        """Means of 2^k samples of a tile on each axis; from the first part of its bytes, if lossy.
+
+        Only such tiles have a coarse picture of their own.
+        """
+        *sizes, C = self.tiling.shape(number)
+        if not is_lossy:
+            return block_means(self(number), k)
+        data, shape = self.tiles.read(number), (*(-(-n >> k) for n in sizes), C)
+        try:
+            values = unpack(data, coarse=k)
+        except ValueError:  # what takes no more bytes is kept without loss
+            return block_means(self(number), k)
+        if values.size != math.prod(shape):
+            raise StoreError(f"a coarse tile has shape {values.shape}; {shape} was expected.")
+        return values.reshape(shape)
+
+
+def block_means(values: Array, k: int) -> Array:
+    """Means (..., C) of 2^k samples on each axis; at its end there may be fewer."""
+    out: Array = values.astype(np.float64)
+    for axis in range(values.ndim - 1):
+        n = out.shape[axis]
+        first = np.arange(0, n, 1 << k)
+        counts = np.diff([*first, n]).reshape(-1, *(1,) * (values.ndim - 1 - axis))
+        out = np.add.reduceat(out, first, axis=axis) / counts
+    return out
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -379,6 +406,21 @@ class Coded:
     def block(self, slab: tuple[slice, ...]) -> Array:
         """The samples of a slab of the array, (..., C), in the unit of the fit."""
         return self.at(_positions(slab))
+
+    def coarse(self, k: int) -> Array:
+        """Means of 2^k samples on each axis, (..., C), in the unit of the fit."""
+        t = self.tiling
+        out = np.empty((*(-(-n >> k) for n in t.sizes[:-1]), t.sizes[-1]))
+        for number in range(t.n_tiles):
+            *slab, own = t.slab(number)
+            first = [(s.start - a) >> k for s, a in zip(slab, t.low)]
+            means = self.decoded.coarse(number, k, self.is_lossy)
+            at = tuple(slice(i, i + n) for i, n in zip(first, means.shape))
+            out[(*at, own)] = means
+        if self.offset is not None and self.scale is not None:
+            out = (out - self.offset) / self.scale
+        out = out.astype(self.dtype)
+        return out if self.own is None else out[..., list(self.own)]
 
     def in_memory(self) -> "Coded":
         """The same without a file."""
