@@ -17,6 +17,7 @@ import beam_tables
 import core_tables
 import defaults_tables
 import oriented_tables
+import sizes_tables
 import speed_tables
 import targets_tables
 from common import RESULTS, ROOT
@@ -29,6 +30,7 @@ GATHERED = {
     "defaults": defaults_tables,
     "targets": targets_tables,
     "oriented": oriented_tables,
+    "sizes": sizes_tables,
 }
 """Whose tables also stand in one file each, for whoever opens the folder."""
 

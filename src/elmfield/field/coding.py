@@ -193,7 +193,7 @@ def _in_bytes(coder: Coder, target: Target) -> Blended:
     room = target.value * n / 8 if target.kind == "bits" else float(target.value)
 
     def guess(step: float) -> float:
-        return coder.trial(step)[1] * n / 8 / room
+        return coder.trial(step)[1] * float(n) / 8 / room
 
     def at(step: float) -> tuple[Tiles, float]:
         tiles = coder.pack(step=step)

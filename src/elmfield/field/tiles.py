@@ -197,10 +197,9 @@ class Decoded:
     @property
     def room(self) -> int:
         """Tiles that are kept at most."""
-        each = math.prod(self.tiling.tile) * self.dtype.itemsize
-        return max(
-            1, min(CACHE, 4 * capacity(np.empty(0))) // each
-        )  # half of what a batch may take
+        each = math.prod(self.tiling.tile) * int(self.dtype.itemsize)
+        most = min(CACHE, 4 * capacity(np.empty(0)))  # half of what a batch may take
+        return max(1, most // each)
 
     def ready(self, numbers: Iterable[int]) -> None:
         """Decode those tiles that are not at hand, if there is room for all: together is faster."""
@@ -452,9 +451,9 @@ def outer(decoded: Decoded, x: Sequence[Integers]) -> Array:
     out = np.empty(tuple(map(len, every)), decoded.dtype)
     corners = list(cartesian(*spans))
     numbers = [int(np.ravel_multi_index([i for i, _, _ in c], tiling.counts)) for c in corners]
-    for at, (corner, number) in enumerate(zip(corners, numbers)):
-        if at % decoded.room == 0:
-            decoded.ready(numbers[at : at + decoded.room])
+    for i, (corner, number) in enumerate(zip(corners, numbers)):
+        if i % decoded.room == 0:
+            decoded.ready(numbers[i : i + decoded.room])
         values: Array = decoded(number)
         for k, (_, _, inner) in enumerate(corner):
             values = values[(slice(None),) * k + (inner,)]

@@ -88,7 +88,8 @@ def _in_file(
             )
         inner = replace(settings, target=Target("bytes", room - beside))
         field = fit(samples, inner, **options)
-        field = replace(field, settings=replace(field.settings, target=settings.target))
+        settled: Any = field.settings
+        field = replace(field, settings=replace(settled, target=settings.target))
         name = dtype or str(field.coefficient_dtype).removeprefix("torch.")
         size = stored_size(field, name)
         if size <= room and size - field.n_bytes > beside - 256:
