@@ -25,8 +25,8 @@ def lines():
     return table(
         heads,
         [
-            ["all samples" if r["psnr"] is None else r["psnr"], r["pictures"]]
-            + [f"{r['mean']:.2f}", f"{r['highest']:.2f}"]
+            ["all samples" if r["psnr"] is None else r["psnr"], r["pictures"], f"{r['mean']:.2f}"]
+            + [f"{r['highest']:.2f}"]
             for r in rows_of("sizes", "lines")
         ],
     )
