@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from elmfield._array.memory import runs
+from elmfield._array.threads import n_threads, spread
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.errors import StoreError
 from elmfield.field import Field
@@ -125,10 +127,14 @@ class SamplePlan:
             for number in self._copied[1]:
                 yield coded.decoded.tiles.read(number)
             return
-        for number in range(self.tiling.n_tiles):
-            *slab, channels = self.tiling.slab(number)
-            values = self.boxes.kept(tuple(slab)) if self.is_raw else self._brought(tuple(slab))
-            yield packed(values[..., channels])
+        for i, j in runs(self.tiling.n_tiles, n_threads()):
+            yield from spread(self._made, range(i, j))
+
+    def _made(self, number: int) -> bytes:
+        """One tile, coded without loss."""
+        *slab, channels = self.tiling.slab(number)
+        values = self.boxes.kept(tuple(slab)) if self.is_raw else self._brought(tuple(slab))
+        return packed(values[..., channels])
 
     def _brought(self, slab: tuple[slice, ...]) -> Array:
         """Samples in the unit of the fit, with fewer digits."""
