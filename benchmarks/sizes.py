@@ -51,12 +51,16 @@ def png(values):
 
 def jpeg(values, psnr):
     """Bytes of the smallest JPEG with at least this PSNR."""
-    for quality in range(40, 101):
+    low, high, found = 20, 100, None
+    while low <= high:
+        quality = (low + high) // 2
         file = io.BytesIO()
         Image.fromarray(values).save(file, "jpeg", quality=quality, optimize=True)
         if ef.psnr(values, np.asarray(Image.open(file))) >= psnr:
-            return len(file.getvalue())
-    return None
+            found, high = len(file.getvalue()), quality - 1
+        else:
+            low = quality + 1
+    return found
 
 
 def files():
