@@ -16,6 +16,7 @@ from functools import partial
 import beam_tables
 import core_tables
 import defaults_tables
+import lossless_tables
 import oriented_tables
 import sizes_tables
 import speed_tables
@@ -31,6 +32,7 @@ GATHERED = {
     "targets": targets_tables,
     "oriented": oriented_tables,
     "sizes": sizes_tables,
+    "lossless": lossless_tables,
 }
 """Whose tables also stand in one file each, for whoever opens the folder."""
 

@@ -70,7 +70,8 @@ def unpack(data):
     p, tail = planes(read, full, n_axes)
     flat = []
     for i, sample in enumerate(p.ravel().tolist()):
-        low = sum(tail[j * p.size + i] << (16 * j) for j in range(-(-shift // 16)))
+        places = range(i * shift, (i + 1) * shift)
+        low = sum((tail[j // 16] >> j % 16 & 1) << n for n, j in enumerate(places))
         flat.append((least + unit * ((sample << shift) + low)) % 2**64)
     if way % 128 == 2:
         flat = off_lattice(read, flat, offset, step, start, dtype, full, n_axes)

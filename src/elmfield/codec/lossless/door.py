@@ -12,7 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array.typing import Integers
-from elmfield.codec.lossless.numbers import common_step, lattice, on_lattice, ranks, unranked
+from elmfield.codec.lossless.numbers import (
+    common_step,
+    lattice,
+    of_raw_words,
+    on_lattice,
+    ranks,
+    raw_words,
+    unranked,
+)
 from elmfield.codec.lossless.plane import MOST_RANGE
 from elmfield.codec.lossless.sections import Reader, Section, Writer, opened
 from elmfield.errors import StoreError, StoreVersionError
@@ -219,9 +227,7 @@ def _write_ranks(out: Writer, rank: NDArray[np.uint64], ndim: int) -> None:
     out.number(shift)
     tail = np.zeros(0, np.uint16)
     if shift:
-        low = distance & np.uint64((1 << shift) - 1)
-        pieces = [(low >> np.uint64(a)) & np.uint64(0xFFFF) for a in range(0, shift, 16)]
-        tail = np.concatenate([p.astype(np.uint16).ravel() for p in pieces])
+        tail = raw_words(distance.ravel(), shift)
     out.planes((distance >> np.uint64(shift)).astype(np.int64), ndim, tail)
 
 
@@ -349,13 +355,12 @@ def _ranks(
     if not shift:
         rank = _joined(planes).astype(np.uint64)
     else:
-        tail, pieces = planes[0][1].astype(np.uint64), -(-shift // 16)
+        plane, tail = planes[0]
         n = sum(plane.size for plane, _ in planes)
-        if tail.size < pieces * n:
+        used = -(-n * shift // 16)
+        if tail.size < used:
             raise StoreError("Low bits of a packed tile are missing: the data are damaged.")
-        emptied = (planes[0][0], planes[0][1][pieces * n :])
-        rank = _joined([emptied, *planes[1:]]).astype(np.uint64)
+        rank = _joined([(plane, tail[used:]), *planes[1:]]).astype(np.uint64)
         rank <<= np.uint64(shift)
-        for i in range(pieces):
-            rank |= tail[i * n : (i + 1) * n].reshape(rank.shape) << np.uint64(16 * i)
+        rank |= of_raw_words(tail, n, shift).reshape(rank.shape)
     return rank * np.uint64(unit) + np.uint64(least)

@@ -183,7 +183,7 @@ class _Frame:
         )
         tame = farthest**2 < neighbours.SQUARE_LIMIT  # then no limit is ever met
         P, edges = matrices.shape[1], self._edges()
-        squares = np.zeros((P, S.size))
+        squares, row = np.zeros((P, W + 1 + CHUNK)), W + 1  # of a row and one before the chunk
         error, blend = np.zeros(S.size), np.zeros(S.size)
         near = np.empty((self.stencil.n_neighbours, CHUNK))
         for g, a, b in self._chunks():
@@ -201,11 +201,12 @@ class _Frame:
                 np.minimum(away, neighbours.SQUARE_LIMIT, out=away)
             frame = outside[a:b].nonzero()[0]
             away[:, frame] = 0.0
-            squares[:, a:b] = away
-            past = squares[:, a - 1 : b - 1] + squares[:, a - W : b - W]
-            past += squares[:, a - W - 1 : b - W - 1]
-            past += squares[:, a - W + 1 : b - W + 1]
+            squares[:, row : row + b - a] = away
+            past = squares[:, W : W + b - a] + squares[:, 1 : 1 + b - a]
+            past += squares[:, : b - a]
+            past += squares[:, 2 : 2 + b - a]
             past += FRACTION**2
+            squares[:, :row] = squares[:, b - a : b - a + row].copy()
             blend[a:b] = neighbours.blended(guess, past, table, 0)
             left = np.minimum(np.abs(blend[a:b] - true), neighbours.ERROR_LIMIT)
             left[frame] = 0.0

@@ -12,6 +12,8 @@ from elmfield._array.typing import Floats, Integers
 
 Ranks = NDArray[np.unsignedinteger]
 
+_AT_ONCE = 1 << 16
+
 
 def ranks(values: NDArray[np.generic]) -> Ranks:
     """Unsigned integers of the dtype's size, in the order of the values."""
@@ -50,6 +52,28 @@ def common_step(distances: NDArray[np.uint64]) -> int:
             return step
         step = int(np.gcd(np.uint64(step), np.gcd.reduce(wrong[:1024])))
     return 1
+
+
+def raw_words(numbers: NDArray[np.uint64], bits: int) -> NDArray[np.uint16]:
+    """The lowest bits of numbers, one after the other, low bit first, 16 to a word."""
+    parts = []
+    for a in range(0, numbers.size, _AT_ONCE):
+        rows = numbers[a : a + _AT_ONCE].astype("<u8")[:, None].view(np.uint8)
+        parts.append(np.unpackbits(rows, axis=1, count=bits, bitorder="little").ravel())
+    whole = np.concatenate(parts)
+    packed = np.packbits(np.pad(whole, (0, -whole.size % 16)), bitorder="little")
+    return packed.view("<u2").astype(np.uint16)
+
+
+def of_raw_words(words: NDArray[np.uint16], n: int, bits: int) -> NDArray[np.uint64]:
+    """The numbers of :func:`raw_words`, n of them."""
+    whole = np.unpackbits(words.astype("<u2").view(np.uint8), count=n * bits, bitorder="little")
+    parts = []
+    for rows in np.array_split(whole.reshape(n, bits), -(-n // _AT_ONCE)):
+        full = np.zeros((len(rows), 64), np.uint8)
+        full[:, :bits] = rows
+        parts.append(np.packbits(full, axis=1, bitorder="little").view("<u8").ravel())
+    return np.concatenate(parts).astype(np.uint64)
 
 
 def lattice(values: NDArray[np.floating]) -> tuple[float, float] | None:
