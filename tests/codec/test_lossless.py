@@ -42,11 +42,19 @@ def noise(rng, shape, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype_comes_back_bit_for_bit(dtype, rng):
+    for shape in [(1,), (5, 9), (30, 66), (3, 4, 5)]:
+        for make in (smooth, noise):
+            values = make(rng, shape, dtype)
+            same(unpack(pack(values)), values)
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_every_dtype_and_shape_comes_back_bit_for_bit(dtype, shape, rng):
-    for make in (smooth, noise):
-        values = make(rng, shape, dtype)
-        same(unpack(pack(values)), values)
+def test_every_shape_comes_back_bit_for_bit(shape, rng):
+    for dtype in ("uint8", "float32"):
+        for make in (smooth, noise):
+            values = make(rng, shape, dtype)
+            same(unpack(pack(values)), values)
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 9])
