@@ -83,7 +83,7 @@ ARRAYS = {
 def _range(kind, peak, target):
     """Low and high ends of the knob, and whether more of it means more quality."""
     if kind == "psnr":
-        return target - 6, target + 6, True
+        return target - 25, target + 6, True
     if kind == "quality":
         return 1.0, 100.0, True
     if kind == "distance":

@@ -24,7 +24,7 @@ SCALE_BITS = 18
 FRACTION = 6
 """Coefficients and samples are whole multiples of ``step / 2^FRACTION`` in the decoder."""
 LARGEST = 1 << 30
-"""No whole number in the decoder's transform may be larger: 2^30 · 2^18 · sqrt(2 · 64) < 2^53."""
+"""No whole number in the decoder's transform may be larger: 2^30 · 2^18 · sqrt(2 · 128) < 2^53."""
 
 
 @lru_cache(maxsize=32)

@@ -33,6 +33,8 @@ SPANS = (1, 2, 3, 4, 6, 9, 13, 21)
 """First diagonals of the spans."""
 EDGES = 6
 """Levels of how many neighbours go on; the last one where it is not known yet."""
+FEW_BOXES = 48
+"""So few boxes alive are one batch, all like even ones."""
 COARSE = 12
 """Levels of the sums of a box that says whether it goes on."""
 
@@ -266,6 +268,8 @@ class Walk:
             return None
         left = np.flatnonzero(on)
         self._boxes, self._n_even = boxes[left], int(np.count_nonzero(on[:n]))
+        if len(left) < FEW_BOXES:
+            self._n_even = len(left)
         return left
 
 

@@ -20,6 +20,8 @@ LARGEST_MAGNITUDE = (1 << ESCAPE_BITS) - 1
 
 _octaves = np.arange(N_CLASSES) / 4 - 8
 LOW_BITS = np.maximum(0, np.floor(_octaves - 1.5 + 1e-9)).astype(np.int32)
+FIRST_LOW = int(np.argmax(LOW_BITS > 0))
+"""The first class with raw bits."""
 FIRST_LONG = np.where(_octaves < -4, 4, np.where(_octaves < -1, 8, 1 << 24)).astype(np.int32)
 """The first h that a class writes as an escape."""
 TOKEN_BITS = np.array([0] * DIRECT + [4 + j for j in range(ESCAPE - DIRECT)] + [ESCAPE_BITS])

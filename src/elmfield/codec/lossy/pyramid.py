@@ -51,6 +51,8 @@ ABOVE = {1: 16, 2: 8, 3: 4, 4: 4}
 UNIT = 1 << FRACTION
 PRICE = 0.1155
 """Squared steps a bit is worth: the slope of distortion at high rates, 2 ln 2 / 12."""
+SPARSE, DENSE = 0.1, 1.0
+"""Bits a sample below which boxes are not tried in pieces, above which not as one."""
 HESITATION = 0.03
 """Boxes are cut where it saves this part of their price: estimates err, and mixed sizes know less of each other."""
 
@@ -284,16 +286,38 @@ def _write_cuts(
     return head + writer.content(), part.samples(r)
 
 
-def _pricer(X: Floats, B: int, grid: Shape, price: float) -> Pricer:
-    """What boxes of one size would cost."""
+def _pricer(
+    X: Floats, B: int, grid: Shape, price: float, wanted: Mask | None = None
+) -> Pricer:
+    """What boxes of one size would cost, or only those that are wanted."""
     m = modes(B, len(grid) - 1)
-    part = Part(m, np.rint(X[0] * UNIT).astype(np.int64).reshape(grid))
+    part = Part(m, np.rint(X[0] * UNIT).astype(np.int64).reshape(grid), wanted)
     residual, _ = _residual(X, part)
-    x = np.abs(residual).astype(np.float32)
+    x = np.abs(residual, dtype=np.float32)
     beliefs = prior(m.d)
     pricer = Pricer(x, _last(x, m, price), price, beliefs.costs, beliefs.flag_costs)
     part.walk().run(beliefs.contexts, pricer)
     return pricer
+
+
+def rough_price(x: Floats, B: int, halvings: int = 0) -> float:
+    """A rough price of samples in steps, in boxes of one size: the rarer modes are, the dearer.
+
+    `halvings` adds what it takes to tell the means of boxes so much larger from those of the boxes.
+    """
+    Y = transformed(padded(x, B), B)
+    found = [Y[1:].ravel()]
+    plane = Y[0].reshape(boxed(x.shape, B))
+    for _ in range(halvings):
+        Y = transformed(padded(plane, 2), 2)
+        found.append(Y[1:].ravel())
+        plane = Y[0].reshape(boxed(plane.shape, 2))
+    X = np.abs(np.concatenate(found), dtype=np.float32)
+    large = X[X > 0.6].astype(np.float64)
+    rarity = np.log2(X.size / max(large.size, 1))
+    coded = 1 / 12 + PRICE * (rarity + 2.5 + 2 * np.log2(large))
+    lost = float(np.dot(X, X)) - float(np.sum(large * large))
+    return lost + float(np.minimum(large * large, coded).sum())
 
 
 def priced(x: Floats, B: int, price: float = PRICE) -> tuple[float, float]:
@@ -316,24 +340,45 @@ def _detail_price(finer: Floats, coarse: Floats, price: float) -> Floats:
     return np.minimum(zero, coded).reshape(len(x), finer.shape[0], -1).sum(axis=(0, 1))
 
 
+def _halves(x: Floats, grid: Shape) -> Floats:
+    """Sums over the pieces of boxes: one channel's (2G ...,) as (G ...,)."""
+    pairs = [v for g in grid[1:] for v in (g, 2)]
+    return np.asarray(x.reshape(pairs).sum(axis=tuple(range(1, len(pairs), 2))).ravel())
+
+
 def _partition(modes_of: dict[int, Floats], shape: Shape, effort: Effort) -> list[Mask]:
-    """For each size but the smallest, which boxes of a channel are cut, decided from below."""
-    sizes, price = effort.sizes, effort.price
-    best, cuts = np.zeros(0), []
-    for B in reversed(sizes):
+    """For each size but the smallest, which boxes of a channel are cut.
+
+    The middle size is priced first. Smaller boxes are then tried only where there is something to code,
+    larger ones only where there is little.
+    """
+    sizes, price, C = effort.sizes, effort.price, shape[0]
+    middle = min(1, len(sizes) - 1)
+    bits, costs = {}, {}
+    for j in (middle, *range(middle + 1, len(sizes)), *range(middle - 1, -1, -1)):
+        B, grid, wanted = sizes[j], boxed(shape, sizes[j]), None
+        volume = C * B ** (len(shape) - 1)
+        if j > middle:
+            above = boxed(shape, 2 * B)
+            enough = bits[2 * B] > SPARSE * volume * 2 ** (len(shape) - 1)
+            wanted = pieces(enough, (1, *above[1:]))
+        elif j < middle:
+            wanted = _halves(bits[B // 2], grid) < DENSE * volume
+        tiled = None if wanted is None else np.tile(wanted, C)
+        pricer = _pricer(modes_of[B], B, grid, price, tiled)
+        bits[B] = pricer.bits.reshape(C, -1).sum(axis=0, dtype=np.float64)
+        costs[B] = pricer.error.reshape(C, -1).sum(axis=0, dtype=np.float64) + price * bits[B]
+        if wanted is not None:
+            costs[B][~wanted] = np.inf
+    best, cuts = costs[sizes[-1]], []
+    for B in reversed(sizes[:-1]):
         grid = boxed(shape, B)
-        pricer = _pricer(modes_of[B], B, grid, price)
-        total = pricer.error + price * pricer.bits
-        cost = total.reshape(grid[0], -1).sum(axis=0, dtype=np.float64)
-        if best.size:
-            finer = modes_of[B // 2][0].reshape(boxed(shape, B // 2))
-            pairs = [v for g in grid[1:] for v in (g, 2)]
-            halves = best.reshape(pairs).sum(axis=tuple(range(1, len(pairs), 2))).ravel()
-            halves += _detail_price(finer, modes_of[B][0].reshape(grid), price) + price
-            cut = halves * (1 + HESITATION) < cost
-            cuts.append(cut)
-            cost = np.where(cut, halves, cost)
-        best = cost
+        finer = modes_of[B // 2][0].reshape(boxed(shape, B // 2))
+        halves = _halves(best, grid)
+        halves += _detail_price(finer, modes_of[B][0].reshape(grid), price) + price
+        cut = halves * (1 + HESITATION) < costs[B]
+        cuts.append(cut)
+        best = np.where(cut, halves, costs[B])
     return cuts[::-1]
 
 

@@ -11,7 +11,7 @@ from elmfield.codec.adaptive import Adaptive
 from elmfield.codec.ans import Tables
 from elmfield.codec.lossy.contexts import Counts, Places, Small
 from elmfield.codec.lossy.lanes import LaneReader, coded, damaged
-from elmfield.codec.lossy.magnitudes import BASES, DIRECT, SEEN, WIDTHS, packed, tokens_of, unpacked
+from elmfield.codec.lossy.magnitudes import BASES, DIRECT, FIRST_LOW, SEEN, WIDTHS, packed, tokens_of, unpacked
 from elmfield.codec.lossy.priors import Prior
 
 TABLE_BITS = 12
@@ -201,6 +201,8 @@ class Chooser:
         self.q[rows][:, boxes] = q
         tokens = tokens_of(q, classes)
         self.writer.symbols(self.learned.tokens, classes.ravel(), tokens.ravel())
+        if int(tokens.max()) < DIRECT and int(classes.max()) < FIRST_LOW:
+            return q
         where = classes.astype(np.intp) * WIDTHS.shape[1] + tokens
         widths = WIDTHS.take(where)
         wide = np.flatnonzero(widths)
@@ -231,6 +233,8 @@ class Follower:
     def magnitudes(self, classes: Small, rows: slice, boxes: Places) -> Counts:
         """Magnitudes of a batch, but for their raw bits."""
         tokens = self.reader.symbols(self.learned.tokens, classes.ravel()).reshape(classes.shape)
+        if int(tokens.max()) < DIRECT and int(classes.max()) < FIRST_LOW:
+            return tokens.astype(np.int32)
         where = classes.astype(np.intp) * WIDTHS.shape[1] + tokens
         widths = WIDTHS.take(where)
         wide = np.flatnonzero(widths)

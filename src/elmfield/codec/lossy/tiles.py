@@ -26,7 +26,8 @@ START = b"\xe7\x01\x01"
 """A mark, the version, and the kind: with loss."""
 GAPS, TURNED, BOUNDED = 1, 2, 4
 """Flags: missing samples, channels that were turned, corrections."""
-SIZES = {1: (64, 32, 16), 2: (32, 16, 8), 3: (16, 8, 4), 4: (4,)}
+SIZES = {1: (128, 64, 32, 16), 2: (64, 32, 16, 8), 3: (32, 16, 8, 4), 4: (8, 4)}
+"""Sizes of boxes by axes; a tile uses three that follow each other."""
 RATIOS = (1.6, 2.1, 2.7, 3.4)
 """Steps to try for a bound, in parts of it."""
 TRIED = 1 << 16
@@ -160,15 +161,18 @@ class _Prepared:
 
 
 def _sizes(x: Floats) -> tuple[int, ...] | None:
-    """Sizes of boxes for samples in steps; None where the decoder's whole numbers would be too large."""
+    """Sizes of boxes for samples in steps; None where whole numbers would be too large."""
     d = x.ndim - 1
     top = float(np.abs(x).max(initial=0.0)) + 2
     if not math.isfinite(top):
         return None
     most = max(x.shape[1:])
-    sizes = [B for B in SIZES[d] if B < 2 * most or B == SIZES[d][-1]]
+    sizes = [B for B in SIZES[d] if B < 2 * most or SIZES[d][-1] == B]
     room = LARGEST / (top * (1 << FRACTION) * x.shape[0] ** 0.5)
     fitting = [B for B in sizes if B ** (d / 2) * (2 * B) ** ((d - 1) / 2) * 2 < room]
+    if len(fitting) > 3:
+        large, small = (pyramid.rough_price(x, B, j) for j, B in enumerate(fitting[1:3]))
+        fitting = fitting[:3] if large < small else fitting[1:]
     return tuple(fitting) or None
 
 
@@ -344,7 +348,7 @@ def trial(values: Values, step: float, channel_axis: int | None = None) -> tuple
     if sizes is None:
         return 0.0, 8.0 * values.nbytes
     M = channels.turned(x)
-    error, bits = pyramid.priced(x if M is None else channels.apart(x, M), sizes[len(sizes) // 2])
+    error, bits = pyramid.priced(x if M is None else channels.apart(x, M), sizes[min(1, len(sizes) - 1)])
     return error * step * step, bits
 
 
@@ -386,7 +390,7 @@ class Tile:
         frame = Frame(np.dtype(DTYPES[code]), shape, channel - 1 if channel else None)
         flags, log_size, n_cuts = reader.take(3)
         d = len(frame.spread) - 1
-        if flags > 7 or log_size > 6 or n_cuts >= max(1, log_size) or d * log_size > 14:
+        if flags > 7 or log_size > 7 or n_cuts >= max(1, log_size) or d * log_size > 15:
             raise damaged("names impossible boxes")
         if (1 << log_size) < 2 or max(frame.spread[1:]) * 64 < (1 << log_size):
             raise damaged("names impossible boxes")
