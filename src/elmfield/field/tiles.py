@@ -184,6 +184,9 @@ class Decoded:
         self._kept: OrderedDict[int, Array] = OrderedDict()
         self._lock = threading.Lock()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Decoded, (self.tiles, self.tiling, self.dtype)  # what is at hand stays here
+
     def __call__(self, number: int) -> Array:
         """The samples of a tile, channels last."""
         with self._lock:

@@ -1,6 +1,7 @@
 """Fields that are their samples, to a file and back."""
 
 import json
+import pickle
 import zipfile
 
 import numpy as np
@@ -284,3 +285,15 @@ def test_tiles_in_each_others_place_are_noticed(tmp_path, monkeypatch):
     b.write_bytes(one)
     with pytest.raises(ef.StoreError, match="belongs to another place or file"):
         ef.load(path).samples()
+
+
+@pytest.mark.parametrize("settings", [None, ef.smooth(psnr=40), ef.oriented(order=1.2)], ids=str)
+def test_fields_travel_between_processes_but_open_files_do_not(settings, tmp_path):
+    field = ef.fit(picture((40, 50)), settings)
+    assert np.array_equal(pickle.loads(pickle.dumps(field)).samples(), field.samples())
+    path = saved(field, tmp_path)
+    whole = ef.load(path, lazy=False)
+    path.unlink()
+    assert np.array_equal(pickle.loads(pickle.dumps(whole)).samples(), whole.samples())
+    with pytest.raises(TypeError, match="an open model file cannot be pickled"):
+        pickle.dumps(ef.load(saved(field, tmp_path)))
