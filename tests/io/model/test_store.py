@@ -82,7 +82,9 @@ def _numbers(field):
     return [found[k] for k in sorted(found)]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.parametrize(
+    "dtype", ["float64", "float32", pytest.param("float16", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("name", FIELDS)
 def test_coefficients_come_back_bit_for_bit(tmp_path, name, dtype):
     field, path = FIELDS[name], tmp_path / "model.elm"
