@@ -7,7 +7,7 @@ import elmfield as ef
 from elmfield.field.steps import NEAR, guessed, nearest
 
 
-def SLOW(value):  # noqa: N802
+def SLOW(value):
     return pytest.param(value, marks=pytest.mark.slow)
 
 
@@ -176,7 +176,7 @@ def test_what_cannot_be_kept_is_refused():
         ValueError, match=r"`bits` can be asked of fields that their samples settle"
     ):
         ef.fit(ARRAYS["rough"], ef.smooth(bits=1, network=ef.Dense(500)))
-    with pytest.raises(ValueError, match="`bytes` must be a whole number; got 10.5"):
+    with pytest.raises(ValueError, match=r"`bytes` must be a whole number; got 10\.5"):
         ef.smooth(bytes=10.5)
 
 
