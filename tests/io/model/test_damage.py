@@ -13,6 +13,7 @@ import pytest
 import elmfield as ef
 from elmfield.codec import pack
 from elmfield.io.model.entries import Archive, checked
+from elmfield.io.model.usual import completed
 
 ROUGH = np.random.default_rng(0).standard_normal((40, 50)).cumsum(0).cumsum(1)
 FIELDS = {
@@ -133,7 +134,7 @@ def edit(*steps, value):
 
     def change(data):
         found = json.loads(data)
-        place = found["attributes"]["elmfield"]
+        place = found["attributes"]["elmfield"] = completed(found["attributes"]["elmfield"])
         for step in steps[:-1]:
             place = place[step]
         place[steps[-1]] = value

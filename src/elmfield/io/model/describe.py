@@ -68,7 +68,7 @@ def described(field: Field, dtype: str) -> Description:
         "networks": networks,
         "groups": groups,
         "frames": frames,
-        "n_coefficients": plan.n_values,
+        **({"n_coefficients": plan.n_values} if isinstance(plan, Plan) else {}),
         "dtype": dtype,
         "offset": to_numpy(field.offset).astype(np.float64).tolist(),
         "scale": to_numpy(field.scale).astype(np.float64).tolist(),

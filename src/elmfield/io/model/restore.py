@@ -26,6 +26,7 @@ from elmfield.io.model.entries import Entries, document, open_entries
 from elmfield.io.model.plain import from_plain
 from elmfield.io.model.stored import Deferred, Kept, Shelf, Stored
 from elmfield.io.model.tiles import coded_in
+from elmfield.io.model.usual import completed
 from elmfield.local.bases import WaveModel, half_widths
 from elmfield.partition import Partition
 
@@ -68,7 +69,7 @@ def field_of(entries: Entries, *, lazy: bool = True) -> Field:
     """The field in some entries."""
     meta = metadata(entries)
     try:
-        return _Reader(entries, meta, lazy).field()
+        return _Reader(entries, completed(meta), lazy).field()
     except StoreError:
         raise
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError,

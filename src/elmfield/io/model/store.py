@@ -29,6 +29,7 @@ from elmfield.io.model.entries import (
 )
 from elmfield.io.model.restore import digest, field_of
 from elmfield.io.model.tiles import SamplePlan
+from elmfield.io.model.usual import shortened
 
 FOLDER = ".zarr"
 """A target whose name ends so becomes a folder; any other a single file."""
@@ -169,6 +170,7 @@ def _write(field: Field, sink: Sink, dtype: str, compress: bool, progress: Progr
     else:
         numbers = told.plan.numbers(dtype, progress)
         put_array(sink, "coefficients", numbers, told.plan.n_values, dtype, compress)
+    meta = shortened(meta)
     meta = {**meta, "digest": digest(meta)}
     root = {"zarr_format": 3, "node_type": "group", "attributes": {"elmfield": meta}}
     put_document(sink, "zarr.json", root)
