@@ -83,8 +83,6 @@ def _fields():
     yield "Navier-Stokes volume", datasets.load("navier-stokes").astype(np.float32), None
     bands = tifffile.imread(datasets.path("sentinel2-l2a-chile")[0])
     yield "Sentinel-2, 12 bands", bands, int(np.argmin(bands.shape))
-    bands = tifffile.imread(datasets.path("worldview")[0])
-    yield "WorldView-2, 8 bands", bands, int(np.argmin(bands.shape))
 
 
 def arrays():
