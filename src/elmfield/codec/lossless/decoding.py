@@ -103,54 +103,58 @@ class _Wave:
 
     def _samples(self, at: int, a: int, b: int) -> Floats:
         """Samples of lines a to b, (planes * G, lines, B)."""
-        N, lines, n, up = self.n * self.G, b - a, (b - a) * self.B, self.lift
-        near, k = self.near[: N * self.K * n].reshape(N, self.K, n), 0
-        for run in self.stencil.samples:
-            back, _, dx, count, du = run
-            t0 = at + 2 * du + dx
-            source = self.S[
-                t0 : t0 + count, self.back - back : self.back - back + N, up + a + du : up + b + du
-            ]
-            near.reshape(N, -1, lines, self.B)[:, k : k + count] = source.transpose(1, 0, 2, 3)
+        near = self._near(at, a, b)
+        guess = np.floor(self.matrices @ near).reshape(len(near), self.P, b - a, self.B)
+        blend = neighbours.blended(guess, self._past(at, a, b), self.table, 1)
+        whole, above = neighbours.rounded(blend, self.top)
+        rows = neighbours.contexts(self._energy(at, a, b), above, self.lowest, self.coarse)
+        rows += self.map_start
+        valid = None if self.whole else self.layout.valid[:, a:b].ravel().nonzero()[0]
+        value = self._residuals(rows, valid)
+        np.negative(value, out=value, where=above < 0)
+        value += whole
+        np.maximum(value, 0.0, out=value)
+        np.minimum(value, self.top, out=value)
+        if not self.whole:
+            # Left of a first row stands `first`: rows take what is there from the line above.
+            np.copyto(value, self.first, where=self.live[:, a:b] == 0)
+        self._learn(at, a, b, value, guess, blend)
+        return value
+
+    def _near(self, at: int, a: int, b: int) -> Floats:
+        """Neighbours of lines a to b, (planes * G, K, lines * B)."""
+        N, up, k = self.n * self.G, self.lift, 0
+        size = N * self.K * (b - a) * self.B
+        near = self.near[:size].reshape(N, self.K, b - a, self.B)
+        for back, _, dx, count, du in self.stencil.samples:
+            groups, t = slice(self.back - back, self.back - back + N), at + 2 * du + dx
+            source = self.S[t : t + count, groups, up + a + du : up + b + du]
+            near[:, k : k + count] = source.transpose(1, 0, 2, 3)
             k += count
         for u, lanes, ks, anchor in self.edges:
             first, last = u.searchsorted((a, b))
             if first < last:
                 g, line, block = lanes[:, first:last]
-                view = near.reshape(N, -1, lines, self.B)
-                view[g, ks, line - a, block] = view[g, anchor, line - a, block]
-        guess = np.floor(self.matrices @ near).reshape(N, self.P, lines, self.B)
-        q, here, above_line = self.squares, slice(up + a, up + b), slice(up + a - 1, up + b - 1)
-        past = q[(at - 1) % 4, :, :, here] + q[(at - 2) % 4, :, :, above_line]
-        past += q[(at - 3) % 4, :, :, above_line]
-        past += q[(at - 1) % 4, :, :, above_line]
+                near[g, ks, line - a, block] = near[g, anchor, line - a, block]
+        return near.reshape(N, self.K, -1)
+
+    def _past(self, at: int, a: int, b: int) -> Floats:
+        """Squared errors of the predictors at four neighbours, summed, plus 256."""
+        q, here = self.squares, slice(self.lift + a, self.lift + b)
+        over = slice(here.start - 1, here.stop - 1)
+        past: Floats = q[(at - 1) % 4, :, :, here] + q[(at - 2) % 4, :, :, over]
+        past += q[(at - 3) % 4, :, :, over]
+        past += q[(at - 1) % 4, :, :, over]
         past += FRACTION**2
-        blend = neighbours.blended(guess, past, self.table, 1)
-        whole, above = neighbours.rounded(blend, self.top)
-        rows = neighbours.contexts(self._energy(at, a, b), above, self.lowest, self.coarse)
-        rows += self.map_start
-        valid = None if self.whole else self.layout.valid[:, a:b].ravel().nonzero()[0]
-        residual = self._residuals(rows, valid)
-        np.negative(residual, out=residual, where=above < 0)
-        value = residual
-        value += whole
-        np.maximum(value, 0.0, out=value)
-        np.minimum(value, self.top, out=value)
-        if (
-            not self.whole
-        ):  # left of a first row stands `first`, which its neighbours take from above it
-            np.copyto(value, self.first, where=self.live[:, a:b] == 0)
-        self._learn(at, a, b, value, guess, blend)
-        return value
+        return past
 
     def _energy(self, at: int, a: int, b: int) -> Floats:
         """Expected errors, (planes * G, lines, B)."""
         N, n, up = self.n * self.G, (b - a) * self.B, self.lift
         past, k = self.past[: N * self.F * n].reshape(N, self.F, b - a, self.B), 0
-        for run in self.stencil.errors:
-            back, _, dx, count, du = run
-            t0 = at + 2 * du + dx
-            source = self.errors[t0 : t0 + count, self.back - back : self.back - back + N]
+        for back, _, dx, count, du in self.stencil.errors:
+            t = at + 2 * du + dx
+            source = self.errors[t : t + count, self.back - back : self.back - back + N]
             past[:, k : k + count] = source[:, :, up + a + du : up + b + du].transpose(1, 0, 2, 3)
             k += count
         energy = (self.gains[:, None, :-1] @ past.reshape(N, self.F, n))[:, 0]
