@@ -79,6 +79,14 @@ def test_few_values_anywhere_come_back(shape, kind, seed, few):
     same(unpack(pack(values)), values)
 
 
+def test_channels_of_far_larger_numbers_come_back():
+    # Weights that lead from one channel to the other were too large for a decoder to be exact.
+    f, l = np.deg2rad(np.arange(-80, 81, 4.0))[:, None], np.deg2rad(np.arange(0, 360, 5.0))
+    one = 280 + 20 * np.cos(f) * np.cos(2 * l) + 5 * np.sin(3 * f)
+    both = np.stack([one, 100 * one + 5], axis=-1)
+    assert np.array_equal(unpack(pack(both, channel_axis=-1)), both)
+
+
 def test_what_floats_can_be_comes_back(rng):
     odd = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -1e-310, 1e308, np.pi], np.float64)
     payload = np.array([0x7FF8000000000001, 0xFFF8000000000002, 0x7FF0000000000003], np.uint64)

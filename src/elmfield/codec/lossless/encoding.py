@@ -10,7 +10,7 @@ from elmfield._array.typing import Floats, Integers
 from elmfield.codec.ans import Encoder, Words
 from elmfield.codec.lossless import learning, neighbours
 from elmfield.codec.lossless.neighbours import BINS, FRACTION, Run, Stencil
-from elmfield.codec.lossless.plane import Model, anchored, default_gains, default_weights
+from elmfield.codec.lossless.plane import Model, anchored, default_gains, default_weights, is_exact
 from elmfield.codec.lossless.tokens import BITS, N_TOKENS, clustered, levels_of, tokens
 from elmfield.codec.lossless.wavefront import ABOVE, LEFT, Layout, framed
 
@@ -27,6 +27,8 @@ def encoded(values: NDArray[np.integer], layout: Layout, tail: Words) -> tuple[b
     frame = _Frame.of(values, layout)
     top, learned = int(values.max()), values.size >= FEW
     weights, shift = frame.weights() if learned else (None, 8)
+    if weights is not None and not is_exact(weights, top):  # as a decoder would refuse them
+        weights, shift, learned = None, 8, False
     if weights is None:
         weights = anchored(default_weights(frame.stencil, shift), frame.stencil, shift)
     empty = np.zeros((0, 0), np.uint8)

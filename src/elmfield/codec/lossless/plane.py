@@ -115,7 +115,7 @@ class Model:
         else:
             weights, gains = default_weights(stencil, shift), default_gains(stencil)
         weights = anchored(weights, stencil, shift)
-        if float(np.abs(weights).sum(axis=2).max()) * max(top, 1) >= 2.0**50:
+        if not is_exact(weights, top):
             raise _damaged()
         classes = read.take("u1", 2 * BINS)
         levels = np.cumsum(read.take("u1", K * A).reshape(K, A), axis=1).astype(np.uint8)
@@ -126,6 +126,11 @@ class Model:
         return cls(
             top, first, shift, weights, gains, lowest, coarse, classes, levels, bool(learned)
         )
+
+
+def is_exact(weights: Integers, top: int) -> bool:
+    """Whether predictions of samples up to `top` are whole numbers that float64 holds."""
+    return float(np.abs(weights).sum(axis=2).max()) * max(top, 1) < 2.0**50
 
 
 def anchored(weights: Integers, stencil: Stencil, shift: int) -> Integers:
