@@ -326,7 +326,7 @@ def test_modes_can_be_made_as_the_format_says(tmp_path, order):
         size, c = shape[k], cells[k]
         edges = np.round(np.linspace(0, size, meta["partition"]["edges"][k] + 1))
         margin = int(np.ceil(meta["partition"]["overlap"][k] - 0.5)) + meta["partition"]["context"]
-        beyond = margin if meta["partition"]["mirrored"] else 0
+        beyond = margin if meta["partition"].get("mirrored", False) else 0
         first = min(max(edges[c] - margin, -beyond), size + beyond - n)
         u = at[k] - (first + (n - 1) / 2)
         rows.append(np.r_[(features(u, omega) / price) @ A.T, 1, u] @ solved @ T @ U)
