@@ -66,7 +66,7 @@ def test_flipped_bits_are_noticed_or_do_not_matter(model):
         bad[int(place)] ^= 1 << int(rng.integers(8))
         path.write_bytes(bytes(bad))
         refused += not survives(path, truth)
-    assert refused > 150  # what is not noticed lies in times and permissions of entries
+    assert refused > 120  # what is not noticed lies in times and permissions of entries
 
 
 def test_whole_bytes_and_runs_of_them_are_noticed_too(model):
