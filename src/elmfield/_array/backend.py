@@ -27,6 +27,11 @@ def is_sliced(x: object) -> bool:
     return all(hasattr(x, member) for member in ("shape", "dtype", "__getitem__"))
 
 
+def computed(x: Any) -> Any:
+    """`x`, and an array that is still to be computed (Dask's) as NumPy's."""
+    return np.asarray(x) if compat.is_dask_array(x) else x
+
+
 def is_labelled(x: object) -> bool:
     """Whether `x` names its axes and says where its samples lie, as an xarray.DataArray does."""
     return all(hasattr(x, member) for member in ("dims", "coords", "values"))
@@ -210,3 +215,20 @@ def scatter_add(size: int, index: Array, values: Array) -> Array:
         return out.index_add_(0, index, values)
     total = np.bincount(to_numpy(index), weights=to_numpy(values), minlength=size)
     return move(total, values, values.dtype)
+
+
+def add_runs(x: Array, starts: np.ndarray, axis: int) -> Array:
+    """Sums of runs along an axis: entry i adds up what lies from starts[i] to the next start."""
+    xp = namespace(x)
+    n = x.shape[axis]
+    if len(starts) == n:
+        return x
+    if is_numpy(x):
+        return np.add.reduceat(x, starts, axis=axis)
+    owner = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, n)))
+    if compat.is_torch_namespace(xp):
+        sizes = [len(starts) if k == axis else m for k, m in enumerate(x.shape)]
+        out = xp.zeros(sizes, dtype=x.dtype, device=device(x))
+        return out.index_add_(axis, move(owner, x), x)
+    which = move((np.arange(len(starts))[:, None] == owner).astype(float), x, x.dtype)
+    return xp.moveaxis(xp.tensordot(which, x, axes=([1], [axis])), 0, axis)

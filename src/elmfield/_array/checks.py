@@ -6,6 +6,7 @@ what was wrong, what we got. The rooms above check here at their doors and trust
 
 import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from datetime import timedelta
 from numbers import Integral, Real
 from typing import Any, TypeGuard, TypeVar
 
@@ -35,6 +36,11 @@ def is_integer(v: object) -> TypeGuard[int]:
 def is_text(v: object) -> TypeGuard[str]:
     """Whether `v` is a word."""
     return isinstance(v, str)
+
+
+def is_duration(v: object) -> bool:
+    """Whether `v` is a length of time, Python's or NumPy's."""
+    return isinstance(v, (timedelta, np.timedelta64))
 
 
 def is_mapping(v: object) -> TypeGuard[Mapping[Any, Any]]:

@@ -14,7 +14,7 @@ from elmfield._array.backend import move, namespace, searchsorted
 from elmfield._array.typing import Array, Floats
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Axis:
     """One axis of the box: its name, its samples, and where they lie.
 
@@ -130,6 +130,17 @@ class Axis:
         # Arrays compare entry by entry, so a dataclass of them cannot compare itself.
         return other.__class__ is Axis and self._key() == other._key()
 
+    def __repr__(self) -> str:
+        said = f"{self.name!r}, {self.size}"
+        turn = "" if self.period is None else f", period={self.period!r}"
+        if self.coords is None:
+            return f"Axis.counted({said}{turn})"
+        line = self.origin + self.step * np.arange(self.size)
+        if np.array_equal(self.coords, line):
+            return f"Axis.even({said}, {self.origin!r}, {self.step!r}{turn})"
+        ends = f"{self.coords[0]:g} to {self.coords[-1]:g}"
+        return f"Axis({said}, {ends}{'' if self.knots is None else ', uneven'}{turn})"
+
     def __hash__(self) -> int:
         return hash(self._key())
 
@@ -161,11 +172,15 @@ class Axis:
 
     def span(self, low: float, high: float) -> tuple[float, float]:
         """Index coordinates of both ends of an interval, ascending; turns of a period count."""
-        x = np.asarray([low, high], dtype=np.float64)
-        index = self.to_index(x)[0]
+        index = self.along(np.asarray([low, high], dtype=np.float64))
+        return float(min(index)), float(max(index))
+
+    def along(self, x: Floats) -> Floats:
+        """Index coordinates of `x` that run on from turn to turn of a period."""
+        index = np.asarray(self.to_index(x)[0])
         if self.knots is not None and self.period is not None:  # `to_index` left out the turns
             index = index + np.sign(self.step) * self.size * self._turns(x)
-        return float(min(index)), float(max(index))
+        return index
 
     def from_index(self, index: Floats) -> Floats:
         """Coordinates, in the axis's own unit, of the given index coordinates."""

@@ -243,6 +243,6 @@ def _period(axis: Axis) -> float:
     if axis.knots is not None:
         raise ValueError(
             f"axis {axis.name!r} is periodic but unevenly spaced, so its period cannot "
-            f"be read off; say it: periodic={{{axis.name!r}: 360.0}}."
+            f"be read off; say it, in the unit of the coordinates: periodic={{{axis.name!r}: ...}}."
         )
     return abs(axis.step) * axis.size

@@ -7,7 +7,9 @@ number. Whether a period fits the samples is the axis's business.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from elmfield._array.checks import is_integer, is_mapping, is_number, is_text
+import numpy as np
+
+from elmfield._array.checks import is_duration, is_integer, is_mapping, is_number, is_text
 from elmfield._array.typing import Array
 
 Periodic = str | int | Iterable[str | int] | Mapping[Any, float | None] | Array
@@ -21,7 +23,8 @@ def periods_of(periodic: Periodic, dims: Sequence[str]) -> dict[int, float | Non
     ----------
     periodic : str, int, sequence of them, or mapping
         Names or numbers of the axes that repeat; as a mapping, with their periods in the unit of
-        the coordinates, or None. Numbers may count from the end.
+        the coordinates (durations count seconds, as dates do), or None. Numbers may count from the
+        end.
     dims : sequence of str
         What the axes are called.
     """
@@ -30,6 +33,8 @@ def periods_of(periodic: Periodic, dims: Sequence[str]) -> dict[int, float | Non
         k = tuple(dims).index(key) if key in dims else key
         if not is_integer(k) or not -len(dims) <= k < len(dims):
             raise ValueError(f"`periodic` names axis {key!r}, but the axes are {list(dims)}.")
+        if is_duration(period):
+            period = np.timedelta64(period) / np.timedelta64(1, "s")
         if period is not None and not is_number(period):
             raise ValueError(
                 f"the period of axis {dims[k]!r} must be a finite number; got {period!r}."

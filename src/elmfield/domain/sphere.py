@@ -1,0 +1,83 @@
+"""The sphere: which axes are latitude and longitude, great circles, areas.
+
+Names, attributes and degrees enter. What is fitted on a sphere it does not know.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.typing import Floats
+
+EARTH = 6.371e6
+"""Mean radius of the Earth, in metres."""
+
+NORTH = ("degrees_north", "degree_north", "degrees_n", "degree_n", "degreen", "degreesn")
+EAST = ("degrees_east", "degree_east", "degrees_e", "degree_e", "degreee", "degreese")
+
+
+def is_latitude(name: str, attrs: Mapping[str, Any]) -> bool:
+    """Whether an axis is a latitude, by its name or by what it says about itself."""
+    return (
+        str(attrs.get("units", "")).lower() in NORTH
+        or attrs.get("standard_name") == "latitude"
+        or name.lower() in ("latitude", "lat", "lats", "latitudes", "nav_lat")
+    )
+
+
+def is_longitude(name: str, attrs: Mapping[str, Any]) -> bool:
+    """Whether an axis is a longitude."""
+    return (
+        str(attrs.get("units", "")).lower() in EAST
+        or attrs.get("standard_name") == "longitude"
+        or name.lower() in ("longitude", "lon", "lons", "longitudes", "long", "nav_lon")
+    )
+
+
+def horizontal(dims: Sequence[str], about: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Numbers of the axes that are latitude and longitude; None if there are no such two."""
+    told = [(name, about.get(name, {}).get("attrs", {})) for name in dims]
+    lat = [k for k, t in enumerate(told) if is_latitude(*t)]
+    lon = [k for k, t in enumerate(told) if is_longitude(*t)]
+    return (lat[0], lon[0]) if len(lat) == len(lon) == 1 else None
+
+
+def cosine(latitude: Floats) -> Floats:
+    """What a degree of longitude counts for; 0 at the poles, and beyond them."""
+    return np.maximum(np.cos(np.deg2rad(latitude)), 0.0)
+
+
+def unit_vectors(latitude: Floats | float, longitude: Floats | float) -> Floats:
+    """Points on the unit sphere, (..., 3)."""
+    f, l = np.deg2rad(latitude), np.deg2rad(longitude)
+    return np.stack([np.cos(f) * np.cos(l), np.cos(f) * np.sin(l), np.sin(f)], axis=-1)
+
+
+def great_circle(
+    start: Sequence[float], end: Sequence[float], n: int, radius: float = EARTH
+) -> tuple[Floats, Floats]:
+    """Points (n, 2), latitudes and longitudes, evenly along a great circle; distances (n,).
+
+    The longitudes run on from that of the start, without jumps.
+    """
+    a, b = (unit_vectors(*map(float, p)) for p in (start, end))
+    cross = np.linalg.norm(np.cross(a, b))
+    angle = float(np.arctan2(cross, a @ b))
+    if cross < 1e-12 and a @ b < 0:
+        raise ValueError(
+            f"start and end must not be opposite points of the sphere; got {tuple(start)} and "
+            f"{tuple(end)}. Every great circle through one leads to the other: go by a third point."
+        )
+    t = np.linspace(0, 1, n)
+    if angle < 1e-12:
+        line = np.broadcast_to(a, (n, 3))
+    else:
+        line = (np.sin((1 - t) * angle)[:, None] * a + np.sin(t * angle)[:, None] * b) / np.sin(
+            angle
+        )
+    lat = np.rad2deg(np.arctan2(line[:, 2], np.hypot(line[:, 0], line[:, 1])))
+    lon = np.rad2deg(np.unwrap(np.arctan2(line[:, 1], line[:, 0])))
+    lon = lon + 360 * np.round((float(start[1]) - lon[0]) / 360)
+    lat[0], lon[0] = float(start[0]), float(start[1])
+    return np.stack([lat, lon], axis=-1), t * angle * radius
