@@ -18,7 +18,7 @@ from support import SEEDS, close, host, on_grid, pixels, wave
 )
 def test_resizing_is_asking_at_pixel_centres(shape, new, seed, periodic):
     field = ef.fit(np.random.default_rng(seed).standard_normal(shape), periodic=periodic)
-    close(field.resize(new), field(pixels(shape, new)), 1e-11)
+    close(field.resize(new, antialias=False), field(pixels(shape, new)), 1e-11)
 
 
 def test_resize_keeps_scikit_image_s_coordinates():
@@ -88,7 +88,8 @@ def test_channels_return_to_their_axis(xp, axis, rng):
     values = np.moveaxis(rng.standard_normal((12, 13, 3)), -1, axis)
     field = ef.fit(xp.asarray(values), channel_axis=axis)
     close(field.samples(), values, 1e-10)
-    close(np.moveaxis(host(field.resize((5, 6))), axis, -1), field(pixels((12, 13), (5, 6))), 1e-10)
+    small = np.moveaxis(host(field.resize((5, 6), antialias=False)), axis, -1)
+    close(small, field(pixels((12, 13), (5, 6))), 1e-10)
     marked = host(field.grid([1.0, 99.0], [2.0], outside="nan"))
     assert np.isnan(np.moveaxis(marked, axis, -1)[1]).all()
     assert np.isfinite(np.moveaxis(marked, axis, -1)[0]).all()

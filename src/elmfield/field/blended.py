@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.backend import device, move, namespace
-from elmfield._array.memory import capacity, runs
+from elmfield._array.backend import add_runs, move, namespace
+from elmfield._array.memory import capacity
+from elmfield._array.memory import runs as runs_of
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.boxes import Boxes
 from elmfield.field.coefficients import Coefficients
 from elmfield.field.grids import AxisPlan
+from elmfield.field.integrals import Runs
 from elmfield.field.scattered import partials
 from elmfield.local.model import AxisFunctions, Basis, LocalModel
 from elmfield.partition import Partition, blend
@@ -195,6 +197,11 @@ class Blended:
         return self.groups[0].model.axes if alone else None
 
     @property
+    def is_product(self) -> bool:
+        """Whether sums over boxes are taken axis by axis, exactly."""
+        return self._axes is not None
+
+    @property
     def _is_mixed(self) -> bool:
         """Whether some of several groups take their modes axis by axis."""
         return len(self.groups) > 1 and any(g.model.axes is not None for g in self.groups)
@@ -205,7 +212,7 @@ class Blended:
         each = self.groups[0].model.n_modes * self.n_channels
         return cells * each > capacity(self.like) / 3
 
-    def _separable(self, plans: list[AxisPlan], tables: list[Floats]) -> Array:
+    def _separable(self, plans: list[AxisPlan], tables: list[Floats], dtype: Any = None) -> Array:
         """Local values (C, N_1, p_1, ..., N_d, p_d) by one small product per axis.
 
         ``tables[k]``, shape (N_k, p_k, q_k), holds the mode functions of axis k at its positions.
@@ -215,13 +222,15 @@ class Blended:
         group = self.groups[0]
         used = self.partition.labels[np.ix_(*(p.cells for p in plans))]
         c = group.model.expand(group.coefficients.take(self.group_of[1][used.reshape(-1)]))
+        dtype = self.dtype if dtype is None else dtype
+        c = xp.astype(c, dtype, copy=False)
         c = xp.reshape(c, (*used.shape, *c.shape[1:]))  # (N_1..N_d, q_1..q_d, C)
         X = xp.permute_dims(c, (2 * d, *(a for k in range(d) for a in (k, d + k))))
         shape, after = [X.shape[0]], math.prod(X.shape[1:])
         for table in tables:
             N, p, q = table.shape
             after //= N * q
-            T = move(table, self.like, self.dtype)
+            T = move(table, self.like, dtype)
             if after == 1:  # the last axis: fewer, larger products this way round
                 X = xp.permute_dims(xp.reshape(X, (-1, N, q)), (1, 0, 2))
                 X = xp.permute_dims(X @ xp.permute_dims(T, (0, 2, 1)), (1, 0, 2))
@@ -257,7 +266,7 @@ class Blended:
                 flat = xp.reshape(xp.permute_dims(alpha, (1, 0, 2)), (m, G * C))
                 piece = [
                     group.model.rows(t[a:b, :], (0,) * d)[0] @ flat
-                    for a, b in runs(len(u), max(1, capacity(self.like) // m))
+                    for a, b in runs_of(len(u), max(1, capacity(self.like) // m))
                 ]
                 found.append(xp.reshape(xp.concat(piece, axis=0), (len(u), G, C)))
             values.append(xp.astype(xp.concat(found, axis=1), self.dtype))
@@ -269,38 +278,53 @@ class Blended:
         V = xp.reshape(V, (*slots, *cells, C))
         return xp.permute_dims(V, (2 * d, *(a for k in range(d) for a in (d + k, k))))
 
-    # --- integrals and parts --------------------------------------------------------------------
+    # --- sums and parts -------------------------------------------------------------------------
 
-    def integrate(self, nodes: list[Floats], weights: list[Floats]) -> Array:
-        """``Σ weights f(nodes)`` over the grid of nodes, shape (C,), in float64.
+    def sums(self, runs: list[Runs], dtype: Any = None) -> Array:
+        """``Σ weights f(places)`` over boxes, (n_1, ..., n_d, C): one for each run on each axis.
 
-        With product modes each axis is summed first, so the grid is never formed.
+        With product modes each axis is summed first, so the grid of places is never formed; in
+        the dtype that is given, or that of the coefficients.
         """
+        axes, first = self._axes, runs[0]
+        if axes is None:
+            return self._sums_of_values(runs)
+        xp = namespace(self.like)
+        plans = [self.plan(k, r.places) for k, r in enumerate(runs)]
+        if self._is_too_much(plans):
+            if len(first) > 1:
+                half = len(first) // 2
+                parts = (first.part(0, half), first.part(half, len(first)))
+                return xp.concat([self.sums([p, *runs[1:]], dtype) for p in parts], axis=0)
+            halves = first.halves()
+            if halves is not None:
+                one, other = (self.sums([h, *runs[1:]], dtype) for h in halves)
+                return one + other
+        made = [plan.summed(axis, r) for plan, axis, r in zip(plans, axes, runs)]
+        V = self._separable(plans, [table for table, _, _ in made], dtype)
+        before, after = V.shape[0], math.prod(V.shape[1:])
+        for (table, rows, starts), r in zip(made, runs):
+            after //= table.shape[0] * table.shape[1]
+            V = xp.take(xp.reshape(V, (before, -1, after)), move(rows, V), axis=1)
+            V = add_runs(V, starts, axis=1)
+            before *= len(r)
+        return xp.moveaxis(xp.reshape(V, (-1, *map(len, runs))), 0, -1)
+
+    def _sums_of_values(self, runs: list[Runs]) -> Array:
+        """The same of values at all places, in float64, a few runs of the first axis at a time."""
         xp, C = namespace(self.like), self.n_channels
-        axes = self._axes
-        if axes is not None:
-            plans = [self.plan(k, x) for k, x in enumerate(nodes)]
-            if len(nodes[0]) > 1 and self._is_too_much(plans):
-                half = len(nodes[0]) // 2
-                return sum(
-                    self.integrate([nodes[0][i:j], *nodes[1:]], [weights[0][i:j], *weights[1:]])
-                    for i, j in ((0, half), (half, len(nodes[0])))
-                )
-            tables = [
-                plan.spread(w)[:, None, :] @ axis(plan.offsets)
-                for axis, plan, w in zip(axes, plans, weights)
-            ]
-            V = xp.reshape(self._separable(plans, tables), (C, -1))
-            return xp.sum(xp.astype(V, xp.float64), axis=1)
-        total = xp.zeros(C, dtype=xp.float64, device=device(self.like))
-        across = math.prod(len(x) for x in nodes[1:]) * C
-        for i, j in runs(len(nodes[0]), max(1, capacity(self.like) // (4 * across))):
-            V = xp.reshape(self.on_grid([nodes[0][i:j], *nodes[1:]]), (-1, C))
-            w = weights[0][i:j]
-            for v in weights[1:]:
-                w = np.multiply.outer(w, v)
-            total = total + move(w.reshape(-1), V, xp.float64) @ xp.astype(V, xp.float64)
-        return total
+        across = math.prod(len(r.places) for r in runs[1:]) * C
+        each = max(1, math.ceil(len(runs[0].places) / len(runs[0])))
+        step = max(1, capacity(self.like) // (4 * across * each))
+        parts = []
+        for i, j in runs_of(len(runs[0]), step):
+            some = [runs[0].part(i, j), *runs[1:]]
+            V = xp.astype(self.on_grid([r.places for r in some]), xp.float64)
+            for k, r in enumerate(some):
+                w = move(r.weights.reshape([-1 if m == k else 1 for m in range(V.ndim)]), V)
+                V = add_runs(V * xp.astype(w, V.dtype), r.starts, axis=k)
+            parts.append(V)
+        return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
 
     def crop(self, low: tuple[float, ...], high: tuple[float, ...]) -> "Blended":
         """The same function without the regions that do not speak between two corners."""

@@ -10,12 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from elmfield._array.backend import itemsize, namespace
 from elmfield._array.typing import Array, Floats
-from elmfield.field.integrals import integral
+from elmfield.field.means import averaged, over
 from elmfield.field.measured import errors_by_cell, own_values
+from elmfield.field.missing import of_channels
 from elmfield.field.on_grids import OnGrids
 from elmfield.field.quality import coded_again, meet
+from elmfield.field.reading import own_samples
 from elmfield.field.report import Report, describe
 from elmfield.field.target import Target
 
@@ -44,6 +48,8 @@ class Field(OnGrids):
         Peak to peak of the samples, all channels together.
     residual : array, shape (N,), or None
         Sum of squares that the fit left over in each region's box, all channels.
+    gaps : array of bool, or None
+        What `missing` is, unless the samples that the field is made of know it.
     settings : object
         What the field was made with.
     attributes : mapping
@@ -63,7 +69,10 @@ class Field(OnGrids):
         return math.ceil(self.n_coefficients * itemsize(self.blended.like) + index)
 
     def __repr__(self) -> str:
-        sizes = "×".join(map(str, self.shape))
+        sizes, own = (
+            "×".join(map(str, s)) for s in (self.shape, map(len, own_samples(self.domain)))
+        )
+        sizes = sizes if own == sizes else f"{own} of {sizes}"
         return (
             f"Field({sizes}, {self.n_channels} channel{'s' * (self.n_channels != 1)}, "
             f"{self.partition.n_regions} regions, {self.n_coefficients} coefficients)"
@@ -162,7 +171,19 @@ class Field(OnGrids):
             channel_axis=channel_axis,
             data_range=self.data_range if data_range is None else data_range,
             residual=None,
+            gaps=of_channels(self.gaps, own, len(self.shape)),
         )
+
+    def __getitem__(self, name: str) -> "Field":
+        """The field of one variable, if it was fitted to a Dataset."""
+        variables = self.attributes.get("variables", {})
+        if name not in variables:
+            told = f"its variables are {list(variables)}" if variables else "it has no variables"
+            raise KeyError(f"{name!r}: this field was not fitted to such a variable; {told}.")
+        k, own = list(variables).index(name), variables[name]
+        left = {a: v for a, v in self.attributes.items() if a not in ("variables", "channels")}
+        one = self.channels(slice(k, k + 1), channel_axis=None, data_range=own.get("range"))
+        return replace(one, attributes={**left, "name": name, "attrs": own.get("attrs", {})})
 
     def weights(self, region: int) -> Array:
         """Output weights α of one region's hidden neurons, shape (m,) or (m, C).
@@ -219,10 +240,9 @@ class Field(OnGrids):
         ends = self._reader.corners(low, high)
         with self._reader.telling_epochs():
             span = self.domain.span(*ends)
-        lengths = [b - a for a, b in zip(*ends)]
-        value = integral(self.blended, self.domain.axes, span, lengths)
-        xp = namespace(value)
-        value = value * xp.astype(self.scale, xp.float64)
-        value = value + math.prod(lengths) * xp.astype(self.offset, xp.float64)
-        value = self.joined(xp.astype(value, self.offset.dtype))
+        volume = math.prod(b - a for a, b in zip(*ends))
+        edges = [np.asarray(e) for e in zip(*span)]
+        mean, _ = averaged(self, over(self, edges, fine=True), False)
+        xp = namespace(mean)
+        value = xp.astype(volume * xp.reshape(mean, (-1,)), self.dtype)
         return value[0] if self.channel_axis is None else value

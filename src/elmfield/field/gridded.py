@@ -1,6 +1,7 @@
 """A field on a grid of index coordinates: a quantity of it, block of rows by block of rows."""
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,8 @@ from elmfield._array.backend import as_dtype, device, move, namespace
 from elmfield._array.checks import choice
 from elmfield._array.memory import capacity, with_less_memory
 from elmfield._array.typing import Array, Floats
+from elmfield.field.means import averaged, over
+from elmfield.field.missing import near_grid, shown
 
 if TYPE_CHECKING:
     from elmfield.field.pointwise import Pointwise
@@ -16,25 +19,59 @@ if TYPE_CHECKING:
 QUANTITIES = ("value", "gradient", "laplacian")
 """What a field shows on a grid; the gradient's magnitude."""
 
+MOSTLY = 0.5
+"""A mean is shown where at least this part of its box is not missing."""
+
 
 @with_less_memory
-def gridded(field: "Pointwise", x: list[Floats], dtype: Any, quantity: str = "value") -> Array:
-    """A quantity on the grid of index coordinates `x`; channels where the input had them."""
+def gridded(
+    field: "Pointwise",
+    x: Sequence[Floats],
+    dtype: Any,
+    quantity: str = "value",
+    *,
+    gaps: bool = False,
+    boxes: Sequence[Floats | None] = (),
+) -> Array:
+    """A quantity on the grid of index coordinates `x`; channels where the input had them.
+
+    With `gaps`, what lies nearest to a missing sample is NaN. On axes with `boxes`, edges in index
+    coordinates, values are means between them.
+    """
     choice("quantity", quantity, QUANTITIES)
     xp, C = namespace(field.offset), int(field.offset.shape[0])
     across = math.prod(len(c) for c in x[1:]) * C
     rows = max(1, capacity(field.offset) // max(1, 4 * across))
+    fill = None if quantity != "value" else field.attributes.get("fill_value")
     parts = []
+    x, boxes = list(x), list(boxes) or [None] * len(x)
     if not all(map(len, x)):
         kind = field.joined(field.offset)
         empty = xp.zeros((*map(len, x), field.n_channels), dtype=kind.dtype, device=device(kind))
         parts, x = [as_dtype(empty, dtype)], [np.empty(0)]
     for i in range(0, len(x[0]), rows):
-        parts.append(as_dtype(_block(field, [x[0][i : i + rows], *x[1:]], quantity), dtype))
+        some = [x[0][i : i + rows], *x[1:]]
+        if quantity == "value" and any(b is not None for b in boxes):
+            edges = None if boxes[0] is None else boxes[0][i : i + rows + 1]
+            block, gone = _means(field, some, [edges, *boxes[1:]], gaps)
+        else:
+            block = _block(field, some, quantity)
+            gone = near_grid(field, some) if gaps else None
+        block = as_dtype(block, dtype)
+        parts.append(block if gone is None else shown(block, gone, fill))
     out = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
     if field.channel_axis is None:
         return out[..., 0]
     return xp.moveaxis(out, -1, field.channel_axis)
+
+
+def _means(
+    field: "Pointwise", x: list[Floats], boxes: list[Floats | None], gaps: bool
+) -> tuple[Array, Array | None]:
+    """Means over boxes on some axes, at positions on the others; and which are mostly missing."""
+    means, covered = averaged(field, over(field, boxes, x, split=gaps), gaps)
+    means = namespace(means).astype(means, field.dtype)
+    return means, None if covered is None else covered < MOSTLY
 
 
 def _block(field: "Pointwise", x: list[Floats], quantity: str) -> Array:
@@ -48,6 +85,7 @@ def _block(field: "Pointwise", x: list[Floats], quantity: str) -> Array:
     points = np.stack(np.meshgrid(*at, indexing="ij"), axis=-1)
     points = move(points, field.offset, xp.float64)
     if quantity == "laplacian":
-        return xp.reshape(field.laplacian(points, outside="nearest"), (*sizes, -1))
-    slope = xp.abs(field.gradient(points, outside="nearest"))
+        found = field.laplacian(points, outside="nearest", missing="fill")
+        return xp.reshape(found, (*sizes, -1))
+    slope = xp.abs(field.gradient(points, outside="nearest", missing="fill"))
     return xp.reshape(xp.sqrt(xp.sum(slope * slope, axis=-1)), (*sizes, -1))

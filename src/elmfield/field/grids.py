@@ -6,6 +6,8 @@ import numpy as np
 
 from elmfield._array.backend import move, namespace
 from elmfield._array.typing import Array, Floats, Integers
+from elmfield.field.integrals import Runs
+from elmfield.local.model import AxisFunctions
 from elmfield.partition import Partition, blend
 
 
@@ -81,14 +83,33 @@ class AxisPlan:
             pattern_of.reshape(-1),
         )
 
-    def spread(self, weights: Floats) -> Floats:
-        """Weights (p,) of the positions as weights (N, n_slots) of the table, windows included."""
-        table = np.zeros(self.offsets.size)
-        ramp = np.zeros(len(weights)) if self.ramp is None else self.ramp
-        table[self.lower] = weights * (1 - ramp)
+    def summed(self, functions: AxisFunctions, runs: Runs) -> tuple[Floats, Integers, Integers]:
+        """Sums of the cells' functions over runs of the positions, windows included.
+
+        Returns a table, (N, n_sums, q), of the sums that each cell has a part in, padded with
+        zeros; which rows of it, flattened to (cell, sum), belong to the runs in turn; and where
+        those of each run begin.
+        """
+        n = len(runs)
+        owner = np.repeat(np.arange(n), np.diff(np.append(runs.starts, len(runs.places))))
+        ramp = np.zeros(len(owner)) if self.ramp is None else self.ramp
         two = ramp > 0
-        table[self.upper[two]] = (weights * ramp)[two]
-        return table.reshape(self.offsets.shape)
+        at = np.concatenate([self.lower, self.upper[two]])
+        w = np.concatenate([runs.weights * (1 - ramp), (runs.weights * ramp)[two]])
+        key = at // self.n_slots * n + np.concatenate([owner, owner[two]])
+        order = np.argsort(key, kind="stable")
+        found, first = np.unique(key[order], return_index=True)
+        F = functions(self.offsets)
+        rows = F.reshape(-1, F.shape[-1])[at[order]] * w[order, None]
+        rows = np.add.reduceat(rows, first, axis=0)
+        cell, run = np.divmod(found, n)
+        counts = np.bincount(cell, minlength=len(self.cells))
+        slot = np.arange(len(cell)) - (np.cumsum(counts) - counts)[cell]
+        table = np.zeros((len(self.cells), int(counts.max()), rows.shape[1]))
+        table[cell, slot] = rows
+        by_run = np.argsort(run, kind="stable")
+        place = (cell * table.shape[1] + slot)[by_run]
+        return table, place, np.searchsorted(run[by_run], np.arange(n))
 
     def merge(self, V: Array) -> Array:
         """Blended values (A, p, R) from the table V of cells and slots, (A, N n_slots, R)."""

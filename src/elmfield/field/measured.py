@@ -74,7 +74,7 @@ def beside(field: "Field", samples: Array) -> tuple[Array, Array]:
             f"`samples` must be what was fitted, shape {' or '.join(map(str, set(shapes)))}; "
             f"got {truth.shape}."
         )
-    mine = np.asarray(to_numpy(field.samples()))
+    mine = np.asarray(to_numpy(field.samples(missing="fill")))
     truth, mine = (x[..., None] if k is None else np.moveaxis(x, k, -1) for x in (truth, mine))
     return truth if truth.shape == mine.shape else truth[np.ix_(*own)], mine
 

@@ -1,4 +1,4 @@
-"""A field on grids: resized, at given coordinates, with names and units.
+"""A field on grids: resized, at given coordinates, averaged over boxes, with names and units.
 
 Asks the rooms beside it to place, evaluate and label; builds on the field at points.
 """
@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.backend import move, namespace, to_numpy
-from elmfield._array.checks import whole
+from elmfield._array.backend import move, namespace
+from elmfield._array.checks import is_mapping, whole
 from elmfield._array.typing import Array, Floats
 from elmfield.field.gridded import gridded
-from elmfield.field.labels import dataarray
+from elmfield.field.labelled import interpolated, plotted
+from elmfield.field.means import averaged, boxes_around, over
+from elmfield.field.missing import shows_gaps
 from elmfield.field.placing import marked, positions
 from elmfield.field.pointwise import Pointwise
 from elmfield.field.reading import own_samples
@@ -22,8 +24,6 @@ from elmfield.field.reading import own_samples
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OnGrids(Pointwise):
     """A field on grids; parameters as for :class:`Pointwise`."""
-
-    # --- values on grids -----------------------------------------------------------------------
 
     def resize(
         self,
@@ -34,6 +34,8 @@ class OnGrids(Pointwise):
         align: str = "areas",
         quantity: str = "value",
         dtype: Any = None,
+        antialias: bool = True,
+        missing: str | None = None,
     ) -> Array:
         """The field at another number of samples, each standing for an equal part of the domain.
 
@@ -55,9 +57,16 @@ class OnGrids(Pointwise):
         dtype : optional
             Of the result; integers are rounded and clipped, booleans are True from 1/2 on. Default:
             the field's own.
+        antialias : bool
+            Whether fewer samples than before are means over what each stands for, which nothing is
+            lost from; else, and for derivatives always, values at points.
+        missing : {"nan", "fill"}, optional
+            As for points; a mean is NaN where more than half of it was missing.
         """
         x = self.places(shape, scale=scale, window=window, align=align)
-        return gridded(self, self._reader.in_turn(x), dtype, quantity)
+        boxes = self.boxes(x, window) if antialias else ()
+        gaps = shows_gaps(self, missing)
+        return gridded(self, self.in_turn(x), dtype, quantity, gaps=gaps, boxes=boxes)
 
     def places(
         self,
@@ -80,6 +89,31 @@ class OnGrids(Pointwise):
             window=self._reader.window({} if window is None else window),
             align=align,
         )
+
+    def in_turn(self, x: Sequence[Floats]) -> list[Floats]:
+        """Places of a grid in the turn of periodic axes that is the domain's own."""
+        return self._reader.in_turn(x)
+
+    def coordinates(self, name: str, given: Any) -> Floats:
+        """Coordinates on an axis as a caller gives them, dates too, as the numbers it counts in."""
+        return self._reader.numbers(self.domain.dims.index(name), given)
+
+    def edges_to_index(self, k: int, edges: Array) -> Floats:
+        """Edges on axis k, in its unit, as index coordinates."""
+        return self._reader.edges(k, edges)
+
+    def boxes(
+        self, x: Sequence[Floats], window: Mapping[str, tuple[Any, Any]] | None = None
+    ) -> list[Floats | None]:
+        """Edges around the places of a grid, in index coordinates; None where they are close."""
+        seen = self._reader.window({} if window is None else window)
+        d = self.domain
+        return [
+            boxes_around(a, c, *seen.get(a.name, ends))
+            if len(c) == 1
+            else boxes_around(a, c, *ends)
+            for a, c, ends in zip(d.axes, x, zip(d.low, d.high))
+        ]
 
     def coarse(self, k: int) -> Array:
         """A quick look: about the means of blocks of 2^k samples on each axis.
@@ -106,13 +140,15 @@ class OnGrids(Pointwise):
         means = move(boxes.coarse(min(k, 62)), self.offset)
         flat = self.finish(namespace(means).reshape(means, (-1, means.shape[-1])), True)
         out = namespace(flat).reshape(flat, (*means.shape[:-1], -1))
-        if self.channel_axis is None:
-            return out[..., 0]
-        return namespace(out).moveaxis(out, -1, self.channel_axis)
+        return self.channels_back(out)
 
-    def samples(self, *, dtype: Any = None) -> Array:
-        """The field at its own samples: an array like the one fitted, or what a crop has of it."""
-        return gridded(self, [own.astype(np.float64) for own in own_samples(self.domain)], dtype)
+    def samples(self, *, dtype: Any = None, missing: str | None = None) -> Array:
+        """The field at its own samples: an array like the one fitted, or what a crop has of it.
+
+        `missing` as for points; whole numbers are what their file had for a missing one.
+        """
+        own = [own.astype(np.float64) for own in own_samples(self.domain)]
+        return gridded(self, own, dtype, gaps=shows_gaps(self, missing))
 
     def grid(
         self,
@@ -120,6 +156,7 @@ class OnGrids(Pointwise):
         quantity: str = "value",
         dtype: Any = None,
         outside: str = "raise",
+        missing: str | None = None,
     ) -> Array:
         """Values on the grid spanned by one array of coordinates per axis.
 
@@ -134,6 +171,8 @@ class OnGrids(Pointwise):
             As for `resize`. Integers and booleans cannot say NaN.
         outside : {"raise", "nearest", "nan"}
             What to do with positions outside the domain.
+        missing : {"nan", "fill"}, optional
+            As for points.
 
         Returns
         -------
@@ -148,27 +187,127 @@ class OnGrids(Pointwise):
             )
         columns = [self._reader.column(k, c, outside) for k, c in enumerate(given)]
         x, beyond = map(list, zip(*columns))
-        return marked(gridded(self, x, dtype, quantity), beyond, self.channel_axis)
+        values = gridded(self, x, dtype, quantity, gaps=shows_gaps(self, missing))
+        return marked(values, beyond, self.channel_axis)
 
-    def to_xarray(
+    def means(
         self,
-        coords: Mapping[str, Array] | None = None,
-        *,
-        quantity: str = "value",
-        outside: str = "raise",
+        *edges: Array | Mapping[str, Array] | None,
+        covered: bool = False,
+        missing: str | None = None,
     ) -> Any:
-        """Values on a grid as an xarray.DataArray, with the dims, coords and attrs of the input.
+        """Means over the boxes between edges: the integral over each, divided by its volume.
 
         Parameters
         ----------
-        coords : mapping, optional
-            Where to evaluate, by axis name: 1-D arrays (or DataArrays) in the axes' own units,
-            dates on axes of dates. Axes that are not named keep their samples' positions.
-        quantity : {"value", "gradient", "laplacian"}
-            As for `resize`.
+        *edges : arrays, or one mapping
+            Edges on each axis, ascending, in the axes' own units (dates on axes of dates); n + 1
+            edges make n boxes. Axes given as None, or left out of a mapping by dim, keep their
+            samples. On a periodic axis edges may lie in any turn and span one period.
+        covered : bool
+            Return the means and, beside them, which part of each box was not missing.
+        missing : {"nan", "fill"}, optional
+            With "nan", what lies nearest to a missing sample does not count, and a box that is all
+            missing has no mean; with "fill", what was filled in counts too. Default as for points.
+
+        Returns
+        -------
+        array, shape (n_1, ..., n_d), with channels where the input had them; or two of them
+
+        Notes
+        -----
+        Exact to rounding for fields of products (the default, `oriented`), at about the cost of a
+        grid. Others (BEAM, `paper`) are summed at three places or more between two samples on each
+        axis. What is smooth between samples is then known to 1e-6; a ReLU network through noise,
+        which is not, to 1e-3 of the range, and without overlap to a few hundredths.
+        """
+        gaps = shows_gaps(self, missing)
+        d = len(self.shape)
+        given: list[Any] = list(edges)
+        if len(given) == 1 and is_mapping(given[0]):
+            self._reader.named({k: np.zeros(1) for k in given[0]})  # names are known
+            given = [given[0].get(name) for name in self.domain.dims]
+        if len(given) != d:
+            raise ValueError(f"`means` takes one array of edges per axis, {d}; got {len(given)}.")
+        at = [None if c is None else self._reader.edges(k, c) for k, c in enumerate(given)]
+        own = [o.astype(np.float64) for o in own_samples(self.domain)]
+        how = over(self, at, own, split=gaps)
+        values, part = averaged(self, how, gaps)
+        xp = namespace(values)
+        if part is None:
+            part = np.ones(values.shape)
+        part = np.broadcast_to(part, values.shape)
+        values = xp.astype(values, self.dtype)
+        pair = [self.channels_back(v) for v in (values, part)]
+        return (pair[0], pair[1]) if covered else pair[0]
+
+    def channels_back(self, values: Array) -> Array:
+        """Gridded values with channels last, (..., C), as the input had them."""
+        if self.channel_axis is None:
+            return values[..., 0]
+        return namespace(values).moveaxis(values, -1, self.channel_axis)
+
+    # --- with names and units ------------------------------------------------------------------
+
+    def interp(
+        self,
+        coords: Mapping[str, Any] | None = None,
+        *,
+        quantity: str = "value",
+        outside: str = "raise",
+        missing: str | None = None,
+        **coords_by_name: Any,
+    ) -> Any:
+        """Values where one asks for them, as xarray's `interp` has it: labelled, and by its rules.
+
+        Parameters
+        ----------
+        coords, **coords_by_name : mapping, or by name
+            Where to evaluate: one entry per axis, in its own unit, dates on axes of dates. Numbers
+            drop their axis; 1-D arrays span a grid; DataArrays bring their own dims, and those that
+            share a dim are points along it; two-dimensional ones are curvilinear grids. Axes that
+            are not named keep their samples.
+        quantity : {"value", "gradient", "hessian", "laplacian"}
+            Derivatives are per unit of the coordinates; those of a gradient lie along a new dim
+            "direction", those of a Hessian along "direction" and "direction_2".
         outside : {"raise", "nearest", "nan"}
             What to do with positions outside the domain.
+        missing : {"nan", "fill"}, optional
+            As for points.
+
+        Returns
+        -------
+        xarray.DataArray, or Dataset if the field was fitted to one
         """
-        at, shown, moved = self._reader.named({} if coords is None else coords)
-        values = to_numpy(self.grid(*at, outside=outside))
-        return dataarray(values, self.domain.dims, shown, self.channel_axis, self.attributes, moved)
+        both = {**({} if coords is None else dict(coords)), **coords_by_name}
+        return interpolated(self, both, quantity, outside, missing)
+
+    def to_xarray(
+        self,
+        coords: Mapping[str, Any] | None = None,
+        *,
+        quantity: str = "value",
+        outside: str = "raise",
+        missing: str | None = None,
+    ) -> Any:
+        """The field as an xarray.DataArray, with the dims, coords and attrs of the input.
+
+        At its own samples, or at `coords`; parameters and rules as for `interp`.
+        """
+        return interpolated(self, dict(coords or {}), quantity, outside, missing)
+
+    def plot(
+        self,
+        coords: Mapping[str, Any] | None = None,
+        *,
+        quantity: str = "value",
+        ax: Any = None,
+        **options: Any,
+    ) -> Any:
+        """A quick look: what `interp` gives at `coords`, drawn as xarray draws it.
+
+        A line for one axis, colours for two (axes, units and a colour bar as the labels say);
+        latitudes and longitudes on a map with coastlines where cartopy is installed. Choose slices
+        of other axes by numbers in `coords`. `options` are those of ``DataArray.plot``.
+        """
+        return plotted(interpolated(self, dict(coords or {}), quantity, "raise", None), ax, options)

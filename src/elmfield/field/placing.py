@@ -72,7 +72,12 @@ def _sizes(shape: int | Sequence[int] | None, d: int) -> list[int | None]:
 
 
 def _scales(scale: float | Sequence[float] | None, d: int) -> list[float]:
-    given = np.asarray(1.0 if scale is None else scale, np.float64).reshape(-1)
+    try:
+        given = np.asarray(1.0 if scale is None else scale, np.float64).reshape(-1)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"`scale` must be one number or {d}, one per axis in their order; got {scale!r}."
+        ) from error
     if given.size not in (1, d):
         raise ValueError(f"`scale` must be one number or {d}, one per axis; got {scale!r}.")
     if not (np.isfinite(given).all() and (given > 0).all()):

@@ -6,7 +6,7 @@ channels back. Grids, boxes and files are the business of who builds on it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from elmfield._array.backend import cast, namespace
@@ -15,6 +15,7 @@ from elmfield._array.typing import Array
 from elmfield.domain import Domain
 from elmfield.field import derivatives
 from elmfield.field.blended import Blended
+from elmfield.field.missing import all_gaps, near_points, shows_gaps
 from elmfield.field.reading import Reader
 from elmfield.partition import Partition
 
@@ -41,6 +42,8 @@ class Pointwise:
         Peak to peak of the samples, all channels together.
     residual : array, shape (N,), or None
         Sum of squares that the fit left over in each region's box, all channels.
+    gaps : array of bool, or None
+        What `missing` is, unless the samples that the field is made of know it.
     settings : object
         What the field was made with.
     attributes : mapping
@@ -57,6 +60,7 @@ class Pointwise:
     input_dtype: str = "float64"
     data_range: float = 1.0
     residual: Array | None = field(default=None, repr=False)
+    gaps: Array | None = field(default=None, repr=False)
     settings: object = None
     attributes: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
@@ -92,9 +96,19 @@ class Pointwise:
         """Dtype of the stored numbers: real, also where values are complex."""
         return self.blended.dtype
 
+    @cached_property
+    def missing(self) -> Array | None:
+        """Which samples were missing, None if none was: booleans of the samples' shape.
+
+        On the host; (..., C) where channels differ.
+        """
+        return all_gaps(self)
+
     # --- values at points ----------------------------------------------------------------------
 
-    def __call__(self, points: Array, *, outside: str = "raise") -> Array:
+    def __call__(
+        self, points: Array, *, outside: str = "raise", missing: str | None = None
+    ) -> Array:
         """Values at `points`.
 
         Parameters
@@ -104,31 +118,44 @@ class Pointwise:
             dates datetime64 or ISO text, or seconds since the first sample.
         outside : {"raise", "nearest", "nan"}
             What to do with points outside the domain.
+        missing : {"nan", "fill"}, optional
+            What to answer where the nearest sample was missing: NaN, or what was filled in. By
+            default NaN if the samples came with gaps of their own, as DataArrays and files do.
 
         Returns
         -------
         array, shape (...,) or (..., C)
         """
         zero = (0,) * len(self.shape)
-        return self._query(points, outside, lambda x, *_: self.blended.partials(x, [zero])[0], True)
+        take = lambda x, *_: self.blended.partials(x, [zero])[0]  # noqa: E731
+        return self._query(points, outside, missing, take, True)
 
-    def gradient(self, points: Array, *, outside: str = "raise") -> Array:
+    def gradient(
+        self, points: Array, *, outside: str = "raise", missing: str | None = None
+    ) -> Array:
         """First derivatives along the axes, shape (..., d) or (..., C, d), per coordinate unit."""
-        return self._query(points, outside, partial(derivatives.gradient, self.blended))
+        return self._query(points, outside, missing, partial(derivatives.gradient, self.blended))
 
-    def hessian(self, points: Array, *, outside: str = "raise") -> Array:
+    def hessian(
+        self, points: Array, *, outside: str = "raise", missing: str | None = None
+    ) -> Array:
         """Second derivatives, shape (..., d, d) or (..., C, d, d), per coordinate unit squared."""
-        return self._query(points, outside, partial(derivatives.hessian, self.blended))
+        return self._query(points, outside, missing, partial(derivatives.hessian, self.blended))
 
-    def laplacian(self, points: Array, *, outside: str = "raise") -> Array:
+    def laplacian(
+        self, points: Array, *, outside: str = "raise", missing: str | None = None
+    ) -> Array:
         """Sum of the unmixed second derivatives, shape (...,) or (..., C)."""
-        return self._query(points, outside, partial(derivatives.laplacian, self.blended))
+        return self._query(points, outside, missing, partial(derivatives.laplacian, self.blended))
 
     @with_less_memory
-    def _query(self, points: Array, outside: str, take: Any, constant: bool = False) -> Array:
+    def _query(
+        self, points: Array, outside: str, missing: str | None, take: Any, constant: bool = False
+    ) -> Array:
         """Check the points, evaluate them in batches, give back the shape the caller expects."""
         if outside not in ("raise", "nearest", "nan"):
             raise ValueError(f"`outside` must be 'raise', 'nearest' or 'nan'; got {outside!r}.")
+        gaps = shows_gaps(self, missing)
         x = self._reader.points(points, self.offset)
         xp, d = namespace(x), len(self.shape)
         lead = tuple(x.shape[:-1])
@@ -140,11 +167,19 @@ class Pointwise:
             for i, j in runs(x.shape[0], step)
         ]
         out = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
-        if beyond is not None:
-            mark = xp.reshape(beyond, (-1,) + (1,) * (out.ndim - 1))
+        mark = None if beyond is None else beyond[:, None]
+        if gaps:
+            gone = near_points(self, index)
+            mark = gone if mark is None else mark | gone
+        if mark is not None:
+            mark = xp.reshape(mark, (*mark.shape, *(1,) * (out.ndim - 2)))
             out = xp.where(mark, xp.full_like(out, xp.nan), out)
         out = xp.reshape(out, lead + tuple(out.shape[1:]))
         return out[(slice(None),) * len(lead) + (0, ...)] if self.channel_axis is None else out
+
+    def numbers_of(self, points: Array) -> Array:
+        """Points as a caller gives them, dates too, as numbers (..., d) that the axes count in."""
+        return self._reader.points(points, self.offset)
 
     @property
     def _reader(self) -> Reader:

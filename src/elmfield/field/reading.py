@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.backend import device, is_array, move, namespace, to_numpy
+from elmfield._array.backend import computed, device, is_array, move, namespace, to_numpy
 from elmfield._array.checks import is_mapping
 from elmfield._array.memory import runs
 from elmfield._array.typing import Array, Floats, Integers
@@ -62,7 +62,7 @@ class Reader:
             for name, about in self.about.items():
                 epoch = about.get("epoch")
                 if epoch is not None and f"axis {name!r}" in str(error):
-                    began = epoch.astype("datetime64[s]")
+                    began = epoch if about.get("calendar") else epoch.astype("datetime64[s]")
                     text = f"{error} Axis {name!r} counts seconds from {began}."
                     raise type(error)(text) from error
             raise
@@ -71,6 +71,7 @@ class Reader:
 
     def points(self, points: Array, like: Array) -> Array:
         """`points` in float64, in the library and on the device of `like`."""
+        points = computed(points)
         if not is_array(points):
             points = np.asarray(points)
         if isinstance(points, np.ndarray):
@@ -187,6 +188,45 @@ class Reader:
                 f"{max(own):g}; {told}"
             )
         return a, b
+
+    def edges(self, k: int, given: Any) -> Floats:
+        """Edges on axis k, in its unit, as index coordinates; on a periodic axis in any turn."""
+        with self.telling_epochs():
+            return self._edges(k, given)
+
+    def _edges(self, k: int, given: Any) -> Floats:
+        axis, name = self.domain.axes[k], self.domain.dims[k]
+        c = np.asarray(self.numbers(k, given), np.float64)
+        told = np.array2string(c, threshold=6)
+        if c.ndim != 1 or len(c) < 2 or not np.isfinite(c).all():
+            raise ValueError(
+                f"edges on axis {name!r} must be at least two numbers; got {told}. Give one array "
+                "of edges for each axis."
+            )
+        steps = np.diff(c)
+        if not (np.all(steps > 0) or (axis.step < 0 and np.all(steps < 0))):
+            raise ValueError(
+                f"edges on axis {name!r} must ascend (or descend where the axis does); got {told}. "
+                "Sort them and drop repeated ones."
+            )
+        i, first, last = axis.along(c), self.domain.low[k], self.domain.high[k]
+        if axis.period is not None:
+            if abs(c[-1] - c[0]) > axis.period * (1 + 1e-9):
+                raise ValueError(
+                    f"edges on axis {name!r} must span at most one period, {axis.period:g}; got "
+                    f"{c.min():g} to {c.max():g}."
+                )
+            i = i - math.floor((i.min() - first + 1e-9) / axis.size) * axis.size
+            if last - first > axis.size * (1 - 1e-9):  # not cropped: the seam is no border
+                last = math.inf
+        slack = 1e-9 * axis.size
+        if i.min() < first - slack or i.max() > last + slack:
+            own = axis.from_index(np.asarray([first, self.domain.high[k]]))
+            raise ValueError(
+                f"edges on axis {name!r} leave the domain, which covers {min(own):g} to "
+                f"{max(own):g}; got {c.min():g} to {c.max():g}."
+            )
+        return np.clip(i, first, last)
 
     def in_turn(self, x: Sequence[Floats]) -> list[Floats]:
         """Index coordinates on each axis; on periodic ones in the turn that is the box's own."""

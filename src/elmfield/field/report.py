@@ -100,6 +100,8 @@ def describe(field: "Field", samples: Array | None, heldout: float | None) -> Re
         "bytes kept": field.n_bytes,
         "bits per sample": 8 * field.n_bytes / max(n_samples, 1),
     }
+    if field.missing is not None:
+        rows["missing samples"] = int(np.sum(field.missing))
     if samples is not None:
         truth, mine = beside(field, samples)
         have = ~np.isnan(truth)

@@ -245,7 +245,7 @@ def draw_directions(
     """
     lines = directions(field, region)
     axes = _new_axes() if axes is None else axes
-    shown = np.asarray(to_numpy(field.samples()))
+    shown = np.asarray(to_numpy(field.samples(missing="fill")))
     if field.channel_axis is not None:
         shown = np.moveaxis(shown, field.channel_axis, -1).mean(axis=-1)
     (top, left), (bottom, right) = field.domain.low, field.domain.high
