@@ -42,8 +42,10 @@ NAMES = [
     "psnr",
     "psnr_by_width",
     "read",
+    "regrid",
     "save",
     "smooth",
+    "sphere",
     "write",
 ]
 

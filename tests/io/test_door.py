@@ -130,10 +130,15 @@ def test_labels_are_not_given_twice(photo, name):
         ef.fit(ef.read(photo), **{name: ("a", "b")})
 
 
-def test_a_dataset_is_several_arrays():
+def test_the_variables_of_a_dataset_must_lie_on_one_grid():
     xr = pytest.importorskip("xarray")
-    with pytest.raises(TypeError, match=r"holds several arrays; say which: dataset\['sst'\]"):
-        ef.fit(xr.Dataset({"sst": (("y", "x"), np.eye(20))}))
+    ds = xr.Dataset({"sst": (("y", "x"), np.eye(20)), "line": ("y", np.arange(20.0))})
+    with pytest.raises(ValueError, match=r"must lie on one grid; got sst \('y', 'x'\), line"):
+        ef.fit(ds)
+    with pytest.raises(ValueError, match="at least one variable of real numbers"):
+        ef.fit(xr.Dataset({"name": ("y", ["a", "b"])}))
+    with pytest.raises(TypeError, match="the variables of a Dataset are its channels"):
+        ef.fit(ds[["sst"]], channel_axis=0)
 
 
 def test_an_encoder_takes_samples_that_lie_where_its_own_do():

@@ -4,13 +4,15 @@ xarray is not imported here before a DataArray turns up.
 """
 
 import sys
+import warnings
 from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
 
 from elmfield._array.typing import Array, Floats
-from elmfield.field.labels import dataarray, from_dates, from_durations
+from elmfield.domain.sphere import is_longitude
+from elmfield.field.labels import dataarray, from_calendar, from_dates, from_durations
 from elmfield.io.gridded import Gridded
 from elmfield.io.model.plain import keepable
 
@@ -44,6 +46,8 @@ def from_dataarray(da: Any, *, channel_axis: Hashable | None = None) -> Gridded:
     channel = None if channel_axis is None else _which(channel_axis, da.dims)
     da = da.rename({d: str(d) for d in da.dims if not isinstance(d, str)})
     names = tuple(d for k, d in enumerate(da.dims) if k != channel)
+    for name in names:
+        da = _without_repeat(da, name)
     coords: dict[str, Floats] = {}
     axes: dict[str, Any] = {}
     periods: dict[str, float] = {}
@@ -77,6 +81,68 @@ def from_dataarray(da: Any, *, channel_axis: Hashable | None = None) -> Gridded:
     )
 
 
+def from_dataset(ds: Any) -> Gridded:
+    """The variables of a Dataset, all on one grid, as channels of one array, which comes first.
+
+    Raises
+    ------
+    ValueError
+        If they have different dims, or there are none.
+    """
+    numeric = {str(k): v for k, v in ds.data_vars.items() if v.dtype.kind in "biuf" and v.ndim}
+    if not numeric:
+        raise ValueError("a Dataset must hold at least one variable of real numbers; got none.")
+    dims = {v.dims for v in numeric.values()}
+    if len(dims) > 1:
+        told = ", ".join(f"{k} {tuple(v.dims)}" for k, v in numeric.items())
+        raise ValueError(
+            f"variables that are fitted together must lie on one grid; got {told}. Choose some: "
+            f"dataset[[{next(iter(numeric))!r}]]."
+        )
+    arrays = [from_dataarray(da) for da in numeric.values()]
+    variables = {}
+    for name, one in zip(numeric, arrays):
+        known = one.values[~np.isnan(one.values)] if one.values.dtype.kind == "f" else one.values
+        limits = float(np.ptp(known.astype(np.float64))) if known.size else 0.0
+        variables[name] = {"attrs": one.attributes["attrs"], "range": limits or 1.0}
+    left = {k: v for k, v in arrays[0].attributes.items() if k != "name"}
+    return Gridded(
+        values=np.stack([one.values for one in arrays]),
+        dims=arrays[0].dims,
+        coords=arrays[0].coords,
+        channel_axis=0,
+        periods=arrays[0].periods,
+        attributes={
+            **left,
+            "attrs": {},
+            "channels": {"name": "variable", "labels": list(variables)},
+            "variables": variables,
+            "global": keepable(ds.attrs),
+        },
+    )
+
+
+def _without_repeat(da: Any, name: str) -> Any:
+    """A DataArray without the last longitude, if it is the first once more, a circle further."""
+    if name not in da.coords or da.sizes[name] < 5:
+        return da
+    c = da.coords[name]
+    if not is_longitude(name, c.attrs) or c.dtype.kind not in "iuf":
+        return da
+    at = np.asarray(c.values, np.float64)
+    if circle(name, at[:-1], c.attrs) is None or abs(abs(at[-1] - at[0]) - 360) > 1e-3:
+        return da
+    first, last = (np.asarray(da.isel({name: k}).values) for k in (0, -1))
+    if not np.array_equal(first, last, equal_nan=first.dtype.kind == "f"):
+        return da
+    warnings.warn(
+        f"{name} {at[-1]:g} repeats {at[0]:g}: the repeated samples are left out, and the axis is "
+        "taken to go round.",
+        stacklevel=5,
+    )
+    return da.isel({name: slice(None, -1)})
+
+
 def _which(axis: Hashable, dims: tuple[Hashable, ...]) -> int:
     """The number of a dim, given by its name or by its number; the name counts first."""
     if axis in dims:
@@ -102,6 +168,11 @@ def _coordinate(name: str, c: Array) -> tuple[Floats, dict[str, Any]]:
         return from_dates(c, epoch), {"epoch": epoch, "dtype": str(c.dtype)}
     if c.dtype.kind == "m":
         return from_durations(c), {"duration": True, "dtype": str(c.dtype)}
+    if c.dtype.kind == "O" and len(c) and hasattr(c.reshape(-1)[0], "calendar"):  # cftime's
+        first = c.reshape(-1)[0]
+        epoch, calendar = first.isoformat().split(".")[0], str(first.calendar)
+        about = {"epoch": epoch, "calendar": calendar, "dtype": "object"}
+        return from_calendar(c, epoch, calendar), about
     if c.dtype.kind not in "iuf":
         raise TypeError(
             f"coordinates of dim {name!r} must be numbers, dates or durations; got {c.dtype}. "
@@ -124,10 +195,7 @@ def _others(da: Any, dims: list[str]) -> dict[str, Any]:
 
 def circle(name: str, at: Floats, attrs: Mapping[str, Any]) -> float | None:
     """360, if an axis is a longitude whose samples cover the circle evenly, once; else None."""
-    units = str(attrs.get("units", "")).lower()
-    east = units in ("degrees_east", "degree_east", "degrees_e", "degreee")
-    called = name.lower() in ("longitude", "lon", "lons", "longitudes")
-    if not (east or called or attrs.get("standard_name") == "longitude") or len(at) < 4:
+    if not is_longitude(name, attrs) or len(at) < 4:
         return None
     step = float(at[-1] - at[0]) / (len(at) - 1)
     even = np.max(np.abs(np.diff(at.astype(np.float64)) - step)) < 1e-3 * abs(step)

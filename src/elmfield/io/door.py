@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.backend import as_dtype, to_device
+from elmfield._array.checks import choice
 from elmfield._array.memory import memory_limit as limited
 from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Progress
@@ -19,7 +20,7 @@ from elmfield.field import Field
 from elmfield.fit import encoder
 from elmfield.io.files import StrPath, path_of, put, read
 from elmfield.io.formats.registry import format_of, is_model
-from elmfield.io.given import given_as, samples_of
+from elmfield.io.given import given_as, samples_of, telling_dates
 from elmfield.io.gridded import Gridded
 from elmfield.io.rendered import rendered
 from elmfield.partition import Partition
@@ -40,6 +41,8 @@ def fit(
     periodic: Periodic | None = None,
     partition: Partition | None = None,
     variable: str | None = None,
+    samples: str = "points",
+    missing: str | None = None,
     device: object = None,
     memory_limit: int | None = None,
     progress: Progress | bool = False,
@@ -71,6 +74,13 @@ def fit(
         Use these regions instead of the settings' own.
     variable : str, optional
         Which of several arrays in a file.
+    samples : {"points", "means"}
+        What the numbers are: values at points, or means over the samples' cells, which reach
+        halfway to the next sample. The field's means over these are then what was given.
+    missing : {"nan", "fill"}, optional
+        What the field answers, if not asked otherwise, where samples were missing. "nan" leaves
+        gaps as they are and is the faster fit; by default for a DataArray, Gridded or file. "fill"
+        fills them with care; by default for a bare array.
     device : optional
         Move the array there first, for instance "cuda".
     memory_limit : int, optional
@@ -97,18 +107,26 @@ def fit(
     array, mask = unmasked(given.values, mask, given.channel_axis, None)
     if device is not None:
         array = to_device(array, device)
-    encode = encoder(
-        array.shape,
-        settings,
-        channel_axis=given.channel_axis,
-        dims=given.dims,
-        coords=given.coords,
-        periodic=given.periodic,
-        partition=partition,
-    )
+    with telling_dates(given.attributes):
+        encode = encoder(
+            array.shape,
+            settings,
+            channel_axis=given.channel_axis,
+            dims=given.dims,
+            coords=given.coords,
+            periodic=given.periodic,
+            partition=partition,
+        )
+    choice("samples", samples, ("points", "means"))
+    way = given.missing if missing is None else missing
     with nullcontext() if memory_limit is None else limited(memory_limit):
-        field: Field = encode(array, mask=mask, progress=tell)
-    return replace(field, attributes=given.attributes) if given.attributes else field
+        if samples == "means":
+            from elmfield.fit.means import fit_means  # here: few samples are
+
+            field = fit_means(encode, array, mask=mask, missing=way, progress=tell)
+        else:
+            field = encode(array, mask=mask, missing=way, progress=tell)
+    return replace(field, attributes={**given.attributes, **field.attributes})
 
 
 def write(
@@ -120,7 +138,14 @@ def write(
     shape: int | Sequence[int] | None = None,
     window: Mapping[str, tuple[Any, Any]] | None = None,
     align: str | None = None,
+    like: Any = None,
+    step: float | Sequence[float] | None = None,
+    grid: Sequence[int] | None = None,
+    crs: str | None = None,
+    mean: bool = False,
     quantity: str = "value",
+    antialias: bool = True,
+    missing: str | None = None,
     dtype: Any = None,
     colours: str | None = None,
     progress: Progress | bool = False,
@@ -145,8 +170,14 @@ def write(
     align : {"areas", "nodes"}, optional
         Of a field: whether a sample stands for the area around it (pictures) or for the node it
         sits on (weather); by default as in the file or DataArray it came from, else areas.
+    like, step, grid, crs, mean : optional
+        Of a field: a target grid, as for :func:`elmfield.regrid`.
     quantity : {"value", "gradient", "laplacian"}
         Of a field: what to write; "gradient" is its magnitude.
+    antialias : bool
+        Of a field: whether fewer samples than before are means over what each stands for.
+    missing : {"nan", "fill"}, optional
+        Of a field: what to write where samples were missing; as for points.
     dtype : optional
         Of the numbers written; integers are rounded and clipped. By default whole numbers stay
         what they were.
@@ -163,11 +194,13 @@ def write(
     format_of(path)
     if isinstance(values, Field):
         samples = rendered(
-            values, shape, scale=scale, window=window, align=align, quantity=quantity,
-            dtype=dtype, progress=tell,
+            values, shape, scale=scale, window=window, align=align, like=like, step=step,
+            grid=grid, crs=crs, mean=mean, quantity=quantity, antialias=antialias,
+            missing=missing, dtype=dtype, progress=tell,
         )  # fmt: skip
     else:
-        asked = {"scale": scale, "shape": shape, "window": window, "align": align}
+        asked = {"scale": scale, "shape": shape, "window": window, "align": align, "like": like}
+        asked |= {"step": step, "grid": grid, "crs": crs, "missing": missing, "mean": mean or None}
         wrong = [name for name, v in asked.items() if v is not None]
         wrong += ["quantity"] if quantity != "value" else []
         if wrong:

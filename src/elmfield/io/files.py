@@ -44,8 +44,7 @@ def read(path: StrPath, *, variable: str | None = None) -> Gridded:
     if path.is_dir() and suffix_of(path) != ".zarr":
         raise IsADirectoryError(f"{path} is a folder; say which file in it to read.")
     kind = format_of(path)
-    if not path.exists():
-        raise FileNotFoundError(f"no file {path}")
+    existing(path)
     if variable is not None and suffix_of(path) not in NAMED:
         raise NoSuchArrayError(
             f"{path.name}: arrays in {kind.name} files have no names; got variable {variable!r}. "
@@ -71,6 +70,14 @@ def put(samples: Gridded, path: Path, colours: str | None = None) -> None:
             os.replace(made, place)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def existing(path: StrPath) -> Path:
+    """A path at which there is something."""
+    path = path_of(path)
+    if not path.exists():
+        raise FileNotFoundError(f"no file {path}")
+    return path
 
 
 def is_path(values: object) -> TypeGuard[StrPath]:

@@ -3,7 +3,8 @@
 Arrays of any library, DataArrays, Gridded samples and paths enter; an array and its place leave.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from elmfield._array.backend import to_numpy
 from elmfield._array.typing import Array
-from elmfield.io.dataarrays import from_dataarray, is_dataarray, is_dataset
+from elmfield.io.dataarrays import from_dataarray, from_dataset, is_dataarray, is_dataset
 from elmfield.io.files import is_path, read
 from elmfield.io.gridded import Gridded, axis_number, plain_grid
 from elmfield.samples import with_nan
@@ -27,6 +28,7 @@ class Given:
     coords: Any
     periodic: Any
     attributes: Mapping[str, Any]
+    missing: str
 
 
 def given_as(
@@ -39,7 +41,12 @@ def given_as(
             f"{type(values).__name__}. Leave it out."
         )
     if is_dataset(values):
-        raise TypeError(f"a Dataset holds several arrays; say which: dataset[{_first(values)!r}].")
+        if channel_axis is not None:
+            raise TypeError(
+                f"`channel_axis` is for one array; the variables of a Dataset are its channels. "
+                f"Fit one of them: dataset[{_first(values)!r}]."
+            )
+        values = from_dataset(values)
     if not (is_path(values) or is_dataarray(values) or isinstance(values, Gridded)):
         return _bare(values, channel_axis, dims, coords, periodic)
     for name, own in (("dims", dims), ("coords", coords)):
@@ -54,6 +61,7 @@ def given_as(
         coords=samples.coords,
         periodic=samples.periods if periodic is None else _as_names(periodic, known),
         attributes=dict(samples.attributes),
+        missing="nan",
     )
 
 
@@ -82,6 +90,7 @@ def _bare(values: Any, channel_axis: Any, dims: Any, coords: Any, periodic: Any)
         coords=coords,
         periodic=() if periodic is None else periodic,
         attributes=attributes,
+        missing="fill",
     )
 
 
@@ -89,6 +98,8 @@ def samples_of(values: Any, channel_axis: Any = None, variable: str | None = Non
     """Anything that is not a field as gridded samples."""
     if is_dataarray(values):
         return from_dataarray(values, channel_axis=channel_axis)
+    if is_dataset(values):
+        return from_dataset(values)
     samples: Gridded
     if isinstance(values, Gridded):
         samples = values
@@ -98,6 +109,21 @@ def samples_of(values: Any, channel_axis: Any = None, variable: str | None = Non
         array = to_numpy(with_nan(values))
         samples = plain_grid(array, [f"axis{k}" for k in range(array.ndim)])
     return samples if channel_axis is None else samples.with_channels(channel_axis)
+
+
+@contextmanager
+def telling_dates(attributes: Mapping[str, Any]) -> Iterator[None]:
+    """Messages about the period of an axis of dates say how to give one."""
+    try:
+        yield
+    except ValueError as error:
+        for name, about in attributes.get("axes", {}).items():
+            if about.get("epoch") is not None and f"axis {name!r}" in str(error):
+                raise ValueError(
+                    f"{error} It is an axis of dates, which count seconds: "
+                    f"periodic={{{name!r}: numpy.timedelta64(365, 'D')}}, for instance."
+                ) from error
+        raise
 
 
 def _as_names(periodic: Any, known: Mapping[Hashable, str]) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.backend import to_numpy
+from elmfield._array.backend import as_dtype, to_numpy
 from elmfield._array.typing import Array, Floats
 from elmfield.field.labels import coordinates_out
 from elmfield.io.model.plain import keepable
@@ -174,6 +174,18 @@ class Gridded:
         starts, steps = grid_of(self)
         starts[k], steps[k] = starts[k] + steps[k] * start, steps[k] * step
         return {**self.attributes, "grid": {"start": starts, "step": steps}}
+
+
+def as_filed(samples: Gridded) -> Array:
+    """The values as their file had them: its dtype, and its own number for a missing one."""
+    values, about = np.asarray(samples.values), samples.attributes
+    fill, own = about.get("fill_value"), about.get("dtype")
+    if fill is None or values.dtype.kind != "f" or not np.isfinite(fill):
+        return values
+    gone = np.isnan(values)
+    if own is not None and np.dtype(own).kind in "iu":
+        return np.where(gone, np.asarray(fill, own), as_dtype(values, own))
+    return np.where(gone, np.asarray(fill, values.dtype), values)
 
 
 def _without(by_dim: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ def in_words(value: float, about: Mapping[str, Any]) -> str:
         return f"{float(value):g}"
     text = str(coordinates_out(np.asarray([value]), about)[0])
     text = text.rstrip("0").rstrip(".") if "." in text else text
-    return text.removesuffix("T00:00:00")
+    return text.removesuffix("T00:00:00").removesuffix(" 00:00:00")
 
 
 def axis_in_words(

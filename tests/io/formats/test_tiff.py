@@ -42,7 +42,7 @@ def test_a_tilted_map_keeps_its_transform(tmp_path):
 
 
 def test_gaps_in_a_map_are_missing_samples(tmp_path):
-    pytest.importorskip("rasterio")
+    rasterio = pytest.importorskip("rasterio")
     values = np.fromfunction(lambda i, j: 100 + i + j, (20, 24)).astype(np.int16)
     holes = values.copy()
     holes[5:8, 6:9] = -999
@@ -50,7 +50,13 @@ def test_gaps_in_a_map_are_missing_samples(tmp_path):
     write(plain_grid(holes, ("y", "x"), **about), tmp_path / "x.tif")
     samples = read(tmp_path / "x.tif")
     assert np.isnan(samples.values).sum() == 9
-    assert_allclose(ef.fit(samples).samples(), values, atol=0.05)
+    field = ef.fit(samples)
+    assert_allclose(field.samples(missing="fill"), values, atol=0.05)
+    write(rendered(field), tmp_path / "y.tif")  # and stay so
+    with rasterio.open(tmp_path / "y.tif") as file:
+        assert file.nodata == -999
+        assert np.array_equal(file.read(1), holes)
+        assert file.dtypes == ("int16",)
 
 
 def test_scale_and_offset_of_a_map_are_applied(tmp_path):

@@ -146,9 +146,11 @@ def test_channels(tmp_path):
         ef.fit(da, dims=("a", "b", "c"), channel_axis="band")
 
 
-def test_missing_values_are_filled(weather):
+def test_missing_values_stay_missing_or_are_filled(weather):
     holes = weather.where(np.random.default_rng(0).random(weather.shape) > 0.1)
-    assert_allclose(ef.fit(holes).to_xarray(), weather, atol=0.5)
+    assert_allclose(ef.fit(holes).to_xarray(), holes, atol=1e-9)
+    assert_allclose(ef.fit(holes).to_xarray(missing="fill"), weather, atol=0.5)
+    assert_allclose(ef.fit(holes, missing="fill").to_xarray(), weather, atol=0.5)
 
 
 @pytest.mark.slow

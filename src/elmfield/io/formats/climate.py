@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from elmfield.field.labels import unstacked
 from elmfield.io.dataarrays import from_dataarray, to_dataarray
 from elmfield.io.errors import reading
 from elmfield.io.formats.arrays import choose
 from elmfield.io.formats.registry import need, suffix_of
 from elmfield.io.gridded import Gridded
+from elmfield.io.model.plain import keepable
 
 GRIB = (".grib", ".grib2", ".grb", ".grb2")
 
@@ -31,12 +33,18 @@ def read(path: Path, variable: str | None = None) -> Gridded:
     with reading(path, what), _open(xarray, path, suffix) as ds:
         arrays = {str(k): v for k, v in ds.data_vars.items()}
         da = arrays[_named(path, arrays, variable)].load()
+        said = keepable(ds.attrs)
     samples = from_dataarray(da)
+    attributes = {**samples.attributes, "global": said}
     packed = {k: da.encoding[k] for k in ("scale_factor", "add_offset") if k in da.encoding}
-    if not packed:
-        return samples
-    header = {"packed": packed, "stored": str(da.encoding.get("dtype", ""))}
-    return replace(samples, attributes={**samples.attributes, "header": header})
+    stored, fill = da.encoding.get("dtype"), da.encoding.get("_FillValue")
+    if packed:
+        attributes["header"] = {"packed": packed, "stored": str(stored or "")}
+    elif fill is not None and np.dtype(stored).kind in "iuf" and np.isfinite(fill):
+        attributes["fill_value"] = fill.item() if isinstance(fill, np.generic) else fill
+        if np.dtype(stored).kind in "iu" and da.dtype.kind == "f":
+            attributes["dtype"] = np.dtype(stored).name
+    return replace(samples, attributes=attributes)
 
 
 def _load_grib(path: Path, variable: str | None) -> Any:
@@ -81,30 +89,65 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     name = str(samples.attributes.get("name") or "field")
     if name in samples.dims:
         name += "_values"
-    ds = to_dataarray(samples).to_dataset(name=name)
+    told = unstacked(to_dataarray(samples), samples.attributes)
+    ds = told if samples.attributes.get("variables") else told.to_dataset(name=name)
+    ds.attrs = _said(samples)
     for v in ds.variables.values():  # what no file can hold as an attribute
         v.attrs = {k: a for k, a in v.attrs.items() if a is not None and not isinstance(a, dict)}
         for k, a in v.attrs.items():
             v.attrs[k] = int(a) if isinstance(a, bool) else a
-    kind = ds[name].dtype
+    fill = samples.attributes.get("fill_value")
+    kind = samples.values.dtype
     if suffix == ".zarr":
         need("zarr", "xarray", "writing Zarr stores")
+        own = {} if fill is None else _kept(samples, fill)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # consolidated metadata is outside the Zarr 3 text
-            ds.to_zarr(path, mode="w")
+            ds.to_zarr(path, mode="w", encoding={str(k): own for k in ds.data_vars} if own else {})
         return
     if kind.kind == "c":
         raise ValueError(f"{path.name}: NetCDF has no complex numbers; write a .npy file instead.")
     if kind.kind == "b":
-        ds[name] = ds[name].astype("int8")
+        ds = ds.astype("int8")
     try:
         need("netCDF4", "geo", "writing NetCDF files")
         engine = "netcdf4"
     except ImportError:
         need("h5netcdf", "geo", "writing NetCDF files")
         engine = "h5netcdf"
-    packing = {"zlib": True, "complevel": 4} if ds[name].ndim else {}
-    ds.to_netcdf(path, engine=engine, encoding={name: packing})
+    packing: dict[str, Any] = {"zlib": True, "complevel": 4} if samples.values.ndim else {}
+    if fill is not None:
+        packing |= _kept(samples, fill)
+    ds.to_netcdf(path, engine=engine, encoding={str(k): packing for k in ds.data_vars})
+
+
+def _kept(samples: Gridded, fill: float) -> dict[str, Any]:
+    """The dtype that a file had, and its number for what is missing."""
+    own = np.dtype(samples.attributes.get("dtype", samples.values.dtype.name))
+    return {"_FillValue": own.type(fill), "dtype": own.name}
+
+
+def grid(path: Path) -> Any:
+    """A Dataset of the coordinates in a file of any number of variables."""
+    xarray = need("xarray", "xarray", f"reading {path.name}")
+    suffix = suffix_of(path)
+    if suffix in GRIB:
+        return _load_grib(path, None).coords.to_dataset()
+    with reading(path, "NetCDF or Zarr"), _open(xarray, path, suffix) as ds:
+        return ds.drop_vars([n for n in ds.data_vars if not str(n).endswith("_bnds")]).load()
+
+
+def _said(samples: Gridded) -> dict[str, Any]:
+    """Global attributes: the file's own, the convention, and what was done to it."""
+    from datetime import UTC, datetime
+
+    from elmfield import __version__
+
+    own = dict(samples.attributes.get("global", {}))
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    line = f"{now} written by elmfield {__version__}"
+    history = "\n".join(t for t in (line, str(own.get("history", ""))) if t)
+    return {"Conventions": "CF-1.8", **own, "history": history}
 
 
 def _write_grib(samples: Gridded, path: Path) -> None:
@@ -141,13 +184,21 @@ def _write_grib(samples: Gridded, path: Path) -> None:
                     *_step_keys(one),
                 ]:
                     codes.codes_set(message, key, value)
-                codes.codes_set_values(message, np.asarray(one.values, float).reshape(-1))
+                values = np.asarray(one.values, float).reshape(-1)
+                if np.isnan(values).any():
+                    codes.codes_set(message, "bitmapPresent", 1)
+                    codes.codes_set(message, "missingValue", NOTHING)
+                    values = np.where(np.isnan(values), NOTHING, values)
+                codes.codes_set_values(message, values)
                 codes.codes_write(message, file)
             except codes.CodesInternalError as error:
                 raise ValueError(f"{path.name}: GRIB cannot hold this: {error}.") from error
             finally:
                 codes.codes_release(message)
 
+
+NOTHING = 3.4e38
+"""What ecCodes is told to take for a missing value."""
 
 DATES = ("time", "valid_time")
 """Coordinates that date a message; of files with both, the first is when the forecast began."""

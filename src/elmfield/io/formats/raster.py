@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.typing import Array
+from elmfield.domain.sphere import is_latitude
 from elmfield.io.errors import reading
 from elmfield.io.formats.registry import need, suffix_of
 from elmfield.io.gridded import Gridded, plain_grid
@@ -101,6 +102,7 @@ def colour_last(samples: Gridded, path: Path, colours: str | None = None) -> Arr
     values = np.asarray(samples.values)
     if samples.channel_axis is not None:
         values = np.moveaxis(values, samples.channel_axis, -1)
+    values = _north_up(samples, values)
     d = len(samples.dims)
     extra = [k for k in range(d) if values.shape[k] == 1 and d > 2]
     while d - len(extra) < 2 and extra:
@@ -126,6 +128,18 @@ def colour_last(samples: Gridded, path: Path, colours: str | None = None) -> Arr
         scaled = (values - low) / ((high - low) or 1.0) * 255
         return np.ascontiguousarray(np.round(np.nan_to_num(scaled)).astype(np.uint8))
     return picture(values, colours or "viridis")
+
+
+def _north_up(samples: Gridded, values: Array) -> Array:
+    """Values, channels last, with rows from north to south where they are latitudes or maps."""
+    about = samples.attributes
+    for k, name in enumerate(samples.dims):
+        c = samples.coords.get(name)
+        on_map = name == "y" and "transform" in about
+        north = on_map or is_latitude(name, about.get("axes", {}).get(name, {}).get("attrs", {}))
+        if north and c is not None and len(c) > 1 and c[-1] > c[0]:
+            values = np.flip(values, axis=k)
+    return values
 
 
 def png(values: Array) -> bytes:

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from elmfield.domain.sphere import horizontal
 from elmfield.io.errors import reading
 from elmfield.io.formats.raster import as_picture
 from elmfield.io.formats.registry import need
-from elmfield.io.gridded import Gridded, grid_of, plain_grid
+from elmfield.io.gridded import Gridded, as_filed, grid_of, plain_grid
 from elmfield.io.model.plain import keepable
 
 GEO_TAGS = (33550, 33922, 34264, 34735)
@@ -88,9 +89,10 @@ def _map(path: Path) -> Gridded:
     if nodata is not None and not np.isnan(nodata):
         gaps = values == nodata
         if gaps.any():
-            wide = np.float64 if values.dtype.itemsize > 2 else np.float32
+            wide: Any = np.float64 if values.dtype.itemsize > 2 else np.float32
+            wide = values.dtype if values.dtype.kind == "f" else wide
             attributes["dtype"] = values.dtype.name
-            values = np.where(gaps, np.nan, values.astype(wide))
+            values = np.where(gaps, np.asarray(np.nan, wide), values.astype(wide))
     if np.any(scales != 1) or np.any(offsets != 0):  # applied, as NetCDF's are
         wide = np.float32 if values.dtype == np.float32 and not gaps.any() else np.float64
         values = (values * scales + offsets).astype(wide)
@@ -114,6 +116,10 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     if "transform" in samples.attributes and samples.dims[-2:] == ("y", "x"):
         _write_map(samples, path)
         return
+    on_earth = _on_earth(samples)
+    if on_earth is not None:
+        _write_map(on_earth, path)
+        return
     tifffile = need("tifffile", "io", "writing TIFF files")
     values = np.asarray(samples.values)
     if values.dtype == bool:
@@ -132,10 +138,49 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     tifffile.imwrite(path, values, compression="zlib", **options)
 
 
+def _on_earth(samples: Gridded) -> Gridded | None:
+    """Even latitudes and longitudes as a map, north up; None for anything else."""
+    pair = horizontal(samples.dims, samples.attributes.get("axes", {}))
+    d = len(samples.dims)
+    if pair != (d - 2, d - 1):
+        return None
+    lat, lon = (samples.coords.get(samples.dims[k]) for k in pair)
+    values, axes = np.asarray(samples.values), samples.array_axes
+    one = [axes[k] for k in range(d - 2)]
+    if lat is None or lon is None or any(values.shape[k] > 1 for k in one):
+        return None
+    for c in (lat, lon):
+        steps = np.diff(np.asarray(c, np.float64))
+        if len(c) < 2 or np.max(np.abs(steps - steps.mean())) > 1e-3 * abs(steps.mean()):
+            return None
+    channel = samples.channel_axis
+    if channel is not None:
+        values, channel = np.moveaxis(values, channel, 0), 0
+        values = values.reshape(len(values), *values.shape[-2:])
+    else:
+        values = values.reshape(values.shape[-2:])
+    north, east = (float(c[-1] - c[0]) / (len(c) - 1) for c in (lat, lon))
+    values = values[..., ::-1, :] if north > 0 else values
+    values = values[..., ::-1] if east < 0 else values
+    top, left = float(max(lat[0], lat[-1])), float(min(lon[0], lon[-1]))
+    dlat, dlon = abs(north), abs(east)
+    about = {k: v for k, v in samples.attributes.items() if k not in ("grid", "axes")}
+    return Gridded(
+        values=values,
+        dims=("y", "x"),
+        channel_axis=channel,
+        attributes={
+            **about,
+            "crs": "EPSG:4326",
+            "transform": [dlon, 0.0, left - dlon / 2, 0.0, -dlat, top + dlat / 2],
+        },
+    )
+
+
 def _write_map(samples: Gridded, path: Path) -> None:
     rasterio = need("rasterio", "geo", "writing a TIFF file with map coordinates")
     about = samples.attributes
-    values = np.asarray(samples.values)
+    values = as_filed(samples)
     if samples.channel_axis is None:
         values = values[None]
     elif samples.channel_axis != 0:
@@ -158,6 +203,8 @@ def _write_map(samples: Gridded, path: Path) -> None:
         "compress": "deflate",
     }
     fill = about.get("fill_value")
+    if fill is None and values.dtype.kind == "f" and np.isnan(values).any():
+        fill = float("nan")
     if fill is not None:
         kind = values.dtype
         if kind.kind == "f" or np.iinfo(kind).min <= fill <= np.iinfo(kind).max:

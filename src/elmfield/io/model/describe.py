@@ -59,6 +59,8 @@ def described(field: Field, dtype: str) -> Description:
         _describe_ragged(plan, arrays)
     frames = _frames(field, groups, plan, arrays)
     residual = _residual(field, plan, arrays)
+    if field.gaps is not None:
+        arrays["gaps"] = np.packbits(np.asarray(field.gaps, bool).reshape(-1))
     meta = {
         "format": "elmfield model",
         "version": 3 if isinstance(plan, SamplePlan) else _version(part, groups),
@@ -77,6 +79,7 @@ def described(field: Field, dtype: str) -> Description:
         "input_dtype": field.input_dtype,
         "data_range": float(field.data_range),
         "residual": residual,
+        **({} if field.gaps is None else {"gaps": _per(field)}),
         "settings": recipes.settings_to_plain(field.settings),
         "attributes": field.attributes,
     }
@@ -101,6 +104,12 @@ def _residual(field: Field, plan: "Plan | SamplePlan", arrays: dict[str, Array])
         return "none"
     arrays["residual"] = left
     return True
+
+
+def _per(field: Field) -> str:
+    """Whether what is missing is the same in all channels, or told for each."""
+    assert field.gaps is not None
+    return "sample" if field.gaps.ndim == len(field.shape) else "channel"
 
 
 def _version(part: Partition, groups: list[dict[str, Any]]) -> int:

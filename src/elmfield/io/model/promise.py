@@ -25,7 +25,7 @@ BESIDE = 2200
 
 
 def fit_stored(
-    samples: Gridded, settings: Settings | None, *, dtype: str | None = None, **options: Any
+    samples: Gridded, settings: Settings | None, /, *, dtype: str | None = None, **options: Any
 ) -> tuple[Field, str]:
     """A field that keeps its target once stored, and the dtype to store it with.
 
@@ -142,7 +142,7 @@ def _shown(kind: str, error: float, field: Field) -> str:
 
 def _error(field: Field, samples: Gridded, kind: str) -> float:
     """The largest, or mean squared, error at the samples that are there."""
-    truth, got = np.asarray(samples.values), to_numpy(field.samples())
+    truth, got = np.asarray(samples.values), to_numpy(field.samples(missing="fill"))
     wide = np.complex128 if np.iscomplexobj(truth) else np.float64
     gap = np.abs(got.astype(wide) - truth.astype(wide))
     gap = gap[np.isfinite(truth)]

@@ -203,9 +203,23 @@ class _Reader:
             input_dtype=str(meta["input_dtype"]),
             data_range=float(meta["data_range"]),
             residual=residual,
+            gaps=self._gaps(domain.shape, C),
             settings=recipes.settings_from_plain(meta["settings"]),
             attributes=from_plain(meta["attributes"]),
         )
+
+    def _gaps(self, shape: tuple[int, ...], C: int) -> Array | None:
+        """Which samples were missing: for all channels, or each; None if none was."""
+        per = self.meta.get("gaps")
+        if per is None:
+            return None
+        if per not in ("sample", "channel"):
+            raise self._refuse(f"samples missing per {per!r}")
+        if per == "channel":
+            shape = (*shape, C // 2 if self.meta["complex"] else C)
+        size = math.prod(shape)
+        packed = self._whole("gaps", -(-size // 8), "uint8")
+        return np.unpackbits(packed, count=size).astype(bool).reshape(shape)
 
     def _made(
         self, part: Partition, which: Integers, C: int, dtype: Any, centres: Floats

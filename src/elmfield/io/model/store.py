@@ -73,6 +73,11 @@ def save(
     StoreError
         If the file cannot be written, for instance because the disk is full.
     """
+    if not isinstance(field, Field):
+        raise TypeError(
+            f"`field` must be a Field; got a {type(field).__name__}. Fit one first: "
+            "save(fit(values), path)."
+        )
     own = str(field.coefficient_dtype).removeprefix("torch.")
     dtype = own if dtype is None else str(dtype)
     if dtype not in ("float64", "float32", "float16"):

@@ -17,16 +17,20 @@ from elmfield.field import Field
 from elmfield.field.labels import dataarray
 from elmfield.io.door import fit
 from elmfield.io.model.restore import load
+from elmfield.io.regrid import means_between, regrid
 
 CHUNK = 512
 """Samples per chunk and axis that are suggested to Dask."""
 
 
 class ElmfieldBackend(BackendEntrypoint):
-    """Opens a model file as a Dataset of one variable, decoded where it is looked at."""
+    """Opens a model file as a Dataset, decoded where it is looked at.
+
+    Of one variable, or of those of the Dataset that was fitted.
+    """
 
     description = "Open elmfield model files (.elm, .elm.zarr) at their own grid, lazily"
-    open_dataset_parameters = ("filename_or_obj", "drop_variables", "scale")
+    open_dataset_parameters = ("filename_or_obj", "drop_variables", "scale", "missing")
 
     def open_dataset(
         self,
@@ -34,12 +38,16 @@ class ElmfieldBackend(BackendEntrypoint):
         *,
         drop_variables: Any = None,
         scale: float = 1,
+        missing: str | None = None,
     ) -> xr.Dataset:
-        """A Dataset on the samples' own grid, or on one with `scale` times as many nodes."""
+        """A Dataset on the samples' own grid, or on one with `scale` times as many nodes.
+
+        `missing`, "nan" or "fill", says what values are where samples were missing.
+        """
         path = str(filename_or_obj)
         field = load(path)
-        values = _Decoded(path, scale, field)
-        about = dict(field.attributes)
+        about = field.attributes
+        values = _Decoded(path, scale, missing, field=field)
         shown: list[Floats | None] = []
         for axis, at in zip(field.domain.axes, values.positions):
             if axis.coords is None and scale == 1:
@@ -53,21 +61,23 @@ class ElmfieldBackend(BackendEntrypoint):
             np.broadcast_to(np.zeros((), values.dtype), values.shape),
             field.domain.dims, shown, field.channel_axis, about, moved,
         )  # fmt: skip
-        name = str(about.get("name") or "field")
-        if name in shell.dims:
-            name += "_values"
-        variable = xr.Variable(
-            shell.dims,
-            indexing.LazilyIndexedArray(values),
-            shell.attrs,
-            {"preferred_chunks": {d: CHUNK for d, n in shell.sizes.items() if n > CHUNK}},
-        )
         coords = {k: v.variable for k, v in shell.coords.items()}
-        found = xr.Dataset({name: variable}, coords=coords)
+        found = {}
+        if about.get("variables"):
+            dims = [d for k, d in enumerate(shell.dims) if k != field.channel_axis]
+            coords.pop(shell.dims[field.channel_axis], None)
+            for k, (name, told) in enumerate(about["variables"].items()):
+                one = _Decoded(path, scale, missing, k, field=field)
+                found[name] = _lazy(dims, one, told.get("attrs", {}))
+        else:
+            name = str(about.get("name") or "field")
+            name += "_values" if name in shell.dims else ""
+            found[name] = _lazy(shell.dims, values, shell.attrs)
+        ds = xr.Dataset(found, coords=coords, attrs=dict(about.get("global", {})))
         if drop_variables is not None:
             names = [drop_variables] if isinstance(drop_variables, str) else drop_variables
-            found = found.drop_vars([n for n in names if n in found.variables])
-        return found
+            ds = ds.drop_vars([n for n in names if n in ds.variables])
+        return ds
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
         """Whether the name is that of a model file."""
@@ -75,12 +85,33 @@ class ElmfieldBackend(BackendEntrypoint):
         return name.rstrip("/").endswith((".elm", ".elm.zarr"))
 
 
-class _Decoded(BackendArray):
-    """A field at grid positions, as an array that is evaluated where it is indexed."""
+def _lazy(dims: Any, values: "_Decoded", attrs: Any) -> xr.Variable:
+    """A variable that is decoded where it is looked at."""
+    chunks = {d: CHUNK for d, n in zip(dims, values.shape) if n > CHUNK}
+    lazy = indexing.LazilyIndexedArray(values)
+    return xr.Variable(dims, lazy, dict(attrs), {"preferred_chunks": chunks})
 
-    def __init__(self, path: str, scale: float, field: Field | None = None) -> None:
-        self.path, self.scale = path, scale
-        self._field = load(path) if field is None else field
+
+class _Decoded(BackendArray):
+    """A field at grid positions, as an array that is evaluated where it is indexed.
+
+    Of all its channels, or of one of its variables, `only`, by number.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        scale: float,
+        missing: str | None = None,
+        only: int | None = None,
+        *,
+        field: Field | None = None,
+    ) -> None:
+        self.path, self.scale, self.missing, self.only = path, scale, missing, only
+        whole = load(path) if field is None else field
+        if only is not None:
+            whole = whole[list(whole.attributes["variables"])[only]]
+        self._field = whole
         own = [np.arange(n, dtype=float) for n in self._field.domain.shape]
         nodes = own if scale == 1 else self._field.places(scale=scale, align="nodes")
         self.positions: list[Floats] = nodes
@@ -92,10 +123,10 @@ class _Decoded(BackendArray):
         self.dtype = np.dtype(self._field.dtype)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "scale": self.scale}
+        return {"path": self.path, "scale": self.scale, "missing": self.missing, "only": self.only}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["path"], state["scale"])  # type: ignore[misc]
+        self.__init__(**state)  # type: ignore[misc]
 
     def __getitem__(self, key: Any) -> Array:
         if isinstance(key, indexing.VectorizedIndexer):
@@ -113,7 +144,7 @@ class _Decoded(BackendArray):
             shape = [len(np.atleast_1d(i)) for i in index]
             values = np.empty(shape, self.dtype)
         else:
-            values = to_numpy(self._field.grid(*at, outside="nearest"))
+            values = to_numpy(self._field.grid(*at, outside="nearest", missing=self.missing))
             if self.channel is not None:
                 values = np.take(values, np.atleast_1d(index[self.channel]), axis=self.channel)
         values = values.astype(self.dtype, copy=False)
@@ -144,27 +175,52 @@ class _Decoded(BackendArray):
         axes = self._field.domain.axes
         x = [a.from_index(p[i]) for a, p, i in zip(axes, self.positions, space)]
         points = np.stack([c.reshape(-1) for c in x], axis=-1)
-        values = to_numpy(self._field(points, outside="nearest"))
+        values = to_numpy(self._field(points, outside="nearest", missing=self.missing))
         if self.channel is not None:
             values = values[np.arange(len(values)), index[self.channel].reshape(-1)]
         return values.reshape(full).astype(self.dtype, copy=False)
 
 
 class ElmAccessor:
-    """``da.elm``: fit a field to a DataArray."""
+    """``da.elm`` and ``ds.elm``: fields of labelled arrays."""
 
-    def __init__(self, da: xr.DataArray) -> None:
-        self._da = da
+    def __init__(self, labelled: xr.DataArray | xr.Dataset) -> None:
+        self._labelled = labelled
+        self._made: Field | None = None
 
     def fit(self, settings: Any = None, **options: Any) -> Field:
-        """The Field of this array; parameters as for :func:`elmfield.fit`."""
-        return fit(self._da, settings, **options)
+        """The Field of this array or Dataset; parameters as for :func:`elmfield.fit`."""
+        return fit(self._labelled, settings, **options)
+
+    @property
+    def _field(self) -> Field:
+        """Of the default's settings, made once."""
+        if self._made is None:
+            self._made = self.fit()
+        return self._made
+
+    def interp(self, coords: Any = None, **options: Any) -> Any:
+        """Values at other coordinates; parameters as for :meth:`elmfield.Field.interp`."""
+        return self._field.interp(coords, **options)
+
+    def regrid(self, like: Any = None, **options: Any) -> Any:
+        """The same on another grid; parameters as for :func:`elmfield.regrid`."""
+        return regrid(self._field, like, **options)
+
+    def means(self, edges: Any = None, *, missing: str | None = None, **by_name: Any) -> Any:
+        """Means over the boxes between edges, given by dim; at the middle of each box.
+
+        Latitudes count by area. Dims that are not named keep their samples.
+        """
+        return means_between(self._field, {**dict(edges or {}), **by_name}, missing)
 
 
 def register() -> None:
-    """Give DataArrays their ``elm``, once."""
+    """Give DataArrays and Datasets their ``elm``, once."""
     if not hasattr(xr.DataArray, "elm"):
         xr.register_dataarray_accessor("elm")(ElmAccessor)  # type: ignore[no-untyped-call]
+    if not hasattr(xr.Dataset, "elm"):
+        xr.register_dataset_accessor("elm")(ElmAccessor)  # type: ignore[no-untyped-call]
 
 
 register()
