@@ -117,3 +117,101 @@ def test_nodes_stay_in_their_window(folder, told):
     np.testing.assert_allclose(lon, np.arange(0, 20.1, 2.5))
     _, lat, lon = rendered_axes(folder, told, "--window", "latitude=0:20", "--scale", 2)
     np.testing.assert_allclose(lon, np.arange(0, 360, 2.5))
+
+
+@pytest.fixture
+def sst(folder):
+    ef.save(ef.fit(folder / "sst.nc"), folder / "sst.elm")
+    return folder / "sst.elm"
+
+
+def test_target_grids(folder, told, sst):
+    xr = pytest.importorskip("xarray")
+    facts = told("render", sst, "-o", folder / "a.nc", "--grid", "17x36", "--mean")
+    assert facts["shape"] == [2, 17, 36]
+    with xr.open_dataset(folder / "a.nc") as ds:
+        expected = ef.regrid(ef.load(sst), grid=(17, 36), mean=True)
+        np.testing.assert_allclose(ds["sst"], expected, rtol=1e-6)
+    assert told("render", sst, "-o", folder / "b.nc", "--step", "2.5")["shape"] == [2, 69, 144]
+    like = told("render", sst, "-o", folder / "c.nc", "--like", folder / "a.nc")
+    assert like["shape"] == [2, 17, 36]
+    assert told("render", sst, "-o", folder / "d.nc", "--scale", "1,0.5,0.5")["shape"] == [
+        2,
+        18,
+        36,
+    ]
+    with xr.open_dataset(folder / "d.nc") as ds:
+        points = ef.load(sst).grid(*(ds[d].values for d in ds["sst"].dims))
+        assert np.abs(ds["sst"].values - points).max() > 0.01  # means, by default
+    told("render", sst, "-o", folder / "e.nc", "--scale", "1,0.5,0.5", "--no-antialias")
+    with xr.open_dataset(folder / "e.nc") as ds:
+        np.testing.assert_allclose(ds["sst"].values, points, atol=1e-3)
+
+
+@pytest.mark.slow
+def test_another_projection(run, folder, sst):
+    pytest.importorskip("rasterio")
+    field = ef.load(sst)
+    europe = field.crop([0.0, 30, 0], [86400.0, 70, 45])
+    ef.save(europe, folder / "europe.elm")
+    run("render", "europe.elm", "-o", "map.nc", "--crs", "EPSG:3035", "--step", "100000")
+    run(
+        "render",
+        "europe.elm",
+        "-o",
+        "same.nc",
+        "--crs",
+        "EPSG:3035",
+        "--step",
+        "1e5",
+        "--mean",
+        code=1,
+    )
+
+
+def test_points_keep_their_other_columns(run, folder, sst):
+    rows = ["station,lat,lon,time,height", "Vienna,48.2,16.4,2023-01-01,171"]
+    rows.append("Quito,-0.2,281.5,2023-01-02,2850")
+    (folder / "stations.csv").write_text("\n".join(rows))
+    lines = run("query", sst, "--points", "stations.csv").stdout.splitlines()
+    assert lines[0] == "station,height,time,latitude,longitude,value"
+    assert lines[1].startswith("Vienna,171,2023-01-01,48.2,16.4,")
+    field = ef.load(sst)
+    value = float(lines[2].split(",")[-1])
+    expected = field.interp(time="2023-01-02", latitude=-0.2, longitude=281.5)
+    np.testing.assert_allclose(value, expected, rtol=1e-6)
+    found = json.loads(run("query", sst, "--points", "stations.csv", "--json").stdout)
+    assert found[0]["station"] == "Vienna"
+    (folder / "bad.csv").write_text("name,breadth,length\na,1,2\n")
+    wrong = run("query", sst, "--points", "bad.csv", code=1).stderr
+    assert "has no column 'time'; its columns are ['name', 'breadth', 'length']" in wrong
+
+
+def test_what_is_missing(run, folder, told):
+    xr = pytest.importorskip("xarray")
+    with xr.open_dataset(folder / "sst.nc") as ds:
+        sst = ds["sst"].isel(time=0, drop=True).load()
+    sst.where(sst.longitude > 100).to_netcdf(folder / "sea.nc")
+    told("fit", folder / "sea.nc", "-o", folder / "sea.elm")
+    land = "latitude=10,longitude=40"
+    assert run("query", "sea.elm", "--at", land).stdout.splitlines()[1].endswith(",nan")
+    found = json.loads(run("query", "sea.elm", "--at", land, "--json").stdout)
+    assert found[0]["value"] is None
+    filled = run("query", "sea.elm", "--at", land, "--missing", "fill").stdout
+    assert np.isfinite(float(filled.splitlines()[1].split(",")[-1]))
+    told("render", folder / "sea.elm", "-o", folder / "out.nc")
+    with xr.open_dataset(folder / "out.nc") as ds:
+        assert np.array_equal(np.isnan(ds["sst"]), np.isnan(sst.where(sst.longitude > 100)))
+    told("render", folder / "sea.elm", "-o", folder / "full.nc", "--missing", "fill")
+    with xr.open_dataset(folder / "full.nc") as ds:
+        assert np.isfinite(ds["sst"]).all()
+
+
+def test_samples_that_are_means(folder, told):
+    told(
+        "fit", folder / "sst.nc", "-o", folder / "m.elm", "--slice", "time=0", "--samples", "means"
+    )
+    field = ef.load(folder / "m.elm")
+    lat, lon = 87.5 - 5.0 * np.arange(36), -2.5 + 5.0 * np.arange(73)
+    values = ef.read(folder / "sst.nc").values[0]
+    np.testing.assert_allclose(field.means(lat, lon), values, atol=1e-3)

@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from elmfield.cli.models import fit, info
-from elmfield.cli.places import query, render
+from elmfield.cli.places import render
+from elmfield.cli.points import query
 from elmfield.cli.scores import beam, compare
 from elmfield.cli.words import OUT
 

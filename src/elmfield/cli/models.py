@@ -63,6 +63,14 @@ Examples:
     "--periodic", multiple=True, metavar="AXIS[=PERIOD]",
     help="An axis that repeats; may be repeated. A full circle of longitudes is found by itself.",
 )  # fmt: skip
+@click.option(
+    "--samples", type=click.Choice(["points", "means"]), default="points", show_default=True,
+    help="What the numbers are: values at points, or means over their cells.",
+)  # fmt: skip
+@click.option(
+    "--missing", type=click.Choice(["nan", "fill"]), default="nan", show_default=True,
+    help="Leave gaps as they are, or fill them with care.",
+)  # fmt: skip
 @read_options
 @click.option("--device", metavar="NAME", help="Fit there, for instance cuda (needs torch).")
 @click.option(
@@ -98,6 +106,8 @@ def fit(input: Path, output: Path, quiet: bool, as_json: bool, **options: Any) -
             periodic=periods,
             partition=partition,
             device=options["device"],
+            samples=options["samples"],
+            missing=options["missing"],
             progress=progress,
         )
         took = time.perf_counter() - began

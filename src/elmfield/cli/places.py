@@ -1,7 +1,5 @@
-"""render and query: a model on a grid, and at points."""
+"""render: a model on a grid."""
 
-import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +7,16 @@ from typing import Any
 import click
 
 from elmfield.cli.tables import print_json
-from elmfield.cli.words import IN, OUT, as_json, assignment, index_of, numbers, quiet
+from elmfield.cli.words import (
+    IN,
+    OUT,
+    as_json,
+    assignment,
+    index_of,
+    missing_option,
+    numbers,
+    quiet,
+)
 
 
 @click.command(
@@ -20,6 +27,9 @@ Examples:
   elmfield render sst.elm -o fine.nc --scale 2
   elmfield render sst.elm -o europe.png --window latitude=35:60 --window longitude=-10:30 --scale 4
   elmfield render photo.elm -o edges.png --quantity gradient
+  elmfield render sst.elm -o coarse.nc --grid 18x36 --mean
+  elmfield render sst.elm -o same.nc --like sst.nc
+  elmfield render sst.elm -o map.nc --window latitude=35:70 --window longitude=0:45 --crs EPSG:3035
 """
 )
 @click.argument("model", type=click.Path())
@@ -38,6 +48,21 @@ Examples:
     "--align", type=click.Choice(["areas", "nodes"]),
     help="Samples stand for areas (pictures) or nodes (weather: old nodes stay nodes).",
 )  # fmt: skip
+@click.option(
+    "--like", type=IN, metavar="FILE",
+    help="On the grid of another file or model: its coordinates, and its reference system.",
+)  # fmt: skip
+@click.option(
+    "--step", metavar="X[,X]", help="Places so far apart, in the axes' unit (or --crs's)."
+)
+@click.option("--grid", metavar="NxN", help="So many equal cells, for instance 180x360.")
+@click.option("--crs", metavar="NAME", help="In another reference system, as EPSG:3035.")
+@click.option("--mean", is_flag=True, help="Means over the cells, by area: conservative.")
+@click.option(
+    "--antialias/--no-antialias", default=True, show_default=True,
+    help="Whether fewer samples than before are means over what each stands for.",
+)  # fmt: skip
+@missing_option
 @click.option("--dtype", help="Of the values; by default the input's.")
 @click.option("--colours", help="Colour map for pictures: viridis, grey or error.")
 @quiet
@@ -50,6 +75,8 @@ def render(
     window: Sequence[str],
     index: Sequence[str],
     align: str | None,
+    step: str | None,
+    grid: str | None,
     colours: str | None,
     quiet: bool,
     as_json: bool,
@@ -69,8 +96,10 @@ def render(
             field,
             numbers(shape, "--shape", int),
             scale=numbers(scale, "--scale"),
-            window=_window(field, window) | _index_window(field, index, align),
+            window=(_window(field, window) | _index_window(field, index, align)) or None,
             align=align,
+            step=numbers(step, "--step"),
+            grid=numbers(grid, "--grid", int),
             progress=progress,
             **options,
         )
@@ -78,7 +107,7 @@ def render(
     facts = {
         "file": str(output),
         "shape": list(out.values.shape),
-        "axes": list(field.domain.dims),
+        "axes": list(out.dims),
         "dtype": out.values.dtype.name,
     }
     if as_json:
@@ -128,169 +157,3 @@ def _index_window(field: Any, texts: Sequence[str], align: str) -> dict[str, tup
         ends = axis.from_index(np.asarray([start - inset, stop - 1 + inset]))
         found[name] = float(min(ends)), float(max(ends))
     return found
-
-
-@click.command(
-    epilog="""\b
-Examples:
-  elmfield query photo.elm --at 100.5,80.25 --at 12,40
-  elmfield query sst.elm --at latitude=48.2,longitude=16.4 --json
-  elmfield query photo.elm --points points.csv --quantity gradient
-"""
-)
-@click.argument("model", type=click.Path())
-@click.option(
-    "--at", multiple=True, metavar="X,X... | AXIS=X,AXIS=X...",
-    help="A point: coordinates in axis order, or by name. May be repeated.",
-)  # fmt: skip
-@click.option(
-    "--points", type=IN, metavar="FILE.csv",
-    help="Points, one per line, in axis order or under a header of axis names; - for stdin.",
-)  # fmt: skip
-@click.option(
-    "--quantity", type=click.Choice(["value", "gradient", "laplacian"]), default="value",
-    show_default=True, help="The gradient has one number per axis here.",
-)  # fmt: skip
-@click.option(
-    "--outside", type=click.Choice(["raise", "nearest", "nan"]), default="raise",
-    show_default=True, help="What to do with points outside the domain.",
-)  # fmt: skip
-@as_json
-def query(
-    model: str, at: Sequence[str], points: Path | None, quantity: str, outside: str, as_json: bool
-) -> None:
-    """Values of MODEL at points, printed as CSV."""
-    from elmfield import OutsideDomainError, load
-    from elmfield._array.backend import to_numpy
-
-    if not at and points is None:
-        raise click.UsageError("Say where: --at X,X... or --points FILE.csv.")
-    field = load(model)
-    rows = [_point(text, field) for text in at]
-    if points is not None:
-        rows += _points(points, field)
-    call: Any = {"value": field, "gradient": field.gradient, "laplacian": field.laplacian}[quantity]
-    try:
-        values = to_numpy(call(_coordinates(rows, field), outside=outside))
-    except OutsideDomainError as error:  # in this room's words
-        advice = re.sub(r"outside='(\w+)'", r"--outside \1", str(error))
-        raise OutsideDomainError(advice) from error
-    values = values.reshape(len(rows), -1)
-    names, heads = field.domain.dims, _heads(field, quantity)
-    if as_json:
-        print_json(
-            [
-                {"at": {n: _number(w) for n, w in zip(names, r)}, **dict(zip(heads, v))}
-                for r, v in zip(rows, values.tolist())
-            ]
-        )
-    else:
-        _print_csv([*names, *heads], rows, values)
-
-
-def _coordinates(rows: Sequence[Sequence[str]], field: Any) -> Any:
-    """Points, shape (n, d), of words; dates as the numbers their axis counts in."""
-    import numpy as np
-
-    from elmfield.field.labels import coordinates_in
-
-    about = field.attributes.get("axes", {})
-    columns = []
-    for k, name in enumerate(field.domain.dims):
-        dates = about.get(name, {}).get("epoch") is not None
-        words = [r[k] for r in rows]
-        try:
-            given = np.asarray(words) if dates else np.asarray([float(w) for w in words])
-            columns.append(coordinates_in(given, about.get(name, {})))
-        except ValueError as error:
-            raise ValueError(f"coordinates on axis {name!r}: {error}") from error
-    return np.stack(columns, axis=-1)
-
-
-def _heads(field: Any, quantity: str) -> list[str]:
-    """What the columns of values are called."""
-    labels, C = field.attributes.get("channels", {}).get("labels"), field.n_channels
-    heads = [str(labels[k]) if labels and len(labels) == C else f"value{k}" for k in range(C)]
-    heads = ["value"] if C == 1 else heads
-    if quantity != "gradient":
-        return heads
-    return [f"{h}_d_{n}" if C > 1 else f"d_{n}" for h in heads for n in field.domain.dims]
-
-
-def _print_csv(heads: Sequence[str], rows: Sequence[Sequence[str]], values: Any) -> None:
-    """Points as they were written, and values with all their digits."""
-    import csv
-
-    out = csv.writer(sys.stdout, lineterminator="\n")
-    out.writerow(heads)
-    digits = 9 if values.dtype.itemsize == 4 else 17
-    for r, v in zip(rows, values):
-        out.writerow([*r, *(f"{n:.{digits}g}" for n in v.tolist())])
-
-
-def _number(word: str) -> float | str:
-    """A number if it is one; dates stay as they were written."""
-    try:
-        return float(word)
-    except ValueError:
-        return word
-
-
-def _point(text: str, field: Any) -> list[str]:
-    """The coordinates, as words, of one point."""
-    names = field.domain.dims
-    parts = [p.strip() for p in text.split(",")]
-    if "=" not in text:
-        if len(parts) != len(names):
-            raise click.BadParameter(
-                f"{text!r} has {len(parts)} coordinates; the axes are {', '.join(names)}.",
-                param_hint="--at",
-            )
-        return parts
-    given = dict(assignment(p, names, "--at") for p in parts)
-    for axis in field.domain.axes:
-        if axis.name not in given:
-            if axis.size > 1:
-                raise click.BadParameter(
-                    f"{text!r} says nothing about axis {axis.name!r}.", param_hint="--at"
-                )
-            given[axis.name] = _only(axis, field)
-    return [given[n] for n in names]
-
-
-def _only(axis: Any, field: Any) -> str:
-    """The one coordinate of an axis of one sample."""
-    from elmfield.io.words import in_words
-
-    about = field.attributes.get("axes", {}).get(axis.name, {})
-    return in_words(float(axis.origin), about)
-
-
-def _points(path: Path, field: Any) -> list[list[str]]:
-    import csv
-
-    names = field.domain.dims
-    name = "the standard input" if str(path) == "-" else path.name
-    text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
-    text = text.removeprefix("\ufeff")  # spreadsheets put it there
-    rows = [r for r in csv.reader(text.splitlines()) if r and not r[0].startswith("#")]
-    order = list(range(len(names)))
-    heads = [h.strip() for h in rows[0]] if rows else []
-    fixed: dict[int, str] = {}
-    if any(h in names for h in heads):
-        for k, axis in enumerate(field.domain.axes):
-            if axis.name in heads:
-                order[k] = heads.index(axis.name)
-            elif axis.size == 1:
-                fixed[k] = _only(axis, field)
-            else:
-                raise ValueError(f"{name} has no column {axis.name!r}; its columns are {heads}.")
-        rows = rows[1:]
-    if not rows:
-        raise ValueError(f"{name} has no points; write one per line.")
-    try:
-        return [
-            [fixed[k] if k in fixed else r[j].strip() for k, j in enumerate(order)] for r in rows
-        ]
-    except IndexError as error:
-        raise ValueError(f"{name}: every line needs {len(names)} coordinates.") from error

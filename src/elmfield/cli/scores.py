@@ -105,7 +105,7 @@ class Errors:
         wide = np.complex128 if self.is_complex else np.float64
         self.present = np.isfinite(self.truth)
         self.wanted = self.truth.astype(wide)
-        self.found = to_numpy(field.samples()).astype(wide)
+        self.found = to_numpy(field.samples(missing="fill")).astype(wide)
         gap = np.abs(np.where(self.present, self.wanted, 0) - self.found)
         self.gap = np.where(self.present, gap, 0)
 

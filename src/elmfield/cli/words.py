@@ -23,6 +23,10 @@ def _axis(_context: Any, _option: Any, text: str | None) -> int | str | None:
 
 quiet = click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
+missing_option = click.option(
+    "--missing", type=click.Choice(["nan", "fill"]),
+    help="Where samples were missing: NaN, or what was filled in; by default NaN.",
+)  # fmt: skip
 read_options = _together(
     click.option("--variable", metavar="NAME", help="Which array, if the file holds several."),
     click.option(
