@@ -16,6 +16,7 @@ from functools import partial
 import beam_tables
 import core_tables
 import defaults_tables
+import earth_tables
 import lossless_tables
 import oriented_tables
 import sizes_tables
@@ -33,6 +34,7 @@ GATHERED = {
     "oriented": oriented_tables,
     "sizes": sizes_tables,
     "lossless": lossless_tables,
+    "earth": earth_tables,
 }
 """Whose tables also stand in one file each, for whoever opens the folder."""
 

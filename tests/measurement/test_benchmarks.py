@@ -10,7 +10,9 @@ from support import ROOT
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("script", ["beam", "core", "defaults", "oriented", "speed", "targets"])
+@pytest.mark.parametrize(
+    "script", ["beam", "core", "defaults", "earth", "oriented", "speed", "targets"]
+)
 def test_a_section_that_does_not_exist_is_refused(script):
     done = subprocess.run(
         [sys.executable, ROOT / "benchmarks" / f"{script}.py", "nonsense"],
