@@ -1,11 +1,14 @@
-"""Pictures in and out: PNG, JPEG, JPEG 2000.
+"""Pictures in and out: PNG, JPEG, JPEG 2000, JPEG XL, WebP, AVIF, HEIF, BMP, GIF, PNM.
 
-A picture is an array of areas, rows first; colours are channels on the last axis. PNG goes through
-imagecodecs: the common readers turn 16-bit colours into 8-bit ones without a word.
+A picture is an array of areas, rows first; colours are channels on the last axis, and the frames of
+an animation lie along a first axis, time. PNG, JPEG 2000 and JPEG XL go through imagecodecs: the
+common readers turn 16-bit colours into 8-bit ones without a word. The rest is Pillow's.
 """
 
 import struct
+import warnings
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +16,49 @@ import numpy as np
 
 from elmfield._array.typing import Array
 from elmfield.domain.sphere import is_latitude
-from elmfield.io.errors import reading
+from elmfield.io.errors import UnreadableError, reading
+from elmfield.io.formats.profiles import exif_for, icc_for, kept_of, upright
 from elmfield.io.formats.registry import need, suffix_of
 from elmfield.io.gridded import Gridded, plain_grid
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
+BY_CODECS = {
+    ".jp2": "jpeg2k", ".j2k": "jpeg2k", ".jxl": "jpegxl", ".heic": "heif", ".heif": "heif",
+}  # fmt: skip
+"""Which of imagecodecs' readers takes a kind of file."""
+
+SAVED = {
+    ".jpg": ("JPEG", {"quality": 95}),
+    ".jpeg": ("JPEG", {"quality": 95}),
+    ".webp": ("WEBP", {"lossless": True, "exact": True, "quality": 100}),
+    ".avif": ("AVIF", {"quality": 95, "subsampling": "4:4:4"}),
+    ".bmp": ("BMP", {}),
+    ".gif": ("GIF", {}),
+    ".ppm": ("PPM", {}),
+    ".pgm": ("PPM", {}),
+}
+"""How Pillow calls a kind of file, and what it is asked for."""
+
+OPAQUE = (".jpg", ".jpeg", ".bmp", ".ppm", ".pgm")
+"""Kinds that have no transparency."""
+
+LABELS = {2: ["grey", "alpha"], 3: ["red", "green", "blue"], 4: ["red", "green", "blue", "alpha"]}
+"""What the channels of a picture are called, by their number."""
+
 
 def read(path: Path, variable: str | None = None) -> Gridded:
-    """A picture."""
-    suffix, data = suffix_of(path), path.read_bytes()
+    """A picture; of an animation all frames."""
+    suffix = suffix_of(path)
     with reading(path, "a picture"):
         if suffix == ".png":
-            values = _read_png(path, data)
-        elif suffix in (".jpg", ".jpeg"):
-            values = _read_jpeg(path)
+            values = _read_png(path, path.read_bytes())
+        elif suffix in BY_CODECS:
+            values = _read_by_codecs(path, BY_CODECS[suffix])
         else:
-            codecs = need("imagecodecs", "io", "reading JPEG 2000")
-            values = codecs.jpeg2k_decode(data)
-    return as_picture(np.asarray(values))
+            return _read_by_pillow(path)
+        header, lies = _kept(path)
+    return as_picture(upright(np.asarray(values), lies), **({"header": header} if header else {}))
 
 
 def as_picture(values: Array, **attributes: Any) -> Gridded:
@@ -41,10 +68,22 @@ def as_picture(values: Array, **attributes: Any) -> Gridded:
         values = values[..., 0]
     if values.ndim == 2:
         return plain_grid(values, ("row", "column"), align="areas", **attributes)
-    labels = {1: ["grey"], 2: ["grey", "alpha"], 3: ["red", "green", "blue"]}
-    named = labels.get(values.shape[-1], ["red", "green", "blue", "alpha"])
-    channels = {"name": "colour", "labels": named}
+    channels = {"name": "colour", "labels": LABELS.get(values.shape[-1], LABELS[4])}
     return plain_grid(values, ("row", "column"), 2, align="areas", channels=channels, **attributes)
+
+
+def _kept(path: Path) -> tuple[dict[str, str], int]:
+    """EXIF and ICC profile of a picture that Pillow knows, and how it lies."""
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError:
+        return {}, 1
+    try:
+        with Image.open(path) as opened:
+            header, lies = kept_of(opened)
+    except UnidentifiedImageError:  # of another codec's kind; its pixels were read all the same
+        return {}, 1
+    return header, lies
 
 
 def _read_png(path: Path, data: bytes) -> Array:
@@ -58,41 +97,137 @@ def _read_png(path: Path, data: bytes) -> Array:
             need("imagecodecs", "io", "reading a PNG file with 16-bit colours")
         pillow = need("PIL.Image", "io", "reading PNG files")
         with pillow.open(path) as opened:
-            if opened.mode in ("P", "1"):
-                opened = opened.convert("RGBA" if "transparency" in opened.info else "RGB")
-            return np.array(opened)
+            return _pixels(opened)
     return np.asarray(imagecodecs.png_decode(data))
 
 
-def _read_jpeg(path: Path) -> Array:
-    pillow = need("PIL.Image", "io", "reading JPEG files")
-    ops = need("PIL.ImageOps", "io", "reading JPEG files")
+def _read_by_codecs(path: Path, codec: str) -> Array:
+    codecs = need("imagecodecs", "io", f"reading {path.suffix[1:]} files")
+    if not getattr(codecs, codec.upper()).available:
+        raise UnreadableError(
+            f"{path.name}: this build of imagecodecs has no {codec} codec. Convert the file, for "
+            "instance to PNG, or install another build."
+        )
+    return np.asarray(getattr(codecs, f"{codec}_decode")(path.read_bytes()))
+
+
+def _read_by_pillow(path: Path) -> Gridded:
+    """A picture of one frame, or all frames of an animation: (T, H, W, colours)."""
+    pillow = need("PIL.Image", "io", f"reading {path.suffix[1:]} files")
     with pillow.open(path) as opened:
-        upright = ops.exif_transpose(opened)
-        if upright.mode not in ("L", "RGB"):
-            upright = upright.convert("RGB")
-        return np.array(upright)
+        header, lies = kept_of(opened)
+        about = {"header": header} if header else {}
+        count = getattr(opened, "n_frames", 1)  # pictures that cannot move have no such number
+        if count == 1:
+            return as_picture(upright(_pixels(opened), lies), **about)
+        frames, times = [], []
+        for k in range(count):
+            opened.seek(k)
+            frames.append(np.asarray(opened.convert("RGBA")))
+            times.append(float(opened.info.get("duration", 100)) / 1000)
+    values = np.stack(frames)
+    if (values[..., 3] == 255).all():
+        values = values[..., :3]
+    began = np.concatenate([[0.0], np.cumsum([t or 0.1 for t in times])[:-1]])
+    return Gridded(
+        values=values,
+        dims=("time", "row", "column"),
+        coords={"time": began},
+        channel_axis=3,
+        attributes={
+            "align": "areas",
+            "axes": {"time": {"attrs": {"units": "s"}}},
+            "channels": {"name": "colour", "labels": LABELS[values.shape[-1]]},
+            **about,
+        },
+    )
 
 
-def write(samples: Gridded, path: Path, *, quality: int = 95, colours: str | None = None) -> None:
+def _pixels(opened: Any) -> Array:
+    """The pixels of a Pillow picture: grey or colours, with or without transparency."""
+    if opened.mode == "1":
+        opened = opened.convert("L")
+    elif opened.mode in ("P", "PA"):
+        opened = opened.convert("RGBA" if "transparency" in opened.info else "RGB")
+    elif opened.mode not in ("L", "LA", "RGB", "RGBA", "F") and not opened.mode.startswith("I"):
+        opened = opened.convert("RGB")
+    return np.array(opened)
+
+
+def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     """Write a picture: whole numbers of 8 or 16 bits as they are, others through a colour map."""
+    suffix, header = suffix_of(path), dict(samples.attributes.get("header", {}))
+    if BY_CODECS.get(suffix) == "heif":
+        raise ValueError(f"{path.name}: HEIF files are only read. Write an .avif file instead.")
+    if suffix == ".gif" and len(samples.dims) == 3:
+        _write_frames(samples, path)
+        return
     values = colour_last(samples, path, colours)
-    suffix = suffix_of(path)
+    if values.ndim == 3 and values.shape[-1] == 1:
+        values = values[..., 0]
+    h, w = values.shape[:2]
+    exif = exif_for(header, h, w)
+    icc = icc_for(header, 1 if values.ndim == 2 else values.shape[2])
     if suffix == ".png":
-        path.write_bytes(png(values))
-    elif suffix in (".jpg", ".jpeg"):
-        pillow = need("PIL.Image", "io", "writing JPEG files")
-        if values.dtype == np.uint16:
-            values = (values >> 8).astype(np.uint8)
-        if values.ndim == 3 and values.shape[-1] in (2, 4):  # JPEG has no transparency
-            values = values[..., :-1]
-        values = values[..., 0] if values.ndim == 3 and values.shape[-1] == 1 else values
-        pillow.fromarray(values).save(path, quality=quality)
+        path.write_bytes(png(values, exif=exif, icc=icc))
+    elif suffix in BY_CODECS:
+        path.write_bytes(_by_codecs(values, suffix))
     else:
-        codecs = need("imagecodecs", "io", "writing JPEG 2000")
-        kind = "jp2" if suffix == ".jp2" else "j2k"
-        encoded = codecs.jpeg2k_encode(values, level=0, codecformat=kind, reversible=True)
-        path.write_bytes(encoded)
+        _save(_for_pillow(values, suffix), path, {"exif": exif, "icc_profile": icc})
+
+
+def _by_codecs(values: Array, suffix: str) -> bytes:
+    """The bytes of a JPEG 2000 or JPEG XL file, without loss."""
+    codecs = need("imagecodecs", "io", f"writing {suffix[1:]} files")
+    if suffix == ".jxl":
+        return bytes(codecs.jpegxl_encode(values, lossless=True))
+    kind = "jp2" if suffix == ".jp2" else "j2k"
+    return bytes(codecs.jpeg2k_encode(values, level=0, codecformat=kind, reversible=True))
+
+
+def _for_pillow(values: Array, suffix: str) -> Array:
+    """Pixels as a kind of file can hold them: 8 bits, without transparency where there is none."""
+    if values.dtype == np.uint16 and suffix not in (".pgm",):
+        values = (values >> 8).astype(np.uint8)
+    if values.ndim == 3 and values.shape[-1] == 2:
+        grey = suffix in OPAQUE
+        values = values[..., 0] if grey else values[..., [0, 0, 0, 1]]
+    if values.ndim == 3 and values.shape[-1] == 4 and suffix in OPAQUE:
+        values = values[..., :3]
+    if suffix == ".pgm" and values.ndim == 3:
+        raise ValueError("a .pgm file is grey; got colours. Write a .ppm file instead.")
+    return np.ascontiguousarray(values)
+
+
+def _save(values: Array, path: Path, carried: Mapping[str, bytes | None]) -> None:
+    """Write one picture by Pillow, with what it carries where its kind of file can."""
+    pillow = need("PIL.Image", "io", f"writing {path.suffix[1:]} files")
+    kind, options = SAVED[suffix_of(path)]
+    able = kind in ("JPEG", "WEBP", "AVIF")
+    extra = {name: data for name, data in carried.items() if data is not None and able}
+    pillow.fromarray(values).save(path, format=kind, **options, **extra)
+
+
+def _write_frames(samples: Gridded, path: Path) -> None:
+    """Write an animation; frames last as their time axis says, to the hundredth of a second."""
+    pillow = need("PIL.Image", "io", "writing GIF files")
+    values = np.asarray(samples.values)
+    if samples.channel_axis is not None:
+        values = np.moveaxis(values, samples.channel_axis, -1)
+    if values.dtype != np.uint8:
+        values = np.clip(np.round(np.nan_to_num(values)), 0, 255).astype(np.uint8)
+    frames = [pillow.fromarray(np.ascontiguousarray(np.squeeze(v))) for v in values]
+    at = samples.coords.get(samples.dims[0])
+    lasts: int | list[int] = 100
+    if at is not None and len(at) > 1:
+        gaps = np.diff(at)
+        lasts = [max(20, int(10 * round(float(g) * 100))) for g in (*gaps, gaps[-1])]
+    with warnings.catch_warnings():  # about frames that are alike
+        warnings.simplefilter("ignore")
+        frames[0].save(
+            path, format="GIF", save_all=True, append_images=frames[1:], duration=lasts, loop=0,
+            disposal=2 if values.ndim == 4 and values.shape[-1] == 4 else 0,
+        )  # fmt: skip
 
 
 def colour_last(samples: Gridded, path: Path, colours: str | None = None) -> Array:
@@ -142,8 +277,8 @@ def _north_up(samples: Gridded, values: Array) -> Array:
     return values
 
 
-def png(values: Array) -> bytes:
-    """A PNG file of uint8 or uint16 values, (H, W) or (H, W, 1 to 4)."""
+def png(values: Array, *, exif: bytes | None = None, icc: bytes | None = None) -> bytes:
+    """A PNG file of uint8 or uint16 values, (H, W) or (H, W, 1 to 4), and what it carries."""
     values = np.asarray(values)
     h, w = values.shape[:2]
     channels = 1 if values.ndim == 2 else values.shape[2]
@@ -160,5 +295,7 @@ def png(values: Array) -> bytes:
         )
 
     head = struct.pack(">IIBBBBB", w, h, 8 * values.dtype.itemsize, kind, 0, 0, 0)
+    carried = b"" if icc is None else chunk(b"iCCP", b"ICC profile\0\0" + zlib.compress(icc))
+    carried += b"" if exif is None else chunk(b"eXIf", exif)
     body = zlib.compress(lines.tobytes(), 6)
-    return PNG + chunk(b"IHDR", head) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+    return PNG + chunk(b"IHDR", head) + carried + chunk(b"IDAT", body) + chunk(b"IEND", b"")
