@@ -82,7 +82,7 @@ Examples:
 @as_json
 def fit(input: Path, output: Path, quiet: bool, as_json: bool, **options: Any) -> None:
     """Fit a field to the samples in INPUT and save it as a model."""
-    from elmfield import save
+    from elmfield import save, smooth
     from elmfield._array.progress import bars
     from elmfield.io.formats.registry import is_model
     from elmfield.io.model.promise import fit_stored
@@ -95,6 +95,8 @@ def fit(input: Path, output: Path, quiet: bool, as_json: bool, **options: Any) -
         raise FileNotFoundError(f"cannot write {output}: its folder does not exist")
     settings = _settings(options)
     samples = _labelled(input, options)
+    if settings == smooth():
+        settings = None  # as suits the samples
     values, periods = samples.values, _periods(samples, options["periodic"])
     with bars(False if quiet or as_json else None) as progress:
         partition = _beam(samples, periods, options)

@@ -22,6 +22,9 @@ from elmfield.field.quality import coded_again, meet
 from elmfield.field.reading import own_samples
 from elmfield.field.report import Report, describe
 from elmfield.field.target import Target
+from elmfield.field.transparent import without
+from elmfield.field.warps import warped
+from elmfield.field.world import World
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -172,6 +175,7 @@ class Field(OnGrids):
             data_range=self.data_range if data_range is None else data_range,
             residual=None,
             gaps=of_channels(self.gaps, own, len(self.shape)),
+            attributes=without(self.attributes, "alpha"),
         )
 
     def __getitem__(self, name: str) -> "Field":
@@ -196,6 +200,53 @@ class Field(OnGrids):
         alpha = self.blended.weights(int(region))
         alpha = self.finish(alpha, constant=False)
         return alpha[..., 0] if self.channel_axis is None else alpha
+
+    # --- other views ---------------------------------------------------------------------------
+
+    def warp(
+        self,
+        transform: Any,
+        shape: Sequence[int] | None = None,
+        *,
+        antialias: bool = True,
+        outside: str = "nan",
+        fill: float | None = None,
+        dtype: Any = None,
+    ) -> Array:
+        """The field through a map: turned, sheared, projected, bent.
+
+        Parameters
+        ----------
+        transform : array, skimage.transform object, or callable
+            Where each sample of the result lies among the samples of the field, in sample numbers,
+            axis by axis: a matrix of shape (d, d + 1) or (d + 1, d + 1), affine or projective; or
+            displacements, (..., d), one for each sample of the result; or a function of points,
+            (n, d) to (n, d). Objects of `skimage.transform` are taken as its `warp` takes them.
+        shape : sequence of int, optional
+            Samples of the result on each axis; by default as many as the field has.
+        antialias : bool
+            Whether values are means over what a sample of the result covers, where the map shrinks.
+        outside : {"nan", "nearest", "raise"}
+            What to do with samples that lie outside the domain.
+        fill : float, optional
+            What they are instead of NaN.
+        dtype : optional
+            Of the result, as for `resize`.
+
+        Notes
+        -----
+        A mean is taken over 1.5 places for every sample that is covered along an axis (at most 64).
+        A matrix that only stretches and shifts is averaged exactly, as by `resize`.
+        """
+        return warped(
+            self, transform, shape,
+            antialias=antialias, outside=outside, fill=fill, dtype=dtype,
+        )  # fmt: skip
+
+    @property
+    def world(self) -> World:
+        """The field of a scan in millimetres of the room: values, gradients, other grids."""
+        return World(self)
 
     # --- boxes ---------------------------------------------------------------------------------
 

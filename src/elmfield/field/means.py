@@ -18,6 +18,7 @@ from elmfield.domain import Axis
 from elmfield.field.blended import Blended
 from elmfield.field.integrals import Split, Weight, averages
 from elmfield.field.missing import gone_at
+from elmfield.field.transparent import straight
 
 if TYPE_CHECKING:
     from elmfield.field.pointwise import Pointwise
@@ -106,7 +107,7 @@ def _finished(field: "Pointwise", values: Array) -> Array:
     xp = namespace(values)
     flat = xp.reshape(values, (-1, values.shape[-1]))
     flat = flat * xp.astype(field.scale, flat.dtype) + xp.astype(field.offset, flat.dtype)
-    return field.joined(flat, axis=1)
+    return field.joined(straight(field, flat), axis=1)
 
 
 def boxes_around(axis: Axis, x: Floats, low: float, high: float) -> Floats | None:

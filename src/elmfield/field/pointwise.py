@@ -5,9 +5,9 @@ channels back. Grids, boxes and files are the business of who builds on it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Self
 
 from elmfield._array.backend import cast, namespace
 from elmfield._array.memory import capacity, runs, with_less_memory
@@ -17,6 +17,7 @@ from elmfield.field import derivatives
 from elmfield.field.blended import Blended
 from elmfield.field.missing import all_gaps, near_points, shows_gaps
 from elmfield.field.reading import Reader
+from elmfield.field.transparent import straight, straight_gradient, without
 from elmfield.partition import Partition
 
 
@@ -134,19 +135,36 @@ class Pointwise:
         self, points: Array, *, outside: str = "raise", missing: str | None = None
     ) -> Array:
         """First derivatives along the axes, shape (..., d) or (..., C, d), per coordinate unit."""
+        if "alpha" in self.attributes:
+            plain, ask = self.premultiplied, {"outside": outside, "missing": missing}
+            return straight_gradient(self, plain(points, **ask), plain.gradient(points, **ask))
         return self._query(points, outside, missing, partial(derivatives.gradient, self.blended))
 
     def hessian(
         self, points: Array, *, outside: str = "raise", missing: str | None = None
     ) -> Array:
         """Second derivatives, shape (..., d, d) or (..., C, d, d), per coordinate unit squared."""
+        self._refuse_alpha()
         return self._query(points, outside, missing, partial(derivatives.hessian, self.blended))
 
     def laplacian(
         self, points: Array, *, outside: str = "raise", missing: str | None = None
     ) -> Array:
         """Sum of the unmixed second derivatives, shape (...,) or (..., C)."""
+        self._refuse_alpha()
         return self._query(points, outside, missing, partial(derivatives.laplacian, self.blended))
+
+    @property
+    def premultiplied(self) -> Self:
+        """The field of a picture with transparency as it was fitted, colours times alpha."""
+        return replace(self, attributes=without(self.attributes, "alpha"))
+
+    def _refuse_alpha(self) -> None:
+        if "alpha" in self.attributes:
+            raise ValueError(
+                "second derivatives are not known for colours with transparency. Ask "
+                "field.premultiplied, whose colours are times alpha."
+            )
 
     @with_less_memory
     def _query(
@@ -192,6 +210,7 @@ class Pointwise:
         values = cast(values, self.offset) * xp.reshape(self.scale, (-1, *tail))
         if constant:
             values = values + xp.reshape(self.offset, (-1, *tail))
+            values = straight(self, values)
         return self.joined(values, axis=1)
 
     def joined(self, values: Array, axis: int = 0) -> Array:

@@ -18,6 +18,7 @@ from elmfield._array.typing import Array, Progress
 from elmfield.domain import Periodic
 from elmfield.field import Field
 from elmfield.fit import encoder
+from elmfield.io.alpha import premultiplied
 from elmfield.io.files import StrPath, path_of, put, read
 from elmfield.io.formats.registry import format_of, is_model
 from elmfield.io.given import given_as, samples_of, telling_dates
@@ -25,7 +26,7 @@ from elmfield.io.gridded import Gridded
 from elmfield.io.rendered import rendered
 from elmfield.partition import Partition
 from elmfield.samples import unmasked
-from elmfield.settings import Settings
+from elmfield.settings import Settings, smooth
 
 __all__ = ["fit", "read", "write"]
 
@@ -104,6 +105,9 @@ def fit(
     """
     tell = reporter(progress)
     given = given_as(values, channel_axis, dims, coords, periodic, variable)
+    settings = suited(settings, given.attributes)
+    if settings is None or settings.target is None:  # a target is for the samples as they are
+        given = premultiplied(given)
     array, mask = unmasked(given.values, mask, given.channel_axis, None)
     if device is not None:
         array = to_device(array, device)
@@ -127,6 +131,12 @@ def fit(
         else:
             field = encode(array, mask=mask, missing=way, progress=tell)
     return replace(field, attributes={**given.attributes, **field.attributes})
+
+
+def suited(settings: Settings | None, attributes: Mapping[str, Any]) -> Settings | None:
+    """The settings that suit the samples, if the caller has none: a sound file's are its own."""
+    suits = attributes.get("suits")
+    return settings if settings is not None or suits is None else smooth(**suits)
 
 
 def write(

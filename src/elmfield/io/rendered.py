@@ -39,6 +39,8 @@ def rendered(
     grid: Sequence[int] | None = None,
     crs: str | None = None,
     mean: bool = False,
+    rate: Any = None,
+    spacing: float | Sequence[float] | None = None,
     quantity: str = "value",
     dtype: Any = None,
     antialias: bool = True,

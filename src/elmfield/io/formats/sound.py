@@ -1,5 +1,10 @@
-"""Sound: samples along time, one channel per voice."""
+"""Sound: samples along time, one channel per voice.
 
+A recording is band-limited: nothing in it is faster than half its rate. So the settings that suit
+it, which a fit without any takes, are of a high order, with wide margins around every region.
+"""
+
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +21,9 @@ WHOLE = {
     "PCM_32": "int32",
 }
 """Subtypes that hold whole numbers, and what they are read as."""
+
+SUITS = {"order": 16.0, "context": 16}
+"""Settings for what is band-limited; benchmarks/sound.py has what they buy."""
 
 
 def read(path: Path, variable: str | None = None) -> Gridded:
@@ -35,28 +43,52 @@ def read(path: Path, variable: str | None = None) -> Gridded:
             "align": "nodes",
             "axes": {"time": {"attrs": {"units": "s"}}},
             "channels": {"name": "voice"},
-            "header": {"subtype": subtype, "rate": rate},
+            "rate": rate,
+            "suits": SUITS,
+            "header": {"subtype": subtype},
         },
     )
 
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
-    """Write a recording; its rate follows from the time axis."""
+    """Write a recording; its rate is the one that was asked for, or follows from the time axis."""
     soundfile = need("soundfile", "io", "writing sound files")
     if len(samples.dims) != 1:
         raise ValueError(f"{path.name}: sound has one axis; got {', '.join(samples.dims)}.")
     values = np.asarray(samples.values)
     if samples.channel_axis == 0:
         values = values.T
-    time, header = samples.coords.get(samples.dims[0]), samples.attributes.get("header", {})
-    rate = header.get("rate", 44100)
-    if time is not None and len(time) > 1:
-        rate = round((len(time) - 1) / float(abs(time[-1] - time[0])))
-    subtype = header.get("subtype")
+    subtype = samples.attributes.get("header", {}).get("subtype")
     if values.dtype.kind == "f":  # floats beyond 1 would be clipped by a whole-number subtype
         subtype = "FLOAT" if values.dtype == np.float32 else "DOUBLE"
     suffix = path.suffix.lower()
     kind = {".wav": "WAV", ".flac": "FLAC", ".ogg": "OGG"}[suffix]
     if not soundfile.check_format(kind, subtype):
         subtype = soundfile.default_subtype(kind)
-    soundfile.write(path, values, max(1, int(rate)), subtype=subtype, format=kind)
+    soundfile.write(path, values, _rate(samples, path), subtype=subtype, format=kind)
+
+
+def _rate(samples: Gridded, path: Path) -> int:
+    """Samples per second, as the header of a file can hold them: a whole number."""
+    rate = rate_of(samples, Fraction(44100))
+    if rate < 1 or abs(rate - round(rate)) > 1e-6 * rate:
+        raise ValueError(
+            f"{path.name}: the header of a sound file holds a whole number of samples per second; "
+            f"got {float(rate):.9g}. Say which: rate={max(1, round(rate))}, or --rate."
+        )
+    return round(rate)
+
+
+def rate_of(samples: Gridded, usual: Fraction) -> Fraction:
+    """Samples or frames per second: as noted, or along the time axis."""
+    noted = samples.attributes.get("rate")
+    time = samples.coords.get(samples.dims[0])
+    along = usual
+    if time is not None and len(time) > 1:
+        seconds = abs(float(time[-1]) - float(time[0]))
+        along = Fraction((len(time) - 1) / seconds).limit_denominator(1001)
+    elif noted is not None:
+        along = Fraction(str(noted))
+    # What is noted is exact, but not what a slice or another grid made of it.
+    same = noted is not None and abs(Fraction(str(noted)) - along) < along / 10**6
+    return Fraction(str(noted)) if same else along
