@@ -258,7 +258,7 @@ def info(model: str, as_json: bool) -> None:
         )
         for axis, note in zip(field.domain.axes, meta["domain"]["axes"])
     ]
-    n = math.prod(field.shape) * int(field.offset.shape[0])
+    n = math.prod(field.shape) * field.n_channels  # a complex sample counts once, as in `fit`
     rows = {
         "name": about.get("name"),
         "axes": "\n".join(axes),

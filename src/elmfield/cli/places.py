@@ -30,6 +30,8 @@ Examples:
   elmfield render sst.elm -o coarse.nc --grid 18x36 --mean
   elmfield render sst.elm -o same.nc --like sst.nc
   elmfield render sst.elm -o map.nc --window latitude=35:70 --window longitude=0:45 --crs EPSG:3035
+  elmfield render scan.elm -o even.nii.gz --spacing 1mm
+  elmfield render speech.elm -o speech.wav --rate 44100
 """
 )
 @click.argument("model", type=click.Path())
@@ -58,6 +60,8 @@ Examples:
 @click.option("--grid", metavar="NxN", help="So many equal cells, for instance 180x360.")
 @click.option("--crs", metavar="NAME", help="In another reference system, as EPSG:3035.")
 @click.option("--mean", is_flag=True, help="Means over the cells, by area: conservative.")
+@click.option("--rate", metavar="N|N/M", help="Samples (sound) or frames (video) per second.")
+@click.option("--spacing", metavar="MM[,MM,MM]", help="Millimetres between voxels of a scan.")
 @click.option(
     "--antialias/--no-antialias", default=True, show_default=True,
     help="Whether fewer samples than before are means over what each stands for.",
@@ -77,6 +81,7 @@ def render(
     align: str | None,
     step: str | None,
     grid: str | None,
+    spacing: str | None,
     colours: str | None,
     quiet: bool,
     as_json: bool,
@@ -100,6 +105,7 @@ def render(
             align=align,
             step=numbers(step, "--step"),
             grid=numbers(grid, "--grid", int),
+            spacing=numbers(None if spacing is None else spacing.replace("mm", ""), "--spacing"),
             progress=progress,
             **options,
         )

@@ -34,7 +34,7 @@ def affine_of(attributes: "Mapping[str, Any]", n_axes: int) -> Floats:
     grid = attributes.get("grid")
     if grid is not None:
         move_ = np.eye(4)
-        for k in range(min(3, n_axes)):
+        for k in range(min(attributes.get("n_placed", 3), n_axes)):
             move_[k, k], move_[k, 3] = float(grid["step"][k]), float(grid["start"][k])
         affine = affine @ move_
     return affine
@@ -95,7 +95,7 @@ class World:
     @cached_property
     def affine(self) -> Floats:
         """The map, 4 × 4, from sample numbers on the first three axes to millimetres."""
-        if len(self.field.shape) < 3:
+        if self.field.attributes.get("n_placed", 3) < 3 or len(self.field.shape) < 3:
             raise ValueError(
                 f"world coordinates need three axes in space; got "
                 f"{', '.join(self.field.domain.dims)}. Fit the whole volume, and reslice a plane "

@@ -153,6 +153,9 @@ def write(
     grid: Sequence[int] | None = None,
     crs: str | None = None,
     mean: bool = False,
+    rate: Any = None,
+    spacing: float | Sequence[float] | None = None,
+    affine: Any = None,
     quantity: str = "value",
     antialias: bool = True,
     missing: str | None = None,
@@ -181,7 +184,15 @@ def write(
         Of a field: whether a sample stands for the area around it (pictures) or for the node it
         sits on (weather); by default as in the file or DataArray it came from, else areas.
     like, step, grid, crs, mean : optional
-        Of a field: a target grid, as for :func:`elmfield.regrid`.
+        Of a field: a target grid, as for :func:`elmfield.regrid`; `like` a scan, its grid in the
+        room.
+    rate : number or text, optional
+        Of sound and video: samples or frames per second, such as 44100 or "30000/1001". Sound is
+        band-limited: what a lower rate cannot hold is filtered out.
+    spacing : float or sequence of float, optional
+        Of a scan: millimetres between voxels, on the grid that fills the same room.
+    affine : array, optional
+        Of a scan: another grid in the room, with `shape`; see :meth:`Field.world`.
     quantity : {"value", "gradient", "laplacian"}
         Of a field: what to write; "gradient" is its magnitude.
     antialias : bool
@@ -205,12 +216,14 @@ def write(
     if isinstance(values, Field):
         samples = rendered(
             values, shape, scale=scale, window=window, align=align, like=like, step=step,
-            grid=grid, crs=crs, mean=mean, quantity=quantity, antialias=antialias,
+            grid=grid, crs=crs, mean=mean, rate=rate, spacing=spacing, affine=affine,
+            quantity=quantity, antialias=antialias,
             missing=missing, dtype=dtype, progress=tell,
         )  # fmt: skip
     else:
         asked = {"scale": scale, "shape": shape, "window": window, "align": align, "like": like}
         asked |= {"step": step, "grid": grid, "crs": crs, "missing": missing, "mean": mean or None}
+        asked |= {"rate": rate, "spacing": spacing, "affine": affine}
         wrong = [name for name, v in asked.items() if v is not None]
         wrong += ["quantity"] if quantity != "value" else []
         if wrong:

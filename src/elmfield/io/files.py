@@ -42,7 +42,7 @@ def read(path: StrPath, *, variable: str | None = None) -> Gridded:
     if is_model(path):
         raise ValueError(f"{path.name} is a model, not samples; open it with load({str(path)!r}).")
     if path.is_dir() and suffix_of(path) != ".zarr":
-        raise IsADirectoryError(f"{path} is a folder; say which file in it to read.")
+        return _folder(path, variable)
     kind = format_of(path)
     existing(path)
     if variable is not None and suffix_of(path) not in NAMED:
@@ -51,6 +51,17 @@ def read(path: StrPath, *, variable: str | None = None) -> Gridded:
             "Leave it out."
         )
     return kind.room.read(path, variable)
+
+
+def _folder(path: Path, variable: str | None) -> Gridded:
+    """The volume in a folder of DICOM slices; other folders are refused."""
+    from elmfield.io.formats.dicom import holds_series, read
+
+    if not holds_series(path):
+        raise IsADirectoryError(
+            f"{path} is a folder without a DICOM series; say which file in it to read."
+        )
+    return read(path, variable)
 
 
 def put(samples: Gridded, path: Path, colours: str | None = None) -> None:

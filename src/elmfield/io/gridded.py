@@ -144,6 +144,10 @@ class Gridded:
         if channel is not None and self.array_axes[k] < channel:
             channel -= 1
         attributes = dict(self.attributes)
+        if "affine" in attributes and k < attributes.get("n_placed", 3):
+            starts, steps = grid_of(self)
+            at_ = starts[k] + steps[k] * (which % n)
+            attributes |= without_axis(attributes, k, at_)
         if "grid" in attributes:
             attributes["grid"] = {
                 key: [v for j, v in enumerate(list_) if j != k]
@@ -204,6 +208,15 @@ def axis_number(axis: int | str, names: Sequence[str]) -> int:
         f"`channel_axis` must be one of the axes {list(names)}, or a number between {-n} and "
         f"{n - 1}; got {axis!r}."
     )
+
+
+def without_axis(attributes: Mapping[str, Any], k: int, at: float) -> dict[str, Any]:
+    """The affine of what is left at one place on axis k, which becomes the last of three."""
+    affine = np.array(attributes["affine"], np.float64)
+    affine[:, 3] += affine[:, k] * at
+    order = [*(j for j in range(3) if j != k), k]
+    affine[:, :3] = affine[:, order]
+    return {"affine": affine.tolist(), "n_placed": attributes.get("n_placed", 3) - 1}
 
 
 def grid_of(samples: Gridded) -> tuple[list[float], list[float]]:

@@ -79,6 +79,22 @@ def at_rate(
     )
 
 
+def is_sound(field: Field) -> bool:
+    """Whether a field is a recording: one axis, of time, with a rate."""
+    return len(field.shape) == 1 and "rate" in field.attributes
+
+
+def rate_for(field: Field, shape: Any, scale: Any) -> Fraction:
+    """The rate at which a recording has so many samples, or so many for each of its own."""
+    old = _own_rate(field, 0)
+    if shape is not None:
+        n = np.reshape(shape, -1)
+        if n.size != 1 or int(n[0]) != n[0] or n[0] < 1:
+            raise ValueError(f"`shape` must be one whole number of at least 1; got {shape!r}.")
+        return old * Fraction(int(n[0]), field.shape[0])
+    return old * rate_in(float(np.reshape(scale, -1)[0]))
+
+
 def _noted(rate: Fraction) -> int | str:
     """A rate as attributes hold it: whole, or a quotient as text."""
     return int(rate) if rate.denominator == 1 else f"{rate.numerator}/{rate.denominator}"

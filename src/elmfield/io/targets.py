@@ -85,7 +85,7 @@ def target_of(
     if like is not None:
         if crs is not None:
             raise ValueError("`like` brings its own reference system; leave `crs` out.")
-        return _like(field, _grid_in(like))
+        return _like(field, grid_in(like))
     if crs is not None:
         return _projected_grid(field, crs, step, grid)
     plane = _plane(field)
@@ -172,7 +172,7 @@ def _by_count(field: Field, plane: list[int], grid: Any) -> dict[str, Floats]:
 # --- like something else --------------------------------------------------------------------------
 
 
-def _grid_in(like: Any) -> Any:
+def grid_in(like: Any) -> Any:
     """Dims, coordinates and attributes of what a caller points at."""
     if is_path(like):
         if is_model(path_of(like)):

@@ -11,6 +11,13 @@ from elmfield.io.formats.registry import need, suffix_of
 from elmfield.io.gridded import Gridded, plain_grid
 
 
+BART = ("readout", "phase1", "phase2", "coil", "map", "echo", "coefficient", "coefficient2")
+"""What BART's first axes are."""
+
+COIL = 3
+"""The axis of coils among them."""
+
+
 def read(path: Path, variable: str | None = None) -> Gridded:
     """An array; of an archive of several, the one that is named."""
     suffix = suffix_of(path)
@@ -21,7 +28,7 @@ def read(path: Path, variable: str | None = None) -> Gridded:
         if suffix == ".npz":
             return _npz(path, variable)
         if suffix == ".cfl":
-            return _bare(_read_cfl(path), format="cfl")
+            return _scan(_read_cfl(path))
         return _mat(path, variable)
 
 
@@ -41,6 +48,15 @@ def _load(path: Path) -> Any:
 
 def _bare(values: Array, **attributes: Any) -> Gridded:
     return plain_grid(values, [f"axis{k}" for k in range(values.ndim)], **attributes)
+
+
+def _scan(values: Array) -> Gridded:
+    """An array of BART's, whose axes are in a fixed order; coils, the fourth, are channels."""
+    names = (*BART, *(f"axis{k}" for k in range(len(BART), values.ndim)))[: values.ndim]
+    if values.ndim <= COIL:
+        return plain_grid(values, names, format="cfl")
+    dims = [n for k, n in enumerate(names) if k != COIL]
+    return plain_grid(values, dims, COIL, format="cfl", channels={"name": names[COIL]})
 
 
 def choose(path: Path, found: dict[str, Any], variable: str | None) -> str:

@@ -63,7 +63,7 @@ FORMATS = (
     Format("GRIB", (".grib", ".grib2", ".grb", ".grb2"), "climate", "grib"),
     Format("Zarr", (".zarr",), "climate", "xarray"),
     Format("NIfTI", (".nii", ".nii.gz"), "medical", "io"),
-    Format("DICOM", (".dcm",), "medical", "io"),
+    Format("DICOM", (".dcm", ".dicom"), "dicom", "io"),
     Format("NumPy", (".npy", ".npz"), "arrays", ""),
     Format("MATLAB", (".mat",), "arrays", "io"),
     Format("BART", (".cfl",), "arrays", ""),
@@ -71,7 +71,7 @@ FORMATS = (
     Format("video", (".mp4", ".mkv", ".avi", ".mov", ".webm"), "video", "video"),
 )
 
-NAMED = {".npz", ".mat", *(s for f in FORMATS if f.module == "climate" for s in f.suffixes)}
+NAMED = {".npz", ".mat", ".dicom", *(s for f in FORMATS if f.module == "climate" for s in f.suffixes)}
 """Files whose arrays have names."""
 
 MODELS = (".elm", ".elm.zarr")

@@ -1,0 +1,356 @@
+"""DICOM: a slice in a file, a series of slices in a folder; places in the room kept.
+
+A series becomes one volume, its slices in the order in which they lie, and goes back to a folder of
+new files under new identifiers: what is derived must not pass for the original. The affine is that
+of DICOM's own room (LPS: x runs to the left, y to the back).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.typing import Array, Floats
+from elmfield.io.errors import NoSuchArrayError, UnreadableError, reading
+from elmfield.io.formats.registry import need, suffix_of
+from elmfield.io.gridded import Gridded, grid_of
+from elmfield.field.world import affine_of, spacing_of
+
+EVEN = 0.01
+"""By which part of their distance slices may lie off their place in an even series."""
+
+
+def read(path: Path, variable: str | None = None) -> Gridded:
+    """A slice or the frames of a file; a folder's series."""
+    return _read_series(path, variable) if path.is_dir() else _read_file(path)
+
+
+def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
+    """Write a file, or a folder (its name ends in .dicom) with a file for every slice."""
+    if suffix_of(path) == ".dicom":
+        _write_series(samples, path)
+    else:
+        _write_file(samples, path)
+
+
+def holds_series(folder: Path) -> bool:
+    """Whether a folder has DICOM files in it."""
+    return any(_is_dicom(p) for p in sorted(folder.iterdir())[:64])
+
+
+def _is_dicom(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(132)[128:] == b"DICM"
+
+
+# --- one file -------------------------------------------------------------------------------------
+
+
+def _read_file(path: Path) -> Gridded:
+    pydicom = need("pydicom", "io", "reading DICOM files")
+    with reading(path, "a DICOM picture"):
+        data = pydicom.dcmread(path)
+        values = data.pixel_array
+    colour = int(data.get("SamplesPerPixel", 1)) > 1
+    slope, shift = _rescale(data)
+    if (slope, shift) != (1.0, 0.0):
+        values = values * slope + shift
+    names = ("frame", "row", "column")[-(values.ndim - colour) :]
+    spacing = [float(s) for s in data.get("PixelSpacing", [1.0, 1.0])]
+    known = "PixelSpacing" in data
+    sizes = values.shape[len(names) - 2 :]
+    at = {name: np.arange(n) * s for name, n, s in zip(names[-2:], sizes, spacing)}
+    attributes = {
+        "align": "areas",
+        "axes": {n: {"attrs": {"units": "mm"}} for n in ("row", "column")} if known else {},
+        "channels": {"name": "colour"},
+        "header": {"dicom": _header(data), "slope": slope, "shift": shift},
+    }
+    return Gridded(
+        values=values,
+        dims=names,
+        coords=at if known else {},
+        channel_axis=values.ndim - 1 if colour else None,
+        attributes=attributes,
+    )
+
+
+def _rescale(data: Any) -> tuple[float, float]:
+    return float(data.get("RescaleSlope", 1)), float(data.get("RescaleIntercept", 0))
+
+
+def _header(data: Any) -> dict[str, Any]:
+    """What a file says beside its pixels: public elements, without large ones."""
+    return {
+        tag: element
+        for tag, element in data.to_json_dict().items()
+        if int(tag[:4], 16) % 2 == 0
+        and not tag.startswith("7FE0")
+        and element["vr"] not in ("OB", "OW", "OF", "OD", "OL", "UN")
+    }
+
+
+# --- a series -------------------------------------------------------------------------------------
+
+
+def _read_series(folder: Path, variable: str | None) -> Gridded:
+    pydicom = need("pydicom", "io", "reading DICOM files")
+    with reading(folder, "a DICOM series"):
+        files = [p for p in sorted(folder.iterdir()) if _is_dicom(p)]
+        slices = _one_series(folder, [pydicom.dcmread(p) for p in files], variable)
+        places, order = _places(folder, slices)
+        slices = [slices[i] for i in order]
+        _alike(folder, slices)
+        values = _stacked(slices)
+    affine = _affine(slices, places)
+    step = spacing_of(affine)
+    names = ("slice", "row", "column")
+    slope, shift = _rescale(slices[0])
+    attributes = {
+        "align": "areas",
+        "affine": affine.tolist(),
+        "space": "LPS",
+        "axes": {name: {"attrs": {"units": "mm"}} for name in names},
+        "header": {"dicom": _header(slices[0]), "slope": slope, "shift": shift, "series": True},
+    }
+    return Gridded(
+        values=values,
+        dims=names,
+        coords={name: np.arange(n) * s for name, n, s in zip(names, values.shape, step)},
+        attributes=attributes,
+    )
+
+
+def _one_series(folder: Path, found: list[Any], variable: str | None) -> list[Any]:
+    """The slices of one series: the only one, or the one whose identifier or description is asked."""
+    by: dict[str, list[Any]] = {}
+    for data in found:
+        if "PixelData" in data:
+            by.setdefault(str(data.get("SeriesInstanceUID", "")), []).append(data)
+    if not by:
+        raise UnreadableError(f"{folder.name} holds no DICOM pictures.")
+    told = {uid: str(s[0].get("SeriesDescription", "")) for uid, s in by.items()}
+    if variable is None and len(by) == 1:
+        return next(iter(by.values()))
+    chosen = [uid for uid in by if variable in (uid, told[uid])]
+    if len(chosen) == 1:
+        return by[chosen[0]]
+    listed = ", ".join(f"{told[uid] or uid} ({len(s)} slices, {uid})" for uid, s in by.items())
+    raise NoSuchArrayError(
+        f"{folder.name} holds {len(by)} series: {listed}; "
+        + ("say which one" if variable is None else f"none, or several, is {variable!r}; say one")
+        + " by its description or identifier: variable=..., or --variable on the command line."
+    )
+
+
+def _places(folder: Path, slices: Sequence[Any]) -> tuple[Floats, list[int]]:
+    """Where slices lie, (n, 3), in the order in which they follow each other, and that order."""
+    without = [d for d in slices if not {"ImagePositionPatient", "ImageOrientationPatient"} <= set(d.dir())]
+    if without:
+        raise UnreadableError(
+            f"{folder.name}: {len(without)} of {len(slices)} slices do not say where they lie "
+            "(ImagePositionPatient, ImageOrientationPatient); they cannot be put in order. Read "
+            "single files instead."
+        )
+    at = np.array([[float(v) for v in d.ImagePositionPatient] for d in slices])
+    along = np.array([float(v) for v in slices[0].ImageOrientationPatient])
+    depth = at @ np.cross(along[:3], along[3:])
+    order = [int(i) for i in np.argsort(depth, kind="stable")]
+    at, depth = at[order], depth[order]
+    if len(at) > 2:
+        gaps = np.diff(depth)
+        usual = float(np.median(gaps))
+        off = np.abs(gaps - usual) > EVEN * max(usual, 1e-6)
+        if (gaps < 1e-4).any():
+            raise UnreadableError(
+                f"{folder.name}: several slices lie at the same place, {depth[:-1][gaps < 1e-4][0]:g}"
+                " mm. The folder may hold several times or echoes; put each in a folder of its own."
+            )
+        if off.any():
+            first = int(np.flatnonzero(off)[0])
+            missing = gaps[first] / usual
+            what = "a slice is missing" if abs(missing - round(missing)) < 0.05 and missing > 1.5 \
+                else "slices are not evenly spaced"
+            raise UnreadableError(
+                f"{folder.name}: {what}: slices {first + 1} and {first + 2} are {gaps[first]:g} mm "
+                f"apart, most are {usual:g} mm. A volume needs even slices; add what is missing, or "
+                "read the even part alone."
+            )
+        line = at[0] + np.linspace(0, 1, len(at))[:, None] * (at[-1] - at[0])
+        if np.abs(at - line).max() > 10 * EVEN * usual:
+            raise UnreadableError(
+                f"{folder.name}: slices do not lie on a straight line; they are shifted against "
+                f"each other by up to {np.abs(at - line).max():.3g} mm. Read single files instead."
+            )
+    return at, order
+
+
+def _alike(folder: Path, slices: Sequence[Any]) -> None:
+    """Refuse slices of different sizes, spacings or directions."""
+    first = slices[0]
+    for name in ("Rows", "Columns", "PixelSpacing", "ImageOrientationPatient", "SamplesPerPixel"):
+        own = np.array(first.get(name, 1), float)
+        for data in slices[1:]:
+            other = np.array(data.get(name, 1), float)
+            if own.shape != other.shape or np.abs(own - other).max() > 1e-4:
+                raise UnreadableError(
+                    f"{folder.name}: slices differ in {name}: {own.tolist()} and "
+                    f"{other.tolist()}. A volume needs slices of one kind."
+                )
+    if int(first.get("SamplesPerPixel", 1)) > 1:
+        raise UnreadableError(f"{folder.name}: slices are coloured; read single files instead.")
+
+
+def _stacked(slices: Sequence[Any]) -> Array:
+    """All slices in the units of their slopes: (n, rows, columns)."""
+    scales = [_rescale(d) for d in slices]
+    if set(scales) == {(1.0, 0.0)}:
+        return np.stack([d.pixel_array for d in slices])
+    return np.stack([d.pixel_array * a + b for d, (a, b) in zip(slices, scales)])
+
+
+def _affine(slices: Sequence[Any], places: Floats) -> Floats:
+    """From slice, row and column to millimetres in DICOM's room."""
+    first = slices[0]
+    along = np.array([float(v) for v in first.ImageOrientationPatient])
+    rows, columns = (float(s) for s in first.get("PixelSpacing", [1.0, 1.0]))
+    affine = np.eye(4)
+    if len(places) > 1:
+        affine[:3, 0] = (places[-1] - places[0]) / (len(places) - 1)
+    else:
+        thick = float(first.get("SpacingBetweenSlices", first.get("SliceThickness", 1)) or 1)
+        affine[:3, 0] = np.cross(along[:3], along[3:]) * thick
+    affine[:3, 1], affine[:3, 2], affine[:3, 3] = along[3:] * rows, along[:3] * columns, places[0]
+    return affine
+
+
+# --- back to files --------------------------------------------------------------------------------
+
+
+def _derived(about: Mapping[str, Any], path: Path) -> Any:
+    """A header for what was made from a DICOM file: a new series, and it says so."""
+    pydicom = need("pydicom", "io", "writing DICOM files")
+    uid = need("pydicom.uid", "io", "writing DICOM files")
+    if "dicom" not in about:
+        raise ValueError(
+            f"{path.name}: a DICOM file can be written only from a model of a DICOM file, which "
+            "keeps the patient's header. Write a .nii, .tif or .npy file instead."
+        )
+    data = pydicom.Dataset.from_json(about["dicom"])
+    data.ImageType = ["DERIVED", "SECONDARY", *list(data.get("ImageType", []))[2:]]
+    data.SeriesInstanceUID = uid.generate_uid()
+    return data
+
+
+def _whole(samples: Gridded, data: Any, about: Mapping[str, Any]) -> Array:
+    """Values as whole numbers of the file's kind, its slope undone."""
+    values = np.asarray(samples.values)
+    if values.dtype.kind == "f":
+        values = np.round((np.nan_to_num(values, nan=about["shift"]) - about["shift"]) / about["slope"])
+    signed = int(data.get("PixelRepresentation", 0))
+    bits = 8 if int(data.get("BitsAllocated", 16)) == 8 else 16
+    kind = np.dtype(f"{'i' if signed else 'u'}{bits // 8}")
+    info = np.iinfo(kind)
+    values = np.clip(values, info.min, info.max).astype(kind)
+    data.BitsAllocated = bits
+    data.BitsStored = min(int(data.get("BitsStored", bits)), bits)
+    if int(values.max(initial=0)) >= 1 << data.BitsStored or signed:
+        data.BitsStored = bits
+    data.HighBit = data.BitsStored - 1
+    return values
+
+
+def _save(data: Any, pixels: Array, path: Path) -> None:
+    """Write a header with its pixels under an identifier of its own."""
+    pydicom = need("pydicom", "io", "writing DICOM files")
+    uid = need("pydicom.uid", "io", "writing DICOM files")
+    data.SOPInstanceUID = uid.generate_uid()
+    data.file_meta = pydicom.dataset.FileMetaDataset()
+    data.file_meta.TransferSyntaxUID = uid.ExplicitVRLittleEndian
+    data.file_meta.MediaStorageSOPClassUID = data.SOPClassUID
+    data.file_meta.MediaStorageSOPInstanceUID = data.SOPInstanceUID
+    data.PixelData = np.ascontiguousarray(pixels).tobytes()
+    data["PixelData"].VR = "OW" if data.BitsAllocated == 16 else "OB"
+    data.save_as(path, enforce_file_format=True)
+
+
+def _write_file(samples: Gridded, path: Path) -> None:
+    about = samples.attributes.get("header", {})
+    data = _derived(about, path)
+    values = _whole(samples, data, about)
+    start, step = grid_of(samples)
+    (r, c), (dr, dc) = start[-2:], step[-2:]
+    if "PixelSpacing" in data and not about.get("series"):
+        old = [float(s) for s in data.PixelSpacing]
+        if "ImagePositionPatient" in data and "ImageOrientationPatient" in data:
+            along = np.asarray([float(v) for v in data.ImageOrientationPatient])
+            place = np.asarray([float(v) for v in data.ImagePositionPatient])
+            place = place + along[:3] * c * old[1] + along[3:] * r * old[0]
+            data.ImagePositionPatient = _numbers(place)
+        data.PixelSpacing = _numbers([old[0] * dr, old[1] * dc])
+    n = len(samples.dims)
+    if about.get("series"):
+        if n != 2:
+            raise ValueError(
+                f"{path.name}: a volume goes to a folder of slices; end its name in .dicom."
+            )
+        _lie(data, *_frame(samples, path), 0)
+    shape = [k for j, k in enumerate(values.shape) if j != samples.channel_axis]
+    data.Rows, data.Columns = shape[n - 2 : n]
+    if n == 3:
+        data.NumberOfFrames = shape[0]
+    _save(data, values, path)
+
+
+def _write_series(samples: Gridded, folder: Path) -> None:
+    about = samples.attributes.get("header", {})
+    data = _derived(about, folder)
+    if len(samples.dims) != 3 or "affine" not in samples.attributes:
+        raise ValueError(
+            f"{folder.name}: a DICOM series is a volume with a place in the room; got axes "
+            f"{', '.join(samples.dims)}. Write a .dcm, .nii or .npy file instead."
+        )
+    values = _whole(samples, data, about)
+    frame = _frame(samples, folder)
+    data.Rows, data.Columns = values.shape[1:]
+    data.SpacingBetweenSlices = f"{np.linalg.norm(frame[0]):.10g}"
+    data.SliceThickness = data.SpacingBetweenSlices
+    folder.mkdir()
+    digits = max(4, len(str(len(values))))
+    for i, pixels in enumerate(values):
+        _lie(data, *frame, i)
+        data.InstanceNumber = i + 1
+        _save(data, pixels, folder / f"{i + 1:0{digits}d}.dcm")
+
+
+def _frame(samples: Gridded, path: Path) -> tuple[Floats, Floats, Floats, Floats]:
+    """Steps to the next slice, row and column, and the place of the first pixel."""
+    affine = affine_of(samples.attributes, len(samples.dims))
+    order = (0, 1, 2) if len(samples.dims) == 3 else (2, 0, 1)  # of a plane the third axis is left
+    across, down, right = (affine[:3, k] for k in order)
+    if abs(down @ right) > 1e-4 * np.linalg.norm(down) * np.linalg.norm(right):
+        raise ValueError(
+            f"{path.name}: rows and columns of a DICOM picture are perpendicular; got axes that "
+            "are not. Reslice to a grid without shear."
+        )
+    return across, down, right, affine[:3, 3]
+
+
+def _lie(data: Any, across: Floats, down: Floats, right: Floats, first: Floats, i: int) -> None:
+    """Say where slice i lies."""
+    rows, columns = float(np.linalg.norm(down)), float(np.linalg.norm(right))
+    place = first + i * across
+    normal = np.cross(right / columns, down / rows)
+    data.ImagePositionPatient = _numbers(place)
+    data.ImageOrientationPatient = _numbers([*(right / columns), *(down / rows)])
+    data.PixelSpacing = _numbers([rows, columns])
+    data.SliceLocation = f"{float(place @ normal):.10g}"
+
+
+def _numbers(values: Any) -> list[str]:
+    """Numbers as DICOM writes them, in at most 16 characters."""
+    return [f"{v:.10g}" if math.isfinite(v) else "0" for v in map(float, values)]
