@@ -10,6 +10,7 @@ import elmfield as ef
 
 NAMES = [
     "Axis",
+    "ChannelWarning",
     "Dense",
     "Domain",
     "Encoder",

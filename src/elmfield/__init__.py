@@ -26,7 +26,13 @@ from typing import TYPE_CHECKING, Any
 from elmfield._array.cache import cache_modes
 from elmfield._array.memory import memory_limit
 from elmfield.domain import Axis, Domain
-from elmfield.errors import OutsideDomainError, RankWarning, StoreError, StoreVersionError
+from elmfield.errors import (
+    ChannelWarning,
+    OutsideDomainError,
+    RankWarning,
+    StoreError,
+    StoreVersionError,
+)
 from elmfield.field import Field, Report, Target
 from elmfield.fit import Encoder, encoder
 from elmfield.io.door import fit, read, write
@@ -75,6 +81,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Axis",
+    "ChannelWarning",
     "Dense",
     "Domain",
     "Encoder",

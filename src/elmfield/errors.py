@@ -9,6 +9,10 @@ class RankWarning(UserWarning):
     """Some hidden neurons repeat others; they were left out of the least-squares fit."""
 
 
+class ChannelWarning(UserWarning):
+    """An array looks like a picture in colour, and nobody said where its channels are."""
+
+
 class StoreError(Exception):
     """A model file is damaged, is none, or could not be written."""
 

@@ -203,20 +203,31 @@ class Encoder:
         *,
         mask: Array | Sequence[Any] | None = None,
         progress: Progress | bool = False,
-    ) -> list[Field]:
-        """A Field for each array along the first axis, from one matrix product.
+    ) -> list[Any]:
+        """A Field for each array along the first axes, from one matrix product.
 
         Parameters
         ----------
-        frames : array, shape (n, *shape), or sequence of arrays
-            The arrays.
+        frames : array, shape (n, ..., *shape), or sequence of arrays
+            The arrays, along one axis or more.
         mask : array or sequence, optional
             What is missing in each of them.
         progress : callable or bool
             As for `elmfield.fit`.
+
+        Returns
+        -------
+        list of Field
+            With several axes of arrays, lists of lists, as they are nested.
         """
         frames, mask = unmasked(frames, mask, self.channel_axis, len(self.shape))
-        xp = namespace(frames)
+        xp, d = namespace(frames), len(self.shape)
+        lead = tuple(frames.shape[: max(0, frames.ndim - d)])
+        if len(lead) > 1 and tuple(frames.shape[-d:]) == self.shape and 0 not in lead:
+            flat = xp.reshape(frames, (-1, *self.shape))
+            if is_array(mask):
+                mask = xp.reshape(mask, (flat.shape[0], *mask.shape[len(lead) :]))
+            return nested(self.batch(flat, mask=mask, progress=progress), lead)
         if tuple(frames.shape[1:]) != self.shape or frames.shape[0] == 0:
             raise ValueError(
                 f"a batch must have shape (n, {', '.join(map(str, self.shape))}), n at least 1; "
@@ -336,3 +347,11 @@ class Encoder:
         for g in groups:
             radii[g.regions] = g.model.radius
         return starts + (sizes - 1) / 2, radii
+
+
+def nested(fields: Sequence[Any], lead: Sequence[int]) -> list[Any]:
+    """Fields in lists of lists, as many as `lead` says on each level."""
+    if len(lead) == 1:
+        return list(fields)
+    each = len(fields) // lead[0]
+    return [nested(fields[i * each : (i + 1) * each], lead[1:]) for i in range(lead[0])]

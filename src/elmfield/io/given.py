@@ -3,6 +3,7 @@
 Arrays of any library, DataArrays, Gridded samples and paths enter; an array and its place leave.
 """
 
+import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,10 +13,15 @@ import numpy as np
 
 from elmfield._array.backend import to_numpy
 from elmfield._array.typing import Array
+from elmfield.errors import ChannelWarning
 from elmfield.io.dataarrays import from_dataarray, from_dataset, is_dataarray, is_dataset
 from elmfield.io.files import is_path, read
 from elmfield.io.gridded import Gridded, axis_number, plain_grid
 from elmfield.samples import with_nan
+
+
+COLOURED = 16
+"""Rows and columns from which an array of three or four layers looks like a picture in colour."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -73,6 +79,8 @@ def _bare(values: Any, channel_axis: Any, dims: Any, coords: Any, periodic: Any)
             f"`channel_axis` names a dim, {channel_axis!r}, and an array has none. Give its "
             "number, or the names of all axes: dims=(...)."
         )
+    if channel_axis is None and dims is None and coords is None:
+        _ask_about_colours(np.shape(values))
     every = None if dims is None else [str(name) for name in dims]
     if every is not None and channel_axis is not None and len(every) == np.ndim(values):
         k = axis_number(channel_axis, every)
@@ -92,6 +100,18 @@ def _bare(values: Any, channel_axis: Any, dims: Any, coords: Any, periodic: Any)
         attributes=attributes,
         missing="fill",
     )
+
+
+def _ask_about_colours(shape: tuple[int, ...]) -> None:
+    """Warn if an array looks like a picture in colour, whose colours would be taken as an axis."""
+    if len(shape) == 3 and shape[-1] in (3, 4) and min(shape[:2]) >= COLOURED:
+        warnings.warn(
+            f"an array of shape {shape} looks like a picture in colour, but its last axis is taken "
+            "as one of space. Say channel_axis=-1 if it holds colours; give dims=(...) to name "
+            "three axes of space.",
+            ChannelWarning,
+            stacklevel=5,
+        )
 
 
 def samples_of(values: Any, channel_axis: Any = None, variable: str | None = None) -> Gridded:

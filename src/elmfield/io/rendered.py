@@ -20,8 +20,7 @@ from elmfield.field.reading import own_samples
 from elmfield.io.gridded import Gridded
 from elmfield.io.rates import at_rate, is_sound, rate_for
 from elmfield.io.resliced import is_placed, resliced
-from elmfield.io.targets import Target, cells, target_of
-from elmfield.io.targets import grid_in as _grid_in
+from elmfield.io.targets import Target, cells, grid_in, target_of
 
 BLOCK = 1 << 22
 """Numbers evaluated between two reports of progress."""
@@ -146,11 +145,9 @@ def _asked_elsewhere(
     if rate is not None:
         return at_rate(field, rate, dtype=dtype, missing=missing)
     if spacing is not None or affine is not None:
-        return resliced(
-            field, affine, shape, spacing=spacing, dtype=dtype, antialias=antialias
-        )
-    other = None if like is None or not is_placed(field.attributes) else _grid_in(like)
-    if other is not None and is_placed(other.attributes) and len(other.shape) >= 3:
+        return resliced(field, affine, shape, spacing=spacing, dtype=dtype, antialias=antialias)
+    other = None if like is None or not is_placed(field.attributes) else grid_in(like)
+    if other is not None and is_placed(other.attributes):
         return resliced(field, like=other, dtype=dtype, antialias=antialias)
     return None
 

@@ -21,7 +21,7 @@ def resliced(
     shape: Sequence[int] | None = None,
     *,
     spacing: float | Sequence[float] | None = None,
-    like: Gridded | Field | None = None,
+    like: Any = None,
     dtype: Any = None,
     antialias: bool = True,
     fill: float | None = None,
@@ -60,12 +60,15 @@ def resliced(
     )
 
 
-def place_of(other: Gridded | Field, space: str) -> tuple[Floats, tuple[int, ...]]:
-    """Affine, in the room that is asked for, and shape of another scan's three axes."""
-    affine = affine_of(other.attributes, len(other.shape))
+def place_of(other: Any, space: str) -> tuple[Floats, tuple[int, ...]]:
+    """Affine, in the room that is asked for, and shape of another scan's three axes.
+
+    `other` has coordinates by dim and attributes, as Gridded has.
+    """
+    affine = affine_of(other.attributes, 3)
     if other.attributes.get("space", "RAS") != space:
         affine = FLIP @ affine
-    return checked_affine(affine), tuple(other.shape[:3])
+    return checked_affine(affine), tuple(len(c) for c in list(other.coords.values())[:3])
 
 
 def is_placed(attributes: Mapping[str, Any]) -> bool:

@@ -1,5 +1,6 @@
 """TIFF: stacks and pictures through tifffile; maps (GeoTIFF) through rasterio, coordinates kept."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from elmfield.domain.sphere import horizontal
 from elmfield.io.errors import reading
+from elmfield.io.formats.profiles import as_text, icc_for
 from elmfield.io.formats.raster import as_picture
 from elmfield.io.formats.registry import need
 from elmfield.io.gridded import Gridded, as_filed, grid_of, plain_grid
@@ -14,6 +16,9 @@ from elmfield.io.model.plain import keepable
 
 GEO_TAGS = (33550, 33922, 34264, 34735)
 """Pixel scale, tie points, transformation, keys: any of them makes a TIFF a map."""
+
+ICC = 34675
+"""The tag of a colour profile."""
 
 WHITE_IS_LEAST, PALETTE = 0, 3
 """Photometric interpretations, as the standard counts them."""
@@ -27,8 +32,16 @@ def read(path: Path, variable: str | None = None) -> Gridded:
             is_map = any(tag in file.pages[0].tags for tag in GEO_TAGS)
             if not is_map:
                 series = file.series[0]
-                return _plain(*_seen(series.asarray(), series.axes, series.keyframe))
+                found = _plain(*_seen(series.asarray(), series.axes, series.keyframe))
+                icc = file.pages[0].tags.get(ICC)
+                return found if icc is None else with_header(found, icc=as_text(icc.value))
         return _map(path)
+
+
+def with_header(samples: Gridded, **header: Any) -> Gridded:
+    """Samples with more in their header."""
+    kept = {**samples.attributes.get("header", {}), **header}
+    return replace(samples, attributes={**samples.attributes, "header": kept})
 
 
 def _seen(values: Any, axes: str, page: Any) -> tuple[Any, str]:
@@ -135,7 +148,9 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
             axes.insert(samples.channel_axis, "C")
         if len(set(axes)) == len(axes):
             options["metadata"] = {"axes": "".join(axes)}
-    tifffile.imwrite(path, values, compression="zlib", **options)
+    channels = 1 if samples.channel_axis is None else values.shape[samples.channel_axis]
+    icc = icc_for(samples.attributes.get("header", {}), channels)
+    tifffile.imwrite(path, values, compression="zlib", iccprofile=icc, **options)
 
 
 def _on_earth(samples: Gridded) -> Gridded | None:

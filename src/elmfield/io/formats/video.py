@@ -1,12 +1,17 @@
-"""Video: frames along time, rows, columns, colours. Through PyAV."""
+"""Video: frames along time, rows, columns, colours; its sound is carried along. Through PyAV."""
 
+import io
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from elmfield._array.typing import Array
 from elmfield.io.errors import reading
+from elmfield.io.formats.profiles import as_bytes, as_text
 from elmfield.io.formats.registry import need
+from elmfield.io.formats.sound import rate_of
 from elmfield.io.gridded import Gridded
 
 CODECS = {
@@ -26,26 +31,71 @@ def read(path: Path, variable: str | None = None) -> Gridded:
         if not file.streams.video:
             raise ValueError("it has no pictures")
         stream = file.streams.video[0]
-        rate = float(stream.average_rate or 25)
+        rate = Fraction(stream.average_rate or 25)
         frames = [f.to_ndarray(format="rgb24") for f in file.decode(stream)]
         if not frames:
             raise ValueError("it has no frames")
+        sound = bool(file.streams.audio)
+    attributes: dict[str, Any] = {
+        "align": "areas",
+        "axes": {"time": {"attrs": {"units": "s"}}},
+        "channels": {"name": "colour", "labels": ["red", "green", "blue"]},
+        "rate": int(rate) if rate.denominator == 1 else f"{rate.numerator}/{rate.denominator}",
+    }
+    if sound:
+        with reading(path, "video"):
+            attributes["header"] = {"sound": as_text(_sound(av, path))}
     return Gridded(
         values=np.stack(frames),
         dims=("time", "row", "column"),
-        coords={"time": np.arange(len(frames)) / rate},
+        coords={"time": np.arange(len(frames)) * float(rate.denominator) / float(rate.numerator)},
         channel_axis=3,
-        attributes={
-            "align": "areas",
-            "axes": {"time": {"attrs": {"units": "s"}}},
-            "channels": {"name": "colour", "labels": ["red", "green", "blue"]},
-        },
+        attributes=attributes,
     )
 
 
+def _sound(av: Any, path: Path) -> bytes:
+    """The first sound track as it is, in a Matroska file of its own."""
+    kept = io.BytesIO()
+    with av.open(str(path)) as file, av.open(kept, "w", format="matroska") as out:
+        track = file.streams.audio[0]
+        copy = out.add_stream_from_template(track)
+        for packet in file.demux(track):
+            if packet.dts is not None:
+                packet.stream = copy
+                out.mux(packet)
+    return kept.getvalue()
+
+
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
-    """Write a video; its rate follows from the time axis."""
+    """Write a video with its sound; the rate was asked for, or follows from the time axis."""
     av = need("av", "video", "writing video files")
+    values = _frames(samples, path, colours)
+    rate = rate_of(samples, Fraction(25))
+    codec, pixels, options = CODECS[path.suffix.lower()]
+    if pixels == "yuv420p":  # colours are stored for pairs of rows and columns
+        h, w = (n - n % 2 for n in values.shape[1:3])
+        values = values[:, : max(h, 2), : max(w, 2)]
+    sound = samples.attributes.get("header", {}).get("sound")
+    with av.open(str(path), "w") as file:
+        stream = file.add_stream(codec, rate=rate, options=options)
+        stream.height, stream.width = values.shape[1:3]
+        stream.pix_fmt = pixels
+        heard = None if sound is None else _Track(av, file, as_bytes(sound))
+        for frame in values:
+            shown = av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")
+            for packet in stream.encode(shown):
+                file.mux(packet)
+        for packet in stream.encode():
+            file.mux(packet)
+        if heard is not None:
+            time = samples.coords.get(samples.dims[0])
+            start = 0.0 if time is None else float(min(time[0], time[-1]))
+            heard.copy(start, start + float(len(values) / rate))
+
+
+def _frames(samples: Gridded, path: Path, colours: str | None) -> Array:
+    """Frames, (T, H, W, 3) uint8, in the order of time."""
     from elmfield.show.render import picture
 
     values = np.asarray(samples.values)
@@ -65,22 +115,46 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
             values = np.stack([picture(v, colours or "viridis", low, high) for v in values])
     if values.dtype != np.uint8:
         values = np.clip(np.nan_to_num(np.round(values)), 0, 255).astype(np.uint8)
-    time = samples.coords.get(samples.dims[0])
-    rate = Fraction(25)
-    if time is not None and len(time) > 1:
-        seconds = float(abs(time[-1] - time[0]))
-        rate = Fraction((len(time) - 1) / seconds).limit_denominator(1001)
-    codec, pixels, options = CODECS[path.suffix.lower()]
-    if pixels == "yuv420p":  # colours are stored for pairs of rows and columns
-        h, w = (n - n % 2 for n in values.shape[1:3])
-        values = values[:, : max(h, 2), : max(w, 2)]
-    with av.open(str(path), "w") as file:
-        stream = file.add_stream(codec, rate=rate, options=options)
-        stream.height, stream.width = values.shape[1:3]
-        stream.pix_fmt = pixels
-        for frame in values:
-            shown = av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")
-            for packet in stream.encode(shown):
-                file.mux(packet)
-        for packet in stream.encode():
-            file.mux(packet)
+    return values
+
+
+class _Track:
+    """A sound track on its way into a file: as it is, or coded again where the file wants that."""
+
+    def __init__(self, av: Any, file: Any, data: bytes) -> None:
+        self.av, self.file = av, file
+        self.kept = av.open(io.BytesIO(data))
+        self.source = self.kept.streams.audio[0]
+        name = self.source.codec_context.name
+        able = file.supported_codecs
+        if self.source.codec_context.codec.name in able or name in able:
+            self.stream, self.encodes = file.add_stream_from_template(self.source), False
+        else:
+            usual = {"webm": "libopus", "avi": "pcm_s16le"}.get(file.format.name, "aac")
+            self.stream, self.encodes = file.add_stream(usual, rate=self.source.rate), True
+
+    def copy(self, start: float, end: float) -> None:
+        """Put in what is heard from `start` to `end`, in seconds."""
+        with self.kept:
+            if self.encodes:
+                self._encode(start, end)
+                return
+            for packet in self.kept.demux(self.source):
+                if packet.dts is None or packet.pts is None:
+                    continue
+                at = float(packet.pts * packet.time_base)
+                if not start - 1e-6 <= at < end:
+                    continue
+                shift = round(start / packet.time_base)
+                packet.pts, packet.dts = packet.pts - shift, packet.dts - shift
+                packet.stream = self.stream
+                self.file.mux(packet)
+
+    def _encode(self, start: float, end: float) -> None:
+        for frame in self.kept.decode(self.source):
+            if frame.time is not None and start - 1e-6 <= frame.time < end:
+                frame.pts = None
+                for packet in self.stream.encode(frame):
+                    self.file.mux(packet)
+        for packet in self.stream.encode():
+            self.file.mux(packet)
