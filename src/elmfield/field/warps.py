@@ -241,7 +241,12 @@ def along_axes(transform: Any, d: int, sizes: Sequence[int]) -> list[Floats] | N
     matrix = matrix_of(matrix, d)
     linear, last = matrix[:d, :d], matrix[d]
     scales = np.diag(linear)
-    if (linear != np.diag(scales)).any() or last[:d].any() or last[d] != 1 or not (scales > 0).all():
+    if (
+        (linear != np.diag(scales)).any()
+        or last[:d].any()
+        or last[d] != 1
+        or not (scales > 0).all()
+    ):
         return None
     return [s * np.arange(n) + b for s, b, n in zip(scales, matrix[:d, d], sizes)]
 
@@ -261,7 +266,8 @@ def _sizes(
     sizes: Any = (shape,) if np.ndim(shape) == 0 else tuple(shape)
     if len(sizes) != len(usual) or not all(is_whole(n) and n >= 1 for n in sizes):
         raise ValueError(
-            f"`shape` must be {len(usual)} whole numbers of at least 1, one per axis; got {shape!r}."
+            f"`shape` must be {len(usual)} whole numbers of at least 1, one per axis; got "
+            f"{shape!r}."
         )
     if own is not None and tuple(sizes) != own:
         raise ValueError(

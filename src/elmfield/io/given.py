@@ -19,7 +19,6 @@ from elmfield.io.files import is_path, read
 from elmfield.io.gridded import Gridded, axis_number, plain_grid
 from elmfield.samples import with_nan
 
-
 COLOURED = 16
 """Rows and columns from which an array of three or four layers looks like a picture in colour."""
 

@@ -38,9 +38,7 @@ def rate_in(rate: Any) -> Fraction:
     return found
 
 
-def at_rate(
-    field: Field, rate: Any, *, dtype: Any = None, missing: str | None = None
-) -> Gridded:
+def at_rate(field: Field, rate: Any, *, dtype: Any = None, missing: str | None = None) -> Gridded:
     """A field with an axis of time, its samples so many times a second.
 
     The other axes keep their samples. Sound comes out band-limited: what a lower rate cannot hold

@@ -18,9 +18,8 @@ from elmfield.field.means import averaged, over
 from elmfield.field.missing import shows_gaps
 from elmfield.field.reading import own_samples
 from elmfield.io.gridded import Gridded
-from elmfield.io.rates import at_rate, is_sound, rate_for
-from elmfield.io.resliced import is_placed, resliced
-from elmfield.io.targets import Target, cells, grid_in, target_of
+from elmfield.io.own_terms import in_own_terms
+from elmfield.io.targets import Target, cells, target_of
 
 BLOCK = 1 << 22
 """Numbers evaluated between two reports of progress."""
@@ -56,7 +55,7 @@ def rendered(
     default as in the file or DataArray the field came from, and that whole numbers stay what they
     were.
     """
-    elsewhere = _asked_elsewhere(
+    elsewhere = in_own_terms(
         field, shape, scale=scale, window=window, like=like, rate=rate, spacing=spacing,
         affine=affine, quantity=quantity, dtype=dtype, antialias=antialias, missing=missing,
     )  # fmt: skip
@@ -114,42 +113,6 @@ def _cropped(field: Field, window: Mapping[str, tuple[Any, Any]]) -> Field:
         own = sorted(a.from_index(np.asarray([low, high])))
         ends.append(window.get(a.name, own))
     return field.crop([e[0] for e in ends], [e[1] for e in ends])
-
-
-def _asked_elsewhere(
-    field: Field,
-    shape: Any,
-    *,
-    scale: Any,
-    window: Any,
-    like: Any,
-    rate: Any,
-    spacing: Any,
-    affine: Any,
-    quantity: str,
-    dtype: Any,
-    antialias: bool,
-    missing: str | None,
-) -> Gridded | None:
-    """What is asked of sound, of video and of scans in their own terms; None if nothing is."""
-    asked = {"rate": rate, "spacing": spacing, "affine": affine}
-    given = [name for name, v in asked.items() if v is not None]
-    also = [n for n, v in (("scale", scale), ("window", window or None)) if v is not None]
-    also += [] if shape is None or affine is not None else ["shape"]
-    if len(given) > 1 or (given and also):
-        raise ValueError(f"say `{given[0]}` or `{[*given[1:], *also][0]}`, not both.")
-    if given and quantity != "value":
-        raise ValueError(f"`{given[0]}` is for values; got quantity={quantity!r}.")
-    if is_sound(field) and not given and not window and (shape is not None or scale is not None):
-        rate = rate_for(field, shape, scale)  # so many samples are so many in a second
-    if rate is not None:
-        return at_rate(field, rate, dtype=dtype, missing=missing)
-    if spacing is not None or affine is not None:
-        return resliced(field, affine, shape, spacing=spacing, dtype=dtype, antialias=antialias)
-    other = None if like is None or not is_placed(field.attributes) else grid_in(like)
-    if other is not None and is_placed(other.attributes):
-        return resliced(field, like=other, dtype=dtype, antialias=antialias)
-    return None
 
 
 def _check_size(field: Field, x: Sequence[Floats]) -> None:

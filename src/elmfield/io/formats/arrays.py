@@ -10,7 +10,6 @@ from elmfield.io.errors import NoSuchArrayError, reading
 from elmfield.io.formats.registry import need, suffix_of
 from elmfield.io.gridded import Gridded, plain_grid
 
-
 BART = ("readout", "phase1", "phase2", "coil", "map", "echo", "coefficient", "coefficient2")
 """What BART's first axes are."""
 

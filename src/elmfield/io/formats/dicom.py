@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.typing import Array, Floats
+from elmfield.field.world import affine_of, spacing_of
 from elmfield.io.errors import NoSuchArrayError, UnreadableError, reading
 from elmfield.io.formats.registry import need, suffix_of
 from elmfield.io.gridded import Gridded, grid_of
-from elmfield.field.world import affine_of, spacing_of
 
 EVEN = 0.01
 """By which part of their distance slices may lie off their place in an even series."""
@@ -126,7 +126,7 @@ def _read_series(folder: Path, variable: str | None) -> Gridded:
 
 
 def _one_series(folder: Path, found: list[Any], variable: str | None) -> list[Any]:
-    """The slices of one series: the only one, or the one whose identifier or description is asked."""
+    """The slices of one series: the only one, or that of an identifier or description."""
     by: dict[str, list[Any]] = {}
     for data in found:
         if "PixelData" in data:
@@ -149,7 +149,9 @@ def _one_series(folder: Path, found: list[Any], variable: str | None) -> list[An
 
 def _places(folder: Path, slices: Sequence[Any]) -> tuple[Floats, list[int]]:
     """Where slices lie, (n, 3), in the order in which they follow each other, and that order."""
-    without = [d for d in slices if not {"ImagePositionPatient", "ImageOrientationPatient"} <= set(d.dir())]
+    without = [
+        d for d in slices if not {"ImagePositionPatient", "ImageOrientationPatient"} <= set(d.dir())
+    ]
     if without:
         raise UnreadableError(
             f"{folder.name}: {len(without)} of {len(slices)} slices do not say where they lie "
@@ -167,18 +169,21 @@ def _places(folder: Path, slices: Sequence[Any]) -> tuple[Floats, list[int]]:
         off = np.abs(gaps - usual) > EVEN * max(usual, 1e-6)
         if (gaps < 1e-4).any():
             raise UnreadableError(
-                f"{folder.name}: several slices lie at the same place, {depth[:-1][gaps < 1e-4][0]:g}"
-                " mm. The folder may hold several times or echoes; put each in a folder of its own."
+                f"{folder.name}: several slices lie at one place, {depth[:-1][gaps < 1e-4][0]:g} mm. "
+                "The folder may hold several times or echoes; put each in a folder of its own."
             )
         if off.any():
             first = int(np.flatnonzero(off)[0])
             missing = gaps[first] / usual
-            what = "a slice is missing" if abs(missing - round(missing)) < 0.05 and missing > 1.5 \
+            what = (
+                "a slice is missing"
+                if abs(missing - round(missing)) < 0.05 and missing > 1.5
                 else "slices are not evenly spaced"
+            )
             raise UnreadableError(
                 f"{folder.name}: {what}: slices {first + 1} and {first + 2} are {gaps[first]:g} mm "
-                f"apart, most are {usual:g} mm. A volume needs even slices; add what is missing, or "
-                "read the even part alone."
+                f"apart, most are {usual:g} mm. A volume needs even slices; add what is missing, "
+                "or read the even part alone."
             )
         line = at[0] + np.linspace(0, 1, len(at))[:, None] * (at[-1] - at[0])
         if np.abs(at - line).max() > 10 * EVEN * usual:
@@ -250,7 +255,9 @@ def _whole(samples: Gridded, data: Any, about: Mapping[str, Any]) -> Array:
     """Values as whole numbers of the file's kind, its slope undone."""
     values = np.asarray(samples.values)
     if values.dtype.kind == "f":
-        values = np.round((np.nan_to_num(values, nan=about["shift"]) - about["shift"]) / about["slope"])
+        values = np.round(
+            (np.nan_to_num(values, nan=about["shift"]) - about["shift"]) / about["slope"]
+        )
     signed = int(data.get("PixelRepresentation", 0))
     bits = 8 if int(data.get("BitsAllocated", 16)) == 8 else 16
     kind = np.dtype(f"{'i' if signed else 'u'}{bits // 8}")

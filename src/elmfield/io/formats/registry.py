@@ -71,7 +71,12 @@ FORMATS = (
     Format("video", (".mp4", ".mkv", ".avi", ".mov", ".webm"), "video", "video"),
 )
 
-NAMED = {".npz", ".mat", ".dicom", *(s for f in FORMATS if f.module == "climate" for s in f.suffixes)}
+NAMED = {
+    ".npz",
+    ".mat",
+    ".dicom",
+    *(s for f in FORMATS if f.module == "climate" for s in f.suffixes),
+}
 """Files whose arrays have names."""
 
 MODELS = (".elm", ".elm.zarr")
