@@ -98,9 +98,31 @@ def test_the_concept_figure():
     axes[0].figure.canvas.draw()
 
 
+def test_volumes_are_drawn_as_slices(rng):
+    labels = np.arange(8).reshape(2, 2, 2)
+    labels[1] = 4  # below, all one region
+    whole = ef.Partition.of((8, 6, 4), ([0, 4, 8], [0, 3, 6], [0, 2, 4]), labels)
+    values = rng.random((8, 6, 4))
+    above = pictures.draw_partition(whole, values, at={0: 1})
+    assert above.get_title() == "5 regions, axis 0 at 1"
+    np.testing.assert_array_equal(above.images[0].get_array(), values[1])
+    below = pictures.draw_partition(whole, values, at={0: 7})
+    count = [len(ax.collections[0].get_segments()) for ax in (above, below)]
+    assert count == [12, 8]  # a cross of two lines of two, and the frame; the frame alone
+    middle = pictures.draw_partition(whole, values)  # across the shortest axis
+    assert middle.get_title() == "5 regions, axis 2 at 2"
+    axes = pictures.draw_energies(whole, values, at={0: 1})
+    beta = ef.barron_norm(values, partition=whole)
+    np.testing.assert_allclose(axes.collections[0].get_array(), beta[labels[0]].reshape(2, 2))
+
+
 def test_what_cannot_be_drawn(rng):
-    with pytest.raises(ValueError, match="only partitions of two-dimensional arrays"):
-        pictures.draw_partition(ef.Partition.regular((4, 4, 4), 2))
+    with pytest.raises(ValueError, match="regions are drawn over two axes; the array has 1"):
+        pictures.draw_partition(ef.Partition.regular((4,), 2))
+    with pytest.raises(
+        ValueError, match=r"`at` must say a sample for each of 1 axes .*got \{0: 9\}"
+    ):
+        pictures.draw_partition(ef.Partition.regular((4, 4, 4), 2), at={0: 9})
     with pytest.raises(ValueError, match="must have the partition's shape"):
         pictures.draw_partition(part(), rng.random((9, 8)))
     with pytest.raises(ValueError, match="one per partition and one more, 2; got 1"):

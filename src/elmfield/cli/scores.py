@@ -238,11 +238,13 @@ def _draw_regions(samples: Any, partition: Any, path: Path) -> None:
     import numpy as np
 
     from elmfield.io.formats.raster import png
-    from elmfield.show.render import flat, picture, with_regions
+    from elmfield.partition import fixed_axes, plane_of
+    from elmfield.show.render import picture, with_regions
 
-    if len(samples.shape) != 2:
-        raise ValueError(
-            f"regions can be drawn for two axes; got {', '.join(samples.dims)}. Choose a --slice."
-        )
-    grey = picture(flat(samples.values, samples.channel_axis, np.mean), "grey")
-    path.write_bytes(png(with_regions(grey, partition)))
+    if len(samples.shape) < 2:
+        raise ValueError(f"regions are drawn over two axes or more; got {samples.dims[0]} alone.")
+    values, channel = np.asarray(samples.values), samples.channel_axis
+    values = values if channel is None else np.mean(values, axis=channel)
+    fixed = fixed_axes(partition.shape)  # of a volume the middle
+    cut = values[tuple(fixed.get(k, slice(None)) for k in range(values.ndim))]
+    path.write_bytes(png(with_regions(picture(cut, "grey"), plane_of(partition))))

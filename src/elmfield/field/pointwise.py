@@ -136,8 +136,10 @@ class Pointwise:
     ) -> Array:
         """First derivatives along the axes, shape (..., d) or (..., C, d), per coordinate unit."""
         if "alpha" in self.attributes:
-            plain, ask = self.premultiplied, {"outside": outside, "missing": missing}
-            return straight_gradient(self, plain(points, **ask), plain.gradient(points, **ask))
+            plain = self.premultiplied
+            values = plain(points, outside=outside, missing=missing)
+            slopes = plain.gradient(points, outside=outside, missing=missing)
+            return straight_gradient(self, values, slopes)
         return self._query(points, outside, missing, partial(derivatives.gradient, self.blended))
 
     def hessian(

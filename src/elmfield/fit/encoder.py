@@ -17,7 +17,7 @@ from elmfield.field.missing import WAYS, gaps_of
 from elmfield.fit.denoise import denoised, taken_off
 from elmfield.fit.fill import filled
 from elmfield.local.model import LocalModel
-from elmfield.partition import Partition
+from elmfield.partition import Partition, without_rings
 from elmfield.samples import Samples, range_of, read, unmasked
 from elmfield.settings import Settings, Smooth
 
@@ -73,7 +73,7 @@ def encoder(
                 f"`partition` must be made for this array, shape {spatial} and periodic axes "
                 f"{domain.periodic}; got one for {partition.shape} and {partition.periodic}."
             )
-        partition = settings.adopt(partition)
+        partition = without_rings(settings.adopt(partition))
     return Encoder(
         shape=shape,
         settings=settings,
@@ -225,7 +225,7 @@ class Encoder:
         lead = tuple(frames.shape[: max(0, frames.ndim - d)])
         if len(lead) > 1 and tuple(frames.shape[-d:]) == self.shape and 0 not in lead:
             flat = xp.reshape(frames, (-1, *self.shape))
-            if is_array(mask):
+            if mask is not None and is_array(mask):
                 mask = xp.reshape(mask, (flat.shape[0], *mask.shape[len(lead) :]))
             return nested(self.batch(flat, mask=mask, progress=progress), lead)
         if tuple(frames.shape[1:]) != self.shape or frames.shape[0] == 0:

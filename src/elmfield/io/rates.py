@@ -15,6 +15,7 @@ from elmfield._array.typing import Array, Floats
 from elmfield.field import Field
 from elmfield.field.gridded import gridded
 from elmfield.field.missing import shows_gaps
+from elmfield.io.formats.sound import times
 from elmfield.io.gridded import Gridded
 
 QUIET = 140.0
@@ -51,10 +52,9 @@ def at_rate(field: Field, rate: Any, *, dtype: Any = None, missing: str | None =
     count = math.ceil(n * new / old)
     sound = len(field.shape) == 1
     m = math.ceil(old / new) if sound and new < old else 1
-    x = [np.arange(size, dtype=np.float64) for size in field.shape]
-    # Whole numbers up to the last step: a quotient of theirs is right to the last digit.
+    x: list[Floats] = [np.arange(size, dtype=np.float64) for size in field.shape]
     ratio = old / (new * m)
-    x[k] = np.arange(count * m) * float(ratio.numerator) / float(ratio.denominator)
+    x[k] = times(count * m, 1 / ratio)
     kept = [np.clip(c, lo, hi) for c, lo, hi in zip(x, field.domain.low, field.domain.high)]
     values = to_numpy(gridded(field, kept, None, gaps=shows_gaps(field, missing)))
     if m > 1:
@@ -66,7 +66,7 @@ def at_rate(field: Field, rate: Any, *, dtype: Any = None, missing: str | None =
     name = field.domain.dims[k]
     coords = {a.name: a.coords for a in field.domain.axes if a.coords is not None}
     start = float(field.domain.axes[k].from_index(np.zeros(1))[0])
-    coords[name] = start + np.arange(count) * float(new.denominator) / float(new.numerator)
+    coords[name] = start + times(count, new)
     attributes = {**field.attributes, "rate": _noted(new)}
     return Gridded(
         values=as_dtype(values, dtype),

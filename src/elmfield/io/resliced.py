@@ -47,7 +47,9 @@ def resliced(
     values = world.reslice(target, sizes, dtype=dtype, antialias=antialias, fill=fill)
     dims = field.domain.dims
     coords = {a.name: a.coords for a in field.domain.axes if a.coords is not None}
-    at = {n: np.arange(k) * s for n, k, s in zip(dims, sizes, spacing_of(target))}
+    at: dict[str, Floats] = {
+        n: np.arange(k, dtype=np.float64) * s for n, k, s in zip(dims, sizes, spacing_of(target))
+    }
     others = field.attributes.get("coords", {})
     kept = {k: v for k, v in others.items() if not set(v["dims"]) & set(dims[:3])}
     attributes = {k: v for k, v in field.attributes.items() if k != "grid"}

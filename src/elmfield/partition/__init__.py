@@ -2,14 +2,19 @@
 
 from elmfield.partition.gather import gather, gather_boxes, sample_index, whole_rows
 from elmfield.partition.partition import Partition
+from elmfield.partition.rings import without_rings
+from elmfield.partition.slices import fixed_axes, plane_of
 from elmfield.partition.windows import Blend, blend
 
 __all__ = [
     "Blend",
     "Partition",
     "blend",
+    "fixed_axes",
     "gather",
     "gather_boxes",
+    "plane_of",
     "sample_index",
     "whole_rows",
+    "without_rings",
 ]

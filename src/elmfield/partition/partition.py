@@ -188,7 +188,8 @@ class Partition:
         normalisation, outside : str
             Of the energy; see :func:`barron_norm`.
         shapes : {"any", "boxes"}
-            Whether regions may have any shape, as in the paper, or only boxes. Few different boxes
+            Whether regions may have any shape, as in the paper, or only boxes (where no two make
+            a box, several at a time are merged until there are `regions`). Few different boxes
             occur, and regions of one shape share their factorisation: the fit costs as on a mesh.
 
         Returns

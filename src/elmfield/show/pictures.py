@@ -13,7 +13,7 @@ from elmfield._array.backend import is_array, to_numpy
 from elmfield._array.checks import whole as whole_number
 from elmfield._array.typing import Array, Floats
 from elmfield.field import Field, Sampled
-from elmfield.partition import Partition
+from elmfield.partition import Partition, fixed_axes, plane_of
 from elmfield.partition.beam.barron import barron_norm
 
 LINE = "#ffd23f"
@@ -27,6 +27,7 @@ def draw_partition(
     values: Array | None = None,
     axes: Any = None,
     *,
+    at: Mapping[int, int] | None = None,
     channel_axis: int | None = None,
     colour: str = LINE,
     width: float = 0.8,
@@ -38,11 +39,14 @@ def draw_partition(
     Parameters
     ----------
     partition : Partition
-        Of a two-dimensional array.
+        Of an array with two axes or more.
     values : array, optional
         The samples to draw under it: grey, or three channels as red, green and blue.
     axes : matplotlib axes, optional
         Where to draw; new ones by default.
+    at : mapping, optional
+        Of a volume: the slice to draw, as ``{axis: sample}`` for all axes but two; by default the
+        middle of the shortest.
     channel_axis : int, optional
         Of `values`.
     colour, width : optional
@@ -57,7 +61,8 @@ def draw_partition(
     Between two cells of one region no line is drawn. On a periodic axis a region that goes across
     the end is open there.
     """
-    _two_axes(partition)
+    fixed = fixed_axes(partition.shape, at)
+    whole, partition = partition, plane_of(partition, at)
     axes = _new_axes() if axes is None else axes
     n0, n1 = partition.shape
     if values is not None:
@@ -66,10 +71,12 @@ def draw_partition(
             picture = np.moveaxis(picture, channel_axis, -1)
             low, high = np.nanmin(picture), np.nanmax(picture)
             picture = np.clip((picture - low) / ((high - low) or 1), 0, 1)
-        if picture.shape[:2] != partition.shape:
+        d = len(whole.shape)
+        if picture.shape[:d] != whole.shape:
             raise ValueError(
-                f"`values` must have the partition's shape {partition.shape}; got {picture.shape}."
+                f"`values` must have the partition's shape {whole.shape}; got {picture.shape}."
             )
+        picture = picture[tuple(fixed.get(k, slice(None)) for k in range(d))]
         axes.imshow(
             picture, cmap=cmap, interpolation="nearest", extent=(-0.5, n1 - 0.5, n0 - 0.5, -0.5)
         )
@@ -81,7 +88,9 @@ def draw_partition(
     axes.set(xlim=(-0.5, n1 - 0.5), ylim=(n0 - 0.5, -0.5), aspect="equal", xticks=[], yticks=[])
     for spine in axes.spines.values():
         spine.set_visible(False)
-    regions = f"{partition.n_regions} regions"
+    regions = f"{whole.n_regions} regions"
+    if fixed:
+        regions += ", " + ", ".join(f"axis {k} at {i}" for k, i in fixed.items())
     axes.set_title(regions if title is None else title, fontsize=10, pad=6)
     return axes
 
@@ -110,6 +119,7 @@ def draw_energies(
     values: Array,
     axes: Any = None,
     *,
+    at: Mapping[int, int] | None = None,
     limits: tuple[float, float] | None = None,
     title: str | None = None,
     **energy: Any,
@@ -118,8 +128,8 @@ def draw_energies(
 
     Parameters
     ----------
-    partition, values
-        As for :func:`draw_partition`.
+    partition, values, at
+        As for :func:`draw_partition`; energies are those of the whole regions.
     axes : matplotlib axes, optional
         Where to draw.
     limits : pair of float, optional
@@ -129,15 +139,20 @@ def draw_energies(
     **energy
         Options of :func:`barron_norm`.
     """
-    _two_axes(partition)
+    fixed = fixed_axes(partition.shape, at)
     axes = _new_axes() if axes is None else axes
     beta = barron_norm(values, partition=partition, **energy)
-    rows, columns = (partition.borders(k) for k in (0, 1))
+    rows, columns = (partition.borders(k) for k in range(len(partition.shape)) if k not in fixed)
+    index = tuple(
+        int(partition.cell_of[k][fixed[k]]) if k in fixed else slice(None)
+        for k in range(len(partition.shape))
+    )
     low, high = (0.0, float(beta.max())) if limits is None else limits
     mesh = axes.pcolormesh(
-        columns, rows, beta[partition.labels], cmap="viridis", vmin=low, vmax=high, rasterized=True
-    )
-    draw_partition(partition, axes=axes, colour="white", width=0.4, title=title)
+        columns, rows, beta[partition.labels[index]], cmap="viridis", vmin=low, vmax=high,
+        rasterized=True,
+    )  # fmt: skip
+    draw_partition(partition, axes=axes, at=at, colour="white", width=0.4, title=title)
     bar = axes.figure.colorbar(mesh, ax=axes, fraction=0.046, pad=0.03)
     bar.set_label("energy β", fontsize=8)
     bar.ax.tick_params(labelsize=7)

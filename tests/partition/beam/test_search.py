@@ -90,12 +90,44 @@ def test_a_region_may_go_around_a_periodic_axis():
     )
 
 
-def test_boxes_may_come_to_an_end_before_the_number():
+def test_boxes_in_each_others_way_still_come_to_the_number():
     pinwheel = np.array([[0, 0, 1], [2, 3, 1], [2, 4, 4]])
     values = np.array([1.0, 3.0, 5.0, 7.0, 9.0])[pinwheel].repeat(2, 0).repeat(2, 1)
     values[2, 2] += 0.1  # the middle has its turn after the arms, which then fit no box with it
-    with pytest.raises(ValueError, match=r"merging boxes .* end at \d+ regions; .*shapes='any'"):
-        ef.beam(values, cell=2, regions=2, shapes="boxes")
+    for regions in (1, 2, 3, 4, 5):
+        partition = ef.beam(values, cell=2, regions=regions, shapes="boxes")
+        assert partition.n_regions == regions
+        assert all_boxes(partition)
+
+
+@pytest.mark.parametrize("periodic", [(), (0,), (0, 1)])
+@pytest.mark.parametrize("regions", [1, 2, 3, 5, 8, 13, 40])
+def test_boxes_reach_any_number(regions, periodic):
+    values = np.random.default_rng(regions).standard_normal((35, 42))
+    partition = ef.beam(values, cell=5, regions=regions, shapes="boxes", periodic=periodic)
+    assert partition.n_regions == regions
+    assert all_boxes(partition)
+
+
+def test_large_boxes_are_boxes():
+    values = np.zeros((128, 128))
+    values[:8] = np.random.default_rng(0).standard_normal((8, 128))
+    values[:, :8] = np.random.default_rng(1).standard_normal((128, 8))
+    assert all_boxes(ef.beam(values, cell=4, regions=40, shapes="boxes"))
+
+
+def all_boxes(partition):
+    """Whether every region fills the shortest box around it, on periodic axes over the seam too."""
+    for i in range(partition.n_regions):
+        cells = np.argwhere(partition.labels == i)
+        sides = []
+        for k, n in enumerate(partition.n_cells):
+            own = np.unique(cells[:, k])
+            gap = np.diff(own, append=own[0] + n).max() if partition.periodic[k] else None
+            sides.append(np.ptp(own) + 1 if gap is None else n - gap + 1)
+        if np.prod(sides) != len(cells):
+            return False
+    return True
 
 
 @pytest.mark.parametrize(

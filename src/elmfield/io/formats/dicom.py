@@ -169,7 +169,7 @@ def _places(folder: Path, slices: Sequence[Any]) -> tuple[Floats, list[int]]:
         off = np.abs(gaps - usual) > EVEN * max(usual, 1e-6)
         if (gaps < 1e-4).any():
             raise UnreadableError(
-                f"{folder.name}: several slices lie at one place, {depth[:-1][gaps < 1e-4][0]:g} mm. "
+                f"{folder.name}: slices lie at one place, {depth[:-1][gaps < 1e-4][0]:g} mm. "
                 "The folder may hold several times or echoes; put each in a folder of its own."
             )
         if off.any():

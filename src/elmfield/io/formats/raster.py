@@ -28,7 +28,7 @@ BY_CODECS = {
 }  # fmt: skip
 """Which of imagecodecs' readers takes a kind of file."""
 
-SAVED = {
+SAVED: dict[str, tuple[str, dict[str, Any]]] = {
     ".jpg": ("JPEG", {"quality": 95}),
     ".jpeg": ("JPEG", {"quality": 95}),
     ".webp": ("WEBP", {"lossless": True, "exact": True, "quality": 100}),

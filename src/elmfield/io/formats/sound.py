@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from elmfield._array.typing import Floats
 from elmfield.io.errors import reading
 from elmfield.io.formats.registry import need
 from elmfield.io.gridded import Gridded
@@ -32,7 +33,7 @@ def read(path: Path, variable: str | None = None) -> Gridded:
     with reading(path, "sound"), soundfile.SoundFile(path) as file:
         rate, subtype = file.samplerate, file.subtype
         values = file.read(dtype=WHOLE.get(subtype, "float64"), always_2d=True)
-    time = np.arange(len(values)) / rate
+    time = times(len(values), Fraction(rate))
     single = values.shape[1] == 1
     return Gridded(
         values=values[:, 0] if single else values,
@@ -77,6 +78,11 @@ def _rate(samples: Gridded, path: Path) -> int:
             f"got {float(rate):.9g}. Say which: rate={max(1, round(rate))}, or --rate."
         )
     return round(rate)
+
+
+def times(n: int, rate: Fraction) -> Floats:
+    """Seconds of samples or frames: quotients of whole numbers, right to the last digit."""
+    return np.asarray(np.arange(n) * float(rate.denominator) / float(rate.numerator), np.float64)
 
 
 def rate_of(samples: Gridded, usual: Fraction) -> Fraction:

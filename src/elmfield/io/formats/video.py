@@ -11,7 +11,7 @@ from elmfield._array.typing import Array
 from elmfield.io.errors import reading
 from elmfield.io.formats.profiles import as_bytes, as_text
 from elmfield.io.formats.registry import need
-from elmfield.io.formats.sound import rate_of
+from elmfield.io.formats.sound import rate_of, times
 from elmfield.io.gridded import Gridded
 
 CODECS = {
@@ -48,7 +48,7 @@ def read(path: Path, variable: str | None = None) -> Gridded:
     return Gridded(
         values=np.stack(frames),
         dims=("time", "row", "column"),
-        coords={"time": np.arange(len(frames)) * float(rate.denominator) / float(rate.numerator)},
+        coords={"time": times(len(frames), rate)},
         channel_axis=3,
         attributes=attributes,
     )

@@ -92,6 +92,9 @@ class Start:
         Large boxes are dear. They are measured one by one, the lowest bound first, until no other
         can have less energy than what was found.
         """
+        for a, b in pairs:
+            if self.boxes and len(a.cells) + len(b.cells) < extent(a, b):
+                self.known[a.key ^ b.key] = math.inf
         left = [
             (self._bound(a, b), a.key ^ b.key, a, b)
             for a, b in pairs

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from elmfield.partition.beam.boxing import boxed
 from elmfield.partition.beam.merge import Merged, Start, merge
 
 
@@ -33,10 +34,7 @@ def search(start: Start, n_regions: int) -> Merged:
         elif run.next_energy < math.inf:
             low, above = tau, run.n_regions
         else:
-            raise ValueError(
-                f"merging boxes into boxes came to an end at {run.n_regions} regions; got "
-                f"`regions`={N}. Ask for more, or allow shapes='any'."
-            )
+            return boxed(start, run, N)  # boxes in each other's way
         if high == math.inf:
             tau = max(1.4 * low, run.next_energy)
         elif low == 0 and high > least / 2:
