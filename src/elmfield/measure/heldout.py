@@ -1,6 +1,6 @@
 """The honest score: fit every second sample, look at the others."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,16 @@ from elmfield.measure.metrics import peak_to_peak, psnr
 from elmfield.samples import with_nan
 from elmfield.settings import Settings
 
+Fits = Callable[..., Any]
+"""Any way to fit: an array and its `channel_axis` in, something with `grid` out."""
+
 WHOLE = ("coords", "mask", "partition")
 """What belongs to the whole array, and so to no half of it."""
 
 
 def heldout_score(
     values: Array,
-    settings: Settings | None = None,
+    settings: Settings | Fits | None = None,
     *,
     channel_axis: int | None = None,
     border: int = 0,
@@ -38,7 +41,8 @@ def heldout_score(
     values : array
         The samples.
     settings : optional
-        As for `fit`.
+        As for `fit`; or any way to fit, a function of an array and its `channel_axis` whose result
+        has `grid`, such as ``functools.partial(baselines.fit, method=baselines.siren())``.
     channel_axis : int, optional
         As for `fit`.
     border : int
@@ -81,7 +85,7 @@ def heldout_score(
 
 def halves(
     values: Array,
-    settings: Settings | None = None,
+    settings: Settings | Fits | None = None,
     *,
     channel_axis: int | None = None,
     border: int = 0,
@@ -101,8 +105,11 @@ def halves(
     every = tuple(slice(None, None, 2) for _ in shape)
     half = values[(*every, ...)]
     half = half if device is None else to_device(half, device)
-    encode = encoder(half.shape, settings, channel_axis=-1, dims=dims, periodic=halved)
-    field = encode(half, progress=progress)
+    if settings is None or isinstance(settings, Settings):
+        encode = encoder(half.shape, settings, channel_axis=-1, dims=dims, periodic=halved)
+        field = encode(half, progress=progress)
+    else:
+        field = _by_another(settings, half, dims, periods)
     grid = [np.arange(n) / 2 for n in shape]
     predicted = field.grid(*(move(g, values) for g in grid))
     held = np.ones(shape, bool)
@@ -110,3 +117,15 @@ def halves(
     inner = np.zeros(shape, bool)
     inner[tuple(slice(border, n - border) for n in shape)] = True
     return values, predicted, held & inner & ~np.isnan(to_numpy(values)).any(axis=-1)
+
+
+def _by_another(fit: Any, half: Array, dims: Any, periods: Any) -> Any:
+    """What another way to fit makes of every second sample; it knows no names and no periods."""
+    if not callable(fit):
+        raise TypeError(
+            "`settings` must come from smooth(...), oriented(...) or paper(...), or be a way to "
+            f"fit, a function of an array; got {fit!r}."
+        )
+    if dims is not None or periods:
+        raise TypeError("`dims` and `periodic` are for fields; leave them out with your own fit.")
+    return fit(half, channel_axis=-1)

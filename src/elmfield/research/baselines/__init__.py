@@ -1,12 +1,15 @@
 """Trained networks to compare with: SIREN, FFN, GaussNet, WIRE, a hash grid, called like a Field.
 
-An array, a method and a schedule go in, a :class:`Fitted` comes out; `region_by_region` is ELM-INR
+An array, a method (a torch module of your own, too) and a schedule go in, a :class:`Fitted` comes
+out; `region_by_region` is ELM-INR
 as the paper writes it. Needs PyTorch (``elmfield[torch]``), which is imported when a fit begins and
 not before.
 """
 
 from elmfield.research.baselines.fitted import Fitted, Row
 from elmfield.research.baselines.halving import search
+from elmfield.research.baselines.kept import load, save
+from elmfield.research.baselines.own import own
 from elmfield.research.baselines.printed import region_by_region
 from elmfield.research.baselines.published import ffn, gaussnet, hashgrid, paper_grid, siren, wire
 from elmfield.research.baselines.schedule import Schedule
@@ -20,8 +23,11 @@ __all__ = [
     "fit",
     "gaussnet",
     "hashgrid",
+    "load",
+    "own",
     "paper_grid",
     "region_by_region",
+    "save",
     "search",
     "siren",
     "wire",

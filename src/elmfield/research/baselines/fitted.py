@@ -101,6 +101,15 @@ class Fitted:
         -------
         array, shape (...,) or (..., C), float32
         """
+        x, beyond = self._index(points, outside)
+        out = evaluate(self, x.reshape(-1, len(self.shape)))
+        if beyond is not None:
+            out[move(np.flatnonzero(beyond), out)] = float("nan")
+        out = out.reshape(*x.shape[:-1], self.n_channels)
+        return self._home(out[..., 0] if self.channel_axis is None else out)
+
+    def _index(self, points: Array, outside: str) -> tuple[Floats, Any]:
+        """Index coordinates of points as callers give them, and which lie outside, or None."""
         if outside not in ("raise", "nearest", "nan"):
             raise ValueError(f"`outside` must be 'raise', 'nearest' or 'nan'; got {outside!r}.")
         x = np.asarray(to_numpy(points) if is_array(points) else points)
@@ -113,15 +122,29 @@ class Fitted:
                 f"`points` must have shape (..., {d}), one coordinate per axis; got shape "
                 f"{x.shape}.{hint}"
             )
-        lead = x.shape[:-1]
         index, _, _, beyond = self.domain.to_index(
             np.asarray(x, np.float64).reshape(-1, d), outside
         )
-        out = evaluate(self, index)
+        return np.asarray(index).reshape(x.shape), beyond
+
+    def gradient(self, points: Array, *, outside: str = "raise") -> Array:
+        """First derivatives along the axes, (..., d) or (..., C, d), per sample; as of a Field."""
+        x, beyond = self._index(points, outside)
+        out = slopes(self, x.reshape(-1, len(self.shape)))
         if beyond is not None:
             out[move(np.flatnonzero(beyond), out)] = float("nan")
-        out = out.reshape(*lead, self.n_channels)
-        return self._home(out[..., 0] if self.channel_axis is None else out)
+        out = out.reshape(*x.shape[:-1], self.n_channels, len(self.shape))
+        return self._home(out[..., 0, :] if self.channel_axis is None else out)
+
+    def grid(self, *coords: Array) -> Array:
+        """Values on the grid of one array of index coordinates per axis; as of a Field."""
+        if len(coords) != len(self.shape):
+            raise ValueError(
+                f"`grid` takes one array of coordinates per axis, {len(self.shape)}; got "
+                f"{len(coords)}."
+            )
+        at = [np.asarray(to_numpy(c) if is_array(c) else c, np.float64) for c in coords]
+        return self._gridded(at, None)
 
     def resize(self, shape: int | Sequence[int], *, dtype: Any = None) -> Array:
         """The function at another number of samples, each standing for an equal part of the domain.
@@ -214,3 +237,29 @@ def evaluate(model: Fitted, at: Any) -> Array:
             # In float64 for a moment: offsets may be large against what is left.
             out[i:j] = (values.double() * scale + offset).float()
     return out
+
+
+@with_less_memory
+def slopes(model: Fitted, at: Floats) -> Array:
+    """First derivatives (n, C, d), per sample, beside the network, at index coordinates (n, d)."""
+    import torch
+
+    from elmfield.research.baselines.activations import matmul_precision
+
+    network, (low, high) = model.network, model.method.interval
+    where = network.parameters[0].device
+    columns = [to_interval(at[:, k], n, (low, high)) for k, n in enumerate(model.shape)]
+    points = torch.as_tensor(np.stack(columns, axis=-1), dtype=torch.float32, device=where)
+    per_sample = torch.as_tensor([(high - low) / n for n in model.shape], device=where)
+    step = max(1, capacity(network.parameters[0]) // network.width)
+    parts = []
+    with matmul_precision(model.precision), torch.enable_grad():
+        for i in range(0, max(len(points), 1), step):
+            x = points[i : i + step].clone().requires_grad_()
+            values = network(network.prepare(x))
+            rows = [
+                torch.autograd.grad(values[:, c].sum(), x, retain_graph=True)[0] * float(s)
+                for c, s in enumerate(model.scale)
+            ]
+            parts.append((torch.stack(rows, dim=1) * per_sample).detach().float())
+    return torch.cat(parts)

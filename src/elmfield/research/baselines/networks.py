@@ -39,6 +39,29 @@ class Network(ABC):
         """Real numbers that are trained."""
         return sum(p.numel() for p in self.parameters)
 
+    def state(self) -> dict[str, Any]:
+        """All that makes the function, by name, on the host."""
+        kept = {"parameters": self.parameters, "constants": self.constants}
+        return {
+            f"{name}/{k}": t.detach().cpu().numpy()
+            for name, tensors in kept.items()
+            for k, t in enumerate(tensors)
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what :meth:`state` gave."""
+        for name, own in (("parameters", self.parameters), ("constants", self.constants)):
+            given = [state.get(f"{name}/{k}") for k in range(len(own))]
+            if any(g is None or g.shape != tuple(t.shape) for g, t in zip(given, own)):
+                raise ValueError(
+                    "the file was written for another network: its tensors do not fit."
+                )
+            fresh = [torch.as_tensor(g) for g in given]
+            if name == "parameters":
+                self.parameters = [t.requires_grad_() for t in fresh]
+            else:
+                self.constants = fresh
+
     @property
     def layers(self) -> list[tuple[Any, Any]]:
         """Pairs (W, b), the output layer last."""

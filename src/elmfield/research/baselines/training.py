@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -11,13 +12,13 @@ from elmfield._array.typing import Array, Progress
 from elmfield.domain import make_domain
 from elmfield.research.baselines.arrays import places, samples, torch_itself
 from elmfield.research.baselines.fitted import Fitted, Row, evaluate, to_interval
-from elmfield.research.baselines.methods import Method
+from elmfield.research.baselines.own import method_of
 from elmfield.research.baselines.schedule import USUAL, Schedule
 
 
 def fit(
     array: Array,
-    method: Method,
+    method: Any,
     schedule: Schedule = USUAL,
     *,
     channel_axis: int | None = None,
@@ -30,8 +31,10 @@ def fit(
     ----------
     array : array
         Real numbers without gaps, one to seven axes, NumPy or torch.
-    method : Method
-        ``siren()``, ``ffn()``, ``gaussnet()``, ``wire()`` or ``hashgrid()``.
+    method : Method, torch module, or callable
+        ``siren()``, ``ffn()``, ``gaussnet()``, ``wire()`` or ``hashgrid()``; a torch module of your
+        own, (n, d) to (n, C), or what makes one of (d, C). :func:`own` gives it a rate and an
+        interval.
     schedule : Schedule
         Steps, rate, batches, when to stop.
     channel_axis : int, optional
@@ -68,17 +71,14 @@ class Training:
     def __init__(
         self,
         array: Array,
-        method: Method,
+        method: Any,
         schedule: Schedule,
         *,
         channel_axis: int | None = None,
         device: str | None = None,
     ) -> None:
         torch = torch_itself()
-        if not isinstance(method, Method) or isinstance(method, type):
-            raise ValueError(
-                f"`method` must be one of this module's, such as baselines.siren(); got {method!r}."
-            )
+        method = method_of(method)
         if not isinstance(schedule, Schedule):
             raise TypeError(
                 "`schedule` must be a Schedule, such as baselines.Schedule(steps=300); got "
