@@ -123,6 +123,7 @@ class World:
     def to_own(self, points: Array) -> Array:
         """Points in world coordinates as those the field itself takes."""
         x = points if is_array(points) else np.asarray(points, np.float64)
+        to_index = np.linalg.inv(self.affine)
         d = len(self.field.shape)
         if x.ndim == 0 or x.shape[-1] != d:
             raise ValueError(
@@ -132,7 +133,7 @@ class World:
             )
         xp = namespace(x)
         x = xp.astype(x, xp.float64)
-        inverse = move(np.linalg.inv(self.affine), x, x.dtype)
+        inverse = move(to_index, x, x.dtype)
         index = x[..., :3] @ inverse[:3, :3].T + inverse[:3, 3]
         own = [
             axis.origin + axis.step * index[..., k]

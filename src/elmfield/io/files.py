@@ -59,7 +59,8 @@ def _folder(path: Path, variable: str | None) -> Gridded:
 
     if not holds_series(path):
         raise IsADirectoryError(
-            f"{path} is a folder without a DICOM series; say which file in it to read."
+            f"{path} is a folder; say which file in it to read. (Of folders, only those with the "
+            "slices of a DICOM series are read whole.)"
         )
     return read(path, variable)
 

@@ -17,7 +17,7 @@ import numpy as np
 from elmfield._array.typing import Array
 from elmfield.domain.sphere import is_latitude
 from elmfield.io.errors import UnreadableError, reading
-from elmfield.io.formats.profiles import exif_for, icc_for, kept_of, upright
+from elmfield.io.formats.profiles import MARK, exif_for, icc_for, kept_of, upright
 from elmfield.io.formats.registry import need, suffix_of
 from elmfield.io.gridded import Gridded, plain_grid
 
@@ -173,7 +173,8 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     elif suffix in BY_CODECS:
         path.write_bytes(_by_codecs(values, suffix))
     else:
-        _save(_for_pillow(values, suffix), path, {"exif": exif, "icc_profile": icc})
+        marked = None if exif is None else MARK + exif
+        _save(_for_pillow(values, suffix), path, {"exif": marked, "icc_profile": icc})
 
 
 def _by_codecs(values: Array, suffix: str) -> bytes:

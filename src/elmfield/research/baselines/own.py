@@ -94,8 +94,8 @@ def method_of(given: Any) -> Method:
     if callable(given) and (_is_module(given) or not _is_published(given)):
         return own(given)
     raise ValueError(
-        "`method` must be one of this module's, such as baselines.siren(), a torch module, or a "
-        f"function that makes one; got {given!r}."
+        "`method` must be a torch module, a function that makes one, or one of this module's, such "
+        f"as baselines.siren(); got {given!r}."
     )
 
 

@@ -1,0 +1,196 @@
+"""DICOM series: one volume, its place, and back under new identifiers."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import elmfield as ef
+from elmfield.cli import cli
+from elmfield.io.errors import UnreadableError
+
+pydicom = pytest.importorskip("pydicom")
+
+ORIENTATION = [0.96, 0.28, 0.0, -0.21, 0.72, 0.6614378277661477]
+"""Of rows and columns: an oblique plane."""
+
+STEP, ROWS, COLUMNS = 2.5, 0.8, 0.7
+
+
+def make(folder, n=20, *, skip=(), shift=None, slope=2.0, uid="1.2.3.4", size=(24, 28), place=None):
+    """A series as a scanner writes one, its files in no order; the volume it stands for."""
+    folder.mkdir(exist_ok=True)
+    along = np.asarray(ORIENTATION)
+    normal = np.cross(along[:3], along[3:])
+    k, i, j = np.mgrid[0:n, 0 : size[0], 0 : size[1]]
+    values = np.round(500 + 400 * np.sin(0.2 * i + 0.1 * k) * np.cos(0.15 * j)).astype(np.uint16)
+    for s in range(n):
+        if s in skip:
+            continue
+        data = pydicom.Dataset()
+        data.SOPClassUID = pydicom.uid.MRImageStorage
+        data.SOPInstanceUID = pydicom.uid.generate_uid()
+        data.SeriesInstanceUID, data.StudyInstanceUID = uid, "1.2.3"
+        data.SeriesDescription, data.Modality = f"scan {uid[-1]}", "MR"
+        data.PatientName, data.PatientID = "Doe^Jo", "7"
+        data.ImageOrientationPatient = [f"{v:.12g}" for v in ORIENTATION]
+        at = np.array([-30.0, 40.0, 12.0]) + normal * STEP * s
+        if shift is not None and s >= n // 2:
+            at = at + normal * shift
+        if place is not None:
+            at = np.asarray(place)
+        data.ImagePositionPatient = [f"{v:.10g}" for v in at]
+        data.PixelSpacing = [ROWS, COLUMNS]
+        data.InstanceNumber = n - s
+        data.Rows, data.Columns = size
+        data.SamplesPerPixel, data.PhotometricInterpretation = 1, "MONOCHROME2"
+        data.BitsAllocated, data.BitsStored, data.HighBit = 16, 12, 11
+        data.PixelRepresentation = 0
+        data.RescaleSlope, data.RescaleIntercept = slope, -1000.0 if slope != 1 else 0
+        data.file_meta = pydicom.dataset.FileMetaDataset()
+        data.file_meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
+        data.PixelData = values[s].tobytes()
+        data.save_as(folder / f"{uid[-1]}{(s * 7) % n:03d}.dcm", enforce_file_format=True)
+    return values * slope + (-1000.0 if slope != 1 else 0)
+
+
+@pytest.fixture
+def series(tmp_path):
+    return tmp_path / "series", make(tmp_path / "series")
+
+
+def test_a_series_is_one_volume(series):
+    folder, values = series
+    samples = ef.read(folder)
+    assert samples.dims == ("slice", "row", "column")
+    assert_allclose(samples.values, values)
+    world = ef.fit(samples).world
+    assert world.space == "LPS"
+    assert_allclose(world.spacing, (STEP, ROWS, COLUMNS), rtol=1e-6)
+    along = np.asarray(ORIENTATION)
+    normal = np.cross(along[:3], along[3:])
+    at = [-30, 40, 12] + normal * STEP * 7 + along[3:] * ROWS * 5 + along[:3] * COLUMNS * 9
+    assert_allclose(world(at), values[7, 5, 9], atol=1e-3)
+
+
+def test_there_and_back_by_pydicom_and_simpleitk(series, tmp_path):
+    folder, values = series
+    field = ef.fit(folder)
+    ef.write(field, tmp_path / "same.dicom")
+    back = ef.read(tmp_path / "same.dicom")
+    assert_allclose(back.values, values, atol=1.0)  # half a step of the slope
+    assert_allclose(back.attributes["affine"], ef.read(folder).attributes["affine"], atol=1e-5)
+
+    ef.write(field, tmp_path / "even.dicom", spacing=1.0)
+    files = sorted((tmp_path / "even.dicom").iterdir())
+    new, shape = field.world.isotropic(1.0)
+    assert len(files) == shape[0] == 50
+    first, old = pydicom.dcmread(files[0]), pydicom.dcmread(sorted(folder.iterdir())[0])
+    assert (first.Rows, first.Columns) == shape[1:]
+    assert [float(v) for v in first.PixelSpacing] == [1, 1]
+    assert_allclose([float(v) for v in first.ImagePositionPatient], new[:3, 3], atol=1e-6)
+    assert_allclose([float(v) for v in first.ImageOrientationPatient], ORIENTATION, atol=1e-6)
+    assert first.SeriesInstanceUID != old.SeriesInstanceUID
+    assert first.StudyInstanceUID == old.StudyInstanceUID
+    assert first.ImageType[0] == "DERIVED"
+    assert len({pydicom.dcmread(f).SOPInstanceUID for f in files}) == 50
+    assert len({pydicom.dcmread(f).SeriesInstanceUID for f in files}) == 1
+
+    sitk = pytest.importorskip("SimpleITK")
+    reader = sitk.ImageSeriesReader()
+    reader.SetFileNames(reader.GetGDCMSeriesFileNames(str(tmp_path / "even.dicom")))
+    image = reader.Execute()
+    assert image.GetSize() == shape[::-1]
+    assert_allclose(image.GetSpacing(), (1, 1, 1), atol=1e-5)
+    assert_allclose(image.GetOrigin(), new[:3, 3], atol=1e-5)
+    found = ef.read(tmp_path / "even.dicom")
+    assert_allclose(sitk.GetArrayFromImage(image), found.values, atol=1e-6)
+    inner = field.world.reslice(new, shape)
+    assert_allclose(found.values, inner, atol=1.01)
+
+
+def test_a_series_as_nifti_lies_in_the_same_place(series, tmp_path):
+    nibabel = pytest.importorskip("nibabel")
+    field = ef.fit(series[0])
+    ef.write(field, tmp_path / "x.nii.gz")
+    image = nibabel.load(tmp_path / "x.nii.gz")
+    flip = np.diag([-1.0, -1, 1, 1])
+    assert_allclose(image.affine, flip @ field.world.affine, atol=1e-4)
+    assert "".join(nibabel.aff2axcodes(image.affine)) == field.world.orientation
+
+
+def test_the_command_line_takes_a_folder(series, tmp_path):
+    model, out = tmp_path / "x.elm", tmp_path / "y.dicom"
+    cli.main(["fit", str(series[0]), "-o", str(model), "-q"], standalone_mode=False)
+    render = ["render", str(model), "-o", str(out), "--spacing", "2mm", "-q"]
+    cli.main(render, standalone_mode=False)
+    assert_allclose(ef.fit(out).world.spacing, (2, 2, 2), rtol=1e-6)
+
+
+def test_several_series_in_one_folder(tmp_path):
+    make(tmp_path / "x", 5, uid="1.2.3.5")
+    make(tmp_path / "x", 6, uid="1.2.3.6")
+    with pytest.raises(ValueError, match=r"holds 2 series: scan 5 \(5 slices.*variable="):
+        ef.read(tmp_path / "x")
+    assert ef.read(tmp_path / "x", variable="scan 6").shape[0] == 6
+    assert ef.read(tmp_path / "x", variable="1.2.3.5").shape[0] == 5
+    with pytest.raises(ValueError, match="is 'scan 9'; say one"):
+        ef.read(tmp_path / "x", variable="scan 9")
+
+
+def test_whole_numbers_stay_whole(tmp_path):
+    make(tmp_path / "x", 6, slope=1.0)
+    samples = ef.read(tmp_path / "x")
+    assert samples.values.dtype == np.uint16
+    away = np.asarray(samples.attributes["affine"])
+    away[:3, 3] -= 20 * away[:3, 1]
+    field = ef.fit(samples)
+    ef.write(field, tmp_path / "y.dicom", affine=away, shape=(4, 30, 28))
+    found = ef.read(tmp_path / "y.dicom").values
+    assert found[:, :19].max() == samples.values.min()  # outside the scan: its least value
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"skip": (7,)}, "a slice is missing: slices 7 and 8 are 5 mm apart, most are 2.5 mm"),
+        ({"shift": 0.7}, "slices are not evenly spaced: slices 10 and 11 are 3.2 mm apart"),
+        ({"place": (1.0, 2.0, 3.0)}, "slices lie at one place, .*folder of its own"),
+    ],
+)
+def test_uneven_series_say_what_is_wrong(tmp_path, how, message):
+    make(tmp_path / "x", **how)
+    with pytest.raises(UnreadableError, match=message):
+        ef.read(tmp_path / "x")
+
+
+def test_slices_of_different_kinds(tmp_path):
+    make(tmp_path / "x", 5)
+    make(tmp_path / "y", 1, size=(20, 28))
+    (tmp_path / "y" / "4000.dcm").rename(tmp_path / "x" / "9.dcm")
+    data = pydicom.dcmread(tmp_path / "x" / "9.dcm")
+    data.ImagePositionPatient = [
+        f"{v:.10g}"
+        for v in np.array([-30.0, 40, 12]) - 2.5 * np.cross(ORIENTATION[:3], ORIENTATION[3:])
+    ]
+    data.save_as(tmp_path / "x" / "9.dcm")
+    with pytest.raises(UnreadableError, match=r"slices differ in Rows: "):
+        ef.read(tmp_path / "x")
+    data = pydicom.dcmread(tmp_path / "x" / "9.dcm")
+    del data.ImagePositionPatient
+    data.save_as(tmp_path / "x" / "9.dcm")
+    with pytest.raises(UnreadableError, match="1 of 6 slices do not say where they lie"):
+        ef.read(tmp_path / "x")
+
+
+def test_what_cannot_be_a_series(tmp_path):
+    with pytest.raises(ValueError, match="only from a model of a DICOM file"):
+        ef.write(ef.fit(np.random.default_rng(0).random((8, 8, 8))), tmp_path / "x.dicom")
+    make(tmp_path / "s", 6)
+    field = ef.fit(tmp_path / "s")
+    with pytest.raises(ValueError, match=r"goes to a folder of slices; end its name in \.dicom"):
+        ef.write(field, tmp_path / "x.dcm")
+    sheared = np.array(field.world.affine)
+    sheared[:3, 1] += sheared[:3, 2]
+    with pytest.raises(ValueError, match="rows and columns of a DICOM picture are perpendicular"):
+        ef.write(field, tmp_path / "x.dicom", affine=sheared, shape=(3, 4, 4))
+    assert not (tmp_path / "x.dicom").exists()
