@@ -606,3 +606,18 @@ def test_an_encoder_takes_a_dataarray_that_lies_where_its_samples_do(rng):
             encode(other)
     with pytest.raises(ValueError, match="must lie where the encoder's samples do"):
         ef.encoder((12, 9))(da)
+
+
+def test_batches_of_several_axes(rng):
+    frames = rng.random((2, 3, 12, 14))
+    encode = ef.encoder((12, 14), ef.smooth(order=1.5))
+    found = encode.batch(frames)
+    assert [len(row) for row in found] == [3, 3]
+    for i in range(2):
+        for j in range(3):
+            np.testing.assert_allclose(found[i][j].samples(), frames[i, j], atol=1e-9)
+    mask = np.zeros(frames.shape, bool)
+    mask[1, 2, 4, 5] = True
+    filled = encode.batch(frames, mask=mask)
+    assert abs(filled[1][2]([4.0, 5.0], missing="fill") - frames[1, 2, 4, 5]) > 1e-6
+    np.testing.assert_allclose(filled[0][1].samples(), frames[0, 1], atol=1e-9)

@@ -106,7 +106,8 @@ def fit(
     tell = reporter(progress)
     given = given_as(values, channel_axis, dims, coords, periodic, variable)
     settings = suited(settings, given.attributes)
-    if not isinstance(settings, Settings) or settings.target is None:  # a target is for the samples as they are
+    if not isinstance(settings, Settings) or settings.target is None:
+        # A target is for the samples as they are.
         given = premultiplied(given)
     array, mask = unmasked(given.values, mask, given.channel_axis, None)
     if device is not None:

@@ -55,7 +55,8 @@ def at_rate(field: Field, rate: Any, *, dtype: Any = None, missing: str | None =
     x: list[Floats] = [np.arange(size, dtype=np.float64) for size in field.shape]
     ratio = old / (new * m)
     x[k] = times(count * m, 1 / ratio)
-    kept = [np.clip(c, lo, hi) for c, lo, hi in zip(x, field.domain.low, field.domain.high)]
+    # Beyond the last sample nothing is known: it is held.
+    kept = [np.clip(c, 0, size - 1) for c, size in zip(x, field.shape)]
     values = to_numpy(gridded(field, kept, None, gaps=shows_gaps(field, missing)))
     if m > 1:
         values = _decimated(values, m, 0 if field.channel_axis in (None, 1) else 1)

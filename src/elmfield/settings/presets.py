@@ -158,6 +158,7 @@ class Smooth:
     denoise: float | bool = False
     context: int | None = None
     layer: MakeLayer | None = None
+    mirrored: bool = False
 
     centred = True
     own_samples = clip = False
@@ -227,6 +228,7 @@ class Smooth:
             periodic=np.flatnonzero(periodic),
             equal_boxes=True,
             context=context,
+            mirrored=self.mirrored,
         )
 
     @property
@@ -340,6 +342,7 @@ def smooth(
     denoise: float | bool = False,
     context: int | None = None,
     layer: MakeLayer | None = None,
+    mirrored: bool = False,
 ) -> Smooth:
     """The default configuration: right at the samples, and the least energy between them.
 
@@ -374,6 +377,9 @@ def smooth(
     layer : callable, optional
         The hidden layer of an axis, from its number of samples; ``Cosines.lattice`` by default. See
         `elmfield.local.layers.AxisLayer`.
+    mirrored : bool
+        Whether regions at the ends of an axis are also fitted to its samples mirrored there. High
+        orders need it: between the last samples they are left with little to go by.
     """
     return Smooth(
         order=_frozen(order),
@@ -391,6 +397,7 @@ def smooth(
         denoise=denoise,
         context=context,
         layer=layer,
+        mirrored=mirrored,
     )
 
 

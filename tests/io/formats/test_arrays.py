@@ -28,3 +28,16 @@ def test_pickled_arrays_are_refused(tmp_path):
     np.save(tmp_path / "x.npy", np.asarray([{}], object), allow_pickle=True)
     with pytest.raises(ValueError, match="pickled objects, which are never loaded"):
         read(tmp_path / "x.npy")
+
+
+def test_coils_are_channels(tmp_path):
+    values = (RNG.random((6, 5, 1, 4)) + 1j * RNG.random((6, 5, 1, 4))).astype(np.complex64)
+    (tmp_path / "x.hdr").write_text("# Dimensions\n6 5 1 4 1 1\n")
+    (tmp_path / "x.cfl").write_bytes(values.tobytes(order="F"))
+    samples = read(tmp_path / "x.cfl")
+    assert samples.dims == ("readout", "phase1", "phase2")
+    assert samples.channel_axis == 3
+    assert samples.channel_name == "coil"
+    assert_array_equal(samples.values, values)
+    write(samples, tmp_path / "y.cfl")
+    assert_array_equal(read(tmp_path / "y.cfl").values, values)

@@ -24,3 +24,38 @@ def test_video(tmp_path, suffix):
     assert_allclose(back.coords["time"], time, atol=1e-3)
     gap = np.abs(back.values.astype(float) - values)
     assert gap.max() == 0 if suffix in (".mkv", ".avi") else gap.mean() < 8
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(".mp4", ".mp4"), (".mp4", ".mkv"), (".mkv", ".webm")]
+)
+def test_sound_is_copied(tmp_path, first, second):
+    av = pytest.importorskip("av")
+    path = tmp_path / f"x{first}"
+    tone = np.sin(2 * np.pi * 440 * np.arange(48000) / 48000).astype(np.float32)
+    with av.open(str(path), "w") as file:
+        video = file.add_stream("libx264", rate=25)
+        video.width, video.height, video.pix_fmt = 32, 32, "yuv420p"
+        audio = file.add_stream("aac", rate=48000, layout="mono")
+        for k in range(25):
+            shown = np.full((32, 32, 3), 8 * k, np.uint8)
+            for packet in video.encode(av.VideoFrame.from_ndarray(shown, format="rgb24")):
+                file.mux(packet)
+        heard = av.AudioFrame.from_ndarray(tone[None], format="fltp", layout="mono")
+        heard.rate, heard.pts = 48000, 0
+        for stream, frame in ((audio, heard), (audio, None), (video, None)):
+            for packet in stream.encode(frame):
+                file.mux(packet)
+    samples = read(path)
+    assert samples.attributes["rate"] == 25
+    write(samples, tmp_path / f"y{second}")
+    with av.open(str(tmp_path / f"y{second}")) as file:
+        (track,) = file.streams.audio
+        assert track.codec_context.name == ("opus" if second == ".webm" else "aac")
+        found = np.concatenate([f.to_ndarray()[0] for f in file.decode(track)])
+        assert track.rate == 48000
+    assert abs(len(found) - 48000) < 4096
+    inner = found[4000:40000].astype(float)
+    power = np.abs(np.fft.rfft(inner * np.hanning(len(inner)))) ** 2
+    at = np.arange(len(power)) * 48000 / len(inner)
+    assert power[np.abs(at - 440) < 20].sum() > 0.99 * power.sum()

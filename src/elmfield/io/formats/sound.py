@@ -23,7 +23,7 @@ WHOLE = {
 }
 """Subtypes that hold whole numbers, and what they are read as."""
 
-SUITS = {"order": 16.0, "context": 16}
+SUITS = {"order": 16.0, "context": 32, "mirrored": True}
 """Settings for what is band-limited; benchmarks/sound.py has what they buy."""
 
 

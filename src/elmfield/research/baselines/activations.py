@@ -15,21 +15,21 @@ from elmfield._array.typing import Array
 class _Exactly(torch.autograd.Function):
     """``x W + b`` with full float32 products, also where others are allowed fewer digits.
 
-    TF32 keeps ten bits: neighbours among 2048 samples could not be told apart. The points need no
-    gradient.
+    TF32 keeps ten bits: neighbours among 2048 samples could not be told apart. Training asks for no
+    gradient of the points, :meth:`Fitted.gradient` does.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Array, W: Array, b: Array) -> Array:
-        ctx.save_for_backward(x)
+        ctx.save_for_backward(x, W)
         with matmul_precision("highest"):
             return torch.addmm(b, x, W)
 
     @staticmethod
-    def backward(ctx: Any, g: Array) -> tuple[None, Array, Array]:
-        (x,) = ctx.saved_tensors
+    def backward(ctx: Any, g: Array) -> tuple[Array | None, Array, Array]:
+        x, W = ctx.saved_tensors
         with matmul_precision("highest"):
-            return None, x.T @ g, g.sum(0)
+            return g @ W.T if ctx.needs_input_grad[0] else None, x.T @ g, g.sum(0)
 
 
 class _Sine(torch.autograd.Function):
