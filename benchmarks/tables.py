@@ -17,6 +17,7 @@ import beam_tables
 import core_tables
 import defaults_tables
 import earth_tables
+import images_tables
 import lossless_tables
 import oriented_tables
 import sizes_tables
@@ -35,6 +36,7 @@ GATHERED = {
     "sizes": sizes_tables,
     "lossless": lossless_tables,
     "earth": earth_tables,
+    "images": images_tables,
 }
 """Whose tables also stand in one file each, for whoever opens the folder."""
 

@@ -165,12 +165,15 @@ def test_progress_is_told(small):
     assert told == [("train", k, 5) for k in (0, 2, 4, 5)]
 
 
-def test_the_page_of_the_manual_runs():
+def test_the_page_of_the_manual_runs(tmp_path, monkeypatch):
     page = (ROOT / "docs" / "baselines.md").read_text()
-    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
     names = {}
-    exec(compile(block, "docs/baselines.md", "exec"), names)
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(block, "docs/baselines.md", "exec"), names)
     assert names["model"].log[-1].paper_psnr > 40
+    assert names["own"].log[-1].paper_psnr > 40
+    assert (tmp_path / "sine.npz").stat().st_size > 4 * names["own"].n_parameters / 2
 
 
 @pytest.mark.gpu
