@@ -35,11 +35,15 @@ def regions():
     rows = rows_of("images", "regions")
     ways = [k for k in rows[0] if k != "data"]
     lines = [
-        [f"{r['data']}, {what}", *(f"{r[w][key]:.1f}" for w in ways)]
+        [f"{r['data']}, {what}", *(_db(r[w][key]) for w in ways)]
         for r in rows
         for key, what in (("fitted", "pixels fitted"), ("between", "those between"))
     ]
     return table(["dB", *ways], lines)
+
+
+def _db(value):
+    return "exact" if value > 200 else f"{value:.1f}"
 
 
 TABLES = {
