@@ -93,3 +93,28 @@ def test_derivatives_carry_the_unit_of_their_axis(scale, origin, seed):
         (plain.hessian(x) * np.eye(2) / unit**2).sum((1, 2)),
         1e4 * slack * max(1, scale**-2),
     )
+
+
+@pytest.mark.parametrize("overlap", [0, 2])
+@pytest.mark.parametrize("kind", ["even", "periodic", "uneven", "complex", "volume", "dense"])
+def test_on_a_grid_derivatives_are_those_at_its_points(rng, kind, overlap):
+    """Axis by axis on grids, point by point elsewhere: the same numbers, seams and ends too."""
+    shape = (9, 11, 8) if kind == "volume" else (37, 23)
+    values = rng.standard_normal(shape)
+    uneven = [np.cumsum(0.2 + rng.random(shape[0])), *[None] * (len(shape) - 1)]
+    settings = ef.smooth(cell=7, overlap=overlap, order=3)
+    if kind == "dense":
+        settings = ef.paper(cell=8, width=40, activation="sin")
+    field = ef.fit(
+        values + 1j * values[::-1] if kind == "complex" else values,
+        settings,
+        coords=uneven if kind == "uneven" else None,
+        periodic=(1,) if kind == "periodic" else (),
+    )
+    ends = zip(field.domain.axes, field.domain.low, field.domain.high)
+    at = [np.sort(a.from_index(np.linspace(low, high, 17 + a.size))) for a, low, high in ends]
+    points = np.stack(np.meshgrid(*at, indexing="ij"), axis=-1)
+    g = np.sqrt(np.sum(np.abs(field.gradient(points, outside="nearest")) ** 2, axis=-1))
+    close(field.grid(*at, quantity="gradient", outside="nearest"), g, 1e-11 * g.max())
+    l = field.laplacian(points, outside="nearest")
+    close(field.grid(*at, quantity="laplacian", outside="nearest"), l, 1e-10 * np.abs(l).max())

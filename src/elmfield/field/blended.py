@@ -186,9 +186,44 @@ class Blended:
             before *= len(plan.lower)
         return xp.moveaxis(xp.reshape(V, (-1, *map(len, x))), 0, -1)
 
-    def plan(self, k: int, x: Floats) -> AxisPlan:
-        """Which cells of axis k speak at index coordinates `x`."""
-        return AxisPlan.make(self.partition, self.centres, self.group_of[0], k, x)
+    def partials_on_grid(self, x: list[Floats], orders: list[tuple[int, ...]]) -> list[Array]:
+        """Mixed derivatives, (p_1, ..., p_d, C) each, on the grid of index coordinates `x`.
+
+        In index units. With product modes each axis is differentiated by itself, at a few times
+        what values cost; others are taken point by point.
+        """
+        xp, axes = namespace(self.like), self._axes
+        if axes is None:
+            points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1).reshape(-1, len(x))
+            found = self.partials(move(points, self.like, xp.float64), orders)
+            return [xp.reshape(f, (*map(len, x), -1)) for f in found]
+        plans = [self.plan(k, c, max(o[k] for o in orders)) for k, c in enumerate(x)]
+        if len(x[0]) > 1 and self._is_too_much(plans):
+            half = len(x[0]) // 2
+            parts = (self.partials_on_grid([c, *x[1:]], orders) for c in (x[0][:half], x[0][half:]))
+            return [xp.concat(pair) for pair in zip(*parts)]
+        return [self._differentiated(plans, axes, order) for order in orders]
+
+    def _differentiated(
+        self, plans: list[AxisPlan], axes: tuple[AxisFunctions, ...], order: tuple[int, ...]
+    ) -> Array:
+        """One mixed derivative of product models on a grid, (p_1, ..., p_d, C)."""
+        xp = namespace(self.like)
+        tables = [
+            np.concatenate([a(p.offsets, j) for j in range(m + 1)], axis=1)
+            for a, p, m in zip(axes, plans, order)
+        ]
+        V = self._separable(plans, tables)
+        before, after = V.shape[0], math.prod(V.shape[1:])  # merged axis by axis, as values are
+        for plan, table, m in zip(plans, tables, order):
+            after //= table.shape[0] * table.shape[1]
+            V = plan.merge(xp.reshape(V, (before, -1, after)), m)
+            before *= len(plan.lower)
+        return xp.moveaxis(xp.reshape(V, (-1, *(len(p.lower) for p in plans))), 0, -1)
+
+    def plan(self, k: int, x: Floats, order: int = 0) -> AxisPlan:
+        """Which cells of axis k speak at index coordinates `x`, and how, up to derivatives."""
+        return AxisPlan.make(self.partition, self.centres, self.group_of[0], k, x, order)
 
     @property
     def _axes(self) -> tuple[AxisFunctions, ...] | None:

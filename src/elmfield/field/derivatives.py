@@ -4,8 +4,10 @@ Index coordinates enter with their first and second derivatives by the coordinat
 `bend`, all (n, d); the chain rule does the rest. Channels are the second axis of what leaves.
 """
 
-from elmfield._array.backend import cast, namespace
-from elmfield._array.typing import Array
+import numpy as np
+
+from elmfield._array.backend import cast, move, namespace
+from elmfield._array.typing import Array, Floats
 from elmfield.field.blended import Blended
 
 
@@ -44,6 +46,41 @@ def laplacian(blended: Blended, x: Array, slope: Array, bend: Array) -> Array:
         total = total + parts[d + k] * cast(slope[:, k, None] ** 2, total)
         total = total + parts[k] * cast(bend[:, k, None], total)
     return total
+
+
+def slopes(
+    blended: Blended, x: list[Floats], slope: list[Floats], bend: list[Floats]
+) -> list[Array]:
+    """First derivatives on a grid, one array (p_1, ..., p_d, C) per axis.
+
+    `slope` and `bend` are along each axis, (p_k,).
+    """
+    d = len(x)
+    parts = blended.partials_on_grid(x, [_unit(d, k) for k in range(d)])
+    return [p * _along(slope[k], k, p) for k, p in enumerate(parts)]
+
+
+def curvature(
+    blended: Blended, x: list[Floats], slope: list[Floats], bend: list[Floats]
+) -> list[Array]:
+    """The Laplacian on a grid, as the only one of its kind; parameters as for `slopes`."""
+    d = len(x)
+    uneven = [k for k in range(d) if np.any(bend[k])]
+    orders = [_unit(d, k, k) for k in range(d)] + [_unit(d, k) for k in uneven]
+    parts = blended.partials_on_grid(x, orders)
+    total = parts[0] * _along(slope[0] ** 2, 0, parts[0])
+    for k in range(1, d):
+        total = total + parts[k] * _along(slope[k] ** 2, k, total)
+    for k, p in zip(uneven, parts[d:]):
+        total = total + p * _along(bend[k], k, p)
+    return [total]
+
+
+def _along(factors: Floats, k: int, values: Array) -> Array:
+    """Factors of axis k, to be multiplied with values on a grid."""
+    return move(
+        factors.reshape([-1 if j == k else 1 for j in range(values.ndim)]), values, values.dtype
+    )
 
 
 def _unit(d: int, *axes: int) -> tuple[int, ...]:

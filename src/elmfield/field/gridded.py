@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elmfield._array.backend import as_dtype, device, move, namespace
+from elmfield._array.backend import as_dtype, device, namespace
 from elmfield._array.checks import choice
 from elmfield._array.memory import capacity, with_less_memory
 from elmfield._array.typing import Array, Floats
+from elmfield.field.derivatives import curvature, slopes
 from elmfield.field.means import averaged, over
 from elmfield.field.missing import near_grid, shown
 
@@ -81,11 +82,13 @@ def _block(field: "Pointwise", x: list[Floats], quantity: str) -> Array:
         block = field.blended.on_grid(x)
         flat = field.finish(xp.reshape(block, (-1, block.shape[-1])), True)
         return xp.reshape(flat, (*sizes, -1))
-    at = [a.from_index(c) for a, c in zip(field.domain.axes, x)]
-    points = np.stack(np.meshgrid(*at, indexing="ij"), axis=-1)
-    points = move(points, field.offset, xp.float64)
+    maps = [a.to_index(a.from_index(c)) for a, c in zip(field.domain.axes, x)]
+    slope, bend = ([m[j] for m in maps] for j in (1, 2))
+    derive = {"gradient": slopes, "laplacian": curvature}[quantity]
+    parts = [
+        field.finish(xp.reshape(p, (-1, p.shape[-1])), False)
+        for p in derive(field.blended, x, slope, bend)
+    ]
     if quantity == "laplacian":
-        found = field.laplacian(points, outside="nearest", missing="fill")
-        return xp.reshape(found, (*sizes, -1))
-    slope = xp.abs(field.gradient(points, outside="nearest", missing="fill"))
-    return xp.reshape(xp.sqrt(xp.sum(slope * slope, axis=-1)), (*sizes, -1))
+        return xp.reshape(parts[0], (*sizes, -1))
+    return xp.reshape(xp.sqrt(sum(xp.abs(p) ** 2 for p in parts)), (*sizes, -1))

@@ -1,5 +1,6 @@
 """Which cells of an axis count where, laid out for batched products on grids."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,8 @@ class AxisPlan:
         Weight of the upper one; None where cells do not overlap.
     patterns, pattern_of : arrays, shapes (n_patterns, n_slots) and (N,)
         The different rows of `offsets` (boxes of different size kept apart), and who has which.
+    bends : tuple of arrays, shape (p,)
+        Derivatives of the ramp along the axis, as many as were asked for.
     """
 
     cells: Integers
@@ -36,6 +39,7 @@ class AxisPlan:
     ramp: Floats | None
     patterns: Floats
     pattern_of: Integers
+    bends: tuple[Floats, ...] = ()
 
     @property
     def n_slots(self) -> int:
@@ -44,16 +48,23 @@ class AxisPlan:
 
     @classmethod
     def make(
-        cls, partition: Partition, centres: Floats, groups: Integers, k: int, x: Floats
+        cls,
+        partition: Partition,
+        centres: Floats,
+        groups: Integers,
+        k: int,
+        x: Floats,
+        order: int = 0,
     ) -> "AxisPlan":
         """The plan for index coordinates `x` on axis k of a regular partition.
 
         `centres`, (N, d), are those of the regions' boxes; `groups`, (N,), tells which share them.
+        Derivatives up to `order` can be merged with it.
         """
         along = [0] * len(partition.shape)
         along[k] = slice(None)  # type: ignore[call-overload]
         line = partition.labels[tuple(along)]  # one region per cell of this axis
-        b = blend(partition, k, x)
+        b = blend(partition, k, x, order)
         two = b.ramp[0] > 0
         cell = np.concatenate([b.lower, b.upper[two]])
         position = np.concatenate([x, x[two]])
@@ -81,6 +92,7 @@ class AxisPlan:
             b.ramp[0] if two.any() else None,
             offsets[first],
             pattern_of.reshape(-1),
+            b.ramp[1:],
         )
 
     def summed(self, functions: AxisFunctions, runs: Runs) -> tuple[Floats, Integers, Integers]:
@@ -111,11 +123,23 @@ class AxisPlan:
         place = (cell * table.shape[1] + slot)[by_run]
         return table, place, np.searchsorted(run[by_run], np.arange(n))
 
-    def merge(self, V: Array) -> Array:
-        """Blended values (A, p, R) from the table V of cells and slots, (A, N n_slots, R)."""
-        xp = namespace(V)
-        low = xp.take(V, move(self.lower, V), axis=1)
+    def merge(self, V: Array, order: int = 0) -> Array:
+        """Blended values (A, p, R) from the table V of cells and slots, (A, N n_slots, R).
+
+        Of a derivative, V has slots for the local functions and for each of their derivatives up to
+        that order, one after the other: ``Σ_i (order over i) φ⁽ⁱ⁾ f⁽ᵒʳᵈᵉʳ⁻ⁱ⁾``.
+        """
+        xp, n = namespace(V), self.n_slots
+
+        def taken(at: Integers, j: int) -> Array:
+            here = at if order == 0 else at + (at // n * order + j) * n
+            return xp.take(V, move(here, V), axis=1)
+
+        low = taken(self.lower, order)
         if self.ramp is None:
             return low
-        up = xp.take(V, move(self.upper, V), axis=1)
-        return low + move(self.ramp[:, None], V, V.dtype) * (up - low)
+        out = low + move(self.ramp[:, None], V, V.dtype) * (taken(self.upper, order) - low)
+        for i, bend in enumerate(self.bends[:order], 1):
+            step = taken(self.upper, order - i) - taken(self.lower, order - i)
+            out = out + move(math.comb(order, i) * bend[:, None], V, V.dtype) * step
+        return out
