@@ -47,6 +47,7 @@ NAMES = [
     "save",
     "smooth",
     "sphere",
+    "view",
     "write",
 ]
 
@@ -68,6 +69,7 @@ def test_options_are_keyword_only():
         "fit_points": ["points", "values", "settings"],
         "heldout_score": ["values", "settings"],
         "read": ["path"],
+        "view": ["values", "settings"],
         "write": ["values", "path"],
         "oriented": [],
         "paper": [],

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from elmfield.io.model.restore import load
     from elmfield.io.model.store import save
     from elmfield.io.regrid import regrid
+    from elmfield.io.viewed import view
     from elmfield.measure.curves import psnr_by_width
     from elmfield.measure.heldout import heldout_score
     from elmfield.partition.beam.barron import barron_norm
@@ -61,6 +62,7 @@ LATER = {
     "regrid": "elmfield.io.regrid",
     "save": "elmfield.io.model.store",
     "sphere": "elmfield.fit.sphere",
+    "view": "elmfield.io.viewed",
 }
 """Names whose rooms are opened when first asked for: a third of the time of the import."""
 
@@ -118,5 +120,6 @@ __all__ = [
     "save",
     "smooth",
     "sphere",
+    "view",
     "write",
 ]

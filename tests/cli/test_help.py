@@ -12,7 +12,7 @@ HEAVY = [
     *(f"scipy.{part}" for part in ("linalg", "fft", "interpolate", "spatial", "optimize")),
 ]
 
-COMMANDS = ("fit", "info", "render", "query", "compare", "beam", "demo", "completion")
+COMMANDS = ("fit", "info", "view", "render", "query", "compare", "beam", "demo", "completion")
 
 
 @pytest.mark.slow

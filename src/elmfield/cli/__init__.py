@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from elmfield.cli.looking import view
 from elmfield.cli.models import fit, info
 from elmfield.cli.places import render
 from elmfield.cli.points import query
@@ -99,7 +100,7 @@ def cli() -> None:
     """
 
 
-for command in (fit, info, render, query, compare, beam):
+for command in (fit, info, view, render, query, compare, beam):
     cli.add_command(command)
 
 

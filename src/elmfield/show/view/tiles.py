@@ -1,0 +1,255 @@
+"""Tiles: parts of what is seen at a level, kept while there is room; one is made at a time.
+
+Far out a pixel stands for many samples. Their means are built once, in the background, piece by
+piece; until they are there, tiles are first looks: one place for each pixel.
+"""
+
+import threading
+from collections import OrderedDict
+
+import numpy as np
+
+from elmfield._array.typing import Array, Floats
+from elmfield.show.view.looks import Look, means_on_plane, numbers, on_plane, region_lines, spread
+from elmfield.show.view.packed import packed
+from elmfield.show.view.plane import TILE
+from elmfield.show.view.scene import Scene
+
+KEPT = 64 << 20
+"""Bytes of tiles that are kept."""
+
+NUMBERS = 1 << 22
+"""Numbers of one overview."""
+
+OVERVIEWS = 4
+"""Overviews that are kept."""
+
+AT_ONCE = 1 << 18
+"""Samples that are evaluated before somebody else may ask."""
+
+STATED = 160
+"""Places along each axis, and"""
+PLACES = 3
+"""places along each slider, of which the range of colours is read."""
+
+
+class Overview:
+    """Means of all that a look shows, at a level and at those above it.
+
+    `level` is the finest that has at most `NUMBERS` of them; `step` makes the next piece.
+    """
+
+    def __init__(self, scene: Scene, look: Look) -> None:
+        self.scene, self.look = scene, look
+        plane, C = scene.plane, len(look.channels)
+        self.level = 1
+        while np.prod(plane.pixels(self.level)) * C > NUMBERS:
+            self.level += 1
+        self.size = plane.pixels(self.level)
+        self.levels: dict[int, Array] = {}
+        self._base = np.full((*self.size, C), np.nan, np.float32)
+        side = max(8, min(TILE, int(AT_ONCE**0.5) >> self.level))
+        self._pieces = [
+            (i, j) for i in range(0, self.size[0], side) for j in range(0, self.size[1], side)
+        ]
+        self._side = side
+
+    @property
+    def done(self) -> bool:
+        """Whether all of it is there."""
+        return bool(self.levels)
+
+    def step(self) -> None:
+        """Make one piece more."""
+        i, j = self._pieces.pop()
+        ends = [min(k + self._side, n) for k, n in zip((i, j), self.size)]
+        edges = [
+            self.scene.plane.edges(k, self.level, first, last)
+            for k, (first, last) in enumerate(zip((i, j), ends))
+        ]
+        self._base[i : ends[0], j : ends[1]] = means_on_plane(self.scene, self.look, *edges)
+        if not self._pieces:
+            self._finish()
+
+    def _finish(self) -> None:
+        levels, level = {self.level: self._base}, self.level
+        while level < self.scene.plane.coarsest:
+            levels[level + 1] = halved(levels[level])
+            level += 1
+        self.levels = levels
+
+    def part(self, level: int, rows: tuple[int, int], columns: tuple[int, int]) -> Array:
+        """The means in some rows and columns of pixels."""
+        return self.levels[level][rows[0] : rows[1], columns[0] : columns[1]]
+
+
+class Tiles:
+    """The tiles of a scene.
+
+    All evaluation goes through one lock: fields make no promise about several threads, and linear
+    algebra has threads of its own.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.lock = threading.Lock()
+        self.evaluated = 0
+        self._kept: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
+        self._size = 0
+        self._overviews: OrderedDict[Look, Overview] = OrderedDict()
+        self._wanted: Overview | None = None
+        self._builder: threading.Thread | None = None
+        self._stats: dict[object, list[list[float]]] = {}
+        self._stopped = False
+
+    def close(self) -> None:
+        """Build no further."""
+        self._stopped = True
+
+    def tile(self, look: Look, level: int, row: int, column: int) -> bytes:
+        """One tile, packed."""
+        key = (look, level, row, column)
+        with self.lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+                return found
+            values, draft = self.values(look, level, row, column)
+            made = packed(values, draft=draft)
+            if not draft:
+                self._keep(key, made)
+        return made
+
+    def values(self, look: Look, level: int, row: int, column: int) -> tuple[Array, bool]:
+        """The numbers of a tile, and whether they are a first look."""
+        plane = self.scene.plane
+        n = plane.pixels(level)
+        spans = [(k * TILE, min((k + 1) * TILE, m)) for k, m in zip((row, column), n)]
+        edges = [plane.edges(k, level, *span) for k, span in enumerate(spans)]
+        if look.quantity == "regions":
+            return region_lines(self.scene, look.at, *edges), False
+        self.evaluated += 1
+        if level <= 0:
+            return on_plane(self.scene, look, *map(middles, edges)), False
+        overview = self._overview(look)
+        if level < overview.level:
+            return means_on_plane(self.scene, look, *edges), False
+        if overview.done:
+            return overview.part(level, *spans), False
+        self._build(overview)
+        return on_plane(self.scene, look, *map(middles, edges)), True
+
+    def whole(self, look: Look, level: int, row: int, column: int) -> Array:
+        """The numbers of a tile, never a first look: what is missing for it is made at once."""
+        if level > 0 and look.quantity != "regions":
+            overview = self._overview(look)
+            while level >= overview.level and not overview.done:
+                overview.step()
+        return self.values(look, level, row, column)[0]
+
+    def ready(self, look: Look) -> None:
+        """Begin with the overview, before anybody asks."""
+        with self.lock:
+            if self.scene.plane.coarsest > 0:
+                overview = self._overview(look)
+                if not overview.done:
+                    self._build(overview)
+
+    def quantiles(self, look: Look) -> list[list[float]]:
+        """0 to 100 percent of what a look shows, for each channel; read at a few thousand places.
+
+        The same wherever the sliders stand, so that colours keep their meaning.
+        """
+        key = (look.quantity, look.channels, look.part)
+        with self.lock:
+            if key not in self._stats:
+                self._stats[key] = self._quantiles(look)
+        return self._stats[key]
+
+    def _quantiles(self, look: Look) -> list[list[float]]:
+        scene = self.scene
+        others = set(scene.others)
+        x: list[Floats] = []
+        for k, n in enumerate(scene.field.shape):
+            some = min(n, PLACES if k in others else STATED**2 if scene.is_series else STATED)
+            at = np.unique(np.linspace(0, n - 1, some).round())
+            x.append(np.clip(at, scene.field.domain.low[k], scene.field.domain.high[k]))
+        values = numbers(scene, look, x).reshape(-1, len(look.channels))
+        found = []
+        for v in values.T:
+            v = v[np.isfinite(v)]
+            q = np.percentile(v, np.arange(101)) if v.size else np.linspace(0, 1, 101)
+            found.append([float(c) for c in q])
+        return found
+
+    # --- what is kept ---------------------------------------------------------------------------
+
+    def _keep(self, key: tuple[object, ...], made: bytes) -> None:
+        self._kept[key] = made
+        self._size += len(made)
+        while self._size > KEPT:
+            _, old = self._kept.popitem(last=False)
+            self._size -= len(old)
+
+    def _overview(self, look: Look) -> Overview:
+        found = self._overviews.get(look)
+        if found is None:
+            found = self._overviews[look] = Overview(self.scene, look)
+            if len(self._overviews) > OVERVIEWS:
+                self._overviews.popitem(last=False)
+        self._overviews.move_to_end(look)
+        return found
+
+    def _build(self, overview: Overview) -> None:
+        self._wanted = overview
+        if self._builder is None or not self._builder.is_alive():
+            self._builder = threading.Thread(target=self._work, daemon=True, name="overview")
+            self._builder.start()
+
+    def _work(self) -> None:
+        """Piece by piece of the overview that was asked for last; tiles come between."""
+        while not self._stopped:
+            with self.lock:
+                wanted = self._wanted
+                if wanted is None or wanted.done:
+                    self._wanted = None
+                    return
+                try:
+                    wanted.step()
+                except Exception:  # whoever asks next for the same numbers is told why
+                    self._wanted = None
+                    return
+
+
+def middles(edges: Floats) -> Floats:
+    """Between each two edges."""
+    return (edges[:-1] + edges[1:]) / 2
+
+
+def halved(values: Array) -> Array:
+    """Means of two by two pixels, (ceil(p / 2), ceil(q / 2), C); missing ones do not count."""
+    p, q, C = values.shape
+    even = np.full((p + p % 2, q + q % 2, C), np.nan, np.float32)
+    even[:p, :q] = values
+    boxes = even.reshape(even.shape[0] // 2, 2, even.shape[1] // 2, 2, C)
+    have = np.isfinite(boxes)
+    count = have.sum(axis=(1, 3))
+    total = np.where(have, boxes, 0).sum(axis=(1, 3))
+    return np.where(count > 0, total / np.maximum(count, 1), np.float32(np.nan)).astype(np.float32)
+
+
+def line(scene: Scene, look: Look, low: float, high: float, n: int) -> tuple[Floats, Array, Array]:
+    """A series between two index coordinates: places, values (n, C), and their spread (n, C, 2).
+
+    Where steps are longer than a sample, values are means and the spread is from the lowest to the
+    highest sample of each.
+    """
+    edges = np.linspace(low, high, n + 1)
+    inner = max(1, int(np.ceil((high - low) / n - 1e-9)))
+    step = np.diff(edges)[:, None] * ((np.arange(inner) + 0.5) / inner)
+    fine = (edges[:-1, None] + step).reshape(-1)
+    values = numbers(scene, look, spread(scene, look.at, {0: fine}))
+    values = values.reshape(n, inner, len(look.channels))
+    with np.errstate(invalid="ignore"):
+        spans = np.stack([values.min(axis=1), values.max(axis=1)], axis=-1)
+    return middles(edges), values.mean(axis=1), spans
