@@ -111,6 +111,12 @@ class Scene:
         own = str(field.attributes.get("dtype") or field.input_dtype)
         return field.n_channels in (3, 4) and own in ("uint8", "uint16") and not field.is_complex
 
+    @property
+    def is_grey(self) -> bool:
+        """Whether one channel is a picture of bytes, which people are used to see in grey."""
+        own = str(self.field.attributes.get("dtype") or self.field.input_dtype)
+        return self.field.n_channels == 1 and own == "uint8"
+
     # --- what the page is told -----------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
@@ -120,7 +126,10 @@ class Scene:
         n = field.n_channels
         if len(labels) != n:
             labels = ["red", "green", "blue", "alpha"][:n] if self.is_picture else []
-        top = float(np.iinfo(str(field.input_dtype)).max) if self.is_picture else None
+        top = None
+        if self.is_picture or self.is_grey:
+            own = str(field.attributes.get("dtype") or field.input_dtype)
+            top = float(np.iinfo(own).max)
         return {
             "title": self.title,
             "name": str(field.attributes.get("name") or ""),
@@ -133,6 +142,7 @@ class Scene:
             "start": self.start,
             "channels": labels or [f"channel {k}" for k in range(n)],
             "picture": self.is_picture,
+            "grey": self.is_grey,
             "top": top,
             "parts": PARTS if field.is_complex else (),
             "quantities": self.quantities,
