@@ -27,7 +27,7 @@ Examples:
 @click.option("--beam", type=int, metavar="N", help="Fit samples on N regions merged by energy.")
 @click.option("--export", "folder", type=OUT, help="Write a page that needs no server, and leave.")
 @click.option(
-    "--export-size", type=click.IntRange(1, 4096), default=48, show_default=True, metavar="MB",
+    "--export-size", type=click.IntRange(1, 4096), default=64, show_default=True, metavar="MB",
     help="What its tiles may take before they are compressed.",
 )  # fmt: skip
 @read_options

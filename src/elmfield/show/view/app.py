@@ -122,7 +122,7 @@ class Answers:
 
     def __init__(self, tiles: Tiles, write: Write | None) -> None:
         self.tiles, self.scene, self.write = tiles, tiles.scene, write
-        self._turn = asyncio.Semaphore(1)
+        self._turn = asyncio.Semaphore(1)  # of tiles; what a pointer asks for does not wait
 
     async def page(self, request: Any) -> Any:
         """The page and its files."""
@@ -152,7 +152,8 @@ class Answers:
                 data, media_type="application/octet-stream", headers={"Cache-Control": kept}
             )
 
-        return await self._answer(request, make)
+        async with self._turn:
+            return await self._answer(request, make)
 
     async def quantiles(self, request: Any) -> Any:
         """Of what is shown, 0 to 100 percent."""
@@ -268,25 +269,24 @@ class Answers:
             raise ValueError("a series has no plane.")
 
     async def _answer(self, request: Any, make: Callable[[], Any]) -> Any:
-        """Make an answer in a thread, one at a time; not for somebody who has gone."""
+        """Make an answer in a thread; not for somebody who has gone."""
         from starlette.concurrency import run_in_threadpool
         from starlette.responses import JSONResponse, Response
 
-        async with self._turn:
-            if await request.is_disconnected():
-                return Response(status_code=499)
-            try:
-                made = await run_in_threadpool(make)
-            except asked.NotThereError as error:
-                return told(str(error), 404)
-            except (StoreError, OSError) as error:
-                return told(f"the model cannot be read any more: {error}", 503)
-            except MemoryError:
-                return told("that takes more memory than there is; ask for less.", 507)
-            except ImportError as error:
-                return told(str(error), 501)
-            except (ValueError, TypeError) as error:
-                return told(str(error), 400)
+        if await request.is_disconnected():
+            return Response(status_code=499)
+        try:
+            made = await run_in_threadpool(make)
+        except asked.NotThereError as error:
+            return told(str(error), 404)
+        except (StoreError, OSError) as error:
+            return told(f"the model cannot be read any more: {error}", 503)
+        except MemoryError:
+            return told("that takes more memory than there is; ask for less.", 507)
+        except ImportError as error:
+            return told(str(error), 501)
+        except (ValueError, TypeError) as error:
+            return told(str(error), 400)
         if isinstance(made, Response):
             return made
         return JSONResponse(made, headers={"Cache-Control": "no-store"})

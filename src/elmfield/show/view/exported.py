@@ -15,11 +15,11 @@ from elmfield._array.typing import Progress
 from elmfield.show.view.app import PAGE, page_file
 from elmfield.show.view.looks import Look
 from elmfield.show.view.packed import packed, shortened
-from elmfield.show.view.plane import FINEST, TILE
+from elmfield.show.view.plane import TILE
 from elmfield.show.view.scene import METHODS, Scene
 from elmfield.show.view.tiles import Tiles, line
 
-SIZE = 48 << 20
+SIZE = 64 << 20
 """Bytes of tiles, before they are compressed."""
 
 CLOSEST = -4
@@ -89,7 +89,7 @@ def _quantities(layers: list[Layer]) -> list[str]:
 
 
 def _layers(scene: Scene, first: Look, size: int) -> list[Layer]:
-    """What goes in: the field closest, splines beside it, other quantities as close as fits."""
+    """What goes in, level by level while it fits: the field, splines beside it, and the rest."""
     others = [("value", m) for m in METHODS] + [(q, "field") for q in scene.quantities[1:]]
     looks = {
         f"{q}-{m}": Look(quantity=q, method=m, channels=first.channels, at=first.at)
@@ -103,17 +103,15 @@ def _layers(scene: Scene, first: Look, size: int) -> list[Layer]:
         return int(sum(math.prod(scene.plane.pixels(z)) * 2 * channels for z in levels))
 
     finest = dict.fromkeys(looks, scene.plane.coarsest)
-    for name in ("value-field", *looks):
-        while finest[name] > CLOSEST:
-            finest[name] -= 1
-            if sum(bytes_of(looks[n], z) for n, z in finest.items()) > size:
-                finest[name] += 1
-                break
-    # Splines are compared side by side: all as close as the least of them.
-    least = max(finest[f"value-{m}"] for m in METHODS[1:])
-    for m in METHODS[1:]:
-        finest[f"value-{m}"] = least
-    return [Layer(name, look, max(finest[name], FINEST)) for name, look in looks.items()]
+    for level in range(scene.plane.coarsest - 1, CLOSEST - 1, -1):
+        for name in looks:  # the field first, splines beside it, the others
+            closer = {**finest, name: level}
+            if (
+                finest[name] == level + 1
+                and sum(map(bytes_of, looks.values(), closer.values())) <= size
+            ):
+                finest = closer
+    return [Layer(name, look, finest[name]) for name, look in looks.items()]
 
 
 def _put_tiles(tiles: Tiles, layers: list[Layer], put: Put, progress: Progress) -> int:

@@ -8,8 +8,7 @@ import numpy as np
 
 from elmfield._array.backend import to_numpy
 from elmfield._array.typing import Array, Floats
-from elmfield.show.pictures import directions
-from elmfield.show.view.looks import Look, numbers
+from elmfield.show.view.looks import Look, numbers, spread
 from elmfield.show.view.scene import Scene
 
 ALONG = 400
@@ -67,29 +66,34 @@ def profile(scene: Scene, look: Look, start: Floats, end: Floats) -> dict[str, A
     t = np.linspace(0, 1, ALONG)
     places = start + t[:, None] * (end - start)  # (n, 2)
     steps = int(np.ceil(np.max(np.abs(end - start))))
-    marks, shown = np.empty(0), np.empty((0, len(look.channels)), np.float32)
+    marks, off, shown = np.empty(0), np.empty(0), np.empty((0, len(look.channels)), np.float32)
     if 0 < steps <= MARKED:
-        marks, near = _passed(start, end, [scene.field.shape[k] for k in scene.plane.axes])
+        marks, off, near = _passed(start, end, [scene.field.shape[k] for k in scene.plane.axes])
         shown = _scattered(scene, look, near)
     return {
         "t": t.tolist(),
         "values": [_plain(v) for v in _scattered(scene, look, places).T],
         "marks": marks.tolist(),
+        "off": off.tolist(),
         "samples": [_plain(v) for v in shown.T],
     }
 
 
-def _passed(start: Floats, end: Floats, shape: Sequence[int]) -> tuple[Floats, Floats]:
-    """Samples within half a sample of a line: where along it, (n,), and which, (n, 2)."""
+def _passed(start: Floats, end: Floats, shape: Sequence[int]) -> tuple[Floats, Floats, Floats]:
+    """Samples beside a line: where along it, (n,), how far off, (n,), and which, (n, 2).
+
+    One for each row or column that the line crosses, at most half a sample away.
+    """
     way = end - start
     k = int(np.argmax(np.abs(way)))
     first, last = sorted((start[k], end[k]))
     own = np.arange(math.ceil(first), math.floor(last) + 1, dtype=np.float64)
     t = (own - start[k]) / way[k]
-    other = np.floor(start[1 - k] + t * way[1 - k] + 0.5)
+    crossed = start[1 - k] + t * way[1 - k]
+    other = np.floor(crossed + 0.5)
     near = np.stack([own, other], axis=-1)[:, [k, 1 - k] if k == 0 else [1, 0]]
     inside = ((near >= 0) & (near < np.asarray(shape))).all(axis=1)
-    return t[inside], near[inside]
+    return t[inside], np.abs(crossed - other)[inside], near[inside]
 
 
 def _scattered(scene: Scene, look: Look, places: Floats) -> Array:
@@ -108,8 +112,6 @@ def _scattered(scene: Scene, look: Look, places: Floats) -> Array:
             near = np.clip(np.floor(x + 0.5).astype(int), 0, np.asarray(field.shape) - 1)
             values[scene.missing[tuple(near.T)]] = np.nan
         return values
-    from elmfield.show.view.looks import spread
-
     return np.concatenate(
         [
             numbers(scene, look, spread(scene, look.at, {0: p[:1], 1: p[1:]})).reshape(1, -1)
@@ -122,7 +124,7 @@ def directions_between(
     scene: Scene, rows: tuple[float, float], columns: tuple[float, float]
 ) -> list[list[float]]:
     """Lines along which regions are smooth, in a part of the plane: two ends each, by index."""
-    lines = directions(scene.field, 1)  # (n, 2, 2)
+    lines = scene.directions  # (n, 2, 2)
     middle = lines.mean(axis=1)
     inside = (
         (middle[:, 0] >= min(rows)) & (middle[:, 0] <= max(rows))

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.typing import Array
+from elmfield._array.typing import Array, Floats
 from elmfield.domain import Axis
 from elmfield.field import Field, Sampled
+from elmfield.show.pictures import directions
 from elmfield.show.render import MAPS
 from elmfield.show.view.plane import FINEST, TILE, Plane
 
@@ -103,6 +104,11 @@ class Scene:
         groups = self.field.blended.groups
         told = isinstance(groups[0].coefficients, Sampled)
         return told and len(self.field.shape) == 2 and not self.is_series
+
+    @cached_property
+    def directions(self) -> Floats:
+        """Lines along which regions are smooth, two ends each, in index coordinates, (n, 2, 2)."""
+        return directions(self.field, 1)
 
     @property
     def is_picture(self) -> bool:

@@ -1,6 +1,7 @@
 // Coordinates: from index to the axis's own unit and into words; round places for ticks and bars.
 
 const DEGREES = { degrees_north: ["°N", "°S"], degrees_east: ["°E", "°W"] };
+const ROUND = [15, 30, 45, 60, 90, 180];
 const SHORT = { degrees_north: "°", degrees_east: "°", degrees: "°", meters: "m", metres: "m", kelvin: "K" };
 
 export class Axis {
@@ -41,7 +42,8 @@ export class Axis {
     const a = this.coordinate(low), b = this.coordinate(high);
     const [first, last] = a < b ? [a, b] : [b, a];
     if (!(last > first)) return [];
-    const step = this.isDate ? roundTime((last - first) / count) : round((last - first) / count);
+    const rough = (last - first) / count;
+    const step = this.isDate ? roundTime(rough) : DEGREES[this.units] && rough > 10 ? ROUND.find((s) => s >= rough) ?? 180 : round(rough);
     const offset = this.isDate ? this.epoch % step : 0;
     const found = [];
     for (let k = Math.ceil((first + offset) / step); k * step - offset <= last + 1e-9 * step; k++) {
@@ -79,7 +81,7 @@ export function number(value, step = 0) {
   if (value === null || !Number.isFinite(value)) return "missing";
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 1e7 || size < 1e-4 && !(step >= 1e-6)) return value.toExponential(3);
+  if (size >= 1e7 || size < 1e-4 && !(step >= 1e-6)) return value.toExponential(3).replaceAll("-", "−");
   const digits = step ? Math.max(0, Math.min(8, -Math.floor(Math.log10(step) + 1e-9)))
     : Math.max(0, 5 - Math.max(0, Math.ceil(Math.log10(size))));
   const text = value.toFixed(digits);

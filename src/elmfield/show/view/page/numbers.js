@@ -13,7 +13,14 @@ export function unpack(buffer) {
   if (kind === 0) values = new Float32Array(buffer, 20, n);
   else if (kind === 2) values = new Uint8Array(buffer, 20, n);
   else {
-    const whole = new Uint16Array(buffer, 20, n), step = (high - low) / (GONE - 1);
+    const bytes = new Uint8Array(buffer, 20), whole = new Uint16Array(n), step = (high - low) / (GONE - 1);
+    for (let i = 0; i < n; i++) { const z = bytes[i] | (bytes[n + i] << 8); whole[i] = (z >> 1) ^ -(z & 1); }
+    for (let times = head.getUint8(7); times > 0; times--) { // sums of differences, row by row
+      for (let r = 0, i = 0; r < rows; r++) {
+        i += channels;
+        for (const end = (r + 1) * columns * channels; i < end; i++) whole[i] += whole[i - channels];
+      }
+    }
     values = new Float32Array(n);
     for (let i = 0; i < n; i++) values[i] = whole[i] === GONE ? NaN : low + whole[i] * step;
   }

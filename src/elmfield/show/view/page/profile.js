@@ -6,7 +6,7 @@ const COLOURS = ["#5ec9a5", "#ef8f6b", "#7aa2ff", "#e0b84c"];
 const RGB = ["#ff7b7b", "#5ec97a", "#7aa2ff", "#c0c6d2"];
 
 /** Draw on a canvas, sized to it: {x, curves, marks, bands, ticks, colours}; x from 0 to 1. */
-export function plot(canvas, { x, curves, names = [], bands = null, marks = [], dots = [], ticks = [], unit = "", picture = false, limits = null }) {
+export function plot(canvas, { x, curves, names = [], bands = null, marks = [], off = [], dots = [], ticks = [], unit = "", picture = false, limits = null }) {
   const ratio = window.devicePixelRatio || 1, box = canvas.getBoundingClientRect();
   canvas.width = Math.max(1, box.width * ratio);
   canvas.height = Math.max(1, box.height * ratio);
@@ -56,7 +56,9 @@ export function plot(canvas, { x, curves, names = [], bands = null, marks = [], 
     g.fillStyle = colour; g.strokeStyle = style.getPropertyValue("--panel");
     (dots[c] ?? []).forEach((v, i) => {
       if (v === null) return;
-      g.beginPath(); g.arc(X(marks[i]), Y(v), marks.length > 120 ? 2 : 3.4, 0, 7); g.fill(); g.lineWidth = 1; g.stroke();
+      g.beginPath(); g.arc(X(marks[i]), Y(v), marks.length > 120 ? 2 : 3.6, 0, 7);
+      g.globalAlpha = 1 - 1.3 * (off[i] ?? 0); // the farther from the line, the fainter
+      g.fill(); g.lineWidth = 1; g.stroke(); g.globalAlpha = 1;
     });
   });
   g.restore();

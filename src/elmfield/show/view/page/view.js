@@ -86,6 +86,7 @@ async function showLooks() {
   waits.push(picture.show("beside", spline ? look({ method: state.beside }) : null));
   waits.push(picture.show("regions", state.regions ? look({ quantity: "regions", channels: [0] }) : null));
   layDivider();
+  $("beside-hint").hidden = !spline;
   return Promise.all(waits);
 }
 
@@ -366,7 +367,7 @@ async function drawProfile() {
     const ticks = low === high ? [] : axis.ticks(low, high, 8).map(({ index, text }) => ({ t: (index - low) / (high - low), text }));
     const spline = state.quantity === "value" ? "" : ` (${NAMES[state.quantity].toLowerCase()})`;
     plot($("profile-plot"), {
-      x: data.t, curves: data.values, marks: data.marks, dots: data.samples, ticks, unit: facts.units + spline,
+      x: data.t, curves: data.values, marks: data.marks, off: data.off, dots: data.samples, ticks, unit: facts.units + spline,
       names: state.channels.map((i) => facts.channels[i]), picture: isColour(),
     });
     drawProfile.data = data;
@@ -441,7 +442,7 @@ function prepareSliders() {
     const out = element("output"), input = element("input", {
       type: "range", min: 0, max: facts.axes[k].size - 1, step: 0.25, value: state.at[i], "aria-label": facts.axes[k].name, id: `slider-${i}`,
     });
-    const say = () => { out.textContent = axes[k].words(axes[k].coordinate(state.at[i])); input.value = state.at[i]; input.setAttribute("aria-valuetext", out.textContent); };
+    const say = () => { out.textContent = axes[k].words(axes[k].coordinate(state.at[i]), Math.abs(axes[k].step) / 4); input.value = state.at[i]; input.setAttribute("aria-valuetext", out.textContent); };
     const go = (value) => { const next = [...state.at]; next[i] = value; state.at = next; say(); return change({}); };
     input.oninput = () => go(Number(input.value));
     const play = element("button", { type: "button", textContent: "▶", "aria-label": `Play ${facts.axes[k].name}`, id: `play-${i}` });
@@ -615,7 +616,7 @@ function describe() {
   $("picture").setAttribute("aria-label", `${NAMES[state.quantity]} of ${facts.title}: ${say(r, rows)}, ${say(c, columns)}`);
 }
 
-function busy() { $("busy").hidden = !picture.isDraft; }
+function busy() { $("busy").hidden = !picture.isDraft || picture.zoom > 1; }
 
 function introduce() {
   document.title = `${facts.title} · elmfield`;
