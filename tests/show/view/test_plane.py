@@ -16,9 +16,7 @@ def plane(shape, about=None, **options):
 @pytest.mark.parametrize("rising", [True, False])
 def test_north_is_up(rising):
     latitude = np.linspace(-80, 80, 33)[:: 1 if rising else -1]
-    found = plane(
-        (33, 40), NORTH, dims=("latitude", "longitude"), coords={"latitude": latitude}
-    )
+    found = plane((33, 40), NORTH, dims=("latitude", "longitude"), coords={"latitude": latitude})
     assert found.flipped == (rising, False)
     first = found.edges(0, 0, 0, 2)
     top = int(np.argmax(latitude))  # the northernmost sample is the first pixel

@@ -77,7 +77,9 @@ def app_of(tiles: Tiles, hosts: frozenset[str], write: Write | None = None) -> A
         Route("/download", answers.download),
         Route("/{name}", answers.page),
     ]
-    return Guard(Starlette(routes=routes), hosts)
+    inner = Starlette(routes=routes)
+    inner.router.redirect_slashes = False  # an address is there, or it is not
+    return Guard(inner, hosts)
 
 
 class Guard:

@@ -1,0 +1,289 @@
+"""The server: what it tells, and what it refuses."""
+
+import json
+import socket
+import threading
+
+import numpy as np
+import pytest
+
+import elmfield as ef
+from elmfield.io.viewed import scene_of
+from elmfield.show.view.app import PAGE
+from elmfield.show.view.served import serve
+from support import close
+
+
+def test_the_page_and_its_files_are_served(plain):
+    page = plain.get("/")
+    assert page.code == 200
+    assert page.headers["content-type"].startswith("text/html")
+    for name, kind in PAGE.items():
+        answer = plain.get(f"/{name}")
+        assert (answer.code, answer.headers["content-type"]) == (200, kind)
+    assert b"BSD" in plain.get("/openseadragon.min.js").body[:400] or (
+        b"CodePlex" in plain.get("/openseadragon.LICENSE.txt").body
+    )
+
+
+def test_facts_say_what_there_is(months, colours, plain):
+    facts = months.json("/facts.json")
+    assert [a["name"] for a in facts["axes"]] == ["time", "latitude", "longitude"]
+    assert facts["units"] == "degC"
+    assert facts["plane"]["flipped"] == [True, False]
+    assert facts["others"] == [0]
+    assert facts["start"] == [0.0]
+    began = np.datetime64("2023-01-15").astype("datetime64[s]").astype(float)
+    assert facts["axes"][0]["epoch"] == began
+    assert colours.json("/facts.json")["channels"] == ["red", "green", "blue"]
+    assert not plain.json("/facts.json")["directions"]
+
+
+def test_a_point_has_its_value_and_gradient(plain, months, ocean):
+    found = plain.json("/point?index=100.25,33.5")
+    at = [100.25, 33.5]
+    close(found["value"], [plain.field(at)], 1e-12)
+    close(found["gradient"][0], plain.field.gradient(at), 1e-12)
+    close(found["laplacian"], [plain.field.laplacian(at)], 1e-12)
+    assert found["sample"] == [100, 34]
+    missing = months.json("/point?index=3,22,17")  # the island
+    assert missing["missing"] is True
+    assert missing["nearest"] is None
+    there = months.json("/point?index=3,2,5")
+    assert there["coords"][1:] == [-50.0, 30.0]
+    assert there["nearest"] == pytest.approx([ocean.values[3, 2, 5]])
+
+
+def test_a_profile_is_the_field_along_a_line(plain, waves):
+    found = plain.json("/profile?line=10,20,50,100")
+    t = np.asarray(found["t"])
+    points = np.asarray([10, 20]) + t[:, None] * [40, 80]
+    close(found["values"][0], plain.field(points), 1e-6)
+    # One sample for each column that is crossed, within half a row.
+    marks = np.asarray(found["marks"])
+    close(marks, np.arange(81) / 80, 1e-12)
+    rows = np.floor(10 + marks * 40 + 0.5).astype(int)
+    close(found["samples"][0], waves[rows, np.arange(20, 101)], 1e-6)
+    assert max(found["off"]) <= 0.5
+
+
+def test_a_profile_of_another_quantity_is_that_quantity(plain):
+    found = plain.json("/profile?line=10,20,10,60&quantity=laplacian")
+    points = np.stack([np.full(400, 10.0), np.linspace(20, 60, 400)], axis=-1)
+    close(found["values"][0], plain.field.laplacian(points), 1e-6)
+
+
+def test_a_series_is_told_between_two_places(opened):
+    values = np.sin(0.05 * np.arange(3000.0))
+    client = opened(values)
+    assert client.json("/facts.json")["plane"] is None
+    near = client.json("/series?between=100,120&n=200")
+    close(near["values"][0], client.field(np.asarray(near["at"])[:, None]), 1e-6)
+    close(near["samples"]["values"][0], values[100:121], 1e-6)
+    far = client.json("/series?between=-0.5,2999.5&n=100")
+    close(far["values"][0], values.reshape(100, 30).mean(axis=1), 1e-6)
+    close(far["high"][0], values.reshape(100, 30).max(axis=1), 1e-6)
+    assert far["samples"] is None
+    assert client.get("/tile/0/0/0").code == 404
+
+
+def test_directions_are_those_of_oriented_regions(opened):
+    y, x = np.mgrid[0:64, 0:64]
+    client = opened(128.0 + 90 * np.sign(np.sin(0.3 * x + 0.2 * y)), ef.oriented())
+    assert client.json("/facts.json")["directions"]
+    lines = np.asarray(client.json("/directions?window=10,30,20,50"))
+    middle = (lines[:, :2] + lines[:, 2:]) / 2
+    assert len(lines) > 4
+    assert (middle >= [10, 20]).all()
+    assert (middle <= [30, 50]).all()
+
+
+@pytest.mark.slow
+def test_a_hundred_at_once_are_all_answered(plain):
+    codes = []
+
+    def ask(k):
+        codes.append(plain.get(f"/tile/-4/{k // 10}/{k % 10}").code)
+
+    threads = [threading.Thread(target=ask, args=(k,)) for k in range(100)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert codes == [200] * 100
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".tif", ".npy"])
+def test_what_is_seen_can_be_taken_along(months, suffix, tmp_path):
+    if suffix not in months.json("/facts.json")["formats"]:
+        pytest.skip(f"nothing here writes {suffix}")
+    answer = months.get(f"/download?format={suffix}&at=4&window=9.5,19.5,29.5,49.5&scale=2")
+    assert answer.code == 200, answer.body
+    assert "attachment" in answer.headers["content-disposition"]
+    (tmp_path / f"a{suffix}").write_bytes(answer.body)
+    back = ef.read(tmp_path / f"a{suffix}")
+    assert back.shape == (20, 40)
+    at = [9.75 + np.arange(20) / 2, 29.75 + np.arange(40) / 2]
+    axes = months.field.domain.axes
+    own = [axes[0].from_index(np.asarray([4.0]))]
+    own += [a.from_index(x) for a, x in zip(axes[1:], at)]
+    expected = months.field.grid(*own)[0]
+    close(np.asarray(back), expected, 1e-3)
+    if suffix == ".nc":
+        close(back.coords["latitude"], own[1], 1e-9)
+
+
+def test_a_picture_is_as_the_page_colours_it(months, tmp_path):
+    words = "at=4&window=-0.5,29.5,-0.5,59.5&scale=1&colours=grey&limits=0,20"
+    (tmp_path / "a.png").write_bytes(months.get(f"/download?format=.png&{words}").body)
+    back = np.asarray(ef.read(tmp_path / "a.png"))[..., 0]
+    values = months.tile(0, 0, 0, at="4")[..., 0]
+    grey = np.clip(np.nan_to_num(values) / 20, 0, 1) * 255
+    assert np.abs(np.where(np.isnan(values), 128, grey) - back).max() <= 0.51
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("format=.exe&window=0,1,0,1", "must be one of"),
+        ("format=.npy&window=0,299,0,419&scale=64", "zoom in"),
+        ("format=.npy&window=0,9,0,9&scale=1e9", "scale"),
+        ("format=.npy&window=50,50,0,9", "holds nothing"),
+        ("format=.npy&window=0,9", "4 numbers"),
+        ("format=.npy&window=0,9,0,9&quantity=error", "downloaded"),
+    ],
+)
+def test_downloads_have_limits(plain, words, says):
+    assert says in plain.json(f"/download?{words}", 400)["error"]
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../pyproject.toml", "/%2e%2e/%2e%2e/etc/passwd", "/..%2fserver.py", "/page/index.html",
+        "/etc/passwd", "/app.py", "/__init__.py", "/index.html/", "/tile/0/0/0/0", "/tile/../0/0",
+        "/tile/-7/0/0", "/tile/2/0/0", "/tile/0/-1/0", "/tile/0/2/0", "/tile/0/0/99999999999999",
+        "/tile/0/0/1e3", "/tile/0/0/%D9%A3", "/tile/nan/0/0", "/.git/config",
+    ],
+)  # fmt: skip
+def test_there_is_nothing_but_the_page_and_its_tiles(plain, path):
+    answer = plain.get(path)
+    assert answer.code == 404
+    assert b"root:" not in answer.body
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/tile/0/0/0?quantity=__class__", 400),
+        ("/tile/0/0/0?method=quintic", 400),
+        ("/tile/0/0/0?channels=1", 400),
+        ("/tile/0/0/0?channels=0,0,0,0,0", 400),
+        ("/tile/0/0/0?channels=-1", 400),
+        ("/tile/0/0/0?part=x", 400),
+        ("/point?index=1", 400),
+        ("/point?index=nan,inf", 400),
+        ("/point?index=1e400,0", 400),
+        ("/profile?line=1,2,3", 400),
+        ("/profile?line=a,b,c,d", 400),
+        ("/series?between=0,1", 400),
+        ("/directions?window=0,1,0,1", 400),
+        ("/tile/0/0/0?at=" + "1," * 3000, 414),
+    ],
+)
+def test_wrong_words_are_refused_in_words(plain, path, code):
+    answer = plain.get(path)
+    assert answer.code == code
+    assert json.loads(answer.body)["error"]
+
+
+def test_places_outside_are_moved_inside(plain):
+    far = plain.json("/point?index=-99999,1e6")
+    assert far["index"] == [-0.5, 419.5]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_it_only_shows(plain, method):
+    assert plain.get("/", method=method, body=b"x" * 100).code == 405
+    assert plain.get("/", method="HEAD").code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "localhost@evil", "[::2]"],
+)
+def test_other_hosts_are_refused(plain, host):
+    # A page of somebody else may give its own name this machine's address.
+    answer = plain.get("/tile/0/0/0", headers={"Host": host})
+    assert answer.code in (400, 403)
+    assert len(answer.body) < 500
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1", "LOCALHOST:99", "[::1]:8"])
+def test_this_machine_s_own_names_are_let_in(plain, host):
+    assert plain.get("/facts.json", headers={"Host": host}).code == 200
+
+
+def test_two_hosts_are_none(plain):
+    with socket.create_connection((plain.place.hostname, plain.place.port), timeout=20) as to:
+        to.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\nConnection: close\r\n\r\n")
+        assert to.recv(64).split()[1] in (b"400", b"403")
+
+
+def test_headers_keep_others_out(plain):
+    headers = plain.get("/").headers
+    assert "default-src 'self'" in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert "access-control-allow-origin" not in headers
+
+
+def test_it_listens_on_this_machine_only(plain):
+    assert plain.place.hostname == "127.0.0.1"
+    listening = plain.served._server.servers[0].sockets[0].getsockname()
+    assert listening[0] == "127.0.0.1"
+
+
+# --- when things go away --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [ef.StoreError("no chunk 3"), FileNotFoundError("no file")])
+def test_a_model_that_goes_away_is_told(opened, waves, tmp_path, monkeypatch, error):
+    ef.save(ef.fit(waves[:60, :60], ef.smooth(order=2)), tmp_path / "waves.elm")
+    client = opened(tmp_path / "waves.elm")
+    assert client.json("/facts.json")["title"] == "waves.elm"
+    assert client.get("/tile/0/0/0").code == 200
+
+    def gone(*_):
+        raise error
+
+    monkeypatch.setattr("elmfield.show.view.tiles.on_plane", gone)
+    assert str(error) in client.json("/tile/-1/0/0", 503)["error"]
+    assert client.get("/tile/0/0/0").code == 200  # kept
+
+
+def test_a_port_that_is_taken_is_told(plain, waves):
+    scene = scene_of(ef.fit(waves[:40, :40]))
+    with pytest.raises(ValueError, match="Choose another port"):
+        serve(scene, port=plain.place.port)
+
+
+def test_a_view_shows_itself_and_closes(waves):
+    with ef.view(waves[:40, :40], browser=False) as served:
+        assert served.url in repr(served)
+        assert f'src="{served.url}"' in served._repr_html_()
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", int(served.url.split(":")[2][:-1])), timeout=5)
+    assert "no longer" in repr(served)
+
+
+def test_samples_beside_a_field_must_be_its_own(waves):
+    with pytest.raises(ValueError, match="what was fitted"):
+        scene_of(ef.fit(waves[:40, :40]), samples=waves[:30, :30])
+    with pytest.raises(TypeError, match="field already"):
+        scene_of(ef.fit(waves[:40, :40]), ef.smooth())
