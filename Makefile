@@ -3,6 +3,7 @@
 #   make demo    fit a picture, print a table, write demo/report.html
 #   make quick   lint, types, floors of imports, the library's fast tests on NumPy: under a minute
 #   make test    the same with all tests
+#   make test-view  the page in the browser alone (needs a Chromium)
 #   make paper   every table and figure of the paper, paper/report.html (DEVICE=cuda: in full)
 #   make bench   times and memory, benchmarks/results/speed-*.md (DEVICE=cuda: on a GPU)
 #
@@ -18,9 +19,9 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 # Where `paper` and `bench` work.
 DEVICE ?= cpu
 
-.PHONY: help demo quick test lint types floors fast pytest paper bench tables clean
+.PHONY: help demo quick test lint types floors fast pytest test-view paper bench tables clean
 help:
-	@sed -n '3,7s/^# *//p' Makefile
+	@sed -n '3,8s/^# *//p' Makefile
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/elmfield demo --output demo
@@ -44,6 +45,10 @@ fast: $(VENV)/.test
 
 pytest: $(VENV)/.test
 	$(PY) -m pytest
+
+# Skips what needs a browser, with the reason, where there is none.
+test-view: $(VENV)/.test
+	$(PY) -m pytest -n 0 tests/show/view tests/cli/test_looking.py
 
 # Needs the data folder; a network can fetch most of it, not the MRI slice: docs/data.md.
 paper: $(VENV)/.test

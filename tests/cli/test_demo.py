@@ -24,6 +24,7 @@ def written(tmp_path_factory):
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         assert demo.main(["--output", str(folder)]) == 0
+    assert (folder / "view" / "facts.json").is_file()
     return printed.getvalue(), (folder / "report.html").read_text(encoding="utf-8")
 
 
@@ -50,8 +51,10 @@ def test_report_is_self_contained(report):
     page.feed(report)
     # the picture, five enlargements, two partitions
     assert len(page.sources) == 8
+    assert page.links.count("view/index.html") == 1  # beside it, and not needed to read it
+    page.links.remove("view/index.html")
     assert all(s.startswith("data:image/png;base64,") for s in page.links)
-    assert "http" not in report
+    assert "://" not in report
     assert "url(" not in report
     assert "$" not in report  # every place of the template was filled
 

@@ -22,6 +22,7 @@ from scipy.ndimage import map_coordinates
 import elmfield as ef
 from elmfield._array.typing import Floats
 from elmfield.field import Field
+from elmfield.io.viewed import export_view
 from elmfield.partition import Partition
 from elmfield.settings import Settings
 
@@ -31,6 +32,9 @@ DETAIL = (126, 216, 48)
 ZOOM = 8
 BORDER = 16
 """Samples at the picture's edge that the held-out score leaves out."""
+
+LOOKED_INTO = 12 << 20
+"""Bytes of tiles of the page that goes with the report."""
 
 DRAWN = 4096
 """Regions that can still be told apart in a picture of them."""
@@ -78,7 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output.mkdir(parents=True, exist_ok=True)
     page = output / "report.html"
     page.write_text(as_page(picture, fields, rows, presets), encoding="utf-8")
+    export_view(fields["default"], output / "view", samples=picture, size=LOOKED_INTO)
     print(f"\n{page} written; {time.perf_counter() - began:.1f} s of computing in all.")
+    print(f"To walk into the picture: {sys.executable} -m http.server -d {output}, then /view/")
     return 0
 
 

@@ -26,17 +26,18 @@ def page(chromium):
     complaints = []
 
     def go(url, ready=READY):
+        """A tab at an address; `allowed` complaints are those with one of these words."""
         tab = context.new_page()
         tab.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
         tab.on("pageerror", lambda e: complaints.append(str(e)))
         tab.goto(url)
         tab.wait_for_function(ready, timeout=60000)
-        tab.complaints = complaints
         return tab
 
+    go.allowed = []
     yield go
     context.close()
-    assert complaints == []
+    assert [c for c in complaints if not any(a in c for a in go.allowed)] == []
 
 
 def settled(tab):
@@ -117,6 +118,7 @@ def test_a_quantity_is_chosen_and_coloured(plain, page):
     go(tab, 200, 150, 16)
     slope = lambda r, c: float(np.linalg.norm(plain.field.gradient([r, c])))  # noqa: E731
     agree(tab, slope, "viridis", 0, 0.06, [(150 + k, 200 + 2 * k) for k in range(-5, 6)])
+    tab.evaluate("document.activeElement.blur()")
     tab.keyboard.press("3")
     settled(tab)
     assert tab.locator("[aria-checked=true]").first.inner_text() == "Laplacian"
@@ -302,7 +304,7 @@ def test_a_series_is_a_curve_one_can_enter(opened, page):
     client = opened(values)
     tab = page(client.url, "window.elmfield?.series?.data")
     tab.mouse.move(400, 300)
-    for _ in range(12):
+    for _ in range(18):
         tab.mouse.wheel(0, -200)
         tab.wait_for_timeout(60)
     tab.wait_for_timeout(600)
@@ -326,7 +328,7 @@ def test_what_goes_wrong_is_told_in_the_page(opened, page, waves, monkeypatch):
     tab.evaluate("elmfield.picture.go({x: 100, y: 100, zoom: 60})")
     tab.wait_for_selector("#error:not([hidden])")
     assert "the disk is gone" in tab.inner_text("#error-text")
-    tab.complaints[:] = [c for c in tab.complaints if "503" not in c and "Tile" not in c]
+    page.allowed += ["503", "the disk is gone"]
 
 
 def test_narrow_screens_and_names_for_everything(plain, page):
@@ -376,7 +378,7 @@ def test_the_exported_page_shows_the_same(plain, page, waves, tmp_path):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         still = page(f"http://127.0.0.1:{server.server_port}/")
         live = page(plain.url)
-        for zoom in (2, 4):
+        for zoom in (1.4, 2):
             pictures = []
             for tab in (still, live):
                 typed(tab, -1, 2)

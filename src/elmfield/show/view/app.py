@@ -18,6 +18,7 @@ from elmfield.show.view.tiles import Tiles, line
 PAGE = {
     "index.html": "text/html; charset=utf-8",
     "view.css": "text/css; charset=utf-8",
+    "plain.js": "text/javascript; charset=utf-8",
     "view.js": "text/javascript; charset=utf-8",
     "numbers.js": "text/javascript; charset=utf-8",
     "axes.js": "text/javascript; charset=utf-8",

@@ -84,13 +84,13 @@ class Layer {
 }
 
 export class Picture {
-  /** `told` has changed(), loaded(), failed(error), clicked(place), moved(place). */
+  /** `told` has opened(), changed(), loaded(), failed(error), clicked(place), moved(place). */
   constructor(element, facts, told) {
     Object.assign(this, { facts, told, colours: null, slots: {}, split: 0.5 });
     [this.height, this.width] = facts.plane.size;
     this.viewer = window.OpenSeadragon({
       element, drawer: "canvas", showNavigationControl: false, showNavigator: false,
-      minZoomImageRatio: 0.7, maxZoomPixelRatio: facts.exported ? 4 : 1, visibilityRatio: 0.35,
+      minZoomImageRatio: 0.7, maxZoomPixelRatio: facts.exported ? 4 : 1, visibilityRatio: 0.35, minPixelRatio: 0.71,
       animationTime: 0.5, springStiffness: 9, zoomPerScroll: 1.35, imageLoaderLimit: 6, timeout: 120000,
       maxImageCacheCount: 260, immediateRender: false, blendTime: 0, drawerOptions: { canvas: {} },
       gestureSettingsMouse: { clickToZoom: false, dblClickToZoom: true, flickEnabled: true },
@@ -140,6 +140,7 @@ export class Picture {
         tileSource: layer.source(), x: 0, y: 0, width: 1, index: this.position(slot, old),
         success: ({ item }) => {
           layer.item = item;
+          if (!this.isOpen) { this.isOpen = true; this.told.opened(); }
           const stale = this.slots[slot] !== layer;
           if (stale) { this.viewer.world.removeItem(item); resolve(); return; }
           this.clip();

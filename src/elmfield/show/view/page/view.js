@@ -177,7 +177,8 @@ function follow(hash) {
   if (told.channels && !told.channels.every((c) => Number.isInteger(c) && c >= 0 && c < n)) delete told.channels;
   if (!["0", "1", "2", "5", "typed"].includes(told.percent)) delete told.percent;
   chosenMap = "map" in told;
-  Object.assign(state, told);
+  const { x, y, zoom, ...rest } = told;
+  Object.assign(state, rest);
   return told;
 }
 
@@ -672,15 +673,14 @@ function beginSeries(told) {
 }
 
 function beginPicture(told) {
-  picture = new Picture($("picture"), facts, { changed: moved, loaded: busy, failed: fail, moved: pointer, clicked: (p) => p.inside && showPoint(fullIndex(p.row, p.column)) });
+  picture = new Picture($("picture"), facts, {
+    opened: () => { if (Number.isFinite(told.zoom)) picture.go(told); moved(); },
+    changed: moved, loaded: busy, failed: fail, moved: pointer, clicked: (p) => p.inside && showPoint(fullIndex(p.row, p.column)),
+  });
   prepareDivider();
   prepareProfile();
   prepareDownloads();
   new ResizeObserver(() => { layDivider(); overlay(); if (state.line) drawProfile(); }).observe($("stage"));
-  picture.viewer.world.addOnceHandler("add-item", () => {
-    if (Number.isFinite(told.zoom)) picture.go(told);
-    moved();
-  });
   $("picture").addEventListener("pointerleave", () => pointer({ inside: false }));
 }
 

@@ -1,0 +1,60 @@
+"""view: an address, a page, an end; or a folder of files."""
+
+import json
+import re
+import signal
+import subprocess
+import urllib.request
+
+import pytest
+
+pytest.importorskip("uvicorn")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [("photo.elm",), ("sst.nc", "--slice", "time=0")])
+def test_it_says_where_it_is_and_ends_when_told(words, script, environment, folder):
+    running = subprocess.Popen(
+        [script, "view", *words, "--no-open", "--port", "0"], cwd=folder, env=environment,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        said = running.stdout.readline()
+        url = re.search(r"http://127\.0\.0\.1:\d+/", said)[0]
+        assert said.startswith(words[0])
+        with urllib.request.urlopen(f"{url}facts.json", timeout=30) as answer:
+            facts = json.load(answer)
+        assert facts["title"] == words[0]
+        with urllib.request.urlopen(f"{url}tile/0/0/0", timeout=30) as answer:
+            assert answer.read(4) == b"ELM1"
+        running.send_signal(signal.SIGINT)
+        assert running.wait(30) == 0
+        assert "Traceback" not in running.stderr.read()
+    finally:
+        running.kill()
+        running.communicate()
+
+
+@pytest.mark.slow
+def test_a_page_is_written_for_any_file_server(run, folder):
+    ran = run("view", "photo.png", "--export", "page", "--export-size", "1")
+    assert "tiles" in ran.stdout
+    facts = json.loads((folder / "page" / "facts.json").read_text())
+    assert facts["title"] == "photo.png"
+    assert facts["picture"]
+    assert (folder / "page" / "index.html").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ("view nowhere.elm --no-open", 3, "no model at nowhere.elm"),
+        ("view nowhere.png --no-open", 3, "no file nowhere.png"),
+        ("view photo.elm --slice row=1 --no-open", 2, "a model is shown as it is"),
+        ("view photo.elm --port 99999", 2, "99999"),
+        ("view photo.elm --no-open --host 203.0.113.7", 1, "cannot listen at 203.0.113.7"),
+    ],
+)
+def test_mistakes_are_told(run, words, code, message):
+    assert message in run(*words.split(), code=code).stderr
