@@ -68,6 +68,28 @@ def test_a_first_look_comes_at_once_and_means_follow(monkeypatch):
     assert tiles.tile(Look(), 2, 0, 0)[6] == 0
 
 
+@pytest.mark.parametrize("lossy", [True, False])
+def test_a_coded_file_is_seen_before_it_is_read(tmp_path, lossy):
+    y, x = np.mgrid[0:700, 0:900]
+    values = (128 + 90 * np.sin(0.02 * x) * np.cos(0.03 * y)).astype(np.uint8)
+    ef.save(ef.fit(values, ef.smooth(psnr=40) if lossy else None), tmp_path / "a.elm")
+    tiles = Tiles(Scene(ef.load(tmp_path / "a.elm")))
+    tiles._build = lambda overview: None  # nobody works in the background
+    first, draft = tiles.values(Look(), 2, 0, 0)
+    mean = ef.load(tmp_path / "a.elm").samples().reshape(175, 4, 225, 4).mean(axis=(1, 3))
+    assert draft
+    if lossy:  # the first bytes say nearly all
+        assert np.abs(first[..., 0] - mean).max() < 20
+    else:
+        assert np.isinf(first).all()
+        tiles._overview(Look()).step()
+        some = tiles.values(Look(), 2, 0, 0)[0][..., 0]
+        there = np.isfinite(some)
+        assert 0 < there.mean() < 1
+        close(some[there], mean[there], 1e-3)
+    close(tiles.whole(Look(), 2, 0, 0)[..., 0], mean, 1e-3)
+
+
 def test_the_background_builds_what_was_asked_for(plain):
     plain.tile(1, 0, 0, quantity="gradient")
     builder = plain.served._tiles._builder

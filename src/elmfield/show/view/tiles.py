@@ -1,14 +1,17 @@
 """Tiles: parts of what is seen at a level, kept while there is room; one is made at a time.
 
 Far out a pixel stands for many samples. Their means are built once, in the background, piece by
-piece; until they are there, tiles are first looks: one place for each pixel.
+piece. Until they are there, tiles are first looks. Of a field in memory: one place for each pixel.
+Of a coded file: what its first bytes say where it was coded with loss, else the pieces so far.
 """
 
 import threading
 from collections import OrderedDict
+from functools import cached_property
 
 import numpy as np
 
+from elmfield._array.backend import to_numpy
 from elmfield._array.typing import Array, Floats
 from elmfield.show.view.looks import Look, means_on_plane, numbers, on_plane, region_lines, spread
 from elmfield.show.view.packed import packed
@@ -20,6 +23,11 @@ KEPT = 64 << 20
 
 NUMBERS = 1 << 22
 """Numbers of one overview."""
+
+QUICK = 1 << 18
+"""Numbers of a first look at a coded file, and"""
+READ = 1 << 26
+"""samples of which it may be: all their first bytes are read at once."""
 
 OVERVIEWS = 4
 """Overviews that are kept."""
@@ -47,7 +55,7 @@ class Overview:
             self.level += 1
         self.size = plane.pixels(self.level)
         self.levels: dict[int, Array] = {}
-        self._base = np.full((*self.size, C), np.nan, np.float32)
+        self._base = np.full((*self.size, C), np.inf, np.float32)  # infinite: not yet
         side = max(8, min(TILE, int(AT_ONCE**0.5) >> self.level))
         self._pieces = [
             (i, j) for i in range(0, self.size[0], side) for j in range(0, self.size[1], side)
@@ -79,8 +87,41 @@ class Overview:
         self.levels = levels
 
     def part(self, level: int, rows: tuple[int, int], columns: tuple[int, int]) -> Array:
-        """The means in some rows and columns of pixels."""
-        return self.levels[level][rows[0] : rows[1], columns[0] : columns[1]]
+        """The means in some rows and columns of pixels; infinite where nobody knows them yet."""
+        if self.done:
+            return self.levels[level][rows[0] : rows[1], columns[0] : columns[1]]
+        coarse, values = self.first or (self.level, self._base)
+        if level <= coarse:  # each of its pixels stands for several
+            at = [np.arange(*span) >> (coarse - level) for span in (rows, columns)]
+            return values[np.ix_(*(np.minimum(a, n - 1) for a, n in zip(at, values.shape)))]
+        size = 1 << (level - coarse)
+        some = values[rows[0] * size : rows[1] * size, columns[0] * size : columns[1] * size]
+        for _ in range(level - coarse):
+            some = halved(some)
+        return some
+
+    @cached_property
+    def first(self) -> tuple[int, Array] | None:
+        """Level and numbers of what the first bytes of a file say, where it was coded with loss."""
+        field, plane, look = self.scene.field, self.scene.plane, self.look
+        boxes = field.blended.made_of
+        coded = None if boxes is None else boxes.coded
+        plain = (look.quantity, look.method) == ("value", "field") and not field.is_complex
+        whole = plane.size == field.shape and self.scene.missing is None
+        if coded is None or not coded.is_lossy or not plain or not whole:
+            return None
+        n = int(np.prod(field.shape))
+        if n > READ:
+            return None
+        level = self.level
+        while n >> (2 * level) > QUICK:
+            level += 1
+        values = to_numpy(field.coarse(level))
+        k = field.channel_axis
+        values = values[..., None] if k is None else np.moveaxis(values, k, -1)
+        for axis, flipped in enumerate(plane.flipped):
+            values = np.flip(values, axis) if flipped else values
+        return level, np.asarray(values[..., list(look.channels)], np.float32)
 
 
 class Tiles:
@@ -137,6 +178,9 @@ class Tiles:
         if overview.done:
             return overview.part(level, *spans), False
         self._build(overview)
+        boxes = self.scene.field.blended.made_of
+        if boxes is not None and boxes.coded is not None:
+            return overview.part(level, *spans), True
         return on_plane(self.scene, look, *map(middles, edges)), True
 
     def whole(self, look: Look, level: int, row: int, column: int) -> Array:
@@ -235,7 +279,8 @@ def halved(values: Array) -> Array:
     have = np.isfinite(boxes)
     count = have.sum(axis=(1, 3))
     total = np.where(have, boxes, 0).sum(axis=(1, 3))
-    return np.where(count > 0, total / np.maximum(count, 1), np.float32(np.nan)).astype(np.float32)
+    none = np.where(np.isinf(boxes).any(axis=(1, 3)), np.inf, np.nan)
+    return np.where(count > 0, total / np.maximum(count, 1), none).astype(np.float32)
 
 
 def line(scene: Scene, look: Look, low: float, high: float, n: int) -> tuple[Floats, Array, Array]:

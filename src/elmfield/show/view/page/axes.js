@@ -78,6 +78,7 @@ function roundTime(value) {
 
 /** A number with as many digits as a step needs. */
 export function number(value, step = 0) {
+  if (value === Infinity) return "not yet";
   if (value === null || !Number.isFinite(value)) return "missing";
   if (value === 0) return "0";
   const size = Math.abs(value);

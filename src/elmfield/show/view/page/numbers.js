@@ -77,6 +77,7 @@ export function paint(context, tile, colours) {
   } else if (channels >= 3) {
     const span = 255 / (colours.high - colours.low || 1);
     for (let k = 0, i = 0, j = 0; k < n; k++, i += 4, j += channels) {
+      if (values[j] === Infinity) continue;
       if (Number.isNaN(values[j])) { missing(pixels, i, k, columns); continue; }
       for (let c = 0; c < 3; c++) pixels[i + c] = (values[j + c] - colours.low) * span + 0.5;
       pixels[i + 3] = 255;
@@ -85,6 +86,7 @@ export function paint(context, tile, colours) {
     const { table: t, low } = colours, span = 1023 / (colours.high - low || 1);
     for (let k = 0, i = 0, j = 0; k < n; k++, i += 4, j += channels) {
       const v = values[j];
+      if (v === Infinity) continue; // not yet
       if (Number.isNaN(v)) { missing(pixels, i, k, columns); continue; }
       let at = (v - low) * span + 0.5 | 0;
       at = 3 * (at < 0 ? 0 : at > 1023 ? 1023 : at);

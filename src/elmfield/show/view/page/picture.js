@@ -56,15 +56,16 @@ class Layer {
   /** Ask again for tiles that were first looks; whether some still are. */
   async better() {
     for (const made of [...this.drafts]) {
-      try {
-        const tile = await fetchTile(this.picture.address(this.look, made.level, made.row, made.column));
-        if (tile.draft) return true;
+      let tile = null;
+      try { tile = await fetchTile(this.picture.address(this.look, made.level, made.row, made.column)); } catch { /* asked for again when it is seen */ }
+      if (tile) {
         made.tile = tile;
         paint(made.context, tile, this.picture.colours);
-      } catch { /* the tile is asked for again when it is seen */ }
-      this.drafts.delete(made);
+        this.picture.viewer.forceRedraw();
+      }
+      if (!tile?.draft) this.drafts.delete(made);
     }
-    return false;
+    return this.drafts.size > 0;
   }
 
   /** Numbers at a place, from the closest tile at hand. */
