@@ -23,6 +23,7 @@ import oriented_tables
 import sizes_tables
 import speed_tables
 import targets_tables
+import view_tables
 from common import RESULTS, ROOT
 from measurement.records import NotRecorded, read
 
@@ -54,6 +55,8 @@ def circumstances(file):
 TABLES = {name: f for of in GATHERED.values() for name, f in of.TABLES.items()}
 TABLES |= {f"{file}_about": partial(circumstances, file) for file in GATHERED}
 TABLES |= speed_tables.TABLES
+TABLES |= view_tables.TABLES
+TABLES["view_about"] = partial(circumstances, "view")
 
 
 def fill(text):

@@ -283,12 +283,12 @@ class Blended:
         which, row = self.group_of
         labels = self.partition.labels[np.ix_(*(p.cells for p in plans))]
         values, order = [], []
-        for pattern in cartesian(*(range(len(p.patterns)) for p in plans)):
-            members = [np.flatnonzero(p.pattern_of == c) for p, c in zip(plans, pattern)]
+        for pattern in cartesian(*(range(len(p.patterns[0])) for p in plans)):
+            members = [np.flatnonzero(p.patterns[1] == c) for p, c in zip(plans, pattern)]
             regions = labels[np.ix_(*members)].reshape(-1)
             group = self.groups[which[regions[0]]]
             u = np.stack(
-                np.meshgrid(*(p.patterns[c] for p, c in zip(plans, pattern)), indexing="ij"),
+                np.meshgrid(*(p.patterns[0][c] for p, c in zip(plans, pattern)), indexing="ij"),
                 axis=-1,
             ).reshape(-1, d)
             t = move(u / self.radii[regions[0]], self.like)

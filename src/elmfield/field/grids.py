@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -26,8 +27,8 @@ class AxisPlan:
         Where in the flattened (cell, slot) table each position finds its two values.
     ramp : array, shape (p,), or None
         Weight of the upper one; None where cells do not overlap.
-    patterns, pattern_of : arrays, shapes (n_patterns, n_slots) and (N,)
-        The different rows of `offsets` (boxes of different size kept apart), and who has which.
+    groups : integer array, shape (N,)
+        Which cells share their local model.
     bends : tuple of arrays, shape (p,)
         Derivatives of the ramp along the axis, as many as were asked for.
     """
@@ -37,14 +38,23 @@ class AxisPlan:
     lower: Integers
     upper: Integers
     ramp: Floats | None
-    patterns: Floats
-    pattern_of: Integers
+    groups: Integers
     bends: tuple[Floats, ...] = ()
 
     @property
     def n_slots(self) -> int:
         """Positions per cell, padding included."""
         return int(self.offsets.shape[1])
+
+    @cached_property
+    def patterns(self) -> tuple[Floats, Integers]:
+        """The different rows of `offsets`, boxes of different size kept apart; and who has which.
+
+        Shapes (n_patterns, n_slots) and (N,). Only dense layers ask: a fifth of a grid's time.
+        """
+        key = np.column_stack([np.round(self.offsets, 9), self.groups])
+        _, first, which = np.unique(key, axis=0, return_index=True, return_inverse=True)
+        return self.offsets[first], which.reshape(-1)
 
     @classmethod
     def make(
@@ -82,16 +92,13 @@ class AxisPlan:
         at = inverse * offsets.shape[1] + slot
         upper = at[: len(x)].copy()
         upper[two] = at[len(x) :]
-        key = np.column_stack([np.round(offsets, 9), groups[line[cells]]])
-        _, first, pattern_of = np.unique(key, axis=0, return_index=True, return_inverse=True)
         return cls(
             cells,
             offsets,
             at[: len(x)],
             upper,
             b.ramp[0] if two.any() else None,
-            offsets[first],
-            pattern_of.reshape(-1),
+            groups[line[cells]],
             b.ramp[1:],
         )
 

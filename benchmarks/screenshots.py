@@ -1,0 +1,113 @@
+"""Pictures of the page for README.md and docs/view.md, made by a browser.
+
+    python benchmarks/screenshots.py     writes docs/pictures/*.png
+
+Needs playwright, a Chromium of the system's, scikit-image (which ships the photographs) and xarray.
+"""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+from playwright.sync_api import sync_playwright
+from skimage.data import astronaut, camera
+
+import elmfield as ef
+
+FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
+READY = "elmfield.picture?.isLoaded || elmfield.series?.data"
+
+
+def ocean():
+    """Two years of a sea that warms and cools, with two islands; a map that knows its degrees."""
+    import xarray as xr
+
+    lat, lon = -88 + 2.0 * np.arange(89), 2.0 * np.arange(180)
+    phi, lam = np.deg2rad(lat)[:, None], np.deg2rad(lon)
+    month = np.arange(24)[:, None, None] * np.pi / 6
+    warm = 28 * np.cos(phi) ** 2 - 2 + 4 * np.sin(phi) * np.cos(month)
+    warm = warm + 3 * np.cos(phi) * np.cos(3 * lam + month) + np.sin(5 * lam - 6 * phi)
+    for y, x, r in ((22, 40, 24), (-8, 250, 18)):
+        warm[:, np.hypot((lat[:, None] - y) * 1.2, lon - x + 6 * np.sin(lat[:, None] / 6)) < r] = (
+            np.nan
+        )
+    return xr.DataArray(
+        warm.astype(np.float32),
+        coords={
+            "time": np.datetime64("2023-01-15", "ns") + 30 * np.arange(24) * np.timedelta64(1, "D"),
+            "latitude": ("latitude", lat, {"units": "degrees_north"}),
+            "longitude": ("longitude", lon, {"units": "degrees_east"}),
+        },
+        dims=("time", "latitude", "longitude"),
+        name="sea temperature",
+        attrs={"units": "°C"},
+    )
+
+
+def zoomed(page):
+    """Past the pixels, nearest beside it, and a profile."""
+    page.evaluate("elmfield.picture.go({x: 232, y: 127, zoom: 22})")
+    page.click("#beside [data-key=nearest]")
+    page.wait_for_timeout(1500)
+    page.click("#profile")
+    page.mouse.move(560, 170)
+    page.mouse.down()
+    page.mouse.move(880, 400, steps=6)
+    page.mouse.up()
+
+
+def mapped(page):
+    """A map, a mark on it, a month later."""
+    page.locator("#slider-0").fill("6")
+    page.wait_for_timeout(1500)
+    page.mouse.click(620, 330)
+
+
+def sloped(page):
+    """The gradient of a photograph."""
+    page.click("#quantities [data-key=gradient]")
+    page.evaluate("elmfield.picture.go({x: 230, y: 120, zoom: 5})")
+
+
+def believed(page):
+    """Regions and the directions they believe in."""
+    page.evaluate("elmfield.picture.go({x: 230, y: 130, zoom: 13})")
+    page.check("#directions")
+    page.wait_for_timeout(2500)
+
+
+PICTURES = {
+    "view": (lambda: (camera(), None, {}), zoomed, "dark"),
+    "view-map": (lambda: (ocean(), None, {}), mapped, "dark"),
+    "view-gradient": (lambda: (astronaut(), None, {"channel_axis": -1}), sloped, "light"),
+    "view-directions": (lambda: (camera(), ef.oriented(), {}), believed, "light"),
+}
+
+
+def main():
+    """Open each page, act, keep what is seen."""
+    FOLDER.mkdir(exist_ok=True)
+    found = shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        for name, (given, act, scheme) in PICTURES.items():
+            values, settings, options = given()
+            with ef.view(values, settings, browser=False, **options) as served:
+                context = browser.new_context(
+                    viewport={"width": 1200, "height": 760}, color_scheme=scheme, bypass_csp=True
+                )
+                page = context.new_page()
+                page.goto(served.url)
+                page.wait_for_function(READY, timeout=120000)
+                act(page)
+                page.wait_for_timeout(1000)
+                page.wait_for_function(READY, timeout=120000)
+                page.wait_for_timeout(1000)
+                page.screenshot(path=FOLDER / f"{name}.png")
+                context.close()
+            print(f"{name}.png", flush=True)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
