@@ -1,14 +1,16 @@
 """Pictures of the page for README.md and docs/view.md, made by a browser.
 
-    python benchmarks/screenshots.py     writes docs/pictures/*.png
+    python benchmarks/screenshots.py     writes docs/pictures/*.jpg
 
 Needs playwright, a Chromium of the system's, scikit-image (which ships the photographs) and xarray.
 """
 
+import io
 import shutil
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 from playwright.sync_api import sync_playwright
 from skimage.data import astronaut, camera
 
@@ -46,13 +48,13 @@ def ocean():
 
 def zoomed(page):
     """Past the pixels, nearest beside it, and a profile."""
-    page.evaluate("elmfield.picture.go({x: 232, y: 127, zoom: 22})")
+    page.evaluate("elmfield.picture.go({x: 232, y: 138, zoom: 18})")
     page.click("#beside [data-key=nearest]")
     page.wait_for_timeout(1500)
     page.click("#profile")
-    page.mouse.move(560, 170)
+    page.mouse.move(480, 190)
     page.mouse.down()
-    page.mouse.move(880, 400, steps=6)
+    page.mouse.move(740, 420, steps=6)
     page.mouse.up()
 
 
@@ -60,7 +62,7 @@ def mapped(page):
     """A map, a mark on it, a month later."""
     page.locator("#slider-0").fill("6")
     page.wait_for_timeout(1500)
-    page.mouse.click(620, 330)
+    page.mouse.click(560, 330)
 
 
 def sloped(page):
@@ -77,10 +79,18 @@ def believed(page):
 
 
 PICTURES = {
-    "view": (lambda: (camera(), None, {}), zoomed, "dark"),
+    "view": (lambda: (camera(), None, {"title": "camera"}), zoomed, "dark"),
     "view-map": (lambda: (ocean(), None, {}), mapped, "dark"),
-    "view-gradient": (lambda: (astronaut(), None, {"channel_axis": -1}), sloped, "light"),
-    "view-directions": (lambda: (camera(), ef.oriented(), {}), believed, "light"),
+    "view-gradient": (
+        lambda: (astronaut(), None, {"channel_axis": -1, "title": "astronaut"}),
+        sloped,
+        "light",
+    ),
+    "view-directions": (
+        lambda: (camera(), ef.oriented(), {"title": "camera, oriented()"}),
+        believed,
+        "light",
+    ),
 }
 
 
@@ -94,7 +104,7 @@ def main():
             values, settings, options = given()
             with ef.view(values, settings, browser=False, **options) as served:
                 context = browser.new_context(
-                    viewport={"width": 1200, "height": 760}, color_scheme=scheme, bypass_csp=True
+                    viewport={"width": 1120, "height": 720}, color_scheme=scheme, bypass_csp=True
                 )
                 page = context.new_page()
                 page.goto(served.url)
@@ -103,9 +113,10 @@ def main():
                 page.wait_for_timeout(1000)
                 page.wait_for_function(READY, timeout=120000)
                 page.wait_for_timeout(1000)
-                page.screenshot(path=FOLDER / f"{name}.png")
+                seen = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+                seen.save(FOLDER / f"{name}.jpg", quality=90, subsampling=0)
                 context.close()
-            print(f"{name}.png", flush=True)
+            print(f"{name}.jpg", flush=True)
         browser.close()
 
 

@@ -4,6 +4,7 @@ What a page shows is `show.view`'s business; here paths are opened, samples fitt
 """
 
 import tempfile
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ def view(
     samples: Array | None = None,
     channel_axis: int | str | None = None,
     variable: str | None = None,
+    title: str | None = None,
     port: int = 0,
     host: str = LOCAL,
     browser: bool | None = None,
@@ -59,6 +61,8 @@ def view(
         Of a field or a model: what was fitted, to see errors and what is missing.
     channel_axis, variable : optional
         Of samples; as for :func:`elmfield.fit`.
+    title : str, optional
+        What the page is called; by default as the file or the values are.
     port : int
         Where to listen; 0 for a port that is free.
     host : str
@@ -75,6 +79,7 @@ def view(
         Has a ``url``; shows itself in a notebook; ``close()`` ends it.
     """
     scene = scene_of(values, settings, samples, channel_axis, variable, progress)
+    scene = scene if title is None else replace(scene, title=title)
     served = serve(scene, port=port, host=host, write=lambda order: written(scene, order))
     if browser or (browser is None and not _in_notebook()):
         import webbrowser

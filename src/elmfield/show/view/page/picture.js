@@ -91,7 +91,7 @@ export class Picture {
     [this.height, this.width] = facts.plane.size;
     this.viewer = window.OpenSeadragon({
       element, drawer: "canvas", showNavigationControl: false, showNavigator: false,
-      minZoomImageRatio: 0.7, maxZoomPixelRatio: facts.exported ? 4 : 1, visibilityRatio: 0.35, minPixelRatio: 0.71,
+      minZoomImageRatio: 0.7, maxZoomPixelRatio: facts.exported ? 4 : 1, visibilityRatio: 0.35, minPixelRatio: 0.71, preserveImageSizeOnResize: true,
       animationTime: 0.5, springStiffness: 9, zoomPerScroll: 1.35, imageLoaderLimit: 6, timeout: 120000,
       maxImageCacheCount: 260, immediateRender: false, blendTime: 0, drawerOptions: { canvas: {} },
       gestureSettingsMouse: { clickToZoom: false, dblClickToZoom: true, flickEnabled: true },

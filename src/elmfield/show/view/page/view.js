@@ -77,7 +77,7 @@ const look = (more = {}) => ({
   quantity: state.quantity, method: "field", channels: state.channels, part: state.part, at: state.at, ...more,
 });
 
-const isColour = () => state.quantity === "value" && state.channels.length >= 3;
+const isColour = () => state.channels.length >= 3;
 
 async function showLooks() {
   if (series) return series.show(look());
@@ -103,7 +103,7 @@ function setPercent() {
   let low = Math.min(...quantiles.map((q) => q[p])), high = Math.max(...quantiles.map((q) => q[100 - p]));
   if (state.quantity === "value" && facts.top && p === 0) { low = 0; high = facts.top; }
   if (state.quantity === "laplacian" || (state.map ?? "") === "balance") { high = Math.max(Math.abs(low), Math.abs(high)); low = -high; }
-  if ((state.quantity === "gradient" || state.quantity === "error") && p === 0) low = 0;
+  if (state.quantity === "gradient" || state.quantity === "error") low = 0;
   if (!(high > low)) high = low + 1;
   Object.assign(state, { low, high });
 }
