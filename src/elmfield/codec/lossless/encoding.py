@@ -14,7 +14,8 @@ from elmfield.codec.lossless.plane import Model, anchored, default_gains, defaul
 from elmfield.codec.lossless.tokens import BITS, N_TOKENS, clustered, levels_of, tokens
 from elmfield.codec.lossless.wavefront import ABOVE, LEFT, Layout, framed
 
-MOST_LANES, MOST_HALVINGS = 8192, 13
+MOST_LANES, MOST_HALVINGS = 8192, 4
+"""Fewer lanes than a sixteenth would make a step of many samples slow."""
 CHUNK = 4096
 LANE_BITS, LANE_SHARE = 9, 0.006
 """A lane costs about 9 bits; all of them may cost 0.6 % of the stream."""
