@@ -181,6 +181,8 @@ ORACLE = {
     "gaps": lambda r: np.where(r.random((40, 40)) < 0.2, np.nan, smooth(r, (40, 40), "float32")),
     "lattice": lambda r: (0.1 * np.cumsum(r.integers(-9, 9, (30, 60)), axis=0)).astype("f4"),
     "few": lambda r: r.integers(0, 3, (5, 7)).astype(bool),
+    "wide": lambda r: (np.cumsum(r.normal(size=(50, 40)), axis=0) * 1e12).astype(np.int64),
+    "extremes": lambda r: (r.integers(0, 2, (40, 50)) * (2**31 - 1)).astype(np.uint32) // 7 * 3,
 }
 
 

@@ -296,7 +296,7 @@ def _parts(
     offset, step = (reader.float(), reader.float()) if way == LATTICE else (0.0, 0.0)
     start = _signed(reader.number()) if way == LATTICE else 0
     least, unit, shift = reader.number(), reader.number(), reader.number()
-    if shift > 31 or least >= 1 << 64 or unit >= 1 << 64:
+    if shift > 33 or least >= 1 << 64 or unit >= 1 << 64:
         raise StoreError("A packed tile holds an impossible number: it is damaged.")
     main = reader.planes(plan.full, plan.ndim)
     extra, below, kind = _read_corrections(reader, plan) if way == LATTICE else ([], 0, EXACT)

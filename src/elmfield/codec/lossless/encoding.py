@@ -26,11 +26,11 @@ FEW = 1500
 def encoded(values: NDArray[np.integer], layout: Layout, tail: Words) -> tuple[bytes, int, Words]:
     """Header, halvings of lanes and stream of samples 0 <= v <= MOST_RANGE, (C, A, Z, Y, X)."""
     frame = _Frame.of(values, layout)
-    top, learned = int(values.max()), values.size >= FEW
-    weights, shift = frame.weights() if learned else (None, 8)
-    if weights is not None and not is_exact(weights, top):  # as a decoder would refuse them
-        weights, shift, learned = None, 8, False
-    if weights is None:
+    top, learned, shift = int(values.max()), values.size >= FEW, 8
+    if learned:
+        weights, shift = frame.weights()
+        learned = is_exact(weights, top, shift)
+    if not learned:
         weights = anchored(default_weights(frame.stencil, shift), frame.stencil, shift)
     empty = np.zeros((0, 0), np.uint8)
     none = np.zeros(0, np.int64)

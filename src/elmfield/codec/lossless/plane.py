@@ -12,7 +12,7 @@ from elmfield.codec.lossless.neighbours import BINS, FRACTION, Stencil
 from elmfield.codec.lossless.tokens import N_TOKENS, tables_of
 from elmfield.errors import StoreError
 
-MOST_RANGE = (1 << 33) - 1
+MOST_RANGE = (1 << 31) - 1
 """Samples of a plane lie between 0 and this."""
 MOST_HEADER = 1 << 22
 DEFAULT_GAINS = (6, 16, 6, 16, 10, 6)
@@ -115,7 +115,7 @@ class Model:
         else:
             weights, gains = default_weights(stencil, shift), default_gains(stencil)
         weights = anchored(weights, stencil, shift)
-        if not is_exact(weights, top):
+        if not is_exact(weights, top, shift):
             raise _damaged()
         classes = read.take("u1", 2 * BINS)
         levels = np.cumsum(read.take("u1", K * A).reshape(K, A), axis=1).astype(np.uint8)
@@ -128,11 +128,6 @@ class Model:
         )
 
 
-def is_exact(weights: Integers, top: int) -> bool:
-    """Whether predictions of samples up to `top` are whole numbers that float64 holds."""
-    return float(np.abs(weights).sum(axis=2).max()) * max(top, 1) < 2.0**50
-
-
 def anchored(weights: Integers, stencil: Stencil, shift: int) -> Integers:
     """Weights whose anchors make each set sum to 0, and a sample's own to 1 (``2^shift``)."""
     out = weights.copy()
@@ -141,6 +136,11 @@ def anchored(weights: Integers, stencil: Stencil, shift: int) -> Integers:
         rest = out[:, :, first : first + n].sum(axis=2)
         out[:, :, anchor] = (1 << shift if i == 0 else 0) - rest
     return out
+
+
+def is_exact(weights: Integers, top: int, shift: int) -> bool:
+    """Whether guesses stay below 2^39 sixteenths, so that blends of them stay below 2^53."""
+    return int(np.abs(weights).sum(axis=2).max()) * max(top, 1) < 1 << (35 + shift)
 
 
 def _free(stencil: Stencil, shape: tuple[int, ...]) -> NDArray[np.bool_]:
