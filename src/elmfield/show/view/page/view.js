@@ -335,9 +335,10 @@ function prepareProfile() {
     const to = place(e), { low, high } = facts.plane, inside = (v, k) => Math.max(low[k], Math.min(high[k], v));
     state.line = [inside(from.row, 0), inside(from.column, 1), inside(to.row, 0), inside(to.column, 1)];
     overlay();
-    drawProfile();
+    if (!$("profile-panel").hidden) drawProfile(); // else it opens at the end: nothing jumps under the pen
   });
   pen.addEventListener("pointerup", (e) => {
+    if (from && state.line) drawProfile();
     from = null;
     set(false);
     if (!e.shiftKey) pen.classList.remove("on");
