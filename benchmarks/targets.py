@@ -77,10 +77,19 @@ def budget():
 # --- 2. a quality on request ---------------------------------------------------------------------
 
 
+SOME = 6
+"""Photographs that are coded here; benchmarks of the codec have them all."""
+
+
+def coded_arrays():
+    """Some photographs, then two temperature fields."""
+    names = [*list(PHOTOGRAPHS.items())[:SOME], *list(WEATHER.items())[:2]]
+    return [(label, datasets.load(name)) for label, name in names]
+
+
 def quality():
     rows = []
-    arrays = [(label, datasets.load(name)) for label, name in PHOTOGRAPHS.items()]
-    arrays += [(label, datasets.load(name)) for label, name in WEATHER.items()]
+    arrays = coded_arrays()
     for q in range(30, 60, 10):
         off, stored = [], []
         for _, values in arrays:
@@ -89,8 +98,8 @@ def quality():
             stored.append(8 * field.n_bytes / values.size)
         rows.append(
             {"psnr": q, "arrays": len(arrays), "lowest": min(off), "highest": max(off)}
-            | {"bits_photos": float(np.mean(stored[: len(PHOTOGRAPHS)]))}
-            | {"bits_weather": float(np.mean(stored[len(PHOTOGRAPHS) :]))}
+            | {"bits_photos": float(np.mean(stored[:SOME]))}
+            | {"bits_weather": float(np.mean(stored[SOME:]))}
         )
         print(rows[-1])
     record("targets", "quality", rows)
@@ -98,9 +107,7 @@ def quality():
 
 def bound():
     rows = []
-    arrays = [(label, datasets.load(name)) for label, name in PHOTOGRAPHS.items()]
-    arrays += [(label, datasets.load(name)) for label, name in WEATHER.items()]
-    arrays += [("brain T2 slice", datasets.load("mri"))]
+    arrays = [*coded_arrays(), ("brain T2 slice", datasets.load("mri"))]
     arrays += [("Navier-Stokes volume", datasets.load("navier-stokes"))]
     for part in (0.01, 0.001):
         for dtype in ("float32",):

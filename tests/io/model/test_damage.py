@@ -56,6 +56,7 @@ def test_a_truncated_file_is_refused(model):
         assert not survives(path, truth)
 
 
+@pytest.mark.slow
 def test_flipped_bits_are_noticed_or_do_not_matter(model):
     path, truth = model
     data = path.read_bytes()
@@ -69,6 +70,7 @@ def test_flipped_bits_are_noticed_or_do_not_matter(model):
     assert refused > 120  # what is not noticed lies in times and permissions of entries
 
 
+@pytest.mark.slow
 def test_whole_bytes_and_runs_of_them_are_noticed_too(model):
     path, truth = model
     data = path.read_bytes()
@@ -81,6 +83,7 @@ def test_whole_bytes_and_runs_of_them_are_noticed_too(model):
         survives(path, truth)
 
 
+@pytest.mark.slow
 def test_flipped_bits_in_a_folder(tmp_path):
     field = FIELDS["targets"]
     path = tmp_path / "model.elm.zarr"
@@ -98,6 +101,7 @@ def test_flipped_bits_in_a_folder(tmp_path):
         file.write_bytes(data)
 
 
+@pytest.mark.slow
 def test_every_byte_of_a_folders_metadata_is_covered(tmp_path):
     field = FIELDS["smooth"]
     path = tmp_path / "model.elm.zarr"
@@ -338,6 +342,7 @@ def test_a_tile_of_another_size_or_dtype(smooth, dtype):
         ef.load(smooth).samples()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["smooth", "coded"])
 def test_tiles_that_lie_with_check_sums_that_agree(tmp_path, name):
     """Whoever lies on purpose can also count: the codec must not believe a tile's own claims."""
