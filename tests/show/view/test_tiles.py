@@ -56,16 +56,32 @@ def test_a_first_look_comes_at_once_and_means_follow(monkeypatch):
     rough = np.random.default_rng(3).standard_normal((600, 900)).astype(np.float32)
     tiles = Tiles(Scene(ef.fit(rough, ef.smooth(order=2))))
     monkeypatch.setattr(tiles, "_build", lambda overview: None)  # nobody works in the background
-    first, draft = tiles.values(Look(), 2, 0, 0)
+    look = Look(quantity="laplacian")
+    first, draft = tiles.values(look, 2, 0, 0)
     assert draft
-    assert tiles.tile(Look(), 2, 0, 0)[6] == 1  # the page is told, and asks again
-    overview = tiles._overview(Look())
+    assert tiles.values(look, 2, 0, 0)[0] is first  # kept while there is no better
+    assert tiles.tile(look, 2, 0, 0)[6] == 1  # the page is told, and asks again
+    overview = tiles._overview(look)
     while not overview.done:
         overview.step()
-    better, draft = tiles.values(Look(), 2, 0, 0)
+    better, draft = tiles.values(look, 2, 0, 0)
     assert not draft
     assert better.std() < 0.5 * first.std()
-    assert tiles.tile(Look(), 2, 0, 0)[6] == 0
+    assert tiles.tile(look, 2, 0, 0)[6] == 0
+    assert not overview.drafts
+
+
+def test_the_first_look_at_samples_in_memory_is_their_means(monkeypatch):
+    rough = np.random.default_rng(3).standard_normal((600, 900)).astype(np.float32)
+    tiles = Tiles(Scene(ef.fit(rough, ef.smooth(order=2))))
+    monkeypatch.setattr(tiles, "_build", lambda overview: None)
+    coarse = tiles._overview(Look()).first[0]
+    for level in (coarse, coarse + 1):
+        first, draft = tiles.values(Look(), level, 0, 0)
+        n, size = 512 >> level, 1 << level
+        assert draft
+        mean = rough[:512, :512].reshape(n, size, n, size).mean(axis=(1, 3))
+        close(first[:n, :n, 0][:128, :128], mean[:128, :128], 1e-5)
 
 
 @pytest.mark.parametrize("lossy", [True, False])

@@ -1,8 +1,8 @@
 """Tiles: parts of what is seen at a level, kept while there is room; one is made at a time.
 
 Far out a pixel stands for many samples. Their means are built once, in the background, piece by
-piece. Until they are there, tiles are first looks. Of a field in memory: one place for each pixel.
-Of a coded file: what its first bytes say where it was coded with loss, else the pieces so far.
+piece. Until they are there, tiles are first looks: means of the samples a field is made of, or of
+what the first bytes of a coded file say; else the pieces so far, or one place for each pixel.
 """
 
 import threading
@@ -25,9 +25,9 @@ NUMBERS = 1 << 22
 """Numbers of one overview."""
 
 QUICK = 1 << 18
-"""Numbers of a first look at a coded file, and"""
+"""Numbers of a first look, and"""
 READ = 1 << 26
-"""samples of which it may be: all their first bytes are read at once."""
+"""samples of a coded file it may be of: all their first bytes are read at once."""
 
 OVERVIEWS = 4
 """Overviews that are kept."""
@@ -48,13 +48,14 @@ class Overview:
     """
 
     def __init__(self, scene: Scene, look: Look) -> None:
-        self.scene, self.look = scene, look
+        self.scene, self.look = scene, look  # `drafts` are first looks while there is no better
         plane, C = scene.plane, len(look.channels)
         self.level = 1
         while np.prod(plane.pixels(self.level)) * C > NUMBERS:
             self.level += 1
         self.size = plane.pixels(self.level)
         self.levels: dict[int, Array] = {}
+        self.drafts: dict[tuple[int, int, int], Array] = {}
         self._base = np.full((*self.size, C), np.inf, np.float32)  # infinite: not yet
         side = max(8, min(TILE, int(AT_ONCE**0.5) >> self.level))
         self._pieces = [
@@ -85,6 +86,7 @@ class Overview:
             levels[level + 1] = halved(levels[level])
             level += 1
         self.levels = levels
+        self.drafts.clear()
 
     def part(self, level: int, rows: tuple[int, int], columns: tuple[int, int]) -> Array:
         """The means in some rows and columns of pixels; infinite where nobody knows them yet."""
@@ -102,16 +104,19 @@ class Overview:
 
     @cached_property
     def first(self) -> tuple[int, Array] | None:
-        """Level and numbers of what the first bytes of a file say, where it was coded with loss."""
+        """Level and numbers of a first look: means of samples in memory, or a file's first bytes.
+
+        None where there are none to be had quickly: files without loss, other quantities.
+        """
         field, plane, look = self.scene.field, self.scene.plane, self.look
         boxes = field.blended.made_of
         coded = None if boxes is None else boxes.coded
         plain = (look.quantity, look.method) == ("value", "field") and not field.is_complex
         whole = plane.size == field.shape and self.scene.missing is None
-        if coded is None or not coded.is_lossy or not plain or not whole:
-            return None
         n = int(np.prod(field.shape))
-        if n > READ:
+        if boxes is None or not plain or not whole:
+            return None
+        if coded is not None and (not coded.is_lossy or n > READ):
             return None
         level = self.level
         while n >> (2 * level) > QUICK:
@@ -179,9 +184,12 @@ class Tiles:
             return overview.part(level, *spans), False
         self._build(overview)
         boxes = self.scene.field.blended.made_of
-        if boxes is not None and boxes.coded is not None:
+        if overview.first is not None or (boxes is not None and boxes.coded is not None):
             return overview.part(level, *spans), True
-        return on_plane(self.scene, look, *map(middles, edges)), True
+        key = (level, row, column)
+        if key not in overview.drafts:
+            overview.drafts[key] = on_plane(self.scene, look, *map(middles, edges))
+        return overview.drafts[key], True
 
     def whole(self, look: Look, level: int, row: int, column: int) -> Array:
         """The numbers of a tile, never a first look: what is missing for it is made at once."""
