@@ -106,6 +106,20 @@ def test_a_coded_file_is_seen_before_it_is_read(tmp_path, lossy):
     close(tiles.whole(Look(), 2, 0, 0)[..., 0], mean, 1e-3)
 
 
+def test_what_the_background_meets_is_told(plain, monkeypatch):
+    tiles = Tiles(plain.scene)
+
+    def gone(*_):
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(module, "means_on_plane", gone)
+    look = Look(quantity="gradient")
+    tiles.values(look, 1, 0, 0)
+    tiles._builder.join(30)
+    with pytest.raises(OSError, match="the disk is gone"):
+        tiles.tile(look, 1, 0, 0)
+
+
 def test_the_background_builds_what_was_asked_for(plain):
     plain.tile(1, 0, 0, quantity="gradient")
     builder = plain.served._tiles._builder

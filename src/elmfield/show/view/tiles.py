@@ -6,6 +6,7 @@ what the first bytes of a coded file say; else the pieces so far, or one place f
 """
 
 import threading
+import time
 from collections import OrderedDict
 from functools import cached_property
 
@@ -56,6 +57,7 @@ class Overview:
         self.size = plane.pixels(self.level)
         self.levels: dict[int, Array] = {}
         self.drafts: dict[tuple[int, int, int], Array] = {}
+        self.error: Exception | None = None
         self._base = np.full((*self.size, C), np.inf, np.float32)  # infinite: not yet
         side = max(8, min(TILE, int(AT_ONCE**0.5) >> self.level))
         self._pieces = [
@@ -129,6 +131,28 @@ class Overview:
         return level, np.asarray(values[..., list(look.channels)], np.float32)
 
 
+class Turn:
+    """A lock, and whether somebody waits for it: the background lets them go first."""
+
+    def __init__(self) -> None:
+        self._lock, self._count, self._waiting = threading.Lock(), threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        with self._count:
+            self._waiting += 1
+        self._lock.acquire()
+        with self._count:
+            self._waiting -= 1
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def let_pass(self) -> None:
+        """Return when nobody waits."""
+        while self._waiting:
+            time.sleep(0.001)
+
+
 class Tiles:
     """The tiles of a scene.
 
@@ -138,8 +162,9 @@ class Tiles:
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
-        self.lock = threading.Lock()
+        self.lock = Turn()
         self.evaluated = 0
+        self._shelf = threading.RLock()  # of what is kept
         self._kept: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
         self._size = 0
         self._overviews: OrderedDict[Look, Overview] = OrderedDict()
@@ -155,23 +180,45 @@ class Tiles:
     def tile(self, look: Look, level: int, row: int, column: int) -> bytes:
         """One tile, packed."""
         key = (look, level, row, column)
-        with self.lock:
+        found = self._at_hand(*key)
+        if found is None:
+            with self.lock:
+                values, draft = self.values(look, level, row, column)
+            found = packed(values, draft=draft)
+            if not draft:
+                self._keep(key, found)
+        return found
+
+    def _at_hand(self, look: Look, level: int, row: int, column: int) -> bytes | None:
+        """A tile for which nothing must be evaluated, so that nobody is waited for."""
+        key = (look, level, row, column)
+        with self._shelf:
             found = self._kept.get(key)
             if found is not None:
                 self._kept.move_to_end(key)
                 return found
-            values, draft = self.values(look, level, row, column)
-            made = packed(values, draft=draft)
-            if not draft:
-                self._keep(key, made)
-        return made
+            overview = self._overviews.get(look)
+        if overview is None or overview.done or overview.error or level < overview.level:
+            return None
+        if not self._is_coded or "first" not in vars(overview):
+            return None
+        return packed(overview.part(level, *self._spans(level, row, column)), draft=True)
+
+    @property
+    def _is_coded(self) -> bool:
+        """Whether evaluation means decoding a file."""
+        boxes = self.scene.field.blended.made_of
+        return boxes is not None and boxes.coded is not None
+
+    def _spans(self, level: int, row: int, column: int) -> list[tuple[int, int]]:
+        """Pixels of a tile on both sides, from the first to behind the last."""
+        n = self.scene.plane.pixels(level)
+        return [(k * TILE, min((k + 1) * TILE, m)) for k, m in zip((row, column), n)]
 
     def values(self, look: Look, level: int, row: int, column: int) -> tuple[Array, bool]:
         """The numbers of a tile, and whether they are a first look."""
-        plane = self.scene.plane
-        n = plane.pixels(level)
-        spans = [(k * TILE, min((k + 1) * TILE, m)) for k, m in zip((row, column), n)]
-        edges = [plane.edges(k, level, *span) for k, span in enumerate(spans)]
+        spans = self._spans(level, row, column)
+        edges = [self.scene.plane.edges(k, level, *span) for k, span in enumerate(spans)]
         if look.quantity == "regions":
             return region_lines(self.scene, look.at, *edges), False
         self.evaluated += 1
@@ -182,14 +229,18 @@ class Tiles:
             return means_on_plane(self.scene, look, *edges), False
         if overview.done:
             return overview.part(level, *spans), False
+        if overview.error is not None:
+            raise overview.error
+        if (
+            overview.first is None
+            and not self._is_coded
+            and (level, row, column) not in overview.drafts
+        ):
+            overview.drafts[level, row, column] = on_plane(self.scene, look, *map(middles, edges))
         self._build(overview)
-        boxes = self.scene.field.blended.made_of
-        if overview.first is not None or (boxes is not None and boxes.coded is not None):
+        if overview.first is not None or self._is_coded:
             return overview.part(level, *spans), True
-        key = (level, row, column)
-        if key not in overview.drafts:
-            overview.drafts[key] = on_plane(self.scene, look, *map(middles, edges))
-        return overview.drafts[key], True
+        return overview.drafts[level, row, column], True
 
     def whole(self, look: Look, level: int, row: int, column: int) -> Array:
         """The numbers of a tile, never a first look: what is missing for it is made at once."""
@@ -237,20 +288,22 @@ class Tiles:
     # --- what is kept ---------------------------------------------------------------------------
 
     def _keep(self, key: tuple[object, ...], made: bytes) -> None:
-        self._kept[key] = made
-        self._size += len(made)
-        while self._size > KEPT:
-            _, old = self._kept.popitem(last=False)
-            self._size -= len(old)
+        with self._shelf:
+            self._size += len(made) - len(self._kept.pop(key, b""))
+            self._kept[key] = made
+            while self._size > KEPT:
+                _, old = self._kept.popitem(last=False)
+                self._size -= len(old)
 
     def _overview(self, look: Look) -> Overview:
-        found = self._overviews.get(look)
-        if found is None:
-            found = self._overviews[look] = Overview(self.scene, look)
-            if len(self._overviews) > OVERVIEWS:
-                self._overviews.popitem(last=False)
-        self._overviews.move_to_end(look)
-        return found
+        with self._shelf:
+            found = self._overviews.get(look)
+            if found is None:
+                found = self._overviews[look] = Overview(self.scene, look)
+                if len(self._overviews) > OVERVIEWS:
+                    self._overviews.popitem(last=False)
+            self._overviews.move_to_end(look)
+            return found
 
     def _build(self, overview: Overview) -> None:
         self._wanted = overview
@@ -261,6 +314,7 @@ class Tiles:
     def _work(self) -> None:
         """Piece by piece of the overview that was asked for last; tiles come between."""
         while not self._stopped:
+            self.lock.let_pass()
             with self.lock:
                 wanted = self._wanted
                 if wanted is None or wanted.done:
@@ -268,8 +322,8 @@ class Tiles:
                     return
                 try:
                     wanted.step()
-                except Exception:  # whoever asks next for the same numbers is told why
-                    self._wanted = None
+                except Exception as error:  # whoever asks next for the same numbers is told
+                    wanted.error, self._wanted = error, None
                     return
 
 
