@@ -15,6 +15,7 @@ from elmfield._array.typing import Array, Floats
 from elmfield.field import Field
 from elmfield.field.gridded import gridded
 from elmfield.field.missing import shows_gaps
+from elmfield.field.recordings import along
 from elmfield.io.formats.sound import times
 from elmfield.io.gridded import Gridded
 
@@ -57,7 +58,7 @@ def at_rate(field: Field, rate: Any, *, dtype: Any = None, missing: str | None =
     x[k] = times(count * m, 1 / ratio)
     # Beyond the last sample nothing is known: it is held.
     kept = [np.clip(c, 0, size - 1) for c, size in zip(x, field.shape)]
-    values = to_numpy(gridded(field, kept, None, gaps=shows_gaps(field, missing)))
+    values = _values(field, kept, shows_gaps(field, missing))
     if m > 1:
         values = _decimated(values, m, 0 if field.channel_axis in (None, 1) else 1)
         x[k] = x[k][::m]
@@ -76,6 +77,14 @@ def at_rate(field: Field, rate: Any, *, dtype: Any = None, missing: str | None =
         channel_axis=field.channel_axis,
         attributes=attributes,
     )
+
+
+def _values(field: Field, x: list[Floats], gaps: bool) -> Array:
+    """Values on the grid of index coordinates `x`, on the host."""
+    line = along(field.blended, x[0]) if len(x) == 1 and not gaps else None
+    if line is None:
+        return to_numpy(gridded(field, x, None, gaps=gaps))
+    return field.channels_back(field.finish(line.astype(field.coefficient_dtype), True))
 
 
 def is_sound(field: Field) -> bool:
