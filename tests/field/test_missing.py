@@ -153,6 +153,34 @@ def test_gaps_of_complex_numbers(rng):
     assert np.array_equal(np.isnan(field.samples()), np.isnan(values))
 
 
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [
+        (ef.smooth(), {}),
+        (ef.smooth(per_region=40), {}),
+        (ef.smooth(psnr=40), {}),
+        (ef.paper(cell=8, width=40), {}),
+        (ef.oriented(), {}),
+        (ef.smooth(), {"samples": "means"}),
+    ],
+)
+def test_files_keep_gaps_whatever_else_they_hold(settings, options, land, rng, tmp_path):
+    values = np.stack([rng.standard_normal(land.shape), np.indices(land.shape)[0]], axis=-1)
+    values[land, 0] = np.nan
+    values[3:9, 5:20, 1] = np.nan
+    field = ef.fit(values, settings, channel_axis=-1, missing="nan", **options)
+    assert np.array_equal(field.missing, np.isnan(values))
+    ef.save(field, tmp_path / "a.elm")
+    again = ef.load(tmp_path / "a.elm")
+    assert np.array_equal(np.isnan(again.samples()), np.isnan(values))
+    assert np.array_equal(again.missing, field.missing)
+    ef.save(again.crop((10, 20), (30, 50)), tmp_path / "b.elm")
+    part = ef.load(tmp_path / "b.elm")
+    assert np.array_equal(np.isnan(part.samples()), np.isnan(values[10:31, 20:51]))
+    points = np.array([[12.3, 40.2], [25.6, 33.3]])
+    assert np.array_equal(np.isnan(part(points)), np.isnan(values[[12, 26], [40, 33]]))
+
+
 def test_gaps_cost_a_bit_each(land, rng, tmp_path):
     values = np.where(land, np.nan, rng.standard_normal(land.shape))
     ef.save(ef.fit(values, missing="nan"), tmp_path / "a.elm")
