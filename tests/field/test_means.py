@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import elmfield as ef
@@ -16,6 +16,7 @@ def edges_in(rng, low, high, n):
     return low + (high - low) * np.concatenate([[0], np.cumsum(steps) / steps.sum()])
 
 
+@settings(max_examples=6)
 @given(seed=SEEDS, channels=st.booleans())
 def test_means_are_integrals_over_volumes(seed, channels):
     rng = np.random.default_rng(seed)
@@ -30,15 +31,15 @@ def test_means_are_integrals_over_volumes(seed, channels):
             close(means[i, j], whole / ((a[i + 1] - a[i]) * (b[j + 1] - b[j])), 1e-12)
 
 
-@pytest.mark.parametrize("settings", [ef.smooth(), ef.oriented(), ef.paper(cell=8, width=40)])
+@pytest.mark.parametrize("preset", [ef.smooth(), ef.oriented(), ef.paper(cell=8, width=40)])
 @pytest.mark.parametrize("labels", [None, L_SHAPE])
-def test_means_are_limits_of_sums(settings, labels, rng):
+def test_means_are_limits_of_sums(preset, labels, rng):
     values = on_waves((24, 24))
-    if labels is not None and isinstance(settings, ef.Oriented):
+    if labels is not None and isinstance(preset, ef.Oriented):
         pytest.skip("oriented regions are not merged")
     part = None if labels is None else partition((24, 24), labels, 2.0)
-    settings = settings if labels is None else on_given_cells(settings)
-    field = ef.fit(values, settings, partition=part)
+    preset = preset if labels is None else on_given_cells(preset)
+    field = ef.fit(values, preset, partition=part)
     a, b = np.array([1.3, 6.0, 7.1, 19.9]), np.array([0.0, 11.5, 22.2])
     n = 60
     means = field.means(a, b)
@@ -48,7 +49,7 @@ def test_means_are_limits_of_sums(settings, labels, rng):
                     for low, high in ((a[i], a[i + 1]), (b[j], b[j + 1])))  # fmt: skip
             # Midpoints 1/4 of a sample apart: h²/24 f'', with f'' up to 0.3. A network of ReLU is
             # rough between samples, for these sums and for its means.
-            rough = isinstance(settings, ef.Paper)
+            rough = isinstance(preset, ef.Paper)
             close(means[i, j], field.grid(x, y).mean(), 0.02 if rough else 1e-3)
 
 

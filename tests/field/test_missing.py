@@ -68,6 +68,7 @@ def test_gaps_go_round_with_their_axis(rng):
     assert np.isfinite(field([[23.4], [0.6]])).all()
 
 
+@pytest.mark.slow
 def test_land_in_land_out_by_every_way(sea, land, tmp_path):
     xr = pytest.importorskip("xarray")
     field = ef.fit(sea)
@@ -153,6 +154,7 @@ def test_gaps_of_complex_numbers(rng):
     assert np.array_equal(np.isnan(field.samples()), np.isnan(values))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "options"),
     [
@@ -200,6 +202,7 @@ def test_gaps_on_any_library(xp, land, rng):
     close(means, ef.fit(values, missing="nan").means([-0.5, 20, 59.5], [-0.5, 30, 89.5]), 1e-9)
 
 
+@pytest.mark.slow
 def test_values_beside_a_coast_are_as_good_as_with_a_careful_fill(sea, land):
     from scipy.ndimage import binary_dilation
 
