@@ -1,7 +1,7 @@
 """Sparse corrections: whole numbers at the samples whose error is larger than promised.
 
-They are coded in the order of a lattice, the samples of even place first, knowing how many corrected samples
-are near among those coded already, and how rough the decoded samples are there.
+They are coded in the order of a lattice, the samples of even place first, knowing how many
+corrected samples are near among those coded already, and how rough the decoded samples are there.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from elmfield.codec.adaptive import Adaptive
 from elmfield.codec.lossy.boxes import FRACTION
-from elmfield.codec.lossy.streams import StreamReader, StreamWriter, damaged, packed, unpacked
+from elmfield.codec.lossy.lanes import damaged
+from elmfield.codec.lossy.magnitudes import packed, unpacked
+from elmfield.codec.lossy.streams import StreamReader, StreamWriter
 
 Whole = NDArray[np.int64]
 

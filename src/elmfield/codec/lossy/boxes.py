@@ -1,12 +1,14 @@
 """Boxes of samples and their cosine modes: forwards in floats, backwards in integers.
 
-Arrays are mode-major: one row for each mode of a box, one column for each box, ``(B^d, C G_1 ... G_d)``. Rows
-are sorted by diagonal (the sum of a mode's indices), so that a diagonal is a slab of rows.
+Arrays are mode-major: one row for each mode of a box, one column for each box, ``(B^d, C G_1 ...
+G_d)``. Rows are sorted by diagonal (the sum of a mode's indices), so that a diagonal is a slab of
+rows.
 
 Notes
 -----
-Backwards, integers are multiplied by an integer basis of `SCALE` in float64. All products and their sums
-stay below 2^53, so they are exact in any order, and every machine finds the same samples.
+Backwards, integers are multiplied by an integer basis of `SCALE` in float64. All products and
+their sums stay below 2^53, so they are exact in any order, and every machine finds the same
+samples.
 """
 
 import math
@@ -39,7 +41,8 @@ def cosines(B: int) -> Floats:
 @lru_cache(maxsize=32)
 def whole_cosines(B: int) -> Floats:
     """The same, transposed, times `SCALE`, rounded: whole numbers, shape (samples, modes)."""
-    # Rounding half a unit of 2^-18 is far from any tie for these B, so every libm agrees (a test holds the sums).
+    # Rounding half a unit of 2^-18 is far from any tie for these B, so every libm agrees (a test
+    # holds the sums).
     return np.ascontiguousarray(np.rint(cosines(B) * (1 << SCALE_BITS)).T)
 
 
@@ -56,9 +59,9 @@ class Modes:
     starts : list of int
         Diagonal s is rows ``starts[s]`` to ``starts[s + 1]``.
     lower1, lower2, lower11 : lists of lists of arrays
-        For each diagonal s: for every mode, the place in diagonal s - 1 of the mode less one along each
-        axis; in diagonal s - 2 of the mode less two along each axis, less one along each pair of axes. Where
-        there is none, one more than the last.
+        For each diagonal s: for every mode, the place in diagonal s - 1 of the mode less one
+        along each axis; in diagonal s - 2 of the mode less two along each axis, less one along
+        each pair of axes. Where there is none, one more than the last.
     """
 
     B: int
@@ -110,7 +113,7 @@ def modes(B: int, d: int) -> Modes:
 
 
 def cut(values: NDArray[np.generic], B: int) -> NDArray[np.generic]:
-    """Samples, shape (C, n_1, ..., n_d) with n a multiple of B, as (B, ..., B, C, G_1, ..., G_d)."""
+    """Samples (C, n_1, ..., n_d), n multiples of B, as (B, ..., B, C, G_1, ..., G_d)."""
     d = values.ndim - 1
     split = values.reshape(values.shape[0], *(v for n in values.shape[1:] for v in (n // B, B)))
     inner, outer = [2 + 2 * k for k in range(d)], [1 + 2 * k for k in range(d)]
@@ -126,7 +129,7 @@ def joined(boxes: NDArray[np.generic], d: int) -> NDArray[np.generic]:
 
 
 def _along_axes(X: Floats, basis: Floats, d: int, shift: int) -> Floats:
-    """A matrix applied to each of the first d axes; rounded by 2^shift after each if shift is not 0."""
+    """A matrix applied to each of the first d axes; divided by 2^shift and rounded after each."""
     B = len(basis)
     shape = X.shape
     for k in range(d):

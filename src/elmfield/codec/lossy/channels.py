@@ -10,10 +10,10 @@ BITS = 14
 
 
 def turned(x: Floats) -> Floats | None:
-    """A matrix (C, C) of whole numbers in 2^-14 that makes samples from independent channels, or None where that does not pay.
+    """A matrix (C, C) in 2^-14 that makes samples from channels that say different things.
 
-    Its columns are the main axes of the differences between neighbouring samples; what counts for bits is
-    the product of variances.
+    None where that does not pay. Its columns are the main axes of the differences between
+    neighbouring samples; what counts for bits is the product of variances.
     """
     C = len(x)
     if not 1 < C <= MOST:
@@ -35,10 +35,11 @@ def turned(x: Floats) -> Floats | None:
 
 def apart(x: Floats, M: Floats) -> Floats:
     """Independent channels of samples."""
-    return np.linalg.solve(M / (1 << BITS), x.reshape(len(x), -1)).reshape(x.shape)
+    back = np.linalg.solve(M / (1 << BITS), x.reshape(len(x), -1))
+    return np.asarray(back, np.float64).reshape(x.shape)
 
 
 def together(y: Floats, M: Floats) -> Floats:
-    """Whole samples of whole independent channels: ``floor((M y + 2^13) / 2^14)``, exact in float64."""
+    """Whole samples of whole independent channels: ``floor((M y + 2^13) / 2^14)``, exact."""
     z = M @ y.reshape(len(y), -1)
     return np.floor((z + (1 << BITS >> 1)) * 2.0**-BITS).reshape(y.shape)

@@ -1,9 +1,10 @@
 """What is known of a coefficient before it is coded: sums of magnitudes around it, and its class.
 
-Coefficients come diagonal by diagonal, and within one first the boxes of even place, then those of odd
-place (a checkerboard), so that a batch knows the lower modes of its own box and of all neighbours, and an odd
-box the same mode of its neighbours too. Two weighted sums of these magnitudes, quantised by third octaves, and the mode's
-position choose a class in a trained table; a class has a distribution of magnitudes.
+Coefficients come diagonal by diagonal, and within one first the boxes of even place, then those
+of odd place (a checkerboard), so that a batch knows the lower modes of its own box and of all
+neighbours, and an odd box the same mode of its neighbours too. Two weighted sums of these
+magnitudes, quantised by third octaves, and the mode's position choose a class in a trained table;
+a class has a distribution of magnitudes.
 
 At some diagonals every box that is alive says whether anything but zeros will follow: empty high
 frequencies cost neither time nor, nearly, bits.
@@ -75,7 +76,7 @@ def places(B: int, d: int) -> ModePlaces:
 class Coder(Protocol):
     """Who decides what is coded: an encoder, a decoder, or somebody who learns."""
 
-    def going_on(self, classes: Places, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
+    def going_on(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
         """Whether boxes go on at a checkpoint."""
 
     def magnitudes(self, classes: Small, rows: slice, boxes: Places) -> Counts:
@@ -89,9 +90,10 @@ class Contexts:
     Parameters
     ----------
     weights : array of int32, shape (24, 10)
-        Weights in 16ths, by position: of the magnitudes less one, less two, less one along two axes and of their
-        mean; of neighbours' lower modes and the mean, in even boxes; of neighbours along the highest
-        axes, along the others, their lower modes and the mean, in odd ones.
+        Weights in 16ths, by position: of the magnitudes less one, less two, less one along two
+        axes and of their mean; of neighbours' lower modes and the mean, in even boxes; of
+        neighbours along the highest axes, along the others, their lower modes and the mean, in
+        odd ones.
     classes : array of uint8, shape (2 * 2 * 24 * LEVELS * LEVELS,)
         Class by size (below 16 or not), phase, position and the levels of the two sums.
     flags : array of uint8, shape (checkpoints, 2, COARSE, COARSE, EDGES)
@@ -202,7 +204,7 @@ class Walk:
     def _lower(
         self, s: int, below: list[Counts], near: list[Counts]
     ) -> tuple[list[Counts], Counts, Counts]:
-        """Sums of lower modes of the own box, and of neighbours, (modes, boxes); means of the first."""
+        """Sums of lower modes of the own box, and of neighbours; means of the first."""
         m = self.modes
         own = [
             _total(below[0], m.lower1[s]),
@@ -280,7 +282,7 @@ def _with_zeros(x: Counts) -> Counts:
 
 @lru_cache(maxsize=64)
 def neighbours(grid: tuple[int, ...]) -> list[tuple[int, tuple[Places, Places]]]:
-    """Axes with more than one box, and both neighbours of every box; at an end the one there is twice."""
+    """Axes with several boxes, and both neighbours of every box; at an end the same one twice."""
     index = np.arange(int(np.prod(grid))).reshape(grid)
     found = []
     for k, n in enumerate(grid[1:]):
@@ -302,7 +304,7 @@ def checkerboard(grid: tuple[int, ...]) -> list[Places]:
 
 def _weighted(sums: list[Counts], W: Counts, first: int) -> Counts:
     """Weighted sum."""
-    out = sums[0] * W[first]
+    out: Counts = sums[0] * W[first]
     for j, x in enumerate(sums[1:], first + 1):
         if x.size:
             out += x * W[j]

@@ -1,9 +1,10 @@
 """Batches of symbols and raw bits as bytes: many lanes that cost about a bit each.
 
-A lane's first state, as the decoder reads it, may have any octave from 2^16 to 2^32, and to write the octave would
-cost 4 bits. So the encoder codes twice: the first time to see where every lane comes out, the second
-time with as many raw bits in the lane's last state as make it come out in the two upper octaves. The decoder
-sees from the last state how many raw bits there are: those below its leading one.
+A lane's first state, as the decoder reads it, may have any octave from 2^16 to 2^32, and to write
+the octave would cost 4 bits. So the encoder codes twice: the first time to see where every lane
+comes out, the second time with as many raw bits in the lane's last state as make it come out in
+the two upper octaves. The decoder sees from the last state how many raw bits there are: those
+below its leading one.
 """
 
 from collections.abc import Sequence

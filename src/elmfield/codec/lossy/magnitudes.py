@@ -1,9 +1,10 @@
 """Magnitudes as symbols: a class gives the low bits that go as they are, the rest is a token.
 
-A class ``c`` expects magnitudes of about ``2^(c/4 - 8)``. Its lowest ``LOW_BITS[c]`` bits go raw; what is above them, h, is a token:
-h itself below `DIRECT`, above an octave with raw bits for the place in it, and `ESCAPE` with 24 raw bits.
-Classes that expect little have few tokens, then the escape. Contexts see magnitudes without the raw
-bits (the middle of what is possible), so all raw bits stand together behind the coded symbols.
+A class ``c`` expects magnitudes of about ``2^(c/4 - 8)``. Its lowest ``LOW_BITS[c]`` bits go raw;
+what is above them, h, is a token: h itself below `DIRECT`, above an octave with raw bits for the
+place in it, and `ESCAPE` with 24 raw bits. Classes that expect little have few tokens, then the
+escape. Contexts see magnitudes without the raw bits (the middle of what is possible), so all raw
+bits stand together behind the coded symbols.
 """
 
 import numpy as np
@@ -45,7 +46,7 @@ SEEN = np.minimum(BASES + np.where(_t == ESCAPE, 8, (1 << WIDTHS) >> 1), 1 << 14
 def tokens_of(magnitudes: Counts, classes: Small) -> Small:
     """Tokens of magnitudes, shape as given."""
     h = magnitudes >> LOW_BITS.take(classes)
-    tokens = _TOKENS.take(np.minimum(h, 1024))
+    tokens: Small = _TOKENS.take(np.minimum(h, 1024))
     long = h >= FIRST_LONG.take(classes)
     if long.any():
         tokens[long] = ESCAPE

@@ -1,7 +1,7 @@
-"""What the plane of box means says of the boxes: the lowest modes, and how much to expect of the others.
+"""What the plane of box means says of the boxes: the lowest modes, and what to expect of others.
 
-The first mode of all boxes is a smaller array. It is coded first, by boxes again, so a decoder has it, as whole
-multiples of ``step / 2^FRACTION``, before the other modes.
+The first mode of all boxes is a smaller array. It is coded first, by boxes again, so a decoder has
+it, as whole multiples of ``step / 2^FRACTION``, before the other modes.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ def _shifted(plane: Whole, offset: tuple[int, ...]) -> Whole:
 
 
 def expected(plane: Whole) -> NDArray[np.int32]:
-    """Mean difference from neighbours in steps, shape (boxes,): stands for the first mode's magnitude."""
+    """Mean difference from neighbours in steps, (boxes,): stands for the first mode."""
     d = plane.ndim - 1
     steps = (plane + (1 << FRACTION >> 1)) >> FRACTION
     total = np.zeros(plane.shape, np.int64)

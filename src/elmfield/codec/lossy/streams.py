@@ -11,7 +11,16 @@ from elmfield.codec.adaptive import Adaptive
 from elmfield.codec.ans import Tables
 from elmfield.codec.lossy.contexts import Counts, Places, Small
 from elmfield.codec.lossy.lanes import LaneReader, coded, damaged
-from elmfield.codec.lossy.magnitudes import BASES, DIRECT, FIRST_LOW, SEEN, WIDTHS, packed, tokens_of, unpacked
+from elmfield.codec.lossy.magnitudes import (
+    BASES,
+    DIRECT,
+    FIRST_LOW,
+    SEEN,
+    WIDTHS,
+    packed,
+    tokens_of,
+    unpacked,
+)
 from elmfield.codec.lossy.priors import Prior
 
 TABLE_BITS = 12
@@ -210,7 +219,8 @@ class Chooser:
             return q
         w = widths.ravel()[wide]
         self._wide.append(packed(q.ravel()[wide] - BASES.take(where.ravel()[wide]), w))
-        return SEEN.take(where)
+        seen: Counts = SEEN.take(where)
+        return seen
 
     def finish(self, negative: NDArray[np.bool_]) -> None:
         """Write raw bits: low bits, then signs of what is not 0, in the order of rows."""
@@ -224,7 +234,7 @@ class Follower:
 
     def __init__(self, learned: Learned, reader: StreamReader) -> None:
         self.learned, self.reader = learned, reader
-        self._wide: list[tuple[Places, Counts, Counts]] = []
+        self._wide: list[tuple[tuple[Places, Places], Counts, Counts]] = []
 
     def going_on(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
         """Whether boxes go on, as it was written."""
@@ -244,7 +254,8 @@ class Follower:
         self._wide.append(
             ((rows.start + i, boxes[j]), widths.ravel()[wide], BASES.take(where.ravel()[wide]))
         )
-        return SEEN.take(where)
+        seen: Counts = SEEN.take(where)
+        return seen
 
     def finish(self, A: Counts, active: NDArray[np.bool_] | None) -> Counts:
         """Whole numbers with their signs from what the walk saw, shape (M, boxes)."""
