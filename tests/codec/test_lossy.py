@@ -1,0 +1,335 @@
+"""Arrays with loss: as close as asked, small, told when damaged, readable from the page."""
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmfield.codec import pack, trial, unpack, unpack_many
+from elmfield.codec.lossy import boxes
+from elmfield.codec.lossy.lanes import LaneReader, coded
+from elmfield.errors import StoreError, StoreVersionError
+from oracles import lossy as oracle
+
+GOLDEN = Path(__file__).parent / "golden"
+SHAPES = [(1,), (9,), (700,), (1, 1), (1, 90), (90, 1), (5, 9), (70, 33), (3, 4, 5), (20, 30, 6)]
+SHAPES += [(2, 3, 4, 5), (9, 5, 6, 7)]
+
+
+def waves(shape, dtype="float32"):
+    """Something smooth with a corner in it, between 0 and 200."""
+    x = sum(np.ix_(*(np.sin(np.arange(n) / (5 + k)) for k, n in enumerate(shape))))
+    x = np.abs(np.asarray(x)) + (np.asarray(x) > 0.5)
+    return (100 * x / max(1.0, float(x.max()) / 2)).astype(dtype)
+
+
+def with_loss(data):
+    """Whether a tile was not packed without loss."""
+    return data[2] == 1
+
+
+def error(a, b):
+    return float(np.max(np.abs(a.astype(np.longdouble) - b.astype(np.longdouble))))
+
+
+# --- what comes back ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_every_shape_comes_back_within_its_bound(shape):
+    for dtype in ("float32", "uint8", "float64"):
+        values = waves(shape, dtype)
+        found = unpack(pack(values, max_error=2.0))
+        assert found.shape == shape
+        assert found.dtype == values.dtype
+        assert error(found, values) <= 2.0
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", "u2", "i4", "u4", "i8", "f2", "f4", "f8"])
+def test_every_dtype_comes_back_about_a_step_off(dtype):
+    values = waves((60, 70), dtype)
+    found = unpack(pack(values, step=4.0))
+    assert found.dtype == values.dtype
+    rms = np.sqrt(np.mean((found.astype(float) - values.astype(float)) ** 2))
+    assert 0 < rms < 4 / 12**0.5 * 1.2
+
+
+def test_a_finer_step_costs_more_and_errs_less():
+    values = waves((96, 128))
+    tiles = [pack(values, step=s) for s in (16.0, 4.0, 1.0, 0.25)]
+    sizes = [len(tile) for tile in tiles]
+    errors = [np.mean((unpack(tile) - values) ** 2) for tile in tiles]
+    assert sizes == sorted(sizes)
+    assert errors == sorted(errors, reverse=True)
+
+
+def test_trial_is_close_to_what_happens():
+    values = waves((160, 200)) + np.random.default_rng(0).normal(size=(160, 200)).astype("float32")
+    for step in (1.0, 3.0):
+        squares, bits = trial(values, step)
+        data = pack(values, step=step)
+        found = np.sum((unpack(data).astype(float) - values) ** 2)
+        assert abs(squares / found - 1) < 0.1
+        assert abs(bits / (8 * len(data)) - 1) < 0.1
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_channels_stand_on_any_axis(axis):
+    grey = waves((60, 70), "float64")
+    channels = [grey + 3, 0.5 * grey, grey - waves((60, 70), "float64").T[:1, :60].T * 0.1]
+    values = np.stack(channels, axis=axis)
+    together = pack(values, step=2.0, channel_axis=axis)
+    apart = sum(len(pack(x, step=2.0)) for x in channels)
+    assert unpack(together).shape == values.shape
+    assert error(unpack(together), values) < 12
+    assert len(together) < 0.8 * apart  # they say much the same
+
+
+def test_gaps_come_back_as_gaps():
+    values = waves((60, 70, 2), "float32")
+    values[10:30, 20:40] = np.nan
+    values[::7, ::5, 1] = np.nan
+    for asked in ({"step": 2.0}, {"max_error": 1.0}):
+        found = unpack(pack(values, channel_axis=2, **asked))
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(values))
+        known = ~np.isnan(values)
+        assert error(found[known], values[known]) <= (1.0 if "max_error" in asked else 20)
+    assert np.isnan(unpack(pack(np.full((9, 9), np.nan), step=1.0))).all()
+
+
+def test_a_coarse_picture_is_made_of_means():
+    values = waves((128, 192, 3), "float32")
+    data = pack(values, step=0.5, channel_axis=2)
+    for k in (1, 2, 5, 6, 7):
+        n = 2**k
+        found = unpack(data, coarse=k)
+        assert found.shape == (-(-128 // n), -(-192 // n), 3)
+        cut = values[: 128 // n * n, : 192 // n * n]
+        means = cut.reshape(128 // n, n, 192 // n, n, 3).mean(axis=(1, 3))
+        np.testing.assert_allclose(found[: 128 // n, : 192 // n], means, atol=0.6)
+
+
+def test_the_first_sections_are_enough_for_a_coarse_picture():
+    values = waves((256, 256), "float32")
+    data = pack(values, step=0.5)
+    coarse = unpack(data, coarse=6)
+    zeroed = data[: len(data) - len(data) // 3] + bytes(len(data) // 3)
+    np.testing.assert_array_equal(unpack(zeroed, coarse=6), coarse)
+
+
+def test_many_tiles_at_once():
+    values = waves((40, 50))
+    tiles = [pack(values), pack(values, step=1.0), pack(values[:9], max_error=0.1)]
+    for found, tile in zip(unpack_many(tiles), tiles, strict=True):
+        np.testing.assert_array_equal(found, unpack(tile))
+
+
+# --- hard bounds ----------------------------------------------------------------------------------
+
+
+def hostile(rng):
+    """Arrays that are hard to promise anything about."""
+    shape = (37, 50)
+    base = waves(shape, "float64") / 100
+    spikes = base + (rng.random(shape) < 0.01) * 100
+    outlier = base.copy()
+    outlier[20, 21] = 1e12
+    return {
+        "noise": rng.normal(size=shape),
+        "spikes": spikes,
+        "checkerboard": (np.indices(shape).sum(axis=0) % 2).astype(float),
+        "offset": 1e8 + base,
+        "denormals": base * 1e-310,
+        "outlier": outlier,
+        "constant": np.full(shape, 3.7),
+        "scales": base * 10.0 ** rng.integers(-12, 12, shape),
+    }
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int16", "uint8"])
+def test_no_error_is_larger_than_promised(dtype, rng):
+    for name, values in hostile(rng).items():
+        if np.dtype(dtype).kind == "f":
+            with np.errstate(over="ignore"):
+                values = values.astype(dtype)
+            if not np.isfinite(values).all():
+                continue
+        else:
+            info = np.iinfo(dtype)
+            top = min(float(info.max), 2.0**53)
+            values = np.clip(np.rint(50 * values), max(float(info.min), -top), top).astype(dtype)
+        width = float(np.ptp(values.astype(float))) or 1.0
+        for part in (1e-1, 1e-2, 1e-4, 1e-7):
+            if (bound := part * width) > 0:
+                found = unpack(pack(values, max_error=bound))
+                assert error(found, values) <= bound, (name, part)
+
+
+def test_whole_numbers_up_to_2_to_53(rng):
+    values = rng.integers(-(2**53), 2**53, (30, 40))
+    for bound in (1, 1000, 2**30, 2**45):
+        assert np.abs(unpack(pack(values, max_error=bound)) - values).max() <= bound
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    shape=st.lists(st.integers(1, 24), min_size=1, max_size=3),
+    scale=st.floats(-6, 6),
+    bound=st.floats(-5, 1),
+)
+@settings(max_examples=25, deadline=None)
+def test_bounds_hold_for_any_floats(seed, shape, scale, bound):
+    rng = np.random.default_rng(seed)
+    values = np.float32(rng.standard_t(2, shape) * 10**scale)
+    found = unpack(pack(values, max_error=10 ** (scale + bound)))
+    assert error(found, values) <= 10 ** (scale + bound)
+
+
+def test_where_no_loss_is_smaller_there_is_none():
+    values = waves((64, 64), "uint8")
+    assert not with_loss(pack(values, max_error=0.4))
+    np.testing.assert_array_equal(unpack(pack(values, max_error=0)), values)
+    assert with_loss(pack(values, max_error=4))
+
+
+def test_what_cannot_be_asked():
+    values = waves((8, 8))
+    with pytest.raises(ValueError, match="not both"):
+        pack(values, step=1.0, max_error=1.0)
+    for bad in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="positive"):
+            pack(values, step=bad)
+    with pytest.raises(ValueError, match="positive"):
+        pack(values, max_error=-1.0)
+    with pytest.raises(ValueError, match="Infinite"):
+        pack(np.array([1.0, np.inf]), step=1.0)
+    with pytest.raises(ValueError, match="2\\^53"):
+        pack(np.array([2**60, 1]), step=1.0)
+    with pytest.raises(ValueError, match="integers or floats"):
+        pack(values > 1, step=1.0)
+    with pytest.raises(ValueError, match="no coarse"):
+        unpack(pack(values), coarse=1)
+
+
+# --- the same everywhere --------------------------------------------------------------------------
+
+
+def small_tiles():
+    """Tiles of many kinds, small enough for the slow decoder."""
+    rng = np.random.default_rng(3)
+    picture = waves((40, 44)) + rng.normal(scale=4, size=(40, 44)).astype("float32")
+    gaps = picture.copy()
+    gaps[3:9, 4:8] = np.nan
+    colour = np.stack([picture, picture * 0.5, 200 - picture], axis=-1)
+    return {
+        "step": pack(picture, step=6.0),
+        "fine": pack(picture, step=0.02),
+        "bound": pack(picture[:24, :30], max_error=3.0),
+        "gaps": pack(gaps, step=8.0),
+        "colour": pack(colour[:20, :24].astype("uint8"), step=9.0, channel_axis=2),
+        "line": pack(waves((300,)), step=1.0),
+        "volume": pack(waves((9, 10, 11)), step=3.0),
+        "four axes": pack(waves((5, 4, 3, 6)), step=9.0),
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["step", "fine", "bound", "gaps", "colour", "line", "volume", "four axes"])
+def test_a_decoder_written_from_the_page_finds_the_same(name):
+    data = small_tiles()[name]
+    assert with_loss(data)
+    with files("elmfield.codec.lossy").joinpath("priors.npz").open("rb") as file:
+        priors = dict(np.load(file))
+    np.testing.assert_array_equal(oracle.unpack(data, priors), unpack(data))
+
+
+def test_golden_tiles_decode_to_golden_samples():
+    tiles = json.loads((GOLDEN / "lossy.json").read_text())
+    for name, entry in tiles.items():
+        found = unpack(bytes.fromhex(entry["bytes"]))
+        assert found.dtype == entry["dtype"], name
+        assert found.tobytes().hex() == entry["samples"], name
+
+
+def test_the_whole_basis_is_what_it_was():
+    # sums of the integer cosines: every machine must find the same ones
+    sums = [int(np.abs(boxes.whole_cosines(B)).sum()) for B in (2, 4, 8, 16, 32, 64, 128)]
+    assert sums == SUMS
+
+
+SUMS = [741456, 1996584, 5516464, 15403768, 43266744, 121903416, 344044160]
+
+
+# --- lanes ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [0, 1, 50, 5000])
+def test_lanes_give_back_symbols_and_raw_bits(size, rng):
+    from elmfield.codec.ans import Tables
+
+    tables = Tables.of(np.array([[4000, 95, 1], [1, 1, 4094], [1000, 3000, 96]]), 12)
+    batches = []
+    for n in (size, size // 3, size):
+        classes = rng.integers(0, 3, n)
+        batches.append((classes, rng.integers(0, 3, n).astype(np.uint8)))
+    raw = rng.integers(0, 2, 5 * size).astype(np.uint8)
+    data = coded([(tables.entries[c, s], 12) for c, s in batches], raw)
+    reader = LaneReader(data)
+    for classes, symbols in batches:
+        np.testing.assert_array_equal(reader.decode(tables, classes), symbols)
+    np.testing.assert_array_equal(reader.raw_bits()[: len(raw)], raw)
+
+
+# --- damage ---------------------------------------------------------------------------------------
+
+
+def survives(data, shape, dtype):
+    """Read damaged bytes: the right shape, or StoreError, nothing else."""
+    try:
+        with np.errstate(all="ignore"):
+            found = unpack(data)
+    except StoreError:
+        return
+    assert found.ndim == len(shape)
+    assert found.size <= 4096 * len(data)
+
+
+@pytest.mark.slow
+def test_damaged_tiles_are_told_or_read(rng):
+    picture = waves((60, 70)) + rng.normal(scale=3, size=(60, 70)).astype("float32")
+    picture[5:9, 5:9] = np.nan
+    data = pack(picture, max_error=2.0)
+    assert with_loss(data)
+    for n in [*range(0, 60), *rng.integers(60, len(data), 60).tolist()]:
+        survives(data[:n], picture.shape, picture.dtype)
+    for _ in range(250):
+        flipped = bytearray(data)
+        at = int(rng.integers(0, 120 if rng.random() < 0.5 else len(data)))
+        flipped[at] ^= 1 << int(rng.integers(0, 8))
+        survives(bytes(flipped), picture.shape, picture.dtype)
+
+
+def test_every_cut_inside_the_sections_is_told():
+    data = pack(waves((60, 70)), step=1.0)
+    for n in range(0, len(data) - 1, 7):
+        with pytest.raises(StoreError):
+            unpack(data[:n])
+
+
+def test_a_newer_version_is_told():
+    data = bytearray(pack(waves((9, 9)), step=1.0))
+    data[1] = 9
+    with pytest.raises(StoreVersionError, match="newer"):
+        unpack(bytes(data))
+
+
+def test_a_lie_about_the_shape_is_told():
+    data = bytearray(pack(waves((50, 60)), step=1.0))
+    assert data[6:8] == bytes([50, 60])
+    data[6:8] = b"\xff\xff\xff\x7f\xff\xff\x7f"
+    with pytest.raises(StoreError, match="claims shape"):
+        unpack(bytes(data))

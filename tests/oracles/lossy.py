@@ -1,0 +1,444 @@
+"""A decoder of tiles with loss written from docs/codec.md alone: loops, one number at a time."""
+
+import itertools
+import math
+
+import numpy as np
+
+from oracles.lossless import NAMES, Bytes
+from oracles.lossless import unpack as unpack_exact
+
+ABOVE = {1: 16, 2: 8, 3: 4, 4: 4}
+CHECKPOINTS = (1, 2, 3, 5, 7, 10, 14, 19, 26, 36, 50, 70, 98)
+SPANS = (1, 2, 3, 4, 6, 9, 13, 21)
+STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 48, 128)
+
+
+class Tables:
+    """Frequencies of classes that learn."""
+
+    def __init__(self, counts, weight, limit, patience):
+        self.counts = [[int(c) for c in row] for row in counts]
+        self.weight, self.limit, self.patience = weight, limit, patience
+        self.fresh = [0] * len(self.counts)
+        self.freq = [self.made(row) for row in self.counts]
+        self.waiting, self.learned = [], 0
+
+    @staticmethod
+    def made(row):
+        total, n = sum(row), sum(c > 0 for c in row)
+        f = [(c > 0) + c * (4096 - n) // max(total, 1) for c in row]
+        f[row.index(max(row))] += 4096 - sum(f)
+        return f
+
+    def learn(self, batch):
+        """Pairs of class and symbol."""
+        self.waiting += batch
+        if self.patience and len(self.waiting) < self.patience + self.learned // 8:
+            return
+        self.learned += len(self.waiting)
+        for c, symbol in self.waiting:
+            self.counts[c][symbol] += self.weight
+            self.fresh[c] += self.weight
+        self.waiting = []
+        for c, row in enumerate(self.counts):
+            while sum(row) > self.limit:
+                row[:] = [(x + 1) >> 1 for x in row]
+            if self.fresh[c] and self.fresh[c] * 8 >= sum(row):
+                self.freq[c], self.fresh[c] = self.made(row), 0
+
+
+class Stream:
+    """Symbols in lanes, then raw bits."""
+
+    def __init__(self, data):
+        reader = Bytes(data)
+        lanes, n_odd, n_words = reader.number(), reader.number(), reader.number()
+        odd = np.frombuffer(reader.take(4 * n_odd), "<u2").reshape(-1, 2).tolist()
+        bits = self.bits(reader.data[reader.at :])
+        octaves = [30 + b for b in bits[:lanes]]
+        for lane, octave in odd:
+            octaves[lane] = octave
+        self.x, at = [], lanes
+        for octave in octaves:
+            self.x.append((1 << octave) + self.number(bits[at : at + octave]))
+            at += octave
+        reader.take(-(-at // 8))
+        self.words = np.frombuffer(reader.take(2 * n_words), "<u2").tolist()[::-1]
+        self.rest = self.bits(reader.data[reader.at :])
+
+    @staticmethod
+    def bits(data):
+        return [byte >> (7 - i) & 1 for byte in data for i in range(8)]
+
+    @staticmethod
+    def number(bits):
+        n = 0
+        for b in bits:
+            n = 2 * n + b
+        return n
+
+    def batch(self, tables, classes):
+        out = []
+        for i, c in enumerate(classes):
+            lane = i % len(self.x)
+            x, freq = self.x[lane], tables.freq[c]
+            slot, start, symbol = x % 4096, 0, 0
+            while slot >= start + freq[symbol]:
+                start, symbol = start + freq[symbol], symbol + 1
+            x = freq[symbol] * (x >> 12) + slot - start
+            self.x[lane] = (x << 16) + self.words.pop() if x < 1 << 16 else x
+            out.append(symbol)
+        tables.learn(list(zip(classes, out, strict=True)))
+        return out
+
+    def finish(self):
+        first = [int(b) for x in self.x for b in f"{x:b}"[1:]]
+        self.raw_bits, self.at = first + self.rest, 0
+
+    def raw(self, n):
+        self.at += n
+        return self.number(self.raw_bits[self.at - n : self.at])
+
+
+class Part:
+    """Boxes of one size, coded or not."""
+
+    def __init__(self, b, plane, active):
+        self.b, self.plane, self.active = b, plane, active
+        self.C, *self.grid = plane.shape
+        self.d = len(self.grid)
+        self.boxes = list(itertools.product(*map(range, plane.shape)))
+        modes = itertools.product(range(b), repeat=self.d)
+        self.modes = sorted(modes, key=sum)
+        self.A, self.late = {}, []
+
+    def neighbours(self, box):
+        """Pairs of axis and neighbour."""
+        for k, n in enumerate(self.grid):
+            if n > 1:
+                for side in (-1, 1):
+                    at = box[1 + k] + side
+                    at = 1 if at < 0 else n - 2 if at == n else at
+                    yield k, (*box[: 1 + k], at, *box[2 + k :])
+
+    def expected(self, box):
+        """What stands for the magnitude of mode 0."""
+        total, own = 0, (int(self.plane[box]) + 32) >> 6
+        for k, n in enumerate(self.grid):
+            for at in (box[1 + k] - 1, box[1 + k] + 1):
+                if 0 <= at < n:
+                    other = self.plane[(*box[: 1 + k], at, *box[2 + k :])]
+                    total += abs(((int(other) + 32) >> 6) - own)
+        return min(total // (2 * self.d), 1 << 20)
+
+    def a(self, box, mode):
+        return self.A.get((box, mode), 0)
+
+    def lower(self, box, mode, steps):
+        """Sum of magnitudes at a mode less each of some steps."""
+        at = [tuple(m - s for m, s in zip(mode, step, strict=True)) for step in steps]
+        return sum(self.a(box, m) for m in at if min(m) >= 0)
+
+    def walk(self, stream, prior, tables, before):
+        d, small = self.d, self.b
+        one = [tuple(int(k == j) for k in range(d)) for j in range(d)]
+        two = [tuple(2 * v for v in e) for e in one]
+        pairs = [tuple(map(sum, zip(e, f, strict=True))) for e, f in itertools.combinations(one, 2)]
+        for box in self.boxes:
+            self.A[box, (0,) * d] = self.expected(box)
+            if not self.active[box] and before is not None:
+                larger = (box[0], *(i // 2 for i in box[1:]))
+                for mode in self.modes[1:]:
+                    corners = itertools.product(*((2 * m, 2 * m + 1) for m in mode))
+                    self.A[box, mode] = (sum(before.a(larger, c) for c in corners) + 2 ** (d - 1)) >> d
+        g, alive = int(small >= 16), [box for box in self.boxes if self.active[box]]
+        few = math.prod(self.grid) < 16
+        odd = {box: sum(box[1:]) % 2 == 1 and not few for box in self.boxes}
+        alive.sort(key=lambda box: odd[box])
+        for s in range(1, d * (small - 1) + 1):
+            if s in CHECKPOINTS:
+                alive, odd = self.flags(s, g, alive, odd, stream, prior, tables)
+            if not alive:
+                return
+            of_s = [m for m in self.modes if sum(m) == s]
+            own1 = {(b, m): self.lower(b, m, one) for b in self.boxes for m in of_s}
+            mean = {m: min(64 * sum(own1[b, m] for b in alive) // len(alive), 1 << 20) for m in of_s}
+            for phase in (0, 1):
+                boxes = [b for b in alive if odd[b] == phase]
+                places = [(m, b) for m in of_s for b in boxes]
+                classes = []
+                for m, b in places:
+                    span = max(i for i, first in enumerate(SPANS) if first <= s)
+                    rest = s - max(m)
+                    position = 3 * span + (0 if rest == 0 else 1 if 4 * rest < s else 2)
+                    w = [int(v) for v in prior["weights"][position]]
+                    S = w[0] * own1[b, m] + w[1] * self.lower(b, m, two)
+                    S += w[2] * self.lower(b, m, pairs) + (w[3] * mean[m] >> 6)
+                    low = sum(own1[n, m] for _, n in self.neighbours(b))
+                    T = w[4] * low + (w[5] * mean[m] >> 6)
+                    if phase:
+                        near = [(m[k] == max(m), self.a(n, m)) for k, n in self.neighbours(b)]
+                        T = w[6] * sum(v for top, v in near if top) + w[8] * low
+                        T += w[7] * sum(v for top, v in near if not top) + (w[9] * mean[m] >> 6)
+                    classes.append(int(prior["classes"][g, phase, position, level(S), level(T)]))
+                found = stream.batch(tables["tokens"], classes)
+                for (m, b), c, t in zip(places, classes, found, strict=True):
+                    self.token(b, m, c, t)
+
+    def token(self, box, mode, c, t):
+        """What contexts see of a magnitude; what is still to be read of it."""
+        k = max(0, math.floor(c / 4 - 9.5))
+        h = t if t < 16 else 2 ** (t - 12) if t < 22 else 0
+        more = 0 if t < 16 else t - 12 if t < 22 else 24
+        half = 8 if t == 22 else 2 ** (k + more) // 2
+        self.A[box, mode] = min((h << k) + half, 1 << 14)
+        self.late.append((box, mode, h << k, k + more))
+
+    def flags(self, s, g, alive, odd, stream, prior, tables):
+        totals = {b: 0 for b in self.boxes}
+        for b in self.boxes:
+            for m in self.modes:
+                if s - 2 <= sum(m) < s:
+                    totals[b] += (2 if sum(m) == s - 1 else 1) * self.a(b, m)
+        on = {}
+        for phase in (0, 1):
+            boxes, classes = [b for b in alive if odd[b] == phase], []
+            for b in boxes:
+                near = [n for _, n in self.neighbours(b)]
+                e = 5
+                if phase:
+                    e = (4 * sum(on.get(n, 0) for n in near) + self.d) // (2 * self.d)
+                y = coarse(totals[b]), coarse(sum(totals[n] for n in near) // (2 * self.d))
+                classes.append(int(prior["flags"][CHECKPOINTS.index(s), g, *y, e]))
+            on |= dict(zip(boxes, stream.batch(tables["flags"], classes), strict=True))
+        if all(on.values()):
+            return alive, odd
+        alive = [b for b in alive if on[b]]
+        return alive, ({b: False for b in odd} if len(alive) < 48 else odd)
+
+    def finish(self, stream, points, weights):
+        """Modes in units from raw bits."""
+        q = {}
+        for box, mode, base, width in self.late:
+            q[box, mode] = base + stream.raw(width)
+        out = {}
+        for mode in self.modes[1:]:
+            for box in self.boxes:
+                a = q.get((box, mode), 0)
+                r = 64 * a - int(points[min(a, 3) - 1]) if a else 0
+                out[box, mode] = -r if a and stream.raw(1) else r
+        guessed = [m for m in self.modes if 1 <= sum(m) <= 2]
+        for mode, w in zip(guessed, weights.tolist(), strict=True):
+            for box in self.boxes:
+                out[box, mode] += w * self.difference(box, mode) >> 7
+        for box in self.boxes:
+            out[box, (0,) * self.d] = int(self.plane[box])
+        return out
+
+    def difference(self, box, mode):
+        def at(*moves):
+            place = list(box)
+            for k, o in moves:
+                place[1 + k] = min(max(place[1 + k] + o, 0), self.grid[k] - 1)
+            return int(self.plane[tuple(place)])
+
+        axes = [k for k, m in enumerate(mode) if m]
+        if len(axes) == 1 and mode[axes[0]] == 1:
+            return at((axes[0], -1)) - at((axes[0], 1))
+        if len(axes) == 1:
+            return at((axes[0], 1)) + at((axes[0], -1)) - 2 * at()
+        j, k = axes
+        same = at((j, 1), (k, 1)) + at((j, -1), (k, -1))
+        return same - at((j, 1), (k, -1)) - at((j, -1), (k, 1))
+
+    def samples(self, values):
+        """An array (C, b G...) of the samples of all boxes."""
+        b, d = self.b, self.d
+        out = np.zeros((self.C, *(b * n for n in self.grid)), np.int64)
+        basis = [[round(cosine(b, k, n) * 2**18) for k in range(b)] for n in range(b)]
+        for box in self.boxes:
+            x = {m: values[box, m] for m in self.modes}
+            for k in range(d):
+                y = {}
+                for m in self.modes:
+                    line = [x[(*m[:k], i, *m[k + 1 :])] for i in range(b)]
+                    total = sum(w * v for w, v in zip(basis[m[k]], line, strict=True))
+                    y[m] = (total + 2**17) >> 18
+                x = y
+            for m in self.modes:
+                out[(box[0], *(b * i + j for i, j in zip(box[1:], m, strict=True)))] = x[m]
+        return out
+
+
+def cosine(b, k, n):
+    scale = math.sqrt((1 if k == 0 else 2) / b)
+    return scale * math.cos(math.pi * k * (2 * n + 1) / (2 * b))
+
+
+def level(x):
+    return sum(x**3 >= 2**j for j in range(54)) if x else 0
+
+
+def coarse(x):
+    return sum(step <= x for step in STEPS)
+
+
+def read_parts(parts, heads, stream, prior):
+    tables = {
+        "tokens": Tables(prior["tokens"], 16, 1 << 18, 1024),
+        "flags": Tables(prior["going"], 16, 1 << 18, 1024),
+    }
+    before = None
+    for part in parts:
+        part.walk(stream, prior, tables, before)
+        before = part
+    stream.finish()
+    return [part.finish(stream, *head) for part, head in zip(parts, heads, strict=True)]
+
+
+def read_heads(data, sizes, d):
+    heads, at = [], 0
+    for b in sizes:
+        n = sum(1 <= sum(m) <= 2 for m in itertools.product(range(b), repeat=d))
+        found = np.frombuffer(data, np.int8, 3 + n, at)
+        heads.append((found[:3], found[3:]))
+        at += 3 + n
+    return heads, Stream(data[at:])
+
+
+def crop(values, shape):
+    return values[tuple(slice(n) for n in shape)]
+
+
+def grid_of(shape, b):
+    return (shape[0], *(-(-n // b) for n in shape[1:]))
+
+
+def read_cuts(stream, may, grid):
+    tables = Tables([[64, 64], [96, 16], [80, 32], [64, 64], [32, 80], [16, 96]], 32, 1 << 16, 0)
+    d, cut = len(grid) - 1, np.zeros((1, *grid[1:]), int)
+    part = Part(2, cut, None)
+    for phase in (0, 1):
+        odd = {b: sum(b[1:]) % 2 if cut.size >= 16 else 0 for b in part.boxes}
+        boxes = [b for b in part.boxes if odd[b] == phase and may[b]]
+        near = [sum(int(cut[n]) for _, n in part.neighbours(b)) for b in boxes]
+        classes = [1 + 4 * n // (2 * d) if phase else 0 for n in near]
+        for b, found in zip(boxes, stream.batch(tables, classes), strict=True):
+            cut[b] = found
+    return cut > 0
+
+
+def spread(mask):
+    for k in range(1, mask.ndim):
+        mask = mask.repeat(2, axis=k)
+    return mask
+
+
+def whole_samples(sections, shape, B, K, prior):
+    d, C = len(shape) - 1, shape[0]
+    planes = [grid_of(shape, B)]
+    while math.prod(planes[-1][1:]) > 16:
+        planes.append(grid_of(planes[-1], ABOVE[d]))
+    first = sections[0]
+    differences = np.frombuffer(first, f"<i{first[0]}", offset=1).tolist()
+    plane = 64 * np.array(list(itertools.accumulate(differences))).reshape(planes[-1])
+    for wanted, data in zip(planes[-2::-1], sections[1:], strict=False):
+        heads, stream = read_heads(data, [ABOVE[d]], d)
+        part = Part(ABOVE[d], plane, np.ones(plane.shape, bool))
+        plane = crop(part.samples(read_parts([part], heads, stream, prior)[0]), wanted)
+    may, parts = np.ones((1, *plane.shape[1:]), bool), []
+    for data in sections[len(planes) : len(planes) + K]:
+        heads, stream = read_heads(data, [2], d)
+        cut = read_cuts(stream, may, plane.shape)
+        parts.append(Part(B >> len(parts), plane, np.repeat(may & ~cut, C, axis=0)))
+        part = Part(2, plane, np.repeat(cut, C, axis=0))
+        plane = part.samples(read_parts([part], heads, stream, prior)[0])
+        may = spread(cut)
+    parts.append(Part(B >> K, plane, np.repeat(may, C, axis=0)))
+    heads, stream = read_heads(sections[len(planes) + K], [p.b for p in parts], d)
+    out = np.zeros((C, *(B * n for n in planes[0][1:])), np.int64)
+    for part, values in zip(parts, read_parts(parts, heads, stream, prior), strict=True):
+        where = part.active
+        for k in range(1, d + 1):
+            where = where.repeat(part.b, axis=k)
+        out = np.where(where, part.samples(values), out)
+    return crop(out, shape)
+
+
+def corrections(data, y):
+    d = y.ndim - 1
+    D = np.zeros(y.shape, np.int64)
+    for k in range(1, d + 1):
+        for i in range(1, y.shape[k] - 1):
+            a, b, c = (np.take(y, j, axis=k) for j in (i - 1, i, i + 1))
+            index = (slice(None),) * k + (i,)
+            D[index] += abs(a - 2 * b + c)
+    for k in range(1, d + 1):
+        edge = np.pad(D, [(int(j == k), int(j == k)) for j in range(d + 1)], mode="edge")
+        n = y.shape[k]
+        a, b, c = (np.take(edge, range(o, o + n), axis=k) for o in (0, 1, 2))
+        D = a + 2 * b + c
+    rough = sum((D >= step * 4 * 4**d).astype(int) for step in (1, 2, 4, 6, 8, 12, 16, 24, 32, 64, 128))
+    rows = [[240, 14, 1, 1], [200, 50, 4, 2], [160, 80, 12, 4], [128, 100, 20, 8]]
+    stream, tables = Stream(data), Tables(rows * 24, 32, 1 << 16, 0)
+    c, batches = np.zeros(y.shape, np.int64), []
+    for j, corner in enumerate(itertools.product((0, 1), repeat=d)):
+        places = [p for p in np.ndindex(y.shape) if all(i % 2 == o for i, o in zip(p[1:], corner))]
+        classes = []
+        for p in places:
+            around = tuple(slice(max(i - 1, 0), i + 2) for i in p[1:])
+            near = min(3, int(np.count_nonzero(c[(p[0], *around)])))
+            classes.append(48 * (j > 0) + 4 * int(rough[p]) + near)
+        if places:
+            tokens = stream.batch(tables, classes)
+            for p, t in zip(places, tokens, strict=True):
+                c[p] = t
+            batches.append((places, tokens))
+    stream.finish()
+    for places, tokens in batches:
+        size = [stream.raw(24) if t == 3 else t for t in tokens]
+        for p, n in zip(places, size, strict=True):
+            c[p] = -n if n and stream.raw(1) else n
+    return c
+
+
+def unpack(data, priors):
+    """The array of a tile with loss; `priors` is the opened priors.npz."""
+    reader = Bytes(data)
+    assert reader.take(3) == b"\xe7\x01\x01"
+    code, ndim, channel = reader.take(3)
+    shape = [reader.number() for _ in range(ndim)]
+    flags, log_size, K = reader.take(3)
+    offset, step = np.frombuffer(reader.take(16), "<f8").tolist()
+    C = shape[channel - 1] if channel else 1
+    rest = [n for k, n in enumerate(shape) if k != channel - 1]
+    long = (C, *([n for n in rest if n > 1] or [1]))
+    matrix = np.frombuffer(reader.take(2 * C * C), "<i2").reshape(C, C) if flags & 2 else None
+    U = reader.number() if flags & 4 else 0
+    d, B = len(long) - 1, 1 << log_size
+    n, plane = 1 + K + bool(flags & 1) + bool(flags & 4), grid_of(long, B)
+    n += 1
+    while math.prod(plane[1:]) > 16:
+        plane, n = grid_of(plane, ABOVE[d]), n + 1
+    sections = [reader.take(size) for size in [reader.number() for _ in range(n)]]
+    gaps = sections.pop(0) if flags & 1 else None
+    last = sections.pop() if flags & 4 else None
+    names = ("weights", "classes", "flags", "tokens", "going")
+    prior = {name: priors[f"{name}{min(d, 3)}"] for name in names}
+    y = whole_samples(sections, long, B, K, prior)
+    if matrix is not None:
+        flat = y.reshape(C, -1)
+        turned = [sum(int(m) * row for m, row in zip(line, flat, strict=True)) for line in matrix]
+        y = ((np.array(turned) + 2**13) >> 14).reshape(y.shape)
+    if U:
+        y = y + U * corrections(last, y)
+    dtype = np.dtype(NAMES[code])
+    values = y * (step / 64) + offset
+    if dtype.kind in "iu":
+        values = np.clip(np.rint(values), np.iinfo(dtype).min, np.iinfo(dtype).max)
+    values = values.astype(dtype)
+    if gaps is not None:
+        values[np.broadcast_to(unpack_exact(gaps[1:]), values.shape)] = np.nan
+    values = values.reshape(C, *rest)
+    return np.moveaxis(values, 0, channel - 1) if channel else values[0]
