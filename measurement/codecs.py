@@ -100,7 +100,7 @@ def at_psnr(code, kind, values, peak, target):
     """
     low, high, more = _range(kind, peak, target)
     below, above = None, None
-    for _ in range(14):
+    for _ in range(10):
         knob = math.sqrt(low * high) if kind in ("error", "distance") else (low + high) / 2
         knob = float(round(knob)) if kind == "quality" else knob
         data, decoded = code(values, knob)
@@ -113,11 +113,11 @@ def at_psnr(code, kind, values, peak, target):
             high = knob
         else:
             low = knob
-        if abs(got[0] - target) < 0.01 or (kind == "quality" and high - low <= 1):
+        if abs(got[0] - target) < 0.03 or (kind == "quality" and high - low <= 1):
             break
     if above is None:
         return None
-    if below is None or above[0] - target < 0.01:
+    if below is None or above[0] - target < 0.001:
         return above[1]
     t = (target - below[0]) / (above[0] - below[0])
     return math.exp((1 - t) * math.log(below[1]) + t * math.log(above[1]))

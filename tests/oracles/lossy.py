@@ -151,7 +151,9 @@ class Part:
                 larger = (box[0], *(i // 2 for i in box[1:]))
                 for mode in self.modes[1:]:
                     corners = itertools.product(*((2 * m, 2 * m + 1) for m in mode))
-                    self.A[box, mode] = (sum(before.a(larger, c) for c in corners) + 2 ** (d - 1)) >> d
+                    self.A[box, mode] = (
+                        sum(before.a(larger, c) for c in corners) + 2 ** (d - 1)
+                    ) >> d
         g, alive = int(small >= 16), [box for box in self.boxes if self.active[box]]
         few = math.prod(self.grid) < 16
         odd = {box: sum(box[1:]) % 2 == 1 and not few for box in self.boxes}
@@ -163,7 +165,9 @@ class Part:
                 return
             of_s = [m for m in self.modes if sum(m) == s]
             own1 = {(b, m): self.lower(b, m, one) for b in self.boxes for m in of_s}
-            mean = {m: min(64 * sum(own1[b, m] for b in alive) // len(alive), 1 << 20) for m in of_s}
+            mean = {
+                m: min(64 * sum(own1[b, m] for b in alive) // len(alive), 1 << 20) for m in of_s
+            }
             for phase in (0, 1):
                 boxes = [b for b in alive if odd[b] == phase]
                 places = [(m, b) for m in of_s for b in boxes]
@@ -379,7 +383,9 @@ def corrections(data, y):
         n = y.shape[k]
         a, b, c = (np.take(edge, range(o, o + n), axis=k) for o in (0, 1, 2))
         D = a + 2 * b + c
-    rough = sum((D >= step * 4 * 4**d).astype(int) for step in (1, 2, 4, 6, 8, 12, 16, 24, 32, 64, 128))
+    rough = sum(
+        (D >= step * 4 * 4**d).astype(int) for step in (1, 2, 4, 6, 8, 12, 16, 24, 32, 64, 128)
+    )
     rows = [[240, 14, 1, 1], [200, 50, 4, 2], [160, 80, 12, 4], [128, 100, 20, 8]]
     stream, tables = Stream(data), Tables(rows * 24, 32, 1 << 16, 0)
     c, batches = np.zeros(y.shape, np.int64), []

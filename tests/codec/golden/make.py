@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from elmfield.codec import pack
+from elmfield.codec import pack, unpack
 
 HERE = Path(__file__).parent
 
@@ -28,6 +28,17 @@ def arrays():
     yield "stored", rng.integers(0, 256, 40).astype(np.uint8), None
 
 
+def with_loss():
+    """Small arrays by name, the axis of their channels, and what is asked of them."""
+    exact = {name: (values, axis) for name, values, axis in arrays()}
+    yield "step", *exact["grey"], {"step": 6.0}
+    yield "bound", *exact["float"], {"max_error": 0.5}
+    yield "gaps", exact["gaps"][0], None, {"step": 2.0}
+    yield "colour", *exact["colour"], {"step": 9.0}
+    yield "volume", *exact["volume"], {"step": 3.0}
+    yield "line", np.cumsum(np.sin(np.arange(300) ** 1.3 / 40)), None, {"step": 0.3}
+
+
 if __name__ == "__main__":
     names = []
     for name, values, axis in arrays():
@@ -36,3 +47,14 @@ if __name__ == "__main__":
             np.save(HERE / f"{name}.npy", values)
             (HERE / f"{name}.tile").write_bytes(pack(values, channel_axis=axis))
     (HERE / "expected.json").write_text(json.dumps(names) + "\n")
+    if not (HERE / "lossy.json").exists():
+        tiles = {}
+        for name, values, axis, asked in with_loss():
+            data = pack(values, channel_axis=axis, **asked)
+            samples = unpack(data)
+            tiles[name] = {
+                "bytes": data.hex(),
+                "dtype": samples.dtype.name,
+                "samples": samples.tobytes().hex(),
+            }
+        (HERE / "lossy.json").write_text(json.dumps(tiles, indent=1) + "\n")
