@@ -14,6 +14,7 @@ import sys
 from functools import partial
 
 import beam_tables
+import codec_tables
 import core_tables
 import defaults_tables
 import earth_tables
@@ -38,6 +39,7 @@ GATHERED = {
     "lossless": lossless_tables,
     "earth": earth_tables,
     "images": images_tables,
+    "codec": codec_tables,
 }
 """Whose tables also stand in one file each, for whoever opens the folder."""
 

@@ -1,4 +1,4 @@
-"""Other people's codecs behind one door: an array and a knob in, bytes and the decoded array out."""
+"""Other people's codecs behind one door: an array and a knob in, bytes and an array out."""
 
 import math
 

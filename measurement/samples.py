@@ -18,7 +18,7 @@ WEATHER = (
 """Fields of temperature on the globe, float32."""
 
 
-def _file(path):
+def data_file(path):
     """Where a file of the data is."""
     return next(folder / path for folder in folders() if (folder / path).exists())
 
@@ -27,7 +27,7 @@ def colour(name):
     """A picture in colour, uint8, and its peak."""
     from PIL import Image
 
-    with Image.open(_file(f"kodak/{name}.png")) as file:
+    with Image.open(data_file(f"kodak/{name}.png")) as file:
         return np.asarray(file.convert("RGB")), 255.0
 
 
@@ -39,15 +39,15 @@ def sample(name):
     if name == "brain":
         import nibabel as nib
 
-        file = nib.load(_file("volume/brain_t1_gd_skullstripped_176x188x144.nii.gz"))
+        file = nib.load(data_file("volume/brain_t1_gd_skullstripped_176x188x144.nii.gz"))
         return np.ascontiguousarray(file.dataobj.get_unscaled()), 255.0
     if name == "ns":
-        file = np.load(_file("navier_stokes/ns_vorticity_128x128x100.npz"))
+        file = np.load(data_file("navier_stokes/ns_vorticity_128x128x100.npz"))
         values = np.ascontiguousarray(file["w"], np.float32)
     else:
         import xarray as xr
 
-        with xr.open_dataset(_file(f"era5/{name}.nc")) as file:
+        with xr.open_dataset(data_file(f"era5/{name}.nc")) as file:
             found = next(v for v in file.data_vars.values() if v.ndim >= 2 and v.shape[-1] > 100)
             values = np.ascontiguousarray(np.squeeze(found.values), np.float32)
     return values, float(np.ptp(values))

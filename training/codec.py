@@ -1,4 +1,4 @@
-"""The tables of ``src/elmfield/codec/lossy/priors.npz``, trained on data that no benchmark scores.
+"""The tables of ``src/elmfield/codec/lossy/priors.npz``, trained.
 
     python training/codec.py 2         tables for two axes (minutes; needs torch)
     python training/codec.py 1 2 3     all of them
@@ -9,9 +9,7 @@ is written down as a table over quantised sums, and the distribution of tokens i
 counted. The coefficients are those that the encoder chooses with the tables there are, so a
 second round is a little better than the first.
 
-Data: Blue Marble, the sun, satellite bands, cameraman, an MRI slice, a map of heights, ERA5 of
-2019 and synthetic fields for two axes; synthetic volumes, panned pictures of Blue Marble and a
-small fMRI for three; speech and rows of pictures for one.
+Data: see ``data.py`` beside this.
 """
 
 import sys
@@ -137,7 +135,7 @@ def gathered(arrays, sizes, targets, part):
         for B in sizes:
             for target in rng.choice(targets, 4, replace=False):
                 step = peak * 10 ** (-target / 20) * 3.4
-                x = (values - values.mean())[None] / step
+                x = (values.astype(np.float64) - values.mean())[None] / step
                 note, plane = noted(x, B, part)
                 notes.append(note)
                 if plane.size > 64:

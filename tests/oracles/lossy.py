@@ -200,7 +200,7 @@ class Part:
         self.late.append((box, mode, h << k, k + more))
 
     def flags(self, s, g, alive, odd, stream, prior, tables):
-        totals = {b: 0 for b in self.boxes}
+        totals = dict.fromkeys(self.boxes, 0)
         for b in self.boxes:
             for m in self.modes:
                 if s - 2 <= sum(m) < s:
@@ -219,7 +219,7 @@ class Part:
         if all(on.values()):
             return alive, odd
         alive = [b for b in alive if on[b]]
-        return alive, ({b: False for b in odd} if len(alive) < 48 else odd)
+        return alive, (dict.fromkeys(odd, False) if len(alive) < 48 else odd)
 
     def finish(self, stream, points, weights):
         """Modes in units from raw bits."""
@@ -384,7 +384,7 @@ def corrections(data, y):
         a, b, c = (np.take(edge, range(o, o + n), axis=k) for o in (0, 1, 2))
         D = a + 2 * b + c
     rough = sum(
-        (D >= step * 4 * 4**d).astype(int) for step in (1, 2, 4, 6, 8, 12, 16, 24, 32, 64, 128)
+        (step * 4 * 4**d <= D).astype(int) for step in (1, 2, 4, 6, 8, 12, 16, 24, 32, 64, 128)
     )
     rows = [[240, 14, 1, 1], [200, 50, 4, 2], [160, 80, 12, 4], [128, 100, 20, 8]]
     stream, tables = Stream(data), Tables(rows * 24, 32, 1 << 16, 0)

@@ -1,6 +1,7 @@
 """Arrays to bytes and back: the codec, which knows nothing of fields or files.
 
-`pack` and `unpack` take and give one tile, `unpack_many` several at once; `trial` says what a step would cost.
+`pack` and `unpack` take and give one tile, `unpack_many` several at once; `trial` says what a step
+would cost.
 """
 
 from elmfield.codec.door import pack, unpack, unpack_many

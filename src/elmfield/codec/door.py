@@ -33,8 +33,8 @@ def pack(
 
     Notes
     -----
-    Without `step` and `max_error` the array comes back bit for bit. With them it may too, where that takes
-    fewer bytes.
+    Without `step` and `max_error` the array comes back bit for bit. With them it may too, where
+    that takes fewer bytes.
     """
     values = np.asarray(values)
     if step is not None and max_error is not None:
@@ -53,8 +53,9 @@ def unpack(data: bytes, *, coarse: int = 0) -> Values:
     Parameters
     ----------
     coarse : int
-        A picture 2^coarse times smaller along every axis but that of channels, from means. Only a tile with
-        loss has one; where it has boxes no larger than that, the first part of its bytes is enough work.
+        A picture 2^coarse times smaller along every axis but that of channels, from means. Only a
+        tile with loss has one; where it has boxes no larger than that, the first part of its
+        bytes is enough work.
     """
     data = bytes(data)
     if data[2:3] == lossy.START[2:]:

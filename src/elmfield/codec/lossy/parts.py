@@ -69,7 +69,8 @@ def halved_magnitudes(A: Counts, m: Modes, grid: Shape) -> Counts:
     groups = natural.reshape([v for _ in range(d) for v in (b, 2)] + [-1])
     total = (groups.sum(axis=tuple(range(1, 2 * d, 2)), dtype=np.int32) + (1 << d >> 1)) >> d
     rows = total.reshape(b**d, -1)[modes(b, d).rows]
-    return np.stack([pieces(row, grid) for row in rows])
+    whose = pieces(np.arange(A.shape[1]), grid)
+    return rows.take(whose, axis=1)
 
 
 @dataclass(frozen=True)
@@ -85,17 +86,35 @@ class Part:
         return Walk(self.m.B, self.plane.shape, means.expected(self.plane), self.active, around)
 
     def values(self, q: Counts, points: NDArray[np.int8], weights: NDArray[np.int8]) -> Floats:
-        """Modes of all boxes in units, natural order, as whole floats."""
+        """Modes in units, natural order, as whole floats; of all boxes, (M, boxes)."""
+        return self._values(q, points, weights, slice(None))
+
+    def active_values(
+        self, q: Counts, points: NDArray[np.int8], weights: NDArray[np.int8]
+    ) -> Floats:
+        """The same of active boxes only."""
+        if self.active is None:
+            return self.values(q, points, weights)
+        which = np.flatnonzero(self.active)
+        return self._values(q.take(which, axis=1), points, weights, which)
+
+    def _values(
+        self,
+        q: Counts,
+        points: NDArray[np.int8],
+        weights: NDArray[np.int8],
+        boxes: slice | NDArray[np.intp],
+    ) -> Floats:
         out = np.zeros(q.shape, np.float64)
         some = np.flatnonzero(q)
-        v = q.ravel()[some].astype(np.int64)
+        v = q.ravel()[some]
         a = np.abs(v)
-        r = a * UNIT - points.astype(np.int64)[np.minimum(a, 3) - 1]
+        r = a * float(UNIT) - points.astype(np.float64)[np.minimum(a, 3) - 1]
         i, j = np.divmod(some, q.shape[1])
         out[self.m.rows[i], j] = np.where(v < 0, -r, r)
-        out[0] = self.plane.ravel()
+        out[0] = self.plane.ravel()[boxes]
         for row, guess in means.predicted(means.differences(self.plane, self.m), weights):
-            out[self.m.rows[row]] += guess
+            out[self.m.rows[row]] += guess[boxes]
         return out
 
     def samples(self, r: Floats) -> Whole:
@@ -148,7 +167,7 @@ def cut_batches(
 
 
 def placed(out: Whole | None, part: Part, r: Floats) -> Whole:
-    """Samples of a part put where its boxes are."""
+    """Samples of the active boxes of a part, from their modes, put where the boxes are."""
     if part.active is None:
         return part.samples(r)
     B, d = part.m.B, part.m.d
@@ -156,7 +175,7 @@ def placed(out: Whole | None, part: Part, r: Floats) -> Whole:
     out = np.zeros((grid[0], *(g * B for g in grid[1:])), np.int64) if out is None else out
     which = np.flatnonzero(part.active)
     if which.size:
-        y = samples(np.ascontiguousarray(r[:, which]), B, d).astype(np.int64)
+        y = samples(r, B, d).astype(np.int64)
         place = np.unravel_index(which, grid)
         split = out.reshape(grid[0], *(v for g in grid[1:] for v in (g, B)))
         order = [0, *(1 + 2 * k for k in range(d)), *(2 + 2 * k for k in range(d))]

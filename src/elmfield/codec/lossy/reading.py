@@ -37,7 +37,7 @@ def read(
         reader, learned = None, Learned(prior(d))
         part = Part(modes(ABOVE[d], d), plane)
         heads, reader = _heads(data, [part])
-        plane = part.samples(_read_parts([part], heads, learned, reader)[0])
+        plane = part.samples(_read_parts([part], heads, learned, reader, all_boxes=True)[0])
         plane = plane[tuple(slice(n) for n in wanted)]
     if only_means:
         return plane
@@ -63,8 +63,10 @@ def _read_parts(
     heads: list[tuple[NDArray[np.int8], NDArray[np.int8]]],
     learned: Learned,
     reader: StreamReader,
+    *,
+    all_boxes: bool,
 ) -> list[Floats]:
-    """Modes of all parts of a section in units, natural order."""
+    """Modes of all parts of a section in units, natural order; of active boxes or all."""
     around, walked = None, []
     for part in parts:
         walk, follower = part.walk(around), Follower(learned, reader)
@@ -78,7 +80,8 @@ def _read_parts(
         q = follower.finish(walk.A, part.active)
         if int(np.abs(q).max(initial=0)) > LARGEST_MAGNITUDE:
             raise damaged("has an impossible magnitude")
-        r = part.values(q, points, weights)
+        made = part.values if all_boxes else part.active_values
+        r = made(q, points, weights)
         if float(np.abs(r).max(initial=0)) * (2 * part.m.B) ** ((part.m.d - 1) / 2) > LARGEST:
             raise damaged("has impossible values")
         found.append(r)
@@ -99,12 +102,14 @@ def _read_boxes(sections: list[bytes], plane: Whole, shape: Shape, B: int, n_cut
         part = Part(m, plane, np.tile(cut, C))
         parts.append(Part(modes(B, d), plane, np.tile(may & ~cut, C)))
         may = pieces(cut, (1, *plane.shape[1:]))
-        plane = part.samples(_read_parts([part], heads, learned, reader)[0])
+        plane = part.samples(_read_parts([part], heads, learned, reader, all_boxes=True)[0])
         B //= 2
     parts.append(Part(modes(B, d), plane, None if may.all() else np.tile(may, C)))
     heads, reader = _heads(sections[n_cuts], parts)
     out = None
-    for part, r in zip(parts, _read_parts(parts, heads, Learned(prior(d)), reader)):
+    for part, r in zip(
+        parts, _read_parts(parts, heads, Learned(prior(d)), reader, all_boxes=False)
+    ):
         out = placed(out, part, r)
     assert out is not None
     return out[tuple(slice(n) for n in shape)]

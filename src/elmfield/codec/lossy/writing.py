@@ -101,6 +101,8 @@ def _write_part(
     learned: Learned,
     writer: StreamWriter,
     around: Counts | None = None,
+    *,
+    all_boxes: bool = True,
 ) -> tuple[bytes, Floats, Counts]:
     """The head of a part, its modes as a decoder finds them, magnitudes as contexts see them."""
     X, weights = _residual(X, part)
@@ -112,7 +114,8 @@ def _write_part(
     chooser.finish(X < 0)
     points = _points(x, chooser.q)
     q = np.where(X < 0, -chooser.q, chooser.q)
-    return points.tobytes() + weights.tobytes(), part.values(q, points, weights), walk.A
+    made = part.values if all_boxes else part.active_values
+    return points.tobytes() + weights.tobytes(), made(q, points, weights), walk.A
 
 
 def _write_plane(plane: Floats, price: float) -> tuple[list[bytes], Whole]:
@@ -282,7 +285,7 @@ def _write_boxes(
     writer, learned, heads = StreamWriter(), Learned(prior(len(shape) - 1)), []
     around, out = None, None
     for part in parts:
-        head, r, A = _write_part(X[part.m.B], part, price, learned, writer, around)
+        head, r, A = _write_part(X[part.m.B], part, price, learned, writer, around, all_boxes=False)
         heads.append(head)
         out = placed(out, part, r)
         if part is not parts[-1]:
