@@ -6,7 +6,7 @@ half apart. Of what it shows with three axes nothing is used.
 
 import numpy as np
 
-from measurement.samples import KODAK, data_file, sample
+from measurement.samples import KODAK, WEATHER, data_file, sample
 
 
 def synthetic(shape, slope, seed):
