@@ -26,12 +26,7 @@ def pictures():
 
 def weather():
     """Three of the six fields; the others are held out."""
-    names = (
-        "era5_t2m_20121201T14_winter",
-        "era5_t2m_20230422T03_spring",
-        "gfs_t2m_20200702T00_summer",
-    )
-    return [sample(name) for name in names]
+    return [sample(name) for name in (WEATHER[1], WEATHER[2], WEATHER[4])]
 
 
 def volumes():
