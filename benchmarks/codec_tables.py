@@ -37,7 +37,7 @@ def _curves(section, what, groups):
 
 def pictures():
     """Grey pictures."""
-    groups = {"all": lambda row: True, "held out": lambda row: row["data"] not in LEARNED}
+    groups = {"recorded": lambda row: True, "held out": lambda row: row["data"] not in LEARNED}
     return _curves("pictures", "Kodak, grey, bits per sample", groups)
 
 
@@ -48,7 +48,7 @@ def colour():
 
 def fields():
     """Weather."""
-    groups = {"all": lambda row: True, "held out": lambda row: row["data"] not in LEARNED}
+    groups = {"recorded": lambda row: True, "held out": lambda row: row["data"] not in LEARNED}
     return _curves("fields", "temperature, bits per sample", groups)
 
 
@@ -92,6 +92,4 @@ def speed():
     return table(heads, lines, "llrrr")
 
 
-TABLES = {
-    f"codec_{f.__name__}": f for f in (pictures, colour, fields, volumes, bounds, speed)
-}
+TABLES = {f"codec_{f.__name__}": f for f in (pictures, colour, fields, volumes, bounds, speed)}
