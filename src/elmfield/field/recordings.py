@@ -69,7 +69,7 @@ def _of_cells(blended: "Blended", cells: Integers, x: Floats) -> Floats:
 
 def _horner(c: Floats, which: Integers, s: Array) -> Floats:
     """``Σ_k c[which, k] s^k``, (n, C)."""
-    out = c[which, -1]
+    out: Floats = c[which, -1]
     for k in range(c.shape[1] - 2, -1, -1):
         out *= s[:, None]
         out += c[which, k]

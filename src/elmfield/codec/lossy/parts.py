@@ -70,7 +70,7 @@ def halved_magnitudes(A: Counts, m: Modes, grid: Shape) -> Counts:
     total = (groups.sum(axis=tuple(range(1, 2 * d, 2)), dtype=np.int32) + (1 << d >> 1)) >> d
     rows = total.reshape(b**d, -1)[modes(b, d).rows]
     whose = pieces(np.arange(A.shape[1]), grid)
-    return rows.take(whose, axis=1)
+    return np.asarray(rows.take(whose, axis=1))
 
 
 @dataclass(frozen=True)
