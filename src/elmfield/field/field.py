@@ -6,9 +6,11 @@ is, it does not know.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from elmfield._array.backend import namespace
 from elmfield._array.typing import Array, Floats
@@ -17,6 +19,7 @@ from elmfield.field.measured import errors_by_cell, own_values
 from elmfield.field.on_grids import OnGrids
 from elmfield.field.quality import Target, meet
 from elmfield.field.report import Report, describe
+from elmfield.field.tables import Table, tabulate
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -149,6 +152,43 @@ class Field(OnGrids):
         alpha = self.blended.weights(int(region))
         alpha = self.finish(alpha, constant=False)
         return alpha[..., 0] if self.channel_axis is None else alpha
+
+    # --- at lookup speed -----------------------------------------------------------------------
+
+    def tabulate(
+        self,
+        tolerance: float = 1e-6,
+        order: int = 1,
+        window: Mapping[str, tuple[Any, Any]] | None = None,
+    ) -> Table:
+        """The field at lookup speed: called like the field, within a certified distance of it.
+
+        Parameters
+        ----------
+        tolerance : float
+            How far values may be from the field's, as a part of its range.
+        order : {0, 1, 2}
+            Derivatives up to this order keep the tolerance too, in parts of the range per sample.
+        window : mapping, optional
+            The part to tabulate on some axes, ``{dim: (low, high)}``; by default all.
+
+        Raises
+        ------
+        MemoryError
+            Before the memory is spent, where the table would take more than the limit:
+            :func:`elmfield.memory_limit`, or 1 GiB (8 GiB on a GPU) if none is set.
+        """
+        return tabulate(self if window is None else self._window(window), tolerance, order)
+
+    def _window(self, window: Mapping[str, tuple[Any, Any]]) -> "Field":
+        """The crop to a window."""
+        self._reader.window(window)  # it says what is wrong with names and ends
+        ends = [
+            window.get(a.name, a.from_index(np.asarray([low, high])))
+            for a, low, high in zip(self.domain.axes, self.domain.low, self.domain.high)
+        ]
+        low, high = ([sorted(e)[i] for e in ends] for i in (0, 1))
+        return self.crop(low, high)
 
     # --- boxes ---------------------------------------------------------------------------------
 

@@ -1,26 +1,25 @@
 """A field at points: what it is made of, its values and derivatives anywhere.
 
-``f(x) = offset + scale Σ_i φ_i(x) f_i(x)`` with one local model f_i per region. Puts units and
-channels back. Grids, boxes and files are the business of who builds on it.
+``f(x) = offset + scale Σ_i φ_i(x) f_i(x)`` with one local model f_i per region. How points are asked
+is written in `queries`. Grids, boxes and files are the business of who builds on it.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property
 from typing import Any
 
-from elmfield._array.backend import cast, namespace
-from elmfield._array.memory import capacity, runs, with_less_memory
 from elmfield._array.typing import Array
 from elmfield.domain import Domain
-from elmfield.field import derivatives
 from elmfield.field.blended import Blended
-from elmfield.field.reading import Reader
+from elmfield.field.derivatives import Function
+from elmfield.field.lookup import Lookup
+from elmfield.field.queries import Queries
 from elmfield.partition import Partition
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Pointwise:
+class Pointwise(Queries):
     """A continuous function of d coordinates with C channels, at points.
 
     Parameters
@@ -94,74 +93,19 @@ class Pointwise:
 
     # --- values at points ----------------------------------------------------------------------
 
-    def __call__(self, points: Array, *, outside: str = "raise") -> Array:
-        """Values at `points`.
-
-        Parameters
-        ----------
-        points : array, shape (..., d)
-            Coordinates: sample indices for a plain array, else in the axes' own units. On axes of
-            dates datetime64 or ISO text, or seconds since the first sample.
-        outside : {"raise", "nearest", "nan"}
-            What to do with points outside the domain.
-
-        Returns
-        -------
-        array, shape (...,) or (..., C)
-        """
-        zero = (0,) * len(self.shape)
-        return self._query(points, outside, lambda x, *_: self.blended.partials(x, [zero])[0], True)
-
-    def gradient(self, points: Array, *, outside: str = "raise") -> Array:
-        """First derivatives along the axes, shape (..., d) or (..., C, d), per coordinate unit."""
-        return self._query(points, outside, partial(derivatives.gradient, self.blended))
-
-    def hessian(self, points: Array, *, outside: str = "raise") -> Array:
-        """Second derivatives, shape (..., d, d) or (..., C, d, d), per coordinate unit squared."""
-        return self._query(points, outside, partial(derivatives.hessian, self.blended))
-
-    def laplacian(self, points: Array, *, outside: str = "raise") -> Array:
-        """Sum of the unmixed second derivatives, shape (...,) or (..., C)."""
-        return self._query(points, outside, partial(derivatives.laplacian, self.blended))
-
-    @with_less_memory
-    def _query(self, points: Array, outside: str, take: Any, constant: bool = False) -> Array:
-        """Check the points, evaluate them in batches, give back the shape the caller expects."""
-        if outside not in ("raise", "nearest", "nan"):
-            raise ValueError(f"`outside` must be 'raise', 'nearest' or 'nan'; got {outside!r}.")
-        x = self._reader.points(points, self.offset)
-        xp, d = namespace(x), len(self.shape)
-        lead = tuple(x.shape[:-1])
-        x = xp.reshape(x, (-1, d))
-        index, slope, bend, beyond = self._reader.to_index(x, outside, not constant)
-        step = max(1, capacity(self.offset) // (6 * d + 4 * int(self.offset.shape[0])))
-        parts = [
-            self.finish(take(*(a[i:j, :] for a in (index, slope, bend))), constant)
-            for i, j in runs(x.shape[0], step)
-        ]
-        out = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
-        if beyond is not None:
-            mark = xp.reshape(beyond, (-1,) + (1,) * (out.ndim - 1))
-            out = xp.where(mark, xp.full_like(out, xp.nan), out)
-        out = xp.reshape(out, lead + tuple(out.shape[1:]))
-        return out[(slice(None),) * len(lead) + (0, ...)] if self.channel_axis is None else out
-
     @property
-    def _reader(self) -> Reader:
-        return Reader(self.domain, self.attributes.get("axes", {}))
+    def function(self) -> Blended:
+        """What is asked at points, in index coordinates."""
+        return self.blended
 
-    def finish(self, values: Array, constant: bool) -> Array:
-        """Undo scale and offset; values (n, C, ...); pair up real and imaginary parts."""
-        xp = namespace(values)
-        tail = (1,) * (values.ndim - 2)
-        values = values * cast(xp.reshape(self.scale, (-1, *tail)), values)
-        if constant:
-            values = values + cast(xp.reshape(self.offset, (-1, *tail)), values)
-        return self.joined(values, axis=1)
+    @cached_property
+    def _lookup(self) -> Lookup:
+        return Lookup(self)
 
-    def joined(self, values: Array, axis: int = 0) -> Array:
-        """Real and imaginary parts, which follow each other along an axis, as complex numbers."""
-        if not self.is_complex:
-            return values
-        C, before = values.shape[axis] // 2, (slice(None),) * axis
-        return values[(*before, slice(None, C), ...)] + 1j * values[(*before, slice(C, None), ...)]
+    def function_for(self, n: int) -> Function:
+        """What n points ask: a table, once so many have come that it pays."""
+        return self._lookup.function_for(n)
+
+    def at_once(self, points: Any) -> Any:
+        """The value at one point inside the domain, if that is all and there is a short way."""
+        return self._lookup.one(points)
