@@ -51,6 +51,8 @@ class Intervals:
         The expansions that differ.
     left_over : float
         What the terms that are not there may add, at most, for any function.
+    reach : float
+        How far from the centres of their boxes cells speak.
     """
 
     low: float
@@ -60,6 +62,7 @@ class Intervals:
     piece: Integers
     rows: Floats = field(repr=False)
     left_over: float = 0.0
+    reach: float = 0.0
 
     @property
     def count(self) -> int:
@@ -116,9 +119,12 @@ def lattice(partition: Partition, k: int) -> tuple[float, int] | None:
 def _intervals(
     blended: "Blended", k: int, axis: AxisFunctions, span: tuple[float, float]
 ) -> Intervals | None:
-    found = lattice(blended.partition, k)
+    part = blended.partition
+    found = lattice(part, k)
     while found is not None and found[1] <= FINEST:
         made = _expanded(blended, k, axis, span, *found)
+        if part.periodic[k] and made.reach > part.shape[k] / 2 + 1e-9:
+            return None  # a window that meets itself jumps from one end of its box to the other
         # Waves are resolved by so many terms; a layer of another kind may have knots.
         if made.left_over <= 1e-12 * np.abs(made.rows).max():
             return made
@@ -164,7 +170,8 @@ def _expanded(
     unresolved = 4 * float(np.abs(rows[:, -3:]).sum(axis=1).max(initial=0))
     rows, gone = _shortened(rows)
     upper = np.where(sides[1], upper, lower)
-    return Intervals(low, per_unit, lower, upper, piece, rows, gone + unresolved)
+    reach = float(np.abs(unique[:, 0]).max()) + 0.5 / per_unit
+    return Intervals(low, per_unit, lower, upper, piece, rows, gone + unresolved, reach)
 
 
 def _speakers(
@@ -202,7 +209,7 @@ def _nodes() -> tuple[Floats, Floats]:
 def _shortened(rows: Floats) -> tuple[Floats, float]:
     """The expansions without the last terms, which are nothing but rounding; and what these add."""
     size = np.abs(rows).max(axis=(0, 2), initial=0)
-    kept = np.flatnonzero(size > 4e-16 * size.max(initial=0))
+    kept = np.flatnonzero(size > 1e-16 * size.max(initial=0))
     last = max(3, int(kept.max(initial=0)) + 1)
     gone = float(np.abs(rows[:, last:]).sum(axis=1).max(initial=0))
     return np.ascontiguousarray(rows[:, :last]), gone
