@@ -236,7 +236,7 @@ def data_range(y: Array, present: Array | None, ends: Any = None) -> float:
     if present is not None:
         low = xp.where(present, y, xp.full_like(y, xp.inf))
         high = xp.where(present, y, xp.full_like(y, -xp.inf))
-    return float(xp.max(high)) - float(xp.min(low)) or 1.0
+    return float(to_numpy(xp.max(high))) - float(to_numpy(xp.min(low))) or 1.0
 
 
 def range_of(frame: Array) -> float:

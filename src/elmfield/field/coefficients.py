@@ -5,7 +5,7 @@ their price; what is still in a file is `io`'s. Whoever asks for coefficients as
 and does not know which it has.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -49,6 +49,9 @@ class Coefficients(Protocol):
 
     def channels(self, own: slice) -> "Coefficients":
         """The same for some of the channels."""
+
+    def moved(self, like: Array) -> "Coefficients":
+        """The same in the library and on the device of `like`."""
 
     def numbers(self, rows: Integers) -> Array:
         """The stored numbers of some regions, one region after the other."""
@@ -115,6 +118,10 @@ class Full:
     def channels(self, own: slice) -> "Full":
         """The same for some of the channels."""
         return Full(self.values[..., own])
+
+    def moved(self, like: Array) -> "Full":
+        """The same in the library and on the device of `like`."""
+        return Full(move(self.values, like))
 
     def numbers(self, rows: Integers) -> Array:
         """The stored numbers of some regions, one region after the other."""
@@ -238,6 +245,10 @@ class Ragged:
         starts = np.concatenate([[0], np.cumsum(lengths[mine])]).astype(np.int64)
         values = xp.take(self.values, move(picked, self.values), axis=0)
         return Ragged(values, self.ranks[picked], starts, self.ranking, len(which))
+
+    def moved(self, like: Array) -> "Ragged":
+        """The same in the library and on the device of `like`."""
+        return replace(self, values=move(self.values, like))
 
     def numbers(self, rows: Integers) -> Array:
         """The stored numbers of some regions, one region after the other."""

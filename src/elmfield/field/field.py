@@ -16,6 +16,7 @@ from elmfield._array.backend import namespace
 from elmfield._array.typing import Array, Floats
 from elmfield.field.integrals import integral
 from elmfield.field.measured import errors_by_cell, own_values
+from elmfield.field.moving import moved
 from elmfield.field.on_grids import OnGrids
 from elmfield.field.quality import Target, meet
 from elmfield.field.report import Report, describe
@@ -179,6 +180,29 @@ class Field(OnGrids):
             :func:`elmfield.memory_limit`, or 1 GiB (8 GiB on a GPU) if none is set.
         """
         return tabulate(self if window is None else self._window(window), tolerance, order)
+
+    def module(self) -> Any:
+        """The field as a `torch.nn.Module`, its coefficients as a parameter.
+
+        ``field.module()(points)`` are the field's values, points outside moved to the border. It
+        has a `state_dict`, compiles in one graph (``torch.compile(..., fullgraph=True)``), and
+        works under `torch.func.vmap` and `torch.func.jacrev`. A module takes memory for every
+        point that the field itself would not need: give it some ten thousand at a time.
+        """
+        from elmfield.field.modules import field_module  # torch: only who asks for it has it
+
+        return field_module(self)
+
+    def to(self, where: Any) -> "Field":
+        """The same field in another library or on another device.
+
+        Parameters
+        ----------
+        where : str, device or array
+            A device, as "cpu" or "cuda:0", where the field becomes one of torch; or "numpy"; or an
+            array of the library and on the device that is wanted.
+        """
+        return moved(self, where)
 
     def _window(self, window: Mapping[str, tuple[Any, Any]]) -> "Field":
         """The crop to a window."""

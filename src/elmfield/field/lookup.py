@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elmfield._array.backend import is_numpy
+from elmfield._array.backend import is_numpy, is_on_host, is_torch, learns, move, to_numpy
 from elmfield._array.cache import CACHE
+from elmfield._array.following import followed
+from elmfield._array.typing import Array
 from elmfield.field.derivatives import Function
 from elmfield.field.direct import Direct
+from elmfield.field.moving import moved
 from elmfield.field.tables import expanded, plain_table
 
 if TYPE_CHECKING:
@@ -31,6 +34,41 @@ CLOSE = {"float64": 1e-9, "float32": 1e-7}
 """How close a table has to be that answers in a field's place, as a part of its range."""
 
 
+class Elsewhere:
+    """A field's function in another library than NumPy.
+
+    In the processor's memory NumPy answers, which has the faster ways; what torch follows is
+    differentiated by derivatives that are known. Coefficients that are followed, and other devices,
+    go step by step.
+
+    Parameters
+    ----------
+    field : Pointwise
+        The field.
+    """
+
+    def __init__(self, field: "Pointwise") -> None:
+        self.blended = field.blended
+        like = self.blended.like
+        self._twin = None
+        if is_torch(like) and is_on_host(like) and not learns(like):
+            self._twin = Lookup(moved(field, "numpy"))
+
+    def partials(self, x: Array, orders: list[tuple[int, ...]]) -> list[Array]:
+        """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
+        plain = self.blended.partials
+        if learns(self.blended.like) or not is_torch(self.blended.like):
+            return plain(x, orders)
+        return followed(self._known, plain, x, orders) if learns(x) else self._known(x, orders)
+
+    def _known(self, x: Array, orders: list[tuple[int, ...]]) -> list[Array]:
+        if self._twin is None:
+            return self.blended.partials(x, orders)
+        host = to_numpy(x)
+        found = self._twin.function_for(len(host)).partials(host, orders)
+        return [move(v, x) for v in found]
+
+
 class Lookup:
     """How one field answers at points.
 
@@ -44,7 +82,7 @@ class Lookup:
         self.field = field
         self.asked = 0
         self._table: Function | None = None
-        self._is_settled = not is_numpy(field.blended.like)
+        self._is_settled = False
 
     @cached_property
     def direct(self) -> Direct | None:
@@ -58,6 +96,8 @@ class Lookup:
 
     def function_for(self, n: int) -> Function:
         """What n points ask."""
+        if not is_numpy(self.field.blended.like):
+            return self.elsewhere
         if n < MANY:
             few = self.direct if n <= FEW else None
             return self.field.blended if few is None else few
@@ -65,6 +105,11 @@ class Lookup:
         if not self._is_settled and self.asked > PAYS * math.prod(self.field.shape):
             self._table, self._is_settled = self._made(), True
         return self.field.blended if self._table is None else self._table
+
+    @cached_property
+    def elsewhere(self) -> Function:
+        """The way of a field that is not NumPy's."""
+        return Elsewhere(self.field)
 
     def one(self, points: object) -> Any:
         """The value at one point of NumPy's inside the domain; None for all else.

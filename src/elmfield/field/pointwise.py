@@ -1,7 +1,7 @@
 """A field at points: what it is made of, its values and derivatives anywhere.
 
-``f(x) = offset + scale Σ_i φ_i(x) f_i(x)`` with one local model f_i per region. How points are asked
-is written in `queries`. Grids, boxes and files are the business of who builds on it.
+``f(x) = offset + scale Σ_i φ_i(x) f_i(x)`` with one local model f_i per region. How points
+are asked is written in `queries`. Grids, boxes and files are the business of who builds on it.
 """
 
 from collections.abc import Mapping

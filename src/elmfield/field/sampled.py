@@ -38,6 +38,9 @@ class Boxes(Protocol):
     def channels(self, own: slice) -> "Boxes":
         """The same for some of the channels."""
 
+    def moved(self, like: Array) -> "Boxes":
+        """The same in the library and on the device of `like`."""
+
 
 @dataclass(frozen=True, eq=False)
 class Whole:
@@ -74,6 +77,10 @@ class Whole:
     def channels(self, own: slice) -> "Whole":
         """The same for some of the channels."""
         return Whole(self.values[..., own])
+
+    def moved(self, like: Array) -> "Whole":
+        """The same in the library and on the device of `like`."""
+        return Whole(move(self.values, like))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -195,6 +202,11 @@ class Sampled:
     def channels(self, own: slice) -> "Sampled":
         """The same for some of the channels; all of them say what is believed."""
         return replace(self.settled(), boxes=self.boxes.channels(own), rounding=self.rounding[own])
+
+    def moved(self, like: Array) -> "Sampled":
+        """The same in the library and on the device of `like`."""
+        kept = None if self.kept is None else move(self.kept, like)
+        return replace(self, boxes=self.boxes.moved(like), kept=kept)
 
     def numbers(self, rows: Integers) -> Array:
         """The stored numbers of some regions, one region after the other: their cells' samples."""

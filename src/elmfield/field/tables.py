@@ -84,6 +84,16 @@ class Table(Queries):
         """What is asked, in index coordinates."""
         return self.polynomials
 
+    def module(self) -> Any:
+        """The table as a `torch.nn.Module`: values, and gradients by index, at points of torch.
+
+        Its polynomials are a buffer; ``torch.compile(table.module())`` makes one kernel of it.
+        Points outside go to the border.
+        """
+        from elmfield.field.modules import table_module  # torch: only who asks for it has it
+
+        return table_module(self)
+
     def __repr__(self) -> str:
         sizes = "×".join(map(str, self.polynomials.counts))
         return (

@@ -15,6 +15,7 @@ from elmfield.domain import Domain, Periodic, make_domain
 from elmfield.field import Blended, Field, Group, meet
 from elmfield.fit.denoise import denoised, taken_off
 from elmfield.fit.fill import filled
+from elmfield.fit.graph import refuse_unfollowed
 from elmfield.local.model import LocalModel
 from elmfield.partition import Partition
 from elmfield.samples import Samples, range_of, read, unmasked
@@ -146,6 +147,7 @@ class Encoder:
 
     def _fit(self, samples: Samples, channel_axis: int | None, progress: Progress) -> Field:
         asked, wraps = self.settings, self.domain.periodic
+        refuse_unfollowed(samples.raw, asked)
         given = filled(samples, asked.fill_order, wraps)
         samples = denoised(given, asked.denoise, wraps, clip=asked.clip)
         settings = self._settle(samples)

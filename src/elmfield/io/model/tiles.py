@@ -11,12 +11,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from elmfield._array.backend import to_numpy
+from elmfield._array.backend import move, to_numpy
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.errors import StoreError
 from elmfield.field import Field, Sampled
 from elmfield.field.blended import Group
-from elmfield.field.sampled import rounding
+from elmfield.field.sampled import Whole, rounding
 from elmfield.local.bases import WaveModel
 from elmfield.local.model import LocalModel
 from elmfield.partition import Partition
@@ -178,6 +178,13 @@ class InFile:
         if self.offset is not None and self.scale is not None:
             found = (found - self.offset) / self.scale
         return found if self.own is None else found[..., list(self.own)]
+
+    def moved(self, like: Array) -> Whole:
+        """All samples in memory, in the library and on the device of `like`."""
+        low, high = self.tiling.low, self.tiling.high
+        own = to_numpy(self.block(tuple(slice(a, b) for a, b in zip(low, high))))
+        # What a crop does not hold none of its boxes asks for.
+        return Whole(move(np.pad(own, [*((a, 0) for a in low), (0, 0)]), like))
 
     def channels(self, own: slice) -> "InFile":
         """The same for some of the channels."""
