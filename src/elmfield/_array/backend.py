@@ -74,7 +74,8 @@ def move(x: Array, like: Array, dtype: object = None) -> Array:
     xp = namespace(like)
     if compat.is_torch_array(x):
         if compat.is_torch_namespace(xp):  # `asarray` of a tensor that is followed warns
-            return x.to(device=like.device, dtype=dtype or x.dtype)
+            wanted: Any = x.dtype if dtype is None else dtype
+            return x.to(device=like.device, dtype=wanted)
         x = to_numpy(x)
     if compat.is_torch_namespace(xp) and isinstance(x, np.ndarray):
         # torch refuses negative strides, and warns of memory it may not write to

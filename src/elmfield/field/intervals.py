@@ -72,11 +72,7 @@ class Intervals:
     @cached_property
     def pieces(self) -> Pieces:
         """The expansions that differ as powers of s: interval j of these is row j of `rows`."""
-        K = self.rows.shape[1]
-        M = np.zeros((K, K))
-        for t in range(K):
-            M[: t + 1, t] = chebyshev.cheb2poly(np.eye(K)[t])[: t + 1]
-        return Pieces(0.0, self.per_unit, M @ self.rows)
+        return Pieces(0.0, self.per_unit, to_powers(self.rows.shape[1]) @ self.rows)
 
     def places(self, x: Floats) -> tuple[Integers, Floats]:
         """Interval of each index coordinate, and s there."""
@@ -160,9 +156,12 @@ def _expanded(
         sides.append((t > 0) if side else np.ones(J, bool))
     keys[0][t <= 0, 1] = 0.0
     every = np.concatenate([keys[0], keys[1][sides[1]]])
-    unique, inverse = np.unique(every, axis=0, return_inverse=True)
+    # As whole numbers, which sort ten times faster than rows.
+    packed = np.round(every @ [2.0**31, 2.0**10, 0.0]).astype(np.int64) * 2 + (every[:, 2] > 0)
+    _, first_of, inverse = np.unique(packed, return_index=True, return_inverse=True)
+    unique = every[first_of]
     piece = np.full((J, 2), -1)
-    piece[:, 0], piece[sides[1], 1] = inverse.reshape(-1)[:J], inverse.reshape(-1)[J:]
+    piece[:, 0], piece[sides[1], 1] = inverse[:J], inverse[J:]
     s, turn = _nodes()
     u = unique[:, :1] + s / (2 * per_unit)
     values = np.asarray(axis(u.reshape(-1)), np.float64).reshape(len(unique), NODES, -1)
@@ -195,6 +194,15 @@ def _weights(keys: Floats, s: Floats, per_unit: int, delta: float) -> Floats:
     ramp = t * t * t * (10 - t * (15 - 6 * t))
     weight: Floats = np.where(keys[:, 2:] > 0, ramp, 1 - ramp)
     return weight
+
+
+@lru_cache(maxsize=64)
+def to_powers(terms: int) -> Floats:
+    """From coefficients in Chebyshev's polynomials to those of powers, (terms, terms)."""
+    M = np.zeros((terms, terms))
+    for t in range(terms):
+        M[: t + 1, t] = chebyshev.cheb2poly(np.eye(terms)[t])[: t + 1]
+    return M
 
 
 @lru_cache(maxsize=1)

@@ -13,12 +13,11 @@ from itertools import product as cartesian
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.polynomial import chebyshev
 
 from elmfield._array.backend import device, is_numpy, is_on_host, move, namespace, to_numpy
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.field.intervals import Intervals
+from elmfield.field.intervals import Intervals, to_powers
 from elmfield.field.polynomials import Polynomials, exponents, n_terms
 
 if TYPE_CHECKING:
@@ -246,9 +245,7 @@ def dropped(expansion: Expansion, block: Array, near: int, degrees: list[int]) -
 @lru_cache(maxsize=32)
 def powers_of(d: int, degree: int, near: int) -> Floats:
     """From Chebyshev coefficients up to a total degree `near` to powers up to another, (T, T')."""
-    one = np.zeros((near + 1, near + 1))
-    for i in range(near + 1):
-        one[: i + 1, i] = chebyshev.cheb2poly(np.eye(near + 1)[i])[: i + 1]
+    one = to_powers(near + 1)
     to, of = (np.asarray(exponents(d, n)) for n in (degree, near))
     M = np.ones((len(to), len(of)))
     for k in range(d):
