@@ -14,12 +14,13 @@ HIGHEST = 2
 """Order of the derivatives that functions know of themselves."""
 
 
-def followed(known: Partials, plain: Partials, x: Array, orders: list[Order]) -> list[Array]:
+def followed(known: Partials, plain: Partials | None, x: Array, orders: list[Order]) -> list[Array]:
     """``known(x, orders)``, for x that torch follows: its derivatives are `known` ones too.
 
-    Derivatives above the second are those of `plain`, which torch follows step by step.
+    Derivatives above the second are those of `plain`, which torch follows step by step; None where
+    all are known.
     """
-    if max(map(sum, orders)) > HIGHEST:
+    if plain is not None and max(map(sum, orders)) > HIGHEST:
         return plain(x, orders)
     return list(_function().apply(x, known, plain, orders))
 
@@ -46,7 +47,7 @@ def _function() -> Any:
             wanted = sorted(set(higher))
             if torch.is_grad_enabled():
                 found = dict(zip(wanted, followed(known, plain, x, wanted)))
-            elif max(map(sum, wanted)) > HIGHEST:
+            elif plain is not None and max(map(sum, wanted)) > HIGHEST:
                 with torch.enable_grad():
                     found = dict(zip(wanted, plain(x, wanted)))
             else:

@@ -5,7 +5,6 @@ that it compiles in one graph and can be batched and differentiated: points outs
 border.
 """
 
-import math
 from itertools import product as cartesian
 from typing import TYPE_CHECKING, Any
 
@@ -127,8 +126,11 @@ class TableModule(Answers):
             s.append((2 * (at - j) - 1).to(self.coefficients.dtype)[:, None])
             cell = cell * J + j.to(torch.int64)
         rows = self.coefficients[cell]
-        stretch = math.prod((2.0 * m) ** a for (_, m, _), a in zip(self.lattice, order))
-        return self._horner(rows, s, order, 0, (), self.degree) * stretch
+        values = self._horner(rows, s, order, 0, (), self.degree)
+        for (_, m, _), a in zip(self.lattice, order):
+            for _ in range(a):  # a derivative by s is one by the index
+                values = values * (2.0 * m)
+        return values
 
     def gradient(self, points: Tensor) -> Tensor:
         """First derivatives by the index coordinates, (..., d) or (..., C, d)."""
@@ -151,8 +153,8 @@ class TableModule(Answers):
                 part = rows[:, self.terms[(*prefix, t)], :]
             else:
                 part = self._horner(rows, s, a, k + 1, (*prefix, t), degree - t)
-            factor = math.perm(t, a[k])
-            part = part if factor == 1 else part * factor
+            for i in range(a[k]):
+                part = part * (t - i)
             total = part if total is None else total * s[k] + part
         return torch.zeros_like(rows[:, 0, :]) if total is None else total
 

@@ -14,10 +14,14 @@ import numpy as np
 
 from elmfield._array.backend import (
     is_numpy,
+    learns,
+    move,
     n_bytes,
     namespace,
     sort_order,
+    to_numpy,
 )
+from elmfield._array.following import followed
 from elmfield._array.memory import Workspace, runs
 from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Floats, Integers
@@ -85,9 +89,15 @@ class Polynomials:
     def partials(self, x: Array, orders: list[Order]) -> list[Array]:
         """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
         if not is_numpy(x):
-            return self._elsewhere(x, orders)
+            if not is_numpy(self.coefficients):
+                return self._elsewhere(x, orders)
+            return followed(self._beside, None, x, orders) if learns(x) else self._beside(x, orders)
         few = x.shape[0] <= FEW
         return self._few(x, orders) if few else self._many(x, orders)
+
+    def _beside(self, x: Array, orders: list[Order]) -> list[Array]:
+        """What NumPy answers to points of another library in the processor's memory."""
+        return [move(v, x) for v in self.partials(to_numpy(x), orders)]
 
     def stretch(self, a: Order) -> float:
         """What a derivative by s is by the index."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from elmfield._array.backend import device, is_numpy, is_on_host, move, namespace, to_numpy
 from elmfield._array.memory import capacity, runs
+from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.intervals import Intervals, to_powers
 from elmfield.field.polynomials import Polynomials, exponents, n_terms
@@ -283,16 +284,24 @@ def tabulated(expansion: Expansion, degree: int, near: int, dtype: Any) -> Tabul
     shape = (C, T, *counts) if host else (*counts, T, C)
     table = xp.empty(shape, dtype=dtype, device=device(like))
     M = move(powers_of(d, degree, near), like, xp.float64)
-    left, lost = np.zeros(ORDERS), np.zeros(ORDERS)
-    for where, block in expansion.blocks(near):
-        left = np.maximum(left, dropped(expansion, block, near, [degree])[:, 0])
-        c = M @ block  # (C, j_1, ..., T, j_d)
-        lost = np.maximum(lost, rounded(expansion, c, degree))
-        c = xp.astype(c, dtype)
-        if host:
-            table[(slice(None), slice(None), *where)] = xp.moveaxis(c, -2, 1)
-        else:
-            table[where] = xp.moveaxis(xp.moveaxis(c, 0, -1), -3, -2)
+
+    def work(run: int) -> tuple[Floats, Floats]:
+        """One run of the first axis: what it leaves out, and what rounding may take."""
+        left, lost = np.zeros(ORDERS), np.zeros(ORDERS)
+        for where, block in expansion.blocks(near, np.asarray([run])):
+            left = np.maximum(left, dropped(expansion, block, near, [degree])[:, 0])
+            c = M @ block  # (C, j_1, ..., T, j_d)
+            lost = np.maximum(lost, rounded(expansion, c, degree))
+            c = xp.astype(c, dtype)
+            if host:
+                table[(slice(None), slice(None), *where)] = xp.moveaxis(c, -2, 1)
+            else:
+                table[where] = xp.moveaxis(xp.moveaxis(c, 0, -1), -3, -2)
+        return left, lost
+
+    shared = host and all(g.coefficients.is_shared for g in expansion.blended.groups)
+    every = range(len(expansion.axes[0].runs()))
+    left, lost = np.max(spread(work, every, None if shared else 1), axis=0)
     own = Polynomials(
         low=tuple(a.low for a in expansion.axes),
         per_unit=tuple(a.per_unit for a in expansion.axes),
