@@ -17,6 +17,7 @@ import beam_tables
 import core_tables
 import defaults_tables
 import oriented_tables
+import points_tables
 import speed_tables
 import targets_tables
 from common import RESULTS, ROOT
@@ -45,7 +46,7 @@ def circumstances(file):
 
 TABLES = {name: f for of in GATHERED.values() for name, f in of.TABLES.items()}
 TABLES |= {f"{file}_about": partial(circumstances, file) for file in GATHERED}
-TABLES |= speed_tables.TABLES
+TABLES |= speed_tables.TABLES | points_tables.TABLES
 
 
 def fill(text):
