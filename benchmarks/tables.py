@@ -16,8 +16,10 @@ from functools import partial
 import beam_tables
 import core_tables
 import defaults_tables
+import lossless_tables
 import oriented_tables
 import points_tables
+import sizes_tables
 import speed_tables
 import targets_tables
 from common import RESULTS, ROOT
@@ -30,6 +32,8 @@ GATHERED = {
     "defaults": defaults_tables,
     "targets": targets_tables,
     "oriented": oriented_tables,
+    "sizes": sizes_tables,
+    "lossless": lossless_tables,
 }
 """Whose tables also stand in one file each, for whoever opens the folder."""
 

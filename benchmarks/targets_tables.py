@@ -19,15 +19,15 @@ def budget():
 
 def quality():
     heads = ["PSNR asked for", "arrays", "exceeded by, least", "most"]
-    heads += ["coefficients per sample: photographs", "temperature"]
+    heads += ["bits per sample: photographs", "temperature"]
     lines = [
         [
             r["psnr"],
             r["arrays"],
             f"{r['lowest']:.3f}",
             f"{r['highest']:.3f}",
-            f"{r['per_sample_photos']:.3f}",
-            f"{r['per_sample_weather']:.3f}",
+            f"{r['bits_photos']:.3f}",
+            f"{r['bits_weather']:.3f}",
         ]
         for r in rows_of("targets", "quality")
     ]
@@ -35,7 +35,7 @@ def quality():
 
 
 def bound():
-    heads = ["allowed, of the range", "dtype", "arrays", "largest", "median", "per sample"]
+    heads = ["allowed, of the range", "dtype", "arrays", "largest", "median", "bits per sample"]
     lines = [
         [
             f"{r['part']:g}",
@@ -43,7 +43,7 @@ def bound():
             r["arrays"],
             f"{r['largest']:.5f}",
             f"{r['median']:.5f}",
-            f"{r['per_sample']:.3f}",
+            f"{r['bits']:.3f}",
         ]
         for r in rows_of("targets", "bound")
     ]

@@ -135,3 +135,9 @@ partitions = st.builds(
     st.tuples(st.booleans(), st.booleans()),
 )
 """Cells of even size under any labels, blended and perhaps around."""
+
+
+def coefficients_of(group):
+    """All coefficients of a group of regions, (G, r, C), whatever keeps them."""
+    c = group.coefficients
+    return c.take(np.arange(c.shape[0]))

@@ -16,6 +16,7 @@ import numpy as np
 from elmfield._array.backend import (
     contiguous,
     is_array,
+    is_numpy,
     is_sliced,
     move,
     namespace,
@@ -284,6 +285,10 @@ def standardise(y: Array, present: Array | None, centred: bool) -> tuple[Array, 
 
 # --- what a fit works on --------------------------------------------------------------------------
 
+EXACT = {name: name for name in ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float16")}
+EXACT["bool"] = "uint8"
+"""Dtypes that are kept as they are, though fits compute with wider ones."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Samples:
@@ -305,6 +310,10 @@ class Samples:
         What the caller's samples were.
     brought : array, shape (..., C), or None
         The samples about 0 and of order 1, gaps filled; None while that can wait.
+    is_given : bool
+        Whether `raw` is what the caller gave; not so once it was filled in or denoised.
+    is_lent : bool
+        Whether `raw` is the caller's own memory, which may change later.
     """
 
     raw: Array = field(repr=False)
@@ -315,6 +324,8 @@ class Samples:
     is_complex: bool = False
     dtype: str = "float64"
     brought: Array | None = field(default=None, repr=False)
+    is_given: bool = True
+    is_lent: bool = False
 
     @property
     def n_channels(self) -> int:
@@ -357,6 +368,34 @@ class Samples:
         """The same with all samples brought to scale at once."""
         return self if self.brought is not None else replace(self, brought=self.values)
 
+    def changed(self, y: Array, where: Array | None = None) -> "Samples":
+        """The same with samples y, (..., C), about 0 and of order 1: all, or those marked.
+
+        They are rounded to the dtype in the caller's units, where a file will keep them.
+        """
+        xp = namespace(y)
+        raw = y * self.scale + self.offset
+        if where is not None:
+            raw = xp.where(where, raw, self.raw)
+        return replace(self, raw=raw, brought=None, is_given=False, is_lent=False)
+
+    # What a file keeps.
+
+    @property
+    def kind(self) -> str:
+        """The dtype that holds `raw` exactly: the caller's where that is one of a file's."""
+        if self.is_given and self.dtype in EXACT:
+            return EXACT[self.dtype]
+        return str(self.raw.dtype).rsplit(".", 1)[-1]
+
+    @cached_property
+    def own(self) -> Array:
+        """`raw` in memory of its own and, with NumPy, in the dtype `kind`."""
+        if is_numpy(self.raw):
+            return self.raw.astype(self.kind, order="K", copy=self.is_lent)
+        # Not `asarray(copy=True)`: torch warns of it where it follows the samples.
+        return self.raw + 0 if self.is_lent else self.raw
+
 
 def read(
     values: Array,
@@ -381,4 +420,5 @@ def read(
         is_complex=is_complex,
         dtype=str(values.dtype).removeprefix("torch."),
         brought=brought,
+        is_lent=not is_numpy(raw) or np.may_share_memory(raw, values),
     )

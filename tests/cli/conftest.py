@@ -88,11 +88,12 @@ def folder(prepared, tmp_path):
 
 @pytest.fixture
 def told(capsys):
-    """What a command prints as JSON, run in this process."""
+    """What a command prints as JSON, or for people, run in this process."""
     from elmfield.cli import cli
 
-    def call(*words):
-        cli.main([*map(str, words), "--json"], standalone_mode=False)
-        return json.loads(capsys.readouterr().out)
+    def call(*words, people=False):
+        cli.main([*map(str, words), *([] if people else ["--json"])], standalone_mode=False)
+        out = capsys.readouterr().out
+        return out if people else json.loads(out)
 
     return call

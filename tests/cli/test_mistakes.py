@@ -130,7 +130,7 @@ def test_a_full_disk_during_save_is_told(script, environment, folder):
 
     def limit():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000))
 
     before = sorted(p.name for p in folder.iterdir())
     ran = subprocess.run(

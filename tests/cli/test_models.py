@@ -16,7 +16,7 @@ def test_from_picture_to_picture(run, folder, picture):
     assert made["samples"] == [176, 160, 3]
     assert made["bytes"] == (folder / "m.elm").stat().st_size
     told = run("fit", "photo.png", "-o", "m.elm")
-    assert "coefficients" in told.stdout
+    assert "bits a sample" in told.stdout
     assert "━" not in told.stderr  # no bars when nobody looks
     assert run("fit", "photo.png", "-o", "m.elm", "-q").stdout == ""
     run("render", "m.elm", "-o", "same.png", "-q")
@@ -63,8 +63,9 @@ def deep():
     [
         ("deep.png", ("--max-error", 0.005), "float64"),  # float32 alone rounds by 0.004
         ("deep.png", ("--psnr", 160), "float64"),
-        ("deep.png", ("--max-error", 50), "float32"),
-        ("photo.png", ("--max-error", 4), "float32"),
+        ("deep.png", ("--max-error", 50), "float64"),
+        ("photo.png", ("--max-error", 4), "float64"),
+        ("deep.png", ("--max-error", 50, "--dtype", "float32"), "float32"),
         ("photo.png", ("--max-error", 4, "--dtype", "float16"), "float16"),
         ("photo.png", ("--max-error", 0.3, "--dtype", "float16"), "float16"),
         ("photo.png", ("--psnr", 40, "--dtype", "float16"), "float16"),
@@ -114,8 +115,22 @@ def test_a_target_beyond_the_dtype_is_refused(tmp_path, monkeypatch, capsys):
         with pytest.raises(SystemExit) as left:
             main(f"fit deep.png -o x.elm --dtype float32 {words}".split())
         assert left.value.code == 1
-        assert "with coefficients stored as float32 the field measures" in capsys.readouterr().err
+        assert "stored as float32 the field measures" in capsys.readouterr().err
     assert not list(tmp_path.glob("x*"))
+
+
+def test_a_size_can_be_asked_for(folder, told):
+    path = folder / "m.elm"
+    sizes = [told("fit", folder / "photo.png", "-o", path, "--bytes", n)["bytes"]
+             for n in (5000, 9000)]  # fmt: skip
+    assert sizes[0] <= 5000 < sizes[1] <= 9000
+    values = ef.read(folder / "photo.png").values
+    made = told("fit", folder / "photo.png", "-o", path, "--bits", 0.7)
+    assert 0.5 < 8 * ef.load(path).n_bytes / values.size <= 0.7
+    assert made["bits_per_sample"] > 8 * ef.load(path).n_bytes / values.size
+    assert "coded with loss" in told("info", path, people=True)
+    told("fit", folder / "photo.png", "-o", path)
+    assert "uint8, without loss" in told("info", path, people=True)
 
 
 def test_options_are_spelt_as_in_python(folder, told):

@@ -20,9 +20,9 @@ def test_query(run, folder):
     np.testing.assert_allclose(got, field([[7.0, 8.0], [1.0, 2.0], [3.5, 4.25]]), rtol=1e-6)
     (folder / "bom.csv").write_text("row,column\n1,2\n", encoding="utf-8-sig")
     marked = run("query", "photo.elm", "--points", "bom.csv").stdout
-    assert marked.splitlines()[1].split(",")[2:] == [f"{v:.9g}" for v in field([1.0, 2.0])]
+    assert marked.splitlines()[1].split(",")[2:] == [f"{v:.17g}" for v in field([1.0, 2.0])]
     piped = run("query", "photo.elm", "--points", "-", text="column,row\n2,1\n").stdout
-    assert piped.splitlines()[1].split(",")[2:] == [f"{v:.9g}" for v in field([1.0, 2.0])]
+    assert piped.splitlines()[1].split(",")[2:] == [f"{v:.17g}" for v in field([1.0, 2.0])]
     run("fit", "sst.nc", "-o", "sst.elm", "-q")
     at = "time=2023-01-01T12:00,latitude=10,longitude=-7.5"
     (found,) = json.loads(run("query", "sst.elm", "--at", at, "--json").stdout)

@@ -9,7 +9,7 @@ import elmfield as ef
 import oracles
 from elmfield._array import threads
 from elmfield.field import scattered
-from support import close, inside
+from support import close, coefficients_of, inside
 
 
 def test_points_may_have_any_leading_shape(rough, rng):
@@ -72,7 +72,7 @@ def test_a_region_is_its_cosines(rng):
     (group,), (centre,) = field.blended.groups, field.blended.centres
     x = inside(rng, field.shape, 5000)
     R, S = (a(x[:, k] - centre[k]) for k, a in enumerate(group.model.axes))
-    F = group.model.expand(group.coefficients.values)[0, ..., 0]
+    F = group.model.expand(coefficients_of(group))[0, ..., 0]
     expected = np.einsum("na,nb,ab->n", R, S, F)
     expected = field.offset + field.scale * expected
     close(field(x), expected, 1e-12 * field.data_range)
@@ -86,7 +86,7 @@ def test_windows_that_reach_beyond_the_boxes_find_their_functions(rng):
     edges, labels = field.partition.edges, field.partition.labels
     phi = oracles.windows(x, edges, labels, field.partition.overlap, field.partition.periodic)
     (group,) = field.blended.groups
-    for i, c in enumerate(group.model.expand(group.coefficients.values)[..., 0]):
+    for i, c in enumerate(group.model.expand(coefficients_of(group))[..., 0]):
         R, S = (a(x[:, k] - field.blended.centres[i, k]) for k, a in enumerate(group.model.axes))
         expected += phi[:, i] * np.einsum("na,nb,ab->n", R, S, c)
     close(field(x), field.offset + field.scale * expected, 1e-12 * field.data_range)

@@ -48,7 +48,7 @@ def test_planes_are_exact_of_every_order(shape, order, rng):
 PRESETS = {
     "level unknown": ef.smooth(denoise=True),
     "level known": ef.smooth(denoise=3.0),
-    "psnr": ef.smooth(psnr=190),
+    "all modes": ef.smooth(coefficients=10_000),
     "no overlap": ef.smooth(overlap=0, order=1.1),
     "small cells": ef.smooth(cell=6, order=(1.1)),
     "dense": ef.smooth(order=1.5, network=ef.Dense(200)),

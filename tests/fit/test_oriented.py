@@ -221,8 +221,17 @@ def test_it_is_its_samples(field):
 
 
 def test_all_its_coefficients_are_kept(field):
-    with pytest.raises(TypeError, match=r"is its samples, and keeps all .* smooth\(psnr"):
-        field.keep(psnr=30)
+    with pytest.raises(TypeError, match=r"is its samples, and keeps all .* keep\(psnr"):
+        field.keep(per_region=30)
+
+
+def test_its_samples_can_be_coded(field):
+    y = field.samples()
+    small = field.keep(psnr=40)
+    assert ef.psnr(y, small.samples()) >= 40
+    assert small.n_bytes < field.n_bytes / 4
+    squares = sum(small.residual)  # of cells, which share no samples
+    assert squares == pytest.approx(np.sum((y - small.samples()) ** 2), rel=1e-6)
 
 
 def test_torch_gives_what_numpy_gives(rng):

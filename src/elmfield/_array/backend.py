@@ -83,10 +83,15 @@ def move(x: Array, like: Array, dtype: object = None) -> Array:
     return xp.asarray(x, dtype=dtype, device=device(like))
 
 
+def itemsize(x: Array) -> int:
+    """Bytes of an entry of `x`."""
+    # The standard does not say how wide a dtype is; what does not say so itself is taken for wide.
+    return int(getattr(x, "itemsize", 8))
+
+
 def n_bytes(x: Array) -> int:
     """Memory that the entries of `x` take."""
-    # The standard does not say how wide a dtype is; what does not say so itself is taken for wide.
-    return int(math.prod(x.shape)) * int(getattr(x, "itemsize", 8))
+    return int(math.prod(x.shape)) * itemsize(x)
 
 
 def cast(x: Array, like: Array) -> Array:

@@ -25,7 +25,8 @@ from elmfield.cli.words import (
     epilog="""\b
 Examples:
   elmfield fit photo.png -o photo.elm
-  elmfield fit photo.png -o small.elm --psnr 40 --dtype float16
+  elmfield fit photo.png -o small.elm --psnr 40
+  elmfield fit photo.png -o small.elm --bytes 50000
   elmfield fit sst.nc -o sst.elm --order auto --slice time=0
   elmfield fit photo.png -o paper.elm --preset paper --cell 32 --width 512
   elmfield fit photo.png -o beam.elm --preset paper --width 256 --beam 40
@@ -41,6 +42,8 @@ Examples:
 )  # fmt: skip
 @click.option("--psnr", type=float, metavar="DB", help="Error target: dB at the samples.")
 @click.option("--max-error", type=float, help="Error target: largest error at the samples.")
+@click.option("--bits", type=float, metavar="B", help="Size: so many bits a sample.")
+@click.option("--bytes", type=int, metavar="N", help="Size: the file takes at most so many bytes.")
 @click.option("--coefficients", type=int, metavar="N", help="Keep so many coefficients in all.")
 @click.option(
     "--per-region", type=int, metavar="N", help="Keep so many in every region and channel."
@@ -64,8 +67,8 @@ Examples:
 @click.option("--device", metavar="NAME", help="Fit there, for instance cuda (needs torch).")
 @click.option(
     "--dtype", type=click.Choice(["float64", "float32", "float16"]),
-    help="Of the stored coefficients; by default float32 for whole numbers up to 16 bits if it "
-    "keeps the error target, else that of the fit.",
+    help="In which a reader computes, and of coefficients where those are stored; by default "
+    "that of the fit.",
 )  # fmt: skip
 @quiet
 @as_json
@@ -91,7 +94,7 @@ def fit(input: Path, output: Path, quiet: bool, as_json: bool, **options: Any) -
         field, dtype = fit_stored(
             samples,
             settings,
-            dtypes=_dtypes(values.dtype, options["dtype"]),
+            dtype=options["dtype"],
             periodic=periods,
             partition=partition,
             device=options["device"],
@@ -107,6 +110,7 @@ def fit(input: Path, output: Path, quiet: bool, as_json: bool, **options: Any) -
         "coefficients_per_sample": field.n_coefficients / math.prod(values.shape),
         "dtype": dtype,
         "bytes": size_of(output),
+        "bits_per_sample": 8 * size_of(output) / math.prod(values.shape),
         "input_bytes": int(values.nbytes),
         "seconds": took,
     }
@@ -121,11 +125,9 @@ def _in_short(facts: dict[str, Any]) -> dict[str, Any]:
     return {
         "samples": " × ".join(map(str, facts["samples"])),
         "regions": facts["regions"],
-        "coefficients": f"{facts['coefficients']} {facts['dtype']} "
-        f"({facts['coefficients_per_sample']:.3f} a sample)",
         "fitted in": f"{facts['seconds']:.2f} s",
-        "saved": f"{facts['model']}, {in_bytes(facts['bytes'])} "
-        f"(samples: {in_bytes(facts['input_bytes'])})",
+        "saved": f"{facts['model']}, {in_bytes(facts['bytes'])}, "
+        f"{facts['bits_per_sample']:.3g} bits a sample (samples: {in_bytes(facts['input_bytes'])})",
     }
 
 
@@ -156,20 +158,21 @@ def _periods(samples: Any, texts: Sequence[str]) -> dict[str, float | None]:
     return periods
 
 
-def _dtypes(given: Any, asked: str | None) -> tuple[str | None, ...]:
-    """What may be stored, best first; None for the field's own."""
-    if asked is not None:
-        return (asked,)
-    narrow = given.kind in "biu" and given.itemsize <= 2
-    return ("float32", None) if narrow else (None,)
-
-
 def _settings(options: dict[str, Any]) -> Any:
     from elmfield import paper, smooth
 
     given = {k: v for k, v in options.items() if v is not None}
     own = {
-        "smooth": ("order", "psnr", "max_error", "coefficients", "per_region", "denoise"),
+        "smooth": (
+            "order",
+            "psnr",
+            "max_error",
+            "bits",
+            "bytes",
+            "coefficients",
+            "per_region",
+            "denoise",
+        ),
         "paper": ("width", "frequencies", "scale", "activation", "seed"),
     }
     preset = options["preset"]
@@ -253,12 +256,23 @@ def info(model: str, as_json: bool) -> None:
         "reference system": (about.get("crs") or "")[:70] or None,
         "regions": f"{field.partition.n_regions} in {' × '.join(map(str, field.partition.n_cells))}"
         " cells",
-        "coefficients": f"{meta['n_coefficients']} {meta['dtype']} "
-        f"({meta['n_coefficients'] / n:.3f} a sample)",
-        "file": f"{in_bytes(sum(sizes.values()))} in {len(sizes)} parts",
+        **_held(meta, n),
+        "file": f"{in_bytes(sum(sizes.values()))} in {len(sizes)} parts, "
+        f"{8 * sum(sizes.values()) / n:.3g} bits a sample",
         "settings": field.settings,
         "made from": origin.get("file"),
         "its SHA-256": origin.get("sha256"),
         "format": f"version {meta['version']}, written by {meta['written_by']}",
     }
     show({k: v for k, v in rows.items() if v is not None}, model)
+
+
+def _held(meta: dict[str, Any], n: int) -> dict[str, str]:
+    """What the file holds: samples or coefficients, `n` samples in all."""
+    if "samples" not in meta:
+        per = meta["n_coefficients"] / n
+        return {"coefficients": f"{meta['n_coefficients']} {meta['dtype']} ({per:.3f} a sample)"}
+    said = meta["samples"]
+    how = "coded with loss" if said["lossy"] else "without loss"
+    gaps = ", some were missing" if said.get("missing") is not None else ""
+    return {"samples": f"{said['dtype']}, {how}{gaps}; computed with as {meta['dtype']}"}

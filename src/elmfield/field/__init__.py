@@ -3,10 +3,11 @@
 from elmfield.field.blended import Blended, Group
 from elmfield.field.coefficients import Coefficients, Full, Ragged
 from elmfield.field.field import Field
-from elmfield.field.projected import projected
-from elmfield.field.quality import Target, meet
+from elmfield.field.projected import Projected, projected, settled_by_samples
+from elmfield.field.quality import meet
 from elmfield.field.report import Report
 from elmfield.field.sampled import Sampled, sampled
+from elmfield.field.target import Target
 
 __all__ = [
     "Blended",
@@ -14,6 +15,7 @@ __all__ = [
     "Field",
     "Full",
     "Group",
+    "Projected",
     "Ragged",
     "Report",
     "Sampled",
@@ -21,4 +23,5 @@ __all__ = [
     "meet",
     "projected",
     "sampled",
+    "settled_by_samples",
 ]

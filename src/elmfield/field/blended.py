@@ -15,6 +15,7 @@ import numpy as np
 from elmfield._array.backend import device, is_numpy, move, namespace
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats, Integers
+from elmfield.field.boxes import Boxes
 from elmfield.field.coefficients import Coefficients
 from elmfield.field.grids import AxisPlan
 from elmfield.field.lines import on_line
@@ -103,10 +104,34 @@ class Blended:
             return "a field of scattered samples keeps all its coefficients"
         if any(g.model.basis is None for g in self.groups):
             return (
-                "a field of oriented regions is its samples, and keeps all of them. Fit them with "
-                "smooth(psnr=...), or fit its samples() so"
+                "a field of oriented regions is its samples, and keeps all of them. Ask for "
+                "keep(psnr=...), max_error, bits or bytes"
             )
         return None
+
+    @property
+    def made_of(self) -> Boxes | None:
+        """The samples that settle all regions; None where some have only coefficients."""
+        boxes = [g.coefficients.made_of for g in self.groups]
+        return boxes[0] if all(b is not None for b in boxes) else None
+
+    @property
+    def needed(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The first sample that regions' boxes need on each axis, and the first beyond."""
+        low, high = np.full(self.centres.shape[1], 1 << 62), np.zeros(self.centres.shape[1], int)
+        for g in self.groups:
+            box = np.asarray(g.coefficients.box)
+            starts = np.round(self.centres[g.regions] - (box - 1) / 2).astype(np.int64)
+            low, high = np.minimum(low, starts.min(0)), np.maximum(high, starts.max(0) + box)
+        part = self.partition
+        low = np.where(part.periodic, 0, np.maximum(low, 0))
+        high = np.where(part.periodic, part.shape, np.minimum(high, part.shape))
+        return tuple(low.tolist()), tuple(high.tolist())
+
+    def through(self, boxes: Boxes) -> "Blended":
+        """The function of the same regions made of other samples."""
+        groups = (replace(g, coefficients=g.coefficients.through(boxes)) for g in self.groups)
+        return replace(self, groups=tuple(groups))
 
     def channels(self, own: slice) -> "Blended":
         """The same function of some of the channels."""

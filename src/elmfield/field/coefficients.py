@@ -1,8 +1,8 @@
 """Coefficients of a group of regions: one contract, several ways to keep them.
 
 :class:`Full` keeps all modes of all regions in one array, :class:`Ragged` those that were worth
-their price; what is still in a file is `io`'s. Whoever asks for coefficients asks for rows of them
-and does not know which it has.
+their price; what is made from samples is next door, what is still in a file `io`'s. Whoever asks
+for coefficients asks for rows of them and does not know which it has.
 """
 
 from dataclasses import dataclass, field, replace
@@ -12,6 +12,7 @@ import numpy as np
 
 from elmfield._array.backend import is_numpy, move, namespace, put, to_numpy
 from elmfield._array.typing import Array, Integers
+from elmfield.field.boxes import Boxes
 
 
 class Coefficients(Protocol):
@@ -41,6 +42,14 @@ class Coefficients(Protocol):
     def is_shared(self) -> bool:
         """Whether several threads may take from them at once."""
 
+    @property
+    def made_of(self) -> "Boxes | None":
+        """The samples that they can be made from again; None where they are all there is."""
+
+    @property
+    def box(self) -> tuple[int, ...] | None:
+        """Samples on each axis of the boxes that they are made from; None as for `made_of`."""
+
     def take(self, rows: Integers) -> Array:
         """Coefficients (len(rows), r, C) of some regions, 0 where a mode was not kept."""
 
@@ -52,6 +61,9 @@ class Coefficients(Protocol):
 
     def moved(self, like: Array) -> "Coefficients":
         """The same in the library and on the device of `like`."""
+
+    def through(self, boxes: Boxes) -> "Coefficients":
+        """Those of the same regions made of other samples; themselves where `made_of` is None."""
 
     def numbers(self, rows: Integers) -> Array:
         """The stored numbers of some regions, one region after the other."""
@@ -73,6 +85,7 @@ class Full:
     values: Array = field(repr=False)
 
     index_bits = 0
+    made_of = box = None
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -122,6 +135,10 @@ class Full:
     def moved(self, like: Array) -> "Full":
         """The same in the library and on the device of `like`."""
         return Full(move(self.values, like))
+
+    def through(self, boxes: Boxes) -> "Full":
+        """Themselves."""
+        return self
 
     def numbers(self, rows: Integers) -> Array:
         """The stored numbers of some regions, one region after the other."""
@@ -189,6 +206,7 @@ class Ragged:
         return int(self.values.shape[0])
 
     is_shared = False
+    made_of = box = None
 
     @property
     def kept(self) -> Integers:
@@ -249,6 +267,10 @@ class Ragged:
     def moved(self, like: Array) -> "Ragged":
         """The same in the library and on the device of `like`."""
         return replace(self, values=move(self.values, like))
+
+    def through(self, boxes: Boxes) -> "Ragged":
+        """Themselves."""
+        return self
 
     def numbers(self, rows: Integers) -> Array:
         """The stored numbers of some regions, one region after the other."""

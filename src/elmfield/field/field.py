@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.backend import namespace
+from elmfield._array.backend import itemsize, namespace
 from elmfield._array.typing import Array, Floats
 from elmfield.field.integrals import integral
 from elmfield.field.measured import errors_by_cell, own_values
 from elmfield.field.moving import moved
 from elmfield.field.on_grids import OnGrids
-from elmfield.field.quality import Target, meet
+from elmfield.field.quality import coded_again, meet
 from elmfield.field.report import Report, describe
 from elmfield.field.tables import Table, tabulate
+from elmfield.field.target import Target
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -36,7 +37,7 @@ class Field(OnGrids):
     blended : Blended
         Local models and their windows, in index coordinates.
     offset, scale : arrays, shape (C,)
-        Taken off the samples before fitting, put back on the way out.
+        Taken off the samples before fitting, put back on the way out; their dtype is the field's.
     channel_axis : int or None
         Where gridded results have their channels.
     is_complex : bool
@@ -55,6 +56,15 @@ class Field(OnGrids):
     """
 
     # --- what a person wants to know -----------------------------------------------------------
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all that is kept: coded samples, samples as they are, or coefficients."""
+        boxes = self.blended.made_of
+        if boxes is not None:
+            return boxes.n_bytes
+        index = sum(g.coefficients.index_bits for g in self.blended.groups) / 8
+        return math.ceil(self.n_coefficients * itemsize(self.blended.like) + index)
 
     def __repr__(self) -> str:
         sizes = "×".join(map(str, self.shape))
@@ -89,42 +99,58 @@ class Field(OnGrids):
     def _repr_html_(self) -> str:
         return self.report()._repr_html_()
 
-    # --- fewer coefficients --------------------------------------------------------------------
+    # --- less to keep --------------------------------------------------------------------------
 
     def keep(
         self,
         *,
         psnr: float | None = None,
         max_error: float | None = None,
+        bits: float | None = None,
+        bytes: int | None = None,
         coefficients: int | None = None,
         per_region: int | None = None,
     ) -> "Field":
-        """The same function with fewer coefficients, without fitting again.
+        """The same function in fewer bytes or coefficients, without fitting again.
 
         Errors are measured against this field's own values at the samples; of a crop, at those
-        inside it.
+        inside it. The first four code the samples, where these settle the field; else the first
+        two leave modes out, as the last two do.
 
         Parameters
         ----------
         psnr : float
-            As few as this PSNR needs, in dB of the samples' range (of a crop, of those inside it);
-            or
+            As little as this PSNR needs, in dB of the samples' range (of a crop, of those inside
+            it); or
         max_error : float
-            as few as a largest absolute error needs; or
+            as little as a largest absolute error needs; or
+        bits : float
+            as well as this many bits a sample allow; or
+        bytes : int
+            as well as this many bytes for all samples allow; or
         coefficients : int
             this many in all, the index included, where they buy most; or
         per_region : int
             this many in every region and channel, the strongest.
         """
         target = Target.one_of(
-            psnr=psnr, max_error=max_error, coefficients=coefficients, per_region=per_region
+            psnr=psnr,
+            max_error=max_error,
+            bits=bits,
+            bytes=bytes,
+            coefficients=coefficients,
+            per_region=per_region,
         )
         if target is None:
             raise ValueError(
-                "say what is wanted: exactly one of psnr, max_error, coefficients, per_region."
+                "say what is wanted: exactly one of psnr, max_error, bits, bytes, coefficients, "
+                "per_region."
             )
-        samples = own_values(self, measured=target.kind in ("psnr", "max_error"))
-        kept, dropped = meet(self.blended.with_boxes, samples, target)
+        if target.is_coded and self.blended.made_of is not None:
+            kept, dropped = coded_again(self, target)
+        else:
+            samples = own_values(self, measured=target.kind in ("psnr", "max_error"))
+            kept, dropped = meet(self.blended.with_boxes, samples, target)
         left = None if self.residual is None else self.residual + dropped
         return replace(self, blended=replace(self.blended, groups=kept.groups), residual=left)
 
@@ -262,5 +288,5 @@ class Field(OnGrids):
         xp = namespace(value)
         value = value * xp.astype(self.scale, xp.float64)
         value = value + math.prod(lengths) * xp.astype(self.offset, xp.float64)
-        value = self.joined(xp.astype(value, self.coefficient_dtype))
+        value = self.joined(xp.astype(value, self.offset.dtype))
         return value[0] if self.channel_axis is None else value

@@ -4,7 +4,6 @@ A field enters and is asked for as long as it lives; nothing is prepared that it
 """
 
 import math
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,7 +51,7 @@ class Elsewhere:
         like = self.blended.like
         self._twin = None
         if is_torch(like) and is_on_host(like) and not learns(like):
-            self._twin = Lookup(moved(field, "numpy"))
+            self._twin = moved(field, "numpy")
 
     def partials(self, x: Array, orders: list[tuple[int, ...]]) -> list[Array]:
         """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
@@ -72,53 +71,58 @@ class Elsewhere:
 class Lookup:
     """How one field answers at points.
 
-    Parameters
-    ----------
-    field : Pointwise
-        The field.
+    A field keeps it, and says each time that it is the one: two that knew each other would stay in
+    memory, and their files open, after the last user has gone.
     """
 
-    def __init__(self, field: "Pointwise") -> None:
-        self.field = field
+    def __init__(self) -> None:
         self.asked = 0
         self._table: Function | None = None
-        self._is_settled = False
+        self._direct: Direct | None = None
+        self._elsewhere: Elsewhere | None = None
+        self._lines: list[tuple[float, float, float, float]] = []
+        self._is_looked_at = self._is_settled = False
 
-    @cached_property
-    def direct(self) -> Direct | None:
+    def direct(self, field: "Pointwise") -> Direct | None:
         """The way for a few points; None where the function has no such way."""
-        blended = self.field.blended
-        # Weights of waves are large and cancel: rounding in expansions would show in derivatives.
-        if not is_numpy(blended.like) or blended.groups[0].model.basis is None:
-            return None
-        expansion = expanded(self.field)
-        return None if expansion is None else Direct(self.field.blended, expansion.axes)
+        if not self._is_looked_at:
+            self._direct = _direct(field)
+            domain, even = field.domain, self._direct is not None
+            for a in domain.axes:
+                even = even and a.knots is None and a.period is None
+            if even:
+                ends = zip(domain.axes, domain.low, domain.high)
+                self._lines = [(a.origin, a.step, low, high) for a, low, high in ends]
+            self._is_looked_at = True
+        return self._direct
 
-    def function_for(self, n: int) -> Function:
+    def function_for(self, field: "Pointwise", n: int) -> Function:
         """What n points ask."""
-        if not is_numpy(self.field.blended.like):
-            return self.elsewhere
+        if not is_numpy(field.blended.like):
+            if self._elsewhere is None:
+                self._elsewhere = Elsewhere(field)
+            return self._elsewhere
         if n < MANY:
-            few = self.direct if n <= FEW else None
-            return self.field.blended if few is None else few
+            few = self.direct(field) if n <= FEW else None
+            return field.blended if few is None else few
         self.asked += n
-        if not self._is_settled and self.asked > PAYS * math.prod(self.field.shape):
-            self._table, self._is_settled = self._made(), True
-        return self.field.blended if self._table is None else self._table
+        if not self._is_settled and self.asked > PAYS * math.prod(field.shape):
+            kind = str(np.dtype(field.coefficient_dtype))
+            self._table = plain_table(field, CLOSE[kind], CACHE.max_bytes // 2)
+            self._is_settled = True
+        return field.blended if self._table is None else self._table
 
-    @cached_property
-    def elsewhere(self) -> Function:
-        """The way of a field that is not NumPy's."""
-        return Elsewhere(self.field)
-
-    def one(self, points: object) -> Any:
+    def one(self, field: "Pointwise", points: object) -> Any:
         """The value at one point of NumPy's inside the domain; None for all else.
 
         Checks and conversions of general queries take ten times as long as the value itself.
         """
-        if not isinstance(points, np.ndarray) or points.size != len(self._lines):
+        if not isinstance(points, np.ndarray) or points.size != len(field.domain.axes):
             return None
-        if points.dtype != np.float64 or points.shape[-1] != points.size or not self._lines:
+        if points.dtype != np.float64 or points.shape[-1] != points.size:
+            return None
+        direct = self.direct(field)
+        if direct is None or not self._lines:
             return None
         index = []
         for c, (origin, step, low, high) in zip(points.reshape(-1).tolist(), self._lines):
@@ -126,29 +130,16 @@ class Lookup:
             if not low <= i <= high:
                 return None
             index.append(i)
-        direct = self.direct
-        assert direct is not None
-        values = direct.value(tuple(index)).reshape(1, -1)
-        f = self.field
-        values = f.finish(values, True)[0]
+        values = field.finish(direct.value(tuple(index)).reshape(1, -1), True)[0]
         lead = points.shape[:-1]
-        shaped = values.reshape(lead if f.channel_axis is None else (*lead, -1))
-        return shaped[()] if f.channel_axis is None and not lead else shaped
+        shaped = values.reshape(lead if field.channel_axis is None else (*lead, -1))
+        return shaped[()] if field.channel_axis is None and not lead else shaped
 
-    @cached_property
-    def _lines(self) -> list[tuple[float, float, float, float]]:
-        """Origin, step and ends of axes that are even and end, if one point has a short way."""
-        domain = self.field.domain
-        if any(a.knots is not None or a.period is not None for a in domain.axes):
-            return []
-        if self.direct is None:
-            return []
-        return [
-            (a.origin, a.step, low, high)
-            for a, low, high in zip(domain.axes, domain.low, domain.high)
-        ]
 
-    def _made(self) -> Function | None:
-        """A table as close as the field's dtype can tell; None where it is none, or too large."""
-        kind = str(np.dtype(self.field.offset.dtype))
-        return plain_table(self.field, CLOSE[kind], CACHE.max_bytes // 2)
+def _direct(field: "Pointwise") -> Direct | None:
+    blended = field.blended
+    # Weights of waves are large and cancel: rounding in expansions would show in derivatives.
+    if not is_numpy(blended.like) or blended.groups[0].model.basis is None:
+        return None
+    expansion = expanded(field)
+    return None if expansion is None else Direct(blended, expansion.axes)

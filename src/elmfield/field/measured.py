@@ -4,17 +4,21 @@ Fields and samples enter; errors by cell, and what fewer coefficients are measur
 How a score is printed, and which modes to keep for one, are the next rooms' business.
 """
 
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from elmfield._array.backend import cast, move, to_numpy
+from elmfield._array.backend import cast, move, namespace, to_numpy
+from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats
 from elmfield.field.reading import own_samples
 from elmfield.measure.metrics import peak_to_peak
 from elmfield.samples import Samples, with_nan
 
 if TYPE_CHECKING:
+    from elmfield.field.blended import Blended
     from elmfield.field.field import Field
 
 
@@ -80,7 +84,7 @@ def own_values(field: "Field", measured: bool) -> Samples:
     if field.blended.why_all_is_kept is not None:
         raise TypeError(f"{field.blended.why_all_is_kept}.")
     y = field.blended.on_grid([np.arange(n, dtype=float) for n in field.shape])
-    raw = y * cast(field.scale, y) + cast(field.offset, y)
+    raw = cast(y, field.offset) * field.scale + field.offset
     present, limits = _present(field, raw) if measured else (None, field.data_range)
     return Samples(
         raw=raw,
@@ -92,6 +96,41 @@ def own_values(field: "Field", measured: bool) -> Samples:
         dtype=field.input_dtype,
         brought=y,
     )
+
+
+def kept_values(field: "Field") -> tuple[Samples, tuple[int, ...], Array | None]:
+    """The samples that a field is made of, where they begin, and which a crop counts; None: all."""
+    boxes = field.blended.made_of
+    assert boxes is not None
+    low, high = field.blended.needed
+    slab = tuple(map(slice, low, high))
+    if boxes.is_raw:
+        raw = boxes.kept(slab)
+        kind = str(raw.dtype)
+        raw = raw.astype(to_numpy(field.offset).dtype)
+    else:
+        raw, kind = boxes.block(slab), "in the unit of the fit"
+        raw = to_numpy(cast(raw, field.offset) * field.scale + field.offset)
+    gone = boxes.gaps(slab)
+    own = own_samples(field.domain)
+    counted, limits = None, field.data_range
+    if tuple(map(len, own)) != field.shape:
+        if not all(map(len, own)):
+            raise ValueError("this crop holds no samples to measure errors at.")
+        inside = np.ix_(*(o - a for o, a in zip(own, low)))
+        counted = np.zeros((*raw.shape[:-1], 1), bool)
+        counted[inside] = True
+        limits = peak_to_peak(raw[inside])
+    samples = Samples(
+        raw=move(raw, field.offset),
+        present=None if gone is None else move(np.broadcast_to(~gone, raw.shape), field.offset),
+        offset=field.offset,
+        scale=field.scale,
+        data_range=limits,
+        is_complex=field.is_complex,
+        dtype=kind,
+    )
+    return samples, low, None if counted is None else move(counted, field.offset)
 
 
 def _present(field: "Field", raw: Array) -> tuple[Array | None, float]:
@@ -106,3 +145,54 @@ def _present(field: "Field", raw: Array) -> tuple[Array | None, float]:
     inside = to_numpy(raw)[np.ix_(*own)]
     present = np.broadcast_to(present[..., None], raw.shape)
     return move(present, raw), peak_to_peak(inside)
+
+
+def errors(
+    samples: Samples,
+    blended: "Blended",
+    first: Sequence[int] | None = None,
+    counted: Array | None = None,
+) -> tuple[float, float]:
+    """Mean squared and largest absolute error of what a caller gets back, rounding included.
+
+    At the samples that are present, or those `counted`; they begin at `first` of the array.
+    """
+    xp = namespace(samples.raw)
+    shape = samples.raw.shape[:-1]
+    total, largest, count = 0.0, 0.0, 0
+    across = math.prod(shape[1:]) * samples.raw.shape[-1]
+    low = (0,) * len(shape) if first is None else tuple(first)
+    counts = samples.present if counted is None else counted
+    rest = [a + np.arange(n, dtype=float) for a, n in zip(low[1:], shape[1:])]
+    for i, j in runs(shape[0], max(1, (1 << 22) // max(across, 1))):
+        f = blended.on_grid([low[0] + np.arange(i, j, dtype=float), *rest])
+        f = cast(f, samples.offset) * samples.scale + samples.offset
+        e = xp.abs(xp.astype(f, xp.float64) - xp.astype(samples.raw[i:j, ...], xp.float64))
+        e = samples.moduli(e)
+        if counts is not None:
+            have = xp.broadcast_to(counts[i:j, ..., : samples.n_channels], e.shape)
+            e = xp.where(have, e, xp.zeros_like(e))
+            count += int(xp.sum(xp.astype(have, xp.int64)))
+        else:
+            count += math.prod(e.shape)
+        total += float(xp.sum(e * e))
+        largest = max(largest, float(xp.max(e)))
+    return total / count, largest
+
+
+def left_between(before: "Blended", after: "Blended", units: Floats) -> Floats:
+    """Sum of squares, (N,), by which the samples of each region's box differ, in their units."""
+    left = np.zeros(before.partition.n_regions)
+    for g, h in zip(before.groups, after.groups):
+        c, counts = g.coefficients, g.coefficients.counts
+        step = max(1, capacity(c.like) // (4 * c.shape[1] * c.shape[2]))
+        for i, j in runs(len(g.regions), step):
+            # The numbers are samples, or coordinates of them in orthonormal modes.
+            rows = np.arange(i, j)
+            mine, theirs = (
+                to_numpy(x.numbers(rows)).reshape(-1, len(units)) for x in (c, h.coefficients)
+            )
+            squares = np.sum(((mine.astype(np.float64) - theirs) * units) ** 2, axis=1)
+            ends = np.cumsum(counts[rows] // len(units))
+            left[g.regions[i:j]] = np.add.reduceat(squares, ends - counts[rows] // len(units))
+    return left

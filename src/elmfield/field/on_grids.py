@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.backend import to_numpy
+from elmfield._array.backend import move, namespace, to_numpy
+from elmfield._array.checks import whole
 from elmfield._array.typing import Array, Floats
 from elmfield.field.gridded import gridded
 from elmfield.field.labels import dataarray
@@ -79,6 +80,35 @@ class OnGrids(Pointwise):
             window=self._reader.window({} if window is None else window),
             align=align,
         )
+
+    def coarse(self, k: int) -> Array:
+        """A quick look: about the means of blocks of 2^k samples on each axis.
+
+        Of samples that were coded with loss only the first part of the bytes is decoded. For exact
+        values of the function use `resize`.
+
+        Parameters
+        ----------
+        k : int
+            How often to halve; 0 for the samples.
+
+        Returns
+        -------
+        array, shape (ceil(n / 2^k), ...)
+            With channels where the input had them.
+        """
+        k = whole("k", k, 0)
+        boxes, own = self.blended.made_of, tuple(map(len, own_samples(self.domain)))
+        if k == 0:
+            return self.samples()
+        if boxes is None or own != self.shape or self.blended.needed[1] != self.shape:
+            return self.resize([max(1, -(-n >> k)) for n in own])
+        means = move(boxes.coarse(min(k, 62)), self.offset)
+        flat = self.finish(namespace(means).reshape(means, (-1, means.shape[-1])), True)
+        out = namespace(flat).reshape(flat, (*means.shape[:-1], -1))
+        if self.channel_axis is None:
+            return out[..., 0]
+        return namespace(out).moveaxis(out, -1, self.channel_axis)
 
     def samples(self, *, dtype: Any = None) -> Array:
         """The field at its own samples: an array like the one fitted, or what a crop has of it."""

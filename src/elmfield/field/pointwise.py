@@ -100,12 +100,12 @@ class Pointwise(Queries):
 
     @cached_property
     def _lookup(self) -> Lookup:
-        return Lookup(self)
+        return Lookup()
 
     def function_for(self, n: int) -> Function:
         """What n points ask: a table, once so many have come that it pays."""
-        return self._lookup.function_for(n)
+        return self._lookup.function_for(self, n)
 
     def at_once(self, points: Any) -> Any:
         """The value at one point inside the domain, if that is all and there is a short way."""
-        return self._lookup.one(points)
+        return self._lookup.one(self, points)

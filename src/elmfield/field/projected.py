@@ -1,13 +1,19 @@
-"""Coefficients that are projections: the samples of boxes on their basis, batch by batch."""
+"""Coefficients that are projections: the samples of boxes on their basis, batch by batch.
+
+Where the samples are kept, so that a file need hold no more, :class:`Projected` makes coefficients
+when asked for, or keeps those that the fit made.
+"""
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from elmfield._array.backend import device, is_on_host, namespace, to_numpy
+from elmfield._array.backend import device, is_numpy, is_on_host, learns, move, namespace, to_numpy
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats, Integers
+from elmfield.field.boxes import Boxes, whole
 from elmfield.field.coefficients import Full
 from elmfield.local.model import Basis
 from elmfield.partition import Partition, gather_boxes, whole_rows
@@ -15,6 +21,137 @@ from elmfield.samples import Samples
 
 AT_ONCE = 1 << 21
 """Numbers a batch of product modes holds at most on a processor: what fits its cache."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Projected:
+    """Coefficients (G, r, C) of a group of regions that their samples settle.
+
+    A region's coefficients are the same, bit for bit, whichever others are asked for with it.
+
+    Parameters
+    ----------
+    boxes : Boxes
+        The samples.
+    partition : Partition
+        In which the regions' boxes lie: that of the fit, also for a part of its regions.
+    regions : integer array, shape (G,)
+        The regions' numbers there.
+    basis : Basis
+        Of all of them.
+    kept : array, shape (G, r, C), or None
+        The coefficients; None to make them each time.
+    """
+
+    boxes: Boxes = field(repr=False)
+    partition: Partition = field(repr=False)
+    regions: Integers = field(repr=False)
+    basis: Basis = field(repr=False)
+    kept: Array | None = field(default=None, repr=False)
+
+    index_bits = 0
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """G, r and C."""
+        return len(self.regions), self.basis.n_modes, self.boxes.n_channels
+
+    @property
+    def like(self) -> Array:
+        """An array in the library, dtype and on the device of the coefficients."""
+        return self.boxes.like if self.kept is None else self.kept
+
+    @property
+    def n_stored(self) -> int:
+        """Coefficients, all regions together."""
+        return math.prod(self.shape)
+
+    @property
+    def counts(self) -> Integers:
+        """Coefficients of each region, (G,)."""
+        G, r, C = self.shape
+        return np.full(G, r * C)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether coefficients are at hand, and NumPy's."""
+        return self.kept is not None and is_numpy(self.kept)
+
+    @property
+    def made_of(self) -> Boxes:
+        """The samples."""
+        return self.boxes
+
+    def take(self, rows: Integers) -> Array:
+        """Coefficients (len(rows), r, C) of some regions."""
+        if self.kept is not None:
+            return Full(self.kept).take(rows)
+        rows, parts = np.asarray(rows), []
+        like = self.like
+        step = _step(self.basis, like, self.boxes.n_channels, self.partition)
+        for i, j in runs(len(rows), step):
+            Y = self.boxes.of(self.partition, self.regions[rows[i:j]], self.basis.box)
+            parts.append(self.basis.project(Y))
+        return parts[0] if len(parts) == 1 else namespace(like).concat(parts, axis=0)
+
+    def rows(self, rows: Integers) -> "Projected":
+        """The same for some of the regions."""
+        kept = None if self.kept is None else Full(self.kept).take(rows)
+        return replace(self, regions=self.regions[np.asarray(rows)], kept=kept)
+
+    def channels(self, own: slice) -> "Projected":
+        """The same for some of the channels."""
+        kept = None if self.kept is None else self.kept[..., own]
+        return replace(self, boxes=self.boxes.channels(own), kept=kept)
+
+    def moved(self, like: Array) -> "Projected":
+        """Coefficients at hand, in the library and on the device of `like`; samples stay."""
+        own = self if self.kept is not None else self.loaded()
+        return replace(own, kept=move(own.kept, like))
+
+    def numbers(self, rows: Integers) -> Array:
+        """The coefficients of some regions, one region after the other."""
+        return namespace(self.like).reshape(self.take(rows), (-1,))
+
+    def ragged(self, rows: Integers) -> None:
+        """None: every region keeps all modes."""
+        return
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        """Samples on each axis of a region's box."""
+        return self.basis.box
+
+    def through(self, boxes: Boxes) -> "Projected":
+        """The coefficients of other samples, at hand, where these are."""
+        found = replace(self, boxes=boxes, kept=None).loaded()
+        return replace(found, kept=move(found.kept, self.like))
+
+    def loaded(self) -> "Projected":
+        """The same with coefficients at hand."""
+        return replace(self, kept=self.take(np.arange(len(self.regions))))
+
+
+def settled_by_samples(
+    samples: Samples,
+    partition: Partition,
+    regions: Integers,
+    basis: Basis,
+    tell: Callable[[int], None],
+) -> tuple[Projected | Full, Floats]:
+    """What :func:`projected` gives, with the samples kept beside it where these settle it.
+
+    Not on merged regions, nor for what is too large to be taken off and put back, nor where
+    derivatives of the samples are followed.
+    """
+    full, left = projected(samples, partition, regions, basis, tell)
+    exact = samples.brought is None and not learns(samples.raw)
+    if basis.axes is None or not partition.is_regular or not exact:
+        return full, left
+    boxes = whole(samples)
+    return Projected(
+        boxes=boxes, partition=partition, regions=regions, basis=basis, kept=full.values
+    ), left
 
 
 def projected(
@@ -30,7 +167,7 @@ def projected(
     """
     given = samples.given
     xp, C, G = namespace(given), given.shape[-1], len(regions)
-    parts = runs(G, _step(basis, given, partition))
+    parts = runs(G, _step(basis, given, C, partition))
     store, lefts = None, []
     for i, j in parts:
         batch = regions[i:j]
@@ -53,10 +190,10 @@ def projected(
     return Full(xp.permute_dims(store, (1, 2, 0))), np.maximum(left_over, 0)
 
 
-def _step(basis: Basis, y: Array, partition: Partition) -> int:
+def _step(basis: Basis, y: Array, n_channels: int, partition: Partition) -> int:
     """Regions to project together."""
     numbers = capacity(y)
     if basis.axes is not None and is_on_host(y):
         numbers = min(numbers, AT_ONCE)
-    step: int = max(1, numbers // (4 * max(math.prod(basis.box), basis.n_modes) * y.shape[-1]))
+    step: int = max(1, numbers // (4 * max(math.prod(basis.box), basis.n_modes) * n_channels))
     return whole_rows(partition, step)

@@ -10,49 +10,27 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from elmfield._array.backend import device, move, namespace, to_numpy
-from elmfield._array.checks import at_most_one, is_whole, positive
 from elmfield._array.memory import runs
 from elmfield._array.typing import Array, Floats
 from elmfield.field.blended import Blended
+from elmfield.field.coding import by_coding
 from elmfield.field.coefficients import Ragged
+from elmfield.field.measured import errors, kept_values, left_between
+from elmfield.field.target import Target
 from elmfield.local.model import Basis
 from elmfield.partition import gather, sample_index
 from elmfield.samples import Samples
 
+if TYPE_CHECKING:
+    from elmfield.field.field import Field
+
 BIT = 1 / 32
 """A bit of index, in coefficients of 32 bits."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """What is asked for: a PSNR in dB, a largest error, a total, or a number per region.
-
-    Parameters
-    ----------
-    kind : {"psnr", "max_error", "coefficients", "per_region"}
-        Which of them.
-    value : float
-        How much.
-    """
-
-    kind: str
-    value: float
-
-    def __post_init__(self) -> None:
-        positive(self.kind, self.value)
-        if self.kind in ("coefficients", "per_region") and not is_whole(self.value):
-            raise ValueError(f"`{self.kind}` must be a whole number; got {self.value!r}.")
-
-    @classmethod
-    def one_of(cls, **asked: float | None) -> "Target | None":
-        """The one target among those that are not None; None if there is none."""
-        given = at_most_one(**asked)
-        return None if given is None else cls(*given)
 
 
 def choose(e: Array, price: Any) -> Array:
@@ -138,39 +116,26 @@ class Ledger:
         return replace(self.blended, groups=tuple(groups))
 
 
-def errors(samples: Samples, blended: Blended) -> tuple[float, float]:
-    """Mean squared and largest absolute error of what a caller gets back, rounding included."""
-    xp = namespace(samples.raw)
-    shape = samples.raw.shape[:-1]
-    total, largest, count = 0.0, 0.0, 0
-    across = math.prod(shape[1:]) * samples.raw.shape[-1]
-    scale = move(samples.units, samples.raw, blended.dtype)
-    offset = xp.astype(samples.offset, blended.dtype)
-    rest = [np.arange(n, dtype=float) for n in shape[1:]]
-    for i, j in runs(shape[0], max(1, (1 << 22) // max(across, 1))):
-        f = blended.on_grid([np.arange(i, j, dtype=float), *rest])
-        f = f * scale + offset
-        e = xp.abs(xp.astype(f, xp.float64) - xp.astype(samples.raw[i:j, ...], xp.float64))
-        e = samples.moduli(e)
-        if samples.present is not None:
-            have = samples.present[i:j, ..., : samples.n_channels]
-            e = xp.where(have, e, xp.zeros_like(e))
-            count += int(xp.sum(xp.astype(have, xp.int64)))
-        else:
-            count += math.prod(e.shape)
-        total += float(xp.sum(e * e))
-        largest = max(largest, float(xp.max(e)))
-    return total / count, largest
-
-
 def meet(blended: Blended, samples: Samples, target: Target) -> tuple[Blended, Floats]:
-    """The function with as few modes as the target allows, and the energy dropped, (N,).
+    """The function with as little as the target allows, and the energy dropped, (N,).
+
+    Coded samples where these settle it and an error or a size is asked for; else as few modes.
 
     Raises
     ------
     ValueError
         If the target cannot be met; the message names the nearest that can.
     """
+    if target.is_coded and blended.made_of is not None:
+        coded = by_coding(blended, samples, target)
+        return coded, left_between(blended, coded, samples.units)
+    if target.kind in ("bits", "bytes"):
+        raise ValueError(
+            f"`{target.kind}` can be asked of fields that their samples settle, as those of "
+            "smooth() on regular cells; this one keeps coefficients. Ask for a number of "
+            "`coefficients`."
+        )
+    samples = samples.standardised()  # it has to see them all at once
     ledger = Ledger(blended, samples.units)
     if target.kind == "per_region":
         kept = ledger.largest(int(target.value))
@@ -181,6 +146,13 @@ def meet(blended: Blended, samples: Samples, target: Target) -> tuple[Blended, F
     else:
         kept = _bound(ledger, samples, target.value)
     return ledger.apply(kept), ledger.dropped(kept)
+
+
+def coded_again(field: "Field", target: Target) -> tuple[Blended, Floats]:
+    """What :func:`meet` gives, for a field that its samples settle; against these."""
+    samples, first, counted = kept_values(field)
+    coded = by_coding(field.blended, samples, target, first, counted)
+    return coded, left_between(field.blended, coded, samples.units)
 
 
 def _flip(ledger: Ledger, passed: Callable[[list[Array]], bool]) -> tuple[list[Array], list[Array]]:

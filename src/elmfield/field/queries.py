@@ -110,6 +110,8 @@ class Queries:
         """Undo scale and offset; values (n, C, ...); pair up real and imaginary parts."""
         xp = namespace(values)
         tail = (1,) * (values.ndim - 2)
+        if values.dtype != xp.float64:  # offset and scale may be more precise than coefficients
+            values = cast(values, self.offset)
         values = values * cast(xp.reshape(self.scale, (-1, *tail)), values)
         if constant:
             values = values + cast(xp.reshape(self.offset, (-1, *tail)), values)

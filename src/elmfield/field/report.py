@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SHOWN = {
     "index, in coefficients": "{:.0f}",
     "coefficients per sample": "{:.3f}",
+    "bits per sample": "{:.3f}",
     "rms error by region, median": "{:.3g}",
     "rms error by region, largest": "{:.3g}",
     "PSNR at the samples": "{:.2f} dB",
@@ -96,6 +97,8 @@ def describe(field: "Field", samples: Array | None, heldout: float | None) -> Re
         "coefficients": field.n_coefficients,
         "index, in coefficients": field.index_cost,
         "coefficients per sample": (field.n_coefficients + field.index_cost) / max(n_samples, 1),
+        "bytes kept": field.n_bytes,
+        "bits per sample": 8 * field.n_bytes / max(n_samples, 1),
     }
     if samples is not None:
         truth, mine = beside(field, samples)

@@ -6,81 +6,16 @@ and beside them only which mixture of members each region believes, to be as fas
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
 from elmfield._array.backend import device, is_numpy, move, namespace, to_numpy
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats, Integers
+from elmfield.field.boxes import Boxes, whole
 from elmfield.local.beliefs import Beliefs
-from elmfield.partition import Partition, gather, gather_boxes, sample_index, whole_rows
+from elmfield.partition import Partition, whole_rows
 from elmfield.samples import Samples
-
-
-class Boxes(Protocol):
-    """Where the samples of boxes come from: an array, or a file that is read in parts."""
-
-    @property
-    def like(self) -> Array:
-        """An array in the library, dtype and on the device of the samples."""
-
-    @property
-    def n_channels(self) -> int:
-        """Number of channels C."""
-
-    def of(self, partition: Partition, regions: Integers, box: tuple[int, ...]) -> Array:
-        """Samples (G, S, C) of the boxes of some regions, in the unit of the fit."""
-
-    def block(self, slab: tuple[slice, ...]) -> Array:
-        """The samples of a slab of the array, (..., C), in the unit of the fit."""
-
-    def channels(self, own: slice) -> "Boxes":
-        """The same for some of the channels."""
-
-    def moved(self, like: Array) -> "Boxes":
-        """The same in the library and on the device of `like`."""
-
-
-@dataclass(frozen=True, eq=False)
-class Whole:
-    """Samples in one array.
-
-    Parameters
-    ----------
-    values : array, shape (..., C)
-        The samples, in the unit of the fit.
-    """
-
-    values: Array = field(repr=False)
-
-    @property
-    def like(self) -> Array:
-        """The samples themselves."""
-        return self.values
-
-    @property
-    def n_channels(self) -> int:
-        """Number of channels C."""
-        return int(self.values.shape[-1])
-
-    def of(self, partition: Partition, regions: Integers, box: tuple[int, ...]) -> Array:
-        """Samples (G, S, C) of the boxes of some regions."""
-        if len(regions) and np.all(np.diff(regions) > 0):
-            return gather_boxes(self.values, partition, regions, box)
-        return gather(self.values, sample_index(partition, regions, box, self.values))
-
-    def block(self, slab: tuple[slice, ...]) -> Array:
-        """A view of a slab of the array."""
-        return self.values[(*slab, slice(None))]
-
-    def channels(self, own: slice) -> "Whole":
-        """The same for some of the channels."""
-        return Whole(self.values[..., own])
-
-    def moved(self, like: Array) -> "Whole":
-        """The same in the library and on the device of `like`."""
-        return Whole(move(self.values, like))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -114,8 +49,22 @@ class Sampled:
 
     @property
     def like(self) -> Array:
-        """An array in the library, dtype and on the device of the samples."""
+        """An array in the library, dtype and on the device of the weights."""
         return self.boxes.like
+
+    @property
+    def made_of(self) -> Boxes:
+        """The samples."""
+        return self.boxes
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        """Samples on each axis of a region's box."""
+        return self.beliefs.box
+
+    def through(self, boxes: Boxes) -> "Sampled":
+        """The weights of other samples."""
+        return replace(self, boxes=boxes, kept=None).settled()
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -225,7 +174,7 @@ class Sampled:
 def sampled(samples: Samples, partition: Partition, regions: Integers, beliefs: Beliefs) -> Sampled:
     """The coefficients of regions that believe what their samples show."""
     return Sampled(
-        boxes=Whole(samples.values),
+        boxes=whole(samples),
         partition=partition,
         regions=regions,
         beliefs=beliefs,

@@ -134,7 +134,7 @@ def tabulate(field: "Pointwise", tolerance: float, order: int) -> Table:
     near = _near(expansion, allowed, order)
     degree, lost = _looked_at(expansion, near, allowed, order)
     wide = namespace(field.offset).float64
-    dtype = field.offset.dtype
+    dtype = field.coefficient_dtype
     if np.any(_rounding(field, lost, dtype)[: order + 1] > (1 - SAFE) * allowed):
         dtype = wide
     while True:
@@ -172,7 +172,7 @@ def plain_table(field: "Pointwise", tolerance: float, room: int) -> Polynomials 
     if expansion is None or expansion.beyond[0, -1] > (1 - SAFE) * allowed:
         return None
     near = _near(expansion, allowed, 0)
-    dtype = field.offset.dtype
+    dtype = field.coefficient_dtype
     degree, _ = _looked_at(expansion, near, allowed, 0)
     while _size(expansion, degree, dtype) <= room:
         made = tabulated(expansion, degree, near, dtype)

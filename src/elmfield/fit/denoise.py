@@ -73,21 +73,20 @@ def denoised(
     units. With `clip`, what comes back lies between the least and largest of the samples given, in
     each channel; also what was filled in.
     """
+    given = samples
     if level is not False:
         y = samples.values
         noise = noise_level(y, samples.present) if level is True else float(level) / samples.units
         # Without a plane, which has no noise: it comes back exactly.
         plane = cast(plane_through(y, None, periodic), y)
-        samples = replace(samples, brought=without_noise(y - plane, noise, periodic) + plane)
-    if clip and samples.brought is not None:
-        samples = replace(samples, brought=_clipped(samples))
-    return samples
+        samples = samples.changed(without_noise(y - plane, noise, periodic) + plane)
+    return _clipped(given, samples) if clip and not samples.is_given else samples
 
 
 def taken_off(before: Samples, after: Samples, partition: Partition) -> Floats:
     """Sum of squares, (N,), by which the samples of each region's box changed, in their units."""
     off = np.zeros(partition.n_regions)
-    if after.brought is None or after is before:
+    if after is before:
         return off
     xp = namespace(after.raw)
     change = (after.values - before.values) * after.scale
@@ -100,14 +99,15 @@ def taken_off(before: Samples, after: Samples, partition: Partition) -> Floats:
     return off
 
 
-def _clipped(samples: Samples) -> Array:
-    """The samples about 0 and of order 1, within the limits of those that were given."""
-    xp = namespace(samples.raw)
-    y, raw, have = samples.values, (samples.raw - samples.offset) / samples.scale, samples.present
+def _clipped(given: Samples, samples: Samples) -> Samples:
+    """Samples within the limits of those that were given, channel by channel."""
+    raw, have = given.raw, given.present
+    xp = namespace(raw)
     axes = tuple(range(raw.ndim - 1))
     low = raw if have is None else xp.where(have, raw, xp.full_like(raw, xp.inf))
     high = raw if have is None else xp.where(have, raw, xp.full_like(raw, -xp.inf))
-    return xp.minimum(xp.maximum(y, xp.min(low, axis=axes)), xp.max(high, axis=axes))
+    within = xp.minimum(xp.maximum(samples.raw, xp.min(low, axis=axes)), xp.max(high, axis=axes))
+    return replace(samples, raw=within)
 
 
 # --- the level ------------------------------------------------------------------------------------

@@ -151,8 +151,6 @@ class Encoder:
         given = filled(samples, asked.fill_order, wraps)
         samples = denoised(given, asked.denoise, wraps, clip=asked.clip)
         settings = self._settle(samples)
-        if settings.target is not None:
-            samples = samples.standardised()  # it has to see them all at once
         groups, left = self._project(settings, samples, progress)
         centres, radii = self._frames(groups)
         blended = Blended(

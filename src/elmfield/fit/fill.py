@@ -6,7 +6,6 @@ present is taken off before, and put back: planes are exact.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -24,7 +23,7 @@ def filled(samples: Samples, order: float | None, periodic: Sequence[bool]) -> S
     if samples.present is None:
         return samples
     y = fill_missing(samples.values, samples.present, periodic, order)
-    return replace(samples, brought=y)
+    return samples.changed(y, ~samples.present)
 
 
 def fill_missing(

@@ -8,7 +8,7 @@ import numpy as np
 
 from elmfield._array.checks import is_number, is_whole, per_axis
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.field import Coefficients, Target, projected
+from elmfield.field import Coefficients, Target, projected, settled_by_samples
 from elmfield.local.bases import plain_modes, product_modes, shaped_modes, smooth_dense_modes
 from elmfield.local.layers import Cosines, Dense, MakeLayer
 from elmfield.local.model import Basis
@@ -37,7 +37,7 @@ class Settings(Protocol):
 
     @property
     def target(self) -> Target | None:
-        """What must be met with as few coefficients as it takes; None to keep all."""
+        """What must be met with as little as it takes; None to keep all."""
 
     @property
     def denoise(self) -> float | bool:
@@ -215,7 +215,7 @@ class Smooth:
 
     def partition(self, shape: Sequence[int], periodic: Sequence[bool]) -> Partition:
         """Cells whose boxes are all of one size: one factorisation for the whole array."""
-        usual, blend, beyond = self._usual_cells(sum(n > 1 for n in shape))
+        usual, blend, beyond = self._usual_cells(sum(n > 1 for n in shape), self._drops_modes)
         cell = per_axis("cell", usual if self.cell is None else self.cell, len(shape))
         # The default overlap must not be the reason for an error about small cells.
         overlap = [min(blend, c / 2) for c in cell] if self.overlap is None else self.overlap
@@ -229,12 +229,17 @@ class Smooth:
             context=context,
         )
 
-    def _usual_cells(self, d: int) -> tuple[int, float, int]:
+    @property
+    def _drops_modes(self) -> bool:
+        """Whether a target is met by leaving modes out, on cells of these settings' own."""
+        return self.target is not None and not self.target.is_coded
+
+    def _usual_cells(self, d: int, drops_modes: bool) -> tuple[int, float, int]:
         """Cell, overlap and context in `d` dimensions, chosen by measurement (docs/defaults.md)."""
         d = max(d, 1)
         if self.network is not None:
             return 8, 4.0, 0
-        if self.target is not None:
+        if drops_modes:
             # Half a sample of overlap blends between samples: no sample is stored twice.
             return (32, 0.5, 0) if d == 1 else (16, 0.5, 0) if d <= 3 else (8, 0.5, 0)
         return {1: (64, 2.0, 2), 2: (32, 2.0, 2), 3: (24, 2.0, 1)}.get(d, (8, 1.0, 0))
@@ -244,7 +249,9 @@ class Smooth:
         _refuse_with_partition(cell=self.cell, overlap=self.overlap, context=self.context)
         if partition.n_regions == 1 or any(partition.overlap):
             return partition
-        blend = self._usual_cells(sum(n > 1 for n in partition.shape))[1]
+        drops_modes = self.target is not None and not partition.is_regular
+        wide = sum(n > 1 for n in partition.shape)
+        blend = self._usual_cells(wide, drops_modes or self._drops_modes)[1]
         least = [float(np.diff(edges).min()) for edges in partition.edges]
         overlap = [
             min(blend, cell / 2) if count > 1 else 0.0
@@ -259,7 +266,7 @@ class Smooth:
         orders = tuple(map(float, per_axis("order", self.order, len(box))))  # type: ignore[arg-type]
         return product_modes(box, orders, self.layer or Cosines.lattice)
 
-    fitted = staticmethod(projected)
+    fitted = staticmethod(settled_by_samples)
 
 
 def check_denoise(d: object) -> None:
@@ -326,6 +333,8 @@ def smooth(
     network: Dense | None = None,
     psnr: float | None = None,
     max_error: float | None = None,
+    bits: float | None = None,
+    bytes: int | None = None,
     coefficients: int | None = None,
     per_region: int | None = None,
     denoise: float | bool = False,
@@ -346,13 +355,18 @@ def smooth(
         Use this dense random layer, with a bending energy by quadrature, instead of the product
         layer. Costs more; needs several times more neurons than a box has samples.
     psnr : float, optional
-        Keep as few coefficients as this PSNR at the samples needs, in dB of their range.
+        Code the samples in as few bytes as this PSNR at the samples needs, in dB of their range.
     max_error : float, optional
-        Keep as few as a largest error at the samples needs; never exceeded.
+        As few as a largest error at the samples needs; never exceeded.
+    bits : float, optional
+        As well as this many bits a sample allow.
+    bytes : int, optional
+        As well as this many bytes for all samples allow; a file takes 2 to 3 kB more.
     coefficients : int, optional
-        Keep this many in all, the index of which modes they are included, where they buy most.
+        Keep this many coefficients in all, the index of which modes they are included, where they
+        buy most.
     per_region : int, optional
-        Keep this many in every region and channel, the strongest. (At most one of these four.)
+        Keep this many in every region and channel, the strongest. (At most one of these six.)
     denoise : bool or float
         Take noise out; True estimates its level, a number is its standard deviation.
     context : int, optional
@@ -367,7 +381,12 @@ def smooth(
         overlap=_frozen(overlap),
         network=network,
         target=Target.one_of(
-            psnr=psnr, max_error=max_error, coefficients=coefficients, per_region=per_region
+            psnr=psnr,
+            max_error=max_error,
+            bits=bits,
+            bytes=bytes,
+            coefficients=coefficients,
+            per_region=per_region,
         ),
         denoise=denoise,
         context=context,

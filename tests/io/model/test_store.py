@@ -16,10 +16,12 @@ from numpy.testing import assert_array_equal
 
 import elmfield as ef
 from elmfield.domain import make_domain
-from elmfield.field import Blended, Field, Group
+from elmfield.field import Blended, Field, Group, Projected
 from elmfield.field.coefficients import Full, Ragged
+from elmfield.field.tiles import Coded, Decoded, Tiling, packed
 from elmfield.io.model import recipes, restore
 from elmfield.io.model.entries import Archive, open_entries
+from elmfield.io.model.usual import completed
 from elmfield.local.bases import product_modes
 
 RNG = np.random.default_rng(3)
@@ -41,8 +43,12 @@ def _fields():
         "gaps": ef.fit(GAPS),
         "paper": ef.fit(ROUGH, ef.paper(cell=11, width=90)),
         "dense": ef.fit(ROUGH, ef.smooth(network=ef.Dense(width=600, activation="sin"))),
-        "target": ef.fit(ROUGH, ef.smooth(psnr=45)),
-        "targets": ef.fit(COLOUR, ef.smooth(psnr=40), channel_axis=-1),
+        "coded": ef.fit(ROUGH, ef.smooth(psnr=45)),
+        "bound": ef.fit(COLOUR.astype(np.float32), ef.smooth(max_error=9.0), channel_axis=-1),
+        "bytes": ef.fit(ROUGH.astype(np.int16), ef.smooth(bytes=2000)),
+        "target": ef.fit(ROUGH, ef.smooth(coefficients=900)),
+        "targets": ef.fit(COLOUR, ef.smooth(coefficients=2000), channel_axis=-1),
+        "oriented": ef.fit(ROUGH, ef.oriented(order=1.2)),
         "denoised": ef.fit(ROUGH, ef.smooth(denoise=True)),
         "beam": ef.fit(ROUGH, ef.paper(width=60), partition=merged),
         "beam smooth": ef.fit(ROUGH, partition=merged),
@@ -77,15 +83,24 @@ def _numbers(field):
     return [found[k] for k in sorted(found)]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.parametrize(
+    "dtype", ["float64", "float32", pytest.param("float16", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("name", FIELDS)
 def test_coefficients_come_back_bit_for_bit(tmp_path, name, dtype):
     field, path = FIELDS[name], tmp_path / "model.elm"
     ef.save(field, path, dtype=dtype)
     back = ef.load(path)
     kind = np.float64 if dtype == "float64" else np.float32
+    made = field.blended.made_of is not None
+    digits = max(np.finfo(dtype).eps, np.finfo(field.coefficient_dtype).eps)
     for a, b in zip(_numbers(field), _numbers(back), strict=True):
-        assert_array_equal(a.astype(dtype).astype(kind), b)
+        if made and (dtype != field.coefficient_dtype or name == "oriented"):
+            # Samples were rounded, and a box has 1444 of them; weights of members add to that.
+            more = 1e4 if name == "oriented" else 40
+            np.testing.assert_allclose(b, a, rtol=0, atol=more * digits * np.abs(a).max())
+        else:
+            assert_array_equal(a.astype(dtype).astype(kind), b)
     again = tmp_path / "again.elm"
     ef.save(back, again, dtype=dtype)
     assert again.read_bytes() == path.read_bytes()
@@ -111,26 +126,29 @@ def test_the_function_comes_back(tmp_path, name):
         assert back.settings == field.settings
         assert back.input_dtype == field.input_dtype
         # A merged region's triangle is made again, from the same features: rounding differs.
-        rounding = 1e-9 if name.startswith("beam") and "smooth" not in name else 0
+        rounding = 1e-9 if name in ("beam", "beam cropped", "oriented") else 0
         size = np.abs(field(x)).max()
         np.testing.assert_allclose(back(x), field(x), rtol=0, atol=rounding * size)
         np.testing.assert_allclose(
             back.gradient(x), field.gradient(x), rtol=0, atol=rounding * 100 * size
         )
-        if field.residual is not None:
+        if back.residual is not None:
             np.testing.assert_allclose(back.residual, field.residual, rtol=1e-7)
+        else:  # it could be as long as coded samples
+            assert field.residual is None or field.blended.made_of.coded.is_lossy
 
 
-@pytest.mark.parametrize("name", ["target", "targets", "beam", "colour"])
+@pytest.mark.parametrize("name", ["target", "targets", "beam", "colour", "coded", "bound"])
 def test_a_lazy_field_can_be_cropped(tmp_path, name):
     field, path = FIELDS[name], tmp_path / "model.elm"
     ef.save(field, path)
     part = ef.load(path).crop([5, 7], [20, 30])
     x = _points(part)
-    np.testing.assert_allclose(part(x), field(x), rtol=0, atol=1e-9 * np.abs(field(x)).max())
+    digits = 1e-9 if field.dtype == np.float64 else 1e-5
+    np.testing.assert_allclose(part(x), field(x), rtol=0, atol=digits * np.abs(field(x)).max())
     ef.save(part, tmp_path / "part.elm")
     np.testing.assert_allclose(
-        ef.load(tmp_path / "part.elm")(x), field(x), rtol=0, atol=1e-9 * np.abs(field(x)).max()
+        ef.load(tmp_path / "part.elm")(x), field(x), rtol=0, atol=digits * np.abs(field(x)).max()
     )
 
 
@@ -194,9 +212,18 @@ def test_files_are_hardly_larger_than_their_coefficients(tmp_path, name, dtype, 
     assert path.stat().st_size <= 1.02 * field.n_coefficients * np.dtype(dtype).itemsize + 4096
 
 
+def test_files_are_hardly_larger_than_what_is_kept(tmp_path):
+    for name in ("coded", "bound", "bytes"):
+        ef.save(FIELDS[name], tmp_path / "model.elm")
+        assert (tmp_path / "model.elm").stat().st_size <= FIELDS[name].n_bytes + 2500
+    for name in ("smooth", "single", "colour", "volume"):
+        ef.save(FIELDS[name], tmp_path / "model.elm")
+        assert (tmp_path / "model.elm").stat().st_size <= 1.01 * FIELDS[name].n_bytes + 2500
+
+
 def test_regions_that_keep_different_modes_cost_their_index_too(tmp_path):
     rough = np.random.default_rng(0).standard_normal((400, 400)).cumsum(0).cumsum(1)
-    field = ef.fit(rough, ef.smooth(psnr=50))
+    field = ef.fit(rough, ef.smooth(coefficients=40_000))
     ef.save(field, tmp_path / "model.elm", dtype="float32")
     residuals = 4 * field.partition.n_regions
     bound = 4 * (field.n_coefficients + field.index_cost) + residuals
@@ -206,7 +233,28 @@ def test_regions_that_keep_different_modes_cost_their_index_too(tmp_path):
 # --- others can read it ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["smooth", "target", "beam", "scattered"])
+@pytest.mark.parametrize("name", ["smooth", "gaps", "colour", "first", "coded", "cropped"])
+def test_zarr_itself_reads_the_samples(tmp_path, name):
+    zarr = pytest.importorskip("zarr")
+    pytest.importorskip("elmfield.io.zarr")
+    field, path = FIELDS[name], tmp_path / "model.elm"
+    ef.save(field, path)
+    with zarr.storage.ZipStore(path, mode="r") as opened:
+        root = zarr.open_group(opened, mode="r")
+        said, values = completed(root.attrs["elmfield"])["samples"], root["samples"][:]
+        gone = root["missing"][:] if "missing" in said else np.zeros(1)
+    truth = COLOUR if name in ("colour", "first") else ROUGH
+    truth = truth[tuple(map(slice, said["low"], said["high"]))]
+    if name == "gaps":
+        assert_array_equal(gone != 0, np.isnan(GAPS))
+        values, truth = values[gone == 0], truth[gone == 0]
+    if name == "coded":
+        assert 45 <= ef.psnr(truth, values) < 46
+    else:
+        assert_array_equal(values, truth)
+
+
+@pytest.mark.parametrize("name", ["target", "beam", "scattered"])
 def test_zarr_itself_reads_the_arrays(tmp_path, name):
     zarr = pytest.importorskip("zarr")
     field, path = FIELDS[name], tmp_path / "model.elm"
@@ -216,7 +264,7 @@ def test_zarr_itself_reads_the_arrays(tmp_path, name):
         meta = root.attrs["elmfield"]
         free = any(g["modes"].get("free") for g in meta["groups"])
         assert meta["version"] == (3 if free else 1)
-        assert not meta["partition"]["mirrored"]
+        assert not meta["partition"].get("mirrored", False)
         values = root["coefficients"][:]
     back = ef.load(path)
     order = restore.file_order(back.partition)
@@ -237,12 +285,13 @@ def test_modes_can_be_made_as_the_format_says(tmp_path, order):
     ef.save(field, tmp_path / "model.elm")
     with zarr.storage.ZipStore(tmp_path / "model.elm", mode="r") as opened:
         root = zarr.open_group(opened, mode="r")
-        meta, flat = root.attrs["elmfield"], root["coefficients"][:]
+        meta, samples = root.attrs["elmfield"], root["samples"][:]
     box, orders = meta["groups"][0]["modes"]["box"], meta["groups"][0]["modes"]["orders"]
-    rows = []
+    shape = [axis["size"] for axis in meta["domain"]["axes"]]
+    rows, boxes, projections = [], [], []
     at = (17, 23)  # a sample in the middle of a cell: one region speaks
     cells = []
-    for n, count, x in zip(meta["partition"]["shape"], meta["partition"]["edges"], at):
+    for n, count, x in zip(shape, meta["partition"]["edges"], at):
         edges = np.round(np.linspace(0, n, count + 1))
         cells.append(int(np.searchsorted(edges, x, side="right")) - 1)
     for k, (n, s) in enumerate(zip(box, orders)):
@@ -274,20 +323,17 @@ def test_modes_can_be_made_as_the_format_says(tmp_path, order):
         U = np.linalg.eigh((energy + energy.T) / 2 + 1e3 * lines @ lines.T)[1][:, :-2]
         U = np.hstack([lines, U * np.where(U[0] < 0, -1, 1)])
         omega, price, A, solved = through(len(T))
-        size, c = meta["partition"]["shape"][k], cells[k]
+        size, c = shape[k], cells[k]
         edges = np.round(np.linspace(0, size, meta["partition"]["edges"][k] + 1))
         margin = int(np.ceil(meta["partition"]["overlap"][k] - 0.5)) + meta["partition"]["context"]
-        beyond = margin if meta["partition"]["mirrored"] else 0
+        beyond = margin if meta["partition"].get("mirrored", False) else 0
         first = min(max(edges[c] - margin, -beyond), size + beyond - n)
         u = at[k] - (first + (n - 1) / 2)
         rows.append(np.r_[(features(u, omega) / price) @ A.T, 1, u] @ solved @ T @ U)
-    key = sum(((c >> b) & 1) << (2 * b + 1 - k) for k, c in enumerate(cells) for b in range(20))
-    every = sorted(
-        sum(((c >> b) & 1) << (2 * b + 1 - k) for k, c in enumerate(cell) for b in range(20))
-        for cell in np.ndindex(*meta["partition"]["edges"])
-    )
-    r = meta["groups"][0]["n_modes"]
-    c = flat[every.index(key) * r :][:r].reshape(box)
+        boxes.append(slice(int(first), int(first) + n))
+        projections.append(U)
+    Y = (samples[tuple(boxes)] - meta["offset"][0]) / meta["scale"][0]
+    c = projections[0].T @ Y @ projections[1]
     value = meta["offset"][0] + meta["scale"][0] * rows[0] @ c @ rows[1]
     assert value == pytest.approx(ROUGH[at], abs=1e-8 * np.ptp(ROUGH))
 
@@ -329,6 +375,7 @@ class Repeated:
 
     index_bits = 0
     is_shared = True
+    made_of = box = None
 
     @property
     def counts(self):
@@ -379,15 +426,92 @@ def test_a_gigabyte_opens_at_once_and_a_window_reads_little(gigabyte):
     assert read < 0.01 * numbers.n_stored
 
 
+class SameTile:
+    """Tiles of a large array that take no memory: one again and again."""
+
+    def __init__(self, tile):
+        self.tile = tile
+
+    def read(self, number):
+        return self.tile
+
+    def size(self, number):
+        return len(self.tile)
+
+
+@pytest.mark.slow
+def test_a_gigabyte_of_samples_opens_at_once_and_a_window_reads_little(tmp_path):
+    """16384 x 16384 samples of float32, 1.07 GB."""
+    n, side = 16384, 512
+    rough = np.random.default_rng(0).integers(-3, 4, (side, side)).cumsum(0).astype(np.float32)
+    small = ef.fit(rough)
+    tiling = Tiling((0, 0, 0), (n, n, 1), (side, side, 1))
+    coded = Coded(
+        decoded=Decoded(SameTile(packed(rough[..., None])), tiling, "float32"),
+        offset=small.offset, scale=small.scale, dtype=np.dtype("float32"),
+    )  # fmt: skip
+    part = ef.smooth().partition((n, n), (False, False))
+    (group,) = small.blended.groups
+    first, size = part.boxes
+    every = np.arange(part.n_regions)
+    numbers = Projected(boxes=coded, partition=part, regions=every, basis=group.model)
+    blended = Blended(
+        partition=part,
+        groups=(Group(model=group.model, regions=every, coefficients=numbers),),
+        centres=first + (size - 1) / 2,
+        radii=np.ones(first.shape),
+    )
+    field = Field(
+        domain=make_domain((n, n)), blended=blended, offset=small.offset, scale=small.scale,
+        input_dtype="float32",
+    )  # fmt: skip
+    path = tmp_path / "big.elm"
+    ef.save(field, path)
+    file = Counting(path)
+    field = restore.field_of(Archive("big.elm", file))
+    assert file.count < 0.02 * path.stat().st_size
+    values = field.grid(np.arange(3000, 3256.0), np.arange(5000, 5256.0))
+    truth = rough[np.ix_(np.arange(3000, 3256) % side, np.arange(5000, 5256) % side)]
+    np.testing.assert_allclose(values, truth, rtol=0, atol=1e-5 * np.ptp(rough))
+    assert file.count < 0.02 * path.stat().st_size
+    assert len(field.blended.made_of.decoded._kept) <= 4
+    # Points and crops too.
+    field = ef.load(path)
+    field([[7000.5, 9000.25]])
+    field.crop([12000.0, 100.0], [12010.0, 110.0]).samples()
+    assert len(field.blended.made_of.decoded._kept) == 2
+
+
 def test_opening_reads_no_coefficients(tmp_path):
     ef.save(FIELDS["colour"], tmp_path / "model.elm")
     file = Counting(tmp_path / "model.elm")
     field = restore.field_of(Archive("model.elm", file))
-    held = field.blended.groups[0].coefficients.shelf.values
+    held = field.blended.groups[0].coefficients.made_of.decoded
     assert not held._kept
-    assert "modes" not in vars(field.blended.groups[0])
+    assert "model" not in vars(field.blended.groups[0].model)
     field(_points(field))
     assert held._kept
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are a Unix matter")
+def test_forked_processes_read_one_file_at_once(tmp_path):
+    import multiprocessing
+
+    path = tmp_path / "model.elm"
+    ef.save(FIELDS["colour"], path)
+    FORKED["field"] = ef.load(path)
+    expected = FIELDS["colour"](_points(FIELDS["colour"]))
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        for found in pool.map(_ask_in_a_fork, range(16)):
+            assert_array_equal(found, expected)
+
+
+FORKED = {}
+
+
+def _ask_in_a_fork(_):
+    field = FORKED["field"]
+    return ef.Field.__call__(field, _points(field))
 
 
 def test_an_open_field_survives_its_file(tmp_path):

@@ -23,6 +23,8 @@ CACHE = 1 << 26
 
 LARGEST_BLOCK = 1 << 26
 
+OPEN = "an open model file cannot be pickled; pickle its path, or load(lazy=False)"
+
 
 class Blocks:
     """A stored array of `size` numbers.
@@ -139,9 +141,7 @@ class Blocks:
         return block
 
     def __getstate__(self) -> dict[str, Any]:
-        raise TypeError(
-            "an open model file cannot be pickled; pickle its path, or load(lazy=False)"
-        )
+        raise TypeError(OPEN)
 
 
 def layout(size: int, itemsize: int, target: int = 1 << 18) -> int:

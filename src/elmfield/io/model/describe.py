@@ -16,9 +16,9 @@ from elmfield.domain import Axis
 from elmfield.field import Field
 from elmfield.io.model import recipes
 from elmfield.io.model.plain import to_plain
-from elmfield.io.model.restore import digest, file_order, frames_of
+from elmfield.io.model.restore import file_order, frames_of
 from elmfield.io.model.stored import Deferred, Kept
-from elmfield.io.model.tiles import SamplePlan, sampled_in
+from elmfield.io.model.tiles import SamplePlan
 from elmfield.local.model import LocalModel
 from elmfield.partition import Partition
 
@@ -33,7 +33,7 @@ class Description:
     Parameters
     ----------
     meta : mapping
-        The metadata, in JSON's own terms.
+        The metadata, in JSON's own terms, without what is known once samples are written.
     arrays : mapping of str to array
         The small arrays, one-dimensional.
     plan : Plan
@@ -50,42 +50,57 @@ def described(field: Field, dtype: str) -> Description:
     from elmfield import __version__
 
     part = field.partition
-    plan = Plan(field) if sampled_in(field) is None else SamplePlan(field)
+    plan = _plan(field, dtype)
     arrays: dict[str, Array] = {}
     axes = [_axis(a, k, arrays) for k, a in enumerate(field.domain.axes)]
     partition = _partition(part, arrays)
     groups, networks = _groups(field, plan, arrays)
-    samples = None if isinstance(plan, Plan) else plan.told(dtype)
     if isinstance(plan, Plan):
         _describe_ragged(plan, arrays)
     frames = _frames(field, groups, plan, arrays)
-    if field.residual is not None:
-        arrays["residual"] = to_numpy(field.residual).astype(np.float32)
-    kind = np.float64 if dtype == "float64" else np.float32  # in which a reader will compute
+    residual = _residual(field, plan, arrays)
     meta = {
         "format": "elmfield model",
-        "version": _version(part, groups),
+        "version": 3 if isinstance(plan, SamplePlan) else _version(part, groups),
         "written_by": f"elmfield {__version__}",
         "domain": {"axes": axes, "low": list(field.domain.low), "high": list(field.domain.high)},
         "partition": partition,
         "networks": networks,
         "groups": groups,
         "frames": frames,
-        "n_coefficients": plan.n_values,
-        **({} if samples is None else {"samples": samples}),
+        **({"n_coefficients": plan.n_values} if isinstance(plan, Plan) else {}),
         "dtype": dtype,
-        "offset": to_numpy(field.offset).astype(kind).astype(np.float64).tolist(),
-        "scale": to_numpy(field.scale).astype(kind).astype(np.float64).tolist(),
+        "offset": to_numpy(field.offset).astype(np.float64).tolist(),
+        "scale": to_numpy(field.scale).astype(np.float64).tolist(),
         "channel_axis": field.channel_axis,
         "complex": field.is_complex,
         "input_dtype": field.input_dtype,
         "data_range": float(field.data_range),
-        "residual": field.residual is not None,
+        "residual": residual,
         "settings": recipes.settings_to_plain(field.settings),
         "attributes": field.attributes,
     }
-    meta = to_plain(meta)
-    return Description(meta={**meta, "digest": digest(meta)}, arrays=arrays, plan=plan)
+    return Description(meta=to_plain(meta), arrays=arrays, plan=plan)
+
+
+def _plan(field: Field, dtype: str) -> "Plan | SamplePlan":
+    """What the file holds: samples where they settle the field, else coefficients."""
+    boxes = field.blended.made_of
+    return Plan(field) if boxes is None else SamplePlan(field=field, boxes=boxes, dtype=dtype)
+
+
+def _residual(field: Field, plan: "Plan | SamplePlan", arrays: dict[str, Array]) -> bool | str:
+    """Whether the file holds what the fit left over in each region; "none" where that is nothing.
+
+    Not beside samples that were coded with loss: it could be as long as they are.
+    """
+    if field.residual is None or (isinstance(plan, SamplePlan) and plan.is_lossy):
+        return False
+    left = to_numpy(field.residual).astype(np.float32)
+    if not left.any():
+        return "none"
+    arrays["residual"] = left
+    return True
 
 
 def _version(part: Partition, groups: list[dict[str, Any]]) -> int:

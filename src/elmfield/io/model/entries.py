@@ -6,6 +6,7 @@ unpack anything to a disk, and believe no name and no size that an archive claim
 """
 
 import json
+import os
 import re
 import struct
 import threading
@@ -89,14 +90,18 @@ def open_entries(path: str | Path) -> Entries:
 
 
 class Archive:
-    """A zip file whose entries are stored as they are.
+    """A zip file whose entries are stored as they are; only documents are deflated.
 
-    Compressed entries are refused: arrays bring their own compression, and so no entry can unpack
-    to more than its bytes.
+    Other compressed entries are refused: arrays bring their own compression, and so none of them
+    can unpack to more than its bytes.
     """
 
     def __init__(self, name: str, file: IO[bytes]) -> None:
         self.name, self._file, self._lock = name, file, threading.Lock()
+        self._descriptor: int | None = None
+        if hasattr(os, "pread"):
+            with suppress(AttributeError, OSError, ValueError):  # not every file is the system's
+                self._descriptor = file.fileno()
         try:
             file.seek(0, 2)
             self._length = file.tell()
@@ -109,10 +114,12 @@ class Archive:
             ) from error
         if len(entries) > MOST_ENTRIES:
             raise StoreError(f"{name} claims {len(entries)} entries; it is no model file.")
-        self._where: dict[str, tuple[int, int, int]] = {}
+        self._where: dict[str, zipfile.ZipInfo] = {}
         for e in entries:
             key = checked(e.filename, name)
-            if e.compress_type != zipfile.ZIP_STORED or e.file_size != e.compress_size:
+            deflated = e.compress_type == zipfile.ZIP_DEFLATED and is_document(key)
+            stored = e.compress_type == zipfile.ZIP_STORED and e.file_size == e.compress_size
+            if not (stored or (deflated and e.file_size <= LARGEST_DOCUMENT)):
                 raise StoreError(
                     f"{name} has a compressed entry, {key!r}; entries of a model file are stored "
                     "uncompressed. Pack the folder again without compression (zip -0)."
@@ -121,35 +128,53 @@ class Archive:
                 raise StoreError(f"{name} has an encrypted entry, {key!r}.")
             if key in self._where:
                 raise StoreError(f"{name} has two entries named {key!r}; it is damaged.")
-            if e.header_offset < 0 or e.header_offset + 30 + e.file_size > self._length:
+            if e.header_offset < 0 or e.header_offset + 30 + e.compress_size > self._length:
                 raise StoreError(f"{name} is cut short: {key!r} lies beyond its end.")
-            self._where[key] = (e.header_offset, e.file_size, e.CRC)
+            self._where[key] = e
 
     def sizes(self) -> dict[str, int]:
         """Bytes of every entry, by name."""
-        return {key: size for key, (_, size, _) in self._where.items()}
+        return {key: e.file_size for key, e in self._where.items()}
 
     def read(self, key: str) -> bytes:
         """The bytes of one entry, its check sum verified."""
         if key not in self._where:
             raise StoreError(f"{self.name} has no {key!r}; it is damaged or incomplete.")
-        start, size, crc = self._where[key]
-        name = key.encode()
-        with self._lock:
-            self._file.seek(start)
-            # One read: header, name and content; an extra field, rarely there, costs another.
-            got = self._file.read(30 + len(name) + size)
-            if len(got) < 30 or got[:4] != b"PK\x03\x04":
-                raise StoreError(f"{self.name} is damaged: no entry where {key!r} should be.")
-            n_name, n_extra = struct.unpack("<HH", got[26:30])
-            if n_extra:
-                got += self._file.read(n_extra)
+        entry, name = self._where[key], key.encode()
+        start, size = entry.header_offset, entry.compress_size
+        # One read: header, name and content; an extra field, rarely there, costs another.
+        got = self._at(start, 30 + len(name) + size)
+        if len(got) < 30 or got[:4] != b"PK\x03\x04":
+            raise StoreError(f"{self.name} is damaged: no entry where {key!r} should be.")
+        n_name, n_extra = struct.unpack("<HH", got[26:30])
+        if n_extra:
+            got += self._at(start + len(got), n_extra)
         if got[30 : 30 + n_name] != name:
             raise StoreError(f"{self.name} is damaged: another entry where {key!r} should be.")
         data = got[30 + n_name + n_extra :]
-        if len(data) != size or zlib.crc32(data) != crc:
+        if entry.compress_type == zipfile.ZIP_DEFLATED:
+            data = _inflated(data, entry.file_size)
+        if len(data) != entry.file_size or zlib.crc32(data) != entry.CRC:
             raise StoreError(f"{self.name} is damaged: the check sum of {key!r} is wrong.")
         return data
+
+    def _at(self, start: int, size: int) -> bytes:
+        """Bytes at a position.
+
+        Where the system can, without moving the file's own: processes that were forked share it.
+        """
+        if self._descriptor is None:
+            with self._lock:
+                self._file.seek(start)
+                return self._file.read(size)
+        parts = []
+        while size > 0:
+            part = os.pread(self._descriptor, size, start)
+            if not part:
+                break
+            parts.append(part)
+            start, size = start + len(part), size - len(part)
+        return b"".join(parts)
 
     def __del__(self) -> None:
         with suppress(Exception):
@@ -198,6 +223,19 @@ class RemoteFolder:
             return bytes(self._system.cat_file(f"{self._root}/{key}"))
         except FileNotFoundError as error:
             raise StoreError(f"{self.name} has no {key!r}; it is damaged or incomplete.") from error
+
+
+def is_document(key: str) -> bool:
+    """Whether an entry holds JSON."""
+    return key.rpartition("/")[2] == "zarr.json"
+
+
+def _inflated(data: bytes, size: int) -> bytes:
+    """What a deflated entry holds, but no more than one byte above what it claims."""
+    try:
+        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, size + 1)
+    except zlib.error:
+        return b""
 
 
 def checked(key: str, name: str) -> str:
@@ -263,7 +301,7 @@ class FolderSink:
 
 
 class ArchiveSink:
-    """Entries of a zip file, stored as they are, with no times in it."""
+    """Entries of a zip file, stored as they are but for documents, with no times in it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True)
@@ -272,7 +310,8 @@ class ArchiveSink:
         """Write one entry."""
         entry = zipfile.ZipInfo(key, (1980, 1, 1, 0, 0, 0))
         entry.external_attr = 0o644 << 16
-        self._archive.writestr(entry, data)
+        kind = zipfile.ZIP_DEFLATED if is_document(key) else zipfile.ZIP_STORED
+        self._archive.writestr(entry, data, kind, 9)
 
     def __enter__(self) -> "ArchiveSink":
         return self

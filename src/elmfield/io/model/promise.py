@@ -5,7 +5,6 @@ file will get, so rounding counts.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,17 +14,20 @@ from elmfield._array.backend import to_numpy
 from elmfield.field import Field, Target
 from elmfield.io.door import fit
 from elmfield.io.gridded import Gridded
-from elmfield.io.model.store import as_stored
+from elmfield.io.model.store import as_stored, stored_size
 from elmfield.settings import Settings
 
 TRIES = 5
 """Fits to a tighter target; one is nearly always enough."""
 
+BESIDE = 2200
+"""Bytes of a file beside its samples, about."""
+
 
 def fit_stored(
-    samples: Gridded, settings: Settings | None, *, dtypes: Sequence[str | None], **options: Any
+    samples: Gridded, settings: Settings | None, *, dtype: str | None = None, **options: Any
 ) -> tuple[Field, str]:
-    """A field that keeps its error target once stored, and the dtype to store it with.
+    """A field that keeps its target once stored, and the dtype to store it with.
 
     Parameters
     ----------
@@ -33,34 +35,67 @@ def fit_stored(
         The samples.
     settings
         With or without a target.
-    dtypes : sequence of str or None
-        What may be stored, best first; None for the field's own.
+    dtype : str, optional
+        What to store; by default the field's own, or float32 for coefficients of whole numbers up
+        to 16 bits if that keeps the target.
     **options
         Of :func:`elmfield.fit`.
 
     Raises
     ------
     ValueError
-        If none of the dtypes can keep the target.
+        If the target cannot be kept.
     """
+    target: Target | None = None if settings is None else settings.target
+    if target is not None and target.kind == "bytes":
+        return _in_file(samples, settings, dtype, options)
     field = fit(samples, settings, **options)
     own = str(field.coefficient_dtype).removeprefix("torch.")
-    target: Target | None = None if settings is None else settings.target
+    dtypes = _dtypes(field, samples.values.dtype, own) if dtype is None else (dtype,)
     if target is None or target.kind not in ("psnr", "max_error"):
-        return field, dtypes[0] or own
+        return field, dtypes[0]
     missed = ""
-    for dtype in dtypes:
-        name = dtype or own
+    for name in dtypes:
         if np.dtype(name).itemsize >= np.dtype(own).itemsize:
             return field, name  # stored bit for bit
         kept, reached = _tightened(field, samples, settings, name, options)
         if kept is not None:
             return kept, name
-        missed = f"with coefficients stored as {name} the field measures {reached}"
+        missed = f"stored as {name} the field measures {reached}"
     raise ValueError(
         f"`{target.kind}` cannot be kept: {missed}; got {target.value:g}. Choose a wider dtype, or "
         "a target that leaves room for rounding."
     )
+
+
+def _dtypes(field: Field, given: Any, own: str) -> tuple[str, ...]:
+    """What may be stored, best first."""
+    narrow = given.kind in "biu" and given.itemsize <= 2
+    return ("float32", own) if narrow and field.blended.made_of is None else (own,)
+
+
+def _in_file(
+    samples: Gridded, settings: Any, dtype: str | None, options: dict[str, Any]
+) -> tuple[Field, str]:
+    """A field whose file has at most the bytes that were asked for, all that it says included."""
+    room = int(settings.target.value)
+    beside = BESIDE
+    for _ in range(TRIES):
+        if beside >= room:
+            raise ValueError(
+                f"`bytes` cannot be kept: a file takes about {beside} bytes beside its samples; "
+                f"got {room}. Ask for more."
+            )
+        inner = replace(settings, target=Target("bytes", room - beside))
+        field = fit(samples, inner, **options)
+        settled: Any = field.settings
+        field = replace(field, settings=replace(settled, target=settings.target))
+        name = dtype or str(field.coefficient_dtype).removeprefix("torch.")
+        size = stored_size(field, name)
+        if size <= room and size - field.n_bytes > beside - 256:
+            return field, name
+        beside = size - field.n_bytes + 16
+    return field, name
 
 
 def _tightened(

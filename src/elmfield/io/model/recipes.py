@@ -288,7 +288,11 @@ def settings_to_plain(settings: object) -> Any:
         return {"made": "Target", "kind": KINDS.get(settings.kind, settings.kind),
                 "value": to_plain(settings.value)}  # fmt: skip
     if is_dataclass(settings) and type(settings).__name__ in MADE:
-        values = {f.name: settings_to_plain(getattr(settings, f.name)) for f in fields(settings)}
+        values = {
+            f.name: settings_to_plain(getattr(settings, f.name))
+            for f in fields(settings)
+            if getattr(settings, f.name) is not f.default  # which a reader puts there again
+        }
         return {"made": type(settings).__name__, **values}
     if isinstance(settings, (tuple, list)):
         return [settings_to_plain(v) for v in settings]

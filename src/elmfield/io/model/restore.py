@@ -9,25 +9,33 @@ import math
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from elmfield._array.typing import Array, Floats, Integers
+from elmfield.codec.lossless.door import SAMPLES_PER_BYTE
 from elmfield.domain import Axis, Domain
 from elmfield.errors import StoreError, StoreVersionError
-from elmfield.field import Blended, Field, Group
+from elmfield.field import Blended, Coefficients, Field, Group, Projected, Sampled
+from elmfield.field.sampled import rounding
+from elmfield.field.tiles import Coded
 from elmfield.io.model import recipes
 from elmfield.io.model.blocks import Blocks
 from elmfield.io.model.entries import Entries, document, open_entries
 from elmfield.io.model.plain import from_plain
 from elmfield.io.model.stored import Deferred, Kept, Shelf, Stored
-from elmfield.io.model.tiles import Held, Tiling, group_of
-from elmfield.local.bases import half_widths
+from elmfield.io.model.tiles import coded_in
+from elmfield.io.model.usual import completed
+from elmfield.local.bases import WaveModel, half_widths
 from elmfield.partition import Partition
 
 VERSION = 3
 """Of the format. A reader refuses a higher one."""
+
+
+NARROW = ("float32", "float16", "bfloat16", "complex64")
+"""Dtypes of samples that fits compute with in single precision."""
 
 
 def load(path: str | Path, *, lazy: bool = True, device: object = None) -> Field:
@@ -65,7 +73,7 @@ def field_of(entries: Entries, *, lazy: bool = True) -> Field:
     """The field in some entries."""
     meta = metadata(entries)
     try:
-        return _Reader(entries, meta, lazy).field()
+        return _Reader(entries, completed(meta), lazy).field()
     except StoreError:
         raise
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError,
@@ -170,11 +178,18 @@ class _Reader:
         C = len(meta["offset"])
         if C < 1 or len(meta["scale"]) != C:
             raise self._refuse("offset and scale differ in length")
+        if meta["dtype"] not in ("float64", "float32", "float16"):
+            raise self._refuse(f"numbers of type {meta['dtype']!r}")
         dtype = np.dtype("float64" if meta["dtype"] == "float64" else "float32")
-        groups = self._made(part, which, C, dtype)
+        # A field's own dtype is that of its samples: what is taken off may need more digits than
+        # what is left.
+        given = dtype if meta["input_dtype"] in NARROW else np.dtype("float64")
         centres, radii = self._frames(part, which)
+        groups = self._made(part, which, C, dtype, centres)
         residual = None
-        if meta["residual"]:
+        if meta["residual"] == "none":
+            residual = np.zeros(part.n_regions)
+        elif meta["residual"]:
             residual = self._whole("residual", part.n_regions, "float32").astype(np.float64)
         return Field(
             domain=domain,
@@ -185,8 +200,8 @@ class _Reader:
                 radii=radii,
                 is_scattered=any(g["modes"]["kind"] == "neurons" for g in meta["groups"]),
             ),
-            offset=np.asarray(meta["offset"], dtype),
-            scale=np.asarray(meta["scale"], dtype),
+            offset=np.asarray(meta["offset"], given),
+            scale=np.asarray(meta["scale"], given),
             channel_axis=self._channel_axis(len(part.shape), C),
             is_complex=bool(meta["complex"]),
             input_dtype=str(meta["input_dtype"]),
@@ -196,10 +211,12 @@ class _Reader:
             attributes=from_plain(meta["attributes"]),
         )
 
-    def _made(self, part: Partition, which: Integers, C: int, dtype: Any) -> tuple[Group, ...]:
+    def _made(
+        self, part: Partition, which: Integers, C: int, dtype: Any, centres: Floats
+    ) -> tuple[Group, ...]:
         """The groups: models that are made, and coefficients that are read, when first used."""
         if "samples" in self.meta:
-            return (self._sampled(part, C, dtype),)
+            return self._sampled(part, which, dtype, centres)
         shelf, rankings = self._shelf(part, which, C, dtype)
         masks, made = self._masks(), []
         for g, kept in enumerate(self.meta["groups"]):
@@ -215,25 +232,56 @@ class _Reader:
             )
         return tuple(made)
 
-    def _sampled(self, part: Partition, C: int, dtype: Any) -> Group:
-        """The one group of a field that is its samples."""
-        kept = self.meta["groups"][0]
-        if len(self.meta["groups"]) > 1 or kept["modes"]["kind"] != "oriented":
-            raise self._refuse("samples, but not of one group of oriented regions")
-        said = self.meta["samples"]
-        tiling = Tiling.read(said, part.shape, C)
-        if tiling is None or tiling.n_values != self.meta["n_coefficients"]:
-            raise self._refuse("which samples it holds")
-        size, kinds = tiling.n_values, (str(said["dtype"]),)
-        blocks = Blocks(self.entries, self.sizes, "coefficients", size, kinds)
-        units = [np.asarray(self.meta[name], dtype) for name in ("offset", "scale")]
-        return group_of(
-            self._kept(kept, len(part.shape), None).make(),
-            part,
-            blocks if self.lazy else Held(blocks.whole()),
-            tiling,
+    def _sampled(
+        self, part: Partition, which: Integers, dtype: Any, centres: Floats
+    ) -> tuple[Group, ...]:
+        """The groups of a field that is its samples."""
+        meta, d = self.meta, len(part.shape)
+        kinds = {kept["modes"]["kind"] for kept in meta["groups"]}
+        if kinds - {"product"} and (kinds != {"oriented"} or len(meta["groups"]) > 1):
+            raise self._refuse("samples, but not of product modes or oriented regions")
+        units = [np.asarray(meta[name], np.float64) for name in ("offset", "scale")]
+        fits = np.can_cast(np.dtype(str(meta["samples"]["dtype"])), dtype)
+        if fits and all(np.array_equal(u, u.astype(dtype)) for u in units):
+            units = [u.astype(dtype) for u in units]  # as the fit did, bit for bit
+        coded = coded_in(
+            self.entries,
+            self.sizes,
+            meta["samples"],
+            part.shape,
             units=(units[0], units[1]),
-            is_raw=bool(said["raw"]),
+            dtype=dtype,
+            has_channels=meta["channel_axis"] is not None or len(units[0]) > 1,
+        )
+        coded = coded if self.lazy else coded.in_memory()
+        boxes = np.asarray([kept["modes"]["box"] for kept in meta["groups"]], np.int64)[which]
+        starts = np.round(centres - (boxes - 1) / 2).astype(np.int64)
+        part = part.changed(starts=starts, sizes=boxes)
+        groups = []
+        for g, kept in enumerate(meta["groups"]):
+            model = Deferred(self._kept(kept, d, None))
+            regions = np.flatnonzero(which == g)
+            found = self._of_samples(model, part, regions, coded)
+            oriented = kept["modes"]["kind"] == "oriented"
+            groups.append(
+                Group(model=model.model if oriented else model, regions=regions, coefficients=found)
+            )
+        return tuple(groups)
+
+    def _of_samples(
+        self, model: Deferred, part: Partition, regions: Integers, coded: Coded
+    ) -> Coefficients:
+        """Coefficients that are made from samples when asked for."""
+        if model.kept.recipe["kind"] == "product":
+            found = Projected(boxes=coded, partition=part, regions=regions, basis=model)
+            return found if self.lazy else found.loaded()
+        units = [np.asarray(self.meta[name], np.float64) for name in ("offset", "scale")]
+        return Sampled(
+            boxes=coded,
+            partition=part,
+            regions=regions,
+            beliefs=cast(WaveModel, model.model).beliefs,
+            rounding=rounding(units[0], units[1], coded.like),
         )
 
     def _frames(self, part: Partition, which: Integers) -> tuple[Floats, Floats]:
@@ -296,13 +344,13 @@ class _Reader:
         if shape != domain.shape or tuple(kept["periodic"]) != domain.periodic:
             raise self._refuse("domain and partition disagree")
         edges = []
-        room = sum(self.sizes.values())
+        room = self._room
         for k, entry in enumerate(kept["edges"]):
             if entry == "listed":
                 size = self._size_of(f"edges_{k}")
                 e = self._whole(f"edges_{k}", size, "int64")
             else:
-                if not 1 <= int(entry) <= min(shape[k], 8 * room):
+                if not 1 <= int(entry) <= min(shape[k], room):
                     raise self._refuse(f"{entry} cells on an axis")
                 e = np.round(np.linspace(0, shape[k], int(entry) + 1)).astype(np.int64)
             low, high = domain.low[k], domain.high[k]
@@ -312,9 +360,8 @@ class _Reader:
         cells = tuple(len(e) - 1 for e in edges)
         n = math.prod(cells)
         N = int(kept["n_regions"])
-        # Every region has at least a bit in the file, every cell of an irregular one a label.
-        if not 1 <= N <= min(n, 8 * room) or (kept["regular"] and n != N):
-            raise self._refuse(f"{N} regions in {n} cells and {room} bytes")
+        if not 1 <= N <= min(n, room) or (kept["regular"] and n != N):
+            raise self._refuse(f"{N} regions in {n} cells and {sum(self.sizes.values())} bytes")
         labels = np.arange(n) if kept["regular"] else self._integers("labels", n)
         boxes = self._boxes(kept, cells)
         part = Partition(
@@ -336,6 +383,19 @@ class _Reader:
         ):
             raise self._refuse("labels or overlap of the regions")
         return part
+
+    @property
+    def _room(self) -> int:
+        """Regions that a file of so many bytes may have.
+
+        Every region has at least a bit in it, or a few samples, of which a byte holds a limited
+        number; every cell of an irregular one a label.
+        """
+        room = 8 * sum(self.sizes.values())
+        if "samples" not in self.meta:
+            return room
+        coded = sum(n for key, n in self.sizes.items() if key.startswith("samples/c/"))
+        return max(room, SAMPLES_PER_BYTE * coded // 8)
 
     def _boxes(self, kept: dict[str, Any], cells: tuple[int, ...]) -> dict[str, Integers]:
         """Starts and sizes of boxes that do not follow from the cells."""
@@ -439,8 +499,6 @@ class _Reader:
             )
         starts = np.empty(N, np.int64)
         starts[order] = np.cumsum(counts[order]) - counts[order]
-        if meta["dtype"] not in ("float64", "float32", "float16"):
-            raise self._refuse(f"coefficients of type {meta['dtype']!r}")
         values = Blocks(
             self.entries, self.sizes, "coefficients", int(counts.sum()), (meta["dtype"],)
         )

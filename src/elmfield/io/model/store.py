@@ -5,6 +5,7 @@ put in place with one rename. `restore` reads it back.
 """
 
 import errno
+import io
 import os
 import shutil
 import tempfile
@@ -26,7 +27,9 @@ from elmfield.io.model.entries import (
     filesystem,
     is_url,
 )
-from elmfield.io.model.restore import field_of
+from elmfield.io.model.restore import digest, field_of
+from elmfield.io.model.tiles import SamplePlan
+from elmfield.io.model.usual import shortened
 
 FOLDER = ".zarr"
 """A target whose name ends so becomes a folder; any other a single file."""
@@ -50,9 +53,11 @@ def save(
     path : str or path
         ``name.elm`` becomes one file, ``name.elm.zarr`` a folder; also an fsspec URL.
     dtype : {"float64", "float32", "float16"}, optional
-        Of the stored coefficients; by default the field's own. float16 leaves about 78 dB.
+        In which a reader computes (float16: in float32), by default as the field does. Floating
+        samples, or coefficients where those are stored, are rounded to it; float16 leaves 78 dB.
+        Samples that were coded for a target are not rounded again.
     compress : bool
-        Whether coefficients are compressed (without loss).
+        Whether coefficients are compressed (without loss); samples always are.
     source : array, optional
         The samples the field came from: their shape, dtype, range and SHA-256 go into the file.
     progress : callable or bool
@@ -94,6 +99,14 @@ def as_stored(field: Field, dtype: str) -> Field:
     memory = Memory()
     _write(field, memory, dtype, False, silent)
     return field_of(memory)
+
+
+def stored_size(field: Field, dtype: str) -> int:
+    """Bytes of the file that the field would become."""
+    file = io.BytesIO()
+    with ArchiveSink(file) as sink:
+        _write(field, sink, dtype, True, silent)
+    return len(file.getvalue())
 
 
 def _save_local(field: Field, path: Path, dtype: str, compress: bool, progress: Progress) -> None:
@@ -149,10 +162,15 @@ def _save_remote(field: Field, url: str, dtype: str, compress: bool, progress: P
 def _write(field: Field, sink: Sink, dtype: str, compress: bool, progress: Progress) -> None:
     """Put the whole hierarchy into `sink`."""
     told = described(field, dtype)
-    root = {"zarr_format": 3, "node_type": "group", "attributes": {"elmfield": told.meta}}
-    put_document(sink, "zarr.json", root)
+    meta = told.meta
     for name, values in told.arrays.items():
         put_array(sink, name, iter([values]), len(values), values.dtype.name, compress)
-    numbers = told.plan.numbers(dtype, progress)
-    kind = told.meta["samples"]["dtype"] if "samples" in told.meta else dtype
-    put_array(sink, "coefficients", numbers, told.plan.n_values, kind, compress)
+    if isinstance(told.plan, SamplePlan):
+        meta = {**meta, "samples": told.plan.write(sink, progress)}
+    else:
+        numbers = told.plan.numbers(dtype, progress)
+        put_array(sink, "coefficients", numbers, told.plan.n_values, dtype, compress)
+    meta = shortened(meta)
+    meta = {**meta, "digest": digest(meta)}
+    root = {"zarr_format": 3, "node_type": "group", "attributes": {"elmfield": meta}}
+    put_document(sink, "zarr.json", root)

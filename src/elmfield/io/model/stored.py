@@ -9,6 +9,7 @@ import numpy as np
 
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.errors import StoreError
+from elmfield.field.boxes import Boxes
 from elmfield.field.coefficients import Coefficients, Full, Ragged
 from elmfield.io.model import recipes
 from elmfield.io.model.blocks import Blocks
@@ -117,6 +118,7 @@ class Stored:
         return int(lengths.sum()) + 16 * lengths.size
 
     is_shared = False
+    made_of = box = None
 
     @property
     def counts(self) -> Integers:
@@ -140,6 +142,10 @@ class Stored:
     def moved(self, like: Array) -> Coefficients:
         """All of them in memory, in the library and on the device of `like`."""
         return self.loaded().moved(like)
+
+    def through(self, boxes: Boxes) -> "Stored":
+        """Themselves."""
+        return self
 
     def numbers(self, rows: Integers) -> Array:
         """The stored numbers of some regions, one region after the other."""

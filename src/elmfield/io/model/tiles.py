@@ -1,336 +1,370 @@
-"""Samples in a model file: a box of an array cut into tiles, so that a window reads few blocks.
+"""Samples in a model file: a Zarr array of coded tiles, and what the metadata says about it.
 
-A field of regions that choose what they believe is its samples. Which of them a file holds, where
-each lies among its numbers, and how boxes of them are taken out again, is settled here.
+Which samples a file holds and how they are written is settled here, and how tiles are read again,
+every claim checked. What is in a tile is the codec's business.
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from elmfield._array.backend import move, to_numpy
+from elmfield._array.memory import runs
+from elmfield._array.threads import n_threads, spread
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.errors import StoreError
-from elmfield.field import Field, Sampled
+from elmfield.field import Field
 from elmfield.field.blended import Group
-from elmfield.field.sampled import Whole, rounding
-from elmfield.local.bases import WaveModel
-from elmfield.local.model import LocalModel
-from elmfield.partition import Partition
+from elmfield.field.boxes import Boxes
+from elmfield.field.tiles import Coded, Decoded, Tiles, Tiling, packed
+from elmfield.io.model.blocks import LARGEST_BLOCK, OPEN, put_document
+from elmfield.io.model.entries import Entries, Sink, document
 
-TILE = {1: 4096, 2: 64, 3: 16}
-"""Samples of a tile per axis, by number of axes: 4096 in all."""
-
-WHOLE = ("uint8", "int8", "uint16", "int16", "uint32", "int32")
-"""Whole numbers that are stored as they came."""
-
-
-@dataclass(frozen=True)
-class Tiling:
-    """Samples from `low` to `high` on each axis, tile after tile, in array order, channels fastest.
-
-    Parameters
-    ----------
-    low, high : tuple of int
-        The first sample on each axis, and the first beyond.
-    tile : int
-        Samples of a tile on each axis; the last may have fewer.
-    n_channels : int
-        C.
-    """
-
-    low: tuple[int, ...]
-    high: tuple[int, ...]
-    tile: int
-    n_channels: int
-
-    @classmethod
-    def read(cls, said: dict[str, Any], shape: tuple[int, ...], n_channels: int) -> "Tiling | None":
-        """What a file says of the samples of an array of this shape; None if that is nonsense."""
-        low, high = (tuple(map(int, said[name])) for name in ("low", "high"))
-        fits = len(low) == len(high) == len(shape) and int(said["tile"]) >= 1
-        known = said["dtype"] in (*WHOLE, "float64", "float32", "float16")
-        if not (fits and known and all(0 <= a < b <= n for a, b, n in zip(low, high, shape))):
-            return None
-        return cls(low, high, int(said["tile"]), n_channels)
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Samples on each axis."""
-        return tuple(b - a for a, b in zip(self.low, self.high))
-
-    @property
-    def n_values(self) -> int:
-        """Numbers in all."""
-        return math.prod(self.sizes) * self.n_channels
-
-    def place(self, at: list[Integers]) -> tuple[Integers, Integers, Integers]:
-        """Where the tile of each sample begins, its size, and the sample's place in it.
-
-        All in samples; `at` holds their positions on each axis, arrays of one shape.
-        """
-        begin, size, inner = (np.zeros_like(at[0]) for _ in range(3))
-        heights = np.ones_like(at[0])
-        for k, (x, n) in enumerate(zip(at, self.sizes)):
-            if (x < self.low[k]).any() or (x >= self.high[k]).any():
-                raise StoreError("the model file lacks samples that its regions need.")
-            x = x - self.low[k]
-            first = x // self.tile * self.tile
-            height = np.minimum(self.tile, n - first)
-            begin += heights * first * math.prod(self.sizes[k + 1 :])
-            inner = inner * height + (x - first)
-            heights = heights * height
-        size += heights
-        return begin, size, inner
-
-    def tiles(self) -> Iterator[tuple[slice, ...]]:
-        """Slabs of the array, one for each tile, in the order of the file."""
-        counts = [-(-n // self.tile) for n in self.sizes]
-        for t in np.ndindex(*counts):
-            yield tuple(
-                slice(a + i * self.tile, min(a + (i + 1) * self.tile, b))
-                for i, a, b in zip(t, self.low, self.high)
-            )
+KINDS = (
+    "uint8", "int8", "uint16", "int16", "uint32", "int32", "float16", "float32", "float64",
+)  # fmt: skip
+"""Dtypes of samples in a file."""
 
 
-class Numbers(Protocol):
-    """Numbers of a file, or of memory, by runs."""
-
-    def gather(self, starts: Integers, counts: Integers) -> Array:
-        """The runs of numbers that begin at `starts`, one after the other."""
-
-
-@dataclass(frozen=True, eq=False)
-class Held:
-    """All numbers of a file, in memory."""
-
-    values: Array = field(repr=False)
-
-    def gather(self, starts: Integers, counts: Integers) -> Array:
-        """The runs of numbers that begin at `starts`, one after the other."""
-        runs = np.repeat(starts - (np.cumsum(counts) - counts), counts)
-        return self.values[runs + np.arange(int(counts.sum()))]
+# --- writing --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class InFile:
-    """Boxes of samples that are read when asked for.
-
-    Parameters
-    ----------
-    numbers : Numbers
-        The samples, in the order of `tiling`.
-    tiling : Tiling
-        Which are there, and where.
-    offset, scale : arrays, shape (C,)
-        Of the field; None where samples are stored in the unit of the fit.
-    dtype : NumPy dtype
-        In which they are handed out.
-    own : tuple of int, optional
-        Which channels; all by default.
-    """
-
-    numbers: Numbers
-    tiling: Tiling
-    offset: Floats | None
-    scale: Floats | None
-    dtype: Any
-    own: tuple[int, ...] | None = None
-
-    @property
-    def like(self) -> Array:
-        """An empty array of the samples' dtype."""
-        return np.empty(0, self.dtype)
-
-    @property
-    def n_channels(self) -> int:
-        """Number of channels C."""
-        return self.tiling.n_channels if self.own is None else len(self.own)
-
-    def of(self, partition: Partition, regions: Integers, box: tuple[int, ...]) -> Array:
-        """Samples (G, S, C) of the boxes of some regions, in the unit of the fit."""
-        starts, d = partition.boxes[0][regions], len(box)
-        at = []
-        for k, b in enumerate(box):
-            along = partition.within(k, starts[:, k, None] + np.arange(b))  # (G, b)
-            shape = tuple(b if j == k else 1 for j in range(d))
-            along = along.reshape(len(regions), *shape)
-            at.append(np.broadcast_to(along, (len(regions), *box)).reshape(len(regions), -1))
-        return self._read(at)
-
-    def block(self, slab: tuple[slice, ...]) -> Array:
-        """The samples of a slab of the array, (..., C), in the unit of the fit."""
-        at = np.meshgrid(*(np.arange(s.start, s.stop) for s in slab), indexing="ij")
-        return self._read([np.ascontiguousarray(a) for a in at])
-
-    def _read(self, at: list[Integers]) -> Array:
-        """Samples (..., C) at positions on each axis."""
-        C = self.tiling.n_channels
-        begin, size, inner = self.tiling.place(at)
-        tiles, first, which = np.unique(begin, return_index=True, return_inverse=True)
-        sizes = size.reshape(-1)[first]
-        values = self.numbers.gather(tiles * C, sizes * C).reshape(-1, C)
-        place = (np.cumsum(sizes) - sizes)[which.reshape(begin.shape)] + inner
-        found = values[place].astype(self.dtype)
-        if self.offset is not None and self.scale is not None:
-            found = (found - self.offset) / self.scale
-        return found if self.own is None else found[..., list(self.own)]
-
-    def moved(self, like: Array) -> Whole:
-        """All samples in memory, in the library and on the device of `like`."""
-        low, high = self.tiling.low, self.tiling.high
-        own = to_numpy(self.block(tuple(slice(a, b) for a, b in zip(low, high))))
-        # What a crop does not hold none of its boxes asks for.
-        return Whole(move(np.pad(own, [*((a, 0) for a in low), (0, 0)]), like))
-
-    def channels(self, own: slice) -> "InFile":
-        """The same for some of the channels."""
-        every = range(self.tiling.n_channels) if self.own is None else self.own
-        return replace(self, own=tuple(every[own]))
-
-
-def group_of(
-    model: LocalModel,
-    partition: Partition,
-    numbers: Numbers,
-    tiling: Tiling,
-    *,
-    units: tuple[Floats, Floats],
-    is_raw: bool,
-) -> Group:
-    """The regions of a file that holds their samples: offset and scale, and whether as they came.
-
-    What they believe is found again when they are asked.
-    """
-    if not isinstance(model, WaveModel):
-        raise StoreError("the model file holds samples of regions that are not oriented.")
-    offset, scale = units
-    boxes = InFile(
-        numbers=numbers,
-        tiling=tiling,
-        offset=offset if is_raw else None,
-        scale=scale if is_raw else None,
-        dtype=offset.dtype,
-    )
-    regions = np.arange(partition.n_regions)
-    coefficients = Sampled(
-        boxes=boxes,
-        partition=partition,
-        regions=regions,
-        beliefs=model.beliefs,
-        rounding=rounding(offset, scale.astype(np.float64), boxes.like),
-    )
-    return Group(model=model, regions=regions, coefficients=coefficients)
-
-
-# --- what a file says about them ------------------------------------------------------------------
-
-
-def sampled_in(field: Field) -> tuple[Group, Sampled] | None:
-    """The one group of a field that is its samples; None for other fields."""
-    for group in field.blended.groups:
-        if isinstance(group.coefficients, Sampled):
-            return group, group.coefficients
-    return None
-
-
-@dataclass(frozen=True, eq=False)
 class SamplePlan:
-    """Samples in the order of the file; what `Plan` is for coefficients.
+    """Which samples go into a file, in which tiles; what `Plan` is for coefficients.
 
     Parameters
     ----------
     field : Field
         A field that is its samples.
+    boxes : Boxes
+        These.
+    dtype : str
+        In which a reader computes.
     """
 
     field: Field
-
-    @property
-    def _sampled(self) -> Sampled:
-        found = sampled_in(self.field)
-        assert found is not None
-        return found[1]
+    boxes: Boxes
+    dtype: str
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The field's one group."""
+        """The field's groups."""
         return self.field.blended.groups
 
-    @property
+    @cached_property
     def which(self) -> Integers:
         """Group of each region, (N,)."""
-        return np.zeros(self.field.partition.n_regions, np.int64)
-
-    @property
-    def tiling(self) -> Tiling:
-        """The samples that the regions' boxes need."""
-        c = self._sampled
-        starts = c.partition.boxes[0][c.regions]
-        low, high = [], []
-        for k, n in enumerate(c.partition.shape):
-            wraps = c.partition.periodic[k]
-            low.append(0 if wraps else int(starts[:, k].min()))
-            high.append(n if wraps else int(starts[:, k].max()) + c.beliefs.box[k])
-        wide = sum(n > 1 for n in c.partition.shape)
-        return Tiling(tuple(low), tuple(high), TILE[min(max(wide, 1), 3)], c.boxes.n_channels)
+        return self.field.blended.group_of[0]
 
     @property
     def n_values(self) -> int:
-        """Numbers in all."""
-        return self.tiling.n_values
+        """Coefficients that regions have; a file does not hold them."""
+        return self.field.n_coefficients
 
-    def kind(self, dtype: str) -> tuple[str, bool]:
-        """The dtype of the stored numbers, and whether they are the samples as they came.
+    @cached_property
+    def _needed(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The first sample that regions' boxes need on each axis, and the first beyond."""
+        low, high = self.field.blended.needed
+        return (*low, 0), (*high, self.boxes.n_channels)
 
-        Whole numbers are, where nothing was filled in or taken off: to take the offset off and to
-        divide by the scale then gives what the field has, bit for bit.
+    @property
+    def is_lossy(self) -> bool:
+        """Whether samples were coded with loss."""
+        coded = self.boxes.coded
+        return coded is not None and coded.is_lossy
+
+    @cached_property
+    def is_raw(self) -> bool:
+        """Whether samples are stored in the caller's units, as they are.
+
+        Else in the unit of the fit, with the digits that were asked for.
         """
-        own = str(self.field.coefficient_dtype).removeprefix("torch.")
-        wanted = self.field.input_dtype
-        if wanted not in WHOLE or dtype != own or self.field.is_complex:
-            return dtype, False
-        info = np.iinfo(wanted)
-        for tile in self.tiling.tiles():
-            y, raw = self._raw(tile)
-            fits = (raw >= info.min).all() and (raw <= info.max).all()
-            if not fits or not np.array_equal((raw - self._offset) / self._scale, y):
-                return dtype, False
-        return wanted, True
+        if self.is_lossy:
+            return True
+        wide = np.dtype(self.boxes.kind)
+        fits = wide.kind in "iu" or wide.itemsize <= np.dtype(self.dtype).itemsize
+        return self.boxes.is_raw and fits
 
     @property
-    def _offset(self) -> Array:
-        return to_numpy(self.field.offset)
+    def kind(self) -> str:
+        """Dtype of the samples in the file."""
+        if self.is_raw or np.dtype(self.boxes.kind).itemsize <= np.dtype(self.dtype).itemsize:
+            return self.boxes.kind
+        return self.dtype
+
+    @cached_property
+    def _copied(self) -> tuple[Tiling, list[int]] | None:
+        """Tiles that can be copied, and their numbers there; None where they must be made.
+
+        What was coded with loss is never coded again; else a small part of large tiles is.
+        """
+        coded = self.boxes.coded
+        if coded is None or coded.own is not None or self.kind != coded.kind:
+            return None
+        if not coded.is_lossy and self.is_raw != coded.is_raw:
+            return None
+        low, high = self._needed
+        tiling, numbers = coded.tiling.part(low, high)
+        small = math.prod(b - a for a, b in zip(low, high)) < tiling.n_values / 2
+        return None if small and not coded.is_lossy else (tiling, numbers)
+
+    @cached_property
+    def tiling(self) -> Tiling:
+        """The samples in the file."""
+        if self._copied is not None:
+            return self._copied[0]
+        return Tiling.by_bytes(*self._needed, np.dtype(self.kind).itemsize)
+
+    def tiles(self) -> Iterator[bytes]:
+        """The coded tiles, in array order."""
+        if self._copied is not None:
+            coded = self.boxes.coded
+            assert coded is not None
+            for number in self._copied[1]:
+                yield coded.decoded.tiles.read(number)
+            return
+        for i, j in runs(self.tiling.n_tiles, n_threads()):
+            yield from spread(self._made, range(i, j))
+
+    def _made(self, number: int) -> bytes:
+        """One tile, coded without loss."""
+        *slab, channels = self.tiling.slab(number)
+        values = self.boxes.kept(tuple(slab)) if self.is_raw else self._brought(tuple(slab))
+        return packed(values[..., channels])
+
+    def _brought(self, slab: tuple[slice, ...]) -> Array:
+        """Samples in the unit of the fit, with fewer digits."""
+        with np.errstate(over="ignore"):
+            values = np.asarray(self.boxes.block(slab)).astype(self.kind)
+        if not np.isfinite(values).all():
+            raise ValueError(f"some samples exceed what {self.kind} holds; save as 'float32'.")
+        return values
 
     @property
-    def _scale(self) -> Array:
-        return to_numpy(self.field.scale)
+    def _has_channels(self) -> bool:
+        """Whether the array in the file has an axis of channels."""
+        return self.field.channel_axis is not None or self.boxes.n_channels > 1
 
-    def _raw(self, tile: tuple[slice, ...]) -> tuple[Array, Array]:
-        """Samples of a tile in the unit of the fit, and the whole numbers next to them."""
-        y = to_numpy(self._sampled.boxes.block(tile))
-        return y, np.round(y * self._scale + self._offset)
+    @cached_property
+    def _gaps(self) -> int | None:
+        """Channels of the array that says what was missing; None if nothing was."""
+        low, _ = self._needed
+        found = self.boxes.gaps(tuple(slice(a, a + 1) for a in low[:-1]))
+        return None if found is None else int(found.shape[-1])
 
-    def numbers(self, dtype: str, progress: Progress) -> Iterator[Array]:
-        """The samples in file order, tile by tile."""
-        kind, raw = self.kind(dtype)
-        total = math.prod(-(-n // self.tiling.tile) for n in self.tiling.sizes)
-        for done, tile in enumerate(self.tiling.tiles(), 1):
-            y, whole = self._raw(tile)
-            with np.errstate(over="ignore"):
-                values = (whole if raw else y).astype(kind).reshape(-1)
-            if kind == "float16" and not np.isfinite(values).all():
-                raise ValueError("some samples exceed what float16 holds; save as 'float32'.")
-            yield values
-            progress("save", done, total)
+    def write(self, sink: Sink, progress: Progress) -> dict[str, Any]:
+        """Put the arrays into `sink`; what the metadata says about them."""
+        said: dict[str, Any] = {
+            "low": list(self.tiling.low[:-1]),
+            "high": list(self.tiling.high[:-1]),
+            "dtype": self.kind,
+            "raw": self.is_raw,
+            "lossy": self.is_lossy,
+        }
+        said["checks"] = _put_tiles(
+            sink, "samples", self.tiling, self.kind, self.tiles(), self._has_channels, progress
+        )
+        if self._gaps is not None:
+            C = self._gaps
+            tiling = self.tiling.with_channels(C)
+            found = (packed(self._gone(tiling.slab(i))) for i in range(tiling.n_tiles))
+            said["missing"] = C
+            said["missing_checks"] = _put_tiles(
+                sink, "missing", tiling, "uint8", found, C > 1, progress
+            )
+        return said
 
-    def told(self, dtype: str) -> dict[str, Any]:
-        """What the metadata says about the samples."""
-        kind, raw = self.kind(dtype)
-        t = self.tiling
-        return {
-            "low": list(t.low), "high": list(t.high), "tile": t.tile, "dtype": kind, "raw": raw,
-        }  # fmt: skip
+    def _gone(self, slab: tuple[slice, ...]) -> Array:
+        """1 where samples were missing, 0 elsewhere."""
+        gone = self.boxes.gaps(slab[:-1])
+        assert gone is not None
+        return np.asarray(gone).astype(np.uint8)
+
+
+def _put_tiles(
+    sink: Sink,
+    name: str,
+    tiling: Tiling,
+    kind: str,
+    tiles: Iterator[bytes],
+    has_channels: bool,
+    progress: Progress,
+) -> str:
+    """Write coded tiles as a Zarr array; their check sums, eight hexadecimal digits each."""
+    from numcodecs.checksum32 import CRC32C
+
+    d = len(tiling.tile) if has_channels else len(tiling.tile) - 1
+    about = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(tiling.sizes[:d]),
+        "data_type": kind,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(tiling.tile[:d])}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": 0,
+        "codecs": [{"name": "elmfield", "configuration": {}}, {"name": "crc32c"}],
+    }
+    put_document(sink, f"{name}/zarr.json", about)
+    checks, check = [], CRC32C(location="end")
+    for number, tile in enumerate(tiles):
+        data = bytes(memoryview(check.encode(tile)))
+        sink.put(_key(name, tiling.place(number)[:d]), data)
+        checks.append(data[-4:].hex())
+        progress("save", number + 1, tiling.n_tiles)
+    return "".join(checks)
+
+
+def _key(name: str, place: Sequence[int]) -> str:
+    """The entry of a tile."""
+    return "/".join([name, "c", *map(str, place)])
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class InFile:
+    """Coded tiles of a file.
+
+    Parameters
+    ----------
+    entries : Entries
+        Where they lie.
+    name : str
+        Of their array.
+    keys : sequence of str
+        Their entries, in array order.
+    checks : str
+        Their check sums, eight hexadecimal digits each: a tile in the place of another is noticed.
+    sizes : mapping of str to int
+        Bytes of each entry.
+    """
+
+    entries: Entries
+    name: str
+    keys: Sequence[str]
+    checks: str
+    sizes: dict[str, int]
+
+    def read(self, number: int) -> bytes:
+        """The bytes of one tile, its check sum verified."""
+        from numcodecs.checksum32 import CRC32C
+
+        data = self.entries.read(self.keys[number])
+        try:
+            raw = bytes(memoryview(CRC32C(location="end").decode(data)))
+        except (RuntimeError, ValueError, TypeError) as error:
+            raise StoreError(
+                f"{self.entries.name} is damaged: array {self.name!r}: tile {number} cannot be "
+                f"decoded ({error})."
+            ) from error
+        if data[-4:].hex() != self.checks[8 * number : 8 * number + 8]:
+            raise StoreError(
+                f"{self.entries.name} is damaged: array {self.name!r}: tile {number} belongs to "
+                "another place or file."
+            )
+        return raw
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(OPEN)
+
+    def size(self, number: int) -> int:
+        """Bytes of one tile."""
+        return self.sizes[self.keys[number]] - 4
+
+
+def coded_in(
+    entries: Entries,
+    sizes: dict[str, int],
+    said: dict[str, Any],
+    shape: tuple[int, ...],
+    *,
+    units: tuple[Floats, Floats],
+    dtype: Any,
+    has_channels: bool,
+) -> Coded:
+    """The samples of a file, of an array of this shape; units are offset and scale.
+
+    They are handed out in `dtype`.
+    """
+    offset, scale = units
+    low, high = (tuple(map(int, said[name])) for name in ("low", "high"))
+    fits = len(low) == len(high) == len(shape)
+    if not (fits and all(0 <= a < b <= n for a, b, n in zip(low, high, shape))):
+        raise StoreError(f"{entries.name} is damaged: which samples it holds.")
+    opened = [
+        _opened(entries, sizes, "samples", (low, high), len(offset), str(said["dtype"]),
+                str(said["checks"]), has_channels)
+    ]  # fmt: skip
+    if said.get("missing") is not None:
+        C = int(said["missing"])
+        if C not in (1, len(offset)):
+            raise StoreError(f"{entries.name} is damaged: what is missing in {C} channels.")
+        opened.append(
+            _opened(entries, sizes, "missing", (low, high), C, "uint8",
+                    str(said["missing_checks"]), C > 1)
+        )  # fmt: skip
+    is_raw = bool(said["raw"])
+    return Coded(
+        decoded=opened[0],
+        offset=offset if is_raw else None,
+        scale=scale if is_raw else None,
+        dtype=dtype,
+        is_lossy=bool(said["lossy"]),
+        missing=opened[1] if len(opened) > 1 else None,
+    )
+
+
+def _opened(
+    entries: Entries,
+    sizes: dict[str, int],
+    name: str,
+    corners: tuple[tuple[int, ...], tuple[int, ...]],
+    n_channels: int,
+    kind: str,
+    checks: str,
+    has_channels: bool,
+) -> Decoded:
+    """An array of coded tiles, its description held against what is expected."""
+    low, high = corners
+    d = len(low) + has_channels
+    tiling_of = {"low": (*low, 0), "high": (*high, n_channels)}
+    whole = tuple(b - a for a, b in zip(low, high)) + (n_channels,) * has_channels
+    meta = document(entries, f"{name}/zarr.json")
+
+    def damaged(why: str) -> StoreError:
+        return StoreError(f"{entries.name} is damaged: array {name!r}: {why}.")
+
+    try:
+        tile = tuple(int(n) for n in meta["chunk_grid"]["configuration"]["chunk_shape"])
+        plain = (
+            meta["zarr_format"] == 3
+            and meta["node_type"] == "array"
+            and tuple(meta["shape"]) == whole
+            and meta["data_type"] == kind
+            and kind in KINDS
+            and meta["chunk_grid"]["name"] == "regular"
+            and meta["chunk_key_encoding"]["name"] == "default"
+            and [codec["name"] for codec in meta["codecs"]] == ["elmfield", "crc32c"]
+            and len(tile) == d
+            and min(tile) >= 1
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise damaged("its description makes no sense") from error
+    if not plain:
+        raise damaged(f"{kind} of shape {whole} in coded tiles was expected")
+    dtype = np.dtype(kind)
+    if math.prod(map(min, zip(tile, whole))) * dtype.itemsize > LARGEST_BLOCK:
+        raise damaged(f"tiles of {tile} samples")
+    tiling = Tiling(**tiling_of, tile=(*tile, 1)[: len(low) + 1])
+    if tiling.n_tiles > len(sizes) or len(checks) != 8 * tiling.n_tiles:
+        raise damaged("tiles are missing")
+    keys = [_key(name, tiling.place(i)[:d]) for i in range(tiling.n_tiles)]
+    if not all(key in sizes for key in keys):
+        raise damaged("tiles are missing")
+    tiles: Tiles = InFile(entries=entries, name=name, keys=keys, checks=checks, sizes=sizes)
+    return Decoded(tiles, tiling, dtype)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from elmfield._array.backend import is_on_host, learns, move, namespace, to_numpy
+from elmfield._array.backend import contiguous, is_on_host, learns, move, namespace, to_numpy
 from elmfield._array.cache import remembered
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.local.bases.axis import AxisModes, axis_modes
@@ -117,13 +117,15 @@ class ProductModes:
         """X (G, n_1 ... n_d, C) with ``matrices[k]``, (n_k, q_k), contracted along each axis k."""
         xp = namespace(X)
         G, _, C = X.shape
-        X = xp.permute_dims(X, (2, 0, 1))  # channels first: the last axis is then one plain product
+        X = contiguous(xp.permute_dims(X, (2, 0, 1)))  # channels first
         before, after = C * G, X.shape[2]
         for m in matrices:
             n, q = m.shape
             after //= n
             if after == 1:
-                X = xp.reshape(X, (before, n)) @ move(m, X, X.dtype)
+                # One product for each region and channel, not a tall one for all: whoever else
+                # is in the batch then does not change a bit, and it takes as long.
+                X = xp.matmul(xp.reshape(X, (C * G, -1, n)), move(m, X, X.dtype))
             else:
                 X = xp.matmul(move(m.T, X, X.dtype), xp.reshape(X, (before, n, after)))
             before *= q

@@ -2,7 +2,8 @@
 
 python tests/io/model/golden/make.py free.elm   a new kind of file; others are left alone
 
-The older ones hold what the lines below gave at their time: those before `free.elm` pay for lines.
+The older ones hold what the lines below gave at their time: those before `free.elm` pay for lines,
+those before `oriented.elm` have coefficients.
 """
 
 import json
@@ -42,7 +43,13 @@ def main():
         "free-scattered.elm": ef.fit_points(places, values.ravel()[::9]),
         "oriented.elm": ef.fit(
             values, ef.oriented(order=1.5), coords=place, periodic=("longitude",), **axes
+        ),  # samples, as all that follow
+        "samples.elm": ef.fit((rgb - 250).astype(np.uint8), channel_axis=-1),
+        "gaps.elm": ef.fit(
+            np.where(values > 290, np.nan, values).astype(np.float32), coords=place, **axes
         ),
+        "coded.elm": ef.fit(rgb.astype(np.float32), ef.smooth(psnr=40), channel_axis=-1),
+        "bound.elm": ef.fit(values, ef.smooth(max_error=0.1), periodic=1),
     }
     rng = np.random.default_rng(1)
     expected = json.loads((HERE / "expected.json").read_text())
@@ -50,7 +57,9 @@ def main():
         field = replace(
             field, attributes={"name": name[:-4], "attrs": {"units": "K"}, "align": "nodes"}
         )
-        ef.save(field, HERE / name, dtype="float16" if name.endswith("target.elm") else "float32")
+        made = field.blended.made_of is not None
+        narrow = "float16" if name.endswith("target.elm") else "float32"
+        ef.save(field, HERE / name, dtype=None if made else narrow)
         field = ef.load(HERE / name)
         low, high = (np.asarray(c) for c in (field.domain.low, field.domain.high))
         index = low + (high - low) * rng.random((12, 2))

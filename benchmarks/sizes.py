@@ -1,0 +1,151 @@
+"""Bytes of models beside the files people have, lines at cell borders, and what a window reads.
+
+    python benchmarks/sizes.py                 everything
+    python benchmarks/sizes.py files lines     some sections
+
+Sections: files, lines, access. Each rewrites its part of ``results/sizes.json``.
+"""
+
+import io
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+import elmfield as ef
+from common import main, record
+from elmfield.research import datasets
+from elmfield.research.datasets.files import folders
+from measurement.data import PHOTOGRAPHS
+
+FILES = {
+    "kodim05, 768 × 512, colour": "kodak/kodim05.png",
+    "kodim23, 768 × 512, colour": "kodak/kodim23.png",
+    "Blue Marble, 4096 × 2048, colour": "large_image/blue_marble_4096x2048.jpg",
+    "ERA5 t2m, 721 × 1440": "era5/era5_t2m_20230101T12_winter.nc",
+    "ERA5 t2m, packed in 16 bits": "era5/era5_t2m_20190101T12_winter_packed_int16.nc",
+    "brain T1, 176 × 188 × 144": "volume/brain_t1_gd_skullstripped_176x188x144.nii.gz",
+    "heights, 359 × 367": "dem/dem_fort_worth_359x367.tif",
+}
+
+PSNR = 40
+
+FOLDER = folders()[0]
+
+
+def size(field, folder):
+    """Bytes of a field's file, and seconds of processor time to write it."""
+    began = time.process_time()
+    ef.save(field, folder / "model.elm")
+    return (folder / "model.elm").stat().st_size, time.process_time() - began
+
+
+def png(values):
+    """Bytes of an optimised PNG."""
+    file = io.BytesIO()
+    Image.fromarray(values).save(file, "png", optimize=True)
+    return len(file.getvalue())
+
+
+def jpeg(values, psnr):
+    """Bytes of the smallest JPEG with at least this PSNR."""
+    low, high, found = 20, 100, None
+    while low <= high:
+        quality = (low + high) // 2
+        file = io.BytesIO()
+        Image.fromarray(values).save(file, "jpeg", quality=quality, optimize=True)
+        if ef.psnr(values, np.asarray(Image.open(file))) >= psnr:
+            found, high = len(file.getvalue()), quality - 1
+        else:
+            low = quality + 1
+    return found
+
+
+def files():
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for label, place in FILES.items():
+            path = FOLDER / place
+            samples = ef.read(path)
+            values = np.asarray(samples.values)
+            picture = values.dtype == np.uint8
+            file = png(values) if path.suffix == ".jpg" else path.stat().st_size
+            exact, seconds = size(ef.fit(samples), folder)
+            began = time.perf_counter()
+            ef.load(folder / "model.elm")
+            opened = time.perf_counter() - began
+            field = ef.fit(samples, ef.smooth(psnr=PSNR))
+            row = {"data": label, "kind": "PNG" if picture else path.suffix, "file": file}
+            row |= {"samples": values.nbytes, "exact": exact, "coded": size(field, folder)[0]}
+            row |= {"seconds": seconds, "opened": opened}
+            row["jpeg"] = jpeg(values, PSNR) if picture else None
+            rows.append(row)
+            print(row)
+    record("sizes", "files", rows, psnr=PSNR)
+
+
+# --- lines where cells meet ----------------------------------------------------------------------
+
+
+def roughness(field, every=None):
+    """Second differences at borders over those elsewhere, magnified twice; one for each axis."""
+    large, found = field.resize(scale=2), []
+    for axis in (0, 1):
+        bends = np.moveaxis(np.abs(np.diff(large, 2, axis=axis)), axis, 0).mean(axis=1)
+        edges = (
+            field.partition.edges[axis] if every is None else np.arange(0, field.shape[axis], every)
+        )
+        borders = np.asarray(edges[1:])
+        borders = borders[borders < field.shape[axis]]
+        at = np.zeros(len(bends), bool)
+        at[2 * borders - 2] = at[2 * borders - 1] = True  # centred on either side of a border
+        found.append(float(bends[at].mean() / bends[~at].mean()))
+    return found
+
+
+def lines():
+    rows = []
+    for psnr in (None, 40, 35):
+        cells = []
+        for name in PHOTOGRAPHS.values():
+            values = np.round(datasets.load(name)).astype(np.uint8)
+            cells += roughness(ef.fit(values, ef.smooth(psnr=psnr)))
+        rows.append(
+            {"psnr": psnr, "pictures": len(PHOTOGRAPHS), "mean": float(np.mean(cells))}
+            | {"highest": max(cells)}
+        )
+        print(rows[-1])
+    record("sizes", "lines", rows)
+
+
+# --- a window of a large model --------------------------------------------------------------------
+
+
+def access():
+    rows = []
+    values = np.asarray(ef.read(FOLDER / FILES["Blue Marble, 4096 × 2048, colour"]).values)
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "model.elm"
+        ef.save(ef.fit(values, channel_axis=-1), path)
+        began = time.perf_counter()
+        field = ef.load(path)
+        opened = time.perf_counter() - began
+        began = time.process_time()
+        window = {"axis0": (1000, 1256), "axis1": (2000, 2256)}
+        field.resize(256, window=window)
+        took = time.process_time() - began
+        boxes = field.blended.made_of
+        read = sum(boxes.decoded.tiles.size(i) for i in boxes.decoded._kept)
+        rows.append(
+            {"samples": values.nbytes, "file": path.stat().st_size, "opened": opened}
+            | {"window": took, "read": read}
+        )
+        print(rows[-1])
+    record("sizes", "access", rows)
+
+
+if __name__ == "__main__":
+    main(__doc__, {"files": files, "lines": lines, "access": access})

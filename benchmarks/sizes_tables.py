@@ -1,0 +1,31 @@
+"""Tables of ``results/sizes.json``."""
+
+from common import rows_of
+from measurement.tables import table
+
+
+def _bytes(n):
+    if n is None:
+        return "–"
+    return f"{n / 1e6:.2f} MB" if n >= 1e6 else f"{n / 1e3:.0f} kB"
+
+
+def files():
+    heads = ["data", "samples", "the file people have", "model, without loss", "model at 40 dB"]
+    heads += ["JPEG at 40 dB"]
+    lines = []
+    for r in rows_of("sizes", "files"):
+        own = [_bytes(r[k]) for k in ("exact", "coded", "jpeg")]
+        lines.append([r["data"], _bytes(r["samples"]), f"{_bytes(r['file'])} ({r['kind']})", *own])
+    return table(heads, lines)
+
+
+def lines():
+    found = []
+    for r in rows_of("sizes", "lines"):
+        asked = "all samples" if r["psnr"] is None else r["psnr"]
+        found.append([asked, r["pictures"], f"{r['mean']:.2f}", f"{r['highest']:.2f}"])
+    return table(["PSNR asked for", "photographs", "mean", "highest"], found)
+
+
+TABLES = {"sizes_files": files, "sizes_lines": lines}

@@ -1,0 +1,71 @@
+"""The doors of the codec: one tile in, bytes out, and back; with loss or without."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmfield.codec import lossless, lossy
+
+Values = NDArray[np.generic]
+
+
+def pack(
+    values: Values,
+    *,
+    step: float | None = None,
+    max_error: float | None = None,
+    channel_axis: int | None = None,
+) -> bytes:
+    """Bytes of one tile: an array of one to four axes, besides channels.
+
+    Parameters
+    ----------
+    values : array
+        Samples. NaN are gaps and come back as NaN.
+    step : float, optional
+        Code with loss: modes of boxes are rounded to about this step. The mean squared error is
+        ``step² / 12`` where everything is rounded, and less where there is little to round.
+    max_error : float, optional
+        Code with loss, but no sample comes back more than this off, in its dtype.
+    channel_axis : int, optional
+        An axis along which samples are different things seen at one place: colours, bands.
+
+    Notes
+    -----
+    Without `step` and `max_error` the array comes back bit for bit. With them it may too, where that takes
+    fewer bytes.
+    """
+    values = np.asarray(values)
+    if step is not None and max_error is not None:
+        raise ValueError("Give `step` or `max_error`, not both.")
+    if values.size == 0 or (step is None and max_error is None):
+        return lossless.pack(values, channel_axis=channel_axis)
+    if step is not None:
+        return lossy.pack_step(values, step, channel_axis)
+    assert max_error is not None
+    return lossy.pack_bounded(values, max_error, channel_axis)
+
+
+def unpack(data: bytes, *, coarse: int = 0) -> Values:
+    """The array of a tile; StoreError where the bytes are damaged.
+
+    Parameters
+    ----------
+    coarse : int
+        A picture 2^coarse times smaller along every axis but that of channels, from means. Only a tile with
+        loss has one; where it has boxes no larger than that, the first part of its bytes is enough work.
+    """
+    data = bytes(data)
+    if data[2:3] == lossy.START[2:]:
+        return lossy.unpack(data, coarse=coarse)
+    if coarse:
+        raise ValueError("A tile packed without loss has no coarse picture; use coarse=0.")
+    return lossless.unpack(data)
+
+
+def unpack_many(tiles: Sequence[bytes]) -> list[Values]:
+    """The arrays of several tiles; those of equal shape without loss are decoded side by side."""
+    kinds = [bytes(tile[2:3]) == lossy.START[2:] for tile in tiles]
+    exact = iter(lossless.unpack_many([t for t, loss in zip(tiles, kinds) if not loss]))
+    return [lossy.unpack(bytes(t)) if loss else next(exact) for t, loss in zip(tiles, kinds)]

@@ -1,0 +1,294 @@
+"""A plane of integers to bytes: all samples are known, so everything is done for many at once."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmfield._array.typing import Floats, Integers
+from elmfield.codec.ans import Encoder, Words
+from elmfield.codec.lossless import learning, neighbours
+from elmfield.codec.lossless.neighbours import BINS, FRACTION, Run, Stencil
+from elmfield.codec.lossless.plane import Model, anchored, default_gains, default_weights, is_exact
+from elmfield.codec.lossless.tokens import BITS, N_TOKENS, clustered, levels_of, tokens
+from elmfield.codec.lossless.wavefront import ABOVE, LEFT, Layout, framed
+
+MOST_LANES, MOST_HALVINGS = 8192, 13
+CHUNK = 4096
+LANE_BITS, LANE_SHARE = 9, 0.006
+"""A lane costs about 9 bits; all of them may cost 0.6 % of the stream."""
+FEW = 1500
+"""Below so many samples nothing is learned: weights would cost more than they save."""
+
+
+def encoded(values: NDArray[np.integer], layout: Layout, tail: Words) -> tuple[bytes, int, Words]:
+    """Header, halvings of lanes and stream of samples 0 <= v <= MOST_RANGE, (C, A, Z, Y, X)."""
+    frame = _Frame.of(values, layout)
+    top, learned = int(values.max()), values.size >= FEW
+    weights, shift = frame.weights() if learned else (None, 8)
+    if weights is not None and not is_exact(weights, top):  # as a decoder would refuse them
+        weights, shift, learned = None, 8, False
+    if weights is None:
+        weights = anchored(default_weights(frame.stencil, shift), frame.stencil, shift)
+    empty = np.zeros((0, 0), np.uint8)
+    none = np.zeros(0, np.int64)
+    model = Model(top, frame.first, shift, weights, none, 0, 0, none, empty, learned)
+    predicted = frame.predicted(model)
+    gains = frame.gains(predicted.error) if learned else default_gains(frame.stencil)
+    lowest, coarse, context = frame.contexts(predicted, gains)
+    token, raw = tokens(predicted.z)
+    pair = context * N_TOKENS
+    pair += token
+    counts = np.bincount(pair, minlength=2 * BINS * N_TOKENS).reshape(2 * BINS, N_TOKENS)
+    classes, levels = _tables(counts)
+    model = Model(top, frame.first, shift, weights, gains, lowest, coarse, classes, levels, learned)
+    entries = model.tables().entries[classes]  # of every context and token
+    price = BITS - np.log2(np.maximum(entries & np.uint32(0xFFFF), 1))
+    bits = float((counts * price).sum() + raw.sum()) + 16 * len(tail)
+    halvings = 0
+    while halvings < MOST_HALVINGS and LANE_BITS * lanes_of(layout, halvings) > LANE_SHARE * bits:
+        halvings += 1
+    lanes = lanes_of(layout, halvings)
+    stream = _coded(frame, entries.ravel().take(pair), raw, predicted.z, tail, lanes)
+    return model.packed(frame.stencil), halvings, stream
+
+
+def _tables(counts: Integers) -> tuple[Integers, NDArray[np.uint8]]:
+    """Table of every context, and the tables as they are written, from counts of tokens."""
+    used = 1 + int(np.flatnonzero(counts.any(axis=0))[-1])
+    classes = clustered(counts[:, :used])
+    merged = np.zeros((int(classes.max()) + 1, used), np.int64)
+    np.add.at(merged, classes, counts[:, :used])
+    return classes, levels_of(merged)
+
+
+def lanes_of(layout: Layout, halvings: int) -> int:
+    """Lanes of a stream: one for every sample of the largest step, halved so many times."""
+    return max(1, min(int(layout.sizes.max()), MOST_LANES) >> halvings)
+
+
+@dataclass(frozen=True)
+class _Predicted:
+    """Errors of the blend in sixteenths, flat and framed; z and sixteenths above of all samples."""
+
+    error: Floats
+    z: Integers
+    above: Floats
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Blocks with what stands around them, flat, with room before and behind.
+
+    Parameters
+    ----------
+    stencil : Stencil
+        Neighbours.
+    samples : array
+        :func:`framed` blocks between `front` numbers before and behind.
+    shape : tuple of int
+        (G, B, rows, columns) of the framed blocks.
+    rows : array of bool, shape (G, B, hy)
+        Which rows of blocks lie in the array.
+    """
+
+    stencil: Stencil
+    samples: Floats
+    shape: tuple[int, int, int, int]
+    front: int
+    rows: NDArray[np.bool_]
+    first: int
+
+    @classmethod
+    def of(cls, values: NDArray[np.integer], layout: Layout) -> "_Frame":
+        stencil = Stencil(layout)
+        blocks = layout.cut(values)
+        first = int(blocks[0, 0, 0, 0])
+        full = framed(blocks, first)
+        _, B, H, W = full.shape
+        front = 1 + max(run.back * B * H * W + 3 * W for run in stencil.samples)
+        samples = np.zeros(full.size + 2 * front)
+        samples[front : front + full.size] = full.ravel()
+        rows = np.arange(layout.block[2]) < layout.heights[:, None]
+        rows = rows & layout.filled[:, :, None]
+        return cls(stencil, samples, full.shape, front, rows, first)
+
+    def _blocks(self, flat: NDArray[Any]) -> NDArray[Any]:
+        """A view of flat framed numbers without their frames, (G, B, hy, hx)."""
+        hy, hx = self.stencil.layout.block[2:]
+        size = int(np.prod(self.shape))
+        full = flat[self.front : self.front + size].reshape(self.shape)
+        return full[:, :, ABOVE : ABOVE + hy, LEFT : LEFT + hx]
+
+    def _samples_of(self, flat: Floats) -> Floats:
+        """The numbers that belong to samples, in the order (g, b, y, x), shape (n,)."""
+        return self._blocks(flat)[self.rows].ravel()
+
+    def _offsets(self, runs: list[Run]) -> Integers:
+        """The flat offset of every neighbour."""
+        _, B, H, W = self.shape
+        return np.array(
+            [r.dx + j + r.dy * W - r.back * B * H * W for r in runs for j in range(r.n)], np.int64
+        )
+
+    def weights(self) -> tuple[Integers, int]:
+        """Learned weights of every kind of group, and their bits."""
+        _, B, H, W = self.shape
+        stencil = self.stencil
+        offsets = self._offsets(stencil.samples)
+        corner = self.front + ABOVE * W + LEFT
+        found, shift = [], 6
+        for kind in range(stencil.n_kinds):
+            where = learning.windows(stencil, kind, (B * H * W, H * W, W), corner)
+            X = self.samples[where + offsets[:, None, None, None]]
+            for edge, k, anchor in self._edges():
+                n, row, column = np.nonzero(edge[where - self.front])
+                X[k[:, None], n, row, column] = X[anchor[:, None], n, row, column]
+            present = stencil.present[kind]
+            target = self.samples[where]
+            found.append(learning.predictors(X, target, stencil, present))
+            shift = max(shift, learning.shift_for(X, target, found[-1]))
+        whole = np.clip(np.rint(np.stack(found) * (1 << shift)), -32767, 32767).astype(np.int64)
+        return anchored(whole, stencil, shift), shift
+
+    def _edges(self) -> list[tuple[NDArray[np.bool_], Integers, Integers]]:
+        """Which samples lie on an edge of their block, flat, and which neighbours read anchors."""
+        G, B, H, W = self.shape
+        out = []
+        for row, k, anchor in self.stencil.outside:
+            edge = np.zeros((G, B, H, W), np.bool_)
+            rows = np.full(B, ABOVE + row) if row >= 0 else ABOVE - 1 + self.stencil.layout.heights
+            edge[:, np.arange(B), rows] = True
+            out.append((edge.ravel(), k, anchor))
+        return out
+
+    def _chunks(self) -> list[tuple[int, int, int]]:
+        """(group, first, last) flat spans that cover all groups in order."""
+        size = self.shape[1] * self.shape[2] * self.shape[3]
+        out = []
+        for g in range(self.shape[0]):
+            begin, end = self.front + g * size, self.front + (g + 1) * size
+            out += [(g, a, min(a + CHUNK, end)) for a in range(begin, end, CHUNK)]
+        return out
+
+    def predicted(self, model: Model) -> _Predicted:
+        """Blended predictions of all samples."""
+        S, W = self.samples, self.shape[3]
+        matrices = model.matrices(self.stencil)
+        offsets = self._offsets(self.stencil.samples).tolist()
+        table = neighbours.weights_of_levels()
+        outside = np.ones(S.size, np.bool_)
+        self._blocks(outside)[...] = ~self.rows[..., None]
+        farthest = (
+            FRACTION * model.top * (1 + np.abs(model.weights).sum(axis=2).max() / 2**model.shift)
+        )
+        tame = farthest**2 < neighbours.SQUARE_LIMIT  # then no limit is ever met
+        P, edges = matrices.shape[1], self._edges()
+        squares, row = np.zeros((P, W + 1 + CHUNK)), W + 1  # of a row and one before the chunk
+        error, blend = np.zeros(S.size), np.zeros(S.size)
+        near = np.empty((self.stencil.n_neighbours, CHUNK))
+        for g, a, b in self._chunks():
+            for k, j in enumerate(offsets):
+                near[k, : b - a] = S[a + j : b + j]
+            for edge, ks, anchor in edges:
+                at = np.flatnonzero(edge[a - self.front : b - self.front])
+                if at.size:
+                    near[ks[:, None], at] = near[anchor[:, None], at]
+            guess = np.floor(matrices[g] @ near[:, : b - a])
+            true = FRACTION * S[a:b]
+            away = guess - true
+            away *= away
+            if not tame:
+                np.minimum(away, neighbours.SQUARE_LIMIT, out=away)
+            frame = outside[a:b].nonzero()[0]
+            away[:, frame] = 0.0
+            squares[:, row : row + b - a] = away
+            past = squares[:, W : W + b - a] + squares[:, 1 : 1 + b - a]
+            past += squares[:, : b - a]
+            past += squares[:, 2 : 2 + b - a]
+            past += FRACTION**2
+            squares[:, :row] = squares[:, b - a : b - a + row].copy()
+            blend[a:b] = neighbours.blended(guess, past, table, 0)
+            left = np.minimum(np.abs(blend[a:b] - true), neighbours.ERROR_LIMIT)
+            left[frame] = 0.0
+            error[a:b] = left
+        whole, above = neighbours.rounded(self._samples_of(blend), float(model.top))
+        residual = (self._samples_of(S) - whole).astype(np.int64)
+        np.negative(residual, out=residual, where=above < 0)
+        # 0, 1, -1, 2, -2, ... become 0, 1, 2, 3, 4, ...
+        z = np.abs(residual)
+        z += z
+        z -= residual > 0
+        return _Predicted(error, z, above)
+
+    def gains(self, error: Floats) -> Integers:
+        """Learned weights of past errors, one row for each kind of group."""
+        _, B, H, W = self.shape
+        offsets, corner = self._offsets(self.stencil.errors), self.front + ABOVE * W + LEFT
+        out = []
+        for kind in range(self.stencil.n_kinds):
+            strides = (B * H * W, H * W, W)
+            where = learning.windows(self.stencil, kind, strides, corner).ravel()
+            past = error[where + offsets[:, None]] * self.stencil.present_errors[kind][:, None]
+            out.append(learning.gains(past, error[where]))
+        return np.stack(out)
+
+    def contexts(self, predicted: _Predicted, gains: Integers) -> tuple[int, int, Integers]:
+        """The lowest bin, how coarse bins are, and the context of every sample."""
+        E, offsets = predicted.error, self._offsets(self.stencil.errors).tolist()
+        energy = np.zeros(E.size)
+        per_group = gains[self.stencil.kinds].astype(np.float64)
+        for g, a, b in self._chunks():
+            total = np.full(b - a, FRACTION * per_group[g, -1])
+            for gain, j in zip(per_group[g, :-1], offsets, strict=True):
+                if gain:
+                    total += gain * E[a + j : b + j]
+            energy[a:b] = total
+        mine = self._samples_of(energy)
+        some = np.sort(mine[:: max(1, mine.size // 4096)].view(np.int64) >> 50)
+        low, high = some[int(0.002 * some.size)], some[int(0.995 * (some.size - 1))]
+        coarse = 0 if high - low < BINS else 1 if high - low < 2 * BINS else 2
+        lowest = int(low) >> coarse
+        return lowest, coarse, neighbours.contexts(mine, predicted.above, lowest, coarse)
+
+
+def _coded(
+    frame: _Frame, entries: NDArray[np.uint32], raw: Integers, z: Integers, tail: Words, lanes: int
+) -> Words:
+    """The stream: samples in the order of steps, tokens of a step first, then its raw bits."""
+    layout = frame.stencil.layout
+    entries = _by_steps(frame, entries)
+    most = int(raw.max(initial=0))
+    pieces = []
+    for low in range(0, most, 15):
+        some = np.clip(raw - low, 0, 15)
+        value = (z >> low) & ((1 << some) - 1)
+        pieces.append(_by_steps(frame, (value << 16 | some << 8 | 1).astype(np.uint32)))
+    sizes = layout.sizes
+    later = np.append(np.maximum.accumulate(sizes[::-1])[::-1][1:], 0)
+    encoder = Encoder(lanes)
+    ends = np.cumsum(sizes)
+    for t, (a, b) in enumerate(zip((ends - sizes).tolist(), ends.tolist(), strict=True)):
+        encoder.push_entries(entries[a:b], BITS)
+        for both in pieces:
+            bits = (both[a:b] >> np.uint32(8)) & np.uint32(15)
+            if not bits.any():
+                break
+            encoder.push_entries(both[a:b] & np.uint32(0xFFFF0001), bits)
+        encoder.release(int(later[t]))
+    return encoder.finish(tail)
+
+
+def _by_steps(frame: _Frame, numbers: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Numbers above 0 of samples, put into the order in which they are coded."""
+    layout = frame.stencil.layout
+    G, B = frame.shape[:2]
+    hy, hx = layout.block[2:]
+    full = np.zeros((G, B, hy, hx), np.uint32)
+    full[frame.rows] = numbers.reshape(-1, hx)
+    steps = np.zeros((layout.n_steps, G, layout.n_lines, B), np.uint32)
+    for g in range(G):
+        layout.slanted(steps, g)[...] = full[g].transpose(1, 2, 0)
+    flat = steps.ravel()
+    return flat[flat > 0]

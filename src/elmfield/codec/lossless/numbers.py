@@ -1,0 +1,152 @@
+"""Values as whole numbers in order, and floats that lie on a lattice.
+
+Every value of a dtype has a rank: integers their distance from the least one, floats their place
+among all of the dtype, from -NaN through -inf, -0, 0 and inf to NaN. No two values share a rank, so
+what is coded as ranks comes back bit for bit.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmfield._array.typing import Floats, Integers
+
+Ranks = NDArray[np.unsignedinteger]
+
+_AT_ONCE = 1 << 16
+
+
+def ranks(values: NDArray[np.generic]) -> Ranks:
+    """Unsigned integers of the dtype's size, in the order of the values."""
+    if values.dtype == np.bool_:
+        return values.astype(np.uint8)
+    unsigned = np.dtype(f"u{values.dtype.itemsize}")
+    bits = values.view(unsigned)
+    if values.dtype.kind == "u":
+        return bits
+    sign = unsigned.type(1 << (8 * unsigned.itemsize - 1))
+    if values.dtype.kind == "i":
+        return np.asarray(bits ^ sign)
+    return np.asarray(np.where(bits & sign, ~bits, bits | sign))
+
+
+def unranked(rank: Ranks, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
+    """The values of ranks."""
+    if dtype == np.bool_:
+        return np.asarray(rank != 0)
+    unsigned = np.dtype(f"u{dtype.itemsize}")
+    rank = rank.astype(unsigned)
+    if dtype.kind == "u":
+        return rank
+    sign = unsigned.type(1 << (8 * unsigned.itemsize - 1))
+    if dtype.kind == "i":
+        return np.asarray(rank ^ sign).view(dtype)
+    return np.asarray(np.where(rank & sign, rank ^ sign, ~rank)).view(dtype)
+
+
+def common_step(distances: NDArray[np.uint64]) -> int:
+    """The greatest step of which all distances are multiples; 1 for nothing but zeros."""
+    step = int(np.gcd.reduce(distances[:1024])) or int(distances.max())
+    while step > 1:
+        wrong = distances[distances % np.uint64(step) != 0]
+        if not wrong.size:
+            return step
+        step = int(np.gcd(np.uint64(step), np.gcd.reduce(wrong[:1024])))
+    return 1
+
+
+def raw_words(numbers: NDArray[np.uint64], bits: int) -> NDArray[np.uint16]:
+    """The lowest bits of numbers, one after the other, low bit first, 16 to a word."""
+    parts = []
+    for a in range(0, numbers.size, _AT_ONCE):
+        rows = numbers[a : a + _AT_ONCE].astype("<u8")[:, None].view(np.uint8)
+        parts.append(np.unpackbits(rows, axis=1, count=bits, bitorder="little").ravel())
+    whole = np.concatenate(parts)
+    packed = np.packbits(np.pad(whole, (0, -whole.size % 16)), bitorder="little")
+    return packed.view("<u2").astype(np.uint16)
+
+
+def of_raw_words(words: NDArray[np.uint16], n: int, bits: int) -> NDArray[np.uint64]:
+    """The numbers of :func:`raw_words`, n of them."""
+    whole = np.unpackbits(words.astype("<u2").view(np.uint8), count=n * bits, bitorder="little")
+    parts = []
+    for rows in np.array_split(whole.reshape(n, bits), -(-n // _AT_ONCE)):
+        full = np.zeros((len(rows), 64), np.uint8)
+        full[:, :bits] = rows
+        parts.append(np.packbits(full, axis=1, bitorder="little").view("<u8").ravel())
+    return np.concatenate(parts).astype(np.uint64)
+
+
+def lattice(values: NDArray[np.floating]) -> tuple[float, float] | None:
+    """Offset and step if finite values are nearly ``offset + step k``; None where they are not.
+
+    Steps shorter than 16 spacings of the dtype do not count: then ranks are as good.
+    """
+    x = values.ravel().astype(np.float64)
+    some = np.unique(x[:: max(1, x.size // 20_000)])
+    if some.size < 3:
+        return None
+    spacing = float(np.spacing(values.dtype.type(np.abs(some).max())))
+    step = float(np.diff(some).min())
+    if step < 16 * spacing or (some[-1] - some[0]) / step > 2.0**40:
+        return None
+    step = _refined(some, step)
+    if step < 16 * spacing:
+        return None
+    k = np.rint((x - some[0]) / step)
+    if float(np.abs(x - (some[0] + step * k)).max()) > 3 * spacing:
+        return None
+    least = float(k.min())
+    return _nicest(values.ravel(), x, k - least)
+
+
+def _nicest(values: NDArray[np.floating], x: Floats, k: Floats) -> tuple[float, float]:
+    """Among offsets and steps near those of least squares the ones that give most values exactly.
+
+    Whoever made the values used a power of two, a short decimal or a float32.
+    """
+    dtype = values.dtype
+    some = slice(None, None, max(1, x.size // 20_000))
+    v, y, n = values[some], x[some], k[some]
+    rounding = np.spacing(np.abs(v)).astype(np.float64)
+    trust = 1.0 / np.maximum(rounding, rounding.max() * 2.0**-40) ** 2
+    mean_n, mean_y = np.average(n, weights=trust), np.average(y, weights=trust)
+    slope = float((trust * (n - mean_n) * (y - mean_y)).sum() / (trust * (n - mean_n) ** 2).sum())
+    best, fewest = (0.0, slope), v.size + 1
+    for step in _nice(slope):
+        middle = float(mean_y - step * mean_n)
+        for offset in _nice(middle):
+            wrong = int(np.count_nonzero(on_lattice(offset, step, n.astype(np.int64), dtype) != v))
+            if wrong < fewest:
+                best, fewest = (offset, step), wrong
+    return best
+
+
+def _nice(value: float) -> list[float]:
+    """A number and simpler ones next to it."""
+    if not np.isfinite(value) or value == 0.0:
+        return [value]
+    power = float(2.0 ** np.rint(np.log2(abs(value)))) * float(np.sign(value))
+    decimals = [float(f"{value:.{digits}e}") for digits in range(1, 12)]
+    near = [v for v in (0.0, power, *decimals) if abs(v - value) < 1e-5 * abs(value)]
+    return [value, float(np.float32(value)), *near[:6]]
+
+
+def _refined(some: Floats, step: float) -> float:
+    """A step known better and better as values further apart are looked at."""
+    lag, reach = 1, 4.0 * step
+    while lag < some.size:
+        apart = some[lag:] - some[:-lag]
+        apart = apart[apart <= reach]
+        k = np.rint(apart / step)
+        if float(k @ k) > 0:
+            step = float(k @ apart / (k @ k))
+        lag, reach = 4 * lag, 4.0 * reach
+    return step
+
+
+def on_lattice(
+    offset: float, step: float, k: Integers, dtype: np.dtype[np.floating]
+) -> NDArray[np.floating]:
+    """``offset + step k`` in float64, rounded to the dtype; what is too large becomes infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return (offset + step * k.astype(np.float64)).astype(dtype)

@@ -1,0 +1,62 @@
+"""The trained tables of the package: what is believed of magnitudes before a tile is seen.
+
+``priors.npz`` is written by ``training/codec.py`` and is part of the format: a decoder needs the same numbers.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib.resources import files
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmfield.codec.lossy.contexts import Contexts
+from elmfield.codec.lossy.magnitudes import N_TOKENS, WIDTHS
+
+N_FLAGS = 32
+KINDS = 9
+"""Classes of a box's kind: by how many neighbours are cut, or unknown."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """Tables for arrays of d axes.
+
+    Parameters
+    ----------
+    contexts : Contexts
+        Which class a coefficient has.
+    tokens : array of int, shape (classes, tokens)
+        Counts of tokens in a class, 4096 in all; 0 for tokens a class does not have.
+    flags : array of int, shape (N_FLAGS, 2)
+        Counts of boxes that stop and go on.
+    """
+
+    contexts: Contexts
+    tokens: NDArray[np.int64]
+    flags: NDArray[np.int64]
+
+    @cached_property
+    def costs(self) -> NDArray[np.float32]:
+        """Bits of a token and what follows it, sign included, shape (classes, tokens)."""
+        p = np.maximum(self.tokens, 0.05) / self.tokens.sum(axis=1, keepdims=True)
+        signs = np.minimum(np.arange(N_TOKENS), 1)
+        return np.asarray(-np.log2(p) + WIDTHS + signs, np.float32)
+
+    @cached_property
+    def flag_costs(self) -> NDArray[np.float32]:
+        """Bits of a flag, shape (N_FLAGS, 2)."""
+        return np.asarray(-np.log2(self.flags / self.flags.sum(axis=1, keepdims=True)), np.float32)
+
+
+@lru_cache(maxsize=4)
+def prior(d: int) -> Prior:
+    """The tables for d axes; four axes use those of three."""
+    d = min(d, 3)
+    with files("elmfield.codec.lossy").joinpath("priors.npz").open("rb") as file:
+        found = np.load(file)
+        get = {
+            name: found[f"{name}{d}"] for name in ("weights", "classes", "flags", "tokens", "going")
+        }
+    contexts = Contexts(get["weights"].astype(np.int32), get["classes"].ravel(), get["flags"])
+    return Prior(contexts, get["tokens"].astype(np.int64), get["going"].astype(np.int64))

@@ -1,0 +1,260 @@
+"""Symbols and raw bits of a part of a tile as bytes, and back."""
+
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmfield.codec.adaptive import Adaptive
+from elmfield.codec.ans import Tables
+from elmfield.codec.lossy.contexts import Counts, Places, Small
+from elmfield.codec.lossy.lanes import LaneReader, coded, damaged
+from elmfield.codec.lossy.magnitudes import BASES, DIRECT, FIRST_LOW, SEEN, WIDTHS, packed, tokens_of, unpacked
+from elmfield.codec.lossy.priors import Prior
+
+TABLE_BITS = 12
+WEIGHT, LIMIT = 16, 1 << 18
+PATIENCE = 1024
+
+
+class Learned:
+    """The tables of one section while it is coded.
+
+    They learn when enough has been seen: `PATIENCE` symbols and an eighth of all before.
+    """
+
+    def __init__(self, prior: Prior) -> None:
+        self.contexts = prior.contexts
+        self.tokens, self.flags = deepcopy(_fresh(prior))
+
+
+@lru_cache(maxsize=8)
+def _fresh(prior: Prior) -> "tuple[Patient, Patient]":
+    return Patient(prior.tokens), Patient(prior.flags)
+
+
+class Patient:
+    """Adaptive tables that wait until there is enough to learn."""
+
+    def __init__(self, counts: NDArray[np.int64]) -> None:
+        self._adaptive = Adaptive(counts, TABLE_BITS, weight=WEIGHT, limit=LIMIT)
+        self._waiting: list[tuple[NDArray[np.integer], Small]] = []
+        self._n_waiting = self._n = 0
+
+    @property
+    def tables(self) -> Tables:
+        """What is believed now."""
+        return self._adaptive.tables
+
+    def update(self, classes: NDArray[np.integer], symbols: Small) -> None:
+        """Take note of a batch."""
+        self._waiting.append((classes, symbols))
+        self._n_waiting += len(symbols)
+        if self._n_waiting >= PATIENCE + self._n // 8:
+            self._n, self._n_waiting = self._n + self._n_waiting, 0
+            seen = [np.concatenate(lists) for lists in zip(*self._waiting)]
+            self._adaptive.update(*seen)
+            self._waiting = []
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+@dataclass
+class StreamWriter:
+    """Batches of symbols in the order of reading, and raw bits behind them."""
+
+    _batches: list[tuple[NDArray[np.uint32], int]] = field(default_factory=list)
+    _raw: list[NDArray[np.uint8]] = field(default_factory=list)
+
+    def symbols(
+        self, tables: Adaptive | Patient, classes: NDArray[np.integer], symbols: Small
+    ) -> None:
+        """Append a batch, shape (n,), and learn from it."""
+        entries = tables.tables.entries
+        where = classes.astype(np.intp) * entries.shape[1] + symbols
+        self._batches.append((entries.take(where), tables.tables.bits))
+        tables.update(classes, symbols)
+
+    def raw(self, bits: NDArray[np.uint8]) -> None:
+        """Append raw bits; they are read after all symbols."""
+        self._raw.append(bits)
+
+    def content(self) -> bytes:
+        """The bytes of all of it."""
+        raw = np.concatenate(self._raw) if self._raw else np.zeros(0, np.uint8)
+        return coded(self._batches, raw)
+
+
+class StreamReader:
+    """What a :class:`StreamWriter` wrote."""
+
+    def __init__(self, data: bytes) -> None:
+        self._decoder = LaneReader(data)
+        self._raw = np.zeros(0, np.uint8)
+
+    def symbols(self, tables: Adaptive | Patient, classes: NDArray[np.integer]) -> Small:
+        """The next batch, shape (n,)."""
+        symbols = self._decoder.decode(tables.tables, classes)
+        tables.update(classes, symbols)
+        return symbols
+
+    def finish(self) -> None:
+        """Say that all symbols were read: raw bits follow."""
+        self._raw = self._decoder.raw_bits()
+
+    def raw(self, n: int) -> NDArray[np.uint8]:
+        """The next n raw bits."""
+        if n > len(self._raw):
+            raise damaged("ends before its last raw bit")
+        bits, self._raw = self._raw[:n], self._raw[n:]
+        return bits
+
+
+# --- the two coders of a walk ---------------------------------------------------------------------
+
+
+def _cheaper(
+    x: NDArray[np.float32], q: Counts, classes: Small, costs: NDArray[np.float32], price: float
+) -> None:
+    """Take one off where the bits saved are worth the error."""
+    some = np.flatnonzero((q > 0) & (q < DIRECT))
+    high, c = q.ravel()[some], classes.ravel()[some].astype(np.intp) * costs.shape[1]
+    saved = costs.take(c + high) - costs.take(c + high - 1)
+    # (x - q + 1)² - (x - q)² = 2 (x - q) + 1
+    error = 2 * (x.ravel()[some] - high) + 1
+    q.ravel()[some] -= error < price * saved
+
+
+@dataclass
+class Pricer:
+    """What boxes would cost, bits and error, if they were coded like this; nothing is written."""
+
+    x: NDArray[np.float32]
+    last: Places
+    price: float
+    costs: NDArray[np.float32]
+    flag_costs: NDArray[np.float32]
+
+    def __post_init__(self) -> None:
+        self.error = np.einsum("mn,mn->n", self.x, self.x)
+        self.bits = np.zeros(self.x.shape[1], np.float32)
+
+    def going_on(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
+        """Whether boxes go on."""
+        on = self.last.take(boxes) >= diagonal
+        self.bits[boxes] += self.flag_costs.take(classes.astype(np.intp) * 2 + on)
+        return on
+
+    def magnitudes(self, classes: Small, rows: slice, boxes: Places) -> Counts:
+        """The best magnitudes of a batch; their price is added up."""
+        x = self.x[rows].take(boxes, axis=1)
+        q = (x + np.float32(0.5)).astype(np.int32)
+        _cheaper(x, q, classes, self.costs, self.price)
+        bits = self.costs.take(
+            classes.astype(np.intp) * self.costs.shape[1] + tokens_of(q, classes)
+        )
+        self.bits[boxes] += bits.sum(axis=0)
+        self.error[boxes] += ((q - 2 * x) * q).sum(axis=0)
+        return np.minimum(q, 1 << 14)
+
+
+@dataclass
+class Chooser:
+    """Chooses magnitudes by what they cost, and writes them.
+
+    Parameters
+    ----------
+    x : array, shape (M, boxes)
+        Magnitudes in steps.
+    last : array, shape (boxes,)
+        The last diagonal worth coding.
+    price : float
+        Squared steps a bit is worth; 0 rounds to the nearest.
+    """
+
+    x: NDArray[np.float32]
+    last: Places
+    price: float
+    costs: NDArray[np.float32]
+    learned: Learned
+    writer: StreamWriter
+
+    def __post_init__(self) -> None:
+        self.q = np.zeros(self.x.shape, np.int32)
+        self._wide: list[NDArray[np.uint8]] = []
+
+    def going_on(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
+        """Whether boxes go on: what comes is worth its bits."""
+        on = self.last.take(boxes) >= diagonal
+        self.writer.symbols(self.learned.flags, classes, on.view(np.uint8))
+        return on
+
+    def magnitudes(self, classes: Small, rows: slice, boxes: Places) -> Counts:
+        """The best magnitudes of a batch."""
+        x = self.x[rows].take(boxes, axis=1)
+        q = (x + np.float32(0.5)).astype(np.int32)
+        if self.price:
+            _cheaper(x, q, classes, self.costs, self.price)
+        self.q[rows][:, boxes] = q
+        tokens = tokens_of(q, classes)
+        self.writer.symbols(self.learned.tokens, classes.ravel(), tokens.ravel())
+        if int(tokens.max()) < DIRECT and int(classes.max()) < FIRST_LOW:
+            return q
+        where = classes.astype(np.intp) * WIDTHS.shape[1] + tokens
+        widths = WIDTHS.take(where)
+        wide = np.flatnonzero(widths)
+        if not wide.size:
+            return q
+        w = widths.ravel()[wide]
+        self._wide.append(packed(q.ravel()[wide] - BASES.take(where.ravel()[wide]), w))
+        return SEEN.take(where)
+
+    def finish(self, negative: NDArray[np.bool_]) -> None:
+        """Write raw bits: low bits, then signs of what is not 0, in the order of rows."""
+        for bits in self._wide:
+            self.writer.raw(bits)
+        self.writer.raw(negative.ravel()[np.flatnonzero(self.q)].view(np.uint8))
+
+
+class Follower:
+    """Reads magnitudes in the order of a walk."""
+
+    def __init__(self, learned: Learned, reader: StreamReader) -> None:
+        self.learned, self.reader = learned, reader
+        self._wide: list[tuple[Places, Counts, Counts]] = []
+
+    def going_on(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
+        """Whether boxes go on, as it was written."""
+        return self.reader.symbols(self.learned.flags, classes).view(np.bool_)
+
+    def magnitudes(self, classes: Small, rows: slice, boxes: Places) -> Counts:
+        """Magnitudes of a batch, but for their raw bits."""
+        tokens = self.reader.symbols(self.learned.tokens, classes.ravel()).reshape(classes.shape)
+        if int(tokens.max()) < DIRECT and int(classes.max()) < FIRST_LOW:
+            return tokens.astype(np.int32)
+        where = classes.astype(np.intp) * WIDTHS.shape[1] + tokens
+        widths = WIDTHS.take(where)
+        wide = np.flatnonzero(widths)
+        if not wide.size:
+            return tokens.astype(np.int32)
+        i, j = np.divmod(wide, len(boxes))
+        self._wide.append(
+            ((rows.start + i, boxes[j]), widths.ravel()[wide], BASES.take(where.ravel()[wide]))
+        )
+        return SEEN.take(where)
+
+    def finish(self, A: Counts, active: NDArray[np.bool_] | None) -> Counts:
+        """Whole numbers with their signs from what the walk saw, shape (M, boxes)."""
+        if active is not None:
+            A = A * active
+        for (i, j), widths, bases in self._wide:
+            A[i, j] = bases + unpacked(self.reader.raw(int(widths.sum())), widths)
+        A[0] = 0
+        some = np.flatnonzero(A)
+        negative = self.reader.raw(len(some)).astype(np.int32)
+        flat = A.ravel()
+        flat[some] *= 1 - 2 * negative
+        return A

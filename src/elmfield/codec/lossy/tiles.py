@@ -1,0 +1,491 @@
+"""Tiles with loss: samples to a step, or to a largest error, and back.
+
+The bytes of a tile are told in ``docs/codec.md``. The decoder's samples are ``offset + step / 64 · n`` with whole n,
+rounded to the dtype, and n is found by integer arithmetic: the same on every machine.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmfield.codec import lossless
+from elmfield.codec.lossy import bounds, channels, gaps, pyramid
+from elmfield.codec.lossy.boxes import FRACTION, LARGEST, Floats
+from elmfield.codec.lossless.door import DTYPES, SAMPLES_PER_BYTE
+from elmfield.codec.lossless.sections import Reader, Writer
+from elmfield.codec.lossy.streams import damaged
+from elmfield.errors import StoreError, StoreVersionError
+
+Values = NDArray[np.generic]
+Mask = NDArray[np.bool_]
+Whole = NDArray[np.int64]
+
+START = b"\xe7\x01\x01"
+"""A mark, the version, and the kind: with loss."""
+GAPS, TURNED, BOUNDED = 1, 2, 4
+"""Flags: missing samples, channels that were turned, corrections."""
+SIZES = {1: (128, 64, 32, 16), 2: (64, 32, 16, 8), 3: (32, 16, 8, 4), 4: (8, 4)}
+"""Sizes of boxes by axes; a tile uses three that follow each other."""
+RATIOS = (1.6, 2.1, 2.7, 3.4)
+"""Steps to try for a bound, in parts of it."""
+TRIED = 1 << 16
+"""Samples on which a choice is tried."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where the samples of a tile are: its dtype, shape, and channels.
+
+    Parameters
+    ----------
+    channel : int or None
+        The axis of channels.
+    """
+
+    dtype: np.dtype[np.generic]
+    shape: tuple[int, ...]
+    channel: int | None
+
+    @property
+    def spread(self) -> tuple[int, ...]:
+        """Shape (C, n...) without axes of length 1."""
+        C = 1 if self.channel is None else self.shape[self.channel]
+        long = [n for k, n in enumerate(self.shape) if k != self.channel and n > 1]
+        return (C, *(long or [1]))
+
+    def first(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
+        """Samples with channels first, (C, n...)."""
+        moved = values if self.channel is None else np.moveaxis(values, self.channel, 0)
+        return moved.reshape(self.spread)
+
+    def back(
+        self, values: NDArray[np.generic], shape: tuple[int, ...] | None = None
+    ) -> NDArray[np.generic]:
+        """What :meth:`first` undid; for an array of this or another shape."""
+        shape = self.shape if shape is None else shape
+        if self.channel is None:
+            return values.reshape(shape)
+        rest = [n for k, n in enumerate(shape) if k != self.channel]
+        return np.moveaxis(values.reshape([shape[self.channel], *rest]), 0, self.channel)
+
+
+def _checked(values: Values, channel_axis: int | None) -> Frame:
+    """The frame of an array that can be coded with loss."""
+    if (
+        values.dtype.kind not in "iuf"
+        or f"{values.dtype.kind}{values.dtype.itemsize}" not in DTYPES
+    ):
+        raise ValueError(
+            f"A step or a largest error needs integers or floats; got dtype {values.dtype}. "
+            "Leave them out to pack without loss."
+        )
+    channel = None if channel_axis is None else range(values.ndim)[channel_axis]
+    if not 1 <= values.ndim - (channel is not None) <= 4:
+        raise ValueError(f"A tile has one to four axes besides channels; got shape {values.shape}.")
+    return Frame(values.dtype, values.shape, channel)
+
+
+def _positive(name: str, value: float) -> float:
+    if not (value > 0 and math.isfinite(value)):
+        raise ValueError(f"`{name}` must be a positive number; got {value}.")
+    return float(value)
+
+
+# --- the last step, the same at both ends ---------------------------------------------------------
+
+
+def rounded(
+    whole: Floats | Whole, offset: float, step: float, dtype: np.dtype[np.generic]
+) -> Values:
+    """``offset + step / 2^FRACTION · n`` in float64, then in the dtype, never outside its range."""
+    out = np.asarray(whole, np.float64) * (step / (1 << FRACTION))
+    out += offset
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        np.rint(out, out=out)
+        high = float(info.max) if info.bits < 64 else float(info.max - 1023)
+        return np.clip(out, float(info.min), high).astype(dtype)
+    top = float(np.finfo(dtype).max)
+    return np.clip(out, -top, top).astype(dtype)
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Prepared:
+    """A tile before its step is chosen."""
+
+    frame: Frame
+    x: Floats  # (C, n...), gaps filled
+    missing: Mask | None
+    offset: float
+
+    @classmethod
+    def of(cls, values: Values, frame: Frame) -> "_Prepared":
+        v = frame.first(values)
+        x = v.astype(np.float64)
+        missing = None
+        if frame.dtype.kind == "f":
+            missing = np.isnan(x)
+            missing = missing if missing.any() else None
+            known = x[~missing] if missing is not None else x
+            if not np.isfinite(known).all():
+                raise ValueError(
+                    "Infinite samples cannot be coded with loss. Leave out the step or the largest "
+                    "error to pack them without loss, or make them NaN."
+                )
+        elif frame.dtype.itemsize == 8 and bool((np.abs(x) > 2.0**53).any()):
+            raise ValueError(
+                "Integers beyond 2^53 cannot be coded with loss. Leave out the step or the largest error."
+            )
+        else:
+            known = x
+        low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
+        offset = low / 2 + high / 2
+        if missing is not None:
+            x = gaps.filled(x, missing) if known.size else np.zeros_like(x)
+        return cls(frame, x, missing, offset)
+
+    def in_steps(self, step: float) -> Floats:
+        return (self.x - self.offset) / step
+
+    def missing_bytes(self) -> bytes:
+        """The gaps: of all channels together where they are the same."""
+        assert self.missing is not None
+        same = bool((self.missing == self.missing[:1]).all())
+        mask = self.missing[:1] if same else self.missing
+        return bytes([same]) + lossless.pack(np.ascontiguousarray(mask), channel_axis=0)
+
+
+def _sizes(x: Floats) -> tuple[int, ...] | None:
+    """Sizes of boxes for samples in steps; None where whole numbers would be too large."""
+    d = x.ndim - 1
+    top = float(np.abs(x).max(initial=0.0)) + 2
+    if not math.isfinite(top):
+        return None
+    most = max(x.shape[1:])
+    sizes = [B for B in SIZES[d] if B < 2 * most or SIZES[d][-1] == B]
+    room = LARGEST / (top * (1 << FRACTION) * x.shape[0] ** 0.5)
+    fitting = [B for B in sizes if B ** (d / 2) * (2 * B) ** ((d - 1) / 2) * 2 < room]
+    if len(fitting) > 3:
+        large, small = (pyramid.rough_price(x, B, j) for j, B in enumerate(fitting[1:3]))
+        fitting = fitting[:3] if large < small else fitting[1:]
+    return tuple(fitting) or None
+
+
+def pack_step(values: Values, step: float, channel_axis: int | None = None) -> bytes:
+    """Bytes of a tile whose errors are those of a step.
+
+    Notes
+    -----
+    Where the step is so small that packing without loss takes fewer bytes, that is done.
+    """
+    frame = _checked(values, channel_axis)
+    tile = _Prepared.of(values, frame)
+    coded = _coded(tile, _positive("step", step))
+    return _smaller(coded and coded.bytes(), values, channel_axis)
+
+
+@dataclass
+class _Coded:
+    """A tile that was coded with a step."""
+
+    tile: _Prepared
+    step: float
+    B: int
+    n_cuts: int
+    matrix: Floats | None
+    sections: list[bytes]
+    whole: Floats  # what a decoder finds, (C, n...)
+
+    def bytes(self, unit: int = 0, corrections: bytes = b"") -> bytes:
+        """The tile's bytes."""
+        frame, out = self.tile.frame, Writer(START)
+        name = f"{frame.dtype.kind}{frame.dtype.itemsize}"
+        channel = 0 if frame.channel is None else 1 + frame.channel
+        out.data += bytes([DTYPES.index(name), len(frame.shape), channel])
+        for n in frame.shape:
+            out.number(n)
+        gaps_ = self.tile.missing is not None
+        flags = GAPS * gaps_ + TURNED * (self.matrix is not None) + BOUNDED * (unit > 0)
+        out.data += bytes([flags, self.B.bit_length() - 1, self.n_cuts])
+        out.float(self.tile.offset)
+        out.float(self.step)
+        if self.matrix is not None:
+            out.data += self.matrix.astype("<i2").tobytes()
+        sections = list(self.sections)
+        if gaps_:
+            sections.insert(0, self.tile.missing_bytes())
+        if unit:
+            out.number(unit)
+            sections.append(corrections)
+        for section in sections:
+            out.number(len(section))
+        data = bytes(out.data) + b"".join(sections)
+        return data + bytes(max(0, -(-self.whole.size // SAMPLES_PER_BYTE) - len(data)))
+
+
+def _coded(tile: _Prepared, step: float) -> _Coded | None:
+    """The tile coded with a step; None where the step is too small for this."""
+    if step / (1 << FRACTION) < np.finfo(np.float64).tiny:
+        return None
+    x = tile.in_steps(step)
+    sizes = _sizes(x)
+    if sizes is None:
+        return None
+    M = channels.turned(x)
+    effort = pyramid.Effort(sizes)
+    sections, y = pyramid.written(x if M is None else channels.apart(x, M), effort)
+    whole = y.astype(np.float64)
+    whole = whole if M is None else channels.together(whole, M)
+    n_cuts = len(sections) - 1 - len(pyramid.planes(x.shape, sizes[0]))
+    return _Coded(tile, step, sizes[0], n_cuts, M, sections, whole)
+
+
+def _smaller(data: bytes | None, values: Values, channel_axis: int | None) -> bytes:
+    """The bytes, or those without loss where they are fewer."""
+    # without loss costs time too: only tried where it could win
+    if data is not None and 8 * len(data) < 0.4 * values.nbytes * 8:
+        return data
+    without = lossless.pack(values, channel_axis=channel_axis)
+    return without if data is None or len(without) <= len(data) else data
+
+
+def pack_bounded(values: Values, max_error: float, channel_axis: int | None = None) -> bytes:
+    """Bytes of a tile no sample of which comes back more than `max_error` off, in its dtype."""
+    frame = _checked(values, channel_axis)
+    if max_error == 0:
+        return lossless.pack(values, channel_axis=channel_axis)
+    tile = _Prepared.of(values, frame)
+    bound = _positive("max_error", max_error)
+    half = _half(tile, bound)
+    data = None
+    if half > 0:
+        data = _bounded(tile, frame.first(values), bound, half, _ratio(tile, half))
+    return _smaller(data, values, channel_axis)
+
+
+def _half(tile: _Prepared, bound: float) -> float:
+    """How far off a sample may be before it is rounded to its dtype."""
+    dtype = tile.frame.dtype
+    if dtype.kind in "iu":
+        return math.floor(bound) + 0.5
+    top = float(np.abs(tile.x).max(initial=0.0)) + bound
+    return bound - float(np.spacing(np.asarray(top).astype(dtype))) / 2
+
+
+def _ratio(tile: _Prepared, half: float) -> float:
+    """The best step in parts of a bound, tried on the middle of the tile."""
+    middle = _middle(tile)
+    best, found = math.inf, RATIOS[1]
+    for ratio in RATIOS:
+        data = _bounded(middle, None, half, half, ratio)
+        if data is not None and len(data) < best:
+            best, found = len(data), ratio
+    return found
+
+
+def _middle(tile: _Prepared) -> _Prepared:
+    """A part of the tile of at most `TRIED` samples or so."""
+    x, missing = tile.x, tile.missing
+    side = (TRIED / x.shape[0]) ** (1 / (x.ndim - 1))
+    where: list[slice] = [slice(None)]
+    for n in x.shape[1:]:
+        m = min(n, max(16, int(side)))
+        where.append(slice((n - m) // 2, (n - m) // 2 + m))
+    x = x[tuple(where)]
+    missing = None if missing is None else missing[tuple(where)]
+    frame = Frame(np.dtype(np.float64), x.shape, 0)
+    return _Prepared(frame, x, missing, tile.offset)
+
+
+def _bounded(
+    tile: _Prepared, values: Values | None, bound: float, half: float, ratio: float
+) -> bytes | None:
+    """The tile with corrections; None where they cannot keep the promise.
+
+    A correction moves a sample by whole multiples of twice `half`, so the step is a whole part of that.
+    """
+    unit = round(2 * (1 << FRACTION) / ratio)
+    size = 2 * half * (1 - 2.0**-30)
+    step = size * (1 << FRACTION) / unit
+    coded = _coded(tile, step)
+    if coded is None:
+        return None
+    truth = (tile.x if values is None else values).astype(np.float64)
+    c = np.zeros(coded.whole.shape)
+    for _ in range(4):
+        whole = coded.whole + unit * c
+        found = rounded(whole, tile.offset, step, tile.frame.dtype)
+        off = np.abs(truth - found.astype(np.float64)) > bound
+        if tile.missing is not None:
+            off &= ~tile.missing
+        if not off.any():
+            break
+        where = np.nonzero(off)
+        exact = tile.offset + whole[where] * (step / (1 << FRACTION))
+        error = truth[where] - exact
+        c[where] += np.sign(error) * np.maximum(1, np.rint(np.abs(error) / size))
+    else:
+        return None
+    if float(np.abs(c).max(initial=0)) > bounds.LARGEST_CORRECTION:
+        return None
+    corrections = bounds.written(c.astype(np.int64), coded.whole.astype(np.int64))
+    return coded.bytes(unit, corrections)
+
+
+def trial(values: Values, step: float, channel_axis: int | None = None) -> tuple[float, float]:
+    """About the sum of squared errors and the bits of a tile coded with a step.
+
+    Boxes of one size are priced as the encoder prices them; nothing is written.
+    """
+    tile = _Prepared.of(values, _checked(values, channel_axis))
+    x = tile.in_steps(_positive("step", step))
+    sizes = _sizes(x)
+    if sizes is None:
+        return 0.0, 8.0 * values.nbytes
+    M = channels.turned(x)
+    error, bits = pyramid.priced(x if M is None else channels.apart(x, M), sizes[min(1, len(sizes) - 1)])
+    return error * step * step, bits
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The header of a tile with loss, and its sections."""
+
+    frame: Frame
+    B: int
+    n_cuts: int
+    offset: float
+    step: float
+    matrix: Floats | None
+    gaps: bytes | None
+    unit: int
+    corrections: bytes
+    sections: list[bytes]
+
+    @classmethod
+    def read(cls, data: bytes) -> "Tile":
+        """Read and check a header; the sections are cut out but not decoded."""
+        reader = Reader(data)
+        start = reader.take(3)
+        if start[:1] != START[:1] or start[2:] != START[2:]:
+            raise StoreError("These bytes are no tile packed with loss.")
+        if start[1] != START[1]:
+            raise StoreVersionError(
+                f"A tile was packed by a newer elmfield (version {start[1]}); update to read it."
+            )
+        code, ndim, channel = reader.take(3)
+        if code >= len(DTYPES) or not code or channel > ndim or not 1 <= ndim - (channel > 0) <= 4:
+            raise damaged("names an impossible dtype or shape")
+        shape = tuple(reader.number() for _ in range(ndim))
+        if not 0 < math.prod(shape) <= SAMPLES_PER_BYTE * len(data):
+            raise damaged(f"of {len(data)} bytes claims shape {shape}")
+        frame = Frame(np.dtype(DTYPES[code]), shape, channel - 1 if channel else None)
+        flags, log_size, n_cuts = reader.take(3)
+        d = len(frame.spread) - 1
+        if flags > 7 or log_size > 7 or n_cuts >= max(1, log_size) or d * log_size > 15:
+            raise damaged("names impossible boxes")
+        if (1 << log_size) < 2 or max(frame.spread[1:]) * 64 < (1 << log_size):
+            raise damaged("names impossible boxes")
+        offset, step = reader.float(), reader.float()
+        if not (math.isfinite(offset) and math.isfinite(step) and step > 0):
+            raise damaged("has an impossible step")
+        matrix, C = None, frame.spread[0]
+        if flags & TURNED:
+            if C > channels.MOST:
+                raise damaged("turns too many channels")
+            matrix = np.frombuffer(reader.take(2 * C * C), "<i2").astype(np.float64).reshape(C, C)
+        unit = reader.number() if flags & BOUNDED else 0
+        if unit > 1 << 24:
+            raise damaged("has impossible corrections")
+        n = len(pyramid.planes(frame.spread, 1 << log_size)) + n_cuts + 1
+        n += bool(flags & GAPS) + bool(flags & BOUNDED)
+        lengths = [reader.number() for _ in range(n)]
+        sections = [reader.take(n) for n in lengths]
+        mask = sections.pop(0) if flags & GAPS else None
+        corrections = sections.pop() if flags & BOUNDED else b""
+        return cls(
+            frame, 1 << log_size, n_cuts, offset, step, matrix, mask, unit, corrections, sections
+        )
+
+    def missing(self) -> Mask | None:
+        """The gaps, (C, n...)."""
+        if self.gaps is None:
+            return None
+        shape = self.frame.spread
+        mask = lossless.unpack(self.gaps[1:])
+        if mask.dtype != np.bool_ or mask.shape != (
+            (1 if self.gaps[:1] == b"\x01" else shape[0]),
+            *shape[1:],
+        ):
+            raise damaged("has gaps of another shape")
+        return np.broadcast_to(mask, shape)
+
+    def values(self) -> Values:
+        """The samples."""
+        frame = self.frame
+        y = pyramid.read(self.sections, frame.spread, self.B, self.n_cuts)
+        whole = y.astype(np.float64)
+        if self.matrix is not None:
+            whole = channels.together(whole, self.matrix)
+        if self.unit:
+            whole += self.unit * bounds.read(self.corrections, whole.astype(np.int64))
+        out = rounded(whole, self.offset, self.step, frame.dtype)
+        missing = self.missing()
+        if missing is not None:
+            if frame.dtype.kind != "f":
+                raise damaged("has gaps among integers")
+            out[missing] = np.nan
+        return frame.back(out)
+
+    def coarse(self, k: int) -> Values:
+        """Means over 2^k samples along every axis, from the means of boxes where these are no larger."""
+        frame, size = self.frame, 1 << k
+        shape = tuple(n if j == frame.channel else -(-n // size) for j, n in enumerate(frame.shape))
+        if size < self.B:
+            values = frame.first(self.values()).astype(np.float64)
+            known = ~np.isnan(values)
+            means = _block_means(np.where(known, values, 0), known, size)
+        else:
+            spread = frame.spread
+            plane = pyramid.read(self.sections, spread, self.B, self.n_cuts, only_means=True)
+            d = len(spread) - 1
+            whole = plane.astype(np.float64)
+            if self.matrix is not None:
+                whole = channels.together(whole, self.matrix)
+            values = whole * (self.step / (1 << FRACTION) / self.B ** (d / 2)) + self.offset
+            missing = self.missing()
+            known = np.ones(spread, bool) if missing is None else ~missing
+            some = _block_sums(known.astype(np.float64), self.B) > 0
+            means = _block_means(np.where(some, values, 0), some, size // self.B)
+        if frame.dtype.kind in "iu":
+            info = np.iinfo(frame.dtype)
+            means = np.clip(
+                np.rint(means), info.min, float(info.max) if info.bits < 64 else 2.0**62
+            )
+        return frame.back(means.astype(frame.dtype), shape)
+
+
+def _block_sums(a: Floats, size: int) -> Floats:
+    for k in range(1, a.ndim):
+        a = np.add.reduceat(a, np.arange(0, a.shape[k], size), axis=k)
+    return a
+
+
+def _block_means(a: Floats, known: Mask, size: int) -> Floats:
+    """Means of known samples in blocks; NaN where none is."""
+    total, n = _block_sums(a, size), _block_sums(known.astype(np.float64), size)
+    return np.divide(total, n, out=np.full(total.shape, np.nan), where=n > 0)
+
+
+def unpack(data: bytes, *, coarse: int = 0) -> Values:
+    """The array of a tile with loss; StoreError where the bytes are damaged."""
+    tile = Tile.read(data)
+    return tile.coarse(coarse) if coarse else tile.values()

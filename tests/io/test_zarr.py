@@ -1,0 +1,169 @@
+"""Our codec in other people's Zarr arrays."""
+
+import json
+import subprocess
+import sys
+import textwrap
+import tomllib
+
+import numpy as np
+import pytest
+
+import elmfield as ef
+from support import ROOT
+
+zarr = pytest.importorskip("zarr")
+from elmfield.io.zarr import Codec  # noqa: E402
+
+
+def rough(shape, seed=0):
+    y = np.random.default_rng(seed).standard_normal(shape)
+    for k in range(y.ndim):
+        y = y.cumsum(axis=k)
+    return y
+
+
+def written(values, codec, store=None, **options):
+    return zarr.create_array(
+        {} if store is None else store, data=values, serializer=codec, compressors=None, **options
+    )
+
+
+@pytest.mark.parametrize(
+    "dtype", ["uint8", "int8", "uint16", "int16", "uint32", "int32", "float32", "float64"]
+)
+@pytest.mark.parametrize("shape", [(1000,), (60, 70), (20, 21, 22), (6, 7, 8, 9)])
+def test_without_loss_arrays_come_back_bit_for_bit(dtype, shape):
+    values = (50 * rough(shape)).astype(dtype)
+    array = written(values, Codec(), chunks=tuple(max(1, n // 2 + 1) for n in shape))
+    assert np.array_equal(array[...], values)
+    assert array.dtype == values.dtype
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])
+def test_an_error_is_never_exceeded(dtype):
+    values = (280 + 30 * rough((130, 90))).astype(dtype)
+    array = written(values, Codec(max_error=2.5), chunks=(50, 50))
+    assert np.abs(array[:].astype(float) - values).max() <= 2.5
+    exact = written(values, Codec(), chunks=(50, 50))
+    assert array.nbytes_stored() < 0.8 * exact.nbytes_stored()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_a_psnr_is_reached_in_every_chunk(dtype):
+    values = rough((128, 96))
+    values = (255 * (values - values.min()) / np.ptp(values)).astype(dtype)
+    array = written(values, Codec(psnr=35), chunks=(64, 48))
+    for i in (0, 64):
+        for j in (0, 48):
+            part = np.s_[i : i + 64, j : j + 48]
+            truth = values[part].astype(float)
+            assert 35 <= ef.psnr(truth, array[part].astype(float)) < 37
+
+
+def test_gaps_come_back_as_gaps():
+    values = np.where(rough((80, 80), 3) > 0, rough((80, 80)), np.nan).astype("float32")
+    for codec in (Codec(), Codec(max_error=0.1), Codec(psnr=40)):
+        array = written(values, codec, chunks=(33, 41), fill_value=np.nan)
+        back = array[:]
+        assert np.array_equal(np.isnan(back), np.isnan(values))
+        assert np.nanmax(np.abs(back - values)) <= (0.1 if codec.max_error else 10)
+
+
+def test_inside_shards(tmp_path):
+    values = rough((100, 120)).astype("float32")
+    array = written(
+        values, Codec(max_error=0.01), tmp_path / "a.zarr", chunks=(20, 20), shards=(60, 60)
+    )
+    again = zarr.open_array(tmp_path / "a.zarr", mode="r")
+    assert np.abs(again[33:47, 50:99] - values[33:47, 50:99]).max() <= 0.01
+    assert np.array_equal(again[:], array[:])
+
+
+def test_channels_are_told_apart():
+    values = np.stack([rough((60, 50)), 3 * rough((60, 50)), 40 + rough((60, 50), 2)])
+    for axis in (0, -3):
+        array = written(values, Codec(max_error=0.5, channel_axis=axis), chunks=(3, 31, 29))
+        assert np.abs(array[:] - values).max() <= 0.5
+
+
+def test_xarray_writes_and_reads_it(tmp_path):
+    xr = pytest.importorskip("xarray")
+    t2m = xr.DataArray(
+        (280 + rough((90, 180))).astype("float32"),
+        dims=("latitude", "longitude"),
+        coords={"latitude": 90 - 2.0 * np.arange(90), "longitude": 2.0 * np.arange(180)},
+        attrs={"units": "K"},
+    )
+    t2m[3:9, 7:20] = np.nan
+    encoding = {"t2m": {"serializer": Codec(max_error=0.01), "compressors": None}}
+    t2m.to_dataset(name="t2m").to_zarr(tmp_path / "a.zarr", encoding=encoding, zarr_format=3,
+                                       consolidated=False)  # fmt: skip
+    back = xr.open_zarr(tmp_path / "a.zarr", consolidated=False).t2m
+    assert np.array_equal(np.isnan(back), np.isnan(t2m))
+    assert float(np.abs(back - t2m).max()) <= 0.01
+    assert back.attrs["units"] == "K"
+    about = json.loads((tmp_path / "a.zarr" / "t2m" / "zarr.json").read_text())
+    assert about["codecs"][0] == {"name": "elmfield", "configuration": {"max_error": 0.01}}
+
+
+def test_a_models_samples_are_an_array_of_zarr(tmp_path):
+    values = (255 * np.random.default_rng(0).random((70, 61, 3))).astype("uint8")
+    ef.save(ef.fit(values, channel_axis=-1), tmp_path / "x.elm.zarr")
+    assert np.array_equal(zarr.open_group(tmp_path / "x.elm.zarr", mode="r")["samples"][:], values)
+
+
+def test_tiles_smaller_than_their_chunk_are_filled_up(tmp_path, monkeypatch):
+    monkeypatch.setattr("elmfield.field.tiles.TILE", 1 << 13)
+    values = rough((70, 61))
+    values[5:20, 30:] = np.nan
+    ef.save(ef.fit(values), tmp_path / "x.elm.zarr")
+    group = zarr.open_group(tmp_path / "x.elm.zarr", mode="r")
+    have = ~np.isnan(values)
+    assert np.prod(group["samples"].cdata_shape) > 3
+    assert np.array_equal(group["samples"][:][have], values[have])
+    assert np.array_equal(group["missing"][:] != 0, ~have)
+
+
+def test_zarr_finds_it_by_its_entry_point():
+    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    assert points["zarr.codecs"] == {"elmfield": f"{Codec.__module__}:{Codec.__name__}"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"max_error": 0}, "`max_error` must be a positive number; got 0"),
+        ({"psnr": float("nan")}, "`psnr` must be a positive number"),
+        ({"psnr": 30, "max_error": 1}, "only one of max_error, psnr can be asked for"),
+    ],
+)
+def test_what_cannot_be_asked(asked, message):
+    with pytest.raises(ValueError, match=message):
+        Codec(**asked)
+
+
+def test_what_cannot_be_coded():
+    with pytest.raises(TypeError, match="takes real numbers, whole or floating; got complex128"):
+        written(np.ones((4, 4), complex), Codec())
+    with pytest.raises(ValueError, match="`channel_axis` must be an axis of"):
+        written(np.ones((4, 4)), Codec(channel_axis=2))
+    with pytest.raises(ValueError, match="perhaps written by a newer elmfield"):
+        Codec.from_dict({"name": "elmfield", "configuration": {"magic": 3}})
+
+
+def test_a_damaged_chunk_is_a_store_error(tmp_path):
+    written(rough((50, 50)), Codec(), tmp_path / "a.zarr", chunks=(50, 50))
+    chunk = tmp_path / "a.zarr" / "c" / "0" / "0"
+    data = chunk.read_bytes()
+    chunk.write_bytes(data[: len(data) // 2])
+    with pytest.raises(ef.StoreError):
+        zarr.open_array(tmp_path / "a.zarr", mode="r")[:]
+
+
+def test_the_library_does_not_import_zarr():
+    script = "import sys, elmfield, elmfield.io.model.store; print('zarr' in sys.modules)"
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60
+    )
+    assert ran.stdout.strip() == "False", ran.stderr
