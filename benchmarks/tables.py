@@ -21,6 +21,7 @@ import earth_tables
 import images_tables
 import lossless_tables
 import oriented_tables
+import points_tables
 import sizes_tables
 import speed_tables
 import targets_tables
@@ -56,7 +57,7 @@ def circumstances(file):
 
 TABLES = {name: f for of in GATHERED.values() for name, f in of.TABLES.items()}
 TABLES |= {f"{file}_about": partial(circumstances, file) for file in GATHERED}
-TABLES |= speed_tables.TABLES
+TABLES |= speed_tables.TABLES | points_tables.TABLES
 TABLES |= view_tables.TABLES
 TABLES["view_about"] = partial(circumstances, "view")
 

@@ -237,7 +237,7 @@ def data_range(y: Array, present: Array | None, ends: Any = None) -> float:
     if present is not None:
         low = xp.where(present, y, xp.full_like(y, xp.inf))
         high = xp.where(present, y, xp.full_like(y, -xp.inf))
-    return float(xp.max(high)) - float(xp.min(low)) or 1.0
+    return float(to_numpy(xp.max(high))) - float(to_numpy(xp.min(low))) or 1.0
 
 
 def range_of(frame: Array) -> float:
@@ -393,7 +393,8 @@ class Samples:
         """`raw` in memory of its own and, with NumPy, in the dtype `kind`."""
         if is_numpy(self.raw):
             return self.raw.astype(self.kind, order="K", copy=self.is_lent)
-        return namespace(self.raw).asarray(self.raw, copy=True) if self.is_lent else self.raw
+        # Not `asarray(copy=True)`: torch warns of it where it follows the samples.
+        return self.raw + 0 if self.is_lent else self.raw
 
 
 def read(

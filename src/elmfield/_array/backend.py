@@ -42,6 +42,11 @@ def is_numpy(x: Array) -> bool:
     return bool(compat.is_numpy_array(x))
 
 
+def is_torch(x: Array) -> bool:
+    """Whether `x` is a tensor of torch."""
+    return bool(compat.is_torch_array(x))
+
+
 def device(x: Array) -> object:
     """The device on which `x` lives."""
     return compat.device(x)
@@ -72,6 +77,11 @@ def to_numpy(x: Array) -> Array:
 def move(x: Array, like: Array, dtype: object = None) -> Array:
     """`x` in the library and on the device of `like`, with `dtype` if given, else its own."""
     xp = namespace(like)
+    if compat.is_torch_array(x):
+        if compat.is_torch_namespace(xp):  # `asarray` of a tensor that is followed warns
+            wanted: Any = x.dtype if dtype is None else dtype
+            return x.to(device=like.device, dtype=wanted)
+        x = to_numpy(x)
     if compat.is_torch_namespace(xp) and isinstance(x, np.ndarray):
         # torch refuses negative strides, and warns of memory it may not write to
         x = np.ascontiguousarray(x) if x.flags.writeable else x.copy()
@@ -142,6 +152,19 @@ def to_device(x: Array, name: object) -> Array:
     except (RuntimeError, AssertionError, NotImplementedError, TypeError) as problem:
         # torch has several ways of saying no
         raise ValueError(f"`device` {name!r} cannot be used here: {problem}") from problem
+
+
+def beside(x: Array, where: Any) -> Array:
+    """`x` where `where` says: on a device, in NumPy, or in the library and device of an array."""
+    if is_array(where):
+        return move(x, where)
+    if isinstance(where, str) and where == "numpy":
+        return to_numpy(x)
+    if not compat.is_numpy_array(x):
+        return to_device(x, where)
+    import torch
+
+    return to_device(torch.as_tensor(np.array(x)), where)
 
 
 def searchsorted(edges: Array, x: Array) -> Array:

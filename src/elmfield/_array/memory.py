@@ -53,6 +53,16 @@ def capacity(like: Array) -> int:
     return (limit if limit is not None else HOST if is_on_host(like) else DEVICE) // 8
 
 
+def table_room(like: Array) -> int:
+    """Bytes that a table made to be kept may take where `like` lives.
+
+    The memory limit, where one is set; without one eight times what a batch may take: 1 GiB beside
+    the processor, 8 GiB on a device.
+    """
+    limit = _limit.get()
+    return limit if limit is not None else 8 * (HOST if is_on_host(like) else DEVICE)
+
+
 def runs(n: int, step: int) -> list[tuple[int, int]]:
     """Ranges of at most `step` that cover 0 to n; one, empty, for n = 0."""
     return [(i, min(i + step, n)) for i in range(0, max(n, 1), step)]
@@ -74,14 +84,15 @@ class Workspace(threading.local):
     time of a million points.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, dtype: Any = np.float64) -> None:
         self._kept: dict[str, Floats] = {}
+        self._dtype = dtype
 
     def __call__(self, name: str, *shape: int) -> Floats:
         """Memory of that shape; what had this name before is lost."""
         size, kept = math.prod(shape), self._kept.get(name)
         if kept is None or kept.size < size:
-            kept = self._kept[name] = np.empty(size)
+            kept = self._kept[name] = np.empty(size, self._dtype)
         return kept[:size].reshape(shape)
 
 

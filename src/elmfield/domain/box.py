@@ -99,6 +99,22 @@ class Domain:
         index, slope, bend = (xp.stack([c[j] for c in columns], axis=-1) for j in range(3))
         return index, slope, bend, beyond
 
+    def inside(self, points: Array) -> Array | None:
+        """Index coordinates of points (n, d) of NumPy's that all lie inside; None if in doubt.
+
+        What `to_index` says of them, in a few steps, for axes of even spacing that do not repeat.
+        """
+        if any(a.knots is not None or a.period is not None for a in self.axes):
+            return None
+        origin = np.asarray([a.origin for a in self.axes])
+        step = np.asarray([a.step for a in self.axes])
+        i = (points - origin) / step
+        if len(i) and not (
+            np.all(i.min(axis=0) >= self.low) and np.all(i.max(axis=0) <= self.high)
+        ):
+            return None
+        return i
+
     def _refuse(self, k: int, wrong: Array) -> None:
         ends = self.axes[k].from_index(np.asarray([self.low[k], self.high[k]]))
         raise OutsideDomainError(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.backend import add_runs, move, namespace
+from elmfield._array.backend import add_runs, is_numpy, move, namespace
 from elmfield._array.memory import capacity
 from elmfield._array.memory import runs as runs_of
 from elmfield._array.typing import Array, Floats, Integers
@@ -20,9 +20,16 @@ from elmfield.field.boxes import Boxes
 from elmfield.field.coefficients import Coefficients
 from elmfield.field.grids import AxisPlan
 from elmfield.field.integrals import Runs
+from elmfield.field.lines import on_line
 from elmfield.field.scattered import partials
 from elmfield.local.model import AxisFunctions, Basis, LocalModel
 from elmfield.partition import Partition, blend
+
+LONG = 4096
+"""Positions on an axis that are always taken together."""
+
+LONGEST = 1 << 17
+"""Positions on a line that are taken together."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -169,6 +176,13 @@ class Blended:
             at = move(points, self.like, xp.float64)
             (values,) = self.partials(at, [(0,) * len(x)])
             return xp.reshape(values, (*map(len, x), -1))
+        if len(x) == 1 and len(x[0]) > LONG and is_numpy(self.like) and np.all(np.diff(x[0]) >= 0):
+            parts = [on_line(self, x[0][i:j]) for i, j in runs_of(len(x[0]), LONGEST)]
+            if parts[0] is not None:
+                return xp.concat(parts)
+        k = int(np.argmax([len(c) for c in x]))
+        if len(x[k]) > max(LONG, capacity(self.like) // (8 * self._most)):
+            return xp.concat([self.on_grid(c) for c in _halves(x, k)], axis=k)
         plans = [self.plan(k, c) for k, c in enumerate(x)]
         axes = self._axes
         if axes is not None and len(x[0]) > 1 and self._is_too_much(plans):
@@ -240,6 +254,12 @@ class Blended:
     def _is_mixed(self) -> bool:
         """Whether some of several groups take their modes axis by axis."""
         return len(self.groups) > 1 and any(g.model.axes is not None for g in self.groups)
+
+    @property
+    def _most(self) -> int:
+        """Functions of an axis at most: numbers that a position takes."""
+        axes = self._axes
+        return 1 if axes is None else max(a.width for a in axes)
 
     def _is_too_much(self, plans: list[AxisPlan]) -> bool:
         """Whether the coefficients of all cells that speak would fill more than a batch."""
@@ -391,3 +411,9 @@ class Blended:
             radii=self.radii[regions],
             is_scattered=self.is_scattered,
         )
+
+
+def _halves(x: list[Floats], k: int) -> list[list[Floats]]:
+    """Positions on all axes, those of axis k in two halves."""
+    half = len(x[k]) // 2
+    return [[*x[:k], part, *x[k + 1 :]] for part in (x[k][:half], x[k][half:])]

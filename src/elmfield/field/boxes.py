@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from elmfield._array.backend import cast, to_numpy
+from elmfield._array.backend import cast, learns, move, to_numpy
 from elmfield._array.typing import Array, Integers
 from elmfield.field.tiles import Coded, block_means
 from elmfield.partition import Partition, gather, gather_boxes, sample_index
@@ -57,6 +57,9 @@ class Boxes(Protocol):
     def channels(self, own: slice) -> "Boxes":
         """The same for some of the channels."""
 
+    def moved(self, like: Array) -> "Boxes":
+        """The same in memory, in the library and on the device of `like`."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Whole:
@@ -85,8 +88,8 @@ class Whole:
 
     @property
     def like(self) -> Array:
-        """An array of the dtype that is handed out."""
-        return self.offset
+        """An array of the dtype that is handed out; the samples where a library follows them."""
+        return self.values if learns(self.values) else self.offset
 
     @property
     def n_channels(self) -> int:
@@ -141,6 +144,11 @@ class Whole:
             scale=self.scale[own],
             missing=missing,
         )
+
+    def moved(self, like: Array) -> "Whole":
+        """The same in the library and on the device of `like`."""
+        values, offset, scale = (move(a, like) for a in (self.values, self.offset, self.scale))
+        return replace(self, values=values, offset=offset, scale=scale)
 
 
 def whole(samples: Samples) -> Whole:

@@ -5,7 +5,7 @@ their price; what is made from samples is next door, what is still in a file `io
 for coefficients asks for rows of them and does not know which it has.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -58,6 +58,9 @@ class Coefficients(Protocol):
 
     def channels(self, own: slice) -> "Coefficients":
         """The same for some of the channels."""
+
+    def moved(self, like: Array) -> "Coefficients":
+        """The same in the library and on the device of `like`."""
 
     def through(self, boxes: Boxes) -> "Coefficients":
         """Those of the same regions made of other samples; themselves where `made_of` is None."""
@@ -128,6 +131,10 @@ class Full:
     def channels(self, own: slice) -> "Full":
         """The same for some of the channels."""
         return Full(self.values[..., own])
+
+    def moved(self, like: Array) -> "Full":
+        """The same in the library and on the device of `like`."""
+        return Full(move(self.values, like))
 
     def through(self, boxes: Boxes) -> "Full":
         """Themselves."""
@@ -256,6 +263,10 @@ class Ragged:
         starts = np.concatenate([[0], np.cumsum(lengths[mine])]).astype(np.int64)
         values = xp.take(self.values, move(picked, self.values), axis=0)
         return Ragged(values, self.ranks[picked], starts, self.ranking, len(which))
+
+    def moved(self, like: Array) -> "Ragged":
+        """The same in the library and on the device of `like`."""
+        return replace(self, values=move(self.values, like))
 
     def through(self, boxes: Boxes) -> "Ragged":
         """Themselves."""

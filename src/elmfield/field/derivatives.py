@@ -4,28 +4,44 @@ Index coordinates enter with their first and second derivatives by the coordinat
 `bend`, all (n, d); the chain rule does the rest. Channels are the second axis of what leaves.
 """
 
+from typing import TYPE_CHECKING, Protocol
+
 import numpy as np
 
 from elmfield._array.backend import cast, move, namespace
 from elmfield._array.typing import Array, Floats
-from elmfield.field.blended import Blended
+
+if TYPE_CHECKING:
+    from elmfield.field.blended import Blended
 
 
-def gradient(blended: Blended, x: Array, slope: Array, bend: Array) -> Array:
+class Function(Protocol):
+    """A function of index coordinates, with channels, before offset and scale."""
+
+    def partials(self, x: Array, orders: list[tuple[int, ...]]) -> list[Array]:
+        """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
+
+
+def value(function: Function, x: Array, slope: Array, bend: Array) -> Array:
+    """Values, (n, C)."""
+    return function.partials(x, [(0,) * x.shape[1]])[0]
+
+
+def gradient(function: Function, x: Array, slope: Array, bend: Array) -> Array:
     """First derivatives, (n, C, d)."""
     d = x.shape[1]
-    parts = blended.partials(x, [_unit(d, k) for k in range(d)])
+    parts = function.partials(x, [_unit(d, k) for k in range(d)])
     return namespace(x).stack(
         [p * cast(slope[:, k, None], p) for k, p in enumerate(parts)], axis=-1
     )
 
 
-def hessian(blended: Blended, x: Array, slope: Array, bend: Array) -> Array:
+def hessian(function: Function, x: Array, slope: Array, bend: Array) -> Array:
     """Second derivatives, (n, C, d, d)."""
     xp, d = namespace(x), x.shape[1]
     pairs = [(k, l) for k in range(d) for l in range(k, d)]
     orders = [_unit(d, k) for k in range(d)] + [_unit(d, k, l) for k, l in pairs]
-    parts = blended.partials(x, orders)
+    parts = function.partials(x, orders)
     entry = {}
     for (k, l), f_kl in zip(pairs, parts[d:]):
         entry[k, l] = f_kl * cast((slope[:, k] * slope[:, l])[:, None], f_kl)
@@ -35,10 +51,10 @@ def hessian(blended: Blended, x: Array, slope: Array, bend: Array) -> Array:
     return xp.stack(rows, axis=-2)
 
 
-def laplacian(blended: Blended, x: Array, slope: Array, bend: Array) -> Array:
+def laplacian(function: Function, x: Array, slope: Array, bend: Array) -> Array:
     """Sum of the unmixed second derivatives, (n, C)."""
     d = x.shape[1]
-    parts = blended.partials(
+    parts = function.partials(
         x, [_unit(d, k) for k in range(d)] + [_unit(d, k, k) for k in range(d)]
     )
     total = parts[0] * 0

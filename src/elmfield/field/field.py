@@ -6,7 +6,7 @@ is, it does not know.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,10 +17,12 @@ from elmfield._array.typing import Array, Floats
 from elmfield.field.means import averaged, over
 from elmfield.field.measured import errors_by_cell, own_values
 from elmfield.field.missing import of_channels
+from elmfield.field.moving import moved
 from elmfield.field.on_grids import OnGrids
 from elmfield.field.quality import coded_again, meet
 from elmfield.field.reading import own_samples
 from elmfield.field.report import Report, describe
+from elmfield.field.tables import Table, tabulate
 from elmfield.field.target import Target
 from elmfield.field.transparent import without
 from elmfield.field.warps import warped
@@ -247,6 +249,66 @@ class Field(OnGrids):
     def world(self) -> World:
         """The field of a scan in millimetres of the room: values, gradients, other grids."""
         return World(self)
+
+    # --- at lookup speed -----------------------------------------------------------------------
+
+    def tabulate(
+        self,
+        tolerance: float = 1e-6,
+        order: int = 1,
+        window: Mapping[str, tuple[Any, Any]] | None = None,
+    ) -> Table:
+        """The field at lookup speed: called like the field, within a certified distance of it.
+
+        Parameters
+        ----------
+        tolerance : float
+            How far values may be from the field's, as a part of its range.
+        order : {0, 1, 2}
+            Derivatives up to this order keep the tolerance too, in parts of the range per sample.
+        window : mapping, optional
+            The part to tabulate on some axes, ``{dim: (low, high)}``; by default all.
+
+        Raises
+        ------
+        MemoryError
+            Before the memory is spent, where the table would take more than the limit:
+            :func:`elmfield.memory_limit`, or 1 GiB (8 GiB on a GPU) if none is set.
+        """
+        return tabulate(self if window is None else self._window(window), tolerance, order)
+
+    def module(self) -> Any:
+        """The field as a `torch.nn.Module`, its coefficients as a parameter.
+
+        ``field.module()(points)`` are the field's values, points outside moved to the border. It
+        has a `state_dict`, compiles in one graph (``torch.compile(..., fullgraph=True)``), and
+        works under `torch.func.vmap` and `torch.func.jacrev`. A module takes memory for every
+        point that the field itself would not need: give it some ten thousand at a time.
+        """
+        from elmfield.field.modules import field_module  # torch: only who asks for it has it
+
+        return field_module(self)
+
+    def to(self, where: Any) -> "Field":
+        """The same field in another library or on another device.
+
+        Parameters
+        ----------
+        where : str, device or array
+            A device, as "cpu" or "cuda:0", where the field becomes one of torch; or "numpy"; or an
+            array of the library and on the device that is wanted.
+        """
+        return moved(self, where)
+
+    def _window(self, window: Mapping[str, tuple[Any, Any]]) -> "Field":
+        """The crop to a window."""
+        self._reader.window(window)  # it says what is wrong with names and ends
+        ends = [
+            window.get(a.name, a.from_index(np.asarray([low, high])))
+            for a, low, high in zip(self.domain.axes, self.domain.low, self.domain.high)
+        ]
+        low, high = ([sorted(e)[i] for e in ends] for i in (0, 1))
+        return self.crop(low, high)
 
     # --- boxes ---------------------------------------------------------------------------------
 

@@ -1,28 +1,26 @@
 """A field at points: what it is made of, its values and derivatives anywhere.
 
-``f(x) = offset + scale Σ_i φ_i(x) f_i(x)`` with one local model f_i per region. Puts units and
-channels back. Grids, boxes and files are the business of who builds on it.
+``f(x) = offset + scale Σ_i φ_i(x) f_i(x)`` with one local model f_i per region. How points
+are asked is written in `queries`. Grids, boxes and files are the business of who builds on it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import Any, Self
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
-from elmfield._array.backend import cast, namespace
-from elmfield._array.memory import capacity, runs, with_less_memory
 from elmfield._array.typing import Array
 from elmfield.domain import Domain
-from elmfield.field import derivatives
 from elmfield.field.blended import Blended
+from elmfield.field.derivatives import Function
+from elmfield.field.lookup import Lookup
 from elmfield.field.missing import all_gaps, near_points, shows_gaps
-from elmfield.field.reading import Reader
-from elmfield.field.transparent import straight, straight_gradient, without
+from elmfield.field.queries import Queries
 from elmfield.partition import Partition
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Pointwise:
+class Pointwise(Queries):
     """A continuous function of d coordinates with C channels, at points.
 
     Parameters
@@ -107,117 +105,29 @@ class Pointwise:
 
     # --- values at points ----------------------------------------------------------------------
 
-    def __call__(
-        self, points: Array, *, outside: str = "raise", missing: str | None = None
-    ) -> Array:
-        """Values at `points`.
-
-        Parameters
-        ----------
-        points : array, shape (..., d)
-            Coordinates: sample indices for a plain array, else in the axes' own units. On axes of
-            dates datetime64 or ISO text, or seconds since the first sample.
-        outside : {"raise", "nearest", "nan"}
-            What to do with points outside the domain.
-        missing : {"nan", "fill"}, optional
-            What to answer where the nearest sample was missing: NaN, or what was filled in. By
-            default NaN if the samples came with gaps of their own, as DataArrays and files do.
-
-        Returns
-        -------
-        array, shape (...,) or (..., C)
-        """
-        zero = (0,) * len(self.shape)
-        take = lambda x, *_: self.blended.partials(x, [zero])[0]  # noqa: E731
-        return self._query(points, outside, missing, take, True)
-
-    def gradient(
-        self, points: Array, *, outside: str = "raise", missing: str | None = None
-    ) -> Array:
-        """First derivatives along the axes, shape (..., d) or (..., C, d), per coordinate unit."""
-        if "alpha" in self.attributes:
-            plain = self.premultiplied
-            values = plain(points, outside=outside, missing=missing)
-            slopes = plain.gradient(points, outside=outside, missing=missing)
-            return straight_gradient(self, values, slopes)
-        return self._query(points, outside, missing, partial(derivatives.gradient, self.blended))
-
-    def hessian(
-        self, points: Array, *, outside: str = "raise", missing: str | None = None
-    ) -> Array:
-        """Second derivatives, shape (..., d, d) or (..., C, d, d), per coordinate unit squared."""
-        self._refuse_alpha()
-        return self._query(points, outside, missing, partial(derivatives.hessian, self.blended))
-
-    def laplacian(
-        self, points: Array, *, outside: str = "raise", missing: str | None = None
-    ) -> Array:
-        """Sum of the unmixed second derivatives, shape (...,) or (..., C)."""
-        self._refuse_alpha()
-        return self._query(points, outside, missing, partial(derivatives.laplacian, self.blended))
-
     @property
-    def premultiplied(self) -> Self:
-        """The field of a picture with transparency as it was fitted, colours times alpha."""
-        return replace(self, attributes=without(self.attributes, "alpha"))
+    def function(self) -> Blended:
+        """What is asked at points, in index coordinates."""
+        return self.blended
 
-    def _refuse_alpha(self) -> None:
-        if "alpha" in self.attributes:
-            raise ValueError(
-                "second derivatives are not known for colours with transparency. Ask "
-                "field.premultiplied, whose colours are times alpha."
-            )
+    @cached_property
+    def _lookup(self) -> Lookup:
+        return Lookup()
 
-    @with_less_memory
-    def _query(
-        self, points: Array, outside: str, missing: str | None, take: Any, constant: bool = False
-    ) -> Array:
-        """Check the points, evaluate them in batches, give back the shape the caller expects."""
-        if outside not in ("raise", "nearest", "nan"):
-            raise ValueError(f"`outside` must be 'raise', 'nearest' or 'nan'; got {outside!r}.")
-        gaps = shows_gaps(self, missing)
-        x = self._reader.points(points, self.offset)
-        xp, d = namespace(x), len(self.shape)
-        lead = tuple(x.shape[:-1])
-        x = xp.reshape(x, (-1, d))
-        index, slope, bend, beyond = self._reader.to_index(x, outside, not constant)
-        step = max(1, capacity(self.offset) // (6 * d + 4 * int(self.offset.shape[0])))
-        parts = [
-            self.finish(take(*(a[i:j, :] for a in (index, slope, bend))), constant)
-            for i, j in runs(x.shape[0], step)
-        ]
-        out = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
-        mark = None if beyond is None else beyond[:, None]
-        if gaps:
-            gone = near_points(self, index)
-            mark = gone if mark is None else mark | gone
-        if mark is not None:
-            mark = xp.reshape(mark, (*mark.shape, *(1,) * (out.ndim - 2)))
-            out = xp.where(mark, xp.full_like(out, xp.nan), out)
-        out = xp.reshape(out, lead + tuple(out.shape[1:]))
-        return out[(slice(None),) * len(lead) + (0, ...)] if self.channel_axis is None else out
+    def function_for(self, n: int) -> Function:
+        """What n points ask: a table, once so many have come that it pays."""
+        return self._lookup.function_for(self, n)
+
+    def at_once(self, points: Any) -> Any:
+        """The value at one point inside the domain, if that is all and there is a short way."""
+        if self.attributes.get("missing") == "nan" or "alpha" in self.attributes:
+            return None
+        return self._lookup.one(self, points)
+
+    def hidden(self, index: Array, missing: str | None) -> Array | None:
+        """Which points, index coordinates (n, d), lie nearest to a gap that is to be seen."""
+        return near_points(self, index) if shows_gaps(self, missing) else None
 
     def numbers_of(self, points: Array) -> Array:
         """Points as a caller gives them, dates too, as numbers (..., d) that the axes count in."""
         return self._reader.points(points, self.offset)
-
-    @property
-    def _reader(self) -> Reader:
-        return Reader(self.domain, self.attributes.get("axes", {}))
-
-    def finish(self, values: Array, constant: bool) -> Array:
-        """Undo scale and offset; values (n, C, ...); pair up real and imaginary parts."""
-        xp = namespace(values)
-        tail = (1,) * (values.ndim - 2)
-        values = cast(values, self.offset) * xp.reshape(self.scale, (-1, *tail))
-        if constant:
-            values = values + xp.reshape(self.offset, (-1, *tail))
-            values = straight(self, values)
-        return self.joined(values, axis=1)
-
-    def joined(self, values: Array, axis: int = 0) -> Array:
-        """Real and imaginary parts, which follow each other along an axis, as complex numbers."""
-        if not self.is_complex:
-            return values
-        C, before = values.shape[axis] // 2, (slice(None),) * axis
-        return values[(*before, slice(None, C), ...)] + 1j * values[(*before, slice(C, None), ...)]

@@ -104,6 +104,11 @@ class Projected:
         kept = None if self.kept is None else self.kept[..., own]
         return replace(self, boxes=self.boxes.channels(own), kept=kept)
 
+    def moved(self, like: Array) -> "Projected":
+        """Coefficients at hand, in the library and on the device of `like`; samples stay."""
+        own = self if self.kept is not None else self.loaded()
+        return replace(own, kept=move(own.kept, like))
+
     def numbers(self, rows: Integers) -> Array:
         """The coefficients of some regions, one region after the other."""
         return namespace(self.like).reshape(self.take(rows), (-1,))

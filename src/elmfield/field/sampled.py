@@ -152,6 +152,11 @@ class Sampled:
         """The same for some of the channels; all of them say what is believed."""
         return replace(self.settled(), boxes=self.boxes.channels(own), rounding=self.rounding[own])
 
+    def moved(self, like: Array) -> "Sampled":
+        """The same in the library and on the device of `like`."""
+        kept = None if self.kept is None else move(self.kept, like)
+        return replace(self, boxes=self.boxes.moved(like), kept=kept)
+
     def numbers(self, rows: Integers) -> Array:
         """The stored numbers of some regions, one region after the other: their cells' samples."""
         xp = namespace(self.like)

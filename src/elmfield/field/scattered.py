@@ -30,6 +30,7 @@ from elmfield._array.backend import (
 from elmfield._array.memory import Space, Workspace, capacity, runs
 from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Floats, Integers
+from elmfield.field.contracting import arranged, contract, dot
 from elmfield.local.layers import split
 from elmfield.partition import Blend, blend
 
@@ -171,9 +172,9 @@ def local_values(
         to = xp.reshape(xp.where(padded, xp.full_like(at, n), at), (-1,))
         at = xp.reshape(xp.minimum(at, xp.full_like(at, n - 1)), (-1,))
         u = xp.stack([xp.reshape(xp.take(c, at), (len(r), p)) for c in t], axis=-1)
-        F = _arranged(group.model.expand(group.coefficients.take(row[r])))
+        F = arranged(group.model.expand(group.coefficients.take(row[r])))
         for a in orders:
-            values = xp.reshape(_contract(group.model.rows(cast(u, F), a), F), (len(r) * p, -1))
+            values = xp.reshape(contract(group.model.rows(cast(u, F), a), F), (len(r) * p, -1))
             found[a] = put_rows(found[a], to, cast(values, found[a]))
 
     spread(work, tiles.batches, _threads(field))
@@ -236,7 +237,7 @@ def _by_interval(
         """Batches of one block of regions."""
         lowest = int(tiles.key[batches[0].start]) // (J * size) * size
         block = group.coefficients.take(row[np.arange(lowest, min(lowest + size, N))])
-        F = _arranged(group.model.expand(np.asarray(to_numpy(block), np.float64)))
+        F = arranged(group.model.expand(np.asarray(to_numpy(block), np.float64)))
         every = np.matmul(table, F.reshape(len(F), q, -1)).reshape(-1, p, *F.shape[2:])
         for batch in batches:
             start, length = tiles.start[batch][:, None], tiles.count[batch][:, None]
@@ -254,7 +255,7 @@ def _by_interval(
                 P = first.powers(spots[0][1].reshape(at.shape), a[0], space).transpose(1, 2, 0)
                 X = space("product", *at.shape, math.prod(F.shape[2:]))
                 np.matmul(P, F.reshape(*F.shape[:2], -1), out=X)
-                values = _dot(X.reshape(*at.shape, *F.shape[2:]), rows)
+                values = dot(X.reshape(*at.shape, *F.shape[2:]), rows)
                 put_rows(out[a], at.reshape(-1), values.reshape(at.size, -1))
 
     by_block = groupby(tiles.batches, lambda batch: blocks[tiles.key[batch.start]])
@@ -329,32 +330,6 @@ class Tiles:
                 batches.append(slice(first, last))
                 first = last
         return cls(key, start, count, batches)
-
-
-def _arranged(factors: Array) -> Array:
-    """Factors (G, q_1, ..., q_p, C) as (G, q_1, C, q_2, ..., q_p), for :func:`_contract`."""
-    n = factors.ndim - 2
-    return namespace(factors).permute_dims(factors, (0, 1, n + 1, *range(2, n + 1)))
-
-
-def _contract(rows: list[Array], F: Array) -> Array:
-    """``Σ rows_1[q_1] ... rows_p[q_p] F[q_1 ... q_p]``, (G, p, C).
-
-    Rows (G, p, q_k); F (G, q_1, C, q_2, ..., q_p): one matrix product, then dot products along last
-    axes.
-    """
-    xp = namespace(F)
-    X = rows[0] @ xp.reshape(F, (*F.shape[:2], -1))
-    return _dot(xp.reshape(X, (*X.shape[:2], *F.shape[2:])), rows[1:])
-
-
-def _dot(X: Array, rows: list[Array]) -> Array:
-    """``Σ rows_2[q_2] ... rows_p[q_p] X[q_2 ... q_p]``, (G, p, C), for X (G, p, C, q_2, ...)."""
-    xp = namespace(X)
-    for row in reversed(rows):
-        shaped = xp.reshape(row, (*row.shape[:2], *(1,) * (X.ndim - 3), row.shape[2]))
-        X = xp.vecdot(X, xp.broadcast_to(shaped, X.shape), axis=-1)
-    return X
 
 
 def _leibniz(a: Order) -> list[tuple[int, Order, Order]]:

@@ -429,6 +429,27 @@ class Coded:
         missing = None if self.missing is None else self.missing.in_memory()
         return replace(self, decoded=self.decoded.in_memory(), missing=missing)
 
+    def moved(self, like: Array) -> Any:
+        """All samples, decoded, in the library and on the device of `like`."""
+        from elmfield.field.boxes import Whole  # which knows this room
+
+        ends = list(zip(self.tiling.low, self.tiling.high))[:-1]
+        slab = tuple(slice(a, b) for a, b in ends)
+        # What lies before a crop none of its boxes asks for.
+        before = [*((a, 0) for a, _ in ends), (0, 0)]
+        gaps = self.gaps(slab)
+        C, own = self.tiling.sizes[-1], np.dtype(self.dtype)
+        offset = np.zeros(C) if self.offset is None else self.offset
+        scale = np.ones(C) if self.scale is None else self.scale
+        picked = slice(None) if self.own is None else list(self.own)
+        return Whole(
+            values=np.pad(self.kept(slab), before),
+            offset=np.asarray(offset)[picked].astype(own),
+            scale=np.asarray(scale)[picked].astype(own),
+            kind=self.kind,
+            missing=None if gaps is None else np.pad(gaps, before),
+        ).moved(like)
+
     def channels(self, own: slice) -> "Coded":
         """The same for some of the channels."""
         every = range(self.tiling.sizes[-1]) if self.own is None else self.own

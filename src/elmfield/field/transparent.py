@@ -12,7 +12,7 @@ from elmfield._array.backend import namespace
 from elmfield._array.typing import Array
 
 if TYPE_CHECKING:
-    from elmfield.field.pointwise import Pointwise
+    from elmfield.field.queries import Queries
 
 FAINT = 1 / 512
 """Below this part of full alpha (half a level of 8 bits) there is no colour to be told."""
@@ -23,7 +23,7 @@ def without(attributes: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {k: v for k, v in attributes.items() if k not in names}
 
 
-def straight(field: "Pointwise", values: Array) -> Array:
+def straight(field: "Queries", values: Array) -> Array:
     """Colours of values (n, C) that are times alpha; what is transparent is black."""
     alpha = field.attributes.get("alpha")
     if alpha is None:
@@ -36,7 +36,7 @@ def straight(field: "Pointwise", values: Array) -> Array:
     return xp.concat([colour[:, :k], a, colour[:, k + 1 :]], axis=1)
 
 
-def straight_gradient(field: "Pointwise", values: Array, slopes: Array) -> Array:
+def straight_gradient(field: "Queries", values: Array, slopes: Array) -> Array:
     """Gradients (..., C, d) of colours, from values (..., C) and slopes that are times alpha.
 
     ``∇c = (∇p - c ∇a) / a`` for a colour c, alpha a between 0 and 1, and p = c a.

@@ -16,6 +16,7 @@ from elmfield.field import Blended, Field, Group, meet
 from elmfield.field.missing import WAYS, gaps_of
 from elmfield.fit.denoise import denoised, taken_off
 from elmfield.fit.fill import filled
+from elmfield.fit.graph import refuse_unfollowed
 from elmfield.local.model import LocalModel
 from elmfield.partition import Partition, without_rings
 from elmfield.samples import Samples, range_of, read, unmasked
@@ -168,6 +169,7 @@ class Encoder:
         missing: str = "fill",
     ) -> Field:
         asked, wraps = self.settings, self.domain.periodic
+        refuse_unfollowed(samples.raw, asked)
         order = GAP_ORDER if missing == "nan" and asked.fill_order is None else asked.fill_order
         given = filled(samples, order, wraps)
         samples = denoised(given, asked.denoise, wraps, clip=asked.clip)

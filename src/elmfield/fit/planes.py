@@ -27,26 +27,36 @@ def plane_through(y: Array, present: Array | None, periodic: Sequence[bool]) -> 
             shape = tuple(n if j == k else 1 for j in range(y.ndim))
             columns.append(xp.reshape(move(t, y, xp.float64), shape))
     axes, C = tuple(range(y.ndim - 1)), y.shape[-1]
-    count = to_numpy(xp.sum(m, axis=axes))
+    count = xp.sum(m, axis=axes)
 
-    def mean(a: Array) -> Floats:
+    def mean(a: Array) -> Array:
         """Over the present samples of each channel, (C,)."""
-        return np.asarray(to_numpy(xp.sum(m * a, axis=axes)) / count)
+        return xp.sum(m * a, axis=axes) / count
 
-    level = mean(xp.astype(y, xp.float64))
-    centre = np.stack([mean(t) for t in columns], axis=1) if columns else np.zeros((C, 0))
-    spread, moment = np.zeros((C, len(columns), len(columns))), np.zeros_like(centre)
+    y = xp.astype(y, xp.float64)
+    level = mean(y)
+    if not columns:
+        return xp.zeros_like(m) + level
+    # What depends on positions is settled on the host; what depends on values stays with them.
+    centre = np.stack([to_numpy(mean(t)) for t in columns], axis=1)
+    spread = np.zeros((C, len(columns), len(columns)))
     for i, t in enumerate(columns):
-        moment[:, i] = mean(xp.astype(y, xp.float64) * t) - centre[:, i] * level
         for j, s in enumerate(columns[: i + 1]):
-            spread[:, i, j] = spread[:, j, i] = mean(t * s) - centre[:, i] * centre[:, j]
-    slopes = np.zeros_like(moment)
-    for k in range(C):
-        # Two rows of a hundred tell a slope, but not one to trust a hundred rows away.
-        values, vectors = np.linalg.eigh(spread[k])
-        sure = vectors[:, values > TOLD]
-        slopes[k] = sure @ (sure.T @ moment[k] / values[values > TOLD])
-    plane = xp.zeros_like(m) + move(level - np.sum(slopes * centre, axis=1), y, xp.float64)
-    for t, slope in zip(columns, slopes.T):
-        plane = plane + t * move(np.ascontiguousarray(slope), y, xp.float64)
+            both = to_numpy(mean(t * s)) - centre[:, i] * centre[:, j]
+            spread[:, i, j] = spread[:, j, i] = both
+    solve = move(np.stack([_told(own) for own in spread]), y, xp.float64)
+    centre = move(centre, y, xp.float64)
+    moment = xp.stack([mean(y * t) for t in columns], axis=1) - centre * level[:, None]
+    slopes = (solve @ moment[..., None])[..., 0]  # (C, columns)
+    plane = xp.zeros_like(m) + (level - xp.sum(slopes * centre, axis=1))
+    for i, t in enumerate(columns):
+        plane = plane + t * slopes[:, i]
     return plane
+
+
+def _told(spread: Floats) -> Floats:
+    """The inverse of the spread of positions, along directions in which they tell a slope."""
+    # Two rows of a hundred tell a slope, but not one to trust a hundred rows away.
+    values, vectors = np.linalg.eigh(spread)
+    sure = vectors[:, values > TOLD]
+    return np.asarray(sure / values[values > TOLD] @ sure.T)

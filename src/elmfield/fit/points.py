@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from elmfield._array.backend import move, namespace, to_numpy
+from elmfield._array.backend import learns, move, namespace, to_numpy
 from elmfield._array.checks import per_axis
 from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Floats, Progress
@@ -71,6 +71,11 @@ def fit_points(
     at most 20 000 neurons, or three per axis. A fit that needs gigabytes or minutes warns first.
     """
     values = with_nan(values)
+    if learns(values) or learns(points):
+        raise TypeError(
+            "scattered samples that require gradients are not followed: each region is solved on "
+            "the host. Detach them, values.detach()."
+        )
     settings = _checked(Smooth() if settings is None else settings, denoise)
     x, y, single, is_complex = _check(points, values)
     d = x.shape[1]

@@ -54,6 +54,9 @@ class LocalModel(Protocol):
     def weights(self, c: Array) -> Array:
         """Output weights α of the hidden neurons, (G, m, C)."""
 
+    def moved(self, like: Array) -> "LocalModel":
+        """The same for coefficients in the library and on the device of `like`."""
+
 
 class AxisFunctions(Protocol):
     """Functions of one axis of a box, of which a model takes products."""

@@ -38,7 +38,7 @@ NARROW = ("float32", "float16", "bfloat16", "complex64")
 """Dtypes of samples that fits compute with in single precision."""
 
 
-def load(path: str | Path, *, lazy: bool = True) -> Field:
+def load(path: str | Path, *, lazy: bool = True, device: object = None) -> Field:
     """The field in a model file.
 
     Parameters
@@ -47,6 +47,9 @@ def load(path: str | Path, *, lazy: bool = True) -> Field:
         Of the file or folder; also an fsspec URL.
     lazy : bool
         Read coefficients when a query first needs them, and only those; else all of them now.
+    device : optional
+        Where to bring the field: a device of torch, as "cuda" or "cpu"; all of it is read then. By
+        default it is NumPy's.
 
     Raises
     ------
@@ -62,7 +65,8 @@ def load(path: str | Path, *, lazy: bool = True) -> Field:
     Coefficients stored in float16 come back in float32. A lazy field keeps its file open; replacing
     the file meanwhile does not disturb it, replacing a folder does.
     """
-    return field_of(open_entries(path), lazy=lazy)
+    field = field_of(open_entries(path), lazy=lazy)
+    return field if device is None else field.to(device)
 
 
 def field_of(entries: Entries, *, lazy: bool = True) -> Field:

@@ -139,6 +139,10 @@ class Stored:
         """The same for some of the channels, in memory."""
         return self.loaded().channels(own)
 
+    def moved(self, like: Array) -> Coefficients:
+        """All of them in memory, in the library and on the device of `like`."""
+        return self.loaded().moved(like)
+
     def through(self, boxes: Boxes) -> "Stored":
         """Themselves."""
         return self
@@ -284,6 +288,10 @@ class Deferred:
     def expand(self, c: Array) -> Array:
         """Coefficients as factors of the rows."""
         return self.model.expand(c)
+
+    def moved(self, like: Array) -> LocalModel:
+        """The model, made, for coefficients elsewhere."""
+        return self.model.moved(like)
 
     def weights(self, c: Array) -> Array:
         """Output weights of the hidden neurons."""

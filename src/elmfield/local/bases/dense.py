@@ -8,7 +8,7 @@ applied in the data's dtype. Which regions share a footprint is not known here.
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -152,6 +152,15 @@ class DenseModes(OnDense):
     def expand(self, c: Array) -> Array:
         """α, in float64: with cond(H) up to 2e7, single precision would lose seven digits."""
         return self.weights(c)
+
+    def moved(self, like: Array) -> "DenseModes":
+        """The same factors in the library and on the device of `like`."""
+        return replace(
+            self,
+            columns=move(self.columns, like),
+            mixing=move(self.mixing, like),
+            features=move(self.features, like),
+        )
 
     def weights(self, c: Array) -> Array:
         """The paper's output weights α, (G, m, C); those of a free plane, 1 + d, come last."""

@@ -65,6 +65,10 @@ class ProductNeurons:
         """The axes' features, differentiated as `order` says."""
         return [a(t[..., k], order[k]) for k, a in enumerate(self.layers)]
 
+    def moved(self, like: Array) -> "ProductNeurons":
+        """Itself: nothing of it lives anywhere."""
+        return self
+
     def weights(self, c: Array) -> Array:
         """The stored coefficients are the weights."""
         return c

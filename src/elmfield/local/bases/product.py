@@ -105,6 +105,10 @@ class ProductModes:
         rows = (a.pieces(u[..., k], order[k]) for k, a in enumerate(self.axes))
         return [move(r, t, t.dtype) for r in rows]
 
+    def moved(self, like: Array) -> "ProductModes":
+        """Itself: nothing of it lives anywhere."""
+        return self
+
     def weights(self, c: Array) -> Array:
         """Output weights of the product neurons, in array order of their axes' neurons."""
         return self._along(c, [a.mixing.T for a in self.axes])

@@ -125,6 +125,10 @@ class ShapedModes(OnDense):
             self._weights.put(found[-1], alpha)
         return xp.concat(found, axis=0)
 
+    def moved(self, like: Array) -> "ShapedModes":
+        """Itself: nothing of it lives anywhere."""
+        return self
+
     def weights(self, c: Array) -> Array:
         """The paper's output weights α, (G, m, C)."""
         xp = namespace(c)

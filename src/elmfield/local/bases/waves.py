@@ -94,6 +94,10 @@ class WaveModel:
         rows = (a.pieces(u[..., k], order[k]) for k, a in enumerate(self.axes))
         return [move(r, t, t.dtype) for r in rows]
 
+    def moved(self, like: Array) -> "WaveModel":
+        """Itself: nothing of it lives anywhere."""
+        return self
+
     def weights(self, c: Array) -> Array:
         """The coefficients are the weights."""
         return c

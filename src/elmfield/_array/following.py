@@ -1,0 +1,66 @@
+"""Functions that are differentiated by what is known of them, not by how they are made."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from elmfield._array.typing import Array
+
+Order = tuple[int, ...]
+Partials = Callable[[Array, list[Order]], list[Array]]
+"""Mixed derivatives (n, C) of a function at points (n, d), for each of some orders."""
+
+HIGHEST = 2
+"""Order of the derivatives that functions know of themselves."""
+
+
+def followed(known: Partials, plain: Partials | None, x: Array, orders: list[Order]) -> list[Array]:
+    """``known(x, orders)``, for x that torch follows: its derivatives are `known` ones too.
+
+    Derivatives above the second are those of `plain`, which torch follows step by step; None where
+    all are known.
+    """
+    if plain is not None and max(map(sum, orders)) > HIGHEST:
+        return plain(x, orders)
+    return list(_function().apply(x, known, plain, orders))
+
+
+@lru_cache(maxsize=1)
+def _function() -> Any:
+    import torch
+
+    class Known(torch.autograd.Function):
+        """A function with known derivatives, which are such functions again."""
+
+        @staticmethod
+        def forward(ctx: Any, x: Array, known: Any, plain: Any, orders: Any) -> Any:
+            ctx.save_for_backward(x)
+            ctx.how = known, plain, orders
+            return tuple(known(x.detach(), orders))
+
+        @staticmethod
+        def backward(ctx: Any, *given: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            known, plain, orders = ctx.how
+            d = x.shape[1]
+            higher = [_raised(a, k) for a in orders for k in range(d)]
+            wanted = sorted(set(higher))
+            if torch.is_grad_enabled():
+                found = dict(zip(wanted, followed(known, plain, x, wanted)))
+            elif plain is not None and max(map(sum, wanted)) > HIGHEST:
+                with torch.enable_grad():
+                    found = dict(zip(wanted, plain(x, wanted)))
+            else:
+                found = dict(zip(wanted, known(x.detach(), wanted)))
+            columns = [
+                sum((g * found[_raised(a, k)]).sum(dim=1) for g, a in zip(given, orders))
+                for k in range(d)
+            ]
+            return torch.stack(columns, dim=1).to(x.dtype), None, None, None
+
+    return Known
+
+
+def _raised(a: Order, k: int) -> Order:
+    """One derivative more along axis k."""
+    return tuple(i + (l == k) for l, i in enumerate(a))

@@ -1,0 +1,149 @@
+"""A blended function at a few points: no set-up but what was kept.
+
+Windows are inside the functions of the axes, so that every region that speaks at a point is asked
+one product; points of one region are asked together.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product as cartesian
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from elmfield._array.backend import to_numpy
+from elmfield._array.typing import Floats, Integers
+from elmfield.field.contracting import arranged, dot
+from elmfield.field.intervals import Intervals
+
+if TYPE_CHECKING:
+    from elmfield.field.blended import Blended
+
+Order = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Direct:
+    """A blended function of product modes on a regular partition; in NumPy.
+
+    Parameters
+    ----------
+    blended : Blended
+        The function.
+    axes : tuple of Intervals
+        The windowed functions of each axis.
+    """
+
+    blended: "Blended"
+    axes: tuple[Intervals, ...]
+
+    def partials(self, x: Floats, orders: list[Order]) -> list[Floats]:
+        """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
+        places = [own.places(x[:, k]) for k, own in enumerate(self.axes)]
+        two = [own.piece[j, 1] >= 0 for own, (j, _) in zip(self.axes, places)]
+        asks = [
+            (corner, at)
+            for corner in cartesian((0, 1), repeat=len(self.axes))
+            if (at := _asked(two, corner)) is None or len(at)
+        ]
+        region = self._regions(places, asks)
+        by = np.argsort(region, kind="stable")
+        busy, first = np.unique(region[by], return_index=True)
+        factors = self._of(busy)
+        known: dict[tuple[int, int], Floats] = {}
+        out = []
+        for a in orders:
+            for k, i in enumerate(a):
+                if (k, i) not in known:
+                    rows = self._rows(k, places[k], two[k], asks, i)[by]
+                    known[k, i] = rows.astype(factors.dtype, copy=False)
+            values = _by_region([known[k, i] for k, i in enumerate(a)], factors, first)
+            every = np.empty_like(values)
+            every[by] = values
+            total, begin = every[: len(x)], len(x)  # the first corner asks for all points
+            for _, at in asks[1:]:
+                total[at] += every[begin : begin + len(at)]  # type: ignore[arg-type]
+                begin += len(at)  # type: ignore[arg-type]
+            out.append(total)
+        return out
+
+    def _rows(
+        self, k: int, place: Any, two: Any, asks: list[tuple[Order, Integers | None]], order: int
+    ) -> Floats:
+        """The functions of axis k for all that is asked, (m, q)."""
+        own, (j, s) = self.axes[k], place
+        low = own.pieces.at(own.piece[j, 0], s, order)
+        up = np.flatnonzero(two)
+        high = own.pieces.at(own.piece[j[up], 1], s[up], order) if len(up) else low
+        seat = np.cumsum(two) - 1
+        parts = []
+        for corner, at in asks:
+            if corner[k]:
+                parts.append(high[seat if at is None else seat[at]])
+            else:
+                parts.append(low if at is None else low[at])
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _regions(self, places: list[Any], asks: list[tuple[Order, Integers | None]]) -> Integers:
+        """The region of each thing asked, (m,)."""
+        part, cells = self.blended.partition, []
+        for corner, at in asks:
+            cell: Any = 0
+            for own, (j, _), side, n in zip(self.axes, places, corner, part.n_cells):
+                cell = cell * n + (own.upper if side else own.lower)[j if at is None else j[at]]
+            cells.append(cell)
+        return np.asarray(part.labels.reshape(-1)[np.concatenate(cells)])
+
+    def _of(self, regions: Integers) -> Floats:
+        """Coefficients of some regions, ready to be contracted: (G, q_1, C, q_2, ...)."""
+        group, rows = self.blended.groups[0], self.blended.group_of[1][regions]
+        c = group.coefficients.take(rows)
+        return np.asarray(arranged(group.model.expand(np.asarray(to_numpy(c)))))
+
+    def value(self, x: tuple[float, ...]) -> Floats:
+        """The value (C,) at one point: as few steps as there can be."""
+        pairs, part = [], self.blended.partition
+        for own, c in zip(self.axes, x):
+            at = (c - own.low) * own.per_unit
+            j = min(max(int(at), 0), own.count - 1)
+            table = own.pieces.coefficients
+            P = (2 * (at - j) - 1) ** self._range(table.shape[1])
+            first, second = own.piece[j]
+            sides = [(int(own.lower[j]), P @ table[first])]
+            if second >= 0:
+                sides.append((int(own.upper[j]), P @ table[second]))
+            pairs.append(sides)
+        total: Any = 0.0
+        for corner in cartesian(*pairs):
+            cell = 0
+            for (own_cell, _), n in zip(corner, part.n_cells):
+                cell = cell * n + own_cell
+            X = self._of(part.labels.reshape(-1)[cell : cell + 1])[0]  # (q_1, C, q_2, ...)
+            X = corner[0][1].astype(X.dtype, copy=False) @ X.reshape(len(X), -1)
+            X = X.reshape(self.blended.n_channels, -1)
+            for _, r in reversed(corner[1:]):
+                X = X.reshape(-1, len(r)) @ r.astype(X.dtype, copy=False)
+            total = total + X.reshape(-1)
+        return np.asarray(total)
+
+    @staticmethod
+    @lru_cache(maxsize=64)
+    def _range(n: int) -> Integers:
+        return np.arange(n)
+
+
+def _asked(two: list[Any], corner: Order) -> Integers | None:
+    """Points at which the upper cells of a corner speak; None for all of them."""
+    up = [t for t, side in zip(two, corner) if side]
+    return np.flatnonzero(np.logical_and.reduce(up)) if up else None
+
+
+def _by_region(rows: list[Floats], factors: Floats, first: Integers) -> Floats:
+    """Products (m, C) of rows (m, q_k), sorted by region, with the factors of each region."""
+    m, (q, *rest) = len(rows[0]), factors.shape[1:]
+    X = np.empty((m, math.prod(rest)), factors.dtype)
+    ends = [*first[1:].tolist(), m]
+    for F, i, j in zip(factors, first.tolist(), ends):
+        np.matmul(rows[0][i:j], F.reshape(q, -1), out=X[i:j])
+    return np.asarray(dot(X.reshape(1, m, *rest), [r[None] for r in rows[1:]])[0])

@@ -1,0 +1,145 @@
+"""Which way a field answers at points: a few directly, many from a table that is kept.
+
+A field enters and is asked for as long as it lives; nothing is prepared that it did not pay for.
+"""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from elmfield._array.backend import is_numpy, is_on_host, is_torch, learns, move, to_numpy
+from elmfield._array.cache import CACHE
+from elmfield._array.following import followed
+from elmfield._array.typing import Array
+from elmfield.field.derivatives import Function
+from elmfield.field.direct import Direct
+from elmfield.field.moving import moved
+from elmfield.field.tables import expanded, plain_table
+
+if TYPE_CHECKING:
+    from elmfield.field.pointwise import Pointwise
+
+FEW = 2048
+"""Points that are asked directly."""
+
+MANY = 1 << 16
+"""Points that may come from a table."""
+
+PAYS = 8
+"""Points asked for every sample, such calls together, before a table is worth its making."""
+
+CLOSE = {"float64": 1e-9, "float32": 1e-7}
+"""How close a table has to be that answers in a field's place, as a part of its range."""
+
+
+class Elsewhere:
+    """A field's function in another library than NumPy.
+
+    In the processor's memory NumPy answers, which has the faster ways; what torch follows is
+    differentiated by derivatives that are known. Coefficients that are followed, and other devices,
+    go step by step.
+
+    Parameters
+    ----------
+    field : Pointwise
+        The field.
+    """
+
+    def __init__(self, field: "Pointwise") -> None:
+        self.blended = field.blended
+        like = self.blended.like
+        self._twin = None
+        if is_torch(like) and is_on_host(like) and not learns(like):
+            self._twin = moved(field, "numpy")
+
+    def partials(self, x: Array, orders: list[tuple[int, ...]]) -> list[Array]:
+        """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
+        plain = self.blended.partials
+        if learns(self.blended.like) or not is_torch(self.blended.like):
+            return plain(x, orders)
+        return followed(self._known, plain, x, orders) if learns(x) else self._known(x, orders)
+
+    def _known(self, x: Array, orders: list[tuple[int, ...]]) -> list[Array]:
+        if self._twin is None:
+            return self.blended.partials(x, orders)
+        host = to_numpy(x)
+        found = self._twin.function_for(len(host)).partials(host, orders)
+        return [move(v, x) for v in found]
+
+
+class Lookup:
+    """How one field answers at points.
+
+    A field keeps it, and says each time that it is the one: two that knew each other would stay in
+    memory, and their files open, after the last user has gone.
+    """
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self._table: Function | None = None
+        self._direct: Direct | None = None
+        self._elsewhere: Elsewhere | None = None
+        self._lines: list[tuple[float, float, float, float]] = []
+        self._is_looked_at = self._is_settled = False
+
+    def direct(self, field: "Pointwise") -> Direct | None:
+        """The way for a few points; None where the function has no such way."""
+        if not self._is_looked_at:
+            self._direct = _direct(field)
+            domain, even = field.domain, self._direct is not None
+            for a in domain.axes:
+                even = even and a.knots is None and a.period is None
+            if even:
+                ends = zip(domain.axes, domain.low, domain.high)
+                self._lines = [(a.origin, a.step, low, high) for a, low, high in ends]
+            self._is_looked_at = True
+        return self._direct
+
+    def function_for(self, field: "Pointwise", n: int) -> Function:
+        """What n points ask."""
+        if not is_numpy(field.blended.like):
+            if self._elsewhere is None:
+                self._elsewhere = Elsewhere(field)
+            return self._elsewhere
+        if n < MANY:
+            few = self.direct(field) if n <= FEW else None
+            return field.blended if few is None else few
+        self.asked += n
+        if not self._is_settled and self.asked > PAYS * math.prod(field.shape):
+            kind = str(np.dtype(field.coefficient_dtype))
+            self._table = plain_table(field, CLOSE[kind], CACHE.max_bytes // 2)
+            self._is_settled = True
+        return field.blended if self._table is None else self._table
+
+    def one(self, field: "Pointwise", points: object) -> Any:
+        """The value at one point of NumPy's inside the domain; None for all else.
+
+        Checks and conversions of general queries take ten times as long as the value itself.
+        """
+        if not isinstance(points, np.ndarray) or points.size != len(field.domain.axes):
+            return None
+        if points.dtype != np.float64 or points.shape[-1] != points.size:
+            return None
+        direct = self.direct(field)
+        if direct is None or not self._lines:
+            return None
+        index = []
+        for c, (origin, step, low, high) in zip(points.reshape(-1).tolist(), self._lines):
+            i = (c - origin) / step
+            if not low <= i <= high:
+                return None
+            index.append(i)
+        values = field.finish(direct.value(tuple(index)).reshape(1, -1), True)[0]
+        lead = points.shape[:-1]
+        shaped = values.reshape(lead if field.channel_axis is None else (*lead, -1))
+        return shaped[()] if field.channel_axis is None and not lead else shaped
+
+
+def _direct(field: "Pointwise") -> Direct | None:
+    blended = field.blended
+    # Weights of waves are large and cancel: rounding in expansions would show in derivatives.
+    if not is_numpy(blended.like) or blended.groups[0].model.basis is None:
+        return None
+    expansion = expanded(field)
+    return None if expansion is None else Direct(blended, expansion.axes)

@@ -1,0 +1,277 @@
+"""One polynomial of d variables on every cell of a lattice: values and derivatives at points.
+
+Coefficients and index coordinates enter, partial derivatives leave. Where the coefficients come
+from, and how close they are to anything, is the business of `tables`.
+"""
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from itertools import product as cartesian
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.backend import (
+    is_numpy,
+    learns,
+    move,
+    n_bytes,
+    namespace,
+    sort_order,
+    to_numpy,
+)
+from elmfield._array.following import followed
+from elmfield._array.memory import Workspace, runs
+from elmfield._array.threads import spread
+from elmfield._array.typing import Array, Floats, Integers
+
+Order = tuple[int, ...]
+
+BLOCK = 1 << 13
+"""Points of a block on a processor: three arrays of them stay in its first caches."""
+
+FEW = 256
+"""Points up to which all coefficients are gathered at once."""
+
+
+@lru_cache(maxsize=64)
+def exponents(d: int, degree: int) -> list[Order]:
+    """The powers of d variables of at most a total degree, in lexicographic order."""
+    every = cartesian(range(degree + 1), repeat=d)
+    return [t for t in every if sum(t) <= degree]
+
+
+def n_terms(d: int, degree: int) -> int:
+    """How many there are."""
+    return math.comb(degree + d, d)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Polynomials:
+    """``f(x) = Σ_t c_t s_1^t_1 ... s_d^t_d`` on every cell, which each s_k crosses from -1 to 1.
+
+    Parameters
+    ----------
+    low, per_unit, counts : tuples, one entry per axis
+        Where the cells begin, how many there are per sample, and how many in all.
+    degree : int
+        The highest total degree; `exponents` tells the order of terms.
+    coefficients : array, shape (C, T, cells), or (cells, T, C) outside NumPy
+        c: what a point needs lies together on a device; on a processor points come by cell.
+    """
+
+    low: tuple[float, ...]
+    per_unit: tuple[int, ...]
+    counts: tuple[int, ...]
+    degree: int
+    coefficients: Array = field(repr=False)
+
+    @property
+    def n_channels(self) -> int:
+        """Number of channels C."""
+        return int(self.coefficients.shape[0 if is_numpy(self.coefficients) else -1])
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the coefficients."""
+        return n_bytes(self.coefficients)
+
+    @cached_property
+    def places(self) -> dict[Order, int]:
+        """Where the terms of each prefix of powers begin."""
+        found: dict[Order, int] = {}
+        for i, t in enumerate(exponents(len(self.counts), self.degree)):
+            for k in range(len(t) + 1):
+                found.setdefault(t[:k], i)
+        return found
+
+    def partials(self, x: Array, orders: list[Order]) -> list[Array]:
+        """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
+        if not is_numpy(x):
+            if not is_numpy(self.coefficients):
+                return self._elsewhere(x, orders)
+            return followed(self._beside, None, x, orders) if learns(x) else self._beside(x, orders)
+        few = x.shape[0] <= FEW
+        return self._few(x, orders) if few else self._many(x, orders)
+
+    def _beside(self, x: Array, orders: list[Order]) -> list[Array]:
+        """What NumPy answers to points of another library in the processor's memory."""
+        return [move(v, x) for v in self.partials(to_numpy(x), orders)]
+
+    def stretch(self, a: Order) -> float:
+        """What a derivative by s is by the index."""
+        return float(math.prod((2.0 * m) ** i for m, i in zip(self.per_unit, a)))
+
+    # --- on a processor ------------------------------------------------------------------------
+
+    def _cells(self, x: Floats) -> tuple[Integers, list[Floats]]:
+        """Cell numbers (n,) and positions s, d arrays (n,), of index coordinates."""
+        cell, s = np.zeros(len(x), np.int64), []
+        for k, (low, m, J) in enumerate(zip(self.low, self.per_unit, self.counts)):
+            at = x[:, k] - low
+            if m != 1:
+                at *= m
+            j = at.astype(np.int64)
+            np.minimum(j, J - 1, out=j)
+            np.maximum(j, 0, out=j)
+            at -= j
+            at *= 2
+            at -= 1
+            cell *= J
+            cell += j
+            s.append(at)
+        return cell, s
+
+    def _few(self, x: Floats, orders: list[Order]) -> list[Floats]:
+        cell, s = self._cells(x)
+        c = self.coefficients[:, :, cell]  # (C, T, n)
+        powers = np.asarray(exponents(len(self.counts), self.degree))
+        out = []
+        for a in orders:
+            M: Any = np.full((len(powers), 1), self.stretch(a), c.dtype)
+            for k, i in enumerate(a):
+                P = _powers(s[k], self.degree, i).astype(c.dtype, copy=False)
+                M = M * P[powers[:, k]]
+            out.append(np.einsum("ctn,tn->nc", c, M))
+        return out
+
+    def _many(self, x: Floats, orders: list[Order]) -> list[Floats]:
+        n, C = len(x), self.n_channels
+        order = self._by_cell(x)
+        out = [np.empty((n, C), self.coefficients.dtype) for _ in orders]
+        space = Workspace(self.coefficients.dtype)
+
+        def work(span: tuple[int, int]) -> None:
+            i, j = span
+            at: Any = slice(i, j) if order is None else order[i:j]
+            cell, s = self._cells(x[at] if order is None else x.take(at, axis=0))
+            if self.coefficients.dtype != np.float64:
+                s = [c.astype(self.coefficients.dtype) for c in s]
+            for c in range(C):
+                terms = _Gathered(self.coefficients[c], cell, space)
+                for a, into in zip(orders, out):
+                    values = self._horner(terms, s, a)
+                    if any(a):
+                        values *= self.stretch(a)
+                    into[at, c] = values
+
+        spread(work, runs(n, BLOCK))
+        return out
+
+    def _by_cell(self, x: Floats) -> Integers | None:
+        """An order in which neighbours follow each other; None if they do already."""
+        total = math.prod(self.counts)
+        shift = max(0, int(total - 1).bit_length() - 16)
+        key = np.empty(len(x), np.uint16)
+        for i, j in runs(len(x), BLOCK):
+            key[i:j] = self._cells(x[i:j])[0] >> shift
+        steps = np.abs(np.diff(key[:: max(1, len(x) // 4096)].astype(np.int64)))
+        near = (
+            np.abs(np.diff(key[: min(len(x), 8192)].astype(np.int64))).mean() if len(x) > 1 else 0
+        )
+        bound = max(1, total >> shift)
+        if near < bound / 64 or not steps.any():
+            return None
+        order: Integers = sort_order(key, bound)
+        return order
+
+    def _horner(self, terms: "_Gathered", s: list[Any], a: Order) -> Any:
+        """``∂^a`` by the powers of s, factor by factor, from the highest power down."""
+        d, places = len(self.counts), self.places
+
+        def along(k: int, prefix: Order, degree: int) -> Any:
+            total: Any = None
+            for t in range(degree, a[k] - 1, -1):
+                own = (*prefix, t)
+                if k == d - 1:
+                    part = terms(places[own], total is None, k)
+                else:
+                    if degree - t < sum(a[k + 1 :]):  # too few powers are left
+                        continue
+                    part = along(k + 1, own, degree - t)
+                factor = math.perm(t, a[k])
+                total = terms.joined(total, part, s[k], factor, k)
+            return total
+
+        found = along(0, (), self.degree)
+        return terms.zeros(s[0]) if found is None else found
+
+    # --- elsewhere -----------------------------------------------------------------------------
+
+    def _elsewhere(self, x: Array, orders: list[Order]) -> list[Array]:
+        """The same in another library: plain operations, which it can follow and compile."""
+        xp = namespace(x)
+        cell, s = 0, []
+        for k, (low, m, J) in enumerate(zip(self.low, self.per_unit, self.counts)):
+            at = (x[:, k] - low) * m
+            j = xp.clip(xp.floor(at), 0, J - 1)
+            s.append(xp.astype(2 * (at - j) - 1, self.coefficients.dtype)[:, None])
+            cell = cell * J + xp.astype(j, xp.int64)
+        terms = _Taken(xp.take(self.coefficients, cell, axis=0))
+        found = []
+        for a in orders:
+            values = self._horner(terms, s, a)  # type: ignore[arg-type]
+            found.append(values * self.stretch(a) if any(a) else values)
+        return found
+
+
+class _Gathered:
+    """Terms of the points of a block, gathered one by one; sums in memory that is kept."""
+
+    def __init__(self, coefficients: Floats, cell: Integers, space: Workspace) -> None:
+        self.coefficients, self.cell, self.space = coefficients, cell, space
+
+    def __call__(self, i: int, is_first: bool, k: int) -> Floats:
+        """Term i; the first goes where the sum is to stand."""
+        out = self.space(f"sum {k}" if is_first else "term", len(self.cell))
+        # "clip" looks no cell up twice: they are inside already.
+        self.coefficients[i].take(self.cell, out=out, mode="clip")
+        return out
+
+    def joined(self, total: Floats | None, part: Floats, s: Floats, factor: int, k: int) -> Floats:
+        """``total s + factor part``."""
+        if factor != 1:
+            part *= factor
+        if total is not None:
+            total *= s
+            total += part
+            return total
+        into = self.space(f"sum {k}", len(self.cell))
+        if into is not part and not np.shares_memory(into, part):
+            into[:] = part
+        return into
+
+    def zeros(self, s: Floats) -> Floats:
+        """Nothing, at every point."""
+        return np.zeros(len(s), self.coefficients.dtype)
+
+
+class _Taken:
+    """Terms of points, (n, T, C), in a library that keeps its own memory."""
+
+    def __init__(self, rows: Array) -> None:
+        self.rows = rows
+
+    def __call__(self, i: int, is_first: bool, k: int) -> Array:
+        """Term i, (n, C)."""
+        return self.rows[:, i, :]
+
+    def joined(self, total: Array | None, part: Array, s: Array, factor: int, k: int) -> Array:
+        """``total s + factor part``."""
+        part = part if factor == 1 else part * factor
+        return part if total is None else total * s + part
+
+    def zeros(self, s: Array) -> Array:
+        """Nothing, at every point."""
+        return namespace(s).zeros_like(self.rows[:, 0, :])
+
+
+def _powers(s: Floats, degree: int, order: int) -> Floats:
+    """Powers of s up to a degree, (degree + 1, n), differentiated."""
+    P = np.zeros((degree + 1, len(s)))
+    if order <= degree:
+        P[order] = math.factorial(order)
+        for t in range(order + 1, degree + 1):
+            P[t] = P[t - 1] * s * (t / (t - order))
+    return P

@@ -1,0 +1,328 @@
+"""A blended function as one polynomial per cell of a lattice, with a bound on what that leaves out.
+
+Expansions of the axes' windowed functions and the coefficients of all regions enter; polynomials of
+a total degree leave, and a bound that no point exceeds. Coefficients in Chebyshev's polynomials are
+summed: ``|T_t| ≤ 1``, so that terms left out add at most the sum of their sizes.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from itertools import product as cartesian
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from elmfield._array.backend import device, is_numpy, is_on_host, move, namespace, to_numpy
+from elmfield._array.memory import capacity, runs
+from elmfield._array.threads import spread
+from elmfield._array.typing import Array, Floats, Integers
+from elmfield.field.intervals import Intervals, to_powers
+from elmfield.field.polynomials import Polynomials, exponents, n_terms
+
+if TYPE_CHECKING:
+    from elmfield.field.blended import Blended
+
+AT_ONCE = 1 << 20
+"""Numbers of a block on a processor at most: what fits its cache."""
+
+ORDERS = 3
+"""Values, first and second derivatives have bounds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """Chebyshev coefficients of a blended function on all cells of a lattice, block by block.
+
+    Parameters
+    ----------
+    blended : Blended
+        The function; its regions share one product model, cell by cell.
+    axes : tuple of Intervals
+        The windowed functions of each axis.
+    scale : array, shape (C,)
+        By which channels are multiplied in the end.
+    """
+
+    blended: "Blended"
+    axes: tuple[Intervals, ...]
+    scale: Floats
+    _kept: dict[tuple[int, int, int], list[tuple[int, slice, Array]]] = field(
+        default_factory=dict, repr=False
+    )
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Cells of the lattice on each axis."""
+        return tuple(a.count for a in self.axes)
+
+    @cached_property
+    def slopes(self) -> Floats:
+        """Sizes of ``∂^o T_t`` by the index, at most: orders 0 to 2, (3, K)."""
+        t = np.arange(max(a.rows.shape[1] for a in self.axes), dtype=float)
+        m = 2.0 * max(a.per_unit for a in self.axes)
+        return np.stack([np.ones_like(t), m * t**2, m**2 * t**2 * np.abs(t**2 - 1) / 3])
+
+    @cached_property
+    def beyond(self) -> Floats:
+        """Bounds (3, D) on all terms beyond each total degree, by order, in the field's unit.
+
+        A coefficient is at most ``Σ_q F[q] Π_k S_k[t_k, q_k]``: F are the largest sizes of a
+        region's coefficients, S those of the functions' terms on any interval. Far from sharp, and
+        far terms are small: it settles how many near ones are looked at, one by one.
+        """
+        d, B = len(self.axes), self._largest()
+        K = self.slopes.shape[1]
+        lost = 0.0
+        for a in self.axes:  # from the last axis of B to its first place
+            S = np.zeros((K, a.rows.shape[2]))
+            S[: a.rows.shape[1]] = _sizes(a).max(axis=0)
+            lost += a.left_over * float(B.sum())
+            B = np.moveaxis(np.tensordot(S, B, axes=(1, 0)), 0, -1)
+        t = np.indices(B.shape)
+        degree = t.sum(axis=0).reshape(-1)
+        found = np.zeros((ORDERS, d * (K - 1) + 1))
+        for o, slope in enumerate(self.slopes):
+            size = (slope[t].max(axis=0) * B).reshape(-1)
+            shells = np.bincount(degree, weights=size, minlength=found.shape[1])
+            found[o] = np.append(np.cumsum(shells[::-1])[::-1][1:], 0.0) + lost
+        return found
+
+    def _largest(self) -> Floats:
+        """The largest size of each coefficient in any region, (q_1, ..., q_d), in the unit."""
+        b, group = self.blended, self.blended.groups[0]
+        found = np.zeros(self._widths)
+        step = max(1, capacity(b.like) // (8 * group.model.n_modes * b.n_channels))
+        for i, j in runs(len(group.regions), step):
+            c = np.abs(to_numpy(group.model.expand(group.coefficients.take(np.arange(i, j)))))
+            found = np.maximum(found, (c.max(axis=0) * self.scale).max(axis=-1))
+        return found
+
+    @cached_property
+    def _widths(self) -> tuple[int, ...]:
+        return tuple(a.rows.shape[2] for a in self.axes)
+
+    def _factors(self, cells: Integers) -> Array:
+        """Coefficients of regions in some cells of the first axis: (C, n, q_1, N_2, q_2, ...)."""
+        xp, b = namespace(self.blended.like), self.blended
+        labels, d = b.partition.labels[cells], len(self.axes)
+        group = b.groups[0]
+        c = group.model.expand(group.coefficients.take(b.group_of[1][labels.reshape(-1)]))
+        c = xp.astype(c, xp.float64)
+        c = xp.reshape(c, (*labels.shape, *c.shape[1:]))
+        return xp.permute_dims(c, (2 * d, *(a for l in range(d) for a in (l, d + l))))
+
+    def blocks(
+        self, degree: int, only: Integers | None = None
+    ) -> Iterator[tuple[tuple[slice, ...], Array]]:
+        """Coefficients up to a total degree: which cells, and (C, j_1, ..., T, j_d).
+
+        `only` takes some of the runs of the first axis.
+        """
+        every, d = self.axes[0].runs(), len(self.axes)
+        for i in range(len(every)) if only is None else only:
+            where, cell = every[i]
+            both = np.unique(self.axes[0].upper[where])
+            cells = np.append(cell, both[both != cell])
+            X = self._factors(cells)
+            for parts in self._parts(X, where, degree):
+                if d == 1:
+                    yield parts, self._product(0, X[..., None], parts[0], cells, degree + 1)
+                    continue
+                sizes = [p.stop - p.start for p in parts]
+                shape = (X.shape[0] * math.prod(sizes[:-1]), n_terms(d, degree), sizes[-1])
+                out = namespace(X).empty(shape, dtype=X.dtype, device=device(X))
+                self._fill(0, X, cells, parts, degree, out, 0)
+                yield parts, namespace(X).reshape(out, (X.shape[0], *sizes[:-1], *shape[1:]))
+
+    def _parts(self, X: Array, where: slice, degree: int) -> Iterator[tuple[slice, ...]]:
+        """Boxes of cells that a run of the first axis is cut into: the last axis whole."""
+        limit = capacity(X) // 4
+        limit = min(limit, AT_ONCE) if is_on_host(X) else limit
+        each = int(X.shape[0]) * n_terms(len(self.axes), degree)
+        spans = [where, *(slice(0, n) for n in self.counts[1:])]
+        steps = [1] * len(spans)
+        for k in reversed(range(len(spans))):
+            size = spans[k].stop - spans[k].start
+            steps[k] = max(1, min(size, limit // each))
+            each *= steps[k]
+        if len(spans) > 1:
+            steps[-1] = self.counts[-1]
+        cut = [
+            [slice(i, min(i + n, s.stop)) for i in range(s.start, s.stop, n)]
+            for s, n in zip(spans, steps)
+        ]
+        yield from cartesian(*cut)
+
+    def _fill(
+        self,
+        k: int,
+        X: Array,
+        cells: Integers,
+        parts: tuple[slice, ...],
+        degree: int,
+        out: Array,
+        place: int,
+    ) -> int:
+        """Go on with axis k, of X (before, n, q_k, N_(k+1), q_(k+1), ...), for powers to a degree.
+
+        What is found goes to ``out[:, place:, :]``; the next place comes back.
+        """
+        xp, d = namespace(X), len(self.axes)
+        shape, before = X.shape, X.shape[0]
+        X = xp.reshape(X, (before, *shape[1:3], -1))
+        Y = self._product(k, X, parts[k], cells, degree + 1)
+        if k == d - 1:
+            out[:, place : place + degree + 1, :] = Y
+            return place + degree + 1
+        everyone = np.arange(self.blended.partition.n_cells[k + 1])
+        for t in range(degree + 1):
+            part = xp.reshape(Y[:, t, ...], (-1, *shape[3:]))
+            place = self._fill(k + 1, part, everyone, parts, degree - t, out, place)
+        return place
+
+    def _product(self, k: int, X: Array, part: slice, cells: Integers, terms: int) -> Array:
+        """X (before, n, q, after) in the terms of axis k on some intervals.
+
+        (before, terms, j, after), or (before, terms, j) on the last axis: nothing comes after it.
+        """
+        xp, last = namespace(X), k == len(self.axes) - 1
+        J, before, after = part.stop - part.start, X.shape[0], X.shape[3]
+        row = {int(c): i for i, c in enumerate(cells)}
+        shape = (before, terms, J) if last else (before, terms, J, after)
+        out = xp.zeros(shape, dtype=X.dtype, device=device(X))
+        for cell, at, W in self._stacks(k, part, X):
+            x, n = X[:, row[cell], :, :], at.stop - at.start
+            if last:
+                y = x[..., 0] @ xp.reshape(W[:, :terms, :], (W.shape[0], -1))
+                out[:, :, at] += xp.reshape(y, (before, terms, n))
+            else:
+                y = xp.reshape(W[:terms, ...], (-1, W.shape[2])) @ x
+                out[:, :, at, :] += xp.reshape(y, (before, terms, n, after))
+        return out
+
+    def _stacks(self, k: int, part: slice, like: Array) -> list[tuple[int, slice, Array]]:
+        """Who speaks on some intervals of axis k: the cell, where, and its functions' terms there.
+
+        Terms stand first, (terms, j, q); on the last axis between, (q, terms, j): any number of the
+        first of them is one matrix.
+        """
+        key = (k, part.start, part.stop)
+        if key in self._kept:
+            return self._kept[key]
+        own, found = self.axes[k], []
+        for side, who in enumerate((own.lower, own.upper)):
+            speaks = np.flatnonzero(own.piece[part, side] >= 0) + part.start
+            breaks = (np.diff(who[speaks]) != 0) | (np.diff(speaks) != 1)
+            for some in np.split(speaks, np.flatnonzero(breaks) + 1):
+                if len(some):
+                    W = np.zeros((len(some), self.slopes.shape[1], own.rows.shape[2]))
+                    W[:, : own.rows.shape[1]] = own.rows[own.piece[some, side]]
+                    turn = (2, 1, 0) if k == len(self.axes) - 1 else (1, 0, 2)
+                    W = move(np.ascontiguousarray(W.transpose(turn)), like)
+                    at = slice(int(some[0]) - part.start, int(some[-1]) + 1 - part.start)
+                    found.append((int(who[some[0]]), at, W))
+        if k:  # the first axis goes by only once
+            self._kept[key] = found
+        return found
+
+
+def _sizes(own: Intervals) -> Floats:
+    """Sizes of the terms of all that speaks on the intervals that differ, (J, K, q)."""
+    pairs, size = np.unique(own.piece, axis=0), np.abs(own.rows)
+    return np.asarray(size[pairs[:, 0]] + size[pairs[:, 1]] * (pairs[:, 1:, None] >= 0))
+
+
+def dropped(expansion: Expansion, block: Array, near: int, degrees: list[int]) -> Floats:
+    """Bounds (3, len(degrees)) on a block's terms beyond total degrees, in the field's unit."""
+    powers = np.asarray(exponents(len(expansion.axes), near))
+    size = expansion.slopes[:, powers].max(axis=2)  # (3, T)
+    left = powers.sum(axis=1) > np.asarray(degrees)[:, None]
+    weights = (size[:, None] * left).reshape(-1, len(powers))
+    return _largest_sums(expansion, block, weights).reshape(len(size), -1)
+
+
+@lru_cache(maxsize=32)
+def powers_of(d: int, degree: int, near: int) -> Floats:
+    """From Chebyshev coefficients up to a total degree `near` to powers up to another, (T, T')."""
+    one = to_powers(near + 1)
+    to, of = (np.asarray(exponents(d, n)) for n in (degree, near))
+    M = np.ones((len(to), len(of)))
+    for k in range(d):
+        M *= one[to[:, k][:, None], of[:, k][None, :]]
+    M[:, of.sum(axis=1) > degree] = 0
+    return M
+
+
+@dataclass(frozen=True, eq=False)
+class Tabulated:
+    """Polynomials, and bounds on what they leave out.
+
+    Parameters
+    ----------
+    polynomials : Polynomials
+        Of a total degree.
+    left : array, shape (3,)
+        Terms that were looked at and left out add at most so much to values, first and second
+        derivatives.
+    lost : array, shape (3,)
+        The same for rounding, in units of it: a term of total degree t is rounded 2 t + 3 times by
+        Horner's rule.
+    """
+
+    polynomials: Polynomials
+    left: Floats
+    lost: Floats
+
+
+def tabulated(expansion: Expansion, degree: int, near: int, dtype: Any) -> Tabulated:
+    """Polynomials of a total degree, in some dtype; terms up to a degree `near` are looked at."""
+    d, like = len(expansion.axes), expansion.blended.like
+    xp, C = namespace(like), expansion.blended.n_channels
+    T, counts, host = n_terms(d, degree), expansion.counts, is_numpy(like)
+    shape = (C, T, *counts) if host else (*counts, T, C)
+    table = xp.empty(shape, dtype=dtype, device=device(like))
+    M = move(powers_of(d, degree, near), like, xp.float64)
+
+    def work(run: int) -> tuple[Floats, Floats]:
+        """One run of the first axis: what it leaves out, and what rounding may take."""
+        left, lost = np.zeros(ORDERS), np.zeros(ORDERS)
+        for where, block in expansion.blocks(near, np.asarray([run])):
+            left = np.maximum(left, dropped(expansion, block, near, [degree])[:, 0])
+            c = M @ block  # (C, j_1, ..., T, j_d)
+            lost = np.maximum(lost, rounded(expansion, c, degree))
+            c = xp.astype(c, dtype)
+            if host:
+                table[(slice(None), slice(None), *where)] = xp.moveaxis(c, -2, 1)
+            else:
+                table[where] = xp.moveaxis(xp.moveaxis(c, 0, -1), -3, -2)
+        return left, lost
+
+    shared = host and all(g.coefficients.is_shared for g in expansion.blended.groups)
+    every = range(len(expansion.axes[0].runs()))
+    left, lost = np.max(spread(work, every, None if shared else 1), axis=0)
+    own = Polynomials(
+        low=tuple(a.low for a in expansion.axes),
+        per_unit=tuple(a.per_unit for a in expansion.axes),
+        counts=counts,
+        degree=degree,
+        coefficients=xp.reshape(table, (C, T, -1) if host else (-1, T, C)),
+    )
+    return Tabulated(own, left, lost)
+
+
+def rounded(expansion: Expansion, c: Array, degree: int) -> Floats:
+    """What Horner's rule may lose to rounding with c (C, ..., T, j), in units of it, (3,)."""
+    powers = np.asarray(exponents(len(expansion.axes), degree))
+    m, t = 2.0 * max(a.per_unit for a in expansion.axes), powers.max(axis=1)
+    slopes = np.stack([np.ones(len(t)), m * t, m**2 * t**2])
+    return _largest_sums(expansion, c, slopes * (2.0 * powers.sum(axis=1) + 3))
+
+
+def _largest_sums(expansion: Expansion, c: Array, weights: Floats) -> Floats:
+    """``Σ weights |c|`` at most, in the field's unit: c (C, ..., T, j), weights (o, T); (o,)."""
+    xp = namespace(c)
+    sums = xp.moveaxis(move(weights, c) @ xp.abs(c), -2, 1)  # (C, o, ..., j)
+    most = to_numpy(xp.max(xp.reshape(sums, (sums.shape[0], len(weights), -1)), axis=-1))
+    return np.asarray((most * expansion.scale[:, None]).max(axis=0))

@@ -1,0 +1,186 @@
+"""Tables: within their certified error of the field, everywhere; and which way points are asked."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import elmfield as ef
+from elmfield.field import lookup
+from elmfield.field.polynomials import Polynomials
+from tests.support import close
+
+
+def walk(rng, *shape):
+    y = rng.standard_normal(shape)
+    for k in range(len(shape)):
+        y = np.cumsum(y, axis=k)
+    return y / np.ptp(y)
+
+
+KINDS = {
+    "line": ((90,), None, {}),
+    "plane": ((40, 33), None, {}),
+    "around": ((40, 33), None, {"periodic": (1,)}),
+    "volume": ((9, 8, 10), None, {}),
+    "blended between samples": ((40, 33), ef.smooth(cell=16, overlap=0.5, order=1.5), {}),
+    "not blended": ((40, 33), ef.smooth(cell=16, overlap=0, order=1.5), {}),
+    "blended oddly": ((40, 33), ef.smooth(cell=16, overlap=0.3, order=1.5), {}),
+    "around, between samples": ((33,), ef.smooth(cell=8, overlap=0.5, order=1.5), {"periodic": 0}),
+    "few coefficients": ((40, 33), ef.smooth(psnr=40), {}),
+    "oriented": ((20, 23), ef.oriented(), {}),
+    "channels": ((30, 20, 2), None, {"channel_axis": -1}),
+    "flat": ((1, 30), None, {}),
+}
+
+
+def anywhere(rng, field, n):
+    """Points all over the domain, its borders, samples and cell borders too."""
+    low, high = np.asarray(field.domain.low), np.asarray(field.domain.high)
+    x = low + rng.random((n, len(low))) * (high - low)
+    x[: n // 4] = np.round(2 * x[: n // 4]) / 2
+    return np.clip(x, low, high)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("tolerance", "order"), [(1e-2, 0), (1e-5, 0), (1e-4, 1), (1e-2, 2)])
+def test_no_point_is_farther_than_the_error(kind, tolerance, order, rng):
+    shape, settings, options = KINDS[kind]
+    field = ef.fit(walk(rng, *shape), settings, **options)
+    table = field.tabulate(tolerance, order)
+    assert len(table.errors) == order + 1
+    assert max(table.errors) <= tolerance * field.data_range
+    x = anywhere(rng, field, 600)
+    for o, ask in enumerate(("__call__", "gradient", "hessian")[: order + 1]):
+        inside = x if kind != "not blended" else x[150:]  # it jumps at borders
+        off = np.abs(getattr(table, ask)(inside) - getattr(field, ask)(inside)).max()
+        assert off <= table.errors[o] * (1 + 1e-6)
+
+
+def test_the_error_is_not_far_from_what_is_true(rng):
+    field = ef.fit(walk(rng, 40, 33))
+    table = field.tabulate(1e-4, 0)
+    x = anywhere(rng, field, 4000)
+    assert np.abs(table(x) - field(x)).max() > table.error / 20
+
+
+def test_many_points_are_few_points_one_by_one(rng):
+    field = ef.fit(walk(rng, 40, 33, 2), channel_axis=-1)
+    table = field.tabulate(1e-6, 1)
+    x = anywhere(rng, field, 1500)
+    close(table(x)[:20], table(x[:20]), 1e-13)
+    close(table.gradient(x)[:20], table.gradient(x[:20]), 1e-12)
+    assert table(x[0]).shape == (2,)
+    assert table(x.reshape(3, 500, 2)).shape == (3, 500, 2)
+
+
+def test_units_names_and_what_lies_outside(rng):
+    lat, lon = np.linspace(60, -30, 40), 360 / 32 * np.arange(32)
+    field = ef.fit(walk(rng, 40, 32), dims=("lat", "lon"), coords=[lat, lon], periodic={"lon": 360})
+    table = field.tabulate(1e-7)
+    x = np.column_stack([rng.uniform(-30, 60, 50), rng.uniform(-400, 800, 50)])
+    close(table(x), field(x), 1e-7)
+    close(table.gradient(x), field.gradient(x), 1e-6)
+    with pytest.raises(ef.OutsideDomainError, match="'lat'"):
+        table([[80.0, 0.0]])
+    assert np.isnan(table([[80.0, 0.0]], outside="nan")[0])
+    part = field.tabulate(1e-7, window={"lat": (0.0, 40.0)})
+    assert part.n_bytes < table.n_bytes / 1.5
+    close(part([[10.0, 33.0]]), field([[10.0, 33.0]]), 1e-7)
+    with pytest.raises(ValueError, match="`window` names"):
+        field.tabulate(window={"depth": (0, 1)})
+
+
+def test_single_precision_is_kept_where_it_is_enough(rng):
+    field = ef.fit(walk(rng, 40, 33).astype("float32"))
+    rough, fine = field.tabulate(1e-4, 0), field.tabulate(1e-7, 0)
+    assert rough.polynomials.coefficients.dtype == np.float32
+    assert fine.polynomials.coefficients.dtype == np.float64
+    assert fine([[3.0, 4.0]]).dtype == np.float32
+
+
+def test_complex_numbers(rng):
+    field = ef.fit(walk(rng, 20, 20) + 1j * walk(rng, 20, 20))
+    x = anywhere(rng, field, 300)
+    table = field.tabulate(1e-6, 0)
+    assert np.abs(table(x) - field(x)).max() <= 2**0.5 * table.error
+
+
+def test_what_cannot_be_is_said(rng):
+    y = walk(rng, 40, 33)
+    field = ef.fit(y)
+    with ef.memory_limit(1 << 17), pytest.raises(MemoryError, match=r"MiB .* numbers for each"):
+        field.tabulate()
+    with pytest.raises(ValueError, match=r"`tolerance` .* too small|cannot be met"):
+        field.tabulate(1e-18)
+    with pytest.raises(ValueError, match="`tolerance` must be a positive"):
+        field.tabulate(0)
+    with pytest.raises(ValueError, match="`order` must be 0, 1 or 2"):
+        field.tabulate(1e-3, 3)
+    with pytest.raises(TypeError, match="only fields of product modes"):
+        ef.fit(y, ef.paper(cell=16, width=32)).tabulate()
+
+
+# --- which way ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if k != "oriented"])
+def test_a_few_points_are_asked_as_many(kind, rng):
+    shape, settings, options = KINDS[kind]
+    field = ef.fit(walk(rng, *shape), settings, **options)
+    direct = field._lookup.direct(field)
+    x = anywhere(rng, field, 60)
+    d, C = x.shape[1], field.blended.n_channels
+    for a in [(0,) * d, (1,) + (0,) * (d - 1), (0,) * (d - 1) + (2,)]:
+        (few,), (many,) = (f.partials(x, [a]) for f in (direct, field.blended))
+        assert few.shape == (60, C)
+        close(few, many, 1e-10 * 100 ** sum(a))
+
+
+def test_one_point_is_any_other(rng):
+    field = ef.fit(walk(rng, 40, 33, 2), channel_axis=-1)
+    x = anywhere(rng, field, 30)
+    close(np.stack([field(p) for p in x]), field(x), 1e-13)
+    assert field(x[:1]).shape == (1, 2)
+    single = ef.fit(walk(rng, 40, 33))
+    assert np.shape(single(x[0])) == ()
+    with pytest.raises(ef.OutsideDomainError):
+        single(np.array([50.0, 0.0]))
+    with pytest.raises(ef.OutsideDomainError):
+        single(np.array([np.nan, 0.0]))
+    with pytest.raises(ValueError, match="`outside` must be"):
+        single(x[0], outside="here")
+
+
+def test_a_table_comes_when_it_pays(rng, monkeypatch):
+    monkeypatch.setattr(lookup, "MANY", 500)
+    field = ef.fit(walk(rng, 20, 15))
+    x = anywhere(rng, field, 1000)
+    first = field(x)
+    assert field.function_for(1000) is field.blended
+    field(x), field(x)
+    assert isinstance(field.function_for(1000), Polynomials)
+    close(field(x), first, 1e-9 * field.data_range)
+    assert field.function_for(100) is not field.function_for(1000)
+    again = pickle.loads(pickle.dumps(field))
+    assert "_lookup" not in again.__dict__
+    close(again(x[:5]), first[:5], 1e-12)
+
+
+def test_a_table_too_large_to_keep_does_not_come(rng, monkeypatch):
+    monkeypatch.setattr(lookup, "MANY", 500)
+    monkeypatch.setattr(lookup.CACHE, "max_bytes", 1000)
+    field = ef.fit(walk(rng, 20, 15))
+    x = anywhere(rng, field, 4000)
+    field(x)
+    assert field.function_for(1000) is field.blended
+
+
+def test_long_lines_are_what_their_points_are(rng):
+    field = ef.fit(walk(rng, 9000, 2), channel_axis=-1)
+    (x,) = field.places(7777)
+    values = field.resize(7777)
+    some = rng.integers(0, 7777, 300)
+    close(values[some], field(x[some, None]), 1e-12)
+    long = ef.fit(walk(rng, 2, 9000))
+    close(long.samples(), long(np.argwhere(np.ones((2, 9000))).astype(float)).reshape(2, -1), 1e-9)

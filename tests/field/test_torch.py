@@ -1,0 +1,116 @@
+"""Fields in torch: elsewhere, as modules, followed by points and by samples."""
+
+import numpy as np
+import pytest
+
+import elmfield as ef
+from tests.support import close
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def y(rng):
+    return rng.standard_normal((20, 17)).cumsum(0).cumsum(1) / 100
+
+
+@pytest.fixture
+def x(rng):
+    return rng.random((5, 2)) * [18, 15] + 0.3
+
+
+MADE = {
+    "default": lambda y, rng: ef.fit(y),
+    "oriented": lambda y, rng: ef.fit(y, ef.oriented()),
+    "denoised": lambda y, rng: ef.fit(y, ef.smooth(denoise=0.05)),
+    "masked": lambda y, rng: ef.fit(y, mask=torch.as_tensor(rng.random((20, 17)) < 0.2)),
+    "table": lambda y, rng: ef.fit(y).tabulate(1e-6, 2),
+    "scattered": lambda y, rng: ef.fit_points(
+        torch.as_tensor(rng.random((60, 2)) * 20), torch.as_tensor(rng.random(60))
+    ),
+}
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_torch_follows_points(made, y, rng):
+    field = MADE[made](torch.as_tensor(y), rng)
+    x = torch.as_tensor(rng.random((3, 2)) * 14 + 1.2).requires_grad_()
+    assert torch.autograd.gradcheck(field, (x,))
+    assert torch.autograd.gradgradcheck(field, (x,))
+
+
+@pytest.mark.parametrize("made", ["default", "oriented", "masked"])
+def test_torch_follows_samples(made, y, x, rng):
+    mask = torch.as_tensor(rng.random((20, 17)) < 0.2) if made == "masked" else None
+    settings = ef.oriented() if made == "oriented" else None
+    at, way = torch.as_tensor(x), torch.as_tensor(rng.standard_normal(y.shape))
+
+    def values(samples):
+        return ef.fit(samples, settings, mask=mask)(at)
+
+    samples = torch.as_tensor(y).requires_grad_()
+    found = values(samples)
+    for i in range(len(x)):
+        (slope,) = torch.autograd.grad(found[i], samples, retain_graph=True)
+        assert abs(float(slope.sum()) - 1) < 1e-9  # a constant comes back
+        step = 1e-6
+        ahead, behind = (values(samples.detach() + s * way)[i] for s in (step, -step))
+        close((ahead - behind) / (2 * step), (slope * way).sum(), 1e-7)
+
+
+def test_what_cannot_be_followed_is_refused(y):
+    samples = torch.as_tensor(y).requires_grad_()
+    with pytest.raises(TypeError, match="denoising"):
+        ef.fit(samples, ef.smooth(denoise=0.1))
+    with pytest.raises(TypeError, match="error target"):
+        ef.fit(samples, ef.smooth(psnr=30))
+    with pytest.raises(TypeError, match="scattered samples"):
+        ef.fit_points(np.random.default_rng(0).random((9, 2)), samples[0, :9])
+
+
+@pytest.mark.parametrize(
+    "settings", [None, ef.oriented(), ef.smooth(psnr=40), ef.paper(cell=8, width=32)]
+)
+def test_a_field_elsewhere_is_the_same(settings, y, x, tmp_path):
+    field = ef.fit(y, settings)
+    there = field.to("cpu")
+    assert isinstance(there.offset, torch.Tensor)
+    close(there(torch.as_tensor(x)), field(x), 1e-10)
+    close(there.to("numpy")(x), field(x), 1e-12)
+    close(field.to(there.offset)(torch.as_tensor(x)), field(x), 1e-10)
+    ef.save(field, tmp_path / "a.elm")
+    loaded = ef.load(tmp_path / "a.elm", device="cpu")
+    assert isinstance(loaded.offset, torch.Tensor)
+    close(loaded(torch.as_tensor(x)), field(x), 1e-10)
+
+
+@pytest.mark.parametrize("options", [{}, {"periodic": 1}, {"coords": [np.arange(20) ** 1.2, None]}])
+def test_modules_are_the_field(options, y, rng):
+    field = ef.fit(y, **options)
+    x = np.column_stack([rng.random(9) * 18, rng.random(9) * 15])
+    at = torch.as_tensor(x)
+    for module, tolerance in ((field.module(), 1e-11), (field.tabulate(1e-8).module(), 1e-7)):
+        close(module(at).detach(), field(x), tolerance)
+        slopes = torch.func.vmap(torch.func.jacrev(module))(at)
+        close(slopes.detach(), field.gradient(x), 30 * tolerance)
+        other = type(module).__name__
+        assert "coefficients" in module.state_dict(), other
+    close(field.module()(at + 100.0).detach(), field(x + 100.0, outside="nearest"), 1e-11)
+
+
+def test_a_module_learns(y, x):
+    module = ef.fit(y).module()
+    (weights,) = module.parameters()
+    module(torch.as_tensor(x)).sum().backward()
+    assert float(weights.grad.abs().sum()) > 0
+    with pytest.raises(TypeError, match="become modules"):
+        ef.fit(y, ef.paper(cell=8, width=32)).module()
+
+
+@pytest.mark.slow
+def test_modules_compile_in_one_graph(y, x):
+    field = ef.fit(y)
+    at = torch.as_tensor(x)
+    for module in (field.module(), field.tabulate(1e-4, 0).module()):
+        found = torch.compile(module, fullgraph=True)(at)
+        close(found.detach(), module(at).detach(), 1e-12)
