@@ -65,7 +65,7 @@ def laplacian(function: Function, x: Array, slope: Array, bend: Array) -> Array:
 
 
 def slopes(
-    blended: Blended, x: list[Floats], slope: list[Floats], bend: list[Floats]
+    blended: "Blended", x: list[Floats], slope: list[Floats], bend: list[Floats]
 ) -> list[Array]:
     """First derivatives on a grid, one array (p_1, ..., p_d, C) per axis.
 
@@ -77,7 +77,7 @@ def slopes(
 
 
 def curvature(
-    blended: Blended, x: list[Floats], slope: list[Floats], bend: list[Floats]
+    blended: "Blended", x: list[Floats], slope: list[Floats], bend: list[Floats]
 ) -> list[Array]:
     """The Laplacian on a grid, as the only one of its kind; parameters as for `slopes`."""
     d = len(x)
