@@ -131,6 +131,8 @@ def test_a_size_can_be_asked_for(folder, told):
     assert "coded with loss" in told("info", path, people=True)
     told("fit", folder / "photo.png", "-o", path)
     assert "uint8, without loss" in told("info", path, people=True)
+    ef.save(ef.fit(values, channel_axis=-1), path)  # says nothing about itself
+    assert "uint8, without loss" in told("info", path, people=True)
 
 
 def test_options_are_spelt_as_in_python(folder, told):

@@ -236,11 +236,12 @@ def info(model: str, as_json: bool) -> None:
     from elmfield.io.model.entries import open_entries
     from elmfield.io.model.plain import from_plain
     from elmfield.io.model.restore import field_of, metadata
+    from elmfield.io.model.usual import completed
     from elmfield.io.words import axis_in_words
 
     entries = open_entries(model)
-    meta = metadata(entries)
     field = field_of(entries)
+    meta = completed(metadata(entries))
     sizes = entries.sizes()
     about = from_plain(meta["attributes"])
     origin = about.get("source", {})
