@@ -402,14 +402,14 @@ class _Reader:
     def _room(self) -> int:
         """Regions that a file of so many bytes may have.
 
-        Every region has at least a bit in it, or a few samples, of which a byte holds a limited
+        Every region has at least a bit in it, or two samples, of which a byte holds a limited
         number; every cell of an irregular one a label.
         """
         room = 8 * sum(self.sizes.values())
         if "samples" not in self.meta:
             return room
         coded = sum(n for key, n in self.sizes.items() if key.startswith("samples/c/"))
-        return max(room, SAMPLES_PER_BYTE * coded // 8)
+        return max(room, SAMPLES_PER_BYTE * coded // 2)
 
     def _boxes(self, kept: dict[str, Any], cells: tuple[int, ...]) -> dict[str, Integers]:
         """Starts and sizes of boxes that do not follow from the cells."""
