@@ -140,6 +140,15 @@ def test_missing_is_missing_and_does_not_count_in_means(waves):
     assert some.item() == 2.0
 
 
+def test_a_model_knows_what_is_missing(ocean, tmp_path):
+    ef.save(ef.fit(ocean), tmp_path / "sst.elm")
+    scene = Scene(ef.load(tmp_path / "sst.elm"))
+    gone = np.isnan(ocean.values[5, ::-1])
+    for look in (Look(at=(5.0,)), Look(method="cubic", at=(5.0,)), Look("gradient", at=(5.0,))):
+        values = Tiles(scene).values(look, 0, 0, 0)[0][..., 0]
+        assert np.array_equal(np.isnan(values), gone), look
+
+
 @pytest.mark.parametrize(("method", "order"), [("nearest", 0), ("linear", 1), ("cubic", 3)])
 def test_a_spline_beside_the_field_is_scipy_s(plain, waves, method, order):
     level = -3

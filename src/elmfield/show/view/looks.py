@@ -53,7 +53,7 @@ def numbers(scene: Scene, look: Look, x: Sequence[Floats]) -> Array:
     if look.quantity == "value" and look.method != "field":
         values = _spline(scene, look, x)
     else:
-        values = _evaluated(scene.field, look.quantity, x)[..., list(look.channels)]
+        values = _evaluated(scene, look.quantity, x)[..., list(look.channels)]
     values = _of_part(values, look.part)
     gone = _missing(scene, x)
     values = np.asarray(values, np.float32)
@@ -127,10 +127,11 @@ def region_lines(scene: Scene, at: Sequence[float], rows: Floats, columns: Float
 # --- the field, splines, errors -------------------------------------------------------------------
 
 
-def _evaluated(field: Field, quantity: str, x: Sequence[Floats]) -> Array:
-    """A quantity at index coordinates, channels last."""
+def _evaluated(scene: Scene, quantity: str, x: Sequence[Floats]) -> Array:
+    """A quantity at index coordinates, channels last; filled where it is marked as missing."""
+    field, way = scene.field, None if scene.missing is None else "fill"
     at = [a.from_index(np.clip(c, lo, hi)) for a, c, lo, hi in _axes(field, x)]
-    values = to_numpy(field.grid(*at, quantity=quantity, outside="nearest"))
+    values = to_numpy(field.grid(*at, quantity=quantity, outside="nearest", missing=way))
     k = field.channel_axis
     return np.asarray(values[..., None] if k is None else np.moveaxis(values, k, -1))
 
@@ -170,7 +171,7 @@ def _spline(scene: Scene, look: Look, x: Sequence[Floats]) -> Array:
         around.append(np.arange(first, last + 1, dtype=np.float64))
         inner = np.clip(c, 0, n - 1)
         local.append((np.floor(inner + 0.5) if order == 0 else inner).clip(0, n - 1) - first)
-    values = _evaluated(scene.field, "value", around)[..., list(look.channels)]
+    values = _evaluated(scene, "value", around)[..., list(look.channels)]
     grid = np.stack(np.meshgrid(*local, indexing="ij"))
     found = [through(v, order, grid) for v in np.moveaxis(values, -1, 0)]
     return np.stack(found, axis=-1)
@@ -193,6 +194,6 @@ def _errors(scene: Scene, look: Look, x: Sequence[Floats]) -> Array:
     at = [_nearest(c, n) for c, n in zip(x, scene.field.shape)]
     own, back = zip(*(np.unique(a, return_inverse=True) for a in at))
     truth = scene.samples[np.ix_(*own)][..., list(look.channels)]
-    mine = _evaluated(scene.field, "value", [o.astype(np.float64) for o in own])
+    mine = _evaluated(scene, "value", [o.astype(np.float64) for o in own])
     error = np.abs(mine[..., list(look.channels)] - truth).astype(np.float32)
     return np.asarray(error[np.ix_(*back)])

@@ -21,6 +21,9 @@ from elmfield.show.view.plane import FINEST, TILE, Plane
 LISTED = 2048
 """Coordinates of an uneven axis that a page is told; between them it draws straight lines."""
 
+MARKED = 1 << 28
+"""Samples of which it is marked at once which are missing; of more, as the field itself has it."""
+
 METHODS = ("field", "nearest", "linear", "cubic")
 PARTS = ("magnitude", "phase", "real", "imaginary")
 
@@ -87,10 +90,13 @@ class Scene:
     @cached_property
     def missing(self) -> Array | None:
         """True where a sample is missing in all channels; None where none is, or nobody knows."""
-        if self.samples is None or self.samples.dtype.kind not in "fc":
+        if self.samples is not None and self.samples.dtype.kind in "fc":
+            gone = np.isnan(self.samples).all(axis=-1)
+            return gone if gone.any() else None
+        if math.prod(self.field.shape) > MARKED or self.field.missing is None:
             return None
-        gone = np.isnan(self.samples).all(axis=-1)
-        return gone if gone.any() else None
+        gone = np.asarray(self.field.missing)
+        return gone if gone.ndim == len(self.field.shape) else gone.all(axis=-1)
 
     @property
     def quantities(self) -> tuple[str, ...]:
