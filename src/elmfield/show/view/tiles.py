@@ -12,8 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
-from elmfield._array.backend import to_numpy
+from elmfield._array.backend import move, to_numpy
 from elmfield._array.typing import Array, Floats
+from elmfield.field import Field
 from elmfield.show.view.looks import Look, means_on_plane, numbers, on_plane, region_lines, spread
 from elmfield.show.view.packed import packed
 from elmfield.show.view.plane import TILE
@@ -27,6 +28,8 @@ NUMBERS = 1 << 22
 
 QUICK = 1 << 18
 """Numbers of a first look, and"""
+BOXES = 6
+"""its level in a coded file: of means of 64 samples, which are decoded without the rest."""
 READ = 1 << 26
 """samples of a coded file it may be of: all their first bytes are read at once."""
 
@@ -94,15 +97,11 @@ class Overview:
         """The means in some rows and columns of pixels; infinite where nobody knows them yet."""
         if self.done:
             return self.levels[level][rows[0] : rows[1], columns[0] : columns[1]]
-        coarse, values = self.first or (self.level, self._base)
-        if level <= coarse:  # each of its pixels stands for several
-            at = [np.arange(*span) >> (coarse - level) for span in (rows, columns)]
-            return values[np.ix_(*(np.minimum(a, n - 1) for a, n in zip(at, values.shape)))]
-        size = 1 << (level - coarse)
-        some = values[rows[0] * size : rows[1] * size, columns[0] * size : columns[1] * size]
-        for _ in range(level - coarse):
-            some = halved(some)
-        return some
+        shown = _at_level(self._base, self.level, level, rows, columns)
+        if self.first is None:
+            return shown
+        coarse, values = self.first
+        return np.where(np.isinf(shown), _at_level(values, coarse, level, rows, columns), shown)
 
     @cached_property
     def first(self) -> tuple[int, Array] | None:
@@ -123,12 +122,47 @@ class Overview:
         level = self.level
         while n >> (2 * level) > QUICK:
             level += 1
-        values = to_numpy(field.coarse(level))
-        k = field.channel_axis
-        values = values[..., None] if k is None else np.moveaxis(values, k, -1)
+        if coded is None:
+            values = _means_of_samples(field, level)
+        else:
+            level = max(level, BOXES)
+            values = to_numpy(field.coarse(level))
+            k = field.channel_axis
+            values = values[..., None] if k is None else np.moveaxis(values, k, -1)
         for axis, flipped in enumerate(plane.flipped):
             values = np.flip(values, axis) if flipped else values
         return level, np.asarray(values[..., list(look.channels)], np.float32)
+
+
+def _at_level(
+    values: Array, own: int, level: int, rows: tuple[int, int], columns: tuple[int, int]
+) -> Array:
+    """Some rows and columns of pixels at a level, of means (p, q, C) at a level of their own."""
+    if level <= own:  # each of theirs stands for several
+        at = [np.arange(*span) >> (own - level) for span in (rows, columns)]
+        return np.asarray(values[np.ix_(*(np.minimum(a, n - 1) for a, n in zip(at, values.shape)))])
+    size = 1 << (level - own)
+    some = values[rows[0] * size : rows[1] * size, columns[0] * size : columns[1] * size]
+    for _ in range(level - own):
+        some = halved(some)
+    return some
+
+
+def _means_of_samples(field: Field, level: int) -> Array:
+    """Means of 2^level by 2^level of the samples a field of two axes is made of, (p, q, C)."""
+    boxes, (n, m), size = field.blended.made_of, field.shape, 1 << level
+    assert boxes is not None
+    step = size * max(1, AT_ONCE // (m * size))
+    across, found = np.arange(0, m, size), []
+    widths = np.diff(np.append(across, m))[:, None]
+    for i in range(0, n, step):
+        block = to_numpy(boxes.block((slice(i, min(i + step, n)), slice(0, m))))
+        down = np.arange(0, len(block), size)
+        sums = np.add.reduceat(np.add.reduceat(block, down, axis=0), across, axis=1)
+        found.append(sums / (np.diff(np.append(down, len(block)))[:, None, None] * widths))
+    means = np.concatenate(found)
+    flat = field.finish(move(means.reshape(-1, means.shape[-1]), field.offset), True)
+    return to_numpy(flat).reshape(*means.shape[:2], -1)
 
 
 class Turn:
