@@ -6,7 +6,7 @@ border.
 """
 
 from itertools import product as cartesian
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -64,6 +64,9 @@ def _along(x: Tensor, knots: Tensor, pieces: Tensor) -> Tensor:
     piece = torch.clamp(torch.searchsorted(knots, dense, right=True) - 1, 0, len(knots) - 2)
     a, u = pieces[:, piece], x - knots[piece]
     return ((a[0] * u + a[1]) * u + a[2]) * u + a[3]
+
+
+M = TypeVar("M", bound=nn.Module)
 
 
 class Answers(nn.Module):
@@ -208,7 +211,7 @@ class FieldModule(Answers):
 
 def table_module(table: "Table") -> TableModule:
     """A table as a module of torch."""
-    return TableModule(table)
+    return _beside(TableModule(table), table.offset)
 
 
 def field_module(field: "Pointwise") -> FieldModule:
@@ -219,4 +222,9 @@ def field_module(field: "Pointwise") -> FieldModule:
             "only fields of product modes on a regular partition become modules, as smooth() and "
             "oriented() make them. Ask the field itself, which torch can follow too."
         )
-    return FieldModule(field, expansion.axes)
+    return _beside(FieldModule(field, expansion.axes), field.offset)
+
+
+def _beside(module: M, like: Any) -> M:
+    """A module on the device of an array of torch; where it is for other libraries' arrays."""
+    return module.to(like.device) if isinstance(like, torch.Tensor) else module
