@@ -73,6 +73,14 @@ def test_a_profile_of_another_quantity_is_that_quantity(plain):
     close(found["values"][0], plain.field.laplacian(points), 1e-6)
 
 
+def test_a_profile_of_errors_is_zero_where_the_field_meets_its_samples(plain):
+    found = plain.json("/profile?line=10,20,20,60&quantity=error")
+    assert max(found["values"][0]) < 1e-9
+    slope = plain.json("/profile?line=10,20,10,60&quantity=gradient")["values"][0]
+    points = np.stack([np.full(400, 10.0), np.linspace(20, 60, 400)], axis=-1)
+    close(slope, np.linalg.norm(plain.field.gradient(points), axis=-1), 1e-6)
+
+
 def test_a_series_is_told_between_two_places(opened):
     values = np.sin(0.05 * np.arange(3000.0))
     client = opened(values)

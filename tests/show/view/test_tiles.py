@@ -84,6 +84,7 @@ def test_the_first_look_at_samples_in_memory_is_their_means(monkeypatch):
         close(first[:n, :n, 0][:128, :128], mean[:128, :128], 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lossy", [True, False])
 def test_a_coded_file_is_seen_before_it_is_read(tmp_path, lossy):
     y, x = np.mgrid[0:700, 0:900]
@@ -163,6 +164,7 @@ def test_a_spline_beside_the_field_is_scipy_s(plain, waves, method, order):
     close(found, expected, 1e-6)
 
 
+@pytest.mark.slow
 def test_errors_are_against_the_samples(waves):
     settings = ef.smooth(psnr=30)
     field = ef.fit(waves, settings)

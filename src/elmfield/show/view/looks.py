@@ -54,7 +54,7 @@ def numbers(scene: Scene, look: Look, x: Sequence[Floats]) -> Array:
         values = _spline(scene, look, x)
     else:
         values = _evaluated(scene, look.quantity, x)[..., list(look.channels)]
-    values = _of_part(values, look.part)
+    values = of_part(values, look.part)
     gone = _missing(scene, x)
     values = np.asarray(values, np.float32)
     if gone is not None:
@@ -140,7 +140,8 @@ def _axes(field: Field, x: Sequence[Floats]) -> Any:
     return zip(field.domain.axes, x, field.domain.low, field.domain.high)
 
 
-def _of_part(values: Array, part: str) -> Array:
+def of_part(values: Array, part: str) -> Array:
+    """Of complex numbers, their magnitude or another part; real ones pass."""
     if not np.iscomplexobj(values):
         return values
     take: dict[str, Any] = {"phase": np.angle, "real": np.real, "imaginary": np.imag}

@@ -8,7 +8,7 @@ import numpy as np
 
 from elmfield._array.backend import to_numpy
 from elmfield._array.typing import Array, Floats
-from elmfield.show.view.looks import Look, numbers, spread
+from elmfield.show.view.looks import Look, of_part
 from elmfield.show.view.scene import Scene
 
 ALONG = 400
@@ -58,7 +58,7 @@ def _plain(values: Array) -> list[Any]:
 
 
 def profile(scene: Scene, look: Look, start: Floats, end: Floats) -> dict[str, Any]:
-    """What a look shows along a line in the plane, and the samples it passes within half of one.
+    """What a look shows of the field along a line in the plane, and the samples beside it.
 
     `start` and `end` are index coordinates of the plane's two axes. Places are told as parts of the
     way, from 0 to 1.
@@ -97,27 +97,29 @@ def _passed(start: Floats, end: Floats, shape: Sequence[int]) -> tuple[Floats, F
 
 
 def _scattered(scene: Scene, look: Look, places: Floats) -> Array:
-    """What a look shows at places of the plane, (n, C)."""
-    field = scene.field
-    if look.quantity == "value" and look.method == "field" and not field.is_complex:
-        x = np.empty((len(places), len(field.shape)))
-        for k, where in zip(scene.others, look.at):
-            x[:, k] = where
-        x[:, list(scene.plane.axes)] = places
-        x = np.clip(x, field.domain.low, field.domain.high)
-        at = np.stack([a.from_index(x[:, k]) for k, a in enumerate(field.domain.axes)], axis=-1)
-        values = np.reshape(to_numpy(field(at, outside="nearest")), (len(at), -1))
-        values = np.asarray(values[:, list(look.channels)], np.float32)
-        if scene.missing is not None:
-            near = np.clip(np.floor(x + 0.5).astype(int), 0, np.asarray(field.shape) - 1)
-            values[scene.missing[tuple(near.T)]] = np.nan
-        return values
-    return np.concatenate(
-        [
-            numbers(scene, look, spread(scene, look.at, {0: p[:1], 1: p[1:]})).reshape(1, -1)
-            for p in places
-        ]
-    )
+    """A quantity of the field at places of the plane, (n, C); NaN where it is missing."""
+    field, n = scene.field, len(places)
+    x = np.empty((n, len(field.shape)))
+    for k, where in zip(scene.others, look.at):
+        x[:, k] = where
+    x[:, list(scene.plane.axes)] = places
+    x = np.clip(x, field.domain.low, field.domain.high)
+    near = np.clip(np.floor(x + 0.5).astype(int), 0, np.asarray(field.shape) - 1)
+    if look.quantity == "error":
+        x = near.astype(np.float64)
+    at = np.stack([a.from_index(x[:, k]) for k, a in enumerate(field.domain.axes)], axis=-1)
+    call: Any = {"gradient": field.gradient, "laplacian": field.laplacian}.get(look.quantity, field)
+    values = to_numpy(call(at, outside="nearest"))
+    values = values.reshape(n, field.n_channels, -1)[:, list(look.channels)]
+    if look.quantity == "gradient":
+        values = np.sqrt(np.sum(np.abs(values) ** 2, axis=-1, keepdims=True))
+    if look.quantity == "error" and scene.samples is not None:
+        truth = scene.samples[tuple(near.T)][:, list(look.channels)]
+        values = np.abs(values - truth[..., None])
+    values = np.asarray(of_part(values[..., 0], look.part), np.float32)
+    if scene.missing is not None:
+        values[scene.missing[tuple(near.T)]] = np.nan
+    return values
 
 
 def directions_between(
