@@ -285,11 +285,11 @@ class Tiles:
         return self.values(look, level, row, column)[0]
 
     def ready(self, look: Look) -> None:
-        """Begin with the overview, before anybody asks."""
+        """Take a first look and begin with the overview, before anybody asks."""
         with self.lock:
             if self.scene.plane.coarsest > 0:
                 overview = self._overview(look)
-                if not overview.done:
+                if overview.first is not None or not overview.done:
                     self._build(overview)
 
     def quantiles(self, look: Look) -> list[list[float]]:
