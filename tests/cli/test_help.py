@@ -5,6 +5,7 @@ import subprocess
 import sys
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 HEAVY = [
@@ -67,6 +68,16 @@ def test_examples_in_the_help_work(line, run, folder):
         pytest.skip("it serves until it is closed: test_looking.py")
     if "sst.elm" in words and words[0] != "fit":
         run("fit", "sst.nc", "-o", "sst.elm", "--slice", "time=0", "-q")
+    if "speech.elm" in words:
+        sound = pytest.importorskip("soundfile")
+        sound.write(folder / "sound.wav", np.sin(np.arange(4000) / 9), 16000)
+        run("fit", "sound.wav", "-o", "speech.elm", "-q")
+    if "scan.elm" in words:
+        nibabel = pytest.importorskip("nibabel")
+        volume = np.add.outer(np.add.outer(np.arange(8), np.arange(9)), np.arange(7))
+        affine = np.diag([2.0, 2.0, 3.0, 1.0])
+        nibabel.save(nibabel.Nifti1Image(volume.astype(np.int16), affine), folder / "scan.nii.gz")
+        run("fit", "scan.nii.gz", "-o", "scan.elm", "-q")
     ran = run(*words)
     for flag, target in pairwise(words):
         if flag in ("-o", "--map"):

@@ -108,6 +108,7 @@ def test_a_module_learns(y, x):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_modules_compile_in_one_graph(y, x):
     field = ef.fit(y)
     at = torch.as_tensor(x)

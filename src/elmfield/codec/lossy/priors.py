@@ -1,7 +1,7 @@
 """The trained tables of the package: what is believed of magnitudes before a tile is seen.
 
-``priors.npz`` is written by ``training/codec.py`` and is part of the format: a decoder needs the
-same numbers.
+``priors.npz`` is written by ``codec_training/codec.py`` and is part of the format: a decoder needs
+the same numbers.
 """
 
 from dataclasses import dataclass

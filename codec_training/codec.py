@@ -1,7 +1,7 @@
 """The tables of ``src/elmfield/codec/lossy/priors.npz``, trained.
 
-    python training/codec.py 2         tables for two axes (minutes; needs torch)
-    python training/codec.py 1 2 3     all of them
+    python codec_training/codec.py 2         tables for two axes (minutes; needs torch)
+    python codec_training/codec.py 1 2 3     all of them
 
 A net says how large a coefficient is from two weighted sums of magnitudes around it and its
 position; it learns the weights of the sums too, by the bits of a geometric distribution. Then it
@@ -20,12 +20,12 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from codec_training.data import lines, pictures, volumes, weather
 from elmfield.codec.adaptive import frequencies
 from elmfield.codec.lossy import contexts, magnitudes, means, streams, writing
 from elmfield.codec.lossy.boxes import modes, transformed
 from elmfield.codec.lossy.parts import ABOVE, UNIT, boxed
 from elmfield.codec.lossy.priors import N_FLAGS, prior
-from training.data import lines, pictures, volumes, weather
 
 HERE = Path(__file__).parents[1] / "src/elmfield/codec/lossy/priors.npz"
 N_CLASSES, LEVELS = magnitudes.N_CLASSES, contexts.LEVELS
