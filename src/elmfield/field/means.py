@@ -27,6 +27,10 @@ NOTHING = 1e-9
 """A box with less than this part of it covered has no mean."""
 
 
+LONGEST = 1024
+"""Parts of boxes that are averaged at a time along the first axis: plans of long axes are wide."""
+
+
 def knots_of(blended: Blended, k: int) -> Floats:
     """Where the windows of axis k begin, meet and end, in index coordinates."""
     borders, overlap = blended.partition.borders(k), blended.partition.overlap[k]
@@ -69,7 +73,7 @@ def averaged(field: "Pointwise", axes: list[Split], gaps: bool) -> tuple[Array, 
     sizes = [len(a.parents) for a in axes]
     parts = math.prod(len(a.runs) for a in axes[1:]) * int(field.offset.shape[0])
     each = max(1, math.ceil(len(axes[0].runs) / max(1, sizes[0])))
-    step = max(1, capacity(field.offset) // max(1, 4 * parts * each))
+    step = max(1, min(capacity(field.offset) // max(1, 4 * parts * each), LONGEST // each))
     found = [
         _some(field, [axes[0].part(i, j), *axes[1:]], gaps) for i, j in runs_of(sizes[0], step)
     ]
