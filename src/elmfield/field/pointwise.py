@@ -23,31 +23,7 @@ from elmfield.partition import Partition
 class Pointwise(Queries):
     """A continuous function of d coordinates with C channels, at points.
 
-    Parameters
-    ----------
-    domain : Domain
-        The box, its axes and their units.
-    blended : Blended
-        Local models and their windows, in index coordinates.
-    offset, scale : arrays, shape (C,)
-        Taken off the samples before fitting, put back on the way out.
-    channel_axis : int or None
-        Where gridded results have their channels.
-    is_complex : bool
-        The second half of the channels holds the imaginary parts.
-    input_dtype : str
-        What the samples were.
-    data_range : float
-        Peak to peak of the samples, all channels together.
-    residual : array, shape (N,), or None
-        Sum of squares that the fit left over in each region's box, all channels.
-    gaps : array of bool, or None
-        What `missing` is, unless the samples that the field is made of know it.
-    settings : object
-        What the field was made with.
-    attributes : mapping
-        What the input said about itself (names, units, reference system), for the rooms that talk
-        to files; plain numbers, texts, lists and mappings of them.
+    What it is made of is told at :class:`elmfield.Field`.
     """
 
     domain: Domain

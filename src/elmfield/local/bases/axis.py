@@ -5,14 +5,17 @@ functions that go through its columns. Factored once, in float64.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
+from elmfield._array.backend import is_on_host, learns, move, to_numpy
 from elmfield._array.cache import remembered
 from elmfield._array.typing import Array, Floats
 from elmfield.local.layers import AxisLayer, Cosines, MakeLayer, Pieces
+from elmfield.local.model import AxisFunctions
 
 STIFF = 2.0
 """From this order on the energy itself tells a slope at the border."""
@@ -198,3 +201,15 @@ def _descending(found: list[tuple[Floats, ...]]) -> list[Floats]:
     order = np.argsort(-gamma, kind="stable")
     sign = np.where(U[0] < 0, -1.0, 1.0)
     return [gamma[order], *((a * sign)[:, order] for a in (U, *more))]
+
+
+def rows_of(axes: Sequence[AxisFunctions], t: Array, order: Sequence[int]) -> list[Array]:
+    """The axes' functions at t, (..., d), differentiated as `order` says; one array per axis.
+
+    By polynomials on the processor; t may lie a sample outside the box at most.
+    """
+    # On a card sines are cheap, and sorting points is not; nor can it be differentiated.
+    if learns(t) or not is_on_host(t):
+        return [a(t[..., k], order[k]) for k, a in enumerate(axes)]
+    u = to_numpy(t)
+    return [move(a.pieces(u[..., k], order[k]), t, t.dtype) for k, a in enumerate(axes)]

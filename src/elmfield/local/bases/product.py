@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from elmfield._array.backend import contiguous, is_on_host, learns, move, namespace, to_numpy
+from elmfield._array.backend import contiguous, move, namespace
 from elmfield._array.cache import remembered
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.local.bases.axis import AxisModes, axis_modes
+from elmfield.local.bases.axis import AxisModes, axis_modes, rows_of
 from elmfield.local.layers import Cosines, MakeLayer
 from elmfield.local.model import AxisBasis
 
@@ -98,12 +98,7 @@ class ProductModes:
 
     def rows(self, t: Array, order: tuple[int, ...]) -> list[Array]:
         """The axes' mode functions, differentiated as `order` says; t at most a sample outside."""
-        # On a card sines are cheap, and sorting points is not; nor can it be differentiated.
-        if learns(t) or not is_on_host(t):
-            return [a(t[..., k], order[k]) for k, a in enumerate(self.axes)]
-        u = to_numpy(t)
-        rows = (a.pieces(u[..., k], order[k]) for k, a in enumerate(self.axes))
-        return [move(r, t, t.dtype) for r in rows]
+        return rows_of(self.axes, t, order)
 
     def moved(self, like: Array) -> "ProductModes":
         """Itself: nothing of it lives anywhere."""

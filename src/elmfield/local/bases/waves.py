@@ -6,8 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
-from elmfield._array.backend import is_on_host, learns, move, namespace, to_numpy
+from elmfield._array.backend import namespace
 from elmfield._array.typing import Array, Floats
+from elmfield.local.bases.axis import rows_of
 from elmfield.local.beliefs import Beliefs, beliefs
 from elmfield.local.layers import Cosines, Pieces
 
@@ -88,11 +89,7 @@ class WaveModel:
 
     def rows(self, t: Array, order: tuple[int, ...]) -> list[Array]:
         """The axes' waves, differentiated as `order` says; t at most a sample outside."""
-        if learns(t) or not is_on_host(t):
-            return [a(t[..., k], order[k]) for k, a in enumerate(self.axes)]
-        u = to_numpy(t)
-        rows = (a.pieces(u[..., k], order[k]) for k, a in enumerate(self.axes))
-        return [move(r, t, t.dtype) for r in rows]
+        return rows_of(self.axes, t, order)
 
     def moved(self, like: Array) -> "WaveModel":
         """Itself: nothing of it lives anywhere."""
