@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.samples import read
+from elmfield.samples import Seen, read
 from elmfield.settings import Settings
 from support import L_SHAPE, close, on_grid, partition, wave
 
@@ -42,14 +42,27 @@ class TestEveryPreset:
 
     def test_is_settled_once_and_for_all(self, settings):
         samples = samples_of(settings)
-        settled = settings.settled(samples)
+        settled = settings.settled(samples.view)
         assert settled.is_settled
-        assert settled.settled(samples) is settled
+        assert settled.settled(samples.view) is settled
         assert settings.is_settled == (settled is settings)
+
+    def test_says_what_it_looks_at(self, settings):
+        samples, asked = samples_of(settings), []
+
+        class Watched(Seen):
+            def on(self, grid):
+                asked.append(grid)
+                return super().on(grid)
+
+        settings.settled(Watched(samples.given, samples.bring))
+        said = [[p.tolist() for p in grid] for grid in settings.looks(samples.raw.shape)]
+        assert all([p.tolist() for p in grid] in said for grid in asked)
+        assert bool(said) != settings.is_settled
 
     def test_cuts_an_array_and_fits_its_boxes(self, settings):
         samples = samples_of(settings)
-        settled = settings.settled(samples)
+        settled = settings.settled(samples.view)
         part = settled.partition((40, 40), (False, True))
         assert part.shape == (40, 40)
         assert part.periodic == (False, True)

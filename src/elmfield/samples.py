@@ -6,7 +6,7 @@ back. What is done with them it does not know.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -22,7 +22,8 @@ from elmfield._array.backend import (
     namespace,
     to_numpy,
 )
-from elmfield._array.typing import Array, Floats
+from elmfield._array.ends import Ends
+from elmfield._array.typing import Array, Floats, Integers
 
 # --- where samples lie ----------------------------------------------------------------------------
 
@@ -94,6 +95,59 @@ def source_of(values: Any) -> Source:
     return Sliced(values) if is_sliced(values) else InMemory(np.asarray(values))
 
 
+Grid = tuple[Integers, ...]
+"""Positions on each axis, in any order, whose product is meant."""
+
+
+class View(Protocol):
+    """Samples (..., C) of which some are looked at, about 0 and of order 1."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of all samples, channels last."""
+
+    @property
+    def eps(self) -> float:
+        """Relative rounding of their dtype."""
+
+    def on(self, grid: Grid) -> Array:
+        """The samples on a grid of positions, all channels."""
+
+    def every(self, step: int) -> Array:
+        """One of so many, counted through the flattened array, (n, C)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A view of samples that are at hand; `bring` makes any of them ready."""
+
+    values: Array = field(repr=False)
+    bring: Callable[[Array], Array]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of all samples, channels last."""
+        return tuple(self.values.shape)
+
+    @property
+    def eps(self) -> float:
+        """Relative rounding of their dtype."""
+        return float(namespace(self.values).finfo(self.values.dtype).eps)
+
+    def on(self, grid: Grid) -> Array:
+        """The samples on a grid of positions, all channels."""
+        y, xp = self.values, namespace(self.values)
+        for k in sorted(range(len(grid)), key=lambda k: len(grid[k]) / y.shape[k]):
+            if not np.array_equal(grid[k], np.arange(y.shape[k])):
+                y = xp.take(y, move(grid[k], y), axis=k)
+        return self.bring(y)
+
+    def every(self, step: int) -> Array:
+        """One of so many, counted through the flattened array, (n, C)."""
+        y = self.values
+        return self.bring(namespace(y).reshape(y, (-1, y.shape[-1]))[::step, :])
+
+
 # --- masks ----------------------------------------------------------------------------------------
 
 
@@ -145,10 +199,9 @@ def prepare(
 
 def checked(
     values: Array, shape: tuple[int, ...], channel_axis: int | None, mask: Array | None
-) -> tuple[Array, Array | None, bool, Any]:
-    """What :func:`prepare` gives, and `ends`: each channel's least, largest and sum, (3, C).
+) -> tuple[Array, Array | None, bool, Ends | None]:
+    """What :func:`prepare` gives, and the ends of what is present; None near overflow.
 
-    These are on the host, in float64, and None where something is missing or near overflow.
     Channels are last, but each is in one piece of memory: loops over three colours are slow.
     """
     if not is_array(values):
@@ -173,13 +226,11 @@ def checked(
     narrow = str(values.dtype).rsplit(".", 1)[-1] in ("float32", "float16", "bfloat16")
     y = contiguous(xp.astype(values, xp.float32 if narrow else xp.float64, copy=False))
     y = xp.permute_dims(y, (*range(1, y.ndim), 0))
+    far = float(xp.finfo(y.dtype).max) / 4
     if mask is None:
-        axes = tuple(range(y.ndim - 1))
-        with np.errstate(over="ignore", invalid="ignore"):
-            ends = xp.stack([xp.min(y, axis=axes), xp.max(y, axis=axes), xp.sum(y, axis=axes)])
-        ends = to_numpy(ends).astype(np.float64)
+        ends = Ends.of(y)
         # NaN and infinities show in these; what is left is far from overflow.
-        if np.abs(ends).max() < float(xp.finfo(y.dtype).max) / 4:
+        if ends.largest < far:
             return y, None, is_complex, ends
     missing = xp.isnan(y)
     if mask is not None:
@@ -200,7 +251,9 @@ def checked(
             "every channel needs at least one sample that is present; got a channel that is all "
             "NaN or masked."
         )
-    return xp.where(missing, xp.zeros_like(y), y), ~missing, is_complex, None
+    y, present = xp.where(missing, xp.zeros_like(y), y), ~missing
+    ends = Ends.of(y, present)
+    return y, present, is_complex, ends if ends.largest < far else None
 
 
 def _like_values(mask: Array, y: Array, shape: tuple[int, ...], channel_axis: int | None) -> Array:
@@ -228,10 +281,8 @@ def _like_values(mask: Array, y: Array, shape: tuple[int, ...], channel_axis: in
 # --- range and scale ------------------------------------------------------------------------------
 
 
-def data_range(y: Array, present: Array | None, ends: Any = None) -> float:
-    """Peak to peak of the samples, all channels together; from their `ends`, if these are known."""
-    if ends is not None:
-        return float(ends[1].max() - ends[0].min()) or 1.0
+def data_range(y: Array, present: Array | None) -> float:
+    """Peak to peak of the samples, all channels together."""
     xp = namespace(y)
     low = high = y
     if present is not None:
@@ -249,14 +300,12 @@ def range_of(frame: Array) -> float:
     return data_range(frame, ~xp.isnan(frame)) if math.isnan(found) else found
 
 
-def standard_of(ends: Any, y: Array, centred: bool) -> tuple[Array, Array]:
-    """Each channel's offset and scale, both (C,), from its least, largest and sum, (3, C)."""
-    low, high, total = ends
-    kind = str(y.dtype).rsplit(".", 1)[-1]
-    offset = (total / math.prod(y.shape[:-1]) * centred).astype(kind)
-    largest = np.maximum(high - offset, offset - low)
+def standard_of(ends: Ends, kind: str, centred: bool) -> tuple[Floats, Floats]:
+    """Each channel's offset and scale, both (C,), of dtype `kind`, from its ends."""
+    offset = (ends.means * centred).astype(kind)
+    largest = np.maximum(ends.high - offset, offset - ends.low)
     scale = 2 ** np.round(np.log2(np.where(largest > 0, largest, 1)))
-    return move(offset, y), move(scale.astype(kind), y)
+    return offset, scale.astype(kind)
 
 
 def standardise(y: Array, present: Array | None, centred: bool) -> tuple[Array, Array, Array]:
@@ -360,6 +409,11 @@ class Samples:
         return Y
 
     @property
+    def view(self) -> Seen:
+        """Some of them, for who has to decide something by looking."""
+        return Seen(self.given, self.bring)
+
+    @property
     def values(self) -> Array:
         """All samples about 0 and of order 1."""
         return (self.raw - self.offset) / self.scale if self.brought is None else self.brought
@@ -410,13 +464,15 @@ def read(
     if ends is None:
         brought, offset, scale = standardise(raw, present, centred)
     else:
-        brought, (offset, scale) = None, standard_of(ends, raw, centred)
+        kind = str(raw.dtype).rsplit(".", 1)[-1]
+        brought, units = None, standard_of(ends, kind, centred)
+        offset, scale = (move(u, raw) for u in units)
     return Samples(
         raw=raw,
         present=present,
         offset=offset,
         scale=scale,
-        data_range=data_range(raw, present, ends),
+        data_range=data_range(raw, present) if ends is None else ends.data_range,
         is_complex=is_complex,
         dtype=str(values.dtype).removeprefix("torch."),
         brought=brought,

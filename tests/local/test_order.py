@@ -3,7 +3,12 @@
 import numpy as np
 
 from elmfield.local.order import exponent, suited_order
+from elmfield.samples import Seen
 from support import close
+
+
+def at_hand(y):
+    return Seen(y, lambda part: part)
 
 
 def test_power_below_the_floor_does_not_count():
@@ -19,14 +24,15 @@ def test_offset_and_scale_change_no_order(rng):
     y = rng.standard_normal((90, 70, 2)).cumsum(axis=0)
     offset, scale = np.array([5.0, -3.0]), np.array([2.0, 0.5])
     raw = y * scale + offset
-    assert suited_order(raw, 1.1, lambda v: (v - offset) / scale) == suited_order(y, 1.1)
+    brought = Seen(raw, lambda v: (v - offset) / scale)
+    assert suited_order(brought, 1.1) == suited_order(at_hand(y), 1.1)
 
 
 def test_few_lines_of_a_large_array_tell_the_same(rng, monkeypatch):
     y = rng.standard_normal((700, 500)).cumsum(axis=0).cumsum(axis=1)[..., None]
-    few = suited_order(y, 1.1)
+    few = suited_order(at_hand(y), 1.1)
     monkeypatch.setattr("elmfield.local.order.LARGEST", 1 << 30)
-    close(few, suited_order(y, 1.1), 0.15)
+    close(few, suited_order(at_hand(y), 1.1), 0.15)
 
 
 def test_no_copy_of_all_samples_is_made(rng):
@@ -37,5 +43,5 @@ def test_no_copy_of_all_samples_is_made(rng):
         seen.append(part.size)
         return part
 
-    suited_order(y, 1.1, bring)
+    suited_order(Seen(y, bring), 1.1)
     assert max(seen) < y.size / 6

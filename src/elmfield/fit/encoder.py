@@ -298,7 +298,7 @@ class Encoder:
     def _settle(self, samples: Samples) -> Settings:
         """The settings, with choices that depend on the samples made once, by the first array."""
         if self._settled is None:
-            self._settled = self.settings.settled(samples)
+            self._settled = self.settings.settled(samples.view)
         return self._settled
 
     def _project(

@@ -7,13 +7,14 @@ signal's: where it drowns the upper octave, the octave below counts.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from elmfield._array.backend import move, namespace, to_numpy
-from elmfield._array.typing import Array, Floats, Integers
+from elmfield._array.typing import Floats, Integers
+from elmfield.samples import Grid, View
 
 SEGMENT = 32
 """Samples per segment of the averaged periodogram."""
@@ -38,23 +39,13 @@ CALM = 3.0
 """Exponent of what is so slow that rounding hides all but its first few frequencies: order 4."""
 
 
-def as_they_are(y: Array) -> Array:
-    """Samples that are about 0 and of order 1 already."""
-    return y
-
-
-def suited_order(
-    y: Array, fallback: float, bring: Callable[[Array], Array] = as_they_are
-) -> tuple[float, ...]:
-    """The order for each axis of samples y, (..., C), in steps of 0.05.
-
-    `bring` makes what is looked at, some of y, (..., C), comparable from channel to channel: no
-    copy of all samples is ever made.
+def suited_order(view: View, fallback: float) -> tuple[float, ...]:
+    """The order for each axis of samples (..., C), in steps of 0.05.
 
     ``order = 0.05 + 1.3 p`` was chosen on the 33 arrays of the README's results, none held back; an
     axis too short to tell, or of straight lines only, takes the mean of the others, or `fallback`.
     """
-    return orders_of(exponents(y, bring), 0.05, 1.3, fallback)
+    return orders_of(exponents(view), 0.05, 1.3, fallback)
 
 
 def orders_of(
@@ -69,32 +60,40 @@ def orders_of(
     return tuple(usual if s is None else s for s in every)
 
 
-def exponents(y: Array, bring: Callable[[Array], Array] = as_they_are) -> tuple[float | None, ...]:
-    """Exponents p of the axes of samples y, (..., C); None where one cannot be told.
+def exponents(view: View) -> tuple[float | None, ...]:
+    """Exponents p of the axes of samples (..., C); None where one cannot be told.
 
     Infinite where the axis is so slow that rounding hides all but its first few frequencies.
     """
-    grain = _grain(y, bring)
+    grain = _grain(view)
     return tuple(
-        exponent(*_power(_lines(y, k, bring), grain)) if n >= LEAST else None
-        for k, n in enumerate(y.shape[:-1])
+        exponent(*_power(view, k, grain)) if n >= LEAST else None
+        for k, n in enumerate(view.shape[:-1])
     )
 
 
-def _grain(y: Array, bring: Callable[[Array], Array]) -> float:
-    """Variance of the rounding of samples y, (..., C), mean over channels.
+def tasted(shape: Sequence[int]) -> int:
+    """One of how many samples is looked at for its rounding, of an array (..., C)."""
+    return max(1, math.prod(shape[:-1]) // TASTED)
+
+
+def looks(shape: Sequence[int]) -> tuple[Grid, ...]:
+    """The samples of an array (..., C) that tell the spectrum of each axis that has one."""
+    return tuple(_segments(shape, k) for k, n in enumerate(shape[:-1]) if n >= LEAST)
+
+
+def _grain(view: View) -> float:
+    """Variance of the rounding of samples, mean over channels.
 
     Of whole numbers, packed ones and small differences of large numbers all differences are
     multiples of one step, and rounding is uniform within it; of others it is that of their dtype.
     """
-    xp = namespace(y)
-    flat = xp.reshape(y, (-1, y.shape[-1]))
-    few = to_numpy(bring(flat[:: max(1, flat.shape[0] // TASTED), :])).astype(np.float64)
+    few = to_numpy(view.every(tasted(view.shape))).astype(np.float64)
     found = []
     for column in few.T:
         gaps = np.diff(np.unique(column))
         size, step = float(np.abs(column).max()), float(gaps.min(initial=np.inf))
-        least = 2 * float(xp.finfo(y.dtype).eps) * size
+        least = 2 * view.eps * size
         if len(gaps) > 8:
             times = gaps / step
             if np.abs(times - np.round(times)).max() < 1e-3:
@@ -103,31 +102,41 @@ def _grain(y: Array, bring: Callable[[Array], Array]) -> float:
     return float(np.mean(found))
 
 
-def _lines(y: Array, k: int, bring: Callable[[Array], Array]) -> Array:
-    """Lines of y, (..., C), along axis k, (m, n): all of them, or some far apart."""
-    xp = namespace(y)
-    step = math.prod(y.shape) // LARGEST
-    others = [j for j in range(y.ndim - 1) if j != k]
-    for j in sorted(others, key=lambda j: -y.shape[j]):  # the longest axes first
-        part = max(1, min(step, y.shape[j] // 8))
+def _segments(shape: Sequence[int], k: int) -> Grid:
+    """Segments of lines along axis k of an array (..., C): of all lines, or of some far apart.
+
+    Half overlapping ones, or some far apart where a line is very long.
+    """
+    step, left = math.prod(shape) // LARGEST, list(shape)
+    grid = [np.arange(n) for n in shape[:-1]]
+    others = [j for j in range(len(grid)) if j != k]
+    for j in sorted(others, key=lambda j: -shape[j]):  # the longest axes first
+        part = max(1, min(step, shape[j] // 8))
         if part > 1:
-            y = xp.take(y, move(from_both_ends(y.shape[j], part, part // 2), y), axis=j)
+            grid[j] = from_both_ends(shape[j], part, part // 2)
+            left[j] = len(grid[j])
         step //= part
-    return xp.reshape(xp.moveaxis(bring(y), k, -1), (-1, y.shape[k]))
+    length = _length(shape[k])
+    apart = max(1, math.prod(left) // LARGEST)
+    starts = from_both_ends(shape[k] - length + 1, length // 2 * apart)
+    grid[k] = (starts[:, None] + np.arange(length)).reshape(-1)
+    return tuple(grid)
 
 
-def _power(lines: Array, grain: float) -> tuple[Floats, float]:
-    """Mean power spectrum of `lines`, (m, n): Hann-windowed segments, half overlapping, no trends.
+def _length(n: int) -> int:
+    """Samples of a segment of an axis of n."""
+    return min(SEGMENT, n) // 2 * 2
+
+
+def _power(view: View, k: int, grain: float) -> tuple[Floats, float]:
+    """Mean power spectrum along axis k: Hann-windowed segments, no trends.
 
     And the power that rounding of variance `grain` has at each frequency.
     """
-    xp = namespace(lines)
-    n = lines.shape[1]
-    length = min(SEGMENT, n) // 2 * 2
-    apart = max(1, math.prod(lines.shape) // LARGEST)  # of a line that is very long
-    starts = from_both_ends(n - length + 1, length // 2 * apart)
-    at = (starts[:, None] + np.arange(length)).reshape(-1)
-    pieces = xp.reshape(xp.take(lines, move(at, lines), axis=1), (-1, length))
+    length = _length(view.shape[k])
+    seen = view.on(_segments(view.shape, k))
+    xp = namespace(seen)
+    pieces = xp.reshape(xp.moveaxis(seen, k, -1), (-1, length))
     waves, share = _waves(length)
     f = pieces @ move(waves, pieces, pieces.dtype)
     power = to_numpy(xp.mean(f * f, axis=0)).astype(np.float64)

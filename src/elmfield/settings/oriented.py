@@ -1,19 +1,21 @@
 """The preset whose regions choose what they believe."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from elmfield._array.backend import namespace
 from elmfield._array.checks import is_number
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field import Coefficients, sampled
 from elmfield.local.bases import WaveModel, wave_model
 from elmfield.local.left_out import is_very_smooth, line_order
-from elmfield.local.order import exponents, from_both_ends, orders_of
-from elmfield.partition import Partition, gather_boxes
-from elmfield.samples import Samples
+from elmfield.local.order import exponents, from_both_ends, looks, orders_of
+from elmfield.partition import Partition
+from elmfield.samples import Grid, Samples, View
 from elmfield.settings.presets import USUAL_ORDER, Settings, Smooth, check_denoise
 
 LAYOUT = {1: (9, 4.5, 2), 2: (3, 1.5, 1), 3: (3, 1.0, 0)}
@@ -62,24 +64,37 @@ class Oriented:
         """Whether the order is a number."""
         return self.order != "auto"
 
-    def settled(self, samples: Samples) -> Settings:
+    def looks(self, shape: Sequence[int]) -> tuple[Grid, ...]:
+        """What tells the spectrum, and boxes from all over the array, unless an order was given."""
+        return () if self.is_settled else (*looks(shape), self._some_boxes(shape)[0])
+
+    def settled(self, view: View) -> Settings:
         """These settings with the order chosen, or those of large isotropic boxes.
 
         The latter for arrays as smooth as an initial condition, and for more than three axes.
         """
         if self.is_settled:
             return self
-        y = samples.given
-        wide = [k for k, n in enumerate(y.shape[:-1]) if n > 1]
-        found = exponents(y, samples.bring)
+        wide = [k for k, n in enumerate(view.shape[:-1]) if n > 1]
+        found = exponents(view)
         if len(wide) > 3 or is_very_smooth([found[k] for k in wide]):
-            return Smooth(denoise=self.denoise).settled(samples)
+            return Smooth(denoise=self.denoise).settled(view)
         spectral = orders_of(found, *SPECTRAL, USUAL_ORDER)
         along = float(np.mean([spectral[k] for k in wide] or [USUAL_ORDER]))
-        part = self.partition(y.shape[:-1], (False,) * (y.ndim - 1))
-        box = tuple(map(int, part.boxes[1][0]))
-        order = line_order(samples.bring(_some_boxes(y, part, box)), box, along)
+        grid, box = self._some_boxes(view.shape)
+        order = line_order(_as_boxes(view.on(grid), box), box, along)
         return Oriented(round(round(order / STEP) * STEP, 9), self.denoise, self.clip)
+
+    def _some_boxes(self, shape: Sequence[int]) -> tuple[Grid, tuple[int, ...]]:
+        """Where the samples of boxes lie that are taken evenly from all over an array; a box."""
+        part = self.partition(shape[:-1], (False,) * (len(shape) - 1))
+        box = tuple(map(int, part.boxes[1][0]))
+        few = int(np.ceil(LOOKED_AT ** (1 / max(1, sum(n > 1 for n in part.shape)))))
+        grid = []
+        for k, (n, b) in enumerate(zip(part.n_cells, box)):
+            line = part.lines[k][from_both_ends(n, max(1, n // few))]
+            grid.append(part.within(k, line[:, None] + np.arange(b)).reshape(-1))
+        return tuple(grid), box
 
     def partition(self, shape: Sequence[int], periodic: Sequence[bool]) -> Partition:
         """Small cells that lie alike from both ends, with boxes of one size."""
@@ -119,13 +134,13 @@ class Oriented:
         return found, np.zeros((len(regions), samples.raw.shape[-1]))
 
 
-def _some_boxes(y: Array, part: Partition, box: tuple[int, ...]) -> Array:
-    """Samples (G, S, C) of boxes taken evenly from all over an array."""
-    d = max(1, sum(n > 1 for n in y.shape[:-1]))
-    few = int(np.ceil(LOOKED_AT ** (1 / d)))
-    cells = [from_both_ends(n, max(1, n // few)) for n in part.n_cells]
-    regions = part.labels[np.ix_(*cells)].reshape(-1)
-    return gather_boxes(y, part, regions, box)
+def _as_boxes(values: Array, box: tuple[int, ...]) -> Array:
+    """Samples (G, S, C) of boxes, from those on the grid that their samples span."""
+    xp, d = namespace(values), len(box)
+    pairs = [m for n, b in zip(values.shape, box) for m in (n // b, b)]
+    X = xp.reshape(values, (*pairs, values.shape[-1]))
+    X = xp.permute_dims(X, (*range(0, 2 * d, 2), *range(1, 2 * d, 2), 2 * d))
+    return xp.reshape(X, (-1, math.prod(box), values.shape[-1]))
 
 
 def oriented(

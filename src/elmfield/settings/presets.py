@@ -12,9 +12,9 @@ from elmfield.field import Coefficients, Target, projected, settled_by_samples
 from elmfield.local.bases import plain_modes, product_modes, shaped_modes, smooth_dense_modes
 from elmfield.local.layers import Cosines, Dense, MakeLayer
 from elmfield.local.model import Basis
-from elmfield.local.order import suited_order
+from elmfield.local.order import looks, suited_order
 from elmfield.partition import Partition
-from elmfield.samples import Samples
+from elmfield.samples import Grid, Samples, View
 
 PAPER_CELL = 32
 """Samples of a cell in most of the paper's experiments."""
@@ -62,12 +62,14 @@ class Settings(Protocol):
     def is_linear(self) -> bool:
         """Whether settled settings treat every channel on its own, and as a linear map."""
 
-    def settled(self, samples: Samples) -> "Settings":
+    def settled(self, view: View) -> "Settings":
         """These settings with every choice made that depends on the samples.
 
-        Asked before all of them are brought to scale: a few are enough to look at, and
-        ``samples.bring`` does that for any part of ``samples.given``.
+        A few of these are enough to look at: those of :meth:`looks`, and some of all.
         """
+
+    def looks(self, shape: Sequence[int]) -> tuple[Grid, ...]:
+        """What `settled` looks at of an array of this shape, channels last; none once settled."""
 
     @property
     def own_samples(self) -> bool:
@@ -122,9 +124,13 @@ class Paper:
     is_linear = True
     own_samples = True
 
-    def settled(self, samples: Samples) -> "Paper":
+    def settled(self, view: View) -> "Paper":
         """Nothing here depends on the samples."""
         return self
+
+    def looks(self, shape: Sequence[int]) -> tuple[Grid, ...]:
+        """Nothing has to be looked at."""
+        return ()
 
     def partition(self, shape: Sequence[int], periodic: Sequence[bool]) -> Partition:
         """Cells as the paper cuts them: a region's samples are those its window touches."""
@@ -206,11 +212,15 @@ class Smooth:
         """None unless an order was given: then as smooth as that, and at least as thin plates."""
         return max(FILL_ORDER, float(np.mean(self.order))) if self.is_settled else None  # type: ignore[arg-type]
 
-    def settled(self, samples: Samples) -> "Smooth":
+    def looks(self, shape: Sequence[int]) -> tuple[Grid, ...]:
+        """What tells the spectrum, unless an order was given."""
+        return () if self.is_settled else looks(shape)
+
+    def settled(self, view: View) -> "Smooth":
         """These settings with the order read off the samples' spectrum, unless it was given."""
         if self.is_settled:
             return self
-        orders = suited_order(samples.given, USUAL_ORDER, samples.bring)
+        orders = suited_order(view, USUAL_ORDER)
         one = self.network is not None
         return replace(self, order=float(np.mean(orders)) if one else orders)
 
