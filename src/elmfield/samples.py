@@ -198,11 +198,16 @@ def prepare(
 
 
 def checked(
-    values: Array, shape: tuple[int, ...], channel_axis: int | None, mask: Array | None
+    values: Array,
+    shape: tuple[int, ...],
+    channel_axis: int | None,
+    mask: Array | None,
+    *,
+    is_whole: bool = True,
 ) -> tuple[Array, Array | None, bool, Ends | None]:
     """What :func:`prepare` gives, and the ends of what is present; None near overflow.
 
-    Channels are last, but each is in one piece of memory: loops over three colours are slow.
+    A part of an array (not `is_whole`) may miss all samples of a channel. Channels are last, but each is in one piece of memory: loops over three colours are slow.
     """
     if not is_array(values):
         values = np.asarray(values)
@@ -246,7 +251,7 @@ def checked(
         half = missing.shape[-1] // 2
         both = missing[..., :half] | missing[..., half:]
         missing = xp.concat([both, both], axis=-1)
-    if bool(xp.any(xp.all(missing, axis=tuple(range(missing.ndim - 1))))):
+    if is_whole and bool(xp.any(xp.all(missing, axis=tuple(range(missing.ndim - 1))))):
         raise ValueError(
             "every channel needs at least one sample that is present; got a channel that is all "
             "NaN or masked."

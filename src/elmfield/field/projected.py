@@ -132,6 +132,47 @@ class Projected:
         return replace(self, kept=self.take(np.arange(len(self.regions))))
 
 
+class Awaited(Projected):
+    """Coefficients of regions that their samples do not settle, in a file: made once, and kept.
+
+    Merged regions have `inside` samples only.
+    """
+
+    @property
+    def made_of(self) -> None:  # type: ignore[override]
+        """None: a file holds coefficients."""
+        return
+
+    def take(self, rows: Integers) -> Array:
+        """Coefficients (len(rows), r, C) of some regions."""
+        return self.made(rows)[0]
+
+    def made(self, rows: Integers) -> tuple[Array, Floats]:
+        """Coefficients of some regions, and the energy that they leave over, (len(rows), C)."""
+        rows, parts, lefts = np.asarray(rows), [], []
+        step = _step(self.basis, self.like, self.boxes.n_channels, self.partition)
+        for i, j in runs(len(rows), step):
+            Y = self.boxes.of(self.partition, self.regions[rows[i:j]], self.basis.box)
+            if self.basis.inside is not None:
+                Y = Y[:, np.flatnonzero(self.basis.inside)]
+            c = self.basis.project(Y)
+            left = np.zeros((j - i, Y.shape[2]))
+            if self.basis.n_modes < self.basis.n_samples:
+                left = (Y * Y).sum(axis=1, dtype=np.float64) - (c * c).sum(axis=1, dtype=np.float64)
+            parts.append(c)
+            lefts.append(np.maximum(left, 0))
+        return np.concatenate(parts), np.concatenate(lefts)
+
+
+def awaiting(
+    boxes: Boxes, partition: Partition, regions: Integers, basis: Basis
+) -> Projected | Awaited:
+    """Coefficients of some regions that are made from their samples when asked for."""
+    settles = basis.axes is not None and partition.is_regular
+    kind = Projected if settles else Awaited
+    return kind(boxes=boxes, partition=partition, regions=regions, basis=basis)
+
+
 def settled_by_samples(
     samples: Samples,
     partition: Partition,

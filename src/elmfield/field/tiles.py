@@ -7,7 +7,7 @@ decoded are kept.
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product as cartesian
 from typing import Any, Protocol
@@ -331,16 +331,7 @@ class Coded:
         out = np.empty((G, math.prod(box), self.n_channels), self.dtype)
         self.decoded.ready(self._touched(partition, starts, box))
         for rows in self._by_tile(starts):
-            along = [
-                partition.within(k, starts[rows, k, None] + np.arange(b)) for k, b in enumerate(box)
-            ]  # (g, b) each
-            spans = [np.unique(a, return_inverse=True) for a in along]
-            values = self.at([u for u, _ in spans])
-            index = np.zeros((len(rows), 1), np.int64)
-            for (u, inner), a in zip(spans, along):
-                inner = inner.reshape(a.shape)
-                index = (index[:, :, None] * len(u) + inner[:, None, :]).reshape(len(rows), -1)
-            out[rows] = values.reshape(-1, values.shape[-1])[index]
+            out[rows] = on_boxes(self.at, partition, starts[rows], box)
         return out
 
     def _touched(
@@ -454,6 +445,38 @@ class Coded:
         """The same for some of the channels."""
         every = range(self.tiling.sizes[-1]) if self.own is None else self.own
         return replace(self, own=tuple(every[own]))
+
+
+def on_boxes(
+    at: Callable[[Sequence[Integers]], Array],
+    partition: Partition,
+    starts: Integers,
+    box: tuple[int, ...],
+) -> Array:
+    """Samples (G, S, C) of boxes that begin at `starts`, (G, d).
+
+    `at` gives samples (..., C) on the grid of ascending positions on each axis.
+    """
+    along = [partition.within(k, starts[:, k, None] + np.arange(b)) for k, b in enumerate(box)]
+    spans = [np.unique(a, return_inverse=True) for a in along]  # along: (G, b) each
+    values = at([u for u, _ in spans])
+    index = np.zeros((len(starts), 1), np.int64)
+    for (u, inner), a in zip(spans, along):
+        inner = inner.reshape(a.shape)
+        index = (index[:, :, None] * len(u) + inner[:, None, :]).reshape(len(starts), -1)
+    return values.reshape(-1, values.shape[-1])[index]
+
+
+def runs_of(x: Sequence[Integers]) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
+    """Slabs of an array that make up a grid of ascending positions, and where each goes in it."""
+    spans = []
+    for at in x:
+        ends = [0, *(np.flatnonzero(np.diff(at) > 1) + 1).tolist(), len(at)]
+        spans.append(
+            [(slice(int(at[i]), int(at[j - 1]) + 1), slice(i, j)) for i, j in zip(ends, ends[1:])]
+        )
+    for corner in cartesian(*spans):
+        yield tuple(a for a, _ in corner), tuple(b for _, b in corner)
 
 
 def outer(decoded: Decoded, x: Sequence[Integers]) -> Array:

@@ -15,11 +15,13 @@ from elmfield.domain import Domain, Periodic, make_domain
 from elmfield.field import Blended, Field, Group, meet
 from elmfield.field.missing import WAYS, gaps_of
 from elmfield.fit.denoise import denoised, taken_off
+from elmfield.field.streamed import Streamed
 from elmfield.fit.fill import filled
 from elmfield.fit.graph import refuse_unfollowed
+from elmfield.fit.survey import Survey
 from elmfield.local.model import LocalModel
 from elmfield.partition import Partition, without_rings
-from elmfield.samples import Samples, range_of, read, unmasked
+from elmfield.samples import Samples, View, range_of, read, unmasked
 from elmfield.settings import Settings, Smooth
 
 Footprint = tuple[tuple[int, ...], Any, Integers]
@@ -173,12 +175,9 @@ class Encoder:
         order = GAP_ORDER if missing == "nan" and asked.fill_order is None else asked.fill_order
         given = filled(samples, order, wraps)
         samples = denoised(given, asked.denoise, wraps, clip=asked.clip)
-        settings = self._settle(samples)
+        settings = self._settle(samples.view)
         groups, left = self._project(settings, samples, progress)
-        centres, radii = self._frames(groups)
-        blended = Blended(
-            partition=self.partition, groups=tuple(groups), centres=centres, radii=radii
-        )
+        blended = self._blended(groups)
         residual = (left * samples.units**2).sum(axis=1) + taken_off(given, samples, self.partition)
         if settings.target is not None:
             blended, dropped = meet(blended, samples, settings.target)
@@ -295,10 +294,47 @@ class Encoder:
             )
         return values.values
 
-    def _settle(self, samples: Samples) -> Settings:
+    def awaiting(self, survey: Survey, boxes: Streamed, *, input_dtype: str, is_complex: bool) -> Field:
+        """The Field of an array that was surveyed: what regions need is made when asked for.
+
+        Parameters
+        ----------
+        survey : Survey
+            What is known of all samples.
+        boxes : Streamed
+            Where they are.
+        input_dtype : str
+            What the caller's samples were.
+        is_complex : bool
+            Whether the second half of the channels holds imaginary parts.
+        """
+        settings = self._settle(survey)
+        groups = []
+        for box, inside, regions in self._footprints(settings):
+            model = self._model(settings, box, inside, boxes.like)
+            c = settings.awaiting(boxes, self.partition, regions, model)
+            groups.append(Group(model=model, regions=regions, coefficients=c))
+        return Field(
+            domain=self.domain,
+            blended=self._blended(groups),
+            offset=survey.offset,
+            scale=survey.scale,
+            channel_axis=self.channel_axis,
+            is_complex=is_complex,
+            input_dtype=input_dtype,
+            data_range=survey.ends.data_range,
+            residual=np.zeros(self.partition.n_regions),
+            settings=settings,
+        )
+
+    def _blended(self, groups: list[Group]) -> Blended:
+        centres, radii = self._frames(groups)
+        return Blended(partition=self.partition, groups=tuple(groups), centres=centres, radii=radii)
+
+    def _settle(self, view: View) -> Settings:
         """The settings, with choices that depend on the samples made once, by the first array."""
         if self._settled is None:
-            self._settled = self.settings.settled(samples.view)
+            self._settled = self.settings.settled(view)
         return self._settled
 
     def _project(

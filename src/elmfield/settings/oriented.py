@@ -10,7 +10,9 @@ import numpy as np
 from elmfield._array.backend import namespace
 from elmfield._array.checks import is_number
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.field import Coefficients, sampled
+from elmfield.field import Coefficients, Sampled, sampled
+from elmfield.field.streamed import Streamed
+from elmfield.field.sampled import rounding
 from elmfield.local.bases import WaveModel, wave_model
 from elmfield.local.left_out import is_very_smooth, line_order
 from elmfield.local.order import exponents, from_both_ends, looks, orders_of
@@ -132,6 +134,18 @@ class Oriented:
         found = sampled(samples, partition, regions, model.beliefs)
         tell(len(regions))
         return found, np.zeros((len(regions), samples.raw.shape[-1]))
+
+    def awaiting(
+        self, boxes: Streamed, partition: Partition, regions: Integers, model: WaveModel
+    ) -> Coefficients:
+        """What regions believe, found each time."""
+        return Sampled(
+            boxes=boxes,
+            partition=partition,
+            regions=regions,
+            beliefs=model.beliefs,
+            rounding=rounding(boxes.offset, boxes.scale, boxes.like),
+        )
 
 
 def _as_boxes(values: Array, box: tuple[int, ...]) -> Array:

@@ -9,6 +9,8 @@ import numpy as np
 from elmfield._array.checks import is_number, is_whole, per_axis
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field import Coefficients, Target, projected, settled_by_samples
+from elmfield.field.streamed import Streamed
+from elmfield.field.projected import awaiting
 from elmfield.local.bases import plain_modes, product_modes, shaped_modes, smooth_dense_modes
 from elmfield.local.layers import Cosines, Dense, MakeLayer
 from elmfield.local.model import Basis
@@ -107,6 +109,11 @@ class Settings(Protocol):
         And the energy that they leave over, (G, C). `tell` hears how many regions were done.
         """
 
+    def awaiting(
+        self, boxes: Streamed, partition: Partition, regions: Integers, model: Any
+    ) -> Coefficients:
+        """Coefficients of some regions, which share a `model`, made when asked for."""
+
 
 @dataclass(frozen=True)
 class Paper:
@@ -150,6 +157,7 @@ class Paper:
         return shaped_modes(self.network, box, None if inside.all() else inside, like)
 
     fitted = staticmethod(projected)
+    awaiting = staticmethod(awaiting)
 
 
 @dataclass(frozen=True)
@@ -279,6 +287,7 @@ class Smooth:
         return product_modes(box, orders, self.layer or Cosines.lattice)
 
     fitted = staticmethod(settled_by_samples)
+    awaiting = staticmethod(awaiting)
 
 
 def check_denoise(d: object) -> None:
