@@ -5,8 +5,7 @@ the promise as they come out again. Its blend is that of a field without a targe
 where cells meet.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -19,7 +18,7 @@ from elmfield.codec import trial
 from elmfield.field.blended import Blended
 from elmfield.field.boxes import missing_in
 from elmfield.field.measured import errors
-from elmfield.field.steps import TRIES, guessed, nearest
+from elmfield.field.meeting import Scope, check_whole, met
 from elmfield.field.target import Target
 from elmfield.field.tiles import Coded, Decoded, InMemory, Tiling, packed, without_channels
 from elmfield.samples import Samples
@@ -72,10 +71,14 @@ class Coder:
         """A slab of the array, as far as `values` reach."""
         return values[tuple(slice(s.start - a, s.stop - a) for s, a in zip(slab, (*self.first, 0)))]
 
-    def pack(self, **asked: float) -> Tiles:
+    def code(self, **asked: float) -> "Attempt":
         """All tiles, coded as asked; without loss if nothing is."""
         numbers = range(self.tiling.n_tiles)
-        return tuple(spread(lambda i: packed(self.values(i), **asked), numbers))
+        return Attempt(
+            coder=self,
+            tiles=tuple(spread(lambda i: packed(self.values(i), **asked), numbers)),
+            is_lossy=bool(asked),
+        )
 
     @cached_property
     def some(self) -> list[Array]:
@@ -114,20 +117,41 @@ class Coder:
         )
         return Decoded(InMemory(tuple(tiles)), tiling, "uint8")
 
-    def made(self, tiles: Tiles, is_lossy: bool = True) -> Blended:
-        """The function of the samples in coded tiles."""
-        return self.blended.through(self.boxes(tiles, is_lossy))
+    @property
+    def scope(self) -> Scope:
+        """What is coded."""
+        return Scope(
+            size=self.own.size,
+            kind=self.own.dtype.name,
+            data_range=self.samples.data_range,
+            is_complex=self.samples.is_complex,
+            dtype=str(self.blended.dtype).removeprefix("torch."),
+        )
 
-    def errors(self, made: Blended) -> tuple[float, float]:
-        """Mean squared and largest error of a function at the samples."""
-        return errors(self.samples, made, self.first, self.counted)
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Attempt:
+    """Coded tiles, and what comes out of them."""
+
+    coder: Coder
+    tiles: Tiles = field(repr=False)
+    is_lossy: bool
 
     @property
-    def least_step(self) -> float:
-        """Below this nothing is gained over coding without loss."""
-        if self.own.dtype.kind in "iu":
-            return 1.0
-        return float(np.finfo(self.own.dtype).eps) * self.samples.data_range / 4
+    def n_bytes(self) -> int:
+        """Bytes of all tiles."""
+        return sum(map(len, self.tiles))
+
+    @cached_property
+    def made(self) -> Blended:
+        """The function of the samples in the tiles."""
+        return self.coder.blended.through(self.coder.boxes(self.tiles, self.is_lossy))
+
+    @cached_property
+    def errors(self) -> tuple[float, float]:
+        """Mean squared and largest error of the function at the samples."""
+        coder = self.coder
+        return errors(coder.samples, self.made, coder.first, coder.counted)
 
 
 def by_coding(
@@ -146,104 +170,6 @@ def by_coding(
     """
     low = (0,) * (samples.raw.ndim - 1) if first is None else tuple(first)
     coder = Coder(blended=blended, samples=samples, first=low, counted=counted)
-    if target.kind == "max_error":
-        return _within(coder, target.value)
-    if target.kind == "psnr":
-        return _at_psnr(coder, target.value)
-    return _in_bytes(coder, target)
-
-
-def _at_psnr(coder: Coder, psnr: float) -> Blended:
-    """As few bytes as a PSNR needs."""
-    allowed = coder.samples.data_range**2 * 10 ** (-psnr / 10)
-    parts = 2 if coder.samples.is_complex else 1  # errors are moduli, of two parts
-
-    def guess(step: float) -> float:
-        return parts * coder.trial(step)[0] / allowed
-
-    def at(step: float) -> tuple[Blended, float]:
-        made = coder.made(coder.pack(step=step))
-        return made, coder.errors(made)[0] / allowed
-
-    start = guessed(guess, math.sqrt(12 * allowed / parts), 2.0)
-    found = nearest(at, start, 2.0, coder.least_step)
-    return found or _without_loss(coder, "psnr", psnr, lambda e: e[0] <= allowed)
-
-
-def _within(coder: Coder, largest: float) -> Blended:
-    """As few bytes as a largest error needs."""
-    _check_whole(coder.samples, largest)
-    allowed = largest / math.sqrt(2) if coder.samples.is_complex else largest
-    bound = allowed
-    for _ in range(TRIES):
-        if bound <= 0:
-            break
-        made = coder.made(coder.pack(max_error=bound))
-        found = coder.errors(made)[1]
-        if found <= largest:
-            return made
-        # Evaluating the function rounds too: by that much less is asked of the samples.
-        bound -= 1.25 * (found - largest) + 1e-3 * (allowed - bound)
-    return _without_loss(coder, "max_error", largest, lambda e: e[1] <= largest)
-
-
-def _in_bytes(coder: Coder, target: Target) -> Blended:
-    """As little error as a number of bytes allows."""
-    n = coder.own.size
-    room = target.value * n / 8 if target.kind == "bits" else float(target.value)
-
-    def guess(step: float) -> float:
-        return coder.trial(step)[1] * float(n) / 8 / room
-
-    def at(step: float) -> tuple[Tiles, float]:
-        tiles = coder.pack(step=step)
-        return tiles, sum(map(len, tiles)) / room
-
-    if room > coder.own.nbytes / 4:  # that may be enough for all there is
-        exact = coder.pack()
-        if sum(map(len, exact)) <= room:
-            return coder.made(exact, is_lossy=False)
-    start = guessed(guess, coder.samples.data_range / 16, -1.0)
-    found = nearest(at, start, -1.0, coder.least_step)
-    if found is None:
-        least = sum(map(len, coder.pack(step=4 * coder.samples.data_range)))
-        raise ValueError(
-            f"`{target.kind}` cannot be kept: coded as coarsely as can be, these samples take "
-            f"{least} bytes, {8 * least / n:.3g} bits each; got {target.value:g}. Ask for more."
-        )
-    return coder.made(found)
-
-
-def _without_loss(
-    coder: Coder, kind: str, value: float, keeps: Callable[[tuple[float, float]], bool]
-) -> Blended:
-    """The function of all there is, where even its rounding keeps a promise; else an error."""
-    made = coder.made(coder.pack(), is_lossy=False)
-    mean, largest = coder.errors(made)
-    if keeps((mean, largest)):
-        return made
-    dtype = str(made.dtype).removeprefix("torch.")
-    advice = "" if dtype == "float64" else ", or fit float64 samples"
-    if kind == "max_error":
-        raise ValueError(
-            f"`max_error` cannot be kept: with all digits the largest error at the samples is "
-            f"{largest:.2g} in {dtype}; got {value:g}. Ask for more than that{advice}."
-        )
-    limit = 10 * math.log10(coder.samples.data_range**2 / mean)
-    raise ValueError(
-        f"`psnr` cannot be reached: with all digits this field has {limit:.1f} dB at the samples "
-        f"in {dtype}; got {value:g}. Ask for less{advice}."
-    )
-
-
-def _check_whole(samples: Samples, largest: float) -> None:
-    """Raise where whole numbers lost more than the bound when they became floating."""
-    if samples.dtype not in ("int64", "uint64"):
-        return
-    top = float(np.max(np.abs(to_numpy(samples.raw))))
-    if top >= 2.0**53 and largest < np.spacing(top):
-        raise ValueError(
-            f"`max_error` cannot be kept: whole numbers up to {top:.3g} are computed with as "
-            f"float64, which rounds them by {np.spacing(top) / 2:g}; got {largest:g}. Take an "
-            "offset off them first, or ask for more."
-        )
+    if target.kind == "max_error" and samples.dtype in ("int64", "uint64"):
+        check_whole(float(np.max(np.abs(to_numpy(samples.raw)))), target.value)
+    return met(coder, target).made

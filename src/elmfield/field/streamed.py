@@ -65,7 +65,7 @@ class Slabs:
 
     def read(self, slab: Slab) -> Array:
         """A slab of the axes that are not channels, as the source has it."""
-        found = np.asarray(to_numpy(self.source.read(self._with_channels(slab))))
+        found = np.asarray(to_numpy(self.source.read(self.with_channels(slab))))
         wanted = tuple(s.stop - s.start for s in slab)
         got = tuple(n for k, n in enumerate(found.shape) if k != self.channel_axis)
         if got != wanted:
@@ -75,7 +75,8 @@ class Slabs:
             )
         return found
 
-    def _with_channels(self, slab: Slab) -> Slab:
+    def with_channels(self, slab: Slab) -> Slab:
+        """A slab of the source: with all channels."""
         every = list(slab)
         if self.channel_axis is not None:
             every.insert(self.channel_axis, slice(0, self.source.shape[self.channel_axis]))
@@ -95,7 +96,7 @@ class Slabs:
         mask = None
         if self.mask is not None:
             has = len(self.mask.shape) == len(self.source.shape) and self.channel_axis is not None
-            mask = self.mask.read(self._with_channels(slab) if has else slab)
+            mask = self.mask.read(self.with_channels(slab) if has else slab)
         y, present, _, ends = checked(
             values, values.shape, self.channel_axis, mask, is_whole=False
         )

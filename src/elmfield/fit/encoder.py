@@ -14,8 +14,8 @@ from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Domain, Periodic, make_domain
 from elmfield.field import Blended, Field, Group, meet
 from elmfield.field.missing import WAYS, gaps_of
-from elmfield.fit.denoise import denoised, taken_off
 from elmfield.field.streamed import Streamed
+from elmfield.fit.denoise import denoised, taken_off
 from elmfield.fit.fill import filled
 from elmfield.fit.graph import refuse_unfollowed
 from elmfield.fit.survey import Survey

@@ -11,8 +11,8 @@ from elmfield._array.backend import namespace
 from elmfield._array.checks import is_number
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field import Coefficients, Sampled, sampled
-from elmfield.field.streamed import Streamed
 from elmfield.field.sampled import rounding
+from elmfield.field.streamed import Streamed
 from elmfield.local.bases import WaveModel, wave_model
 from elmfield.local.left_out import is_very_smooth, line_order
 from elmfield.local.order import exponents, from_both_ends, looks, orders_of

@@ -9,8 +9,8 @@ import numpy as np
 from elmfield._array.checks import is_number, is_whole, per_axis
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field import Coefficients, Target, projected, settled_by_samples
-from elmfield.field.streamed import Streamed
 from elmfield.field.projected import awaiting
+from elmfield.field.streamed import Streamed
 from elmfield.local.bases import plain_modes, product_modes, shaped_modes, smooth_dense_modes
 from elmfield.local.layers import Cosines, Dense, MakeLayer
 from elmfield.local.model import Basis

@@ -145,7 +145,7 @@ class SamplePlan:
         return values
 
     @property
-    def _has_channels(self) -> bool:
+    def has_channels(self) -> bool:
         """Whether the array in the file has an axis of channels."""
         return self.field.channel_axis is not None or self.boxes.n_channels > 1
 
@@ -156,27 +156,31 @@ class SamplePlan:
         found = self.boxes.gaps(tuple(slice(a, a + 1) for a in low[:-1]))
         return None if found is None else int(found.shape[-1])
 
-    def write(self, sink: Sink, progress: Progress) -> dict[str, Any]:
-        """Put the arrays into `sink`; what the metadata says about them."""
+    def said(self, checks: str, missing: int | None, missing_checks: str) -> dict[str, Any]:
+        """What the metadata says about the arrays, once their tiles have check sums."""
         said: dict[str, Any] = {
             "low": list(self.tiling.low[:-1]),
             "high": list(self.tiling.high[:-1]),
             "dtype": self.kind,
             "raw": self.is_raw,
             "lossy": self.is_lossy,
+            "checks": checks,
         }
-        said["checks"] = _put_tiles(
-            sink, "samples", self.tiling, self.kind, self.tiles(), self._has_channels, progress
+        if missing is not None:
+            said |= {"missing": missing, "missing_checks": missing_checks}
+        return said
+
+    def write(self, sink: Sink, progress: Progress) -> dict[str, Any]:
+        """Put the arrays into `sink`; what the metadata says about them."""
+        checks = _put_tiles(
+            sink, "samples", self.tiling, self.kind, self.tiles(), self.has_channels, progress
         )
-        if self._gaps is not None:
-            C = self._gaps
+        C, missing_checks = self._gaps, ""
+        if C is not None:
             tiling = self.tiling.with_channels(C)
             found = (packed(self._gone(tiling.slab(i))) for i in range(tiling.n_tiles))
-            said["missing"] = C
-            said["missing_checks"] = _put_tiles(
-                sink, "missing", tiling, "uint8", found, C > 1, progress
-            )
-        return said
+            missing_checks = _put_tiles(sink, "missing", tiling, "uint8", found, C > 1, progress)
+        return self.said(checks, C, missing_checks)
 
     def _gone(self, slab: tuple[slice, ...]) -> Array:
         """1 where samples were missing, 0 elsewhere."""
@@ -195,8 +199,16 @@ def _put_tiles(
     progress: Progress,
 ) -> str:
     """Write coded tiles as a Zarr array; their check sums, eight hexadecimal digits each."""
-    from numcodecs.checksum32 import CRC32C
+    put_about(sink, name, tiling, kind, has_channels)
+    checks = []
+    for number, tile in enumerate(tiles):
+        checks.append(put_tile(sink, name, tiling, number, tile, has_channels))
+        progress("save", number + 1, tiling.n_tiles)
+    return "".join(checks)
 
+
+def put_about(sink: Sink, name: str, tiling: Tiling, kind: str, has_channels: bool) -> None:
+    """Write what describes a Zarr array of coded tiles."""
     d = len(tiling.tile) if has_channels else len(tiling.tile) - 1
     about = {
         "zarr_format": 3,
@@ -209,13 +221,23 @@ def _put_tiles(
         "codecs": [{"name": "elmfield", "configuration": {}}, {"name": "crc32c"}],
     }
     put_document(sink, f"{name}/zarr.json", about)
-    checks, check = [], CRC32C(location="end")
-    for number, tile in enumerate(tiles):
-        data = bytes(memoryview(check.encode(tile)))
-        sink.put(_key(name, tiling.place(number)[:d]), data)
-        checks.append(data[-4:].hex())
-        progress("save", number + 1, tiling.n_tiles)
-    return "".join(checks)
+
+
+def put_tile(
+    sink: Sink, name: str, tiling: Tiling, number: int, tile: bytes, has_channels: bool
+) -> str:
+    """Write one coded tile; its check sum, eight hexadecimal digits."""
+    from numcodecs.checksum32 import CRC32C
+
+    data = bytes(memoryview(CRC32C(location="end").encode(tile)))
+    sink.put(tile_key(name, tiling, number, has_channels), data)
+    return data[-4:].hex()
+
+
+def tile_key(name: str, tiling: Tiling, number: int, has_channels: bool) -> str:
+    """The entry of a tile."""
+    d = len(tiling.tile) if has_channels else len(tiling.tile) - 1
+    return _key(name, tiling.place(number)[:d])
 
 
 def _key(name: str, place: Sequence[int]) -> str:

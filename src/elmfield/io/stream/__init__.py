@@ -1,0 +1,5 @@
+"""Arrays larger than memory: fitted slab by slab into a file, by one process or many."""
+
+from elmfield.io.stream.fitting import fit_to
+
+__all__ = ["fit_to"]

@@ -1,0 +1,223 @@
+"""One block of an array: its tiles coded and written, or measured against what a model says.
+
+Everything here can be sent to another process, done twice, or done again after a crash: a block's
+result depends on its samples alone, files appear whole, and what is there already is not made anew.
+"""
+
+import json
+import math
+import os
+import threading
+import zlib
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from elmfield._array.backend import to_numpy
+from elmfield._array.threads import spread
+from elmfield._array.typing import Array
+from elmfield.field import Field
+from elmfield.field.streamed import Slabs
+from elmfield.field.tiles import Tiling, packed
+from elmfield.io.model.tiles import put_tile
+from elmfield.samples import Slab
+
+
+class WholeFiles:
+    """Entries as files of a folder; each appears under its name only once it is complete."""
+
+    def __init__(self, root: str | Path) -> None:
+        self._root = Path(root)
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write one entry."""
+        place = self._root / key
+        place.parent.mkdir(parents=True, exist_ok=True)
+        beside = place.with_name(f".{place.name}.{os.getpid()}-{threading.get_ident()}")
+        try:
+            beside.write_bytes(data)
+            os.replace(beside, place)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Coding:
+    """How blocks become coded tiles of a model folder.
+
+    Parameters
+    ----------
+    slabs : Slabs
+        The samples.
+    tiling : Tiling
+        Tiles, channels included.
+    kind : str
+        Dtype of samples in the file.
+    has_channels : bool
+        Whether the array in the file has an axis of channels.
+    asked : tuple of pairs
+        Of the codec: nothing, a step, or a largest error.
+    model, done : str
+        Folders of the model, and of notes on finished blocks.
+    """
+
+    slabs: Slabs
+    tiling: Tiling
+    kind: str
+    has_channels: bool
+    asked: tuple[tuple[str, float], ...]
+    model: str
+    done: str
+
+    def __call__(self, slab: Slab, values: Array | None = None) -> dict[int, str]:
+        """Code the tiles of a block; the check sum of each, by number."""
+        values = self.slabs.read(slab) if values is None else np.asarray(values)
+        note = Path(self.done) / ("-".join(str(s.start) for s in slab) + ".json")
+        seen = zlib.crc32(np.ascontiguousarray(values))
+        known = _noted(note, seen)
+        if known is not None:
+            return known
+        y, _, _ = self.slabs.part(slab, values)
+        sink, asked = WholeFiles(self.model), dict(self.asked)
+
+        def work(number: int) -> str:
+            *at, channels = self.tiling.slab(number)
+            inner = tuple(slice(a.start - s.start, a.stop - s.start) for a, s in zip(at, slab))
+            tile = packed(y[(*inner, channels)].astype(self.kind), **asked)
+            return put_tile(sink, "samples", self.tiling, number, tile, self.has_channels)
+
+        numbers = tiles_in(self.tiling, slab)
+        checks = dict(zip(numbers, spread(work, numbers)))
+        text = json.dumps({"seen": seen, "checks": {str(k): v for k, v in checks.items()}})
+        WholeFiles(note.parent).put(note.name, text.encode())
+        return checks
+
+
+def _noted(note: Path, seen: int) -> dict[int, str] | None:
+    """Check sums of a block that is done already, of the same samples; else None."""
+    try:
+        found = json.loads(note.read_bytes())
+    except (OSError, ValueError):
+        return None
+    if found.get("seen") != seen:
+        return None
+    return {int(k): str(v) for k, v in found["checks"].items()}
+
+
+def tiles_in(tiling: Tiling, slab: Slab) -> list[int]:
+    """Numbers of the tiles that make up a slab of the axes that are not channels."""
+    every = [
+        np.arange((s.start - a) // t, -(-(s.stop - a) // t))
+        for s, a, t in zip(slab, tiling.low, tiling.tile)
+    ]
+    grid = np.meshgrid(*every, np.arange(tiling.counts[-1]), indexing="ij")
+    return [int(n) for n in np.ravel_multi_index(grid, tiling.counts).reshape(-1)]
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Score:
+    """What errors at samples come to, so far.
+
+    Parameters
+    ----------
+    squares, moduli, largest : float
+        Sum of the squared errors, sum of their magnitudes, and the largest of these.
+    count, missing : int
+        Samples that are there, and that are not.
+    low, high : float
+        The least and the largest sample, of all channels; of complex ones, in magnitude.
+    whole : tuple of float
+        Least and largest of the samples as they are stored, real and imaginary parts apart.
+    """
+
+    squares: float = 0.0
+    moduli: float = 0.0
+    largest: float = 0.0
+    count: int = 0
+    missing: int = 0
+    low: float = math.inf
+    high: float = -math.inf
+
+    def __or__(self, other: "Score") -> "Score":
+        """Of the samples of both."""
+        return Score(
+            squares=self.squares + other.squares,
+            moduli=self.moduli + other.moduli,
+            largest=max(self.largest, other.largest),
+            count=self.count + other.count,
+            missing=self.missing + other.missing,
+            low=min(self.low, other.low),
+            high=max(self.high, other.high),
+        )
+
+    @property
+    def mean_square(self) -> float:
+        """Mean squared error."""
+        return self.squares / max(1, self.count)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Measuring:
+    """How blocks are compared with what a model gives back.
+
+    Parameters
+    ----------
+    slabs : Slabs
+        The samples.
+    model : str
+        The model file or folder.
+    version : str
+        What tells it from another one at the same place.
+    """
+
+    slabs: Slabs
+    model: str
+    version: str = ""
+
+    def __call__(self, slab: Slab, values: Array | None = None) -> Score:
+        """The errors at the samples of a block."""
+        return scored(_opened(self.model, self.version), self.slabs, slab, values)[0]
+
+
+@lru_cache(maxsize=2)
+def _opened(model: str, version: str) -> Field:
+    from elmfield.io.model.restore import load
+
+    return load(model)
+
+
+def scored(
+    field: Field, slabs: Slabs, slab: Slab, values: Array | None = None
+) -> tuple[Score, Array]:
+    """Errors at the samples of a block: what they come to, and each of them, (..., channels).
+
+    What a caller gets back counts, its rounding too; 0 where a sample is missing.
+    """
+    y, present, _ = slabs.part(slab, values)
+    e = np.empty((*y.shape[:-1], field.n_channels))
+    f = field.blended.on_grid([np.arange(s.start, s.stop, dtype=float) for s in slab])
+    f = to_numpy(f).astype(field.offset.dtype) * field.scale + field.offset
+    gap = np.abs(f.astype(np.float64) - y)
+    C = field.n_channels
+    e = np.hypot(gap[..., :C], gap[..., C:]) if field.is_complex else gap
+    size = np.hypot(y[..., :C], y[..., C:]) if field.is_complex else y
+    here = None if present is None else present[..., :C]
+    if here is not None:
+        e = np.where(here, e, 0)
+        size = size[here]
+    count = e.size if here is None else int(np.count_nonzero(here))
+    return Score(
+        squares=float(np.sum(e * e)),
+        moduli=float(np.sum(e)),
+        largest=float(np.max(e, initial=0)),
+        count=count,
+        missing=e.size - count,
+        low=float(np.min(size, initial=math.inf)),
+        high=float(np.max(size, initial=-math.inf)),
+    ), e

@@ -1,0 +1,135 @@
+"""Who does the work: this process, block by block, or Dask's workers, a few blocks at a time."""
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from elmfield._array.threads import small_products
+from elmfield._array.typing import Array
+from elmfield.samples import Slab, Source
+
+R = TypeVar("R")
+
+Work = Callable[..., R]
+"""``work(slab, values)``; `values`, what the source has there, may be left out."""
+
+WAVE = 4
+"""Blocks for each worker at a time: few enough to report progress, enough to keep all busy."""
+
+
+class Engine(Protocol):
+    """Does the same to many blocks."""
+
+    @property
+    def n_workers(self) -> int:
+        """How many blocks are held at once."""
+
+    def each(self, work: Work[R], slabs: Sequence[Slab]) -> Iterator[R]:
+        """``work(slab)`` of every block, in order."""
+
+
+class Here:
+    """This process, one block after the other."""
+
+    n_workers = 1
+
+    def each(self, work: Work[R], slabs: Sequence[Slab]) -> Iterator[R]:
+        """``work(slab)`` of every block, in order."""
+        for slab in slabs:
+            yield work(slab)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Spread:
+    """Dask: threads by default, or whatever scheduler or cluster is the caller's.
+
+    Parameters
+    ----------
+    array : Dask array or None
+        The source, whose blocks are computed with the work on them; None where work reads itself.
+    n_workers : int
+        How many there are.
+    """
+
+    array: Any = field(default=None, repr=False)
+    n_workers: int = 1
+
+    def each(self, work: Work[R], slabs: Sequence[Slab]) -> Iterator[R]:
+        """``work(slab)`` of every block, in order, some of them at a time."""
+        import dask
+
+        task = dask.delayed(alone, pure=False)
+        step = WAVE * self.n_workers
+        for i in range(0, len(slabs), step):
+            some = slabs[i : i + step]
+            given = [None] * len(some) if self.array is None else [self.values(s) for s in some]
+            yield from dask.compute(*(task(work, s, v) for s, v in zip(some, given)))
+
+    def values(self, slab: Slab) -> Any:
+        """The Dask array of a block, all channels."""
+        return self.array(slab) if callable(self.array) else self.array[slab]
+
+
+def alone(work: Work[R], slab: Slab, values: Array | None) -> R:
+    """Do the work with one thread of BLAS: workers share the processors among themselves."""
+    with small_products():
+        return work(slab, values)
+
+
+# --- Dask arrays ----------------------------------------------------------------------------------
+
+
+def is_dask(values: object) -> bool:
+    """Whether `values` is a Dask array; does not import Dask to find out."""
+    dask = sys.modules.get("dask.array")
+    return dask is not None and isinstance(values, dask.Array)
+
+
+def check_chunks(values: Any) -> None:
+    """Raise if a Dask array does not know its own shape."""
+    if any(math.isnan(n) for n in values.shape):
+        raise ValueError(
+            f"a Dask array must know its shape; got {values.shape}. Call "
+            "array.compute_chunk_sizes() first."
+        )
+
+
+def n_dask_workers() -> int:
+    """Workers of the scheduler that Dask would use now."""
+    distributed = sys.modules.get("distributed")
+    if distributed is not None:
+        try:
+            client = distributed.get_client()
+        except ValueError:
+            pass
+        else:
+            return max(1, sum(client.nthreads().values()))
+    import dask
+
+    from elmfield._array.threads import n_processors
+
+    chosen = dask.config.get("scheduler", None)
+    if chosen in ("sync", "synchronous", "single-threaded"):
+        return 1
+    return int(dask.config.get("num_workers", None) or n_processors())
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A source of which only shape and dtype travel: its samples come with the work."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def read(self, slab: Slab = ()) -> Array:
+        """Nothing to read here."""
+        raise RuntimeError("the samples of a Dask array come with the work on them.")
+
+
+def shell_of(source: Source) -> Shell:
+    """What travels of a source."""
+    return Shell(tuple(source.shape), np.dtype(source.dtype))

@@ -1,0 +1,405 @@
+"""From a source to a model file, slab by slab: look at all, decide, code, put in place.
+
+The first pass finds what must be known of all samples; the second codes them, tile by tile, and
+writes each block as it is done. Error targets take a pass more for each attempt and each check. What
+comes back is the lazily read field of the file: bit for bit what a fit in memory would have saved.
+"""
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.memory import capacity
+from elmfield._array.typing import Array, Progress
+from elmfield.codec import trial
+from elmfield.domain import Domain
+from elmfield.field import Field
+from elmfield.field.coding import LOOKED_AT
+from elmfield.field.meeting import Scope, check_whole, met
+from elmfield.field.streamed import Slabs, Streamed
+from elmfield.field.tiles import Tiling, without_channels
+from elmfield.fit.encoder import Encoder
+from elmfield.fit.survey import Looks, Survey, blocks_of, surveyed
+from elmfield.io.model.blocks import put_array, put_document
+from elmfield.io.model.describe import described
+from elmfield.io.model.restore import digest, load
+from elmfield.io.model.tiles import SamplePlan, put_about, tile_key
+from elmfield.io.stream.coding import Coding, Measuring, Score, WholeFiles
+from elmfield.io.stream.engine import Engine, Here, Spread, is_dask, n_dask_workers, shell_of
+from elmfield.io.stream.work import Work, kept
+from elmfield.samples import Slab, Source, source_of
+from elmfield.settings import Settings
+
+HELD = 8
+"""Numbers of the fit's dtype held for each sample of a block, about."""
+
+
+def fit_to(
+    values: Any,
+    encode: Encoder,
+    out: Path,
+    *,
+    mask: Any = None,
+    attributes: Mapping[str, Any],
+    engine: Engine | None = None,
+    progress: Progress,
+) -> Field:
+    """The lazily read field of a model file at `out`, made of a source larger than memory.
+
+    Parameters
+    ----------
+    values : source
+        Anything with a shape, a dtype and slices.
+    encode : Encoder
+        For arrays of that shape.
+    out : path
+        The model file or folder.
+    mask : source, optional
+        True where a sample is missing.
+    attributes : mapping
+        What the source says about itself.
+    engine : Engine, optional
+        Who does the work; Dask for Dask arrays, else this process.
+    progress : callable
+        Told (stage, done, total).
+    """
+    check_can_stream(encode.settings)
+    work = Work(out)
+    stream = Stream.of(values, encode, mask, attributes, engine, progress)
+    with kept(work):
+        return stream.into(work)
+
+
+def check_can_stream(settings: Settings) -> None:
+    """Raise if some settings have to see all samples at once."""
+    if settings.denoise is not False:
+        raise ValueError(
+            "`denoise` has to see the whole array, and cannot be asked for together with `out`. "
+            "Denoise windows of it that fit in memory."
+        )
+    target = settings.target
+    if target is not None and not target.is_coded:
+        raise ValueError(
+            f"`{target.kind}` has to see all coefficients at once, and cannot be asked for "
+            "together with `out`. Ask for psnr, max_error, bits or bytes."
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Stream:
+    """A source on its way into a file.
+
+    Parameters
+    ----------
+    slabs : Slabs
+        Its samples.
+    sent : Slabs
+        What workers are sent of it.
+    encode : Encoder
+        What makes a field of it.
+    attributes : mapping
+        What it says about itself.
+    engine : Engine
+        Who does the work.
+    progress : callable
+        Told (stage, done, total).
+    """
+
+    slabs: Slabs
+    sent: Slabs
+    encode: Encoder
+    attributes: Mapping[str, Any]
+    engine: Engine
+    progress: Progress
+
+    @classmethod
+    def of(
+        cls,
+        values: Any,
+        encode: Encoder,
+        mask: Any,
+        attributes: Mapping[str, Any],
+        engine: Engine | None,
+        progress: Progress,
+    ) -> "Stream":
+        """A source, and who works on it."""
+        source = source_of(values)
+        about = {
+            "channel_axis": encode.channel_axis,
+            "mask": None if mask is None else source_of(mask),
+        }
+        slabs = sent = Slabs(source=source, **about)
+        if is_dask(values) and engine is None:
+            engine = Spread(
+                array=lambda slab: values[slabs.with_channels(slab)], n_workers=n_dask_workers()
+            )
+            sent = Slabs(source=shell_of(source), **about)
+        return cls(
+            slabs=slabs,
+            sent=sent,
+            encode=encode,
+            attributes=attributes,
+            engine=Here() if engine is None else engine,
+            progress=progress,
+        )
+
+    # --- the two passes ------------------------------------------------------------------------
+
+    def into(self, work: Work) -> Field:
+        """The field of the model file, once it is in place."""
+        survey = self._survey()
+        slabs = replace(self.slabs, is_given=survey.n_missing == 0)
+        boxes = Streamed(slabs=slabs, offset=survey.offset, scale=survey.scale)
+        field = self.encode.awaiting(
+            survey, boxes, input_dtype=slabs.dtype, is_complex=slabs.is_complex
+        )
+        field = replace(field, attributes=self.attributes)
+        if field.blended.made_of is None:
+            raise ValueError("only fields that their samples settle can be fitted in parts.")
+        coder = DiskCoder(
+            field=field,
+            stream=replace(self, slabs=slabs, sent=replace(self.sent, is_given=slabs.is_given)),
+            work=work,
+            top=float(np.abs([survey.ends.low, survey.ends.high]).max()),
+        )
+        work.begin(coder.plan)
+        made = coder.made()
+        work.finish(made.name, made.keys)
+        return load(work.target)
+
+    def _survey(self) -> Survey:
+        shape, settings = self.slabs.shape, self.encode.settings
+        looks = Looks.of(settings, shape)
+        itemsize = np.dtype(self.slabs.kind).itemsize
+        tiling = Tiling.by_bytes((0,) * len(shape), shape, itemsize)
+        blocks = self.blocks(tiling)
+
+        def parts() -> Any:
+            task = _Surveying(looks, self.sent)
+            for done, part in enumerate(self.engine.each(task, blocks)):
+                self.progress("survey", done + 1, len(blocks))
+                yield part
+
+        return surveyed(
+            parts(), looks, floating=self.slabs.floating, centred=settings.centred
+        )
+
+    def blocks(self, tiling: Tiling) -> list[Slab]:
+        """The array in slabs of whole tiles, as large as memory allows."""
+        each = HELD * np.dtype(self.slabs.floating).itemsize * self.slabs.shape[-1]
+        room = 8 * capacity(np.empty(0)) // (each * self.engine.n_workers)
+        return blocks_of(self.slabs.shape[:-1], tiling.tile[:-1], room)
+
+
+@dataclass(frozen=True, eq=False)
+class _Surveying:
+    """What is done to each block in the first pass."""
+
+    looks: Looks
+    slabs: Slabs
+
+    def __call__(self, slab: Slab, values: Array | None = None) -> Any:
+        return self.looks.part(self.slabs, slab, values)
+
+
+# --- coding on a disk -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OnDisk:
+    """A model in the work folder.
+
+    Parameters
+    ----------
+    coder : DiskCoder
+        What made it.
+    name : str
+        Of its folder.
+    keys : list of str
+        Its entries, as they follow each other in a file.
+    version : str
+        Digest of its metadata.
+    """
+
+    coder: "DiskCoder"
+    name: str
+    keys: list[str]
+    version: str
+
+    @cached_property
+    def n_bytes(self) -> int:
+        """Bytes of its samples."""
+        root = self.coder.work.model(self.name)
+        sizes = (os.path.getsize(root / k) - 4 for k in self.keys if k.startswith("samples/c/"))
+        return sum(sizes)
+
+    @cached_property
+    def errors(self) -> tuple[float, float]:
+        """Mean squared and largest error at the samples."""
+        return self.coder.measured(self)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DiskCoder:
+    """Codes the samples of a stream into models in a work folder.
+
+    Parameters
+    ----------
+    field : Field
+        The field of the source.
+    stream : Stream
+        The source, and who works on it.
+    work : Work
+        Where models grow.
+    top : float
+        The largest magnitude of a sample.
+    """
+
+    field: Field
+    stream: Stream
+    work: Work
+    top: float
+
+    @cached_property
+    def _dtype(self) -> str:
+        return str(self.field.coefficient_dtype)
+
+    @cached_property
+    def _plan(self) -> SamplePlan:
+        found = described(self.field, self._dtype).plan
+        assert isinstance(found, SamplePlan)
+        return found
+
+    @property
+    def tiling(self) -> Tiling:
+        """Tiles of the file."""
+        return self._plan.tiling
+
+    @cached_property
+    def blocks(self) -> list[Slab]:
+        """What is coded at a time."""
+        return self.stream.blocks(self.tiling)
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """What tells this work from another: all but the samples, which blocks tell themselves."""
+        told = described(self.field, self._dtype)
+        return {
+            "meta": told.meta,
+            "tile": list(self.tiling.tile),
+            "sources": [self.stream.slabs.dtype, list(self.stream.slabs.source.shape)],
+        }
+
+    @property
+    def scope(self) -> Scope:
+        """What is coded."""
+        return Scope(
+            size=self.tiling.n_values,
+            kind=self._plan.kind,
+            data_range=self.field.data_range,
+            is_complex=self.field.is_complex,
+            dtype=self._dtype,
+        )
+
+    def made(self) -> OnDisk:
+        """The model that was asked for."""
+        target = self.field.settings.target  # type: ignore[attr-defined]
+        if target is None:
+            return self.code()
+        if target.kind == "max_error" and self.field.input_dtype in ("int64", "uint64"):
+            check_whole(self.top, target.value)
+        return met(self, target)
+
+    @cached_property
+    def _some(self) -> list[Array]:
+        """Tiles from all over the array, for a first guess."""
+        n = self.tiling.n_tiles
+        count = min(n, max(1, LOOKED_AT * n // self.tiling.n_values))
+        found = []
+        for i in np.linspace(0, n - 1, count).round():
+            *slab, channels = self.tiling.slab(int(i))
+            y = self.stream.slabs.part(tuple(slab))[0]
+            found.append(y[..., channels].astype(self._plan.kind))
+        return found
+
+    def trial(self, step: float) -> tuple[float, float]:
+        """Mean squared error, and bits per sample, at a step, about."""
+        found = [trial(v, step, axis) for v, axis in map(without_channels, self._some)]
+        n = sum(v.size for v in self._some)
+        return sum(e for e, _ in found) / n, sum(b for _, b in found) / n
+
+    def code(self, **asked: float) -> OnDisk:
+        """A model of all samples, coded as asked; without loss if nothing is."""
+        name = "-".join(["as", *(f"{k}-{v.hex()}" for k, v in asked.items())])
+        coding = Coding(
+            slabs=self.stream.sent,
+            tiling=self.tiling,
+            kind=self._plan.kind,
+            has_channels=self._plan.has_channels,
+            asked=tuple(asked.items()),
+            model=str(self.work.model(name)),
+            done=str(self.work.done(name)),
+        )
+        checks: dict[int, str] = {}
+        for found in self.stream.engine.each(coding, self.blocks):
+            checks |= found
+            self.stream.progress("fit", len(checks), self.tiling.n_tiles)
+        return self._described(name, "".join(checks[i] for i in range(len(checks))), bool(asked))
+
+    def _described(self, name: str, checks: str, is_lossy: bool) -> OnDisk:
+        """Write all but the samples."""
+        field = replace(self.field, residual=None) if is_lossy else self.field
+        told = described(field, self._dtype)
+        sink = Listing(WholeFiles(self.work.model(name)))
+        for key, values in told.arrays.items():
+            put_array(sink, key, iter([values]), len(values), values.dtype.name, True)
+        tiling, plan = self.tiling, self._plan
+        put_about(sink, "samples", tiling, plan.kind, plan.has_channels)
+        sink.keys += [
+            tile_key("samples", tiling, i, plan.has_channels) for i in range(tiling.n_tiles)
+        ]
+        said = {**plan.said(checks, None, ""), "lossy": is_lossy}
+        meta = {**told.meta, "samples": said}
+        version = digest(meta)
+        meta["digest"] = version
+        root = {"zarr_format": 3, "node_type": "group", "attributes": {"elmfield": meta}}
+        put_document(sink, "zarr.json", root)
+        return OnDisk(coder=self, name=name, keys=sink.keys, version=version)
+
+    def measured(self, made: OnDisk) -> tuple[float, float]:
+        """Mean squared and largest error of a model at the samples; noted, once it is known."""
+        note = self.work.done(made.name) / "errors.json"
+        if note.exists():
+            known = json.loads(note.read_text())
+            if known["version"] == made.version:
+                return float(known["mean"]), float(known["largest"])
+        task = Measuring(
+            slabs=self.stream.sent, model=str(self.work.model(made.name)), version=made.version
+        )
+        score = Score()
+        for done, found in enumerate(self.stream.engine.each(task, self.blocks)):
+            score |= found
+            self.stream.progress("check", done + 1, len(self.blocks))
+        text = {"version": made.version, "mean": score.mean_square, "largest": score.largest}
+        WholeFiles(note.parent).put(note.name, json.dumps(text).encode())
+        return score.mean_square, score.largest
+
+
+class Listing:
+    """A sink that remembers what went through it."""
+
+    def __init__(self, sink: WholeFiles) -> None:
+        self._sink = sink
+        self.keys: list[str] = []
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write one entry."""
+        self.keys.append(key)
+        self._sink.put(key, data)

@@ -1,0 +1,134 @@
+"""The folder in which a model grows, beside the place where it will be; kept if work is cut short.
+
+It is put in place with one rename once it is complete. Whoever asks for the same again finds what
+is done; whoever asks for something else there begins anew.
+"""
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from elmfield.errors import StoreError
+from elmfield.io.model.entries import ArchiveSink
+from elmfield.io.model.store import FOLDER
+
+PLAN = "plan.json"
+
+
+class Work:
+    """Work on a model that will be at `target`."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+        self.root = target.parent / f".{target.name}.partial"
+        self._lock: IO[str] | None = None
+        check_target(target)
+
+    def begin(self, plan: dict[str, Any]) -> None:
+        """Find what is done of the same plan, or clear the place."""
+        text = json.dumps(plan, sort_keys=True)
+        self.root.mkdir(exist_ok=True)
+        self._hold()
+        note = self.root / PLAN
+        if not (note.exists() and note.read_text() == text):
+            for entry in self.root.iterdir():
+                if entry.name != "lock":
+                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            beside = self.root / f"{PLAN}.new"
+            beside.write_text(text)
+            os.replace(beside, note)
+
+    def _hold(self) -> None:
+        """Let no other process work here."""
+        try:
+            import fcntl
+        except ImportError:  # a system without it: who starts twice has to know
+            return
+        self._lock = (self.root / "lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._lock.close()
+            raise StoreError(
+                f"cannot write {self.target}: another process is writing it now."
+            ) from error
+
+    def model(self, name: str) -> Path:
+        """The folder of a model."""
+        return self.root / f"model-{name}"
+
+    def done(self, name: str) -> Path:
+        """The folder of notes on its finished blocks."""
+        return self.root / f"done-{name}"
+
+    def drop(self, name: str) -> None:
+        """Forget a model."""
+        shutil.rmtree(self.model(name), ignore_errors=True)
+        shutil.rmtree(self.done(name), ignore_errors=True)
+
+    def finish(self, name: str, keys: list[str]) -> None:
+        """Put a model in place; `keys` are its entries, as they follow each other in a file."""
+        made = self.model(name)
+        if not self.target.name.endswith(FOLDER):
+            packed = self.root / "packed"
+            with packed.open("wb") as file, ArchiveSink(file) as sink:
+                for key in keys:
+                    sink.put(key, (made / key).read_bytes())
+            made = packed
+        old = self.root / "old"
+        if self.target.is_dir():
+            os.replace(self.target, old)
+        os.replace(made, self.target)
+        self.close()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def close(self) -> None:
+        """Let others work here."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+def check_target(path: Path) -> None:
+    """Raise if something is at `path` that is no model, or its folder is not there."""
+    from elmfield.io.model.entries import open_entries
+    from elmfield.io.model.restore import metadata
+
+    if not path.parent.is_dir():
+        raise StoreError(f"cannot write {path}: its folder does not exist.")
+    if not path.exists():
+        return
+    if path.is_dir() != path.name.endswith(FOLDER):
+        what = "folder" if path.is_dir() else "file"
+        raise StoreError(f"cannot write {path}: there is a {what} of that name.")
+    try:
+        metadata(open_entries(path))
+    except Exception as error:
+        raise StoreError(
+            f"cannot write {path}: what is there is no model of elmfield, and is left alone. "
+            "Choose another name, or remove it."
+        ) from error
+
+
+@contextmanager
+def kept(work: Work) -> Iterator[None]:
+    """Say what is kept when the disk fails."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or isinstance(error, FileNotFoundError):
+            raise
+        why = error.strerror or str(error)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            why += "; free some space or choose another place"
+        raise StoreError(
+            f"cannot write {work.target}: {why}. What is done so far is kept in {work.root}; "
+            "the same call goes on from there."
+        ) from error
+    finally:
+        work.close()
