@@ -32,6 +32,11 @@ def computed(x: Any) -> Any:
     return np.asarray(x) if compat.is_dask_array(x) else x
 
 
+def is_dask(x: object) -> bool:
+    """Whether `x` is a Dask array."""
+    return bool(compat.is_dask_array(x))
+
+
 def is_labelled(x: object) -> bool:
     """Whether `x` names its axes and says where its samples lie, as an xarray.DataArray does."""
     return all(hasattr(x, member) for member in ("dims", "coords", "values"))

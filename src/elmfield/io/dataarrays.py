@@ -14,6 +14,7 @@ from elmfield._array.typing import Array, Floats
 from elmfield.domain.sphere import is_longitude
 from elmfield.field.labels import dataarray, from_calendar, from_dates, from_durations
 from elmfield.io.gridded import Gridded
+from elmfield.io.lazy import Lazy, OfDataArray
 from elmfield.io.model.plain import keepable
 
 SMALL = 4096
@@ -32,7 +33,9 @@ def is_dataset(values: object) -> bool:
     return xarray is not None and isinstance(values, xarray.Dataset)
 
 
-def from_dataarray(da: Any, *, channel_axis: Hashable | None = None) -> Gridded:
+def from_dataarray(
+    da: Any, *, channel_axis: Hashable | None = None, lazily: bool = False
+) -> Gridded:
     """A DataArray as gridded samples.
 
     Parameters
@@ -42,6 +45,8 @@ def from_dataarray(da: Any, *, channel_axis: Hashable | None = None) -> Gridded:
         rising or falling), dates or durations.
     channel_axis : optional
         The dim, by name or number, that holds channels rather than space.
+    lazily : bool
+        Leave the numbers where they are: in a file, or in a Dask array.
     """
     channel = None if channel_axis is None else _which(channel_axis, da.dims)
     da = da.rename({d: str(d) for d in da.dims if not isinstance(d, str)})
@@ -72,7 +77,7 @@ def from_dataarray(da: Any, *, channel_axis: Hashable | None = None) -> Gridded:
     if channel is not None:
         attributes["channels"] = _channels(da, da.dims[channel])
     return Gridded(
-        values=np.asarray(da.values),
+        values=_lazy(da) if lazily else np.asarray(da.values),
         dims=names,
         coords=coords,
         channel_axis=channel,
@@ -141,6 +146,15 @@ def _without_repeat(da: Any, name: str) -> Any:
         stacklevel=5,
     )
     return da.isel({name: slice(None, -1)})
+
+
+def _lazy(da: Any) -> Any:
+    """The numbers of a DataArray where they are; in memory, if they are there."""
+    if da.chunks is not None:
+        return da.data
+    if isinstance(da.variable._data, np.ndarray):
+        return da.values
+    return Lazy(OfDataArray(da), tuple(da.shape), da.dtype)
 
 
 def _which(axis: Hashable, dims: tuple[Hashable, ...]) -> int:

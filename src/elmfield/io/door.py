@@ -3,15 +3,18 @@
 The pipeline behind it sees arrays only.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from elmfield._array.backend import as_dtype, to_device
+from elmfield._array.backend import as_dtype, is_dask, to_device
 from elmfield._array.checks import choice
+from elmfield._array.memory import HOST
 from elmfield._array.memory import memory_limit as limited
 from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Progress
@@ -21,7 +24,7 @@ from elmfield.fit import encoder
 from elmfield.io.alpha import premultiplied
 from elmfield.io.files import StrPath, path_of, put, read
 from elmfield.io.formats.registry import format_of, is_model
-from elmfield.io.given import given_as, samples_of, telling_dates
+from elmfield.io.given import Given, given_as, samples_of, telling_dates
 from elmfield.io.gridded import Gridded
 from elmfield.io.rendered import rendered
 from elmfield.partition import Partition
@@ -45,6 +48,7 @@ def fit(
     samples: str = "points",
     missing: str | None = None,
     device: object = None,
+    out: StrPath | None = None,
     memory_limit: int | None = None,
     progress: Progress | bool = False,
 ) -> Field:
@@ -55,6 +59,7 @@ def fit(
     values : array, xarray.DataArray, Gridded, or path
         Samples on a grid: real, integer or complex; NaN marks a missing one. A DataArray, what
         :func:`elmfield.read` gives, and a file bring their own dims, coords, gaps and attributes.
+        Also what has a shape, a dtype and slices: Zarr and HDF5 arrays, Dask arrays.
     settings : optional
         ``smooth(...)``, the default, or ``paper(...)``.
     channel_axis : int or str, optional
@@ -84,6 +89,10 @@ def fit(
         fills them with care; by default for a bare array.
     device : optional
         Move the array there first, for instance "cuda".
+    out : path, optional
+        Fit slab by slab into this model file, ``name.elm`` or the folder ``name.elm.zarr``: the
+        array is never whole in memory, and what comes back is read from the file. Cut short, the
+        same call goes on where it was. A Dask array is worked on by Dask's scheduler.
     memory_limit : int, optional
         Bytes that batches of intermediate results may take; see `elmfield.memory_limit`.
     progress : bool or callable
@@ -93,7 +102,7 @@ def fit(
     -------
     Field
         In the array library and on the device of `values`. float32 in gives float32 coefficients,
-        everything else float64.
+        everything else float64. With `out`, what ``load(out)`` gives.
 
     Examples
     --------
@@ -104,11 +113,20 @@ def fit(
     True
     """
     tell = reporter(progress)
-    given = given_as(values, channel_axis, dims, coords, periodic, variable)
+    limit = nullcontext() if memory_limit is None else limited(memory_limit)
+    given = given_as(values, channel_axis, dims, coords, periodic, variable, out is not None)
+    choice("samples", samples, ("points", "means"))
+    way = given.missing if missing is None else missing
     settings = suited(settings, given.attributes)
     if not isinstance(settings, Settings) or settings.target is None:
         # A target is for the samples as they are.
         given = premultiplied(given)
+    if out is not None:
+        if samples != "points":
+            raise ValueError('`samples="means"` has to see all samples; it cannot go to `out`.')
+        with limit, telling_dates(given.attributes):
+            return _fit_to(path_of(out), given, settings, mask, partition, device, way, tell)
+    _warn_of_size(given.values, memory_limit)
     array, mask = unmasked(given.values, mask, given.channel_axis, None)
     if device is not None:
         array = to_device(array, device)
@@ -122,9 +140,7 @@ def fit(
             periodic=given.periodic,
             partition=partition,
         )
-    choice("samples", samples, ("points", "means"))
-    way = given.missing if missing is None else missing
-    with nullcontext() if memory_limit is None else limited(memory_limit):
+    with limit:
         if samples == "means":
             from elmfield.fit.means import fit_means  # here: few samples are
 
@@ -138,6 +154,40 @@ def suited(settings: Settings | None, attributes: Mapping[str, Any]) -> Settings
     """The settings that suit the samples, if the caller has none: a sound file's are its own."""
     suits = attributes.get("suits")
     return settings if settings is not None or suits is None else smooth(**suits)
+
+
+def _fit_to(
+    out: Path,
+    given: Given,
+    settings: Settings | None,
+    mask: Any,
+    partition: Partition | None,
+    device: object,
+    missing: str,
+    progress: Progress,
+) -> Field:
+    """The field of a model file, made slab by slab."""
+    from elmfield.io.stream import fit_to
+
+    if device is not None:
+        raise ValueError(
+            "`device` cannot be chosen together with `out`: samples are coded on the processor. "
+            "Move the field's queries there instead."
+        )
+    return fit_to(
+        given, settings, out, mask=mask, partition=partition, missing=missing, progress=progress
+    )
+
+
+def _warn_of_size(values: Any, limit: int | None) -> None:
+    """Say what to do about a Dask array that will hardly fit."""
+    most = HOST if limit is None else limit
+    if is_dask(values) and values.nbytes > most:
+        warnings.warn(
+            f"this Dask array of {values.nbytes / 2**20:.0f} MiB is computed whole, in memory; "
+            "fit(..., out='name.elm.zarr') works on it block by block.",
+            stacklevel=3,
+        )
 
 
 def write(

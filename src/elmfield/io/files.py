@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from elmfield.io.errors import NoSuchArrayError
-from elmfield.io.formats.registry import NAMED, format_of, is_model, suffix_of
+from elmfield.io.formats.registry import NAMED, Format, format_of, is_model, suffix_of
 from elmfield.io.gridded import Gridded
 
 StrPath = str | os.PathLike[str]
@@ -38,6 +38,21 @@ def read(path: StrPath, *, variable: str | None = None) -> Gridded:
     MissingExtraError
         If a package is missing; the message names the extra.
     """
+    found, kind = _found(path, variable)
+    return kind.room.read(found, variable)
+
+
+def opened(path: StrPath, *, variable: str | None = None) -> Gridded:
+    """What :func:`read` gives, with values that are read where they are looked at.
+
+    NumPy's NPY, NetCDF, Zarr, GRIB, TIFF and video files; of other kinds all is read at once.
+    """
+    found, kind = _found(path, variable)
+    return kind.room.opened(found, variable)
+
+
+def _found(path: StrPath, variable: str | None) -> tuple[Path, Format]:
+    """A file that is there, and its kind."""
     path = path_of(path)
     if is_model(path):
         raise ValueError(f"{path.name} is a model, not samples; open it with load({str(path)!r}).")
@@ -50,7 +65,7 @@ def read(path: StrPath, *, variable: str | None = None) -> Gridded:
             f"{path.name}: arrays in {kind.name} files have no names; got variable {variable!r}. "
             "Leave it out."
         )
-    return kind.room.read(path, variable)
+    return path, kind
 
 
 def _folder(path: Path, variable: str | None) -> Gridded:

@@ -15,7 +15,7 @@ from elmfield._array.backend import to_numpy
 from elmfield._array.typing import Array
 from elmfield.errors import ChannelWarning
 from elmfield.io.dataarrays import from_dataarray, from_dataset, is_dataarray, is_dataset
-from elmfield.io.files import is_path, read
+from elmfield.io.files import is_path, opened, read
 from elmfield.io.gridded import Gridded, axis_number, plain_grid
 from elmfield.samples import with_nan
 
@@ -37,9 +37,18 @@ class Given:
 
 
 def given_as(
-    values: Any, channel_axis: Any, dims: Any, coords: Any, periodic: Any, variable: str | None
+    values: Any,
+    channel_axis: Any,
+    dims: Any,
+    coords: Any,
+    periodic: Any,
+    variable: str | None,
+    lazily: bool = False,
 ) -> Given:
-    """What a caller holds, as an array and its place; labels that are given twice are refused."""
+    """What a caller holds, as an array and its place; labels that are given twice are refused.
+
+    Files and DataArrays `lazily` stay where they are.
+    """
     if variable is not None and not is_path(values):
         raise TypeError(
             f"`variable` names an array in a file; got variable={variable!r} for a "
@@ -58,7 +67,7 @@ def given_as(
         if own is not None:
             raise TypeError(f"`{name}` comes from {_told_by(values)}.")
     known = {} if not is_dataarray(values) else {d: str(d) for d in values.dims}
-    samples = samples_of(values, channel_axis, variable)
+    samples = samples_of(values, channel_axis, variable, lazily)
     return Given(
         values=samples.values,
         channel_axis=samples.channel_axis,
@@ -113,17 +122,19 @@ def _ask_about_colours(shape: tuple[int, ...]) -> None:
         )
 
 
-def samples_of(values: Any, channel_axis: Any = None, variable: str | None = None) -> Gridded:
+def samples_of(
+    values: Any, channel_axis: Any = None, variable: str | None = None, lazily: bool = False
+) -> Gridded:
     """Anything that is not a field as gridded samples."""
     if is_dataarray(values):
-        return from_dataarray(values, channel_axis=channel_axis)
+        return from_dataarray(values, channel_axis=channel_axis, lazily=lazily)
     if is_dataset(values):
         return from_dataset(values)
     samples: Gridded
     if isinstance(values, Gridded):
         samples = values
     elif is_path(values):
-        samples = read(values, variable=variable)
+        samples = (opened if lazily else read)(values, variable=variable)
     else:
         array = to_numpy(with_nan(values))
         samples = plain_grid(array, [f"axis{k}" for k in range(array.ndim)])

@@ -9,6 +9,7 @@ from elmfield._array.typing import Array
 from elmfield.io.errors import NoSuchArrayError, reading
 from elmfield.io.formats.registry import need, suffix_of
 from elmfield.io.gridded import Gridded, plain_grid
+from elmfield.io.lazy import mapped
 
 BART = ("readout", "phase1", "phase2", "coil", "map", "echo", "coefficient", "coefficient2")
 """What BART's first axes are."""
@@ -29,6 +30,18 @@ def read(path: Path, variable: str | None = None) -> Gridded:
         if suffix == ".cfl":
             return _scan(_read_cfl(path))
         return _mat(path, variable)
+
+
+def opened(path: Path, variable: str | None = None) -> Gridded:
+    """The same; an NPY file stays where it is."""
+    if suffix_of(path) != ".npy":
+        return read(path, variable)
+    with reading(path, "a NumPy file"):
+        try:
+            values = np.load(path, mmap_mode="r", allow_pickle=False)
+        except ValueError as error:
+            raise ValueError("it is none, or holds pickled objects") from error
+        return _bare(mapped(values) if isinstance(values, np.memmap) else values)
 
 
 def _load(path: Path) -> Any:

@@ -34,7 +34,26 @@ def read(path: Path, variable: str | None = None) -> Gridded:
         arrays = {str(k): v for k, v in ds.data_vars.items()}
         da = arrays[_named(path, arrays, variable)].load()
         said = keepable(ds.attrs)
-    samples = from_dataarray(da)
+    return _with_header(from_dataarray(da), da, said)
+
+
+def opened(path: Path, variable: str | None = None) -> Gridded:
+    """The same; the file stays open, and its chunks or messages are read as they are needed."""
+    xarray = need("xarray", "xarray", f"reading {path.name}")
+    suffix = suffix_of(path)
+    if suffix in GRIB:
+        return from_dataarray(_find_grib(path, variable), lazily=True)
+    if suffix == ".zarr":
+        need("zarr", "xarray", "reading Zarr stores")
+    with reading(path, "Zarr" if suffix == ".zarr" else "NetCDF"):
+        ds = _open(xarray, path, suffix)
+        arrays = {str(k): v for k, v in ds.data_vars.items()}
+        da = arrays[_named(path, arrays, variable)]
+    return _with_header(from_dataarray(da, lazily=True), da, keepable(ds.attrs))
+
+
+def _with_header(samples: Gridded, da: Any, said: Any) -> Gridded:
+    """The same, with what the file says, and how it packs its numbers."""
     attributes = {**samples.attributes, "global": said}
     packed = {k: da.encoding[k] for k in ("scale_factor", "add_offset") if k in da.encoding}
     stored, fill = da.encoding.get("dtype"), da.encoding.get("_FillValue")
@@ -48,6 +67,11 @@ def read(path: Path, variable: str | None = None) -> Gridded:
 
 
 def _load_grib(path: Path, variable: str | None) -> Any:
+    with reading(path, "GRIB"):
+        return _find_grib(path, variable).load()
+
+
+def _find_grib(path: Path, variable: str | None) -> Any:
     need("eccodes", "grib", "reading GRIB files")
     cfgrib = need("cfgrib", "grib", "reading GRIB files")
     with reading(path, "GRIB"), warnings.catch_warnings():
@@ -59,7 +83,7 @@ def _load_grib(path: Path, variable: str | None) -> Any:
         if not found:
             raise ValueError("it has no messages")
         arrays = {str(k): v for ds in found for k, v in ds.data_vars.items()}
-        return arrays[_named(path, arrays, variable)].load()
+        return arrays[_named(path, arrays, variable)]
 
 
 def _open(xarray: Any, path: Path, suffix: str) -> Any:

@@ -27,6 +27,11 @@ def read(path: Path, variable: str | None = None) -> Gridded:
     return _read_series(path, variable) if path.is_dir() else _read_file(path)
 
 
+def opened(path: Path, variable: str | None = None) -> Gridded:
+    """The same: such files are read at once."""
+    return read(path, variable)
+
+
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     """Write a file, or a folder (its name ends in .dicom) with a file for every slice."""
     if suffix_of(path) == ".dicom":

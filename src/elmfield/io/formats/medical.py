@@ -50,6 +50,11 @@ def read(path: Path, variable: str | None = None) -> Gridded:
     )
 
 
+def opened(path: Path, variable: str | None = None) -> Gridded:
+    """The same: such files are read at once."""
+    return read(path, variable)
+
+
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     """Write NIfTI; the affine follows the grid, and the axes run as they did."""
     nibabel = need("nibabel", "io", "writing NIfTI files")

@@ -61,6 +61,11 @@ def read(path: Path, variable: str | None = None) -> Gridded:
     return as_picture(upright(np.asarray(values), lies), **({"header": header} if header else {}))
 
 
+def opened(path: Path, variable: str | None = None) -> Gridded:
+    """The same: such files are read at once."""
+    return read(path, variable)
+
+
 def as_picture(values: Array, **attributes: Any) -> Gridded:
     """An array of rows, columns and perhaps colours."""
     values = np.asarray(values)

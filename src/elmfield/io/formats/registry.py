@@ -16,6 +16,9 @@ class Room(Protocol):
     def read(self, path: Path, variable: str | None = None) -> Gridded:
         """The samples in a file; of several arrays the one that is named."""
 
+    def opened(self, path: Path, variable: str | None = None) -> Gridded:
+        """The same, with values that are read where they are looked at, if the kind allows."""
+
     def write(self, samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         """Write samples to a new file; `colours` are for pictures of numbers."""
 

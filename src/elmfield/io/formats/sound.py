@@ -51,6 +51,11 @@ def read(path: Path, variable: str | None = None) -> Gridded:
     )
 
 
+def opened(path: Path, variable: str | None = None) -> Gridded:
+    """The same: such files are read at once."""
+    return read(path, variable)
+
+
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     """Write a recording; its rate is the one that was asked for, or follows from the time axis."""
     soundfile = need("soundfile", "io", "writing sound files")

@@ -1,6 +1,6 @@
 """TIFF: stacks and pictures through tifffile; maps (GeoTIFF) through rasterio, coordinates kept."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from elmfield.io.formats.profiles import as_text, icc_for
 from elmfield.io.formats.raster import as_picture
 from elmfield.io.formats.registry import need
 from elmfield.io.gridded import Gridded, as_filed, grid_of, plain_grid
+from elmfield.io.lazy import Lazy
 from elmfield.io.model.plain import keepable
 
 GEO_TAGS = (33550, 33922, 34264, 34735)
@@ -42,6 +43,65 @@ def with_header(samples: Gridded, **header: Any) -> Gridded:
     """Samples with more in their header."""
     kept = {**samples.attributes.get("header", {}), **header}
     return replace(samples, attributes={**samples.attributes, "header": kept})
+
+
+def opened(path: Path, variable: str | None = None) -> Gridded:
+    """The same; tiles and strips are read as they are needed."""
+    tifffile = need("tifffile", "io", "reading TIFF files")
+    with reading(path, "TIFF"):
+        with tifffile.TiffFile(path) as file:
+            is_map = any(tag in file.pages[0].tags for tag in GEO_TAGS)
+            series = file.series[0]
+            coloured = series.keyframe.photometric in (PALETTE, WHITE_IS_LEAST)
+            shape, dtype, axes = tuple(series.shape), series.dtype, series.axes
+            icc = file.pages[0].tags.get(ICC)
+        if is_map:
+            return _map(path, lazily=True)
+        if coloured:
+            return read(path, variable)
+    found = _plain(Lazy(Pages(path), shape, np.dtype(dtype)), axes)
+    return found if icc is None else with_header(found, icc=as_text(icc.value))
+
+
+@dataclass(frozen=True)
+class Pages:
+    """Reads slabs of a TIFF file's first series."""
+
+    path: Path
+
+    def __call__(self, slab: tuple[slice, ...]) -> Any:
+        """The slab, of whatever tiles it touches."""
+        tifffile = need("tifffile", "io", "reading TIFF files")
+        zarr = need("zarr", "xarray", "reading parts of TIFF files")
+        with tifffile.TiffFile(self.path) as file, file.series[0].aszarr(level=0) as store:
+            return np.asarray(zarr.open_array(store, mode="r")[slab])
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Reads windows of a map: bands, rows, columns; gaps are NaN, and numbers as they are meant."""
+
+    path: Path
+    dtype: Any
+    nodata: float | None
+    scales: tuple[float, ...]
+    offsets: tuple[float, ...]
+
+    def __call__(self, slab: tuple[slice, ...]) -> Any:
+        """The window, of whatever tiles it touches."""
+        rasterio = need("rasterio", "geo", "reading a TIFF file with map coordinates")
+        bands, rows, columns = slab
+        every = list(range(bands.start, bands.stop, bands.step or 1))
+        window = ((rows.start, rows.stop), (columns.start, columns.stop))
+        with rasterio.open(self.path) as file:
+            values = file.read([b + 1 for b in every], window=window)
+        values = values[:, :: rows.step or 1, :: columns.step or 1]
+        gaps = None if self.nodata is None else values == self.nodata
+        values = values.astype(self.dtype, copy=False)
+        scales, offsets = (np.reshape(v, (-1, 1, 1))[every] for v in (self.scales, self.offsets))
+        if np.any(scales != 1) or np.any(offsets != 0):
+            values = (values * scales + offsets).astype(self.dtype)
+        return values if gaps is None else np.where(gaps, np.nan, values).astype(self.dtype)
 
 
 def _seen(values: Any, axes: str, page: Any) -> tuple[Any, str]:
@@ -75,10 +135,12 @@ def _plain(values: Any, axes: str) -> Gridded:
     return plain_grid(values, used, channel, align="areas")
 
 
-def _map(path: Path) -> Gridded:
+def _map(path: Path, lazily: bool = False) -> Gridded:
     rasterio = need("rasterio", "geo", "reading a TIFF file with map coordinates")
     with rasterio.open(path) as file:
-        values = file.read()
+        whole = (file.count, file.height, file.width)
+        stored = np.result_type(*file.dtypes)
+        values = None if lazily else file.read()
         t = file.transform
         nodata = file.nodata
         labels = [text or f"band {k + 1}" for k, text in enumerate(file.descriptions)]
@@ -98,6 +160,11 @@ def _map(path: Path) -> Gridded:
         units = {u for u in file.units if u}
         if len(units) == 1:
             attributes["attrs"]["units"] = units.pop()
+    if lazily:
+        values = _windows(path, whole, stored, nodata, scales, offsets)
+        if values.dtype != stored and stored.kind in "iu":
+            attributes["dtype"] = stored.name
+        return _placed(values, t, attributes)
     gaps = np.zeros(1, bool)
     if nodata is not None and not np.isnan(nodata):
         gaps = values == nodata
@@ -112,6 +179,25 @@ def _map(path: Path) -> Gridded:
         attributes.pop("dtype", None)
         # The number that marked a gap may well be a value now.
         attributes["fill_value"] = None if nodata is None else float("nan")
+    return _placed(values, t, attributes)
+
+
+def _windows(
+    path: Path, whole: tuple[int, ...], stored: Any, nodata: Any, scales: Any, offsets: Any
+) -> Lazy:
+    """The numbers of a map, read by windows; wide enough for the gaps that it may have."""
+    gap = None if nodata is None or np.isnan(nodata) else nodata
+    dtype = stored
+    if gap is not None and stored.kind != "f":
+        dtype = np.dtype(np.float64 if stored.itemsize > 2 else np.float32)
+    if np.any(scales != 1) or np.any(offsets != 0):
+        dtype = np.dtype(np.float32 if stored == np.float32 else np.float64)
+    each = (tuple(map(float, np.ravel(v))) for v in (scales, offsets))
+    return Lazy(Windows(path, dtype, gap, *each), whole, dtype)
+
+
+def _placed(values: Any, t: Any, attributes: dict[str, Any]) -> Gridded:
+    """Bands of a map, or the only one, with the coordinates of a transform."""
     channel: int | None = 0
     if values.shape[0] == 1:
         values, channel = values[0], None

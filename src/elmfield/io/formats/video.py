@@ -1,6 +1,7 @@
 """Video: frames along time, rows, columns, colours; its sound is carried along. Through PyAV."""
 
 import io
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from elmfield.io.formats.profiles import as_bytes, as_text
 from elmfield.io.formats.registry import need
 from elmfield.io.formats.sound import rate_of, times
 from elmfield.io.gridded import Gridded
+from elmfield.io.lazy import Lazy
 
 CODECS = {
     ".mp4": ("libx264", "yuv420p", {"crf": "16"}),
@@ -28,27 +30,86 @@ def read(path: Path, variable: str | None = None) -> Gridded:
     """All frames of a video, (T, H, W, 3) uint8: axes "time" in seconds, "row", "column"."""
     av = need("av", "video", "reading video files")
     with reading(path, "video"), av.open(str(path)) as file:
-        if not file.streams.video:
-            raise ValueError("it has no pictures")
-        stream = file.streams.video[0]
+        stream = _pictures(file)
         rate = Fraction(stream.average_rate or 25)
         frames = [f.to_ndarray(format="rgb24") for f in file.decode(stream)]
         if not frames:
             raise ValueError("it has no frames")
         sound = bool(file.streams.audio)
+    return _frames(np.stack(frames), rate, path if sound else None)
+
+
+def opened(path: Path, variable: str | None = None) -> Gridded:
+    """The same; frames are decoded as they are needed, in order."""
+    av = need("av", "video", "reading video files")
+    with reading(path, "video"), av.open(str(path)) as file:
+        stream = _pictures(file)
+        rate = Fraction(stream.average_rate or 25)
+        # What a file says of its length is not always so: packets are counted, not decoded.
+        n = sum(1 for packet in file.demux(stream) if packet.size)
+        if not n:
+            raise ValueError("it has no frames")
+        whole = (n, stream.height, stream.width, 3)
+        sound = bool(file.streams.audio)
+    values = Lazy(Frames(path), whole, np.dtype(np.uint8))
+    return _frames(values, rate, path if sound else None)
+
+
+class Frames:
+    """Decodes slabs of a video; goes on where it was if the next frames are asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._next, self._coming = 0, iter(())
+
+    def __reduce__(self) -> tuple[type, tuple[Path]]:
+        return Frames, (self.path,)
+
+    def __call__(self, slab: tuple[slice, ...]) -> Array:
+        """The frames of a slab, cut."""
+        wanted = range(slab[0].start, slab[0].stop, slab[0].step or 1)
+        if wanted.start < self._next or self._next == 0:
+            self._next, self._coming = 0, self._decoded()
+        found = []
+        for frame in self._coming:
+            at, self._next = self._next, self._next + 1
+            if at in wanted:
+                found.append(frame.to_ndarray(format="rgb24")[slab[1:]])
+            if self._next >= wanted.stop:
+                break
+        if len(found) < len(wanted):
+            raise ValueError(f"{self.path.name}: the video ends before frame {wanted.stop}.")
+        return np.stack(found)
+
+    def _decoded(self) -> Iterator[Any]:
+        av = need("av", "video", "reading video files")
+        with av.open(str(self.path)) as file:
+            yield from file.decode(_pictures(file))
+
+
+def _pictures(file: Any) -> Any:
+    """The stream of pictures."""
+    if not file.streams.video:
+        raise ValueError("it has no pictures")
+    return file.streams.video[0]
+
+
+def _frames(values: Any, rate: Fraction, sound: Path | None) -> Gridded:
+    """Frames (T, H, W, 3), so many a second, with the sound of a file."""
     attributes: dict[str, Any] = {
         "align": "areas",
         "axes": {"time": {"attrs": {"units": "s"}}},
         "channels": {"name": "colour", "labels": ["red", "green", "blue"]},
         "rate": int(rate) if rate.denominator == 1 else f"{rate.numerator}/{rate.denominator}",
     }
-    if sound:
-        with reading(path, "video"):
-            attributes["header"] = {"sound": as_text(_sound(av, path))}
+    if sound is not None:
+        with reading(sound, "video"):
+            av = need("av", "video", "reading video files")
+            attributes["header"] = {"sound": as_text(_sound(av, sound))}
     return Gridded(
-        values=np.stack(frames),
+        values=values,
         dims=("time", "row", "column"),
-        coords={"time": times(len(frames), rate)},
+        coords={"time": times(values.shape[0], rate)},
         channel_axis=3,
         attributes=attributes,
     )

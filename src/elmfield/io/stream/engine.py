@@ -83,12 +83,6 @@ def alone(work: Work[R], slab: Slab, values: Array | None) -> R:
 # --- Dask arrays ----------------------------------------------------------------------------------
 
 
-def is_dask(values: object) -> bool:
-    """Whether `values` is a Dask array; does not import Dask to find out."""
-    dask = sys.modules.get("dask.array")
-    return dask is not None and isinstance(values, dask.Array)
-
-
 def check_chunks(values: Any) -> None:
     """Raise if a Dask array does not know its own shape."""
     if any(math.isnan(n) for n in values.shape):

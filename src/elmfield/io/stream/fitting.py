@@ -6,9 +6,8 @@ comes back is the lazily read field of the file: bit for bit what a fit in memor
 """
 
 import json
-import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,25 +15,36 @@ from typing import Any
 
 import numpy as np
 
+from elmfield._array.backend import is_array, is_dask, to_numpy
 from elmfield._array.memory import capacity
 from elmfield._array.typing import Array, Progress
 from elmfield.codec import trial
-from elmfield.domain import Domain
 from elmfield.field import Field
 from elmfield.field.coding import LOOKED_AT
 from elmfield.field.meeting import Scope, check_whole, met
 from elmfield.field.streamed import Slabs, Streamed
 from elmfield.field.tiles import Tiling, without_channels
-from elmfield.fit.encoder import Encoder
+from elmfield.fit.encoder import Encoder, encoder
 from elmfield.fit.survey import Looks, Survey, blocks_of, surveyed
+from elmfield.io.formats.registry import is_model
+from elmfield.io.given import Given
+from elmfield.io.lazy import mapped
 from elmfield.io.model.blocks import put_array, put_document
 from elmfield.io.model.describe import described
 from elmfield.io.model.restore import digest, load
 from elmfield.io.model.tiles import SamplePlan, put_about, tile_key
 from elmfield.io.stream.coding import Coding, Measuring, Score, WholeFiles
-from elmfield.io.stream.engine import Engine, Here, Spread, is_dask, n_dask_workers, shell_of
+from elmfield.io.stream.engine import (
+    Engine,
+    Here,
+    Spread,
+    check_chunks,
+    n_dask_workers,
+    shell_of,
+)
 from elmfield.io.stream.work import Work, kept
-from elmfield.samples import Slab, Source, source_of
+from elmfield.partition import Partition
+from elmfield.samples import Slab, Sliced, source_of, with_nan
 from elmfield.settings import Settings
 
 HELD = 8
@@ -42,12 +52,12 @@ HELD = 8
 
 
 def fit_to(
-    values: Any,
-    encode: Encoder,
+    given: Given,
+    settings: Settings | None,
     out: Path,
     *,
     mask: Any = None,
-    attributes: Mapping[str, Any],
+    partition: Partition | None = None,
     engine: Engine | None = None,
     progress: Progress,
 ) -> Field:
@@ -55,24 +65,38 @@ def fit_to(
 
     Parameters
     ----------
-    values : source
-        Anything with a shape, a dtype and slices.
-    encode : Encoder
-        For arrays of that shape.
+    given : Given
+        Anything with a shape, a dtype and slices, and what is known about it.
+    settings : Settings
+        What to do with it.
     out : path
         The model file or folder.
     mask : source, optional
         True where a sample is missing.
-    attributes : mapping
-        What the source says about itself.
+    partition : Partition, optional
+        Use these regions instead of the settings' own.
     engine : Engine, optional
         Who does the work; Dask for Dask arrays, else this process.
     progress : callable
         Told (stage, done, total).
     """
+    if not is_model(out):
+        raise ValueError(f"`out` must end in .elm or .elm.zarr, as models do; got {out.name!r}.")
+    values = given.values
+    if is_dask(values):
+        check_chunks(values)
+    encode = encoder(
+        values.shape,
+        settings,
+        channel_axis=given.channel_axis,
+        dims=given.dims,
+        coords=given.coords,
+        periodic=given.periodic,
+        partition=partition,
+    )
     check_can_stream(encode.settings)
     work = Work(out)
-    stream = Stream.of(values, encode, mask, attributes, engine, progress)
+    stream = Stream.of(values, encode, mask, given.attributes, engine, progress)
     with kept(work):
         return stream.into(work)
 
@@ -130,7 +154,16 @@ class Stream:
         progress: Progress,
     ) -> "Stream":
         """A source, and who works on it."""
-        source = source_of(values)
+        if isinstance(values, np.memmap) and values.base is None:
+            values = mapped(values)
+        if not is_dask(values) and is_array(values):
+            values = to_numpy(with_nan(values))
+        source = Sliced(values) if is_dask(values) else source_of(values)
+        if is_dask(values) and is_dask(mask):
+            raise ValueError(
+                "`mask` cannot be a Dask array; mark what is missing in a Dask array of samples "
+                "with NaN: dask.array.where(mask, numpy.nan, array)."
+            )
         about = {
             "channel_axis": encode.channel_axis,
             "mask": None if mask is None else source_of(mask),
