@@ -468,10 +468,10 @@ def on_boxes(
 
 
 def runs_of(x: Sequence[Integers]) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
-    """Slabs of an array that make up a grid of ascending positions, and where each goes in it."""
+    """Slabs of an array that make up a grid of positions, and where each goes in it."""
     spans = []
     for at in x:
-        ends = [0, *(np.flatnonzero(np.diff(at) > 1) + 1).tolist(), len(at)]
+        ends = [0, *(np.flatnonzero(np.diff(at) != 1) + 1).tolist(), len(at)]
         spans.append(
             [(slice(int(at[i]), int(at[j - 1]) + 1), slice(i, j)) for i, j in zip(ends, ends[1:])]
         )

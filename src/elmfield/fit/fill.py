@@ -62,9 +62,9 @@ def _fill_levels(
         ]
         return xp.concat(each, axis=-1)
     here = present[..., 0]
-    far = ~_near(here, periodic)
+    far = ~is_near(here, periodic)
     if bool(xp.any(far)):
-        small, have = _halve(y, here)
+        small, have = halved(y, here)
         have = xp.broadcast_to(have[..., None], small.shape)
         small = _fill_levels(small, have, periodic, order, 0)
         y = xp.where(far[..., None], _double(small, y.shape[:-1], periodic), y)
@@ -72,7 +72,7 @@ def _fill_levels(
     return fill_near(y, here, periodic, order=order, rounds=rounds)
 
 
-def _near(present: Array, periodic: Sequence[bool]) -> Array:
+def is_near(present: Array, periodic: Sequence[bool]) -> Array:
     """Whether a present sample lies within REACH, along each axis at a time."""
     xp = namespace(present)
     for k, n in enumerate(present.shape):
@@ -91,7 +91,7 @@ def _near(present: Array, periodic: Sequence[bool]) -> Array:
     return present
 
 
-def _halve(y: Array, present: Array) -> tuple[Array, Array]:
+def halved(y: Array, present: Array) -> tuple[Array, Array]:
     """Means of the present samples in blocks of two per axis, and which blocks have any."""
     xp = namespace(y)
     weight = xp.astype(present, y.dtype)[..., None]

@@ -9,6 +9,7 @@ has samples missing, or present, whichever is less.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -147,53 +148,109 @@ def fill_near(
     """
     xp = namespace(y)
     y = xp.astype(y, xp.float64)
-    isolation = _isolation(present)
-    d = max(1, sum(n > 1 for n in present.shape))
-    side = _side(isolation if order is None else 0.0, d)  # one system a box: it may be large
-    boxes = Boxes.around(present, side, periodic)
+    isolation = 0.0 if order is not None else isolation_of(*beside(to_numpy(present)))
+    d = wide_axes(present.shape)
+    boxes = Boxes.around(present, side_of(isolation, d), periodic)
     if not boxes.index.shape[0]:
         return y
+    if order is not None:
+        return fill_by(y, present, boxes, Choice.given(order, d))
+    Y, M = taken(y, boxes.index), taken(present[..., None], boxes.index)[..., 0]
+    return fill_by(
+        y, present, boxes, Choice.likeliest(few_of(Y), few_of(M), boxes.box, isolation, rounds)
+    )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What boxes believe, and how often they look again.
+
+    Parameters
+    ----------
+    order : float
+        Of the energies, in space.
+    rounds : int
+        How often boxes look again at what all of them filled in together.
+    """
+
+    order: float
+    rounds: int
+
+    @classmethod
+    def given(cls, order: float, d: int) -> "Choice":
+        """An isotropic energy of an order along a line, for `d` axes."""
+        return cls(min(order + (d - 1) / 2, STEEPEST), 0)
+
+    @classmethod
+    def likeliest(
+        cls, Y: Array, M: Array, box: tuple[int, ...], isolation: float, rounds: int
+    ) -> "Choice":
+        """What boxes from all over an array, Y (G, S, C) with samples M (G, S), make likely."""
+        d = wide_axes(box)
+        s = max(_likeliest(Y, M, box, d), 1.6 + (d - 2) / 2) + SMOOTHER * isolation
+        return cls(round(s, 2), rounds if isolation > HOLES else min(rounds, 1))
+
+
+def fill_by(y: Array, present: Array, boxes: "Boxes", choice: Choice) -> Array:
+    """`y`, (..., C) in float64, filled where not `present` by boxes that believe something."""
+    xp = namespace(y)
     Y, M = taken(y, boxes.index), taken(present[..., None], boxes.index)[..., 0]
     only = xp.zeros((Y.shape[0], 1), dtype=xp.int64, device=device(y))
-    if order is None:
-        s = max(_likeliest(Y, M, boxes.box, d), 1.6 + (d - 2) / 2) + SMOOTHER * isolation
-        s = round(s, 2)
-    else:
-        s, rounds = min(order + (d - 1) / 2, STEEPEST), 0
-    first = solved(gauss(boxes.box, (s,), False).beside(y), Y, M, only)
+    first = solved(gauss(boxes.box, (choice.order,), False).beside(y), Y, M, only)
     found = boxes.blended(y, present, _believed(*first))
-    for _ in range(rounds if isolation > HOLES else min(rounds, 1)):
-        members = gauss(boxes.box, (s,), True).beside(y)
+    for _ in range(choice.rounds):
+        members = gauss(boxes.box, (choice.order,), True).beside(y)
         more = solved(members, Y, M, _likely(members, taken(found, boxes.index)))
         said, e = (xp.concat(both, axis=1) for both in zip(first, more))
         found = boxes.blended(y, present, _believed(said, e))
     return found
 
 
+def wide_axes(shape: Sequence[int]) -> int:
+    """Axes of more than one sample; at least 1."""
+    return max(1, sum(n > 1 for n in shape))
+
+
+def few_of(boxes: Array) -> Array:
+    """About `ASKED` of some boxes, (G, ...), evenly."""
+    step = apart(boxes.shape[0])
+    few = move(np.arange(0, boxes.shape[0], step), boxes)
+    return namespace(boxes).take(boxes, few, axis=0)
+
+
+def apart(count: int) -> int:
+    """Of so many boxes, one of how many is asked."""
+    return max(1, count // ASKED)
+
+
 def _likeliest(Y: Array, M: Array, box: tuple[int, ...], d: int) -> float:
     """The order that all boxes Y, (G, S, C), with samples M, (G, S), together make likely."""
     xp = namespace(Y)
     orders = tuple(s + (d - 2) / 2 for s in ORDERS)
-    few = move(np.arange(0, Y.shape[0], max(1, Y.shape[0] // ASKED)), Y)
     who = xp.arange(len(orders), device=device(Y))
-    who = xp.broadcast_to(who, (few.shape[0], len(orders)))
-    some, have = xp.take(Y, few, axis=0), xp.take(M, few, axis=0)
-    _, e = solved(gauss(box, orders, False).beside(Y), some, have, who)
+    who = xp.broadcast_to(who, (Y.shape[0], len(orders)))
+    _, e = solved(gauss(box, orders, False).beside(Y), Y, M, who)
     return orders[int(np.argmax(to_numpy(xp.sum(e, axis=0))))]
 
 
-def _isolation(present: Array) -> float:
-    """Part of the direct neighbours of missing samples that is present."""
-    here = to_numpy(present)
-    around, axes = np.zeros(here.shape), [k for k, n in enumerate(here.shape) if n > 1]
+def beside(present: Array, inner: tuple[slice, ...] = ()) -> tuple[int, int]:
+    """Present direct neighbours of missing samples, and places for them; of those `inner` ones."""
+    here = np.asarray(present)
+    around, axes = np.zeros(here.shape, np.int64), [k for k, n in enumerate(here.shape) if n > 1]
     for k in axes:
         pad = [(int(j == k),) * 2 for j in range(here.ndim)]
-        wide = np.moveaxis(np.pad(here, pad), k, 0).astype(float)
+        wide = np.moveaxis(np.pad(here, pad), k, 0).astype(np.int64)
         around += np.moveaxis(wide[:-2] + wide[2:], 0, k)
-    return float(around[~here].mean() / (2 * len(axes))) if axes and not here.all() else 1.0
+    gone = ~here[inner]
+    return int(around[inner][gone].sum()), int(np.count_nonzero(gone)) * 2 * len(axes)
 
 
-def _side(isolation: float, d: int) -> int:
+def isolation_of(neighbours: int, places: int) -> float:
+    """Part of the direct neighbours of missing samples that is present."""
+    return neighbours / places if places else 1.0
+
+
+def side_of(isolation: float, d: int) -> int:
     """Samples of a box per axis: 8 in the plane beside scattered gaps, 12 around holes.
 
     That is about thirty present samples. Boxes of 8 around holes lost 0.35 dB, boxes of 16 nothing,
@@ -253,8 +310,12 @@ class Boxes:
     def around(cls, present: Array, side: int, periodic: Sequence[bool]) -> "Boxes":
         """Boxes of `side` samples, half of that apart, where they have gaps and samples."""
         box = tuple(min(side, n) for n in present.shape)
-        apart = side // 2 if sum(n > 1 for n in present.shape) < 3 else side - 2
-        index = box_index(present.shape, box, apart, periodic)
+        step = stride_of(side, wide_axes(present.shape))
+        return cls.of(present, box, box_index(present.shape, box, step, periodic))
+
+    @classmethod
+    def of(cls, present: Array, box: tuple[int, ...], index: Any) -> "Boxes":
+        """Those of some boxes, (G, S) places in the flattened array, with gaps and samples."""
         window: Floats = np.ones(1)
         for b in box:
             u = (np.arange(b) + 0.5) / b - 0.5
@@ -279,6 +340,11 @@ class Boxes:
         ]
         filled = xp.reshape(xp.stack(found, axis=-1), y.shape)
         return xp.where((present | ~reached)[..., None], y, filled)
+
+
+def stride_of(side: int, d: int) -> int:
+    """Samples from one box to the next."""
+    return side // 2 if d < 3 else side - 2
 
 
 # --- systems --------------------------------------------------------------------------------------

@@ -12,16 +12,24 @@ def box_index(
     shape: Sequence[int], box: Sequence[int], step: int, periodic: Sequence[bool]
 ) -> Integers:
     """Places (G, S), in the flattened array, of the samples of boxes about `step` apart."""
+    along = [
+        (starts_of(n, b, step, wraps)[:, None] + np.arange(b)) % n
+        for n, b, wraps in zip(shape, box, periodic)
+    ]
+    return joined_index(along, shape)
+
+
+def joined_index(along: Sequence[Integers], shape: Sequence[int]) -> Integers:
+    """Places (G, S), in a flattened array, of boxes with places (g, b) along each axis."""
     index = np.zeros((1, 1), np.int64)
-    for n, b, wraps in zip(shape, box, periodic):
-        along = (_starts(n, b, step, wraps)[:, None] + np.arange(b)) % n
-        index = (index[:, None, :, None] * n + along[None, :, None, :]).reshape(
-            len(index) * len(along), -1
+    for line, n in zip(along, shape):
+        index = (index[:, None, :, None] * n + line[None, :, None, :]).reshape(
+            len(index) * len(line), -1
         )
     return index
 
 
-def _starts(n: int, b: int, step: int, wraps: bool) -> Integers:
+def starts_of(n: int, b: int, step: int, wraps: bool) -> Integers:
     """First samples of boxes of b samples that cover n; inside them, unless the axis wraps."""
     if wraps and n > 1:  # boxes of all samples there are begin at both of their sides
         count = max(2, -(-n // step))

@@ -88,6 +88,20 @@ class Looks:
     def part(self, slabs: Slabs, slab: Slab, values: Array | None = None) -> Part:
         """What one slab tells; `values` as for `Slabs.part`."""
         y, present, ends = slabs.part(slab, values)
+        looked, few = self.seen(slab, y)
+        gone = None if present is None else ~present
+        return Part(
+            ends=ends,
+            n_missing=0 if gone is None else int(np.count_nonzero(gone)),
+            is_alike=gone is None or bool((gone == gone[..., :1]).all()),
+            looked=looked,
+            few=few,
+        )
+
+    def seen(
+        self, slab: Slab, y: Array
+    ) -> tuple[list[tuple[Place, Array] | None], tuple[Integers, Array]]:
+        """What a slab of samples y, (..., C), has of each grid, and of the tasted ones."""
         looked: list[tuple[Place, Array] | None] = []
         for compact in self.compact:
             ranges = [np.searchsorted(p, (s.start, s.stop)) for p, s in zip(compact, slab)]
@@ -99,14 +113,18 @@ class Looks:
             inside &= (at_k >= s.start) & (at_k < s.stop)
         which = np.flatnonzero(inside)
         few = y[tuple(at_k[which] - s.start for at_k, s in zip(self._few, slab))]
-        gone = None if present is None else ~present
-        return Part(
-            ends=ends,
-            n_missing=0 if gone is None else int(np.count_nonzero(gone)),
-            is_alike=gone is None or bool((gone == gone[..., :1]).all()),
-            looked=looked,
-            few=(which, few),
-        )
+        return looked, (which, few)
+
+    def is_touched(self, slab: Slab) -> bool:
+        """Whether something in a slab is looked at."""
+        for compact in self.compact:
+            ranges = [np.searchsorted(p, (s.start, s.stop)) for p, s in zip(compact, slab)]
+            if all(i < j for i, j in ranges):
+                return True
+        inside = np.ones(self.n_tasted, bool)
+        for at_k, s in zip(self._few, slab):
+            inside &= (at_k >= s.start) & (at_k < s.stop)
+        return bool(inside.any())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -169,6 +187,14 @@ class Survey:
     def every(self, step: int) -> Array:
         """The samples that were tasted, one of `step`."""
         return self.bring(self.few)
+
+    def put(self, slab: Slab, y: Array) -> None:
+        """See samples y, (..., C), of a slab instead of those that were missing."""
+        looked, few = self.looks.seen(slab, y)
+        for mine, found in zip(self.looked, looked):
+            if found is not None:
+                mine[found[0]] = found[1]
+        self.few[few[0]] = few[1]
 
 
 def surveyed(

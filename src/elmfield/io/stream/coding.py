@@ -21,8 +21,13 @@ from elmfield._array.typing import Array
 from elmfield.field import Field
 from elmfield.field.streamed import Slabs
 from elmfield.field.tiles import Tiling, packed
+from elmfield.fit.filling import Filled
 from elmfield.io.model.tiles import put_tile
 from elmfield.samples import Slab
+
+
+Checks = tuple[dict[int, str], dict[int, str]]
+"""Check sums of tiles by number: of samples, and of what is missing."""
 
 
 class WholeFiles:
@@ -62,6 +67,10 @@ class Coding:
         Of the codec: nothing, a step, or a largest error.
     model, done : str
         Folders of the model, and of notes on finished blocks.
+    filled : Filled or None
+        Where gaps are filled; None where nothing is missing.
+    missing : Tiling or None
+        Tiles of what was missing.
     """
 
     slabs: Slabs
@@ -71,32 +80,54 @@ class Coding:
     asked: tuple[tuple[str, float], ...]
     model: str
     done: str
+    filled: Filled | None = None
+    missing: Tiling | None = None
 
-    def __call__(self, slab: Slab, values: Array | None = None) -> dict[int, str]:
-        """Code the tiles of a block; the check sum of each, by number."""
-        values = self.slabs.read(slab) if values is None else np.asarray(values)
+    def __call__(self, slab: Slab, values: Array | None = None) -> Checks:
+        """Code the tiles of a block; check sums of samples and of what is missing, by number."""
+        gone = None
+        if self.filled is not None:
+            y, gone, seen = self.filled.part(slab)
+        else:
+            values = self.slabs.read(slab) if values is None else np.asarray(values)
+            y, seen = values, zlib.crc32(np.ascontiguousarray(values))
         note = Path(self.done) / ("-".join(str(s.start) for s in slab) + ".json")
-        seen = zlib.crc32(np.ascontiguousarray(values))
         known = _noted(note, seen)
         if known is not None:
             return known
-        y, _, _ = self.slabs.part(slab, values)
+        if self.filled is None:
+            y = self.slabs.part(slab, values)[0]
         sink, asked = WholeFiles(self.model), dict(self.asked)
 
         def work(number: int) -> str:
-            *at, channels = self.tiling.slab(number)
-            inner = tuple(slice(a.start - s.start, a.stop - s.start) for a, s in zip(at, slab))
-            tile = packed(y[(*inner, channels)].astype(self.kind), **asked)
+            tile = packed(self._cut(y, slab, self.tiling.slab(number)).astype(self.kind), **asked)
             return put_tile(sink, "samples", self.tiling, number, tile, self.has_channels)
 
+        def mark(number: int) -> str:
+            assert gone is not None and self.missing is not None
+            tile = packed(self._cut(gone, slab, self.missing.slab(number)).astype(np.uint8))
+            many = self.missing.sizes[-1] > 1
+            return put_tile(sink, "missing", self.missing, number, tile, many)
+
         numbers = tiles_in(self.tiling, slab)
-        checks = dict(zip(numbers, spread(work, numbers)))
-        text = json.dumps({"seen": seen, "checks": {str(k): v for k, v in checks.items()}})
-        WholeFiles(note.parent).put(note.name, text.encode())
-        return checks
+        checks = [dict(zip(numbers, spread(work, numbers))), {}]
+        if self.missing is not None:
+            numbers = tiles_in(self.missing, slab)
+            checks[1] = dict(zip(numbers, spread(mark, numbers)))
+        WholeFiles(note.parent).put(
+            note.name, json.dumps({"seen": seen, "checks": checks}).encode()
+        )
+        return checks[0], checks[1]
+
+    @staticmethod
+    def _cut(values: Array, slab: Slab, tile: Slab) -> Array:
+        """A tile of a block, channels included."""
+        *at, channels = tile
+        inner = tuple(slice(a.start - s.start, a.stop - s.start) for a, s in zip(at, slab))
+        return values[(*inner, channels)]
 
 
-def _noted(note: Path, seen: int) -> dict[int, str] | None:
+def _noted(note: Path, seen: int) -> Checks | None:
     """Check sums of a block that is done already, of the same samples; else None."""
     try:
         found = json.loads(note.read_bytes())
@@ -104,7 +135,8 @@ def _noted(note: Path, seen: int) -> dict[int, str] | None:
         return None
     if found.get("seen") != seen:
         return None
-    return {int(k): str(v) for k, v in found["checks"].items()}
+    first, second = ({int(k): str(v) for k, v in part.items()} for part in found["checks"])
+    return first, second
 
 
 def tiles_in(tiling: Tiling, slab: Slab) -> list[int]:

@@ -7,7 +7,7 @@ comes back is the lazily read field of the file: bit for bit what a fit in memor
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,7 @@ from elmfield.field.meeting import Scope, check_whole, met
 from elmfield.field.streamed import Slabs, Streamed
 from elmfield.field.tiles import Tiling, without_channels
 from elmfield.fit.encoder import Encoder, encoder
+from elmfield.fit.filling import Filled, filling, look_again
 from elmfield.fit.survey import Looks, Survey, blocks_of, surveyed
 from elmfield.io.formats.registry import is_model
 from elmfield.io.given import Given
@@ -33,7 +34,7 @@ from elmfield.io.model.blocks import put_array, put_document
 from elmfield.io.model.describe import described
 from elmfield.io.model.restore import digest, load
 from elmfield.io.model.tiles import SamplePlan, put_about, tile_key
-from elmfield.io.stream.coding import Coding, Measuring, Score, WholeFiles
+from elmfield.io.stream.coding import Checks, Coding, Measuring, Score, WholeFiles
 from elmfield.io.stream.engine import (
     Engine,
     Here,
@@ -187,8 +188,11 @@ class Stream:
 
     def into(self, work: Work) -> Field:
         """The field of the model file, once it is in place."""
-        survey = self._survey()
+        survey, filled = self._survey(), None
         slabs = replace(self.slabs, is_given=survey.n_missing == 0)
+        if survey.n_missing:
+            filled = replace(self, slabs=slabs).filled(survey, work)
+            look_again(survey, filled)
         boxes = Streamed(slabs=slabs, offset=survey.offset, scale=survey.scale)
         field = self.encode.awaiting(
             survey, boxes, input_dtype=slabs.dtype, is_complex=slabs.is_complex
@@ -196,16 +200,37 @@ class Stream:
         field = replace(field, attributes=self.attributes)
         if field.blended.made_of is None:
             raise ValueError("only fields that their samples settle can be fitted in parts.")
+        stream = replace(self, slabs=slabs, sent=replace(self.sent, is_given=slabs.is_given))
+        if survey.n_missing and self.sent is not self.slabs:
+            # Windows overlap where gaps are filled: they are cut here, and computed by Dask.
+            stream = replace(stream, sent=slabs, engine=Here())
         coder = DiskCoder(
             field=field,
-            stream=replace(self, slabs=slabs, sent=replace(self.sent, is_given=slabs.is_given)),
+            stream=stream,
             work=work,
             top=float(np.abs([survey.ends.low, survey.ends.high]).max()),
+            filled=filled,
         )
         work.begin(coder.plan)
         made = coder.made()
         work.finish(made.name, made.keys)
         return load(work.target)
+
+    def filled(self, survey: Survey, work: Work) -> Filled:
+        """How gaps are filled."""
+        settings = self.encode.settings
+        self.progress("fill", 0, 1)
+        found = filling(
+            self.slabs,
+            survey,
+            order=settings.fill_order,
+            periodic=self.encode.domain.periodic,
+            clip=settings.clip,
+            folder=work.levels(),
+            tell=lambda: None,
+        )
+        self.progress("fill", 1, 1)
+        return found
 
     def _survey(self) -> Survey:
         shape, settings = self.slabs.shape, self.encode.settings
@@ -293,12 +318,15 @@ class DiskCoder:
         Where models grow.
     top : float
         The largest magnitude of a sample.
+    filled : Filled or None
+        Where gaps are filled; None where nothing is missing.
     """
 
     field: Field
     stream: Stream
     work: Work
     top: float
+    filled: Filled | None = None
 
     @cached_property
     def _dtype(self) -> str:
@@ -358,7 +386,8 @@ class DiskCoder:
         found = []
         for i in np.linspace(0, n - 1, count).round():
             *slab, channels = self.tiling.slab(int(i))
-            y = self.stream.slabs.part(tuple(slab))[0]
+            source = self.stream.slabs if self.filled is None else self.filled
+            y = source.part(tuple(slab))[0]
             found.append(y[..., channels].astype(self._plan.kind))
         return found
 
@@ -379,14 +408,25 @@ class DiskCoder:
             asked=tuple(asked.items()),
             model=str(self.work.model(name)),
             done=str(self.work.done(name)),
+            filled=self.filled,
+            missing=self._missing,
         )
-        checks: dict[int, str] = {}
+        checks: Checks = {}, {}
         for found in self.stream.engine.each(coding, self.blocks):
-            checks |= found
-            self.stream.progress("fit", len(checks), self.tiling.n_tiles)
-        return self._described(name, "".join(checks[i] for i in range(len(checks))), bool(asked))
+            for every, own in zip(checks, found):
+                every.update(own)
+            self.stream.progress("fit", len(checks[0]), self.tiling.n_tiles)
+        texts = ["".join(every[i] for i in range(len(every))) for every in checks]
+        return self._described(name, texts, bool(asked))
 
-    def _described(self, name: str, checks: str, is_lossy: bool) -> OnDisk:
+    @property
+    def _missing(self) -> Tiling | None:
+        """Tiles of what was missing: of one channel where all miss the same."""
+        if self.filled is None:
+            return None
+        return self.tiling.with_channels(1 if self.filled.is_alike else self.tiling.sizes[-1])
+
+    def _described(self, name: str, checks: Sequence[str], is_lossy: bool) -> OnDisk:
         """Write all but the samples."""
         field = replace(self.field, residual=None) if is_lossy else self.field
         told = described(field, self._dtype)
@@ -398,7 +438,12 @@ class DiskCoder:
         sink.keys += [
             tile_key("samples", tiling, i, plan.has_channels) for i in range(tiling.n_tiles)
         ]
-        said = {**plan.said(checks, None, ""), "lossy": is_lossy}
+        C, missing = None, self._missing
+        if missing is not None:
+            C = missing.sizes[-1]
+            put_about(sink, "missing", missing, "uint8", C > 1)
+            sink.keys += [tile_key("missing", missing, i, C > 1) for i in range(missing.n_tiles)]
+        said = {**plan.said(checks[0], C, checks[1]), "lossy": is_lossy}
         meta = {**told.meta, "samples": said}
         version = digest(meta)
         meta["digest"] = version

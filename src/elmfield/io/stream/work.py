@@ -32,19 +32,21 @@ class Work:
     def begin(self, plan: dict[str, Any]) -> None:
         """Find what is done of the same plan, or clear the place."""
         text = json.dumps(plan, sort_keys=True)
-        self.root.mkdir(exist_ok=True)
         self._hold()
         note = self.root / PLAN
         if not (note.exists() and note.read_text() == text):
             for entry in self.root.iterdir():
-                if entry.name != "lock":
+                if entry.name not in ("lock", "levels"):
                     shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
             beside = self.root / f"{PLAN}.new"
             beside.write_text(text)
             os.replace(beside, note)
 
     def _hold(self) -> None:
-        """Let no other process work here."""
+        """Make the folder, and let no other process work there."""
+        if self._lock is not None:
+            return
+        self.root.mkdir(exist_ok=True)
         try:
             import fcntl
         except ImportError:  # a system without it: who starts twice has to know
@@ -54,9 +56,15 @@ class Work:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self._lock.close()
+            self._lock = None
             raise StoreError(
                 f"cannot write {self.target}: another process is writing it now."
             ) from error
+
+    def levels(self) -> Path:
+        """A folder for coarser versions of the array."""
+        self._hold()
+        return self.root / "levels"
 
     def model(self, name: str) -> Path:
         """The folder of a model."""
