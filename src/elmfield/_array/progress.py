@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-WORDS = {"fit": "fitting", "save": "saving", "render": "rendering", "beam": "merging"}
+WORDS = {
+    "beam": "merging",
+    "check": "checking",
+    "fill": "filling",
+    "fit": "fitting",
+    "render": "rendering",
+    "save": "saving",
+    "survey": "looking",
+}
 
 
 def silent(stage: str, done: int, total: int) -> None:

@@ -14,6 +14,7 @@ from elmfield.cli.words import (
     OUT,
     as_json,
     assignment,
+    n_bytes,
     numbers,
     quiet,
     read_options,
@@ -78,14 +79,19 @@ Examples:
     help="In which a reader computes, and of coefficients where those are stored; by default "
     "that of the fit.",
 )  # fmt: skip
+@click.option(
+    "--memory", metavar="SIZE",
+    help="Fit slab by slab in about so much memory, for instance 1G; large files always are.",
+)  # fmt: skip
+@click.option("--workers", type=int, metavar="N", help="Fit slab by slab in so many processes.")
+@click.option("--scheduler", metavar="ADDRESS", help="Or on the workers of a Dask scheduler.")
 @quiet
 @as_json
 def fit(input: Path, output: Path, quiet: bool, as_json: bool, **options: Any) -> None:
     """Fit a field to the samples in INPUT and save it as a model."""
-    from elmfield import save, smooth
+    from elmfield import smooth
     from elmfield._array.progress import bars
     from elmfield.io.formats.registry import is_model
-    from elmfield.io.model.promise import fit_stored
 
     if not is_model(output):
         raise click.BadParameter(
@@ -94,26 +100,16 @@ def fit(input: Path, output: Path, quiet: bool, as_json: bool, **options: Any) -
     if not output.parent.is_dir():
         raise FileNotFoundError(f"cannot write {output}: its folder does not exist")
     settings = _settings(options)
-    samples = _labelled(input, options)
-    if settings == smooth():
-        settings = None  # as suits the samples
-    values, periods = samples.values, _periods(samples, options["periodic"])
+    samples = samples_of(
+        input, options["variable"], options["slices"], options["channel_axis"], lazily=True
+    )
+    values, began = samples.values, time.perf_counter()
     with bars(False if quiet or as_json else None) as progress:
-        partition = _beam(samples, periods, options)
-        began = time.perf_counter()
-        field, dtype = fit_stored(
-            samples,
-            settings,
-            dtype=options["dtype"],
-            periodic=periods,
-            partition=partition,
-            device=options["device"],
-            samples=options["samples"],
-            missing=options["missing"],
-            progress=progress,
-        )
-        took = time.perf_counter() - began
-        save(field, output, dtype=dtype, progress=progress)
+        way = _streamed if _in_parts(samples, settings, options) else _at_once
+        if settings == smooth():
+            settings = None  # as suits the samples
+        field, dtype = way(samples, settings, output, input, options, progress)
+    took = time.perf_counter() - began
     facts = {
         "model": str(output),
         "samples": list(values.shape),
@@ -132,6 +128,72 @@ def fit(input: Path, output: Path, quiet: bool, as_json: bool, **options: Any) -
         show(_in_short(facts))
 
 
+LARGE = 1 << 27
+"""Bytes of samples above which they are fitted in parts."""
+
+
+def _in_parts(samples: Any, settings: Any, options: dict[str, Any]) -> bool:
+    """Whether samples are fitted slab by slab: asked for, or large and nothing speaks against it."""
+    asked = [n for n in ("memory", "workers", "scheduler") if options[n] is not None]
+    against = [n for n in ("device", "dtype", "beam", "beam_threshold", "bytes") if options[n]]
+    if asked and against:
+        raise click.UsageError(
+            f"--{asked[0]} cannot be used with --{against[0].replace('_', '-')}: it has to see all "
+            "samples at once."
+        )
+    if asked:
+        return True
+    whole = settings.target is None or settings.target.is_coded
+    streams = whole and settings.denoise is False and not against
+    return streams and int(samples.values.nbytes) > LARGE
+
+
+def _streamed(
+    samples: Any, settings: Any, output: Path, input: Path, options: dict[str, Any], progress: Any
+) -> tuple[Any, str]:
+    """The field of a file that was made slab by slab, and the dtype it computes with."""
+    from elmfield._array.memory import memory_limit
+    from elmfield.io.given import given_as
+    from elmfield.io.stream.engine import cluster
+    from elmfield.io.stream.fitting import fit_to
+    from elmfield.io.stream.prints import fingerprint_of
+
+    limit = n_bytes(options["memory"], "--memory")
+    with memory_limit(limit), cluster(options["workers"], options["scheduler"]) as engine:
+        made = _noted(samples, input, options, fingerprint_of(samples.values))
+        given = given_as(made, None, None, None, _periods(samples, options["periodic"]), None)
+        field = fit_to(given, settings, output, engine=engine, progress=progress)
+    return field, str(field.coefficient_dtype)
+
+
+def _at_once(
+    samples: Any, settings: Any, output: Path, input: Path, options: dict[str, Any], progress: Any
+) -> tuple[Any, str]:
+    """A field that was fitted in memory and saved, and the dtype it computes with."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    from elmfield import save
+    from elmfield.io.gridded import fingerprint
+    from elmfield.io.model.promise import fit_stored
+
+    samples = replace(samples, values=np.asarray(samples.values))
+    samples = _noted(samples, input, options, fingerprint(samples.values))
+    periods = _periods(samples, options["periodic"])
+    field, dtype = fit_stored(
+        samples,
+        settings,
+        dtype=options["dtype"],
+        periodic=periods,
+        partition=_beam(samples, periods, options),
+        device=options["device"],
+        progress=progress,
+    )
+    save(field, output, dtype=dtype, progress=progress)
+    return field, dtype
+
+
 def _in_short(facts: dict[str, Any]) -> dict[str, Any]:
     """What was fitted and saved, for a table."""
     return {
@@ -143,19 +205,16 @@ def _in_short(facts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _labelled(input: Path, options: dict[str, Any]) -> Any:
-    """The samples that the options mean, with a note of where they came from."""
+def _noted(samples: Any, input: Path, options: dict[str, Any], prints: dict[str, Any]) -> Any:
+    """The samples, with a note of where they came from."""
     from dataclasses import replace
 
-    from elmfield.io.gridded import fingerprint
-
-    samples = samples_of(input, options["variable"], options["slices"], options["channel_axis"])
     source = {
         "file": input.name,
         "variable": options["variable"],
         "slices": list(options["slices"]),
         "channel_axis": options["channel_axis"],
-        **fingerprint(samples.values),
+        **prints,
     }
     return replace(samples, attributes={**samples.attributes, "source": source})
 

@@ -47,13 +47,14 @@ def compare(
         variable or made.get("variable"),
         slices or made.get("slices", ()),
         made.get("channel_axis") if channel_axis is None else channel_axis,
+        lazily=True,
     )
     if samples.shape != field.shape:
         raise ValueError(
             f"{input.name} has shape {samples.shape}, the model {field.shape}; they cannot be "
             "compared."
         )
-    errors = Errors(samples, field)
+    errors = Errors(samples, field, picture is not None)
     facts = errors.facts(sum(entries.sizes().values()))
     if heldout:
         facts["heldout_psnr_db"] = errors.heldout()
@@ -92,70 +93,59 @@ def _shown(key: str, value: Any) -> Any:
 
 
 class Errors:
-    """A field beside the samples it was made from; gaps in them do not count."""
+    """A field beside the samples it was made from, block by block; gaps in them do not count."""
 
-    def __init__(self, samples: Any, field: Any) -> None:
+    def __init__(self, samples: Any, field: Any, keeps: bool) -> None:
         import numpy as np
 
-        from elmfield._array.backend import to_numpy
+        from elmfield.field.streamed import Slabs
+        from elmfield.io.stream.coding import Score, blocks_beside, scored
+        from elmfield.samples import source_of
 
-        self.field, self.truth = field, np.asarray(samples.values)
+        self.field, self.values = field, samples.values
         self.channel_axis = samples.channel_axis
-        self.is_complex = bool(np.iscomplexobj(self.truth))
-        wide = np.complex128 if self.is_complex else np.float64
-        self.present = np.isfinite(self.truth)
-        self.wanted = self.truth.astype(wide)
-        self.found = to_numpy(field.samples(missing="fill")).astype(wide)
-        gap = np.abs(np.where(self.present, self.wanted, 0) - self.found)
-        self.gap = np.where(self.present, gap, 0)
+        slabs = Slabs(source=source_of(self.values), channel_axis=self.channel_axis)
+        self.score = Score()
+        self.gap = np.zeros((*field.shape, field.n_channels), np.float32) if keeps else None
+        for slab in blocks_beside(field, slabs):
+            found, gap = scored(field, slabs, slab)
+            self.score |= found
+            if self.gap is not None:
+                self.gap[slab] = gap
 
     def facts(self, size: int) -> dict[str, Any]:
         """Errors and sizes; the model takes `size` bytes."""
-        import numpy as np
+        import math
 
-        from elmfield import mae, max_error, psnr
-
-        t, e = self.wanted[self.present], self.found[self.present]
-        shown, n = np.abs(t) if self.is_complex else t, self.truth.size
+        score, n = self.score, math.prod(self.values.shape)
         facts: dict[str, Any] = {
-            "psnr_db": psnr(t, e),
-            "mae": mae(t, e),
-            "rmse": float(np.sqrt(np.mean(self.gap[self.present] ** 2))),
-            "max_error": max_error(t, e),
-            "range": [float(np.min(shown)), float(np.max(shown))],
+            "psnr_db": score.psnr(),
+            "mae": score.moduli / max(1, score.count),
+            "rmse": math.sqrt(score.mean_square),
+            "max_error": score.largest,
+            "range": [score.low, score.high],
             "samples": int(n),
-            "missing": int((~self.present).sum()),
+            "missing": score.missing,
             "coefficients": self.field.n_coefficients,
             "coefficients_per_sample": self.field.n_coefficients / n,
             "bytes": size,
             "bits_per_sample": 8 * size / n,
         }
-        if self.truth.dtype == np.uint8:
-            facts["psnr_255_db"] = psnr(t, e, data_range=255)
-        return facts | self._paper()
-
-    def _paper(self) -> dict[str, float]:
-        """The paper's PSNR, which is that of the peak, where all channels have a positive one."""
-        import numpy as np
-
-        from elmfield import paper_psnr
-
-        k = self.field.channel_axis
-        if self.is_complex or not self.present.all():
-            return {}
-        channels = self.wanted[None] if k is None else np.moveaxis(self.wanted, k, 0)
-        if not np.all(np.max(channels.reshape(len(channels), -1), axis=-1) > 0):
-            return {}
-        return {"paper_psnr_db": paper_psnr(self.wanted, self.found, channel_axis=k)}
+        if str(self.values.dtype) == "uint8":
+            facts["psnr_255_db"] = score.psnr(255)
+        paper = None if self.field.is_complex else score.paper_psnr
+        return facts if paper is None else facts | {"paper_psnr_db": paper}
 
     def heldout(self) -> float:
         """The score of every second sample, fitted as the model was if it says how."""
+        import numpy as np
+
         from elmfield import heldout_score
         from elmfield.settings import Settings
 
         made = self.field.settings
         settings = made if isinstance(made, Settings) else None
-        return heldout_score(self.truth, settings, channel_axis=self.channel_axis)
+        return heldout_score(np.asarray(self.values), settings, channel_axis=self.channel_axis)
 
     def draw(self, path: Path) -> None:
         """Write a picture of the largest error of all channels."""
@@ -164,7 +154,8 @@ class Errors:
         from elmfield.io.formats.raster import png
         from elmfield.show.render import flat, picture
 
-        path.write_bytes(png(picture(flat(self.gap, self.field.channel_axis, np.max), "error")))
+        assert self.gap is not None
+        path.write_bytes(png(picture(flat(self.gap, -1, np.max), "error")))
 
 
 @click.command(

@@ -44,12 +44,17 @@ OUT = click.Path(path_type=Path, writable=False)
 
 
 def samples_of(
-    path: Path, variable: str | None, slices: Sequence[str], channel_axis: int | str | None
+    path: Path,
+    variable: str | None,
+    slices: Sequence[str],
+    channel_axis: int | str | None,
+    *,
+    lazily: bool = False,
 ) -> Any:
-    """The samples in a file, with what the options ask for."""
-    from elmfield.io.door import read
+    """The samples in a file, with what the options ask for; `lazily`, they stay there."""
+    from elmfield.io.files import opened, read
 
-    samples = read(path, variable=variable)
+    samples = (opened if lazily else read)(path, variable=variable)
     if channel_axis is not None:
         try:
             samples = samples.with_channels(channel_axis)
@@ -99,3 +104,18 @@ def numbers(text: str | None, option: str, kind: Callable[[str], Any] = float) -
     except ValueError as error:
         raise click.BadParameter(f"{text!r} is not a number.", param_hint=option) from error
     return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def n_bytes(text: str | None, option: str) -> int | None:
+    """A number of bytes, of 1G, 500M, 64k or digits alone."""
+    if text is None:
+        return None
+    units = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+    word = text.strip().lower().removesuffix("b").removesuffix("i")
+    unit = word[-1:] if word[-1:] in units else ""
+    try:
+        return int(float(word.removesuffix(unit)) * units[unit])
+    except ValueError as error:
+        raise click.BadParameter(
+            f"{text!r} is no size; write for instance 1G or 500M.", param_hint=option
+        ) from error

@@ -44,12 +44,12 @@ def gridded(
     across = math.prod(len(c) for c in x[1:]) * C
     rows = max(1, capacity(field.offset) // max(1, 4 * across))
     fill = None if quantity != "value" else field.attributes.get("fill_value")
-    parts = []
+    out = None
     x, boxes = list(x), list(boxes) or [None] * len(x)
     if not all(map(len, x)):
         kind = field.joined(field.offset)
         empty = xp.zeros((*map(len, x), field.n_channels), dtype=kind.dtype, device=device(kind))
-        parts, x = [as_dtype(empty, dtype)], [np.empty(0)]
+        out, x = as_dtype(empty, dtype), [np.empty(0)]
     for i in range(0, len(x[0]), rows):
         some = [x[0][i : i + rows], *x[1:]]
         if quantity == "value" and any(b is not None for b in boxes):
@@ -59,8 +59,15 @@ def gridded(
             block = _block(field, some, quantity)
             gone = near_grid(field, some) if gaps else None
         block = as_dtype(block, dtype)
-        parts.append(block if gone is None else shown(block, gone, fill))
-    out = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+        block = block if gone is None else shown(block, gone, fill)
+        if rows >= len(x[0]):
+            out = block
+            break
+        if out is None:  # rows go to their place: all of them twice would be too much
+            whole = (len(x[0]), *block.shape[1:])
+            out = xp.empty(whole, dtype=block.dtype, device=device(block))
+        out[i : i + rows, ...] = block
+    assert out is not None
     if field.channel_axis is None:
         return out[..., 0]
     return xp.moveaxis(out, -1, field.channel_axis)

@@ -149,16 +149,23 @@ def _evaluated(
     """A quantity on the grid of index coordinates `x`, on the host, block of rows by block."""
     across = math.prod(len(c) for c in x[1:]) * max(1, field.n_channels)
     rows, n = max(1, BLOCK // max(1, across)), len(x[0])
-    parts = []
+    k = 1 if field.channel_axis == 0 else 0
+    out: Array | None = None
     for i in range(0, n, rows):
         first = None if boxes[0] is None else boxes[0][i : i + rows + 1]
         part = gridded(
             field, [x[0][i : i + rows], *x[1:]], dtype, quantity,
             gaps=gaps, boxes=[first, *boxes[1:]],
         )  # fmt: skip
-        parts.append(to_numpy(part))
+        part = to_numpy(part)
+        if out is None:
+            shape = list(part.shape)
+            shape[k] = n
+            out = np.empty(shape, part.dtype)
+        out[(slice(None),) * k + (slice(i, i + rows),)] = part
         progress("render", min(i + rows, n), n)
-    return np.concatenate(parts, axis=1 if field.channel_axis == 0 else 0)
+    assert out is not None
+    return out
 
 
 # --- target grids ---------------------------------------------------------------------------------

@@ -9,25 +9,31 @@ import math
 import os
 import threading
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from elmfield._array.backend import to_numpy
+from elmfield._array.memory import capacity
 from elmfield._array.threads import spread
-from elmfield._array.typing import Array
+from elmfield._array.typing import Array, Floats
 from elmfield.field import Field
 from elmfield.field.streamed import Slabs
 from elmfield.field.tiles import Tiling, packed
 from elmfield.fit.filling import Filled
+from elmfield.fit.survey import blocks_of
 from elmfield.io.model.tiles import put_tile
 from elmfield.samples import Slab
 
 
 Checks = tuple[dict[int, str], dict[int, str]]
 """Check sums of tiles by number: of samples, and of what is missing."""
+
+
+HELD = 8
+"""Numbers of the fit's dtype held for each sample of a block, about."""
 
 
 class WholeFiles:
@@ -164,8 +170,10 @@ class Score:
         Samples that are there, and that are not.
     low, high : float
         The least and the largest sample, of all channels; of complex ones, in magnitude.
-    whole : tuple of float
-        Least and largest of the samples as they are stored, real and imaginary parts apart.
+    ends : pair of float
+        The same with real and imaginary parts apart.
+    each, peaks : arrays, shape (C,)
+        Sum of the squared errors, and the largest sample, of each channel.
     """
 
     squares: float = 0.0
@@ -175,6 +183,9 @@ class Score:
     missing: int = 0
     low: float = math.inf
     high: float = -math.inf
+    ends: tuple[float, float] = (math.inf, -math.inf)
+    each: Floats = field(default_factory=lambda: np.zeros(1))
+    peaks: Floats = field(default_factory=lambda: np.full(1, -np.inf))
 
     def __or__(self, other: "Score") -> "Score":
         """Of the samples of both."""
@@ -186,12 +197,31 @@ class Score:
             missing=self.missing + other.missing,
             low=min(self.low, other.low),
             high=max(self.high, other.high),
+            ends=(min(self.ends[0], other.ends[0]), max(self.ends[1], other.ends[1])),
+            each=self.each + other.each,
+            peaks=np.maximum(self.peaks, other.peaks),
         )
 
     @property
     def mean_square(self) -> float:
         """Mean squared error."""
         return self.squares / max(1, self.count)
+
+    def psnr(self, data_range: float | None = None) -> float:
+        """In dB of the samples' range, or of another one; see `elmfield.psnr`."""
+        peak = self.ends[1] - self.ends[0] if data_range is None else data_range
+        if not peak > 0:
+            raise ValueError(f"`data_range` must be positive; got {peak!r}.")
+        mean = self.mean_square
+        return math.inf if mean == 0 else 10 * math.log10(peak**2 / mean)
+
+    @property
+    def paper_psnr(self) -> float | None:
+        """The paper's, of real samples of which none is missing; None where a peak is below 0."""
+        if self.missing or not (self.peaks > 0).all():
+            return None
+        means = self.each / (self.count / len(self.peaks)) / self.peaks**2
+        return float(np.mean(-10 * np.log10(means + 1e-8)))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -224,22 +254,33 @@ def _opened(model: str, version: str) -> Field:
     return load(model)
 
 
+def blocks_beside(model: Field, slabs: Slabs) -> list[Slab]:
+    """Slabs in which a field is compared with samples: of whole tiles, where it has some."""
+    boxes = model.blended.made_of
+    coded = None if boxes is None else boxes.coded
+    tile = [64] * len(model.shape) if coded is None else coded.tiling.tile[:-1]
+    each = HELD * 8 * slabs.shape[-1]
+    return blocks_of(model.shape, tile, 8 * capacity(np.empty(0)) // each)
+
+
 def scored(
-    field: Field, slabs: Slabs, slab: Slab, values: Array | None = None
+    model: Field, slabs: Slabs, slab: Slab, values: Array | None = None
 ) -> tuple[Score, Array]:
     """Errors at the samples of a block: what they come to, and each of them, (..., channels).
 
     What a caller gets back counts, its rounding too; 0 where a sample is missing.
     """
     y, present, _ = slabs.part(slab, values)
-    e = np.empty((*y.shape[:-1], field.n_channels))
-    f = field.blended.on_grid([np.arange(s.start, s.stop, dtype=float) for s in slab])
-    f = to_numpy(f).astype(field.offset.dtype) * field.scale + field.offset
+    f = model.blended.on_grid([np.arange(s.start, s.stop, dtype=float) for s in slab])
+    f = to_numpy(f).astype(model.offset.dtype) * model.scale + model.offset
     gap = np.abs(f.astype(np.float64) - y)
-    C = field.n_channels
-    e = np.hypot(gap[..., :C], gap[..., C:]) if field.is_complex else gap
-    size = np.hypot(y[..., :C], y[..., C:]) if field.is_complex else y
+    C = model.n_channels
+    e = np.hypot(gap[..., :C], gap[..., C:]) if model.is_complex else gap
+    size = np.hypot(y[..., :C], y[..., C:]) if model.is_complex else y
     here = None if present is None else present[..., :C]
+    peaks = np.where(here, size, -np.inf) if here is not None else size
+    peaks = peaks.max(axis=tuple(range(y.ndim - 1)))
+    parts = y if present is None else y[present]
     if here is not None:
         e = np.where(here, e, 0)
         size = size[here]
@@ -252,4 +293,7 @@ def scored(
         missing=e.size - count,
         low=float(np.min(size, initial=math.inf)),
         high=float(np.max(size, initial=-math.inf)),
+        ends=(float(np.min(parts, initial=math.inf)), float(np.max(parts, initial=-math.inf))),
+        each=(e * e).sum(axis=tuple(range(e.ndim - 1))),
+        peaks=np.asarray(peaks, np.float64),
     ), e

@@ -4,12 +4,14 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from elmfield._array.threads import small_products
 from elmfield._array.typing import Array
+from elmfield.errors import MissingExtraError
 from elmfield.samples import Slab, Source
 
 R = TypeVar("R")
@@ -33,7 +35,7 @@ class Engine(Protocol):
 
 
 class Here:
-    """This process, one block after the other."""
+    """The process that asks, one block after the other."""
 
     n_workers = 1
 
@@ -78,6 +80,57 @@ def alone(work: Work[R], slab: Slab, values: Array | None) -> R:
     """Do the work with one thread of BLAS: workers share the processors among themselves."""
     with small_products():
         return work(slab, values)
+
+
+@contextmanager
+def cluster(n_workers: int | None, scheduler: str | None) -> Iterator[Engine | None]:
+    """An engine of so many processes on this machine, or of a scheduler at an address; or None.
+
+    Raises
+    ------
+    MissingExtraError
+        If distributed is not installed.
+    OSError
+        If nobody answers at the address.
+    RuntimeError
+        If the workers there have no elmfield.
+    """
+    if n_workers is None and scheduler is None:
+        yield None
+        return
+    try:
+        import distributed
+    except ImportError as error:
+        raise MissingExtraError(
+            "several workers need distributed; pip install 'elmfield[dist]'."
+        ) from error
+    with ExitStack() as stack:
+        if scheduler is None:
+            local = distributed.LocalCluster(
+                n_workers=n_workers, threads_per_worker=1, dashboard_address=None
+            )
+            client = stack.enter_context(distributed.Client(stack.enter_context(local)))
+        else:
+            client = stack.enter_context(distributed.Client(scheduler, timeout="15s"))
+            client.wait_for_workers(n_workers or 1, timeout=60)
+        check_workers(client)
+        yield Spread(n_workers=max(1, sum(client.nthreads().values())))
+
+
+def check_workers(client: Any) -> None:
+    """Raise if a worker cannot import this package, or has another version of it."""
+    from elmfield import __version__
+
+    found = client.run(
+        lambda: __import__("importlib.util").util.find_spec("elmfield") is not None
+        and __import__("elmfield").__version__
+    )
+    wrong = {name: v or "none" for name, v in found.items() if v != __version__}
+    if wrong:
+        name, version = next(iter(wrong.items()))
+        raise RuntimeError(
+            f"every worker needs elmfield {__version__}; {name} has {version}. Install it there."
+        )
 
 
 # --- Dask arrays ----------------------------------------------------------------------------------

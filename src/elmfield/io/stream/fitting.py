@@ -34,7 +34,7 @@ from elmfield.io.model.blocks import put_array, put_document
 from elmfield.io.model.describe import described
 from elmfield.io.model.restore import digest, load
 from elmfield.io.model.tiles import SamplePlan, put_about, tile_key
-from elmfield.io.stream.coding import Checks, Coding, Measuring, Score, WholeFiles
+from elmfield.io.stream.coding import HELD, Checks, Coding, Measuring, Score, WholeFiles
 from elmfield.io.stream.engine import (
     Engine,
     Here,
@@ -47,10 +47,6 @@ from elmfield.io.stream.work import Work, kept
 from elmfield.partition import Partition
 from elmfield.samples import Slab, Sliced, source_of, with_nan
 from elmfield.settings import Settings
-
-HELD = 8
-"""Numbers of the fit's dtype held for each sample of a block, about."""
-
 
 def fit_to(
     given: Given,
