@@ -132,11 +132,17 @@ class Projected:
         return replace(self, kept=self.take(np.arange(len(self.regions))))
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Awaited(Projected):
-    """Coefficients of regions that their samples do not settle, in a file: made once, and kept.
+    """Coefficients of regions that their samples do not settle: a file holds them.
 
-    Merged regions have `inside` samples only.
+    Parameters
+    ----------
+    left : array, shape (G, C)
+        The energy that regions leave over, once their coefficients were made.
     """
+
+    left: Floats = field(repr=False)
 
     @property
     def made_of(self) -> None:  # type: ignore[override]
@@ -144,33 +150,28 @@ class Awaited(Projected):
         return
 
     def take(self, rows: Integers) -> Array:
-        """Coefficients (len(rows), r, C) of some regions."""
-        return self.made(rows)[0]
-
-    def made(self, rows: Integers) -> tuple[Array, Floats]:
-        """Coefficients of some regions, and the energy that they leave over, (len(rows), C)."""
-        rows, parts, lefts = np.asarray(rows), [], []
+        """Coefficients (len(rows), r, C) of some regions; what is left over is noted."""
+        rows, parts = np.asarray(rows), []
         step = _step(self.basis, self.like, self.boxes.n_channels, self.partition)
         for i, j in runs(len(rows), step):
             Y = self.boxes.of(self.partition, self.regions[rows[i:j]], self.basis.box)
             if self.basis.inside is not None:
                 Y = Y[:, np.flatnonzero(self.basis.inside)]
             c = self.basis.project(Y)
-            left = np.zeros((j - i, Y.shape[2]))
             if self.basis.n_modes < self.basis.n_samples:
-                left = (Y * Y).sum(axis=1, dtype=np.float64) - (c * c).sum(axis=1, dtype=np.float64)
+                self.left[rows[i:j]] = np.maximum((Y * Y).sum(axis=1) - (c * c).sum(axis=1), 0)
             parts.append(c)
-            lefts.append(np.maximum(left, 0))
-        return np.concatenate(parts), np.concatenate(lefts)
+        return np.concatenate(parts)
 
 
 def awaiting(
     boxes: Boxes, partition: Partition, regions: Integers, basis: Basis
 ) -> Projected | Awaited:
     """Coefficients of some regions that are made from their samples when asked for."""
-    settles = basis.axes is not None and partition.is_regular
-    kind = Projected if settles else Awaited
-    return kind(boxes=boxes, partition=partition, regions=regions, basis=basis)
+    given = {"boxes": boxes, "partition": partition, "regions": regions, "basis": basis}
+    if basis.axes is not None and partition.is_regular:
+        return Projected(**given)
+    return Awaited(**given, left=np.zeros((len(regions), boxes.n_channels)))
 
 
 def settled_by_samples(

@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from elmfield._array.progress import reporter, silent
 from elmfield._array.typing import Array, Progress
@@ -175,7 +176,17 @@ def _write(field: Field, sink: Sink, dtype: str, compress: bool, progress: Progr
     else:
         numbers = told.plan.numbers(dtype, progress)
         put_array(sink, "coefficients", numbers, told.plan.n_values, dtype, compress)
+    put_root(sink, meta)
+
+
+def put_root(sink: Sink, meta: dict[str, Any]) -> str:
+    """Write the metadata, which come last; their digest."""
     meta = shortened(meta)
-    meta = {**meta, "digest": digest(meta)}
-    root = {"zarr_format": 3, "node_type": "group", "attributes": {"elmfield": meta}}
+    found = digest(meta)
+    root = {
+        "zarr_format": 3,
+        "node_type": "group",
+        "attributes": {"elmfield": {**meta, "digest": found}},
+    }
     put_document(sink, "zarr.json", root)
+    return found

@@ -30,9 +30,10 @@ from elmfield.fit.survey import Looks, Survey, blocks_of, surveyed
 from elmfield.io.formats.registry import is_model
 from elmfield.io.given import Given
 from elmfield.io.lazy import mapped
-from elmfield.io.model.blocks import put_array, put_document
-from elmfield.io.model.describe import described
-from elmfield.io.model.restore import digest, load
+from elmfield.io.model.blocks import put_array
+from elmfield.io.model.describe import Plan, described
+from elmfield.io.model.restore import load
+from elmfield.io.model.store import put_root
 from elmfield.io.model.tiles import SamplePlan, put_about, tile_key
 from elmfield.io.stream.coding import HELD, Checks, Coding, Measuring, Score, WholeFiles
 from elmfield.io.stream.engine import (
@@ -195,7 +196,7 @@ class Stream:
         )
         field = replace(field, attributes=self.attributes)
         if field.blended.made_of is None:
-            raise ValueError("only fields that their samples settle can be fitted in parts.")
+            return self._projected(field, survey, work)
         stream = replace(self, slabs=slabs, sent=replace(self.sent, is_given=slabs.is_given))
         if survey.n_missing and self.sent is not self.slabs:
             # Windows overlap where gaps are filled: they are cut here, and computed by Dask.
@@ -210,6 +211,37 @@ class Stream:
         work.begin(coder.plan)
         made = coder.made()
         work.finish(made.name, made.keys)
+        return load(work.target)
+
+    def _projected(self, field: Field, survey: Survey, work: Work) -> Field:
+        """The field of a file of coefficients: the paper's, of a dense layer, of merged regions."""
+        target = field.settings.target  # type: ignore[attr-defined]
+        if survey.n_missing or target is not None:
+            what = "with gaps" if survey.n_missing else f"with `{target.kind}`"
+            raise ValueError(
+                f"fields that keep coefficients, not samples, cannot be fitted in parts {what}. "
+                "Use smooth() on its own regular cells, or fit windows that fit in memory."
+            )
+        work.begin({"coefficients": repr(field.settings)})
+        work.drop("as")
+        dtype = str(field.coefficient_dtype)
+        files = WholeFiles(work.model("as"))
+        first, second = Listing(files), Listing(files)
+        plan = described(field, dtype).plan
+        assert isinstance(plan, Plan)
+
+        def told(_stage: str, done: int, total: int) -> None:
+            self.progress("fit", done, total)
+
+        put_array(second, "coefficients", plan.numbers(dtype, told), plan.n_values, dtype, True)
+        residual = np.zeros(field.partition.n_regions)
+        for g in field.blended.groups:
+            residual[g.regions] = (g.coefficients.left * survey.scale**2).sum(axis=1)  # type: ignore[attr-defined]
+        told_of = described(replace(field, residual=residual), dtype)
+        for key, values in told_of.arrays.items():
+            put_array(first, key, iter([values]), len(values), values.dtype.name, True)
+        put_root(second, told_of.meta)
+        work.finish("as", first.keys + second.keys)
         return load(work.target)
 
     def filled(self, survey: Survey, work: Work) -> Filled:
@@ -440,11 +472,7 @@ class DiskCoder:
             put_about(sink, "missing", missing, "uint8", C > 1)
             sink.keys += [tile_key("missing", missing, i, C > 1) for i in range(missing.n_tiles)]
         said = {**plan.said(checks[0], C, checks[1]), "lossy": is_lossy}
-        meta = {**told.meta, "samples": said}
-        version = digest(meta)
-        meta["digest"] = version
-        root = {"zarr_format": 3, "node_type": "group", "attributes": {"elmfield": meta}}
-        put_document(sink, "zarr.json", root)
+        version = put_root(sink, {**told.meta, "samples": said})
         return OnDisk(coder=self, name=name, keys=sink.keys, version=version)
 
     def measured(self, made: OnDisk) -> tuple[float, float]:
