@@ -12,7 +12,9 @@ import numpy as np
 from elmfield._array.backend import move, namespace
 from elmfield._array.checks import is_mapping, whole
 from elmfield._array.typing import Array, Floats
+from elmfield.field.delayed import Waiting, to_dask
 from elmfield.field.gridded import gridded
+from elmfield.field.labels import dataarray
 from elmfield.field.labelled import interpolated, plotted
 from elmfield.field.means import averaged, boxes_around, over
 from elmfield.field.missing import shows_gaps
@@ -141,6 +143,35 @@ class OnGrids(Pointwise):
         flat = self.finish(namespace(means).reshape(means, (-1, means.shape[-1])), True)
         out = namespace(flat).reshape(flat, (*means.shape[:-1], -1))
         return self.channels_back(out)
+
+    def to_dask(
+        self,
+        shape: int | Sequence[int] | None = None,
+        *,
+        scale: float | Sequence[float] | None = None,
+        window: Mapping[str, tuple[Any, Any]] | None = None,
+        align: str = "areas",
+        quantity: str = "value",
+        dtype: Any = None,
+        missing: str | None = None,
+        chunks: Any = None,
+    ) -> Any:
+        """The field on a grid as a Dask array, evaluated block by block when it is computed.
+
+        Parameters are those of :meth:`resize`, which does not average here; without any of them on
+        the samples' own grid. And
+        `chunks`, as for `dask.array.from_array`, by default such that they match the tiles in
+        which a file keeps the samples.
+        """
+        x = self.places(shape, scale=scale, window=window, align=align)
+        if shape is None and scale is None and window is None:
+            x = [own.astype(np.float64) for own in own_samples(self.domain)]
+        x = self._reader.in_turn(x)
+        beyond = [np.zeros(len(c), bool) for c in x]
+        waiting = Waiting(
+            of=self, x=x, beyond=beyond, quantity=quantity, kind=dtype, gaps=shows_gaps(self, missing)
+        )
+        return to_dask(waiting, chunks)
 
     def samples(self, *, dtype: Any = None, missing: str | None = None) -> Array:
         """The field at its own samples: an array like the one fitted, or what a crop has of it.
@@ -289,12 +320,24 @@ class OnGrids(Pointwise):
         quantity: str = "value",
         outside: str = "raise",
         missing: str | None = None,
+        chunks: Any = None,
     ) -> Any:
         """The field as an xarray.DataArray, with the dims, coords and attrs of the input.
 
-        At its own samples, or at `coords`; parameters and rules as for `interp`.
+        At its own samples, or at `coords`; parameters and rules as for `interp`. With `chunks`, as
+        for `dask.array.from_array`, Dask evaluates when somebody looks; ``{}`` for chunks that
+        match the file.
         """
-        return interpolated(self, dict(coords or {}), quantity, outside, missing)
+        if chunks is None:
+            return interpolated(self, dict(coords or {}), quantity, outside, missing)
+        at, shown, moved = self._reader.named({} if coords is None else coords)
+        columns = [self._reader.column(k, c, outside) for k, c in enumerate(at)]
+        x, beyond = map(list, zip(*columns))
+        waiting = Waiting(
+            of=self, x=x, beyond=beyond, quantity=quantity, gaps=shows_gaps(self, missing)
+        )
+        values = to_dask(waiting, chunks)
+        return dataarray(values, self.domain.dims, shown, self.channel_axis, self.attributes, moved)
 
     def plot(
         self,

@@ -9,8 +9,9 @@ import numpy as np
 
 from elmfield._array.backend import to_numpy
 from elmfield._array.ends import Ends
+from elmfield._array.memory import capacity
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.field.tiles import on_boxes, runs_of
+from elmfield.field.tiles import block_means, on_boxes, runs_of
 from elmfield.partition import Partition
 from elmfield.samples import EXACT, Slab, Source, checked
 
@@ -173,6 +174,17 @@ class Streamed:
     def gaps(self, slab: tuple[slice, ...]) -> None:
         """None: nothing is missing."""
         return
+
+    def coarse(self, k: int) -> Array:
+        """Means of 2^k samples on each axis; a few rows of blocks at a time."""
+        sizes = self.slabs.shape[:-1]
+        each = math.prod(sizes[1:]) * self.n_channels
+        rows = max(1, capacity(self.offset) // max(1, 4 * each)) >> k << k or 1 << k
+        parts = [
+            block_means(self.block((slice(a, min(a + rows, sizes[0])), *(slice(0, n) for n in sizes[1:]))), k)
+            for a in range(0, sizes[0], rows)
+        ]
+        return np.concatenate(parts).astype(self.offset.dtype)
 
     def channels(self, own: slice) -> "Streamed":
         """The same for some of the channels."""

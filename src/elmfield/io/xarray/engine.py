@@ -14,14 +14,11 @@ from xarray.core import indexing
 from elmfield._array.backend import to_numpy
 from elmfield._array.typing import Array, Floats
 from elmfield.field import Field
+from elmfield.field.delayed import matching
 from elmfield.field.labels import dataarray
 from elmfield.io.door import fit
 from elmfield.io.model.restore import load
 from elmfield.io.regrid import means_between, regrid
-
-CHUNK = 512
-"""Samples per chunk and axis that are suggested to Dask."""
-
 
 class ElmfieldBackend(BackendEntrypoint):
     """Opens a model file as a Dataset, decoded where it is looked at.
@@ -87,7 +84,7 @@ class ElmfieldBackend(BackendEntrypoint):
 
 def _lazy(dims: Any, values: "_Decoded", attrs: Any) -> xr.Variable:
     """A variable that is decoded where it is looked at."""
-    chunks = {d: CHUNK for d, n in zip(dims, values.shape) if n > CHUNK}
+    chunks = dict(zip(dims, matching(values._field, values.shape)))
     lazy = indexing.LazilyIndexedArray(values)
     return xr.Variable(dims, lazy, dict(attrs), {"preferred_chunks": chunks})
 
