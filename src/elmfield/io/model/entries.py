@@ -176,6 +176,9 @@ class Archive:
             start, size = start + len(part), size - len(part)
         return b"".join(parts)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open_entries, (self.name,)  # travels by its name: opened again where it arrives
+
     def __del__(self) -> None:
         with suppress(Exception):
             self._file.close()
@@ -207,6 +210,9 @@ class Folder:
 
 class RemoteFolder:
     """A folder behind an fsspec URL."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open_entries, (self.name,)
 
     def __init__(self, name: str, system: Any, root: str) -> None:
         self.name, self._system, self._root = name, system, root.rstrip("/")

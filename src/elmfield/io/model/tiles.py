@@ -20,7 +20,7 @@ from elmfield.field import Field
 from elmfield.field.blended import Group
 from elmfield.field.boxes import Boxes
 from elmfield.field.tiles import Coded, Decoded, Tiles, Tiling, packed
-from elmfield.io.model.blocks import LARGEST_BLOCK, OPEN, put_document
+from elmfield.io.model.blocks import LARGEST_BLOCK, put_document
 from elmfield.io.model.entries import Entries, Sink, document
 
 KINDS = (
@@ -290,9 +290,6 @@ class InFile:
                 "another place or file."
             )
         return raw
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(OPEN)
 
     def size(self, number: int) -> int:
         """Bytes of one tile."""
