@@ -4,6 +4,7 @@ Enter arrays, leave arrays of the same library on the same device. Nothing here 
 """
 
 import math
+import zlib
 from typing import Any
 
 import array_api_compat as compat
@@ -102,6 +103,11 @@ def itemsize(x: Array) -> int:
 def n_bytes(x: Array) -> int:
     """Memory that the entries of `x` take."""
     return int(math.prod(x.shape)) * itemsize(x)
+
+
+def check_sum(x: Array, before: int = 0) -> int:
+    """CRC-32 of the bytes of a NumPy array, after those of others."""
+    return zlib.crc32(np.ascontiguousarray(x).reshape(-1).view(np.uint8).data, before)
 
 
 def cast(x: Array, like: Array) -> Array:

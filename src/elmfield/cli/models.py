@@ -133,7 +133,7 @@ LARGE = 1 << 27
 
 
 def _in_parts(samples: Any, settings: Any, options: dict[str, Any]) -> bool:
-    """Whether samples are fitted slab by slab: asked for, or large and nothing speaks against it."""
+    """Whether samples are fitted slab by slab: asked for, or large and nothing is against it."""
     asked = [n for n in ("memory", "workers", "scheduler") if options[n] is not None]
     against = [n for n in ("device", "dtype", "beam", "beam_threshold", "bytes") if options[n]]
     if asked and against:

@@ -78,12 +78,11 @@ def to_dask(waiting: Waiting, chunks: Any) -> Any:
     try:
         import dask.array as da
     except ImportError as error:
-        raise MissingExtraError(
-            "lazy arrays need Dask; pip install 'elmfield[dist]'."
-        ) from error
+        raise MissingExtraError("lazy arrays need Dask; pip install 'elmfield[dist]'.") from error
     if chunks is None or chunks == {}:
         chunks = matching(waiting.of, waiting.shape)
-    return da.from_array(waiting, chunks=chunks, asarray=False, fancy=False, name=False)
+    from_array: Any = da.from_array
+    return from_array(waiting, chunks=chunks, asarray=False, fancy=False, name=False)
 
 
 def matching(of: "OnGrids", shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -99,9 +98,7 @@ def matching(of: "OnGrids", shape: tuple[int, ...]) -> tuple[int, ...]:
     if k is not None:
         del sizes[k]
     tile = [512] * len(sizes) if coded is None else list(coded.tiling.tile[:-1])
-    found = [
-        max(1, min(n, round(t * n / m))) for t, n, m in zip(tile, sizes, of.domain.shape)
-    ]
+    found = [max(1, min(n, round(t * n / m))) for t, n, m in zip(tile, sizes, of.domain.shape)]
     if k is not None:
         found.insert(k, shape[k])
     return tuple(found)

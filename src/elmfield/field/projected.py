@@ -7,6 +7,7 @@ when asked for, or keeps those that the fit made.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -168,7 +169,12 @@ def awaiting(
     boxes: Boxes, partition: Partition, regions: Integers, basis: Basis
 ) -> Projected | Awaited:
     """Coefficients of some regions that are made from their samples when asked for."""
-    given = {"boxes": boxes, "partition": partition, "regions": regions, "basis": basis}
+    given: dict[str, Any] = {
+        "boxes": boxes,
+        "partition": partition,
+        "regions": regions,
+        "basis": basis,
+    }
     if basis.axes is not None and partition.is_regular:
         return Projected(**given)
     return Awaited(**given, left=np.zeros((len(regions), boxes.n_channels)))

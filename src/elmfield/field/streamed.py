@@ -98,9 +98,7 @@ class Slabs:
         if self.mask is not None:
             has = len(self.mask.shape) == len(self.source.shape) and self.channel_axis is not None
             mask = self.mask.read(self.with_channels(slab) if has else slab)
-        y, present, _, ends = checked(
-            values, values.shape, self.channel_axis, mask, is_whole=False
-        )
+        y, present, _, ends = checked(values, values.shape, self.channel_axis, mask, is_whole=False)
         return y, present, Ends.of(y, present) if ends is None else ends
 
 
@@ -181,7 +179,10 @@ class Streamed:
         each = math.prod(sizes[1:]) * self.n_channels
         rows = max(1, capacity(self.offset) // max(1, 4 * each)) >> k << k or 1 << k
         parts = [
-            block_means(self.block((slice(a, min(a + rows, sizes[0])), *(slice(0, n) for n in sizes[1:]))), k)
+            block_means(
+                self.block((slice(a, min(a + rows, sizes[0])), *(slice(0, n) for n in sizes[1:]))),
+                k,
+            )
             for a in range(0, sizes[0], rows)
         ]
         return np.concatenate(parts).astype(self.offset.dtype)
@@ -189,6 +190,4 @@ class Streamed:
     def channels(self, own: slice) -> "Streamed":
         """The same for some of the channels."""
         every: Any = range(self.slabs.shape[-1]) if self.own is None else self.own
-        return replace(
-            self, offset=self.offset[own], scale=self.scale[own], own=tuple(every[own])
-        )
+        return replace(self, offset=self.offset[own], scale=self.scale[own], own=tuple(every[own]))

@@ -294,7 +294,9 @@ class Encoder:
             )
         return values.values
 
-    def awaiting(self, survey: Survey, boxes: Streamed, *, input_dtype: str, is_complex: bool) -> Field:
+    def awaiting(
+        self, survey: Survey, boxes: Streamed, *, input_dtype: str, is_complex: bool
+    ) -> Field:
         """The Field of an array that was surveyed: what regions need is made when asked for.
 
         Parameters

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
+from elmfield._array.backend import check_sum
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.streamed import Slabs
 from elmfield.field.tiles import runs_of
@@ -197,12 +198,12 @@ class Filler:
         """
         at = [a.positions for a in lines]
         y, here = self.level.read(at)
-        read = zlib.crc32(np.packbits(here), zlib.crc32(np.ascontiguousarray(y)))
+        read = check_sum(here, check_sum(y))
         y = y.astype(np.float64)
         if self.coarse is not None:
             far = ~is_near(here, (False,) * here.ndim)
             rough = self._doubled(at)
-            read = zlib.crc32(np.ascontiguousarray(rough), read)
+            read = check_sum(rough, read)
             y = np.where(far[..., None], rough, y)
             here = here | far
         return y, here, read.to_bytes(4, "little")
@@ -289,9 +290,7 @@ def _with(filler: Filler, side: int, choice: Choice | None) -> Filler:
 def _some_boxes(filler: Filler) -> tuple[Array, Array]:
     """Samples (G, S, C) of boxes from all over a level that have gaps, and which are there."""
     shape, box = filler.level.shape, filler.box
-    starts = [
-        starts_of(n, b, filler.stride, w) for n, b, w in zip(shape, box, filler.periodic)
-    ]
+    starts = [starts_of(n, b, filler.stride, w) for n, b, w in zip(shape, box, filler.periodic)]
     mixed = np.zeros([len(s) for s in starts], bool)
 
     def each(slab: Slab, wanted: Array | None) -> tuple[tuple[Array, ...], Array, Array, Integers]:
@@ -388,7 +387,7 @@ def filler_of(
 
 def _is_narrow(level: Level) -> bool:
     """Whether samples have single precision."""
-    return level.read([np.arange(1)] * len(level.shape))[0].dtype == np.float32
+    return bool(level.read([np.arange(1)] * len(level.shape))[0].dtype == np.float32)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -422,7 +421,7 @@ class Filled:
         """Samples (..., C) of a slab; which were missing; a check sum of all that counts."""
         raw, present, _ = self.slabs.part(slab)
         gone = np.zeros(raw.shape, bool) if present is None else ~present
-        y, seen = np.array(raw), zlib.crc32(np.ascontiguousarray(raw))
+        y, seen = np.array(raw), check_sum(raw)
         at = [np.arange(s.start, s.stop) for s in slab]
         for channels, filler, plane in self.fillers:
             own = list(channels)
@@ -463,9 +462,7 @@ def filling(
     fillers = []
     folder.mkdir(parents=True, exist_ok=True)
     for channels in groups:
-        finest = Finest(
-            slabs=slabs, channels=channels, offset=survey.offset, scale=survey.scale
-        )
+        finest = Finest(slabs=slabs, channels=channels, offset=survey.offset, scale=survey.scale)
         moments = Moments.none(finest.shape, periodic, len(channels))
         for slab in windows_of(finest.shape):
             at = [np.arange(s.start, s.stop) for s in slab]

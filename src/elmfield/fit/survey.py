@@ -197,9 +197,7 @@ class Survey:
         self.few[few[0]] = few[1]
 
 
-def surveyed(
-    parts: Iterable[Part], looks: Looks, *, floating: str, centred: bool
-) -> Survey:
+def surveyed(parts: Iterable[Part], looks: Looks, *, floating: str, centred: bool) -> Survey:
     """What all parts of an array together tell; `floating` is the dtype of the fit.
 
     Raises
@@ -255,5 +253,3 @@ def blocks_of(shape: Sequence[int], tile: Sequence[int], room: int) -> list[Slab
         sizes[k] = min(shape[k], times * tile[k])
     spans = [[slice(a, min(a + s, n)) for a in range(0, n, s)] for s, n in zip(sizes, shape)]
     return [tuple(slab) for slab in cartesian(*spans)]
-
-

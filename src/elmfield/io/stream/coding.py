@@ -8,14 +8,13 @@ import json
 import math
 import os
 import threading
-import zlib
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from elmfield._array.backend import to_numpy
+from elmfield._array.backend import check_sum, to_numpy
 from elmfield._array.memory import capacity
 from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Floats
@@ -96,7 +95,7 @@ class Coding:
             y, gone, seen = self.filled.part(slab)
         else:
             values = self.slabs.read(slab) if values is None else np.asarray(values)
-            y, seen = values, zlib.crc32(np.ascontiguousarray(values))
+            y, seen = values, check_sum(values)
         note = Path(self.done) / ("-".join(str(s.start) for s in slab) + ".json")
         known = _noted(note, seen)
         if known is not None:

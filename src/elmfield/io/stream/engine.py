@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -62,8 +63,7 @@ class Spread:
 
     def each(self, work: Work[R], slabs: Sequence[Slab]) -> Iterator[R]:
         """``work(slab)`` of every block, in order, some of them at a time."""
-        import dask
-
+        dask: Any = import_module("dask")
         task = dask.delayed(alone, pure=False)
         step = WAVE * self.n_workers
         for i in range(0, len(slabs), step):
@@ -99,7 +99,7 @@ def cluster(n_workers: int | None, scheduler: str | None) -> Iterator[Engine | N
         yield None
         return
     try:
-        import distributed
+        distributed: Any = import_module("distributed")
     except ImportError as error:
         raise MissingExtraError(
             "several workers need distributed; pip install 'elmfield[dist]'."
@@ -122,8 +122,10 @@ def check_workers(client: Any) -> None:
     from elmfield import __version__
 
     found = client.run(
-        lambda: __import__("importlib.util").util.find_spec("elmfield") is not None
-        and __import__("elmfield").__version__
+        lambda: (
+            __import__("importlib.util").util.find_spec("elmfield") is not None
+            and __import__("elmfield").__version__
+        )
     )
     wrong = {name: v or "none" for name, v in found.items() if v != __version__}
     if wrong:
@@ -154,10 +156,10 @@ def n_dask_workers() -> int:
         except ValueError:
             pass
         else:
-            return max(1, sum(client.nthreads().values()))
-    import dask
-
+            return max(1, int(sum(client.nthreads().values())))
     from elmfield._array.threads import n_processors
+
+    dask: Any = import_module("dask")
 
     chosen = dask.config.get("scheduler", None)
     if chosen in ("sync", "synchronous", "single-threaded"):

@@ -49,6 +49,7 @@ from elmfield.partition import Partition
 from elmfield.samples import Slab, Sliced, source_of, with_nan
 from elmfield.settings import Settings
 
+
 def fit_to(
     given: Given,
     settings: Settings | None,
@@ -162,7 +163,7 @@ class Stream:
                 "`mask` cannot be a Dask array; mark what is missing in a Dask array of samples "
                 "with NaN: dask.array.where(mask, numpy.nan, array)."
             )
-        about = {
+        about: dict[str, Any] = {
             "channel_axis": encode.channel_axis,
             "mask": None if mask is None else source_of(mask),
         }
@@ -273,9 +274,7 @@ class Stream:
                 self.progress("survey", done + 1, len(blocks))
                 yield part
 
-        return surveyed(
-            parts(), looks, floating=self.slabs.floating, centred=settings.centred
-        )
+        return surveyed(parts(), looks, floating=self.slabs.floating, centred=settings.centred)
 
     def blocks(self, tiling: Tiling) -> list[Slab]:
         """The array in slabs of whole tiles, as large as memory allows."""

@@ -20,6 +20,7 @@ from elmfield.io.door import fit
 from elmfield.io.model.restore import load
 from elmfield.io.regrid import means_between, regrid
 
+
 class ElmfieldBackend(BackendEntrypoint):
     """Opens a model file as a Dataset, decoded where it is looked at.
 

@@ -1,0 +1,12 @@
+"""Small tiles and small windows, so that small arrays have many."""
+
+from importlib import import_module
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch):
+    monkeypatch.setattr("elmfield.field.tiles.TILE", 1 << 13)
+    # elmfield.fit is a function, too
+    monkeypatch.setattr(import_module("elmfield.fit.filling"), "WINDOW", 1 << 10)

@@ -1,0 +1,385 @@
+"""Arrays fitted slab by slab into a file: the same as in memory, whatever they are."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import elmfield as ef
+from support import close
+
+SMALL = 1 << 18
+"""Bytes of memory: blocks of a few tiles."""
+
+
+def rough(shape, seed=0, dtype="float32"):
+    rng = np.random.default_rng(seed)
+    return (280 + rng.standard_normal(shape).cumsum(0)).astype(dtype)
+
+
+def entries(path):
+    """All files of a model folder, by name."""
+    return {p.relative_to(path).as_posix(): p.read_bytes() for p in path.rglob("*") if p.is_file()}
+
+
+def both(values, settings, tmp_path, **options):
+    """What is streamed, and what is fitted in memory and saved."""
+    streamed, saved = tmp_path / "streamed.elm.zarr", tmp_path / "saved.elm.zarr"
+    field = ef.fit(values, settings, out=streamed, memory_limit=SMALL, **options)
+    whole = ef.fit(values, settings, **options)
+    ef.save(whole, saved)
+    return field, whole, entries(streamed), entries(saved)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [None, ef.smooth(order=1.5), ef.oriented(), ef.smooth(psnr=40), ef.smooth(bits=2)],
+    ids=str,
+)
+def test_the_same_bytes_as_from_memory(settings, tmp_path):
+    field, whole, streamed, saved = both(rough((70, 90)), settings, tmp_path)
+    assert streamed == saved
+    assert field.settings == whole.settings
+    assert sorted(os.listdir(tmp_path)) == ["saved.elm.zarr", "streamed.elm.zarr"]
+
+
+def test_one_file_has_the_same_bytes_too(tmp_path):
+    values = rough((60, 80))
+    ef.fit(values, out=tmp_path / "a.elm", memory_limit=SMALL)
+    ef.save(ef.fit(values), tmp_path / "b.elm")
+    assert (tmp_path / "a.elm").read_bytes() == (tmp_path / "b.elm").read_bytes()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_shapes_are_equal_to_memory(seed, tmp_path):
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(1, 5))
+    shape = tuple(int(n) for n in rng.integers(5, {1: 4000, 2: 90, 3: 24, 4: 12}[d], d))
+    dtype = ["float32", "uint8", "float64", "int16", "complex64", "float16"][seed % 6]
+    options = {}
+    if rng.random() < 0.5:
+        options["periodic"] = int(rng.integers(d))
+    values = rough(shape, seed, dtype)
+    if rng.random() < 0.4:
+        k = int(rng.integers(d + 1))
+        values = np.stack([values, values[::-1]], axis=k)
+        options["channel_axis"] = k
+    _, _, streamed, saved = both(values, ef.smooth(order=2), tmp_path, **options)
+    assert streamed == saved
+
+
+def gappy(kind):
+    values = rough((80, 70)).astype(float)
+    rng = np.random.default_rng(1)
+    if kind == "hole":
+        values[20:60, 10:50] = np.nan
+    values[rng.random(values.shape) < 0.2] = np.nan
+    if kind == "channels":
+        other = rough((80, 70), 2).astype(float)
+        other[5:15] = np.nan
+        values = np.stack([values, other], axis=-1)
+    return values
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [None, ef.smooth(order=1.5)], ids=str)
+@pytest.mark.parametrize("kind", ["scattered", "hole", "periodic", "channels"])
+def test_gaps_are_filled_as_in_memory(kind, settings, tmp_path):
+    values = gappy(kind)
+    options = {"periodic": 1} if kind == "periodic" else {}
+    options |= {"channel_axis": -1} if kind == "channels" else {}
+    field, whole, _, _ = both(values, settings, tmp_path, **options)
+    assert field.settings == whole.settings
+    # Systems are solved in other batches, of other sizes: rounding, times their condition.
+    close(field.samples(), whole.samples(), 1e-6 * np.nanstd(values))
+    gone = field.blended.made_of.gaps(tuple(slice(0, n) for n in field.shape))
+    assert np.array_equal(np.broadcast_to(gone, (*field.shape, field.offset.shape[0])).reshape(
+        values.shape), np.isnan(values))  # fmt: skip
+
+
+def test_a_mask_marks_what_is_missing(tmp_path):
+    values, mask = rough((40, 50), dtype="uint8"), np.zeros((40, 50), bool)
+    mask[10:14, 20:30] = True
+    field = ef.fit(values, out=tmp_path / "a.elm", mask=mask)
+    close(field.samples(), ef.fit(values, mask=mask).samples(), 1e-6)
+
+
+@pytest.mark.parametrize("settings", [ef.paper(cell=16, width=40), ef.smooth(order=2)], ids=str)
+def test_coefficients_of_merged_regions_stream(settings, tmp_path):
+    values = rough((64, 48), dtype="float64")
+    partition = ef.beam(values, cell=8, regions=12)
+    if settings == ef.paper(cell=16, width=40):
+        settings = ef.paper(width=40)
+    field, whole, streamed, saved = both(values, settings, tmp_path, partition=partition)
+    assert streamed.keys() == saved.keys()
+    close(field.samples(), whole.samples(), 1e-9)
+    close(field.error_map(), whole.error_map(), 1e-6)
+
+
+def sources(tmp_path):
+    """The same samples wherever they may lie."""
+    da, zarr = pytest.importorskip("dask.array"), pytest.importorskip("zarr")
+    values = rough((90, 70))
+    np.save(tmp_path / "x.npy", values)
+    stored = zarr.create_array(tmp_path / "x.z", shape=values.shape, chunks=(37, 29), dtype="f4")
+    stored[:] = values
+    return {
+        "an array": values,
+        "a memory map": np.load(tmp_path / "x.npy", mmap_mode="r"),
+        "a path": tmp_path / "x.npy",
+        "Zarr": stored,
+        "Dask": da.from_array(values, chunks=(41, 23)),
+    }
+
+
+def test_sources_of_all_kinds_are_alike(tmp_path):
+    found = {}
+    for name, source in sources(tmp_path).items():
+        ef.fit(source, out=tmp_path / "a.elm", memory_limit=SMALL)
+        found[name] = len((tmp_path / "a.elm").read_bytes())
+        close(ef.load(tmp_path / "a.elm").samples(), rough((90, 70)), 1e-4)
+    assert len({v for k, v in found.items() if k != "a path"}) == 1  # that one names its axes
+
+
+def test_files_keep_their_coordinates(tmp_path):
+    xr = pytest.importorskip("xarray")
+    values = rough((60, 50))
+    da = xr.DataArray(
+        values, dims=("y", "x"), coords={"y": np.arange(60) * 0.5}, name="t", attrs={"units": "K"}
+    )
+    da.to_netcdf(tmp_path / "x.nc")
+    for source in (tmp_path / "x.nc", da, da.chunk({"y": 17})):
+        field = ef.fit(source, out=tmp_path / "a.elm", memory_limit=SMALL)
+        shown = field.to_xarray()
+        assert shown.attrs["units"] == "K"
+        close(shown.coords["y"].values, da.coords["y"].values, 0)
+
+
+def test_tiled_pictures_and_videos_are_read_in_parts(tmp_path):
+    tifffile, _ = pytest.importorskip("tifffile"), pytest.importorskip("av")
+    picture = (rough((80, 96)) * 100).astype(np.uint16)
+    tifffile.imwrite(tmp_path / "x.tif", picture, tile=(32, 32))
+    frames = rough((7, 32, 48), dtype="uint8")[..., None].repeat(3, -1)
+    ef.write(frames, tmp_path / "x.mkv", channel_axis=-1)
+    for name in ("x.tif", "x.mkv"):
+        ef.fit(tmp_path / name, out=tmp_path / "a.elm", memory_limit=1 << 16)
+        ef.save(ef.fit(tmp_path / name), tmp_path / "b.elm")
+        assert (tmp_path / "a.elm").read_bytes() == (tmp_path / "b.elm").read_bytes()
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+class Counted:
+    """A source that makes its samples when asked, and knows how many were asked for at once."""
+
+    shape, dtype = (3000, 2000), np.dtype("float32")
+
+    def __init__(self):
+        self.most = 0
+
+    def __getitem__(self, slab):
+        rows, columns = (np.arange(s.start, s.stop) for s in slab)
+        self.most = max(self.most, len(rows) * len(columns))
+        return np.sin(rows[:, None] / 50 + columns / 70).round(2).astype("float32")
+
+
+@pytest.mark.slow
+def test_an_array_is_never_whole_in_memory(tmp_path, monkeypatch):
+    monkeypatch.undo()  # tiles of their usual size
+    source = Counted()
+    field = ef.fit(source, ef.smooth(order=2), out=tmp_path / "a.elm", memory_limit=1 << 24)
+    assert source.most * 4 * 8 <= 1 << 24
+    at = np.array([[1234.0, 777.0], [2999.0, 0.0]])
+    close(field(at), np.sin(at[:, 0] / 50 + at[:, 1] / 70).round(2), 1e-5)
+
+
+# --- cut short ------------------------------------------------------------------------------------
+
+KILLED = """
+    import sys, numpy as np, elmfield as ef
+    import elmfield.field.tiles
+    elmfield.field.tiles.TILE = 1 << 13
+    x = (280 + np.random.default_rng(0).standard_normal((240, 200)).cumsum(0)).astype("f4")
+    print("go", flush=True)
+    ef.fit(x, ef.smooth(order=2), out=sys.argv[1], memory_limit=1 << 18)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delay", [0.0, 0.4, 1.1])
+def test_work_that_was_killed_goes_on(delay, tmp_path):
+    out = tmp_path / "a.elm.zarr"
+    code = textwrap.dedent(KILLED)
+    with subprocess.Popen([sys.executable, "-c", code, out], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        time.sleep(delay)
+        os.kill(process.pid, signal.SIGKILL)
+    assert not out.exists() or delay > 1
+    subprocess.run([sys.executable, "-c", code, out], check=True, capture_output=True)
+    ef.save(ef.fit(rough((240, 200)), ef.smooth(order=2)), tmp_path / "b.elm.zarr")
+    assert entries(out) == entries(tmp_path / "b.elm.zarr")
+    assert sorted(os.listdir(tmp_path)) == ["a.elm.zarr", "b.elm.zarr"]
+
+
+def test_what_is_done_is_not_done_again(tmp_path, monkeypatch):
+    from elmfield.io.stream import coding
+
+    values, out, coded = rough((150, 120)), tmp_path / "a.elm.zarr", []
+    pack = coding.packed
+
+    def failing(tile, **asked):
+        coded.append(1)
+        if len(coded) == 6:
+            raise OSError(28, "No space left on device")
+        return pack(tile, **asked)
+
+    monkeypatch.setattr(coding, "packed", failing)
+    with pytest.raises(ef.StoreError, match=r"No space left.*goes on from there"):
+        ef.fit(values, ef.smooth(order=2), out=out, memory_limit=SMALL)
+    assert not out.exists()
+    before = len(coded)
+    ef.fit(values, ef.smooth(order=2), out=out, memory_limit=SMALL)
+    total = len(list((out / "samples" / "c").rglob("*")))
+    assert len(coded) - before < total
+    close(ef.load(out).samples(), values, 1e-4)
+
+
+def test_changed_samples_are_noticed(tmp_path, monkeypatch):
+    from elmfield.io.stream.work import Work
+
+    values, out = rough((150, 120)), tmp_path / "a.elm.zarr"
+    monkeypatch.setattr(Work, "finish", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        ef.fit(values, ef.smooth(order=2), out=out, memory_limit=SMALL)
+    monkeypatch.undo()
+    changed = values.copy()
+    changed[100, 5:7] = values[100, 6:4:-1]  # the same range and mean: the plan is the same
+    field = ef.fit(changed, ef.smooth(order=2), out=out, memory_limit=SMALL)
+    close(field.samples(), changed, 1e-4)
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+def test_a_store_of_others_is_left_alone(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    other = tmp_path / "a.elm.zarr"
+    zarr.create_array(other, shape=(3,), dtype="f4")[:] = 1
+    before = entries(other)
+    with pytest.raises(ef.StoreError, match="no model of elmfield, and is left alone"):
+        ef.fit(rough((20, 20)), out=other)
+    assert entries(other) == before
+
+
+def test_a_model_is_replaced_once_the_new_one_is_there(tmp_path):
+    out = tmp_path / "a.elm.zarr"
+    ef.fit(rough((20, 20)), out=out)
+    ef.fit(rough((30, 20), 1), out=out)
+    close(ef.load(out).samples(), rough((30, 20), 1), 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (ef.smooth(denoise=True), "`denoise` has to see the whole array"),
+        (ef.smooth(coefficients=900), "`coefficients` has to see all coefficients at once"),
+    ],
+)
+def test_what_cannot_stream_says_so(settings, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        ef.fit(rough((40, 40)), settings, out=tmp_path / "a.elm")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("out", "error", "message"),
+    [
+        ("a.npy", ValueError, "must end in .elm or .elm.zarr"),
+        ("nowhere/a.elm", ef.StoreError, "its folder does not exist"),
+    ],
+)
+def test_bad_targets(out, error, message, tmp_path):
+    with pytest.raises(error, match=message):
+        ef.fit(rough((20, 20)), out=tmp_path / out)
+
+
+def test_a_source_must_keep_its_shape(tmp_path):
+    class Shrinking(Counted):
+        def __getitem__(self, slab):
+            return super().__getitem__(slab)[:-1]
+
+    with pytest.raises(ValueError, match="its shape must not change while it is read"):
+        ef.fit(Shrinking(), out=tmp_path / "a.elm")
+
+
+def test_an_infinite_sample_is_refused(tmp_path):
+    values = rough((40, 40))
+    values[3, 4] = np.inf
+    with pytest.raises(ValueError, match="must be finite"):
+        ef.fit(values, out=tmp_path / "a.elm")
+
+
+# --- Dask -----------------------------------------------------------------------------------------
+
+
+def test_unknown_chunks_are_refused(tmp_path):
+    da = pytest.importorskip("dask.array")
+    values = da.from_array(rough((40, 30)), chunks=(10, 30))
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        ef.fit(values[values[:, 0] > 0], out=tmp_path / "a.elm")
+
+
+def test_a_large_dask_array_in_memory_is_warned_of():
+    da = pytest.importorskip("dask.array")
+    values = da.from_array(rough((40, 30)), chunks=(10, 30))
+    with pytest.warns(UserWarning, match="fit\\(..., out='name.elm.zarr'\\)"):
+        ef.fit(da.concatenate([values] * 30), memory_limit=1 << 16)
+
+
+def _cluster_script(tmp_path, body):
+    script = tmp_path / "work.py"
+    script.write_text(textwrap.dedent(body))
+    return subprocess.run(
+        [sys.executable, script], check=True, capture_output=True, text=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(ef.__file__).parents[1])}, timeout=240,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_cluster_writes_the_same_bytes_though_a_worker_dies(tmp_path):
+    pytest.importorskip("distributed")
+    _cluster_script(
+        tmp_path,
+        """
+        import os, numpy as np, dask.array as da, elmfield as ef, elmfield.field.tiles
+        from pathlib import Path
+
+        class Deadly:
+            shape, dtype, ndim = (200, 160), np.dtype("f4"), 2
+            def __getitem__(self, slab):
+                x = (280 + np.random.default_rng(0).standard_normal((200, 160)).cumsum(0))
+                once = Path("died")
+                if slab[0].start > 90 and not once.exists():
+                    once.write_text("")
+                    os._exit(1)
+                return x.astype("f4")[slab]
+
+        if __name__ == "__main__":
+            from distributed import Client, LocalCluster
+            elmfield.field.tiles.TILE = 1 << 13
+            x = da.from_array(Deadly(), chunks=(60, 70), asarray=False)
+            with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as c:
+                with Client(c):
+                    ef.fit(x, ef.smooth(order=2), out="a.elm.zarr", memory_limit=1 << 20)
+        """,
+    )
+    assert (tmp_path / "died").exists()
+    ef.save(ef.fit(rough((200, 160)), ef.smooth(order=2)), tmp_path / "b.elm.zarr")
+    assert entries(tmp_path / "a.elm.zarr") == entries(tmp_path / "b.elm.zarr")
