@@ -22,6 +22,7 @@ import images_tables
 import lossless_tables
 import oriented_tables
 import points_tables
+import scale_tables
 import sizes_tables
 import speed_tables
 import targets_tables
@@ -41,6 +42,7 @@ GATHERED = {
     "earth": earth_tables,
     "images": images_tables,
     "codec": codec_tables,
+    "scale": scale_tables,
 }
 """Whose tables also stand in one file each, for whoever opens the folder."""
 

@@ -26,6 +26,7 @@ NAMES = [
     "StoreError",
     "StoreVersionError",
     "Target",
+    "append",
     "barron_norm",
     "beam",
     "cache_modes",
@@ -64,6 +65,7 @@ def test_every_public_name_exists_and_says_what_it_is():
 
 def test_options_are_keyword_only():
     allowed = {
+        "append": ["path", "values"],
         "fit": ["values", "settings"],
         "encoder": ["shape", "settings"],
         "fit_points": ["points", "values", "settings"],

@@ -49,11 +49,13 @@ if TYPE_CHECKING:
     from elmfield.io.model.store import save
     from elmfield.io.regrid import regrid
     from elmfield.io.viewed import view
+    from elmfield.io.stream.appending import append
     from elmfield.measure.curves import psnr_by_width
     from elmfield.measure.heldout import heldout_score
     from elmfield.partition.beam.barron import barron_norm
 
 LATER = {
+    "append": "elmfield.io.stream.appending",
     "barron_norm": "elmfield.partition.beam.barron",
     "fit_points": "elmfield.fit.points",
     "heldout_score": "elmfield.measure.heldout",
@@ -99,6 +101,7 @@ __all__ = [
     "StoreError",
     "StoreVersionError",
     "Target",
+    "append",
     "barron_norm",
     "beam",
     "cache_modes",

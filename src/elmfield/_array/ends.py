@@ -47,8 +47,8 @@ class Ends:
         with np.errstate(over="ignore", invalid="ignore"):
             found = (xp.min(low, axis=axes), xp.max(high, axis=axes))
             total = xp.sum(y, axis=axes, dtype=xp.float64)
-        ends = [np.asarray(to_numpy(a)).astype(np.float64) for a in (*found, total)]
-        return cls(*ends, count.astype(np.int64))
+        least, most, sums = (np.asarray(to_numpy(a)).astype(np.float64) for a in (*found, total))
+        return cls(least, most, sums, count.astype(np.int64))
 
     def __or__(self, other: "Ends") -> "Ends":
         """Of the numbers of both."""

@@ -52,7 +52,7 @@ class Slabs:
     @property
     def is_complex(self) -> bool:
         """Whether the second half of the channels holds imaginary parts."""
-        return np.dtype(self.source.dtype).kind == "c"
+        return bool(np.dtype(self.source.dtype).kind == "c")
 
     @property
     def floating(self) -> str:

@@ -140,7 +140,7 @@ def _map(path: Path, lazily: bool = False) -> Gridded:
     with rasterio.open(path) as file:
         whole = (file.count, file.height, file.width)
         stored = np.result_type(*file.dtypes)
-        values = None if lazily else file.read()
+        values: Any = None if lazily else file.read()
         t = file.transform
         nodata = file.nodata
         labels = [text or f"band {k + 1}" for k, text in enumerate(file.descriptions)]

@@ -60,7 +60,8 @@ class Frames:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._next, self._coming = 0, iter(())
+        self._next = 0
+        self._coming: Iterator[Any] = iter(())
 
     def __reduce__(self) -> tuple[type, tuple[Path]]:
         return Frames, (self.path,)
@@ -70,7 +71,7 @@ class Frames:
         wanted = range(slab[0].start, slab[0].stop, slab[0].step or 1)
         if wanted.start < self._next or self._next == 0:
             self._next, self._coming = 0, self._decoded()
-        found = []
+        found: list[Array] = []
         for frame in self._coming:
             at, self._next = self._next, self._next + 1
             if at in wanted:

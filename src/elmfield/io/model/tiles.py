@@ -44,11 +44,14 @@ class SamplePlan:
         These.
     dtype : str
         In which a reader computes.
+    tile : tuple of int or None
+        Samples of a tile on each axis, and channels; by default as their bytes have it.
     """
 
     field: Field
     boxes: Boxes
     dtype: str
+    tile: tuple[int, ...] | None = None
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -117,6 +120,8 @@ class SamplePlan:
         """The samples in the file."""
         if self._copied is not None:
             return self._copied[0]
+        if self.tile is not None:
+            return Tiling(*self._needed, self.tile)
         return Tiling.by_bytes(*self._needed, np.dtype(self.kind).itemsize)
 
     def tiles(self) -> Iterator[bytes]:

@@ -347,6 +347,8 @@ class DiskCoder:
         The largest magnitude of a sample.
     filled : Filled or None
         Where gaps are filled; None where nothing is missing.
+    tile : tuple of int or None
+        Samples of a tile, as a file has them already.
     """
 
     field: Field
@@ -354,21 +356,23 @@ class DiskCoder:
     work: Work
     top: float
     filled: Filled | None = None
+    tile: tuple[int, ...] | None = None
 
     @cached_property
     def _dtype(self) -> str:
         return str(self.field.coefficient_dtype)
 
     @cached_property
-    def _plan(self) -> SamplePlan:
+    def sample_plan(self) -> SamplePlan:
+        """Which samples go into which tiles."""
         found = described(self.field, self._dtype).plan
         assert isinstance(found, SamplePlan)
-        return found
+        return replace(found, tile=self.tile)
 
     @property
     def tiling(self) -> Tiling:
         """Tiles of the file."""
-        return self._plan.tiling
+        return self.sample_plan.tiling
 
     @cached_property
     def blocks(self) -> list[Slab]:
@@ -390,7 +394,7 @@ class DiskCoder:
         """What is coded."""
         return Scope(
             size=self.tiling.n_values,
-            kind=self._plan.kind,
+            kind=self.sample_plan.kind,
             data_range=self.field.data_range,
             is_complex=self.field.is_complex,
             dtype=self._dtype,
@@ -415,7 +419,7 @@ class DiskCoder:
             *slab, channels = self.tiling.slab(int(i))
             source = self.stream.slabs if self.filled is None else self.filled
             y = source.part(tuple(slab))[0]
-            found.append(y[..., channels].astype(self._plan.kind))
+            found.append(y[..., channels].astype(self.sample_plan.kind))
         return found
 
     def trial(self, step: float) -> tuple[float, float]:
@@ -426,12 +430,12 @@ class DiskCoder:
 
     def code(self, **asked: float) -> OnDisk:
         """A model of all samples, coded as asked; without loss if nothing is."""
-        name = "-".join(["as", *(f"{k}-{v.hex()}" for k, v in asked.items())])
+        name = "-".join(["as", *(f"{k}-{float(v).hex()}" for k, v in asked.items())])
         coding = Coding(
             slabs=self.stream.sent,
             tiling=self.tiling,
-            kind=self._plan.kind,
-            has_channels=self._plan.has_channels,
+            kind=self.sample_plan.kind,
+            has_channels=self.sample_plan.has_channels,
             asked=tuple(asked.items()),
             model=str(self.work.model(name)),
             done=str(self.work.done(name)),
@@ -444,7 +448,7 @@ class DiskCoder:
                 every.update(own)
             self.stream.progress("fit", len(checks[0]), self.tiling.n_tiles)
         texts = ["".join(every[i] for i in range(len(every))) for every in checks]
-        return self._described(name, texts, bool(asked))
+        return self.described(name, texts, bool(asked))
 
     @property
     def _missing(self) -> Tiling | None:
@@ -453,14 +457,14 @@ class DiskCoder:
             return None
         return self.tiling.with_channels(1 if self.filled.is_alike else self.tiling.sizes[-1])
 
-    def _described(self, name: str, checks: Sequence[str], is_lossy: bool) -> OnDisk:
+    def described(self, name: str, checks: Sequence[str], is_lossy: bool) -> OnDisk:
         """Write all but the samples."""
         field = replace(self.field, residual=None) if is_lossy else self.field
         told = described(field, self._dtype)
         sink = Listing(WholeFiles(self.work.model(name)))
         for key, values in told.arrays.items():
             put_array(sink, key, iter([values]), len(values), values.dtype.name, True)
-        tiling, plan = self.tiling, self._plan
+        tiling, plan = self.tiling, self.sample_plan
         put_about(sink, "samples", tiling, plan.kind, plan.has_channels)
         sink.keys += [
             tile_key("samples", tiling, i, plan.has_channels) for i in range(tiling.n_tiles)

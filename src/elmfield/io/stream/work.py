@@ -32,7 +32,7 @@ class Work:
     def begin(self, plan: dict[str, Any]) -> None:
         """Find what is done of the same plan, or clear the place."""
         text = json.dumps(plan, sort_keys=True)
-        self._hold()
+        self.hold()
         note = self.root / PLAN
         if not (note.exists() and note.read_text() == text):
             for entry in self.root.iterdir():
@@ -42,7 +42,7 @@ class Work:
             beside.write_text(text)
             os.replace(beside, note)
 
-    def _hold(self) -> None:
+    def hold(self) -> None:
         """Make the folder, and let no other process work there."""
         if self._lock is not None:
             return
@@ -63,7 +63,7 @@ class Work:
 
     def levels(self) -> Path:
         """A folder for coarser versions of the array."""
-        self._hold()
+        self.hold()
         return self.root / "levels"
 
     def model(self, name: str) -> Path:

@@ -1,0 +1,64 @@
+"""Tables of ``results/scale.json``."""
+
+from common import rows_of
+from measurement.tables import table
+
+
+def parts():
+    """Time per sample beside a fit in memory, and the most memory."""
+    rows = rows_of("scale", "parts")
+    unit = {r["settings"]: r["seconds"] / r["side"] ** 2 for r in rows if not r["parts"]}
+    heads = ["settings", "float32 samples", "", "time a sample, in memory = 1", "memory, MB"]
+    lines = [
+        [
+            f"`{r['settings'].removeprefix('ef.')}`",
+            f"{r['side']}² ({4 * r['side'] ** 2 / 1e6:.0f} MB)",
+            "in parts" if r["parts"] else "in memory",
+            f"{r['seconds'] / r['side'] ** 2 / unit[r['settings']]:.2f}",
+            f"{r['memory'] / 1e6:.0f}",
+        ]
+        for r in rows
+    ]
+    return table(heads, lines, "lllrr")
+
+
+def long():
+    """The most memory on long axes."""
+    heads = ["shape, float64", "fit, MB", "and samples()", "and resize()"]
+    lines = [
+        [r["shape"], *(f"{r[k] / 1e6:.0f}" for k in ("fit", "samples", "memory"))]
+        for r in rows_of("scale", "long")
+    ]
+    return table(heads, lines, "lrrr")
+
+
+def workers():
+    """Time with one and two workers."""
+    rows = rows_of("scale", "workers")
+    heads = ["workers", "float32 samples", "time, one worker = 1"]
+    lines = [
+        [r["workers"], f"{r['side']}²", f"{r['seconds'] / rows[0]['seconds']:.2f}"] for r in rows
+    ]
+    return table(heads, lines, "rlr")
+
+
+def plans():
+    """What large archives would take."""
+    heads = ["archive", "samples", "raw", "asked", "bits a sample", "model", "core hours"]
+    lines = []
+    for r in rows_of("scale", "plans"):
+        raw = r["samples"] * (4 if r["dtype"] == "float32" else 2)
+        asked = "without loss" if r["max_error"] is None else f"largest error {r['max_error']} K"
+        model, hours = r["samples"] * r["bits"] / 8, r["samples"] * r["seconds"] / 3600
+        lines.append(
+            [r["plan"], f"{r['samples']:.2g}", _size(raw), asked, f"{r['bits']:.2f}", _size(model)]
+        )
+        lines[-1].append(f"{hours:,.0f}")
+    return table(heads, lines, "lrrlrrr")
+
+
+def _size(n):
+    return f"{n / 1e12:.1f} TB" if n > 1e12 else f"{n / 1e9:.1f} GB"
+
+
+TABLES = {"scale_parts": parts, "scale_long": long, "scale_workers": workers, "scale_plans": plans}
