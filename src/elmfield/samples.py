@@ -207,7 +207,8 @@ def checked(
 ) -> tuple[Array, Array | None, bool, Ends | None]:
     """What :func:`prepare` gives, and the ends of what is present; None near overflow.
 
-    A part of an array (not `is_whole`) may miss all samples of a channel. Channels are last, but each is in one piece of memory: loops over three colours are slow.
+    A part of an array (not `is_whole`) may miss all samples of a channel. Channels are last, but
+    each is in one piece of memory: loops over three colours are slow.
     """
     if not is_array(values):
         values = np.asarray(values)

@@ -26,7 +26,6 @@ from elmfield.fit.survey import blocks_of
 from elmfield.io.model.tiles import put_tile
 from elmfield.samples import Slab
 
-
 Checks = tuple[dict[int, str], dict[int, str]]
 """Check sums of tiles by number: of samples, and of what is missing."""
 

@@ -3,8 +3,8 @@
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 

@@ -1,8 +1,8 @@
 """From a source to a model file, slab by slab: look at all, decide, code, put in place.
 
 The first pass finds what must be known of all samples; the second codes them, tile by tile, and
-writes each block as it is done. Error targets take a pass more for each attempt and each check. What
-comes back is the lazily read field of the file: bit for bit what a fit in memory would have saved.
+writes each block as it is done. Error targets take a pass more for each attempt and each check.
+What comes back is the lazily read field of the file: bit for bit what a fit in memory would save.
 """
 
 import json
