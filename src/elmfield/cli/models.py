@@ -136,6 +136,8 @@ def _in_parts(samples: Any, settings: Any, options: dict[str, Any]) -> bool:
     """Whether samples are fitted slab by slab: asked for, or large and nothing is against it."""
     asked = [n for n in ("memory", "workers", "scheduler") if options[n] is not None]
     against = [n for n in ("device", "dtype", "beam", "beam_threshold", "bytes") if options[n]]
+    if options["samples"] == "means":
+        against.append("samples")
     if asked and against:
         raise click.UsageError(
             f"--{asked[0]} cannot be used with --{against[0].replace('_', '-')}: it has to see all "
@@ -153,6 +155,7 @@ def _streamed(
 ) -> tuple[Any, str]:
     """The field of a file that was made slab by slab, and the dtype it computes with."""
     from elmfield._array.memory import memory_limit
+    from elmfield.io.door import suited
     from elmfield.io.given import given_as
     from elmfield.io.stream.engine import cluster
     from elmfield.io.stream.fitting import fit_to
@@ -162,7 +165,14 @@ def _streamed(
     with memory_limit(limit), cluster(options["workers"], options["scheduler"]) as engine:
         made = _noted(samples, input, options, fingerprint_of(samples.values))
         given = given_as(made, None, None, None, _periods(samples, options["periodic"]), None)
-        field = fit_to(given, settings, output, engine=engine, progress=progress)
+        field = fit_to(
+            given,
+            suited(settings, given.attributes),
+            output,
+            missing=options["missing"] or given.missing,
+            engine=engine,
+            progress=progress,
+        )
     return field, str(field.coefficient_dtype)
 
 
@@ -188,6 +198,8 @@ def _at_once(
         periodic=periods,
         partition=_beam(samples, periods, options),
         device=options["device"],
+        samples=options["samples"],
+        missing=options["missing"],
         progress=progress,
     )
     save(field, output, dtype=dtype, progress=progress)

@@ -185,13 +185,11 @@ class Blended:
             return xp.concat([self.on_grid(c) for c in _halves(x, k)], axis=k)
         plans = [self.plan(k, c) for k, c in enumerate(x)]
         axes = self._axes
-        k = None if axes is None else self._longest(plans, axes)
-        if k is not None and len(x[k]) > 1:
-            half = len(x[k]) // 2
-            parts = ([*x[:k], c, *x[k + 1 :]] for c in (x[k][:half], x[k][half:]))
-            return xp.concat([self.on_grid(part) for part in parts], axis=k)
+        if axes is not None and len(x[0]) > 1 and self._is_too_much(plans):
+            half = len(x[0]) // 2
+            return xp.concat([self.on_grid([c, *x[1:]]) for c in (x[0][:half], x[0][half:])])
         if axes is not None:
-            V = self._separable(plans, [p.table(a) for a, p in zip(axes, plans)])
+            V = self._separable(plans, [a(p.offsets) for a, p in zip(axes, plans)])
         else:
             V = self._by_class(plans)
         # V: (C, N_1, p_1, ..., N_d, p_d), merged into (C, p_1, ..., p_d) axis by axis
@@ -263,16 +261,6 @@ class Blended:
         axes = self._axes
         return 1 if axes is None else max(a.width for a in axes)
 
-    def _longest(self, plans: list[AxisPlan], axes: tuple[AxisFunctions, ...]) -> int | None:
-        """The axis to halve where a grid would fill more than a batch; None where it does not."""
-        most = capacity(self.like) / 8
-        tables = [a(p.offsets[:1]).shape[-1] * p.offsets.size for a, p in zip(axes, plans)]
-        if max(tables) > most:
-            return int(np.argmax(tables))
-        if self._is_too_much(plans):
-            return int(np.argmax([p.cells.size for p in plans]))
-        return None
-
     def _is_too_much(self, plans: list[AxisPlan]) -> bool:
         """Whether the coefficients of all cells that speak would fill more than a batch."""
         cells = math.prod(p.cells.size for p in plans)
@@ -282,8 +270,7 @@ class Blended:
     def _separable(self, plans: list[AxisPlan], tables: list[Floats], dtype: Any = None) -> Array:
         """Local values (C, N_1, p_1, ..., N_d, p_d) by one small product per axis.
 
-        ``tables[k]``, shape (N_k, p_k, q_k), holds the mode functions of axis k at its positions;
-        of one cell, (1, p_k, q_k), where all have the same.
+        ``tables[k]``, shape (N_k, p_k, q_k), holds the mode functions of axis k at its positions.
         """
         xp = namespace(self.like)
         d = len(plans)
@@ -295,8 +282,8 @@ class Blended:
         c = xp.reshape(c, (*used.shape, *c.shape[1:]))  # (N_1..N_d, q_1..q_d, C)
         X = xp.permute_dims(c, (2 * d, *(a for k in range(d) for a in (k, d + k))))
         shape, after = [X.shape[0]], math.prod(X.shape[1:])
-        for plan, table in zip(plans, tables):
-            N, (_, p, q) = plan.cells.size, table.shape
+        for table in tables:
+            N, p, q = table.shape
             after //= N * q
             T = move(table, self.like, dtype)
             if after == 1:  # the last axis: fewer, larger products this way round

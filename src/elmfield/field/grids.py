@@ -102,14 +102,6 @@ class AxisPlan:
             b.ramp[1:],
         )
 
-    def table(self, functions: AxisFunctions) -> Floats:
-        """Functions of the axis at the positions of each cell, (N, n_slots, q); of one for all."""
-        same = np.array_equal(self.offsets, self.patterns[self.pattern_of])
-        if not same:
-            return np.asarray(functions(self.offsets))
-        found: Floats = np.asarray(functions(self.patterns))
-        return found if len(self.patterns) == 1 else found[self.pattern_of]
-
     def summed(self, functions: AxisFunctions, runs: Runs) -> tuple[Floats, Integers, Integers]:
         """Sums of the cells' functions over runs of the positions, windows included.
 

@@ -14,8 +14,8 @@ from elmfield._array.checks import is_mapping, whole
 from elmfield._array.typing import Array, Floats
 from elmfield.field.delayed import Waiting, to_dask
 from elmfield.field.gridded import gridded
-from elmfield.field.labels import dataarray
 from elmfield.field.labelled import interpolated, plotted
+from elmfield.field.labels import dataarray
 from elmfield.field.means import averaged, boxes_around, over
 from elmfield.field.missing import shows_gaps
 from elmfield.field.placing import marked, positions
@@ -169,7 +169,12 @@ class OnGrids(Pointwise):
         x = self._reader.in_turn(x)
         beyond = [np.zeros(len(c), bool) for c in x]
         waiting = Waiting(
-            of=self, x=x, beyond=beyond, quantity=quantity, kind=dtype, gaps=shows_gaps(self, missing)
+            of=self,
+            x=x,
+            beyond=beyond,
+            quantity=quantity,
+            kind=dtype,
+            gaps=shows_gaps(self, missing),
         )
         return to_dask(waiting, chunks)
 

@@ -86,6 +86,12 @@ def encoder(
     )
 
 
+def gap_order(settings: Settings, missing: str) -> float | None:
+    """Order along a line by which gaps are filled; None lets boxes choose."""
+    quick = missing == "nan" and settings.fill_order is None
+    return GAP_ORDER if quick else settings.fill_order
+
+
 class Encoder:
     """A partition and its bases, held ready: ``encode(array) -> Field``.
 
@@ -172,7 +178,7 @@ class Encoder:
     ) -> Field:
         asked, wraps = self.settings, self.domain.periodic
         refuse_unfollowed(samples.raw, asked)
-        order = GAP_ORDER if missing == "nan" and asked.fill_order is None else asked.fill_order
+        order = gap_order(asked, missing)
         given = filled(samples, order, wraps)
         samples = denoised(given, asked.denoise, wraps, clip=asked.clip)
         settings = self._settle(samples.view)

@@ -36,7 +36,7 @@ def read(path: Path, variable: str | None = None) -> Gridded:
         if not frames:
             raise ValueError("it has no frames")
         sound = bool(file.streams.audio)
-    return _frames(np.stack(frames), rate, path if sound else None)
+    return _of_frames(np.stack(frames), rate, path if sound else None)
 
 
 def opened(path: Path, variable: str | None = None) -> Gridded:
@@ -52,7 +52,7 @@ def opened(path: Path, variable: str | None = None) -> Gridded:
         whole = (n, stream.height, stream.width, 3)
         sound = bool(file.streams.audio)
     values = Lazy(Frames(path), whole, np.dtype(np.uint8))
-    return _frames(values, rate, path if sound else None)
+    return _of_frames(values, rate, path if sound else None)
 
 
 class Frames:
@@ -95,7 +95,7 @@ def _pictures(file: Any) -> Any:
     return file.streams.video[0]
 
 
-def _frames(values: Any, rate: Fraction, sound: Path | None) -> Gridded:
+def _of_frames(values: Any, rate: Fraction, sound: Path | None) -> Gridded:
     """Frames (T, H, W, 3), so many a second, with the sound of a file."""
     attributes: dict[str, Any] = {
         "align": "areas",

@@ -16,15 +16,17 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.backend import is_array, is_dask, to_numpy
+from elmfield._array.checks import choice
 from elmfield._array.memory import capacity
 from elmfield._array.typing import Array, Progress
 from elmfield.codec import trial
 from elmfield.field import Field
 from elmfield.field.coding import LOOKED_AT
 from elmfield.field.meeting import Scope, check_whole, met
+from elmfield.field.missing import WAYS
 from elmfield.field.streamed import Slabs, Streamed
 from elmfield.field.tiles import Tiling, without_channels
-from elmfield.fit.encoder import Encoder, encoder
+from elmfield.fit.encoder import Encoder, encoder, gap_order
 from elmfield.fit.filling import Filled, filling, look_again
 from elmfield.fit.survey import Looks, Survey, blocks_of, surveyed
 from elmfield.io.formats.registry import is_model
@@ -57,6 +59,7 @@ def fit_to(
     *,
     mask: Any = None,
     partition: Partition | None = None,
+    missing: str = "fill",
     engine: Engine | None = None,
     progress: Progress,
 ) -> Field:
@@ -74,6 +77,8 @@ def fit_to(
         True where a sample is missing.
     partition : Partition, optional
         Use these regions instead of the settings' own.
+    missing : {"nan", "fill"}
+        What the field answers where samples were missing; see `elmfield.fit`.
     engine : Engine, optional
         Who does the work; Dask for Dask arrays, else this process.
     progress : callable
@@ -94,8 +99,10 @@ def fit_to(
         partition=partition,
     )
     check_can_stream(encode.settings)
+    choice("missing", missing, WAYS)
     work = Work(out)
     stream = Stream.of(values, encode, mask, given.attributes, engine, progress)
+    stream = replace(stream, missing=missing)
     with kept(work):
         return stream.into(work)
 
@@ -133,6 +140,8 @@ class Stream:
         Who does the work.
     progress : callable
         Told (stage, done, total).
+    missing : {"nan", "fill"}
+        What the field answers where samples were missing.
     """
 
     slabs: Slabs
@@ -141,6 +150,7 @@ class Stream:
     attributes: Mapping[str, Any]
     engine: Engine
     progress: Progress
+    missing: str = "fill"
 
     @classmethod
     def of(
@@ -195,7 +205,8 @@ class Stream:
         field = self.encode.awaiting(
             survey, boxes, input_dtype=slabs.dtype, is_complex=slabs.is_complex
         )
-        field = replace(field, attributes=self.attributes)
+        about = {} if self.missing == "fill" else {"missing": self.missing}
+        field = replace(field, attributes={**self.attributes, **about})
         if field.blended.made_of is None:
             return self._projected(field, survey, work)
         stream = replace(self, slabs=slabs, sent=replace(self.sent, is_given=slabs.is_given))
@@ -252,7 +263,7 @@ class Stream:
         found = filling(
             self.slabs,
             survey,
-            order=settings.fill_order,
+            order=gap_order(settings, self.missing),
             periodic=self.encode.domain.periodic,
             clip=settings.clip,
             folder=work.levels(),
