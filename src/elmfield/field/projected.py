@@ -166,16 +166,16 @@ class Awaited(Projected):
 
 
 def awaiting(
-    boxes: Boxes, partition: Partition, regions: Integers, basis: Basis
+    boxes: Boxes, partition: Partition, regions: Integers, model: Basis
 ) -> Projected | Awaited:
     """Coefficients of some regions that are made from their samples when asked for."""
     given: dict[str, Any] = {
         "boxes": boxes,
         "partition": partition,
         "regions": regions,
-        "basis": basis,
+        "basis": model,
     }
-    if basis.axes is not None and partition.is_regular:
+    if model.axes is not None and partition.is_regular:
         return Projected(**given)
     return Awaited(**given, left=np.zeros((len(regions), boxes.n_channels)))
 

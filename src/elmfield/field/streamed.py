@@ -187,6 +187,10 @@ class Streamed:
         ]
         return np.concatenate(parts).astype(self.offset.dtype)
 
+    def moved(self, like: Array) -> "Streamed":
+        """The same: what is read from a source stays on the host."""
+        return self
+
     def channels(self, own: slice) -> "Streamed":
         """The same for some of the channels."""
         every: Any = range(self.slabs.shape[-1]) if self.own is None else self.own

@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from itertools import product as cartesian
 from typing import Any, Protocol
 
@@ -473,7 +474,7 @@ def runs_of(x: Sequence[Integers]) -> Iterator[tuple[tuple[slice, ...], tuple[sl
     for at in x:
         ends = [0, *(np.flatnonzero(np.diff(at) != 1) + 1).tolist(), len(at)]
         spans.append(
-            [(slice(int(at[i]), int(at[j - 1]) + 1), slice(i, j)) for i, j in zip(ends, ends[1:])]
+            [(slice(int(at[i]), int(at[j - 1]) + 1), slice(i, j)) for i, j in pairwise(ends)]
         )
     for corner in cartesian(*spans):
         yield tuple(a for a, _ in corner), tuple(b for _, b in corner)

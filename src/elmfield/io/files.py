@@ -38,6 +38,8 @@ def read(path: StrPath, *, variable: str | None = None) -> Gridded:
     MissingExtraError
         If a package is missing; the message names the extra.
     """
+    if _is_series(path):
+        return _folder(path_of(path), variable)
     found, kind = _found(path, variable)
     return kind.room.read(found, variable)
 
@@ -47,8 +49,16 @@ def opened(path: StrPath, *, variable: str | None = None) -> Gridded:
 
     NumPy's NPY, NetCDF, Zarr, GRIB, TIFF and video files; of other kinds all is read at once.
     """
+    if _is_series(path):
+        return _folder(path_of(path), variable)
     found, kind = _found(path, variable)
     return kind.room.opened(found, variable)
+
+
+def _is_series(path: StrPath) -> bool:
+    """Whether a path is a folder of files, not a model and not a Zarr store."""
+    folder = path_of(path)
+    return not is_model(folder) and folder.is_dir() and suffix_of(folder) != ".zarr"
 
 
 def _found(path: StrPath, variable: str | None) -> tuple[Path, Format]:
@@ -56,8 +66,6 @@ def _found(path: StrPath, variable: str | None) -> tuple[Path, Format]:
     path = path_of(path)
     if is_model(path):
         raise ValueError(f"{path.name} is a model, not samples; open it with load({str(path)!r}).")
-    if path.is_dir() and suffix_of(path) != ".zarr":
-        return _folder(path, variable)
     kind = format_of(path)
     existing(path)
     if variable is not None and suffix_of(path) not in NAMED:

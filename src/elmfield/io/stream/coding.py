@@ -108,7 +108,8 @@ class Coding:
             return put_tile(sink, "samples", self.tiling, number, tile, self.has_channels)
 
         def mark(number: int) -> str:
-            assert gone is not None and self.missing is not None
+            assert gone is not None
+            assert self.missing is not None
             tile = packed(self._cut(gone, slab, self.missing.slab(number)).astype(np.uint8))
             many = self.missing.sizes[-1] > 1
             return put_tile(sink, "missing", self.missing, number, tile, many)
