@@ -95,7 +95,7 @@ def long(n):
                 y = field.samples()
                 error, given = float(np.abs(y - x).max()), most()
                 del y
-                field.resize([int(m * 0.9) + 1 for m in x.shape])
+                field.resize([int(m * 0.9) + 1 for m in x.shape], antialias=False)
                 told(fit=fitted, samples=given, error=error)
                 """,
                 folder,

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from elmfield.io.model.restore import load
     from elmfield.io.model.store import save
     from elmfield.io.regrid import regrid
-    from elmfield.io.viewed import view
     from elmfield.io.stream.appending import append
+    from elmfield.io.viewed import view
     from elmfield.measure.curves import psnr_by_width
     from elmfield.measure.heldout import heldout_score
     from elmfield.partition.beam.barron import barron_norm
