@@ -30,8 +30,9 @@ from elmfield.io.model.entries import open_entries
 from elmfield.io.model.restore import load, metadata
 from elmfield.io.model.store import FOLDER
 from elmfield.io.stream.coding import Coding
+from elmfield.io.stream.disk import DiskCoder
 from elmfield.io.stream.engine import Here
-from elmfield.io.stream.fitting import DiskCoder, Stream
+from elmfield.io.stream.fitting import Stream
 from elmfield.io.stream.work import Work
 from elmfield.samples import Slab, Source, source_of
 

@@ -85,7 +85,8 @@ class ElmfieldBackend(BackendEntrypoint):
 
 def _lazy(dims: Any, values: "_Decoded", attrs: Any) -> xr.Variable:
     """A variable that is decoded where it is looked at."""
-    chunks = dict(zip(dims, matching(values._field, values.shape)))
+    sizes = matching(values._field, values.shape)
+    chunks = {d: c for d, c, n in zip(dims, sizes, values.shape) if c < n}
     lazy = indexing.LazilyIndexedArray(values)
     return xr.Variable(dims, lazy, dict(attrs), {"preferred_chunks": chunks})
 

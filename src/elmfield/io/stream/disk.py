@@ -1,0 +1,241 @@
+"""Models that grow on a disk: samples coded as asked, described, measured against the source."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from elmfield._array.typing import Array
+from elmfield.codec import trial
+from elmfield.field import Field
+from elmfield.field.coding import LOOKED_AT
+from elmfield.field.meeting import Scope, check_whole, met
+from elmfield.field.tiles import Tiling, without_channels
+from elmfield.fit.filling import Filled
+from elmfield.io.model.blocks import put_array
+from elmfield.io.model.describe import described
+from elmfield.io.model.store import put_root
+from elmfield.io.model.tiles import SamplePlan, put_about, tile_key
+from elmfield.io.stream.coding import Checks, Coding, Measuring, Score, WholeFiles
+from elmfield.io.stream.work import Work
+from elmfield.samples import Slab
+
+if TYPE_CHECKING:
+    from elmfield.io.stream.fitting import Stream
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OnDisk:
+    """A model in the work folder.
+
+    Parameters
+    ----------
+    coder : DiskCoder
+        What made it.
+    name : str
+        Of its folder.
+    keys : list of str
+        Its entries, as they follow each other in a file.
+    version : str
+        Digest of its metadata.
+    """
+
+    coder: "DiskCoder"
+    name: str
+    keys: list[str]
+    version: str
+
+    @cached_property
+    def n_bytes(self) -> int:
+        """Bytes of its samples."""
+        root = self.coder.work.model(self.name)
+        sizes = (os.path.getsize(root / k) - 4 for k in self.keys if k.startswith("samples/c/"))
+        return sum(sizes)
+
+    @cached_property
+    def errors(self) -> tuple[float, float]:
+        """Mean squared and largest error at the samples."""
+        return self.coder.measured(self)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DiskCoder:
+    """Codes the samples of a stream into models in a work folder.
+
+    Parameters
+    ----------
+    field : Field
+        The field of the source.
+    stream : Stream
+        The source, and who works on it.
+    work : Work
+        Where models grow.
+    top : float
+        The largest magnitude of a sample.
+    filled : Filled or None
+        Where gaps are filled; None where nothing is missing.
+    tile : tuple of int or None
+        Samples of a tile, as a file has them already.
+    """
+
+    field: Field
+    stream: "Stream"
+    work: Work
+    top: float
+    filled: Filled | None = None
+    tile: tuple[int, ...] | None = None
+
+    @cached_property
+    def _dtype(self) -> str:
+        return str(self.field.coefficient_dtype)
+
+    @cached_property
+    def sample_plan(self) -> SamplePlan:
+        """Which samples go into which tiles."""
+        found = described(self.field, self._dtype).plan
+        assert isinstance(found, SamplePlan)
+        return replace(found, tile=self.tile)
+
+    @property
+    def tiling(self) -> Tiling:
+        """Tiles of the file."""
+        return self.sample_plan.tiling
+
+    @cached_property
+    def blocks(self) -> list[Slab]:
+        """What is coded at a time."""
+        return self.stream.blocks(self.tiling)
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """What tells this work from another: all but the samples, which blocks tell themselves."""
+        told = described(self.field, self._dtype)
+        return {
+            "meta": told.meta,
+            "tile": list(self.tiling.tile),
+            "sources": [self.stream.slabs.dtype, list(self.stream.slabs.source.shape)],
+        }
+
+    @property
+    def scope(self) -> Scope:
+        """What is coded."""
+        return Scope(
+            size=self.tiling.n_values,
+            kind=self.sample_plan.kind,
+            data_range=self.field.data_range,
+            is_complex=self.field.is_complex,
+            dtype=self._dtype,
+        )
+
+    def made(self) -> OnDisk:
+        """The model that was asked for."""
+        target = self.field.settings.target  # type: ignore[attr-defined]
+        if target is None:
+            return self.code()
+        if target.kind == "max_error" and self.field.input_dtype in ("int64", "uint64"):
+            check_whole(self.top, target.value)
+        return met(self, target)
+
+    @cached_property
+    def _some(self) -> list[Array]:
+        """Tiles from all over the array, for a first guess."""
+        n = self.tiling.n_tiles
+        count = min(n, max(1, LOOKED_AT * n // self.tiling.n_values))
+        found = []
+        for i in np.linspace(0, n - 1, count).round():
+            *slab, channels = self.tiling.slab(int(i))
+            source = self.stream.slabs if self.filled is None else self.filled
+            y = source.part(tuple(slab))[0]
+            found.append(y[..., channels].astype(self.sample_plan.kind))
+        return found
+
+    def trial(self, step: float) -> tuple[float, float]:
+        """Mean squared error, and bits per sample, at a step, about."""
+        found = [trial(v, step, axis) for v, axis in map(without_channels, self._some)]
+        n = sum(v.size for v in self._some)
+        return sum(e for e, _ in found) / n, sum(b for _, b in found) / n
+
+    def code(self, **asked: float) -> OnDisk:
+        """A model of all samples, coded as asked; without loss if nothing is."""
+        name = "-".join(["as", *(f"{k}-{float(v).hex()}" for k, v in asked.items())])
+        coding = Coding(
+            slabs=self.stream.sent,
+            tiling=self.tiling,
+            kind=self.sample_plan.kind,
+            has_channels=self.sample_plan.has_channels,
+            asked=tuple(asked.items()),
+            model=str(self.work.model(name)),
+            done=str(self.work.done(name)),
+            filled=self.filled,
+            missing=self._missing,
+        )
+        checks: Checks = {}, {}
+        for found in self.stream.engine.each(coding, self.blocks):
+            for every, own in zip(checks, found):
+                every.update(own)
+            self.stream.progress("fit", len(checks[0]), self.tiling.n_tiles)
+        texts = ["".join(every[i] for i in range(len(every))) for every in checks]
+        return self.described(name, texts, bool(asked))
+
+    @property
+    def _missing(self) -> Tiling | None:
+        """Tiles of what was missing: of one channel where all miss the same."""
+        if self.filled is None:
+            return None
+        return self.tiling.with_channels(1 if self.filled.is_alike else self.tiling.sizes[-1])
+
+    def described(self, name: str, checks: Sequence[str], is_lossy: bool) -> OnDisk:
+        """Write all but the samples."""
+        field = replace(self.field, residual=None) if is_lossy else self.field
+        told = described(field, self._dtype)
+        sink = Listing(WholeFiles(self.work.model(name)))
+        for key, values in told.arrays.items():
+            put_array(sink, key, iter([values]), len(values), values.dtype.name, True)
+        tiling, plan = self.tiling, self.sample_plan
+        put_about(sink, "samples", tiling, plan.kind, plan.has_channels)
+        sink.keys += [
+            tile_key("samples", tiling, i, plan.has_channels) for i in range(tiling.n_tiles)
+        ]
+        C, missing = None, self._missing
+        if missing is not None:
+            C = missing.sizes[-1]
+            put_about(sink, "missing", missing, "uint8", C > 1)
+            sink.keys += [tile_key("missing", missing, i, C > 1) for i in range(missing.n_tiles)]
+        said = {**plan.said(checks[0], C, checks[1]), "lossy": is_lossy}
+        version = put_root(sink, {**told.meta, "samples": said})
+        return OnDisk(coder=self, name=name, keys=sink.keys, version=version)
+
+    def measured(self, made: OnDisk) -> tuple[float, float]:
+        """Mean squared and largest error of a model at the samples; noted, once it is known."""
+        note = self.work.done(made.name) / "errors.json"
+        if note.exists():
+            known = json.loads(note.read_text())
+            if known["version"] == made.version:
+                return float(known["mean"]), float(known["largest"])
+        task = Measuring(
+            slabs=self.stream.sent, model=str(self.work.model(made.name)), version=made.version
+        )
+        score = Score()
+        for done, found in enumerate(self.stream.engine.each(task, self.blocks)):
+            score |= found
+            self.stream.progress("check", done + 1, len(self.blocks))
+        text = {"version": made.version, "mean": score.mean_square, "largest": score.largest}
+        WholeFiles(note.parent).put(note.name, json.dumps(text).encode())
+        return score.mean_square, score.largest
+
+
+class Listing:
+    """A sink that remembers what went through it."""
+
+    def __init__(self, sink: WholeFiles) -> None:
+        self._sink = sink
+        self.keys: list[str] = []
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write one entry."""
+        self.keys.append(key)
+        self._sink.put(key, data)
