@@ -7,6 +7,7 @@ import pytest
 
 import elmfield as ef
 from elmfield.field import projected
+from elmfield.field.projected import awaiting
 from elmfield.local.bases import (
     ProductNeurons,
     axis_modes,
@@ -323,6 +324,9 @@ class Means:
 
     def fitted(self, samples, partition, regions, model, tell):
         return projected(samples, partition, regions, model, tell)
+
+    def awaiting(self, boxes, partition, regions, model):
+        return awaiting(boxes, partition, regions, model)
 
 
 def test_a_local_model_of_ones_own_is_fitted_by_settings_of_ones_own(rng):

@@ -208,7 +208,8 @@ class Score:
 
     def psnr(self, data_range: float | None = None) -> float:
         """In dB of the samples' range, or of another one; see `elmfield.psnr`."""
-        peak = self.ends[1] - self.ends[0] if data_range is None else data_range
+        span = self.ends[1] - self.ends[0] or 1.0  # of samples all alike, as `peak_to_peak` has it
+        peak = span if data_range is None else data_range
         if not peak > 0:
             raise ValueError(f"`data_range` must be positive; got {peak!r}.")
         mean = self.mean_square
