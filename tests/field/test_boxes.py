@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.field.tiles import Coded, Decoded, InMemory, Tiling, block_means, packed
+from elmfield.field.tiles import Coded, Decoded, InMemory, block_means
+from elmfield.field.tiling import Tiling, packed
 from support import close
 
 VALUES = np.random.default_rng(4).integers(-90, 90, (50, 41, 2)).cumsum(0).astype(np.int16)

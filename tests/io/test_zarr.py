@@ -114,7 +114,7 @@ def test_a_models_samples_are_an_array_of_zarr(tmp_path):
 
 
 def test_tiles_smaller_than_their_chunk_are_filled_up(tmp_path, monkeypatch):
-    monkeypatch.setattr("elmfield.field.tiles.TILE", 1 << 13)
+    monkeypatch.setattr("elmfield.field.tiling.TILE", 1 << 13)
     values = rough((70, 61))
     values[5:20, 30:] = np.nan
     ef.save(ef.fit(values), tmp_path / "x.elm.zarr")

@@ -20,7 +20,8 @@ from elmfield.field.boxes import missing_in
 from elmfield.field.measured import errors
 from elmfield.field.meeting import Scope, check_whole, met
 from elmfield.field.target import Target
-from elmfield.field.tiles import Coded, Decoded, InMemory, Tiling, packed, without_channels
+from elmfield.field.tiles import Coded, Decoded, InMemory
+from elmfield.field.tiling import Tiling, packed, without_channels
 from elmfield.samples import Samples
 
 LOOKED_AT = 1 << 21

@@ -17,7 +17,7 @@ from elmfield._array.typing import Array
 from elmfield.codec import unpack
 from elmfield.errors import MissingExtraError, StoreError
 from elmfield.field.steps import nearest
-from elmfield.field.tiles import packed
+from elmfield.field.tiling import packed
 
 try:
     from zarr.abc.codec import ArrayBytesCodec

@@ -459,7 +459,7 @@ def test_hostile_files_cost_little_memory(tmp_path):
 
 def test_a_damaged_block_does_not_stop_the_others(tmp_path, monkeypatch):
     """Regions whose blocks are whole still answer; only the damaged ones refuse."""
-    monkeypatch.setattr("elmfield.field.tiles.TILE", 1 << 16)
+    monkeypatch.setattr("elmfield.field.tiling.TILE", 1 << 16)
     big = ef.fit(np.random.default_rng(0).standard_normal((300, 300)))
     path = tmp_path / "model.elm"
     ef.save(big, path)

@@ -9,7 +9,8 @@ import pytest
 
 import elmfield as ef
 from elmfield.codec import pack
-from elmfield.field.tiles import CACHE, Coded, Decoded, InMemory, Tiling
+from elmfield.field.tiles import CACHE, Coded, Decoded, InMemory
+from elmfield.field.tiling import Tiling
 from support import close, coefficients_of, inside
 
 
@@ -192,7 +193,7 @@ def test_a_model_is_saved_again_without_being_decoded(tmp_path, monkeypatch):
 
 
 def test_a_window_reads_few_tiles(tmp_path, monkeypatch):
-    monkeypatch.setattr("elmfield.field.tiles.TILE", 1 << 15)
+    monkeypatch.setattr("elmfield.field.tiling.TILE", 1 << 15)
     values = np.random.default_rng(0).standard_normal((600, 600))
     back = ef.load(saved(ef.fit(values), tmp_path))
     tiling = back.blended.groups[0].coefficients.made_of.tiling
@@ -276,7 +277,7 @@ def test_what_a_file_says_of_its_samples_is_checked(key, value, tmp_path):
 
 
 def test_tiles_in_each_others_place_are_noticed(tmp_path, monkeypatch):
-    monkeypatch.setattr("elmfield.field.tiles.TILE", 1 << 14)
+    monkeypatch.setattr("elmfield.field.tiling.TILE", 1 << 14)
     path = tmp_path / "field.elm.zarr"
     ef.save(ef.fit(picture((90, 90))), path)
     a, b = (path / "samples" / "c" / "0" / name for name in "01")

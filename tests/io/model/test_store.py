@@ -18,8 +18,9 @@ import elmfield as ef
 from elmfield.domain import make_domain
 from elmfield.field import Blended, Field, Group, Projected
 from elmfield.field.coefficients import Full, Ragged
-from elmfield.field.tiles import Coded, Decoded, Tiling, packed
-from elmfield.io.model import recipes, restore
+from elmfield.field.tiles import Coded, Decoded
+from elmfield.field.tiling import Tiling, packed
+from elmfield.io.model import agreed, recipes, restore
 from elmfield.io.model.entries import Archive, open_entries
 from elmfield.io.model.usual import completed
 from elmfield.local.bases import product_modes
@@ -267,7 +268,7 @@ def test_zarr_itself_reads_the_arrays(tmp_path, name):
         assert not meta["partition"].get("mirrored", False)
         values = root["coefficients"][:]
     back = ef.load(path)
-    order = restore.file_order(back.partition)
+    order = agreed.file_order(back.partition)
     numbers = []
     for region in order:
         for group in back.blended.groups:

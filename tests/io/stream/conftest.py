@@ -7,6 +7,6 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch):
-    monkeypatch.setattr("elmfield.field.tiles.TILE", 1 << 13)
+    monkeypatch.setattr("elmfield.field.tiling.TILE", 1 << 13)
     # elmfield.fit is a function, too
     monkeypatch.setattr(import_module("elmfield.fit.filling"), "WINDOW", 1 << 10)

@@ -86,7 +86,7 @@ def test_moves_that_were_cut_short_are_finished(archive, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         ef.append(archive, frames(10, 100))
     monkeypatch.undo()
-    monkeypatch.setattr("elmfield.field.tiles.TILE", 1 << 13)
+    monkeypatch.setattr("elmfield.field.tiling.TILE", 1 << 13)
     field = ef.append(archive, frames(5, 110))
     close(field.samples(), frames(115), 1e-4)
 

@@ -202,8 +202,8 @@ def test_an_array_is_never_whole_in_memory(tmp_path):
 
 KILLED = """
     import sys, numpy as np, elmfield as ef
-    import elmfield.field.tiles
-    elmfield.field.tiles.TILE = 1 << 13
+    import elmfield.field.tiling
+    elmfield.field.tiling.TILE = 1 << 13
     x = (280 + np.random.default_rng(0).standard_normal((240, 200)).cumsum(0)).astype("f4")
     print("go", flush=True)
     ef.fit(x, ef.smooth(order=2), out=sys.argv[1], memory_limit=1 << 18)
@@ -356,7 +356,7 @@ def test_a_cluster_writes_the_same_bytes_though_a_worker_dies(tmp_path):
     _cluster_script(
         tmp_path,
         """
-        import os, numpy as np, dask.array as da, elmfield as ef, elmfield.field.tiles
+        import os, numpy as np, dask.array as da, elmfield as ef, elmfield.field.tiling
         from pathlib import Path
 
         class Deadly:
@@ -371,7 +371,7 @@ def test_a_cluster_writes_the_same_bytes_though_a_worker_dies(tmp_path):
 
         if __name__ == "__main__":
             from distributed import Client, LocalCluster
-            elmfield.field.tiles.TILE = 1 << 13
+            elmfield.field.tiling.TILE = 1 << 13
             x = da.from_array(Deadly(), chunks=(60, 70), asarray=False)
             with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as c:
                 with Client(c):

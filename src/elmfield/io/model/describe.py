@@ -15,8 +15,8 @@ from elmfield._array.typing import Array, Progress
 from elmfield.domain import Axis
 from elmfield.field import Field
 from elmfield.io.model import recipes
+from elmfield.io.model.agreed import file_order, frames_of
 from elmfield.io.model.plain import to_plain
-from elmfield.io.model.restore import file_order, frames_of
 from elmfield.io.model.stored import Deferred, Kept
 from elmfield.io.model.tiles import SamplePlan
 from elmfield.local.model import LocalModel

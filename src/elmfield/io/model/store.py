@@ -18,6 +18,7 @@ from elmfield._array.typing import Array, Progress
 from elmfield.errors import StoreError
 from elmfield.field import Field
 from elmfield.io.gridded import fingerprint
+from elmfield.io.model.agreed import digest
 from elmfield.io.model.blocks import put_array, put_document
 from elmfield.io.model.describe import described
 from elmfield.io.model.entries import (
@@ -28,7 +29,7 @@ from elmfield.io.model.entries import (
     filesystem,
     is_url,
 )
-from elmfield.io.model.restore import digest, field_of
+from elmfield.io.model.restore import field_of
 from elmfield.io.model.tiles import SamplePlan
 from elmfield.io.model.usual import shortened
 

@@ -19,7 +19,8 @@ from elmfield.errors import StoreError
 from elmfield.field import Field
 from elmfield.field.blended import Group
 from elmfield.field.boxes import Boxes
-from elmfield.field.tiles import Coded, Decoded, Tiles, Tiling, packed
+from elmfield.field.tiles import Coded, Decoded, Tiles
+from elmfield.field.tiling import Tiling, packed
 from elmfield.io.model.blocks import LARGEST_BLOCK, put_document
 from elmfield.io.model.entries import Entries, Sink, document
 

@@ -20,7 +20,8 @@ from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Floats, Progress
 from elmfield.field import Field
 from elmfield.field.streamed import Slabs, Streamed
-from elmfield.field.tiles import Coded, Tiling
+from elmfield.field.tiles import Coded
+from elmfield.field.tiling import Tiling
 from elmfield.fit.encoder import encoder
 from elmfield.fit.survey import Looks, Survey
 from elmfield.io.files import StrPath, path_of

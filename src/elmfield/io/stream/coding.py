@@ -20,7 +20,7 @@ from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Floats
 from elmfield.field import Field
 from elmfield.field.streamed import Slabs
-from elmfield.field.tiles import Tiling, packed
+from elmfield.field.tiling import Tiling, packed
 from elmfield.fit.filling import Filled
 from elmfield.fit.survey import blocks_of
 from elmfield.io.model.tiles import put_tile

@@ -14,7 +14,7 @@ from elmfield.codec import trial
 from elmfield.field import Field
 from elmfield.field.coding import LOOKED_AT
 from elmfield.field.meeting import Scope, check_whole, met
-from elmfield.field.tiles import Tiling, without_channels
+from elmfield.field.tiling import Tiling, without_channels
 from elmfield.fit.filling import Filled
 from elmfield.io.model.blocks import put_array
 from elmfield.io.model.describe import described

@@ -19,7 +19,7 @@ from elmfield._array.typing import Array, Progress
 from elmfield.field import Field
 from elmfield.field.missing import WAYS
 from elmfield.field.streamed import Slabs, Streamed
-from elmfield.field.tiles import Tiling
+from elmfield.field.tiling import Tiling
 from elmfield.fit.encoder import Encoder, encoder, gap_order
 from elmfield.fit.filling import Filled, filling, look_again
 from elmfield.fit.survey import Looks, Survey, blocks_of, surveyed
