@@ -273,6 +273,15 @@ SUMS = [741456, 2017336, 5540352, 15399776, 43148576, 121446464, 342647296]
 # --- lanes ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("values", [np.full((60, 50), 280.0), np.sin(np.arange(4000.0) / 90)])
+def test_a_few_lanes_are_coded_alike_one_by_one_and_side_by_side(values, monkeypatch):
+    data = pack(values, max_error=0.1)
+    one_by_one = unpack(data)
+    monkeypatch.setattr("elmfield.codec.lossy.lanes.FEW", 0)
+    assert pack(values, max_error=0.1) == data
+    assert np.array_equal(unpack(data), one_by_one)
+
+
 @pytest.mark.parametrize("size", [0, 1, 50, 5000])
 def test_lanes_give_back_symbols_and_raw_bits(size, rng):
     from elmfield.codec.ans import Tables

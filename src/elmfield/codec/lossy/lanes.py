@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield.codec.ans import LOW, Decoder, _encode, _Stack
+from elmfield.codec.ans import LOW, Decoder, Symbols, Tables, _encode, _Stack
 from elmfield.codec.lossless.sections import Reader, Writer
 from elmfield.codec.lossy.magnitudes import packed, unpacked
 from elmfield.errors import StoreError
@@ -23,6 +23,8 @@ Batch = tuple[NDArray[np.uint32], int]
 MOST_LANES = 8192
 BITS_PER_LANE = 256
 """So many coded bits make another lane worth its bit."""
+FEW = 16
+"""Up to so many lanes plain numbers are faster than arrays."""
 UPPER = 31
 
 
@@ -34,11 +36,30 @@ def damaged(what: str) -> StoreError:
 def _through(batches: Sequence[Batch], x: NDArray[np.uint32], room: int) -> _Stack:
     """All batches coded backwards, from last states to first ones, in place; the words."""
     stack, L = _Stack(room), len(x)
+    if L <= FEW:
+        stack.push(_through_few(batches, x))
+        return stack
     for entries, bits in reversed(batches):
         for a in reversed(range(0, len(entries), L)):
             part = entries[a : a + L]
             _encode(x[: len(part)], part, np.uint32(bits), stack)
     return stack
+
+
+def _through_few(batches: Sequence[Batch], x: NDArray[np.uint32]) -> NDArray[np.uint16]:
+    """The same for a few lanes, symbol by symbol; the words."""
+    states, words, L = x.tolist(), [], len(x)
+    for entries, bits in reversed(batches):
+        most, lane = 32 - bits, len(entries) % L
+        for entry in reversed(entries.tolist()):
+            lane = (lane or L) - 1
+            state, freq = states[lane], entry & 0xFFFF
+            if state >> most >= freq:
+                words.append(state & 0xFFFF)
+                state >>= 16
+            states[lane] = (state // freq << bits) + state % freq + (entry >> 16)
+    x[:] = states
+    return np.array(words[::-1], np.uint16)
 
 
 def _octaves(x: NDArray[np.uint32]) -> NDArray[np.int64]:
@@ -111,6 +132,32 @@ class LaneReader(Decoder):
         words = np.frombuffer(data, "<u2", n_words, size)
         super().__init__([np.concatenate([halves, words]).astype(np.uint16)], lanes)
         self._rest = np.frombuffer(data, np.uint8, offset=size + 2 * n_words)
+
+    def decode(self, tables: Tables, classes: NDArray[np.integer]) -> Symbols:
+        """Symbols of the next batch; for a few lanes, one by one."""
+        if self._lanes > FEW:
+            return super().decode(tables, classes)
+        bits, width, L = tables.bits, tables.entries.shape[1], self._lanes
+        low, slots, entries = (1 << bits) - 1, tables.slots.item, tables.entries.item
+        states, word = self._x[0].tolist(), int(self._next[0])
+        words, out, lane = self._words[word:].item, [], 0
+        first, most = word, int(self._end[0])
+        for row in classes.reshape(-1).tolist():
+            state = states[lane]
+            slot = state & low
+            symbol = slots((row << bits) + slot)
+            entry = entries(row * width + symbol)
+            state = (state >> bits) * (entry & 0xFFFF) + slot - (entry >> 16)
+            if state < LOW:
+                if word >= most:
+                    raise damaged("ends before its last word")
+                state = state << 16 | words(word - first)
+                word += 1
+            states[lane] = state
+            out.append(symbol)
+            lane = lane + 1 if lane + 1 < L else 0
+        self._x[0], self._next[0] = states, word
+        return np.array(out, tables.slots.dtype).reshape(classes.shape)
 
     def raw_bits(self) -> Bits:
         """All raw bits, once all symbols were read."""
