@@ -4,6 +4,7 @@
 #   make quick   lint, types, floors of imports, the library's fast tests on NumPy: under a minute
 #   make test    the same with all tests
 #   make test-view  the page in the browser alone (needs a Chromium)
+#   make docs    the site: build/site/index.html (warnings are errors)
 #   make paper   every table and figure of the paper, paper/report.html (DEVICE=cuda: in full)
 #   make bench   times and memory, benchmarks/results/speed-*.md (DEVICE=cuda: on a GPU)
 #
@@ -16,12 +17,14 @@ PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
+CODE := src tests benchmarks paper measurement changes/gather.py docs/conf.py docs/tutorials docs/gallery
+
 # Where `paper` and `bench` work.
 DEVICE ?= cpu
 
-.PHONY: help demo quick test lint types floors fast pytest test-view paper bench tables clean
+.PHONY: help demo quick test lint types floors fast pytest test-view docs changelog paper bench tables clean
 help:
-	@sed -n '3,8s/^# *//p' Makefile
+	@sed -n '3,9s/^# *//p' Makefile
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/elmfield demo --output demo
@@ -31,8 +34,8 @@ quick: lint types floors fast
 test: lint types floors pytest
 
 lint: $(VENV)/.test
-	$(PY) -m ruff check src tests benchmarks paper measurement
-	$(PY) -m ruff format --check src tests benchmarks paper measurement
+	$(PY) -m ruff check $(CODE)
+	$(PY) -m ruff format --check $(CODE)
 
 types: $(VENV)/.test
 	$(PY) -m mypy
@@ -49,6 +52,14 @@ pytest: $(VENV)/.test
 # Skips what needs a browser, with the reason, where there is none.
 test-view: $(VENV)/.test
 	$(PY) -m pytest -n 0 tests/show/view tests/cli/test_looking.py
+
+# No network but what pip needs: tutorials run on what they make or what scikit-image brings.
+docs: $(VENV)/.docs
+	$(PY) -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/site
+	@echo "build/site/index.html"
+
+changelog:
+	$(PYTHON) changes/gather.py
 
 # Needs the data folder; a network can fetch most of it, not the MRI slice: docs/data.md.
 paper: $(VENV)/.test
@@ -74,6 +85,11 @@ $(PY):
 
 $(VENV)/.demo: pyproject.toml | $(PY)
 	$(PIP) --editable '.[demo]'
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml requirements-dev.txt | $(PY)
+	$(PIP) --requirement requirements-dev.txt
+	$(PIP) --editable '.[docs]'
 	@touch $@
 
 # Pinned packages first: torch must be the pinned one before anything else may ask for it.

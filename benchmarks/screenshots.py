@@ -1,4 +1,4 @@
-"""Pictures of the page for README.md and docs/view.md, made by a browser.
+"""Pictures for README.md and docs/view.md: of the page, made by a browser, and of a gallery script.
 
     python benchmarks/screenshots.py     writes docs/pictures/*.jpg
 
@@ -6,6 +6,7 @@ Needs playwright, a Chromium of the system's, scikit-image (which ships the phot
 """
 
 import io
+import runpy
 import shutil
 from pathlib import Path
 
@@ -94,9 +95,22 @@ PICTURES = {
 }
 
 
+def drawn(script, name):
+    """The last figure of a script of the gallery, as a picture."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    runpy.run_path(str(FOLDER.parent / "gallery" / f"{script}.py"))
+    plt.savefig(FOLDER / f"{name}.jpg", dpi=100, pil_kwargs={"quality": 92})
+    plt.close("all")
+
+
 def main():
     """Open each page, act, keep what is seen."""
     FOLDER.mkdir(exist_ok=True)
+    drawn("between_the_pixels", "between")
     found = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])

@@ -1,5 +1,7 @@
 """The Python of the documents runs, page by page, from an empty folder."""
 
+import ast
+import importlib.util
 import re
 import textwrap
 
@@ -38,12 +40,68 @@ def test_blocks_run_in_order(page, request, tmp_path, monkeypatch):
         exec(compile(block, f"docs/{page}.md, block {number}", "exec"), names)
 
 
+def test_every_block_of_the_site_runs_somewhere():
+    # Pages run above; tutorials and the gallery are scripts, which the site runs when it is made.
+    for page in (ROOT / "docs").rglob("*.md"):
+        if "```python" in page.read_text("utf-8") and "made" not in page.parts:
+            assert page.parent == ROOT / "docs", f"{page} is not run by a test"
+
+
+SCRIPTS = sorted((ROOT / "docs").glob("tutorials/*.py")) + sorted(
+    (ROOT / "docs").glob("gallery/*.py")
+)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.stem)
+def test_scripts_of_the_site_use_names_that_exist(path):
+    # They run when the site is made; here, what they take from the library is there.
+    names = {"ef": ef}
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("elmfield"):
+            exec(compile(ast.Module([node], []), path.name, "exec"), names)
+        elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "ef":
+            assert node.attr in ef.__all__, f"{path.name}: ef.{node.attr}"
+
+
+def test_the_reference_has_every_public_name():
+    pages = [p.read_text("utf-8") for p in (ROOT / "docs" / "reference").glob("*.rst")]
+    told = set(re.findall(r"^\.\. (?:auto)?(?:function|class):: (\w+)", "\n".join(pages), re.M))
+    assert set(ef.__all__) <= told
+
+
+def test_every_error_of_ours_has_a_paragraph():
+    import elmfield.errors
+
+    text = (ROOT / "docs" / "errors.md").read_text("utf-8")
+    for name, thing in vars(elmfield.errors).items():
+        if isinstance(thing, type) and thing.__module__ == "elmfield.errors":
+            assert f"`{name}`" in text or f"## {name}" in text, name
+
+
 def test_links_lead_somewhere():
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
     for page in pages:
+        if "made" in page.parts:
+            continue
         for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text("utf-8")):
-            if "://" not in link:
-                assert (page.parent / link).exists(), f"{page.name}: {link}"
+            if "://" in link:
+                continue
+            if link.startswith("made/"):  # by the site, of a script
+                link = link.removeprefix("made/").replace(".rst", ".py")
+                link = link.replace("index.py", "GALLERY_HEADER.rst")
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_notes_are_gathered_under_their_version(tmp_path):
+    spec = importlib.util.spec_from_file_location("gather", ROOT / "changes" / "gather.py")
+    gather = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(gather)
+    older = "# Changes\n\n## 0.0.9 (2020-01-01)\n\n### A note\n\nText.\n"
+    once = gather.gathered(older)
+    assert once.index(f"## {ef.__version__} (unreleased)") < once.index("## 0.0.9 (2020-01-01)")
+    assert gather.gathered(once) == once
+    assert "### The core" in once
+    assert once.endswith("### A note\n\nText.\n")
 
 
 def test_the_rooms_that_documents_name_exist():

@@ -215,7 +215,7 @@ class Encoder:
 
         Parameters
         ----------
-        frames : array, shape (n, ..., *shape), or sequence of arrays
+        frames : array, shape ``(n, ..., *shape)``, or sequence of arrays
             The arrays, along one axis or more.
         mask : array or sequence, optional
             What is missing in each of them.
