@@ -109,9 +109,30 @@ def test_importing_needs_no_optional_library():
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("thing", [ef, ef.fit], ids=["elmfield", "fit"])
-def test_examples_run(thing):
+METHODS = [
+    *("__call__", "crop", "gradient", "grid", "integral", "keep", "means", "resize", "samples"),
+    *("tabulate", "warp"),
+]
+NO_EXAMPLE = {
+    "ChannelWarning",
+    "RankWarning",
+    "StoreVersionError",
+}  # docs/errors.md has them
+
+
+@pytest.mark.parametrize(
+    "name", ["", *(n for n in NAMES if n not in NO_EXAMPLE), *(f"Field.{m}" for m in METHODS)]
+)
+def test_examples_run(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some of them write files
+    thing = ef
+    for part in filter(None, name.split(".")):
+        thing = getattr(thing, part)
+    if name == "regrid":
+        pytest.importorskip("xarray")
+    if name == "view":
+        pytest.importorskip("starlette")
     finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner(verbose=False)
-    (example,) = finder.find(thing, "example", globs={})
+    (example,) = finder.find(thing, name or "elmfield", globs={})
     assert runner.run(example).failed == 0
     assert runner.tries > 0

@@ -2,7 +2,17 @@
 
 
 class OutsideDomainError(ValueError):
-    """A query lies outside the box on which the field is defined."""
+    """A query lies outside the box on which the field is defined.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> try:
+    ...     ef.fit(np.eye(20))([30.0, 5.0])
+    ... except ef.OutsideDomainError:
+    ...     print("outside")
+    outside
+    """
 
 
 class RankWarning(UserWarning):
@@ -14,7 +24,19 @@ class ChannelWarning(UserWarning):
 
 
 class StoreError(Exception):
-    """A model file is damaged, is none, or could not be written."""
+    """A model file is damaged, is none, or could not be written.
+
+    Examples
+    --------
+    >>> import elmfield as ef
+    >>> from pathlib import Path
+    >>> _ = Path("broken.elm").write_bytes(b"no model")
+    >>> try:
+    ...     ef.load("broken.elm")
+    ... except ef.StoreError:
+    ...     print("damaged, or none")
+    damaged, or none
+    """
 
 
 class StoreVersionError(StoreError):

@@ -165,6 +165,12 @@ def cache_modes(
         Keep them in this folder too, for other processes. Off by default.
     clear : bool
         Forget what is in memory now.
+
+    Examples
+    --------
+    >>> import elmfield as ef
+    >>> ef.cache_modes(2**30)             # keep at most 1 GiB
+    >>> ef.cache_modes(clear=True)        # forget them
     """
     if max_bytes is not None and not (is_number(max_bytes) and max_bytes >= 0):
         raise ValueError(f"`max_bytes` must be a number of bytes, 0 or more; got {max_bytes!r}.")

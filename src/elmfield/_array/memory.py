@@ -30,6 +30,12 @@ def memory_limit(n_bytes: int | None) -> AbstractContextManager[None]:
 
     Input, output and the factorised modes come on top. None restores the default: 128 MiB, or
     1 GiB on a device.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> with ef.memory_limit(2**24):
+    ...     large = ef.fit(np.eye(50)).resize((100, 100))
     """
     if n_bytes is not None and not (is_number(n_bytes) and n_bytes >= LEAST):
         raise ValueError(

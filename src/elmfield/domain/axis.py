@@ -40,6 +40,12 @@ class Axis:
     -----
     Evenly spaced coordinates (to the rounding of their own dtype) give a linear map. Others give a
     monotone cubic one (PCHIP): exact at the samples, once continuously differentiable between them.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> ef.fit(np.eye(8), dims=("y", "x"), coords=[np.arange(8) * 0.5, None]).domain.axes[0]
+    Axis.even('y', 8, 0.0, 0.5)
     """
 
     name: str

@@ -27,6 +27,12 @@ class Domain:
         One per array axis, in array order.
     low, high : tuples of float
         The box in index coordinates.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> ef.fit(np.eye(8), dims=("y", "x")).domain.dims
+    ('y', 'x')
     """
 
     axes: tuple[Axis, ...]

@@ -60,6 +60,13 @@ class Field(OnGrids):
     attributes : mapping
         What the input said about itself (names, units, reference system), for the rooms that talk
         to files; plain numbers, texts, lists and mappings of them.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> field = ef.fit(np.add.outer(np.arange(20.0), np.arange(30.0)))
+    >>> field([2.5, 3.25]).round(9), field.gradient([2.5, 3.25]).round(9)
+    (np.float64(5.75), array([1., 1.]))
     """
 
     # --- what a person wants to know -----------------------------------------------------------
@@ -142,6 +149,13 @@ class Field(OnGrids):
             this many in all, the index included, where they buy most; or
         per_region : int
             this many in every region and channel, the strongest.
+
+        Examples
+        --------
+        >>> import numpy as np, elmfield as ef
+        >>> field = ef.fit(np.sin(np.arange(64)[:, None] / 5) * np.cos(np.arange(64) / 7))
+        >>> field.keep(psnr=40).n_bytes < field.n_bytes
+        True
         """
         target = Target.one_of(
             psnr=psnr,
@@ -239,6 +253,13 @@ class Field(OnGrids):
         -----
         A mean is taken over 1.5 places for every sample that is covered along an axis (at most 64).
         A matrix that only stretches and shifts is averaged exactly, as by `resize`.
+
+        Examples
+        --------
+        >>> import numpy as np, elmfield as ef
+        >>> field = ef.fit(np.add.outer(np.arange(20.0), np.arange(30.0)))
+        >>> field.warp([[1, 0, 0.5], [0, 1, 0]], (4, 4))[0].round(9)      # half a sample down
+        array([0.5, 1.5, 2.5, 3.5])
         """
         return warped(
             self, transform, shape,
@@ -274,6 +295,14 @@ class Field(OnGrids):
         MemoryError
             Before the memory is spent, where the table would take more than the limit:
             :func:`elmfield.memory_limit`, or 1 GiB (8 GiB on a GPU) if none is set.
+
+        Examples
+        --------
+        >>> import numpy as np, elmfield as ef
+        >>> field = ef.fit(np.sin(np.arange(40)[:, None] / 5) * np.cos(np.arange(40) / 7))
+        >>> table = field.tabulate(1e-6)
+        >>> bool(abs(table([10.3, 20.7]) - field([10.3, 20.7])) < 2e-6)
+        True
         """
         return tabulate(self if window is None else self._window(window), tolerance, order)
 
@@ -325,6 +354,12 @@ class Field(OnGrids):
         -----
         On a periodic axis the box may lie in any turn, but not across the end of the array. A box
         of a whole period leaves the axis as it is.
+
+        Examples
+        --------
+        >>> import numpy as np, elmfield as ef
+        >>> ef.fit(np.eye(64)).crop([10, 10], [20, 20])([12.0, 12.0]).round(9)
+        np.float64(1.0)
         """
         corners = self._reader.corners(low, high)
         with self._reader.telling_epochs():
@@ -349,6 +384,13 @@ class Field(OnGrids):
         is a quadrature of 24 nodes per sample, about 1e-14 of the field's range. Per second on axes
         of dates. ReLU layers have kinks: about three digits better than the midpoint rule on the
         samples, no more.
+
+        Examples
+        --------
+        >>> import numpy as np, elmfield as ef
+        >>> field = ef.fit(np.add.outer(np.arange(20.0), np.zeros(30)))
+        >>> field.integral([0, 0], [2, 3]).round(9)
+        np.float64(6.0)
         """
         ends = self._reader.corners(low, high)
         with self._reader.telling_epochs():

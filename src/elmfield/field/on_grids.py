@@ -64,6 +64,13 @@ class OnGrids(Pointwise):
             lost from; else, and for derivatives always, values at points.
         missing : {"nan", "fill"}, optional
             As for points; a mean is NaN where more than half of it was missing.
+
+        Examples
+        --------
+        >>> import numpy as np, elmfield as ef
+        >>> field = ef.fit(np.eye(20), dims=("y", "x"))
+        >>> field.resize((40, 50)).shape, field.resize(scale=4, window={"y": (0, 5)}).shape
+        ((40, 50), (20, 80))
         """
         x = self.places(shape, scale=scale, window=window, align=align)
         boxes = self.boxes(x, window) if antialias else ()
@@ -182,6 +189,12 @@ class OnGrids(Pointwise):
         """The field at its own samples: an array like the one fitted, or what a crop has of it.
 
         `missing` as for points; whole numbers are what their file had for a missing one.
+
+        Examples
+        --------
+        >>> import numpy as np, elmfield as ef
+        >>> ef.fit(np.eye(20, dtype="uint8")).samples(dtype="uint8").sum()
+        np.uint64(20)
         """
         own = [own.astype(np.float64) for own in own_samples(self.domain)]
         return gridded(self, own, dtype, gaps=shows_gaps(self, missing))
@@ -214,6 +227,13 @@ class OnGrids(Pointwise):
         -------
         array, shape (len(coords[0]), ..., len(coords[d-1]))
             With channels where the input had them.
+
+        Examples
+        --------
+        >>> import numpy as np, elmfield as ef
+        >>> field = ef.fit(np.eye(20), dims=("y", "x"))
+        >>> field.grid([0.5, 1.0, 1.5], [3.25, 4.0]).shape, field.grid({"y": [0.5]}).shape
+        ((3, 2), (1, 20))
         """
         d = len(self.shape)
         given = self._reader.by_axis(coords)
@@ -256,6 +276,14 @@ class OnGrids(Pointwise):
         grid. Others (BEAM, `paper`) are summed at three places or more between two samples on each
         axis. What is smooth between samples is then known to 1e-6; a ReLU network through noise,
         which is not, to 1e-3 of the range, and without overlap to a few hundredths.
+
+        Examples
+        --------
+        >>> import numpy as np, elmfield as ef
+        >>> field = ef.fit(np.add.outer(np.arange(20.0), np.zeros(30)))
+        >>> field.means([0, 2, 4], [0, 10]).round(9)
+        array([[1.],
+               [3.]])
         """
         gaps = shows_gaps(self, missing)
         d = len(self.shape)

@@ -68,6 +68,15 @@ class Queries:
         Returns
         -------
         array, shape (...,) or (..., C)
+
+        Examples
+        --------
+        >>> import numpy as np, elmfield as ef
+        >>> field = ef.fit(np.add.outer(np.arange(20.0), np.arange(30.0)))
+        >>> field([[2.5, 3.25], [0.0, 0.0]]).round(9)
+        array([5.75, 0.  ])
+        >>> float(field([25.0, 0.0], outside="nan"))
+        nan
         """
         one = self.at_once(points) if outside in OUTSIDE and missing is None else None
         if one is not None:
@@ -77,7 +86,15 @@ class Queries:
     def gradient(
         self, points: Array, *, outside: str = "raise", missing: str | None = None
     ) -> Array:
-        """First derivatives along the axes, shape (..., d) or (..., C, d), per coordinate unit."""
+        """First derivatives along the axes, shape (..., d) or (..., C, d), per coordinate unit.
+
+        Examples
+        --------
+        >>> import numpy as np, elmfield as ef
+        >>> field = ef.fit(np.add.outer(2 * np.arange(20.0), np.arange(30.0)))
+        >>> field.gradient([2.5, 3.25]).round(9)
+        array([2., 1.])
+        """
         if "alpha" in self.attributes:
             plain = self.premultiplied
             values = plain(points, outside=outside, missing=missing)

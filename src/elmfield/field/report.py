@@ -37,6 +37,13 @@ class Report(Mapping[str, Any]):
     ----------
     rows : mapping
         Numbers, tuples of them and texts, by name.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> report = ef.fit(np.eye(20)).report()
+    >>> report["samples"]
+    (20, 20)
     """
 
     rows: Mapping[str, Any]

@@ -18,6 +18,12 @@ class Target:
         Which of them; bits are those of a sample.
     value : float
         How much.
+
+    Examples
+    --------
+    >>> import elmfield as ef
+    >>> ef.smooth(max_error=0.5).target
+    Target(kind='max_error', value=0.5)
     """
 
     kind: str

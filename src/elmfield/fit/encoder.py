@@ -47,6 +47,13 @@ def encoder(
 
     Parameters are those of :func:`elmfield.fit`; `shape` includes the channel axis, if there is
     one.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> encode = ef.encoder((20, 30), ef.smooth(order=2))
+    >>> encode(np.ones((20, 30))).shape
+    (20, 30)
     """
     if any(int(n) != n or n < 0 for n in shape):
         raise ValueError(f"`shape` must be whole numbers, one per axis; got {tuple(shape)}.")
@@ -110,6 +117,13 @@ class Encoder:
         Where the samples lie.
     partition : Partition, optional
         The regions; by default as the settings cut them.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> encode = ef.encoder((20, 30), ef.smooth(order=2))
+    >>> encode(np.ones((20, 30))).shape, len(encode.batch(np.ones((5, 20, 30))))
+    ((20, 30), 5)
     """
 
     def __init__(

@@ -69,6 +69,14 @@ def fit_points(
     (and the level, if it is not given, and the order, if it is "auto") are those under which the
     samples are likeliest. In four dimensions and more frequencies are cut off so that a region has
     at most 20 000 neurons, or three per axis. A fit that needs gigabytes or minutes warns first.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> where = np.random.default_rng(0).uniform(0, 1, (300, 2))
+    >>> field = ef.fit_points(where, where[:, 0] - 2 * where[:, 1])
+    >>> field([0.5, 0.1]).round(6)
+    np.float64(0.3)
     """
     values = with_nan(values)
     if learns(values) or learns(points):

@@ -45,6 +45,17 @@ def sphere(
     components : two numbers or names, optional
         Channels (or variables) that are the eastward and northward component of a vector, for
         `divergence` and `vorticity`; by default the two of a field that has two.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> latitude, longitude = np.arange(90, -91, -10.0), np.arange(0, 360, 10.0)
+    >>> height = np.sin(np.deg2rad(latitude))[:, None] + 0 * longitude
+    >>> field = ef.fit(height, dims=("latitude", "longitude"), coords=[latitude, longitude],
+    ...                periodic="longitude")
+    >>> north, east = ef.sphere(field, radius=1.0).gradient([0.0, 30.0])
+    >>> round(float(north), 2)
+    1.0
     """
     if not isinstance(field, Field):
         raise TypeError(

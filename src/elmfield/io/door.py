@@ -257,6 +257,14 @@ def write(
         Of pictures of numbers that are no colours.
     progress : bool or callable
         True for a bar, or a callable of (stage, done, total).
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> field = ef.fit(np.eye(12))
+    >>> ef.write(field, "large.npy", scale=2)
+    >>> ef.read("large.npy").shape
+    (24, 24)
     """
     tell, path = reporter(progress), path_of(path)
     if is_model(path):

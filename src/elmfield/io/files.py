@@ -37,6 +37,13 @@ def read(path: StrPath, *, variable: str | None = None) -> Gridded:
         If it holds several arrays, or not the one that is asked for.
     MissingExtraError
         If a package is missing; the message names the extra.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> ef.write(np.eye(12), "eye.npy")
+    >>> ef.read("eye.npy").shape
+    (12, 12)
     """
     if _is_series(path):
         return _folder(path_of(path), variable)

@@ -39,6 +39,14 @@ class Gridded:
         See :mod:`elmfield.field.labels`; and what a format needs to be written again, as ``align``
         ("areas" or "nodes": what a sample stands for), ``crs``, ``transform``, ``header``,
         ``grid``.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> ef.write(np.eye(12), "eye.npy")
+    >>> samples = ef.read("eye.npy")
+    >>> samples.shape, samples.dims, np.asarray(samples).dtype
+    ((12, 12), ('axis0', 'axis1'), dtype('float64'))
     """
 
     values: Array

@@ -53,6 +53,15 @@ def regrid(
     -----
     Beyond the field's domain values are NaN. The area-weighted mean of all cells of a domain is
     that of the field, to rounding.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> latitude, longitude = np.arange(85, -86, -10.0), np.arange(0, 360, 10.0)
+    >>> warm = ef.fit(280 + np.zeros((18, 36)), dims=("latitude", "longitude"),
+    ...               coords=[latitude, longitude], periodic="longitude")
+    >>> ef.regrid(warm, grid=(9, 18), mean=True).shape
+    (9, 18)
     """
     field = values if isinstance(values, Field) else fit(values)
     if like is None and step is None and grid is None and crs is None:

@@ -77,6 +77,13 @@ def view(
     -------
     Served
         Has a ``url``; shows itself in a notebook; ``close()`` ends it.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> with ef.view(np.eye(32), browser=False) as page:
+    ...     page.url.startswith("http://127.0.0.1:")
+    True
     """
     scene = scene_of(values, settings, samples, channel_axis, variable, progress)
     scene = scene if title is None else replace(scene, title=title)

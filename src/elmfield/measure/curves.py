@@ -69,6 +69,14 @@ def psnr_by_width(
         Which widths to report; by default all.
     channel_axis : int, optional
         As for `fit`.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> picture = np.random.default_rng(0).random((32, 32))
+    >>> curve = ef.psnr_by_width(picture, ef.paper(cell=16, width=256), widths=[64, 128])
+    >>> bool(curve.psnr[0] < curve.psnr[1])
+    True
     """
     if not isinstance(settings, Paper) or np.any(np.asarray(settings.overlap or 0) > 0):
         raise ValueError(f"`settings` must be paper(...) without overlap; got {settings!r}.")

@@ -56,6 +56,13 @@ def heldout_score(
     -----
     Works in samples: `coords`, a `mask` and a `partition` belong to the whole array and are
     refused. Missing samples, NaN or masked by `numpy.ma`, are neither fitted nor scored.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> picture = np.sin(np.arange(64)[:, None] / 5) * np.cos(np.arange(64) / 7)
+    >>> ef.heldout_score(picture, ef.smooth(order=3)) > 60
+    True
     """
     for name in others:
         what = (

@@ -63,6 +63,12 @@ def psnr(truth: Array, estimate: Array, *, data_range: float | None = None) -> f
 
     `data_range` is the peak-to-peak range of the truth unless given (255 for 8-bit pictures); of
     real and imaginary parts together, for complex samples. MSE is the mean of ``|error|²``.
+
+    Examples
+    --------
+    >>> import elmfield as ef
+    >>> round(ef.psnr([0.0, 1.0], [0.1, 1.0]), 3)
+    23.01
     """
     a, b = _counted(truth, estimate)
     mse = float(namespace(a).mean(abs(a - b) ** 2))
@@ -78,6 +84,12 @@ def paper_psnr(truth: Array, estimate: Array, *, channel_axis: int | None = None
 
     With `channel_axis`, per channel and then averaged, as the paper does for satellite bands. For
     real samples only.
+
+    Examples
+    --------
+    >>> import elmfield as ef
+    >>> ef.paper_psnr([0.0, 1.0], [0.0, 1.0])
+    80.0
     """
     a, b, have = _pair(truth, estimate)
     xp = namespace(a)
@@ -106,12 +118,26 @@ def paper_psnr(truth: Array, estimate: Array, *, channel_axis: int | None = None
 
 
 def mae(truth: Array, estimate: Array) -> float:
-    """Mean absolute error."""
+    """Mean absolute error.
+
+    Examples
+    --------
+    >>> import elmfield as ef
+    >>> ef.mae([1.0, 2.0, 3.0], [1.0, 2.5, 3.0])
+    0.16666666666666666
+    """
     a, b = _counted(truth, estimate)
     return float(abs(a - b).mean())
 
 
 def max_error(truth: Array, estimate: Array) -> float:
-    """Largest absolute error."""
+    """Largest absolute error.
+
+    Examples
+    --------
+    >>> import elmfield as ef
+    >>> ef.max_error([1.0, 2.0, 3.0], [1.0, 2.5, 3.0])
+    0.5
+    """
     a, b = _counted(truth, estimate)
     return float(abs(a - b).max())

@@ -49,6 +49,13 @@ class Partition:
     starts, sizes : integer arrays, shape (N, d), optional
         First sample and number of samples of each region's box, where they do not follow from the
         cells: a crop has fewer cells than its regions were fitted to.
+
+    Examples
+    --------
+    >>> import elmfield as ef
+    >>> partition = ef.Partition.regular((64, 96), 32)
+    >>> partition.n_regions, partition.n_cells
+    (6, (2, 3))
     """
 
     shape: tuple[int, ...]

@@ -117,7 +117,14 @@ class Settings(Protocol):
 
 @dataclass(frozen=True)
 class Paper:
-    """Settings of the paper; see :func:`paper`."""
+    """Settings of the paper; see :func:`paper`.
+
+    Examples
+    --------
+    >>> import elmfield as ef
+    >>> ef.paper(width=512).network.width
+    512
+    """
 
     cell: float | tuple[float, ...] | None = None
     overlap: float | tuple[float, ...] | None = None
@@ -162,7 +169,14 @@ class Paper:
 
 @dataclass(frozen=True)
 class Smooth:
-    """Settings of the default; see :func:`smooth`."""
+    """Settings of the default; see :func:`smooth`.
+
+    Examples
+    --------
+    >>> import elmfield as ef
+    >>> ef.smooth(psnr=40).target
+    Target(kind='psnr', value=40)
+    """
 
     order: float | tuple[float, ...] | str = "auto"
     cell: float | tuple[float, ...] | None = None
@@ -340,6 +354,13 @@ def paper(
         Distribution of hidden weights and biases, which the paper leaves open.
     seed : int
         Of the hidden layer.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> field = ef.fit(np.eye(32), ef.paper(cell=16, width=256))
+    >>> bool(ef.paper_psnr(np.eye(32), field.samples()) > 79.9)
+    True
     """
     m, F = (int(n) if is_whole(n) else n for n in (width, frequencies))
     network = Dense(m, F, scale, activation, draw, seed)
@@ -399,6 +420,14 @@ def smooth(
     mirrored : bool
         Whether regions at the ends of an axis are also fitted to its samples mirrored there. High
         orders need it: between the last samples they are left with little to go by.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> picture = np.sin(np.arange(64)[:, None] / 5) * np.cos(np.arange(64) / 7)
+    >>> field = ef.fit(picture, ef.smooth(max_error=0.01))
+    >>> ef.max_error(picture, field.samples()) <= 0.01, field.n_bytes < picture.nbytes / 10
+    (True, True)
     """
     return Smooth(
         order=_frozen(order),

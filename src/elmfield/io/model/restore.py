@@ -44,6 +44,13 @@ def load(path: str | Path, *, lazy: bool = True, device: object = None) -> Field
     -----
     Coefficients stored in float16 come back in float32. A lazy field keeps its file open; replacing
     the file meanwhile does not disturb it, replacing a folder does.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> ef.save(ef.fit(np.eye(20)), "eye.elm")
+    >>> ef.load("eye.elm")([3.0, 3.0]).round(9)
+    np.float64(1.0)
     """
     field = field_of(open_entries(path), lazy=lazy)
     return field if device is None else field.to(device)

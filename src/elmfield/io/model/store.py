@@ -74,6 +74,14 @@ def save(
     ------
     StoreError
         If the file cannot be written, for instance because the disk is full.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> field = ef.fit(np.eye(20), ef.smooth(max_error=0.01))
+    >>> ef.save(field, "eye.elm")
+    >>> ef.max_error(np.eye(20), ef.load("eye.elm").samples()) <= 0.01
+    True
     """
     if not isinstance(field, Field):
         raise TypeError(

@@ -75,6 +75,14 @@ def append(
     -----
     Only tiles at the seam are coded again. Where the least and the largest sample of the model are
     not on record its tiles are decoded once to find them; from then on they are.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> days = np.sin(np.arange(40.0)[:, None] / 5 + np.arange(20) / 7)
+    >>> field = ef.fit(days[:30], ef.smooth(order=2), out="days.elm.zarr")
+    >>> ef.append("days.elm.zarr", days[30:]).shape
+    (40, 20)
     """
     target, tell = path_of(path), reporter(progress)
     if not target.name.endswith(FOLDER):

@@ -76,6 +76,13 @@ class Dense:
     Notes
     -----
     Neurons are drawn one after the other: a wider layer begins with the narrower one.
+
+    Examples
+    --------
+    >>> import elmfield as ef
+    >>> B, W, b = ef.Dense(64, frequencies=10).parameters(2)
+    >>> B.shape, W.shape, b.shape
+    ((2, 10), (20, 64), (64,))
     """
 
     width: int = 1024
