@@ -8,6 +8,7 @@ import pytest
 import elmfield as ef
 from elmfield.field import lookup
 from elmfield.field.polynomials import Polynomials
+from elmfield.field.tables import expanded
 from tests.support import close
 
 
@@ -72,6 +73,26 @@ def test_many_points_are_few_points_one_by_one(rng):
     close(table.gradient(x)[:20], table.gradient(x[:20]), 1e-12)
     assert table(x[0]).shape == (2,)
     assert table(x.reshape(3, 500, 2)).shape == (3, 500, 2)
+
+
+def test_derivatives_of_all_orders_at_once_are_those_one_by_one(rng):
+    field = ef.fit(walk(rng, 9, 8, 10))
+    own, x = field.tabulate(1e-4, 2).polynomials, rng.random((400, 3)) * 7
+    orders = [(0, 0, 0), (2, 0, 0), (1, 0, 1), (0, 1, 0), (0, 2, 1), (1, 1, 1), (own.degree, 1, 0)]
+    together = own.partials(x, orders)
+    for a, found in zip(orders, together):
+        close(found, own.partials(x, [a])[0], 1e-12)
+        few = np.concatenate([own.partials(x[i : i + 100], [a])[0] for i in range(0, 400, 100)])
+        close(found, few, 1e-11)
+
+
+def test_cells_that_are_alike_are_multiplied_together(rng):
+    """Work per row of regions does not grow with their number, but for the sizes of matrices."""
+    calls = [
+        len(expanded(ef.fit(rng.random((40, n))))._stacks(1, slice(0, n), np.zeros(1)))
+        for n in (320, 1280)
+    ]
+    assert calls[0] == calls[1] < 10
 
 
 def test_units_names_and_what_lies_outside(rng):

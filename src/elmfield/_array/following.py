@@ -34,24 +34,27 @@ def _function() -> Any:
 
         @staticmethod
         def forward(ctx: Any, x: Array, known: Any, plain: Any, orders: Any) -> Any:
-            ctx.save_for_backward(x)
+            wanted = _wanted(orders, x.shape[1])
+            both = plain is None or max(map(sum, wanted)) <= HIGHEST
+            # The next derivatives cost little more beside these, and as much as these alone.
+            found = known(x.detach(), [*orders, *wanted] if both else orders)
+            ctx.save_for_backward(x, *found[len(orders) :])
             ctx.how = known, plain, orders
-            return tuple(known(x.detach(), orders))
+            return tuple(found[: len(orders)])
 
         @staticmethod
         def backward(ctx: Any, *given: Any) -> Any:
-            (x,) = ctx.saved_tensors
+            x, *kept = ctx.saved_tensors
             known, plain, orders = ctx.how
             d = x.shape[1]
-            higher = [_raised(a, k) for a in orders for k in range(d)]
-            wanted = sorted(set(higher))
+            wanted = _wanted(orders, d)
             if torch.is_grad_enabled():
                 found = dict(zip(wanted, followed(known, plain, x, wanted)))
-            elif plain is not None and max(map(sum, wanted)) > HIGHEST:
+            elif kept:
+                found = dict(zip(wanted, kept))
+            else:
                 with torch.enable_grad():
                     found = dict(zip(wanted, plain(x, wanted)))
-            else:
-                found = dict(zip(wanted, known(x.detach(), wanted)))
             columns = [
                 sum((g * found[_raised(a, k)]).sum(dim=1) for g, a in zip(given, orders))
                 for k in range(d)
@@ -59,6 +62,11 @@ def _function() -> Any:
             return torch.stack(columns, dim=1).to(x.dtype), None, None, None
 
     return Known
+
+
+def _wanted(orders: list[Order], d: int) -> list[Order]:
+    """The orders that differ from given ones by one derivative more, all of them."""
+    return sorted({_raised(a, k) for a in orders for k in range(d)})
 
 
 def _raised(a: Order, k: int) -> Order:

@@ -28,8 +28,8 @@ from elmfield._array.typing import Array, Floats, Integers
 
 Order = tuple[int, ...]
 
-BLOCK = 1 << 13
-"""Points of a block on a processor: three arrays of them stay in its first caches."""
+BLOCK = 1 << 15
+"""Points of a block on a processor: three arrays of them stay in its second cache."""
 
 FEW = 256
 """Points up to which all coefficients are gathered at once."""
@@ -107,21 +107,24 @@ class Polynomials:
 
     def _cells(self, x: Floats) -> tuple[Integers, list[Floats]]:
         """Cell numbers (n,) and positions s, d arrays (n,), of index coordinates."""
-        cell, s = np.zeros(len(x), np.int64), []
+        cell: Any = 0.0  # whole, and counted in floats: integers would take three times as long
+        s = []
         for k, (low, m, J) in enumerate(zip(self.low, self.per_unit, self.counts)):
             at = x[:, k] - low
             if m != 1:
                 at *= m
-            j = at.astype(np.int64)
-            np.minimum(j, J - 1, out=j)
-            np.maximum(j, 0, out=j)
+            j = np.floor(at)
+            if j.max(initial=0) >= J or j.min(initial=0) < 0:  # the border, if anything
+                np.clip(j, 0, J - 1, out=j)
             at -= j
             at *= 2
             at -= 1
-            cell *= J
-            cell += j
+            if k:
+                cell *= J
+                j += cell
+            cell = j
             s.append(at)
-        return cell, s
+        return cell.astype(np.int64), s
 
     def _few(self, x: Floats, orders: list[Order]) -> list[Floats]:
         cell, s = self._cells(x)
@@ -137,24 +140,22 @@ class Polynomials:
         return out
 
     def _many(self, x: Floats, orders: list[Order]) -> list[Floats]:
-        n, C = len(x), self.n_channels
+        n, C, dtype = len(x), self.n_channels, self.coefficients.dtype
         order = self._by_cell(x)
-        out = [np.empty((n, C), self.coefficients.dtype) for _ in orders]
-        space = Workspace(self.coefficients.dtype)
+        out = [np.empty((n, C), dtype) for _ in orders]
+        space = Workspace(dtype)
 
         def work(span: tuple[int, int]) -> None:
             i, j = span
             at: Any = slice(i, j) if order is None else order[i:j]
             cell, s = self._cells(x[at] if order is None else x.take(at, axis=0))
-            if self.coefficients.dtype != np.float64:
-                s = [c.astype(self.coefficients.dtype) for c in s]
+            s = [c.astype(dtype, copy=False) for c in s]
             for c in range(C):
-                terms = _Gathered(self.coefficients[c], cell, space)
-                for a, into in zip(orders, out):
-                    values = self._horner(terms, s, a)
+                found = self._horner(_Gathered(self.coefficients[c], cell, space), s, orders)
+                for a, values, into in zip(orders, found, out):
                     if any(a):
                         values *= self.stretch(a)
-                    into[at, c] = values
+                    into[:, c][at] = values
 
         spread(work, runs(n, BLOCK))
         return out
@@ -165,7 +166,13 @@ class Polynomials:
         shift = max(0, int(total - 1).bit_length() - 16)
         key = np.empty(len(x), np.uint16)
         for i, j in runs(len(x), BLOCK):
-            key[i:j] = self._cells(x[i:j])[0] >> shift
+            cell: Any = 0
+            for k, (low, m, J) in enumerate(zip(self.low, self.per_unit, self.counts)):
+                at = x[i:j, k] - low
+                if m != 1:
+                    at *= m
+                cell = cell * J + at.astype(np.int32 if total < 1 << 30 else np.int64)
+            np.right_shift(cell, shift, out=key[i:j], casting="unsafe")
         steps = np.abs(np.diff(key[:: max(1, len(x) // 4096)].astype(np.int64)))
         near = (
             np.abs(np.diff(key[: min(len(x), 8192)].astype(np.int64))).mean() if len(x) > 1 else 0
@@ -176,26 +183,35 @@ class Polynomials:
         order: Integers = sort_order(key, bound)
         return order
 
-    def _horner(self, terms: "_Gathered", s: list[Any], a: Order) -> Any:
-        """``∂^a`` by the powers of s, factor by factor, from the highest power down."""
-        d, places = len(self.counts), self.places
+    def _horner(self, terms: "_Gathered | _Taken", s: list[Any], orders: list[Order]) -> list[Any]:
+        """Derivatives by s of some orders, from the highest powers down, each term looked up once.
 
-        def along(k: int, prefix: Order, degree: int) -> Any:
-            total: Any = None
-            for t in range(degree, a[k] - 1, -1):
+        Horner's rule ``p ← p s + c`` for a derivative is ``p' ← p' s + p``, and so on.
+        """
+        d, places = len(self.counts), self.places
+        highest = [_highest(orders, k) for k in range(d)]
+
+        def along(k: int, prefix: Order, degree: int) -> dict[Order, Any]:
+            """Derivatives by axis k and those after it, of the terms that begin with a prefix."""
+            sums: dict[Order, Any] = {}
+            for t in range(degree, -1, -1):
                 own = (*prefix, t)
-                if k == d - 1:
-                    part = terms(places[own], total is None, k)
-                else:
-                    if degree - t < sum(a[k + 1 :]):  # too few powers are left
-                        continue
-                    part = along(k + 1, own, degree - t)
-                factor = math.perm(t, a[k])
-                total = terms.joined(total, part, s[k], factor, k)
-            return total
+                below = None if k == d - 1 else along(k + 1, own, degree - t)
+                for rest, m in highest[k]:
+                    for i in range(m, 0, -1):
+                        lower = sums.get((i - 1, *rest))
+                        if lower is not None:
+                            a = (i, *rest)
+                            sums[a] = terms.joined(sums.get(a), lower, s[k], i, (k, *a))
+                    a = (0, *rest)
+                    if below is None:
+                        sums[a] = terms.added(sums.get(a), places[own], s[k], (k, *a))
+                    elif rest in below:
+                        sums[a] = terms.joined(sums.get(a), below[rest], s[k], 1, (k, *a))
+            return sums
 
         found = along(0, (), self.degree)
-        return terms.zeros(s[0]) if found is None else found
+        return [found[a] if a in found else terms.zeros(s[0]) for a in orders]
 
     # --- elsewhere -----------------------------------------------------------------------------
 
@@ -208,12 +224,22 @@ class Polynomials:
             j = xp.clip(xp.floor(at), 0, J - 1)
             s.append(xp.astype(2 * (at - j) - 1, self.coefficients.dtype)[:, None])
             cell = cell * J + xp.astype(j, xp.int64)
-        terms = _Taken(xp.take(self.coefficients, cell, axis=0))
-        found = []
-        for a in orders:
-            values = self._horner(terms, s, a)  # type: ignore[arg-type]
-            found.append(values * self.stretch(a) if any(a) else values)
-        return found
+        found = self._horner(_Taken(xp.take(self.coefficients, cell, axis=0)), s, orders)
+        return [v * self.stretch(a) if any(a) else v for a, v in zip(orders, found)]
+
+
+@lru_cache(maxsize=256)
+def _highest_of(orders: tuple[Order, ...], k: int) -> list[tuple[Order, int]]:
+    found: dict[Order, int] = {}
+    for a in orders:
+        rest = a[k + 1 :]
+        found[rest] = max(found.get(rest, 0), a[k])
+    return list(found.items())
+
+
+def _highest(orders: list[Order], k: int) -> list[tuple[Order, int]]:
+    """Derivatives of the axes after axis k that some orders have, and the highest by k of each."""
+    return _highest_of(tuple(orders), k)
 
 
 class _Gathered:
@@ -222,25 +248,28 @@ class _Gathered:
     def __init__(self, coefficients: Floats, cell: Integers, space: Workspace) -> None:
         self.coefficients, self.cell, self.space = coefficients, cell, space
 
-    def __call__(self, i: int, is_first: bool, k: int) -> Floats:
-        """Term i; the first goes where the sum is to stand."""
-        out = self.space(f"sum {k}" if is_first else "term", len(self.cell))
+    def added(self, total: Floats | None, i: int, s: Floats, name: Order) -> Floats:
+        """``total s + c_i``; the first term is the sum itself."""
+        out = self.space("term" if total is not None else str(name), len(self.cell))
         # "clip" looks no cell up twice: they are inside already.
         self.coefficients[i].take(self.cell, out=out, mode="clip")
-        return out
+        if total is None:
+            return out
+        total *= s
+        total += out
+        return total
 
-    def joined(self, total: Floats | None, part: Floats, s: Floats, factor: int, k: int) -> Floats:
-        """``total s + factor part``."""
+    def joined(
+        self, total: Floats | None, part: Floats, s: Floats, factor: int, name: Order
+    ) -> Floats:
+        """``total s + factor part``, where `part` stays what it is."""
+        if total is None:
+            return np.multiply(part, factor, out=self.space(str(name), len(part)))
         if factor != 1:
-            part *= factor
-        if total is not None:
-            total *= s
-            total += part
-            return total
-        into = self.space(f"sum {k}", len(self.cell))
-        if into is not part and not np.shares_memory(into, part):
-            into[:] = part
-        return into
+            part = np.multiply(part, factor, out=self.space("term", len(part)))
+        total *= s
+        total += part
+        return total
 
     def zeros(self, s: Floats) -> Floats:
         """Nothing, at every point."""
@@ -253,11 +282,11 @@ class _Taken:
     def __init__(self, rows: Array) -> None:
         self.rows = rows
 
-    def __call__(self, i: int, is_first: bool, k: int) -> Array:
-        """Term i, (n, C)."""
-        return self.rows[:, i, :]
+    def added(self, total: Array | None, i: int, s: Array, name: Order) -> Array:
+        """``total s + c_i``, (n, C)."""
+        return self.joined(total, self.rows[:, i, :], s, 1, name)
 
-    def joined(self, total: Array | None, part: Array, s: Array, factor: int, k: int) -> Array:
+    def joined(self, total: Array | None, part: Array, s: Array, factor: int, name: Order) -> Array:
         """``total s + factor part``."""
         part = part if factor == 1 else part * factor
         return part if total is None else total * s + part

@@ -117,10 +117,9 @@ class Reader:
         xp = namespace(x)
         spans = runs(x.shape[0], SHORT)
         with self.telling_epochs():
-            if isinstance(x, np.ndarray) and not derivatives:
-                index = self._inside(x, spans)
-                if index is not None:
-                    return index, x[:0, :], x[:0, :], None
+            found = self.domain.inside(x) if isinstance(x, np.ndarray) else None
+            if found is not None:
+                return (*found, None)
             if len(spans) == 1 or not isinstance(x, np.ndarray):
                 return self.domain.to_index(x, outside)
             index, more, beyond = np.empty_like(x), [], []
@@ -134,18 +133,6 @@ class Reader:
         slope, bend = (xp.concat(parts, axis=0) for parts in zip(*more))
         marks = xp.concat(beyond)
         return index, slope, bend, marks if marks.any() else None
-
-    def _inside(self, x: Array, spans: list[tuple[int, int]]) -> Array | None:
-        """Index coordinates where all is plain: even axes that do not repeat, nothing outside."""
-        if len(spans) == 1:
-            return self.domain.inside(x)
-        index = np.empty_like(x)
-        for i, j in spans:
-            part = self.domain.inside(x[i:j, :])
-            if part is None:
-                return None
-            index[i:j] = part
-        return index
 
     # --- grids and boxes -----------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elmfield._array.backend import is_on_host, is_torch, move, namespace, to_numpy
+from elmfield._array.backend import is_on_host, is_torch, namespace, to_numpy
 from elmfield._array.checks import positive
 from elmfield._array.memory import table_room
 from elmfield._array.typing import Array, Floats
@@ -24,7 +24,7 @@ from elmfield.field.tabulating import (
     ORDERS,
     Expansion,
     dropped,
-    powers_of,
+    in_powers,
     rounded,
     tabulated,
 )
@@ -225,8 +225,8 @@ def _looked_at(expansion: Expansion, near: int, allowed: float, order: int) -> t
         worst = np.maximum(worst, dropped(expansion, block, near, degrees))
     enough = np.all(worst[: order + 1] <= SAFE**2 * allowed, axis=0)
     degree = int(np.argmax(enough))  # all of them are, at least
-    M = powers_of(d, degree, near)
-    return degree, np.max([rounded(expansion, move(M, b) @ b, degree) for b in some[:4]], axis=0)
+    lost = [rounded(expansion, in_powers(b, d, degree, near), degree) for b in some[:4]]
+    return degree, np.max(lost, axis=0)
 
 
 def _rounding(field: "Pointwise", lost: Floats, dtype: Any) -> Floats:

@@ -24,8 +24,8 @@ from elmfield.field.polynomials import Polynomials, exponents, n_terms
 if TYPE_CHECKING:
     from elmfield.field.blended import Blended
 
-AT_ONCE = 1 << 20
-"""Numbers of a block on a processor at most: what fits its cache."""
+AT_ONCE = 1 << 22
+"""Numbers of a block on a processor at most: what fits its last cache."""
 
 ORDERS = 3
 """Values, first and second derivatives have bounds."""
@@ -48,9 +48,7 @@ class Expansion:
     blended: "Blended"
     axes: tuple[Intervals, ...]
     scale: Floats
-    _kept: dict[tuple[int, int, int], list[tuple[int, slice, Array]]] = field(
-        default_factory=dict, repr=False
-    )
+    _kept: dict[tuple[int, int, int], list["Stack"]] = field(default_factory=dict, repr=False)
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -192,22 +190,22 @@ class Expansion:
         row = {int(c): i for i, c in enumerate(cells)}
         shape = (before, terms, J) if last else (before, terms, J, after)
         out = xp.zeros(shape, dtype=X.dtype, device=device(X))
-        for cell, at, W in self._stacks(k, part, X):
-            x, n = X[:, row[cell], :, :], at.stop - at.start
+        for s in self._stacks(k, part, X):
+            G, first = s.count, row[s.cell]
+            x = X[:, first : first + G, :, :]
+            there = out[:, :, s.start : s.start + G * s.stride, ...]
+            there = xp.reshape(there, (before, terms, G, s.stride, *shape[3:]))
             if last:
-                y = x[..., 0] @ xp.reshape(W[:, :terms, :], (W.shape[0], -1))
-                out[:, :, at] += xp.reshape(y, (before, terms, n))
+                y = x[..., 0] @ xp.reshape(s.terms[:, :terms, :], (s.terms.shape[0], -1))
+                y = xp.reshape(y, (before, G, terms, s.size))
             else:
-                y = xp.reshape(W[:terms, ...], (-1, W.shape[2])) @ x
-                out[:, :, at, :] += xp.reshape(y, (before, terms, n, after))
+                y = xp.reshape(s.terms[:terms, ...], (-1, s.terms.shape[2])) @ x
+                y = xp.reshape(y, (before, G, terms, s.size, after))
+            there[:, :, :, : s.size, ...] += xp.swapaxes(y, 1, 2)  # a view of `out`
         return out
 
-    def _stacks(self, k: int, part: slice, like: Array) -> list[tuple[int, slice, Array]]:
-        """Who speaks on some intervals of axis k: the cell, where, and its functions' terms there.
-
-        Terms stand first, (terms, j, q); on the last axis between, (q, terms, j): any number of the
-        first of them is one matrix.
-        """
+    def _stacks(self, k: int, part: slice, like: Array) -> list["Stack"]:
+        """Who speaks on some intervals of axis k, and its functions' terms there."""
         key = (k, part.start, part.stop)
         if key in self._kept:
             return self._kept[key]
@@ -215,17 +213,68 @@ class Expansion:
         for side, who in enumerate((own.lower, own.upper)):
             speaks = np.flatnonzero(own.piece[part, side] >= 0) + part.start
             breaks = (np.diff(who[speaks]) != 0) | (np.diff(speaks) != 1)
-            for some in np.split(speaks, np.flatnonzero(breaks) + 1):
-                if len(some):
-                    W = np.zeros((len(some), self.slopes.shape[1], own.rows.shape[2]))
-                    W[:, : own.rows.shape[1]] = own.rows[own.piece[some, side]]
-                    turn = (2, 1, 0) if k == len(self.axes) - 1 else (1, 0, 2)
-                    W = move(np.ascontiguousarray(W.transpose(turn)), like)
-                    at = slice(int(some[0]) - part.start, int(some[-1]) + 1 - part.start)
-                    found.append((int(who[some[0]]), at, W))
+            alone = [s for s in np.split(speaks, np.flatnonzero(breaks) + 1) if len(s)]
+            for some in _alike(alone, who, own.piece[:, side], part.stop, k > 0):
+                first = some[0]
+                W = np.zeros((len(first), self.slopes.shape[1], own.rows.shape[2]))
+                W[:, : own.rows.shape[1]] = own.rows[own.piece[first, side]]
+                turn = (2, 1, 0) if k == len(self.axes) - 1 else (1, 0, 2)
+                W = move(np.ascontiguousarray(W.transpose(turn)), like)
+                stride = int(some[1][0] - first[0]) if len(some) > 1 else len(first)
+                start = int(first[0]) - part.start
+                found.append(Stack(int(who[first[0]]), len(some), start, stride, len(first), W))
         if k:  # the first axis goes by only once
             self._kept[key] = found
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Cells that follow each other along an axis and are alike: one product serves them all.
+
+    Parameters
+    ----------
+    cell, count : int
+        The first of them, and how many there are.
+    start, stride, size : int
+        The first interval on which the first cell speaks, how many intervals farther the next one
+        begins, and on how many each speaks.
+    terms : array, shape (K, size, q), or (q, K, size) on the last axis
+        Terms of the functions: any number of the first of them is one matrix.
+    """
+
+    cell: int
+    count: int
+    start: int
+    stride: int
+    size: int
+    terms: Array
+
+
+def _alike(
+    every: list[Integers], who: Integers, piece: Integers, end: int, follow: bool
+) -> Iterator[list[Integers]]:
+    """Intervals of cells, joined where the next cell is the same a stride on; or none `follow`."""
+    group: list[Integers] = []
+    for some in every:
+        if group:
+            last, stride = group[-1], int(some[0] - group[-1][0])
+            joins = (
+                follow
+                and len(some) == len(last)
+                and who[some[0]] == who[last[0]] + 1
+                and (len(group) == 1 or stride == last[0] - group[-2][0])
+                and stride >= len(some)
+                and some[0] + stride <= end
+                and np.array_equal(piece[some], piece[last])
+            )
+            if joins:
+                group.append(some)
+                continue
+            yield group
+        group = [some]
+    if group:
+        yield group
 
 
 def _sizes(own: Intervals) -> Floats:
@@ -244,15 +293,20 @@ def dropped(expansion: Expansion, block: Array, near: int, degrees: list[int]) -
 
 
 @lru_cache(maxsize=32)
-def powers_of(d: int, degree: int, near: int) -> Floats:
-    """From Chebyshev coefficients up to a total degree `near` to powers up to another, (T, T')."""
-    one = to_powers(near + 1)
-    to, of = (np.asarray(exponents(d, n)) for n in (degree, near))
-    M = np.ones((len(to), len(of)))
+def powers_of(d: int, degree: int) -> Floats:
+    """From Chebyshev coefficients up to a total degree to those of powers, (T, T)."""
+    one, t = to_powers(degree + 1), np.asarray(exponents(d, degree))
+    M = np.ones((len(t), len(t)))
     for k in range(d):
-        M *= one[to[:, k][:, None], of[:, k][None, :]]
-    M[:, of.sum(axis=1) > degree] = 0
+        M *= one[t[:, k][:, None], t[:, k][None, :]]
     return M
+
+
+def in_powers(block: Array, d: int, degree: int, near: int) -> Array:
+    """Terms of a block, (..., T, j) up to a total degree `near`, as powers up to a `degree`."""
+    kept = np.flatnonzero(np.asarray(exponents(d, near)).sum(axis=1) <= degree)
+    M = move(powers_of(d, degree), block, block.dtype)
+    return M @ namespace(block).take(block, move(kept, block), axis=-2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,14 +337,13 @@ def tabulated(expansion: Expansion, degree: int, near: int, dtype: Any) -> Tabul
     T, counts, host = n_terms(d, degree), expansion.counts, is_numpy(like)
     shape = (C, T, *counts) if host else (*counts, T, C)
     table = xp.empty(shape, dtype=dtype, device=device(like))
-    M = move(powers_of(d, degree, near), like, xp.float64)
 
     def work(run: int) -> tuple[Floats, Floats]:
         """One run of the first axis: what it leaves out, and what rounding may take."""
         left, lost = np.zeros(ORDERS), np.zeros(ORDERS)
         for where, block in expansion.blocks(near, np.asarray([run])):
             left = np.maximum(left, dropped(expansion, block, near, [degree])[:, 0])
-            c = M @ block  # (C, j_1, ..., T, j_d)
+            c = in_powers(block, d, degree, near)  # (C, j_1, ..., T, j_d)
             lost = np.maximum(lost, rounded(expansion, c, degree))
             c = xp.astype(c, dtype)
             if host:
