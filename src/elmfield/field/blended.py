@@ -5,6 +5,7 @@ channels belong are the Field's business.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product as cartesian
@@ -18,6 +19,7 @@ from elmfield._array.memory import runs as runs_of
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.boxes import Boxes
 from elmfield.field.coefficients import Coefficients
+from elmfield.field.contracting import contracted
 from elmfield.field.grids import AxisPlan
 from elmfield.field.integrals import Runs
 from elmfield.field.lines import on_line
@@ -189,9 +191,9 @@ class Blended:
             half = len(x[0]) // 2
             return xp.concat([self.on_grid([c, *x[1:]]) for c in (x[0][:half], x[0][half:])])
         if axes is not None:
-            V = self._separable(plans, [a(p.offsets) for a, p in zip(axes, plans)])
-        else:
-            V = self._by_class(plans)
+            tables = [p.windowed(a, {0})[0] for a, p in zip(axes, plans)]
+            return contracted(self._spoken(plans), tables, [p.gathered for p in plans])
+        V = self._by_class(plans)
         # V: (C, N_1, p_1, ..., N_d, p_d), merged into (C, p_1, ..., p_d) axis by axis
         before, after = V.shape[0], math.prod(V.shape[1:])
         for plan in plans:
@@ -216,24 +218,11 @@ class Blended:
             half = len(x[0]) // 2
             parts = (self.partials_on_grid([c, *x[1:]], orders) for c in (x[0][:half], x[0][half:]))
             return [xp.concat(pair) for pair in zip(*parts)]
-        return [self._differentiated(plans, axes, order) for order in orders]
-
-    def _differentiated(
-        self, plans: list[AxisPlan], axes: tuple[AxisFunctions, ...], order: tuple[int, ...]
-    ) -> Array:
-        """One mixed derivative of product models on a grid, (p_1, ..., p_d, C)."""
-        xp = namespace(self.like)
         tables = [
-            np.concatenate([a(p.offsets, j) for j in range(m + 1)], axis=1)
-            for a, p, m in zip(axes, plans, order)
+            p.windowed(a, {o[k] for o in orders}) for k, (a, p) in enumerate(zip(axes, plans))
         ]
-        V = self._separable(plans, tables)
-        before, after = V.shape[0], math.prod(V.shape[1:])  # merged axis by axis, as values are
-        for plan, table, m in zip(plans, tables, order):
-            after //= table.shape[0] * table.shape[1]
-            V = plan.merge(xp.reshape(V, (before, -1, after)), m)
-            before *= len(plan.lower)
-        return xp.moveaxis(xp.reshape(V, (-1, *(len(p.lower) for p in plans))), 0, -1)
+        c, merges = self._spoken(plans), [p.gathered for p in plans]
+        return [contracted(c, [t[m] for t, m in zip(tables, o)], merges) for o in orders]
 
     def plan(self, k: int, x: Floats, order: int = 0) -> AxisPlan:
         """Which cells of axis k speak at index coordinates `x`, and how, up to derivatives."""
@@ -267,32 +256,14 @@ class Blended:
         each = self.groups[0].model.n_modes * self.n_channels
         return cells * each > capacity(self.like) / 3
 
-    def _separable(self, plans: list[AxisPlan], tables: list[Floats], dtype: Any = None) -> Array:
-        """Local values (C, N_1, p_1, ..., N_d, p_d) by one small product per axis.
-
-        ``tables[k]``, shape (N_k, p_k, q_k), holds the mode functions of axis k at its positions.
-        """
-        xp = namespace(self.like)
-        d = len(plans)
-        group = self.groups[0]
+    def _spoken(self, plans: list[AxisPlan], dtype: Any = None) -> Array:
+        """Coefficients (C, N_1, q_1, ..., N_d, q_d) of the cells that speak, of product models."""
+        xp, d, group = namespace(self.like), len(plans), self.groups[0]
         used = self.partition.labels[np.ix_(*(p.cells for p in plans))]
         c = group.model.expand(group.coefficients.take(self.group_of[1][used.reshape(-1)]))
-        dtype = self.dtype if dtype is None else dtype
-        c = xp.astype(c, dtype, copy=False)
+        c = xp.astype(c, self.dtype if dtype is None else dtype, copy=False)
         c = xp.reshape(c, (*used.shape, *c.shape[1:]))  # (N_1..N_d, q_1..q_d, C)
-        X = xp.permute_dims(c, (2 * d, *(a for k in range(d) for a in (k, d + k))))
-        shape, after = [X.shape[0]], math.prod(X.shape[1:])
-        for table in tables:
-            N, p, q = table.shape
-            after //= N * q
-            T = move(table, self.like, dtype)
-            if after == 1:  # the last axis: fewer, larger products this way round
-                X = xp.permute_dims(xp.reshape(X, (-1, N, q)), (1, 0, 2))
-                X = xp.permute_dims(X @ xp.permute_dims(T, (0, 2, 1)), (1, 0, 2))
-            else:
-                X = T @ xp.reshape(X, (-1, N, q, after))
-            shape += [N, p]
-        return xp.reshape(X, tuple(shape))
+        return xp.permute_dims(c, (2 * d, *(a for k in range(d) for a in (k, d + k))))
 
     def _by_class(self, plans: list[AxisPlan]) -> Array:
         """Local values of a dense layer: its features once per pattern of positions in a box."""
@@ -356,14 +327,12 @@ class Blended:
                 one, other = (self.sums([h, *runs[1:]], dtype) for h in halves)
                 return one + other
         made = [plan.summed(axis, r) for plan, axis, r in zip(plans, axes, runs)]
-        V = self._separable(plans, [table for table, _, _ in made], dtype)
-        before, after = V.shape[0], math.prod(V.shape[1:])
-        for (table, rows, starts), r in zip(made, runs):
-            after //= table.shape[0] * table.shape[1]
-            V = xp.take(xp.reshape(V, (before, -1, after)), move(rows, V), axis=1)
-            V = add_runs(V, starts, axis=1)
-            before *= len(r)
-        return xp.moveaxis(xp.reshape(V, (-1, *map(len, runs))), 0, -1)
+
+        def summed(rows: Integers, starts: Integers) -> Callable[[Array], Array]:
+            return lambda V: add_runs(xp.take(V, move(rows, V), axis=1), starts, axis=1)
+
+        merges = [summed(rows, starts) for _, rows, starts in made]
+        return contracted(self._spoken(plans, dtype), [table for table, _, _ in made], merges)
 
     def _sums_of_values(self, runs: list[Runs]) -> Array:
         """The same of values at all places, in float64, a few runs of the first axis at a time."""

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from elmfield._array.backend import move, namespace
+from elmfield._array.backend import is_numpy, move, namespace
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.integrals import Runs
 from elmfield.local.model import AxisFunctions
@@ -130,23 +130,46 @@ class AxisPlan:
         place = (cell * table.shape[1] + slot)[by_run]
         return table, place, np.searchsorted(run[by_run], np.arange(n))
 
-    def merge(self, V: Array, order: int = 0) -> Array:
-        """Blended values (A, p, R) from the table V of cells and slots, (A, N n_slots, R).
+    def windowed(self, functions: AxisFunctions, orders: set[int]) -> dict[int, Floats]:
+        """The cells' functions times their windows, (N, n_slots, q), differentiated so often.
 
-        Of a derivative, V has slots for the local functions and for each of their derivatives up to
-        that order, one after the other: ``Σ_i (order over i) φ⁽ⁱ⁾ f⁽ᵒʳᵈᵉʳ⁻ⁱ⁾``.
+        ``(φ f)⁽ᵐ⁾ = Σ_i (m over i) φ⁽ⁱ⁾ f⁽ᵐ⁻ⁱ⁾`` in each slot: sums of the slots at a position are
+        the blended function's own.
         """
-        xp, n = namespace(V), self.n_slots
+        top = max(orders)
+        F = [functions(self.offsets, j) for j in range(top + 1)]
+        if self.ramp is None:
+            return {m: F[m] for m in orders}
+        W = np.zeros((top + 1, self.offsets.size))
+        for i, rising in enumerate((self.ramp, *self.bends)):
+            W[i, self.lower] = (i == 0) - rising
+            W[i, self.upper[self.two]] = rising[self.two]
+        W = W.reshape(-1, *self.offsets.shape, 1)
+        return {m: sum(math.comb(m, i) * W[i] * F[m - i] for i in range(m + 1)) for m in orders}
 
-        def taken(at: Integers, j: int) -> Array:
-            here = at if order == 0 else at + (at // n * order + j) * n
-            return xp.take(V, move(here, V), axis=1)
+    @cached_property
+    def two(self) -> Integers:
+        """Positions at which two cells speak."""
+        return np.flatnonzero(np.zeros(0) if self.ramp is None else self.ramp > 0)
 
-        low = taken(self.lower, order)
+    def gathered(self, V: Array) -> Array:
+        """Blended values (C, p, R) from a table of cells and slots, (C, N n_slots, R), windowed."""
+        xp, two = namespace(V), self.two
+        out = xp.take(V, move(self.lower, V), axis=1)
+        if not len(two):
+            return out
+        if is_numpy(V):
+            out[:, two] += V.take(self.upper[two], axis=1)
+            return out
+        both = np.zeros((len(self.lower), 1))
+        both[two] = 1
+        return out + move(both, V, V.dtype) * xp.take(V, move(self.upper, V), axis=1)
+
+    def merge(self, V: Array) -> Array:
+        """Blended values (A, p, R) from a table of cells and slots, (A, N n_slots, R)."""
+        xp = namespace(V)
+        low = xp.take(V, move(self.lower, V), axis=1)
         if self.ramp is None:
             return low
-        out = low + move(self.ramp[:, None], V, V.dtype) * (taken(self.upper, order) - low)
-        for i, bend in enumerate(self.bends[:order], 1):
-            step = taken(self.upper, order - i) - taken(self.lower, order - i)
-            out = out + move(math.comb(order, i) * bend[:, None], V, V.dtype) * step
-        return out
+        high = xp.take(V, move(self.upper, V), axis=1)
+        return low + move(self.ramp[:, None], V, V.dtype) * (high - low)
