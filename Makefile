@@ -5,6 +5,7 @@
 #   make test    the same with all tests
 #   make test-view  the page in the browser alone (needs a Chromium)
 #   make docs    the site: build/site/index.html (warnings are errors)
+#   make release-check  build, check, install and try what would be released
 #   make paper   every table and figure of the paper, paper/report.html (DEVICE=cuda: in full)
 #   make bench   times and memory, benchmarks/results/speed-*.md (DEVICE=cuda: on a GPU)
 #
@@ -17,14 +18,14 @@ PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-CODE := src tests benchmarks paper measurement changes/gather.py docs/conf.py docs/tutorials docs/gallery
+CODE := src tests benchmarks paper measurement changes/gather.py docs/conf.py docs/tutorials docs/gallery release
 
 # Where `paper` and `bench` work.
 DEVICE ?= cpu
 
-.PHONY: help demo quick test lint types floors fast pytest test-view docs changelog paper bench tables clean
+.PHONY: help demo quick test lint types floors fast pytest test-view docs changelog release-check paper bench tables clean
 help:
-	@sed -n '3,9s/^# *//p' Makefile
+	@sed -n '3,10s/^# *//p' Makefile
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/elmfield demo --output demo
@@ -60,6 +61,10 @@ docs: $(VENV)/.docs
 
 changelog:
 	$(PYTHON) changes/gather.py
+
+# Every Python of 3.11, 3.12 and 3.13 that there is; minutes, and pip needs its index.
+release-check:
+	$(PYTHON) release/check.py
 
 # Needs the data folder; a network can fetch most of it, not the MRI slice: docs/data.md.
 paper: $(VENV)/.test
