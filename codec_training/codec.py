@@ -13,6 +13,7 @@ Data: see ``data.py`` beside this.
 """
 
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -266,6 +267,17 @@ def flag_tables(where, went):
     )
 
 
+def kept(made):
+    """Write the tables, as `np.savez_compressed` does but by LZMA: three quarters of the bytes."""
+    with zipfile.ZipFile(HERE, "w", zipfile.ZIP_LZMA) as file:
+        for name, table in made.items():
+            # A fixed date: the same tables are the same bytes.
+            entry = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
+            entry.compress_type = zipfile.ZIP_LZMA
+            with file.open(entry, "w") as out:
+                np.lib.format.write_array(out, np.asanyarray(table), allow_pickle=False)
+
+
 def main(axes):
     torch.manual_seed(0)
     made = dict(np.load(HERE))
@@ -283,7 +295,7 @@ def main(axes):
             "going": going,
         }
         made |= {f"{name}{d}": values for name, values in found.items()}
-    np.savez_compressed(HERE, **made)
+    kept(made)
 
 
 if __name__ == "__main__":
