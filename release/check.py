@@ -229,7 +229,7 @@ def main():
         for version, python in {} if asked.no_extras else pythons.items():
             # Alone on one of them: an extra's names do not depend on the Python.
             check_extras(version, python, wheel, folder, alone=version == min(pythons))
-    missing = sorted(set(PYTHONS) - set(pythons))
+    missing = sorted(set(asked.python or PYTHONS) - set(pythons))
     print(
         "all checks passed" + (f"; not found, not checked: {', '.join(missing)}" if missing else "")
     )
