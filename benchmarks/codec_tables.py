@@ -3,10 +3,13 @@
 from statistics import mean
 
 from common import rows_of
+from measurement.codecs import PRINTED
+from measurement.codecs import printed as theirs
 from measurement.samples import KODAK
 from measurement.tables import table
 
 TARGETS = (30, 35, 40, 45, 50)
+MISSED = [None] * len(TARGETS)
 LEARNED = set(KODAK[::2]) | {
     "era5_t2m_20121201T14_winter",
     "era5_t2m_20230422T03_spring",
@@ -15,9 +18,18 @@ LEARNED = set(KODAK[::2]) | {
 """What the tables of the codec were trained on."""
 
 
-def _means(rows, label):
+CURVES = (
+    ("Kodak, grey", "pictures", lambda row: True),
+    ("Kodak, colour", "colour", lambda row: True),
+    ("temperature", "fields", lambda row: True),
+    ("Navier-Stokes volume", "volumes", lambda row: row["data"] == "ns"),
+)
+"""What is drawn: a title, a section, and which of its rows."""
+
+
+def means(rows, label):
     """Mean bits per sample at each target; None where a codec misses one."""
-    found = [[row[label][j] for row in rows] for j in range(len(TARGETS))]
+    found = [[row.get(label, MISSED)[j] for row in rows] for j in range(len(TARGETS))]
     return [None if None in bits else mean(bits) for bits in found]
 
 
@@ -31,7 +43,7 @@ def _curves(section, what, groups):
     for name, keep in groups.items():
         some = [row for row in rows if keep(row)]
         for label in [k for k in some[0] if k != "data"] if some else []:
-            lines.append([f"{name}, {len(some)}", label, *map(_shown, _means(some, label))])
+            lines.append([f"{name}, {len(some)}", label, *map(_shown, means(some, label))])
     return table([what, "codec", *(f"{t} dB" for t in TARGETS)], lines, "ll" + "r" * len(TARGETS))
 
 
@@ -73,12 +85,24 @@ def bounds():
         for bound in sorted({row["bound"] for row in rows}, reverse=True):
             some = [row for row in rows if keep(row) and row["bound"] == bound]
             if some:
-                bits = [mean(r[k] for r in some) for k in ("elmfield", "SZ3", "SPERR bound", "ZFP")]
-                worst = max(row["worst"] for row in some)
+                bits = [mean(row["elmfield"]["bits"] for row in some)]
+                bits += [mean(row[k] for row in some) for k in ("SZ3", "SPERR bound", "ZFP")]
+                worst = max(row["elmfield"]["worst"] for row in some)
                 shown = [*map(_shown, bits), f"{worst:.5f}"]
                 lines.append([f"{name}, {len(some)}", f"{bound:g}", *shown])
     heads = ["data", "bound, of the range", "elmfield", "SZ3", "SPERR", "ZFP", "worst / bound"]
     return table(heads, lines, "lrrrrrr")
+
+
+def printed():
+    """Beside networks trained on each picture, as their authors print them."""
+    lines = []
+    for row in rows_of("codec", "printed"):
+        found = row["elmfield"]
+        others = [theirs(name, found["psnr"]) for name in PRINTED]
+        shown = [f"{found['psnr']:.2f}", _shown(found["bits per pixel"]), *map(_shown, others)]
+        lines.append(shown)
+    return table(["Kodak, colour: mean PSNR", "elmfield, bits per pixel", *PRINTED], lines)
 
 
 def speed():
@@ -86,10 +110,13 @@ def speed():
     lines = []
     for row in rows_of("codec", "speed"):
         asked = f"{row['psnr']} dB" if row["psnr"] else f"error {row['bound']:g} of the range"
-        speeds = [f"{row['encode']:.0f}", f"{row['decode']:.0f}"]
-        lines.append([row["data"], asked, f"{row['bits']:.2f}", *speeds])
-    heads = ["data", "asked", "bits per sample", "encode, MB/s", "decode, MB/s"]
-    return table(heads, lines, "llrrr")
+        found = row["found"]
+        speeds = [f"{found['encode']:.0f}", f"{found['decode']:.0f}"]
+        lines.append([row["data"], row["codec"], asked, f"{found['bits']:.2f}", *speeds])
+    heads = ["data", "codec", "asked", "bits per sample", "encode, MB/s", "decode, MB/s"]
+    return table(heads, lines, "lllrrr")
 
 
-TABLES = {f"codec_{f.__name__}": f for f in (pictures, colour, fields, volumes, bounds, speed)}
+TABLES = {
+    f"codec_{f.__name__}": f for f in (pictures, colour, fields, volumes, bounds, printed, speed)
+}

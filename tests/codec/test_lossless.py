@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmfield.codec import pack, unpack, unpack_many
+from elmfield.codec import pack, pack_many, unpack, unpack_many
 from elmfield.errors import StoreError, StoreVersionError
 from oracles import lossless as oracle
 
@@ -146,8 +146,11 @@ def test_several_tiles_at_once_are_the_tiles_alone(rng):
     arrays = [smooth(rng, s, d) for s in [(40, 50), (9,)] for d in ("uint8", "float32", "int16")]
     arrays += [noise(rng, (40, 50), "uint8"), np.zeros((40, 50), np.uint8), np.zeros((0, 3))]
     arrays += [np.cumsum(rng.normal(size=(40, 50)), axis=0) for _ in range(3)]
-    for values, back in zip(arrays, unpack_many([pack(a) for a in arrays]), strict=True):
+    arrays += [np.cumsum(rng.integers(-9, 9, (40, 50)) * 10**k, axis=1) for k in (0, 5, 7, 3)]
+    alone = [pack(a) for a in arrays]
+    for values, back in zip(arrays, unpack_many(alone), strict=True):
         same(back, values)
+    assert pack_many(arrays) == alone
 
 
 def test_the_same_array_gives_the_same_bytes(rng):

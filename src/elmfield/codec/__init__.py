@@ -1,10 +1,10 @@
 """Arrays to bytes and back: the codec, which knows nothing of fields or files.
 
-`pack` and `unpack` take and give one tile, `unpack_many` several at once; `trial` says what a step
-would cost.
+`pack` and `unpack` take and give one tile, `pack_many` and `unpack_many` several at once; `trial`
+says what a step would cost.
 """
 
-from elmfield.codec.door import pack, unpack, unpack_many
+from elmfield.codec.door import pack, pack_many, unpack, unpack_many
 from elmfield.codec.lossy import trial
 
-__all__ = ["pack", "trial", "unpack", "unpack_many"]
+__all__ = ["pack", "pack_many", "trial", "unpack", "unpack_many"]

@@ -47,6 +47,11 @@ def pack(
     return lossy.pack_bounded(values, max_error, channel_axis)
 
 
+def pack_many(tiles: Sequence[Values], *, channel_axis: int | None = None) -> list[bytes]:
+    """Bytes of several tiles without loss; those of equal shape are made side by side."""
+    return lossless.pack_many(tiles, channel_axis=channel_axis)
+
+
 def unpack(data: bytes, *, coarse: int = 0) -> Values:
     """The array of a tile; StoreError where the bytes are damaged.
 

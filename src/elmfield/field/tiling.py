@@ -8,7 +8,7 @@ from itertools import product as cartesian
 import numpy as np
 
 from elmfield._array.typing import Array
-from elmfield.codec import pack
+from elmfield.codec import pack, pack_many
 
 TILE = 1 << 19
 """Bytes of a tile before it is coded, about."""
@@ -18,6 +18,9 @@ UNIT = 64
 
 CHANNELS = 4096
 """Channels of a tile at most."""
+
+TOGETHER = 8
+"""Tiles that are coded side by side."""
 
 
 @dataclass(frozen=True)
@@ -126,3 +129,10 @@ def packed(values: Array, **asked: float) -> bytes:
     """A tile, channels last, coded; without loss if nothing is asked."""
     values, channel_axis = without_channels(values)
     return pack(values, channel_axis=channel_axis, **asked)
+
+
+def packed_many(tiles: Sequence[Array]) -> list[bytes]:
+    """Some tiles of an array, channels last, coded without loss; together is faster."""
+    found = [without_channels(values) for values in tiles]
+    axis = found[0][1] if found else None
+    return pack_many([values for values, _ in found], channel_axis=axis)

@@ -22,7 +22,7 @@ from elmfield.codec.lossless.numbers import (
     unranked,
 )
 from elmfield.codec.lossless.plane import MOST_RANGE
-from elmfield.codec.lossless.sections import Reader, Section, Writer, opened
+from elmfield.codec.lossless.sections import Reader, Section, Writer, opened, written
 from elmfield.errors import StoreError, StoreVersionError
 
 Values = NDArray[np.generic]
@@ -50,26 +50,42 @@ def pack(values: Values, *, channel_axis: int | None = None) -> bytes:
     channel_axis : int, optional
         An axis along which samples are different things seen at one place: colours, bands.
     """
-    values = np.asarray(values)
+    return pack_many([values], channel_axis=channel_axis)[0]
+
+
+def pack_many(tiles: Sequence[Values], *, channel_axis: int | None = None) -> list[bytes]:
+    """Bytes of several arrays, those of :func:`pack`; made side by side, which is faster."""
+    begun = [_begun(np.asarray(values), channel_axis) for values in tiles]
+    packed = written([writer for writer, _ in begun])
+    return [
+        _fewest(data, raw, np.asarray(values).size)
+        for data, (_, raw), values in zip(packed, begun, tiles)
+    ]
+
+
+def _fewest(packed: bytes, raw: bytes, n: int) -> bytes:
+    """A tile of n samples, or its values as they are where that takes fewer bytes."""
+    packed += bytes(max(0, -(-n // SAMPLES_PER_BYTE) - len(packed)))
+    return min(packed, raw, key=len) if n else raw
+
+
+def _begun(values: Values, channel_axis: int | None) -> tuple[Writer, bytes]:
+    """A tile up to its streams, and its bytes as they are."""
     code = _code(values.dtype)
     channel = None if channel_axis is None else _axis(channel_axis, values.ndim)
     n_axes = values.ndim - (channel is not None)
     if not 0 <= n_axes <= 4 or values.ndim > 5:
         raise ValueError(f"A tile has one to four axes besides channels; got shape {values.shape}.")
-    start = Writer(START)
-    start.data += bytes([code, values.ndim, 0 if channel is None else 1 + channel])
+    out = Writer(START)
+    out.data += bytes([code, values.ndim, 0 if channel is None else 1 + channel])
     for n in values.shape:
-        start.number(n)
-    native = values.astype(values.dtype.newbyteorder("="), copy=False)
-    raw = bytes(start.data) + bytes([STORED]) + values.astype("<" + DTYPES[code]).tobytes()
-    if values.size == 0:
-        return raw
-    plan = _Plan(values.shape, channel)
-    body = Writer()
-    _write(body, plan.spread(native), plan.ndim)
-    packed = bytes(start.data) + bytes(body.data)
-    packed += bytes(max(0, -(-values.size // SAMPLES_PER_BYTE) - len(packed)))
-    return min(packed, raw, key=len)
+        out.number(n)
+    raw = bytes(out.data) + bytes([STORED]) + values.astype("<" + DTYPES[code]).tobytes()
+    if values.size:
+        native = values.astype(values.dtype.newbyteorder("="), copy=False)
+        plan = _Plan(values.shape, channel)
+        _write(out, plan.spread(native), plan.ndim)
+    return out, raw
 
 
 def unpack(data: bytes) -> Values:

@@ -4,27 +4,27 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view as sliding
 from numpy.typing import NDArray
 
 from elmfield._array.typing import Floats, Integers
-from elmfield.codec.ans import Encoder, Words
+from elmfield.codec.ans import Words
 from elmfield.codec.lossless import learning, neighbours
 from elmfield.codec.lossless.neighbours import BINS, FRACTION, Run, Stencil
 from elmfield.codec.lossless.plane import Model, anchored, default_gains, default_weights, is_exact
+from elmfield.codec.lossless.streams import MOST_HALVINGS, Plane, lanes_of
 from elmfield.codec.lossless.tokens import BITS, N_TOKENS, clustered, levels_of, tokens
 from elmfield.codec.lossless.wavefront import ABOVE, LEFT, Layout, framed
 
-MOST_LANES, MOST_HALVINGS = 8192, 4
-"""Fewer lanes than a sixteenth would make a step of many samples slow."""
-CHUNK = 4096
+CHUNK = 8192
 LANE_BITS, LANE_SHARE = 9, 0.006
 """A lane costs about 9 bits; all of them may cost 0.6 % of the stream."""
 FEW = 1500
 """Below so many samples nothing is learned: weights would cost more than they save."""
 
 
-def encoded(values: NDArray[np.integer], layout: Layout, tail: Words) -> tuple[bytes, int, Words]:
-    """Header, halvings of lanes and stream of samples 0 <= v <= MOST_RANGE, (C, A, Z, Y, X)."""
+def prepared(values: NDArray[np.integer], layout: Layout, tail: Words) -> Plane:
+    """What is to be written of samples 0 <= v <= MOST_RANGE, (C, A, Z, Y, X)."""
     frame = _Frame.of(values, layout)
     top, learned, shift = int(values.max()), values.size >= FEW, 8
     if learned:
@@ -50,9 +50,14 @@ def encoded(values: NDArray[np.integer], layout: Layout, tail: Words) -> tuple[b
     halvings = 0
     while halvings < MOST_HALVINGS and LANE_BITS * lanes_of(layout, halvings) > LANE_SHARE * bits:
         halvings += 1
-    lanes = lanes_of(layout, halvings)
-    stream = _coded(frame, entries.ravel().take(pair), raw, predicted.z, tail, lanes)
-    return model.packed(frame.stencil), halvings, stream
+    return Plane(
+        layout,
+        halvings,
+        model.packed(frame.stencil),
+        _by_steps(frame, entries.ravel().take(pair)),
+        _pieces(frame, raw, predicted.z),
+        tail,
+    )
 
 
 def _tables(counts: Integers) -> tuple[Integers, NDArray[np.uint8]]:
@@ -62,11 +67,6 @@ def _tables(counts: Integers) -> tuple[Integers, NDArray[np.uint8]]:
     merged = np.zeros((int(classes.max()) + 1, used), np.int64)
     np.add.at(merged, classes, counts[:, :used])
     return classes, levels_of(merged)
-
-
-def lanes_of(layout: Layout, halvings: int) -> int:
-    """Lanes of a stream: one for every sample of the largest step, halved so many times."""
-    return max(1, min(int(layout.sizes.max()), MOST_LANES) >> halvings)
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,12 @@ class _Frame:
 
     def _offsets(self, runs: list[Run]) -> Integers:
         """The flat offset of every neighbour."""
+        return np.array([self._offset(r) + j for r in runs for j in range(r.n)], np.int64)
+
+    def _offset(self, run: Run) -> int:
+        """The flat offset of the first neighbour of a run."""
         _, B, H, W = self.shape
-        return np.array(
-            [r.dx + j + r.dy * W - r.back * B * H * W for r in runs for j in range(r.n)], np.int64
-        )
+        return run.dx + run.dy * W - run.back * B * H * W
 
     def weights(self) -> tuple[Integers, int]:
         """Learned weights of every kind of group, and their bits."""
@@ -177,7 +179,12 @@ class _Frame:
         """Blended predictions of all samples."""
         S, W = self.samples, self.shape[3]
         matrices = model.matrices(self.stencil)
-        offsets = self._offsets(self.stencil.samples).tolist()
+        counts = [run.n for run in self.stencil.samples]
+        firsts = np.cumsum(counts) - counts
+        offsets = [self._offset(run) for run in self.stencil.samples]
+        runs = list(zip(firsts.tolist(), offsets, counts))
+        shifted = sliding(S, S.size - max(counts) + 1)  # row i: from sample i on
+        used = _last(self.stencil.present)[self.stencil.kinds]
         table = neighbours.weights_of_levels()
         outside = np.ones(S.size, np.bool_)
         self._blocks(outside)[...] = ~self.rows[..., None]
@@ -188,15 +195,17 @@ class _Frame:
         P, edges = matrices.shape[1], self._edges()
         squares, row = np.zeros((P, W + 1 + CHUNK)), W + 1  # of a row and one before the chunk
         error, blend = np.zeros(S.size), np.zeros(S.size)
-        near = np.empty((self.stencil.n_neighbours, CHUNK))
+        near = np.zeros((self.stencil.n_neighbours, CHUNK))
         for g, a, b in self._chunks():
-            for k, j in enumerate(offsets):
-                near[k, : b - a] = S[a + j : b + j]
+            K = int(used[g])
+            for k, j, n in runs:
+                if k < K:
+                    near[k : k + n, : b - a] = shifted[:n, a + j : b + j]
             for edge, ks, anchor in edges:
                 at = np.flatnonzero(edge[a - self.front : b - self.front])
                 if at.size:
                     near[ks[:, None], at] = near[anchor[:, None], at]
-            guess = np.floor(matrices[g] @ near[:, : b - a])
+            guess = np.floor(matrices[g, :, :K] @ near[:K, : b - a])
             true = FRACTION * S[a:b]
             away = guess - true
             away *= away
@@ -254,31 +263,19 @@ class _Frame:
         return lowest, coarse, neighbours.contexts(mine, predicted.above, lowest, coarse)
 
 
-def _coded(
-    frame: _Frame, entries: NDArray[np.uint32], raw: Integers, z: Integers, tail: Words, lanes: int
-) -> Words:
-    """The stream: samples in the order of steps, tokens of a step first, then its raw bits."""
-    layout = frame.stencil.layout
-    entries = _by_steps(frame, entries)
-    most = int(raw.max(initial=0))
-    pieces = []
-    for low in range(0, most, 15):
+def _last(present: NDArray[np.bool_]) -> Integers:
+    """How many neighbours every kind of group has to look at: up to the last it has."""
+    return np.asarray(present.shape[1] - present[:, ::-1].argmax(axis=1), np.int64)
+
+
+def _pieces(frame: _Frame, raw: Integers, z: Integers) -> list[NDArray[np.uint32]]:
+    """Raw bits of all samples in the order of coding, 15 at a time, and how many there are."""
+    out = []
+    for low in range(0, int(raw.max(initial=0)), 15):
         some = np.clip(raw - low, 0, 15)
         value = (z >> low) & ((1 << some) - 1)
-        pieces.append(_by_steps(frame, (value << 16 | some << 8 | 1).astype(np.uint32)))
-    sizes = layout.sizes
-    later = np.append(np.maximum.accumulate(sizes[::-1])[::-1][1:], 0)
-    encoder = Encoder(lanes)
-    ends = np.cumsum(sizes)
-    for t, (a, b) in enumerate(zip((ends - sizes).tolist(), ends.tolist(), strict=True)):
-        encoder.push_entries(entries[a:b], BITS)
-        for both in pieces:
-            bits = (both[a:b] >> np.uint32(8)) & np.uint32(15)
-            if not bits.any():
-                break
-            encoder.push_entries(both[a:b] & np.uint32(0xFFFF0001), bits)
-        encoder.release(int(later[t]))
-    return encoder.finish(tail)
+        out.append(_by_steps(frame, (value << 16 | some << 8 | 1).astype(np.uint32)))
+    return out
 
 
 def _by_steps(frame: _Frame, numbers: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -45,20 +45,21 @@ def predictors(X: Floats, target: Floats, stencil: Stencil, present: NDArray[np.
     for first, n, anchor in stencil.anchors:
         changes[first : first + n] = X[first : first + n] - X[anchor]
         keep[anchor] = False
-    D = changes[keep].reshape(int(keep.sum()), -1)
-    y = target - X[1]
-    shape = y.shape
+    D = np.ascontiguousarray(changes[keep].reshape(int(keep.sum()), -1).T)  # (n, kept)
+    y = (target - X[1]).ravel()
+    shape = target.shape
     weights = np.zeros((PREDICTORS, len(X)))
-    if D.shape[1] == 0 or not D.any():
+    if len(D) == 0 or not D.any():
         return weights
-    first_error = y.ravel() - _fitted(D, y.ravel(), np.ones(y.size)) @ D
-    near = _around(np.abs(first_error).reshape(shape)).ravel()
+    near = _around(np.abs(y - D @ _fitted(D, y, np.ones(y.size))).reshape(shape)).ravel()
     trust = 1.0 / (near + 0.25 * near.mean() + 1e-9)
     owner = _by_direction(X)
-    for _ in range(ROUNDS):
-        fits = np.stack([_fitted(D, y.ravel(), trust * (owner == p)) for p in range(PREDICTORS)])
-        errors = (fits @ D - y.ravel()).reshape(PREDICTORS, *shape)
-        owner = np.stack([_around(e * e) for e in errors]).argmin(axis=0).ravel()
+    for rounds_left in reversed(range(ROUNDS)):
+        own = [np.flatnonzero(owner == p) for p in range(PREDICTORS)]
+        fits = np.stack([_fitted(D[k], y[k], trust[k]) for k in own])
+        if rounds_left:
+            errors = (fits @ D.T - y).reshape(PREDICTORS, *shape)
+            owner = _around(errors * errors).argmin(axis=0).ravel()
     weights[:, keep] = fits
     return weights
 
@@ -74,9 +75,9 @@ def _by_direction(X: Floats) -> Integers:
 
 
 def _fitted(D: Floats, y: Floats, trust: Floats) -> Floats:
-    """Least squares with a little ridge, weighted."""
-    weighted = D * trust
-    A = weighted @ D.T
+    """Least squares of y by the columns of D, (n, K), with a little ridge, weighted."""
+    weighted = (D * trust[:, None]).T
+    A = weighted @ D
     A[np.diag_indices(len(A))] += 1e-6 * np.trace(A) / len(A) + 1e-12
     return np.asarray(np.linalg.solve(A, weighted @ y), np.float64)
 
@@ -113,7 +114,7 @@ def gains(past: Floats, error: Floats) -> Integers:
         fit[:] = 0.0
         if not used.any():
             break
-        fit[used] = _fitted(F[used], error, trust)
+        fit[used] = _fitted(F[used].T, error, trust)
         used = fit > 1 / 128
     out = np.clip(np.rint(64 * fit), 0, 255)
     out[-1] = max(out[-1], 1.0)

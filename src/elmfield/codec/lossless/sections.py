@@ -1,6 +1,6 @@
 """Bytes of a tile in order: small numbers, then sections that each hold a plane of integers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,21 +9,23 @@ from numpy.typing import NDArray
 from elmfield._array.typing import Integers
 from elmfield.codec.ans import Words
 from elmfield.codec.lossless.decoding import decoded
-from elmfield.codec.lossless.encoding import MOST_HALVINGS, encoded, lanes_of
+from elmfield.codec.lossless.encoding import prepared
+from elmfield.codec.lossless.streams import MOST_HALVINGS, Plane, lanes_of, streams
 from elmfield.codec.lossless.wavefront import Layout
 from elmfield.errors import StoreError
 
 MOST_CHANNELS = {1: 8, 2: 8, 3: 4, 4: 2}
 """Channels of one section, by number of axes besides; further ones begin anew."""
 SIDE_BY_SIDE = 1 << 22
-"""Samples that are decoded together, at most (unless one tile has more)."""
+"""Samples that are coded together, at most (unless one tile has more)."""
 
 
 class Writer:
-    """Bytes, appended."""
+    """Bytes, appended, and planes that are written at the end, each at its place."""
 
     def __init__(self, start: bytes = b"") -> None:
         self.data = bytearray(start)
+        self.waiting: list[tuple[int, Plane]] = []
 
     def number(self, n: int) -> None:
         """A whole number from 0, seven bits to a byte, low ones first."""
@@ -43,12 +45,40 @@ class Writer:
             if not part.any() and not tail.size:
                 self.number(0)
                 continue
-            header, halvings, words = encoded(part, Layout.of(part.shape, ndim), tail)
+            plane = prepared(part, Layout.of(part.shape, ndim), tail)
+            self.waiting.append((len(self.data), plane))
             tail = tail[:0]
-            self.number(len(header))
-            self.number(halvings)
-            self.number(len(words))
-            self.data += header + words.astype("<u2").tobytes()
+
+    def finished(self, words: Sequence[Words]) -> bytes:
+        """All bytes, once the streams of the planes that waited are known."""
+        out, at = Writer(), 0
+        for (place, plane), stream in zip(self.waiting, words, strict=True):
+            out.data += self.data[at:place]
+            at = place
+            for n in (len(plane.header), plane.halvings, len(stream)):
+                out.number(n)
+            out.data += plane.header + stream.astype("<u2").tobytes()
+        return bytes(out.data + self.data[at:])
+
+
+def written(writers: Sequence[Writer]) -> list[bytes]:
+    """Bytes of some writers; planes of equal layout are coded side by side."""
+    planes = [plane for writer in writers for _, plane in writer.waiting]
+    found: dict[int, Words] = {}
+    for some in _alike([(p.layout, p.halvings) for p in planes]):
+        found |= zip(some, streams([planes[i] for i in some]))
+    words = iter([found[i] for i in range(len(planes))])
+    return [writer.finished([next(words) for _ in writer.waiting]) for writer in writers]
+
+
+def _alike(kinds: Sequence[tuple[Layout, int]]) -> Iterator[list[int]]:
+    """Which planes can be coded side by side, by their layouts and halvings; not too many."""
+    groups: dict[tuple[Layout, int], list[int]] = {}
+    for i, kind in enumerate(kinds):
+        groups.setdefault(kind, []).append(i)
+    for (layout, _), members in groups.items():
+        together = max(1, SIDE_BY_SIDE // int(np.prod(layout.shape)))
+        yield from (members[a : a + together] for a in range(0, len(members), together))
 
 
 @dataclass(frozen=True)
@@ -114,23 +144,20 @@ class Reader:
 
 def opened(sections: Sequence[Section]) -> list[tuple[Integers, Words]]:
     """Planes and tails of sections; those of equal layout are decoded side by side."""
-    out: list[tuple[Integers, Words] | None] = [None] * len(sections)
-    alike: dict[tuple[Layout, int], list[int]] = {}
-    for i, section in enumerate(sections):
-        if section.header:
-            alike.setdefault((section.layout, section.halvings), []).append(i)
-        else:
-            out[i] = np.zeros(section.layout.shape, np.int64), section.words
-    for (layout, halvings), members in alike.items():
-        together = max(1, SIDE_BY_SIDE // int(np.prod(layout.shape)))
-        for a in range(0, len(members), together):
-            some = members[a : a + together]
-            planes, tails = decoded(
-                [sections[i].header for i in some],
-                [sections[i].words for i in some],
-                layout,
-                lanes_of(layout, halvings),
-            )
-            for i, plane, tail in zip(some, planes, tails, strict=True):
-                out[i] = plane, tail
-    return [pair for pair in out if pair is not None]
+    found: dict[int, tuple[Integers, Words]] = {
+        i: (np.zeros(section.layout.shape, np.int64), section.words)
+        for i, section in enumerate(sections)
+        if not section.header
+    }
+    coded = [i for i in range(len(sections)) if i not in found]
+    for some in _alike([(sections[i].layout, sections[i].halvings) for i in coded]):
+        own = [coded[i] for i in some]
+        first = sections[own[0]]
+        planes, tails = decoded(
+            [sections[i].header for i in own],
+            [sections[i].words for i in own],
+            first.layout,
+            lanes_of(first.layout, first.halvings),
+        )
+        found |= zip(own, zip(planes, tails, strict=True))
+    return [found[i] for i in range(len(sections))]

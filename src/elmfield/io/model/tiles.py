@@ -20,7 +20,7 @@ from elmfield.field import Field
 from elmfield.field.blended import Group
 from elmfield.field.boxes import Boxes
 from elmfield.field.tiles import Coded, Decoded, Tiles
-from elmfield.field.tiling import Tiling, packed
+from elmfield.field.tiling import TOGETHER, Tiling, packed, packed_many
 from elmfield.io.model.blocks import LARGEST_BLOCK, put_document
 from elmfield.io.model.entries import Entries, Sink, document
 
@@ -133,14 +133,22 @@ class SamplePlan:
             for number in self._copied[1]:
                 yield coded.decoded.tiles.read(number)
             return
-        for i, j in runs(self.tiling.n_tiles, n_threads()):
-            yield from spread(self._made, range(i, j))
+        for i, j in runs(self.tiling.n_tiles, TOGETHER * n_threads()):
+            share = -(-(j - i) // n_threads())
+            for made in spread(
+                self._made, [range(a, min(a + share, j)) for a in range(i, j, share)]
+            ):
+                yield from made
 
-    def _made(self, number: int) -> bytes:
-        """One tile, coded without loss."""
+    def _made(self, numbers: range) -> list[bytes]:
+        """Some tiles, coded without loss."""
+        return packed_many([self._values(i) for i in numbers])
+
+    def _values(self, number: int) -> Array:
+        """The samples of a tile, channels last, as they are stored."""
         *slab, channels = self.tiling.slab(number)
         values = self.boxes.kept(tuple(slab)) if self.is_raw else self._brought(tuple(slab))
-        return packed(values[..., channels])
+        return values[..., channels]
 
     def _brought(self, slab: tuple[slice, ...]) -> Array:
         """Samples in the unit of the fit, with fewer digits."""
