@@ -6,6 +6,7 @@ back. What is done with them it does not know.
 """
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -233,10 +234,12 @@ def checked(
     y = contiguous(xp.astype(values, xp.float32 if narrow else xp.float64, copy=False))
     y = xp.permute_dims(y, (*range(1, y.ndim), 0))
     far = float(xp.finfo(y.dtype).max) / 4
+    whole = str(values.dtype).rsplit(".", 1)[-1] in ("int64", "uint64")
     if mask is None:
         ends = Ends.of(y)
         # NaN and infinities show in these; what is left is far from overflow.
         if ends.largest < far:
+            _warn_of_rounding(ends, whole)
             return y, None, is_complex, ends
     missing = xp.isnan(y)
     if mask is not None:
@@ -247,6 +250,7 @@ def checked(
             "missing."
         )
     if not bool(xp.any(missing)):
+        _refuse_far(y, far)
         return y, None, is_complex, None
     if is_complex:  # a sample with one part missing is missing
         half = missing.shape[-1] // 2
@@ -259,7 +263,42 @@ def checked(
         )
     y, present = xp.where(missing, xp.zeros_like(y), y), ~missing
     ends = Ends.of(y, present)
-    return y, present, is_complex, ends if ends.largest < far else None
+    if ends.largest < far:
+        _warn_of_rounding(ends, whole)
+        return y, present, is_complex, ends
+    _refuse_far(y, far)
+    return y, present, is_complex, None
+
+
+EXACT_WHOLE = 2.0**53
+"""Above this float64 does not hold all whole numbers."""
+
+
+def _warn_of_rounding(ends: Ends, whole: bool) -> None:
+    """Say that whole numbers lose digits when they become floating."""
+    top = float(np.abs([ends.low, ends.high])[np.isfinite([ends.low, ends.high])].max(initial=0))
+    if whole and top > EXACT_WHOLE:
+        warnings.warn(
+            f"whole numbers up to {top:.4g} are computed with as float64, which rounds them by up "
+            f"to {np.spacing(top) / 2:g}. Take an offset off them first to keep all digits.",
+            stacklevel=4,
+        )
+
+
+def _refuse_far(y: Array, far: float) -> None:
+    """Raise if a number is so large that its mean with others, or its square, has no place."""
+    host = np.asarray(to_numpy(y))
+    large = np.abs(host) >= far
+    if not large.any():
+        return
+    first = host[large][0]
+    kind = host.dtype.name
+    raise ValueError(
+        f"`values` must lie within ±{far:.3g} to be computed with in {kind}; got {first:.6g}, and "
+        f"{int(large.sum())} such of {host.size} samples. Files often mark samples without data by "
+        "such numbers: pass `mask`, or replace them with NaN."
+        + ("" if kind == "float64" else " Else convert the array to float64.")
+    )
 
 
 def _like_values(mask: Array, y: Array, shape: tuple[int, ...], channel_axis: int | None) -> Array:

@@ -171,6 +171,6 @@ def by_coding(
     """
     low = (0,) * (samples.raw.ndim - 1) if first is None else tuple(first)
     coder = Coder(blended=blended, samples=samples, first=low, counted=counted)
-    if target.kind == "max_error" and samples.dtype in ("int64", "uint64"):
-        check_whole(float(np.max(np.abs(to_numpy(samples.raw)))), target.value)
+    if samples.dtype in ("int64", "uint64"):
+        check_whole(float(np.max(np.abs(to_numpy(samples.raw)))), target)
     return met(coder, target).made

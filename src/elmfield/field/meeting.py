@@ -13,6 +13,7 @@ import numpy as np
 
 from elmfield.field.steps import TRIES, guessed, nearest
 from elmfield.field.target import Target
+from elmfield.samples import EXACT_WHOLE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +91,7 @@ def met(coder: Codes[A], target: Target) -> A:
     ValueError
         If the target cannot be met; the message says what can.
     """
+    check_range(coder.scope.data_range, target)
     if target.kind == "max_error":
         return _within(coder, target.value)
     if target.kind == "psnr":
@@ -100,7 +102,10 @@ def met(coder: Codes[A], target: Target) -> A:
 def _at_psnr(coder: Codes[A], psnr: float) -> A:
     """As few bytes as a PSNR needs."""
     scope = coder.scope
-    allowed = scope.data_range**2 * 10 ** (-psnr / 10)
+    # Beyond what float64 can say, only all digits will do.
+    allowed = scope.data_range**2 * 10 ** (-min(psnr, 600.0) / 10)
+    if psnr > 300:
+        return _without_loss(coder, "psnr", psnr, lambda e: e[0] <= allowed)
     parts = 2 if scope.is_complex else 1  # errors are moduli, of two parts
 
     def guess(step: float) -> float:
@@ -180,11 +185,26 @@ def _without_loss(
     )
 
 
-def check_whole(top: float, largest: float) -> None:
-    """Raise where whole numbers up to `top` lost more than a bound when they became floating."""
-    if top >= 2.0**53 and largest < np.spacing(top):
+def check_whole(top: float, target: Target) -> None:
+    """Raise where whole numbers up to `top` may lose more than is asked for, becoming floating."""
+    lost = top >= EXACT_WHOLE and target.kind in ("psnr", "max_error")
+    if lost and not (target.kind == "max_error" and target.value >= np.spacing(top)):
         raise ValueError(
-            f"`max_error` cannot be kept: whole numbers up to {top:.3g} are computed with as "
-            f"float64, which rounds them by {np.spacing(top) / 2:g}; got {largest:g}. Take an "
+            f"`{target.kind}` cannot be kept: whole numbers up to {top:.3g} are computed with as "
+            f"float64, which rounds them by {np.spacing(top) / 2:g}; got {target.value:g}. Take an "
             "offset off them first, or ask for more."
+        )
+
+
+SMALLEST, LARGEST = 1e-140, 1e140
+"""Ranges of samples whose squared errors float64 holds, with room for 240 dB."""
+
+
+def check_range(data_range: float, target: Target) -> None:
+    """Raise where squares of errors have no place among the numbers."""
+    if not SMALLEST <= data_range <= LARGEST:
+        raise ValueError(
+            f"`{target.kind}` compares squares of errors, and samples that range over "
+            f"{data_range:.3g} have none in float64. Multiply them by a power of ten to bring them "
+            "near 1, and ask again."
         )

@@ -21,6 +21,7 @@ from elmfield.field.blended import Blended
 from elmfield.field.coding import by_coding
 from elmfield.field.coefficients import Ragged
 from elmfield.field.measured import errors, kept_values, left_between
+from elmfield.field.meeting import check_range
 from elmfield.field.target import Target
 from elmfield.local.model import Basis
 from elmfield.partition import gather, sample_index
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
 BIT = 1 / 32
 """A bit of index, in coefficients of 32 bits."""
+
+
+LEAST = 1e-60
+"""Part of the largest energy below which no price is looked for: far below its rounding."""
 
 
 def choose(e: Array, price: Any) -> Array:
@@ -135,6 +140,7 @@ def meet(blended: Blended, samples: Samples, target: Target) -> tuple[Blended, F
             "smooth() on regular cells; this one keeps coefficients. Ask for a number of "
             "`coefficients`."
         )
+    check_range(samples.data_range, target)
     samples = samples.standardised()  # it has to see them all at once
     ledger = Ledger(blended, samples.units)
     if target.kind == "per_region":
@@ -158,9 +164,10 @@ def coded_again(field: "Field", target: Target) -> tuple[Blended, Floats]:
 def _flip(ledger: Ledger, passed: Callable[[list[Array]], bool]) -> tuple[list[Array], list[Array]]:
     """Kept modes just below and just above the price at which `passed` becomes true."""
     low, high = 0.0, 2 * max(float(namespace(e).max(e)) for e in ledger.energies)
-    below, above = ledger.choose(low), ledger.choose(high)
-    while high > 1e-300 and (low == 0 or high / low > 1 + 1e-5):
-        price = math.sqrt(low * high) if low > 0 else high / 1000
+    below, above, least = ledger.choose(low), ledger.choose(high), LEAST * high
+    while high > least and (low == 0 or high / low > 1 + 1e-5):
+        # Not the root of their product: that of small or large numbers is 0 or infinite.
+        price = math.sqrt(low) * math.sqrt(high) if low > 0 else high / 1000
         kept = ledger.choose(price)
         if passed(kept):
             above, high = kept, price
@@ -282,9 +289,11 @@ def _bound_batch(e: Array, worst: Callable[[Array], Array], largest: float) -> A
     """Bisection for the highest price of each region that keeps the bound."""
     xp = namespace(e)
     ones = xp.ones((e.shape[0], 1, 1), dtype=e.dtype, device=device(e))
-    low, high, best = 0 * ones, (4 * largest) ** 2 * ones, xp.ones_like(e) > 0
+    top = min(4 * largest, 1e150) ** 2
+    low, high, best = 0 * ones, top * ones, xp.ones_like(e) > 0
     for step in range(16):
-        price = xp.where(low > 0, xp.sqrt(low * high), high / (4.0 if step else 1.0))
+        middle = xp.sqrt(low) * xp.sqrt(high)
+        price = xp.where(low > 0, middle, high / (4.0 if step else 1.0))
         kept = choose(e, price)
         fits = xp.reshape(worst(kept) <= largest, (-1, 1, 1))
         best = xp.where(fits, kept, best)

@@ -198,7 +198,10 @@ class Encoder:
         settings = self._settle(samples.view)
         groups, left = self._project(settings, samples, progress)
         blended = self._blended(groups)
-        residual = (left * samples.units**2).sum(axis=1) + taken_off(given, samples, self.partition)
+        with np.errstate(over="ignore", under="ignore"):
+            # Roots first: numbers whose squares overflow leave nothing over all the same.
+            squares = (np.sqrt(left) * samples.units) ** 2
+            residual = squares.sum(axis=1) + taken_off(given, samples, self.partition)
         if settings.target is not None:
             blended, dropped = meet(blended, samples, settings.target)
             residual = residual + dropped
@@ -211,7 +214,7 @@ class Encoder:
             is_complex=samples.is_complex,
             input_dtype=samples.dtype,
             data_range=samples.data_range,
-            residual=residual,
+            residual=residual if np.isfinite(residual).all() else None,
             gaps=None if blended.made_of else gaps_of(samples.present, samples.is_complex),
             settings=settings,
             attributes={} if missing == "fill" else {"missing": missing},

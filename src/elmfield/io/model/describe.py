@@ -99,10 +99,13 @@ def _residual(field: Field, plan: "Plan | SamplePlan", arrays: dict[str, Array])
     """
     if field.residual is None or (isinstance(plan, SamplePlan) and plan.is_lossy):
         return False
-    left = to_numpy(field.residual).astype(np.float32)
-    if not left.any():
+    wide = np.asarray(to_numpy(field.residual), np.float64)
+    if not wide.any():
         return "none"
-    arrays["residual"] = left
+    with np.errstate(over="ignore", under="ignore"):
+        left = wide.astype(np.float32)
+    fits = np.isfinite(left).all() and ((left > 0) == (wide > 0)).all()
+    arrays["residual"] = left if fits else wide
     return True
 
 

@@ -69,7 +69,8 @@ class Reader:
         if meta["residual"] == "none":
             residual = np.zeros(part.n_regions)
         elif meta["residual"]:
-            residual = self._whole("residual", part.n_regions, "float32").astype(np.float64)
+            found = self._whole("residual", part.n_regions, "float32", "float64")
+            residual = found.astype(np.float64)
         return Field(
             domain=domain,
             blended=Blended(

@@ -136,8 +136,8 @@ class DiskCoder:
         target = self.field.settings.target  # type: ignore[attr-defined]
         if target is None:
             return self.code()
-        if target.kind == "max_error" and self.field.input_dtype in ("int64", "uint64"):
-            check_whole(self.top, target.value)
+        if self.field.input_dtype in ("int64", "uint64"):
+            check_whole(self.top, target)
         return met(self, target)
 
     @cached_property
