@@ -168,7 +168,10 @@ def _coded(tile: _Prepared, step: float) -> _Coded | None:
         return None
     M = channels.turned(x)
     effort = writing.Effort(sizes)
-    sections, y = writing.written(x if M is None else channels.apart(x, M), effort)
+    try:
+        sections, y = writing.written(x if M is None else channels.apart(x, M), effort)
+    except writing.TooFineError:
+        return None
     whole = y.astype(np.float64)
     whole = whole if M is None else channels.together(whole, M)
     n_cuts = len(sections) - 1 - len(planes(x.shape, sizes[0]))

@@ -12,6 +12,7 @@ small picture:
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from elmfield.codec.lossy import means
 from elmfield.codec.lossy.boxes import FRACTION, LARGEST, Floats, Modes, joined, modes, samples
 from elmfield.codec.lossy.contexts import Counts, Walk, checkerboard, neighbours
 from elmfield.codec.lossy.lanes import damaged
+from elmfield.codec.lossy.magnitudes import LARGEST_MAGNITUDE
 
 Whole = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -139,6 +141,12 @@ def few_means(data: bytes, shape: Shape) -> Whole:
     if int(np.abs(steps).max()) > LARGEST >> FRACTION:
         raise damaged("begins with impossible means")
     return steps.reshape(shape)
+
+
+def too_large(q: NDArray[Any], r: Floats, part: "Part") -> bool:
+    """Whether counts, or modes made of them, exceed what a decoder's whole numbers hold."""
+    most = float(np.abs(r).max(initial=0)) * (2 * part.m.B) ** ((part.m.d - 1) / 2)
+    return int(np.abs(q).max(initial=0)) > LARGEST_MAGNITUDE or not most <= LARGEST
 
 
 CUT_COUNTS = np.array([[64, 64], [96, 16], [80, 32], [64, 64], [32, 80], [16, 96]], np.int64)

@@ -3,9 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield.codec.lossy.boxes import LARGEST, Floats, modes
+from elmfield.codec.lossy.boxes import Floats, modes
 from elmfield.codec.lossy.lanes import damaged
-from elmfield.codec.lossy.magnitudes import LARGEST_MAGNITUDE
 from elmfield.codec.lossy.parts import (
     ABOVE,
     UNIT,
@@ -19,6 +18,7 @@ from elmfield.codec.lossy.parts import (
     pieces,
     placed,
     planes,
+    too_large,
 )
 from elmfield.codec.lossy.priors import prior
 from elmfield.codec.lossy.streams import Follower, Learned, StreamReader
@@ -78,11 +78,9 @@ def _read_parts(
     found = []
     for part, (walk, follower), (points, weights) in zip(parts, walked, heads):
         q = follower.finish(walk.A, part.active)
-        if int(np.abs(q).max(initial=0)) > LARGEST_MAGNITUDE:
-            raise damaged("has an impossible magnitude")
         made = part.values if all_boxes else part.active_values
         r = made(q, points, weights)
-        if float(np.abs(r).max(initial=0)) * (2 * part.m.B) ** ((part.m.d - 1) / 2) > LARGEST:
+        if too_large(q, r, part):
             raise damaged("has impossible values")
         found.append(r)
     return found

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield.codec.lossy import means
-from elmfield.codec.lossy.boxes import Floats, Modes, modes, transformed
+from elmfield.codec.lossy.boxes import FRACTION, LARGEST, Floats, Modes, modes, transformed
 from elmfield.codec.lossy.contexts import Counts, Places
 from elmfield.codec.lossy.parts import (
     ABOVE,
@@ -26,6 +26,7 @@ from elmfield.codec.lossy.parts import (
     halved_magnitudes,
     pieces,
     placed,
+    too_large,
 )
 from elmfield.codec.lossy.priors import prior
 from elmfield.codec.lossy.streams import Chooser, Learned, Pricer, StreamWriter
@@ -58,6 +59,10 @@ def padded(x: Floats, B: int) -> Floats:
     """Samples up to whole boxes: the last ones are repeated."""
     width = [(0, 0)] + [(0, -n % B) for n in x.shape[1:]]
     return np.pad(x, width, mode="edge") if any(b for _, b in width) else x
+
+
+class TooFineError(ValueError):
+    """A step so small that a decoder's whole numbers would be too large."""
 
 
 def _last(x: NDArray[np.float32], m: Modes, price: float) -> Places:
@@ -115,7 +120,10 @@ def _write_part(
     points = _points(x, chooser.q)
     q = np.where(X < 0, -chooser.q, chooser.q)
     made = part.values if all_boxes else part.active_values
-    return points.tobytes() + weights.tobytes(), made(q, points, weights), walk.A
+    r = made(q, points, weights)
+    if too_large(q, r, part):
+        raise TooFineError
+    return points.tobytes() + weights.tobytes(), r, walk.A
 
 
 def _write_plane(plane: Floats, price: float) -> tuple[list[bytes], Whole]:
@@ -123,6 +131,8 @@ def _write_plane(plane: Floats, price: float) -> tuple[list[bytes], Whole]:
     d = plane.ndim - 1
     if few(plane.shape):
         steps = np.rint(plane).astype(np.int64)
+        if int(np.abs(steps).max(initial=0)) > LARGEST >> FRACTION:
+            raise TooFineError
         return [few_bytes(steps)], steps * UNIT
     m = modes(ABOVE[d], d)
     full = padded(plane, m.B)
