@@ -234,12 +234,10 @@ def checked(
     y = contiguous(xp.astype(values, xp.float32 if narrow else xp.float64, copy=False))
     y = xp.permute_dims(y, (*range(1, y.ndim), 0))
     far = float(xp.finfo(y.dtype).max) / 4
-    whole = str(values.dtype).rsplit(".", 1)[-1] in ("int64", "uint64")
     if mask is None:
         ends = Ends.of(y)
         # NaN and infinities show in these; what is left is far from overflow.
         if ends.largest < far:
-            _warn_of_rounding(ends, whole)
             return y, None, is_complex, ends
     missing = xp.isnan(y)
     if mask is not None:
@@ -264,20 +262,21 @@ def checked(
     y, present = xp.where(missing, xp.zeros_like(y), y), ~missing
     ends = Ends.of(y, present)
     if ends.largest < far:
-        _warn_of_rounding(ends, whole)
         return y, present, is_complex, ends
     _refuse_far(y, far)
     return y, present, is_complex, None
 
 
+WHOLE = ("int64", "uint64")
+"""Dtypes that hold whole numbers which float64 does not."""
+
 EXACT_WHOLE = 2.0**53
 """Above this float64 does not hold all whole numbers."""
 
 
-def _warn_of_rounding(ends: Ends, whole: bool) -> None:
-    """Say that whole numbers lose digits when they become floating."""
-    top = float(np.abs([ends.low, ends.high])[np.isfinite([ends.low, ends.high])].max(initial=0))
-    if whole and top > EXACT_WHOLE:
+def warn_of_rounding(top: float) -> None:
+    """Say that whole numbers up to `top` lose digits when they become floating."""
+    if top > EXACT_WHOLE:
         warnings.warn(
             f"whole numbers up to {top:.4g} are computed with as float64, which rounds them by up "
             f"to {np.spacing(top) / 2:g}. Take an offset off them first to keep all digits.",

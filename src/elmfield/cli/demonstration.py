@@ -22,6 +22,7 @@ from scipy.ndimage import map_coordinates
 import elmfield as ef
 from elmfield._array.typing import Floats
 from elmfield.field import Field
+from elmfield.io.beside import write_whole
 from elmfield.io.viewed import export_view
 from elmfield.partition import Partition
 from elmfield.settings import Settings
@@ -81,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(as_text(rows))
     output.mkdir(parents=True, exist_ok=True)
     page = output / "report.html"
-    page.write_text(as_page(picture, fields, rows, presets), encoding="utf-8")
+    write_whole(page, as_page(picture, fields, rows, presets).encode())
     export_view(fields["default"], output / "view", samples=picture, size=LOOKED_INTO)
     print(f"\n{page} written; {time.perf_counter() - began:.1f} s of computing in all.")
     print(f"To walk into the picture: {sys.executable} -m http.server -d {output}, then /view/")

@@ -151,11 +151,12 @@ class Errors:
         """Write a picture of the largest error of all channels."""
         import numpy as np
 
+        from elmfield.io.beside import write_whole
         from elmfield.io.formats.raster import png
         from elmfield.show.render import flat, picture
 
         assert self.gap is not None
-        path.write_bytes(png(picture(flat(self.gap, -1, np.max), "error")))
+        write_whole(path, png(picture(flat(self.gap, -1, np.max), "error")))
 
 
 @click.command(
@@ -228,6 +229,7 @@ def _draw_regions(samples: Any, partition: Any, path: Path) -> None:
     """Write the samples in grey with the borders of the regions drawn in."""
     import numpy as np
 
+    from elmfield.io.beside import write_whole
     from elmfield.io.formats.raster import png
     from elmfield.partition import fixed_axes, plane_of
     from elmfield.show.render import picture, with_regions
@@ -238,4 +240,4 @@ def _draw_regions(samples: Any, partition: Any, path: Path) -> None:
     values = values if channel is None else np.mean(values, axis=channel)
     fixed = fixed_axes(partition.shape)  # of a volume the middle
     cut = values[tuple(fixed.get(k, slice(None)) for k in range(values.ndim))]
-    path.write_bytes(png(with_regions(picture(cut, "grey"), plane_of(partition))))
+    write_whole(path, png(with_regions(picture(cut, "grey"), plane_of(partition))))

@@ -22,7 +22,7 @@ from elmfield.field.meeting import Scope, check_whole, met
 from elmfield.field.target import Target
 from elmfield.field.tiles import Coded, Decoded, InMemory
 from elmfield.field.tiling import Tiling, packed, without_channels
-from elmfield.samples import Samples
+from elmfield.samples import WHOLE, Samples
 
 LOOKED_AT = 1 << 21
 """Samples that the first guess of a step is made from, about."""
@@ -171,6 +171,6 @@ def by_coding(
     """
     low = (0,) * (samples.raw.ndim - 1) if first is None else tuple(first)
     coder = Coder(blended=blended, samples=samples, first=low, counted=counted)
-    if samples.dtype in ("int64", "uint64"):
+    if samples.dtype in WHOLE:
         check_whole(float(np.max(np.abs(to_numpy(samples.raw)))), target)
     return met(coder, target).made

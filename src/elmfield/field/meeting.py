@@ -91,9 +91,9 @@ def met(coder: Codes[A], target: Target) -> A:
     ValueError
         If the target cannot be met; the message says what can.
     """
-    check_range(coder.scope.data_range, target)
     if target.kind == "max_error":
         return _within(coder, target.value)
+    check_range(coder.scope.data_range, target)
     if target.kind == "psnr":
         return _at_psnr(coder, target.value)
     return _in_bytes(coder, target)
@@ -196,15 +196,18 @@ def check_whole(top: float, target: Target) -> None:
         )
 
 
-SMALLEST, LARGEST = 1e-140, 1e140
-"""Ranges of samples whose squared errors float64 holds, with room for 240 dB."""
+SMALLEST, LARGEST = 1e-152, 1e153
+"""Ranges of samples whose squares float64 holds."""
 
 
 def check_range(data_range: float, target: Target) -> None:
     """Raise where squares of errors have no place among the numbers."""
-    if not SMALLEST <= data_range <= LARGEST:
+    fits = SMALLEST <= data_range <= LARGEST
+    if fits and target.kind == "psnr":
+        fits = data_range**2 * 10 ** (-min(target.value, 600.0) / 10) > 1e-306
+    if not fits:
         raise ValueError(
-            f"`{target.kind}` compares squares of errors, and samples that range over "
-            f"{data_range:.3g} have none in float64. Multiply them by a power of ten to bring them "
-            "near 1, and ask again."
+            f"`{target.kind}` cannot be kept: it compares squares of errors, and for samples that "
+            f"range over {data_range:.3g} float64 has no such numbers; got {target.value:g}. "
+            "Multiply the samples by a power of ten to bring them near 1, or ask for less."
         )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.backend import device as device_of
-from elmfield._array.backend import is_array, is_labelled, namespace
+from elmfield._array.backend import is_array, is_labelled, namespace, to_numpy
 from elmfield._array.checks import choice, is_integer
 from elmfield._array.memory import with_less_memory
 from elmfield._array.progress import reporter
@@ -21,7 +21,7 @@ from elmfield.fit.graph import refuse_unfollowed
 from elmfield.fit.survey import Survey
 from elmfield.local.model import LocalModel
 from elmfield.partition import Partition, without_rings
-from elmfield.samples import Samples, View, range_of, read, unmasked
+from elmfield.samples import WHOLE, Samples, View, range_of, read, unmasked, warn_of_rounding
 from elmfield.settings import Settings, Smooth
 
 Footprint = tuple[tuple[int, ...], Any, Integers]
@@ -192,6 +192,8 @@ class Encoder:
     ) -> Field:
         asked, wraps = self.settings, self.domain.periodic
         refuse_unfollowed(samples.raw, asked)
+        if asked.target is None and samples.dtype in WHOLE:
+            warn_of_rounding(float(np.max(np.abs(to_numpy(samples.raw)))))
         order = gap_order(asked, missing)
         given = filled(samples, order, wraps)
         samples = denoised(given, asked.denoise, wraps, clip=asked.clip)

@@ -97,21 +97,37 @@ def _folder(path: Path, variable: str | None) -> Gridded:
 
 def put(samples: Gridded, path: Path, colours: str | None = None) -> None:
     """Write samples as they are; in place only once the file is complete."""
-    import shutil
-    import tempfile  # here: 10 ms that a mere import need not wait
+    from elmfield.io.beside import beside, place_of, put_in_place, usual_mode
 
-    if not path.parent.is_dir():
+    end = place_of(path)
+    if not end.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: its folder does not exist")
-    work = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
-    try:
-        format_of(path).room.write(samples, work / path.name, colours=colours)
+    room = format_of(path).room
+    with beside(end) as work:
+        try:
+            room.write(samples, work / path.name, colours=colours)
+        except RuntimeError as error:  # how HDF5 and others say that a disk is full
+            raise OSError(f"cannot write {path}: {error}") from error
         for made in sorted(work.iterdir()):
-            place = path.parent / made.name
-            if place.is_dir() and made.is_dir():
-                os.replace(place, work / f".old-{made.name}")
-            os.replace(made, place)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+            place = end if made.name == path.name else place_of(end.parent / made.name)
+            if place.is_dir():
+                _check_only(place, made)
+            if made.is_file():
+                usual_mode(made)
+            put_in_place(made, place)
+
+
+def _check_only(place: Path, made: Path) -> None:
+    """Raise if a folder is not replaced by one that holds the same arrays."""
+    if not made.is_dir():
+        raise IsADirectoryError(f"cannot write {place}: there is a folder of that name")
+    others = sorted({p.name for p in place.iterdir()} - {p.name for p in made.iterdir()})
+    others = [name for name in others if not name.startswith(".")]
+    if others:
+        raise OSError(
+            f"cannot write {place}: the folder that is there holds more, such as {others[0]!r}, "
+            "and is left alone. Choose another name, or remove it."
+        )
 
 
 def existing(path: StrPath) -> Path:

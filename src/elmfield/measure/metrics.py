@@ -71,12 +71,14 @@ def psnr(truth: Array, estimate: Array, *, data_range: float | None = None) -> f
     23.01
     """
     a, b = _counted(truth, estimate)
-    mse = float(namespace(a).mean(abs(a - b) ** 2))
     if data_range is None:
         data_range = peak_to_peak(a)
     if not data_range > 0:
         raise ValueError(f"`data_range` must be positive; got {data_range!r}.")
-    return math.inf if mse == 0 else 10 * math.log10(data_range**2 / mse)
+    # In powers of two of the range, which cost no digit: its square may have no place.
+    unit = 2.0 ** min(max(math.floor(math.log2(data_range)), -1000), 1000)
+    mse = float(namespace(a).mean((abs(a - b) / unit) ** 2))
+    return math.inf if mse == 0 else 10 * math.log10((data_range / unit) ** 2 / mse)
 
 
 def paper_psnr(truth: Array, estimate: Array, *, channel_axis: int | None = None) -> float:

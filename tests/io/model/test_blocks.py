@@ -38,8 +38,9 @@ def test_numbers_come_back_bit_for_bit(written):
 def test_every_kind_comes_back(kind, rng):
     values = rng.integers(0, 200, 3001).astype(kind)
     memory = Memory()
-    n_bytes = put_array(memory, "c", iter([values]), 3001, kind, True)
-    assert n_bytes == sum(memory.sizes().values())
+    sums = put_array(memory, "c", iter([values]), 3001, kind, True)
+    blocks = [memory.read(k) for k in memory.sizes() if k != "c/zarr.json"]
+    assert sums == "".join(b[-4:].hex() for b in blocks)
     found = opened(memory, 3001, (kind,)).whole()
     assert found.dtype == values.dtype
     assert np.array_equal(found, values)

@@ -23,6 +23,9 @@ CACHE = 1 << 26
 
 LARGEST_BLOCK = 1 << 26
 
+CHECK = 8
+"""Hexadecimal digits of a block's check sum."""
+
 OPEN = "an open model file cannot be pickled; pickle its path, or load(lazy=False)"
 
 
@@ -41,12 +44,21 @@ class Blocks:
         How many numbers it must hold.
     kinds : tuple of str
         Dtypes it may have.
+    checks : str, optional
+        The check sums of its blocks, as the metadata have them: a block of another array, or of
+        another model, is noticed by them.
     """
 
     def __init__(
-        self, entries: Entries, sizes: dict[str, int], name: str, size: int, kinds: tuple[str, ...]
+        self,
+        entries: Entries,
+        sizes: dict[str, int],
+        name: str,
+        size: int,
+        kinds: tuple[str, ...],
+        checks: str | None = None,
     ) -> None:
-        self.entries, self.name, self.size = entries, name, size
+        self.entries, self.name, self.size, self._checks = entries, name, size, checks
         self._kept: OrderedDict[int, Array] = OrderedDict()
         self._lock = threading.RLock()
         meta = document(entries, f"{name}/zarr.json")
@@ -77,6 +89,10 @@ class Blocks:
             f"{name}/c/{i}" in sizes for i in range(self.n_blocks)
         ):
             raise self._damaged("blocks are missing")
+        if checks is not None and (
+            not isinstance(checks, str) or len(checks) != CHECK * self.n_blocks
+        ):
+            raise self._damaged("its check sums are not those of its blocks")
 
     def _damaged(self, why: str) -> StoreError:
         return StoreError(f"{self.entries.name} is damaged: array {self.name!r}: {why}.")
@@ -87,6 +103,10 @@ class Blocks:
         from numcodecs.checksum32 import CRC32C
 
         data = self.entries.read(f"{self.name}/c/{first}")
+        if self._checks is not None:
+            expected = self._checks[CHECK * first : CHECK * (first + 1)]
+            if data[-CHECK // 2 :].hex() != expected:
+                raise self._damaged(f"block {first} is not the one that was saved here")
         n_bytes = self.block * self.dtype.itemsize
         try:
             raw = bytes(memoryview(CRC32C(location="end").decode(data)))
@@ -150,17 +170,15 @@ def layout(size: int, itemsize: int, target: int = 1 << 18) -> int:
     return max(1, -(-size // count))
 
 
-def put_document(sink: Sink, key: str, content: dict[str, Any]) -> int:
-    """Write a JSON object; its length in bytes."""
-    data = json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
-    sink.put(key, data)
-    return len(data)
+def put_document(sink: Sink, key: str, content: dict[str, Any]) -> None:
+    """Write a JSON object."""
+    sink.put(key, json.dumps(content, separators=(",", ":"), allow_nan=False).encode())
 
 
 def put_array(
     sink: Sink, name: str, parts: Iterator[Array], size: int, kind: str, compress: bool
-) -> int:
-    """Write an array that comes in parts of any length; its length in bytes."""
+) -> str:
+    """Write an array that comes in parts of any length; the check sums of its blocks."""
     from numcodecs import Blosc
     from numcodecs.checksum32 import CRC32C
 
@@ -188,17 +206,18 @@ def put_array(
         "fill_value": 0,
         "codecs": codecs,
     }
-    total = put_document(sink, f"{name}/zarr.json", about)
-    check, number = CRC32C(location="end"), 0
+    put_document(sink, f"{name}/zarr.json", about)
+    check = CRC32C(location="end")
+    sums: list[str] = []
     for values in _in_blocks(parts, block):
         values = np.ascontiguousarray(values, dtype)
         if len(values) < block:
             values = np.concatenate([values, np.zeros(block - len(values), dtype)])
         data = packing.encode(values) if compress else values.tobytes()
         data = bytes(memoryview(check.encode(data)))
-        sink.put(f"{name}/c/{number}", data)
-        number, total = number + 1, total + len(data)
-    return total
+        sink.put(f"{name}/c/{len(sums)}", data)
+        sums.append(data[-CHECK // 2 :].hex())
+    return "".join(sums)
 
 
 def _in_blocks(parts: Iterator[Array], block: int) -> Iterator[Array]:

@@ -8,6 +8,7 @@ unpack anything to a disk, and believe no name and no size that an archive claim
 import json
 import os
 import re
+import stat
 import struct
 import threading
 import zipfile
@@ -24,6 +25,12 @@ PLAIN = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 
 LARGEST_DOCUMENT = 1 << 26
 """Bytes of a zarr.json beyond which it is not read."""
+
+LARGEST_ENTRY = 1 << 30
+"""Bytes of any entry beyond which it is not read: blocks and tiles are far smaller."""
+
+DEEPEST = 100
+"""Levels of lists and objects in a document."""
 
 
 class Entries(Protocol):
@@ -86,7 +93,27 @@ def open_entries(path: str | Path) -> Entries:
         return Folder(path)
     if not path.exists():
         raise FileNotFoundError(f"no model at {path}")
-    return Archive(str(path), path.open("rb"))
+    try:
+        return Archive(str(path), opened_plainly(path))
+    except NotAFileError as error:
+        raise StoreError(f"{path} is no model: {error}.") from error
+
+
+class NotAFileError(OSError):
+    """A device, a pipe or a folder where a file should be."""
+
+
+def opened_plainly(path: Path) -> IO[bytes]:
+    """A file, open for reading; never a pipe, which would wait, or a device, which has no end."""
+    wait = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, os.O_RDONLY | wait)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotAFileError(f"{path.name} is not a plain file")
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
 
 
 class Archive:
@@ -192,20 +219,32 @@ class Folder:
 
     def sizes(self) -> dict[str, int]:
         """Bytes of every entry, by name."""
-        return {
-            p.relative_to(self._root).as_posix(): p.stat().st_size
-            for p in self._root.rglob("*")
-            if p.is_file()
-        }
+        found = {}
+        for folder, _, names in os.walk(self._root):  # does not follow links to folders
+            for name in names:
+                place = os.path.join(folder, name)
+                with suppress(OSError):  # links that lead nowhere
+                    about = os.stat(place)
+                    if stat.S_ISREG(about.st_mode):
+                        key = os.path.relpath(place, self._root).replace(os.sep, "/")
+                        found[key] = about.st_size
+        return found
 
     def read(self, key: str) -> bytes:
         """The bytes of one entry."""
         try:
-            return (self._root / key).read_bytes()
+            with opened_plainly(self._root / key) as file:
+                size = os.fstat(file.fileno()).st_size
+                if size > (LARGEST_DOCUMENT if is_document(key) else LARGEST_ENTRY):
+                    raise StoreError(f"{self.name} is damaged: {key!r} has {size} bytes.")
+                return file.read(size)
         except FileNotFoundError as error:
             raise StoreError(
                 f"{self.name} has no {key!r}; it is damaged, incomplete, or was replaced."
             ) from error
+        except OSError as error:
+            why = error.strerror or error
+            raise StoreError(f"{self.name} is damaged: {key!r} cannot be read ({why}).") from error
 
 
 class RemoteFolder:
@@ -227,7 +266,7 @@ class RemoteFolder:
         """The bytes of one entry."""
         try:
             return bytes(self._system.cat_file(f"{self._root}/{key}"))
-        except FileNotFoundError as error:
+        except OSError as error:
             raise StoreError(f"{self.name} has no {key!r}; it is damaged or incomplete.") from error
 
 
@@ -257,12 +296,30 @@ def document(entries: Entries, key: str) -> dict[str, Any]:
     if len(data) > LARGEST_DOCUMENT:
         raise StoreError(f"{entries.name} is damaged: {key!r} is {len(data)} bytes long.")
     try:
-        found = json.loads(data)
+        found = json.loads(data, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{entries.name} is damaged: {key!r} is not JSON.") from error
     if not isinstance(found, dict):
         raise StoreError(f"{entries.name} is damaged: {key!r} is not a JSON object.")
+    if _is_deep(found):
+        raise StoreError(f"{entries.name} is damaged: {key!r} is nested too deeply.")
     return found
+
+
+def _no_number(word: str) -> None:
+    """NaN and infinities, which JSON does not have."""
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def _is_deep(found: Any) -> bool:
+    """Whether lists and objects are nested more than `DEEPEST` times."""
+    level = [found]
+    for _ in range(DEEPEST):
+        inner = (v.values() if isinstance(v, dict) else v for v in level)
+        level = [v for values in inner for v in values if isinstance(v, (dict, list))]
+        if not level:
+            return False
+    return True
 
 
 class Sink(Protocol):

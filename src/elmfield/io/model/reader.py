@@ -41,8 +41,14 @@ class Reader:
     def _refuse(self, why: str) -> StoreError:
         return StoreError(f"{self.entries.name} is damaged: {why}.")
 
+    def _blocks(self, name: str, size: int, *kinds: str) -> Blocks:
+        checks, known = None, self.meta.get("checks")
+        if known is not None:
+            checks = known[name]
+        return Blocks(self.entries, self.sizes, name, size, kinds, checks)
+
     def _whole(self, name: str, size: int, *kinds: str) -> Array:
-        return Blocks(self.entries, self.sizes, name, size, kinds).whole()
+        return self._blocks(name, size, *kinds).whole()
 
     def _integers(self, name: str, size: int) -> Integers:
         kinds = ("uint8", "uint16", "uint32", "int64")
@@ -57,6 +63,7 @@ class Reader:
         C = len(meta["offset"])
         if C < 1 or len(meta["scale"]) != C:
             raise self._refuse("offset and scale differ in length")
+        self._check_numbers()
         if meta["dtype"] not in ("float64", "float32", "float16"):
             raise self._refuse(f"numbers of type {meta['dtype']!r}")
         dtype = np.dtype("float64" if meta["dtype"] == "float64" else "float32")
@@ -91,6 +98,17 @@ class Reader:
             settings=recipes.settings_from_plain(meta["settings"]),
             attributes=from_plain(meta["attributes"]),
         )
+
+    def _check_numbers(self) -> None:
+        """Raise where a number that all values depend on is none."""
+        meta = self.meta
+        for name in ("offset", "scale"):
+            if not all(_is_number(v) for v in meta[name]):
+                raise self._refuse(f"its {name} is no list of finite numbers")
+        if not all(v > 0 for v in meta["scale"]) or not _is_number(meta["data_range"]):
+            raise self._refuse("its scale or range is not positive and finite")
+        if not isinstance(meta["attributes"], dict):
+            raise self._refuse("its attributes are no JSON object")
 
     def _gaps(self, shape: tuple[int, ...], C: int) -> Array | None:
         """Which samples were missing: for all channels, or each; None if none was."""
@@ -330,6 +348,8 @@ class Reader:
         recipe = dict(kept["modes"])
         if "network" in recipe:
             recipe["network"] = self.meta["networks"][recipe["network"]]
+        if not (isinstance(kept["probe"], list) and all(map(_is_number, kept["probe"]))):
+            raise self._refuse("the probe of its modes is no list of numbers")
         return Kept(recipe, int(kept["n_modes"]), kept["probe"], d, inside)
 
     def _masks(self) -> list[Array | None]:
@@ -378,9 +398,7 @@ class Reader:
             bits = lengths.sum(axis=1)[order]
             bit_starts = np.empty(N, np.int64)
             bit_starts[order] = np.cumsum(bits) - bits
-            bitmap = Blocks(
-                self.entries, self.sizes, "bitmap", -(-int(bits.sum()) // 8), ("uint8",)
-            )
+            bitmap = self._blocks("bitmap", -(-int(bits.sum()) // 8), "uint8")
             all_ranks = self._integers("ranking", int(n_modes[ragged].sum()))
             ends = np.cumsum(n_modes * ragged)
             for g in np.flatnonzero(ragged):
@@ -393,7 +411,10 @@ class Reader:
             )
         starts = np.empty(N, np.int64)
         starts[order] = np.cumsum(counts[order]) - counts[order]
-        values = Blocks(
-            self.entries, self.sizes, "coefficients", int(counts.sum()), (meta["dtype"],)
-        )
+        values = self._blocks("coefficients", int(counts.sum()), meta["dtype"])
         return Shelf(values, dtype, starts, counts, bitmap, bit_starts, lengths, kept_), rankings
+
+
+def _is_number(value: object) -> bool:
+    """Whether a value of a JSON document is a finite number."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -43,7 +43,8 @@ def load(path: str | Path, *, lazy: bool = True, device: object = None) -> Field
     Notes
     -----
     Coefficients stored in float16 come back in float32. A lazy field keeps its file open; replacing
-    the file meanwhile does not disturb it, replacing a folder does.
+    the file meanwhile does not disturb it. Where a folder is replaced, blocks that were not read
+    before are no longer there: the next query that needs one raises StoreError.
 
     Examples
     --------
@@ -63,8 +64,7 @@ def field_of(entries: Entries, *, lazy: bool = True) -> Field:
         return Reader(entries, completed(meta), lazy).field()
     except StoreError:
         raise
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError,
-            MemoryError, ArithmeticError, AssertionError) as error:  # fmt: skip
+    except Exception as error:  # claims can be wrong in more ways than can be listed
         raise StoreError(
             f"{entries.name} is damaged: its metadata makes no sense ({type(error).__name__}: "
             f"{error})."

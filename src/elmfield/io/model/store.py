@@ -7,7 +7,6 @@ put in place with one rename. `restore` reads it back.
 import errno
 import io
 import os
-import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -17,17 +16,22 @@ from elmfield._array.progress import reporter, silent
 from elmfield._array.typing import Array, Progress
 from elmfield.errors import StoreError
 from elmfield.field import Field
+from elmfield.io.beside import beside, place_of, put_in_place, usual_mode
 from elmfield.io.gridded import fingerprint
 from elmfield.io.model.agreed import digest
 from elmfield.io.model.blocks import put_array, put_document
 from elmfield.io.model.describe import described
 from elmfield.io.model.entries import (
     ArchiveSink,
+    Entries,
     FolderSink,
     Memory,
+    RemoteFolder,
     Sink,
+    document,
     filesystem,
     is_url,
+    open_entries,
 )
 from elmfield.io.model.restore import field_of
 from elmfield.io.model.tiles import SamplePlan
@@ -68,12 +72,15 @@ def save(
     Notes
     -----
     The old file, if any, is replaced in one step once the new one is complete: an interrupted or
-    failing save leaves the old one, or none. The same field gives the same bytes.
+    failing save leaves the old one, or none. Only models are replaced, nothing else that has the
+    name; where the name is a link, what it leads to. What a killed save left in a hidden folder,
+    the next one to the same place removes. The same field gives the same bytes.
 
     Raises
     ------
     StoreError
-        If the file cannot be written, for instance because the disk is full.
+        If the file cannot be written, for instance because the disk is full, or something is there
+        that is no model.
 
     Examples
     --------
@@ -125,36 +132,59 @@ def stored_size(field: Field, dtype: str) -> int:
 
 
 def _save_local(field: Field, path: Path, dtype: str, compress: bool, progress: Progress) -> None:
-    whole = path.name.endswith(FOLDER)
-    if path.is_dir() and not (whole and (path / "zarr.json").exists()):
-        raise StoreError(f"cannot write {path}: there is a folder of that name.")
-    if whole and path.is_file():
-        raise StoreError(f"cannot write the folder {path}: there is a file of that name.")
-    work = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
-    try:
+    place = place_of(path)
+    check_place(path, place)
+    with beside(place) as work:
         made = work / "model"
-        if whole:
+        if path.name.endswith(FOLDER):
             made.mkdir()
             _write(field, FolderSink(made), dtype, compress, progress)
-            _usual_mode(made, 0o777)
-            if path.exists():  # a folder cannot be replaced in one step: the old one goes first
-                os.replace(path, work / "old")
+            usual_mode(made, 0o777)
         else:
             with made.open("wb") as file, ArchiveSink(file) as sink:
                 _write(field, sink, dtype, compress, progress)
             with made.open("rb") as written:
                 os.fsync(written.fileno())
-            _usual_mode(made)
-        os.replace(made, path)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+            usual_mode(made)
+        put_in_place(made, place)
 
 
-def _usual_mode(path: Path, mode: int = 0o666) -> None:
-    """Permissions a new file of the user's would have; mkdtemp's are private."""
-    mask = os.umask(0)
-    os.umask(mask)
-    path.chmod(mode & ~mask)
+def check_place(path: Path, place: Path) -> None:
+    """Raise if a model cannot go to `path`, which leads to `place`: what is there is none."""
+    if not place.parent.is_dir():
+        raise StoreError(f"cannot write {path}: its folder does not exist.")
+    if not place.exists():
+        return
+    if place.is_dir() != path.name.endswith(FOLDER):
+        what = "folder" if place.is_dir() else "file"
+        raise StoreError(f"cannot write {path}: there is a {what} of that name.")
+    if not _is_ours(place):
+        raise StoreError(
+            f"cannot write {path}: what is there is no model of elmfield, and is left alone. "
+            "Choose another name, or remove it."
+        )
+
+
+def _is_ours(place: Path) -> bool:
+    """Whether a file or folder is a model, in whatever state; an empty one is nobody's."""
+    if place.is_dir():
+        if not any(place.iterdir()):
+            return True
+    else:
+        with place.open("rb") as file:
+            start = file.read(4)
+        if not start or (start == b"PK\x03\x04" and place.name.endswith(".elm")):
+            return True
+    try:
+        return _says_so(open_entries(place))
+    except StoreError:
+        return False
+
+
+def _says_so(entries: Entries) -> bool:
+    about = document(entries, "zarr.json").get("attributes")
+    meta = about.get("elmfield") if isinstance(about, dict) else None
+    return isinstance(meta, dict) and meta.get("format") == "elmfield model"
 
 
 def _save_remote(field: Field, url: str, dtype: str, compress: bool, progress: Progress) -> None:
@@ -165,6 +195,12 @@ def _save_remote(field: Field, url: str, dtype: str, compress: bool, progress: P
         _save_local(field, local, dtype, compress, progress)
         if local.is_dir():
             if system.exists(target):
+                there = RemoteFolder(url, system, target)
+                if not system.isdir(target) or not _says_so(there):
+                    raise StoreError(
+                        f"cannot write {url}: what is there is no model of elmfield, and is left "
+                        "alone. Choose another name, or remove it."
+                    )
                 system.rm(target, recursive=True)
             for file in sorted(p for p in local.rglob("*") if p.is_file()):
                 place = f"{target.rstrip('/')}/{file.relative_to(local).as_posix()}"
@@ -176,16 +212,24 @@ def _save_remote(field: Field, url: str, dtype: str, compress: bool, progress: P
 
 def _write(field: Field, sink: Sink, dtype: str, compress: bool, progress: Progress) -> None:
     """Put the whole hierarchy into `sink`."""
-    told = described(field, dtype)
-    meta = told.meta
-    for name, values in told.arrays.items():
-        put_array(sink, name, iter([values]), len(values), values.dtype.name, compress)
+    told, said = described(field, dtype), {}
+    checks = put_arrays(sink, told.arrays, compress)
     if isinstance(told.plan, SamplePlan):
-        meta = {**meta, "samples": told.plan.write(sink, progress)}
+        said = {"samples": told.plan.write(sink, progress)}
     else:
         numbers = told.plan.numbers(dtype, progress)
-        put_array(sink, "coefficients", numbers, told.plan.n_values, dtype, compress)
-    put_root(sink, meta)
+        size = told.plan.n_values
+        checks["coefficients"] = put_array(sink, "coefficients", numbers, size, dtype, compress)
+    sums = {"checks": checks} if checks else {}
+    put_root(sink, {**told.meta, **sums, **said})
+
+
+def put_arrays(sink: Sink, arrays: dict[str, Array], compress: bool) -> dict[str, str]:
+    """Write arrays that are in memory; the check sums of their blocks."""
+    return {
+        name: put_array(sink, name, iter([values]), len(values), values.dtype.name, compress)
+        for name, values in arrays.items()
+    }
 
 
 def put_root(sink: Sink, meta: dict[str, Any]) -> str:

@@ -16,13 +16,12 @@ from elmfield.field.coding import LOOKED_AT
 from elmfield.field.meeting import Scope, check_whole, met
 from elmfield.field.tiling import Tiling, without_channels
 from elmfield.fit.filling import Filled
-from elmfield.io.model.blocks import put_array
 from elmfield.io.model.describe import described
-from elmfield.io.model.store import put_root
+from elmfield.io.model.store import put_arrays, put_root
 from elmfield.io.model.tiles import SamplePlan, put_about, tile_key
 from elmfield.io.stream.coding import Checks, Coding, Measuring, Score, WholeFiles
 from elmfield.io.stream.work import Work
-from elmfield.samples import Slab
+from elmfield.samples import WHOLE, Slab, warn_of_rounding
 
 if TYPE_CHECKING:
     from elmfield.io.stream.fitting import Stream
@@ -135,8 +134,10 @@ class DiskCoder:
         """The model that was asked for."""
         target = self.field.settings.target  # type: ignore[attr-defined]
         if target is None:
+            if self.field.input_dtype in WHOLE:
+                warn_of_rounding(self.top)
             return self.code()
-        if self.field.input_dtype in ("int64", "uint64"):
+        if self.field.input_dtype in WHOLE:
             check_whole(self.top, target)
         return met(self, target)
 
@@ -193,8 +194,8 @@ class DiskCoder:
         field = replace(self.field, residual=None) if is_lossy else self.field
         told = described(field, self._dtype)
         sink = Listing(WholeFiles(self.work.model(name)))
-        for key, values in told.arrays.items():
-            put_array(sink, key, iter([values]), len(values), values.dtype.name, True)
+        sums = put_arrays(sink, told.arrays, True)
+        meta = {**told.meta, "checks": sums} if sums else told.meta
         tiling, plan = self.tiling, self.sample_plan
         put_about(sink, "samples", tiling, plan.kind, plan.has_channels)
         sink.keys += [
@@ -206,7 +207,7 @@ class DiskCoder:
             put_about(sink, "missing", missing, "uint8", C > 1)
             sink.keys += [tile_key("missing", missing, i, C > 1) for i in range(missing.n_tiles)]
         said = {**plan.said(checks[0], C, checks[1]), "lossy": is_lossy}
-        version = put_root(sink, {**told.meta, "samples": said})
+        version = put_root(sink, {**meta, "samples": said})
         return OnDisk(coder=self, name=name, keys=sink.keys, version=version)
 
     def measured(self, made: OnDisk) -> tuple[float, float]:

@@ -29,7 +29,7 @@ from elmfield.io.lazy import mapped
 from elmfield.io.model.blocks import put_array
 from elmfield.io.model.describe import Plan, described
 from elmfield.io.model.restore import load
-from elmfield.io.model.store import put_root
+from elmfield.io.model.store import put_arrays, put_root
 from elmfield.io.stream.coding import HELD, WholeFiles
 from elmfield.io.stream.disk import DiskCoder, Listing
 from elmfield.io.stream.engine import (
@@ -239,14 +239,15 @@ class Stream:
         def told(_stage: str, done: int, total: int) -> None:
             self.progress("fit", done, total)
 
-        put_array(second, "coefficients", plan.numbers(dtype, told), plan.n_values, dtype, True)
+        sums = put_array(
+            second, "coefficients", plan.numbers(dtype, told), plan.n_values, dtype, True
+        )
         residual = np.zeros(field.partition.n_regions)
         for g in field.blended.groups:
             residual[g.regions] = (g.coefficients.left * survey.scale**2).sum(axis=1)  # type: ignore[attr-defined]
         told_of = described(replace(field, residual=residual), dtype)
-        for key, values in told_of.arrays.items():
-            put_array(first, key, iter([values]), len(values), values.dtype.name, True)
-        put_root(second, told_of.meta)
+        checks = {**put_arrays(first, told_of.arrays, True), "coefficients": sums}
+        put_root(second, {**told_of.meta, "checks": checks})
         work.finish("as", first.keys + second.keys)
         return load(work.target)
 

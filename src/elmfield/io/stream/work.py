@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from elmfield.errors import StoreError
+from elmfield.io.beside import place_of, put_in_place, short_name
 from elmfield.io.model.entries import ArchiveSink
-from elmfield.io.model.store import FOLDER
+from elmfield.io.model.store import FOLDER, check_place
 
 PLAN = "plan.json"
 
@@ -24,10 +25,10 @@ class Work:
     """Work on a model that will be at `target`."""
 
     def __init__(self, target: Path) -> None:
-        self.target = target
-        self.root = target.parent / f".{target.name}.partial"
+        self.target = place_of(target)
+        self.root = self.target.parent / f".{short_name(self.target)}.partial"
         self._lock: IO[str] | None = None
-        check_target(target)
+        check_place(target, self.target)
 
     def begin(self, plan: dict[str, Any]) -> None:
         """Find what is done of the same plan, or clear the place."""
@@ -88,10 +89,7 @@ class Work:
                 for key in keys:
                     sink.put(key, (made / key).read_bytes())
             made = packed
-        old = self.root / "old"
-        if self.target.is_dir():
-            os.replace(self.target, old)
-        os.replace(made, self.target)
+        put_in_place(made, self.target)
         self.close()
         shutil.rmtree(self.root, ignore_errors=True)
 
@@ -100,27 +98,6 @@ class Work:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
-
-
-def check_target(path: Path) -> None:
-    """Raise if something is at `path` that is no model, or its folder is not there."""
-    from elmfield.io.model.entries import open_entries
-    from elmfield.io.model.restore import metadata
-
-    if not path.parent.is_dir():
-        raise StoreError(f"cannot write {path}: its folder does not exist.")
-    if not path.exists():
-        return
-    if path.is_dir() != path.name.endswith(FOLDER):
-        what = "folder" if path.is_dir() else "file"
-        raise StoreError(f"cannot write {path}: there is a {what} of that name.")
-    try:
-        metadata(open_entries(path))
-    except Exception as error:
-        raise StoreError(
-            f"cannot write {path}: what is there is no model of elmfield, and is left alone. "
-            "Choose another name, or remove it."
-        ) from error
 
 
 @contextmanager
