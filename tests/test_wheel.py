@@ -14,7 +14,7 @@ import pytest
 from support import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-OWN = {"elmfield"}
+OWN = {"elmfield", "elmfield_command"}
 NAMES = {"pil": "pillow", "skimage": "scikit-image", "google": "google-crc32c"}
 
 SCRIPT = """

@@ -184,7 +184,10 @@ def _points(path: Path, field: Any, before: int = 0) -> tuple[list[list[str]], O
     name = "the standard input" if str(path) == "-" else path.name
     text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
     text = text.removeprefix("\ufeff")  # spreadsheets put it there
-    rows = [r for r in csv.reader(text.splitlines()) if r and not r[0].startswith("#")]
+    try:
+        rows = [r for r in csv.reader(text.splitlines()) if r and not r[0].startswith("#")]
+    except csv.Error as error:
+        raise ValueError(f"{name} is no table of points: {error}.") from error
     heads = [h.strip() for h in rows[0]] if rows else []
     places: list[int | None] = list(range(len(names)))
     has_heads = bool(rows) and not _numeric(rows[0], field)

@@ -1,6 +1,7 @@
 """Words out: tables, JSON, sizes and coordinates."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ def print_json(content: Any) -> None:
             return None if set(value) == {"$float"} else {k: finite(v) for k, v in value.items()}
         return [finite(v) for v in value] if isinstance(value, list) else value
 
-    click.echo(json.dumps(finite(to_plain(content)), indent=2, ensure_ascii=False))
+    plain = (getattr(sys.stdout, "encoding", None) or "ascii").lower().startswith("utf")
+    click.echo(json.dumps(finite(to_plain(content)), indent=2, ensure_ascii=not plain))
 
 
 def size_of(path: Path) -> int:

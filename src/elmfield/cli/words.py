@@ -37,7 +37,15 @@ read_options = _together(
         "--channel-axis", callback=_axis, metavar="N|NAME",
         help="The axis that holds channels (colours, bands), by number or name; -1 is the last.",
     ),
+    click.option(
+        "--max-pixels", type=click.IntRange(1), metavar="N", expose_value=False,
+        callback=lambda context, _option, n: context.meta.update({PIXELS: n}),
+        help="Refuse pictures that claim more; by default only those that no file so small holds.",
+    ),
 )  # fmt: skip
+
+PIXELS = "elmfield.max_pixels"
+"""Where the option is kept for :func:`samples_of`."""
 
 IN = click.Path(path_type=Path, readable=False)
 OUT = click.Path(path_type=Path, writable=False)
@@ -54,7 +62,8 @@ def samples_of(
     """The samples in a file, with what the options ask for; `lazily`, they stay there."""
     from elmfield.io.files import opened, read
 
-    samples = (opened if lazily else read)(path, variable=variable)
+    most = click.get_current_context().meta.get(PIXELS)
+    samples = (opened if lazily else read)(path, variable=variable, max_pixels=most)
     if channel_axis is not None:
         try:
             samples = samples.with_channels(channel_axis)

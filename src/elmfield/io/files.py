@@ -10,11 +10,12 @@ from typing import Any, TypeGuard
 from elmfield.io.errors import NoSuchArrayError
 from elmfield.io.formats.registry import NAMED, Format, format_of, is_model, suffix_of
 from elmfield.io.gridded import Gridded
+from elmfield.io.pixels import most_pixels
 
 StrPath = str | os.PathLike[str]
 
 
-def read(path: StrPath, *, variable: str | None = None) -> Gridded:
+def read(path: StrPath, *, variable: str | None = None, max_pixels: int | None = None) -> Gridded:
     """The samples in a file, with the coordinates and attributes it has.
 
     Parameters
@@ -23,6 +24,9 @@ def read(path: StrPath, *, variable: str | None = None) -> Gridded:
         The file; its name says what it is.
     variable : str, optional
         Which of several arrays in it.
+    max_pixels : int, optional
+        Refuse pictures, maps and scans of more than so many; by default those of more than 134
+        million that claim more than 50 for each byte of the file, as only bombs do.
 
     Returns
     -------
@@ -48,10 +52,11 @@ def read(path: StrPath, *, variable: str | None = None) -> Gridded:
     if _is_series(path):
         return _folder(path_of(path), variable)
     found, kind = _found(path, variable)
-    return kind.room.read(found, variable)
+    with most_pixels(max_pixels):
+        return kind.room.read(found, variable)
 
 
-def opened(path: StrPath, *, variable: str | None = None) -> Gridded:
+def opened(path: StrPath, *, variable: str | None = None, max_pixels: int | None = None) -> Gridded:
     """What :func:`read` gives, with values that are read where they are looked at.
 
     NumPy's NPY, NetCDF, Zarr, GRIB, TIFF and video files; of other kinds all is read at once.
@@ -59,7 +64,8 @@ def opened(path: StrPath, *, variable: str | None = None) -> Gridded:
     if _is_series(path):
         return _folder(path_of(path), variable)
     found, kind = _found(path, variable)
-    return kind.room.opened(found, variable)
+    with most_pixels(max_pixels):
+        return kind.room.opened(found, variable)
 
 
 def _is_series(path: StrPath) -> bool:

@@ -23,7 +23,10 @@ def read(path: Path, variable: str | None = None) -> Gridded:
     header = image.header
     zooms = [float(z) or 1.0 for z in header.get_zooms()]
     names = ("i", "j", "k", "t", "u", "v", "w")[: values.ndim]
-    space, time = header.get_xyzt_units()
+    try:
+        space, time = header.get_xyzt_units()
+    except KeyError:  # a number that stands for no unit
+        space = time = "unknown"
     units = [space] * 3 + [time] + ["unknown"] * 3
     at = {name: np.arange(n) * z for name, n, z in zip(names, values.shape, zooms)}
     if "t" in at:

@@ -8,7 +8,8 @@ common readers turn 16-bit colours into 8-bit ones without a word. The rest is P
 import struct
 import warnings
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from elmfield.io.errors import UnreadableError, reading
 from elmfield.io.formats.profiles import MARK, exif_for, icc_for, kept_of, upright
 from elmfield.io.formats.registry import need, suffix_of
 from elmfield.io.gridded import Gridded, plain_grid
+from elmfield.io.pixels import check_pixels
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -84,24 +86,38 @@ def _kept(path: Path) -> tuple[dict[str, str], int]:
     except ImportError:
         return {}, 1
     try:
-        with Image.open(path) as opened:
+        with _opened(Image, path) as opened:
             header, lies = kept_of(opened)
     except UnidentifiedImageError:  # of another codec's kind; its pixels were read all the same
         return {}, 1
     return header, lies
 
 
+@contextmanager
+def _opened(pillow: Any, path: Path) -> Iterator[Any]:
+    """A picture that Pillow knows, its size checked by us: Pillow's own limit has no way out."""
+    limit, pillow.MAX_IMAGE_PIXELS = pillow.MAX_IMAGE_PIXELS, None
+    try:
+        opened = pillow.open(path)
+    finally:
+        pillow.MAX_IMAGE_PIXELS = limit
+    with opened:
+        check_pixels(path, opened.size)
+        yield opened
+
+
 def _read_png(path: Path, data: bytes) -> Array:
     if data[:8] != PNG or len(data) < 33:
         raise ValueError("it is no PNG file")
     depth, colour = data[24], data[25]
+    check_pixels(path, struct.unpack(">II", data[16:24]))
     try:
         import imagecodecs
     except ImportError:
         if depth == 16 and colour != 0:
             need("imagecodecs", "io", "reading a PNG file with 16-bit colours")
         pillow = need("PIL.Image", "io", "reading PNG files")
-        with pillow.open(path) as opened:
+        with _opened(pillow, path) as opened:
             return _pixels(opened)
     return np.asarray(imagecodecs.png_decode(data))
 
@@ -119,10 +135,11 @@ def _read_by_codecs(path: Path, codec: str) -> Array:
 def _read_by_pillow(path: Path) -> Gridded:
     """A picture of one frame, or all frames of an animation: (T, H, W, colours)."""
     pillow = need("PIL.Image", "io", f"reading {path.suffix[1:]} files")
-    with pillow.open(path) as opened:
+    with _opened(pillow, path) as opened:
         header, lies = kept_of(opened)
         about = {"header": header} if header else {}
         count = getattr(opened, "n_frames", 1)  # pictures that cannot move have no such number
+        check_pixels(path, (count, *opened.size))
         if count == 1:
             return as_picture(upright(_pixels(opened), lies), **about)
         frames, times = [], []

@@ -14,6 +14,7 @@ from elmfield.io.formats.registry import need
 from elmfield.io.gridded import Gridded, as_filed, grid_of, plain_grid
 from elmfield.io.lazy import Lazy
 from elmfield.io.model.plain import keepable
+from elmfield.io.pixels import check_pixels
 
 GEO_TAGS = (33550, 33922, 34264, 34735)
 """Pixel scale, tie points, transformation, keys: any of them makes a TIFF a map."""
@@ -33,6 +34,7 @@ def read(path: Path, variable: str | None = None) -> Gridded:
             is_map = any(tag in file.pages[0].tags for tag in GEO_TAGS)
             if not is_map:
                 series = file.series[0]
+                check_pixels(path, series.shape)
                 found = _plain(*_seen(series.asarray(), series.axes, series.keyframe))
                 icc = file.pages[0].tags.get(ICC)
                 return found if icc is None else with_header(found, icc=as_text(icc.value))
@@ -55,6 +57,7 @@ def opened(path: Path, variable: str | None = None) -> Gridded:
             coloured = series.keyframe.photometric in (PALETTE, WHITE_IS_LEAST)
             shape, dtype, axes = tuple(series.shape), series.dtype, series.axes
             icc = file.pages[0].tags.get(ICC)
+        check_pixels(path, shape)
         if is_map:
             return _map(path, lazily=True)
         if coloured:
@@ -139,6 +142,7 @@ def _map(path: Path, lazily: bool = False) -> Gridded:
     rasterio = need("rasterio", "geo", "reading a TIFF file with map coordinates")
     with rasterio.open(path) as file:
         whole = (file.count, file.height, file.width)
+        check_pixels(path, whole)
         stored = np.result_type(*file.dtypes)
         values: Any = None if lazily else file.read()
         t = file.transform
