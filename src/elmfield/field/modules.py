@@ -5,6 +5,7 @@ that it compiles in one graph and can be batched and differentiated: points outs
 border.
 """
 
+import math
 from itertools import product as cartesian
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +16,7 @@ from torch import nn
 from elmfield._array.backend import is_numpy, to_numpy
 from elmfield.domain import Domain
 from elmfield.field.intervals import Intervals
-from elmfield.field.polynomials import Order
+from elmfield.field.polynomials import Order, Taken, horner
 from elmfield.field.tables import expanded
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Places(nn.Module):
                     x = x - turns.detach() * period
                 i = _along(x, self.get_buffer(f"knots_{k}"), self.get_buffer(f"pieces_{k}"))
             else:
-                i = (x - origin) / step
+                i = x if (origin, step) == (0, 1) else (x - origin) / step
             if period is not None:
                 i = i - (torch.floor((i + 0.5) / size) * size).detach()
                 i = torch.where((i < low) & (i + size <= high + 1e-9 * size), i + size, i)
@@ -121,45 +122,44 @@ class TableModule(Answers):
 
     def values(self, index: list[Tensor], order: Order) -> Tensor:
         """Horner's rule on the rows of the points' cells."""
-        cell: Any = 0
-        s = []
-        for i, (low, m, J) in zip(index, self.lattice):
-            at = (i - low) * m
-            j = torch.clamp(torch.floor(at.detach()), 0, J - 1)
-            s.append((2 * (at - j) - 1).to(self.coefficients.dtype)[:, None])
-            cell = cell * J + j.to(torch.int64)
-        rows = self.coefficients[cell]
-        values = self._horner(rows, s, order, 0, (), self.degree)
-        for (_, m, _), a in zip(self.lattice, order):
-            for _ in range(a):  # a derivative by s is one by the index
-                values = values * (2.0 * m)
-        return values
+        return self._partials(index, [order])[0]
 
     def gradient(self, points: Tensor) -> Tensor:
         """First derivatives by the index coordinates, (..., d) or (..., C, d)."""
         index = self.places(points.reshape(-1, self.d))
-        every = []
-        for k in range(self.d):
-            order = tuple(int(l == k) for l in range(self.d))
-            values = self.values(index, order)
-            every.append(self._shaped((values * self.scale).to(self.offset.dtype), points))
+        orders = [tuple(int(l == k) for l in range(self.d)) for k in range(self.d)]
+        every = [
+            self._shaped((values * self.scale).to(self.offset.dtype), points)
+            for values in self._partials(index, orders)
+        ]
         return torch.stack(every, dim=-1)
 
-    def _horner(
-        self, rows: Tensor, s: list[Tensor], a: Order, k: int, prefix: Order, degree: int
+    def _partials(self, index: list[Tensor], orders: list[Order]) -> list[Tensor]:
+        cell: Any = None
+        s = []
+        for i, (low, m, J) in zip(index, self.lattice):
+            at = i - low if m == 1 else (i - low) * m
+            j = torch.clamp(torch.floor(at.detach()), 0, J - 1)
+            s.append((2 * (at - j) - 1).to(self.coefficients.dtype)[:, None])
+            cell = j if cell is None else cell * J + j  # whole, and exact in float64
+        rows = torch.index_select(self.coefficients, 0, cell.to(torch.int64))
+        found = horner(_Fused(rows), s, orders, self.degree, self.terms)
+        stretch = [2.0 * m for _, m, _ in self.lattice]  # a derivative by s is one by the index
+        return [
+            values * math.prod(m**i for m, i in zip(stretch, a)) if any(a) else values
+            for a, values in zip(orders, found)
+        ]
+
+
+class _Fused(Taken):
+    """Terms of points; a step of Horner's rule is one kernel."""
+
+    def joined(
+        self, total: Tensor | None, part: Tensor, s: Tensor, factor: int, name: Order
     ) -> Tensor:
-        total: Any = None
-        for t in range(degree, a[k] - 1, -1):
-            if degree - t < sum(a[k + 1 :]):
-                continue
-            if k == self.d - 1:
-                part = rows[:, self.terms[(*prefix, t)], :]
-            else:
-                part = self._horner(rows, s, a, k + 1, (*prefix, t), degree - t)
-            for i in range(a[k]):
-                part = part * (t - i)
-            total = part if total is None else total * s[k] + part
-        return torch.zeros_like(rows[:, 0, :]) if total is None else total
+        """``total s + factor part``."""
+        part = part if factor == 1 else part * factor
+        return part if total is None else torch.addcmul(part, total, s)
 
 
 class FieldModule(Answers):

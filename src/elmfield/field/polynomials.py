@@ -6,7 +6,7 @@ from, and how close they are to anything, is the business of `tables`.
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import product as cartesian
 from typing import Any
 
@@ -27,6 +27,7 @@ from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Floats, Integers
 
 Order = tuple[int, ...]
+Sums = dict[Order, Any]
 
 BLOCK = 1 << 15
 """Points of a block on a processor: three arrays of them stay in its second cache."""
@@ -77,14 +78,10 @@ class Polynomials:
         """Memory of the coefficients."""
         return n_bytes(self.coefficients)
 
-    @cached_property
+    @property
     def places(self) -> dict[Order, int]:
-        """Where the terms of each prefix of powers begin."""
-        found: dict[Order, int] = {}
-        for i, t in enumerate(exponents(len(self.counts), self.degree)):
-            for k in range(len(t) + 1):
-                found.setdefault(t[:k], i)
-        return found
+        """Where the term of each power stands."""
+        return places_of(len(self.counts), self.degree)
 
     def partials(self, x: Array, orders: list[Order]) -> list[Array]:
         """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
@@ -151,7 +148,8 @@ class Polynomials:
             cell, s = self._cells(x[at] if order is None else x.take(at, axis=0))
             s = [c.astype(dtype, copy=False) for c in s]
             for c in range(C):
-                found = self._horner(_Gathered(self.coefficients[c], cell, space), s, orders)
+                terms = _Gathered(self.coefficients[c], cell, space)
+                found = horner(terms, s, orders, self.degree, self.places)
                 for a, values, into in zip(orders, found, out):
                     if any(a):
                         values *= self.stretch(a)
@@ -183,36 +181,6 @@ class Polynomials:
         order: Integers = sort_order(key, bound)
         return order
 
-    def _horner(self, terms: "_Gathered | _Taken", s: list[Any], orders: list[Order]) -> list[Any]:
-        """Derivatives by s of some orders, from the highest powers down, each term looked up once.
-
-        Horner's rule ``p ← p s + c`` for a derivative is ``p' ← p' s + p``, and so on.
-        """
-        d, places = len(self.counts), self.places
-        highest = [_highest(orders, k) for k in range(d)]
-
-        def along(k: int, prefix: Order, degree: int) -> dict[Order, Any]:
-            """Derivatives by axis k and those after it, of the terms that begin with a prefix."""
-            sums: dict[Order, Any] = {}
-            for t in range(degree, -1, -1):
-                own = (*prefix, t)
-                below = None if k == d - 1 else along(k + 1, own, degree - t)
-                for rest, m in highest[k]:
-                    for i in range(m, 0, -1):
-                        lower = sums.get((i - 1, *rest))
-                        if lower is not None:
-                            a = (i, *rest)
-                            sums[a] = terms.joined(sums.get(a), lower, s[k], i, (k, *a))
-                    a = (0, *rest)
-                    if below is None:
-                        sums[a] = terms.added(sums.get(a), places[own], s[k], (k, *a))
-                    elif rest in below:
-                        sums[a] = terms.joined(sums.get(a), below[rest], s[k], 1, (k, *a))
-            return sums
-
-        found = along(0, (), self.degree)
-        return [found[a] if a in found else terms.zeros(s[0]) for a in orders]
-
     # --- elsewhere -----------------------------------------------------------------------------
 
     def _elsewhere(self, x: Array, orders: list[Order]) -> list[Array]:
@@ -224,22 +192,60 @@ class Polynomials:
             j = xp.clip(xp.floor(at), 0, J - 1)
             s.append(xp.astype(2 * (at - j) - 1, self.coefficients.dtype)[:, None])
             cell = cell * J + xp.astype(j, xp.int64)
-        found = self._horner(_Taken(xp.take(self.coefficients, cell, axis=0)), s, orders)
+        terms = Taken(xp.take(self.coefficients, cell, axis=0))
+        found = horner(terms, s, orders, self.degree, self.places)
         return [v * self.stretch(a) if any(a) else v for a, v in zip(orders, found)]
 
 
-@lru_cache(maxsize=256)
-def _highest_of(orders: tuple[Order, ...], k: int) -> list[tuple[Order, int]]:
-    found: dict[Order, int] = {}
-    for a in orders:
-        rest = a[k + 1 :]
-        found[rest] = max(found.get(rest, 0), a[k])
-    return list(found.items())
+def horner(
+    terms: "_Gathered | Taken",
+    s: list[Any],
+    orders: list[Order],
+    degree: int,
+    places: dict[Order, int],
+) -> list[Any]:
+    """Derivatives by s of some orders, from the highest powers down, each term looked up once.
+
+    Horner's rule ``p ← p s + c`` for a derivative is ``p' ← p' s + p``, and so on.
+    """
+    d = len(s)
+    highest = [_highest(orders, k) for k in range(d)]
+
+    def along(k: int, prefix: Order, degree: int) -> Sums:
+        """Derivatives by axis k and those after it, of the terms that begin with a prefix."""
+        sums: Sums = {}
+        for t in range(degree, -1, -1):
+            own = (*prefix, t)
+            below = None if k == d - 1 else along(k + 1, own, degree - t)
+            for rest, m in highest[k]:
+                for i in range(m, 0, -1):
+                    lower = sums.get((i - 1, *rest))
+                    if lower is not None:
+                        a = (i, *rest)
+                        sums[a] = terms.joined(sums.get(a), lower, s[k], i, (k, *a))
+                a = (0, *rest)
+                if below is None:
+                    sums[a] = terms.added(sums.get(a), places[own], s[k], (k, *a))
+                elif rest in below:
+                    sums[a] = terms.joined(sums.get(a), below[rest], s[k], 1, (k, *a))
+        return sums
+
+    found = along(0, (), degree)
+    return [found[a] if a in found else terms.zeros(s[0]) for a in orders]
+
+
+@lru_cache(maxsize=64)
+def places_of(d: int, degree: int) -> dict[Order, int]:
+    """Where each of `exponents` stands."""
+    return {t: i for i, t in enumerate(exponents(d, degree))}
 
 
 def _highest(orders: list[Order], k: int) -> list[tuple[Order, int]]:
     """Derivatives of the axes after axis k that some orders have, and the highest by k of each."""
-    return _highest_of(tuple(orders), k)
+    found: dict[Order, int] = {}
+    for a in orders:
+        found[a[k + 1 :]] = max(found.get(a[k + 1 :], 0), a[k])
+    return list(found.items())
 
 
 class _Gathered:
@@ -276,7 +282,7 @@ class _Gathered:
         return np.zeros(len(s), self.coefficients.dtype)
 
 
-class _Taken:
+class Taken:
     """Terms of points, (n, T, C), in a library that keeps its own memory."""
 
     def __init__(self, rows: Array) -> None:
