@@ -4,8 +4,7 @@ Windows are inside the functions of the axes, so that every region that speaks a
 one product; points of one region are asked together.
 """
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product as cartesian
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,9 @@ if TYPE_CHECKING:
 
 Order = tuple[int, ...]
 
+KEPT = 64
+"""Regions whose coefficients are kept ready for points that come one by one."""
+
 
 @dataclass(frozen=True, eq=False)
 class Direct:
@@ -37,6 +39,7 @@ class Direct:
 
     blended: "Blended"
     axes: tuple[Intervals, ...]
+    _kept: dict[int, Floats] = field(default_factory=dict, repr=False)
 
     def partials(self, x: Floats, orders: list[Order]) -> list[Floats]:
         """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
@@ -50,7 +53,10 @@ class Direct:
         region = self._regions(places, asks)
         by = np.argsort(region, kind="stable")
         busy, first = np.unique(region[by], return_index=True)
-        factors = self._of(busy)
+        n = len(self.blended.groups[0].regions)
+        most = 2 * len(busy) > n  # what is at hand of all is not copied
+        factors = self._of(np.arange(n) if most else self.blended.group_of[1][busy])
+        seats = self.blended.group_of[1][busy].tolist() if most else list(range(len(busy)))
         known: dict[tuple[int, int], Floats] = {}
         out = []
         for a in orders:
@@ -58,7 +64,7 @@ class Direct:
                 if (k, i) not in known:
                     rows = self._rows(k, places[k], two[k], asks, i)[by]
                     known[k, i] = rows.astype(factors.dtype, copy=False)
-            values = _by_region([known[k, i] for k, i in enumerate(a)], factors, first)
+            values = _by_region([known[k, i] for k, i in enumerate(a)], factors, seats, first)
             every = np.empty_like(values)
             every[by] = values
             total, begin = every[: len(x)], len(x)  # the first corner asks for all points
@@ -95,11 +101,22 @@ class Direct:
             cells.append(cell)
         return np.asarray(part.labels.reshape(-1)[np.concatenate(cells)])
 
-    def _of(self, regions: Integers) -> Floats:
+    def _of(self, rows: Integers) -> Floats:
         """Coefficients of some regions, ready to be contracted: (G, q_1, C, q_2, ...)."""
-        group, rows = self.blended.groups[0], self.blended.group_of[1][regions]
+        group = self.blended.groups[0]
         c = group.coefficients.take(rows)
         return np.asarray(arranged(group.model.expand(np.asarray(to_numpy(c)))))
+
+    def _one(self, cell: int) -> Floats:
+        """Those of the region of one cell, (q_1, C q_2 ...), kept: who asks one asks its like."""
+        found = self._kept.get(cell)
+        if found is None:
+            region = self.blended.partition.labels.reshape(-1)[cell]
+            F = self._of(self.blended.group_of[1][region : region + 1])[0]
+            if len(self._kept) >= KEPT:
+                self._kept.clear()
+            found = self._kept[cell] = np.ascontiguousarray(F.reshape(len(F), -1))
+        return found
 
     def value(self, x: tuple[float, ...]) -> Floats:
         """The value (C,) at one point: as few steps as there can be."""
@@ -114,18 +131,17 @@ class Direct:
             if second >= 0:
                 sides.append((int(own.upper[j]), P @ table[second]))
             pairs.append(sides)
-        total: Any = 0.0
+        total: Any = None
         for corner in cartesian(*pairs):
             cell = 0
             for (own_cell, _), n in zip(corner, part.n_cells):
                 cell = cell * n + own_cell
-            X = self._of(part.labels.reshape(-1)[cell : cell + 1])[0]  # (q_1, C, q_2, ...)
-            X = corner[0][1].astype(X.dtype, copy=False) @ X.reshape(len(X), -1)
-            X = X.reshape(self.blended.n_channels, -1)
+            F = self._one(cell)  # (q_1, C q_2 ...)
+            X = corner[0][1].astype(F.dtype, copy=False) @ F
             for _, r in reversed(corner[1:]):
                 X = X.reshape(-1, len(r)) @ r.astype(X.dtype, copy=False)
-            total = total + X.reshape(-1)
-        return np.asarray(total)
+            total = X if total is None else total + X
+        return np.asarray(total).reshape(-1)
 
     @staticmethod
     @lru_cache(maxsize=64)
@@ -139,11 +155,11 @@ def _asked(two: list[Any], corner: Order) -> Integers | None:
     return np.flatnonzero(np.logical_and.reduce(up)) if up else None
 
 
-def _by_region(rows: list[Floats], factors: Floats, first: Integers) -> Floats:
+def _by_region(rows: list[Floats], factors: Floats, seats: list[int], first: Integers) -> Floats:
     """Products (m, C) of rows (m, q_k), sorted by region, with the factors of each region."""
     m, (q, *rest) = len(rows[0]), factors.shape[1:]
-    X = np.empty((m, math.prod(rest)), factors.dtype)
-    ends = [*first[1:].tolist(), m]
-    for F, i, j in zip(factors, first.tolist(), ends):
-        np.matmul(rows[0][i:j], F.reshape(q, -1), out=X[i:j])
+    F = factors.reshape(len(factors), q, -1)
+    X = np.empty((m, F.shape[2]), F.dtype)
+    for seat, i, j in zip(seats, first.tolist(), [*first[1:].tolist(), m]):
+        np.dot(rows[0][i:j], F[seat], out=X[i:j])
     return np.asarray(dot(X.reshape(1, m, *rest), [r[None] for r in rows[1:]])[0])

@@ -217,7 +217,7 @@ def _nodes() -> tuple[Floats, Floats]:
 def _shortened(rows: Floats) -> tuple[Floats, float]:
     """The expansions without the last terms, which are nothing but rounding; and what these add."""
     size = np.abs(rows).max(axis=(0, 2), initial=0)
-    kept = np.flatnonzero(size > 1e-16 * size.max(initial=0))
+    kept = np.flatnonzero(size > 4e-15 * size.max(initial=0))
     last = max(3, int(kept.max(initial=0)) + 1)
     gone = float(np.abs(rows[:, last:]).sum(axis=1).max(initial=0))
     return np.ascontiguousarray(rows[:, :last]), gone
