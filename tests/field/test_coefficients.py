@@ -83,5 +83,6 @@ def test_only_numpy_arrays_are_shared_by_threads():
     torch = pytest.importorskip("torch")
     assert Full(np.zeros((1, 2, 3))).is_shared
     assert not Full(torch.zeros(1, 2, 3)).is_shared
-    empty = Ragged.keep(np.ones((1, 2, 1)), np.ones((1, 1, 2), bool), np.arange(2))
-    assert not empty.is_shared
+    some = Ragged.keep(np.ones((1, 2, 1)), np.ones((1, 1, 2), bool), np.arange(2))
+    assert some.is_shared
+    assert not some.moved(torch.zeros(1)).is_shared

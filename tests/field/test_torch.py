@@ -64,8 +64,32 @@ def test_what_cannot_be_followed_is_refused(y):
         ef.fit(samples, ef.smooth(denoise=0.1))
     with pytest.raises(TypeError, match="error target"):
         ef.fit(samples, ef.smooth(psnr=30))
-    with pytest.raises(TypeError, match="scattered samples"):
-        ef.fit_points(np.random.default_rng(0).random((9, 2)), samples[0, :9])
+    places = torch.as_tensor(np.random.default_rng(0).random((9, 2)))
+    with pytest.raises(TypeError, match="denoising"):
+        ef.fit_points(places, samples[0, :9], denoise=True)
+    with pytest.raises(TypeError, match="positions that require gradients"):
+        ef.fit_points(places.requires_grad_(), y[0, :9])
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_torch_follows_scattered_values(d, rng):
+    places = rng.random((20, d))
+    places[7] = places[3]  # averaged
+    at, order = torch.as_tensor(rng.random((4, d)) * 0.8 + 0.1), ef.smooth(order=2)
+    places, bounds = torch.as_tensor(places), ([0] * d, [1] * d)
+
+    def values(y):
+        return ef.fit_points(places, y, order, bounds=bounds)(at)
+
+    y = torch.as_tensor(rng.standard_normal((20, 2)))
+    # Linear in the values: a large step rounds least.
+    assert torch.autograd.gradcheck(values, (y.clone().requires_grad_(),), eps=0.1)
+    y[11, 0] = float("nan")  # left out
+    found = values(y.requires_grad_())
+    for i in range(len(at)):
+        (slope,) = torch.autograd.grad(found[i, 1], y, retain_graph=True)
+        close(slope.sum(0), [0, 1], 1e-9)  # a constant comes back, in its channel
+        assert not slope[11].any()
 
 
 @pytest.mark.parametrize(

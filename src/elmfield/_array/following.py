@@ -72,3 +72,37 @@ def _wanted(orders: list[Order], d: int) -> list[Order]:
 def _raised(a: Order, k: int) -> Order:
     """One derivative more along axis k."""
     return tuple(i + (l == k) for l, i in enumerate(a))
+
+
+Linear = Callable[[Any], Any]
+"""A linear function of NumPy arrays."""
+
+
+def linear(apply: Linear, adjoint: Linear, x: Array, known: Any = None) -> Array:
+    """``apply(x)`` of a tensor that torch follows, worked out by NumPy; `known` where it is known.
+
+    `adjoint` takes derivatives by what leaves back to derivatives by what enters.
+    """
+    made: Array = _linear_function().apply(x, apply, adjoint, known)
+    return made
+
+
+@lru_cache(maxsize=1)
+def _linear_function() -> Any:
+    import torch
+
+    class LinearMap(torch.autograd.Function):
+        """A linear function with a known adjoint, which is such a function again."""
+
+        @staticmethod
+        def forward(ctx: Any, x: Array, apply: Any, adjoint: Any, known: Any) -> Any:
+            ctx.how = apply, adjoint
+            found = apply(x.detach().cpu().numpy()) if known is None else known
+            return torch.as_tensor(found, dtype=x.dtype, device=x.device)
+
+        @staticmethod
+        def backward(ctx: Any, *given: Any) -> Any:
+            apply, adjoint = ctx.how
+            return linear(adjoint, apply, given[0]), None, None, None
+
+    return LinearMap

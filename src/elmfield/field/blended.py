@@ -23,6 +23,7 @@ from elmfield.field.contracting import contracted
 from elmfield.field.grids import AxisPlan
 from elmfield.field.integrals import Runs
 from elmfield.field.lines import on_line
+from elmfield.field.nodes import Nodes
 from elmfield.field.scattered import partials
 from elmfield.local.model import AxisFunctions, Basis, LocalModel
 from elmfield.partition import Partition, blend
@@ -46,15 +47,26 @@ class Group:
         Region numbers, ascending.
     coefficients : Coefficients
         c of each of them, (G, r, C).
+    nodes : Nodes, optional
+        The places of a model of kernels, which every region has its own of.
     """
 
     model: LocalModel
     regions: Integers
     coefficients: Coefficients = field(repr=False)
+    nodes: Nodes | None = field(default=None, repr=False)
+
+    def moved(self, like: Array) -> "Group":
+        """The same in the library and on the device of `like`."""
+        nodes = None if self.nodes is None else self.nodes.moved(like)
+        there = self.coefficients.moved(like)
+        return replace(self, model=self.model.moved(like), coefficients=there, nodes=nodes)
 
     def rows(self, rows: Integers, regions: Integers) -> "Group":
         """The group of some of the regions, by row, under new numbers."""
-        return replace(self, regions=regions, coefficients=self.coefficients.rows(rows))
+        nodes = None if self.nodes is None else self.nodes.rows(rows)
+        some = self.coefficients.rows(rows)
+        return replace(self, regions=regions, coefficients=some, nodes=nodes)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -93,6 +105,14 @@ class Blended:
     def n_channels(self) -> int:
         """Number of channels C."""
         return self.groups[0].coefficients.shape[2]
+
+    @property
+    def n_stored(self) -> int:
+        """Numbers stored: coefficients, and the places of kernels, which groups share."""
+        nodes = [g.nodes for g in self.groups if g.nodes is not None]
+        places = {id(n.positions): int(math.prod(n.positions.shape)) for n in nodes}
+        numbers = [g.coefficients.n_stored for g in self.groups]
+        return sum((*numbers, *(len(n.members) for n in nodes), *places.values()))
 
     def basis_of(self, group: Group) -> Basis:
         """The basis of a group of regions whose coefficients are coordinates of their samples."""
@@ -147,6 +167,17 @@ class Blended:
         which, row = self.group_of
         group = self.groups[which[region]]
         return group.model.weights(group.coefficients.take(row[region : region + 1]))[0, ...]
+
+    def local_model(self, regions: Integers) -> LocalModel:
+        """The model of some regions of one group; kernels with their places."""
+        which, row = self.group_of
+        group: Group = self.groups[which[regions[0]]]
+        if group.nodes is None:
+            return group.model
+        part = self.partition
+        periods = np.where(part.periodic, np.asarray(part.shape, float), np.inf)
+        centres, radii = self.centres[regions], self.radii[regions]
+        return group.nodes.local(row[regions], centres, radii, periods)
 
     @cached_property
     def group_of(self) -> tuple[Integers, Integers]:

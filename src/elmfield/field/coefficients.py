@@ -205,8 +205,12 @@ class Ragged:
         """Numbers stored."""
         return int(self.values.shape[0])
 
-    is_shared = False
     made_of = box = None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether NumPy holds them: other libraries have threads of their own."""
+        return is_numpy(self.values)
 
     @property
     def kept(self) -> Integers:

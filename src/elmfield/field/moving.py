@@ -15,10 +15,7 @@ F = TypeVar("F", bound="Pointwise")
 def moved(field: F, where: Any) -> F:
     """The field with all that depends on samples moved to `where`: a device, "numpy", an array."""
     like = beside(field.offset, where)
-    groups = [
-        replace(g, model=g.model.moved(like), coefficients=g.coefficients.moved(like))
-        for g in field.blended.groups
-    ]
+    groups = [g.moved(like) for g in field.blended.groups]
 
     def there(a: Array) -> Array:
         return move(a, like)

@@ -59,7 +59,7 @@ class Pointwise(Queries):
     @property
     def n_coefficients(self) -> int:
         """Numbers stored, all regions and channels together."""
-        return sum(g.coefficients.n_stored for g in self.blended.groups)
+        return self.blended.n_stored
 
     @property
     def dtype(self) -> Any:

@@ -172,9 +172,10 @@ def local_values(
         to = xp.reshape(xp.where(padded, xp.full_like(at, n), at), (-1,))
         at = xp.reshape(xp.minimum(at, xp.full_like(at, n - 1)), (-1,))
         u = xp.stack([xp.reshape(xp.take(c, at), (len(r), p)) for c in t], axis=-1)
-        F = arranged(group.model.expand(group.coefficients.take(row[r])))
+        model = field.local_model(r)
+        F = arranged(model.expand(group.coefficients.take(row[r])))
         for a in orders:
-            values = xp.reshape(contract(group.model.rows(cast(u, F), a), F), (len(r) * p, -1))
+            values = xp.reshape(contract(model.rows(cast(u, F), a), F), (len(r) * p, -1))
             found[a] = put_rows(found[a], to, cast(values, found[a]))
 
     spread(work, tiles.batches, _threads(field))

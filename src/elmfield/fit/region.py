@@ -1,8 +1,9 @@
-"""One region of scattered samples: a plane, and the least energy for the rest.
+"""One region of scattered samples by waves: a plane, and the least energy for the rest.
 
 Features and values at its samples enter, weights leave. Where the samples lie it does not know.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +16,26 @@ PENALTIES = np.logspace(-8, 4, 49)
 
 FELT = 5e-7
 """A miss, in values of order 1, from which on a kernel's root is factored instead of the kernel."""
+
+
+def likeliest(
+    orders: Sequence[float], told: Callable[[float], Floats], is_known: bool
+) -> tuple[float, float]:
+    """Order and variance of the noise, in units of the kernel's, that make samples likeliest.
+
+    ``z = Vᵀ y`` in the kernel's eigenvectors has variances ``a (g + λ)``, where ``a λ`` is the
+    noise's. `told` has the sums of `likelihood` over some regions. Where the noise's level is known
+    values are in its unit, which settles a; otherwise a is the likeliest. One λ serves all regions.
+    """
+    best, found = -np.inf, (orders[0], float(PENALTIES[0]))
+    for s in orders:
+        logs, squares, n = told(s)
+        n = np.maximum(n, 1)
+        a = np.maximum(1 / PENALTIES if is_known else squares / n, 1e-300)
+        score = -0.5 * (logs + n * np.log(a) + squares / a)
+        if score.max() > best:
+            best, found = score.max(), (s, float(PENALTIES[int(np.argmax(score))]))
+    return found
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,8 @@ def _fields():
         "periodic": ef.fit(ROUGH, periodic=(1,)),
         "uneven": ef.fit(ROUGH, coords=[np.arange(45) ** 1.5, None], dims=("z", "x")),
         "single-precision axes": ef.fit(ROUGH, coords=[lat, lon], dims=("lat", "lon")),
-        "scattered": ef.fit_points(RNG.random((300, 2)), RNG.random((300, 2))),
+        "scattered": ef.fit_points(RNG.random((300, 2)) ** 2, RNG.random((300, 2))),
+        "scattered line": ef.fit_points(RNG.random((60, 1)), RNG.random(60)),
         "line": ef.fit(ROUGH[0]),
         "volume": ef.fit(RNG.random((9, 20, 11))),
         "one sample": ef.fit(np.ones((1, 1))),
@@ -90,6 +91,10 @@ def _numbers(field):
 @pytest.mark.parametrize("name", FIELDS)
 def test_coefficients_come_back_bit_for_bit(tmp_path, name, dtype):
     field, path = FIELDS[name], tmp_path / "model.elm"
+    if name == "scattered" and dtype != "float64":
+        with pytest.raises(ValueError, match="`dtype` must be 'float64' for scattered samples"):
+            ef.save(field, path, dtype=dtype)
+        return
     ef.save(field, path, dtype=dtype)
     back = ef.load(path)
     kind = np.float64 if dtype == "float64" else np.float32
@@ -205,7 +210,7 @@ def test_what_no_file_can_keep_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
-@pytest.mark.parametrize("name", ["smooth", "colour", "paper", "dense", "scattered", "volume"])
+@pytest.mark.parametrize("name", ["smooth", "colour", "paper", "dense", "scattered line", "volume"])
 @pytest.mark.parametrize("compress", [True, False])
 def test_files_are_hardly_larger_than_their_coefficients(tmp_path, name, dtype, compress):
     field, path = FIELDS[name], tmp_path / "model.elm"
@@ -263,8 +268,8 @@ def test_zarr_itself_reads_the_arrays(tmp_path, name):
     with zarr.storage.ZipStore(path, mode="r") as opened:
         root = zarr.open_group(opened, mode="r")
         meta = root.attrs["elmfield"]
-        free = any(g["modes"].get("free") for g in meta["groups"])
-        assert meta["version"] == (3 if free else 1)
+        new = any(g["modes"].get("free") or name == "scattered" for g in meta["groups"])
+        assert meta["version"] == (3 if new else 1)
         assert not meta["partition"].get("mirrored", False)
         values = root["coefficients"][:]
     back = ef.load(path)
@@ -276,6 +281,46 @@ def test_zarr_itself_reads_the_arrays(tmp_path, name):
             if len(at):
                 numbers.append(group.coefficients.numbers(at))
     assert_array_equal(values, np.concatenate(numbers))
+
+
+def test_kernels_can_be_made_as_the_format_says(tmp_path):
+    """A reader written from docs/format.md alone, at a point where one region speaks."""
+    zarr = pytest.importorskip("zarr")
+    field = FIELDS["scattered"]
+    ef.save(field, tmp_path / "model.elm")
+    with zarr.storage.ZipStore(tmp_path / "model.elm", mode="r") as opened:
+        root = zarr.open_group(opened, mode="r")
+        meta = completed(root.attrs["elmfield"])
+        c, positions, members, frames, counts = (
+            root[name][:].astype(float)
+            for name in ("coefficients", "positions", "members", "frames", "counts")
+        )
+        which = root["group"][:] if len(meta["groups"]) > 1 else np.zeros(len(frames), int)
+    assert len(meta["groups"]) > 1
+    cells, C = meta["partition"]["edges"], len(meta["offset"])
+    regions = agreed.file_order(field.partition)
+    positions, frames, counts = positions.reshape(-1, 2), frames.reshape(-1, 4), counts[::C]
+    for place, region in enumerate(regions):
+        before, n = counts[:place].sum(), int(counts[place])
+        modes = meta["groups"][which[region]]["modes"]
+        q = (modes["degree"] + 1) * (modes["degree"] + 2) // 2
+        gone = sum(
+            (g["degree"] + 1) * (g["degree"] + 2) // 2
+            for g in (meta["groups"][which[r]]["modes"] for r in regions[:place])
+        )
+        own = members[int(before - gone) :][: n - q].astype(int)
+        centre, radius = frames[region, :2], frames[region, 2:]
+        t, nodes = np.array([0.05, -0.02]), (positions[own] - centre) / radius
+        a, w = np.split(c[int(before) * C :][: n * C].reshape(C, n), [q], axis=1)
+        powers = [(i - j, j) for i in range(modes["degree"] + 1) for j in range(i + 1)]
+        beta, r = modes["power"], np.linalg.norm(t - nodes, axis=1)
+        psi = (-1) ** (beta // 2 + 1) * r**beta * (np.log(r) if beta % 2 == 0 else 1)
+        values = a @ [t[0] ** i * t[1] ** j for i, j in powers] + w @ psi
+        axes = meta["domain"]["axes"]
+        x = [ax["origin"] + ax["step"] * v for ax, v in zip(axes, centre + t * radius)]
+        expected = meta["offset"] + np.asarray(meta["scale"]) * values
+        np.testing.assert_allclose(field([x])[0], expected, rtol=0, atol=1e-9)
+    assert np.prod(cells) == len(regions)
 
 
 @pytest.mark.parametrize("order", [1.7, 2.5])

@@ -16,6 +16,7 @@ from elmfield.domain import Axis
 from elmfield.field import Field
 from elmfield.io.model import recipes
 from elmfield.io.model.agreed import file_order, frames_of
+from elmfield.io.model.nodes import said_nodes
 from elmfield.io.model.plain import to_plain
 from elmfield.io.model.stored import Deferred, Kept
 from elmfield.io.model.tiles import SamplePlan
@@ -57,6 +58,9 @@ def described(field: Field, dtype: str) -> Description:
     groups, networks = _groups(field, plan, arrays)
     if isinstance(plan, Plan):
         _describe_ragged(plan, arrays)
+        nodes = said_nodes([g.nodes for g in plan.groups], plan.order, plan.which, plan.row)
+        if nodes is not None:
+            arrays["positions"], arrays["members"] = nodes[0], _smallest(nodes[1])
     frames = _frames(field, groups, plan, arrays)
     residual = _residual(field, plan, arrays)
     if field.gaps is not None:
@@ -117,7 +121,8 @@ def _per(field: Field) -> str:
 
 def _version(part: Partition, groups: list[dict[str, Any]]) -> int:
     """The lowest format version that knows all that is said."""
-    if any(recipes.is_free(g["modes"]) or g["modes"]["kind"] == "oriented" for g in groups):
+    new = {"oriented", "kernels"}
+    if any(recipes.is_free(g["modes"]) or g["modes"]["kind"] in new for g in groups):
         return 3
     return 2 if part.mirrored else 1
 

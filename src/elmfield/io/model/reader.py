@@ -15,14 +15,16 @@ from elmfield.codec.lossless.door import SAMPLES_PER_BYTE
 from elmfield.domain import Axis, Domain
 from elmfield.errors import StoreError
 from elmfield.field import Blended, Coefficients, Field, Group, Projected, Sampled
+from elmfield.field.nodes import Nodes
 from elmfield.field.sampled import rounding
 from elmfield.field.tiles import Coded
 from elmfield.io.model import recipes
 from elmfield.io.model.agreed import file_order, frames_of
 from elmfield.io.model.blocks import Blocks
 from elmfield.io.model.entries import Entries, document
+from elmfield.io.model.nodes import node_counts, nodes_of
 from elmfield.io.model.plain import from_plain
-from elmfield.io.model.stored import Deferred, Kept, Shelf, Stored
+from elmfield.io.model.stored import SCATTERED, Deferred, Kept, Shelf, Stored
 from elmfield.io.model.tiles import coded_in
 from elmfield.local.bases import WaveModel
 from elmfield.partition import Partition
@@ -70,6 +72,8 @@ class Reader:
         # A field's own dtype is that of its samples: what is taken off may need more digits than
         # what is left.
         given = dtype if meta["input_dtype"] in NARROW else np.dtype("float64")
+        if meta["input_dtype"] in NARROW and meta["groups"][0]["modes"]["kind"] == "kernels":
+            given = np.dtype("float32")  # only the weights of kernels need more
         centres, radii = self._frames(part, which)
         groups = self._made(part, which, C, dtype, centres)
         residual = None
@@ -85,7 +89,7 @@ class Reader:
                 groups=groups,
                 centres=centres,
                 radii=radii,
-                is_scattered=any(g["modes"]["kind"] == "neurons" for g in meta["groups"]),
+                is_scattered=any(g["modes"]["kind"] in SCATTERED for g in meta["groups"]),
             ),
             offset=np.asarray(meta["offset"], given),
             scale=np.asarray(meta["scale"], given),
@@ -131,6 +135,7 @@ class Reader:
             return self._sampled(part, which, dtype, centres)
         shelf, rankings = self._shelf(part, which, C, dtype)
         masks, made = self._masks(), []
+        nodes = self._nodes(part, which, shelf)
         for g, kept in enumerate(self.meta["groups"]):
             regions = np.flatnonzero(which == g)
             shape = (len(regions), int(kept["n_modes"]), C)
@@ -140,9 +145,24 @@ class Reader:
                     model=Deferred(self._kept(kept, len(part.shape), masks[g])),
                     regions=regions,
                     coefficients=stored if self.lazy else stored.loaded(),
+                    nodes=nodes[g],
                 )
             )
         return tuple(made)
+
+    def _nodes(self, part: Partition, which: Integers, shelf: Shelf) -> list[Nodes | None]:
+        """The places of kernels of each group; None where it has none."""
+        groups, d = self.meta["groups"], len(part.shape)
+        kernels = [kept["modes"]["kind"] == "kernels" for kept in groups]
+        if not any(kernels):
+            return [None] * len(groups)
+        positions = self._whole("positions", self._size_of("positions"), "float64").reshape(-1, d)
+        order = file_order(part)
+        order = order[np.asarray(kernels)[which[order]]]
+        models = [self._kept(g, d, None).make() if k else None for g, k in zip(groups, kernels)]
+        counts = node_counts(models, d, which, order, shelf.kept)
+        members = self._integers("members", int(counts.sum()))
+        return nodes_of(models, which, order, counts, positions, members)
 
     def _sampled(
         self, part: Partition, which: Integers, dtype: Any, centres: Floats

@@ -18,6 +18,7 @@ from elmfield.field import Target
 from elmfield.io.model.plain import to_plain
 from elmfield.local.bases import (
     DenseModes,
+    Polyharmonic,
     ProductModes,
     ProductNeurons,
     ShapedModes,
@@ -28,6 +29,7 @@ from elmfield.local.bases import (
     smooth_dense_modes,
     wave_model,
 )
+from elmfield.local.bases.polyharmonic import n_monomials
 from elmfield.local.layers import Cosines, Dense
 from elmfield.local.model import LocalModel
 from elmfield.settings import Oriented, Paper, Smooth
@@ -73,6 +75,11 @@ def _neurons(modes: ProductNeurons) -> dict[str, Any]:
     return {"kind": "neurons", "axes": axes} | _free(modes.planes)
 
 
+def _kernels(modes: Polyharmonic) -> dict[str, Any]:
+    own = {"power": float(modes.power), "degree": int(modes.degree), "axes": int(modes.n_axes)}
+    return {"kind": "kernels", **own, "nodes": int(modes.n_nodes)}
+
+
 def _dense(modes: DenseModes) -> dict[str, Any]:
     if modes.inside is not None:
         return _shaped(modes)
@@ -107,6 +114,7 @@ def _oriented(modes: WaveModel) -> dict[str, Any]:
 RECIPES: dict[type, Callable[[Any], dict[str, Any] | None]] = {
     ProductModes: _product,
     ProductNeurons: _neurons,
+    Polyharmonic: _kernels,
     DenseModes: _dense,
     ShapedModes: _shaped,
     WaveModel: _oriented,
@@ -155,6 +163,14 @@ def _box(recipe: dict[str, Any]) -> tuple[int, ...]:
 def _make_neurons(recipe: dict[str, Any], inside: Array | None) -> LocalModel:
     lines = is_free(recipe)
     return ProductNeurons(tuple(Cosines(int(n), float(f), lines) for n, f in recipe["axes"]))
+
+
+def _make_kernels(recipe: dict[str, Any], inside: Array | None) -> LocalModel:
+    power, degree = float(recipe["power"]), int(recipe["degree"])
+    d, n = int(recipe["axes"]), int(recipe["nodes"])
+    if not (0 < power <= 31 and power / 2 - 1 < degree <= 16 and d > 0 and 0 < n <= 1 << 20):
+        raise ValueError(f"{n} kernels of power {power} beside polynomials of degree {degree}")
+    return Polyharmonic(power, degree, d, n)
 
 
 def _paid_lattice(n: int) -> Cosines:
@@ -211,6 +227,7 @@ def _check_dense(box: tuple[int, ...], network: Dense) -> None:
 
 MAKERS: dict[str, Callable[[dict[str, Any], Array | None], LocalModel]] = {
     "neurons": _make_neurons,
+    "kernels": _make_kernels,
     "product": _make_product,
     "plain": _make_plain,
     "smooth": _make_smooth,
@@ -227,6 +244,9 @@ def n_modes_of(recipe: dict[str, Any], stated: int) -> int:
             most = math.prod(1 + 2 * int(n) for n, _ in recipe["axes"])
             most += len(recipe["axes"]) if is_free(recipe) else 0
             return stated if stated == most else -1
+        if recipe["kind"] == "kernels":
+            most = int(recipe["nodes"]) + n_monomials(int(recipe["axes"]), int(recipe["degree"]))
+            return stated if stated == most else -1
         if recipe["kind"] == "oriented":
             return stated if stated == _n_waves(recipe["box"]) else -1
         most = math.prod(int(n) for n in recipe["box"])
@@ -241,6 +261,8 @@ def probe(modes: LocalModel, d: int) -> list[float]:
         # To ask its modes would factor the region once more; the layer settles them.
         w = np.cos(np.arange(1, modes.network.width + 1)) / math.sqrt(modes.network.width)
         return [float(v) for v in modes.network(_places(d)) @ w]
+    if isinstance(modes, Polyharmonic) and modes.nodes is None:
+        modes = modes.around(_places(d, modes.n_nodes))
     r = modes.n_modes
     c = np.cos(np.arange(1, r + 1))[None, :, None] / math.sqrt(r)
     t = _places(d) * reach(modes, d)
@@ -255,9 +277,9 @@ def probe(modes: LocalModel, d: int) -> list[float]:
     return values
 
 
-def _places(d: int) -> Floats:
-    """Three places in the box from -1 to 1, (3, d)."""
-    return np.stack([0.9 * np.cos(1.7 * np.arange(1, d + 1) * (p + 1)) for p in range(3)])
+def _places(d: int, n: int = 3) -> Floats:
+    """Three places, or n, in the box from -1 to 1, (n, d)."""
+    return np.asarray(0.9 * np.cos(1.7 * np.arange(1, d + 1) * np.arange(1, n + 1)[:, None]))
 
 
 def reach(modes: LocalModel, d: int) -> Floats:

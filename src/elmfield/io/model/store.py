@@ -99,6 +99,11 @@ def save(
     dtype = own if dtype is None else str(dtype)
     if dtype not in ("float64", "float32", "float16"):
         raise ValueError(f"`dtype` must be 'float64', 'float32' or 'float16'; got {dtype!r}.")
+    if dtype != "float64" and field.blended.groups[0].nodes is not None:
+        raise ValueError(
+            f"`dtype` must be 'float64' for scattered samples in several dimensions: the weights "
+            f"of their kernels cancel, and lose what is rounded; got {dtype!r}. Leave it out."
+        )
     if source is not None:
         known = {**field.attributes.get("source", {}), **fingerprint(source)}
         field = replace(field, attributes={**field.attributes, "source": known})

@@ -15,6 +15,9 @@ from elmfield.io.model import recipes
 from elmfield.io.model.blocks import Blocks
 from elmfield.local.model import AxisBasis, Basis, LocalModel
 
+SCATTERED = ("neurons", "kernels")
+"""Kinds of models whose samples were scattered."""
+
 
 @dataclass(frozen=True, eq=False)
 class Shelf:
@@ -234,7 +237,7 @@ class Deferred:
     @property
     def basis(self) -> Basis | None:
         """Itself, unless its samples were scattered."""
-        return None if self.kept.recipe["kind"] == "neurons" else self
+        return None if self.kept.recipe["kind"] in SCATTERED else self
 
     @property
     def n_modes(self) -> int:

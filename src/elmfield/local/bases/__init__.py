@@ -13,6 +13,7 @@ from elmfield.local.bases.dense import (
     smooth_dense_modes,
 )
 from elmfield.local.bases.neurons import ProductNeurons
+from elmfield.local.bases.polyharmonic import Polyharmonic
 from elmfield.local.bases.product import (
     ProductModes,
     product_modes,
@@ -24,6 +25,7 @@ from elmfield.local.bases.waves import WaveModel, wave_model
 __all__ = [
     "AxisModes",
     "DenseModes",
+    "Polyharmonic",
     "ProductModes",
     "ProductNeurons",
     "ShapedModes",
