@@ -13,7 +13,6 @@ Data: see ``data.py`` beside this.
 """
 
 import sys
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -21,14 +20,14 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from codec_training.data import lines, pictures, volumes, weather
+from codec_training.data import sources
+from codec_training.tables import HERE, kept
 from elmfield.codec.adaptive import frequencies
 from elmfield.codec.lossy import contexts, magnitudes, means, streams, writing
 from elmfield.codec.lossy.boxes import modes, transformed
 from elmfield.codec.lossy.parts import ABOVE, UNIT, boxed
 from elmfield.codec.lossy.priors import N_FLAGS, prior
 
-HERE = Path(__file__).parents[1] / "src/elmfield/codec/lossy/priors.npz"
 N_CLASSES, LEVELS = magnitudes.N_CLASSES, contexts.LEVELS
 SIZES = {1: (16, 32, 64), 2: (8, 16, 32, 64), 3: (4, 8, 16)}
 rng = np.random.default_rng(0)
@@ -267,23 +266,11 @@ def flag_tables(where, went):
     )
 
 
-def kept(made):
-    """Write the tables, as `np.savez_compressed` does but by LZMA: three quarters of the bytes."""
-    with zipfile.ZipFile(HERE, "w", zipfile.ZIP_LZMA) as file:
-        for name, table in made.items():
-            # A fixed date: the same tables are the same bytes.
-            entry = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
-            entry.compress_type = zipfile.ZIP_LZMA
-            with file.open(entry, "w") as out:
-                np.lib.format.write_array(out, np.asanyarray(table), allow_pickle=False)
-
-
 def main(axes):
     torch.manual_seed(0)
     made = dict(np.load(HERE))
     for d in axes:
-        sources = {1: lines, 2: lambda: [*pictures(), *weather()], 3: volumes}[d]()
-        F, y, weight, where, went = gathered(sources, SIZES[d], np.arange(28, 80, 3), 0.05)
+        F, y, weight, where, went = gathered(sources(d), SIZES[d], np.arange(28, 80, 3), 0.05)
         weights, table = written_down(fitted(F, y, weight))
         tokens = token_counts(classes_of(F, weights, table), y, weight)
         flags, going = flag_tables(where, went)

@@ -58,3 +58,8 @@ def lines():
     found += [x[100:200].astype(float).ravel() for x, _ in (*pictures()[:3], weather()[0])]
     found += [synthetic((4, 16384), slope, i)[0] for i, slope in enumerate((1.0, 2.0, 3.0))]
     return [(x, float(np.ptp(x))) for x in found]
+
+
+def sources(d):
+    """What tables for d axes are trained on."""
+    return {1: lines, 2: lambda: [*pictures(), *weather()], 3: volumes}[d]()

@@ -362,27 +362,67 @@ def whole_samples(sections, shape, B, K, prior):
     parts.append(Part(B >> K, plane, np.repeat(may, C, axis=0)))
     heads, stream = read_heads(sections[len(planes) + K], [p.b for p in parts], d)
     out = np.zeros((C, *(B * n for n in planes[0][1:])), np.int64)
+    sizes = np.zeros(out.shape, int)
     for part, values in zip(parts, read_parts(parts, heads, stream, prior), strict=True):
         where = part.active
         for k in range(1, d + 1):
             where = where.repeat(part.b, axis=k)
         out = np.where(where, part.samples(values), out)
-    return crop(out, shape)
+        sizes[where] = part.b
+    return crop(out, shape), crop(sizes, shape)
 
 
-def corrections(data, y):
+def roughness(y):
     d = y.ndim - 1
+    y = np.clip(y, -(2**28), 2**28)
     D = np.zeros(y.shape, np.int64)
     for k in range(1, d + 1):
         for i in range(1, y.shape[k] - 1):
             a, b, c = (np.take(y, j, axis=k) for j in (i - 1, i, i + 1))
             index = (slice(None),) * k + (i,)
-            D[index] += abs(a - 2 * b + c)
+            D[index] += np.minimum(abs(a - 2 * b + c), 2**20)
     for k in range(1, d + 1):
         edge = np.pad(D, [(int(j == k), int(j == k)) for j in range(d + 1)], mode="edge")
         n = y.shape[k]
         a, b, c = (np.take(edge, range(o, o + n), axis=k) for o in (0, 1, 2))
         D = a + 2 * b + c
+    return D
+
+
+def smoothed(y, sizes, gains, weights):
+    """Samples moved towards their neighbours, one at a time."""
+    d, D, out = y.ndim - 1, roughness(y), y.copy()
+    offsets = [(o, *v) for o in (1, 2) for k in range(d) for v in ((k, -1), (k, 1))]
+    for p in np.ndindex(y.shape):
+        row = [int(w) for w in weights[sum(int(D[p]) >= e * 4**d for e in (8, 24, 72, 200))]]
+        gain = int(gains[p[0]][sum(int(D[p]) >= e * 4**d for e in (8, 24, 72, 200))])
+        total = 0
+
+        def move(offset, which, p=p, row=row):
+            at = [min(max(i + o, 0), n - 1) for i, o, n in zip(p[1:], offset, y.shape[1:])]
+            off = limit(int(y[(p[0], *at)])) - limit(int(y[p]))
+            small, large = (min(max(off, -t), t) for t in (32, 128))
+            return row[which] * small + row[15 + which] * large
+
+        for far, k, side in offsets:
+            behind = p[1 + k] % int(sizes[p])
+            before = int(sizes[p]) - 1 - behind
+            j, towards = min(behind, before), -1 if behind <= before else 1
+            which = 6 if j > 2 else 2 * j + (side != towards)
+            total += move([far * side * (i == k) for i in range(d)], 7 * (far - 1) + which)
+        for i, k in itertools.combinations(range(d), 2):
+            for a, b in itertools.product((-1, 1), repeat=2):
+                total += move([a * (n == i) + b * (n == k) for n in range(d)], 14)
+        out[p] += (gain * total + 2**15) >> 16
+    return out
+
+
+def limit(v):
+    return min(max(v, -(2**28)), 2**28)
+
+
+def corrections(data, y):
+    d, D = y.ndim - 1, roughness(y)
     rough = sum(
         (step * 4 * 4**d <= D).astype(int) for step in (1, 2, 4, 6, 8, 12, 16, 24, 32, 64, 128)
     )
@@ -421,6 +461,7 @@ def unpack(data, priors):
     rest = [n for k, n in enumerate(shape) if k != channel - 1]
     long = (C, *([n for n in rest if n > 1] or [1]))
     matrix = np.frombuffer(reader.take(2 * C * C), "<i2").reshape(C, C) if flags & 2 else None
+    gains = np.frombuffer(reader.take(5 * C), np.uint8).reshape(C, 5) if flags & 8 else None
     U = reader.number() if flags & 4 else 0
     d, B = len(long) - 1, 1 << log_size
     n, plane = 1 + K + bool(flags & 1) + bool(flags & 4), grid_of(long, B)
@@ -430,9 +471,11 @@ def unpack(data, priors):
     sections = [reader.take(size) for size in [reader.number() for _ in range(n)]]
     gaps = sections.pop(0) if flags & 1 else None
     last = sections.pop() if flags & 4 else None
-    names = ("weights", "classes", "flags", "tokens", "going")
+    names = ("weights", "classes", "flags", "tokens", "going", "smoothing")
     prior = {name: priors[f"{name}{min(d, 3)}"] for name in names}
-    y = whole_samples(sections, long, B, K, prior)
+    y, sizes = whole_samples(sections, long, B, K, prior)
+    if gains is not None:
+        y = smoothed(y, sizes, gains, prior["smoothing"])
     if matrix is not None:
         flat = y.reshape(C, -1)
         turned = [sum(int(m) * row for m, row in zip(line, flat, strict=True)) for line in matrix]

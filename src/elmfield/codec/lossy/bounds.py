@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield.codec.adaptive import Adaptive
-from elmfield.codec.lossy.boxes import FRACTION
 from elmfield.codec.lossy.lanes import damaged
 from elmfield.codec.lossy.magnitudes import packed, unpacked
+from elmfield.codec.lossy.smoothing import levels, roughness
 from elmfield.codec.lossy.streams import StreamReader, StreamWriter
 
 Whole = NDArray[np.int64]
 
-ROUGH = 12
-"""Levels of roughness."""
+STEPS = (4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512)
+"""Roughness from which on its levels begin, in units."""
+ROUGH = len(STEPS) + 1
 NEAR = 4
 TOKENS = 4
 """A correction's magnitude is 0, 1, 2, or 3 and 24 raw bits."""
@@ -33,29 +34,9 @@ def _counts() -> Whole:
     return np.tile(by_near, (2 * ROUGH, 1))
 
 
-def _rough(y: Whole) -> NDArray[np.uint8]:
-    """Level of the second differences of decoded samples around each, shape (C, n...)."""
-    d = y.ndim - 1
-    total = np.zeros(y.shape, np.int64)
-    for k in range(1, d + 1):
-        if y.shape[k] > 2:
-            second = np.abs(np.diff(y, 2, axis=k))
-            middle = [slice(None)] * (d + 1)
-            middle[k] = slice(1, -1)
-            total[tuple(middle)] += second
-    for k in range(1, d + 1):
-        n = y.shape[k]
-        ahead, behind = (total.take(np.clip(np.arange(n) + o, 0, n - 1), axis=k) for o in (1, -1))
-        total = total * 2 + ahead + behind
-    unit = (1 << FRACTION) << (2 * d)
-    # levels by half octaves of squared differences, from 1/16 of a step
-    steps = (np.array([1, 2, 4, 6, 8, 12, 16, 24, 32, 64, 128]) * unit) >> 4
-    return np.searchsorted(steps, total.ravel(), side="right").astype(np.uint8).reshape(y.shape)
-
-
 def _batches(c: Whole, y: Whole) -> Iterator[tuple[tuple[slice, ...], NDArray[np.intp]]]:
     """Places and classes, lattice by lattice; `c` is filled by who reads."""
-    d, rough = c.ndim - 1, _rough(y).astype(np.intp)
+    d, rough = c.ndim - 1, levels(roughness(y), STEPS).astype(np.intp)
     near = np.zeros([n + 2 if k else n for k, n in enumerate(c.shape)], np.int64)
     inner = (slice(None),) + (slice(1, -1),) * d
     for j, corner in enumerate(product((0, 1), repeat=d)):

@@ -4,14 +4,26 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elmfield.codec import lossless
 from elmfield.codec.lossless.door import DTYPES, SAMPLES_PER_BYTE
 from elmfield.codec.lossless.sections import Writer
-from elmfield.codec.lossy import bounds, channels, gaps, writing
+from elmfield.codec.lossy import bounds, channels, gaps, smoothing, writing
 from elmfield.codec.lossy.boxes import FRACTION, LARGEST, Floats
 from elmfield.codec.lossy.parts import planes
-from elmfield.codec.lossy.tiles import BOUNDED, GAPS, START, TURNED, Frame, Mask, Values, rounded
+from elmfield.codec.lossy.priors import prior
+from elmfield.codec.lossy.tiles import (
+    BOUNDED,
+    GAPS,
+    SMOOTHED,
+    START,
+    TURNED,
+    Frame,
+    Mask,
+    Values,
+    rounded,
+)
 
 SIZES = {1: (128, 64, 32, 16), 2: (64, 32, 16, 8), 3: (32, 16, 8, 4), 4: (8, 4)}
 """Sizes of boxes by axes; a tile uses three that follow each other."""
@@ -128,6 +140,7 @@ class _Coded:
     B: int
     n_cuts: int
     matrix: Floats | None
+    gains: NDArray[np.uint8] | None
     sections: list[bytes]
     whole: Floats  # what a decoder finds, (C, n...)
 
@@ -141,11 +154,14 @@ class _Coded:
             out.number(n)
         gaps_ = self.tile.missing is not None
         flags = GAPS * gaps_ + TURNED * (self.matrix is not None) + BOUNDED * (unit > 0)
+        flags += SMOOTHED * (self.gains is not None)
         out.data += bytes([flags, self.B.bit_length() - 1, self.n_cuts])
         out.float(self.tile.offset)
         out.float(self.step)
         if self.matrix is not None:
             out.data += self.matrix.astype("<i2").tobytes()
+        if self.gains is not None:
+            out.data += self.gains.tobytes()
         sections = list(self.sections)
         if gaps_:
             sections.insert(0, self.tile.missing_bytes())
@@ -168,14 +184,18 @@ def _coded(tile: _Prepared, step: float) -> _Coded | None:
         return None
     M = channels.turned(x)
     effort = writing.Effort(sizes)
+    x = x if M is None else channels.apart(x, M)
     try:
-        sections, y = writing.written(x if M is None else channels.apart(x, M), effort)
+        sections, y, boxes = writing.written(x, effort)
     except writing.TooFineError:
         return None
+    worth = 8 * effort.price * (1 << 2 * FRACTION)
+    weights = prior(x.ndim - 1).smoothing
+    gains, y = smoothing.chosen(x * (1 << FRACTION), y, boxes, weights, worth)
     whole = y.astype(np.float64)
     whole = whole if M is None else channels.together(whole, M)
     n_cuts = len(sections) - 1 - len(planes(x.shape, sizes[0]))
-    return _Coded(tile, step, sizes[0], n_cuts, M, sections, whole)
+    return _Coded(tile, step, sizes[0], n_cuts, M, gains, sections, whole)
 
 
 def _smaller(data: bytes | None, values: Values, channel_axis: int | None) -> bytes:

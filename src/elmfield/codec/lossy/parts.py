@@ -174,6 +174,18 @@ def cut_batches(
             yield boxes, classes
 
 
+def box_sizes(parts: list[Part], shape: Shape) -> NDArray[np.uint8]:
+    """The size of the box that every sample is in, shape (n...)."""
+    out = np.full(shape[1:], parts[-1].m.B, np.uint8)
+    for part in parts[:-1]:
+        if part.active is not None:
+            inside = part.active[: math.prod(part.plane.shape[1:])].reshape(part.plane.shape[1:])
+            for k, n in enumerate(shape[1:]):
+                inside = inside.repeat(part.m.B, axis=k).take(np.arange(n), axis=k)
+            out[inside] = part.m.B
+    return out
+
+
 def placed(out: Whole | None, part: Part, r: Floats) -> Whole:
     """Samples of the active boxes of a part, from their modes, put where the boxes are."""
     if part.active is None:

@@ -15,8 +15,8 @@ from elmfield.codec.lossy.contexts import Contexts
 from elmfield.codec.lossy.magnitudes import N_TOKENS, WIDTHS
 
 N_FLAGS = 32
-KINDS = 9
-"""Classes of a box's kind: by how many neighbours are cut, or unknown."""
+NAMES = ("weights", "classes", "flags", "tokens", "going", "smoothing")
+"""Arrays of the file for each number of axes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +31,14 @@ class Prior:
         Counts of tokens in a class, 4096 in all; 0 for tokens a class does not have.
     flags : array of int, shape (N_FLAGS, 2)
         Counts of boxes that stop and go on.
+    smoothing : array of int16, shape (levels, weights)
+        Weights of neighbours of decoded samples, see :mod:`smoothing`.
     """
 
     contexts: Contexts
     tokens: NDArray[np.int64]
     flags: NDArray[np.int64]
+    smoothing: NDArray[np.int16]
 
     @cached_property
     def costs(self) -> NDArray[np.float32]:
@@ -56,8 +59,7 @@ def prior(d: int) -> Prior:
     d = min(d, 3)
     with files("elmfield.codec.lossy").joinpath("priors.npz").open("rb") as file:
         found = np.load(file)
-        get = {
-            name: found[f"{name}{d}"] for name in ("weights", "classes", "flags", "tokens", "going")
-        }
+        get = {name: found[f"{name}{d}"] for name in NAMES}
     contexts = Contexts(get["weights"].astype(np.int32), get["classes"].ravel(), get["flags"])
-    return Prior(contexts, get["tokens"].astype(np.int64), get["going"].astype(np.int64))
+    counts = (get["tokens"].astype(np.int64), get["going"].astype(np.int64))
+    return Prior(contexts, *counts, get["smoothing"])

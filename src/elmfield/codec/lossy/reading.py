@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield.codec.lossy import smoothing
 from elmfield.codec.lossy.boxes import Floats, modes
 from elmfield.codec.lossy.lanes import damaged
 from elmfield.codec.lossy.parts import (
@@ -11,6 +12,7 @@ from elmfield.codec.lossy.parts import (
     Part,
     Shape,
     Whole,
+    box_sizes,
     cut_batches,
     cut_tables,
     few_means,
@@ -25,12 +27,24 @@ from elmfield.codec.lossy.streams import Follower, Learned, StreamReader
 
 
 def read(
-    sections: list[bytes], shape: Shape, B: int, n_cuts: int, *, only_means: bool = False
+    sections: list[bytes], shape: Shape, B: int, n_cuts: int, gains: NDArray[np.uint8] | None
 ) -> Whole:
-    """Samples in units of ``step / 2^FRACTION``; or the plane of the means of the largest boxes."""
+    """Samples in units of ``step / 2^FRACTION``; `gains` say how strongly they are smoothed."""
+    plane = read_means(sections, shape, B)
+    n_planes = len(planes(shape, B))
+    if len(sections) < n_planes + n_cuts + 1:
+        raise damaged("has too few sections")
+    y, parts = _read_boxes(sections[n_planes:], plane, shape, B, n_cuts)
+    if gains is None:
+        return y
+    return smoothing.smoothed(y, box_sizes(parts, shape), prior(len(shape) - 1).smoothing, gains)
+
+
+def read_means(sections: list[bytes], shape: Shape, B: int) -> Whole:
+    """The plane of the means of the largest boxes, in units."""
     d = len(shape) - 1
     above = planes(shape, B)
-    if len(sections) < len(above) + (0 if only_means else n_cuts + 1):
+    if len(sections) < len(above):
         raise damaged("has too few sections")
     plane = few_means(sections[0], above[-1]) * UNIT
     for wanted, data in zip(reversed(above[:-1]), sections[1:]):
@@ -39,9 +53,7 @@ def read(
         heads, reader = _heads(data, [part])
         plane = part.samples(_read_parts([part], heads, learned, reader, all_boxes=True)[0])
         plane = plane[tuple(slice(n) for n in wanted)]
-    if only_means:
-        return plane
-    return _read_boxes(sections[len(above) :], plane, shape, B, n_cuts)
+    return plane
 
 
 def _heads(
@@ -86,8 +98,10 @@ def _read_parts(
     return found
 
 
-def _read_boxes(sections: list[bytes], plane: Whole, shape: Shape, B: int, n_cuts: int) -> Whole:
-    """Samples from the sections below the plane of the largest boxes."""
+def _read_boxes(
+    sections: list[bytes], plane: Whole, shape: Shape, B: int, n_cuts: int
+) -> tuple[Whole, list[Part]]:
+    """Samples from the sections below the plane of the largest boxes; the parts of the last."""
     C, d = shape[0], len(shape) - 1
     may, parts = np.ones(int(np.prod(plane.shape[1:])), bool), []
     for data in sections[:n_cuts]:
@@ -110,4 +124,4 @@ def _read_boxes(sections: list[bytes], plane: Whole, shape: Shape, B: int, n_cut
     ):
         out = placed(out, part, r)
     assert out is not None
-    return out[tuple(slice(n) for n in shape)]
+    return out[tuple(slice(n) for n in shape)], parts

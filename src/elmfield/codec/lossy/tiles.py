@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from elmfield.codec import lossless
 from elmfield.codec.lossless.door import DTYPES, SAMPLES_PER_BYTE
 from elmfield.codec.lossless.sections import Reader
-from elmfield.codec.lossy import bounds, channels, reading
+from elmfield.codec.lossy import bounds, channels, reading, smoothing
 from elmfield.codec.lossy.boxes import FRACTION, Floats
 from elmfield.codec.lossy.lanes import damaged
 from elmfield.codec.lossy.parts import planes
@@ -27,8 +27,8 @@ Whole = NDArray[np.int64]
 
 START = b"\xe7\x01\x01"
 """A mark, the version, and the kind: with loss."""
-GAPS, TURNED, BOUNDED = 1, 2, 4
-"""Flags: missing samples, channels that were turned, corrections."""
+GAPS, TURNED, BOUNDED, SMOOTHED = 1, 2, 4, 8
+"""Flags: missing samples, channels that were turned, corrections, samples that are smoothed."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,7 @@ class Tile:
     offset: float
     step: float
     matrix: Floats | None
+    gains: NDArray[np.uint8] | None
     gaps: bytes | None
     unit: int
     corrections: bytes
@@ -116,7 +117,7 @@ class Tile:
         frame = Frame(np.dtype(DTYPES[code]), shape, channel - 1 if channel else None)
         flags, log_size, n_cuts = reader.take(3)
         d = len(frame.spread) - 1
-        if flags > 7 or log_size > 7 or n_cuts >= max(1, log_size) or d * log_size > 15:
+        if flags > 15 or log_size > 7 or n_cuts >= max(1, log_size) or d * log_size > 15:
             raise damaged("names impossible boxes")
         if (1 << log_size) < 2 or max(frame.spread[1:]) * 64 < (1 << log_size):
             raise damaged("names impossible boxes")
@@ -128,6 +129,10 @@ class Tile:
             if C > channels.MOST:
                 raise damaged("turns too many channels")
             matrix = np.frombuffer(reader.take(2 * C * C), "<i2").astype(np.float64).reshape(C, C)
+        gains = None
+        if flags & SMOOTHED:
+            size = smoothing.LEVELS
+            gains = np.frombuffer(reader.take(C * size), np.uint8).reshape(C, size)
         unit = reader.number() if flags & BOUNDED else 0
         if unit > 1 << 24:
             raise damaged("has impossible corrections")
@@ -137,9 +142,8 @@ class Tile:
         sections = [reader.take(n) for n in lengths]
         mask = sections.pop(0) if flags & GAPS else None
         corrections = sections.pop() if flags & BOUNDED else b""
-        return cls(
-            frame, 1 << log_size, n_cuts, offset, step, matrix, mask, unit, corrections, sections
-        )
+        boxes = (1 << log_size, n_cuts, offset, step)
+        return cls(frame, *boxes, matrix, gains, mask, unit, corrections, sections)
 
     def missing(self) -> Mask | None:
         """The gaps, (C, n...)."""
@@ -157,7 +161,7 @@ class Tile:
     def values(self) -> Values:
         """The samples."""
         frame = self.frame
-        y = reading.read(self.sections, frame.spread, self.B, self.n_cuts)
+        y = reading.read(self.sections, frame.spread, self.B, self.n_cuts, self.gains)
         whole = y.astype(np.float64)
         if self.matrix is not None:
             whole = channels.together(whole, self.matrix)
@@ -181,7 +185,7 @@ class Tile:
             means = _block_means(np.where(known, values, 0), known, size)
         else:
             spread = frame.spread
-            plane = reading.read(self.sections, spread, self.B, self.n_cuts, only_means=True)
+            plane = reading.read_means(self.sections, spread, self.B)
             d = len(spread) - 1
             whole = plane.astype(np.float64)
             if self.matrix is not None:

@@ -18,6 +18,7 @@ from elmfield.codec.lossy.parts import (
     Part,
     Shape,
     Whole,
+    box_sizes,
     boxed,
     cut_batches,
     cut_tables,
@@ -259,8 +260,8 @@ def _partition(modes_of: dict[int, Floats], shape: Shape, effort: Effort) -> lis
     return cuts[::-1]
 
 
-def written(x: Floats, effort: Effort) -> tuple[list[bytes], Whole]:
-    """Sections, the smallest level first, and the samples a decoder finds, in units.
+def written(x: Floats, effort: Effort) -> tuple[list[bytes], Whole, NDArray[np.uint8]]:
+    """Sections, the smallest level first; the samples a decoder finds, in units; sizes of boxes.
 
     Parameters
     ----------
@@ -285,12 +286,13 @@ def written(x: Floats, effort: Effort) -> tuple[list[bytes], Whole]:
         sections.append(section)
         may = pieces(may & cut, (1, *plane.shape[1:]))
         plane = finer_plane
-    return _write_boxes(X, parts, price, sections, x.shape)
+    section, y = _write_boxes(X, parts, price, x.shape)
+    return [*sections, section], y, box_sizes(parts, x.shape)
 
 
 def _write_boxes(
-    X: dict[int, Floats], parts: list[Part], price: float, sections: list[bytes], shape: Shape
-) -> tuple[list[bytes], Whole]:
+    X: dict[int, Floats], parts: list[Part], price: float, shape: Shape
+) -> tuple[bytes, Whole]:
     """The last section, and the samples."""
     writer, learned, heads = StreamWriter(), Learned(prior(len(shape) - 1)), []
     around, out = None, None
@@ -301,5 +303,4 @@ def _write_boxes(
         if part is not parts[-1]:
             around = halved_magnitudes(A, part.m, part.plane.shape)
     assert out is not None
-    section = b"".join(heads) + writer.content()
-    return [*sections, section], out[tuple(slice(n) for n in shape)]
+    return b"".join(heads) + writer.content(), out[tuple(slice(n) for n in shape)]
