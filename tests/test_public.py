@@ -99,6 +99,7 @@ def test_what_reprs_show_can_be_evaluated():
 def test_importing_needs_no_optional_library():
     heavy = {
         *("torch", "skimage", "matplotlib", "xarray", "dask", "pandas", "zarr", "numcodecs"),
+        *("elmfield.codec.lossy", "elmfield.codec.lossless"),  # opened when samples are coded
         *("rich", "click", "PIL", "scipy.interpolate", "scipy.linalg", "scipy.spatial"),
     }
     code = f"import sys, elmfield; print(*{heavy!r} & set(sys.modules))"

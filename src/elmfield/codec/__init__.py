@@ -4,7 +4,6 @@
 says what a step would cost.
 """
 
-from elmfield.codec.door import pack, pack_many, unpack, unpack_many
-from elmfield.codec.lossy import trial
+from elmfield.codec.door import pack, pack_many, trial, unpack, unpack_many
 
 __all__ = ["pack", "pack_many", "trial", "unpack", "unpack_many"]
