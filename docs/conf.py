@@ -31,6 +31,7 @@ extensions = [
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["tutorials", "gallery", "made/**/*.ipynb", "made/**/*.py"]
+rst_prolog = ".. currentmodule:: elmfield\n"
 default_role = "py:obj"  # `name` in a docstring links where there is a page for it
 
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_inline"]

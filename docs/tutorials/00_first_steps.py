@@ -53,16 +53,15 @@ print(field([600, 10], outside="nan"))
 # Between the pixels
 # ------------------
 #
-# `Field.grid` evaluates on a grid of any spacing. Here are 16 × 16 pixels around the photographer's
+# `Field.grid` evaluates on a grid of any spacing. Here are 24 × 24 pixels around the photographer's
 # eye, each magnified 16 times: as pixels, and as the function.
 
-rows, columns = slice(108, 124), slice(232, 248)
-y = np.arange(108 - 0.5, 124 - 0.5, 1 / 16) + 1 / 32
-x = np.arange(232 - 0.5, 248 - 0.5, 1 / 16) + 1 / 32
+y = np.arange(134 - 0.5, 158 - 0.5, 1 / 16) + 1 / 32
+x = np.arange(226 - 0.5, 250 - 0.5, 1 / 16) + 1 / 32
 
 figure, axes = plt.subplots(1, 2, figsize=(8, 4), layout="constrained")
-axes[0].imshow(picture[rows, columns], cmap="gray", vmin=0, vmax=255)
-axes[0].set_title("16 × 16 pixels")
+axes[0].imshow(picture[134:158, 226:250], cmap="gray", vmin=0, vmax=255)
+axes[0].set_title("24 × 24 pixels")
 axes[1].imshow(field.grid(y, x), cmap="gray", vmin=0, vmax=255)
 axes[1].set_title("the function between them")
 for a in axes:

@@ -41,7 +41,7 @@ stations = xr.Dataset(
         "latitude": ("station", [48.2, -33.9, 1.3]),
         "longitude": ("station", [16.4, 151.2, 363.8]),
     },
-    coords={"station": ["Vienna", "Sydney", "far east"]},
+    coords={"station": ["Vienna", "Sydney", "a buoy"]},
 )
 field.interp(stations)
 

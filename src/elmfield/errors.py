@@ -1,4 +1,7 @@
-"""The exceptions and warnings a caller may want to catch."""
+"""The exceptions and warnings a caller may want to catch.
+
+What to do about each: the page `errors` of the site, docs/errors.md.
+"""
 
 
 class OutsideDomainError(ValueError):
