@@ -13,6 +13,7 @@ from elmfield._array.typing import Array, Floats
 from elmfield.field.derivatives import curvature, slopes
 from elmfield.field.means import averaged, over
 from elmfield.field.missing import near_grid, shown
+from elmfield.field.stretches import Places
 
 if TYPE_CHECKING:
     from elmfield.field.pointwise import Pointwise
@@ -27,12 +28,12 @@ MOSTLY = 0.5
 @with_less_memory
 def gridded(
     field: "Pointwise",
-    x: Sequence[Floats],
+    x: Sequence[Places],
     dtype: Any,
     quantity: str = "value",
     *,
     gaps: bool = False,
-    boxes: Sequence[Floats | None] = (),
+    boxes: Sequence[Places | None] = (),
 ) -> Array:
     """A quantity on the grid of index coordinates `x`; channels where the input had them.
 
@@ -45,26 +46,30 @@ def gridded(
     rows = max(1, capacity(field.offset) // max(1, 4 * across))
     fill = None if quantity != "value" else field.attributes.get("fill_value")
     out = None
-    x, boxes = list(x), list(boxes) or [None] * len(x)
+    # Only the first axis is looked at stretch by stretch.
+    first, others = x[0], [c[:] for c in x[1:]]
+    around: list[Floats | None] = [None if b is None else b[:] for b in boxes[1:]]
+    around = around or [None] * len(others)
+    edged = boxes[0] if boxes else None
     if not all(map(len, x)):
         kind = field.joined(field.offset)
         empty = xp.zeros((*map(len, x), field.n_channels), dtype=kind.dtype, device=device(kind))
-        out, x = as_dtype(empty, dtype), [np.empty(0)]
-    for i in range(0, len(x[0]), rows):
-        some = [x[0][i : i + rows], *x[1:]]
-        if quantity == "value" and any(b is not None for b in boxes):
-            edges = None if boxes[0] is None else boxes[0][i : i + rows + 1]
-            block, gone = _means(field, some, [edges, *boxes[1:]], gaps)
+        out, first = as_dtype(empty, dtype), np.empty(0)
+    for i in range(0, len(first), rows):
+        some = [first[i : i + rows], *others]
+        edges = None if edged is None else edged[i : i + rows + 1]
+        if quantity == "value" and any(b is not None for b in (edges, *around)):
+            block, gone = _means(field, some, [edges, *around], gaps)
         else:
             block = _block(field, some, quantity)
             gone = near_grid(field, some) if gaps else None
         block = as_dtype(block, dtype)
         block = block if gone is None else shown(block, gone, fill)
-        if rows >= len(x[0]):
+        if rows >= len(first):
             out = block
             break
         if out is None:  # rows go to their place: all of them twice would be too much
-            whole = (len(x[0]), *block.shape[1:])
+            whole = (len(first), *block.shape[1:])
             out = xp.empty(whole, dtype=block.dtype, device=device(block))
         out[i : i + rows, ...] = block
     assert out is not None

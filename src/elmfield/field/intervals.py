@@ -178,7 +178,8 @@ def _speakers(
 ) -> tuple[Integers, Integers, Floats]:
     """Lower and upper cell around positions x, and how far the ramp has come at the middles."""
     edges, delta, N = part.borders(k), part.overlap[k], part.n_cells[k]
-    cell = part.cell_of[k][np.clip(np.floor(x + 0.5), 0, part.shape[k] - 1).astype(np.int64)]
+    at = np.clip(np.floor(x + 0.5), 0, part.shape[k] - 1).astype(np.int64)
+    cell = np.searchsorted(part.edges[k], at, side="right") - 1
     wraps = part.periodic[k]
     low = (x - edges[cell] < delta) & (wraps | (cell > 0))
     high = (edges[cell + 1] - x < delta) & (wraps | (cell < N - 1)) & ~low

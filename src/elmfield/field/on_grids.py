@@ -5,6 +5,7 @@ Asks the rooms beside it to place, evaluate and label; builds on the field at po
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from elmfield.field.means import averaged, boxes_around, over
 from elmfield.field.missing import shows_gaps
 from elmfield.field.placing import marked, positions
 from elmfield.field.pointwise import Pointwise
-from elmfield.field.reading import own_samples
+from elmfield.field.reading import all_samples, own_samples
+from elmfield.field.stretches import Places, between
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,10 +74,10 @@ class OnGrids(Pointwise):
         >>> field.resize((40, 50)).shape, field.resize(scale=4, window={"y": (0, 5)}).shape
         ((40, 50), (20, 80))
         """
-        x = self.places(shape, scale=scale, window=window, align=align)
-        boxes = self.boxes(x, window) if antialias else ()
+        x = self._places(shape, scale, window, align)
+        boxes = self._boxes(x, window) if antialias else ()
         gaps = shows_gaps(self, missing)
-        return gridded(self, self.in_turn(x), dtype, quantity, gaps=gaps, boxes=boxes)
+        return gridded(self, self._reader.in_turn(x), dtype, quantity, gaps=gaps, boxes=boxes)
 
     def places(
         self,
@@ -89,6 +91,9 @@ class OnGrids(Pointwise):
 
         On a periodic axis they run on beyond its end, as the window does.
         """
+        return [c[:] for c in self._places(shape, scale, window, align)]
+
+    def _places(self, shape: Any, scale: Any, window: Any, align: str) -> list[Places]:
         if shape is not None and scale is not None:
             raise ValueError(f"say `shape` or `scale`, not both; got {shape!r} and {scale!r}.")
         return positions(
@@ -101,7 +106,7 @@ class OnGrids(Pointwise):
 
     def in_turn(self, x: Sequence[Floats]) -> list[Floats]:
         """Places of a grid in the turn of periodic axes that is the domain's own."""
-        return self._reader.in_turn(x)
+        return [c[:] for c in self._reader.in_turn(x)]
 
     def coordinates(self, name: str, given: Any) -> Floats:
         """Coordinates on an axis as a caller gives them, dates too, as the numbers it counts in."""
@@ -115,14 +120,18 @@ class OnGrids(Pointwise):
         self, x: Sequence[Floats], window: Mapping[str, tuple[Any, Any]] | None = None
     ) -> list[Floats | None]:
         """Edges around the places of a grid, in index coordinates; None where they are close."""
+        return [None if e is None else e[:] for e in self._boxes(x, window)]
+
+    def _boxes(
+        self, x: Sequence[Places], window: Mapping[str, tuple[Any, Any]] | None
+    ) -> list[Places | None]:
         seen = self._reader.window({} if window is None else window)
         d = self.domain
-        return [
-            boxes_around(a, c, *seen.get(a.name, ends))
-            if len(c) == 1
-            else boxes_around(a, c, *ends)
-            for a, c, ends in zip(d.axes, x, zip(d.low, d.high))
-        ]
+        found = []
+        for a, c, ends in zip(d.axes, x, zip(d.low, d.high)):
+            low, high = seen.get(a.name, ends) if len(c) == 1 else ends
+            found.append(between(c, partial(boxes_around, a, low=low, high=high)))
+        return found
 
     def coarse(self, k: int) -> Array:
         """A quick look: about the means of blocks of 2^k samples on each axis.
@@ -173,7 +182,7 @@ class OnGrids(Pointwise):
         x = self.places(shape, scale=scale, window=window, align=align)
         if shape is None and scale is None and window is None:
             x = [own.astype(np.float64) for own in own_samples(self.domain)]
-        x = self._reader.in_turn(x)
+        x = self.in_turn(x)
         beyond = [np.zeros(len(c), bool) for c in x]
         waiting = Waiting(
             of=self,
@@ -196,8 +205,7 @@ class OnGrids(Pointwise):
         >>> ef.fit(np.eye(20, dtype="uint8")).samples(dtype="uint8").sum()
         np.uint64(20)
         """
-        own = [own.astype(np.float64) for own in own_samples(self.domain)]
-        return gridded(self, own, dtype, gaps=shows_gaps(self, missing))
+        return gridded(self, all_samples(self.domain), dtype, gaps=shows_gaps(self, missing))
 
     def grid(
         self,

@@ -10,6 +10,7 @@ from elmfield._array.backend import move, namespace
 from elmfield._array.checks import choice, is_whole
 from elmfield._array.typing import Array, Floats
 from elmfield.domain import Domain
+from elmfield.field.stretches import Places, even
 
 Window = Mapping[str, tuple[float, float]]
 """Ends of the window on some axes, by dim, in index coordinates."""
@@ -22,8 +23,8 @@ def positions(
     scale: float | Sequence[float] | None = None,
     window: Window | None = None,
     align: str = "areas",
-) -> list[Floats]:
-    """Index coordinates of an output grid, one array per axis.
+) -> list[Places]:
+    """Index coordinates of an output grid, for each axis; long ones are made where looked at.
 
     Parameters
     ----------
@@ -43,7 +44,7 @@ def positions(
     d, window = len(domain.axes), window or {}
     choice("align", align, ("areas", "nodes"))
     sizes, scales = _sizes(shape, d), _scales(scale, d)
-    out: list[Floats] = []
+    out: list[Places] = []
     for k, axis in enumerate(domain.axes):
         a, b = window.get(axis.name, (domain.low[k], domain.high[k]))
         n = sizes[k]
@@ -53,7 +54,7 @@ def positions(
             out.append(np.zeros(1))
         elif align == "areas":
             n = max(1, round((b - a) * scales[k])) if n is None else n
-            out.append(np.asarray(a + (np.arange(n) + 0.5) * ((b - a) / n)))
+            out.append(even(a, b, n))
         else:
             out.append(_nodes(domain, k, a, b, n, scales[k]))
     return out

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from elmfield.domain import Domain
 from elmfield.errors import OutsideDomainError
 from elmfield.field.labels import coordinates_in
 from elmfield.field.scattered import SHORT
+from elmfield.field.stretches import Places, changed, counted
 
 
 def own_samples(domain: Domain) -> list[Integers]:
@@ -28,6 +30,12 @@ def own_samples(domain: Domain) -> list[Integers]:
         np.arange(math.ceil(a - 1e-9), math.floor(b + 1e-9) + 1)
         for a, b in zip(domain.low, domain.high)
     ]
+
+
+def all_samples(domain: Domain) -> list[Places]:
+    """The same as index coordinates; of long axes, made where they are looked at."""
+    ends = [(math.ceil(a - 1e-9), math.floor(b + 1e-9)) for a, b in zip(domain.low, domain.high)]
+    return [counted(a, b + 1 - a) for a, b in ends]
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,17 +239,16 @@ class Reader:
             )
         return np.clip(i, first, last)
 
-    def in_turn(self, x: Sequence[Floats]) -> list[Floats]:
+    def in_turn(self, x: Sequence[Places]) -> list[Places]:
         """Index coordinates on each axis; on periodic ones in the turn that is the box's own."""
-        found = []
-        for axis, c, low, high in zip(self.domain.axes, x, self.domain.low, self.domain.high):
-            if axis.period is not None:
-                c = c - np.floor((c + 0.5) / axis.size) * axis.size
-                c = np.where(
-                    (c < low) & (c + axis.size <= high + 1e-9 * axis.size), c + axis.size, c
-                )
-            found.append(np.clip(c, low, high))
-        return found
+        return [changed(c, partial(self._turned, k)) for k, c in enumerate(x)]
+
+    def _turned(self, k: int, c: Floats) -> Floats:
+        axis, low, high = self.domain.axes[k], self.domain.low[k], self.domain.high[k]
+        if axis.period is not None:
+            c = c - np.floor((c + 0.5) / axis.size) * axis.size
+            c = np.where((c < low) & (c + axis.size <= high + 1e-9 * axis.size), c + axis.size, c)
+        return np.asarray(np.clip(c, low, high))
 
     def named(
         self, coords: Mapping[str, Array]
