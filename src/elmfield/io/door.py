@@ -26,6 +26,7 @@ from elmfield.io.files import StrPath, path_of, put, read
 from elmfield.io.formats.registry import format_of, is_model
 from elmfield.io.given import Given, given_as, samples_of, telling_dates
 from elmfield.io.gridded import Gridded
+from elmfield.io.model.entries import is_url, on_disk
 from elmfield.io.rendered import rendered
 from elmfield.partition import Partition
 from elmfield.samples import unmasked
@@ -90,7 +91,8 @@ def fit(
     device : optional
         Move the array there first, for instance "cuda".
     out : path, optional
-        Fit slab by slab into this model file, ``name.elm`` or the folder ``name.elm.zarr``: the
+        Fit slab by slab into this model file, ``name.elm`` or the folder ``name.elm.zarr``, also
+        behind an fsspec URL (``s3://...``): the
         array is never whole in memory, and what comes back is read from the file. Cut short, the
         same call goes on where it was. A Dask array is worked on by Dask's scheduler.
     memory_limit : int, optional
@@ -125,7 +127,7 @@ def fit(
         if samples != "points":
             raise ValueError('`samples="means"` has to see all samples; it cannot go to `out`.')
         with limit, telling_dates(given.attributes):
-            return _fit_to(path_of(out), given, settings, mask, partition, device, way, tell)
+            return _fit_to(_target(out), given, settings, mask, partition, device, way, tell)
     _warn_of_size(given.values, memory_limit)
     array, mask = unmasked(given.values, mask, given.channel_axis, None)
     if device is not None:
@@ -156,8 +158,14 @@ def suited(settings: Settings | None, attributes: Mapping[str, Any]) -> Settings
     return settings if settings is not None or suits is None else smooth(**suits)
 
 
+def _target(out: StrPath) -> str | Path:
+    """Where a model goes: a path or a URL."""
+    local = on_disk(out)
+    return str(local) if is_url(local) else path_of(local)
+
+
 def _fit_to(
-    out: Path,
+    out: str | Path,
     given: Given,
     settings: Settings | None,
     mask: Any,

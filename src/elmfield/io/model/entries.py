@@ -50,6 +50,13 @@ def is_url(path: object) -> bool:
     return isinstance(path, str) and "://" in path
 
 
+def on_disk(path: Any) -> Any:
+    """The path that a ``file://`` URL means; anything else as it is."""
+    if isinstance(path, str) and path.startswith("file://"):
+        return filesystem(path)[1]
+    return path
+
+
 def filesystem(url: str) -> tuple[Any, str]:
     """The fsspec file system of a URL, and the path on it."""
     try:

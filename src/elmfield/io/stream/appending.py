@@ -27,14 +27,15 @@ from elmfield.fit.survey import Looks, Survey
 from elmfield.io.files import StrPath, path_of
 from elmfield.io.given import Given, given_as
 from elmfield.io.gridded import axis_number
-from elmfield.io.model.entries import open_entries
+from elmfield.io.model.entries import is_url, on_disk, open_entries
 from elmfield.io.model.restore import load, metadata
 from elmfield.io.model.store import FOLDER
 from elmfield.io.stream.coding import Coding
 from elmfield.io.stream.disk import DiskCoder
 from elmfield.io.stream.engine import Here
 from elmfield.io.stream.fitting import Stream
-from elmfield.io.stream.work import Work
+from elmfield.io.stream.places import files_at
+from elmfield.io.stream.work import LocalWork
 from elmfield.samples import Slab, Source, source_of
 
 MOVES = "moves.json"
@@ -84,13 +85,16 @@ def append(
     >>> ef.append("days.elm.zarr", days[30:]).shape
     (40, 20)
     """
-    target, tell = path_of(path), reporter(progress)
+    local, tell = on_disk(path), reporter(progress)
+    if is_url(local):
+        raise ValueError(f"samples can be added to a folder on a disk; got {path!r}. Copy it here.")
+    target = path_of(local)
     if not target.name.endswith(FOLDER):
         raise ValueError(
             f"samples can be added to a folder, name.elm.zarr; got {target.name!r}. Save the field "
             "as one: save(load(path), 'name.elm.zarr')."
         )
-    work = Work(target)
+    work = LocalWork(target)
     work.hold()
     try:
         finish_moves(work)
@@ -103,7 +107,12 @@ def append(
 
 
 def _added(
-    work: Work, field: Field, values: Any, axis: int | str, coords: Array | None, tell: Progress
+    work: LocalWork,
+    field: Field,
+    values: Any,
+    axis: int | str,
+    coords: Array | None,
+    tell: Progress,
 ) -> None:
     """Add samples to the model of a work folder."""
     coded = _coded(field, work.target)
@@ -129,15 +138,17 @@ def _added(
     _put(work, coder, coded, field, k, tell)
 
 
-def _put(work: Work, coder: DiskCoder, coded: Coded, field: Field, k: int, tell: Progress) -> None:
+def _put(
+    work: LocalWork, coder: DiskCoder, coded: Coded, field: Field, k: int, tell: Progress
+) -> None:
     """Code what is new, and move it into the model."""
     tiling, plan = coder.tiling, coder.sample_plan
     t, n = tiling.tile[k], field.shape[k]
-    shutil.rmtree(work.model("new"), ignore_errors=True)
-    shutil.rmtree(work.done("new"), ignore_errors=True)
+    for root in (work.model("new"), work.done("new")):
+        files_at(root).drop()
     coding = Coding(
         slabs=coder.stream.slabs, tiling=tiling, kind=plan.kind, has_channels=plan.has_channels,
-        asked=(), model=str(work.model("new")), done=str(work.done("new")),
+        asked=(), model=work.model("new"), done=work.done("new"),
     )  # fmt: skip
     checks = _old_checks(work.target, coded.tiling, tiling)
     blocks = [b for b in coder.blocks if b[k].stop > n // t * t]
@@ -149,8 +160,7 @@ def _put(work: Work, coder: DiskCoder, coded: Coded, field: Field, k: int, tell:
         tell("fit", done + 1, len(blocks))
     every = "".join(checks[i] for i in range(tiling.n_tiles))
     made = coder.described("new", (every, ""), False)
-    here = work.model("new")
-    keys = sorted(p.relative_to(here).as_posix() for p in here.rglob("*") if p.is_file())
+    keys = files_at(work.model("new")).keys()
     keys = [key for key in keys if key != "zarr.json"] + ["zarr.json"]
     assert made.keys
     note = work.root / MOVES
@@ -159,13 +169,13 @@ def _put(work: Work, coder: DiskCoder, coded: Coded, field: Field, k: int, tell:
     finish_moves(work)
 
 
-def finish_moves(work: Work) -> None:
+def finish_moves(work: LocalWork) -> None:
     """Move what is ready into a model, or what is left of it after a crash."""
     note = work.root / MOVES
     if not note.exists():
         return
     for key in json.loads(note.read_text()):
-        ready, place = work.model("new") / key, work.target / key
+        ready, place = Path(work.model("new"), key), work.target / key
         if ready.exists():
             place.parent.mkdir(parents=True, exist_ok=True)
             os.replace(ready, place)

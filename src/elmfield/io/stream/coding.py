@@ -6,11 +6,8 @@ result depends on its samples alone, files appear whole, and what is there alrea
 
 import json
 import math
-import os
-import threading
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
@@ -24,6 +21,7 @@ from elmfield.field.tiling import Tiling, packed
 from elmfield.fit.filling import Filled
 from elmfield.fit.survey import blocks_of
 from elmfield.io.model.tiles import put_tile
+from elmfield.io.stream.places import Files, files_at
 from elmfield.samples import Slab
 
 Checks = tuple[dict[int, str], dict[int, str]]
@@ -32,25 +30,6 @@ Checks = tuple[dict[int, str], dict[int, str]]
 
 HELD = 8
 """Numbers of the fit's dtype held for each sample of a block, about."""
-
-
-class WholeFiles:
-    """Entries as files of a folder; each appears under its name only once it is complete."""
-
-    def __init__(self, root: str | Path) -> None:
-        self._root = Path(root)
-
-    def put(self, key: str, data: bytes) -> None:
-        """Write one entry."""
-        place = self._root / key
-        place.parent.mkdir(parents=True, exist_ok=True)
-        beside = place.with_name(f".{place.name}.{os.getpid()}-{threading.get_ident()}")
-        try:
-            beside.write_bytes(data)
-            os.replace(beside, place)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -70,7 +49,7 @@ class Coding:
     asked : tuple of pairs
         Of the codec: nothing, a step, or a largest error.
     model, done : str
-        Folders of the model, and of notes on finished blocks.
+        Folders, or URLs, of the model and of notes on finished blocks.
     filled : Filled or None
         Where gaps are filled; None where nothing is missing.
     missing : Tiling or None
@@ -95,13 +74,13 @@ class Coding:
         else:
             values = self.slabs.read(slab) if values is None else np.asarray(values)
             y, seen = values, check_sum(values)
-        note = Path(self.done) / ("-".join(str(s.start) for s in slab) + ".json")
-        known = _noted(note, seen)
+        notes, note = files_at(self.done), "-".join(str(s.start) for s in slab) + ".json"
+        known = _noted(notes, note, seen)
         if known is not None:
             return known
         if self.filled is None:
             y = self.slabs.part(slab, values)[0]
-        sink, asked = WholeFiles(self.model), dict(self.asked)
+        sink, asked = files_at(self.model), dict(self.asked)
 
         def work(number: int) -> str:
             tile = packed(self._cut(y, slab, self.tiling.slab(number)).astype(self.kind), **asked)
@@ -119,9 +98,7 @@ class Coding:
         if self.missing is not None:
             numbers = tiles_in(self.missing, slab)
             checks[1] = dict(zip(numbers, spread(mark, numbers)))
-        WholeFiles(note.parent).put(
-            note.name, json.dumps({"seen": seen, "checks": checks}).encode()
-        )
+        notes.put(note, json.dumps({"seen": seen, "checks": checks}).encode())
         return checks[0], checks[1]
 
     @staticmethod
@@ -132,10 +109,10 @@ class Coding:
         return values[(*inner, channels)]
 
 
-def _noted(note: Path, seen: int) -> Checks | None:
+def _noted(notes: Files, note: str, seen: int) -> Checks | None:
     """Check sums of a block that is done already, of the same samples; else None."""
     try:
-        found = json.loads(note.read_bytes())
+        found = json.loads(notes.read(note))
     except (OSError, ValueError):
         return None
     if found.get("seen") != seen:

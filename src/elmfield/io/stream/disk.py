@@ -1,8 +1,8 @@
 """Models that grow on a disk: samples coded as asked, described, measured against the source."""
 
 import json
-import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,8 @@ from elmfield.fit.filling import Filled
 from elmfield.io.model.describe import described
 from elmfield.io.model.store import put_arrays, put_root
 from elmfield.io.model.tiles import SamplePlan, put_about, tile_key
-from elmfield.io.stream.coding import Checks, Coding, Measuring, Score, WholeFiles
+from elmfield.io.stream.coding import Checks, Coding, Measuring, Score
+from elmfield.io.stream.places import Files, files_at
 from elmfield.io.stream.work import Work
 from elmfield.samples import WHOLE, Slab, warn_of_rounding
 
@@ -51,9 +52,8 @@ class OnDisk:
     @cached_property
     def n_bytes(self) -> int:
         """Bytes of its samples."""
-        root = self.coder.work.model(self.name)
-        sizes = (os.path.getsize(root / k) - 4 for k in self.keys if k.startswith("samples/c/"))
-        return sum(sizes)
+        files = files_at(self.coder.work.model(self.name))
+        return sum(files.size(k) - 4 for k in self.keys if k.startswith("samples/c/"))
 
     @cached_property
     def errors(self) -> tuple[float, float]:
@@ -169,8 +169,8 @@ class DiskCoder:
             kind=self.sample_plan.kind,
             has_channels=self.sample_plan.has_channels,
             asked=tuple(asked.items()),
-            model=str(self.work.model(name)),
-            done=str(self.work.done(name)),
+            model=self.work.model(name),
+            done=self.work.done(name),
             filled=self.filled,
             missing=self._missing,
         )
@@ -193,7 +193,7 @@ class DiskCoder:
         """Write all but the samples."""
         field = replace(self.field, residual=None) if is_lossy else self.field
         told = described(field, self._dtype)
-        sink = Listing(WholeFiles(self.work.model(name)))
+        sink = Listing(files_at(self.work.model(name)))
         sums = put_arrays(sink, told.arrays, True)
         meta = {**told.meta, "checks": sums} if sums else told.meta
         tiling, plan = self.tiling, self.sample_plan
@@ -212,27 +212,27 @@ class DiskCoder:
 
     def measured(self, made: OnDisk) -> tuple[float, float]:
         """Mean squared and largest error of a model at the samples; noted, once it is known."""
-        note = self.work.done(made.name) / "errors.json"
-        if note.exists():
-            known = json.loads(note.read_text())
+        notes, note = files_at(self.work.done(made.name)), "errors.json"
+        with suppress(FileNotFoundError):
+            known = json.loads(notes.read(note))
             if known["version"] == made.version:
                 return float(known["mean"]), float(known["largest"])
         task = Measuring(
-            slabs=self.stream.sent, model=str(self.work.model(made.name)), version=made.version
+            slabs=self.stream.sent, model=self.work.model(made.name), version=made.version
         )
         score = Score()
         for done, found in enumerate(self.stream.engine.each(task, self.blocks)):
             score |= found
             self.stream.progress("check", done + 1, len(self.blocks))
         text = {"version": made.version, "mean": score.mean_square, "largest": score.largest}
-        WholeFiles(note.parent).put(note.name, json.dumps(text).encode())
+        notes.put(note, json.dumps(text).encode())
         return score.mean_square, score.largest
 
 
 class Listing:
     """A sink that remembers what went through it."""
 
-    def __init__(self, sink: WholeFiles) -> None:
+    def __init__(self, sink: Files) -> None:
         self._sink = sink
         self.keys: list[str] = []
 

@@ -156,6 +156,7 @@ def n_dask_workers() -> int:
         except ValueError:
             pass
         else:
+            check_workers(client)
             return max(1, int(sum(client.nthreads().values())))
     from elmfield._array.threads import n_processors
 

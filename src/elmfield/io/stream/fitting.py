@@ -30,7 +30,7 @@ from elmfield.io.model.blocks import put_array
 from elmfield.io.model.describe import Plan, described
 from elmfield.io.model.restore import load
 from elmfield.io.model.store import put_arrays, put_root
-from elmfield.io.stream.coding import HELD, WholeFiles
+from elmfield.io.stream.coding import HELD
 from elmfield.io.stream.disk import DiskCoder, Listing
 from elmfield.io.stream.engine import (
     Engine,
@@ -40,7 +40,8 @@ from elmfield.io.stream.engine import (
     n_dask_workers,
     shell_of,
 )
-from elmfield.io.stream.work import Work, kept
+from elmfield.io.stream.places import files_at
+from elmfield.io.stream.work import Work, kept, work_at
 from elmfield.partition import Partition
 from elmfield.samples import Slab, Sliced, source_of, with_nan
 from elmfield.settings import Settings
@@ -49,7 +50,7 @@ from elmfield.settings import Settings
 def fit_to(
     given: Given,
     settings: Settings | None,
-    out: Path,
+    out: str | Path,
     *,
     mask: Any = None,
     partition: Partition | None = None,
@@ -79,7 +80,7 @@ def fit_to(
         Told (stage, done, total).
     """
     if not is_model(out):
-        raise ValueError(f"`out` must end in .elm or .elm.zarr, as models do; got {out.name!r}.")
+        raise ValueError(f"`out` must end in .elm or .elm.zarr, as models do; got {str(out)!r}.")
     values = given.values
     if is_dask(values):
         check_chunks(values)
@@ -94,7 +95,7 @@ def fit_to(
     )
     check_can_stream(encode.settings)
     choice("missing", missing, WAYS)
-    work = Work(out)
+    work = work_at(out)
     stream = Stream.of(values, encode, mask, given.attributes, engine, progress)
     stream = replace(stream, missing=missing)
     with kept(work):
@@ -229,9 +230,9 @@ class Stream:
                 "Use smooth() on its own regular cells, or fit windows that fit in memory."
             )
         work.begin({"coefficients": repr(field.settings)})
-        work.drop("as")
+        files_at(work.model("as")).drop()
         dtype = str(field.coefficient_dtype)
-        files = WholeFiles(work.model("as"))
+        files = files_at(work.model("as"))
         first, second = Listing(files), Listing(files)
         plan = described(field, dtype).plan
         assert isinstance(plan, Plan)

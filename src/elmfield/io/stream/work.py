@@ -11,18 +11,58 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from elmfield.errors import StoreError
 from elmfield.io.beside import place_of, put_in_place, short_name
-from elmfield.io.model.entries import ArchiveSink
+from elmfield.io.model.entries import ArchiveSink, is_url, on_disk
 from elmfield.io.model.store import FOLDER, check_place
 
 PLAN = "plan.json"
 
 
-class Work:
-    """Work on a model that will be at `target`."""
+class Work(Protocol):
+    """Work on a model that will be at a place, on a disk or behind a URL."""
+
+    @property
+    def target(self) -> str | Path:
+        """Where the model will be."""
+
+    @property
+    def root(self) -> str | Path:
+        """Where it grows."""
+
+    def begin(self, plan: dict[str, Any]) -> None:
+        """Find what is done of the same plan, or clear the place."""
+
+    def levels(self) -> Path:
+        """A folder of this machine for coarser versions of the array."""
+
+    def model(self, name: str) -> str:
+        """Where a model is made."""
+
+    def done(self, name: str) -> str:
+        """Where notes on its finished blocks are."""
+
+    def finish(self, name: str, keys: list[str]) -> None:
+        """Put a model in place; `keys` are its entries, as they follow each other in a file."""
+
+    def close(self) -> None:
+        """Let others work here."""
+
+
+def work_at(out: str | Path) -> Work:
+    """Work on a model at a path or URL."""
+    out = on_disk(out)
+    if is_url(out):
+        from elmfield.io.stream.remote import RemoteWork
+
+        return RemoteWork(str(out))
+    return LocalWork(Path(out))
+
+
+class LocalWork:
+    """Work on a model that will be on a disk."""
 
     def __init__(self, target: Path) -> None:
         self.target = place_of(target)
@@ -67,22 +107,17 @@ class Work:
         self.hold()
         return self.root / "levels"
 
-    def model(self, name: str) -> Path:
-        """The folder of a model."""
-        return self.root / f"model-{name}"
+    def model(self, name: str) -> str:
+        """Where a model is made."""
+        return str(self.root / f"model-{name}")
 
-    def done(self, name: str) -> Path:
-        """The folder of notes on its finished blocks."""
-        return self.root / f"done-{name}"
-
-    def drop(self, name: str) -> None:
-        """Forget a model."""
-        shutil.rmtree(self.model(name), ignore_errors=True)
-        shutil.rmtree(self.done(name), ignore_errors=True)
+    def done(self, name: str) -> str:
+        """Where notes on its finished blocks are."""
+        return str(self.root / f"done-{name}")
 
     def finish(self, name: str, keys: list[str]) -> None:
         """Put a model in place; `keys` are its entries, as they follow each other in a file."""
-        made = self.model(name)
+        made = Path(self.model(name))
         if not self.target.name.endswith(FOLDER):
             packed = self.root / "packed"
             with packed.open("wb") as file, ArchiveSink(file) as sink:
