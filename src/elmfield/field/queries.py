@@ -73,8 +73,8 @@ class Queries:
         --------
         >>> import numpy as np, elmfield as ef
         >>> field = ef.fit(np.add.outer(np.arange(20.0), np.arange(30.0)))
-        >>> field([[2.5, 3.25], [0.0, 0.0]]).round(9)
-        array([5.75, 0.  ])
+        >>> field([[2.5, 3.25], [1.0, 1.0]]).round(9)
+        array([5.75, 2.  ])
         >>> float(field([25.0, 0.0], outside="nan"))
         nan
         """
