@@ -18,7 +18,7 @@ PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-CODE := src tests benchmarks paper measurement changes/gather.py docs/conf.py docs/tutorials docs/gallery release
+CODE := src tests benchmarks paper measurement changes/gather.py docs/conf.py docs/links.py docs/tutorials docs/gallery release
 
 # Where `paper` and `bench` work.
 DEVICE ?= cpu
@@ -57,6 +57,7 @@ test-view: $(VENV)/.test
 # No network but what pip needs: tutorials run on what they make or what scikit-image brings.
 docs: $(VENV)/.docs
 	$(PY) -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/site
+	$(PY) docs/links.py build/site
 	@echo "build/site/index.html"
 
 changelog:

@@ -20,7 +20,9 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+WHOLE = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECT = WHOLE["project"]
+PACKAGES = [Path(p).name for p in WHOLE["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]]
 PYTHONS = ("3.11", "3.12", "3.13")
 LARGEST = 1_000_000  # bytes of the wheel
 SLOWEST = 0.25  # processor seconds of the import
@@ -103,7 +105,8 @@ def built(tools, folder):
 def check_wheel(wheel):
     """Only the package, typed, and below its size."""
     names = zipfile.ZipFile(wheel).namelist()
-    strange = [n for n in names if not n.startswith(("elmfield/", "elmfield-"))]
+    ours = {*PACKAGES, wheel.name.rsplit("-", 3)[0] + ".dist-info"}
+    strange = [n for n in names if n.split("/")[0] not in ours]
     if strange or "elmfield/py.typed" not in names:
         sys.exit(f"failed: the wheel lacks py.typed, or holds more than the package: {strange}")
     size = wheel.stat().st_size
@@ -193,8 +196,8 @@ def check_texts():
     recipe = (ROOT / "release" / "conda" / "meta.yaml").read_text("utf-8")
     if f'set version = "{version}"' not in recipe:
         sys.exit(f"failed: release/conda/meta.yaml is not of version {version}")
-    for requirement in PROJECT["dependencies"]:
-        wanted = re.sub(r"\[.*\]", "", requirement).replace(">=", " >=")
+    wanted = [re.sub(r"\[.*\]", "", r).replace(">=", " >=") for r in PROJECT["dependencies"]]
+    for wanted in [*wanted, *(f"{k} = {v}" for k, v in PROJECT["scripts"].items())]:
         if f"- {wanted}\n" not in recipe:
             sys.exit(f"failed: release/conda/meta.yaml lacks {wanted!r}")
     run(sys.executable, ROOT / "changes" / "gather.py", "--check")
