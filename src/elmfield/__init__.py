@@ -34,6 +34,7 @@ from elmfield.errors import (
     StoreVersionError,
 )
 from elmfield.field import Field, Report, Target
+from elmfield.field.showing import opened_by
 from elmfield.fit import Encoder, encoder
 from elmfield.io.door import fit, read, write
 from elmfield.io.gridded import Gridded
@@ -75,6 +76,9 @@ def __getattr__(name: str) -> Any:
     if name not in LATER:
         raise AttributeError(f"module 'elmfield' has no attribute {name!r}")
     return getattr(import_module(LATER[name]), name)
+
+
+opened_by(lambda field, **options: __getattr__("view")(field, **options))
 
 
 def __dir__() -> list[str]:

@@ -22,6 +22,7 @@ from elmfield.field.missing import shows_gaps
 from elmfield.field.placing import marked, positions
 from elmfield.field.pointwise import Pointwise
 from elmfield.field.reading import all_samples, own_samples
+from elmfield.field.showing import opened
 from elmfield.field.stretches import Places, between
 
 
@@ -395,3 +396,21 @@ class OnGrids(Pointwise):
         of other axes by numbers in `coords`. `options` are those of ``DataArray.plot``.
         """
         return plotted(interpolated(self, dict(coords or {}), quantity, "raise", None), ax, options)
+
+    def view(
+        self,
+        *,
+        samples: Array | None = None,
+        title: str | None = None,
+        port: int = 0,
+        host: str = "127.0.0.1",
+        browser: bool | None = None,
+    ) -> Any:
+        """A page in the browser that shows the field; parameters as for :func:`elmfield.view`.
+
+        Returns
+        -------
+        Served
+            Has a ``url``; in a notebook it shows itself below the cell; ``close()`` ends it.
+        """
+        return opened(self, samples=samples, title=title, port=port, host=host, browser=browser)

@@ -22,6 +22,9 @@ from elmfield.errors import StoreError
 from elmfield.field.tiling import Tiling
 from elmfield.partition import Partition
 
+FIRST = 6
+"""Halvings of the means that a tile coded with loss begins with."""
+
 CACHE = 1 << 26
 """Bytes of decoded tiles kept at hand, at most; half a batch where memory is limited."""
 
@@ -114,6 +117,14 @@ class Decoded:
         found = unpack_many([self.tiles.read(i) for i in numbers])
         return [self.checked(v, self.tiling.shape(i)) for i, v in zip(numbers, found)]
 
+    def whole(self) -> Array:
+        """All samples, channels last, decoded anew."""
+        out = np.empty(self.tiling.sizes, self.dtype)
+        for i, values in enumerate(self.read(range(self.tiling.n_tiles))):
+            slab = zip(self.tiling.slab(i), self.tiling.low)
+            out[tuple(slice(s.start - a, s.stop - a) for s, a in slab)] = values
+        return out
+
     def in_memory(self) -> "Decoded":
         """The same without a file."""
         every = tuple(self.tiles.read(i) for i in range(self.tiling.n_tiles))
@@ -146,15 +157,19 @@ class Decoded:
         return values.reshape(shape)
 
 
-def block_means(values: Array, k: int) -> Array:
-    """Means (..., C) of 2^k samples on each axis; at its end there may be fewer."""
-    out: Array = values.astype(np.float64)
-    for axis in range(values.ndim - 1):
-        n = out.shape[axis]
-        first = np.arange(0, n, 1 << k)
-        counts = np.diff([*first, n]).reshape(-1, *(1,) * (values.ndim - 1 - axis))
-        out = np.add.reduceat(out, first, axis=axis) / counts
-    return out
+def block_means(values: Array, k: int, of: int = 0, sizes: Sequence[int] = ()) -> Array:
+    """Means (..., C) of 2^k samples on each axis; at its end there may be fewer.
+
+    Of samples, or of means of 2^of of them, where the axes have so many samples.
+    """
+    out: Array = values
+    for axis, n in enumerate(sizes or values.shape[:-1]):
+        each = np.diff([*range(0, n, 1 << of), n]).reshape(-1, *(1,) * (values.ndim - 1 - axis))
+        first = np.arange(0, len(each), 1 << (k - of))
+        weighed = out * each if of else out
+        sums = np.add.reduceat(weighed, first, axis=axis, dtype=np.float64)
+        out = sums / np.add.reduceat(each, first, axis=0)
+    return out.astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -175,6 +190,8 @@ class Coded:
         Which samples were missing, 1 where, of one channel for all or of each.
     own : tuple of int or None
         Which channels; all by default.
+    overview : pair of int and Decoded, or None
+        Means of 2^k samples on each axis, as samples are stored, and k.
     """
 
     decoded: Decoded
@@ -184,6 +201,7 @@ class Coded:
     is_lossy: bool = False
     missing: Decoded | None = None
     own: tuple[int, ...] | None = None
+    overview: tuple[int, Decoded] | None = None
 
     @property
     def tiling(self) -> Tiling:
@@ -285,8 +303,27 @@ class Coded:
         """The samples of a slab of the array, (..., C), in the unit of the fit."""
         return self.at(_positions(slab))
 
+    @property
+    def glance(self) -> int | None:
+        """How often axes must be halved for a `coarse` that is quick; None if it never is."""
+        if self.overview is not None:
+            return self.overview[0]
+        return FIRST if self.is_lossy else None
+
     def coarse(self, k: int) -> Array:
         """Means of 2^k samples on each axis, (..., C), in the unit of the fit."""
+        if self.overview is not None and k >= self.overview[0]:
+            level, kept = self.overview
+            out = block_means(kept.whole(), k, level, self.tiling.sizes[:-1])
+        else:
+            out = self._coarse_tiles(k)
+        if self.offset is not None and self.scale is not None:
+            out = (out - self.offset) / self.scale
+        out = out.astype(self.dtype)
+        return out if self.own is None else out[..., list(self.own)]
+
+    def _coarse_tiles(self, k: int) -> Array:
+        """The same as samples are stored, tile by tile."""
         t = self.tiling
         out = np.empty((*(-(-n >> k) for n in t.sizes[:-1]), t.sizes[-1]))
         for number in range(t.n_tiles):
@@ -295,15 +332,15 @@ class Coded:
             means = self.decoded.coarse(number, k, self.is_lossy)
             at = tuple(slice(i, i + n) for i, n in zip(first, means.shape))
             out[(*at, own)] = means
-        if self.offset is not None and self.scale is not None:
-            out = (out - self.offset) / self.scale
-        out = out.astype(self.dtype)
-        return out if self.own is None else out[..., list(self.own)]
+        return out
 
     def in_memory(self) -> "Coded":
         """The same without a file."""
         missing = None if self.missing is None else self.missing.in_memory()
-        return replace(self, decoded=self.decoded.in_memory(), missing=missing)
+        overview = (
+            None if self.overview is None else (self.overview[0], self.overview[1].in_memory())
+        )
+        return replace(self, decoded=self.decoded.in_memory(), missing=missing, overview=overview)
 
     def moved(self, like: Array) -> Any:
         """All samples, decoded, in the library and on the device of `like`."""

@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -281,8 +282,18 @@ def test_a_port_that_is_taken_is_told(plain, waves):
         serve(scene, port=plain.place.port)
 
 
-def test_a_view_shows_itself_and_closes(waves):
-    with ef.view(waves[:40, :40], browser=False) as served:
+@pytest.mark.parametrize("method", [True, False])
+def test_a_view_shows_itself_and_closes(waves, method):
+    some = waves[:40, :40]
+    with (
+        ef.fit(some).view(samples=some, title="waves", browser=False)
+        if method
+        else ef.view(some, browser=False)
+    ) as served:
+        with urlopen(served.url + "facts.json") as answer:
+            facts = json.load(answer)
+        assert "error" in facts["quantities"]
+        assert facts["title"] == ("waves" if method else "field")
         assert served.url in repr(served)
         assert f'src="{served.url}"' in served._repr_html_()
     with pytest.raises(OSError, match="refused"):

@@ -5,6 +5,8 @@ import pytest
 from scipy.ndimage import map_coordinates
 
 import elmfield as ef
+from elmfield.field.tiles import Decoded
+from elmfield.io.model import overview
 from elmfield.show.view import tiles as module
 from elmfield.show.view.looks import Look, means_on_plane
 from elmfield.show.view.scene import Scene
@@ -87,6 +89,7 @@ def test_the_first_look_at_samples_in_memory_is_their_means(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("lossy", [True, False])
 def test_a_coded_file_is_seen_before_it_is_read(tmp_path, lossy):
+    # Without loss only a large file has means to show at once.
     y, x = np.mgrid[0:700, 0:900]
     values = (128 + 90 * np.sin(0.02 * x) * np.cos(0.03 * y)).astype(np.uint8)
     ef.save(ef.fit(values, ef.smooth(psnr=40) if lossy else None), tmp_path / "a.elm")
@@ -109,6 +112,21 @@ def test_a_coded_file_is_seen_before_it_is_read(tmp_path, lossy):
         assert 0 < there.mean() < 1
         close(some[there], mean[there], 1e-3)
     close(tiles.whole(Look(), 2, 0, 0)[..., 0], mean, 1e-3)
+
+
+def test_a_large_file_without_loss_is_seen_at_once(tmp_path, monkeypatch, ocean):
+    monkeypatch.setattr(overview, "SEEN", 1 << 10)
+    monkeypatch.setattr(overview, "HALVINGS", 4)
+    warm = ocean.isel(time=slice(0, 4))
+    ef.save(ef.fit(warm), tmp_path / "sst.elm")
+    monkeypatch.setattr(Decoded, "ready", lambda *_: pytest.fail("a tile was decoded"))
+    scene = Scene(ef.load(tmp_path / "sst.elm"))
+    found = Overview(scene, Look(at=(2.0,)))
+    level, values = found.first
+    assert (level, values.shape) == (2, (8, 15, 1))
+    # North is up; a mean is of four months, and of what was filled in where it is land.
+    mean = warm.values[:, :4, -4:].mean()
+    assert values[-1, -1, 0] == pytest.approx(mean, abs=1e-2)
 
 
 def test_what_the_background_meets_is_told(plain, monkeypatch):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.memory import runs
+from elmfield._array.progress import silent
 from elmfield._array.threads import n_threads, spread
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.errors import StoreError
@@ -21,6 +22,7 @@ from elmfield.field.blended import Group
 from elmfield.field.boxes import Boxes
 from elmfield.field.tiles import Coded, Decoded, Tiles
 from elmfield.field.tiling import TOGETHER, Tiling, packed, packed_many
+from elmfield.io.model import overview
 from elmfield.io.model.blocks import LARGEST_BLOCK, put_document
 from elmfield.io.model.entries import Entries, Sink, document
 
@@ -147,8 +149,7 @@ class SamplePlan:
     def _values(self, number: int) -> Array:
         """The samples of a tile, channels last, as they are stored."""
         *slab, channels = self.tiling.slab(number)
-        values = self.boxes.kept(tuple(slab)) if self.is_raw else self._brought(tuple(slab))
-        return values[..., channels]
+        return self._as_stored(tuple(slab))[..., channels]
 
     def _brought(self, slab: tuple[slice, ...]) -> Array:
         """Samples in the unit of the fit, with fewer digits."""
@@ -194,7 +195,29 @@ class SamplePlan:
             tiling = self.tiling.with_channels(C)
             found = (packed(self._gone(tiling.slab(i))) for i in range(tiling.n_tiles))
             missing_checks = _put_tiles(sink, "missing", tiling, "uint8", found, C > 1, progress)
-        return self.said(checks, C, missing_checks)
+        said = self.said(checks, C, missing_checks)
+        means = self._overview
+        if means is not None:
+            tile, kind = iter([packed(means.values)]), means.values.dtype.name
+            seen = _put_tiles(sink, "overview", means.tiling, kind, tile, self.has_channels, silent)
+            said |= {"overview": means.level, "overview_checks": seen}
+        return said
+
+    @property
+    def _overview(self) -> overview.Means | None:
+        """Means that go into the file; None with loss, as then tiles begin with such means."""
+        coded = self.boxes.coded
+        if self.is_lossy:
+            return None
+        if coded is None:
+            return overview.made(self.tiling, self.kind, self._as_stored)
+        if coded.overview is None or self._copied is None or coded.tiling != self.tiling:
+            return None
+        return overview.Means(coded.overview[0], coded.overview[1].whole())
+
+    def _as_stored(self, slab: tuple[slice, ...]) -> Array:
+        """Samples of all channels, as they are stored."""
+        return self.boxes.kept(slab) if self.is_raw else self._brought(slab)
 
     def _gone(self, slab: tuple[slice, ...]) -> Array:
         """1 where samples were missing, 0 elsewhere."""
@@ -342,6 +365,17 @@ def coded_in(
                     str(said["missing_checks"]), C > 1)
         )  # fmt: skip
     is_raw = bool(said["raw"])
+    means, k = None, said.get("overview")
+    if k is not None:
+        if not (isinstance(k, int) and 1 <= k <= 62):
+            raise StoreError(f"{entries.name} is damaged: an overview of level {k!r}.")
+        own = overview.tiling_of(opened[0].tiling, k)
+        corners, kind = (own.low[:-1], own.high[:-1]), overview.kind_of(str(said["dtype"]))
+        checks = str(said["overview_checks"])
+        means = (
+            k,
+            _opened(entries, sizes, "overview", corners, len(offset), kind, checks, has_channels),
+        )
     return Coded(
         decoded=opened[0],
         offset=offset if is_raw else None,
@@ -349,6 +383,7 @@ def coded_in(
         dtype=dtype,
         is_lossy=bool(said["lossy"]),
         missing=opened[1] if len(opened) > 1 else None,
+        overview=means,
     )
 
 

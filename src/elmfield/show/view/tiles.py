@@ -1,10 +1,11 @@
 """Tiles: parts of what is seen at a level, kept while there is room; one is made at a time.
 
 Far out a pixel stands for many samples. Their means are built once, in the background, piece by
-piece. Until they are there, tiles are first looks: means of the samples a field is made of, or of
-what the first bytes of a coded file say; else the pieces so far, or one place for each pixel.
+piece. Until they are there, tiles are first looks: means of the samples a field is made of, or
+those that a file tells before it is decoded; else the pieces so far, or one place for each pixel.
 """
 
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -15,6 +16,7 @@ import numpy as np
 from elmfield._array.backend import move, to_numpy
 from elmfield._array.typing import Array, Floats
 from elmfield.field import Field
+from elmfield.field.tiles import Coded
 from elmfield.show.view.looks import Look, means_on_plane, numbers, on_plane, region_lines, spread
 from elmfield.show.view.packed import packed
 from elmfield.show.view.plane import TILE
@@ -28,10 +30,8 @@ NUMBERS = 1 << 22
 
 QUICK = 1 << 18
 """Numbers of a first look, and"""
-BOXES = 6
-"""its level in a coded file: of means of 64 samples, which are decoded without the rest."""
 READ = 1 << 26
-"""samples of a coded file it may be of: all their first bytes are read at once."""
+"""samples it may be of in a file coded with loss: all their first bytes are read at once."""
 
 OVERVIEWS = 4
 """Overviews that are kept."""
@@ -105,33 +105,49 @@ class Overview:
 
     @cached_property
     def first(self) -> tuple[int, Array] | None:
-        """Level and numbers of a first look: means of samples in memory, or a file's first bytes.
+        """Level and numbers of a first look: means of samples in memory, or those a file has ready.
 
-        None where there are none to be had quickly: files without loss, other quantities.
+        None where there are none to be had quickly: other quantities, files without an overview.
         """
-        field, plane, look = self.scene.field, self.scene.plane, self.look
+        field, look = self.scene.field, self.look
         boxes = field.blended.made_of
-        coded = None if boxes is None else boxes.coded
         plain = (look.quantity, look.method) == ("value", "field") and not field.is_complex
-        whole = plane.size == field.shape and self.scene.missing is None
-        n = int(np.prod(field.shape))
-        if boxes is None or not plain or not whole:
+        if boxes is None or not plain:
             return None
-        if coded is not None and (not coded.is_lossy or n > READ):
+        if boxes.coded is not None:
+            return self._glance(boxes.coded)
+        plane, n = self.scene.plane, math.prod(field.shape)
+        if plane.size != field.shape or self.scene.missing is not None:
             return None
         level = self.level
         while n >> (2 * level) > QUICK:
             level += 1
-        if coded is None:
-            values = _means_of_samples(field, level)
-        else:
-            level = max(level, BOXES)
-            values = to_numpy(field.coarse(level))
-            k = field.channel_axis
-            values = values[..., None] if k is None else np.moveaxis(values, k, -1)
+        values = _means_of_samples(field, level)
         for axis, flipped in enumerate(plane.flipped):
             values = np.flip(values, axis) if flipped else values
         return level, np.asarray(values[..., list(look.channels)], np.float32)
+
+    def _glance(self, coded: Coded) -> tuple[int, Array] | None:
+        """What a file tells before it is decoded, at the pixels of a level."""
+        scene, level = self.scene, coded.glance
+        n = math.prod(scene.field.shape)
+        if level is None or (coded.is_lossy and n > READ):
+            return None
+        while math.prod(-(-m >> level) for m in scene.field.shape) > 4 * QUICK:
+            level += 1
+        values = to_numpy(scene.field.coarse(level))
+        k = scene.field.channel_axis
+        values = values[..., None] if k is None else np.moveaxis(values, k, -1)
+        pixels = scene.plane.pixels(level)
+        sides = [middles(scene.plane.edges(s, level, 0, m)) for s, m in enumerate(pixels)]
+        x = spread(scene, self.look.at, dict(enumerate(sides)))
+        at = [
+            np.clip(np.floor((c + 0.5) / 2**level).astype(int), 0, m - 1)
+            for c, m in zip(x, values.shape)
+        ]
+        rest = tuple(k for k in range(values.ndim - 1) if k not in scene.plane.axes)
+        shown = np.asarray(values[np.ix_(*at)].squeeze(rest), np.float32)
+        return level, shown[..., list(self.look.channels)]
 
 
 def _at_level(
