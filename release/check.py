@@ -196,8 +196,8 @@ def check_texts():
     recipe = (ROOT / "release" / "conda" / "meta.yaml").read_text("utf-8")
     if f'set version = "{version}"' not in recipe:
         sys.exit(f"failed: release/conda/meta.yaml is not of version {version}")
-    wanted = [re.sub(r"\[.*\]", "", r).replace(">=", " >=") for r in PROJECT["dependencies"]]
-    for wanted in [*wanted, *(f"{k} = {v}" for k, v in PROJECT["scripts"].items())]:
+    needs = [re.sub(r"\[.*\]", "", r).replace(">=", " >=") for r in PROJECT["dependencies"]]
+    for wanted in [*needs, *(f"{k} = {v}" for k, v in PROJECT["scripts"].items())]:
         if f"- {wanted}\n" not in recipe:
             sys.exit(f"failed: release/conda/meta.yaml lacks {wanted!r}")
     run(sys.executable, ROOT / "changes" / "gather.py", "--check")
