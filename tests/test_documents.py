@@ -63,6 +63,16 @@ def test_scripts_of_the_site_use_names_that_exist(path):
             assert node.attr in ef.__all__, f"{path.name}: ef.{node.attr}"
 
 
+def test_every_page_has_its_place_in_the_contents():
+    contents = "\n".join(
+        re.findall(r"```\{toctree\}(.*?)```", (ROOT / "docs" / "index.md").read_text("utf-8"), re.S)
+    )
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.stem == "index" or re.search(rf"^{page.stem}$", contents, re.M), (
+            f"docs/index.md has no line for {page.name} in its contents"
+        )
+
+
 def test_the_reference_has_every_public_name():
     pages = [p.read_text("utf-8") for p in (ROOT / "docs" / "reference").glob("*.rst")]
     told = set(re.findall(r"^\.\. (?:auto)?(?:function|class):: (\w+)", "\n".join(pages), re.M))
