@@ -58,6 +58,15 @@ class Coder:
         return own.astype(self.samples.kind, copy=False)
 
     @cached_property
+    def top(self) -> float:
+        """The largest magnitude of a sample that is present."""
+        present = self.samples.present
+        sizes = np.abs(np.asarray(to_numpy(self.samples.raw)).astype(np.float64, copy=False))
+        if present is not None:
+            sizes = np.where(np.asarray(to_numpy(present)), sizes, 0)
+        return float(np.max(sizes))
+
+    @cached_property
     def tiling(self) -> Tiling:
         """Which samples are in which tile."""
         low = (*self.first, 0)
@@ -127,6 +136,7 @@ class Coder:
             data_range=self.samples.data_range,
             is_complex=self.samples.is_complex,
             dtype=str(self.blended.dtype).removeprefix("torch."),
+            top=self.top,
         )
 
 
@@ -172,5 +182,5 @@ def by_coding(
     low = (0,) * (samples.raw.ndim - 1) if first is None else tuple(first)
     coder = Coder(blended=blended, samples=samples, first=low, counted=counted)
     if samples.dtype in WHOLE:
-        check_whole(float(np.max(np.abs(to_numpy(samples.raw)))), target)
+        check_whole(coder.top, target)
     return met(coder, target).made

@@ -32,11 +32,14 @@ class Scope:
         Whether an error is the modulus of two parts.
     dtype : str
         In which the function computes.
+    top : float
+        The largest magnitude of a sample.
     """
 
     size: int
     kind: str
     data_range: float
+    top: float
     is_complex: bool
     dtype: str
 
@@ -44,6 +47,11 @@ class Scope:
     def n_bytes(self) -> int:
         """Bytes of all numbers before they are coded."""
         return self.size * np.dtype(self.kind).itemsize
+
+    @property
+    def spacing(self) -> float:
+        """Between the largest sample and the next number, as the function computes."""
+        return float(np.spacing(np.asarray(self.top, self.dtype)))
 
     @property
     def least_step(self) -> float:
@@ -123,7 +131,8 @@ def _at_psnr(coder: Codes[A], psnr: float) -> A:
 def _within(coder: Codes[A], largest: float) -> A:
     """As few bytes as a largest error needs."""
     allowed = largest / math.sqrt(2) if coder.scope.is_complex else largest
-    bound = allowed
+    # Evaluating the function rounds too: by about that much less is asked of the samples.
+    bound = allowed - min(2 * coder.scope.spacing, 0.1 * allowed)
     for _ in range(TRIES):
         if bound <= 0:
             break
@@ -131,7 +140,6 @@ def _within(coder: Codes[A], largest: float) -> A:
         found = made.errors[1]
         if found <= largest:
             return made
-        # Evaluating the function rounds too: by that much less is asked of the samples.
         bound -= 1.25 * (found - largest) + 1e-3 * (allowed - bound)
     return _without_loss(coder, "max_error", largest, lambda e: e[1] <= largest)
 

@@ -14,13 +14,22 @@ NEAR = 0.97
 
 
 def guessed(ratio: Callable[[float], float], start: float, power: float) -> float:
-    """A step at which a ratio that grows about as ``step**power`` is 1, by cheap trials."""
-    step = start
+    """A step at which a ratio that grows about as ``step**power`` is near 1, by cheap trials.
+
+    After two of them how it grows is known better.
+    """
+    aim = math.log((1 + NEAR) / 2)  # the middle of what is near enough
+    step, seen = start, list[tuple[float, float]]()
     for _ in range(5):
         found = ratio(step)
-        if not 0 < found < math.inf or abs(math.log(found)) < 0.02:
+        if not 0 < found < math.inf or abs(math.log(found) - aim) < 0.01:
             break
-        step *= float(min(max(found ** (-1 / power), 1 / 16), 16))
+        seen.append((math.log(step), math.log(found)))
+        (x, y), slope = seen[-1], power
+        if len(seen) > 1 and x != seen[-2][0]:
+            grown = (y - seen[-2][1]) / (x - seen[-2][0]) / power
+            slope *= min(max(grown, 1 / 4), 2)
+        step *= math.exp(min(max((aim - y) / slope, -2.8), 2.8))
     return step
 
 

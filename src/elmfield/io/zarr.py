@@ -14,10 +14,10 @@ import numpy as np
 
 from elmfield._array.checks import at_most_one, positive
 from elmfield._array.typing import Array
-from elmfield.codec import unpack
+from elmfield.codec import trial, unpack
 from elmfield.errors import MissingExtraError, StoreError
-from elmfield.field.steps import nearest
-from elmfield.field.tiling import packed
+from elmfield.field.steps import guessed, nearest
+from elmfield.field.tiling import packed, without_channels
 
 try:
     from zarr.abc.codec import ArrayBytesCodec
@@ -171,8 +171,13 @@ def _at_psnr(values: Array, psnr: float) -> bytes:
         got = unpack(data).reshape(values.shape)[have]
         return data, float(np.mean((got - truth) ** 2)) / allowed
 
+    def guess(step: float) -> float:
+        return float(trial(plain, step, axis)[0] / (truth.size * allowed))
+
+    plain, axis = without_channels(values)
     least = 1.0 if values.dtype.kind in "iu" else float(np.finfo(values.dtype).eps) * span / 4
-    return nearest(at, math.sqrt(12 * allowed), 2.0, least) or packed(values)
+    start = guessed(guess, math.sqrt(12 * allowed), 2.0)
+    return nearest(at, start, 2.0, least) or packed(values)
 
 
 register_codec(NAME, Codec)

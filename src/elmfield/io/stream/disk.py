@@ -128,6 +128,7 @@ class DiskCoder:
             data_range=self.field.data_range,
             is_complex=self.field.is_complex,
             dtype=self._dtype,
+            top=self.top,
         )
 
     def made(self) -> OnDisk:
