@@ -23,6 +23,15 @@ def rows_of(file, section):
     return records.section_of(RESULTS / f"{file}.json", section)["rows"]
 
 
+def has(file, section):
+    """Whether a section was recorded."""
+    try:
+        rows_of(file, section)
+    except (FileNotFoundError, records.NotRecorded):
+        return False
+    return True
+
+
 def asked(doc, sections, *more):
     """What the command line says: `sections` by name, all of them by default, in their order.
 

@@ -3,8 +3,11 @@
     python benchmarks/scale.py                     everything, at sizes that take minutes
     python benchmarks/scale.py parts long          some sections
     python benchmarks/scale.py --side 20000        as large as you have time for
+    python benchmarks/scale.py huge --side 20000 --folder /scratch --limit 200
 
-Sections: parts, long, workers, plans. Each rewrites its part of ``results/scale.json``;
+Sections: parts, huge, shell, long, workers, kills, append, plans. `huge` and `shell` work in
+--folder for at most --limit seconds a process; called again, they go on. Each rewrites
+its part of ``results/scale.json``;
 ``benchmarks/tables.py`` turns that into the tables of the documents. Memory is the most that a
 process of its own ever held; times of one process are its processor's.
 """
@@ -16,11 +19,15 @@ import tempfile
 import textwrap
 from pathlib import Path
 
-from common import asked, record
+from common import asked, has, record, rows_of
 
 WAVES = """
     import json, resource, sys, time
     import numpy as np, elmfield as ef
+
+    def waves(i, j):
+        y = np.sin(i[:, None] / 17 + np.sin(j / 29)) + np.cos(j / 41 + i[:, None] / 97)
+        return (280 + 12 * y).astype("float32")
 
     class Waves:
         '''A field that is made where it is looked at.'''
@@ -28,9 +35,7 @@ WAVES = """
         def __init__(self, *shape):
             self.shape = shape
         def __getitem__(self, slab):
-            i, j = (np.arange(s.start, s.stop, dtype=float) for s in slab)
-            y = np.sin(i[:, None] / 17 + np.sin(j / 29)) + np.cos(j / 41 + i[:, None] / 97)
-            return (280 + 12 * y).astype("float32")
+            return waves(*(np.arange(s.start, s.stop, dtype=float) for s in slab))
 
     def most():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -51,9 +56,9 @@ def run(code, *words, **options):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def parts(side):
+def parts(words):
     """A square array in memory and in parts, without loss and within an error."""
-    rows = []
+    side, rows = words.side, []
     for settings in ("ef.smooth(order=2)", "ef.smooth(order=2, max_error=0.05)"):
         for n, out in ((min(side, 1024), False), (min(side, 1024), True), (side, True)):
             with tempfile.TemporaryDirectory() as folder:
@@ -82,18 +87,195 @@ def parts(side):
     record("scale", "parts", rows)
 
 
-def long(n):
+def huge(words):
+    """Twice as wide as high, made by Dask where it is looked at; without loss and within an error.
+
+    A process that is cut short tells how far it came; the next goes on.
+    """
+    n = words.side
+    for settings in ("ef.smooth(order=2)", "ef.smooth(order=2, max_error=0.5)"):
+        path = Path(words.folder) / f"huge-{n}{'-error' if 'max' in settings else ''}.elm.zarr"
+        if path.exists():
+            continue
+        found = run(
+            f"""
+            import os, signal, dask.array as da
+            n, path, limit = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+            def block(block_info=None):
+                spans = block_info[None]["array-location"]
+                return waves(*(np.arange(*span, dtype=float) for span in spans))
+            chunks = da.core.normalize_chunks(2000, (n, 2 * n))
+            x = da.map_blocks(block, chunks=chunks, dtype="float32")
+            reached = [()]
+            def tell(*stage):
+                reached[0] = stage
+            def cut(*_):
+                told(seconds=time.process_time(), reached=reached[0], error=None)
+                sys.stdout.flush()
+                os._exit(0)
+            signal.signal(signal.SIGALRM, cut)
+            signal.alarm(limit)
+            field = ef.fit(x, {settings}, out=path, progress=tell)
+            signal.alarm(0)
+            took = time.process_time()
+            at = np.random.default_rng(0).integers(0, (n - 40, 2 * n - 40))
+            i, j = (np.arange(a, a + 40, dtype=float) for a in at)
+            error = float(np.abs(field.grid(i, j) - waves(i, j)).max())
+            told(seconds=took, reached=None, error=error)
+            """,
+            n, path, words.limit,
+        )  # fmt: skip
+        added({"settings": settings, "shape": [n, 2 * n], **found}, "huge", ("settings", "shape"))
+        if words.one:
+            return
+
+
+def added(row, section, names):
+    """Put a row into a section; pieces of the same work are summed, and its memory is the most."""
+    rows = [] if not has("scale", section) else rows_of("scale", section)
+    same = [r for r in rows if all(r[k] == row[k] for k in names)]
+    if same and same[0]["reached"] is not None:
+        row["seconds"] += same[0]["seconds"]
+        row["memory"] = max(row["memory"], same[0]["memory"])
+        row["pieces"] = same[0]["pieces"] + 1
+    row.setdefault("pieces", 1)
+    print(row, flush=True)
+    record("scale", section, [r for r in rows if r not in same] + [row])
+
+
+def shell(words):
+    """A file of float32 by the command line: fitted, within a PSNR, rendered, compared."""
+    n, folder = words.side, Path(words.folder)
+    source, model = folder / f"x-{n}.npy", folder / f"x-{n}.elm.zarr"
+    lossy, picture = folder / f"x-{n}-50.elm.zarr", folder / f"y-{n}.npy"
+    if not source.exists():
+        run(
+            """
+            n = int(sys.argv[1])
+            x = np.lib.format.open_memmap(sys.argv[2], "w+", np.dtype("float32"), (n, n))
+            for a in range(0, n, 500):
+                rows = np.arange(a, min(a + 500, n), dtype=float)
+                x[a : a + 500] = waves(rows, np.arange(n, dtype=float))
+            told()
+            """,
+            n, source,
+        )  # fmt: skip
+    commands = {
+        "fit": (["fit", source, "-o", model, "--order", "2"], model),
+        "render": (["render", model, "-o", picture], picture),
+        "compare": (["compare", source, model], None),
+        "fit --psnr 50": (["fit", source, "-o", lossy, "--order", "2", "--psnr", "50"], lossy),
+    }
+    known = rows_of("scale", "shell") if has("scale", "shell") else []
+    for name, (command, out) in commands.items():
+        if any(r["command"] == name and r["side"] == n and r["reached"] is None for r in known) or (
+            out is not None and out.exists()
+        ):
+            continue
+        found = run(
+            """
+            import os, signal
+            from elmfield.cli import cli
+            def cut(*_):
+                told(seconds=time.process_time(), reached="cut short")
+                sys.stdout.flush()
+                os._exit(0)
+            signal.signal(signal.SIGALRM, cut)
+            signal.alarm(int(sys.argv[1]))
+            cli.main(sys.argv[2:], standalone_mode=False)
+            told(seconds=time.process_time(), reached=None)
+            """,
+            words.limit, *command,
+        )  # fmt: skip
+        added({"command": name, "side": n, **found}, "shell", ("command", "side"))
+        if words.one:
+            return
+
+
+def kills(_words):
+    """Fits killed at thirty random moments, then gone on with: as if nothing had been."""
+    found = run(
+        """
+        import os, shutil, signal, tempfile
+        from pathlib import Path
+        folder = Path(tempfile.mkdtemp())
+        x = Waves(1200, 1000)[slice(0, 1200), slice(0, 1000)]
+        settings, rng = ef.smooth(order=2), np.random.default_rng(0)
+        def entries(path):
+            every = (p for p in path.rglob("*") if p.is_file())
+            return {str(p.relative_to(path)): p.read_bytes() for p in every}
+        began = time.perf_counter()
+        ef.fit(x, settings, out=folder / "b.elm.zarr", memory_limit=1 << 22)
+        took, wanted = time.perf_counter() - began, entries(folder / "b.elm.zarr")
+        killed = right = 0
+        for delay in rng.random(30) * 1.2 * took:
+            out = folder / "a.elm.zarr"
+            pid = os.fork()
+            if pid == 0:
+                ef.fit(x, settings, out=out, memory_limit=1 << 22)
+                os._exit(0)
+            time.sleep(delay)
+            os.kill(pid, signal.SIGKILL)
+            killed += os.waitpid(pid, 0)[1] == signal.SIGKILL
+            ef.fit(x, settings, out=out, memory_limit=1 << 22)
+            alone = sorted(os.listdir(folder)) == ["a.elm.zarr", "b.elm.zarr"]
+            right += entries(out) == wanted and alone
+            shutil.rmtree(out)
+        shutil.rmtree(folder)
+        told(moments=30, killed=int(killed), right=int(right))
+        """
+    )
+    print(found, flush=True)
+    record("scale", "kills", [found])
+
+
+def append(_words):
+    """Ten frames put behind a thousand: what is written again, and how far it is from one fit."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = run(
+            """
+            from pathlib import Path
+            path = Path(sys.argv[1]) / "a.elm.zarr"
+            t, y, x = np.arange(1010)[:, None, None], np.arange(64)[:, None], np.arange(96)
+            frames = (280 + 9 * np.sin(t / 9 + y / 15) * np.cos(x / 14)).astype("float32")
+            settings = ef.smooth(order=2)
+            ef.fit(frames[:1000], settings, out=path)
+            def tiles():
+                return {str(p): p.read_bytes() for p in path.rglob("*") if "/samples/c/" in str(p)
+                        and p.is_file()}
+            before, began = tiles(), time.process_time()
+            field = ef.append(path, frames[1000:])
+            took, after = time.process_time() - began, tiles()
+            whole = ef.fit(frames, settings)
+            at = np.random.default_rng(0).random((2000, 3)) * [1009, 63, 95]
+            same = sum(after[k] == v for k, v in before.items())
+            told(seconds=took, tiles=len(before), same=same,
+                 now=len(after), samples=float(np.abs(field.samples() - frames).max()),
+                 between=float(np.abs(field(at) - whole(at)).max()))
+            """,
+            folder,
+        )  # fmt: skip
+    print(found, flush=True)
+    record("scale", "append", [found])
+
+
+def long(words):
     """Long axes: fit in parts, all samples again, and at nine tenths of their number."""
-    rows = []
+    n, rows = words.length, []
     for shape in (f"({n},)", f"(2, {n // 2})"):
         with tempfile.TemporaryDirectory() as folder:
             found = run(
                 f"""
-                x = np.sin(np.arange({n}) / 31).reshape({shape})
+                x = np.empty({n}, "float32")
+                for a in range(0, {n}, 1 << 20):
+                    x[a : a + (1 << 20)] = np.sin(np.arange(a, min(a + (1 << 20), {n})) / 31)
+                x = x.reshape({shape})
                 field = ef.fit(x, ef.smooth(order=2))
                 fitted = most()
                 y = field.samples()
-                error, given = float(np.abs(y - x).max()), most()
+                given = most()
+                y -= x
+                error = max(float(y.max()), -float(y.min()))
                 del y
                 field.resize([int(m * 0.9) + 1 for m in x.shape], antialias=False)
                 told(fit=fitted, samples=given, error=error)
@@ -105,9 +287,9 @@ def long(n):
     record("scale", "long", rows)
 
 
-def workers(side):
+def workers(words):
     """One and two processes of a cluster on this machine."""
-    rows = []
+    side, rows = words.side, []
     for count in (1, 2):
         with tempfile.TemporaryDirectory() as folder:
             script = Path(folder) / "work.py"
@@ -159,7 +341,7 @@ def _piece(name):
     return np.ascontiguousarray(bands[:768, :768, 1:4]), -1
 
 
-def plans(_side):
+def plans(_words):
     """Bytes and processor time of a piece, for all of it."""
     import time
 
@@ -182,12 +364,24 @@ def plans(_side):
 
 
 if __name__ == "__main__":
-    SECTIONS = {"parts": parts, "long": long, "workers": workers, "plans": plans}
+    SECTIONS = {
+        "parts": parts,
+        "huge": huge,
+        "shell": shell,
+        "long": long,
+        "workers": workers,
+        "kills": kills,
+        "append": append,
+        "plans": plans,
+    }
     words = asked(
         __doc__,
         SECTIONS,
         ("--side", {"type": int, "default": 2048, "help": "samples on each axis"}),
         ("--length", {"type": int, "default": 1_000_000, "help": "samples of a long axis"}),
+        ("--limit", {"type": int, "default": 3600, "help": "seconds of a process"}),
+        ("--one", {"action": "store_true", "help": "stop after one process"}),
+        ("--folder", {"default": tempfile.gettempdir(), "help": "where large models are kept"}),
     )
-    for name, section in words.sections.items():
-        section(words.length if name == "long" else words.side)
+    for section in words.sections.values():
+        section(words)
