@@ -5,7 +5,6 @@ shape, a dtype and slices; :class:`Samples` leave, with what is needed to put th
 back. What is done with them it does not know.
 """
 
-import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,8 @@ from elmfield._array.backend import (
     namespace,
     to_numpy,
 )
-from elmfield._array.ends import Ends
+from elmfield._array.ends import Ends, data_range, standard_of, standardise
+from elmfield._array.masks import either, like_values
 from elmfield._array.typing import Array, Floats, Integers
 
 # --- where samples lie ----------------------------------------------------------------------------
@@ -162,19 +162,8 @@ def unmasked(
     if isinstance(values, np.ma.MaskedArray):
         if d is not None and values.ndim == d + 1 and channel_axis is not None:
             channel_axis += 1
-        return values.data, _either(np.ma.getmaskarray(values), mask, channel_axis)
+        return values.data, either(np.ma.getmaskarray(values), mask, channel_axis)
     return source_of(values).read(), mask
-
-
-def _either(own: Array, mask: Array | None, channel_axis: int | None) -> Array:
-    """What one mask or the other marks; a mask that does not fit is returned for `prepare`."""
-    if mask is None:
-        return own
-    mask = np.asarray(to_numpy(mask))
-    if channel_axis is not None and mask.ndim == own.ndim - 1:
-        mask = np.expand_dims(mask, channel_axis)
-    fits = mask.dtype == bool and all(m in (1, n) for m, n in zip(mask.shape, own.shape))
-    return own | mask if fits and mask.ndim == own.ndim else mask
 
 
 def with_nan(values: Any) -> Array:
@@ -241,7 +230,7 @@ def checked(
             return y, None, is_complex, ends
     missing = xp.isnan(y)
     if mask is not None:
-        missing = missing | _like_values(mask, y, shape, channel_axis)
+        missing = missing | like_values(mask, y, shape, channel_axis)
     if bool(xp.any(xp.isinf(y) & ~missing)):
         raise ValueError(
             "`values` must be finite; got infinities. Replace them with NaN to mark the samples as "
@@ -298,82 +287,6 @@ def _refuse_far(y: Array, far: float) -> None:
         "such numbers: pass `mask`, or replace them with NaN."
         + ("" if kind == "float64" else " Else convert the array to float64.")
     )
-
-
-def _like_values(mask: Array, y: Array, shape: tuple[int, ...], channel_axis: int | None) -> Array:
-    """The caller's mask as booleans of y's shape."""
-    xp = namespace(y)
-    mask = move(mask if is_array(mask) else np.asarray(mask), y)
-    if mask.dtype != xp.bool:
-        raise TypeError(
-            f"`mask` must be boolean, True where a sample is missing; got dtype {mask.dtype}."
-        )
-    if channel_axis is not None and tuple(mask.shape) == shape:
-        mask = xp.moveaxis(mask, channel_axis, -1)
-        if mask.shape[-1] < y.shape[-1]:  # complex: real and imaginary parts
-            mask = xp.concat([mask, mask], axis=-1)
-    elif tuple(mask.shape) == tuple(y.shape[:-1]):
-        mask = mask[..., None]
-    else:
-        without = "" if channel_axis is None else f", or without channels, {tuple(y.shape[:-1])}"
-        raise ValueError(
-            f"`mask` must have the shape of `values`, {shape}{without}; got {tuple(mask.shape)}."
-        )
-    return xp.broadcast_to(mask, y.shape)
-
-
-# --- range and scale ------------------------------------------------------------------------------
-
-
-def data_range(y: Array, present: Array | None) -> float:
-    """Peak to peak of the samples, all channels together."""
-    xp = namespace(y)
-    low = high = y
-    if present is not None:
-        low = xp.where(present, y, xp.full_like(y, xp.inf))
-        high = xp.where(present, y, xp.full_like(y, -xp.inf))
-    return float(to_numpy(xp.max(high))) - float(to_numpy(xp.min(low))) or 1.0
-
-
-def range_of(frame: Array) -> float:
-    """:func:`data_range` of an array as it came: integers do not wrap, NaN does not count."""
-    xp = namespace(frame)
-    if not xp.isdtype(frame.dtype, "real floating"):
-        frame = xp.astype(frame, xp.float64)
-    found = data_range(frame, None)
-    return data_range(frame, ~xp.isnan(frame)) if math.isnan(found) else found
-
-
-def standard_of(ends: Ends, kind: str, centred: bool) -> tuple[Floats, Floats]:
-    """Each channel's offset and scale, both (C,), of dtype `kind`, from its ends."""
-    offset = (ends.means * centred).astype(kind)
-    largest = np.maximum(ends.high - offset, offset - ends.low)
-    scale = 2 ** np.round(np.log2(np.where(largest > 0, largest, 1)))
-    return offset, scale.astype(kind)
-
-
-def standardise(y: Array, present: Array | None, centred: bool) -> tuple[Array, Array, Array]:
-    """Samples about 0 and of order 1, with each channel's offset and scale, both (C,).
-
-    The scale is a power of two, so that undoing it costs no digit.
-    """
-    xp = namespace(y)
-    axes = tuple(range(y.ndim - 1))
-    weight = xp.ones_like(y) if present is None else xp.astype(present, y.dtype)
-
-    def size(y: Array) -> Array:
-        largest = xp.max(xp.abs(y), axis=axes)
-        return 2 ** xp.round(xp.log2(xp.where(largest > 0, largest, xp.ones_like(largest))))
-
-    if not centred:
-        scale = size(y)
-        return y / scale, xp.zeros_like(scale), scale
-    first = size(y) / 2  # so that a sum of huge numbers does not overflow
-    y = y / first
-    offset = xp.sum(y, axis=axes) / xp.sum(weight, axis=axes)
-    y = (y - offset) * weight
-    scale = size(y)
-    return y / scale, offset * first, scale * first
 
 
 # --- what a fit works on --------------------------------------------------------------------------

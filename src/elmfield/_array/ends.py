@@ -82,3 +82,57 @@ class Ends:
         exact = self.total / self.count
         near = np.round(exact / step) * step
         return np.where(span > 0, near, self.low)
+
+
+# --- range and scale ------------------------------------------------------------------------------
+
+
+def data_range(y: Array, present: Array | None) -> float:
+    """Peak to peak of the samples, all channels together."""
+    xp = namespace(y)
+    low = high = y
+    if present is not None:
+        low = xp.where(present, y, xp.full_like(y, xp.inf))
+        high = xp.where(present, y, xp.full_like(y, -xp.inf))
+    return float(to_numpy(xp.max(high))) - float(to_numpy(xp.min(low))) or 1.0
+
+
+def range_of(frame: Array) -> float:
+    """:func:`data_range` of an array as it came: integers do not wrap, NaN does not count."""
+    xp = namespace(frame)
+    if not xp.isdtype(frame.dtype, "real floating"):
+        frame = xp.astype(frame, xp.float64)
+    found = data_range(frame, None)
+    return data_range(frame, ~xp.isnan(frame)) if math.isnan(found) else found
+
+
+def standard_of(ends: Ends, kind: str, centred: bool) -> tuple[Floats, Floats]:
+    """Each channel's offset and scale, both (C,), of dtype `kind`, from its ends."""
+    offset = (ends.means * centred).astype(kind)
+    largest = np.maximum(ends.high - offset, offset - ends.low)
+    scale = 2 ** np.round(np.log2(np.where(largest > 0, largest, 1)))
+    return offset, scale.astype(kind)
+
+
+def standardise(y: Array, present: Array | None, centred: bool) -> tuple[Array, Array, Array]:
+    """Samples about 0 and of order 1, with each channel's offset and scale, both (C,).
+
+    The scale is a power of two, so that undoing it costs no digit.
+    """
+    xp = namespace(y)
+    axes = tuple(range(y.ndim - 1))
+    weight = xp.ones_like(y) if present is None else xp.astype(present, y.dtype)
+
+    def size(y: Array) -> Array:
+        largest = xp.max(xp.abs(y), axis=axes)
+        return 2 ** xp.round(xp.log2(xp.where(largest > 0, largest, xp.ones_like(largest))))
+
+    if not centred:
+        scale = size(y)
+        return y / scale, xp.zeros_like(scale), scale
+    first = size(y) / 2  # so that a sum of huge numbers does not overflow
+    y = y / first
+    offset = xp.sum(y, axis=axes) / xp.sum(weight, axis=axes)
+    y = (y - offset) * weight
+    scale = size(y)
+    return y / scale, offset * first, scale * first

@@ -8,6 +8,7 @@ import numpy as np
 from elmfield._array.backend import device as device_of
 from elmfield._array.backend import is_array, is_labelled, namespace, to_numpy
 from elmfield._array.checks import choice, is_integer
+from elmfield._array.ends import range_of
 from elmfield._array.memory import with_less_memory
 from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Floats, Integers, Progress
@@ -21,7 +22,7 @@ from elmfield.fit.graph import refuse_unfollowed
 from elmfield.fit.survey import Survey
 from elmfield.local.model import LocalModel
 from elmfield.partition import Partition, without_rings
-from elmfield.samples import WHOLE, Samples, View, range_of, read, unmasked, warn_of_rounding
+from elmfield.samples import WHOLE, Samples, View, read, unmasked, warn_of_rounding
 from elmfield.settings import Settings, Smooth
 
 Footprint = tuple[tuple[int, ...], Any, Integers]

@@ -12,11 +12,11 @@ from itertools import product as cartesian
 
 import numpy as np
 
-from elmfield._array.ends import Ends
+from elmfield._array.ends import Ends, standard_of
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.streamed import Slabs
 from elmfield.local.order import tasted
-from elmfield.samples import Grid, Slab, standard_of
+from elmfield.samples import Grid, Slab
 from elmfield.settings import Settings
 
 Place = tuple[slice, ...]

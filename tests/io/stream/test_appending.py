@@ -53,6 +53,20 @@ def test_again_and_again(archive, monkeypatch):
     close(field.samples(), frames(137), 1e-4)
 
 
+def test_frames_go_to_the_file_as_they_come(archive):
+    taken = []
+
+    def camera():
+        for frame in frames(25, 100):
+            taken.append(ef.load(archive).shape[0])
+            yield frame
+
+    field = ef.append(archive, camera(), memory_limit=1 << 16)  # room for 17 at a time
+    close(field.samples(), frames(125), 1e-4)
+    assert 100 < taken[-1] < 125  # the first are in the file before the last is there
+    assert ef.append(archive, iter(())).shape == field.shape
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "complex64"])
 def test_other_axes_channels_and_dtypes(dtype, tmp_path):
     path = tmp_path / "a.elm.zarr"

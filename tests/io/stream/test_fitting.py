@@ -283,6 +283,21 @@ def test_what_is_done_is_not_done_again(tmp_path, monkeypatch):
     close(ef.load(out).samples(), values, 1e-4)
 
 
+@pytest.mark.parametrize("name", ["a.elm", "a.elm.zarr"])
+def test_work_killed_just_after_its_last_move_is_no_trap(name, tmp_path, monkeypatch):
+    from elmfield.io.stream import work
+
+    values, out = rough((90, 70)), tmp_path / name
+    monkeypatch.setattr(work.shutil, "rmtree", lambda *a, **k: (_ for _ in ()).throw(SystemExit))
+    with pytest.raises(SystemExit):
+        ef.fit(values, ef.smooth(order=2), out=out, memory_limit=SMALL)
+    monkeypatch.undo()
+    monkeypatch.setattr("elmfield.field.tiling.TILE", 1 << 13)
+    field = ef.fit(values, ef.smooth(order=2), out=out, memory_limit=SMALL)
+    close(field.samples(), values, 1e-4)
+    assert os.listdir(tmp_path) == [name]
+
+
 def test_a_disk_that_is_full_in_the_middle_loses_nothing(tmp_path):
     resource = pytest.importorskip("resource")
     values, out = rough((150, 120)), tmp_path / "a.elm"

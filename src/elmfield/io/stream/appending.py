@@ -6,15 +6,19 @@ finished by the next call.
 """
 
 import json
+import math
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from elmfield._array.ends import Ends
+from elmfield._array.memory import capacity
 from elmfield._array.memory import memory_limit as limited
 from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Floats, Progress
@@ -56,9 +60,10 @@ def append(
     ----------
     path : str or path
         A folder, ``name.elm.zarr``, that holds samples without loss and without gaps.
-    values : array, DataArray, or path
+    values : array, DataArray, path, or iterator of arrays
         The samples to add, as for `elmfield.fit`: of the model's dtype, and of its shape on all
-        axes but one.
+        axes but one. An iterator gives frames, without that axis, which are added as they come,
+        some at a time.
     axis : int or str
         Which one, by number (channels do not count) or name.
     coords : array, optional
@@ -85,6 +90,8 @@ def append(
     >>> ef.append("days.elm.zarr", days[30:]).shape
     (40, 20)
     """
+    if isinstance(values, Iterator):
+        return _frames(path, values, axis, coords, memory_limit, progress)
     local, tell = on_disk(path), reporter(progress)
     if is_url(local):
         raise ValueError(f"samples can be added to a folder on a disk; got {path!r}. Copy it here.")
@@ -104,6 +111,37 @@ def append(
         work.close()
     shutil.rmtree(work.root, ignore_errors=True)
     return load(target)
+
+
+def _frames(
+    path: StrPath,
+    frames: Iterator[Any],
+    axis: int | str,
+    coords: Array | None,
+    memory_limit: int | None,
+    progress: Progress | bool,
+) -> Field:
+    """Add frames that come one by one: as many at a time as a tile is long, or memory has room."""
+    if coords is not None:
+        raise ValueError("`coords` cannot be told for an iterator of frames; stack some of them.")
+    field = load(on_disk(path))
+    coded = _coded(field, Path(path))
+    k = axis_number(axis, field.domain.dims)
+    c = field.channel_axis
+    place = k if c is None or k < c else k + 1
+    most = math.prod(n for j, n in enumerate(field.shape) if j != k) * len(field.offset)
+    with limited(memory_limit):
+        room = capacity(np.empty(0)) // max(1, most)
+    step = max(1, min(room, 4 * coded.tiling.tile[k]))
+    while some := list(islice(frames, step)):
+        field = append(
+            path,
+            np.stack([np.asarray(f) for f in some], axis=place),
+            axis=k,
+            memory_limit=memory_limit,
+            progress=progress,
+        )
+    return field
 
 
 def _added(

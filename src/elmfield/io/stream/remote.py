@@ -86,6 +86,9 @@ class RemoteWork:
         else:
             self._move(made, system, target, keys)
         self.close()
+        # First what tells that work can go on: of the rest some may be left after a crash.
+        work, place = filesystem(self.root)
+        work.rm_file(f"{place.rstrip('/')}/{PLAN}")
         RemoteFiles(self.root).drop()
 
     def _move(self, made: RemoteFiles, system: Any, target: str, keys: list[str]) -> None:

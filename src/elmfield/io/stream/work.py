@@ -124,6 +124,8 @@ class LocalWork:
                 for key in keys:
                     sink.put(key, (made / key).read_bytes())
             made = packed
+        # From here on the notes on finished blocks speak of files that are gone.
+        (self.root / PLAN).unlink()
         put_in_place(made, self.target)
         self.close()
         shutil.rmtree(self.root, ignore_errors=True)
