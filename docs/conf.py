@@ -68,5 +68,6 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "matplotlib_animations": False,
     "capture_repr": ("_repr_html_", "__repr__"),
+    "ignore_repr_types": "matplotlib",
     "image_srcset": ["2x"],
 }

@@ -26,4 +26,4 @@ here = blend(partition, 0, x)  # the two cells that reach each place, and the up
 for cell in range(partition.n_regions):
     weight = np.where(here.upper == cell, rising, 0) + np.where(here.lower == cell, 1 - rising, 0)
     bottom.fill_between(x, weight, alpha=0.4)
-bottom.set(title=f"windows of {partition.n_regions} regions", xlabel="sample")
+_ = bottom.set(title=f"windows of {partition.n_regions} regions", xlabel="sample")

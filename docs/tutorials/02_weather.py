@@ -78,7 +78,6 @@ for a, (data, title) in zip(
 # %%
 # Means are exact: the global mean does not change with the grid.
 
-area = np.cos(np.deg2rad(coarse.latitude))
 whole = ef.regrid(field, grid=(18, 36), mean=True)
 edges = np.deg2rad(np.linspace(90, -90, 19))
 weights = xr.DataArray(-np.diff(np.sin(edges)), dims="latitude")
@@ -119,7 +118,7 @@ vorticity = air.vorticity(np.stack([y, x], axis=-1))
 figure, a = plt.subplots(figsize=(7, 3), layout="constrained")
 shown = a.pcolormesh(x, y, 1e6 * vorticity, cmap="RdBu_r")
 figure.colorbar(shown, label="vorticity, 10⁻⁶ per second")
-a.set(xlabel="longitude", ylabel="latitude")
+_ = a.set(xlabel="longitude", ylabel="latitude")
 
 # %%
 # More, with calendars, curvilinear grids, Datasets and the command line: :doc:`/earth`.

@@ -60,7 +60,7 @@ figure, axes = plt.subplots(1, 2, figsize=(8, 4), layout="constrained")
 axes[0].imshow(scan[:, :, 7].T, origin="lower", cmap="gray")
 axes[0].set_title("slice 7 of the array")
 axes[1].imshow(plane.T, origin="lower", cmap="gray", extent=(-20, 20, -20, 20))
-axes[1].set(title="z = 0 mm in the room", xlabel="x, mm", ylabel="y, mm")
+_ = axes[1].set(title="z = 0 mm in the room", xlabel="x, mm", ylabel="y, mm")
 
 # %%
 # As a file

@@ -61,7 +61,7 @@ way = torch.stack(way).numpy()
 figure, a = plt.subplots(figsize=(4.5, 4), layout="constrained")
 a.plot(way[:, 1], way[:, 0], "o-", ms=4)
 a.plot(-4, 3, "x", ms=12)
-a.set(xlabel="column offset", ylabel="row offset", title="the way to the template")
+_ = a.set(xlabel="column offset", ylabel="row offset", title="the way to the template")
 
 # %%
 # By the samples
