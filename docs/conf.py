@@ -4,7 +4,10 @@ import os
 import shutil
 from pathlib import Path
 
+import click
+
 import elmfield
+from elmfield.cli import cli
 
 HERE = Path(__file__).parent
 RUN = HERE.parent / "build" / "scripts"
@@ -13,6 +16,26 @@ RUN = HERE.parent / "build" / "scripts"
 for room in ("tutorials", "gallery"):
     shutil.copytree(HERE / room, RUN / room, dirs_exist_ok=True)
 os.environ.setdefault("MPLBACKEND", "agg")
+
+
+def helped(command, name, parent=None):
+    """What a command says about itself."""
+    settings = {**cli.context_settings, "info_name": name, "parent": parent, "terminal_width": 88}
+    with click.Context(command, **settings) as context:
+        return context, f"```text\n{command.get_help(context).rstrip()}\n```\n"
+
+
+top, text = helped(cli, "elmfield")
+pages = [
+    "# The command line\n",
+    "What `elmfield --help` and `elmfield COMMAND --help` say.\n",
+    text,
+]
+for name, command in cli.commands.items():
+    pages += [f"## elmfield {name}\n", helped(command, name, top)[1]]
+MADE = HERE / "made"
+MADE.mkdir(exist_ok=True)
+(MADE / "commands.md").write_text("\n".join(pages), "utf-8")
 
 project = "elmfield"
 author = "The elmfield developers"
