@@ -52,7 +52,10 @@ PICTURES = {
         _picture(lambda a, k: ic.jpegxl_encode(a, distance=k, effort=7), ic.jpegxl_decode),
         "distance",
     ),
-    "WebP": (_picture(lambda a, k: ic.webp_encode(a, k, method=6), ic.webp_decode), "quality"),
+    "WebP": (
+        _picture(lambda a, k: ic.webp_encode(a, k, method=4, lossless=False), ic.webp_decode),
+        "quality",
+    ),
 }
 """Codecs of pictures: 8 bits, or 16 where they take them. WebP knows colour only."""
 

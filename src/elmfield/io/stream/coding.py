@@ -6,18 +6,20 @@ result depends on its samples alone, files appear whole, and what is there alrea
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 
 from elmfield._array.backend import check_sum, to_numpy
-from elmfield._array.memory import capacity
-from elmfield._array.threads import spread
+from elmfield._array.memory import capacity, runs
+from elmfield._array.threads import n_threads, spread
 from elmfield._array.typing import Array, Floats
 from elmfield.field import Field
 from elmfield.field.streamed import Slabs
-from elmfield.field.tiling import Tiling, packed
+from elmfield.field.tiling import TOGETHER, Tiling, packed, packed_many
 from elmfield.fit.filling import Filled
 from elmfield.fit.survey import blocks_of
 from elmfield.io.model.tiles import put_tile
@@ -82,9 +84,13 @@ class Coding:
             y = self.slabs.part(slab, values)[0]
         sink, asked = files_at(self.model), dict(self.asked)
 
-        def work(number: int) -> str:
-            tile = packed(self._cut(y, slab, self.tiling.slab(number)).astype(self.kind), **asked)
-            return put_tile(sink, "samples", self.tiling, number, tile, self.has_channels)
+        def work(some: Sequence[int]) -> list[str]:
+            cut = [self._cut(y, slab, self.tiling.slab(i)).astype(self.kind) for i in some]
+            tiles = [packed(tile, **asked) for tile in cut] if asked else packed_many(cut)
+            return [
+                put_tile(sink, "samples", self.tiling, i, tile, self.has_channels)
+                for i, tile in zip(some, tiles)
+            ]
 
         def mark(number: int) -> str:
             assert gone is not None
@@ -94,7 +100,9 @@ class Coding:
             return put_tile(sink, "missing", self.missing, number, tile, many)
 
         numbers = tiles_in(self.tiling, slab)
-        checks = [dict(zip(numbers, spread(work, numbers))), {}]
+        most = max(1, min(TOGETHER, len(numbers) // n_threads()))
+        shares = [numbers[a:b] for a, b in runs(len(numbers), most)]
+        checks = [dict(zip(numbers, chain.from_iterable(spread(work, shares)))), {}]
         if self.missing is not None:
             numbers = tiles_in(self.missing, slab)
             checks[1] = dict(zip(numbers, spread(mark, numbers)))
