@@ -135,3 +135,29 @@ def test_a_report_compares_with_what_was_fitted(rough):
     scattered_ = ef.fit_points(points, points.sum(axis=1))
     with pytest.raises(ValueError, match="a field of scattered samples has no array of them"):
         scattered_.report(points.sum(axis=1))
+
+
+@pytest.mark.parametrize("channel_axis", [None, 0, -1])
+def test_maps_of_errors_are_made_slab_by_slab(channel_axis, rng):
+    values = rng.random((60, 70) if channel_axis is None else (60, 70, 2))
+    values[3:5, 6] = np.nan
+    if channel_axis == 0:
+        values = np.moveaxis(values, -1, 0)
+    field = ef.fit(values, ef.smooth(order=1), channel_axis=channel_axis)
+    other = np.roll(values, 1)
+    whole = field.error_map(other)
+
+    class Parts:
+        shape, dtype, ndim, most = other.shape, other.dtype, other.ndim, 0
+
+        def __getitem__(self, slab):
+            found = other[slab]
+            Parts.most = max(Parts.most, found.size)
+            return found
+
+    with ef.memory_limit(1 << 16):
+        close(field.error_map(Parts()), whole, 1e-12)
+    assert Parts.most < other.size / 3
+    small = field.crop((10, 5), (30, 50))
+    inside = other[10:31, 5:51] if channel_axis != 0 else other[:, 10:31, 5:51]
+    close(small.error_map(other), small.error_map(inside), 1e-12)

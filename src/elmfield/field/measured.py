@@ -6,16 +6,17 @@ How a score is printed, and which modes to keep for one, are the next rooms' bus
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from elmfield._array.backend import cast, move, namespace, to_numpy
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats
+from elmfield.field.gridded import gridded
 from elmfield.field.reading import own_samples
 from elmfield.measure.metrics import peak_to_peak
-from elmfield.samples import Samples, with_nan
+from elmfield.samples import Samples, Source, source_of, with_nan
 
 if TYPE_CHECKING:
     from elmfield.field.blended import Blended
@@ -47,33 +48,61 @@ def _left_over(field: "Field") -> tuple[Array, Array]:
 
 def _measured(field: "Field", samples: Array) -> tuple[Array, Array]:
     """Sum of squares and number of samples in each region, (N,), against `samples`."""
-    part = field.partition
-    truth, mine = beside(field, samples)
-    have = ~np.isnan(truth)
-    error = np.where(have, np.abs(np.where(have, truth, 0) - mine), 0)
-    cells = [cell[own] for cell, own in zip(part.cell_of, own_samples(field.domain))]
-    region = np.broadcast_to(part.labels[np.ix_(*cells)][..., None], truth.shape).ravel()
-    squares = np.bincount(region, (error**2).ravel(), minlength=part.n_regions)
-    return squares, np.bincount(region[have.ravel()], minlength=part.n_regions)
+    part, own = field.partition, own_samples(field.domain)
+    source = _source(field, samples)
+    is_cropped = tuple(map(len, own)) != field.shape and source.shape == _shapes(field)[0]
+    cells = [cell[o] for cell, o in zip(part.cell_of, own)]
+    squares, count = np.zeros(part.n_regions), np.zeros(part.n_regions, np.int64)
+    across = math.prod(map(len, own[1:])) * field.n_channels
+    rows, k = max(1, capacity(np.empty(0)) // max(1, 8 * across)), field.channel_axis
+    for i in range(0, len(own[0]), rows):
+        at = [own[0][i : i + rows], *own[1:]]
+        first = [o[0] if is_cropped else o[0] - p[0] for o, p in zip(at, own)]
+        slab = [slice(int(a), int(a) + len(o)) for a, o in zip(first, at)]
+        if k is not None:
+            slab.insert(k, slice(0, field.n_channels))
+        truth = np.asarray(to_numpy(with_nan(source.read(tuple(slab)))))
+        mine = to_numpy(gridded(field, [o.astype(np.float64) for o in at], None))
+        have = ~np.isnan(truth)
+        error = np.where(have, np.abs(np.where(have, truth, 0) - mine), 0)
+        region = part.labels[np.ix_(cells[0][i : i + rows], *cells[1:])]
+        region = region if k is None else np.expand_dims(region, k)
+        region = np.broadcast_to(region, truth.shape).ravel()
+        squares += np.bincount(region, (error**2).ravel(), minlength=part.n_regions)
+        count += np.bincount(region[have.ravel()], minlength=part.n_regions)
+    return squares, count
 
 
-def beside(field: "Field", samples: Array) -> tuple[Array, Array]:
-    """What was fitted and the field's own values, channels last, as far as the domain goes."""
+def _shapes(field: "Field") -> list[tuple[int, ...]]:
+    """The shapes that an array of a field's samples may have: of all of them, and of a crop's."""
+    k, shapes = field.channel_axis, []
+    for sizes in (field.shape, tuple(map(len, own_samples(field.domain)))):
+        shapes.append(sizes if k is None else (*sizes[:k], field.n_channels, *sizes[k:]))
+    return shapes
+
+
+def _source(field: "Field", samples: Any) -> Source:
+    """What was fitted, to be read in parts; an error if it cannot be."""
     if field.blended.is_scattered:
         raise ValueError(
             "a field of scattered samples has no array of them to compare with. Compare their "
             "values with field(points)."
         )
-    k = field.channel_axis
-    truth = np.asarray(to_numpy(with_nan(samples)))
-    own, shapes = own_samples(field.domain), []
-    for sizes in (field.shape, tuple(map(len, own))):
-        shapes.append(sizes if k is None else (*sizes[:k], field.n_channels, *sizes[k:]))
-    if truth.shape not in shapes:
+    source, shapes = source_of(samples), _shapes(field)
+    if isinstance(samples, np.ma.MaskedArray):
+        source = source_of(with_nan(samples))
+    if source.shape not in shapes:
         raise ValueError(
             f"`samples` must be what was fitted, shape {' or '.join(map(str, set(shapes)))}; "
-            f"got {truth.shape}."
+            f"got {source.shape}."
         )
+    return source
+
+
+def beside(field: "Field", samples: Any) -> tuple[Array, Array]:
+    """What was fitted and the field's own values, channels last, as far as the domain goes."""
+    k, own = field.channel_axis, own_samples(field.domain)
+    truth = np.asarray(to_numpy(_source(field, samples).read()))
     mine = np.asarray(to_numpy(field.samples(missing="fill")))
     truth, mine = (x[..., None] if k is None else np.moveaxis(x, k, -1) for x in (truth, mine))
     return truth if truth.shape == mine.shape else truth[np.ix_(*own)], mine
