@@ -1,4 +1,4 @@
-"""Small tiles and small windows, so that small arrays have many."""
+"""Small tiles and small windows, so that small arrays have many; and overviews of them."""
 
 from importlib import import_module
 
@@ -8,5 +8,6 @@ import pytest
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch):
     monkeypatch.setattr("elmfield.field.tiling.TILE", 1 << 13)
+    monkeypatch.setattr("elmfield.io.model.overview.SEEN", 1 << 12)
     # elmfield.fit is a function, too
     monkeypatch.setattr(import_module("elmfield.fit.filling"), "WINDOW", 1 << 10)

@@ -1,5 +1,7 @@
 """Samples put at the end of an axis: the seam is coded again, all else stays."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -39,6 +41,11 @@ def test_only_the_seam_is_written_again(archive):
     points = np.random.default_rng(0).random((50, 3)) * [109, 23, 19]
     close(field(points), whole(points), 1e-3)
     assert field.data_range == whole.data_range
+    ef.save(whole, archive.parent / "b.elm.zarr")
+    seen = [n for n in after if n.startswith("overview/")]
+    assert len(seen) == 2
+    assert all((archive.parent / "b.elm.zarr" / n).read_bytes() == after[n] for n in seen)
+    shutil.rmtree(archive.parent / "b.elm.zarr")
     assert sorted(p.name for p in archive.parent.iterdir()) == ["a.elm.zarr"]
 
 
@@ -96,11 +103,10 @@ def test_moves_that_were_cut_short_are_finished(archive, monkeypatch):
                 raise KeyboardInterrupt
         replace(a, b)
 
-    monkeypatch.setattr(appending.os, "replace", dying)
-    with pytest.raises(KeyboardInterrupt):
-        ef.append(archive, frames(10, 100))
-    monkeypatch.undo()
-    monkeypatch.setattr("elmfield.field.tiling.TILE", 1 << 13)
+    with monkeypatch.context() as patch:
+        patch.setattr(appending.os, "replace", dying)
+        with pytest.raises(KeyboardInterrupt):
+            ef.append(archive, frames(10, 100))
     field = ef.append(archive, frames(5, 110))
     close(field.samples(), frames(115), 1e-4)
 

@@ -288,11 +288,10 @@ def test_work_killed_just_after_its_last_move_is_no_trap(name, tmp_path, monkeyp
     from elmfield.io.stream import work
 
     values, out = rough((90, 70)), tmp_path / name
-    monkeypatch.setattr(work.shutil, "rmtree", lambda *a, **k: (_ for _ in ()).throw(SystemExit))
-    with pytest.raises(SystemExit):
-        ef.fit(values, ef.smooth(order=2), out=out, memory_limit=SMALL)
-    monkeypatch.undo()
-    monkeypatch.setattr("elmfield.field.tiling.TILE", 1 << 13)
+    with monkeypatch.context() as patch:
+        patch.setattr(work.shutil, "rmtree", lambda *a, **k: (_ for _ in ()).throw(SystemExit))
+        with pytest.raises(SystemExit):
+            ef.fit(values, ef.smooth(order=2), out=out, memory_limit=SMALL)
     field = ef.fit(values, ef.smooth(order=2), out=out, memory_limit=SMALL)
     close(field.samples(), values, 1e-4)
     assert os.listdir(tmp_path) == [name]
@@ -317,10 +316,10 @@ def test_changed_samples_are_noticed(tmp_path, monkeypatch):
     from elmfield.io.stream.work import LocalWork
 
     values, out = rough((150, 120)), tmp_path / "a.elm.zarr"
-    monkeypatch.setattr(LocalWork, "finish", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        ef.fit(values, ef.smooth(order=2), out=out, memory_limit=SMALL)
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalWork, "finish", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            ef.fit(values, ef.smooth(order=2), out=out, memory_limit=SMALL)
     changed = values.copy()
     changed[100, 5:7] = values[100, 6:4:-1]  # the same range and mean: the plan is the same
     field = ef.fit(changed, ef.smooth(order=2), out=out, memory_limit=SMALL)
@@ -421,7 +420,8 @@ def test_a_cluster_writes_the_same_bytes_though_a_worker_dies(tmp_path):
     _cluster_script(
         tmp_path,
         """
-        import os, numpy as np, dask.array as da, elmfield as ef, elmfield.field.tiling
+        import os, numpy as np, dask.array as da, elmfield as ef
+        import elmfield.field.tiling, elmfield.io.model.overview
         from pathlib import Path
 
         def values():
@@ -441,6 +441,7 @@ def test_a_cluster_writes_the_same_bytes_though_a_worker_dies(tmp_path):
             from distributed import Client, LocalCluster
             from elmfield.cli import cli
             elmfield.field.tiling.TILE = 1 << 13
+            elmfield.io.model.overview.SEEN = 1 << 12
             x = da.from_array(Deadly(), chunks=(60, 70), asarray=False)
             np.save("x.npy", values())
             with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as c:

@@ -72,11 +72,10 @@ def test_work_cut_short_goes_on(moment, store, monkeypatch):
             raise KeyboardInterrupt
         return mv(self, *args, **options)
 
-    monkeypatch.setattr(type(store), "mv", dying)
-    with pytest.raises(KeyboardInterrupt):
-        ef.fit(rough((90, 70)), ef.smooth(order=2), out=out, memory_limit=SMALL)
-    monkeypatch.undo()
-    monkeypatch.setattr("elmfield.field.tiling.TILE", 1 << 13)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(store), "mv", dying)
+        with pytest.raises(KeyboardInterrupt):
+            ef.fit(rough((90, 70)), ef.smooth(order=2), out=out, memory_limit=SMALL)
     field = ef.fit(rough((90, 70)), ef.smooth(order=2), out=out, memory_limit=SMALL)
     close(field.samples(), rough((90, 70)), 1e-4)
     assert store.ls("/box", detail=False) == ["/box/a.elm.zarr"]

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from elmfield._array.typing import Array
-from elmfield.field.tiles import block_means
 from elmfield.field.tiling import Tiling
 
 SEEN = 1 << 20
@@ -40,18 +39,59 @@ def made(tiling: Tiling, kind: str, read: Callable[[tuple[slice, ...]], Array]) 
 
     `read` gives the samples of a slab of the array, channels last.
     """
-    *sizes, C = tiling.sizes
-    if math.prod(sizes) < SEEN:
+    k = level_of(tiling)
+    if k is None:
         return None
-    k = -(-HALVINGS // len(sizes))
-    out = np.empty(tiling_of(tiling, k).sizes, kind_of(kind))
-    rows = max(1, AT_ONCE // (math.prod(sizes[1:]) * C) >> k)
+    totals = Totals(tiling, k)
     first, *others = (slice(a, b) for a, b in list(zip(tiling.low, tiling.high))[:-1])
-    for i in range(0, len(out), rows):
-        ends = first.start + (i << k), min(first.start + ((i + rows) << k), first.stop)
-        means = block_means(read((slice(*ends), *others)), k)
-        out[i : i + rows] = np.rint(means) if out.dtype.kind in "iu" else means
-    return Means(k, out)
+    rows = max(1, AT_ONCE // math.prod(tiling.sizes[1:]) >> k) << k
+    for a in range(first.start, first.stop, rows):
+        slab = (slice(a, min(a + rows, first.stop)), *others)
+        totals.add(slab, totals.of(slab, read(slab)))
+    return totals.means(kind)
+
+
+def level_of(tiling: Tiling) -> int | None:
+    """How often the axes of an overview are halved; None of few samples, which have none."""
+    *sizes, _ = tiling.sizes
+    return None if math.prod(sizes) < SEEN else -(-HALVINGS // len(sizes))
+
+
+class Totals:
+    """Sums over boxes of 2^k samples on each axis, added up from slabs in any cut and order.
+
+    Sums of numbers of 32 bits are exact in float64, as long as these do not differ in size by more
+    than a factor of half a million: then the means do not depend on the cut.
+    """
+
+    def __init__(self, tiling: Tiling, k: int) -> None:
+        self._tiling, self._k = tiling, k
+        self.sums = np.zeros(tiling_of(tiling, k).sizes)
+
+    def of(self, slab: tuple[slice, ...], values: Array) -> Array:
+        """The sums of a slab of the array, channels last."""
+        out: Array = values
+        for axis, (s, low) in enumerate(zip(slab, self._tiling.low)):
+            a, b = s.start - low, s.stop - low
+            first = np.arange(a >> self._k << self._k, b, 1 << self._k) - a
+            out = np.add.reduceat(out, np.maximum(first, 0), axis=axis, dtype=np.float64)
+        return out
+
+    def add(self, slab: tuple[slice, ...], sums: Array) -> None:
+        """Put the sums of a slab to those of the boxes it lies in."""
+        low = self._tiling.low
+        first = [(s.start - a) >> self._k for s, a in zip(slab, low)]
+        self.sums[tuple(slice(i, i + n) for i, n in zip(first, sums.shape))] += sums
+
+    def means(self, kind: str) -> Means:
+        """The overview of samples of a dtype."""
+        out = self.sums
+        for axis, n in enumerate(self._tiling.sizes[:-1]):
+            each = np.diff([*range(0, n, 1 << self._k), n])
+            out = out / each.reshape(-1, *(1,) * (out.ndim - 1 - axis))
+        if np.dtype(kind).kind in "iu":
+            out = np.rint(out)
+        return Means(self._k, out.astype(kind_of(kind)))
 
 
 def tiling_of(tiling: Tiling, k: int) -> Tiling:

@@ -197,11 +197,7 @@ class SamplePlan:
             missing_checks = _put_tiles(sink, "missing", tiling, "uint8", found, C > 1, progress)
         said = self.said(checks, C, missing_checks)
         means = self._overview
-        if means is not None:
-            tile, kind = iter([packed(means.values)]), means.values.dtype.name
-            seen = _put_tiles(sink, "overview", means.tiling, kind, tile, self.has_channels, silent)
-            said |= {"overview": means.level, "overview_checks": seen}
-        return said
+        return said if means is None else {**said, **put_overview(sink, means, self.has_channels)}
 
     @property
     def _overview(self) -> overview.Means | None:
@@ -224,6 +220,13 @@ class SamplePlan:
         gone = self.boxes.gaps(slab[:-1])
         assert gone is not None
         return np.asarray(gone).astype(np.uint8)
+
+
+def put_overview(sink: Sink, means: overview.Means, has_channels: bool) -> dict[str, Any]:
+    """Write an overview; what the metadata says about it."""
+    tile, kind = iter([packed(means.values)]), means.values.dtype.name
+    seen = _put_tiles(sink, "overview", means.tiling, kind, tile, has_channels, silent)
+    return {"overview": means.level, "overview_checks": seen}
 
 
 def _put_tiles(

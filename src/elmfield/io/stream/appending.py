@@ -32,6 +32,7 @@ from elmfield.io.files import StrPath, path_of
 from elmfield.io.given import Given, given_as
 from elmfield.io.gridded import axis_number
 from elmfield.io.model.entries import is_url, on_disk, open_entries
+from elmfield.io.model.overview import Means, Totals, level_of
 from elmfield.io.model.restore import load, metadata
 from elmfield.io.model.store import FOLDER
 from elmfield.io.stream.coding import Coding
@@ -197,7 +198,7 @@ def _put(
         checks |= coding(part)[0]
         tell("fit", done + 1, len(blocks))
     every = "".join(checks[i] for i in range(tiling.n_tiles))
-    made = coder.described("new", (every, ""), False)
+    made = coder.described("new", (every, ""), False, _overview(coder, coded, k, n))
     keys = files_at(work.model("new")).keys()
     keys = [key for key in keys if key != "zarr.json"] + ["zarr.json"]
     assert made.keys
@@ -205,6 +206,30 @@ def _put(
     note.with_suffix(".new").write_text(json.dumps(keys))
     os.replace(note.with_suffix(".new"), note)
     finish_moves(work)
+
+
+def _overview(coder: DiskCoder, coded: Coded, k: int, n: int) -> Means | None:
+    """The overview of all samples: means of whole boxes before the seam stay."""
+    level, slabs = level_of(coder.tiling), coder.stream.slabs
+    if level is None:
+        return None
+    kind = coder.sample_plan.kind
+    first = 0
+    if coded.overview is not None and coded.overview[0] == level:
+        first = n >> level << level
+    totals = Totals(coder.tiling, level)
+    for block in coder.blocks:
+        if block[k].stop > first:
+            part = tuple(
+                slice(max(s.start, first), s.stop) if j == k else s for j, s in enumerate(block)
+            )
+            totals.add(part, totals.of(part, slabs.part(part)[0].astype(kind)))
+    means = totals.means(kind)
+    if first:
+        assert coded.overview is not None
+        stay = tuple(slice(first >> level) if j == k else slice(None) for j in range(k + 1))
+        means.values[stay] = coded.overview[1].whole()[stay]
+    return means
 
 
 def finish_moves(work: LocalWork) -> None:

@@ -6,6 +6,7 @@ result depends on its samples alone, files appear whole, and what is there alrea
 
 import json
 import math
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -22,12 +23,13 @@ from elmfield.field.streamed import Slabs
 from elmfield.field.tiling import TOGETHER, Tiling, packed, packed_many
 from elmfield.fit.filling import Filled
 from elmfield.fit.survey import blocks_of
+from elmfield.io.model.overview import Totals
 from elmfield.io.model.tiles import put_tile
 from elmfield.io.stream.places import Files, files_at
 from elmfield.samples import Slab
 
-Checks = tuple[dict[int, str], dict[int, str]]
-"""Check sums of tiles by number: of samples, and of what is missing."""
+Checks = tuple[dict[int, str], dict[int, str], Array | None]
+"""Check sums of tiles by number: of samples, and of what is missing. And sums for an overview."""
 
 
 HELD = 8
@@ -56,6 +58,8 @@ class Coding:
         Where gaps are filled; None where nothing is missing.
     missing : Tiling or None
         Tiles of what was missing.
+    level : int or None
+        Of the overview; None if there is none.
     """
 
     slabs: Slabs
@@ -67,6 +71,7 @@ class Coding:
     done: str
     filled: Filled | None = None
     missing: Tiling | None = None
+    level: int | None = None
 
     def __call__(self, slab: Slab, values: Array | None = None) -> Checks:
         """Code the tiles of a block; check sums of samples and of what is missing, by number."""
@@ -106,8 +111,14 @@ class Coding:
         if self.missing is not None:
             numbers = tiles_in(self.missing, slab)
             checks[1] = dict(zip(numbers, spread(mark, numbers)))
-        notes.put(note, json.dumps({"seen": seen, "checks": checks}).encode())
-        return checks[0], checks[1]
+        sums = None
+        if self.level is not None:
+            sums = Totals(self.tiling, self.level).of(slab, y.astype(self.kind))
+        text = None if sums is None else b64encode(sums.tobytes()).decode()
+        about = {"seen": seen, "checks": checks, "sums": text}
+        about["shape"] = [] if sums is None else list(sums.shape)
+        notes.put(note, json.dumps(about).encode())
+        return checks[0], checks[1], sums
 
     @staticmethod
     def _cut(values: Array, slab: Slab, tile: Slab) -> Array:
@@ -126,7 +137,10 @@ def _noted(notes: Files, note: str, seen: int) -> Checks | None:
     if found.get("seen") != seen:
         return None
     first, second = ({int(k): str(v) for k, v in part.items()} for part in found["checks"])
-    return first, second
+    sums = None
+    if found["sums"] is not None:
+        sums = np.frombuffer(b64decode(found["sums"])).reshape(found["shape"])
+    return first, second, sums
 
 
 def tiles_in(tiling: Tiling, slab: Slab) -> list[int]:

@@ -17,9 +17,10 @@ from elmfield.field.meeting import Scope, check_whole, met
 from elmfield.field.tiling import Tiling, without_channels
 from elmfield.fit.filling import Filled
 from elmfield.io.model.describe import described
+from elmfield.io.model.overview import Means, Totals, level_of
 from elmfield.io.model.store import put_arrays, put_root
-from elmfield.io.model.tiles import SamplePlan, put_about, tile_key
-from elmfield.io.stream.coding import Checks, Coding, Measuring, Score
+from elmfield.io.model.tiles import SamplePlan, put_about, put_overview, tile_key
+from elmfield.io.stream.coding import Coding, Measuring, Score
 from elmfield.io.stream.places import Files, files_at
 from elmfield.io.stream.work import Work
 from elmfield.samples import WHOLE, Slab, warn_of_rounding
@@ -174,14 +175,19 @@ class DiskCoder:
             done=self.work.done(name),
             filled=self.filled,
             missing=self._missing,
+            level=None if asked else level_of(self.tiling),
         )
-        checks: Checks = {}, {}
-        for found in self.stream.engine.each(coding, self.blocks):
+        checks: tuple[dict[int, str], dict[int, str]] = {}, {}
+        totals = None if coding.level is None else Totals(self.tiling, coding.level)
+        for block, (*found, sums) in zip(self.blocks, self.stream.engine.each(coding, self.blocks)):
             for every, own in zip(checks, found):
                 every.update(own)
+            if totals is not None and sums is not None:
+                totals.add(block, sums)
             self.stream.progress("fit", len(checks[0]), self.tiling.n_tiles)
         texts = ["".join(every[i] for i in range(len(every))) for every in checks]
-        return self.described(name, texts, bool(asked))
+        means = None if totals is None else totals.means(self.sample_plan.kind)
+        return self.described(name, texts, bool(asked), means)
 
     @property
     def _missing(self) -> Tiling | None:
@@ -190,8 +196,10 @@ class DiskCoder:
             return None
         return self.tiling.with_channels(1 if self.filled.is_alike else self.tiling.sizes[-1])
 
-    def described(self, name: str, checks: Sequence[str], is_lossy: bool) -> OnDisk:
-        """Write all but the samples."""
+    def described(
+        self, name: str, checks: Sequence[str], is_lossy: bool, means: Means | None
+    ) -> OnDisk:
+        """Write all but the samples; `means` are the overview, if there is one."""
         field = replace(self.field, residual=None) if is_lossy else self.field
         told = described(field, self._dtype)
         sink = Listing(files_at(self.work.model(name)))
@@ -208,6 +216,8 @@ class DiskCoder:
             put_about(sink, "missing", missing, "uint8", C > 1)
             sink.keys += [tile_key("missing", missing, i, C > 1) for i in range(missing.n_tiles)]
         said = {**plan.said(checks[0], C, checks[1]), "lossy": is_lossy}
+        if means is not None:
+            said |= put_overview(sink, means, plan.has_channels)
         version = put_root(sink, {**meta, "samples": said})
         return OnDisk(coder=self, name=name, keys=sink.keys, version=version)
 
