@@ -12,7 +12,9 @@ pytest.importorskip("uvicorn")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [("photo.elm",), ("sst.nc", "--slice", "time=0")])
+@pytest.mark.parametrize(
+    "words", [("photo.elm", "--samples", "photo.png"), ("sst.nc", "--slice", "time=0")]
+)
 def test_it_says_where_it_is_and_ends_when_told(words, script, environment, folder):
     running = subprocess.Popen(
         [script, "view", *words, "--no-open", "--port", "0"], cwd=folder, env=environment,
@@ -25,6 +27,7 @@ def test_it_says_where_it_is_and_ends_when_told(words, script, environment, fold
         with urllib.request.urlopen(f"{url}facts.json", timeout=30) as answer:
             facts = json.load(answer)
         assert facts["title"] == words[0]
+        assert "error" in facts["quantities"]
         with urllib.request.urlopen(f"{url}tile/0/0/0", timeout=30) as answer:
             assert answer.read(4) == b"ELM1"
         running.send_signal(signal.SIGINT)
@@ -52,6 +55,8 @@ def test_a_page_is_written_for_any_file_server(run, folder):
         ("view nowhere.elm --no-open", 3, "no model at nowhere.elm"),
         ("view nowhere.png --no-open", 3, "no file nowhere.png"),
         ("view photo.elm --slice row=1 --no-open", 2, "a model is shown as it is"),
+        ("view photo.png --samples photo.png --no-open", 2, "--samples is for a model"),
+        ("view photo.elm --samples sst.nc --no-open", 1, "must be what was fitted"),
         ("view photo.elm --port 99999", 2, "99999"),
         ("view photo.elm --no-open --host 203.0.113.7", 1, "cannot listen at 203.0.113.7"),
     ],

@@ -13,6 +13,7 @@ from elmfield.cli.words import IN, OUT, quiet, read_options, samples_of
 Examples:
   elmfield view photo.elm
   elmfield view sst.nc --slice time=0 --port 8123 --no-open
+  elmfield view photo.elm --samples photo.png
   elmfield view photo.png --export page
 """
 )
@@ -22,6 +23,10 @@ Examples:
 @click.option(
     "--host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
     help="Where to listen: this machine only, unless told.",
+)  # fmt: skip
+@click.option(
+    "--samples", "beside", type=IN, metavar="FILE",
+    help="Of a model: what was fitted, to see errors and what is missing.",
 )  # fmt: skip
 @click.option("--oriented", is_flag=True, help="Fit samples with oriented regions.")
 @click.option("--beam", type=int, metavar="N", help="Fit samples on N regions merged by energy.")
@@ -74,12 +79,18 @@ def _field(path: Path, options: dict[str, Any], progress: Any) -> tuple[Any, Any
     from elmfield.io.formats.registry import is_model
 
     if is_model(path):
-        wrong = [k for k in ("oriented", "beam", "variable", "channel_axis") if options[k]]
-        if wrong or options["slices"]:
-            raise click.UsageError("a model is shown as it is; fitting and slices are for samples.")
+        words = ("variable", "channel_axis", "slices") if options["beside"] is None else ()
+        if any(options[k] for k in ("oriented", "beam", *words)):
+            raise click.UsageError(
+                "a model is shown as it is; fitting and slices are for samples (--samples FILE)."
+            )
         field, samples = load(path), None
+        if options["beside"] is not None:
+            samples = _samples(options["beside"], options).values
+    elif options["beside"] is not None:
+        raise click.UsageError("--samples is for a model; of samples the page knows them already.")
     else:
-        given = samples_of(path, options["variable"], options["slices"], options["channel_axis"])
+        given = _samples(path, options)
         partition: Any = None
         settings: Any = oriented() if options["oriented"] else None
         if options["beam"]:
@@ -90,3 +101,7 @@ def _field(path: Path, options: dict[str, Any], progress: Any) -> tuple[Any, Any
         field = fit(given, settings, partition=partition, progress=progress)
         samples = given.values
     return replace(field, attributes={**field.attributes, "title": path.name}), samples
+
+
+def _samples(path: Path, options: dict[str, Any]) -> Any:
+    return samples_of(path, options["variable"], options["slices"], options["channel_axis"])

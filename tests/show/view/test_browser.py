@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import elmfield as ef
 from elmfield.io.viewed import export_view
 from elmfield.show.render import picture as coloured
 from support import close
@@ -40,11 +41,18 @@ def page(chromium):
     assert [c for c in complaints if not any(a in c for a in go.allowed)] == []
 
 
+REST = """() => {
+  const v = elmfield.picture.viewer.viewport, a = v.getCenter(true), b = v.getCenter(false);
+  return v.getZoom(true) === v.getZoom(false) && a.x === b.x && a.y === b.y; }"""
+FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
 def settled(tab):
-    tab.wait_for_timeout(150)
-    tab.wait_for_function(READY, timeout=60000)
-    tab.wait_for_timeout(700)  # springs come to rest
-    tab.wait_for_function(READY, timeout=60000)
+    """Springs at rest, and all tiles there that are then asked for."""
+    for state in (REST, READY, READY):
+        tab.evaluate(FRAMES)
+        tab.wait_for_function(state, timeout=60000)
+    tab.wait_for_timeout(180)  # what is done once nothing moves any more: the address, directions
 
 
 def go(tab, x, y, zoom):
@@ -287,6 +295,29 @@ def test_what_is_seen_is_taken_along(plain, page, tmp_path):
     values = np.load(info.value.path())
     window = tab.evaluate("elmfield.picture.window")
     assert values.shape == tuple(round((b - a) * 4) for a, b in (window["rows"], window["columns"]))
+
+
+def test_directions_are_brighter_the_surer_they_are(opened, page):
+    y, x = np.mgrid[0:64, 0:64]
+    client = opened(128.0 + 90 * np.sign(np.sin(0.3 * x + 0.2 * y)), ef.oriented())
+    tab = page(client.url)
+    assert tab.locator("#sure").is_hidden()
+    tab.keyboard.press("d")
+    tab.wait_for_selector("#sure")
+    settled(tab)
+    ink = """[...document.getElementById("overlay").getContext("2d")
+      .getImageData(0, 0, 4000, 4000).data.reduce((s, v, i, a) => i % 4 === 3 && v > 200
+      ? s.add((a[i - 3] << 16) + (a[i - 2] << 8) + a[i - 1]) : s, new Set())]"""
+    shown = set(tab.evaluate(ink))
+    assert len({0x8C7BFF, 0xD765C4, 0xFF7C6B, 0xFFAE42, 0xFFF07A} & shown) >= 3
+
+
+def test_why_there_is_no_error_is_told(opened, page, waves):
+    client = opened(ef.fit(waves[:60, :60]))
+    tab = page(client.url)
+    tab.keyboard.press("4")
+    assert "the error is 0" in tab.inner_text("#toast")
+    assert tab.evaluate("elmfield.state.quantity") == "value"
 
 
 def test_regions_are_drawn_over_it(plain, page):

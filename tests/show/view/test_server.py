@@ -11,6 +11,7 @@ import pytest
 import elmfield as ef
 from elmfield.io.viewed import scene_of
 from elmfield.show.view.app import PAGE
+from elmfield.show.view.scene import Scene
 from elmfield.show.view.served import serve
 from support import close
 
@@ -38,6 +39,15 @@ def test_facts_say_what_there_is(months, colours, plain):
     assert facts["axes"][0]["epoch"] == began
     assert colours.json("/facts.json")["channels"] == ["red", "green", "blue"]
     assert not plain.json("/facts.json")["directions"]
+
+
+def test_facts_say_why_there_are_no_errors(plain, waves):
+    assert plain.json("/facts.json")["lacks"] == {}
+    some = waves[:40, :40]
+    exact, coded = (Scene(ef.fit(some, s)).facts() for s in (ef.smooth(), ef.smooth(psnr=30)))
+    assert "the error is 0" in exact["lacks"]["error"]
+    assert "--samples" in coded["lacks"]["error"]
+    assert "error" not in coded["quantities"]
 
 
 def test_a_point_has_its_value_and_gradient(plain, months, ocean):
@@ -101,7 +111,10 @@ def test_directions_are_those_of_oriented_regions(opened):
     client = opened(128.0 + 90 * np.sign(np.sin(0.3 * x + 0.2 * y)), ef.oriented())
     assert client.json("/facts.json")["directions"]
     lines = np.asarray(client.json("/directions?window=10,30,20,50"))
-    middle = (lines[:, :2] + lines[:, 2:]) / 2
+    middle = (lines[:, :2] + lines[:, 2:4]) / 2
+    sure, length = lines[:, 4], np.linalg.norm(lines[:, 2:4] - lines[:, :2], axis=1)
+    assert 0 <= sure.min() < sure.max() <= 1
+    close(length / length.max(), sure / sure.max(), 1e-9)
     assert len(lines) > 4
     assert (middle >= [10, 20]).all()
     assert (middle <= [30, 50]).all()

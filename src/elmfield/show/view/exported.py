@@ -71,7 +71,7 @@ def export(
         facts["methods"] = [m for m in METHODS if f"value-{m}" in facts["exported"]["layers"]]
         facts["quantities"] = _quantities(layers)
         count = _put_tiles(tiles, layers, put, progress)
-    facts["formats"] = []
+    facts["formats"], facts["lacks"] = [], {}
     facts["directions"] = False
     for name in PAGE:
         put(name, page_file(name))

@@ -125,8 +125,13 @@ def _scattered(scene: Scene, look: Look, places: Floats) -> Array:
 def directions_between(
     scene: Scene, rows: tuple[float, float], columns: tuple[float, float]
 ) -> list[list[float]]:
-    """Lines along which regions are smooth, in a part of the plane: two ends each, by index."""
+    """Lines along which regions are smooth, in a part of the plane.
+
+    Two ends each, by index, and how sure the region is of it, from 0 to 1: as long is the line,
+    counted in the smallest cell.
+    """
     lines = scene.directions  # (n, 2, 2)
+    cell = min(float(np.diff(e).min()) for e in scene.field.partition.edges)
     middle = lines.mean(axis=1)
     inside = (
         (middle[:, 0] >= min(rows)) & (middle[:, 0] <= max(rows))
@@ -134,4 +139,6 @@ def directions_between(
     )  # fmt: skip
     some = lines[inside]
     every = max(1, math.ceil(len(some) / DRAWN))
-    return [[float(v) for v in line.reshape(-1)] for line in some[::every]]
+    sure = np.linalg.norm(some[:, 1] - some[:, 0], axis=1) / cell
+    told = np.column_stack([some.reshape(-1, 4), np.clip(sure, 0, 1)])
+    return [[float(v) for v in row] for row in told[::every]]

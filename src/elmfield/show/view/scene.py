@@ -105,6 +105,19 @@ class Scene:
         return known if self.samples is None else (*known, "error")
 
     @property
+    def lacks(self) -> dict[str, str]:
+        """What cannot be shown, and why."""
+        if self.samples is not None:
+            return {}
+        boxes = self.field.blended.made_of
+        if boxes is not None and (boxes.coded is None or not boxes.coded.is_lossy):
+            return {"error": "The model keeps its samples without loss: at each, the error is 0."}
+        return {
+            "error": "Errors are seen beside the samples that were fitted: "
+            "elmfield view MODEL --samples FILE, or field.view(samples=...)."
+        }
+
+    @property
     def has_directions(self) -> bool:
         """Whether regions tell in which direction they are smooth."""
         groups = self.field.blended.groups
@@ -158,6 +171,7 @@ class Scene:
             "top": top,
             "parts": PARTS if field.is_complex else (),
             "quantities": self.quantities,
+            "lacks": self.lacks,
             "methods": METHODS,
             "regions": field.partition.n_regions,
             "directions": self.has_directions,

@@ -2,8 +2,10 @@
 
 import { number, round } from "./axes.js";
 
-const COLOURS = ["#5ec9a5", "#ef8f6b", "#7aa2ff", "#e0b84c"];
-const RGB = ["#ff7b7b", "#5ec97a", "#7aa2ff", "#c0c6d2"];
+const CURVES = { // [channels, red green blue alpha], seen on either ground
+  dark: [["#5ec9a5", "#ef8f6b", "#7aa2ff", "#e0b84c"], ["#ff7b7b", "#5ec97a", "#7aa2ff", "#c0c6d2"]],
+  light: [["#0c7a58", "#b4481e", "#2f5fd0", "#8a6400"], ["#c62828", "#1f7a34", "#2f5fd0", "#5a6270"]],
+};
 
 /** Draw on a canvas, sized to it: {x, curves, marks, bands, ticks, colours}; x from 0 to 1. */
 export function plot(canvas, { x, curves, names = [], bands = null, marks = [], off = [], dots = [], ticks = [], unit = "", picture = false, limits = null }) {
@@ -34,7 +36,7 @@ export function plot(canvas, { x, curves, names = [], bands = null, marks = [], 
     g.fillStyle = quiet; g.fillText(text, Math.min(Math.max(X(t), left + 20), left + w - 20), top + h + 14);
   }
   if (unit) { g.textAlign = "left"; g.fillStyle = quiet; g.fillText(unit, 8, 10); }
-  const colours = picture ? RGB : COLOURS;
+  const colours = CURVES[document.documentElement.dataset.theme === "light" ? "light" : "dark"][picture ? 1 : 0];
   g.save();
   g.beginPath(); g.rect(left, top - 2, w, h + 4); g.clip();
   curves.forEach((values, c) => {

@@ -102,5 +102,8 @@ export class Series {
     this.canvas.setAttribute("aria-label", `${this.facts.title} from ${this.axis.words(this.axis.coordinate(this.low))} to ${this.axis.words(this.axis.coordinate(this.high))}`);
   }
 
-  get zoomWords() { return `${number((this.high - this.low) / this.frame.w)} samples to a pixel`; }
+  get zoomWords() {
+    const z = this.frame.w / (this.high - this.low);
+    return z >= 1 ? `${number(+z.toPrecision(3))} pixels to a sample` : `${number(+(1 / z).toPrecision(3))} samples to a pixel`;
+  }
 }

@@ -10,6 +10,7 @@ import { read, write } from "./state.js";
 const $ = (id) => document.getElementById(id);
 const NAMES = { value: "Value", gradient: "Gradient", laplacian: "Laplacian", error: "Error" };
 const USUAL = { value: "viridis", gradient: "magma", laplacian: "balance", error: "error" };
+const SURE = ["#8c7bff", "#d765c4", "#ff7c6b", "#ffae42", "#fff07a"]; // from 0 to 1
 const TITLES = { field: "none", nearest: "nearest", linear: "linear", cubic: "cubic" };
 
 let facts, axes, picture, series, quantiles = null, playing = null, chosenMap = false;
@@ -32,11 +33,11 @@ function fail(error) {
   $("error").hidden = false;
 }
 
-function toast(text) {
+function toast(text, seconds = 1.8) {
   $("toast").textContent = text;
   $("toast").classList.add("on");
   clearTimeout(toast.timer);
-  toast.timer = setTimeout(() => $("toast").classList.remove("on"), 1800);
+  toast.timer = setTimeout(() => $("toast").classList.remove("on"), 1000 * seconds);
 }
 
 function element(tag, given = {}, ...inside) {
@@ -137,6 +138,7 @@ async function change(more, { range = false } = {}) {
   mark("beside", state.beside);
   $("regions").checked = state.regions;
   $("directions").checked = state.directions;
+  $("sure").hidden = !state.directions || !facts.directions;
   if (range) { await readRange(); recolour(); }
   await showLooks();
   if (state.line && !series) drawProfile();
@@ -145,6 +147,7 @@ async function change(more, { range = false } = {}) {
 }
 
 function choose(quantity) {
+  if (facts.lacks[quantity]) return toast(facts.lacks[quantity], 8);
   if (quantity === state.quantity) return;
   const typed = state.percent === "typed";
   change({ quantity, map: chosenMap ? state.map : null, percent: typed ? "0" : quantity === "value" ? "0" : "1" }, { range: true });
@@ -270,14 +273,17 @@ async function fetchDirections() {
 
 function drawDirections(g) {
   if (!state.directions || !lines) return;
-  for (const [colour, wide] of [["#0009", 3.2], ["#ffd23f", 1.5]]) {
-    g.strokeStyle = colour; g.lineWidth = wide; g.beginPath();
-    for (const [r0, c0, r1, c1] of lines) {
+  const draw = (some, colour, wide) => {
+    g.strokeStyle = colour; g.lineWidth = wide; g.lineCap = "round"; g.beginPath();
+    for (const [r0, c0, r1, c1] of some) {
       const a = picture.pixel(r0, c0), b = picture.pixel(r1, c1);
       g.moveTo(a.x, a.y); g.lineTo(b.x, b.y);
     }
     g.stroke();
-  }
+  };
+  draw(lines, "#000a", 4);
+  const step = (sure) => Math.min(SURE.length - 1, Math.floor(sure * SURE.length));
+  SURE.forEach((colour, k) => draw(lines.filter((l) => step(l[4]) === k), colour, 2));
 }
 
 // --- divider --------------------------------------------------------------------------------------
@@ -597,7 +603,7 @@ function key(e) {
     const [x, y] = moves[e.key];
     if (series) series.go(series.low + x * (series.high - series.low), series.high + x * (series.high - series.low));
     else picture.move(x, y);
-  } else if (/^[1-4]$/.test(e.key) && facts.quantities[e.key - 1]) choose(facts.quantities[e.key - 1]);
+  } else if (/^[1-4]$/.test(e.key) && offered()[e.key - 1]) choose(offered()[e.key - 1]);
   else if (acts[e.key]) acts[e.key]();
   else return;
   e.preventDefault();
@@ -620,6 +626,9 @@ function describe() {
 
 function busy() { $("busy").hidden = !picture.isDraft || picture.zoom > 1; }
 
+/** Quantities, and after them those of which the page says why they are not there. */
+const offered = () => [...facts.quantities, ...Object.keys(facts.lacks)];
+
 function introduce() {
   document.title = `${facts.title} · elmfield`;
   $("title").textContent = facts.title;
@@ -628,7 +637,12 @@ function introduce() {
   $("n-regions").textContent = `(${facts.regions.toLocaleString("en")})`;
   $("foot").textContent = `${facts.coefficients.toLocaleString("en")} coefficients · ${facts.settings}`;
   $("directions-row").hidden = !facts.directions;
-  choices("quantities", Object.fromEntries(facts.quantities.map((q) => [q, NAMES[q]])), state.quantity, choose);
+  $("sure").querySelector("i").style.background = `linear-gradient(90deg, ${SURE.map((c, k) => `${c} ${20 * k}% ${20 * k + 20}%`).join(", ")})`;
+  choices("quantities", Object.fromEntries(offered().map((q) => [q, NAMES[q]])), state.quantity, choose);
+  for (const b of $("quantities").children) {
+    const why = facts.lacks[b.dataset.key];
+    if (why) { b.title = why; b.setAttribute("aria-disabled", "true"); }
+  }
   choices("beside", Object.fromEntries(facts.methods.map((m) => [m, TITLES[m]])), state.beside, (beside) => change({ beside }));
 }
 
