@@ -264,15 +264,15 @@ def test_what_is_done_is_not_done_again(tmp_path, monkeypatch):
     from elmfield.io.stream import coding
 
     values, out, coded = rough((150, 120)), tmp_path / "a.elm.zarr", []
-    pack = coding.packed
+    put = coding.put_tile
 
-    def failing(tile, **asked):
+    def failing(*args):
         coded.append(1)
         if len(coded) == 6:
             raise OSError(28, "No space left on device")
-        return pack(tile, **asked)
+        return put(*args)
 
-    monkeypatch.setattr(coding, "packed", failing)
+    monkeypatch.setattr(coding, "put_tile", failing)
     with pytest.raises(ef.StoreError, match=r"No space left.*goes on from there"):
         ef.fit(values, ef.smooth(order=2), out=out, memory_limit=SMALL)
     assert not out.exists()

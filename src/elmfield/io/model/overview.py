@@ -47,7 +47,7 @@ def made(tiling: Tiling, kind: str, read: Callable[[tuple[slice, ...]], Array]) 
     rows = max(1, AT_ONCE // math.prod(tiling.sizes[1:]) >> k) << k
     for a in range(first.start, first.stop, rows):
         slab = (slice(a, min(a + rows, first.stop)), *others)
-        totals.add(slab, totals.of(slab, read(slab)))
+        totals.add(slab, sums_of(tiling, k, slab, read(slab)))
     return totals.means(kind)
 
 
@@ -55,6 +55,16 @@ def level_of(tiling: Tiling) -> int | None:
     """How often the axes of an overview are halved; None of few samples, which have none."""
     *sizes, _ = tiling.sizes
     return None if math.prod(sizes) < SEEN else -(-HALVINGS // len(sizes))
+
+
+def sums_of(tiling: Tiling, k: int, slab: tuple[slice, ...], values: Array) -> Array:
+    """Sums over boxes of 2^k samples on each axis, of those in a slab; channels last."""
+    out: Array = values
+    for axis, (s, low) in enumerate(zip(slab, tiling.low)):
+        a, b = s.start - low, s.stop - low
+        first = np.arange(a >> k << k, b, 1 << k) - a
+        out = np.add.reduceat(out, np.maximum(first, 0), axis=axis, dtype=np.float64)
+    return out
 
 
 class Totals:
@@ -67,15 +77,6 @@ class Totals:
     def __init__(self, tiling: Tiling, k: int) -> None:
         self._tiling, self._k = tiling, k
         self.sums = np.zeros(tiling_of(tiling, k).sizes)
-
-    def of(self, slab: tuple[slice, ...], values: Array) -> Array:
-        """The sums of a slab of the array, channels last."""
-        out: Array = values
-        for axis, (s, low) in enumerate(zip(slab, self._tiling.low)):
-            a, b = s.start - low, s.stop - low
-            first = np.arange(a >> self._k << self._k, b, 1 << self._k) - a
-            out = np.add.reduceat(out, np.maximum(first, 0), axis=axis, dtype=np.float64)
-        return out
 
     def add(self, slab: tuple[slice, ...], sums: Array) -> None:
         """Put the sums of a slab to those of the boxes it lies in."""

@@ -32,7 +32,7 @@ from elmfield.io.files import StrPath, path_of
 from elmfield.io.given import Given, given_as
 from elmfield.io.gridded import axis_number
 from elmfield.io.model.entries import is_url, on_disk, open_entries
-from elmfield.io.model.overview import Means, Totals, level_of
+from elmfield.io.model.overview import Means, Totals, level_of, sums_of
 from elmfield.io.model.restore import load, metadata
 from elmfield.io.model.store import FOLDER
 from elmfield.io.stream.coding import Coding
@@ -223,7 +223,7 @@ def _overview(coder: DiskCoder, coded: Coded, k: int, n: int) -> Means | None:
             part = tuple(
                 slice(max(s.start, first), s.stop) if j == k else s for j, s in enumerate(block)
             )
-            totals.add(part, totals.of(part, slabs.part(part)[0].astype(kind)))
+            totals.add(part, sums_of(coder.tiling, level, part, slabs.part(part)[0].astype(kind)))
     means = totals.means(kind)
     if first:
         assert coded.overview is not None

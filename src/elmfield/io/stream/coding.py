@@ -23,7 +23,7 @@ from elmfield.field.streamed import Slabs
 from elmfield.field.tiling import TOGETHER, Tiling, packed, packed_many
 from elmfield.fit.filling import Filled
 from elmfield.fit.survey import blocks_of
-from elmfield.io.model.overview import Totals
+from elmfield.io.model.overview import sums_of
 from elmfield.io.model.tiles import put_tile
 from elmfield.io.stream.places import Files, files_at
 from elmfield.samples import Slab
@@ -113,7 +113,7 @@ class Coding:
             checks[1] = dict(zip(numbers, spread(mark, numbers)))
         sums = None
         if self.level is not None:
-            sums = Totals(self.tiling, self.level).of(slab, y.astype(self.kind))
+            sums = sums_of(self.tiling, self.level, slab, y.astype(self.kind))
         text = None if sums is None else b64encode(sums.tobytes()).decode()
         about = {"seen": seen, "checks": checks, "sums": text}
         about["shape"] = [] if sums is None else list(sums.shape)
@@ -134,7 +134,7 @@ def _noted(notes: Files, note: str, seen: int) -> Checks | None:
         found = json.loads(notes.read(note))
     except (OSError, ValueError):
         return None
-    if found.get("seen") != seen:
+    if found.get("seen") != seen or "sums" not in found:
         return None
     first, second = ({int(k): str(v) for k, v in part.items()} for part in found["checks"])
     sums = None
