@@ -298,7 +298,17 @@ SUMS = [741456, 2017336, 5540352, 15399776, 43148576, 121446464, 342647296]
 # --- lanes ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("values", [np.full((60, 50), 280.0), np.sin(np.arange(4000.0) / 90)])
+def test_samples_all_alike_lose_nothing_and_cost_nothing():
+    values = np.full((200, 300), 280.3, "float32")
+    for asked in ({"max_error": 0.5}, {"step": 3.0}):
+        data = pack(values, **asked)
+        assert len(data) < 150
+        assert np.array_equal(unpack(data), values)
+
+
+@pytest.mark.parametrize(
+    "values", [np.linspace(0, 9, 3000).reshape(60, 50), np.sin(np.arange(4000.0) / 90)]
+)
 def test_a_few_lanes_are_coded_alike_one_by_one_and_side_by_side(values, monkeypatch):
     data = pack(values, max_error=0.1)
     one_by_one = unpack(data)

@@ -3,6 +3,7 @@
 Both codecs are opened when first used: they are a tenth of the time of `import elmfield`.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -44,6 +45,9 @@ def pack(
         raise ValueError("Give `step` or `max_error`, not both.")
     if values.size == 0 or (step is None and max_error is None):
         return lossless.pack(values, channel_axis=channel_axis)
+    asked = max_error if step is None else step
+    if asked is not None and 0 < asked < math.inf and (values == values.flat[0]).all():
+        return lossless.pack(values, channel_axis=channel_axis)  # a number costs a few bytes
     if step is not None:
         return lossy.pack_step(values, step, channel_axis)
     assert max_error is not None
