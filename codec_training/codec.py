@@ -1,7 +1,8 @@
 """The tables of ``src/elmfield/codec/lossy/priors.npz``, trained.
 
-    python codec_training/codec.py 2         tables for two axes (minutes; needs torch)
-    python codec_training/codec.py 1 2 3     all of them
+    python codec_training/codec.py              tables for one, two and three axes (needs torch)
+    python codec_training/codec.py 2            for two axes: about two minutes
+    python codec_training/codec.py half=1       the tables of the other half, for the benchmark
 
 A net says how large a coefficient is from two weighted sums of magnitudes around it and its
 position; it learns the weights of the sums too, by the bits of a geometric distribution. Then it
@@ -21,7 +22,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from codec_training.data import sources
-from codec_training.tables import HERE, kept
+from codec_training.tables import kept, known, words
 from elmfield.codec.adaptive import frequencies
 from elmfield.codec.lossy import contexts, magnitudes, means, streams, writing
 from elmfield.codec.lossy.boxes import modes, transformed
@@ -266,11 +267,12 @@ def flag_tables(where, went):
     )
 
 
-def main(axes):
+def main(axes, half):
     torch.manual_seed(0)
-    made = dict(np.load(HERE))
+    torch.set_num_threads(1)
+    made = known(half)
     for d in axes:
-        F, y, weight, where, went = gathered(sources(d), SIZES[d], np.arange(28, 80, 3), 0.05)
+        F, y, weight, where, went = gathered(sources(d, half), SIZES[d], np.arange(28, 80, 3), 0.05)
         weights, table = written_down(fitted(F, y, weight))
         tokens = token_counts(classes_of(F, weights, table), y, weight)
         flags, going = flag_tables(where, went)
@@ -282,8 +284,8 @@ def main(axes):
             "going": going,
         }
         made |= {f"{name}{d}": values for name, values in found.items()}
-    kept(made)
+    kept(made if half == 0 else {name: made[name] for name in made if name[-1] == "2"}, half)
 
 
 if __name__ == "__main__":
-    main([int(word) for word in sys.argv[1:]] or [2])
+    main(*words(sys.argv[1:]))

@@ -2,6 +2,7 @@
 
     python codec_training/smoothing.py           for one, two and three axes (two minutes)
     python codec_training/smoothing.py 2         for two axes
+    python codec_training/smoothing.py half=1    those of the other half, for the benchmark
 
 The samples are coded with the tables there are, so ``codec.py`` goes first.
 """
@@ -14,7 +15,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from codec_training.data import sources
-from codec_training.tables import HERE, kept
+from codec_training.tables import kept, known, using, words
 from elmfield.codec.lossy import smoothing, writing
 from elmfield.codec.lossy.packing import _sizes
 from elmfield.codec.lossy.parts import UNIT
@@ -77,12 +78,12 @@ def trained(arrays, targets=TARGETS):
     return np.rint(found * (1 << smoothing.WEIGHT_BITS)).astype(np.int16)
 
 
-def main(axes):
-    made = dict(np.load(HERE))
-    for d in axes:
-        made[f"smoothing{d}"] = trained(sources(d))
-    kept(made)
+def main(axes, half):
+    made = known(half)
+    with using(half):
+        made |= {f"smoothing{d}": trained(sources(d, half)) for d in axes}
+    kept(made if half == 0 else {name: made[name] for name in made if name[-1] == "2"}, half)
 
 
 if __name__ == "__main__":
-    main([int(word) for word in sys.argv[1:]] or [1, 2, 3])
+    main(*words(sys.argv[1:]))

@@ -312,7 +312,7 @@ def test_samples_all_alike_lose_nothing_and_cost_nothing():
 def test_a_few_lanes_are_coded_alike_one_by_one_and_side_by_side(values, monkeypatch):
     data = pack(values, max_error=0.1)
     one_by_one = unpack(data)
-    monkeypatch.setattr("elmfield.codec.lossy.lanes.FEW", 0)
+    monkeypatch.setattr("elmfield.codec.ans.FEW", 0)
     assert pack(values, max_error=0.1) == data
     assert np.array_equal(unpack(data), one_by_one)
 

@@ -33,6 +33,9 @@ from elmfield.errors import StoreError
 Words = NDArray[np.uint16]
 Symbols = NDArray[np.uint8]
 
+Batch = tuple[NDArray[np.uint32], int]
+"""Entries and the bits of their tables."""
+
 _Bits = np.uint32 | NDArray[np.uint32]
 
 LOW = 1 << 16
@@ -40,6 +43,8 @@ LOW = 1 << 16
 MOST_BITS = 15
 """Slots are at most 2^15, so that a frequency fits 16 bits and a symbol sends at most one word."""
 MOST_SYMBOLS = 256
+FEW = 16
+"""Up to so many lanes plain numbers are faster than arrays."""
 
 _HALF, _WORD, _WIDTH, _ONE = np.uint32(0xFFFF), np.uint32(16), np.uint32(32), np.uint32(1)
 _NOTHING = np.zeros(0, np.uint32)
@@ -180,6 +185,35 @@ def _encode(
     x += entries >> _WORD
 
 
+def through(batches: Sequence[Batch], x: NDArray[np.uint32]) -> Words:
+    """Code all batches backwards, from last states to first ones, in place; the words."""
+    L = len(x)
+    if L <= FEW:
+        return _through_few(batches, x)
+    stack = _Stack(sum(len(entries) for entries, _ in batches) + 1)
+    for entries, bits in reversed(batches):
+        for a in reversed(range(0, len(entries), L)):
+            part = entries[a : a + L]
+            _encode(x[: len(part)], part, np.uint32(bits), stack)
+    return stack.content()
+
+
+def _through_few(batches: Sequence[Batch], x: NDArray[np.uint32]) -> Words:
+    """The same for a few lanes, symbol by symbol."""
+    states, words, L = x.tolist(), [], len(x)
+    for entries, bits in reversed(batches):
+        most, lane = 32 - bits, len(entries) % L
+        for entry in reversed(entries.tolist()):
+            lane = (lane or L) - 1
+            state, freq = states[lane], entry & 0xFFFF
+            if state >> most >= freq:
+                words.append(state & 0xFFFF)
+                state >>= 16
+            states[lane] = (state // freq << bits) + state % freq + (entry >> 16)
+    x[:] = states
+    return np.array(words[::-1], np.uint16)
+
+
 class _Stack:
     """Words that are written backwards into room made beforehand."""
 
@@ -226,7 +260,7 @@ class Decoder:
         self._next = self._end - lengths
         halves = self._words[self._next[:, None] + np.arange(2 * lanes)]  # (streams, 2 lanes)
         self._next += 2 * lanes
-        self._x = halves[:, ::2] | halves[:, 1::2] << np.uint32(16)
+        self._x: NDArray[np.uint32] = halves[:, ::2] | halves[:, 1::2] << np.uint32(16)
         self._lanes = self._kept = lanes
         if lanes and int(self._x.min(initial=LOW)) < LOW:
             raise StoreError(
@@ -237,10 +271,46 @@ class Decoder:
         """Symbols of the next batch, in the shape of `classes`: (n,), or (streams, n)."""
         rows = np.asarray(classes, np.intp).reshape(len(self._x), -1)
         n, L = rows.shape[1], self._lanes
+        if len(rows) == 1 and L <= FEW:
+            return self._one_by_one(tables, rows[0].tolist()).reshape(classes.shape)
         if n <= L:
             return self._some(tables, rows).reshape(classes.shape)
         pieces = [self._some(tables, rows[:, a : a + L]) for a in range(0, n, L)]
         return np.concatenate(pieces, axis=1).reshape(classes.shape)
+
+    @property
+    def states(self) -> NDArray[np.uint32]:
+        """The lanes as they are now, shape (streams, lanes)."""
+        return self._x
+
+    @property
+    def is_read(self) -> bool:
+        """Whether no word is left."""
+        return bool((self._next == self._end).all())
+
+    def _one_by_one(self, tables: Tables, rows: list[int]) -> Symbols:
+        """Symbols of one stream with a few lanes."""
+        bits, width, L = tables.bits, tables.entries.shape[1], self._lanes
+        low, slots, entries = (1 << bits) - 1, tables.slots.item, tables.entries.item
+        states, word = self._x[0].tolist(), int(self._next[0])
+        words, out, lane = self._words[word:].item, [], 0
+        first, most = word, int(self._end[0])
+        for row in rows:
+            state = states[lane]
+            slot = state & low
+            symbol = slots((row << bits) + slot)
+            entry = entries(row * width + symbol)
+            state = (state >> bits) * (entry & 0xFFFF) + slot - (entry >> 16)
+            if state < LOW:
+                if word >= most:
+                    raise _too_short()
+                state = state << 16 | words(word - first)
+                word += 1
+            states[lane] = state
+            out.append(symbol)
+            lane = lane + 1 if lane + 1 < L else 0
+        self._x[0], self._next[0] = states, word
+        return np.array(out, tables.slots.dtype)
 
     def _some(self, tables: Tables, rows: NDArray[np.intp]) -> Symbols:
         """Symbols for at most as many classes as there are lanes, shape (streams, n)."""

@@ -12,54 +12,22 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield.codec.ans import LOW, Decoder, Symbols, Tables, _encode, _Stack
+from elmfield.codec.ans import LOW, Batch, Decoder, through
 from elmfield.codec.lossless.sections import Reader, Writer
 from elmfield.codec.lossy.magnitudes import packed, unpacked
 from elmfield.errors import StoreError
 
 Bits = NDArray[np.uint8]
-Batch = tuple[NDArray[np.uint32], int]
 
 MOST_LANES = 8192
 BITS_PER_LANE = 256
 """So many coded bits make another lane worth its bit."""
-FEW = 16
-"""Up to so many lanes plain numbers are faster than arrays."""
 UPPER = 31
 
 
 def damaged(what: str) -> StoreError:
     """What to raise where bytes cannot be what an encoder wrote."""
     return StoreError(f"A coded tile {what}: the data are cut off or damaged.")
-
-
-def _through(batches: Sequence[Batch], x: NDArray[np.uint32], room: int) -> _Stack:
-    """All batches coded backwards, from last states to first ones, in place; the words."""
-    stack, L = _Stack(room), len(x)
-    if L <= FEW:
-        stack.push(_through_few(batches, x))
-        return stack
-    for entries, bits in reversed(batches):
-        for a in reversed(range(0, len(entries), L)):
-            part = entries[a : a + L]
-            _encode(x[: len(part)], part, np.uint32(bits), stack)
-    return stack
-
-
-def _through_few(batches: Sequence[Batch], x: NDArray[np.uint32]) -> NDArray[np.uint16]:
-    """The same for a few lanes, symbol by symbol; the words."""
-    states, words, L = x.tolist(), [], len(x)
-    for entries, bits in reversed(batches):
-        most, lane = 32 - bits, len(entries) % L
-        for entry in reversed(entries.tolist()):
-            lane = (lane or L) - 1
-            state, freq = states[lane], entry & 0xFFFF
-            if state >> most >= freq:
-                words.append(state & 0xFFFF)
-                state >>= 16
-            states[lane] = (state // freq << bits) + state % freq + (entry >> 16)
-    x[:] = states
-    return np.array(words[::-1], np.uint16)
 
 
 def _octaves(x: NDArray[np.uint32]) -> NDArray[np.int64]:
@@ -79,16 +47,15 @@ def lanes_for(batches: Sequence[Batch], raw: Bits) -> int:
 def coded(batches: Sequence[Batch], raw: Bits) -> bytes:
     """Two bytes for the number of lanes, their states, the words, and the raw bits no lane took."""
     lanes = lanes_for(batches, raw)
-    room = sum(len(entries) for entries, _ in batches) + 1
     x = np.full(lanes, round(LOW * 2**0.5), np.uint32)
-    _through(batches, x, room)
+    through(batches, x)
     come_out = np.log2(x.astype(np.float64))  # of a last state of 16.5 bits
     more = np.floor(UPPER - come_out + 0.5).astype(np.int64) % 16
     raw = np.concatenate([raw, np.zeros(max(0, int((16 + more).sum()) - len(raw)), np.uint8)])
     taken = unpacked(raw, 16 + more)
     x = ((np.int64(1) << (16 + more)) + taken).astype(np.uint32)
     rest = raw[int((16 + more).sum()) :]
-    words = _through(batches, x, room).content()
+    words = through(batches, x)
     octaves = _octaves(x)
     odd = np.flatnonzero((octaves != UPPER) & (octaves != UPPER - 1))
     octave_bits = (octaves == UPPER).astype(np.uint8)
@@ -133,37 +100,11 @@ class LaneReader(Decoder):
         super().__init__([np.concatenate([halves, words]).astype(np.uint16)], lanes)
         self._rest = np.frombuffer(data, np.uint8, offset=size + 2 * n_words)
 
-    def decode(self, tables: Tables, classes: NDArray[np.integer]) -> Symbols:
-        """Symbols of the next batch; for a few lanes, one by one."""
-        if self._lanes > FEW:
-            return super().decode(tables, classes)
-        bits, width, L = tables.bits, tables.entries.shape[1], self._lanes
-        low, slots, entries = (1 << bits) - 1, tables.slots.item, tables.entries.item
-        states, word = self._x[0].tolist(), int(self._next[0])
-        words, out, lane = self._words[word:].item, [], 0
-        first, most = word, int(self._end[0])
-        for row in classes.reshape(-1).tolist():
-            state = states[lane]
-            slot = state & low
-            symbol = slots((row << bits) + slot)
-            entry = entries(row * width + symbol)
-            state = (state >> bits) * (entry & 0xFFFF) + slot - (entry >> 16)
-            if state < LOW:
-                if word >= most:
-                    raise damaged("ends before its last word")
-                state = state << 16 | words(word - first)
-                word += 1
-            states[lane] = state
-            out.append(symbol)
-            lane = lane + 1 if lane + 1 < L else 0
-        self._x[0], self._next[0] = states, word
-        return np.array(out, tables.slots.dtype).reshape(classes.shape)
-
     def raw_bits(self) -> Bits:
         """All raw bits, once all symbols were read."""
-        if int(self._next[0]) != int(self._end[0]):
+        if not self.is_read:
             raise damaged("has words that nothing reads")
-        x = self._x[0]
+        x = self.states[0]
         octaves = _octaves(x)
         below = packed(x.astype(np.int64) - (np.int64(1) << octaves), octaves)
         return np.concatenate([below, np.unpackbits(self._rest)])

@@ -7,6 +7,7 @@ the same numbers.
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,11 +54,15 @@ class Prior:
         return np.asarray(-np.log2(self.flags / self.flags.sum(axis=1, keepdims=True)), np.float32)
 
 
+SOURCE: Traversable = files("elmfield.codec.lossy").joinpath("priors.npz")
+"""Where the tables are."""
+
+
 @lru_cache(maxsize=4)
 def prior(d: int) -> Prior:
     """The tables for d axes; four axes use those of three."""
     d = min(d, 3)
-    with files("elmfield.codec.lossy").joinpath("priors.npz").open("rb") as file:
+    with SOURCE.open("rb") as file:
         found = np.load(file)
         get = {name: found[f"{name}{d}"] for name in NAMES}
     contexts = Contexts(get["weights"].astype(np.int32), get["classes"].ravel(), get["flags"])
