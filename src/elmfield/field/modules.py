@@ -146,7 +146,7 @@ class TableModule(Answers):
         found = horner(_Fused(rows), s, orders, self.degree, self.terms)
         stretch = [2.0 * m for _, m, _ in self.lattice]  # a derivative by s is one by the index
         return [
-            values * math.prod(m**i for m, i in zip(stretch, a)) if any(a) else values
+            values * math.prod([m**i for m, i in zip(stretch, a)]) if any(a) else values
             for a, values in zip(orders, found)
         ]
 
