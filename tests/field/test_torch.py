@@ -139,3 +139,38 @@ def test_modules_compile_in_one_graph(y, x):
     for module in (field.module(), field.tabulate(1e-4, 0).module()):
         found = torch.compile(module, fullgraph=True)(at)
         close(found.detach(), module(at).detach(), 1e-12)
+
+
+class Asked(torch.utils.data.Dataset):
+    """A field in a file, opened before the workers start: item i is its values at some points."""
+
+    def __init__(self, path):
+        self.field = ef.load(path)  # reads regions when they are asked for
+
+    def __len__(self):
+        return 48
+
+    def __getitem__(self, i):
+        return i, self.field(places(i))
+
+
+def places(i):
+    return np.random.default_rng(i).random((20, 2)) * 150
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:This DataLoader will create 8 worker")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+@pytest.mark.parametrize(("start", "workers"), [("fork", 8), ("spawn", 1)])
+def test_workers_read_one_file_and_get_right_values(start, workers, rng, tmp_path):
+    field = ef.fit(rng.standard_normal((160, 160)))
+    ef.save(field, tmp_path / "a.elm")
+    data = Asked(tmp_path / "a.elm")
+    data[0]  # the file has been read from, and its place in it moved
+    loader = torch.utils.data.DataLoader(
+        data, batch_size=None, num_workers=workers, multiprocessing_context=start
+    )
+    found = dict(loader)
+    assert sorted(found) == list(range(48))
+    for i, values in found.items():
+        close(values, field(places(i)), 1e-12)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.backend import add_runs, is_numpy, move, namespace
+from elmfield._array.backend import add_runs, move, namespace
 from elmfield._array.memory import capacity
 from elmfield._array.memory import runs as runs_of
 from elmfield._array.typing import Array, Floats, Integers
@@ -22,7 +22,7 @@ from elmfield.field.coefficients import Coefficients
 from elmfield.field.contracting import contracted
 from elmfield.field.grids import AxisPlan
 from elmfield.field.integrals import Runs
-from elmfield.field.lines import on_line
+from elmfield.field.lines import along
 from elmfield.field.nodes import Nodes
 from elmfield.field.scattered import partials
 from elmfield.local.model import AxisFunctions, Basis, LocalModel
@@ -30,9 +30,6 @@ from elmfield.partition import Partition, blend
 
 LONG = 4096
 """Positions on an axis that are always taken together."""
-
-LONGEST = 1 << 17
-"""Positions on a line that are taken together."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -209,10 +206,9 @@ class Blended:
             at = move(points, self.like, xp.float64)
             (values,) = self.partials(at, [(0,) * len(x)])
             return xp.reshape(values, (*map(len, x), -1))
-        if len(x) == 1 and len(x[0]) > LONG and is_numpy(self.like) and np.all(np.diff(x[0]) >= 0):
-            parts = [on_line(self, x[0][i:j]) for i, j in runs_of(len(x[0]), LONGEST)]
-            if parts[0] is not None:
-                return xp.concat(parts)
+        line = along(self, x[0]) if len(x) == 1 and len(x[0]) > LONG else None
+        if line is not None:
+            return xp.astype(line, self.like.dtype, copy=False)
         k = int(np.argmax([len(c) for c in x]))
         if len(x[k]) > max(LONG, capacity(self.like) // (8 * self._most)):
             return xp.concat([self.on_grid(c) for c in _halves(x, k)], axis=k)
@@ -347,6 +343,11 @@ class Blended:
         if axes is None:
             return self._sums_of_values(runs)
         xp = namespace(self.like)
+        line = along(self, first.places) if len(runs) == 1 and len(first.places) > LONG else None
+        if line is not None:
+            line *= first.weights[:, None]
+            line = np.add.reduceat(line, first.starts, axis=0)
+            return xp.astype(line, self.like.dtype if dtype is None else dtype, copy=False)
         plans = [self.plan(k, r.places) for k, r in enumerate(runs)]
         if self._is_too_much(plans):
             if len(first) > 1:

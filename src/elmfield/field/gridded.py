@@ -11,7 +11,7 @@ from elmfield._array.checks import choice
 from elmfield._array.memory import capacity, with_less_memory
 from elmfield._array.typing import Array, Floats
 from elmfield.field.derivatives import curvature, slopes
-from elmfield.field.means import averaged, over
+from elmfield.field.means import means_over
 from elmfield.field.missing import near_grid, shown
 from elmfield.field.stretches import Places
 
@@ -82,7 +82,7 @@ def _means(
     field: "Pointwise", x: list[Floats], boxes: list[Floats | None], gaps: bool
 ) -> tuple[Array, Array | None]:
     """Means over boxes on some axes, at positions on the others; and which are mostly missing."""
-    means, covered = averaged(field, over(field, boxes, x, split=gaps), gaps)
+    means, covered = means_over(field, boxes, x, gaps)
     means = namespace(means).astype(means, field.dtype)
     return means, None if covered is None else covered < MOSTLY
 

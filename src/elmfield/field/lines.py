@@ -1,4 +1,9 @@
-"""A blended function of one variable at many positions: polynomials made and used run by run."""
+"""A blended function of one axis at very many positions: a polynomial for every sample.
+
+The functions of an axis are polynomials on short intervals (`Pieces`); mixed by a region's
+coefficients they are one polynomial, of as many numbers as it has terms, not modes. Time and memory
+are linear in samples and positions.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -7,62 +12,75 @@ import numpy as np
 from elmfield._array.memory import runs
 from elmfield._array.threads import spread
 from elmfield._array.typing import Floats, Integers
-from elmfield.field.intervals import Intervals, intervals_of
+from elmfield.local.layers.pieces import Pieces, split
+from elmfield.partition import blend
 
 if TYPE_CHECKING:
     from elmfield.field.blended import Blended
 
-RUN = 1 << 14
-"""Intervals whose polynomials are made together: they stay in the cache until they are used."""
+RUN = 1 << 15
+"""Positions that are worked on together: polynomials of their intervals stay in the cache."""
+
+SPARSE = 4
+"""Intervals for every position from which polynomials of all of them are not worth making."""
 
 
-def on_line(blended: "Blended", x: Floats) -> Floats | None:
-    """Values (n, C) at ascending index coordinates; None where these are no polynomials.
+def along(blended: "Blended", x: Floats) -> Floats | None:
+    """Values (n, C) at index coordinates x, (n,); None where this way does not lead.
 
-    On an interval the function is ``Σ_t s^t Σ_q rows[t, q] c[q]``: intervals with the same rows
-    share one matrix product. Time and memory are linear in samples and positions.
+    It leads for regular cells of one product model on one axis, in NumPy. It is fast where
+    neighbours follow each other.
     """
-    axes = intervals_of(blended, ((float(x[0]), float(x[-1])),))
-    if axes is None:
+    part = blended.partition
+    if len(part.shape) != 1 or not blended.is_product or not isinstance(blended.like, np.ndarray):
         return None
-    (own,) = axes
-    out = np.empty((len(x), blended.n_channels), np.asarray(blended.like).dtype)
-    j = own.places(x)[0]
-    ends = np.searchsorted(j, np.arange(0, own.count + RUN, RUN))
+    group = blended.groups[0]
+    axes = group.model.axes
+    assert axes is not None
+    pieces = axes[0].pieces
+    tables = np.ascontiguousarray(pieces.coefficients.transpose(1, 2, 0))  # (p, r, J)
+    out = np.empty((len(x), blended.n_channels))
 
     def work(span: tuple[int, int]) -> None:
-        i, first = span[0] // RUN, span[0]
-        some = slice(int(ends[i]), int(ends[i + 1]))
-        if some.start == some.stop:
-            return
-        c = _coefficients(blended, own, np.arange(*span))
-        at, s = own.places(x[some])
-        at -= first
-        for channel in range(c.shape[2]):
-            total = c[-1, :, channel].take(at)
-            for term in c[-2::-1, :, channel]:
-                total *= s
-                total += term.take(at)
-            out[some, channel] = total
+        at, some = x[slice(*span)], out[slice(*span)]
+        b = blend(part, 0, at)
+        _of_cells(blended, pieces, tables, b.lower, at, some)
+        two = np.flatnonzero(b.ramp[0] > 0)
+        if len(two):
+            other = np.empty((len(two), out.shape[1]))
+            _of_cells(blended, pieces, tables, b.upper[two], at[two], other)
+            some[two] += b.ramp[0][two, None] * (other - some[two])
 
-    spread(work, runs(own.count, RUN), None if blended.groups[0].coefficients.is_shared else 1)
+    spread(work, runs(len(x), RUN), None if group.coefficients.is_shared else 1)
     return out
 
 
-def _coefficients(blended: "Blended", own: Intervals, which: Integers) -> Floats:
-    """Coefficients of the powers of s on some intervals, (K, j, C)."""
-    table = own.pieces.coefficients  # (U, K, q)
-    group, (_, row) = blended.groups[0], blended.group_of
-    cells = np.unique(np.concatenate([own.lower[which], own.upper[which]]))
-    regions = blended.partition.labels.reshape(-1)[cells]
-    F = np.asarray(group.model.expand(group.coefficients.take(row[regions])), np.float64)
-    out = np.zeros((len(which), F.shape[2], table.shape[1]))
-    for side, who in enumerate((own.lower, own.upper)):
-        piece, seat = own.piece[which, side], np.searchsorted(cells, who[which])
-        by = np.argsort(piece, kind="stable")
-        names, first = np.unique(piece[by], return_index=True)
-        for u, some in zip(names, np.split(by, first[1:])):
-            if u >= 0:
-                for c in range(F.shape[2]):
-                    out[some, c] += F[:, :, c][seat[some]] @ table[u].T
-    return np.ascontiguousarray(out.transpose(2, 0, 1))
+def _of_cells(
+    blended: "Blended", pieces: Pieces, tables: Floats, cells: Integers, x: Floats, out: Floats
+) -> None:
+    """Local values of the cells that are said, (n,), at positions x, (n,), into `out`, (n, C)."""
+    part, group = blended.partition, blended.groups[0]
+    J, n = tables.shape[2], len(x)
+    first = np.flatnonzero(np.append(True, cells[1:] != cells[:-1]))
+    regions = part.labels[cells[first]]
+    seat = np.repeat(np.arange(len(first)), np.diff(first, append=n))
+    u = x - blended.centres[regions, 0].take(seat)
+    if part.periodic[0]:
+        u -= np.round(u / part.shape[0]) * part.shape[0]
+    j, s = split(pieces.scaled(u))
+    F = np.asarray(group.model.expand(group.coefficients.take(blended.group_of[1][regions])))
+    F = np.asarray(F, np.float64)  # (G, r, C)
+    if len(first) * J > SPARSE * n:
+        np.einsum("nr,nrc->nc", pieces.at(j, s), F[seat], out=out)
+        return
+    seat *= J
+    seat += j
+    plane, term = np.empty((len(first), J)), np.empty(n)
+    for c in range(F.shape[2]):
+        own, total = np.ascontiguousarray(F[:, :, c]), np.zeros(n)
+        for table in tables[::-1]:
+            np.matmul(own, table, out=plane)
+            plane.reshape(-1).take(seat, out=term, mode="clip")
+            total *= s
+            total += term
+        out[:, c] = total

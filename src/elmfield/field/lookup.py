@@ -26,7 +26,7 @@ FEW = 2048
 MANY = 1 << 16
 """Points that may come from a table."""
 
-PAYS = 8
+PAYS = 4
 """Points asked for every sample, such calls together, before a table is worth its making."""
 
 CLOSE = {"float64": 1e-9, "float32": 1e-7}

@@ -30,6 +30,9 @@ NOTHING = 1e-9
 LONGEST = 1024
 """Parts of boxes that are averaged at a time along the first axis: plans of long axes are wide."""
 
+LINE = 1 << 15
+"""The same of boxes on a line, which need no plans; a dozen places of each are held at once."""
+
 
 def knots_of(blended: Blended, k: int) -> Floats:
     """Where the windows of axis k begin, meet and end, in index coordinates."""
@@ -62,6 +65,24 @@ def over(
     return how
 
 
+def means_over(
+    field: "Pointwise", edges: Sequence[Floats | None], x: Sequence[Floats], gaps: bool
+) -> tuple[Array, Array | None]:
+    """Means between edges, at positions `x` for None, and what is covered: see :func:`averaged`.
+
+    Boxes on a line are taken in parts: their places are many times as many as they are.
+    """
+    first = edges[0]
+    if len(edges) > 1 or first is None or len(first) - 1 <= LINE:
+        return averaged(field, over(field, edges, x, split=gaps), gaps)
+    parts = [
+        averaged(field, over(field, [first[i : j + 1]], split=gaps), gaps)
+        for i, j in runs_of(len(first) - 1, LINE)
+    ]
+    means = namespace(field.offset).concat([m for m, _ in parts], axis=0)
+    return means, np.concatenate([c for _, c in parts if c is not None]) if gaps else None
+
+
 @with_less_memory
 def averaged(field: "Pointwise", axes: list[Split], gaps: bool) -> tuple[Array, Array | None]:
     """Means, (n_1, ..., n_d, C), and the part of each box that is not missing, if that is asked.
@@ -73,7 +94,8 @@ def averaged(field: "Pointwise", axes: list[Split], gaps: bool) -> tuple[Array, 
     sizes = [len(a.parents) for a in axes]
     parts = math.prod(len(a.runs) for a in axes[1:]) * int(field.offset.shape[0])
     each = max(1, math.ceil(len(axes[0].runs) / max(1, sizes[0])))
-    step = max(1, min(capacity(field.offset) // max(1, 4 * parts * each), LONGEST // each))
+    longest = LINE if len(axes) == 1 and field.blended.is_product else LONGEST
+    step = max(1, min(capacity(field.offset) // max(1, 4 * parts * each), longest // each))
     found = [
         _some(field, [axes[0].part(i, j), *axes[1:]], gaps) for i, j in runs_of(sizes[0], step)
     ]

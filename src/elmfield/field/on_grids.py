@@ -17,7 +17,7 @@ from elmfield.field.delayed import Waiting, to_dask
 from elmfield.field.gridded import gridded
 from elmfield.field.labelled import interpolated, plotted
 from elmfield.field.labels import dataarray
-from elmfield.field.means import averaged, boxes_around, over
+from elmfield.field.means import boxes_around, means_over
 from elmfield.field.missing import shows_gaps
 from elmfield.field.placing import marked, positions
 from elmfield.field.pointwise import Pointwise
@@ -304,8 +304,7 @@ class OnGrids(Pointwise):
             raise ValueError(f"`means` takes one array of edges per axis, {d}; got {len(given)}.")
         at = [None if c is None else self._reader.edges(k, c) for k, c in enumerate(given)]
         own = [o.astype(np.float64) for o in own_samples(self.domain)]
-        how = over(self, at, own, split=gaps)
-        values, part = averaged(self, how, gaps)
+        values, part = means_over(self, at, own, gaps)
         xp = namespace(values)
         if part is None:
             part = np.ones(values.shape)

@@ -14,8 +14,8 @@ from elmfield._array.backend import as_dtype, to_numpy
 from elmfield._array.typing import Array, Floats
 from elmfield.field import Field
 from elmfield.field.gridded import gridded
+from elmfield.field.lines import along
 from elmfield.field.missing import shows_gaps
-from elmfield.field.recordings import along
 from elmfield.io.formats.sound import times
 from elmfield.io.gridded import Gridded
 

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.field.recordings import LONGEST, along
+from elmfield.field import blended as blended_room
+from elmfield.field import means
+from elmfield.field.lines import RUN, along
 from support import close
 
 
@@ -28,13 +30,34 @@ def test_it_is_the_same_function(rng, settings, n):
 
 def test_runs_of_positions_meet(rng):
     field = ef.fit(rng.standard_normal(300))
-    x = np.linspace(0, 299, LONGEST + 77)
-    seam = slice(LONGEST - 50, LONGEST + 50)
+    x = np.linspace(0, 299, RUN + 77)
+    seam = slice(RUN - 50, RUN + 50)
     close(along(field.blended, x)[seam], field.blended.on_grid([x[seam]]), 1e-9)
+
+
+def test_round_a_period(rng):
+    blended = ef.fit(rng.standard_normal(300), periodic=[0]).blended
+    x = np.sort(rng.uniform(-0.5, 299.49, 900))
+    close(along(blended, x), blended.on_grid([x]), 1e-12)
+
+
+def test_a_few_positions_of_many_regions(rng):
+    blended = ef.fit(rng.standard_normal((5000, 2)), channel_axis=1).blended
+    x = np.sort(rng.uniform(0, 4999, 60))
+    close(along(blended, x), blended.on_grid([x]), 1e-12)
+
+
+@pytest.mark.parametrize("options", [{}, {"periodic": [0]}])
+def test_means_in_parts_are_means(rng, options, monkeypatch):
+    field = ef.fit(rng.standard_normal(3000), **options)
+    whole = field.resize(2500)
+    monkeypatch.setattr(means, "LINE", 700)
+    close(field.resize(2500), whole, 1e-13)
+    monkeypatch.setattr(blended_room, "along", lambda *_: None)
+    close(whole, field.resize(2500), 1e-12)
 
 
 def test_where_it_does_not_lead(rng):
     x = np.arange(3.0)
     assert along(ef.fit(rng.random((8, 8))).blended, x) is None
-    assert along(ef.fit(rng.random(40), periodic=[0]).blended, x) is None
     assert along(ef.fit(rng.random(40), ef.paper(width=8)).blended, x) is None
