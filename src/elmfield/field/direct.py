@@ -4,6 +4,7 @@ Windows are inside the functions of the axes, so that every region that speaks a
 one product; points of one region are asked together.
 """
 
+import math
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product as cartesian
@@ -158,7 +159,7 @@ def _asked(two: list[Any], corner: Order) -> Integers | None:
 def _by_region(rows: list[Floats], factors: Floats, seats: list[int], first: Integers) -> Floats:
     """Products (m, C) of rows (m, q_k), sorted by region, with the factors of each region."""
     m, (q, *rest) = len(rows[0]), factors.shape[1:]
-    F = factors.reshape(len(factors), q, -1)
+    F = factors.reshape(len(factors), q, math.prod(rest))
     X = np.empty((m, F.shape[2]), F.dtype)
     for seat, i, j in zip(seats, first.tolist(), [*first[1:].tolist(), m]):
         np.dot(rows[0][i:j], F[seat], out=X[i:j])
