@@ -86,6 +86,18 @@ def test_derivatives_of_all_orders_at_once_are_those_one_by_one(rng):
         close(found, few, 1e-11)
 
 
+def test_products_of_polynomials_rise_no_faster_than_is_said(rng):
+    """Mixed derivatives too, which at the corners of a cell exceed the others."""
+    expansion = expanded(ef.fit(rng.random((20, 20))))
+    s = np.linspace(-1, 1, 201)
+    for t in ((3, 3), (2, 5), (4, 0)):
+        one = [[T.deriv(i)(s) for i in range(3)] for T in map(np.polynomial.Chebyshev.basis, t)]
+        for order in range(3):
+            said = expansion.slopes(order, np.asarray([t])).max()
+            both = [np.abs(np.outer(one[0][i], one[1][order - i])).max() for i in range(order + 1)]
+            close(said, 2.0**order * max(both), 1e-12)  # s crosses a cell of one sample in two
+
+
 def test_cells_that_are_alike_are_multiplied_together(rng):
     """Work per row of regions does not grow with their number, but for the sizes of matrices."""
     calls = [
@@ -176,13 +188,13 @@ def test_one_point_is_any_other(rng):
 def test_a_table_comes_when_it_pays(rng, monkeypatch):
     monkeypatch.setattr(lookup, "MANY", 500)
     field = ef.fit(walk(rng, 20, 15))
-    x = anywhere(rng, field, 1000)
+    x = anywhere(rng, field, 500)
     first = field(x)
-    assert field.function_for(1000) is field.blended
+    assert field.function_for(500) is field.blended
     field(x), field(x)
-    assert isinstance(field.function_for(1000), Polynomials)
+    assert isinstance(field.function_for(500), Polynomials)
     close(field(x), first, 1e-9 * field.data_range)
-    assert field.function_for(100) is not field.function_for(1000)
+    assert field.function_for(100) is not field.function_for(500)
     again = pickle.loads(pickle.dumps(field))
     assert "_lookup" not in again.__dict__
     close(again(x[:5]), first[:5], 1e-12)

@@ -146,17 +146,17 @@ def tabulate(field: "Pointwise", tolerance: float, order: int) -> Table:
         dtype = wide
     while True:
         _refuse_large(field, expansion, degree, dtype)
-        made = tabulated(expansion, degree, near, dtype)
-        errors = made.left + expansion.beyond[:, near]
-        rounding = _rounding(field, made.lost, dtype)
-        if np.all((errors + rounding)[: order + 1] <= allowed):
+        made = tabulated(expansion, degree, near, dtype, order)
+        errors = made.left + expansion.beyond[: order + 1, near]
+        rounding = _rounding(field, made.lost, dtype)[: order + 1]
+        if np.all(errors + rounding <= allowed):
             break
-        if np.any(errors[: order + 1] > SAFE * allowed):
+        if np.any(errors > SAFE * allowed):
             degree += 1
         elif dtype != wide:
             dtype = wide
         else:
-            _refuse_rounding(field, tolerance, rounding[: order + 1])
+            _refuse_rounding(field, tolerance, rounding)
     return Table(
         domain=field.domain,
         polynomials=made.polynomials,
@@ -165,7 +165,7 @@ def tabulate(field: "Pointwise", tolerance: float, order: int) -> Table:
         channel_axis=field.channel_axis,
         is_complex=field.is_complex,
         attributes=field.attributes,
-        errors=tuple(map(float, (errors + rounding)[: order + 1])),
+        errors=tuple(map(float, errors + rounding)),
         made_of=field,
     )
 
@@ -183,7 +183,7 @@ def plain_table(field: "Pointwise", tolerance: float, room: int) -> Polynomials 
     dtype = field.coefficient_dtype
     degree, _ = _looked_at(expansion, near, allowed, 0)
     while _size(expansion, degree, dtype) <= room:
-        made = tabulated(expansion, degree, near, dtype)
+        made = tabulated(expansion, degree, near, dtype, 0)
         if made.left[0] <= SAFE * allowed:
             return made.polynomials
         degree += 1
@@ -218,12 +218,12 @@ def _looked_at(expansion: Expansion, near: int, allowed: float, order: int) -> t
     n, d = len(expansion.axes[0].runs()), len(expansion.axes)
     only = np.unique(np.asarray([0, n // 2, n - 1]))
     degrees = list(range(near + 1))
-    worst = np.zeros((ORDERS, len(degrees)))
+    worst = np.zeros((order + 1, len(degrees)))
     some = []
     for _, block in expansion.blocks(near, only):
         some.append(block)
-        worst = np.maximum(worst, dropped(expansion, block, near, degrees))
-    enough = np.all(worst[: order + 1] <= SAFE**2 * allowed, axis=0)
+        worst = np.maximum(worst, dropped(expansion, block, near, degrees, order))
+    enough = np.all(worst <= SAFE**2 * allowed, axis=0)
     degree = int(np.argmax(enough))  # all of them are, at least
     lost = [rounded(expansion, in_powers(b, d, degree, near), degree) for b in some[:4]]
     return degree, np.max(lost, axis=0)

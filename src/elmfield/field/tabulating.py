@@ -55,12 +55,25 @@ class Expansion:
         """Cells of the lattice on each axis."""
         return tuple(a.count for a in self.axes)
 
-    @cached_property
-    def slopes(self) -> Floats:
-        """Sizes of ``∂^o T_t`` by the index, at most: orders 0 to 2, (3, K)."""
-        t = np.arange(max(a.rows.shape[1] for a in self.axes), dtype=float)
-        m = 2.0 * max(a.per_unit for a in self.axes)
-        return np.stack([np.ones_like(t), m * t**2, m**2 * t**2 * np.abs(t**2 - 1) / 3])
+    @property
+    def n_terms(self) -> int:
+        """Terms of an axis at most, K."""
+        return max(int(a.rows.shape[1]) for a in self.axes)
+
+    def slopes(self, order: int, powers: Integers) -> Floats:
+        """Sizes of ``∂^a Π_k T_{t_k}`` by the index, at most, (A, T): for all a of an order.
+
+        At the ends of a cell T_t rises by t² and bends by t² (t² - 1) / 3; s crosses it in two.
+        """
+        found = []
+        for a in exponents(len(self.axes), order):
+            if sum(a) == order:
+                size = np.ones(len(powers))
+                for i, t, axis in zip(a, powers.T.astype(float), self.axes):
+                    rise = (1.0, t**2, t**2 * np.abs(t**2 - 1) / 3)[i]
+                    size = size * rise * (2.0 * axis.per_unit) ** i
+                found.append(size)
+        return np.stack(found)
 
     @cached_property
     def beyond(self) -> Floats:
@@ -71,20 +84,21 @@ class Expansion:
         far terms are small: it settles how many near ones are looked at, one by one.
         """
         d, B = len(self.axes), self._largest()
-        K = self.slopes.shape[1]
+        K = self.n_terms
         lost = 0.0
         for a in self.axes:  # from the last axis of B to its first place
             S = np.zeros((K, a.rows.shape[2]))
             S[: a.rows.shape[1]] = _sizes(a).max(axis=0)
             lost += a.left_over * float(B.sum())
             B = np.moveaxis(np.tensordot(S, B, axes=(1, 0)), 0, -1)
-        t = np.indices(B.shape)
-        degree = t.sum(axis=0).reshape(-1)
-        found = np.zeros((ORDERS, d * (K - 1) + 1))
-        for o, slope in enumerate(self.slopes):
-            size = (slope[t].max(axis=0) * B).reshape(-1)
-            shells = np.bincount(degree, weights=size, minlength=found.shape[1])
-            found[o] = np.append(np.cumsum(shells[::-1])[::-1][1:], 0.0) + lost
+        t = np.indices(B.shape).reshape(d, -1).T
+        degree, D = t.sum(axis=1), d * (K - 1) + 1
+        found = np.zeros((ORDERS, D))
+        for o in range(ORDERS):
+            for size in self.slopes(o, t) * B.reshape(-1):
+                shells = np.bincount(degree, weights=size, minlength=D)
+                left = np.append(np.cumsum(shells[::-1])[::-1][1:], 0.0) + lost
+                found[o] = np.maximum(found[o], left)
         return found
 
     def _largest(self) -> Floats:
@@ -216,7 +230,7 @@ class Expansion:
             alone = [s for s in np.split(speaks, np.flatnonzero(breaks) + 1) if len(s)]
             for some in _alike(alone, who, own.piece[:, side], part.stop, k > 0):
                 first = some[0]
-                W = np.zeros((len(first), self.slopes.shape[1], own.rows.shape[2]))
+                W = np.zeros((len(first), self.n_terms, own.rows.shape[2]))
                 W[:, : own.rows.shape[1]] = own.rows[own.piece[first, side]]
                 turn = (2, 1, 0) if k == len(self.axes) - 1 else (1, 0, 2)
                 W = move(np.ascontiguousarray(W.transpose(turn)), like)
@@ -283,13 +297,18 @@ def _sizes(own: Intervals) -> Floats:
     return np.asarray(size[pairs[:, 0]] + size[pairs[:, 1]] * (pairs[:, 1:, None] >= 0))
 
 
-def dropped(expansion: Expansion, block: Array, near: int, degrees: list[int]) -> Floats:
-    """Bounds (3, len(degrees)) on a block's terms beyond total degrees, in the field's unit."""
+def dropped(
+    expansion: Expansion, block: Array, near: int, degrees: list[int], order: int
+) -> Floats:
+    """Bounds (order + 1, len(degrees)) on a block's terms beyond total degrees, in the unit."""
     powers = np.asarray(exponents(len(expansion.axes), near))
-    size = expansion.slopes[:, powers].max(axis=2)  # (3, T)
     left = powers.sum(axis=1) > np.asarray(degrees)[:, None]
-    weights = (size[:, None] * left).reshape(-1, len(powers))
-    return _largest_sums(expansion, block, weights).reshape(len(size), -1)
+    found = []
+    for o in range(order + 1):
+        weights = (expansion.slopes(o, powers)[:, None] * left).reshape(-1, len(powers))
+        sums = _largest_sums(expansion, block, weights).reshape(-1, len(degrees))
+        found.append(sums.max(axis=0))
+    return np.stack(found)
 
 
 @lru_cache(maxsize=32)
@@ -317,12 +336,12 @@ class Tabulated:
     ----------
     polynomials : Polynomials
         Of a total degree.
-    left : array, shape (3,)
-        Terms that were looked at and left out add at most so much to values, first and second
-        derivatives.
+    left : array, shape (order + 1,)
+        Terms that were looked at and left out add at most so much to values, and to derivatives
+        up to an order.
     lost : array, shape (3,)
-        The same for rounding, in units of it: a term of total degree t is rounded 2 t + 3 times by
-        Horner's rule.
+        The same for rounding, up to the second order, in units of it: a term of total degree t is
+        rounded 2 t + 3 times by Horner's rule.
     """
 
     polynomials: Polynomials
@@ -330,7 +349,7 @@ class Tabulated:
     lost: Floats
 
 
-def tabulated(expansion: Expansion, degree: int, near: int, dtype: Any) -> Tabulated:
+def tabulated(expansion: Expansion, degree: int, near: int, dtype: Any, order: int) -> Tabulated:
     """Polynomials of a total degree, in some dtype; terms up to a degree `near` are looked at."""
     d, like = len(expansion.axes), expansion.blended.like
     xp, C = namespace(like), expansion.blended.n_channels
@@ -340,9 +359,9 @@ def tabulated(expansion: Expansion, degree: int, near: int, dtype: Any) -> Tabul
 
     def work(run: int) -> tuple[Floats, Floats]:
         """One run of the first axis: what it leaves out, and what rounding may take."""
-        left, lost = np.zeros(ORDERS), np.zeros(ORDERS)
+        left, lost = np.zeros(order + 1), np.zeros(ORDERS)
         for where, block in expansion.blocks(near, np.asarray([run])):
-            left = np.maximum(left, dropped(expansion, block, near, [degree])[:, 0])
+            left = np.maximum(left, dropped(expansion, block, near, [degree], order)[:, 0])
             c = in_powers(block, d, degree, near)  # (C, j_1, ..., T, j_d)
             lost = np.maximum(lost, rounded(expansion, c, degree))
             c = xp.astype(c, dtype)
@@ -354,7 +373,8 @@ def tabulated(expansion: Expansion, degree: int, near: int, dtype: Any) -> Tabul
 
     shared = host and all(g.coefficients.is_shared for g in expansion.blended.groups)
     every = range(len(expansion.axes[0].runs()))
-    left, lost = np.max(spread(work, every, None if shared else 1), axis=0)
+    found = zip(*spread(work, every, None if shared else 1))
+    left, lost = (np.max(list(each), axis=0) for each in found)
     own = Polynomials(
         low=tuple(a.low for a in expansion.axes),
         per_unit=tuple(a.per_unit for a in expansion.axes),
