@@ -80,9 +80,10 @@ class Direct:
     ) -> Floats:
         """The functions of axis k for all that is asked, (m, q)."""
         own, (j, s) = self.axes[k], place
-        low = own.pieces.at(own.piece[j, 0], s, order)
         up = np.flatnonzero(two)
-        high = own.pieces.at(own.piece[j[up], 1], s[up], order) if len(up) else low
+        piece = np.concatenate([own.piece[j, 0], own.piece[j[up], 1]])
+        both = own.pieces.at(piece, np.concatenate([s, s[up]]), order)
+        low, high = both[: len(j)], both[len(j) :]
         seat = np.cumsum(two) - 1
         parts = []
         for corner, at in asks:
