@@ -370,6 +370,15 @@ def test_every_cut_inside_the_sections_is_told():
             unpack(data[:n])
 
 
+def test_a_byte_stands_for_4096_samples_at_most():
+    values = np.add.outer(np.arange(512.0), np.arange(1024.0))
+    data = pack(values, step=1e4)
+    assert len(data) == values.size // 4096
+    unpack(data)
+    with pytest.raises(StoreError, match="claims shape"):
+        unpack(data[:-1])
+
+
 def test_a_newer_version_is_told():
     data = bytearray(pack(waves((9, 9)), step=1.0))
     data[1] = 9

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield.codec import lossless
-from elmfield.codec.lossless.door import DTYPES, SAMPLES_PER_BYTE
+from elmfield.codec.lossless.door import DTYPES
 from elmfield.codec.lossless.sections import Writer
 from elmfield.codec.lossy import bounds, channels, gaps, smoothing, writing
 from elmfield.codec.lossy.boxes import FRACTION, LARGEST, Floats
@@ -16,6 +16,7 @@ from elmfield.codec.lossy.priors import prior
 from elmfield.codec.lossy.tiles import (
     BOUNDED,
     GAPS,
+    SAMPLES_PER_BYTE,
     SMOOTHED,
     START,
     TURNED,

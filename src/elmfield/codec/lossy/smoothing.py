@@ -34,7 +34,7 @@ ROUGHEST = 1 << 20
 LEVELS = len(EDGES) + 1
 WEIGHT_BITS, GAIN_BITS = 10, 6
 LARGEST = 1 << 28
-CHUNK = 1 << 15
+CHUNK = 1 << 16
 """Samples that are smoothed at a time: what is known of them stays in a cache."""
 TAPS = [side * r for r in range(1, REACH + 1) for side in (1, -1)]
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield.codec import lossless
-from elmfield.codec.lossless.door import DTYPES, SAMPLES_PER_BYTE
+from elmfield.codec.lossless.door import DTYPES
 from elmfield.codec.lossless.sections import Reader
 from elmfield.codec.lossy import bounds, channels, reading, smoothing
 from elmfield.codec.lossy.boxes import FRACTION, Floats
@@ -27,6 +27,8 @@ Whole = NDArray[np.int64]
 
 START = b"\xe7\x01\x01"
 """A mark, the version, and the kind: with loss."""
+SAMPLES_PER_BYTE = 4096
+"""Samples that a byte stands for at most, so that few bytes cannot ask for much memory."""
 GAPS, TURNED, BOUNDED, SMOOTHED = 1, 2, 4, 8
 """Flags: missing samples, channels that were turned, corrections, samples that are smoothed."""
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.codec.lossless.door import SAMPLES_PER_BYTE
+from elmfield.codec.lossy.tiles import SAMPLES_PER_BYTE
 from elmfield.domain import Axis, Domain
 from elmfield.errors import StoreError
 from elmfield.field import Blended, Coefficients, Field, Group, Projected, Sampled
