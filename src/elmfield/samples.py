@@ -295,6 +295,23 @@ EXACT = {name: name for name in ("uint8", "int8", "uint16", "int16", "uint32", "
 EXACT["bool"] = "uint8"
 """Dtypes that are kept as they are, though fits compute with wider ones."""
 
+FEW_STEPS = 100
+"""Whole numbers that range over fewer are filled in with fractions."""
+
+
+def fills_whole(dtype: str, data_range: float) -> bool:
+    """Whether samples that are filled in become whole numbers too, as a file then keeps all.
+
+    They do where that moves them by 0.5 % of the range at most.
+    """
+    return dtype in EXACT and np.dtype(dtype).kind in "iu" and data_range >= FEW_STEPS
+
+
+def whole_of(values: Array, dtype: str) -> Array:
+    """The nearest whole numbers of a dtype, still floating."""
+    xp, ends = namespace(values), np.iinfo(dtype)
+    return xp.clip(xp.round(values), float(ends.min), float(ends.max))
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Samples:
@@ -318,6 +335,8 @@ class Samples:
         The samples about 0 and of order 1, gaps filled; None while that can wait.
     is_given : bool
         Whether `raw` is what the caller gave; not so once it was filled in or denoised.
+    is_exact : bool
+        Whether the caller's dtype holds `raw` exactly.
     is_lent : bool
         Whether `raw` is the caller's own memory, which may change later.
     """
@@ -331,6 +350,7 @@ class Samples:
     dtype: str = "float64"
     brought: Array | None = field(default=None, repr=False)
     is_given: bool = True
+    is_exact: bool = True
     is_lent: bool = False
 
     @property
@@ -382,20 +402,25 @@ class Samples:
     def changed(self, y: Array, where: Array | None = None) -> "Samples":
         """The same with samples y, (..., C), about 0 and of order 1: all, or those marked.
 
-        They are rounded to the dtype in the caller's units, where a file will keep them.
+        They are rounded to the dtype in the caller's units, where a file will keep them; among
+        whole numbers to these, if there are many.
         """
         xp = namespace(y)
         raw = y * self.scale + self.offset
+        is_exact = where is not None and fills_whole(self.dtype, self.data_range)
         if where is not None:
+            raw = whole_of(raw, self.dtype) if is_exact else raw
             raw = xp.where(where, raw, self.raw)
-        return replace(self, raw=raw, brought=None, is_given=False, is_lent=False)
+        return replace(
+            self, raw=raw, brought=None, is_given=False, is_exact=is_exact, is_lent=False
+        )
 
     # What a file keeps.
 
     @property
     def kind(self) -> str:
         """The dtype that holds `raw` exactly: the caller's where that is one of a file's."""
-        if self.is_given and self.dtype in EXACT:
+        if self.is_exact and self.dtype in EXACT:
             return EXACT[self.dtype]
         return str(self.raw.dtype).rsplit(".", 1)[-1]
 

@@ -28,14 +28,14 @@ class Slabs:
         Which of its axes holds channels.
     mask : Source or None
         True where a sample is missing, of the shape of the source or of that without channels.
-    is_given : bool
-        Whether all samples are the caller's; not so if some are filled in.
+    is_exact : bool
+        Whether the source's dtype holds all samples; not so if some are filled in with fractions.
     """
 
     source: Source = field(repr=False)
     channel_axis: int | None = None
     mask: Source | None = field(default=None, repr=False)
-    is_given: bool = True
+    is_exact: bool = True
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -62,7 +62,7 @@ class Slabs:
     @property
     def kind(self) -> str:
         """The dtype that holds samples exactly, those that were filled in too."""
-        return EXACT[self.dtype] if self.is_given and self.dtype in EXACT else self.floating
+        return EXACT[self.dtype] if self.is_exact and self.dtype in EXACT else self.floating
 
     def read(self, slab: Slab) -> Array:
         """A slab of the axes that are not channels, as the source has it."""

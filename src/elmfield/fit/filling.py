@@ -24,7 +24,7 @@ from elmfield.fit.levels import Coarser, Finest, Level, stored
 from elmfield.fit.overlapping import joined_index, starts_of
 from elmfield.fit.planes import Moments, Plane
 from elmfield.fit.survey import Survey, blocks_of
-from elmfield.samples import Slab
+from elmfield.samples import Slab, whole_of
 
 WINDOW = 1 << 18
 """Samples of a window that is filled at a time, halo not counted, about."""
@@ -363,6 +363,8 @@ class Filled:
         if self.limits is not None:
             low, high = (np.asarray(v).astype(y.dtype) for v in self.limits)
             y = np.where(gone, np.clip(y, low, high), y)
+        if np.dtype(self.slabs.kind).kind in "iu":
+            y = np.where(gone, whole_of(y, self.slabs.kind), y)
         return y, gone, seen
 
 

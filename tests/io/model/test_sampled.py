@@ -298,3 +298,23 @@ def test_fields_travel_between_processes_open_files_by_their_names(settings, tmp
     assert np.array_equal(pickle.loads(pickle.dumps(whole)).samples(), whole.samples())
     opened = pickle.dumps(ef.load(saved(field, tmp_path)))
     assert np.array_equal(pickle.loads(opened).samples(), field.samples())
+
+
+def test_gaps_among_whole_numbers_are_kept_as_whole_numbers(tmp_path):
+    rng = np.random.default_rng(2)
+    heights = rng.integers(-3, 4, (60, 70)).cumsum(0).cumsum(1)
+    heights = ((heights - heights.min()) * 900 // np.ptp(heights)).astype("int16")
+    gone = np.zeros(heights.shape, bool)
+    gone[20:30, 30:50] = True
+    sizes = {}
+    for kind, values in {"many": heights, "few": heights // 20}.items():
+        field = ef.fit(values, mask=gone)
+        ef.save(field, tmp_path / kind)
+        back = ef.load(tmp_path / kind)
+        filled = back.samples(missing="fill")
+        assert np.array_equal(filled, field.samples(missing="fill"))
+        close(filled[~gone], values[~gone], 1e-9)
+        assert (np.abs(filled[gone] - np.rint(filled[gone])).max() < 1e-9) == (kind == "many")
+        assert back.blended.made_of.kind == {"many": "int16", "few": "float64"}[kind]
+        sizes[kind] = (tmp_path / kind).stat().st_size
+    assert sizes["many"] < sizes["few"] / 3

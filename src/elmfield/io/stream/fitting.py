@@ -43,7 +43,7 @@ from elmfield.io.stream.engine import (
 from elmfield.io.stream.places import files_at
 from elmfield.io.stream.work import Work, kept, work_at
 from elmfield.partition import Partition
-from elmfield.samples import Slab, Sliced, source_of, with_nan
+from elmfield.samples import Slab, Sliced, fills_whole, source_of, with_nan
 from elmfield.settings import Settings
 
 
@@ -192,7 +192,8 @@ class Stream:
     def into(self, work: Work) -> Field:
         """The field of the model file, once it is in place."""
         survey, filled = self._survey(), None
-        slabs = replace(self.slabs, is_given=survey.n_missing == 0)
+        whole = fills_whole(self.slabs.dtype, survey.ends.data_range)
+        slabs = replace(self.slabs, is_exact=survey.n_missing == 0 or whole)
         if survey.n_missing:
             filled = replace(self, slabs=slabs).filled(survey, work)
             look_again(survey, filled)
@@ -204,7 +205,7 @@ class Stream:
         field = replace(field, attributes={**self.attributes, **about})
         if field.blended.made_of is None:
             return self._projected(field, survey, work)
-        stream = replace(self, slabs=slabs, sent=replace(self.sent, is_given=slabs.is_given))
+        stream = replace(self, slabs=slabs, sent=replace(self.sent, is_exact=slabs.is_exact))
         if survey.n_missing and self.sent is not self.slabs:
             # Windows overlap where gaps are filled: they are cut here, and computed by Dask.
             stream = replace(stream, sent=slabs, engine=Here())
