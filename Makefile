@@ -3,6 +3,8 @@
 #   make demo    fit a picture, print a table, write demo/report.html
 #   make quick   lint, types, floors of imports, the library's fast tests on NumPy: under a minute
 #   make test    the same with all tests
+#   make fuzz    tries to break it: damaged files, odd calls, kills (SEED=7: again)
+#   make test-oldest  the tests on the oldest versions of all dependencies
 #   make test-view  the page in the browser alone (needs a Chromium)
 #   make docs    the site: build/site/index.html (warnings are errors)
 #   make release-check  build, check, install and try what would be released
@@ -23,9 +25,9 @@ CODE := src tests benchmarks paper measurement changes/gather.py docs/conf.py do
 # Where `paper` and `bench` work.
 DEVICE ?= cpu
 
-.PHONY: help demo quick test lint types floors fast pytest test-view docs changelog release-check paper bench tables clean
+.PHONY: help demo quick test fuzz test-oldest lint types floors fast pytest test-view docs changelog release-check paper bench tables clean
 help:
-	@sed -n '3,10s/^# *//p' Makefile
+	@sed -n '3,12s/^# *//p' Makefile
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/elmfield demo --output demo
@@ -49,6 +51,23 @@ fast: $(VENV)/.test
 
 pytest: $(VENV)/.test
 	$(PY) -m pytest
+
+# Ten minutes and more; prints its seed, and writes the table of docs/reliability.md with WRITE=1.
+fuzz: $(VENV)/.test
+	$(PY) tests/robust/fuzz.py $(if $(SEED),--seed $(SEED)) $(if $(WRITE),--write)
+
+# An environment of its own, with every dependency as old as pyproject.toml allows.
+OLDEST := .venv-oldest
+test-oldest: $(OLDEST)/.made
+	ELMFIELD_LIBRARIES=numpy $(OLDEST)/bin/python -m pytest -m 'not slow' --ignore tests/research
+
+$(OLDEST)/.made: pyproject.toml benchmarks/oldest.py
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed, and none was found." >&2; exit 1; }
+	$(PYTHON) -m venv $(OLDEST)
+	$(PYTHON) benchmarks/oldest.py > $(OLDEST)/oldest.txt
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' \
+		--constraint $(OLDEST)/oldest.txt
+	@touch $@
 
 # Skips what needs a browser, with the reason, where there is none.
 test-view: $(VENV)/.test
@@ -81,7 +100,7 @@ tables: $(VENV)/.test
 	$(PY) benchmarks/tables.py
 
 clean:
-	rm -rf $(VENV) demo build dist
+	rm -rf $(VENV) $(OLDEST) demo build dist
 
 # --- environments: stamps, so that a second run costs nothing -------------------------------------
 

@@ -22,6 +22,7 @@ import images_tables
 import lossless_tables
 import oriented_tables
 import points_tables
+import reliability_tables
 import scale_tables
 import sizes_tables
 import speed_tables
@@ -43,6 +44,7 @@ GATHERED = {
     "images": images_tables,
     "codec": codec_tables,
     "scale": scale_tables,
+    "reliability": reliability_tables,
 }
 """Whose tables also stand in one file each, for whoever opens the folder."""
 

@@ -184,9 +184,9 @@ def _at_once(
 
     import numpy as np
 
-    from elmfield import save
     from elmfield.io.gridded import fingerprint
     from elmfield.io.model.promise import fit_stored
+    from elmfield.io.model.store import put_model
 
     samples = replace(samples, values=np.asarray(samples.values))
     samples = _noted(samples, input, options, fingerprint(samples.values))
@@ -202,7 +202,7 @@ def _at_once(
         missing=options["missing"],
         progress=progress,
     )
-    save(field, output, dtype=dtype, progress=progress)
+    put_model(field, output, dtype, True, progress)
     return field, dtype
 
 

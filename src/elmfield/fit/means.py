@@ -54,7 +54,7 @@ def fit_means(
     wanted = np.where(there, wanted.astype(wide), held)  # a gap keeps what was filled in
     limit = CLOSE * np.finfo(np.dtype(str(first.coefficient_dtype).rsplit(".", 1)[-1])).eps
     scale = float(np.max(np.abs(wanted - np.mean(wanted)))) or 1.0
-    step = Anderson()
+    step = Anderson(2.0 ** math.floor(math.log2(scale)))
     field, y, least, size = first, wanted, np.inf, np.inf
     own = str(first.dtype).rsplit(".", 1)[-1]
     for k in range(MOST):
@@ -105,9 +105,16 @@ def _means(field: Field) -> Array:
 
 
 class Anderson:
-    """Steps of a fixed-point iteration, each the best mix of the last few."""
+    """Steps of a fixed-point iteration, each the best mix of the last few.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    unit : float
+        About how large numbers are, a power of two: their squares may have no place.
+    """
+
+    def __init__(self, unit: float) -> None:
+        self._unit = unit
         self._places: list[Floats] = []
         self._lacks: list[Floats] = []
 
@@ -118,9 +125,9 @@ class Anderson:
         if len(self._places) == 1:
             return y + lacks
         steps = [a - lacks for a in self._lacks[:-1]]
-        D = np.stack([s.reshape(-1) for s in steps])
+        D = np.stack([s.reshape(-1) / self._unit for s in steps])
         G = D @ D.conj().T
-        right = D.conj() @ lacks.reshape(-1)
+        right = D.conj() @ (lacks.reshape(-1) / self._unit)
         mix = -np.linalg.lstsq(G.conj(), right, rcond=1e-14)[0]
         out = y + lacks
         for c, place, lack in zip(mix, self._places[:-1], self._lacks[:-1]):

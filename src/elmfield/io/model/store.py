@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from elmfield._array.progress import reporter, silent
 from elmfield._array.typing import Array, Progress
 from elmfield.errors import StoreError
@@ -36,6 +38,7 @@ from elmfield.io.model.entries import (
 from elmfield.io.model.restore import field_of
 from elmfield.io.model.tiles import SamplePlan
 from elmfield.io.model.usual import shortened
+from elmfield.settings import Settings
 
 FOLDER = ".zarr"
 """A target whose name ends so becomes a folder; any other a single file."""
@@ -61,7 +64,8 @@ def save(
     dtype : {"float64", "float32", "float16"}, optional
         In which a reader computes (float16: in float32), by default as the field does. Floating
         samples, or coefficients where those are stored, are rounded to it; float16 leaves 78 dB.
-        Samples that were coded for a target are not rounded again.
+        Samples that were coded for a target are not rounded again, and computed with as in the fit.
+        Coefficients that were chosen for an error are not rounded: such a field is refused.
     compress : bool
         Whether coefficients are compressed (without loss); samples always are.
     source : array, optional
@@ -107,11 +111,19 @@ def save(
     if source is not None:
         known = {**field.attributes.get("source", {}), **fingerprint(source)}
         field = replace(field, attributes={**field.attributes, "source": known})
+    _check_promise(field, own, dtype)
+    put_model(field, path, dtype, compress, reporter(progress))
+
+
+def put_model(
+    field: Field, path: str | Path, dtype: str, compress: bool, progress: Progress
+) -> None:
+    """Write a field, whose promises hold in `dtype`; see :func:`save`."""
     try:
         if is_url(path):
-            _save_remote(field, str(path), dtype, compress, reporter(progress))
+            _save_remote(field, str(path), dtype, compress, progress)
         else:
-            _save_local(field, Path(path), dtype, compress, reporter(progress))
+            _save_local(field, Path(path), dtype, compress, progress)
     except OSError as error:
         if isinstance(error, FileNotFoundError):
             raise StoreError(f"cannot write {path}: its folder does not exist.") from error
@@ -119,6 +131,24 @@ def save(
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             why += "; free some space or choose another place"
         raise StoreError(f"cannot write {path}: {why}. Nothing was left behind.") from error
+
+
+def _check_promise(field: Field, own: str, dtype: str) -> None:
+    """Raise if coefficients were chosen for an error, and rounding them adds to it."""
+    kind, narrower = _promised(field), np.dtype(dtype).itemsize < np.dtype(own).itemsize
+    if kind is not None and narrower and field.blended.made_of is None:
+        raise ValueError(
+            f"`{kind}` was met with coefficients in {own}; rounded to {dtype} they may not "
+            f"keep it. Save as {own}, or let the command line look for a field that keeps it: "
+            "elmfield fit --dtype."
+        )
+
+
+def _promised(field: Field) -> str | None:
+    """Which error a field was made for, if any."""
+    made = field.settings
+    target = made.target if isinstance(made, Settings) else None
+    return target.kind if target is not None and target.kind in ("psnr", "max_error") else None
 
 
 def as_stored(field: Field, dtype: str) -> Field:
@@ -218,6 +248,13 @@ def _save_remote(field: Field, url: str, dtype: str, compress: bool, progress: P
 def _write(field: Field, sink: Sink, dtype: str, compress: bool, progress: Progress) -> None:
     """Put the whole hierarchy into `sink`."""
     told, said = described(field, dtype), {}
+    own = str(field.coefficient_dtype).removeprefix("torch.")
+    plan = told.plan
+    coded = isinstance(plan, SamplePlan) and (plan.is_lossy or _promised(field) is not None)
+    if coded and dtype != "float64":
+        # Samples coded for an error keep it as they were computed with: rounding would add to it,
+        # and saves no byte.
+        told = described(field, own)
     checks = put_arrays(sink, told.arrays, compress)
     if isinstance(told.plan, SamplePlan):
         said = {"samples": told.plan.write(sink, progress)}

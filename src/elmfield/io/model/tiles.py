@@ -423,6 +423,7 @@ def _opened(
             and [codec["name"] for codec in meta["codecs"]] == ["elmfield", "crc32c"]
             and len(tile) == d
             and min(tile) >= 1
+            and max(tile) < 1 << 40
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise damaged("its description makes no sense") from error

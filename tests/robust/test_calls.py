@@ -1,0 +1,98 @@
+"""Calls from seeds: refused with a sentence, or finite and as promised."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import elmfield as ef
+from robust.calls import one_call
+from robust.conftest import PROFILE
+from robust.promises import checked
+from support import SEEDS
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return tmp_path_factory.mktemp("calls") / "model.elm"
+
+
+@PROFILE
+@given(seed=SEEDS)
+def test_any_call_is_answered_or_refused(seed, path):
+    assert one_call(seed, path) in ("done", "refused")
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+@pytest.mark.parametrize("name", ["spike in noise", "powers", "short line", "a hole"])
+def test_promises_hold_at_every_station(name, dtype, path):
+    wrong, _ = checked(name, dtype, path)
+    assert not wrong
+
+
+# --- the findings, each as it was told ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("settings", [{}, {"psnr": 40}], ids=str)
+def test_a_number_that_stands_for_no_data_is_named(dtype, settings, rng):
+    x = (280 + rng.standard_normal((64, 64))).astype(dtype)
+    x[3, 4] = np.finfo(dtype).min
+    with pytest.raises(ValueError, match=r"must lie within .* got -\d.* 1 such of 4096 samples"):
+        ef.fit(x, ef.smooth(**settings))
+    field = ef.fit(x, ef.smooth(**settings), mask=x == np.finfo(dtype).min)
+    assert np.isfinite(field.samples()).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("offset", [1e8, 1e15])
+def test_offsets_keep_their_digits_in_narrow_files(tmp_path, dtype, offset):
+    x = offset + np.sin(np.arange(1024) / 40).reshape(32, 32)
+    field = ef.fit(x, ef.smooth(max_error=0.01))
+    ef.save(field, tmp_path / "x.elm", dtype=dtype)
+    assert np.abs(ef.load(tmp_path / "x.elm").samples() - x).max() <= 0.01
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e-80, 1e100, 1e200, 1e300])
+@pytest.mark.parametrize("asked", [{}, {"psnr": 40}, {"coefficients": 100}], ids=str)
+def test_any_scale_comes_to_an_end(tmp_path, scale, asked):
+    x = scale * np.sin(np.arange(400) / 9).reshape(20, 20)
+    if asked and not 1e-140 < scale < 1e140:
+        with pytest.raises(ValueError, match="squares of errors"):
+            ef.fit(x, ef.smooth(**asked))
+        return
+    field = ef.fit(x, ef.smooth(**asked))
+    ef.save(field, tmp_path / "x.elm")
+    back = ef.load(tmp_path / "x.elm").samples()
+    assert np.isfinite(back).all()
+    if not asked:
+        assert np.abs(back - x).max() <= 1e-13 * scale
+
+
+def test_whole_numbers_beyond_float64_are_told():
+    x = 2**62 + np.arange(400).reshape(20, 20)
+    for asked in ({"max_error": 1}, {"psnr": 40}):
+        with pytest.raises(ValueError, match="whole numbers up to"):
+            ef.fit(x, ef.smooth(**asked))
+    with pytest.warns(UserWarning, match=r"rounds them by up to 512"):
+        ef.fit(x)
+
+
+@pytest.mark.parametrize("psnr", [200, 240, 300])
+def test_a_psnr_near_all_digits_is_reached(psnr):
+    x = np.sin(np.arange(4096) / 40).reshape(64, 64)
+    x[5, 5] = 1e3
+    field = ef.fit(x, ef.smooth(psnr=psnr, overlap=4, cell=16))
+    assert ef.psnr(x, field.samples()) >= psnr
+
+
+def test_what_is_saved_can_be_loaded(tmp_path):
+    x = np.asarray([[0, 1.0], [2, 1e300]])
+    ef.save(ef.fit(x), tmp_path / "x.elm")
+    np.testing.assert_allclose(ef.load(tmp_path / "x.elm").samples(), x, atol=1e287)
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_close_points_are_met(order, rng):
+    at, v = np.sort(rng.random(100))[:, None] * 99, rng.standard_normal(100)
+    field = ef.fit_points(at, v, ef.smooth(order=order))
+    assert np.abs(field(at) - v).max() <= 1e-4 * np.ptp(v)
