@@ -10,7 +10,8 @@ TOOLS = ("import-linter", "mypy", "ruff", "pytest", "hypothesis", "playwright", 
 
 def main():
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]
+    extras = project["optional-dependencies"].values()
+    wanted = [*project["dependencies"], *(text for extra in extras for text in extra)]
     oldest = {}
     for text in wanted:
         found = re.match(r"([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?>=([0-9.]+)", text)

@@ -23,20 +23,21 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "src")]
 
-import elmfield as ef
-from measurement.records import record
-from robust import calls, damage, processes, promises
+import elmfield as ef  # noqa: E402
+from measurement.records import read, record  # noqa: E402
+from robust import calls, damage, processes, promises  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "reliability.json"
 FINE = ("refused", "the same", "another", "done", "old", "new", "none", "kept")
 MEMORY = 2 << 30
+WORKERS = int(os.environ.get("ELMFIELD_WORKERS", "2"))
 
 
 def in_parts(work, seeds, folder):
     """Outcomes of all seeds, by two processes; (seed, how, outcome) of those that are wrong."""
     parts = [seeds[k::8] for k in range(8)]
     counts, wrong, most = collections.Counter(), [], 0
-    with ProcessPoolExecutor(2) as pool:
+    with ProcessPoolExecutor(WORKERS) as pool:
         for found, bad, memory in pool.map(partial(work, folder=folder), parts):
             counts += found
             wrong += bad
@@ -87,8 +88,8 @@ def run_calls(seed, n, folder):
 
 
 def run_promises(seed, n, folder):
-    """60 arrays in four dtypes, at every station."""
-    return in_parts(_promised, promises.cases()[:n], folder)
+    """60 arrays in four dtypes, at every station; `seed` counts those that are left out."""
+    return in_parts(_promised, promises.cases()[seed : seed + n], folder)
 
 
 def run_pools(seed, n, folder):
@@ -150,6 +151,8 @@ def main():
     parser.add_argument("--part", choices=PARTS, action="append")
     parser.add_argument("--share", type=float, default=1.0, help="of the usual numbers")
     parser.add_argument("--write", action="store_true", help="record the counts")
+    parser.add_argument("--add", action="store_true", help="record them besides those there are")
+    parser.add_argument("--skip", type=int, default=0, help="cases of `promises` left out")
     words = parser.parse_args()
     print(f"seed {words.seed}", flush=True)
     failed = False
@@ -157,16 +160,25 @@ def main():
         work, n, title = PARTS[name]
         began = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
-            counts, wrong, most = work(words.seed, max(1, round(n * words.share)), folder)
+            first = words.skip if name == "promises" else words.seed
+            counts, wrong, most = work(first, max(1, round(n * words.share)), folder)
         took = time.perf_counter() - began
         said = ", ".join(f"{k} {v}" for k, v in sorted(counts.items()))
         print(f"{title}: {said}; {took:.0f} s, {most / 2**20:.0f} MiB", flush=True)
         for case in wrong[:40]:
             print("   ", *case, flush=True)
         failed |= bool(wrong) or most > MEMORY
-        if words.write:
-            row = {"title": title, "counts": dict(counts), "wrong": len(wrong), "memory": most}
-            record(RESULT, name, [row], seed=words.seed)
+        if words.write or words.add:
+            seeds, n_wrong = [words.seed], len(wrong)
+            if words.add and name in (known := read(RESULT)):
+                (row,) = known[name]["rows"]
+                counts, n_wrong = (
+                    counts + collections.Counter(row["counts"]),
+                    n_wrong + row["wrong"],
+                )
+                most, seeds = max(most, row["memory"]), [*known[name]["about"]["seed"], *seeds]
+            row = {"title": title, "counts": dict(counts), "wrong": n_wrong, "memory": most}
+            record(RESULT, name, [row], seed=seeds)
     return 1 if failed else 0
 
 

@@ -22,8 +22,10 @@ def test_any_call_is_answered_or_refused(seed, path):
     assert one_call(seed, path) in ("done", "refused")
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "float32"])
-@pytest.mark.parametrize("name", ["spike in noise", "powers", "short line", "a hole"])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("spike at a corner", "uint8"), ("powers", "float32"), ("a hole", "float64")],
+)
 def test_promises_hold_at_every_station(name, dtype, path):
     wrong, _ = checked(name, dtype, path)
     assert not wrong
