@@ -54,7 +54,18 @@ def test_a_target_holds_for_coded_samples(dtype, offset, rng):
 
 def test_where_no_dtype_can_the_target_is_refused_with_what_was_reached(rng):
     with pytest.raises(ValueError, match=r"`max_error` cannot be kept: stored as float16 the"):
-        fit_stored(gridded(rng), ef.smooth(max_error=1e-6), dtype="float16")
+        fit_stored(gridded(rng), replace(PSNR, target=Target("max_error", 1e-3)), dtype="float16")
+
+
+def test_save_rounds_nothing_that_was_promised(rng, tmp_path):
+    samples = gridded(rng)
+    field = ef.fit(samples, PSNR)
+    with pytest.raises(ValueError, match=r"`psnr` was met with coefficients in float64"):
+        ef.save(field, tmp_path / "x.elm", dtype="float32")
+    ef.save(field, tmp_path / "x.elm")
+    coded = ef.fit(samples, ef.smooth(max_error=1e-6))
+    ef.save(coded, tmp_path / "x.elm", dtype="float16")
+    assert ef.max_error(samples.values, ef.load(tmp_path / "x.elm").samples()) <= 1e-6
 
 
 def test_without_an_error_to_keep_the_dtype_is_the_callers_or_the_fields(rng):

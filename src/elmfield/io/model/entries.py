@@ -214,8 +214,10 @@ class Archive:
         return open_entries, (self.name,)  # travels by its name: opened again where it arrives
 
     def __del__(self) -> None:
-        with suppress(Exception):
+        try:  # noqa: SIM105  (names of modules may be gone when the interpreter ends)
             self._file.close()
+        except Exception:
+            pass
 
 
 class Folder:
