@@ -22,6 +22,7 @@ from scipy.ndimage import map_coordinates
 import elmfield as ef
 from common import RESULTS, asked
 from elmfield._array.backend import to_numpy
+from elmfield.research import datasets
 from measurement.records import circumstances, kind, read, shortest, write
 
 MILLION = 1_000_000
@@ -253,27 +254,67 @@ def volumes(b):
     b.add("64³: map_coordinates order 3", rival)
 
 
+def franke(p):
+    """Four bumps, as is usual."""
+    x, y = 9 * p[:, 0], 9 * p[:, 1]
+    return (
+        0.75 * np.exp(-((x - 2) ** 2 + (y - 2) ** 2) / 4)
+        + 0.75 * np.exp(-((x + 1) ** 2) / 49 - (y + 1) / 10)
+        + 0.5 * np.exp(-((x - 7) ** 2 + (y - 3) ** 2) / 4)
+        - 0.2 * np.exp(-((x - 4) ** 2) - (y - 7) ** 2)
+    )
+
+
+def spectrum(d):
+    """Forty waves of random direction, fainter the faster they are (seed 1)."""
+    rng = np.random.default_rng(1)
+    k = rng.standard_normal((40, d)) * 12
+    phase, height = rng.random(40) * 2 * np.pi, 1 / (1 + np.linalg.norm(k, axis=1) / 6) ** 2
+    return lambda p: np.cos(p @ k.T + phase) @ height
+
+
+def era5():
+    """A real field between its samples: ERA5 at random places, by cubic splines."""
+    values = np.asarray(datasets.load("era5-spring"), np.float64)
+    size = np.asarray(values.shape) - 1
+    return lambda p: map_coordinates(values, (p * size).T, order=3, mode="nearest")
+
+
 def scattered(b):
     """Scattered samples: time and error beside griddata and radial basis functions."""
     rng = np.random.default_rng(0)
-    for d, n in ((2, 10_000), (3, 2_000)):
+    functions = [("Franke's", 2, franke), ("waves", 2, spectrum(2)), ("ERA5", 2, era5()),
+                 ("waves", 3, spectrum(3))]  # fmt: skip
+    for name, d, truth in functions:
+        n = {2: 100_000, 3: 10_000}[d]
         x = rng.random((n, d))
         new = rng.random((5000, d)) * 0.9 + 0.05
-
-        def truth(p):
-            return np.sin(9 * p[:, 0]) * np.cos(7 * p[:, 1]) + (p[:, -1] ** 2)
-
         y, right = truth(x), truth(new)
+        stored = {}
+
+        def ours(x=x, y=y, new=new, stored=stored):
+            field = ef.fit_points(x, y)
+            stored["numbers_a_sample"] = field.n_coefficients / len(x)
+            return field(new)
+
         ways = {
-            "fit_points": lambda: ef.fit_points(x, y)(new),  # noqa: B023
-            "RBFInterpolator, 50 neighbours": lambda: RBFInterpolator(x, y, 50)(new),  # noqa: B023
+            "fit_points": ours,
+            "RBFInterpolator, 50 neighbours": partial(_rbf, x, y, new),
         }
         if d == 2:
-            ways["griddata cubic"] = lambda: griddata(x, y, new, "cubic")  # noqa: B023
-        for name, work in ways.items():
-            seconds = shortest(work, 1, b.wait)
-            off = float(np.sqrt(np.nanmean((to_numpy(work()) - right) ** 2)))
-            b.add(f"{n} points in {d}-D: {name}", seconds, rms_error=off)
+            ways["griddata cubic"] = partial(griddata, x, y, new, "cubic")
+        for way, work in ways.items():
+            begun, busy = time.perf_counter(), time.process_time()
+            found = work()
+            seconds, busy = time.perf_counter() - begun, time.process_time() - busy
+            off = float(np.sqrt(np.nanmean((to_numpy(found) - right) ** 2)))
+            more = stored if way == "fit_points" else {}
+            what = f"{name}, {n} samples in {d}-D: {way}"
+            b.add(what, seconds, processor=busy, rms_error=off, **more)
+
+
+def _rbf(x, y, new):
+    return RBFInterpolator(x, y, 50)(new)
 
 
 SECTIONS = {
