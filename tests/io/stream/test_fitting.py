@@ -58,6 +58,19 @@ def test_one_file_has_the_same_bytes_too(tmp_path):
     assert (tmp_path / "a.elm").read_bytes() == (tmp_path / "b.elm").read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("shape", "level"),
+    [((900, 900), None), ((1100, 1000), 5), ((20000, 40000), 6), ((200, 200, 200), 4)],
+)
+def test_an_overview_is_never_large(shape, level, monkeypatch):
+    from elmfield.field.tiling import Tiling
+    from elmfield.io.model import overview
+
+    monkeypatch.setattr(overview, "SEEN", 1 << 20)
+    tiling = Tiling((0,) * (len(shape) + 1), (*shape, 1), (64,) * len(shape) + (1,))
+    assert overview.level_of(tiling) == level
+
+
 def random_case(seed):
     """Samples of any shape and dtype; what is said of them; whether some are missing."""
     rng = np.random.default_rng(seed)

@@ -17,6 +17,9 @@ SEEN = 1 << 20
 HALVINGS = 10
 """how often its axes are halved, all together: it has about a thousandth of the samples."""
 
+MOST = 1 << 18
+"""Numbers of an overview at most: more would not be seen at once."""
+
 AT_ONCE = 1 << 22
 """Numbers that are averaged together."""
 
@@ -54,7 +57,12 @@ def made(tiling: Tiling, kind: str, read: Callable[[tuple[slice, ...]], Array]) 
 def level_of(tiling: Tiling) -> int | None:
     """How often the axes of an overview are halved; None of few samples, which have none."""
     *sizes, _ = tiling.sizes
-    return None if math.prod(sizes) < SEEN else -(-HALVINGS // len(sizes))
+    if math.prod(sizes) < SEEN:
+        return None
+    k = -(-HALVINGS // len(sizes))
+    while math.prod(-(-n >> k) for n in sizes) > MOST:
+        k += 1
+    return k
 
 
 def sums_of(tiling: Tiling, k: int, slab: tuple[slice, ...], values: Array) -> Array:
