@@ -32,6 +32,24 @@ def has(file, section):
     return True
 
 
+def in_parts(file, section, parts, make, **circumstances):
+    """Rows ``make(*part)`` of a section, each recorded when it is made.
+
+    Those of a run that was broken off are kept; once all are there, they are made anew.
+    """
+    try:
+        found = {tuple(row["part_of_run"]): row for row in rows_of(file, section)}
+    except (records.NotRecorded, KeyError):
+        found = {}
+    if set(found) >= set(parts):
+        found = {}
+    for part in parts:
+        if part not in found:
+            found[part] = make(*part) | {"part_of_run": part}
+            print(found[part], flush=True)
+            record(file, section, list(found.values()), **circumstances)
+
+
 def asked(doc, sections, *more):
     """What the command line says: `sections` by name, all of them by default, in their order.
 

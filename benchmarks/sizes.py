@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 import elmfield as ef
-from common import main, record
+from common import in_parts, main, record
 from elmfield.research import datasets
 from elmfield.research.datasets.files import folders
 from measurement.data import PHOTOGRAPHS
@@ -64,27 +64,25 @@ def jpeg(values, psnr):
 
 
 def files():
-    rows = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for label, place in FILES.items():
-            path = FOLDER / place
-            samples = ef.read(path)
-            values = np.asarray(samples.values)
-            picture = values.dtype == np.uint8
-            file = png(values) if path.suffix == ".jpg" else path.stat().st_size
+    def row(label):
+        path = FOLDER / FILES[label]
+        samples = ef.read(path)
+        values = np.asarray(samples.values)
+        picture = values.dtype == np.uint8
+        file = png(values) if path.suffix == ".jpg" else path.stat().st_size
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
             exact, seconds = size(ef.fit(samples), folder)
             began = time.perf_counter()
             ef.load(folder / "model.elm")
             opened = time.perf_counter() - began
-            field = ef.fit(samples, ef.smooth(psnr=PSNR))
-            row = {"data": label, "kind": "PNG" if picture else path.suffix, "file": file}
-            row |= {"samples": values.nbytes, "exact": exact, "coded": size(field, folder)[0]}
-            row |= {"seconds": seconds, "opened": opened}
-            row["jpeg"] = jpeg(values, PSNR) if picture else None
-            rows.append(row)
-            print(row)
-    record("sizes", "files", rows, psnr=PSNR)
+            coded = size(ef.fit(samples, ef.smooth(psnr=PSNR)), folder)[0]
+        found = {"data": label, "kind": "PNG" if picture else path.suffix, "file": file}
+        found |= {"samples": values.nbytes, "exact": exact, "coded": coded}
+        found |= {"seconds": seconds, "opened": opened}
+        return found | {"jpeg": jpeg(values, PSNR) if picture else None}
+
+    in_parts("sizes", "files", [(label,) for label in FILES], row, psnr=PSNR)
 
 
 # --- lines where cells meet ----------------------------------------------------------------------

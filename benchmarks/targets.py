@@ -18,13 +18,12 @@ from scipy.fft import dctn
 from threadpoolctl import threadpool_limits
 
 import elmfield as ef
-from common import main, record, rows_of
+from common import in_parts, main, record
 from elmfield.field.coefficients import Full
 from elmfield.field.quality import choose
 from elmfield.research import datasets
 from measurement.data import BEAM_PRINTED, PHOTOGRAPHS, WEATHER
 from measurement.heldout import predicted, score, thinned
-from measurement.records import NotRecorded
 from measurement.rivals import SPLINES, denoised, filled, spline
 
 BORDER = 16
@@ -78,21 +77,6 @@ def budget():
 # --- 2. a quality on request ---------------------------------------------------------------------
 
 
-def rows_of_parts(section, parts, make):
-    """A row for each part, each recorded when it is made; those of a run broken off are kept."""
-    try:
-        found = {tuple(row["part_of_run"]): row for row in rows_of("targets", section)}
-    except (NotRecorded, KeyError):
-        found = {}
-    if set(found) >= set(parts):
-        found = {}
-    for part in parts:
-        if part not in found:
-            found[part] = make(*part) | {"part_of_run": part}
-            print(found[part], flush=True)
-            record("targets", section, list(found.values()))
-
-
 def coded_arrays():
     """All photographs, then temperature fields."""
     return [datasets.load(name) for name in (*PHOTOGRAPHS.values(), *WEATHER.values())]
@@ -111,7 +95,7 @@ def quality():
         found |= {"bits_photos": float(np.mean(stored[:n]))}
         return found | {"bits_weather": float(np.mean(stored[n:]))}
 
-    rows_of_parts("quality", [(q,) for q in (30, 35, 40, 45, 50)], row)
+    in_parts("targets", "quality", [(q,) for q in (30, 35, 40, 45, 50)], row)
 
 
 def bound():
@@ -126,7 +110,7 @@ def bound():
         found = {"part": part, "dtype": dtype, "arrays": len(ratios), "largest": max(ratios)}
         return found | {"median": float(np.median(ratios)), "bits": float(np.mean(stored))}
 
-    rows_of_parts("bound", [(0.01, "float32"), (0.001, "float32"), (0.01, "float64")], row)
+    in_parts("targets", "bound", [(0.01, "float32"), (0.001, "float32"), (0.01, "float64")], row)
 
 
 # --- 3. denoising --------------------------------------------------------------------------------
