@@ -212,7 +212,7 @@ def kills(_words):
         ef.fit(x, settings, out=folder / "b.elm.zarr", memory_limit=1 << 22)
         took, wanted = time.perf_counter() - began, entries(folder / "b.elm.zarr")
         killed = right = 0
-        for delay in rng.random(30) * 1.2 * took:
+        for delay in rng.random(30) * 0.9 * took:
             out = folder / "a.elm.zarr"
             pid = os.fork()
             if pid == 0:
@@ -286,7 +286,7 @@ def long(words):
                 """,
                 folder,
             )
-        rows.append({"shape": shape, **found})
+        rows.append({"shape": shape, "dtype": "float32", **found})
         print(rows[-1], flush=True)
     record("scale", "long", rows)
 

@@ -24,9 +24,12 @@ def parts():
 
 def long():
     """The most memory on long axes."""
-    heads = ["shape, float64", "fit, MB", "and samples()", "and resize()"]
+    heads = ["shape", "fit, MB", "and samples()", "and resize()"]
     lines = [
-        [r["shape"], *(f"{r[k] / 1e6:.0f}" for k in ("fit", "samples", "memory"))]
+        [
+            f"{r['shape']}, {r.get('dtype', 'float64')}",
+            *(f"{r[k] / 1e6:.0f}" for k in ("fit", "samples", "memory")),
+        ]
         for r in rows_of("scale", "long")
     ]
     return table(heads, lines, "lrrr")
@@ -61,4 +64,40 @@ def _size(n):
     return f"{n / 1e12:.1f} TB" if n > 1e12 else f"{n / 1e9:.1f} GB"
 
 
-TABLES = {"scale_parts": parts, "scale_long": long, "scale_workers": workers, "scale_plans": plans}
+def huge():
+    """The most memory of large arrays, and how far work on them came."""
+    heads = ["float32 samples", "", "done", "memory, MB"]
+    lines = []
+    for r in rows_of("scale", "huge"):
+        name = r["settings"].removeprefix("ef.")
+        done = "all" if r["reached"] is None else "{1} of {2} tiles".format(*r["reached"])
+        lines.append([" x ".join(map(str, r["shape"])), f"`{name}`", done, r["memory"]])
+    for r in rows_of("scale", "shell"):
+        name, done = f"`elmfield {r['command']}`", r["reached"] or "all"
+        lines.append([f"{r['side']}²", name, done, r["memory"]])
+    return table(heads, [[*line, f"{most / 1e6:.0f}"] for *line, most in lines], "lllr")
+
+
+def cut():
+    """Work that was killed, and archives that grew."""
+    (kills,), (grown,) = rows_of("scale", "kills"), rows_of("scale", "append")
+    lines = [
+        ["fits with a kill at a random moment, then gone on with", kills["moments"]],
+        ["still at work at that moment", kills["killed"]],
+        ["the same bytes in the end, and nothing left over", kills["right"]],
+        ["tiles of 1000 frames", grown["tiles"]],
+        ["of these the same bytes after ten frames more", grown["same"]],
+        ["largest difference from one fit of all, at samples", f"{grown['samples']:.1g}"],
+        ["and between them, of values about 280", f"{grown['between']:.1g}"],
+    ]
+    return table(["", ""], lines, "lr")
+
+
+TABLES = {
+    "scale_parts": parts,
+    "scale_huge": huge,
+    "scale_cut": cut,
+    "scale_long": long,
+    "scale_workers": workers,
+    "scale_plans": plans,
+}
