@@ -91,6 +91,12 @@ def test_channels_stand_on_any_axis(axis):
     assert len(together) < 0.8 * apart  # they say much the same
 
 
+def test_channels_that_say_much_the_same_are_turned_at_large_steps_too():
+    x = waves((96, 96), "float64")
+    values = np.stack([x, 0.9 * x, x + x.T / 50], axis=-1)
+    assert Tile.read(pack(values, step=100.0, channel_axis=2)).matrix is not None
+
+
 def test_gaps_come_back_as_gaps():
     values = waves((60, 70, 2), "float32")
     values[10:30, 20:40] = np.nan

@@ -7,6 +7,8 @@ from elmfield.codec.lossy.boxes import Floats
 MOST = 32
 """Channels that are turned at most; the matrix has their square."""
 BITS = 14
+LEAST = 2.0**-7
+"""The squared difference of neighbouring samples, in steps, where a channel stops to matter."""
 
 
 def turned(x: Floats) -> Floats | None:
@@ -23,10 +25,10 @@ def turned(x: Floats) -> Floats | None:
         if x.shape[k] > 1:
             D = np.diff(x, axis=k).reshape(C, -1)
             S += D @ D.T / D.shape[1]
-    # below the step nothing is coded: half a squared step is where a channel stops to matter
-    own = np.log2(np.diag(S) + 0.5).sum()
+    # below the step nothing is coded, but low modes of a box gather what many samples say
+    own = np.log2(np.diag(S) + LEAST).sum()
     values, axes = np.linalg.eigh(S + 1e-9 * np.trace(S) * np.eye(C))
-    main = np.log2(np.maximum(values, 0) + 0.5).sum()
+    main = np.log2(np.maximum(values, 0) + LEAST).sum()
     if own - main < 0.05:
         return None
     axes = axes[:, ::-1] * np.where(axes.sum(axis=0)[::-1] < 0, -1, 1)
