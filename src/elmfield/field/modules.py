@@ -142,8 +142,12 @@ class TableModule(Answers):
             j = torch.clamp(torch.floor(at.detach()), 0, J - 1)
             s.append((2 * (at - j) - 1).to(self.coefficients.dtype)[:, None])
             cell = j if cell is None else cell * J + j  # whole, and exact in float64
-        rows = torch.index_select(self.coefficients, 0, cell.to(torch.int64))
-        found = horner(_Fused(rows), s, orders, self.degree, self.terms)
+        cell = cell.to(torch.int64)
+        if cell.is_cuda:
+            terms: _Fused = _Columns(self.coefficients, cell)
+        else:
+            terms = _Fused(torch.index_select(self.coefficients, 0, cell))
+        found = horner(terms, s, orders, self.degree, self.terms)
         stretch = [2.0 * m for _, m, _ in self.lattice]  # a derivative by s is one by the index
         return [
             values * math.prod([m**i for m, i in zip(stretch, a)]) if any(a) else values
@@ -160,6 +164,22 @@ class _Fused(Taken):
         """``total s + factor part``."""
         part = part if factor == 1 else part * factor
         return part if total is None else torch.addcmul(part, total, s)
+
+
+class _Columns(_Fused):
+    """Terms looked up when it is their turn: a GPU gathers columns four times as fast as rows."""
+
+    def __init__(self, rows: Tensor, cell: Tensor) -> None:
+        super().__init__(rows)
+        self.cell = cell
+
+    def added(self, total: Tensor | None, i: int, s: Tensor, name: Order) -> Tensor:
+        """``total s + c_i``, (n, C)."""
+        return self.joined(total, self.rows[:, i][self.cell], s, 1, name)
+
+    def zeros(self, s: Tensor) -> Tensor:
+        """Nothing, at every point."""
+        return s.new_zeros((len(self.cell), self.rows.shape[2]))
 
 
 class FieldModule(Answers):
