@@ -44,7 +44,6 @@ GATHERED = {
     "images": images_tables,
     "codec": codec_tables,
     "scale": scale_tables,
-    "reliability": reliability_tables,
 }
 """Whose tables also stand in one file each, for whoever opens the folder."""
 
@@ -60,6 +59,7 @@ def circumstances(file):
 
 
 TABLES = {name: f for of in GATHERED.values() for name, f in of.TABLES.items()}
+TABLES |= reliability_tables.TABLES
 TABLES |= {f"{file}_about": partial(circumstances, file) for file in GATHERED}
 TABLES |= speed_tables.TABLES | points_tables.TABLES
 TABLES |= view_tables.TABLES
