@@ -5,6 +5,7 @@ from statistics import mean
 from common import rows_of
 from measurement.codecs import PRINTED
 from measurement.codecs import printed as theirs
+from measurement.records import NotRecorded
 from measurement.samples import KODAK
 from measurement.tables import table
 
@@ -29,9 +30,16 @@ def _shown(bits):
     return "" if bits is None else f"{bits:.3f}" if bits >= 0.1 else f"{bits:.4f}"
 
 
+def finished(section):
+    """Rows of a section in which our codec is; raises where there is none."""
+    rows = [row for row in rows_of("codec", section) if "elmfield" in row]
+    if not rows:
+        raise NotRecorded(f"codec.json has no {section} of ours yet; run benchmarks/codec.py")
+    return rows
+
+
 def _curves(section, what, groups):
-    rows = rows_of("codec", section)
-    lines = []
+    rows, lines = finished(section), []
     for name, keep in groups.items():
         some = [row for row in rows if keep(row)]
         for label in [k for k in some[0] if k != "data"] if some else []:
