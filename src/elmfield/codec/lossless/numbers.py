@@ -128,7 +128,8 @@ def _nice(value: float) -> list[float]:
     power = float(2.0 ** np.rint(np.log2(abs(value)))) * float(np.sign(value))
     decimals = [float(f"{value:.{digits}e}") for digits in range(1, 12)]
     near = [v for v in (0.0, power, *decimals) if abs(v - value) < 1e-5 * abs(value)]
-    return [value, float(np.float32(value)), *near[:6]]
+    single = [float(np.float32(value))] if abs(value) <= float(np.finfo(np.float32).max) else []
+    return [value, *single, *near[:6]]
 
 
 def _refined(some: Floats, step: float) -> float:
