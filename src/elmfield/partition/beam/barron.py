@@ -9,7 +9,9 @@ to do with joules, nor with sums of squared coefficients.
 
 import math
 from collections.abc import Sequence
-from operator import or_
+from functools import cached_property
+from itertools import chain
+from operator import itemgetter, or_
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -30,6 +32,8 @@ from elmfield.partition.beam.regions import Region, span, union
 from elmfield.samples import prepare, unmasked
 
 if TYPE_CHECKING:  # a partition is made with what is here
+    from concurrent.futures import ThreadPoolExecutor
+
     from elmfield.partition.partition import Partition
 
 OUTSIDES = ("zero", "mean")
@@ -184,11 +188,7 @@ class Barron:
         self.normalisation = choice("normalisation", normalisation, NORMALISATIONS)
         self.outside = choice("outside", outside, OUTSIDES)
         self.n_cells = tuple(len(e) - 1 for e in edges)
-        numbers = np.arange(math.prod(self.n_cells), dtype=np.int32).reshape(self.n_cells)
-        for k, e in enumerate(edges):
-            numbers = np.repeat(numbers, np.diff(e), axis=k)
-        self._cell_of = numbers  # for every sample
-        self._chosen = np.zeros(math.prod(self.n_cells), bool)  # scratch: the cells of a region
+        self._at = np.unravel_index(np.arange(math.prod(self.n_cells)), self.n_cells)
         self._amplitude = float(np.abs(y).max())
         self._bound = Bound(y, present, edges)
 
@@ -197,6 +197,9 @@ class Barron:
         rng = np.random.default_rng(0x5EED)
         keys = rng.integers(0, 1 << 63, size=(math.prod(self.n_cells), 2)).tolist()
         some = None if self.present is None else self.present.any(axis=0)
+        peaks = np.abs(self.y).max(axis=0)
+        for k, e in enumerate(self.edges):
+            peaks = np.maximum.reduceat(peaks, e[:-1], axis=k)
         regions = []
         for i, at in enumerate(np.ndindex(self.n_cells)):
             low = [int(e[j]) for e, j in zip(self.edges, at)]
@@ -213,8 +216,7 @@ class Barron:
                 )
             key = keys[i][0] << 64 | keys[i][1]
             grid = tuple(1 << j for j in at)
-            peak = float(np.abs(self.y[:, *map(slice, low, high)]).max())
-            regions.append(Region(key, np.asarray([i]), i, count, bits, grid, peak))
+            regions.append(Region(key, (i,), i, count, bits, grid, float(peaks[at])))
         return regions
 
     def box(self, region: Region) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -229,18 +231,38 @@ class Barron:
     def __call__(self, regions: Sequence[Region]) -> Floats:
         """β of each region, shape (n,): boxes of one size are transformed together."""
         beta = np.zeros(len(regions))
-        by_size: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = {}
+        by_size: dict[tuple[int, ...], list[int]] = {}
+        lows: list[tuple[int, ...]] = []
         for i, region in enumerate(regions):
+            low, size = self.box(region)
+            lows.append(low)
             if region.peak:  # else there is nothing to transform
-                low, size = self.box(region)
-                by_size.setdefault(size, []).append((i, low))
+                by_size.setdefault(size, []).append(i)
+        batches = []
         for size, members in by_size.items():
-            step = max(1, BATCH // (len(self.y) * math.prod(size)))
+            work = len(self.y) * math.prod(size)
+            step = max(1, BATCH // work)
             for j in range(0, len(members), step):
                 batch = members[j : j + step]
-                boxes = [(regions[i], low) for i, low in batch]
-                beta[[i for i, _ in batch]] = self._transform(boxes, size)
-        return beta
+                batches.append((work * len(batch), size, batch))
+
+        def transform(share: list[tuple[int, tuple[int, ...], list[int]]]) -> None:
+            for _, size, batch in share:
+                boxes = [(regions[i], lows[i]) for i in batch]
+                beta[batch] = self._transform(boxes, size, 1 if len(shares) > 1 else CORES)
+
+        shares = _shares(batches)
+        if len(shares) > 1:
+            list(self._pool.map(transform, shares))
+        elif shares:
+            transform(shares[0])
+        return rounded(beta)
+
+    @cached_property
+    def _pool(self) -> "ThreadPoolExecutor":
+        from concurrent.futures import ThreadPoolExecutor
+
+        return ThreadPoolExecutor(CORES)
 
     def at_least(self, a: Region, b: Region) -> float:
         """A lower bound of β of the union, without a transform of its box; 0 if none is known."""
@@ -250,11 +272,28 @@ class Barron:
         return 0.999 * scale * self._bound(a, b, size)
 
     def _transform(
+        self, boxes: list[tuple[Region, tuple[int, ...]]], size: tuple[int, ...], workers: int
+    ) -> Floats:
+        """β of regions whose boxes have the same size, not yet rounded."""
+        Y = self._boxes(boxes, size)
+        F = rfftn(Y, axes=tuple(range(2, Y.ndim)), workers=workers if Y.size > 1 << 16 else 1)
+        W, floor = weights(size, self.normalisation)
+        size_of = np.abs(F)
+        size_of *= W
+        # Row by row: a sum whose rounding does not depend on who else is in the batch.
+        beta = size_of.reshape(len(boxes), -1).sum(axis=1)
+        beta[beta <= floor * self._amplitude] = 0
+        return np.asarray(beta)
+
+    def _boxes(
         self, boxes: list[tuple[Region, tuple[int, ...]]], size: tuple[int, ...]
     ) -> Floats:
-        """β of regions whose boxes have the same size."""
+        """Samples of regions in their boxes, and what stands outside, shape (n, C, *size)."""
+        if self.outside == "zero" and self._tiles is not None:
+            return self._tiled(boxes, size)
         Y = np.empty((len(boxes), len(self.y), *size))
         S = math.prod(size)
+        chosen = np.zeros(math.prod(self.n_cells), bool)
         for out, (region, low) in zip(Y, boxes):
             box = self._slices(low, size)
             if region.count == S:
@@ -262,21 +301,56 @@ class Barron:
                 if self.outside == "mean" and self.present is not None:
                     _centre(out, self.present[:, *box])
                 continue
-            self._chosen[region.cells] = True
-            inside = self._chosen[self._cell_of[box]]
-            self._chosen[region.cells] = False
+            own = list(region.cells)
+            chosen[own] = True
+            inside = chosen[self._cell_of[box]]
+            chosen[own] = False
             np.multiply(self.y[:, *box], inside, out=out)
             if self.outside == "mean":
                 _centre(out, inside if self.present is None else inside & self.present[:, *box])
-        axes = tuple(range(2, Y.ndim))
-        F = rfftn(Y, axes=axes, workers=CORES if Y.size > 1 << 16 else 1)
-        W, floor = weights(size, self.normalisation)
-        size_of = np.abs(F)
-        size_of *= W
-        # Row by row: a sum whose rounding does not depend on who else is in the batch.
-        beta = size_of.reshape(len(boxes), -1).sum(axis=1)
-        beta[beta <= floor * self._amplitude] = 0
-        return rounded(beta)
+        return Y
+
+    def _tiled(
+        self, boxes: list[tuple[Region, tuple[int, ...]]], size: tuple[int, ...]
+    ) -> Floats:
+        """The same, a cell at a time; 0 outside."""
+        tiles, d = self._tiles, len(size)
+        assert tiles is not None
+        widths = tiles.shape[2:]
+        counts = [len(region.cells) for region, _ in boxes]
+        cells = np.fromiter(chain.from_iterable(r.cells for r, _ in boxes), int, sum(counts))
+        which = np.repeat(np.arange(len(boxes)), counts)
+        low = np.asarray([low for _, low in boxes])
+        at = [
+            (self._at[k][cells] - (low[:, k] // widths[k])[which]) % self.n_cells[k]
+            for k in range(d)
+        ]
+        split = [n for sides in zip((s // w for s, w in zip(size, widths)), widths) for n in sides]
+        make = np.empty if len(cells) * math.prod(widths) == len(boxes) * math.prod(size) else np.zeros
+        Y = make((len(boxes), len(self.y), *split))
+        by_cell = Y.transpose(0, *range(2, 2 + 2 * d, 2), 1, *range(3, 3 + 2 * d, 2))
+        by_cell[which, *at] = tiles[cells]
+        return Y.reshape(len(boxes), len(self.y), *size)
+
+    @cached_property
+    def _tiles(self) -> Floats | None:
+        """Samples of each cell, shape (cells, C, *cell); None if cells differ or samples miss."""
+        sides = [np.diff(e) for e in self.edges]
+        if self.present is not None or any(np.ptp(s) for s in sides):
+            return None
+        d = len(sides)
+        split = [n for s in sides for n in (len(s), int(s[0]))]
+        tiles = self.y.reshape(len(self.y), *split)
+        tiles = tiles.transpose(*range(1, 1 + 2 * d, 2), 0, *range(2, 2 + 2 * d, 2))
+        return tiles.reshape(-1, len(self.y), *(int(s[0]) for s in sides))
+
+    @cached_property
+    def _cell_of(self) -> Integers:
+        """The cell of every sample."""
+        numbers = np.arange(math.prod(self.n_cells), dtype=np.int32).reshape(self.n_cells)
+        for k, e in enumerate(self.edges):
+            numbers = np.repeat(numbers, np.diff(e), axis=k)
+        return numbers
 
     def _slices(self, low: tuple[int, ...], size: tuple[int, ...]) -> tuple[Any, ...]:
         """An index that takes a box out of an array, around the ends of periodic axes too."""
@@ -284,6 +358,24 @@ class Barron:
         if all(a + n <= m for a, n, m in sides):
             return tuple(slice(a, a + n) for a, n, _ in sides)
         return np.ix_(*((a + np.arange(n)) % m for a, n, m in sides))
+
+
+def _shares(batches: list[tuple[int, Any, Any]]) -> list[list[tuple[int, Any, Any]]]:
+    """Batches of work, the first number of each, shared out evenly among the processors.
+
+    One share where there is little to do, or where one batch is most of it: a transform of a large
+    box has threads of its own.
+    """
+    total, most = sum(b[0] for b in batches), max((b[0] for b in batches), default=0)
+    if CORES == 1 or total < 1 << 15 or most > total / CORES:
+        return [batches] if batches else []
+    shares: list[list[tuple[int, Any, Any]]] = [[] for _ in range(CORES)]
+    loads = [0] * CORES
+    for batch in sorted(batches, key=itemgetter(0), reverse=True):
+        least = loads.index(min(loads))
+        shares[least].append(batch)
+        loads[least] += batch[0]
+    return shares
 
 
 def _any_but(inside: Any, k: int) -> Any:

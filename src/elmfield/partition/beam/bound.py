@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from elmfield._array.typing import Floats, Integers
-from elmfield.partition.beam.fourier import BATCH, CORES, mirrored, rfftn
+from elmfield.partition.beam.fourier import BATCH, CORES, fast_length, mirrored, rfftn
 from elmfield.partition.beam.regions import Region
 
 
@@ -38,6 +37,8 @@ class Bound:
     def __init__(self, y: Floats, present: Any, edges: tuple[Integers, ...]) -> None:
         self._y, self._present, self._edges = y, present, edges
         self._largest = tuple(int(np.diff(e).max()) for e in edges)
+        self._counts = [len(e) - 1 for e in edges]
+        self._rough = np.full((math.prod(self._counts), len(edges)), np.nan)  # NaN: not asked for
         self._roughest: dict[int, list[float]] = {}  # by the region's key
 
     def __call__(self, a: Region, b: Region, size: Sequence[int]) -> float:
@@ -47,19 +48,21 @@ class Bound:
         return max(sum(n * v for n, v in zip(size, self._row(region))) for region in (a, b))
 
     def _row(self, region: Region) -> list[float]:
-        """The row of :attr:`_roughness` of a region's roughest cell."""
+        """The :meth:`_roughness` of a region's roughest cell."""
         if region.key not in self._roughest:
-            rows = self._roughness[region.cells]
+            cells = np.asarray(region.cells)
+            new = cells[np.isnan(self._rough[cells, 0])]
+            if len(new):
+                self._rough[new] = self._roughness(new)
+            rows = self._rough[cells]
             self._roughest[region.key] = rows[rows.sum(axis=1).argmax()].tolist()
         return self._roughest[region.key]
 
-    @cached_property
-    def _roughness(self) -> Floats:
-        """``‖w Δ_a y‖ / 2π``, or less, for each cell and axis a; 0 where samples are missing."""
-        edges, counts = self._edges, [len(e) - 1 for e in self._edges]
-        d, C = len(edges), len(self._y)
-        found = np.zeros((math.prod(counts), d))
-        at = np.stack(np.unravel_index(np.arange(len(found)), counts), axis=1)
+    def _roughness(self, cells: Integers) -> Floats:
+        """``‖w Δ_a y‖ / 2π``, or less, for some cells and each axis a; 0 where samples are missing."""
+        edges, d, C = self._edges, len(self._edges), len(self._y)
+        found = np.zeros((len(cells), d))
+        at = np.stack(np.unravel_index(cells, self._counts), axis=1)
         half = [int(np.diff(e).min()) // 2 for e in edges]
         if min(half) == 0:
             return found
@@ -67,7 +70,7 @@ class Bound:
         w = np.ones(())
         for h in half:
             w = np.multiply.outer(w, 1 - np.abs(np.arange(1 - h, h)) / h)
-        padded, axes = [2 * n for n in size], tuple(range(2, 2 + d))
+        padded, axes = [fast_length(2 * n) for n in size], tuple(range(2, 2 + d))
         step = max(1, BATCH // (C * math.prod(padded)))
         for i in range(0, len(found), step):
             Y = np.empty((len(at[i : i + step]), C, *(n + 1 for n in size)))

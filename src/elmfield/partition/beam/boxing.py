@@ -32,7 +32,7 @@ def boxed(start: Start, run: Merged, n_regions: int) -> Merged:
     pairs = [
         (start.cells[r.first], start.cells[c])
         for r in mill.regions.values()
-        for c in r.cells.tolist()
+        for c in r.cells
         if c != r.first
     ]
     return Merged(pairs, n_regions, run.next_energy)
@@ -57,7 +57,7 @@ class _Mill:
         region = reduce(union, (self.start.cells[int(c)] for c in cells))
         self.start.measure([region])
         self.regions[self.next] = region
-        self.labels.reshape(-1)[region.cells] = self.next
+        self.labels.reshape(-1)[list(region.cells)] = self.next
         self.next += 1
 
     def best(self, excess: int) -> frozenset[int]:

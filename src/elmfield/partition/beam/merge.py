@@ -47,6 +47,8 @@ class Start:
         Lower bounds for regions in large boxes.
     formed : dict
         Regions that some run came to.
+    places : dict
+        Where those and the cells stand in a pass: energy, first cell, key.
     """
 
     def __init__(self, beta: Barron, boxes: bool = False) -> None:
@@ -60,6 +62,7 @@ class Start:
         self.large: dict[int, float] = {}
         self.formed: dict[int, Region] = {}
         self.measure(self.cells)
+        self.places = {c.key: (self.known[c.key], c.first, c.key) for c in self.cells}
 
     def measure(self, regions: Iterable[Region]) -> None:
         """Learn the energies of regions not yet known."""
@@ -117,14 +120,15 @@ class Start:
         """The union of two regions, kept for the next run."""
         key = a.key ^ b.key
         if key not in self.formed:
-            self.formed[key] = union(a, b)
+            u = self.formed[key] = union(a, b)
+            self.places[key] = (self.known[key], u.first, key)
         return self.formed[key]
 
     def labels(self, pairs: list[tuple[Region, Region]]) -> Integers:
         """The region of each cell after the given merges, numbered by first cells."""
         root = np.arange(len(self.cells))
         for a, b in pairs:
-            root[a.cells] = root[b.cells] = min(a.first, b.first)
+            root[list(a.cells + b.cells)] = min(a.first, b.first)
         return np.unique(root, return_inverse=True)[1].reshape(self.beta.n_cells)
 
 
@@ -171,8 +175,8 @@ def merge(start: Start, tau: float, stop: int = 1) -> Merged:
     until a neighbour changes, so looking again is left out; one whose neighbour changes in the
     current pass before its turn has its turn in this pass, as there.
     """
-    known, cells = start.known, start.cells
-    regions = {c.key: c for c in cells}
+    known, place_of = start.known, start.places
+    regions = {c.key: c for c in start.cells}
     around = {key: set(keys) for key, keys in start.neighbours.items()}
     born = dict.fromkeys(regions, 0)  # the pass in which each came to be
     pairs: list[tuple[Region, Region]] = []
@@ -180,47 +184,55 @@ def merge(start: Start, tau: float, stop: int = 1) -> Merged:
     turn, changed = 0, set(regions)
     while changed and len(regions) > stop:
         turn += 1
-        queue = [
-            (known[i], regions[i].first, i) for i in changed if i in regions and known[i] < tau
-        ]
+        queue = [place_of[i] for i in changed if i in regions and known[i] < tau]
         queued, changed = {i for _, _, i in queue}, set()
         heapify(queue)
         while queue and len(regions) > stop:
             place = heappop(queue)
             i = place[2]
-            if i not in regions or not around[i]:
+            near = around.get(i)
+            if not near:
                 continue
             queued.discard(i)
-            missing = [(regions[i], regions[j]) for j in around[i] if i ^ j not in known]
-            if missing and not all(start.is_large(a, b) for a, b in missing):
-                soon = [k for _, _, k in queue[:LOOKAHEAD] if k in regions]
-                start.measure_unions(
-                    (regions[k], regions[j]) for k in (i, *soon) for j in around[k]
-                )
+            missing = [(regions[i], regions[j]) for j in near if i ^ j not in known]
             if missing:
-                best = min((known[i ^ j] for j in around[i] if i ^ j in known), default=math.inf)
+                if not all(start.is_large(a, b) for a, b in missing):
+                    soon = [k for _, _, k in queue[:LOOKAHEAD] if k in regions]
+                    start.measure_unions(
+                        (regions[k], regions[j])
+                        for k in (i, *soon)
+                        for j in around[k]
+                        if k ^ j not in known
+                    )
+                best = min((known[i ^ j] for j in near if i ^ j in known), default=math.inf)
                 blocked = min(blocked, start.measure_large(missing, min(best, tau)))
-            beta, _, j = min(
-                ((known[i ^ j], regions[j].first, j) for j in around[i] if i ^ j in known),
-                default=(math.inf, 0, 0),
-            )
+            beta, j = math.inf, 0
+            for k in near:
+                energy = known.get(i ^ k, math.inf)
+                if energy < beta or (
+                    energy == beta < math.inf and regions[k].first < regions[j].first
+                ):
+                    beta, j = energy, k
             if beta > tau or beta == math.inf:
                 blocked = min(blocked, beta)
                 continue
             a, b = regions.pop(i), regions.pop(j)
             pairs.append((a, b))
             u = start.united(a, b)
-            regions[u.key], born[u.key] = u, turn
-            around[u.key] = (around.pop(i) | around.pop(j)) - {i, j}
-            changed.add(u.key)
-            for k in around[u.key]:
-                around[k] -= {i, j}
-                around[k].add(u.key)
-                turn_of_k = (known[k], regions[k].first, k)
-                if born[k] < turn and turn_of_k > place:  # still to come in this pass
+            new = u.key
+            regions[new], born[new] = u, turn
+            near = around[new] = around.pop(i) | around.pop(j)
+            near -= {i, j}
+            changed.add(new)
+            for k in near:
+                others = around[k]
+                others.discard(i)
+                others.discard(j)
+                others.add(new)
+                if born[k] < turn and place_of[k] > place:  # still to come in this pass
                     if k not in queued and known[k] < tau:
                         queued.add(k)
-                        heappush(queue, turn_of_k)
+                        heappush(queue, place_of[k])
                 else:
                     changed.add(k)
     above = (known[i] for i in regions if known[i] >= tau)

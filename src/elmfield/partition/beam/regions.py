@@ -4,17 +4,14 @@ Positions along an axis are the bits of one integer, so that a union is an *or* 
 around it a matter of its ends. What stands in the samples is not known here.
 """
 
-import math
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import or_
 
 import numpy as np
 
-from elmfield._array.typing import Integers
 
-
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Region:
     """A set of cells, as BEAM sees it.
 
@@ -23,7 +20,7 @@ class Region:
     key : int
         Tells sets of cells apart: the exclusive or of 128 random bits per cell. Disjoint sets a and
         b have the union ``a.key ^ b.key``, so energies can be looked up before a union is formed.
-    cells : integer array
+    cells : tuple of int
         Cell numbers, in array order of the grid of cells.
     first : int
         The least of them.
@@ -38,7 +35,7 @@ class Region:
     """
 
     key: int
-    cells: Integers = field(repr=False)
+    cells: tuple[int, ...] = field(repr=False)
     first: int
     count: int
     bits: tuple[int, ...] = field(repr=False)
@@ -50,7 +47,7 @@ def union(a: Region, b: Region) -> Region:
     """The union of disjoint regions."""
     return Region(
         a.key ^ b.key,
-        np.concatenate([a.cells, b.cells]),
+        a.cells + b.cells,
         min(a.first, b.first),
         a.count + b.count,
         tuple(map(or_, a.bits, b.bits)),
@@ -61,7 +58,10 @@ def union(a: Region, b: Region) -> Region:
 
 def extent(a: Region, b: Region) -> int:
     """Cells in the box around two regions, where it has no gaps."""
-    return math.prod((x | y).bit_count() for x, y in zip(a.grid, b.grid))
+    cells = 1
+    for x, y in zip(a.grid, b.grid):
+        cells *= (x | y).bit_count()
+    return cells
 
 
 @lru_cache(maxsize=4096)
