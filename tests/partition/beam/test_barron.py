@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import elmfield as ef
+import elmfield.partition.beam.barron as barron
 import oracles.beam as slow
 from elmfield.partition.beam.barron import Barron
 from elmfield.partition.beam.fourier import rounded
@@ -106,6 +107,19 @@ def test_energies_of_regions_are_those_of_their_masks(seed, outside, gaps, wraps
     for i, beta in enumerate(found):
         expected = slow.region_energy(values, missing, where == i, (False, wraps), outside=outside)
         close(beta, expected, 1e-9)
+
+
+@pytest.mark.parametrize("shape", [(24,), (12, 20), (4, 6, 8)])
+def test_cells_copied_as_tiles_are_the_samples_of_the_regions(shape, rng, monkeypatch):
+    y = rng.standard_normal((2, *shape))
+    edges = tuple(np.arange(0, n + 1, 2) for n in shape)
+    monkeypatch.setattr(barron, "CORES", 3)  # however they are shared out
+    energy = Barron(y, None, edges, (True,) * len(shape))
+    regions = [_together(_random_region(rng, energy.cells())) for _ in range(40)]
+    found = energy(regions)
+    assert energy._tiles is not None
+    monkeypatch.setattr(energy, "_tiles", None)
+    assert np.array_equal(found, energy(regions))
 
 
 @QUICK

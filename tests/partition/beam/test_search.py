@@ -62,6 +62,20 @@ def test_looking_ahead_does_not_change_the_result(rng, monkeypatch):
     assert np.array_equal(part.labels, ef.beam(values, cell=4, regions=30).labels)
 
 
+@pytest.mark.gpu
+def test_samples_on_a_gpu_give_the_same_partition(rng):
+    torch = pytest.importorskip("torch")
+    values = rng.standard_normal((40, 44)).astype("float32")
+    values[3:9, 5:20] = np.nan
+    tensor = torch.asarray(values, device="cuda")
+    for options in ({"regions": 30}, {"regions": 30, "shapes": "boxes"}, {"threshold": 20.0}):
+        expected = ef.beam(values, cell=4, **options).labels
+        assert np.array_equal(ef.beam(tensor, cell=4, **options).labels, expected)
+    mask = torch.isnan(tensor)
+    expected = ef.beam(values, mask=np.isnan(values), cell=4, regions=30).labels
+    assert np.array_equal(ef.beam(tensor, mask=mask, cell=4, regions=30).labels, expected)
+
+
 def test_smooth_parts_make_large_regions():
     x = np.linspace(0, 1, 128)
     values = np.sin(8 * np.pi * x**3)[:, None] * np.sin(np.pi * x)

@@ -285,9 +285,7 @@ class Barron:
         beta[beta <= floor * self._amplitude] = 0
         return np.asarray(beta)
 
-    def _boxes(
-        self, boxes: list[tuple[Region, tuple[int, ...]]], size: tuple[int, ...]
-    ) -> Floats:
+    def _boxes(self, boxes: list[tuple[Region, tuple[int, ...]]], size: tuple[int, ...]) -> Floats:
         """Samples of regions in their boxes, and what stands outside, shape (n, C, *size)."""
         if self.outside == "zero" and self._tiles is not None:
             return self._tiled(boxes, size)
@@ -310,9 +308,7 @@ class Barron:
                 _centre(out, inside if self.present is None else inside & self.present[:, *box])
         return Y
 
-    def _tiled(
-        self, boxes: list[tuple[Region, tuple[int, ...]]], size: tuple[int, ...]
-    ) -> Floats:
+    def _tiled(self, boxes: list[tuple[Region, tuple[int, ...]]], size: tuple[int, ...]) -> Floats:
         """The same, a cell at a time; 0 outside."""
         tiles, d = self._tiles, len(size)
         assert tiles is not None
@@ -326,7 +322,9 @@ class Barron:
             for k in range(d)
         ]
         split = [n for sides in zip((s // w for s, w in zip(size, widths)), widths) for n in sides]
-        make = np.empty if len(cells) * math.prod(widths) == len(boxes) * math.prod(size) else np.zeros
+        make = (
+            np.empty if len(cells) * math.prod(widths) == len(boxes) * math.prod(size) else np.zeros
+        )
         Y = make((len(boxes), len(self.y), *split))
         by_cell = Y.transpose(0, *range(2, 2 + 2 * d, 2), 1, *range(3, 3 + 2 * d, 2))
         by_cell[which, *at] = tiles[cells]
@@ -345,7 +343,7 @@ class Barron:
         return tiles.reshape(-1, len(self.y), *(int(s[0]) for s in sides))
 
     @cached_property
-    def _cell_of(self) -> Integers:
+    def _cell_of(self) -> Any:
         """The cell of every sample."""
         numbers = np.arange(math.prod(self.n_cells), dtype=np.int32).reshape(self.n_cells)
         for k, e in enumerate(self.edges):

@@ -59,7 +59,7 @@ class Bound:
         return self._roughest[region.key]
 
     def _roughness(self, cells: Integers) -> Floats:
-        """``‖w Δ_a y‖ / 2π``, or less, for some cells and each axis a; 0 where samples are missing."""
+        """``‖w Δ_a y‖ / 2π``, or less, of some cells along each axis a; 0 where samples miss."""
         edges, d, C = self._edges, len(self._edges), len(self._y)
         found = np.zeros((len(cells), d))
         at = np.stack(np.unravel_index(cells, self._counts), axis=1)
