@@ -111,7 +111,7 @@ def test_ctrl_c_leaves_nothing(script, environment, tmp_path, stage):
     )  # fmt: skip
     limit = time.monotonic() + 60
     while time.monotonic() < limit and began.poll() is None:
-        if busy(began) > 1.0 if stage == "fit" else any(tmp_path.glob(".big.elm.*/*")):
+        if busy(began) > 1.0 if stage == "fit" else any(tmp_path.glob(".big.elm-*/*")):
             break
         time.sleep(0.01)
     assert began.poll() is None, "it finished before it could be interrupted"
