@@ -102,6 +102,33 @@ def test_stopping_early_stops_the_same_way(rng):
         compare(values, 3, 1.0, stop=stop)
 
 
+@pytest.mark.parametrize("boxes", [False, True])
+@pytest.mark.parametrize("kind", ["noise", "steps", "dark"])
+def test_a_run_that_begins_where_another_was_makes_the_same_merges(kind, boxes, rng):
+    values = rng.standard_normal((36, 36))
+    if kind == "steps":
+        values = np.round(values / 2)
+    elif kind == "dark":  # large boxes, of which bounds are known
+        values[:, :24] = 0
+    used, _, _ = start_of(values, 3, boxes=boxes)
+    betas = np.quantile(
+        [used.known[c.key] for c in used.cells], [0.05, 0.3, 0.6, 0.9, 0.96, 0.98, 1]
+    )
+    begun = []
+    for tau in rng.permutation([*betas, *(rng.uniform(0.5, 3, 4) * betas[3])]).tolist():
+        for stop in (1, 60):
+            begun.append(len(used.reached(tau, stop).pairs))
+            fresh, _, _ = start_of(values, 3, boxes=boxes)
+            there, here = merge(used, tau, stop), merge(fresh, tau, stop)
+            assert [(a.key, b.key) for a, b in there.pairs] == [
+                (a.key, b.key) for a, b in here.pairs
+            ]
+            assert there.n_regions == here.n_regions
+    assert max(begun) > 20
+    used.forget(0, 0)
+    assert not used.reached(betas[-1], 1).pairs
+
+
 @pytest.mark.slow
 @QUICK
 @given(

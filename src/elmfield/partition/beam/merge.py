@@ -21,6 +21,9 @@ LOOKAHEAD = 256
 LARGE = 64
 """Cells in a box that is worth a lower bound before it is transformed."""
 
+KEPT = 32
+"""States that a run keeps at most, for other thresholds to begin at."""
+
 
 class Start:
     """The mesh of cells, and all that is known about unions of them.
@@ -40,15 +43,17 @@ class Start:
     cells : list of Region
         The regions to start from.
     neighbours : dict
-        Keys of the cells that share a face with a cell, by its key.
+        Keys of the cells that share a face with a cell, by its key: sets.
     known : dict
         Energies, by the region's key; of all cells, to begin with.
     large : dict
         Lower bounds for regions in large boxes.
     formed : dict
-        Regions that some run came to.
+        The cells, and regions that some run came to.
     places : dict
-        Where those and the cells stand in a pass: energy, first cell, key.
+        Where those stand in a pass: energy, first cell, key.
+    stride : int
+        After how many merges a run keeps its state for others.
     """
 
     def __init__(self, beta: Barron, boxes: bool = False) -> None:
@@ -56,13 +61,15 @@ class Start:
         self.cells = beta.cells()
         touching = faces(beta.n_cells, beta.periodic)
         self.neighbours = {
-            c.key: [self.cells[j].key for j in t] for c, t in zip(self.cells, touching)
+            c.key: {self.cells[j].key for j in t} for c, t in zip(self.cells, touching)
         }
         self.known: dict[int, float] = {}
         self.large: dict[int, float] = {}
-        self.formed: dict[int, Region] = {}
+        self.formed = {c.key: c for c in self.cells}
         self.measure(self.cells)
         self.places = {c.key: (self.known[c.key], c.first, c.key) for c in self.cells}
+        self.stride = 1 + len(self.cells) // KEPT
+        self._kept: list[State] = []
 
     def measure(self, regions: Iterable[Region]) -> None:
         """Learn the energies of regions not yet known."""
@@ -124,6 +131,23 @@ class Start:
             self.places[key] = (self.known[key], u.first, key)
         return self.formed[key]
 
+    def reached(self, tau: float, stop: int) -> "State":
+        """Where a run with threshold τ can begin: the furthest state kept that it would come to."""
+        kept = [s for s in self._kept if s.low < tau < s.high and len(s.around) >= stop]
+        if kept:
+            return max(kept, key=lambda s: len(s.pairs)).copy()
+        around = dict(self.neighbours)
+        return State(around, set(around), [], set(), set(), [], math.inf, -math.inf, math.inf)
+
+    def keep(self, state: "State") -> None:
+        """Remember a state for other thresholds."""
+        if state.low < state.high:
+            self._kept.append(state.copy())
+
+    def forget(self, low: float, high: float) -> None:
+        """Drop the states that no threshold between these two comes to."""
+        self._kept = [s for s in self._kept if s.low < high and s.high > low]
+
     def labels(self, pairs: list[tuple[Region, Region]]) -> Integers:
         """The region of each cell after the given merges, numbered by first cells."""
         root = np.arange(len(self.cells))
@@ -166,6 +190,47 @@ class Merged:
     next_energy: float
 
 
+@dataclass(slots=True)
+class State:
+    """A run of the algorithm on its way, and the thresholds that would have led here, too.
+
+    Parameters
+    ----------
+    around : dict
+        Keys of the regions there are, with those of their neighbours. The sets are not changed,
+        only replaced, so that a copy of the dictionary is a copy of the state.
+    changed : set
+        Whose turn comes in the next pass.
+    queue, queued : list, set
+        Whose turn comes in this pass: a heap of places, and the keys in it.
+    born : set
+        Regions that came to be in this pass.
+    pairs : list of pairs of Region
+        What merged with what.
+    blocked : float
+        The least energy that kept two regions from merging.
+    low, high : float
+        Every τ between these, both left out, comes to this state.
+    """
+
+    around: dict[int, set[int]]
+    changed: set[int]
+    queue: list[tuple[float, int, int]]
+    queued: set[int]
+    born: set[int]
+    pairs: list[tuple[Region, Region]]
+    blocked: float
+    low: float
+    high: float
+
+    def copy(self) -> "State":
+        """The same state, to go on from."""
+        return State(
+            self.around.copy(), self.changed.copy(), self.queue.copy(), self.queued.copy(),
+            self.born.copy(), self.pairs.copy(), self.blocked, self.low, self.high,
+        )  # fmt: skip
+
+
 def merge(start: Start, tau: float, stop: int = 1) -> Merged:
     """Algorithm 1 with threshold τ, broken off when `stop` regions are left.
 
@@ -174,66 +239,73 @@ def merge(start: Start, tau: float, stop: int = 1) -> Merged:
     In the paper every pass looks at every region. A region that found no partner will find none
     until a neighbour changes, so looking again is left out; one whose neighbour changes in the
     current pass before its turn has its turn in this pass, as there.
+
+    A run begins where an earlier one was when τ first made a difference, or shortly before.
     """
-    known, place_of = start.known, start.places
-    regions = {c.key: c for c in start.cells}
-    around = {key: set(keys) for key, keys in start.neighbours.items()}
-    born = dict.fromkeys(regions, 0)  # the pass in which each came to be
-    pairs: list[tuple[Region, Region]] = []
-    blocked = math.inf
-    turn, changed = 0, set(regions)
-    while changed and len(regions) > stop:
-        turn += 1
-        queue = [place_of[i] for i in changed if i in regions and known[i] < tau]
-        queued, changed = {i for _, _, i in queue}, set()
-        heapify(queue)
-        while queue and len(regions) > stop:
-            place = heappop(queue)
-            i = place[2]
-            near = around.get(i)
-            if not near:
-                continue
-            queued.discard(i)
-            missing = [(regions[i], regions[j]) for j in near if i ^ j not in known]
-            if missing:
-                if not all(start.is_large(a, b) for a, b in missing):
-                    soon = [k for _, _, k in queue[:LOOKAHEAD] if k in regions]
-                    start.measure_unions(
-                        (regions[k], regions[j])
-                        for k in (i, *soon)
-                        for j in around[k]
-                        if k ^ j not in known
-                    )
-                best = min((known[i ^ j] for j in near if i ^ j in known), default=math.inf)
-                blocked = min(blocked, start.measure_large(missing, min(best, tau)))
-            beta, j = math.inf, 0
-            for k in near:
-                energy = known.get(i ^ k, math.inf)
-                if energy < beta or (
-                    energy == beta < math.inf and regions[k].first < regions[j].first
-                ):
-                    beta, j = energy, k
-            if beta > tau or beta == math.inf:
-                blocked = min(blocked, beta)
-                continue
-            a, b = regions.pop(i), regions.pop(j)
-            pairs.append((a, b))
-            u = start.united(a, b)
-            new = u.key
-            regions[new], born[new] = u, turn
-            near = around[new] = around.pop(i) | around.pop(j)
-            near -= {i, j}
-            changed.add(new)
-            for k in near:
-                others = around[k]
-                others.discard(i)
-                others.discard(j)
-                others.add(new)
-                if born[k] < turn and place_of[k] > place:  # still to come in this pass
-                    if k not in queued and known[k] < tau:
-                        queued.add(k)
-                        heappush(queue, place_of[k])
-                else:
-                    changed.add(k)
-    above = (known[i] for i in regions if known[i] >= tau)
-    return Merged(pairs, len(regions), min(blocked, min(above, default=math.inf)))
+    known, place_of, regions = start.known, start.places, start.formed
+    state = start.reached(tau, stop)
+    around, changed, queue = state.around, state.changed, state.queue
+    queued, born, pairs = state.queued, state.born, state.pairs
+    mark = len(pairs) + start.stride
+    while len(around) > stop:
+        if not queue or queue[0][0] >= tau:  # the next pass
+            if queue:
+                state.high = min(state.high, queue[0][0])
+            queue = state.queue = [place_of[i] for i in changed if i in around]
+            heapify(queue)
+            if not queue or queue[0][0] >= tau:
+                break
+            queued = state.queued = {i for _, _, i in queue}
+            changed, born = state.changed, state.born = set(), set()
+        place = heappop(queue)
+        i = place[2]
+        near = around.get(i)
+        if not near:
+            continue
+        queued.discard(i)
+        bound = math.inf
+        missing = [(regions[i], regions[j]) for j in near if i ^ j not in known]
+        if missing:
+            if not all(start.is_large(a, b) for a, b in missing):
+                soon = [k for e, _, k in queue[:LOOKAHEAD] if k in around and e < tau]
+                start.measure_unions(
+                    (regions[k], regions[j])
+                    for k in (i, *soon)
+                    for j in around[k]
+                    if k ^ j not in known
+                )
+            best = min((known[i ^ j] for j in near if i ^ j in known), default=math.inf)
+            bound = start.measure_large(missing, min(best, tau))
+            state.blocked = min(state.blocked, bound)
+        beta, j = math.inf, 0
+        for k in near:
+            energy = known.get(i ^ k, math.inf)
+            if energy < beta or (energy == beta < math.inf and regions[k].first < regions[j].first):
+                beta, j = energy, k
+        if beta > tau or beta == math.inf:
+            state.blocked = min(state.blocked, beta)
+            state.low, state.high = max(state.low, place[0]), min(state.high, beta, bound)
+            continue
+        state.low = max(state.low, place[0], beta)
+        a, b = regions[i], regions[j]
+        pairs.append((a, b))
+        new = start.united(a, b).key
+        gone = {i, j}
+        near = around[new] = (around.pop(i) | around.pop(j)) - gone
+        born.add(new)
+        changed.add(new)
+        for k in near:
+            others = around[k] - gone
+            others.add(new)
+            around[k] = others
+            if k not in born and place_of[k] > place:  # still to come in this pass
+                if k not in queued:
+                    queued.add(k)
+                    heappush(queue, place_of[k])
+            else:
+                changed.add(k)
+        if len(pairs) >= mark:
+            mark += start.stride
+            start.keep(state)
+    above = (known[i] for i in around if known[i] >= tau)
+    return Merged(pairs, len(around), min(state.blocked, min(above, default=math.inf)))

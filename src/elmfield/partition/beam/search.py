@@ -35,6 +35,7 @@ def search(start: Start, n_regions: int) -> Merged:
             low, above = tau, run.n_regions
         else:
             return boxed(start, run, N)  # boxes in each other's way
+        start.forget(low, high)
         if high == math.inf:
             tau = max(1.4 * low, run.next_energy)
         elif low == 0 and high > least / 2:
