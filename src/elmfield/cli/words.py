@@ -62,7 +62,8 @@ def samples_of(
     """The samples in a file, with what the options ask for; `lazily`, they stay there."""
     from elmfield.io.files import opened, read
 
-    most = click.get_current_context().meta.get(PIXELS)
+    here = click.get_current_context(silent=True)
+    most = None if here is None else here.meta.get(PIXELS)
     samples = (opened if lazily else read)(path, variable=variable, max_pixels=most)
     if channel_axis is not None:
         try:
