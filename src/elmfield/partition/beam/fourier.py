@@ -10,8 +10,8 @@ from elmfield._array.threads import n_processors
 from elmfield._array.typing import Floats
 
 NORMALISATIONS = ("forward", "ortho", "backward")
-BATCH = 1 << 17
-"""Samples transformed together (1 MiB): more would leave the caches."""
+BATCH = 1 << 16
+"""Samples transformed together (512 KiB): more would leave the caches, or be new memory each time."""
 
 CORES = n_processors()
 """Processors this process may use; SciPy would count all that the machine has."""

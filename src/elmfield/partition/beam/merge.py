@@ -15,7 +15,7 @@ from elmfield._array.typing import Integers
 from elmfield.partition.beam.barron import Barron
 from elmfield.partition.beam.regions import Region, extent, union
 
-LOOKAHEAD = 256
+LOOKAHEAD = 64
 """Regions whose unions are transformed together when one energy is missing."""
 
 LARGE = 64
