@@ -11,7 +11,7 @@ from elmfield._array.typing import Floats
 
 NORMALISATIONS = ("forward", "ortho", "backward")
 BATCH = 1 << 16
-"""Samples transformed together (512 KiB): more would leave the caches, or be new memory each time."""
+"""Samples transformed together (512 KiB): more would leave the caches, or need new memory."""
 
 CORES = n_processors()
 """Processors this process may use; SciPy would count all that the machine has."""
