@@ -1,7 +1,7 @@
 """The page in the browser: first pictures, tiles, many at once, memory.
 
     python benchmarks/view.py            all sections; writes results/view.json
-    python benchmarks/view.py tiles      one of them
+    python benchmarks/view.py tiles      one of them: first, tiles, many, streamed
 
 A server runs in a process of its own, as the command does; times are those of a caller.
 """
@@ -25,6 +25,7 @@ from common import main, record
 
 SIZE = 4096
 RUNS = 5
+PLACES = [(i, j) for i in range(2) for j in range(2)]
 
 
 def large(n=SIZE):
@@ -180,9 +181,43 @@ def many():
     record("view", "many", rows, **made("many"))
 
 
+def streamed():
+    """A model of 20000 × 40000, made in parts: a sea with waves in one chunk of forty."""
+    import dask.array as da
+
+    def block(block_info=None):
+        (a, b), (c, d) = block_info[None]["array-location"]
+        calm = (a // 2000 * 20 + c // 2000) % 40
+        y, x = np.ogrid[a:b, c:d]
+        waves = 128 + 60 * np.sin(0.01 * x) * np.cos(0.013 * y)
+        return np.full((b - a, d - c), 40, np.uint8) if calm else waves.astype(np.uint8)
+
+    chunks = ((2000,) * 10, (2000,) * 20)
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "sea.elm.zarr"
+        took, _ = seconds(
+            lambda: ef.fit(da.map_blocks(block, chunks=chunks, dtype=np.uint8), out=path)
+        )
+        with Server(path) as server:
+            first, tile = seconds(lambda: server.get("tile/8/0/0"))
+            near, _ = seconds(lambda: [server.get(f"tile/-1/{r}/{c}") for r, c in PLACES])
+            row = {
+                "made": took,
+                "start": server.started,
+                "first": first,
+                "seen": float(np.isfinite(np.frombuffer(tile, "<f4", offset=20)).mean()),
+                "near": near,
+                "peak": server.peak / 1e6,
+            }
+    rows.append(row)
+    print(row)
+    record("view", "streamed", rows, **made("streamed"))
+
+
 def made(section):
     return {"command": f"python benchmarks/view.py {section}", "seed": 0}
 
 
 if __name__ == "__main__":
-    main(__doc__, {f.__name__: f for f in (first, tiles, many)})
+    main(__doc__, {f.__name__: f for f in (first, tiles, many, streamed)})
