@@ -74,7 +74,7 @@ def fit_points(
     With noise, the energy's weight (and the level, if it is not given, and the order, if it is
     "auto") are those under which the samples are likeliest. Coefficients are linear in the values:
     torch follows values that require gradients, without `denoise`. Time grows with the number of
-    samples, 25 000 a second in the plane on two cores; a fit that needs minutes warns first.
+    samples, some 20 000 to 30 000 a second in the plane; a fit that needs minutes warns first.
 
     Examples
     --------
