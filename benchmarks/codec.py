@@ -208,6 +208,7 @@ def curves(deadline):
 
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator
 
     figure, panels = plt.subplots(2, 2, figsize=(9, 7), layout="constrained")
     colours = dict(zip((OURS, *PICTURES, *ARRAYS), plt.get_cmap("tab10").colors))
@@ -224,6 +225,9 @@ def curves(deadline):
             axes.plot(*zip(*at), "o-", ms=3, label=label, color=colours[label], **style)
         axes.set(title=f"{title}, {len(rows)}", xlabel="bits per sample", ylabel="PSNR, dB")
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter("")
         axes.grid(alpha=0.3, which="both")
         axes.legend(fontsize=8)
     place = ROOT / "docs" / "pictures" / "codec.png"
