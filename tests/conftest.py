@@ -2,10 +2,16 @@
 
 import importlib
 import os
+import signal
 import subprocess
 import sys
+import threading
 import zipfile
 from pathlib import Path
+
+# Commands that tests interrupt must hear it, also where the tests run in the background of a shell.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Tests run side by side, on arrays too small to share among threads. Before NumPy is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
