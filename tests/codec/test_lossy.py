@@ -179,6 +179,15 @@ def test_no_error_is_larger_than_promised(dtype, rng):
                 assert error(found, values) <= bound, (name, part)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_numbers_up_to_the_last_of_their_dtype(dtype, rng):
+    top = np.finfo(dtype).max
+    values = (rng.random((30, 40)) * float(top) / 2).astype(dtype)
+    values[3, 4] = top
+    bound = float(top) * 1e-2
+    assert error(unpack(pack(values, max_error=bound)), values) <= bound
+
+
 def test_whole_numbers_up_to_2_to_53(rng):
     values = rng.integers(-(2**53), 2**53, (30, 40))
     for bound in (1, 1000, 2**30, 2**45):

@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elmfield._array.backend import namespace, to_numpy
 from elmfield._array.typing import Array, Floats, Integers
@@ -136,3 +137,10 @@ def standardise(y: Array, present: Array | None, centred: bool) -> tuple[Array, 
     y = (y - offset) * weight
     scale = size(y)
     return y / scale, offset * first, scale * first
+
+
+def spacing_at(values: NDArray[np.floating]) -> NDArray[np.floating]:
+    """From each number's size to the next number; finite for the last one of a dtype too."""
+    last = np.nextafter(np.finfo(values.dtype).max, values.dtype.type(0))
+    spacing: NDArray[np.floating] = np.spacing(np.minimum(np.abs(values), last))
+    return spacing

@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from elmfield._array.ends import spacing_at
 from elmfield.field.steps import TRIES, guessed, nearest
 from elmfield.field.target import Target
 from elmfield.samples import EXACT_WHOLE
@@ -51,7 +52,7 @@ class Scope:
     @property
     def spacing(self) -> float:
         """Between the largest sample and the next number, as the function computes."""
-        return float(np.spacing(np.asarray(self.top, self.dtype)))
+        return float(spacing_at(np.asarray(self.top, self.dtype)))
 
     @property
     def least_step(self) -> float:

@@ -8,6 +8,7 @@ what is coded as ranks comes back bit for bit.
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield._array.ends import spacing_at
 from elmfield._array.typing import Floats, Integers
 
 Ranks = NDArray[np.unsignedinteger]
@@ -85,7 +86,7 @@ def lattice(values: NDArray[np.floating]) -> tuple[float, float] | None:
     some = np.unique(x[:: max(1, x.size // 20_000)])
     if some.size < 3:
         return None
-    spacing = float(np.spacing(values.dtype.type(np.abs(some).max())))
+    spacing = float(spacing_at(np.abs(some).max(keepdims=True).astype(values.dtype))[0])
     step = float(np.diff(some).min())
     if step < 16 * spacing or (some[-1] - some[0]) / step > 2.0**40:
         return None
@@ -107,7 +108,7 @@ def _nicest(values: NDArray[np.floating], x: Floats, k: Floats) -> tuple[float, 
     dtype = values.dtype
     some = slice(None, None, max(1, x.size // 20_000))
     v, y, n = values[some], x[some], k[some]
-    rounding = np.spacing(np.abs(v)).astype(np.float64)
+    rounding = spacing_at(v).astype(np.float64)
     trust = 1.0 / np.maximum(rounding, rounding.max() * 2.0**-40) ** 2
     mean_n, mean_y = np.average(n, weights=trust), np.average(y, weights=trust)
     slope = float((trust * (n - mean_n) * (y - mean_y)).sum() / (trust * (n - mean_n) ** 2).sum())

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield._array.ends import spacing_at
 from elmfield.codec import lossless
 from elmfield.codec.lossless.door import DTYPES
 from elmfield.codec.lossless.sections import Writer
@@ -227,8 +228,8 @@ def _half(tile: _Prepared, bound: float) -> float:
     dtype = tile.frame.dtype
     if dtype.kind in "iu":
         return math.floor(bound) + 0.5
-    top = float(np.abs(tile.x).max(initial=0.0)) + bound
-    return bound - float(np.spacing(np.asarray(top).astype(dtype))) / 2
+    top = min(float(np.abs(tile.x).max(initial=0.0)) + bound, float(np.finfo(dtype).max))
+    return bound - float(spacing_at(np.asarray(top, dtype))) / 2
 
 
 def _ratio(tile: _Prepared, half: float) -> float:
@@ -267,7 +268,7 @@ def _bounded(
     unit = round(2 * (1 << FRACTION) / ratio)
     size = 2 * half * (1 - 2.0**-30)
     step = size * (1 << FRACTION) / unit
-    coded = _coded(tile, step)
+    coded = _coded(tile, step) if math.isfinite(step) else None
     if coded is None:
         return None
     truth = (tile.x if values is None else values).astype(np.float64)
