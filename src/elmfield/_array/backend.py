@@ -5,6 +5,7 @@ Enter arrays, leave arrays of the same library on the same device. Nothing here 
 
 import math
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import array_api_compat as compat
@@ -91,7 +92,19 @@ def move(x: Array, like: Array, dtype: object = None) -> Array:
     if compat.is_torch_namespace(xp) and isinstance(x, np.ndarray):
         # torch refuses negative strides, and warns of memory it may not write to
         x = np.ascontiguousarray(x) if x.flags.writeable else x.copy()
+        # Memory that the system may move is copied before the call returns: no need to wait for it.
+        return xp.asarray(x, dtype=dtype).to(like.device, non_blocking=True)
     return xp.asarray(x, dtype=dtype, device=device(like))
+
+
+def to_numpy_all(arrays: Sequence[Array]) -> list[Array]:
+    """:func:`to_numpy` of several floating arrays at once, for one wait for a device."""
+    if all(is_on_host(x) for x in arrays):
+        return [np.asarray(to_numpy(x)) for x in arrays]
+    xp = namespace(*arrays)
+    flat = to_numpy(xp.concat([xp.reshape(x, (-1,)) for x in arrays]))
+    ends = np.cumsum([math.prod(x.shape) for x in arrays])
+    return [part.reshape(x.shape) for part, x in zip(np.split(flat, ends[:-1]), arrays)]
 
 
 def itemsize(x: Array) -> int:

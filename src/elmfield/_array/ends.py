@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield._array.backend import namespace, to_numpy
+from elmfield._array.backend import namespace, to_numpy, to_numpy_all
 from elmfield._array.typing import Array, Floats, Integers
 
 FINENESS = 16
@@ -48,7 +48,8 @@ class Ends:
         with np.errstate(over="ignore", invalid="ignore"):
             found = (xp.min(low, axis=axes), xp.max(high, axis=axes))
             total = xp.sum(y, axis=axes, dtype=xp.float64)
-        least, most, sums = (np.asarray(to_numpy(a)).astype(np.float64) for a in (*found, total))
+        wide = [xp.astype(a, xp.float64) for a in found]
+        least, most, sums = to_numpy_all([*wide, total])
         return cls(least, most, sums, count.astype(np.int64))
 
     def __or__(self, other: "Ends") -> "Ends":

@@ -12,8 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from elmfield._array.backend import move, namespace, to_numpy
-from elmfield._array.typing import Floats, Integers
+from elmfield._array.backend import move, namespace, to_numpy_all
+from elmfield._array.typing import Array, Floats, Integers
 from elmfield.samples import Grid, View
 
 SEGMENT = 32
@@ -65,11 +65,16 @@ def exponents(view: View) -> tuple[float | None, ...]:
 
     Infinite where the axis is so slow that rounding hides all but its first few frequencies.
     """
-    grain = _grain(view)
-    return tuple(
-        exponent(*_power(view, k, grain)) if n >= LEAST else None
-        for k, n in enumerate(view.shape[:-1])
-    )
+    axes = [k for k, n in enumerate(view.shape[:-1]) if n >= LEAST]
+    few = view.every(tasted(view.shape))
+    few, *powers = to_numpy_all([few, *(_power(view, k) for k in axes)])
+    grain = _grain(few.astype(np.float64), view.eps)
+    found: list[float | None] = [None] * (len(view.shape) - 1)
+    for k, power in zip(axes, powers):
+        length = _length(view.shape[k])
+        real, imaginary = np.split(power.astype(np.float64), 2)
+        found[k] = exponent(real + imaginary, grain * _waves(length)[1])
+    return tuple(found)
 
 
 def tasted(shape: Sequence[int]) -> int:
@@ -79,21 +84,20 @@ def tasted(shape: Sequence[int]) -> int:
 
 def looks(shape: Sequence[int]) -> tuple[Grid, ...]:
     """The samples of an array (..., C) that tell the spectrum of each axis that has one."""
-    return tuple(_segments(shape, k) for k, n in enumerate(shape[:-1]) if n >= LEAST)
+    return tuple(_segments(tuple(shape), k) for k, n in enumerate(shape[:-1]) if n >= LEAST)
 
 
-def _grain(view: View) -> float:
-    """Variance of the rounding of samples, mean over channels.
+def _grain(few: Floats, eps: float) -> float:
+    """Variance of the rounding of some samples, (n, C), mean over channels.
 
     Of whole numbers, packed ones and small differences of large numbers all differences are
     multiples of one step, and rounding is uniform within it; of others it is that of their dtype.
     """
-    few = to_numpy(view.every(tasted(view.shape))).astype(np.float64)
     found = []
     for column in few.T:
         gaps = np.diff(np.unique(column))
         size, step = float(np.abs(column).max()), float(gaps.min(initial=np.inf))
-        least = 2 * view.eps * size
+        least = 2 * eps * size
         if len(gaps) > 8:
             times = gaps / step
             if np.abs(times - np.round(times)).max() < 1e-3:
@@ -102,7 +106,8 @@ def _grain(view: View) -> float:
     return float(np.mean(found))
 
 
-def _segments(shape: Sequence[int], k: int) -> Grid:
+@lru_cache(maxsize=32)
+def _segments(shape: tuple[int, ...], k: int) -> Grid:
     """Segments of lines along axis k of an array (..., C): of all lines, or of some far apart.
 
     Half overlapping ones, or some far apart where a line is very long.
@@ -128,20 +133,14 @@ def _length(n: int) -> int:
     return min(SEGMENT, n) // 2 * 2
 
 
-def _power(view: View, k: int, grain: float) -> tuple[Floats, float]:
-    """Mean power spectrum along axis k: Hann-windowed segments, no trends.
-
-    And the power that rounding of variance `grain` has at each frequency.
-    """
+def _power(view: View, k: int) -> Array:
+    """Mean power of cosines, then of sines, along axis k: Hann-windowed segments, no trends."""
     length = _length(view.shape[k])
     seen = view.on(_segments(view.shape, k))
     xp = namespace(seen)
     pieces = xp.reshape(xp.moveaxis(seen, k, -1), (-1, length))
-    waves, share = _waves(length)
-    f = pieces @ move(waves, pieces, pieces.dtype)
-    power = to_numpy(xp.mean(f * f, axis=0)).astype(np.float64)
-    bins = length // 2 + 1
-    return power[:bins] + power[bins:], grain * share
+    f = pieces @ move(_waves(length)[0], pieces, pieces.dtype)
+    return xp.mean(f * f, axis=0)
 
 
 @lru_cache(maxsize=32)

@@ -97,11 +97,11 @@ def axis_modes(n: int, order: float, make: MakeLayer = Cosines.lattice) -> AxisM
     basis stays that of the samples alone; with the continuation's own energy kodim05 needs a tenth
     more coefficients for 35 dB.
     """
-    own = _modes(n, order, make(n))
+    own = _modes(n, order, make)
     if own.n_free == 0 or n == 1 or order >= STIFF:
         return own
     T = continuation(n)
-    outer = _modes(len(T), order, make(len(T)))
+    outer = _modes(len(T), order, make)
     mixing = outer.mixing @ (outer.basis.T @ (T @ own.basis))
     return replace(own, mixing=mixing, layer=outer.layer)
 
@@ -121,11 +121,42 @@ def continuation(n: int) -> Floats:
     return np.vstack([*low, np.eye(n), *(row[::-1] for row in reversed(low))])
 
 
-def _modes(n: int, order: float, layer: AxisLayer) -> AxisModes:
+def _modes(n: int, order: float, make: MakeLayer) -> AxisModes:
     """Modes whose functions have the least energy, whatever that is beyond the samples."""
-    A, E = layer(np.arange(n) - (n - 1) / 2), layer.prices(order)
-    U, gamma, mixing, q = _paid(A, E) if np.all(E > 0) else _with_free(A, E)
+    layer, A = _on_samples(n, make)
+    E = layer.prices(order)
+    if np.all(E > 0):
+        U, gamma, mixing, q = _paid(A, E)
+    else:
+        U, gamma, mixing, q = _with_free(A, E, _lines(n, make, tuple(E == 0)))
     return AxisModes(U, gamma, mixing, layer, order, q)
+
+
+# What does not depend on the order is made once for axes that differ in nothing else.
+
+
+@remembered(16)
+def _on_samples(n: int, make: MakeLayer) -> tuple[AxisLayer, Floats]:
+    """The layer of n samples, and its features on them, (n, width)."""
+    layer = make(n)
+    return layer, layer(np.arange(n) - (n - 1) / 2)
+
+
+@remembered(16)
+def _lines(
+    n: int, make: MakeLayer, free: tuple[bool, ...]
+) -> tuple[tuple[Floats, Floats, Floats], ...]:
+    """What the free features X span on n samples, for either parity.
+
+    Orthonormal rows, what X has to be multiplied by to give them, and rows that span the rest.
+    """
+    X = _on_samples(n, make)[1][:, list(free)]
+    found = []
+    for P in _parities(n):
+        V, size, Rt = np.linalg.svd(P @ X)
+        q = int(np.sum(size > 1e-10 * np.linalg.norm(X)))
+        found.append((V[:, :q].T @ P, Rt[:q] / size[:q, None], V[:, q:].T @ P))
+    return tuple(found)
 
 
 def _paid(A: Floats, E: Floats) -> tuple[Floats, Floats, Floats, int]:
@@ -144,8 +175,12 @@ def _paid(A: Floats, E: Floats) -> tuple[Floats, Floats, Floats, int]:
     return U, gamma, (A.T @ U) / E[:, None] / gamma, 0
 
 
-def _with_free(A: Floats, E: Floats) -> tuple[Floats, Floats, Floats, int]:
+def _with_free(
+    A: Floats, E: Floats, parts: Sequence[tuple[Floats, Floats, Floats]]
+) -> tuple[Floats, Floats, Floats, int]:
     """U, γ, the mixing and the number of free modes where some features are free.
+
+    `parts` are those of :func:`_lines`.
 
     Notes
     -----
@@ -153,16 +188,9 @@ def _with_free(A: Floats, E: Floats) -> tuple[Floats, Floats, Floats, int]:
     function meets its samples to 2e-13. The eigenvalues of K, which span twelve decades, gave 1e-5.
     """
     n, free = len(A), E == 0
-    X, root_A = A[:, free], np.where(free, 0.0, A / np.sqrt(np.where(free, 1.0, E)))
-    lines: list[Floats] = []
-    onto: list[Floats] = []
+    root_A = np.where(free, 0.0, A / np.sqrt(np.where(free, 1.0, E)))
     found: list[tuple[Floats, ...]] = []
-    for P in _parities(n):
-        V, size, Rt = np.linalg.svd(P @ X)
-        q = int(np.sum(size > 1e-10 * np.linalg.norm(X)))
-        lines += list(V[:, :q].T @ P)
-        onto += list(Rt[:q] / size[:q, None])  # X onto = lines
-        P = V[:, q:].T @ P
+    for _, _, P in parts:
         B = P @ root_A
         own = np.linalg.norm(B, axis=0) > 1e-12 * np.linalg.norm(B)  # not of the other parity
         V, root, Wt = np.linalg.svd(B[:, own], full_matrices=False)
@@ -171,8 +199,9 @@ def _with_free(A: Floats, E: Floats) -> tuple[Floats, Floats, Floats, int]:
         weights[own] = (Wt[keep] / root[keep, None] / np.sqrt(E[own])).T
         found.append((root[keep] ** 2, P.T @ V[:, keep], weights))
     gamma, U, mixing = _descending(found)
-    sign = np.where(np.asarray(lines)[:, 0] < 0, -1.0, 1.0)
-    L, turn = np.asarray(lines).T * sign, np.asarray(onto).T * sign
+    lines, onto = (np.concatenate(p) for p in zip(*(part[:2] for part in parts)))
+    sign = np.where(lines[:, 0] < 0, -1.0, 1.0)
+    L, turn = lines.T * sign, onto.T * sign
     # A line that the other functions hold on the samples is taken off them again.
     mixing[free] = -turn @ (L.T @ (A @ mixing))
     first = np.zeros((len(E), L.shape[1]))
