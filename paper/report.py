@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import beam
+import changed
 import co2
 import curves
 import images
@@ -455,6 +456,7 @@ def build(folder=HERE):
     doc.text("""Every table and figure of the paper ([arXiv 2602.07603](https://arxiv.org/abs/2602.07603))
         beside what this repository measures. Made by `make paper` from `paper/results/`; nothing is
         entered by hand.""")
+    changed.report(doc, records)
     reading(doc, records)
     doc.figure("between", "kodim05 from every second of its samples.", folder)
     pictures_section(doc, records, folder)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PAPER = Path(__file__).parents[1] / "paper"
-SHARED = {"common", "document", "figures", "training", "report", "run"}
+SHARED = {"changed", "common", "document", "figures", "training", "report", "run"}
 SCRIPTS = sorted({p.stem for p in PAPER.glob("*.py")} - SHARED)
 pytestmark = [
     pytest.mark.slow,
