@@ -197,36 +197,57 @@ def shell(words):
 
 
 def kills(_words):
-    """Fits killed at thirty random moments, then gone on with: as if nothing had been."""
+    """Fits killed at thirty random moments of their work, then gone on with: as if nothing was.
+
+    A moment is so much of the progress that an uncut fit reports, and some of the time until it
+    reports more; who was done before that is not counted.
+    """
     found = run(
         """
         import os, shutil, signal, tempfile
         from pathlib import Path
         folder = Path(tempfile.mkdtemp())
-        x = Waves(1200, 1000)[slice(0, 1200), slice(0, 1000)]
-        settings, rng = ef.smooth(order=2), np.random.default_rng(0)
+        from elmfield.field import tiling
+        tiling.TILE = 1 << 16  # many tiles of few samples
+        x = Waves(600, 500)[slice(0, 600), slice(0, 500)]
+        rng = np.random.default_rng(0)
+        asked = [ef.smooth(order=2), ef.smooth(order=2, max_error=4.0)]
         def entries(path):
             every = (p for p in path.rglob("*") if p.is_file())
             return {str(p.relative_to(path)): p.read_bytes() for p in every}
-        began = time.perf_counter()
-        ef.fit(x, settings, out=folder / "b.elm.zarr", memory_limit=1 << 22)
-        took, wanted = time.perf_counter() - began, entries(folder / "b.elm.zarr")
-        killed = right = 0
-        for delay in rng.random(30) * 0.9 * took:
-            out = folder / "a.elm.zarr"
+        def fit(name, settings, tell):
+            ef.fit(x, settings, out=folder / name, memory_limit=1 << 20, progress=tell)
+        moments, wanted = [], []
+        for settings in asked:
+            times = [time.perf_counter()]
+            fit("b.elm.zarr", settings, lambda *_: times.append(time.perf_counter()))
+            times.append(time.perf_counter())
+            moments.append(np.diff(times))
+            wanted.append(entries(folder / "b.elm.zarr"))
+            shutil.rmtree(folder / "b.elm.zarr")
+        tried = killed = right = 0
+        while killed < 30 and tried < 60:
+            which = tried % 2
+            gaps = moments[which]
+            k, tried = int(rng.integers(len(gaps))), tried + 1
+            read, write = os.pipe()
             pid = os.fork()
             if pid == 0:
-                ef.fit(x, settings, out=out, memory_limit=1 << 22)
+                fit("a.elm.zarr", asked[which], lambda *_: os.write(write, b"."))
                 os._exit(0)
-            time.sleep(delay)
+            os.close(write)
+            for _ in range(k):
+                os.read(read, 1)
+            time.sleep(rng.random() * gaps[k])
             os.kill(pid, signal.SIGKILL)
-            killed += os.waitpid(pid, 0)[1] == signal.SIGKILL
-            ef.fit(x, settings, out=out, memory_limit=1 << 22)
-            alone = sorted(os.listdir(folder)) == ["a.elm.zarr", "b.elm.zarr"]
-            right += entries(out) == wanted and alone
-            shutil.rmtree(out)
+            killed += (caught := os.waitpid(pid, 0)[1] == signal.SIGKILL)
+            os.close(read)
+            fit("a.elm.zarr", asked[which], lambda *_: None)
+            alone = os.listdir(folder) == ["a.elm.zarr"]
+            right += caught and entries(folder / "a.elm.zarr") == wanted[which] and alone
+            shutil.rmtree(folder / "a.elm.zarr")
         shutil.rmtree(folder)
-        told(moments=30, killed=int(killed), right=int(right))
+        told(moments=tried, killed=int(killed), right=int(right))
         """
     )
     print(found, flush=True)

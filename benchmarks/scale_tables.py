@@ -82,9 +82,9 @@ def cut():
     """Work that was killed, and archives that grew."""
     (kills,), (grown,) = rows_of("scale", "kills"), rows_of("scale", "append")
     lines = [
-        ["fits with a kill at a random moment, then gone on with", kills["moments"]],
-        ["still at work at that moment", kills["killed"]],
-        ["the same bytes in the end, and nothing left over", kills["right"]],
+        ["fits killed at a random moment, then gone on with", kills["moments"]],
+        ["of these still at work at that moment", kills["killed"]],
+        ["and of these, the same bytes in the end and nothing left over", kills["right"]],
         ["tiles of 1000 frames", grown["tiles"]],
         ["of these the same bytes after ten frames more", grown["same"]],
         ["largest difference from one fit of all, at samples", f"{grown['samples']:.1g}"],
