@@ -127,6 +127,20 @@ def test_values_off_a_lattice_come_back_too(rng):
     same(unpack(pack(values)), values)
 
 
+@pytest.mark.parametrize("tiny", [3.9e5, 1e60])
+def test_values_near_0_between_huge_ones_come_back(tiny):
+    """On the lattice of the others, but very many floats away from it."""
+    values = 4.99671341e81 * np.round(np.random.default_rng(0).standard_normal((20, 15))) + tiny
+    same(unpack(pack(values)), values)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_values_at_the_ends_of_a_dtype_come_back(dtype):
+    most = np.finfo(dtype).max
+    same(unpack(pack(v := np.asarray([[0, 1, most], [-most, -1, 0.5]], dtype))), v)
+    same(unpack(pack(v := np.asarray([most, -most, np.finfo(dtype).tiny, 0], dtype))), v)
+
+
 def test_numbers_with_a_common_step_are_as_small_as_without(rng):
     values = np.cumsum(rng.integers(-5, 6, (64, 64)), axis=1).astype(np.int32)
     assert len(pack(values * 1000 + 7)) < len(pack(values)) + 8

@@ -173,7 +173,7 @@ def _write(out: Writer, values: NDArray[Any], ndim: int) -> None:
         _write_ranks(out, ranks(values).astype(np.uint64), ndim)
         return
     gaps, filled = _without_gaps(values)
-    found = lattice(filled) if bool(np.isfinite(filled).all()) else None
+    found = _on_a_lattice(filled)
     out.data.append((RANKED if found is None else LATTICE) + (0 if gaps is None else GAPS))
     if gaps is not None:
         out.number(int(ranks(values[gaps][:1])[0]))
@@ -181,16 +181,30 @@ def _write(out: Writer, values: NDArray[Any], ndim: int) -> None:
     if found is None:
         _write_ranks(out, ranks(filled).astype(np.uint64), ndim)
         return
-    offset, step = found
-    k = np.rint((filled.astype(np.float64) - offset) / step).astype(np.int64)
-    near = on_lattice(offset, step, k, filled.dtype)
-    off = ranks(filled).astype(np.int64) - ranks(near).astype(np.int64)
+    offset, step, k, off = found
     out.float(offset)
     out.float(step)
     k -= (least := int(k.min()))
     out.number(2 * least if least >= 0 else -2 * least - 1)
     _write_ranks(out, k.astype(np.uint64), ndim)
     _write_corrections(out, k, off, ndim)
+
+
+def _on_a_lattice(values: NDArray[Any]) -> tuple[float, float, Integers, Integers] | None:
+    """Offset, step, places on a lattice, and ranks off it; None if there is none nearby.
+
+    Near 0 there are so many floats that few spacings of the largest value are too many ranks.
+    """
+    found = lattice(values) if bool(np.isfinite(values).all()) else None
+    if found is None:
+        return None
+    offset, step = found
+    k = np.rint((values.astype(np.float64) - offset) / step).astype(np.int64)
+    near = on_lattice(offset, step, k, values.dtype)
+    off = ranks(values).astype(np.int64) - ranks(near).astype(np.int64)
+    if max(int(off.max()), 0) - min(int(off.min()), 0) > MOST_RANGE:
+        return None
+    return offset, step, k, off
 
 
 def _write_corrections(out: Writer, k: Integers, off: Integers, ndim: int) -> None:

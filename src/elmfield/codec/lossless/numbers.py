@@ -86,9 +86,11 @@ def lattice(values: NDArray[np.floating]) -> tuple[float, float] | None:
     some = np.unique(x[:: max(1, x.size // 20_000)])
     if some.size < 3:
         return None
+    with np.errstate(over="ignore"):  # from one end of the dtype to the other: no lattice
+        wide = float(some[-1] - some[0])
     spacing = float(spacing_at(np.abs(some).max(keepdims=True).astype(values.dtype))[0])
     step = float(np.diff(some).min())
-    if step < 16 * spacing or (some[-1] - some[0]) / step > 2.0**40:
+    if not step >= 16 * spacing or wide > 2.0**40 * step:
         return None
     step = _refined(some, step)
     if step < 16 * spacing:
@@ -109,7 +111,7 @@ def _nicest(values: NDArray[np.floating], x: Floats, k: Floats) -> tuple[float, 
     some = slice(None, None, max(1, x.size // 20_000))
     v, y, n = values[some], x[some], k[some]
     rounding = spacing_at(v).astype(np.float64)
-    trust = 1.0 / np.maximum(rounding, rounding.max() * 2.0**-40) ** 2
+    trust = 1.0 / np.maximum(rounding / rounding.max(), 2.0**-40) ** 2
     mean_n, mean_y = np.average(n, weights=trust), np.average(y, weights=trust)
     slope = float((trust * (n - mean_n) * (y - mean_y)).sum() / (trust * (n - mean_n) ** 2).sum())
     best, fewest = (0.0, slope), v.size + 1
