@@ -70,6 +70,21 @@ def test_any_scale_comes_to_an_end(tmp_path, scale, asked):
         assert np.abs(back - x).max() <= 1e-13 * scale
 
 
+@pytest.mark.parametrize("out", [False, True])
+@pytest.mark.parametrize("scale", [1e-300, 1e200, 1e306])
+def test_a_largest_error_holds_at_any_scale(tmp_path, scale, out):
+    """Where float64 has no squares of errors too, and without a warning."""
+    x, path = scale * np.sin(np.arange(400) / 9).reshape(20, 20), tmp_path / "x.elm"
+    settings = ef.smooth(max_error=0.01 * scale)
+    if out:
+        ef.fit(x, settings, out=path)
+    else:
+        ef.save(ef.fit(x, settings), path)
+    assert np.abs(ef.load(path).samples() - x).max() <= 0.01 * scale
+    ef.fit(x, ef.paper(width=20), out=path)
+    assert np.isfinite(ef.load(path).samples()).all()
+
+
 def test_whole_numbers_beyond_float64_are_told():
     x = 2**62 + np.arange(400).reshape(20, 20)
     for asked in ({"max_error": 1}, {"psnr": 40}):

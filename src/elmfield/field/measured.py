@@ -176,6 +176,10 @@ def _present(field: "Field", raw: Array) -> tuple[Array | None, float]:
     return move(present, raw), peak_to_peak(inside)
 
 
+_SQUARED = 1e150
+"""Errors from here on have no square in float64: their mean is infinite."""
+
+
 def errors(
     samples: Samples,
     blended: "Blended",
@@ -204,8 +208,9 @@ def errors(
             count += int(xp.sum(xp.astype(have, xp.int64)))
         else:
             count += math.prod(e.shape)
-        total += float(xp.sum(e * e))
-        largest = max(largest, float(xp.max(e)))
+        peak = float(xp.max(e))
+        total += float(xp.sum(e * e)) if peak < _SQUARED else math.inf
+        largest = max(largest, peak)
     return total / count, largest
 
 
@@ -221,7 +226,8 @@ def left_between(before: "Blended", after: "Blended", units: Floats) -> Floats:
             mine, theirs = (
                 to_numpy(x.numbers(rows)).reshape(-1, len(units)) for x in (c, h.coefficients)
             )
-            squares = np.sum(((mine.astype(np.float64) - theirs) * units) ** 2, axis=1)
+            with np.errstate(over="ignore"):  # infinite where float64 has no squares
+                squares = np.sum(((mine.astype(np.float64) - theirs) * units) ** 2, axis=1)
             ends = np.cumsum(counts[rows] // len(units))
             left[g.regions[i:j]] = np.add.reduceat(squares, ends - counts[rows] // len(units))
     return left

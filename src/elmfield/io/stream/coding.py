@@ -284,8 +284,10 @@ def scored(
         e = np.where(here, e, 0)
         size = size[here]
     count = e.size if here is None else int(np.count_nonzero(here))
+    with np.errstate(over="ignore"):  # infinite where float64 has no squares
+        squares = e * e
     return Score(
-        squares=float(np.sum(e * e)),
+        squares=float(np.sum(squares)),
         moduli=float(np.sum(e)),
         largest=float(np.max(e, initial=0)),
         count=count,
@@ -293,6 +295,6 @@ def scored(
         low=float(np.min(size, initial=math.inf)),
         high=float(np.max(size, initial=-math.inf)),
         ends=(float(np.min(parts, initial=math.inf)), float(np.max(parts, initial=-math.inf))),
-        each=(e * e).sum(axis=tuple(range(e.ndim - 1))),
+        each=squares.sum(axis=tuple(range(e.ndim - 1))),
         peaks=np.asarray(peaks, np.float64),
     ), e

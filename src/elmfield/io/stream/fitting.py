@@ -245,8 +245,10 @@ class Stream:
             second, "coefficients", plan.numbers(dtype, told), plan.n_values, dtype, True
         )
         residual = np.zeros(field.partition.n_regions)
-        for g in field.blended.groups:
-            residual[g.regions] = (g.coefficients.left * survey.scale**2).sum(axis=1)  # type: ignore[attr-defined]
+        with np.errstate(over="ignore"):  # infinite where float64 has no squares
+            for g in field.blended.groups:
+                left = np.sqrt(g.coefficients.left) * survey.scale  # type: ignore[attr-defined]
+                residual[g.regions] = np.square(left).sum(axis=1)
         told_of = described(replace(field, residual=residual), dtype)
         checks = {**put_arrays(first, told_of.arrays, True), "coefficients": sums}
         put_root(second, {**told_of.meta, "checks": checks})
