@@ -87,9 +87,8 @@ def lattice(values: NDArray[np.floating]) -> tuple[float, float] | None:
     if some.size < 3:
         return None
     with np.errstate(over="ignore"):  # from one end of the dtype to the other: no lattice
-        wide = float(some[-1] - some[0])
+        wide, step = float(some[-1] - some[0]), float(np.diff(some).min())
     spacing = float(spacing_at(np.abs(some).max(keepdims=True).astype(values.dtype))[0])
-    step = float(np.diff(some).min())
     if not step >= 16 * spacing or wide > 2.0**40 * step:
         return None
     step = _refined(some, step)
