@@ -1,11 +1,14 @@
-"""The command line as a user has it: the installed command, in a folder of its own."""
+"""The command line in a folder of its own: in this process, or as the installed command."""
 
+import io
 import json
 import os
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -29,17 +32,40 @@ def script():
 
 
 @pytest.fixture
-def run(script, environment, folder):
-    """Run the command in the folder; its result."""
+def installed_command(script, environment, folder):
+    """Run the installed command in the folder, as a user does; its result."""
 
-    def call(*words, code=0, text=None):
+    def call(*words, code=0):
         ran = subprocess.run(
-            [script, *map(str, words)], cwd=folder, env=environment, input=text,
+            [script, *map(str, words)], cwd=folder, env=environment,
             capture_output=True, text=True, timeout=120,
         )  # fmt: skip
         assert ran.returncode == code, ran.stderr
         assert "Traceback" not in ran.stderr
         return ran
+
+    return call
+
+
+@pytest.fixture
+def run(folder, monkeypatch, capsys):
+    """The same in this process, without the second that a process takes to start."""
+    from elmfield.cli import main
+
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(folder)
+
+    def call(*words, code=0, text=None):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((text or "").encode())))
+        capsys.readouterr()
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")  # told, as the command tells them
+            with pytest.raises(SystemExit) as left:
+                main(list(map(str, words)))
+        out, err = capsys.readouterr()
+        assert left.value.code == code, err
+        assert "Traceback" not in err
+        return SimpleNamespace(stdout=out, stderr=err)
 
     return call
 
