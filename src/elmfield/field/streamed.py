@@ -83,6 +83,10 @@ class Slabs:
             every.insert(self.channel_axis, slice(0, self.source.shape[self.channel_axis]))
         return tuple(every)
 
+    def without_channels(self, slab: Slab) -> Slab:
+        """A slab of the source, of the axes that are not channels."""
+        return tuple(s for k, s in enumerate(slab) if k != self.channel_axis)
+
     def part(self, slab: Slab, values: Array | None = None) -> tuple[Array, Array | None, Ends]:
         """Samples of a slab, (..., C), floating; which are present (None: all); their ends.
 

@@ -154,7 +154,9 @@ def _lazy(da: Any) -> Any:
         return da.data
     if isinstance(da.variable._data, np.ndarray):
         return da.values
-    return Lazy(OfDataArray(da), tuple(da.shape), da.dtype)
+    stored = da.encoding.get("chunksizes") or da.encoding.get("chunks")
+    known = stored is not None and len(stored) == da.ndim
+    return Lazy(OfDataArray(da), tuple(da.shape), da.dtype, stored=tuple(stored) if known else None)
 
 
 def _which(axis: Hashable, dims: tuple[Hashable, ...]) -> int:

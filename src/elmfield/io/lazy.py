@@ -28,12 +28,23 @@ class Lazy:
         Of its numbers.
     part : tuple of range or int
         What is meant on each axis of the whole; an axis with a number is gone.
+    stored : tuple of int or None
+        What is read at once, on each axis of the whole; None where that may be anything.
     """
 
     read: Read = field(repr=False)
     whole: tuple[int, ...]
     dtype: Any
     part: tuple[range | int, ...] = ()
+    stored: tuple[int, ...] | None = None
+
+    @property
+    def chunk(self) -> tuple[int, ...] | None:
+        """What is read at once, about, on each axis; None where that may be anything."""
+        if self.stored is None:
+            return None
+        every = zip(self.stored, self._part)
+        return tuple(max(1, n // abs(p.step)) for n, p in every if isinstance(p, range))
 
     @property
     def _part(self) -> tuple[range | int, ...]:
@@ -68,7 +79,7 @@ class Lazy:
         keys += [slice(None)] * (self.ndim - len(keys))
         rest = iter(keys)
         part = tuple(p if isinstance(p, int) else p[next(rest)] for p in self._part)
-        return Lazy(self.read, self.whole, self.dtype, part)
+        return Lazy(self.read, self.whole, self.dtype, part, self.stored)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """The numbers."""

@@ -42,7 +42,9 @@ def opened(path: Path, variable: str | None = None) -> Gridded:
     xarray = need("xarray", "xarray", f"reading {path.name}")
     suffix = suffix_of(path)
     if suffix in GRIB:
-        return from_dataarray(_find_grib(path, variable), lazily=True)
+        da = _find_grib(path, variable)
+        da.encoding["chunksizes"] = (*(1,) * (da.ndim - 2), *da.shape[-2:])  # messages
+        return from_dataarray(da, lazily=True)
     if suffix == ".zarr":
         need("zarr", "xarray", "reading Zarr stores")
     with reading(path, "Zarr" if suffix == ".zarr" else "NetCDF"):

@@ -56,13 +56,15 @@ def opened(path: Path, variable: str | None = None) -> Gridded:
             series = file.series[0]
             coloured = series.keyframe.photometric in (PALETTE, WHITE_IS_LEAST)
             shape, dtype, axes = tuple(series.shape), series.dtype, series.axes
+            stored = tuple(series.keyframe.chunks)
             icc = file.pages[0].tags.get(ICC)
         check_pixels(path, shape)
         if is_map:
             return _map(path, lazily=True)
         if coloured:
             return read(path, variable)
-    found = _plain(Lazy(Pages(path), shape, np.dtype(dtype)), axes)
+    stored = (*(1,) * (len(shape) - len(stored)), *stored)[-len(shape) :]
+    found = _plain(Lazy(Pages(path), shape, np.dtype(dtype), stored=stored), axes)
     return found if icc is None else with_header(found, icc=as_text(icc.value))
 
 

@@ -51,7 +51,7 @@ def opened(path: Path, variable: str | None = None) -> Gridded:
             raise ValueError("it has no frames")
         whole = (n, stream.height, stream.width, 3)
         sound = bool(file.streams.audio)
-    values = Lazy(Frames(path), whole, np.dtype(np.uint8))
+    values = Lazy(Frames(path), whole, np.dtype(np.uint8), stored=(1, *whole[1:]))
     return _of_frames(values, rate, path if sound else None)
 
 

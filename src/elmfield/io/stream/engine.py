@@ -31,6 +31,13 @@ class Engine(Protocol):
     def n_workers(self) -> int:
         """How many blocks are held at once."""
 
+    @property
+    def is_here(self) -> bool:
+        """Whether all work is done in this process."""
+
+    def reading(self) -> "Engine":
+        """The same for work that reads its samples itself."""
+
     def each(self, work: Work[R], slabs: Sequence[Slab]) -> Iterator[R]:
         """``work(slab)`` of every block, in order."""
 
@@ -39,6 +46,11 @@ class Here:
     """The process that asks, one block after the other."""
 
     n_workers = 1
+    is_here = True
+
+    def reading(self) -> "Here":
+        """The same."""
+        return self
 
     def each(self, work: Work[R], slabs: Sequence[Slab]) -> Iterator[R]:
         """``work(slab)`` of every block, in order."""
@@ -60,6 +72,12 @@ class Spread:
 
     array: Any = field(default=None, repr=False)
     n_workers: int = 1
+
+    is_here = False
+
+    def reading(self) -> "Spread":
+        """The same for work that reads its samples itself."""
+        return Spread(n_workers=self.n_workers)
 
     def each(self, work: Work[R], slabs: Sequence[Slab]) -> Iterator[R]:
         """``work(slab)`` of every block, in order, some of them at a time."""

@@ -5,8 +5,9 @@ writes each block as it is done. Error targets take a pass more for each attempt
 What comes back is the lazily read field of the file: bit for bit what a fit in memory would save.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,14 @@ import numpy as np
 from elmfield._array.backend import is_array, is_dask, to_numpy
 from elmfield._array.checks import choice
 from elmfield._array.memory import capacity
-from elmfield._array.typing import Array, Progress
+from elmfield._array.typing import Progress
 from elmfield.field import Field
 from elmfield.field.missing import WAYS
 from elmfield.field.streamed import Slabs, Streamed
 from elmfield.field.tiling import Tiling
 from elmfield.fit.encoder import Encoder, encoder, gap_order
 from elmfield.fit.filling import Filled, filling, look_again
-from elmfield.fit.survey import Looks, Survey, blocks_of, surveyed
+from elmfield.fit.survey import Looks, Part, Survey, blocks_of, surveyed
 from elmfield.io.formats.registry import is_model
 from elmfield.io.given import Given
 from elmfield.io.lazy import mapped
@@ -41,6 +42,7 @@ from elmfield.io.stream.engine import (
     shell_of,
 )
 from elmfield.io.stream.places import files_at
+from elmfield.io.stream.spool import WORTH, Spool, own_chunks, spool_at, times_read, together
 from elmfield.io.stream.work import Work, kept, work_at
 from elmfield.partition import Partition
 from elmfield.samples import Slab, Sliced, fills_whole, source_of, with_nan
@@ -191,7 +193,12 @@ class Stream:
 
     def into(self, work: Work) -> Field:
         """The field of the model file, once it is in place."""
-        survey, filled = self._survey(), None
+        stream, survey = self._surveyed(work)
+        return stream._made(survey, work)
+
+    def _made(self, survey: Survey, work: Work) -> Field:
+        """The same, once all samples were seen."""
+        filled = None
         whole = fills_whole(self.slabs.dtype, survey.ends.data_range)
         slabs = replace(self.slabs, is_exact=survey.n_missing == 0 or whole)
         if survey.n_missing:
@@ -207,7 +214,7 @@ class Stream:
             return self._projected(field, survey, work)
         stream = replace(self, slabs=slabs, sent=replace(self.sent, is_exact=slabs.is_exact))
         if survey.n_missing and self.sent is not self.slabs:
-            # Windows overlap where gaps are filled: they are cut here, and computed by Dask.
+            # No copy of a Dask array: windows, which overlap, are cut here and computed by Dask.
             stream = replace(stream, sent=slabs, engine=Here())
         coder = DiskCoder(
             field=field,
@@ -271,26 +278,58 @@ class Stream:
         self.progress("fill", 1, 1)
         return found
 
-    def _survey(self) -> Survey:
+    def _surveyed(self, work: Work) -> tuple["Stream", Survey]:
+        """What all samples tell; and the stream, now of their copy, if they were copied."""
         shape, settings = self.slabs.shape, self.encode.settings
         looks = Looks.of(settings, shape)
         itemsize = np.dtype(self.slabs.kind).itemsize
-        tiling = Tiling.by_bytes((0,) * len(shape), shape, itemsize)
-        blocks = self.blocks(tiling)
+        blocks = self.blocks(Tiling.by_bytes((0,) * len(shape), shape, itemsize))
+        spool = self._spool(work, blocks)
+        if spool is not None:
+            blocks = [self.slabs.without_channels(slab) for slab in spool.slabs]
+        task = _Surveying(looks, self.sent, self._room, spool)
+        whole = self.slabs.with_channels
+        known = [] if spool is None else [b for b in blocks if spool.has(whole(b))]
+        new = [b for b in blocks if b not in known] if known else blocks
 
-        def parts() -> Any:
-            task = _Surveying(looks, self.sent)
-            for done, part in enumerate(self.engine.each(task, blocks)):
+        def parts() -> Iterator[Part]:
+            every = chain(self.engine.reading().each(task, known), self.engine.each(task, new))
+            for done, some in enumerate(every):
                 self.progress("survey", done + 1, len(blocks))
-                yield part
+                yield from some
 
-        return surveyed(parts(), looks, floating=self.slabs.floating, centred=settings.centred)
+        survey = surveyed(parts(), looks, floating=self.slabs.floating, centred=settings.centred)
+        if spool is None:
+            return self, survey
+        copied = replace(self.slabs, source=spool)
+        return replace(self, slabs=copied, sent=copied, engine=self.engine.reading()), survey
+
+    def _spool(self, work: Work, blocks: list[Slab]) -> Spool | None:
+        """Where samples are copied to, if they are dear to read more than once."""
+        source, k = self.slabs.source, self.slabs.channel_axis
+        if not isinstance(source, Sliced) or not (work.is_shared or self.engine.is_here):
+            return None
+        chunks = own_chunks(source.container)
+        if chunks is None:
+            return None
+        if k is not None:
+            chunks[k] = [sum(chunks[k])]
+        if self.sent is self.slabs:  # workers are not handed samples: they would read
+            own = [self.slabs.with_channels(slab) for slab in blocks]
+            if times_read(own, chunks) < WORTH:
+                return None
+        room = self._room * (1 if k is None else source.shape[k])
+        return spool_at(work.levels(), source.container, together(chunks, room))
+
+    @property
+    def _room(self) -> int:
+        """Samples of a block, about, all channels of one counted once."""
+        each = HELD * np.dtype(self.slabs.floating).itemsize * self.slabs.shape[-1]
+        return 8 * capacity(np.empty(0)) // (each * self.engine.n_workers)
 
     def blocks(self, tiling: Tiling) -> list[Slab]:
         """The array in slabs of whole tiles, as large as memory allows."""
-        each = HELD * np.dtype(self.slabs.floating).itemsize * self.slabs.shape[-1]
-        room = 8 * capacity(np.empty(0)) // (each * self.engine.n_workers)
-        return blocks_of(self.slabs.shape[:-1], tiling.tile[:-1], room)
+        return blocks_of(self.slabs.shape[:-1], tiling.tile[:-1], self._room)
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,6 +338,19 @@ class _Surveying:
 
     looks: Looks
     slabs: Slabs
+    room: int
+    spool: Spool | None
 
-    def __call__(self, slab: Slab, values: Array | None = None) -> Any:
-        return self.looks.part(self.slabs, slab, values)
+    def __call__(self, slab: Slab, values: Any = None) -> list[Part]:
+        if self.spool is None:
+            return [self.looks.part(self.slabs, slab, values)]
+        where = self.slabs.with_channels(slab)
+        found = self.spool.known(where)
+        if found is None:
+            found = self.slabs.read(slab) if values is None else np.asarray(values)
+            self.spool.put(where, found)
+        parts = []
+        for part in blocks_of([s.stop - s.start for s in slab], [1] * len(slab), self.room):
+            own = tuple(slice(s.start + p.start, s.start + p.stop) for s, p in zip(slab, part))
+            parts.append(self.looks.part(self.slabs, own, found[self.slabs.with_channels(part)]))
+        return parts

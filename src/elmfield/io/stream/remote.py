@@ -20,6 +20,8 @@ ROOT = "zarr.json"
 class RemoteWork:
     """Work on a model that will be at a URL."""
 
+    is_shared = False
+
     def __init__(self, target: str) -> None:
         self.target = target.rstrip("/")
         folder, _, name = self.target.rpartition("/")
@@ -62,7 +64,7 @@ class RemoteWork:
             self._levels = None
 
     def levels(self) -> Path:
-        """A folder of this machine for coarser versions of the array."""
+        """A folder of this machine for a copy of the array, and for coarser versions of it."""
         if self._levels is None:
             self._levels = tempfile.mkdtemp(prefix="elmfield-levels-")
         return Path(self._levels)

@@ -32,11 +32,15 @@ class Work(Protocol):
     def root(self) -> str | Path:
         """Where it grows."""
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether workers see the folder for files of its own, too."""
+
     def begin(self, plan: dict[str, Any]) -> None:
         """Find what is done of the same plan, or clear the place."""
 
     def levels(self) -> Path:
-        """A folder of this machine for coarser versions of the array."""
+        """A folder of this machine for a copy of the array, and for coarser versions of it."""
 
     def model(self, name: str) -> str:
         """Where a model is made."""
@@ -63,6 +67,8 @@ def work_at(out: str | Path) -> Work:
 
 class LocalWork:
     """Work on a model that will be on a disk."""
+
+    is_shared = True
 
     def __init__(self, target: Path) -> None:
         self.target = place_of(target)
@@ -103,7 +109,7 @@ class LocalWork:
             ) from error
 
     def levels(self) -> Path:
-        """A folder for coarser versions of the array."""
+        """A folder for a copy of the array, and for coarser versions of it."""
         self.hold()
         return self.root / "levels"
 
