@@ -31,10 +31,13 @@ class Records:
     """All units of a script, those of a GPU before those of a processor."""
 
     def __init__(self, folder=HERE):
-        self.folder = folder
+        self.folder, self._read = folder, {}
 
     def on(self, device, script):
-        return Run(script, device, folder=self.folder).found()
+        key = device, script
+        if key not in self._read:
+            self._read[key] = Run(script, device, folder=self.folder).found()
+        return self._read[key]
 
     def get(self, script, unit):
         """(result, unit) of the first device that has it, or (None, None)."""
