@@ -16,18 +16,12 @@ from elmfield._array.checks import positive
 from elmfield._array.memory import table_room
 from elmfield._array.typing import Array, Floats
 from elmfield.domain import Domain
+from elmfield.field.expansion import ORDERS, Expansion
 from elmfield.field.intervals import intervals_of
 from elmfield.field.moving import moved
 from elmfield.field.polynomials import Polynomials, n_terms
 from elmfield.field.queries import Queries
-from elmfield.field.tabulating import (
-    ORDERS,
-    Expansion,
-    dropped,
-    in_powers,
-    rounded,
-    tabulated,
-)
+from elmfield.field.tabulating import dropped, in_powers, rounded, tabulated
 
 if TYPE_CHECKING:
     from elmfield.field.pointwise import Pointwise
@@ -138,16 +132,16 @@ def tabulate(field: "Pointwise", tolerance: float, order: int) -> Table:
             "not polynomials on one lattice. Ask the field itself, or fit its samples() again."
         )
     allowed = tolerance * field.data_range
-    near = _near(expansion, allowed, order)
-    degree, lost = _looked_at(expansion, near, allowed, order)
+    full = _full(expansion, allowed, order)
+    degree, lost = _looked_at(expansion, full, allowed, order)
     wide = namespace(field.offset).float64
     dtype = field.coefficient_dtype
     if np.any(_rounding(field, lost, dtype)[: order + 1] > (1 - SAFE) * allowed):
         dtype = wide
     while True:
         _refuse_large(field, expansion, degree, dtype)
-        made = tabulated(expansion, degree, near, dtype, order)
-        errors = made.left + expansion.beyond[: order + 1, near]
+        made = tabulated(expansion, degree, full, dtype, order)
+        errors = made.left + expansion.beyond[: order + 1, full]
         rounding = _rounding(field, made.lost, dtype)[: order + 1]
         if np.all(errors + rounding <= allowed):
             break
@@ -179,11 +173,11 @@ def plain_table(field: "Pointwise", tolerance: float, room: int) -> Polynomials 
     allowed = tolerance * field.data_range
     if expansion is None or expansion.beyond[0, -1] > (1 - SAFE) * allowed:
         return None
-    near = _near(expansion, allowed, 0)
+    full = _full(expansion, allowed, 0)
     dtype = field.coefficient_dtype
-    degree, _ = _looked_at(expansion, near, allowed, 0)
+    degree, _ = _looked_at(expansion, full, allowed, 0)
     while _size(expansion, degree, dtype) <= room:
-        made = tabulated(expansion, degree, near, dtype, 0)
+        made = tabulated(expansion, degree, full, dtype, 0, rounding=False)
         if made.left[0] <= SAFE * allowed:
             return made.polynomials
         degree += 1
@@ -199,8 +193,8 @@ def _size(expansion: Expansion, degree: int, dtype: Any) -> int:
     return math.prod(expansion.counts) * each // 8
 
 
-def _near(expansion: Expansion, allowed: float, order: int) -> int:
-    """The total degree up to which terms are looked at: the others together add little."""
+def _full(expansion: Expansion, allowed: float, order: int) -> int:
+    """The total degree up to which terms are counted in: the others together add little."""
     small = np.all(expansion.beyond[: order + 1] <= (1 - SAFE) * allowed, axis=0)
     if not small.any():
         raise ValueError(
@@ -210,21 +204,29 @@ def _near(expansion: Expansion, allowed: float, order: int) -> int:
     return int(np.argmax(small))
 
 
-def _looked_at(expansion: Expansion, near: int, allowed: float, order: int) -> tuple[int, Floats]:
-    """The total degree that a few rows of cells need, and what rounding may take there.
+def _looked_at(expansion: Expansion, full: int, allowed: float, order: int) -> tuple[int, Floats]:
+    """The total degree that a few boxes of cells need, and what rounding may take there.
 
     The whole is checked when it is made.
     """
-    n, d = len(expansion.axes[0].runs()), len(expansion.axes)
+    n, d = len(expansion.runs), len(expansion.axes)
     only = np.unique(np.asarray([0, n // 2, n - 1]))
-    degrees = list(range(near + 1))
+    degrees = list(range(full + 1))
     worst = np.zeros((order + 1, len(degrees)))
-    some = []
-    for _, block in expansion.blocks(near, only):
-        some.append(block)
-        worst = np.maximum(worst, dropped(expansion, block, near, degrees, order))
+    for _, block, _ in expansion.blocks(full, full, order, only, few=True):
+        worst = np.maximum(worst, dropped(expansion, block, full, degrees, order))
     enough = np.all(worst <= SAFE**2 * allowed, axis=0)
     degree = int(np.argmax(enough))  # all of them are, at least
+    while True:
+        near = expansion.near(degree, full)
+        some, left = [], np.zeros(order + 1)
+        for _, block, beyond in expansion.blocks(near, full, order, only, few=True):
+            own = dropped(expansion, block, near, [degree], order)[:, 0]
+            left = np.maximum(left, own + beyond)
+            some.append(block)
+        if degree == full or np.all(left <= SAFE**2 * allowed):
+            break
+        degree += 1
     lost = [rounded(expansion, in_powers(b, d, degree, near), degree) for b in some[:4]]
     return degree, np.max(lost, axis=0)
 
