@@ -202,15 +202,15 @@ def test_one_point_is_any_other(rng):
 
 
 def test_a_table_comes_when_it_pays(rng, monkeypatch):
-    monkeypatch.setattr(lookup, "MANY", 500)
+    monkeypatch.setattr(lookup, "MANY", 250)
     field = ef.fit(walk(rng, 20, 15))
-    x = anywhere(rng, field, 500)
+    x = anywhere(rng, field, 250)
     first = field(x)
-    assert field.function_for(500) is field.blended
-    field(x), field(x)
-    assert isinstance(field.function_for(500), Polynomials)
+    assert field.function_for(250) is field.blended
+    field(x)
+    assert isinstance(field.function_for(250), Polynomials)
     close(field(x), first, 1e-9 * field.data_range)
-    assert field.function_for(100) is not field.function_for(500)
+    assert field.function_for(100) is not field.function_for(250)
     again = pickle.loads(pickle.dumps(field))
     assert "_lookup" not in again.__dict__
     close(again(x[:5]), first[:5], 1e-12)
