@@ -13,6 +13,7 @@ process of its own ever held; times of one process are its processor's.
 """
 
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -287,13 +288,14 @@ def append(_words):
 def long(words):
     """Long axes: fit in parts, all samples again, and at nine tenths of their number."""
     n, rows = words.length, []
-    for shape in (f"({n},)", f"(2, {n // 2})"):
+    for shape in ((n,), (2, n // 50)):
         with tempfile.TemporaryDirectory() as folder:
             found = run(
                 f"""
-                x = np.empty({n}, "float32")
-                for a in range(0, {n}, 1 << 20):
-                    x[a : a + (1 << 20)] = np.sin(np.arange(a, min(a + (1 << 20), {n})) / 31)
+                n = {math.prod(shape)}
+                x = np.empty(n, "float32")
+                for a in range(0, n, 1 << 20):
+                    x[a : a + (1 << 20)] = np.sin(np.arange(a, min(a + (1 << 20), n)) / 31)
                 x = x.reshape({shape})
                 field = ef.fit(x, ef.smooth(order=2))
                 fitted = most()
@@ -307,7 +309,7 @@ def long(words):
                 """,
                 folder,
             )
-        rows.append({"shape": shape, "dtype": "float32", **found})
+        rows.append({"shape": str(shape), "dtype": "float32", **found})
         print(rows[-1], flush=True)
     record("scale", "long", rows)
 

@@ -57,6 +57,15 @@ class TestEveryPartition:
             assert (edges[0], edges[-1]) == (0, n)
             assert np.array_equal(cell_of[:n], np.repeat(np.arange(len(edges) - 1), np.diff(edges)))
 
+    def test_cells_are_found_without_a_table_too(self, part, monkeypatch):
+        for k, n in enumerate(part.shape):
+            some = np.random.default_rng(0).integers(n + 1, size=40)
+            listed = part.cell_of[k][some]
+            with monkeypatch.context() as patch:
+                patch.setattr("elmfield.partition.partition.TABULATED", 0)
+                assert np.array_equal(part.cells_at(k, some), listed)
+                assert np.array_equal(part.cells_at(k, some[:1]), listed[:1])
+
     def test_windows_sum_to_one_and_keep_to_their_boxes(self, part):
         samples = np.stack(np.indices(part.shape), axis=-1).reshape(-1, len(part.shape))
         phi = region_windows(part, samples.astype(float))

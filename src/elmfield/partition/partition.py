@@ -18,6 +18,9 @@ from elmfield.partition.boxes import boxes_of, shapes_of
 from elmfield.partition.regular import even_cells
 from elmfield.partition.symmetric import line
 
+TABULATED = 1 << 20
+"""Samples of an axis up to which the cell of each is listed."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Partition:
@@ -423,6 +426,19 @@ class Partition:
             np.clip(np.searchsorted(e, np.arange(n + 1), side="right") - 1, 0, len(e) - 2)
             for n, e in zip(self.shape, self.edges)
         )
+
+    def cells_at(self, k: int, samples: Integers) -> Integers:
+        """The cells that hold some samples of axis k; a long axis is not tabulated for them."""
+        if self.shape[k] <= TABULATED:
+            return self.cell_of[k].take(samples)
+        if not samples.size:
+            return np.zeros(samples.shape, np.int64)
+        edges = self.edges[k]
+        # Neighbours are asked about together: few edges lie between them.
+        first, last = np.searchsorted(edges, (samples.min(), samples.max()), side="right")
+        cells = np.searchsorted(edges[first : last + 1], samples, side="right") + (first - 1)
+        np.clip(cells, 0, len(edges) - 2, out=cells)
+        return cells
 
     def borders(self, k: int) -> np.ndarray:
         """Index coordinates of the cell borders on axis k, both ends included."""

@@ -7,7 +7,7 @@ region the sum over its cells: both sum to one by construction, whatever the lab
 
 from dataclasses import dataclass
 
-from elmfield._array.backend import move, namespace
+from elmfield._array.backend import is_numpy, move, namespace
 from elmfield._array.typing import Array
 from elmfield.partition.partition import Partition
 
@@ -41,7 +41,11 @@ def blend(partition: Partition, k: int, x: Array, order: int = 0) -> Blend:
     edges = move(partition.borders(k), x, x.dtype)
     count, delta = partition.n_cells[k], partition.overlap[k]
     # Borders lie half-way between samples, so the nearest sample tells the cell.
-    cell = xp.take(move(partition.cell_of[k], x), xp.astype(x + 0.5, xp.int64))
+    nearest = xp.astype(x + 0.5, xp.int64)
+    if is_numpy(x):
+        cell = partition.cells_at(k, nearest)
+    else:
+        cell = xp.take(move(partition.cell_of[k], x), nearest)
     if delta == 0:
         return Blend(cell, cell, tuple(xp.zeros_like(x) for _ in range(order + 1)))
     wraps = partition.periodic[k]
