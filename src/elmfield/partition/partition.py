@@ -436,7 +436,8 @@ class Partition:
         edges = self.edges[k]
         # Neighbours are asked about together: few edges lie between them.
         first, last = np.searchsorted(edges, (samples.min(), samples.max()), side="right")
-        cells = np.searchsorted(edges[first : last + 1], samples, side="right") + (first - 1)
+        some = edges[first : last + 1]
+        cells: Integers = np.searchsorted(some, samples, side="right") + (first - 1)
         np.clip(cells, 0, len(edges) - 2, out=cells)
         return cells
 

@@ -1,5 +1,6 @@
 """TIFF: stacks and pictures through tifffile; maps (GeoTIFF) through rasterio, coordinates kept."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ GEO_TAGS = (33550, 33922, 34264, 34735)
 
 ICC = 34675
 """The tag of a colour profile."""
+
+SEARCHED = 1 << 22
+"""Pixels that are searched at a time for the number that stands for none."""
 
 WHITE_IS_LEAST, PALETTE = 0, 3
 """Photometric interpretations, as the standard counts them."""
@@ -101,12 +105,18 @@ class Windows:
         with rasterio.open(self.path) as file:
             values = file.read([b + 1 for b in every], window=window)
         values = values[:, :: rows.step or 1, :: columns.step or 1]
+        return self.meant(values, every)
+
+    def meant(self, values: Any, bands: Sequence[int]) -> Any:
+        """Numbers of some bands as they are meant."""
         gaps = None if self.nodata is None else values == self.nodata
-        values = values.astype(self.dtype, copy=False)
-        scales, offsets = (np.reshape(v, (-1, 1, 1))[every] for v in (self.scales, self.offsets))
+        scales, offsets = (
+            np.reshape(v, (-1, 1, 1))[list(bands)] for v in (self.scales, self.offsets)
+        )
         if np.any(scales != 1) or np.any(offsets != 0):
-            values = (values * scales + offsets).astype(self.dtype)
-        return values if gaps is None else np.where(gaps, np.nan, values).astype(self.dtype)
+            values = values * scales + offsets
+        values = values.astype(self.dtype, copy=False)
+        return values if gaps is None else np.where(gaps, np.asarray(np.nan, self.dtype), values)
 
 
 def _seen(values: Any, axes: str, page: Any) -> tuple[Any, str]:
@@ -147,8 +157,11 @@ def _map(path: Path, lazily: bool = False) -> Gridded:
         check_pixels(path, whole)
         stored = np.result_type(*file.dtypes)
         values: Any = None if lazily else file.read()
+        block = tuple(map(int, file.block_shapes[0]))
         t = file.transform
         nodata = file.nodata
+        marked = nodata is not None and not np.isnan(nodata)
+        has_gaps = marked and _is_marked(file, nodata, values)
         labels = [text or f"band {k + 1}" for k, text in enumerate(file.descriptions)]
         attributes: dict[str, Any] = {
             "align": "areas",
@@ -166,40 +179,33 @@ def _map(path: Path, lazily: bool = False) -> Gridded:
         units = {u for u in file.units if u}
         if len(units) == 1:
             attributes["attrs"]["units"] = units.pop()
-    if lazily:
-        values = _windows(path, whole, stored, nodata, scales, offsets)
-        if values.dtype != stored and stored.kind in "iu":
-            attributes["dtype"] = stored.name
-        return _placed(values, t, attributes)
-    gaps = np.zeros(1, bool)
-    if nodata is not None and not np.isnan(nodata):
-        gaps = values == nodata
-        if gaps.any():
-            wide: Any = np.float64 if values.dtype.itemsize > 2 else np.float32
-            wide = values.dtype if values.dtype.kind == "f" else wide
-            attributes["dtype"] = values.dtype.name
-            values = np.where(gaps, np.asarray(np.nan, wide), values.astype(wide))
-    if np.any(scales != 1) or np.any(offsets != 0):  # applied, as NetCDF's are
-        wide = np.float32 if values.dtype == np.float32 and not gaps.any() else np.float64
-        values = (values * scales + offsets).astype(wide)
-        attributes.pop("dtype", None)
+    is_scaled = bool(np.any(scales != 1) or np.any(offsets != 0))  # applied, as NetCDF's are
+    dtype = stored
+    if has_gaps and stored.kind != "f":
+        dtype = np.dtype(np.float64 if stored.itemsize > 2 else np.float32)
+    if has_gaps and not is_scaled:
+        attributes["dtype"] = stored.name
+    if is_scaled:
+        dtype = np.dtype(np.float32 if stored == np.float32 and not has_gaps else np.float64)
         # The number that marked a gap may well be a value now.
         attributes["fill_value"] = None if nodata is None else float("nan")
-    return _placed(values, t, attributes)
-
-
-def _windows(
-    path: Path, whole: tuple[int, ...], stored: Any, nodata: Any, scales: Any, offsets: Any
-) -> Lazy:
-    """The numbers of a map, read by windows; wide enough for the gaps that it may have."""
-    gap = None if nodata is None or np.isnan(nodata) else nodata
-    dtype = stored
-    if gap is not None and stored.kind != "f":
-        dtype = np.dtype(np.float64 if stored.itemsize > 2 else np.float32)
-    if np.any(scales != 1) or np.any(offsets != 0):
-        dtype = np.dtype(np.float32 if stored == np.float32 else np.float64)
     each = (tuple(map(float, np.ravel(v))) for v in (scales, offsets))
-    return Lazy(Windows(path, dtype, gap, *each), whole, dtype)
+    meant = Windows(path, dtype, nodata if has_gaps else None, *each)
+    if lazily:
+        return _placed(Lazy(meant, whole, dtype, stored=(1, *block)), t, attributes)
+    return _placed(meant.meant(values, range(whole[0])), t, attributes)
+
+
+def _is_marked(file: Any, nodata: float, values: Any) -> bool:
+    """Whether some pixel of an open map, of which `values` may be read, has the number for none."""
+    if values is not None:
+        return bool((values == nodata).any())
+    rows = max(1, SEARCHED // (file.width * file.count))
+    rows = -(-rows // file.block_shapes[0][0]) * file.block_shapes[0][0]
+    return any(
+        bool((file.read(window=((a, min(a + rows, file.height)), (0, file.width))) == nodata).any())
+        for a in range(0, file.height, rows)
+    )
 
 
 def _placed(values: Any, t: Any, attributes: dict[str, Any]) -> Gridded:
