@@ -46,19 +46,33 @@ def pack(
     if values.size == 0 or (step is None and max_error is None):
         return lossless.pack(values, channel_axis=channel_axis)
     asked = max_error if step is None else step
-    if asked is not None and 0 < asked < math.inf and (values == values.flat[0]).all():
-        return lossless.pack(values, channel_axis=channel_axis)  # a number costs a few bytes
+    if asked is not None and 0 < asked < math.inf and _is_constant(values):
+        return lossless.pack(values, channel_axis=channel_axis)
     if step is not None:
         return lossy.pack_step(values, step, channel_axis)
     assert max_error is not None
-    return lossy.pack_bounded(values, max_error, channel_axis)
+    return lossy.pack_bounded([values], max_error, channel_axis)[0]
 
 
-def pack_many(tiles: Sequence[Values], *, channel_axis: int | None = None) -> list[bytes]:
-    """Bytes of several tiles without loss; those of equal shape are made side by side."""
-    from elmfield.codec import lossless
+def _is_constant(values: Values) -> bool:
+    """Whether all samples are one number, which costs a few bytes without loss."""
+    return bool(values.flat[0] == values.flat[-1]) and bool((values == values.flat[0]).all())
 
-    return lossless.pack_many(tiles, channel_axis=channel_axis)
+
+def pack_many(
+    tiles: Sequence[Values], *, max_error: float | None = None, channel_axis: int | None = None
+) -> list[bytes]:
+    """Bytes of several tiles, those of :func:`pack`; those without loss are made side by side."""
+    from elmfield.codec import lossless, lossy
+
+    if max_error is None:
+        return lossless.pack_many(tiles, channel_axis=channel_axis)
+    easy = [i for i, v in enumerate(tiles) if v.size == 0 or _is_constant(v)]
+    rest = [i for i in range(len(tiles)) if i not in easy]
+    found = dict(zip(rest, lossy.pack_bounded([tiles[i] for i in rest], max_error, channel_axis)))
+    exact = lossless.pack_many([tiles[i] for i in easy], channel_axis=channel_axis)
+    found |= dict(zip(easy, exact))
+    return [found[i] for i in range(len(tiles))]
 
 
 def unpack(data: bytes, *, coarse: int = 0) -> Values:
@@ -68,24 +82,31 @@ def unpack(data: bytes, *, coarse: int = 0) -> Values:
     ----------
     coarse : int
         A picture 2^coarse times smaller along every axis but that of channels, from means. Only a
-        tile with loss has one; where it has boxes no larger than that, the first part of its
-        bytes is enough work.
+        tile that was coded in boxes has one. Where its boxes are no larger than that (up to 64
+        samples), the first part of its bytes is enough; else all of it is decoded.
     """
     from elmfield.codec import lossless, lossy
 
     data = bytes(data)
-    if data[2:3] == lossy.START[2:]:
+    if has_coarse(data):
         return lossy.unpack(data, coarse=coarse)
     if coarse:
         raise ValueError("A tile packed without loss has no coarse picture; use coarse=0.")
     return lossless.unpack(data)
 
 
+def has_coarse(data: bytes) -> bool:
+    """Whether a tile begins with a coarse picture, as those that were coded in boxes do."""
+    from elmfield.codec import lossy
+
+    return bytes(data[2:3]) == lossy.START[2:]
+
+
 def unpack_many(tiles: Sequence[bytes]) -> list[Values]:
     """The arrays of several tiles; those of equal shape without loss are decoded side by side."""
     from elmfield.codec import lossless, lossy
 
-    kinds = [bytes(tile[2:3]) == lossy.START[2:] for tile in tiles]
+    kinds = [has_coarse(tile) for tile in tiles]
     exact = iter(lossless.unpack_many([t for t, loss in zip(tiles, kinds) if not loss]))
     return [lossy.unpack(bytes(t)) if loss else next(exact) for t, loss in zip(tiles, kinds)]
 

@@ -8,11 +8,13 @@ where cells meet.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
 from elmfield._array.backend import to_numpy
-from elmfield._array.threads import spread
+from elmfield._array.memory import runs
+from elmfield._array.threads import n_threads, spread
 from elmfield._array.typing import Array
 from elmfield.codec import trial
 from elmfield.field.blended import Blended
@@ -21,7 +23,7 @@ from elmfield.field.measured import errors
 from elmfield.field.meeting import Scope, check_whole, met
 from elmfield.field.target import Target
 from elmfield.field.tiles import Coded, Decoded, InMemory
-from elmfield.field.tiling import Tiling, packed, without_channels
+from elmfield.field.tiling import TOGETHER, Tiling, packed, packed_many, without_channels
 from elmfield.samples import WHOLE, Samples
 
 LOOKED_AT = 1 << 21
@@ -83,10 +85,13 @@ class Coder:
 
     def code(self, **asked: float) -> "Attempt":
         """All tiles, coded as asked; without loss if nothing is."""
-        numbers = range(self.tiling.n_tiles)
+        n = self.tiling.n_tiles
+        most = max(1, min(TOGETHER, n // n_threads()))
+        shares = [range(a, b) for a, b in runs(n, most)]
+        made = spread(lambda some: packed_many([self.values(i) for i in some], **asked), shares)
         return Attempt(
             coder=self,
-            tiles=tuple(spread(lambda i: packed(self.values(i), **asked), numbers)),
+            tiles=tuple(chain.from_iterable(made)),
             is_lossy=bool(asked),
         )
 

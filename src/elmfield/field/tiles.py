@@ -17,7 +17,7 @@ import numpy as np
 
 from elmfield._array.memory import capacity
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.codec import unpack, unpack_many
+from elmfield.codec import has_coarse, unpack, unpack_many
 from elmfield.errors import StoreError
 from elmfield.field.tiling import Tiling
 from elmfield.partition import Partition
@@ -139,19 +139,21 @@ class Decoded:
             )
         return values.reshape(shape)
 
-    def coarse(self, number: int, k: int, is_lossy: bool) -> Array:
-        """Means of 2^k samples of a tile on each axis; from the first part of its bytes, if lossy.
+    @property
+    def have_coarse(self) -> bool:
+        """Whether all tiles begin with a coarse picture."""
+        return all(has_coarse(self.tiles.read(i)) for i in range(self.tiling.n_tiles))
 
-        Only such tiles have a coarse picture of their own.
+    def coarse(self, number: int, k: int) -> Array:
+        """Means of 2^k samples of a tile on each axis; from the first part of its bytes, if it can.
+
+        Only tiles coded in boxes have a coarse picture of their own.
         """
         *sizes, C = self.tiling.shape(number)
-        if not is_lossy:
-            return block_means(self(number), k)
         data, shape = self.tiles.read(number), (*(-(-n >> k) for n in sizes), C)
-        try:
-            values = unpack(data, coarse=k)
-        except ValueError:  # what takes no more bytes is kept without loss
+        if not has_coarse(data):
             return block_means(self(number), k)
+        values = unpack(data, coarse=k)
         if values.size != math.prod(shape):
             raise StoreError(f"a coarse tile has shape {values.shape}; {shape} was expected.")
         return values.reshape(shape)
@@ -329,7 +331,7 @@ class Coded:
         for number in range(t.n_tiles):
             *slab, own = t.slab(number)
             first = [(s.start - a) >> k for s, a in zip(slab, t.low)]
-            means = self.decoded.coarse(number, k, self.is_lossy)
+            means = self.decoded.coarse(number, k)
             at = tuple(slice(i, i + n) for i, n in zip(first, means.shape))
             out[(*at, own)] = means
         return out

@@ -131,8 +131,10 @@ def packed(values: Array, **asked: float) -> bytes:
     return pack(values, channel_axis=channel_axis, **asked)
 
 
-def packed_many(tiles: Sequence[Array]) -> list[bytes]:
-    """Some tiles of an array, channels last, coded without loss; together is faster."""
+def packed_many(tiles: Sequence[Array], **asked: float) -> list[bytes]:
+    """Some tiles of an array, channels last; together is faster, unless a step is asked for."""
+    if "step" in asked:
+        return [packed(tile, **asked) for tile in tiles]
     found = [without_channels(values) for values in tiles]
     axis = found[0][1] if found else None
-    return pack_many([values for values, _ in found], channel_axis=axis)
+    return pack_many([values for values, _ in found], channel_axis=axis, **asked)

@@ -53,9 +53,18 @@ def pack(values: Values, *, channel_axis: int | None = None) -> bytes:
     return pack_many([values], channel_axis=channel_axis)[0]
 
 
-def pack_many(tiles: Sequence[Values], *, channel_axis: int | None = None) -> list[bytes]:
-    """Bytes of several arrays, those of :func:`pack`; made side by side, which is faster."""
-    begun = [_begun(np.asarray(values), channel_axis) for values in tiles]
+def pack_many(
+    tiles: Sequence[Values],
+    *,
+    channel_axis: int | None = None,
+    lattices: Sequence[tuple[float, float] | None] | None = None,
+) -> list[bytes]:
+    """Bytes of several arrays, those of :func:`pack`; made side by side, which is faster.
+
+    `lattices` have offset and step of floats that are known to lie on one; others are looked for.
+    """
+    known = [None] * len(tiles) if lattices is None else lattices
+    begun = [_begun(np.asarray(values), channel_axis, on) for values, on in zip(tiles, known)]
     packed = written([writer for writer, _ in begun])
     return [
         _fewest(data, raw, np.asarray(values).size)
@@ -69,7 +78,9 @@ def _fewest(packed: bytes, raw: bytes, n: int) -> bytes:
     return min(packed, raw, key=len) if n else raw
 
 
-def _begun(values: Values, channel_axis: int | None) -> tuple[Writer, bytes]:
+def _begun(
+    values: Values, channel_axis: int | None, on: tuple[float, float] | None
+) -> tuple[Writer, bytes]:
     """A tile up to its streams, and its bytes as they are."""
     code = _code(values.dtype)
     channel = None if channel_axis is None else _axis(channel_axis, values.ndim)
@@ -84,7 +95,7 @@ def _begun(values: Values, channel_axis: int | None) -> tuple[Writer, bytes]:
     if values.size:
         native = values.astype(values.dtype.newbyteorder("="), copy=False)
         plan = _Plan(values.shape, channel)
-        _write(out, plan.spread(native), plan.ndim)
+        _write(out, plan.spread(native), plan.ndim, on)
     return out, raw
 
 
@@ -165,15 +176,15 @@ class _Plan:
         return np.ascontiguousarray(moved.transpose(inverse)).reshape(self.shape)
 
 
-def _write(out: Writer, values: NDArray[Any], ndim: int) -> None:
-    """The way, its numbers and sections of values (C, A, Z, Y, X)."""
+def _write(out: Writer, values: NDArray[Any], ndim: int, on: tuple[float, float] | None) -> None:
+    """The way, its numbers and sections of values (C, A, Z, Y, X); `on` is a lattice known."""
     none = np.zeros(0, np.uint16)
     if values.dtype.kind != "f":
         out.data.append(RANKED)
         _write_ranks(out, ranks(values).astype(np.uint64), ndim)
         return
     gaps, filled = _without_gaps(values)
-    found = _on_a_lattice(filled)
+    found = _on_a_lattice(filled, on)
     out.data.append((RANKED if found is None else LATTICE) + (0 if gaps is None else GAPS))
     if gaps is not None:
         out.number(int(ranks(values[gaps][:1])[0]))
@@ -190,12 +201,16 @@ def _write(out: Writer, values: NDArray[Any], ndim: int) -> None:
     _write_corrections(out, k, off, ndim)
 
 
-def _on_a_lattice(values: NDArray[Any]) -> tuple[float, float, Integers, Integers] | None:
+def _on_a_lattice(
+    values: NDArray[Any], known: tuple[float, float] | None
+) -> tuple[float, float, Integers, Integers] | None:
     """Offset, step, places on a lattice, and ranks off it; None if there is none nearby.
 
     Near 0 there are so many floats that few spacings of the largest value are too many ranks.
     """
-    found = lattice(values) if bool(np.isfinite(values).all()) else None
+    found = known
+    if found is None and bool(np.isfinite(values).all()):
+        found = lattice(values)
     if found is None:
         return None
     offset, step = found

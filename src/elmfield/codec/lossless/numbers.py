@@ -89,7 +89,7 @@ def lattice(values: NDArray[np.floating]) -> tuple[float, float] | None:
     with np.errstate(over="ignore"):  # from one end of the dtype to the other: no lattice
         wide, step = float(some[-1] - some[0]), float(np.diff(some).min())
     spacing = float(spacing_at(np.abs(some).max(keepdims=True).astype(values.dtype))[0])
-    if not step >= 16 * spacing or wide > 2.0**40 * step:
+    if not step >= 16 * spacing or not wide / step <= 2.0**40:
         return None
     step = _refined(some, step)
     if step < 16 * spacing:

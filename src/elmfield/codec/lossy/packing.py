@@ -1,4 +1,4 @@
-"""Arrays to tiles with loss: to a step, or to a largest error."""
+"""Arrays to tiles with loss, to a step."""
 
 import math
 from dataclasses import dataclass
@@ -6,11 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield._array.ends import spacing_at
 from elmfield.codec import lossless
 from elmfield.codec.lossless.door import DTYPES
 from elmfield.codec.lossless.sections import Writer
-from elmfield.codec.lossy import bounds, channels, gaps, smoothing, writing
+from elmfield.codec.lossy import channels, gaps, smoothing, writing
 from elmfield.codec.lossy.boxes import FRACTION, LARGEST, Floats
 from elmfield.codec.lossy.parts import planes
 from elmfield.codec.lossy.priors import prior
@@ -24,18 +23,13 @@ from elmfield.codec.lossy.tiles import (
     Frame,
     Mask,
     Values,
-    rounded,
 )
 
 SIZES = {1: (128, 64, 32, 16), 2: (64, 32, 16, 8), 3: (32, 16, 8, 4), 4: (8, 4)}
 """Sizes of boxes by axes; a tile uses three that follow each other."""
-RATIOS = (1.6, 2.1, 2.7, 3.4)
-"""Steps to try for a bound, in parts of it."""
-TRIED = 1 << 16
-"""Samples on which a choice is tried."""
 
 
-def _checked(values: Values, channel_axis: int | None) -> Frame:
+def checked(values: Values, channel_axis: int | None) -> Frame:
     """The frame of an array that can be coded with loss."""
     if (
         values.dtype.kind not in "iuf"
@@ -51,14 +45,15 @@ def _checked(values: Values, channel_axis: int | None) -> Frame:
     return Frame(values.dtype, values.shape, channel)
 
 
-def _positive(name: str, value: float) -> float:
+def positive(name: str, value: float) -> float:
+    """A positive number, or an error."""
     if not (value > 0 and math.isfinite(value)):
         raise ValueError(f"`{name}` must be a positive number; got {value}.")
     return float(value)
 
 
 @dataclass
-class _Prepared:
+class Prepared:
     """A tile before its step is chosen."""
 
     frame: Frame
@@ -67,7 +62,8 @@ class _Prepared:
     offset: float
 
     @classmethod
-    def of(cls, values: Values, frame: Frame) -> "_Prepared":
+    def of(cls, values: Values, frame: Frame) -> "Prepared":
+        """An array whose gaps are filled."""
         v = frame.first(values)
         x = v.astype(np.float64)
         missing = None
@@ -94,7 +90,21 @@ class _Prepared:
         return cls(frame, x, missing, offset)
 
     def in_steps(self, step: float) -> Floats:
+        """Samples less their offset, in steps."""
         return (self.x - self.offset) / step
+
+    def priced(self, step: float) -> tuple[Floats, float] | None:
+        """About the squared errors of boxes in steps, and the bits of all, at a step.
+
+        None where whole numbers would be too large.
+        """
+        x = self.in_steps(step)
+        sizes = _sizes(x)
+        if sizes is None:
+            return None
+        M = channels.turned(x)
+        x = x if M is None else channels.apart(x, M)
+        return writing.priced(x, sizes[min(1, len(sizes) - 1)])
 
     def missing_bytes(self) -> bytes:
         """The gaps: of all channels together where they are the same."""
@@ -113,7 +123,9 @@ def _sizes(x: Floats) -> tuple[int, ...] | None:
     most = max(x.shape[1:])
     sizes = [B for B in SIZES[d] if 2 * most > B or SIZES[d][-1] == B]
     room = LARGEST / (top * (1 << FRACTION) * x.shape[0] ** 0.5)
-    fitting = [B for B in sizes if B ** (d / 2) * (2 * B) ** ((d - 1) / 2) * 2 < room]
+    fitting = [
+        B for B in sizes if B ** (d / 2) * (2 * B) ** ((d - 1) / 2) * 2 < room or writing.fits(x, B)
+    ]
     if len(fitting) > 3:
         large, small = (writing.rough_price(x, B, j) for j, B in enumerate(fitting[1:3]))
         fitting = fitting[:3] if large < small else fitting[1:]
@@ -127,17 +139,17 @@ def pack_step(values: Values, step: float, channel_axis: int | None = None) -> b
     -----
     Where the step is so small that packing without loss takes fewer bytes, that is done.
     """
-    frame = _checked(values, channel_axis)
-    tile = _Prepared.of(values, frame)
-    coded = _coded(tile, _positive("step", step))
-    return _smaller(None if coded is None else coded.bytes(), values, channel_axis)
+    frame = checked(values, channel_axis)
+    tile = Prepared.of(values, frame)
+    found = coded(tile, positive("step", step))
+    return smaller(None if found is None else found.bytes(), values, channel_axis)
 
 
 @dataclass
-class _Coded:
+class Coded:
     """A tile that was coded with a step."""
 
-    tile: _Prepared
+    tile: Prepared
     step: float
     B: int
     n_cuts: int
@@ -176,7 +188,7 @@ class _Coded:
         return data + bytes(max(0, -(-self.whole.size // SAMPLES_PER_BYTE) - len(data)))
 
 
-def _coded(tile: _Prepared, step: float) -> _Coded | None:
+def coded(tile: Prepared, step: float) -> Coded | None:
     """The tile coded with a step; None where the step is too small for this."""
     if step / (1 << FRACTION) < np.finfo(np.float64).tiny:
         return None
@@ -197,10 +209,10 @@ def _coded(tile: _Prepared, step: float) -> _Coded | None:
     whole = y.astype(np.float64)
     whole = whole if M is None else channels.together(whole, M)
     n_cuts = len(sections) - 1 - len(planes(x.shape, sizes[0]))
-    return _Coded(tile, step, sizes[0], n_cuts, M, gains, sections, whole)
+    return Coded(tile, step, sizes[0], n_cuts, M, gains, sections, whole)
 
 
-def _smaller(data: bytes | None, values: Values, channel_axis: int | None) -> bytes:
+def smaller(data: bytes | None, values: Values, channel_axis: int | None) -> bytes:
     """The bytes, or those without loss where they are fewer."""
     # without loss costs time too: only tried where it could win
     if data is not None and 8 * len(data) < 0.4 * values.nbytes * 8:
@@ -209,102 +221,14 @@ def _smaller(data: bytes | None, values: Values, channel_axis: int | None) -> by
     return without if data is None or len(without) <= len(data) else data
 
 
-def pack_bounded(values: Values, max_error: float, channel_axis: int | None = None) -> bytes:
-    """Bytes of a tile no sample of which comes back more than `max_error` off, in its dtype."""
-    frame = _checked(values, channel_axis)
-    if max_error == 0:
-        return lossless.pack(values, channel_axis=channel_axis)
-    tile = _Prepared.of(values, frame)
-    bound = _positive("max_error", max_error)
-    half = _half(tile, bound)
-    data = None
-    if half > 0:
-        data = _bounded(tile, frame.first(values), bound, half, _ratio(tile, half))
-    return _smaller(data, values, channel_axis)
-
-
-def _half(tile: _Prepared, bound: float) -> float:
-    """How far off a sample may be before it is rounded to its dtype."""
-    dtype = tile.frame.dtype
-    if dtype.kind in "iu":
-        return math.floor(bound) + 0.5
-    top = min(float(np.abs(tile.x).max(initial=0.0)) + bound, float(np.finfo(dtype).max))
-    return bound - float(spacing_at(np.asarray(top, dtype))) / 2
-
-
-def _ratio(tile: _Prepared, half: float) -> float:
-    """The best step in parts of a bound, tried on the middle of the tile."""
-    middle = _middle(tile)
-    best, found = math.inf, RATIOS[1]
-    for ratio in RATIOS:
-        data = _bounded(middle, None, half, half, ratio)
-        if data is not None and len(data) < best:
-            best, found = len(data), ratio
-    return found
-
-
-def _middle(tile: _Prepared) -> _Prepared:
-    """A part of the tile of at most `TRIED` samples or so."""
-    x, missing = tile.x, tile.missing
-    side = (TRIED / x.shape[0]) ** (1 / (x.ndim - 1))
-    where: list[slice] = [slice(None)]
-    for n in x.shape[1:]:
-        m = min(n, max(16, int(side)))
-        where.append(slice((n - m) // 2, (n - m) // 2 + m))
-    x = x[tuple(where)]
-    missing = None if missing is None else missing[tuple(where)]
-    frame = Frame(np.dtype(np.float64), x.shape, 0)
-    return _Prepared(frame, x, missing, tile.offset)
-
-
-def _bounded(
-    tile: _Prepared, values: Values | None, bound: float, half: float, ratio: float
-) -> bytes | None:
-    """The tile with corrections; None where they cannot keep the promise.
-
-    A correction moves a sample by whole multiples of twice `half`, so the step is a whole part of
-    that.
-    """
-    unit = round(2 * (1 << FRACTION) / ratio)
-    size = 2 * half * (1 - 2.0**-30)
-    step = size * (1 << FRACTION) / unit
-    coded = _coded(tile, step) if math.isfinite(step) else None
-    if coded is None:
-        return None
-    truth = (tile.x if values is None else values).astype(np.float64)
-    c = np.zeros(coded.whole.shape)
-    for _ in range(4):
-        whole = coded.whole + unit * c
-        found = rounded(whole, tile.offset, step, tile.frame.dtype)
-        off = np.abs(truth - found.astype(np.float64)) > bound
-        if tile.missing is not None:
-            off &= ~tile.missing
-        if not off.any():
-            break
-        where = np.nonzero(off)
-        exact = tile.offset + whole[where] * (step / (1 << FRACTION))
-        error = truth[where] - exact
-        c[where] += np.sign(error) * np.maximum(1, np.rint(np.abs(error) / size))
-    else:
-        return None
-    if float(np.abs(c).max(initial=0)) > bounds.LARGEST_CORRECTION:
-        return None
-    corrections = bounds.written(c.astype(np.int64), coded.whole.astype(np.int64))
-    return coded.bytes(unit, corrections)
-
-
 def trial(values: Values, step: float, channel_axis: int | None = None) -> tuple[float, float]:
     """About the sum of squared errors and the bits of a tile coded with a step.
 
     Boxes of one size are priced as the encoder prices them; nothing is written.
     """
-    tile = _Prepared.of(values, _checked(values, channel_axis))
-    x = tile.in_steps(_positive("step", step))
-    sizes = _sizes(x)
-    if sizes is None:
+    tile = Prepared.of(values, checked(values, channel_axis))
+    found = tile.priced(positive("step", step))
+    if found is None:
         return 0.0, 8.0 * values.nbytes
-    M = channels.turned(x)
-    error, bits = writing.priced(
-        x if M is None else channels.apart(x, M), sizes[min(1, len(sizes) - 1)]
-    )
-    return error * step * step, bits
+    errors, bits = found
+    return float(errors.sum()) * step * step, bits

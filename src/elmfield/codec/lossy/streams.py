@@ -3,13 +3,14 @@
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmfield.codec.adaptive import Adaptive
 from elmfield.codec.ans import Tables
-from elmfield.codec.lossy.contexts import Counts, Places, Small
+from elmfield.codec.lossy.contexts import CHECKPOINTS, Counts, Places, Small
 from elmfield.codec.lossy.lanes import LaneReader, coded, damaged
 from elmfield.codec.lossy.magnitudes import (
     BASES,
@@ -146,15 +147,22 @@ class Pricer:
     price: float
     costs: NDArray[np.float32]
     flag_costs: NDArray[np.float32]
+    starts: list[int]
 
     def __post_init__(self) -> None:
-        self.error = np.einsum("mn,mn->n", self.x, self.x)
-        self.bits = np.zeros(self.x.shape[1], np.float32)
+        self.error, self.bits = (np.zeros(self.x.shape[1], np.float32) for _ in range(2))
+        # squares of all modes from a checkpoint on: the error of a box that stops there
+        first = [self.starts[s] for s in CHECKPOINTS if s < len(self.starts) - 1]
+        spans = [self.x[a:b] for a, b in pairwise([*first, len(self.x)])]
+        squares = np.stack([np.einsum("mn,mn->n", x, x) for x in spans])
+        self._left = np.cumsum(squares[::-1], axis=0)[::-1]
 
     def going_on(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
         """Whether boxes go on."""
         on = self.last.take(boxes) >= diagonal
         self.bits[boxes] += self.flag_costs.take(classes.astype(np.intp) * 2 + on)
+        stopped = boxes[~on]
+        self.error[stopped] += self._left[CHECKPOINTS.index(diagonal)].take(stopped)
         return on
 
     def magnitudes(self, classes: Small, rows: slice, boxes: Places) -> Counts:
@@ -166,7 +174,8 @@ class Pricer:
             classes.astype(np.intp) * self.costs.shape[1] + tokens_of(q, classes)
         )
         self.bits[boxes] += bits.sum(axis=0)
-        self.error[boxes] += ((q - 2 * x) * q).sum(axis=0)
+        x -= q
+        self.error[boxes] += np.einsum("mn,mn->n", x, x)
         return np.minimum(q, 1 << 14)
 
 

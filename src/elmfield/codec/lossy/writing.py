@@ -171,9 +171,22 @@ def _pricer(X: Floats, B: int, grid: Shape, price: float, wanted: Mask | None = 
     residual, _ = _residual(X, part)
     x = np.abs(residual, dtype=np.float32)
     beliefs = prior(m.d)
-    pricer = Pricer(x, _last(x, m, price), price, beliefs.costs, beliefs.flag_costs)
+    pricer = Pricer(x, _last(x, m, price), price, beliefs.costs, beliefs.flag_costs, m.starts)
     part.walk().run(beliefs.contexts, pricer)
     return pricer
+
+
+def fits(x: Floats, B: int) -> bool:
+    """Whether modes of samples in steps, in boxes of one size, are small enough for a decoder."""
+    d, plane = x.ndim - 1, x
+    while True:
+        X = transformed(padded(plane, B), B)
+        if 1.25 * float(np.abs(X).max()) * UNIT * (2 * B) ** ((d - 1) / 2) > LARGEST:
+            return False
+        plane = X[0].reshape(boxed(plane.shape, B))
+        if few(plane.shape):
+            return bool(1.25 * np.abs(plane).max() < LARGEST >> FRACTION)
+        B = ABOVE[d]
 
 
 def rough_price(x: Floats, B: int, halvings: int = 0) -> float:
@@ -196,15 +209,14 @@ def rough_price(x: Floats, B: int, halvings: int = 0) -> float:
     return lost + float(np.minimum(large * large, coded).sum())
 
 
-def priced(x: Floats, B: int, price: float = PRICE) -> tuple[float, float]:
-    """About the squared error in steps and the bits of samples in steps, in boxes of one size."""
+def priced(x: Floats, B: int, price: float = PRICE) -> tuple[Floats, float]:
+    """About the squared errors of boxes in steps and the bits of all; boxes of one size."""
     full = padded(x, B)
-    m, error, bits = modes(B, x.ndim - 1), 0.0, 0.0
-    X = transformed(full, B)[m.rows]
+    X = transformed(full, B)[modes(B, x.ndim - 1).rows]
     pricer = _pricer(X, B, boxed(x.shape, B), price)
-    error, bits = float(pricer.error.sum()), float(pricer.bits.sum())
     means_bits = np.log2(1 + np.abs(np.diff(X[0]))).sum() * 1.2 if X.shape[1] > 1 else 0.0
-    return error * x.size / full.size + X.shape[1] / 12, bits + float(means_bits) + 300
+    errors = pricer.error * (x.size / full.size) + 1 / 12
+    return errors.astype(np.float64), float(pricer.bits.sum()) + float(means_bits) + 300
 
 
 def _detail_price(finer: Floats, coarse: Floats, price: float) -> Floats:

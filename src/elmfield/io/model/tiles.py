@@ -201,15 +201,16 @@ class SamplePlan:
 
     @property
     def _overview(self) -> overview.Means | None:
-        """Means that go into the file; None with loss, as then tiles begin with such means."""
+        """Means that go into the file; None where all tiles begin with such means."""
         coded = self.boxes.coded
-        if self.is_lossy:
+        if overview.level_of(self.tiling) is None:
             return None
-        if coded is None:
+        kept = None if coded is None or self._copied is None else coded.overview
+        if coded is not None and kept is not None and coded.tiling == self.tiling:
+            return overview.Means(kept[0], kept[1].whole())
+        if coded is None or (self.is_lossy and not coded.decoded.have_coarse):
             return overview.made(self.tiling, self.kind, self._as_stored)
-        if coded.overview is None or self._copied is None or coded.tiling != self.tiling:
-            return None
-        return overview.Means(coded.overview[0], coded.overview[1].whole())
+        return None
 
     def _as_stored(self, slab: tuple[slice, ...]) -> Array:
         """Samples of all channels, as they are stored."""

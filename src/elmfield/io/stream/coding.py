@@ -91,7 +91,7 @@ class Coding:
 
         def work(some: Sequence[int]) -> list[str]:
             cut = [self._cut(y, slab, self.tiling.slab(i)).astype(self.kind) for i in some]
-            tiles = [packed(tile, **asked) for tile in cut] if asked else packed_many(cut)
+            tiles = packed_many(cut, **asked)
             return [
                 put_tile(sink, "samples", self.tiling, i, tile, self.has_channels)
                 for i, tile in zip(some, tiles)

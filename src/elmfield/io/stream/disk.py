@@ -175,7 +175,7 @@ class DiskCoder:
             done=self.work.done(name),
             filled=self.filled,
             missing=self._missing,
-            level=None if asked else level_of(self.tiling),
+            level=None if "step" in asked else level_of(self.tiling),
         )
         checks: tuple[dict[int, str], dict[int, str]] = {}, {}
         totals = None if coding.level is None else Totals(self.tiling, coding.level)

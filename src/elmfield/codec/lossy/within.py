@@ -1,0 +1,206 @@
+"""Arrays to tiles no sample of which comes back further off than promised.
+
+There are two ways. Values are rounded to a lattice whose step is twice the bound, and packed
+without loss: predicted from their neighbours. Or they are coded with loss, and corrected where the
+error is too large: fewer bytes where samples are smooth beside the bound. Both are estimated first.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import erfc
+
+from elmfield._array.ends import spacing_at
+from elmfield.codec import lossless
+from elmfield.codec.lossless.numbers import on_lattice
+from elmfield.codec.lossy import bounds
+from elmfield.codec.lossy.boxes import FRACTION, Floats
+from elmfield.codec.lossy.packing import SIZES, Prepared, checked, coded, positive, smaller
+from elmfield.codec.lossy.tiles import Frame, Values, rounded
+
+RATIOS = (2.1, 2.7, 3.4, 4.5)
+"""Steps to try for a bound, in parts of it."""
+TRIED = 1 << 15
+"""Samples on which a choice is tried."""
+FEW_BITS = 0.5
+"""Bits a sample, with corrections, below which no lattice is tried."""
+LARGEST_PLACE = 2.0**40
+"""Places on a lattice are smaller than this."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A tile, and what is promised of it."""
+
+    values: Values
+    tile: Prepared
+    bound: float
+    half: float  # how far off a sample may be before it is rounded to its dtype
+
+    @classmethod
+    def of(cls, values: Values, bound: float, channel_axis: int | None = None) -> "Asked":
+        """An array and a bound."""
+        tile = Prepared.of(values, checked(values, channel_axis))
+        return cls(values, tile, bound, _half(tile, bound))
+
+    def keeps(self, found: Values) -> bool:
+        """Whether values, (C, n...), keep the promise."""
+        return not self.off(found).any()
+
+    def off(self, found: Values) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+        """Where values, (C, n...), do not keep it."""
+        truth = self.tile.frame.first(self.values).astype(np.float64)
+        off = np.abs(truth - found.astype(np.float64)) > self.bound
+        if self.tile.missing is not None:
+            off &= ~self.tile.missing
+        return np.asarray(off)
+
+
+def pack_bounded(
+    tiles: Sequence[Values], max_error: float, channel_axis: int | None = None
+) -> list[bytes]:
+    """Bytes of tiles no sample of which comes back more than `max_error` off, in its dtype."""
+    if max_error == 0:
+        for values in tiles:
+            checked(values, channel_axis)
+        return lossless.pack_many(tiles, channel_axis=channel_axis)
+    bound = positive("max_error", max_error)
+    asked = [Asked.of(values, bound, channel_axis) for values in tiles]
+    guesses = [_guessed(one) if one.half > 0 else None for one in asked]
+    out: list[bytes | None] = [None] * len(asked)
+    rough = [i for i, g in enumerate(guesses) if g is None or g[1] >= FEW_BITS]
+    places = [_on_lattice(asked[i]) for i in rough]
+    some = [(i, *found) for i, found in zip(rough, places) if found is not None]
+    packed = lossless.pack_many(
+        [values for _, values, _ in some],
+        channel_axis=channel_axis,
+        lattices=[lattice for *_, lattice in some],
+    )
+    for (i, *_), data in zip(some, packed):
+        out[i] = data
+    return [
+        smaller(_fewer(one, guess, data), one.values, channel_axis)
+        for one, guess, data in zip(asked, guesses, out)
+    ]
+
+
+def _fewer(one: Asked, guess: tuple[float, float] | None, data: bytes | None) -> bytes | None:
+    """The tile with corrections where these are thought to take fewer bytes, and do."""
+    if guess is None or (data is not None and guess[1] * one.values.size >= 8 * len(data)):
+        return data
+    other = corrected(one, guess[0])
+    if data is None or other is None:
+        return other if data is None else data
+    return min(data, other, key=len)
+
+
+def _half(tile: Prepared, bound: float) -> float:
+    dtype = tile.frame.dtype
+    if dtype.kind in "iu":
+        return math.floor(bound) + 0.5
+    top = min(float(np.abs(tile.x).max(initial=0.0)) + bound, float(np.finfo(dtype).max))
+    return bound - float(spacing_at(np.asarray(top, dtype))) / 2
+
+
+# --- a lattice ------------------------------------------------------------------------------------
+
+
+def _on_lattice(one: Asked) -> tuple[Values, tuple[float, float] | None] | None:
+    """Values rounded to a lattice, and its offset and step (None for whole numbers).
+
+    None where that cannot keep the promise. A lattice of floats goes through 0, which comes back
+    as 0; one of whole numbers stays between the least and the largest.
+    """
+    x, dtype = one.tile.x, one.tile.frame.dtype
+    if dtype.kind in "iu":
+        unit = 2 * math.floor(one.half) + 1
+        low, high = int(x.min()), int(x.max())
+        n = (high - low) // unit
+        first = low + (high - low - n * unit) // 2
+        k = np.clip(np.rint((x - first) / unit), 0, n).astype(np.int64)
+        found: Values = (first + unit * k).astype(dtype)
+        return (one.tile.frame.back(found), None) if one.keeps(found) else None
+    step = 2 * one.half * (1 - 2.0**-30)
+    top = max(float(np.abs(x).max(initial=0.0)), np.finfo(np.float64).tiny)
+    if not 2.0**-960 < step < 2.0**960 or top / step > LARGEST_PLACE:
+        return None
+    found = on_lattice(0.0, step, np.rint(x / step).astype(np.int64), dtype)
+    if not np.isfinite(found).all() or not one.keeps(found):
+        return None
+    if one.tile.missing is not None:
+        found[one.tile.missing] = np.nan
+    return one.tile.frame.back(found), (0.0, step)
+
+
+# --- corrections ----------------------------------------------------------------------------------
+
+
+def _guessed(one: Asked) -> tuple[float, float] | None:
+    """The best step in parts of a bound, and about the bits a sample of the tile with corrections.
+
+    They are estimated on a part of it; None where it cannot be coded so.
+    """
+    some = _part(one.tile)
+    best: tuple[float, float] | None = None
+    for ratio in RATIOS:
+        found = some.priced(ratio * one.half)
+        if found is None:
+            continue
+        errors, bits = found
+        rms = np.sqrt(np.maximum(errors, 1e-3) * (len(errors) / some.x.size)) * ratio
+        often = np.clip(erfc(1 / (rms * math.sqrt(2))), 1e-9, 0.999)
+        rest = 1 - often
+        corrections = often - often * np.log2(often) - rest * np.log2(rest)
+        bits = bits / some.x.size + float(corrections.mean())
+        if best is not None and bits > 1.02 * best[1]:
+            break
+        best = ratio, bits
+    return best
+
+
+def _part(tile: Prepared) -> Prepared:
+    """Two pieces along each long axis of a tile, together about `TRIED` samples."""
+    x, missing = tile.x, tile.missing
+    d = x.ndim - 1
+    box, side = SIZES[d][0], (TRIED / x.shape[0]) ** (1 / d)
+    for k, n in enumerate(x.shape[1:], 1):
+        m = max(box, int(side / 2) // box * box)
+        if 2 * m < n:
+            starts = [(n // 4 - m // 2) // box * box, (n - n // 4 - m // 2) // box * box]
+            where = np.concatenate([max(0, a) + np.arange(m) for a in starts])
+            x = x.take(where, axis=k)
+            missing = None if missing is None else missing.take(where, axis=k)
+    return Prepared(Frame(np.dtype(np.float64), x.shape, 0), x, missing, tile.offset)
+
+
+def corrected(one: Asked, ratio: float) -> bytes | None:
+    """The tile with corrections; None where they cannot keep the promise.
+
+    A correction moves a sample by whole multiples of twice `half`, so the step is a whole part of
+    that.
+    """
+    tile = one.tile
+    unit = round(2 * (1 << FRACTION) / ratio)
+    size = 2 * one.half * (1 - 2.0**-30)
+    step = size * (1 << FRACTION) / unit
+    made = coded(tile, step) if math.isfinite(step) else None
+    if made is None:
+        return None
+    c = np.zeros(made.whole.shape)
+    for _ in range(4):
+        whole: Floats = made.whole + unit * c
+        off = one.off(rounded(whole, tile.offset, step, tile.frame.dtype))
+        if not off.any():
+            break
+        where = np.nonzero(off)
+        exact = tile.offset + whole[where] * (step / (1 << FRACTION))
+        error = tile.x[where] - exact
+        c[where] += np.sign(error) * np.maximum(1, np.rint(np.abs(error) / size))
+    else:
+        return None
+    if float(np.abs(c).max(initial=0)) > bounds.LARGEST_CORRECTION:
+        return None
+    corrections = bounds.written(c.astype(np.int64), made.whole.astype(np.int64))
+    return made.bytes(unit, corrections)
