@@ -7,6 +7,7 @@ from numpy.testing import assert_array_equal
 import elmfield as ef
 from elmfield import read, write
 from elmfield.io.formats.raster import png
+from elmfield.io.formats.sizes import of_heif, of_jpeg_2000, of_jpeg_xl
 from elmfield.io.gridded import plain_grid
 
 RNG = np.random.default_rng(0)
@@ -154,3 +155,33 @@ def test_heif_is_read_only(tmp_path):
     (tmp_path / "y.heic").write_bytes(b"nothing")
     with pytest.raises(ValueError, match=r"y\.heic"):
         read(tmp_path / "y.heic")
+
+
+@pytest.mark.parametrize("suffix", [".png", ".jp2", ".j2k", ".jxl", ".avif", ".webp", ".jpg"])
+@pytest.mark.parametrize("shape", [(7, 9), (16, 16), (24, 40), (9, 600), (300, 12)])
+def test_sizes_are_known_before_anything_is_unpacked(tmp_path, monkeypatch, suffix, shape):
+    path = tmp_path / f"x{suffix}"
+    write(plain_grid(np.zeros((*shape, 3), np.uint8), ROW, 2), path)
+
+    def fails(*_, **__):
+        raise AssertionError("unpacked")
+
+    for name in ("png_decode", "jpeg2k_decode", "jpegxl_decode"):
+        monkeypatch.setattr(f"imagecodecs.{name}", fails)
+    monkeypatch.setattr("elmfield.io.formats.raster._pixels", fails)
+    with pytest.raises(ValueError, match=f"claims {shape[0] * shape[1]} pixels and at most 50"):
+        read(path, max_pixels=50)
+
+
+def test_sizes_in_boxes_and_of_tiles(tmp_path):
+    imagecodecs = pytest.importorskip("imagecodecs")
+    values = np.zeros((90, 160, 3), np.uint8)
+    boxed = imagecodecs.jpegxl_encode(values, lossless=True, usecontainer=True)
+    assert boxed[:4] != b"\xff\x0a\x00\x00"
+    assert of_jpeg_xl(boxed) == (90, 160)
+    write(plain_grid(values, ROW, 2), tmp_path / "x.avif")  # boxes as in HEIF
+    assert of_heif((tmp_path / "x.avif").read_bytes()) == (90, 160)
+    for wrong in (b"", b"\0" * 40, b"\0\0\0\7jp2c" * 9, boxed[:20]):
+        for told in (of_heif, of_jpeg_xl, of_jpeg_2000):
+            with pytest.raises(ValueError, match="it "):
+                told(wrong)

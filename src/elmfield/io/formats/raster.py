@@ -20,6 +20,7 @@ from elmfield.domain.sphere import is_latitude
 from elmfield.io.errors import UnreadableError, reading
 from elmfield.io.formats.profiles import MARK, exif_for, icc_for, kept_of, upright
 from elmfield.io.formats.registry import need, suffix_of
+from elmfield.io.formats.sizes import size_by_codec
 from elmfield.io.gridded import Gridded, plain_grid
 from elmfield.io.pixels import check_pixels
 
@@ -129,7 +130,9 @@ def _read_by_codecs(path: Path, codec: str) -> Array:
             f"{path.name}: this build of imagecodecs has no {codec} codec. Convert the file, for "
             "instance to PNG, or install another build."
         )
-    return np.asarray(getattr(codecs, f"{codec}_decode")(path.read_bytes()))
+    data = path.read_bytes()
+    check_pixels(path, size_by_codec(codec, data))
+    return np.asarray(getattr(codecs, f"{codec}_decode")(data))
 
 
 def _read_by_pillow(path: Path) -> Gridded:
