@@ -5,6 +5,7 @@ import os
 import struct
 import subprocess
 import sys
+import threading
 import zipfile
 import zlib
 
@@ -26,6 +27,8 @@ COMMANDS = {
     "compare model": "compare good.png {}",
     "beam": "beam {} --regions 3",
     "view": "view {} --export page --no-open",
+    "demo": "demo --output good.png/{}",
+    "completion": "completion {}",
 }
 
 
@@ -98,7 +101,7 @@ BAD = [
     "cut.tif", "turned.elm", "bomb.png", "picture.elm", "model.png", "long.csv", "no.such",
     "other.elm", "folder.elm.zarr", "folder.png", "loop.elm", "texts.npy", "objects.npy",
     "nan.npy", "huge.npy", "none.npy", "scalar.npy", "nowhere.png", "nowhere.elm",
-    "endless.elm", "pipe.elm",
+    "/dev/zero", "endless.elm", "pipe.elm",
 ]  # fmt: skip
 
 
@@ -109,7 +112,7 @@ def test_bad_input_has_a_code_and_a_sentence(command, folder, monkeypatch, capfd
     before = sorted(os.listdir())
     assert len(BAD) >= 30
     # A table of points may well come through a pipe.
-    for name in BAD[:-2] if command == "query points" else BAD:
+    for name in BAD[:-1] if command == "query points" else BAD:
         with pytest.raises(SystemExit) as left:
             main(COMMANDS[command].format(name).split())
         told = capfd.readouterr().err
@@ -119,6 +122,17 @@ def test_bad_input_has_a_code_and_a_sentence(command, folder, monkeypatch, capfd
         last = [line for line in told.strip().splitlines() if line.startswith("Error: ")]
         assert len(last) == 1, (name, told)
         assert sorted(os.listdir()) == before, name
+
+
+def test_points_may_come_through_a_pipe(folder, monkeypatch, capfd):
+    monkeypatch.chdir(folder)
+    writer = threading.Thread(target=lambda: (folder / "pipe.elm").write_text("1,2\n3,4\n"))
+    writer.start()
+    with pytest.raises(SystemExit) as left:
+        main(["query", "good.elm", "--points", "pipe.elm"])
+    writer.join()
+    assert left.value.code == 0
+    assert len(capfd.readouterr().out.splitlines()) == 3
 
 
 def test_debug_shows_where(folder, monkeypatch, capfd):

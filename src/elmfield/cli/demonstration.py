@@ -66,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ImportError:
         print("The demo's picture ships with scikit-image: pip install 'elmfield[demo]'.")
         return 1
+    output.mkdir(parents=True, exist_ok=True)  # said at once if it cannot be
     began = time.perf_counter()
     picture = np.asarray(camera(), dtype=np.float64)  # type: ignore[no-untyped-call]
     presets: dict[str, Settings] = {
@@ -80,7 +81,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, order in (("linear spline", 1), ("cubic spline", 3))
     ]
     print(as_text(rows))
-    output.mkdir(parents=True, exist_ok=True)
     page = output / "report.html"
     write_whole(page, as_page(picture, fields, rows, presets).encode())
     export_view(fields["default"], output / "view", samples=picture, size=LOOKED_INTO)

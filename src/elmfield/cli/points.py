@@ -6,12 +6,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from elmfield.cli.tables import print_json
 from elmfield.cli.words import IN, as_json, assignment, missing_option
+
+LONGEST = 1 << 20
+"""Characters of a line in a table of points."""
 
 
 @click.command(
@@ -182,10 +185,13 @@ def _points(path: Path, field: Any, before: int = 0) -> tuple[list[list[str]], O
 
     names = field.domain.dims
     name = "the standard input" if str(path) == "-" else path.name
-    text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
-    text = text.removeprefix("\ufeff")  # spreadsheets put it there
+    if str(path) == "-":
+        lines = _lines(sys.stdin, name)
+    else:
+        with path.open(encoding="utf-8") as file:
+            lines = _lines(file, name)
     try:
-        rows = [r for r in csv.reader(text.splitlines()) if r and not r[0].startswith("#")]
+        rows = [r for r in csv.reader(lines) if r and not r[0].startswith("#")]
     except csv.Error as error:
         raise ValueError(f"{name} is no table of points: {error}.") from error
     heads = [h.strip() for h in rows[0]] if rows else []
@@ -208,6 +214,16 @@ def _points(path: Path, field: Any, before: int = 0) -> tuple[list[list[str]], O
     kept = [j for j in range(len(heads)) if j not in places] if has_heads else []
     more = [[r[j].strip() if j < len(r) else "" for j in kept] for r in rows]
     return found, Others([heads[j] for j in kept], [[""] * len(kept)] * before + more)
+
+
+def _lines(file: TextIO, name: str) -> list[str]:
+    """The lines of a table; one that does not end, as of a device, is no table."""
+    lines = []
+    while line := file.readline(LONGEST + 1):
+        if len(line) > LONGEST:
+            raise ValueError(f"{name} is no table of points: a line is longer than {LONGEST}.")
+        lines += line.removeprefix("\ufeff").splitlines()  # spreadsheets put it there
+    return lines
 
 
 def _numeric(row: Sequence[str], field: Any) -> bool:

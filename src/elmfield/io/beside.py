@@ -34,6 +34,11 @@ def beside(target: Path) -> Iterator[Path]:
     work, lock = _begun(target)
     try:
         yield work
+    except OSError as error:  # of a full disk, for instance, that says nothing of the file
+        known = error.filename is not None and not str(error.filename).startswith(str(work))
+        if error.errno is not None and not known:
+            error.filename = str(target)
+        raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
         if lock is not None:
@@ -101,6 +106,28 @@ def write_whole(path: Path, data: bytes) -> None:
         made.write_bytes(data)
         usual_mode(made)
         put_in_place(made, place)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A folder whose files all get to `path` once the body is done, or none.
+
+    A folder that is there keeps what else it holds.
+    """
+    place = place_of(path)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with beside(place) as work:
+        made = work / "folder"
+        made.mkdir()
+        usual_mode(made, 0o777)
+        yield made
+        if not place.exists():
+            put_in_place(made, place)
+            return
+        for file in sorted(p for p in made.rglob("*") if p.is_file()):
+            end = place / file.relative_to(made)
+            end.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(file, end)
 
 
 def usual_mode(path: Path, mode: int = 0o666) -> None:

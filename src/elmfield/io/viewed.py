@@ -15,6 +15,7 @@ from elmfield._array.backend import to_numpy
 from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Progress
 from elmfield.field import Field
+from elmfield.io.beside import whole_folder
 from elmfield.io.door import fit
 from elmfield.io.files import StrPath, is_path, path_of, put
 from elmfield.io.formats.raster import png
@@ -120,14 +121,14 @@ def export_view(
         True for a bar, or a callable of (stage, done, total).
     """
     scene = scene_of(values, settings, samples, channel_axis, variable, progress)
-    root = path_of(folder)
+    with whole_folder(path_of(folder)) as root:
 
-    def keep(name: str, data: bytes) -> None:
-        place = root / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data)
+        def keep(name: str, data: bytes) -> None:
+            place = root / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(data)
 
-    return export(scene, keep, size=size, progress=reporter(progress))["tiles"]
+        return export(scene, keep, size=size, progress=reporter(progress))["tiles"]
 
 
 def scene_of(
