@@ -5,9 +5,9 @@ functions that go through its columns. Factored once, in float64.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -48,10 +48,9 @@ class AxisModes:
     smoothness : array, shape (r,)
         γ. That of a free mode is infinite; what stands here is the largest of the others, so that
         its products with rough modes of other axes rank among theirs.
-    mixing : array, shape (width, r)
-        Each mode as a sum of features.
-    layer : AxisLayer
-        The features a, and x.
+    functions : callable
+        Gives each mode as a sum of features, (width, r), and the layer that has them; called once,
+        when somebody looks between the samples.
     order : float
         The energy's.
     n_free : int
@@ -60,8 +59,7 @@ class AxisModes:
 
     basis: Floats
     smoothness: Floats
-    mixing: Floats
-    layer: AxisLayer = field(repr=False)
+    functions: Callable[[], tuple[Floats, AxisLayer]] = field(repr=False)
     order: float = math.nan
     n_free: int = 0
 
@@ -69,6 +67,20 @@ class AxisModes:
     def width(self) -> int:
         """Number of modes r."""
         return int(self.basis.shape[1])
+
+    @cached_property
+    def _made(self) -> tuple[Floats, AxisLayer]:
+        return self.functions()
+
+    @property
+    def mixing(self) -> Floats:
+        """Each mode as a sum of features, (width, r)."""
+        return self._made[0]
+
+    @property
+    def layer(self) -> AxisLayer:
+        """The features a, and x."""
+        return self._made[1]
 
     def __call__(self, u: Array, order: int = 0) -> Array:
         """Mode functions, shape (..., r), at offsets `u` from the box's centre, in samples."""
@@ -100,10 +112,14 @@ def axis_modes(n: int, order: float, make: MakeLayer = Cosines.lattice) -> AxisM
     own = _modes(n, order, make)
     if own.n_free == 0 or n == 1 or order >= STIFF:
         return own
-    T = continuation(n)
+    return replace(own, functions=partial(_continued, own.basis, order, make))
+
+
+def _continued(basis: Floats, order: float, make: MakeLayer) -> tuple[Floats, AxisLayer]:
+    """Functions of least energy through modes on the samples and their continuation."""
+    T = continuation(len(basis))
     outer = _modes(len(T), order, make)
-    mixing = outer.mixing @ (outer.basis.T @ (T @ own.basis))
-    return replace(own, mixing=mixing, layer=outer.layer)
+    return outer.mixing @ (outer.basis.T @ (T @ basis)), outer.layer
 
 
 def continuation(n: int) -> Floats:
@@ -129,7 +145,11 @@ def _modes(n: int, order: float, make: MakeLayer) -> AxisModes:
         U, gamma, mixing, q = _paid(A, E)
     else:
         U, gamma, mixing, q = _with_free(A, E, _lines(n, make, tuple(E == 0)))
-    return AxisModes(U, gamma, mixing, layer, order, q)
+    return AxisModes(U, gamma, partial(_as_made, mixing, layer), order, q)
+
+
+def _as_made(mixing: Floats, layer: AxisLayer) -> tuple[Floats, AxisLayer]:
+    return mixing, layer
 
 
 # What does not depend on the order is made once for axes that differ in nothing else.
