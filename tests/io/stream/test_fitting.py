@@ -314,6 +314,30 @@ def test_what_is_done_is_not_done_again(tmp_path, monkeypatch):
     close(ef.load(out).samples(), values, 1e-4)
 
 
+def test_blocks_that_were_compared_are_not_compared_again(tmp_path, monkeypatch):
+    from elmfield.io.stream import coding
+
+    values = np.add.outer(np.arange(150), np.arange(120)).astype("float32")
+    out, compared = tmp_path / "a.elm.zarr", []
+    scored = coding.scored
+
+    def failing(*args):
+        compared.append(1)
+        if len(compared) == 4:
+            raise KeyboardInterrupt
+        return scored(*args)
+
+    monkeypatch.setattr(coding, "scored", failing)
+    settings = ef.smooth(order=2, max_error=4.0)
+    with pytest.raises(KeyboardInterrupt):
+        ef.fit(values, settings, out=out, memory_limit=SMALL)
+    ef.fit(values, settings, out=out, memory_limit=SMALL)
+    resumed = len(compared) - 4
+    field = ef.fit(values, settings, out=out, memory_limit=SMALL)
+    assert resumed == len(compared) - 4 - resumed - 3
+    assert np.abs(field.samples() - values).max() <= 4
+
+
 @pytest.mark.parametrize("name", ["a.elm", "a.elm.zarr"])
 def test_work_killed_just_after_its_last_move_is_no_trap(name, tmp_path, monkeypatch):
     from elmfield.io.stream import work

@@ -4,7 +4,8 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -231,13 +232,29 @@ class DiskCoder:
         task = Measuring(
             slabs=self.stream.sent, model=self.work.model(made.name), version=made.version
         )
-        score = Score()
-        for done, found in enumerate(self.stream.engine.each(task, self.blocks)):
-            score |= found
+        known = {i: self._noted(notes, i, made.version) for i in range(len(self.blocks))}
+        left = [i for i, score in known.items() if score is None]
+        found = self.stream.engine.each(task, [self.blocks[i] for i in left])
+        for done, (i, score) in enumerate(zip(left, found), len(self.blocks) - len(left)):
+            known[i] = score
+            about = {"squares": score.squares, "largest": score.largest, "count": score.count}
+            notes.put(f"errors-{i}.json", json.dumps({"of": made.version, **about}).encode())
             self.stream.progress("check", done + 1, len(self.blocks))
-        text = {"version": made.version, "mean": score.mean_square, "largest": score.largest}
+        total = reduce(or_, (score for score in known.values() if score is not None), Score())
+        text = {"version": made.version, "mean": total.mean_square, "largest": total.largest}
         notes.put(note, json.dumps(text).encode())
-        return score.mean_square, score.largest
+        return total.mean_square, total.largest
+
+    @staticmethod
+    def _noted(notes: Files, number: int, version: str) -> Score | None:
+        """The errors of a block, as they were noted of this model; else None."""
+        try:
+            known = json.loads(notes.read(f"errors-{number}.json"))
+        except (OSError, ValueError):
+            return None
+        if known.pop("of") != version:
+            return None
+        return Score(**known)
 
 
 class Listing:
