@@ -70,32 +70,33 @@ def _called(seeds, folder):
 def _promised(cases, folder):
     outcomes = []
     with tempfile.TemporaryDirectory(dir=folder) as own:
-        for name, dtype in cases:
-            wrong, count = promises.checked(name, dtype, Path(own) / "model.elm")
+        for name, dtype, seed in cases:
+            wrong, count = promises.checked(name, dtype, Path(own) / "model.elm", seed)
             outcomes += [(name, dtype, "kept")] * (count - len(wrong))
             outcomes += [(name, dtype, f"exceeded: {text}") for text in wrong]
     return _tally(outcomes)
 
 
-def run_damage(seed, n, folder):
+def run_damage(seed, n, folder, skip=0):
     """Damaged files."""
-    return in_parts(_damaged, [[seed, k] for k in range(n)], folder)
+    return in_parts(_damaged, [[seed, k] for k in range(skip, skip + n)], folder)
 
 
-def run_calls(seed, n, folder):
+def run_calls(seed, n, folder, skip=0):
     """Generated calls."""
-    return in_parts(_called, [[seed, k] for k in range(n)], folder)
+    return in_parts(_called, [[seed, k] for k in range(skip, skip + n)], folder)
 
 
-def run_promises(seed, n, folder):
-    """60 arrays in four dtypes, at every station; `seed` counts those that are left out."""
-    return in_parts(_promised, promises.cases()[seed : seed + n], folder)
+def run_promises(seed, n, folder, skip=0):
+    """60 arrays in four dtypes, at every station."""
+    cases = promises.cases()[skip : skip + n]
+    return in_parts(_promised, [(*case, seed) for case in cases], folder)
 
 
-def run_pools(seed, n, folder):
+def run_pools(seed, n, folder, skip=0):
     """Pools, forked and spawned in turn, and threads."""
     outcomes = []
-    for k in range(n):
+    for k in range(skip, skip + n):
         path = Path(folder) / ("pool.elm" if k % 4 < 2 else "pool.elm.zarr")
         ef.save(ef.fit(processes.values(k)), path)
         field = ef.load(path)
@@ -106,11 +107,11 @@ def run_pools(seed, n, folder):
     return _tally(outcomes)
 
 
-def run_kills(seed, n, folder):
+def run_kills(seed, n, folder, skip=0):
     """Saves and streams that are killed, then one that is not: nothing is left behind."""
     import random
 
-    rng, outcomes = random.Random(seed), []
+    rng, outcomes = random.Random(f"{seed} {skip}"), []
     old, new = processes.values(0, 192), processes.values(1, 192)
     fields = [ef.fit(v) for v in (old, new)]
     told = [f.samples() for f in fields]
@@ -118,7 +119,7 @@ def run_kills(seed, n, folder):
         "save": lambda path: ef.save(fields[1], path),
         "stream": lambda path: ef.fit(new, out=path),
     }
-    for k in range(n):
+    for k in range(skip, skip + n):
         way = ("save", "stream")[k % 2]
         place = Path(folder) / f"killed-{k}"
         place.mkdir()
@@ -152,7 +153,7 @@ def main():
     parser.add_argument("--share", type=float, default=1.0, help="of the usual numbers")
     parser.add_argument("--write", action="store_true", help="record the counts")
     parser.add_argument("--add", action="store_true", help="record them besides those there are")
-    parser.add_argument("--skip", type=int, default=0, help="cases of `promises` left out")
+    parser.add_argument("--skip", type=int, default=0, help="cases that are left out")
     words = parser.parse_args()
     print(f"seed {words.seed}", flush=True)
     failed = False
@@ -160,8 +161,8 @@ def main():
         work, n, title = PARTS[name]
         began = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
-            first = words.skip if name == "promises" else words.seed
-            counts, wrong, most = work(first, max(1, round(n * words.share)), folder)
+            n = max(1, round(n * words.share))
+            counts, wrong, most = work(words.seed, n, folder, words.skip)
         took = time.perf_counter() - began
         said = ", ".join(f"{k} {v}" for k, v in sorted(counts.items()))
         print(f"{title}: {said}; {took:.0f} s, {most / 2**20:.0f} MiB", flush=True)
