@@ -113,3 +113,24 @@ def test_close_points_are_met(order, rng):
     at, v = np.sort(rng.random(100))[:, None] * 99, rng.standard_normal(100)
     field = ef.fit_points(at, v, ef.smooth(order=order))
     assert np.abs(field(at) - v).max() <= 1e-4 * np.ptp(v)
+
+
+def test_arguments_of_other_kinds_are_told():
+    """Found by handing everything to everything."""
+    x = np.sin(np.arange(600) / 9).reshape(20, 30)
+    line, around = ef.fit(x[0]), ef.fit(x, periodic=0)
+    for wrong in ("x", [], 3, x):
+        with pytest.raises(TypeError, match="`partition` must come from beam"):
+            ef.fit(x, partition=wrong)
+    with pytest.raises(ValueError, match="`order` must be"):
+        ef.smooth(order=[])
+    with pytest.raises(ef.OutsideDomainError):
+        around([np.inf, 1.0])
+    assert np.isnan(around([np.inf, 1.0], outside="nan"))
+    with pytest.raises(ValueError, match="one line of coordinates"):
+        line.grid([[]])
+    with pytest.raises(ValueError, match="whole numbers of at least 1"):
+        line.resize(1e300)
+    kept = ef.fit(x, ef.paper(width=30))
+    assert ef.psnr(kept.samples(), kept.keep(psnr=5000).samples()) > 250
+    assert ef.max_error(kept.samples(), kept.keep(max_error=np.float32(0.5)).samples()) <= 0.5

@@ -87,6 +87,7 @@ class Domain:
             i, slope, bend = axis.to_index(points[:, k])
             low, high = self.low[k], self.high[k]
             if axis.period is not None:
+                i = xp.where(xp.isfinite(i), i, xp.nan)  # what is infinitely far is nowhere
                 i = i - xp.floor((i + 0.5) / axis.size) * axis.size
                 # The end of the axis is also its beginning; a crop may hold only one of them.
                 again = i + axis.size

@@ -65,7 +65,7 @@ def _sizes(shape: int | Sequence[int] | None, d: int) -> list[int | None]:
     if shape is None:
         return [None] * d
     sizes: list[Any] = [shape] if np.ndim(shape) == 0 else list(shape)  # type: ignore[arg-type]
-    if len(sizes) != d or not all(is_whole(n) and n >= 1 for n in sizes):
+    if len(sizes) != d or not all(is_whole(n) and 1 <= n < 1 << 53 for n in sizes):
         raise ValueError(
             f"`shape` must be {d} whole numbers of at least 1, one per axis; got {shape!r}."
         )

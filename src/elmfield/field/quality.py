@@ -206,7 +206,7 @@ def _reach(ledger: Ledger, samples: Samples, psnr: float) -> list[Array]:
     boxes = np.prod(ledger.blended.partition.boxes[1], axis=1).sum() * samples.n_channels
     allowed = samples.data_range**2 * 10 ** (-psnr / 10)
     ask, best = 1.0, ledger.choose(0.0)
-    for _ in range(8):
+    for _ in range(8 if allowed > 0 else 0):
         kept, _ = _flip(ledger, partial(_drops_more, ledger, ask * allowed * boxes))
         mse = errors(samples, ledger.apply(kept))[0]
         if mse <= allowed:

@@ -148,6 +148,11 @@ class Reader:
         """Index coordinates on axis k of what a caller gives, and which of them lie outside."""
         c = np.atleast_1d(self.numbers(k, given))
         one, domain = slice(k, k + 1), self.domain
+        if c.ndim != 1:
+            raise ValueError(
+                f"a grid needs one line of coordinates for axis {domain.dims[k]!r}; got an array "
+                f"of shape {c.shape}."
+            )
         only = replace(domain, axes=domain.axes[one], low=domain.low[one], high=domain.high[one])
         with self.telling_epochs():
             index, _, _, wrong = only.to_index(c[:, None], outside)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from elmfield._array.checks import at_most_one, is_whole, positive
+from elmfield._array.checks import at_most_one, is_integer, is_whole, positive
 
 CODED = ("psnr", "max_error", "bits", "bytes")
 """Targets that are met by coding samples, where these settle a field."""
@@ -33,6 +33,9 @@ class Target:
         positive(self.kind, self.value)
         if self.kind in ("bytes", "coefficients", "per_region") and not is_whole(self.value):
             raise ValueError(f"`{self.kind}` must be a whole number; got {self.value!r}.")
+        if not isinstance(self.value, (int, float)):  # float32, for instance, has no 1e150
+            plain = int(self.value) if is_integer(self.value) else float(self.value)
+            object.__setattr__(self, "value", plain)
 
     @classmethod
     def one_of(cls, **asked: float | None) -> "Target | None":

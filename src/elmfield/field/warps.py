@@ -264,7 +264,7 @@ def _sizes(
     if shape is None:
         return usual if own is None else own
     sizes: Any = (shape,) if np.ndim(shape) == 0 else tuple(shape)
-    if len(sizes) != len(usual) or not all(is_whole(n) and n >= 1 for n in sizes):
+    if len(sizes) != len(usual) or not all(is_whole(n) and 1 <= n < 1 << 53 for n in sizes):
         raise ValueError(
             f"`shape` must be {len(usual)} whole numbers of at least 1, one per axis; got "
             f"{shape!r}."

@@ -79,6 +79,11 @@ def encoder(
             f"`settings` must come from smooth(...), oriented(...) or paper(...); got {settings!r}."
         )
     if partition is not None:
+        if not isinstance(partition, Partition):
+            raise TypeError(
+                "`partition` must come from beam(...), or be a Partition; got "
+                f"{type(partition).__name__}."
+            )
         if partition.shape != spatial or partition.periodic != domain.periodic:
             raise ValueError(
                 f"`partition` must be made for this array, shape {spatial} and periodic axes "

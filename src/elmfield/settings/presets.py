@@ -201,7 +201,7 @@ class Smooth:
             raise ValueError("`network` and `layer` cannot be asked for together. Drop one.")
         if self.order == "auto":
             return
-        for s in np.atleast_1d(np.asarray(self.order, dtype=object)):
+        for s in np.atleast_1d(np.asarray(self.order, dtype=object)) if self.order != () else [()]:
             if not is_number(s) or not 0 < s <= 16:
                 raise ValueError(
                     "`order` must be 'auto' or a number above 0, at most 16 (1 joins samples by "
