@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
+from elmfield.codec import pack
 from elmfield.field.steps import NEAR, guessed, nearest
 
 
@@ -83,6 +84,21 @@ def test_a_largest_error_is_never_exceeded(name, part, tmp_path):
         assert largest(values, kept if options(values) else kept[..., 0]) <= bound
     later = ef.fit(values, **options(values)).keep(max_error=bound)
     assert largest(values, later.samples()) <= bound
+
+
+@pytest.mark.parametrize("bound", [1, 2])
+def test_whole_numbers_may_be_off_by_all_that_is_allowed(bound, rng, tmp_path):
+    values = rng.integers(0, 256, (60, 70)).astype("uint8")
+    field = ef.fit(values, ef.smooth(max_error=bound))
+    assert field.n_bytes < 1.1 * len(pack(values, max_error=bound))
+    ef.fit(values, ef.smooth(max_error=bound), out=tmp_path / "streamed.elm.zarr")
+    ef.save(field, tmp_path / "x.elm")
+    part = field.crop([9.5, -0.5], [40, 33])
+    assert np.abs(part.samples() - values[10:41, :34]).max() == bound
+    for path in ("x.elm", "streamed.elm.zarr"):
+        back = ef.load(tmp_path / path).samples()
+        assert np.abs(back - values).max() == bound
+        assert np.array_equal(back, field.samples())
 
 
 @pytest.mark.parametrize("psnr", [SLOW(30), 60])

@@ -137,6 +137,16 @@ class Blended:
         return boxes[0] if all(b is not None for b in boxes) else None
 
     @property
+    def gives_whole_numbers(self) -> bool:
+        """Whether its samples are whole numbers that were coded with loss.
+
+        What comes back at them is rounded to these: so a largest error of 1 is one of 1, and not of
+        1 and what evaluating the function adds in the last digit.
+        """
+        coded = None if self.made_of is None else self.made_of.coded
+        return coded is not None and coded.is_lossy and np.dtype(coded.kind).kind in "iu"
+
+    @property
     def needed(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The first sample that regions' boxes need on each axis, and the first beyond."""
         low, high = np.full(self.centres.shape[1], 1 << 62), np.zeros(self.centres.shape[1], int)

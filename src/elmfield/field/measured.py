@@ -200,6 +200,7 @@ def errors(
     for i, j in runs(shape[0], max(1, (1 << 22) // max(across, 1))):
         f = blended.on_grid([low[0] + np.arange(i, j, dtype=float), *rest])
         f = cast(f, samples.offset) * samples.scale + samples.offset
+        f = xp.round(f) if blended.gives_whole_numbers else f
         e = xp.abs(xp.astype(f, xp.float64) - xp.astype(samples.raw[i:j, ...], xp.float64))
         e = samples.moduli(e)
         if counts is not None:

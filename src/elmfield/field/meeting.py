@@ -132,8 +132,10 @@ def _at_psnr(coder: Codes[A], psnr: float) -> A:
 def _within(coder: Codes[A], largest: float) -> A:
     """As few bytes as a largest error needs."""
     allowed = largest / math.sqrt(2) if coder.scope.is_complex else largest
-    # Evaluating the function rounds too: by about that much less is asked of the samples.
-    bound = allowed - min(2 * coder.scope.spacing, 0.1 * allowed)
+    # Evaluating the function rounds too: by about that much less is asked of the samples. Whole
+    # numbers are rounded again.
+    whole = np.dtype(coder.scope.kind).kind in "iu"
+    bound = allowed - (0 if whole else min(2 * coder.scope.spacing, 0.1 * allowed))
     for _ in range(TRIES):
         if bound <= 0:
             break

@@ -198,7 +198,8 @@ class OnGrids(Pointwise):
     def samples(self, *, dtype: Any = None, missing: str | None = None) -> Array:
         """The field at its own samples: an array like the one fitted, or what a crop has of it.
 
-        `missing` as for points; whole numbers are what their file had for a missing one.
+        `missing` as for points; whole numbers are what their file had for a missing one. Of whole
+        numbers that were coded with loss, whole numbers.
 
         Examples
         --------
@@ -206,7 +207,11 @@ class OnGrids(Pointwise):
         >>> ef.fit(np.eye(20, dtype="uint8")).samples(dtype="uint8").sum()
         np.uint64(20)
         """
-        return gridded(self, all_samples(self.domain), dtype, gaps=shows_gaps(self, missing))
+        gaps = shows_gaps(self, missing)
+        found = gridded(self, all_samples(self.domain), dtype, gaps=gaps)
+        if dtype is None and self.blended.gives_whole_numbers:
+            return namespace(found).round(found)
+        return found
 
     def grid(
         self,

@@ -272,6 +272,7 @@ def scored(
     y, present, _ = slabs.part(slab, values)
     f = model.blended.on_grid([np.arange(s.start, s.stop, dtype=float) for s in slab])
     f = to_numpy(f).astype(model.offset.dtype) * model.scale + model.offset
+    f = np.round(f) if model.blended.gives_whole_numbers else f
     gap = np.abs(f.astype(np.float64) - y)
     C = model.n_channels
     e = np.hypot(gap[..., :C], gap[..., C:]) if model.is_complex else gap
