@@ -129,6 +129,18 @@ def test_a_run_that_begins_where_another_was_makes_the_same_merges(kind, boxes, 
     assert not used.reached(betas[-1], 1).pairs
 
 
+def test_a_higher_threshold_does_not_begin_after_a_pass_that_left_regions_out():
+    """Calm parts merge in the second pass, while two rougher ones still wait for their turn."""
+    rng = np.random.default_rng(142)
+    size = rng.choice([1.0, 8.0, 1000.0], (6, 6), p=[0.35, 0.2, 0.45])
+    values = rng.standard_normal((18, 18)) * np.kron(size, np.ones((3, 3)))
+    used, fresh = start_of(values, 3)[0], start_of(values, 3)[0]
+    used.stride = 1  # every state is kept
+    assert merge(used, 28.5).pairs
+    there, here = merge(used, 113.0), merge(fresh, 113.0)
+    assert [(a.key, b.key) for a, b in there.pairs] == [(a.key, b.key) for a, b in here.pairs]
+
+
 @pytest.mark.slow
 @QUICK
 @given(
