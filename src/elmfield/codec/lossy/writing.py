@@ -34,8 +34,10 @@ from elmfield.codec.lossy.streams import Chooser, Learned, Pricer, StreamWriter
 
 PRICE = 0.1155
 """Squared steps a bit is worth: the slope of distortion at high rates, 2 ln 2 / 12."""
-SPARSE, DENSE = 0.1, 1.0
+SPARSE, DENSE = 0.1, 0.5
 """Bits a sample below which boxes are not tried in pieces, above which not as one."""
+AT_ONCE = 1 << 15
+"""Modes that are looked at together."""
 HESITATION = 0.03
 """Boxes are cut where it saves this part of their price: mixed sizes know less of each other."""
 
@@ -68,10 +70,24 @@ class TooFineError(ValueError):
 
 def _last(x: NDArray[np.float32], m: Modes, price: float) -> Places:
     """The last diagonal worth coding in every box: what it and those before it save is largest."""
-    q = np.floor(x + np.float32(0.3))
-    gain = (2 * x - q) * q - np.float32(price) * (np.float32(4.5) + q) * (q > 0)
-    by_diagonal = np.add.reduceat(gain[1:], np.array(m.starts[1:-1]) - 1, axis=0)
-    so_far = np.cumsum(by_diagonal, axis=0)
+    single, n = np.float32, m.n_diagonals
+    by_diagonal = np.empty((n - 1, x.shape[1]), single)
+    each = max(1, AT_ONCE // max(1, x.size // n))
+    for s in range(1, n, each):  # some diagonals at a time: they stay in a cache
+        rows = m.starts[s : min(s + each, n) + 1]
+        part = x[rows[0] : rows[-1]]
+        q = part + single(0.3)
+        np.floor(q, out=q)
+        gain = part + part
+        gain -= q
+        gain -= single(price)
+        gain *= q
+        np.minimum(q, single(1), out=q)
+        q *= single(4.5 * price)
+        gain -= q
+        starts = np.array(rows[:-1]) - rows[0]
+        np.add.reduceat(gain, starts, axis=0, out=by_diagonal[s - 1 : s - 1 + len(starts)])
+    so_far = np.cumsum(by_diagonal, axis=0, out=by_diagonal)
     best = so_far.argmax(axis=0)
     return np.where(so_far[best, np.arange(len(best))] > 0, best + 1, 0)
 
