@@ -5,7 +5,8 @@
     python benchmarks/scale.py --side 20000        as large as you have time for
     python benchmarks/scale.py huge --side 20000 --folder /scratch --limit 200
 
-Sections: parts, huge, shell, long, workers, kills, append, plans. `huge` and `shell` work in
+Sections: parts, huge, shell, long, workers, kills, append, plans; frames through a GPU are in
+``scale_device.py``. `huge` and `shell` work in
 --folder for at most --limit seconds a process; called again, they go on. Each rewrites
 its part of ``results/scale.json``;
 ``benchmarks/tables.py`` turns that into the tables of the documents. Memory is the most that a
@@ -130,13 +131,12 @@ def huge(words):
             signal.alarm(0)
             took = time.process_time()
             error, rng = 0.0, np.random.default_rng()
+            corners = np.stack(np.meshgrid(np.arange(0, n, 2000), np.arange(0, 2 * n, 2000)), -1)
+            rough = [c for c in corners.reshape(-1, 2) if c @ (1, 3) // 2000 % 40 == 0]
             for k in range(24):  # windows anywhere; every other one where waves are
                 corner = rng.integers(n - 40), rng.integers(2 * n - 40)
                 if k % 2:
-                    column = rng.integers(2 * n // 2000)
-                    row = -3 * column % 40
-                    if 2000 * row + 2000 <= n:
-                        corner = 2000 * row + rng.integers(1960), 2000 * column + rng.integers(1960)
+                    corner = np.add(rough[rng.integers(len(rough))], rng.integers(1960, size=2))
                 i, j = (np.arange(a, a + 40.0) for a in corner)
                 error = max(error, float(np.abs(field.grid(i, j) - truth(i, j)).max()))
             told(seconds=took, reached=None, error=error, made=made_of[0] / x.npartitions)
@@ -155,6 +155,8 @@ def added(row, section, names):
     if same and same[0]["reached"] is not None:
         row["seconds"] += same[0]["seconds"]
         row["memory"] = max(row["memory"], same[0]["memory"])
+        if "made" in row:
+            row["made"] += same[0]["made"]
         row["pieces"] = same[0]["pieces"] + 1
     row.setdefault("pieces", 1)
     print(row, flush=True)

@@ -38,11 +38,34 @@ def long():
 def workers():
     """Time with one and two workers."""
     rows = rows_of("scale", "workers")
-    heads = ["workers", "float32 samples", "time, one worker = 1"]
+    heads = ["workers", "float32 samples", "samples a second", "one worker = 1"]
     lines = [
-        [r["workers"], f"{r['side']}²", f"{r['seconds'] / rows[0]['seconds']:.2f}"] for r in rows
+        [
+            r["workers"],
+            f"{r['side']}²",
+            f"{r['side'] ** 2 / r['seconds']:,.0f}",
+            f"{rows[0]['seconds'] / r['seconds']:.2f}",
+        ]
+        for r in rows
     ]
-    return table(heads, lines, "rlr")
+    return table(heads, lines, "rlrr")
+
+
+def device():
+    """Frames through a GPU, copies beside the work."""
+    ways = {
+        "copied": "copies alone, there and back",
+        "worked": "fitted and shown at half the size, on the device",
+        "in_turn": "one after the other",
+        "overlapped": "the next frame on its way, the last on its way back",
+    }
+    heads = ["frames of", "", "ms a frame", "samples a second"]
+    lines = [
+        [f"{r['side']}²", text, f"{1e3 * r[k]:.2f}", f"{r['side'] ** 2 / r[k]:.2g}"]
+        for r in rows_of("scale-cuda", "device")
+        for k, text in ways.items()
+    ]
+    return table(heads, lines, "llrr")
 
 
 def plans():
@@ -66,16 +89,17 @@ def _size(n):
 
 def huge():
     """The most memory of large arrays, and how far work on them came."""
-    heads = ["float32 samples", "", "done", "memory, MB"]
+    heads = ["float32 samples", "", "done", "processor, s", "memory, MB"]
     lines = []
     for r in rows_of("scale", "huge"):
         name = r["settings"].removeprefix("ef.")
-        done = "all" if r["reached"] is None else "{1} of {2} tiles".format(*r["reached"])
-        lines.append([" x ".join(map(str, r["shape"])), f"`{name}`", done, r["memory"]])
+        done = "all" if r["reached"] is None else "{}, {} of {}".format(*r["reached"])
+        shape = " x ".join(map(str, r["shape"]))
+        lines.append([shape, f"`{name}`", done, f"{r['seconds']:.0f}", r["memory"]])
     for r in rows_of("scale", "shell"):
         name, done = f"`elmfield {r['command']}`", r["reached"] or "all"
-        lines.append([f"{r['side']}²", name, done, r["memory"]])
-    return table(heads, [[*line, f"{most / 1e6:.0f}"] for *line, most in lines], "lllr")
+        lines.append([f"{r['side']}²", name, done, f"{r['seconds']:.0f}", r["memory"]])
+    return table(heads, [[*line, f"{most / 1e6:.0f}"] for *line, most in lines], "lllrr")
 
 
 def cut():

@@ -63,6 +63,7 @@ TABLES |= reliability_tables.TABLES
 TABLES |= {f"{file}_about": partial(circumstances, file) for file in GATHERED}
 TABLES |= speed_tables.TABLES | points_tables.TABLES
 TABLES |= view_tables.TABLES
+TABLES["scale_device"] = scale_tables.device
 TABLES["view_about"] = partial(circumstances, "view")
 
 

@@ -314,6 +314,7 @@ def test_what_is_done_is_not_done_again(tmp_path, monkeypatch):
     close(ef.load(out).samples(), values, 1e-4)
 
 
+@pytest.mark.slow
 def test_blocks_that_were_compared_are_not_compared_again(tmp_path, monkeypatch):
     from elmfield.io.stream import coding
 
