@@ -3,6 +3,7 @@
     python codec_training/smoothing.py           for one, two and three axes (two minutes)
     python codec_training/smoothing.py 2         for two axes
     python codec_training/smoothing.py half=1    those of the other half, for the benchmark
+    python codec_training/smoothing.py further   what `FURTHER` does, on the first half's pictures
 
 The samples are coded with the tables there are, so ``codec.py`` goes first.
 """
@@ -14,7 +15,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from codec_training.data import sources
+from codec_training.data import pictures, sources
 from codec_training.tables import kept, known, using, words
 from elmfield.codec.lossy import smoothing, writing
 from elmfield.codec.lossy.packing import _sizes
@@ -24,8 +25,10 @@ TARGETS = (28, 32, 36, 40, 44, 48)
 FURTHER = 1.6
 """Beside borders samples move so much further than least squares says, where it is smooth.
 
-That costs next to no error, and lines that nothing covers are seen first.
+That costs next to no error, and lines that nothing covers are seen first; `further` shows both. The
+tables are a part of the format, so the factor stays.
 """
+FACTORS = (1.0, 1.3, 1.6, 2.0, 2.5)
 SMOOTH = 3
 """Levels of roughness that are smooth."""
 
@@ -78,6 +81,42 @@ def trained(arrays, targets=TARGETS):
     return np.rint(found * (1 << smoothing.WEIGHT_BITS)).astype(np.int16)
 
 
+def lines(y, sizes):
+    """Second differences across the borders of boxes over those elsewhere, of samples (n, m)."""
+    at, elsewhere = [], []
+    for axis in (0, 1):
+        bends = np.moveaxis(np.abs(np.diff(y, 2, axis=axis)), axis, 0)  # centred on sample 1, ...
+        size = np.moveaxis(sizes, axis, 0)[1:-1].astype(int)
+        place = np.arange(1, len(size) + 1)[:, None] % size
+        beside = (place == 0) | (place == size - 1)
+        at.append(bends[beside])
+        elsewhere.append(bends[~beside])
+    return np.concatenate(at).mean() / np.concatenate(elsewhere).mean()
+
+
+def further(targets=(35, 40)):
+    """What factors beside borders do: PSNR less that of 1, and lines over the picture's own."""
+    table, found = known()["smoothing2"].astype(float), {}
+    beside = np.ones((smoothing.LEVELS, len(smoothing.LIMITS), table.shape[1] // 2))
+    for r in range(smoothing.REACH):
+        first = r * smoothing.PLACES
+        beside[:SMOOTH, :, first : first + 2 * smoothing.NEAR] = 1 / FURTHER
+    for values, peak in pictures():
+        for target in targets:
+            x = (values - values.mean())[None] / (peak * 10 ** (-target / 20) * 3.4)
+            _, y, sizes = writing.written(x, writing.Effort(_sizes(x)))
+            for factor in FACTORS:
+                scale = np.where(beside < 1, factor / FURTHER, 1).reshape(table.shape)
+                weights = np.rint(table * scale).astype(np.int16)
+                _, z = smoothing.chosen(x * UNIT, y, sizes, weights, 0.0)
+                error = np.mean((x * UNIT - z) ** 2)
+                row = -10 * np.log10(error), lines(z[0], sizes) / lines(x[0], sizes)
+                found.setdefault(factor, []).append(row)
+    for factor in FACTORS:
+        db, ratio = np.mean(np.array(found[factor]) - [(a, 0) for a, _ in found[1.0]], axis=0)
+        print(f"{factor}: {db:+.4f} dB, lines {ratio:.4f}")
+
+
 def main(axes, half):
     made = known(half)
     with using(half):
@@ -86,4 +125,4 @@ def main(axes, half):
 
 
 if __name__ == "__main__":
-    main(*words(sys.argv[1:]))
+    further() if "further" in sys.argv else main(*words(sys.argv[1:]))
