@@ -360,7 +360,7 @@ def test_tiles_that_lie_with_check_sums_that_agree(tmp_path, name):
     meta.pop("digest")
     rng, shape = np.random.default_rng(8), FIELDS[name].samples().shape
     refused = 0
-    for k in range(300):
+    for k in range(60):
         bad = bytearray(data)
         if k % 3 == 0:
             bad = bad[: int(rng.integers(len(bad)))]
@@ -374,7 +374,7 @@ def test_tiles_that_lie_with_check_sums_that_agree(tmp_path, name):
             assert ef.load(path).samples().shape == shape
         except ef.StoreError:
             refused += 1
-    assert refused > 90  # what was cut, at least
+    assert refused > 18  # what was cut, at least
 
 
 def test_deep_json_does_not_overflow_the_stack(smooth):
