@@ -134,3 +134,7 @@ def test_arguments_of_other_kinds_are_told():
     kept = ef.fit(x, ef.paper(width=30))
     assert ef.psnr(kept.samples(), kept.keep(psnr=5000).samples()) > 250
     assert ef.max_error(kept.samples(), kept.keep(max_error=np.float32(0.5)).samples()) <= 0.5
+    huge = np.full(60, 3.2e228)
+    huge[4] = np.nan
+    with pytest.raises(ValueError, match="squares of errors"):
+        ef.fit(huge, ef.paper(width=35)).keep(psnr=20)
