@@ -5,6 +5,7 @@ writes each block as it is done. Error targets take a pass more for each attempt
 What comes back is the lazily read field of the file: bit for bit what a fit in memory would save.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -20,7 +21,7 @@ from elmfield._array.typing import Progress
 from elmfield.field import Field
 from elmfield.field.missing import WAYS
 from elmfield.field.streamed import Slabs, Streamed
-from elmfield.field.tiling import Tiling
+from elmfield.field.tiling import TILE, TOGETHER, Tiling
 from elmfield.fit.encoder import Encoder, encoder, gap_order
 from elmfield.fit.filling import Filled, filling, look_again
 from elmfield.fit.survey import Looks, Part, Survey, blocks_of, surveyed
@@ -34,6 +35,7 @@ from elmfield.io.model.store import put_arrays, put_root
 from elmfield.io.stream.coding import HELD
 from elmfield.io.stream.disk import DiskCoder, Listing
 from elmfield.io.stream.engine import (
+    WAVE,
     Engine,
     Here,
     Spread,
@@ -325,7 +327,13 @@ class Stream:
     def _room(self) -> int:
         """Samples of a block, about, all channels of one counted once."""
         each = HELD * np.dtype(self.slabs.floating).itemsize * self.slabs.shape[-1]
-        return 8 * capacity(np.empty(0)) // (each * self.engine.n_workers)
+        n, shape = self.engine.n_workers, self.slabs.shape
+        room = 8 * capacity(np.empty(0)) // (each * n)
+        if n == 1:
+            return room
+        # Some blocks for each worker, so that all end together; none too small to be coded fast.
+        least = TOGETHER * TILE // (np.dtype(self.slabs.kind).itemsize * shape[-1])
+        return min(room, max(1, least, math.prod(shape[:-1]) // (WAVE * n)))
 
     def blocks(self, tiling: Tiling) -> list[Slab]:
         """The array in slabs of whole tiles, as large as memory allows."""
