@@ -26,11 +26,10 @@ FEW = 2048
 MANY = 1 << 16
 """Points that may come from a table."""
 
-PAYS = 2
+PAYS = {"float64": 4, "float32": 2}
 """Points asked for every sample, such calls together, before a table is worth its making.
 
-It costs as much as two points a sample without one in float32, in a plane as in a volume, and as
-four in float64; who has asked two asks more."""
+It costs as much as so many without one, in a plane as in a volume."""
 
 CLOSE = {"float64": 1e-9, "float32": 1e-7}
 """How close a table has to be that answers in a field's place, as a part of its range."""
@@ -109,8 +108,8 @@ class Lookup:
             few = self.direct(field) if n <= FEW else None
             return field.blended if few is None else few
         self.asked += n
-        if not self._is_settled and self.asked > PAYS * math.prod(field.shape):
-            kind = str(np.dtype(field.coefficient_dtype))
+        kind = str(np.dtype(field.coefficient_dtype))
+        if not self._is_settled and self.asked > PAYS[kind] * math.prod(field.shape):
             self._table = plain_table(field, CLOSE[kind], CACHE.max_bytes // 2)
             self._is_settled = True
         return field.blended if self._table is None else self._table
