@@ -212,6 +212,11 @@ LIES = [
     ("offset", []),
     ("offset", [1.0, 2.0]),
     ("channel_axis", 5),
+    ("attributes", 3.5),
+    ("attributes", {"$float": "nan"}),
+    ("attributes", {"axes": 3}),
+    ("attributes", {"axes": {"row": 3}}),
+    ("attributes", {"channels": []}),
 ]  # fmt: skip
 
 RAGGED = [

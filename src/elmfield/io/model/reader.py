@@ -32,6 +32,9 @@ from elmfield.partition import Partition
 NARROW = ("float32", "float16", "bfloat16", "complex64")
 """Dtypes of samples that fits compute with in single precision."""
 
+TOLD = ("axes", "channels", "attrs", "coords", "source", "variables", "global", "alpha")
+"""Attributes that hold attributes."""
+
 
 class Reader:
     """One model file, its claims checked against each other and against its bytes."""
@@ -100,7 +103,7 @@ class Reader:
             residual=residual,
             gaps=self._gaps(domain.shape, C),
             settings=recipes.settings_from_plain(meta["settings"]),
-            attributes=from_plain(meta["attributes"]),
+            attributes=self._attributes(),
         )
 
     def _check_numbers(self) -> None:
@@ -111,8 +114,18 @@ class Reader:
                 raise self._refuse(f"its {name} is no list of finite numbers")
         if not all(v > 0 for v in meta["scale"]) or not _is_number(meta["data_range"]):
             raise self._refuse("its scale or range is not positive and finite")
-        if not isinstance(meta["attributes"], dict):
-            raise self._refuse("its attributes are no JSON object")
+
+    def _attributes(self) -> dict[str, Any]:
+        """What the input said about itself; others look into these without asking."""
+        found = from_plain(self.meta["attributes"])
+        inside = [found]
+        if isinstance(found, dict):
+            inside += [found[name] for name in TOLD if name in found]
+            axes = found.get("axes")
+            inside += axes.values() if isinstance(axes, dict) else ()
+        if not all(isinstance(part, dict) for part in inside):
+            raise self._refuse("its attributes are no JSON objects")
+        return dict(found)
 
     def _gaps(self, shape: tuple[int, ...], C: int) -> Array | None:
         """Which samples were missing: for all channels, or each; None if none was."""
