@@ -193,7 +193,7 @@ def test_a_bound_is_kept_by_a_lattice_or_by_corrections_whichever_is_smaller(rng
     rough = waves((96, 128)) + rng.normal(scale=3, size=(96, 128)).astype("float32")
     rough[:, :20] = 0
     data = pack(rough, max_error=0.5)
-    assert len(data) < 0.95 * len(corrected(Asked.of(rough, 0.5), 2.1))
+    assert len(data) < 0.95 * len(corrected(Asked.of(rough, 0.5)))
     assert not unpack(data)[:, :20].any()  # 0 comes back as 0
     smooth = np.sin(np.add.outer(np.arange(96), np.arange(128)) / 20).astype("float32")
     data = pack(smooth, max_error=0.03)
@@ -269,7 +269,7 @@ def small_tiles():
     return {
         "step": lambda: pack(picture, step=12.0),
         "fine": lambda: pack(picture[:32], step=0.02),
-        "bound": lambda: corrected(Asked.of(picture[:24, :30], 3.0), 2.7),
+        "bound": lambda: corrected(Asked.of(picture[:24, :30], 3.0)),
         "gaps": lambda: pack(gaps[:24, :30], step=8.0),
         "colour": lambda: pack(colour[:20, :24].astype("uint8"), step=9.0, channel_axis=2),
         "line": lambda: pack(waves((600,)), step=10.0),
@@ -388,7 +388,7 @@ def survives(data, shape, dtype):
 def test_damaged_tiles_are_told_or_read(rng):
     picture = waves((60, 70)) + rng.normal(scale=3, size=(60, 70)).astype("float32")
     picture[5:9, 5:9] = np.nan
-    data = corrected(Asked.of(picture, 2.0), 2.7)
+    data = corrected(Asked.of(picture, 2.0))
     assert data is not None
     for n in [*range(0, 60, 3), *rng.integers(60, len(data), 20).tolist()]:
         survives(data[:n], picture.shape, picture.dtype)

@@ -165,11 +165,12 @@ def _in_bytes(coder: Codes[A], target: Target) -> A:
         found = coder.code(step=step)
         return found, found.n_bytes / room
 
-    if room > coder.scope.n_bytes / 4:  # that may be enough for all there is
+    start = guessed(guess, coder.scope.data_range / 16, -1.0)
+    is_fine = np.dtype(coder.scope.kind).kind in "iu" and start <= 8
+    if room > coder.scope.n_bytes / 4 or is_fine:  # that may be enough for all there is
         exact = coder.code()
         if exact.n_bytes <= room:
             return exact
-    start = guessed(guess, coder.scope.data_range / 16, -1.0)
     found = nearest(at, start, -1.0, coder.scope.least_step)
     if found is None:
         least = coder.code(step=4 * coder.scope.data_range).n_bytes
