@@ -34,7 +34,9 @@ demo: $(VENV)/.demo
 
 quick: lint types floors fast
 
-test: lint types floors pytest
+# Types and floors are checked beside the tests, of which one core would have to wait for.
+test: lint
+	@$(MAKE) --no-print-directory -j 2 pytest types floors
 
 lint: $(VENV)/.test
 	$(PY) -m ruff check $(CODE)

@@ -139,18 +139,14 @@ def test_tensors():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("every", "least"), [(1, 44.0), (2, 32.0)])
-def test_twelve_turns_of_a_photograph(data, every, least):
-    """Twelve turns by 30 degrees, the default's order each time; splines: see docs/images.md."""
-    picture = (
-        np.asarray(ef.read(data / "kodak" / "kodim23.png"))
-        .astype(float)
-        .mean(axis=-1)[::every, ::every]
-    )
+def test_twelve_turns_of_a_photograph(data):
+    """Twelve turns by 30 degrees, the default's order each time; in full: docs/images.md."""
+    whole = np.asarray(ef.read(data / "kodak" / "kodim23.png")).astype(float).mean(axis=-1)
+    picture = whole[::2, ::2]
     now = picture
     for _ in range(12):
         now = ef.fit(now).warp(turn(30, picture.shape), outside="nearest")
     i, j = np.indices(picture.shape)
     c = (np.asarray(picture.shape) - 1) / 2
     inner = np.hypot(i - c[0], j - c[1]) < 0.45 * min(picture.shape)
-    assert ef.psnr(picture[inner], now[inner], data_range=255) > least
+    assert ef.psnr(picture[inner], now[inner], data_range=255) > 32

@@ -13,7 +13,7 @@ from elmfield.local.left_out import left_out, line_order
 from oracles import beliefs as oracle
 from support import close, host
 
-BOXES = [((7, 7), 1.1), ((7, 7), 2.5), ((5, 4), 1.1), ((21,), 1.3), ((4, 3, 3), 1.2)]
+BOXES = [((6, 6), 1.1), ((5, 5), 2.5), ((5, 4), 1.1), ((21,), 1.3), ((3, 3, 3), 1.2)]
 
 NO_ROUNDING = np.zeros(2)
 
