@@ -34,7 +34,7 @@ demo: $(VENV)/.demo
 
 quick: lint types floors fast
 
-# Types and floors are checked beside the tests, of which one core would have to wait for.
+# Types and floors are checked beside the tests: alone they would leave a core idle.
 test: lint
 	@$(MAKE) --no-print-directory -j 2 pytest types floors
 
