@@ -298,3 +298,11 @@ def test_photographs_are_smaller_than_png(data, number):
         packed = pack(picture, channel_axis=axis)
         same(unpack(packed), picture)
         assert len(packed) < part * len(png.getvalue())
+
+
+def test_a_lattice_goes_through_zero_where_samples_do(rng):
+    places = rng.integers(0, 250, (2, 40, 300)) * (rng.random((2, 40, 300)) < 0.5)
+    for values in (places, places[:, ::-1], places[:, :, ::-1]):
+        scaled = 6.4823527336120605 * values
+        assert len(pack(scaled)) < 1.1 * len(pack(values.astype("uint8")))
+        np.testing.assert_array_equal(unpack(pack(scaled)), scaled)

@@ -116,7 +116,9 @@ def _nicest(values: NDArray[np.floating], x: Floats, k: Floats) -> tuple[float, 
     best, fewest = (0.0, slope), v.size + 1
     for step in _nice(slope):
         middle = float(mean_y - step * mean_n)
-        for offset in _nice(middle):
+        # The least of rounding beside 0 is as many ranks from it as there are: 0 comes first.
+        through = [0.0] if abs(middle) < 2.0**-30 * abs(step) else []
+        for offset in [*through, *_nice(middle)]:
             wrong = int(np.count_nonzero(on_lattice(offset, step, n.astype(np.int64), dtype) != v))
             if wrong < fewest:
                 best, fewest = (offset, step), wrong
