@@ -281,7 +281,10 @@ def small_tiles():
 @pytest.fixture(scope="module")
 def priors():
     with files("elmfield.codec.lossy").joinpath("priors.npz").open("rb") as file:
-        return dict(np.load(file))
+        found = dict(np.load(file))
+    for name in ("classes1", "classes2", "classes3"):
+        found[name] = np.cumsum(found[name], axis=-1) % 256
+    return found
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,13 +59,22 @@ SOURCE: Traversable = files("elmfield.codec.lossy").joinpath("priors.npz")
 """Where the tables are."""
 
 
+def opened(source: Traversable) -> dict[str, NDArray[Any]]:
+    """The tables of a file by name; those of classes are there as differences, which are small."""
+    with source.open("rb") as file:
+        found = dict(np.load(file))
+    for name in found:
+        if name.startswith("classes"):
+            found[name] = np.cumsum(found[name], axis=-1, dtype=np.uint8)
+    return found
+
+
 @lru_cache(maxsize=4)
 def prior(d: int) -> Prior:
     """The tables for d axes; four axes use those of three."""
     d = min(d, 3)
-    with SOURCE.open("rb") as file:
-        found = np.load(file)
-        get = {name: found[f"{name}{d}"] for name in NAMES}
+    found = opened(SOURCE)
+    get = {name: found[f"{name}{d}"] for name in NAMES}
     contexts = Contexts(get["weights"].astype(np.int32), get["classes"].ravel(), get["flags"])
     counts = (get["tokens"].astype(np.int64), get["going"].astype(np.int64))
     return Prior(contexts, *counts, get["smoothing"])
