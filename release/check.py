@@ -153,7 +153,7 @@ def check_python(version, python, wheel, folder):
     if more:
         sys.exit(f"failed: installed without being needed: {sorted(more)}")
     took, numpy = (
-        min(float(run(inside, "-W", "error", "-c", IMPORT.format(name))) for _ in range(5))
+        min(float(run(inside, "-W", "error", "-c", IMPORT.format(name))) for _ in range(12))
         for name in ("elmfield", "numpy")
     )
     if took > SLOWEST * max(1, numpy / NUMPY):
