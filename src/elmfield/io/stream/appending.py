@@ -202,9 +202,7 @@ def _put(
     keys = files_at(work.model("new")).keys()
     keys = [key for key in keys if key != "zarr.json"] + ["zarr.json"]
     assert made.keys
-    note = work.root / MOVES
-    note.with_suffix(".new").write_text(json.dumps(keys))
-    os.replace(note.with_suffix(".new"), note)
+    files_at(work.root).put(MOVES, json.dumps(keys).encode())
     finish_moves(work)
 
 

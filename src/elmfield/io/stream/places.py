@@ -3,9 +3,11 @@
 import os
 import shutil
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from elmfield.io.model.entries import filesystem, is_url
 
@@ -33,6 +35,20 @@ class Files(Protocol):
         """Remove all."""
 
 
+@contextmanager
+def appearing(place: Path) -> Iterator[BinaryIO]:
+    """A file to be written on a disk: beside its place, then moved there."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    beside = place.with_name(f".{place.name}.{os.getpid()}-{threading.get_ident()}")
+    try:
+        with beside.open("wb") as file:
+            yield file
+        os.replace(beside, place)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
 def files_at(root: str | Path) -> Files:
     """The files below a folder or a URL."""
     return RemoteFiles(str(root)) if is_url(root) else WholeFiles(str(root))
@@ -40,21 +56,14 @@ def files_at(root: str | Path) -> Files:
 
 @dataclass(frozen=True)
 class WholeFiles:
-    """Files of a folder on a disk: written beside their place, then moved there."""
+    """Files of a folder on a disk."""
 
     root: str
 
     def put(self, key: str, data: bytes) -> None:
         """Write one."""
-        place = Path(self.root, key)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        beside = place.with_name(f".{place.name}.{os.getpid()}-{threading.get_ident()}")
-        try:
-            beside.write_bytes(data)
-            os.replace(beside, place)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
+        with appearing(Path(self.root, key)) as file:
+            file.write(data)
 
     def read(self, key: str) -> bytes:
         """The bytes of one."""

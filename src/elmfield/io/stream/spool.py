@@ -7,7 +7,6 @@ copy.
 
 import hashlib
 import math
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import numpy as np
 from elmfield._array.backend import is_dask
 from elmfield._array.typing import Array
 from elmfield.io.lazy import Lazy
+from elmfield.io.stream.places import appearing
 from elmfield.samples import Slab
 
 WORTH = 3.0
@@ -69,15 +69,8 @@ class Spool:
 
     def put(self, slab: Sequence[slice], values: Array) -> None:
         """Keep the samples of one file; it appears whole."""
-        place = self._file(slab)
-        beside = place.with_name(f".{place.name}.{os.getpid()}")
-        try:
-            with beside.open("wb") as file:
-                np.save(file, values, allow_pickle=False)
-            os.replace(beside, place)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
+        with appearing(self._file(slab)) as file:
+            np.save(file, values, allow_pickle=False)
 
     def read(self, slab: Slab = ()) -> Array:
         """A slab, cut from the files that it touches; what the system read is forgotten again."""

@@ -6,7 +6,6 @@ is done; whoever asks for something else there begins anew.
 
 import errno
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from elmfield.errors import StoreError
 from elmfield.io.beside import place_of, put_in_place, short_name
 from elmfield.io.model.entries import ArchiveSink, is_url, on_disk
 from elmfield.io.model.store import FOLDER, check_place
+from elmfield.io.stream.places import files_at
 
 PLAN = "plan.json"
 
@@ -85,9 +85,7 @@ class LocalWork:
             for entry in self.root.iterdir():
                 if entry.name not in ("lock", "levels"):
                     shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-            beside = self.root / f"{PLAN}.new"
-            beside.write_text(text)
-            os.replace(beside, note)
+            files_at(self.root).put(PLAN, text.encode())
 
     def hold(self) -> None:
         """Make the folder, and let no other process work there."""
