@@ -2,7 +2,7 @@
 
 There are two ways. Values are rounded to a lattice whose step is twice the bound, and packed
 without loss: predicted from their neighbours. Or they are coded with loss, and corrected where the
-error is too large: fewer bytes where samples are smooth beside the bound. Both are estimated first.
+error is too large: fewer bytes where samples are smooth beside the bound. That is estimated first.
 """
 
 import math
