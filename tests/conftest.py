@@ -46,6 +46,17 @@ def xp(request):
     return library
 
 
+@pytest.fixture(params=["compiled", "numpy"])
+def way(request, monkeypatch):
+    """Which of the two ways loops run; a test that takes it runs once for each."""
+    from elmfield._array import compiled
+
+    if request.param == "compiled" and not compiled.installed():
+        pytest.skip("numba is not installed")
+    monkeypatch.setattr(compiled, "pays", lambda work: request.param == "compiled")
+    return request.param
+
+
 @pytest.fixture(scope="session")
 def data():
     """The folder of real test data: $ELMFIELD_DATA, or shared/data beside the checkout."""
