@@ -75,9 +75,9 @@ class NotingWalk(contexts.Walk):
         return super()._diagonal(s, rows, W, below, near, found, coder)
 
     def _classes(self, found, rows, phase, S, T):
-        n, note = self._n_even, self.coder
+        n, note = self.n_even, self.coder
         columns = slice(0, n) if phase == 0 else slice(n, None)
-        boxes, position = self._boxes[columns], self.places.position[rows]
+        boxes, position = self.boxes[columns], self.places.position[rows]
         own, lower, mean = self.known
         none = np.zeros_like(lower[:, columns])
         sums = [x[:, columns] if x.size else none for x in own]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elmfield._array import compiled
 from elmfield.codec import pack, pack_many, trial, unpack, unpack_many
 from elmfield.codec.lossy import boxes, smoothing
 from elmfield.codec.lossy.lanes import LaneReader, coded
@@ -299,7 +300,7 @@ def test_a_decoder_written_from_the_page_finds_the_same(name, priors):
 
 
 @pytest.mark.parametrize("shape", [(2, 40), (1, 3, 17), (2, 5, 6, 7), (1, 3, 1, 4, 5)], ids=str)
-def test_smoothing_is_that_of_the_page(shape, priors, rng):
+def test_smoothing_is_that_of_the_page(shape, priors, rng, way):
     y = rng.integers(-150, 150, shape).cumsum(axis=1)
     y[0].flat[3] = 1 << 30
     sizes = rng.choice([2, 4, 8], shape[1:]).astype(np.uint8)
@@ -317,7 +318,7 @@ def test_smoothing_only_where_it_helps(rng):
     assert Tile.read(pack(noise, step=1.0)).gains is None
 
 
-def test_golden_tiles_decode_to_golden_samples():
+def test_golden_tiles_decode_to_golden_samples(way):
     tiles = json.loads((GOLDEN / "lossy.json").read_text())
     for name, entry in tiles.items():
         found = unpack(bytes.fromhex(entry["bytes"]))
@@ -332,6 +333,34 @@ def test_the_whole_basis_is_what_it_was():
 
 
 SUMS = [741456, 2017336, 5540352, 15399776, 43148576, 121446464, 342647296]
+
+
+# --- compiled loops -------------------------------------------------------------------------------
+
+
+def rough_arrays(rng):
+    """Arrays of one to four axes, channels, gaps and large numbers, and how to code them."""
+    for shape, step in [((1,), 1.0), ((900,), 0.3), ((1, 70), 2.0), ((90, 130), 0.2)]:
+        yield waves(shape) + rng.normal(size=shape).astype("float32"), {"step": step}
+    for shape in [(17, 20, 30), (5, 6, 9, 8)]:
+        yield (waves(shape) + 2 * rng.normal(size=shape)).astype("int16"), {"step": 2.0}
+    gaps = waves((60, 70, 2)) + rng.normal(size=(60, 70, 2))
+    gaps[10:30, 20:40] = np.nan
+    yield gaps, {"step": 0.5, "channel_axis": 2}
+    yield 1e4 * (np.indices((64, 64)).sum(axis=0) % 2.0), {"step": 0.01}
+    yield waves((200, 140)) + (rng.random((200, 140)) < 0.01) * 1e4, {"max_error": 4.0}
+
+
+def test_compiled_loops_write_and_read_the_same_bytes(rng, monkeypatch):
+    if not compiled.installed():
+        pytest.skip("numba is not installed")
+    for values, asked in rough_arrays(rng):
+        found = []
+        for pays in (False, True):
+            monkeypatch.setattr(compiled, "pays", lambda work, pays=pays: pays)
+            found.append((data := pack(values, **asked), unpack(data)))
+        assert found[0][0] == found[1][0], (values.shape, asked)
+        np.testing.assert_array_equal(found[0][1], found[1][1])
 
 
 # --- lanes ----------------------------------------------------------------------------------------
@@ -357,7 +386,7 @@ def test_a_few_lanes_are_coded_alike_one_by_one_and_side_by_side(values, monkeyp
 
 
 @pytest.mark.parametrize("size", [0, 1, 50, 5000])
-def test_lanes_give_back_symbols_and_raw_bits(size, rng):
+def test_lanes_give_back_symbols_and_raw_bits(size, rng, way):
     from elmfield.codec.ans import Tables
 
     tables = Tables.of(np.array([[4000, 95, 1], [1, 1, 4094], [1000, 3000, 96]]), 12)
@@ -388,7 +417,7 @@ def survives(data, shape, dtype):
 
 
 @pytest.mark.slow
-def test_damaged_tiles_are_told_or_read(rng):
+def test_damaged_tiles_are_told_or_read(rng, way):
     picture = waves((60, 70)) + rng.normal(scale=3, size=(60, 70)).astype("float32")
     picture[5:9, 5:9] = np.nan
     data = corrected(Asked.of(picture, 2.0))
@@ -402,7 +431,7 @@ def test_damaged_tiles_are_told_or_read(rng):
         survives(bytes(flipped), picture.shape, picture.dtype)
 
 
-def test_every_cut_inside_the_sections_is_told():
+def test_every_cut_inside_the_sections_is_told(way):
     data = pack(waves((60, 70)), step=1.0)
     for n in range(0, len(data) - 1, 7):
         with pytest.raises(StoreError):

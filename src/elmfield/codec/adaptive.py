@@ -48,23 +48,27 @@ class Adaptive:
     def __init__(
         self, counts: NDArray[np.integer], bits: int, *, weight: int = 32, limit: int = 1 << 16
     ) -> None:
-        self._counts = np.array(counts, np.int64)
-        self._weight, self._limit = weight, limit
-        self._fresh = np.zeros(len(self._counts), np.int64)
-        self.tables = Tables.of(frequencies(self._counts, bits), bits)
+        self.counts = np.array(counts, np.int64)
+        self.weight, self.limit = weight, limit
+        self.fresh = np.zeros(len(self.counts), np.int64)
+        self.tables = Tables.of(frequencies(self.counts, bits), bits)
 
     def update(self, classes: NDArray[np.integer], symbols: NDArray[np.integer]) -> None:
         """Learn from a batch that both ends know by now: symbols and their classes."""
-        K, A = self._counts.shape
+        K, A = self.counts.shape
         where = np.asarray(classes, np.intp).ravel() * A + np.asarray(symbols).ravel()
-        seen = np.bincount(where, minlength=K * A).reshape(K, A) * self._weight
-        self._counts += seen
-        self._fresh += seen.sum(axis=1)
-        sums = self._counts.sum(axis=1)
-        while (large := np.flatnonzero(sums > self._limit)).size:
-            self._counts[large] = (self._counts[large] + 1) >> 1
-            sums[large] = self._counts[large].sum(axis=1)
-        stale = np.flatnonzero((self._fresh > 0) & (self._fresh * 8 >= sums))
+        self.learn(np.bincount(where, minlength=K * A).reshape(K, A))
+
+    def learn(self, seen: NDArray[np.integer]) -> None:
+        """The same from how often each symbol of each class was seen, shape (K, A)."""
+        added = seen * self.weight
+        self.counts += added
+        self.fresh += added.sum(axis=1)
+        sums = self.counts.sum(axis=1)
+        while (large := np.flatnonzero(sums > self.limit)).size:
+            self.counts[large] = (self.counts[large] + 1) >> 1
+            sums[large] = self.counts[large].sum(axis=1)
+        stale = np.flatnonzero((self.fresh > 0) & (self.fresh * 8 >= sums))
         if stale.size:
-            self.tables.replaced(stale, frequencies(self._counts[stale], self.tables.bits))
-            self._fresh[stale] = 0
+            self.tables.replaced(stale, frequencies(self.counts[stale], self.tables.bits))
+            self.fresh[stale] = 0

@@ -284,6 +284,18 @@ class Decoder:
         return self._x
 
     @property
+    def lone(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
+        """Lanes and words of the only stream, and (2,): the next word, the end.
+
+        Who reads from it elsewhere changes the lanes in place, and gives the place to `go_on`.
+        """
+        return self._x[0], self._words, np.array([self._next[0], self._end[0]], np.int64)
+
+    def go_on(self, place: NDArray[np.int64]) -> None:
+        """Say how far the only stream was read."""
+        self._next[0] = place[0]
+
+    @property
     def is_read(self) -> bool:
         """Whether no word is left."""
         return bool((self._next == self._end).all())
@@ -303,7 +315,7 @@ class Decoder:
             state = (state >> bits) * (entry & 0xFFFF) + slot - (entry >> 16)
             if state < LOW:
                 if word >= most:
-                    raise _too_short()
+                    raise too_short()
                 state = state << 16 | words(word - first)
                 word += 1
             states[lane] = state
@@ -359,13 +371,13 @@ class Decoder:
             words = self._words[a : a + which.size]
             self._next[0] = a + which.size
             if len(words) < which.size:
-                raise _too_short()
+                raise too_short()
         else:
             counts = np.count_nonzero(small, axis=1)
             ahead = self._next - (np.cumsum(counts) - counts)
             self._next += counts
             if bool((self._next > self._end).any()):
-                raise _too_short()
+                raise too_short()
             words = self._words.take(np.arange(which.size) + np.repeat(ahead, counts))
         filled = flat.take(which)
         filled <<= _WORD
@@ -390,7 +402,8 @@ class Decoder:
         return [self._words[a:b].astype(np.uint16) for a, b in spans]
 
 
-def _too_short() -> StoreError:
+def too_short() -> StoreError:
+    """What to raise where words are missing."""
     return StoreError(
         "A coded stream ends before its last symbol: the data are cut off or damaged."
     )

@@ -36,8 +36,9 @@ EDGES = 6
 """Levels of how many neighbours go on; the last one where it is not known yet."""
 FEW_BOXES = 48
 """So few boxes alive are one batch, all like even ones."""
-COARSE = 12
-"""Levels of the sums of a box that says whether it goes on."""
+COARSE_STEPS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 48, 128])
+COARSE = len(COARSE_STEPS) + 1
+"""Levels of the sums of a box that says whether it goes on, and where they begin."""
 
 
 @lru_cache(maxsize=1)
@@ -83,7 +84,7 @@ class Coder(Protocol):
         """Magnitudes (modes, boxes) of a batch, as later contexts see them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Contexts:
     """The trained part: which sums to make and which classes they mean.
 
@@ -137,7 +138,8 @@ class Walk:
         self.places = places(B, len(grid) - 1)
         self.grid, self.large = grid, int(B >= 16)
         M = len(self.modes.rows)
-        self.A = np.zeros((M, len(lowest)), np.int32)
+        self.full = np.zeros((M + 1, len(lowest)), np.int32)  # the last row stays: no mode
+        self.A = self.full[:M]
         self.A[0] = lowest
         if active is not None and around is not None:
             np.copyto(self.A[1:], around[1:], where=~active)
@@ -145,27 +147,27 @@ class Walk:
         phases = checkerboard(grid)
         if active is not None:
             phases = [boxes[active[boxes]] for boxes in phases]
-        self._boxes, self._n_even = np.concatenate(phases), len(phases[0])
+        self.boxes, self.n_even = np.concatenate(phases), len(phases[0])
 
     def run(self, contexts: Contexts, coder: Coder) -> None:
         """Walk through all batches."""
         starts, N = self.modes.starts, self.modes.n_diagonals
         W = contexts.weights.T[:, self.places.position, None]  # (10, M, 1)
-        below = [_with_zeros(self.A[:1].take(self._boxes, axis=1)), _with_zeros(self._empty(0))]
-        near = [_with_zeros(self._near(slice(0, 1), self._boxes)), _with_zeros(self._empty(0))]
+        below = [_with_zeros(self.A[:1].take(self.boxes, axis=1)), _with_zeros(self._empty(0))]
+        near = [_with_zeros(self._near(slice(0, 1), self.boxes)), _with_zeros(self._empty(0))]
         for s in range(1, N):
             if s in CHECKPOINTS:
                 left = self._flags(s, below, near, contexts, coder)
                 if left is not None:
                     below, near = ([x.take(left, axis=1) for x in lists] for lists in (below, near))
-            if not len(self._boxes):
+            if not len(self.boxes):
                 return
             rows = slice(starts[s], starts[s + 1])
             found = self._diagonal(s, rows, W[:, rows], below, near, contexts, coder)
             below, near = [found[0], below[0]], [found[1], near[0]]
 
     def _empty(self, rows: int) -> Counts:
-        return np.zeros((rows, len(self._boxes)), np.int32)
+        return np.zeros((rows, len(self.boxes)), np.int32)
 
     def _diagonal(
         self,
@@ -183,7 +185,7 @@ class Walk:
         S += mean * W[3] >> 6
         T = lower * W[4]
         T += mean * W[5] >> 6
-        n, boxes = self._n_even, self._boxes
+        n, boxes = self.n_even, self.boxes
         now, around = (np.zeros((len(lower) + 1, len(boxes)), np.int32) for _ in range(2))
         if n:
             c = self._classes(contexts, rows, 0, S[:, :n], T[:, :n])
@@ -250,7 +252,7 @@ class Walk:
         self, s: int, below: list[Counts], near: list[Counts], contexts: Contexts, coder: Coder
     ) -> Places | None:
         """Columns of the boxes that go on at diagonal s; None where all do."""
-        d, boxes, n = self.modes.d, self._boxes, self._n_even
+        d, boxes, n = self.modes.d, self.boxes, self.n_even
         own = 2 * below[0].sum(axis=0, dtype=np.int32) + below[1].sum(axis=0, dtype=np.int32)
         other = 2 * near[0].sum(axis=0, dtype=np.int32) + near[1].sum(axis=0, dtype=np.int32)
         z_own, z_near = _coarse(own), _coarse(other // (2 * d))
@@ -269,9 +271,9 @@ class Walk:
         if on.all():
             return None
         left = np.flatnonzero(on)
-        self._boxes, self._n_even = boxes[left], int(np.count_nonzero(on[:n]))
+        self.boxes, self.n_even = boxes[left], int(np.count_nonzero(on[:n]))
         if len(left) < FEW_BOXES:
-            self._n_even = len(left)
+            self.n_even = len(left)
         return left
 
 
@@ -323,5 +325,4 @@ def _total(slab: Counts, lower: list[Places]) -> Counts:
 
 def _coarse(total: NDArray[np.integer]) -> Small:
     """Levels of sums for flags: 0 to 7 as they are by and by coarser."""
-    steps = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 48, 128])
-    return np.searchsorted(steps, total, side="right").astype(np.uint8)
+    return np.searchsorted(COARSE_STEPS, total, side="right").astype(np.uint8)

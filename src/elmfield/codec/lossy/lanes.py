@@ -7,12 +7,14 @@ the two upper octaves. The decoder sees from the last state how many raw bits th
 below its leading one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield.codec.ans import LOW, Batch, Decoder, through
+from elmfield._array import compiled
+from elmfield.codec.ans import LOW, Batch, Decoder, Words, through
 from elmfield.codec.lossless.sections import Reader, Writer
 from elmfield.codec.lossy.magnitudes import packed, unpacked
 from elmfield.errors import StoreError
@@ -44,18 +46,36 @@ def lanes_for(batches: Sequence[Batch], raw: Bits) -> int:
     return max(1, min(MOST_LANES, largest, len(raw) // 24, int(total / BITS_PER_LANE)))
 
 
+def _coder(batches: Sequence[Batch]) -> Callable[[NDArray[np.uint32]], Words]:
+    """What codes all batches from last states to first ones, in place, and gives the words."""
+    bits = {bits for _, bits in batches}
+    if len(bits) != 1 or not compiled.pays(0):
+        return partial(through, batches)
+    from elmfield.codec.lossy import loops
+
+    entries = np.concatenate([entries for entries, _ in batches])
+    ends = np.cumsum([len(entries) for entries, _ in batches], dtype=np.int64)
+    room = np.empty(len(entries), np.uint16)
+
+    def code(x: NDArray[np.uint32]) -> Words:
+        return room[loops.through(entries, ends, bits.copy().pop(), x, room) :]
+
+    return code
+
+
 def coded(batches: Sequence[Batch], raw: Bits) -> bytes:
     """Two bytes for the number of lanes, their states, the words, and the raw bits no lane took."""
     lanes = lanes_for(batches, raw)
     x = np.full(lanes, round(LOW * 2**0.5), np.uint32)
-    through(batches, x)
+    through = _coder(batches)
+    through(x)
     come_out = np.log2(x.astype(np.float64))  # of a last state of 16.5 bits
     more = np.floor(UPPER - come_out + 0.5).astype(np.int64) % 16
     raw = np.concatenate([raw, np.zeros(max(0, int((16 + more).sum()) - len(raw)), np.uint8)])
     taken = unpacked(raw, 16 + more)
     x = ((np.int64(1) << (16 + more)) + taken).astype(np.uint32)
     rest = raw[int((16 + more).sum()) :]
-    words = through(batches, x)
+    words = through(x)
     octaves = _octaves(x)
     odd = np.flatnonzero((octaves != UPPER) & (octaves != UPPER - 1))
     octave_bits = (octaves == UPPER).astype(np.uint8)

@@ -10,6 +10,7 @@ bits stand together behind the coded symbols.
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield._array import compiled
 from elmfield.codec.lossy.contexts import Counts, Small
 
 N_CLASSES = 72
@@ -27,11 +28,12 @@ FIRST_LONG = np.where(_octaves < -4, 4, np.where(_octaves < -1, 8, 1 << 24)).ast
 """The first h that a class writes as an escape."""
 TOKEN_BITS = np.array([0] * DIRECT + [4 + j for j in range(ESCAPE - DIRECT)] + [ESCAPE_BITS])
 TOKEN_BASE = np.array([*range(DIRECT)] + [DIRECT << j for j in range(ESCAPE - DIRECT)] + [0])
-_TOKENS = np.array(
+TOKENS = np.array(
     [*range(DIRECT)]
     + [DIRECT + int(h // DIRECT).bit_length() - 1 for h in range(DIRECT, 1024)]
     + [ESCAPE]
 ).astype(np.uint8)
+"""Tokens of what is above the low bits, up to 1024."""
 ALLOWED = (np.arange(N_TOKENS) < FIRST_LONG[:, None]) | (np.arange(N_TOKENS) == ESCAPE)
 """Which tokens a class has, shape (classes, tokens)."""
 
@@ -46,7 +48,7 @@ SEEN = np.minimum(BASES + np.where(_t == ESCAPE, 8, (1 << WIDTHS) >> 1), 1 << 14
 def tokens_of(magnitudes: Counts, classes: Small) -> Small:
     """Tokens of magnitudes, shape as given."""
     h = magnitudes >> LOW_BITS.take(classes)
-    tokens: Small = _TOKENS.take(np.minimum(h, 1024))
+    tokens: Small = TOKENS.take(np.minimum(h, 1024))
     long = h >= FIRST_LONG.take(classes)
     if long.any():
         tokens[long] = ESCAPE
@@ -59,6 +61,12 @@ def packed(values: NDArray[np.integer], widths: NDArray[np.integer]) -> NDArray[
     n = int(widths.sum())
     if not n:
         return np.zeros(0, np.uint8)
+    if compiled.pays(0):
+        from elmfield.codec.lossy import loops
+
+        bits = np.empty(n, np.uint8)
+        loops.packed(values.astype(np.int64), widths, bits)
+        return bits
     ends = np.cumsum(widths)
     shift = np.repeat(ends, widths) - 1 - np.arange(n)
     return ((np.repeat(values.astype(np.int64), widths) >> shift) & 1).astype(np.uint8)
@@ -68,6 +76,11 @@ def unpacked(bits: NDArray[np.uint8], widths: NDArray[np.integer]) -> NDArray[np
     """Values of so many bits each; `bits` must be long enough."""
     widths = widths.astype(np.int64)
     out = np.zeros(len(widths), np.int64)
+    if compiled.pays(0):
+        from elmfield.codec.lossy import loops
+
+        loops.unpacked(np.ascontiguousarray(bits), widths, out)
+        return out
     some = np.flatnonzero(widths)
     if some.size:
         ends = np.cumsum(widths)

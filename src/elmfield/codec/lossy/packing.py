@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield._array import compiled
 from elmfield.codec import lossless
 from elmfield.codec.lossless.door import DTYPES
 from elmfield.codec.lossless.sections import Writer
@@ -104,6 +105,7 @@ class Prepared:
 
         None where whole numbers would be too large.
         """
+        compiled.pays(self.x.size)  # the loops ask again
         x = self.in_steps(step)
         sizes = _sizes(x)
         if sizes is None:
@@ -213,6 +215,7 @@ def coded(tile: Prepared, step: float) -> Coded | None:
     """The tile coded with a step; None where the step is too small for this."""
     if step / (1 << FRACTION) < np.finfo(np.float64).tiny:
         return None
+    compiled.pays(tile.x.size)  # the loops ask again
     x = tile.in_steps(step)
     sizes = _sizes(x)
     if sizes is None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield._array import compiled
 from elmfield.codec.adaptive import Adaptive
 from elmfield.codec.lossy import means
 from elmfield.codec.lossy.boxes import FRACTION, LARGEST, Floats, Modes, joined, modes, samples
@@ -89,7 +90,7 @@ class Part:
 
     def values(self, q: Counts, points: NDArray[np.int8], weights: NDArray[np.int8]) -> Floats:
         """Modes in units, natural order, as whole floats; of all boxes, (M, boxes)."""
-        return self._values(q, points, weights, slice(None))
+        return self._values(q, points, weights, np.arange(q.shape[1]))
 
     def active_values(
         self, q: Counts, points: NDArray[np.int8], weights: NDArray[np.int8]
@@ -97,23 +98,28 @@ class Part:
         """The same of active boxes only."""
         if self.active is None:
             return self.values(q, points, weights)
-        which = np.flatnonzero(self.active)
-        return self._values(q.take(which, axis=1), points, weights, which)
+        return self._values(q, points, weights, np.flatnonzero(self.active))
 
     def _values(
         self,
         q: Counts,
         points: NDArray[np.int8],
         weights: NDArray[np.int8],
-        boxes: slice | NDArray[np.intp],
+        boxes: NDArray[np.intp],
     ) -> Floats:
-        out = np.zeros(q.shape, np.float64)
-        some = np.flatnonzero(q)
-        v = q.ravel()[some]
-        a = np.abs(v)
-        r = a * float(UNIT) - points.astype(np.float64)[np.minimum(a, 3) - 1]
-        i, j = np.divmod(some, q.shape[1])
-        out[self.m.rows[i], j] = np.where(v < 0, -r, r)
+        out = np.zeros((len(q), len(boxes)), np.float64)
+        if compiled.pays(0):
+            from elmfield.codec.lossy import loops
+
+            loops.values(q, self.m.rows, boxes, np.append([0], points), out)
+        else:
+            q = q.take(boxes, axis=1)
+            some = np.flatnonzero(q)
+            v = q.ravel()[some]
+            a = np.abs(v)
+            r = a * float(UNIT) - points.astype(np.float64)[np.minimum(a, 3) - 1]
+            i, j = np.divmod(some, len(boxes))
+            out[self.m.rows[i], j] = np.where(v < 0, -r, r)
         out[0] = self.plane.ravel()[boxes]
         for row, guess in means.predicted(means.differences(self.plane, self.m), weights):
             out[self.m.rows[row]] += guess[boxes]
@@ -145,8 +151,9 @@ def few_means(data: bytes, shape: Shape) -> Whole:
 
 def too_large(q: NDArray[Any], r: Floats, part: "Part") -> bool:
     """Whether counts, or modes made of them, exceed what a decoder's whole numbers hold."""
-    most = float(np.abs(r).max(initial=0)) * (2 * part.m.B) ** ((part.m.d - 1) / 2)
-    return int(np.abs(q).max(initial=0)) > LARGEST_MAGNITUDE or not most <= LARGEST
+    growth = (2 * part.m.B) ** ((part.m.d - 1) / 2)
+    largest, most = (max(-float(a.min(initial=0)), float(a.max(initial=0))) for a in (q, r))
+    return largest > LARGEST_MAGNITUDE or not most * growth <= LARGEST
 
 
 CUT_COUNTS = np.array([[64, 64], [96, 16], [80, 32], [64, 64], [32, 80], [16, 96]], np.int64)

@@ -24,6 +24,7 @@ from elmfield.codec.lossy.parts import (
 )
 from elmfield.codec.lossy.priors import prior
 from elmfield.codec.lossy.streams import Follower, Learned, StreamReader
+from elmfield.codec.lossy.walking import walked
 
 
 def read(
@@ -79,16 +80,16 @@ def _read_parts(
     all_boxes: bool,
 ) -> list[Floats]:
     """Modes of all parts of a section in units, natural order; of active boxes or all."""
-    around, walked = None, []
+    around, done = None, []
     for part in parts:
         walk, follower = part.walk(around), Follower(learned, reader)
-        walk.run(learned.contexts, follower)
-        walked.append((walk, follower))
+        walked(walk, learned.contexts, follower)
+        done.append((walk, follower))
         if part is not parts[-1]:
             around = halved_magnitudes(walk.A, part.m, part.plane.shape)
     reader.finish()
     found = []
-    for part, (walk, follower), (points, weights) in zip(parts, walked, heads):
+    for part, (walk, follower), (points, weights) in zip(parts, done, heads):
         q = follower.finish(walk.A, part.active)
         made = part.values if all_boxes else part.active_values
         r = made(q, points, weights)

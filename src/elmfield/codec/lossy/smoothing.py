@@ -7,12 +7,14 @@ encoder says for each channel and level of roughness how strongly to smooth: whe
 help, not at all.
 """
 
+import math
 from collections.abc import Iterator
 from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield._array import compiled
 from elmfield.codec.lossy.boxes import Floats
 
 Whole = NDArray[np.int64]
@@ -43,6 +45,8 @@ def roughness(y: NDArray[np.integer]) -> Ints:
     """Second differences of samples (C, n...) around each, 4^d times their weighted mean."""
     z = np.clip(y, -LARGEST, LARGEST).astype(np.int32)
     total = np.zeros(z.shape, np.int32)
+    if compiled.pays(0):
+        return _roughness(z, total)
     for k in range(1, z.ndim):
         if z.shape[k] > 2:
             second = np.diff(z, 2, axis=k)
@@ -58,6 +62,22 @@ def roughness(y: NDArray[np.integer]) -> Ints:
             around[tuple(inner)] += total[tuple(outer)]
             inner[k] = slice(0, 1) if end == 0 else slice(-1, None)
             around[tuple(inner)] += total[tuple(inner)]
+        total = around
+    return total
+
+
+def _roughness(z: Ints, total: Ints) -> Ints:
+    """The same through compiled loops."""
+    from elmfield.codec.lossy import loops
+
+    def along(x: Ints, k: int) -> Ints:
+        return x.reshape(math.prod(x.shape[:k]), x.shape[k], -1)
+
+    for k in range(1, z.ndim):
+        loops.rough(along(z, k), along(total, k), ROUGHEST)
+    for k in range(1, z.ndim):
+        around = np.empty_like(total)
+        loops.spread(along(total, k), along(around, k))
         total = around
     return total
 
@@ -134,6 +154,8 @@ def _moves(weights: NDArray[np.int64]) -> NDArray[np.int32]:
 
 def moved(y: Whole, sizes: Small, weights: Shorts) -> tuple[Ints, Small]:
     """How far weights would move samples (C, n...), in ``2^-WEIGHT_BITS`` units; their levels."""
+    if compiled.pays(0):
+        return _moved_by_loops(y, sizes, weights)
     level = levels(roughness(y), EDGES)
     w = weights.astype(np.int64).reshape(LEVELS, len(LIMITS), -1).transpose(0, 2, 1)
     tables = {tap: _moves(w[:, columns(tap)]).ravel() for tap in TAPS}
@@ -146,6 +168,34 @@ def moved(y: Whole, sizes: Small, weights: Shorts) -> tuple[Ints, Small]:
             part = slice(a, a + rows)
             near = z[c, a : a + rows + 2 * REACH]
             total[c, part] = _moved(near, level[c, part], [p[part] for p in where], tables)
+    return total, level
+
+
+def _moved_by_loops(y: Whole, sizes: Small, weights: Shorts) -> tuple[Ints, Small]:
+    """The same through compiled loops."""
+    from elmfield.codec.lossy import loops
+
+    d, n = sizes.ndim, sizes.shape[-1]
+    of = weights.astype(np.int32).reshape(LEVELS, len(LIMITS), -1)  # (levels, limits, columns)
+    across = np.full(PLACES, of.shape[2] - 1)
+    rough, z = roughness(y), surrounded(y)
+    strides = np.array(z.strides[1:], np.int64) // z.itemsize
+    beside = list(neighbours(d))
+    tables = [of[:, :, across if k is None else columns(tap)] for _, k, tap in beside]
+    what = (
+        np.array(EDGES, np.int32) * 4**d,
+        np.ascontiguousarray(sizes).reshape(-1, n),
+        np.array([offset for offset, _, _ in beside], np.int64) @ strides,
+        np.array([d if k is None else k for _, k, _ in beside], np.int64),
+        np.stack(tables).transpose(0, 2, 1, 3).reshape(len(beside), len(LIMITS), -1).copy(),
+        np.array(LIMITS, np.int32),
+        NEAR,
+    )
+    total, level = np.empty(y.shape, np.int32), np.empty(y.shape, np.uint8)
+    shape = np.array(sizes.shape, np.int64)
+    for c in range(len(y)):
+        found = (a[c].reshape(-1, n) for a in (total, level))
+        loops.moves(z[c].ravel(), strides, shape, rough[c].reshape(-1, n), *what, *found)
     return total, level
 
 
@@ -171,18 +221,26 @@ def _moved(z: Ints, level: Small, where: list[Small], tables: dict[int, Ints]) -
 
 def smoothed(y: Whole, sizes: Small, weights: Shorts, gains: Small) -> Whole:
     """Samples (C, n...) moved; `gains` (C, LEVELS) say how strongly, in 64ths."""
-    total, level = moved(y, sizes, weights)
-    return y + _strong(total, level, gains)
+    return _strong(y, *moved(y, sizes, weights), gains)
 
 
-def _strong(total: Ints, level: Small, gains: Small) -> Whole:
-    """Moves in units."""
+def _strong(y: Whole, total: Ints, level: Small, gains: Small) -> Whole:
+    """Samples and their moves, in units."""
     C, shift = len(total), WEIGHT_BITS + GAIN_BITS
+    if compiled.pays(0):
+        from elmfield.codec.lossy import loops
+
+        out = np.empty(y.shape, np.int64)
+        for c in range(C):
+            flat, of, gain = total[c].ravel(), level[c].ravel(), gains[c].astype(np.int64)
+            loops.strong(y[c].ravel(), flat, of, gain, shift, out[c].ravel())
+        return out
     which = level + np.arange(0, C * LEVELS, LEVELS).reshape([C] + [1] * (total.ndim - 1))
     strong = total.astype(np.int64)
     strong *= gains.astype(np.int64).ravel().take(which)
     strong += 1 << shift >> 1
     strong >>= shift
+    strong += y
     return strong
 
 
@@ -199,13 +257,25 @@ def chosen(
         The sum of squares, in units, that a byte must save.
     """
     total, level = moved(y, sizes, weights)
+    off = np.asarray(x - y, np.float64)
     gains = np.zeros((len(y), LEVELS), np.uint8)
     for c in range(len(y)):
-        move, off, of = (a.ravel() for a in (total[c], x[c] - y[c], level[c]))
-        power = np.bincount(of, np.square(move, dtype=np.float64), minlength=LEVELS)
-        along = np.bincount(of, move * off, minlength=LEVELS) * (1 << WEIGHT_BITS)
-        best = along / np.maximum(power, 1) * (1 << GAIN_BITS)
+        power, along = _sums(off[c].ravel(), total[c].ravel(), level[c].ravel())
+        best = along * (1 << WEIGHT_BITS) / np.maximum(power, 1) * (1 << GAIN_BITS)
         gains[c] = np.clip(np.rint(best), 0, 255)
-    found = y + _strong(total, level, gains)
-    saved = float(np.sum((x - y) ** 2) - np.sum((x - found) ** 2))
+    found = _strong(y, total, level, gains)
+    saved = float(np.sum(off**2) - np.sum((x - found) ** 2))
     return (gains, found) if saved > worth * gains.size else (None, y)
+
+
+def _sums(off: Floats, move: Ints, of: Small) -> tuple[Floats, Floats]:
+    """Sums of squares of moves, and of moves times errors, for each level; sample by sample."""
+    if compiled.pays(0):
+        from elmfield.codec.lossy import loops
+
+        power, along = np.zeros(LEVELS), np.zeros(LEVELS)
+        loops.sums(off, move, of, power, along)
+        return power, along
+    products = (np.square(move, dtype=np.float64), move * off)
+    power, along = (np.asarray(np.bincount(of, p, LEVELS), np.float64) for p in products)
+    return power, along

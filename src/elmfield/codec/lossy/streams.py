@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield._array import compiled
 from elmfield.codec.adaptive import Adaptive
 from elmfield.codec.ans import Tables
 from elmfield.codec.lossy.contexts import CHECKPOINTS, Counts, Places, Small
@@ -16,6 +17,7 @@ from elmfield.codec.lossy.magnitudes import (
     BASES,
     DIRECT,
     FIRST_LOW,
+    LARGEST_MAGNITUDE,
     SEEN,
     WIDTHS,
     packed,
@@ -49,24 +51,24 @@ class Patient:
     """Adaptive tables that wait until there is enough to learn."""
 
     def __init__(self, counts: NDArray[np.int64]) -> None:
-        self._adaptive = Adaptive(counts, TABLE_BITS, weight=WEIGHT, limit=LIMIT)
-        self._waiting: list[tuple[NDArray[np.integer], Small]] = []
-        self._n_waiting = self._n = 0
+        self.adaptive = Adaptive(counts, TABLE_BITS, weight=WEIGHT, limit=LIMIT)
+        self.seen = np.zeros(counts.shape, np.int64)
+        self.n = np.zeros(2, np.int64)  # symbols that were learned, and that wait
 
     @property
     def tables(self) -> Tables:
         """What is believed now."""
-        return self._adaptive.tables
+        return self.adaptive.tables
 
     def update(self, classes: NDArray[np.integer], symbols: Small) -> None:
         """Take note of a batch."""
-        self._waiting.append((classes, symbols))
-        self._n_waiting += len(symbols)
-        if self._n_waiting >= PATIENCE + self._n // 8:
-            self._n, self._n_waiting = self._n + self._n_waiting, 0
-            seen = [np.concatenate(lists) for lists in zip(*self._waiting)]
-            self._adaptive.update(*seen)
-            self._waiting = []
+        where = classes.astype(np.intp) * len(self.seen[0]) + symbols
+        self.seen += np.bincount(where, minlength=self.seen.size).reshape(self.seen.shape)
+        self.n[1] += len(symbols)
+        if self.n[1] >= PATIENCE + self.n[0] // 8:
+            self.adaptive.learn(self.seen)
+            self.n[:] = self.n.sum(), 0
+            self.seen[:] = 0
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -85,8 +87,12 @@ class StreamWriter:
         """Append a batch, shape (n,), and learn from it."""
         entries = tables.tables.entries
         where = classes.astype(np.intp) * entries.shape[1] + symbols
-        self._batches.append((entries.take(where), tables.tables.bits))
+        self.batch(entries.take(where), tables.tables.bits)
         tables.update(classes, symbols)
+
+    def batch(self, entries: NDArray[np.uint32], bits: int) -> None:
+        """Append a batch of entries, from which tables have learned already."""
+        self._batches.append((entries, bits))
 
     def raw(self, bits: NDArray[np.uint8]) -> None:
         """Append raw bits; they are read after all symbols."""
@@ -102,18 +108,23 @@ class StreamReader:
     """What a :class:`StreamWriter` wrote."""
 
     def __init__(self, data: bytes) -> None:
-        self._decoder = LaneReader(data)
+        self.decoder = LaneReader(data)
         self._raw = np.zeros(0, np.uint8)
 
     def symbols(self, tables: Adaptive | Patient, classes: NDArray[np.integer]) -> Small:
         """The next batch, shape (n,)."""
-        symbols = self._decoder.decode(tables.tables, classes)
+        symbols = self.decoder.decode(tables.tables, classes)
         tables.update(classes, symbols)
         return symbols
 
     def finish(self) -> None:
         """Say that all symbols were read: raw bits follow."""
-        self._raw = self._decoder.raw_bits()
+        self._raw = self.decoder.raw_bits()
+
+    @property
+    def left(self) -> NDArray[np.uint8]:
+        """All raw bits that were not read yet."""
+        return self._raw
 
     def raw(self, n: int) -> NDArray[np.uint8]:
         """The next n raw bits."""
@@ -138,6 +149,12 @@ def _cheaper(
     q.ravel()[some] -= error < price * saved
 
 
+def down(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Sums of columns, row after row; NumPy adds a single column in another order."""
+    sums: NDArray[np.float32] = x.sum(axis=0) if x.shape[1] > 1 else x.cumsum(axis=0)[-1]
+    return sums
+
+
 @dataclass
 class Pricer:
     """What boxes would cost, bits and error, if they were coded like this; nothing is written."""
@@ -154,15 +171,15 @@ class Pricer:
         # squares of all modes from a checkpoint on: the error of a box that stops there
         first = [self.starts[s] for s in CHECKPOINTS if s < len(self.starts) - 1]
         spans = [self.x[a:b] for a, b in pairwise([*first, len(self.x)])]
-        squares = np.stack([np.einsum("mn,mn->n", x, x) for x in spans])
-        self._left = np.cumsum(squares[::-1], axis=0)[::-1]
+        squares = np.stack([down(x * x) for x in spans])
+        self.left = np.ascontiguousarray(np.cumsum(squares[::-1], axis=0)[::-1])
 
     def going_on(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
         """Whether boxes go on."""
         on = self.last.take(boxes) >= diagonal
         self.bits[boxes] += self.flag_costs.take(classes.astype(np.intp) * 2 + on)
         stopped = boxes[~on]
-        self.error[stopped] += self._left[CHECKPOINTS.index(diagonal)].take(stopped)
+        self.error[stopped] += self.left[CHECKPOINTS.index(diagonal)].take(stopped)
         return on
 
     def magnitudes(self, classes: Small, rows: slice, boxes: Places) -> Counts:
@@ -173,9 +190,9 @@ class Pricer:
         bits = self.costs.take(
             classes.astype(np.intp) * self.costs.shape[1] + tokens_of(q, classes)
         )
-        self.bits[boxes] += bits.sum(axis=0)
+        self.bits[boxes] += down(bits)
         x -= q
-        self.error[boxes] += np.einsum("mn,mn->n", x, x)
+        self.error[boxes] += down(x * x)
         return np.minimum(q, 1 << 14)
 
 
@@ -227,15 +244,40 @@ class Chooser:
         if not wide.size:
             return q
         w = widths.ravel()[wide]
-        self._wide.append(packed(q.ravel()[wide] - BASES.take(where.ravel()[wide]), w))
+        self.wide(q.ravel()[wide] - BASES.take(where.ravel()[wide]), w)
         seen: Counts = SEEN.take(where)
         return seen
 
-    def finish(self, negative: NDArray[np.bool_]) -> None:
-        """Write raw bits: low bits, then signs of what is not 0, in the order of rows."""
+    def wide(self, values: Counts, widths: Counts) -> None:
+        """Take note of numbers of so many raw bits."""
+        self._wide.append(packed(values, widths))
+
+    def finish(self, negative: NDArray[np.bool_]) -> tuple[Counts, NDArray[np.float64]]:
+        """Write raw bits: low bits, then signs of what is not 0, in the order of rows.
+
+        Returns
+        -------
+        q : array, shape (M, boxes)
+            Magnitudes with their signs.
+        off : array, shape (3,)
+            How far 1, 2, 3 and more lie above what they stand for, on average.
+        """
         for bits in self._wide:
             self.writer.raw(bits)
-        self.writer.raw(negative.ravel()[np.flatnonzero(self.q)].view(np.uint8))
+        if compiled.pays(0):
+            from elmfield.codec.lossy import loops
+
+            signs = np.empty(self.q.size, np.uint8)
+            sums, n = np.zeros(4), np.zeros(4, np.int64)
+            self.writer.raw(signs[: loops.signs(negative, self.x, self.q, signs, sums, n)])
+            return self.q, sums[1:] / np.maximum(n[1:], 1)
+        some = np.flatnonzero(self.q)
+        q, minus = self.q.ravel()[some], negative.ravel()[some]
+        self.writer.raw(minus.view(np.uint8))
+        # multiples of 2^-25: exact in any order
+        above, which = q - self.x.ravel()[some], np.minimum(q, 3)
+        mean = np.bincount(which, above, 4)[1:] / np.maximum(np.bincount(which, minlength=4)[1:], 1)
+        return np.where(negative, -self.q, self.q), np.asarray(mean, np.float64)
 
 
 class Follower:
@@ -260,18 +302,32 @@ class Follower:
         if not wide.size:
             return tokens.astype(np.int32)
         i, j = np.divmod(wide, len(boxes))
-        self._wide.append(
-            ((rows.start + i, boxes[j]), widths.ravel()[wide], BASES.take(where.ravel()[wide]))
-        )
+        at = (rows.start + i, boxes[j])
+        self.wide(at, widths.ravel()[wide], BASES.take(where.ravel()[wide]))
         seen: Counts = SEEN.take(where)
         return seen
 
+    def wide(self, at: tuple[Places, Places], widths: Counts, bases: Counts) -> None:
+        """Take note of rows and boxes whose magnitudes have so many raw bits."""
+        self._wide.append((at, widths, bases))
+
     def finish(self, A: Counts, active: NDArray[np.bool_] | None) -> Counts:
-        """Whole numbers with their signs from what the walk saw, shape (M, boxes)."""
+        """Whole numbers with their signs from what the walk saw, shape (M, boxes); changes `A`."""
+        for (i, j), widths, bases in self._wide:
+            found = bases + unpacked(self.reader.raw(int(widths.sum())), widths)
+            if int(found.max(initial=0)) > LARGEST_MAGNITUDE:
+                raise damaged("has impossible values")
+            A[i, j] = found
+        if compiled.pays(0):
+            from elmfield.codec.lossy import loops
+
+            q = np.zeros_like(A)
+            mask = np.zeros(0, np.bool_) if active is None else active
+            n = loops.signed(A, mask, self.reader.left, q)
+            self.reader.raw(n if n >= 0 else A.size)
+            return q
         if active is not None:
             A = A * active
-        for (i, j), widths, bases in self._wide:
-            A[i, j] = bases + unpacked(self.reader.raw(int(widths.sum())), widths)
         A[0] = 0
         some = np.flatnonzero(A)
         negative = self.reader.raw(len(some)).astype(np.int32)

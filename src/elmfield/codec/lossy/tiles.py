@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield._array import compiled
 from elmfield.codec import lossless
 from elmfield.codec.lossless.door import DTYPES
 from elmfield.codec.lossless.sections import Reader
@@ -163,6 +164,7 @@ class Tile:
     def values(self) -> Values:
         """The samples."""
         frame = self.frame
+        compiled.pays(math.prod(frame.shape))  # the loops ask again
         y = reading.read(self.sections, frame.spread, self.B, self.n_cuts, self.gains)
         whole = y.astype(np.float64)
         if self.matrix is not None:

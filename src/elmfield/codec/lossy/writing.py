@@ -4,10 +4,12 @@ What the encoder quantises it predicts from what the decoder will have of the se
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield._array import compiled
 from elmfield.codec.lossy import means
 from elmfield.codec.lossy.boxes import FRACTION, LARGEST, Floats, Modes, modes, transformed
 from elmfield.codec.lossy.contexts import Counts, Places
@@ -30,7 +32,8 @@ from elmfield.codec.lossy.parts import (
     too_large,
 )
 from elmfield.codec.lossy.priors import prior
-from elmfield.codec.lossy.streams import Chooser, Learned, Pricer, StreamWriter
+from elmfield.codec.lossy.streams import Chooser, Learned, Pricer, StreamWriter, down
+from elmfield.codec.lossy.walking import walked
 
 PRICE = 0.1155
 """Squared steps a bit is worth: the slope of distortion at high rates, 2 ln 2 / 12."""
@@ -70,6 +73,11 @@ class TooFineError(ValueError):
 
 def _last(x: NDArray[np.float32], m: Modes, price: float) -> Places:
     """The last diagonal worth coding in every box: what it and those before it save is largest."""
+    if compiled.pays(0):
+        from elmfield.codec.lossy import loops
+
+        found: Places = loops.last(x, np.array(m.starts, np.int64), price)
+        return found
     single, n = np.float32, m.n_diagonals
     by_diagonal = np.empty((n - 1, x.shape[1]), single)
     each = max(1, AT_ONCE // max(1, x.size // n))
@@ -85,8 +93,8 @@ def _last(x: NDArray[np.float32], m: Modes, price: float) -> Places:
         np.minimum(q, single(1), out=q)
         q *= single(4.5 * price)
         gain -= q
-        starts = np.array(rows[:-1]) - rows[0]
-        np.add.reduceat(gain, starts, axis=0, out=by_diagonal[s - 1 : s - 1 + len(starts)])
+        for k, (a, b) in enumerate(pairwise(rows)):
+            by_diagonal[s - 1 + k] = down(gain[a - rows[0] : b - rows[0]])
     so_far = np.cumsum(by_diagonal, axis=0, out=by_diagonal)
     best = so_far.argmax(axis=0)
     return np.where(so_far[best, np.arange(len(best))] > 0, best + 1, 0)
@@ -106,16 +114,6 @@ def _residual(X: Floats, part: Part) -> tuple[Floats, NDArray[np.int8]]:
     return X, weights
 
 
-def _points(x: NDArray[np.float32], q: Counts) -> NDArray[np.int8]:
-    """How far the mean of what became 1, 2, 3 and more lies below it, in units."""
-    points = []
-    for n in (1, 2, 3):
-        which = np.flatnonzero(q == n if n < 3 else q >= n)
-        off = float(np.mean(q.ravel()[which] - x.ravel()[which])) if which.size else 0.0
-        points.append(int(np.clip(round(off * UNIT), -UNIT, UNIT)))
-    return np.array(points, np.int8)
-
-
 def _write_part(
     X: Floats,
     part: Part,
@@ -132,10 +130,9 @@ def _write_part(
     costs = prior(part.m.d).costs
     chooser = Chooser(x, _last(x, part.m, price), price, costs, learned, writer)
     walk = part.walk(around)
-    walk.run(learned.contexts, chooser)
-    chooser.finish(X < 0)
-    points = _points(x, chooser.q)
-    q = np.where(X < 0, -chooser.q, chooser.q)
+    walked(walk, learned.contexts, chooser)
+    q, off = chooser.finish(X < 0)
+    points = np.clip(np.rint(off * UNIT), -UNIT, UNIT).astype(np.int8)
     made = part.values if all_boxes else part.active_values
     r = made(q, points, weights)
     if too_large(q, r, part):
@@ -188,7 +185,7 @@ def _pricer(X: Floats, B: int, grid: Shape, price: float, wanted: Mask | None = 
     x = np.abs(residual, dtype=np.float32)
     beliefs = prior(m.d)
     pricer = Pricer(x, _last(x, m, price), price, beliefs.costs, beliefs.flag_costs, m.starts)
-    part.walk().run(beliefs.contexts, pricer)
+    walked(part.walk(), beliefs.contexts, pricer)
     return pricer
 
 
