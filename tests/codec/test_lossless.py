@@ -5,9 +5,11 @@ import json
 
 import numpy as np
 import pytest
+import skimage.data
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elmfield._array import compiled
 from elmfield.codec import pack, pack_many, unpack, unpack_many
 from elmfield.errors import StoreError, StoreVersionError
 from oracles import lossless as oracle
@@ -156,7 +158,7 @@ def test_tiles_hold_little_besides_their_samples(rng):
     assert len(pack(incompressible)) <= incompressible.nbytes + 16
 
 
-def test_several_tiles_at_once_are_the_tiles_alone(rng):
+def test_several_tiles_at_once_are_the_tiles_alone(rng, way):
     arrays = [smooth(rng, s, d) for s in [(40, 50), (9,)] for d in ("uint8", "float32", "int16")]
     arrays += [noise(rng, (40, 50), "uint8"), np.zeros((40, 50), np.uint8), np.zeros((0, 3))]
     arrays += [np.cumsum(rng.normal(size=(40, 50)), axis=0) for _ in range(3)]
@@ -209,6 +211,65 @@ def test_a_decoder_written_from_the_page_reads_every_kind(name, rng):
     same(oracle.unpack(pack(values)), values)
 
 
+def by(way, monkeypatch):
+    """From here on compiled loops are used, or not."""
+    monkeypatch.setattr(compiled, "pays", lambda work: way == "compiled")
+
+
+BOTH = {**{name: (make, None) for name, make in ORACLE.items()}}
+BOTH |= {
+    f"{shape} channels {axis}": (lambda r, s=shape: smooth(r, s, "int16"), axis)
+    for shape, axis in [((66, 40, 3), -1), ((2, 70, 35), 0), ((9, 6, 12, 5), -1), ((2100, 9), 1)]
+}
+BOTH["whole numbers far apart"] = (lambda r: noise(r, (70, 33), "int32"), None)
+BOTH["enough to learn"] = (lambda r: smooth(r, (130, 90), "float32"), None)
+
+
+@pytest.mark.skipif(not compiled.installed(), reason="numba is not installed")
+@pytest.mark.parametrize("name", BOTH)
+def test_compiled_loops_write_and_read_the_same_bytes(name, rng, monkeypatch):
+    make, axis = BOTH[name]
+    values = make(rng)
+    by("compiled", monkeypatch)
+    data = pack(values, channel_axis=axis)
+    same(unpack(data), values)
+    by("numpy", monkeypatch)
+    assert pack(values, channel_axis=axis) == data
+    same(unpack(data), values)
+
+
+SIZES = {
+    "photograph": (lambda: skimage.data.camera()[100:356, 100:356], 31_488),
+    "colours": (lambda: skimage.data.astronaut()[:128, 180:340], 28_968),
+    "texture": (lambda: skimage.data.brick()[:200, :200], 13_708),
+    "mask": (lambda: skimage.data.horse()[:, ::2], 482),
+    "lattice": (lambda: (0.01 * np.rint(3e3 + 300 * waves())).astype("f4"), 10_824),
+    "float32": (lambda: (280 + 9 * waves()).astype("f4"), 26_169),
+    "float64": (lambda: waves()[:60], 48_183),
+    "heights": (lambda: np.rint(1e3 * waves() + 40 * waves(7)).astype("i2"), 13_428),
+    "volume": (lambda: np.rint(90 + 40 * waves(2, (12, 30, 40))).astype("u1"), 11_001),
+}
+"""Pictures, fields and their bytes when this was written."""
+
+
+def waves(seed=1, shape=(100, 120)):
+    """A rough surface: waves of every length, the longer the higher."""
+    rng = np.random.default_rng(seed)
+    axes = np.meshgrid(*(np.fft.fftfreq(n) for n in shape), indexing="ij")
+    k = np.sqrt(sum(axis**2 for axis in axes))
+    white = np.fft.fftn(rng.normal(size=shape))
+    out = np.fft.ifftn(white / (0.01 + k) ** 2).real
+    return out / out.std()
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_tiles_are_as_small_as_they_were(name):
+    make, n = SIZES[name]
+    values = make()
+    data = pack(values, channel_axis=-1 if name == "colours" else None)
+    assert len(data) == pytest.approx(n, rel=0.01)
+
+
 @pytest.mark.parametrize("shape", [(40, 14, 3), (9, 10, 2), (5, 6, 12, 5), (70, 4)])
 def test_a_decoder_written_from_the_page_reads_channels(shape, rng):
     values = np.cumsum(rng.integers(-2, 3, shape), axis=0).astype(np.int16)
@@ -235,7 +296,7 @@ HURT = {
 
 
 @pytest.mark.parametrize("name", HURT)
-def test_tiles_that_are_cut_off_raise(name, rng):
+def test_tiles_that_are_cut_off_raise(name, rng, way):
     values = HURT[name](rng)
     data = pack(values, channel_axis=-1 if name == "colours" else None)
     for n in [*range(min(len(data), 120)), *range(120, len(data), 37)]:
@@ -245,7 +306,7 @@ def test_tiles_that_are_cut_off_raise(name, rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HURT)
-def test_tiles_that_are_damaged_raise_or_give_an_array(name, rng):
+def test_tiles_that_are_damaged_raise_or_give_an_array(name, rng, way):
     values = HURT[name](rng)
     told = 0
     for hurt in damaged(pack(values), rng, 40):
@@ -275,7 +336,7 @@ def test_other_bytes_and_later_versions_are_told(rng):
         unpack(b"")
 
 
-def test_the_golden_tiles_still_open(request):
+def test_the_golden_tiles_still_open(request, way):
     """Made once and never again: what could be read must stay readable."""
     folder = request.path.parent / "golden"
     names = json.loads((folder / "expected.json").read_text())

@@ -107,7 +107,9 @@ class _Wave:
         guess = np.floor(self.matrices @ near).reshape(len(near), self.P, b - a, self.B)
         blend = neighbours.blended(guess, self._past(at, a, b), self.table, 1)
         whole, above = neighbours.rounded(blend, self.top)
-        rows = neighbours.contexts(self._energy(at, a, b), above, self.lowest, self.coarse)
+        rows = neighbours.contexts(
+            self._energy(at, a, b), neighbours.far(above), self.lowest, self.coarse
+        )
         rows += self.map_start
         valid = None if self.whole else self.layout.valid[:, a:b].ravel().nonzero()[0]
         value = self._residuals(rows, valid)

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield._array import compiled
+from elmfield._array.threads import spread
 from elmfield._array.typing import Integers
 from elmfield.codec.lossless.numbers import (
     common_step,
@@ -22,7 +24,7 @@ from elmfield.codec.lossless.numbers import (
     unranked,
 )
 from elmfield.codec.lossless.plane import MOST_RANGE
-from elmfield.codec.lossless.sections import Reader, Section, Writer, opened, written
+from elmfield.codec.lossless.sections import Opened, Reader, Section, Writer, opened, written
 from elmfield.errors import StoreError, StoreVersionError
 
 Values = NDArray[np.generic]
@@ -64,7 +66,13 @@ def pack_many(
     `lattices` have offset and step of floats that are known to lie on one; others are looked for.
     """
     known = [None] * len(tiles) if lattices is None else lattices
-    begun = [_begun(np.asarray(values), channel_axis, on) for values, on in zip(tiles, known)]
+
+    def begin(of: tuple[Values, tuple[float, float] | None]) -> tuple[Writer, bytes]:
+        return _begun(np.asarray(of[0]), channel_axis, of[1])
+
+    # Compiled loops take tiles one by one; NumPy takes many side by side.
+    loops = compiled.pays(sum(int(np.size(values)) for values in tiles))
+    begun = spread(begin, list(zip(tiles, known)), None if loops else 1)
     packed = written([writer for writer, _ in begun])
     return [
         _fewest(data, raw, np.asarray(values).size)
@@ -107,6 +115,8 @@ def unpack(data: bytes) -> Values:
 def unpack_many(tiles: Sequence[bytes]) -> list[Values]:
     """The arrays of several tiles; those of equal shape are decoded side by side."""
     read = [_Tile.read(bytes(tile)) for tile in tiles]
+    if compiled.pays(sum(s.layout.n_samples for tile in read for s in tile.sections)):
+        return spread(lambda tile: tile.finish(opened(tile.sections)), read)
     planes = iter(opened([section for tile in read for section in tile.sections]))
     return [tile.finish([next(planes) for _ in tile.sections]) for tile in read]
 
@@ -281,7 +291,7 @@ class _Tile:
     """A tile that was read but not yet decoded."""
 
     sections: list[Section]
-    finish: Callable[[list[tuple[Integers, NDArray[np.uint16]]]], Values]
+    finish: Callable[[list[Opened]], Values]
 
     @classmethod
     def read(cls, data: bytes) -> "_Tile":
@@ -319,7 +329,7 @@ class _Tile:
 
 def _stored(
     reader: Reader, dtype: np.dtype[np.generic], shape: tuple[int, ...]
-) -> Callable[[list[tuple[Integers, NDArray[np.uint16]]]], Values]:
+) -> Callable[[list[Opened]], Values]:
     raw = reader.rest()
     if len(raw) != dtype.itemsize * int(np.prod(shape, dtype=object)):
         raise StoreError("A packed tile does not have as many bytes as it claims: it is damaged.")
@@ -331,7 +341,7 @@ def _stored(
 
 def _parts(
     reader: Reader, way: int, dtype: np.dtype[Any], plan: _Plan
-) -> tuple[list[Section], Callable[[list[tuple[Integers, NDArray[np.uint16]]]], Values]]:
+) -> tuple[list[Section], Callable[[list[Opened]], Values]]:
     """Sections of a tile, and what makes values of their planes."""
     gaps, way = way >= GAPS, way % GAPS
     if way not in (RANKED, LATTICE) or (dtype.kind != "f" and (gaps or way == LATTICE)):
@@ -346,7 +356,7 @@ def _parts(
     main = reader.planes(plan.full, plan.ndim)
     extra, below, kind = _read_corrections(reader, plan) if way == LATTICE else ([], 0, EXACT)
 
-    def finish(planes: list[tuple[Integers, NDArray[np.uint16]]]) -> Values:
+    def finish(planes: list[Opened]) -> Values:
         n, m = len(mask), len(main)
         rank = _ranks(planes[n : n + m], least, unit, shift)
         if way == LATTICE:
@@ -354,7 +364,7 @@ def _parts(
             near = on_lattice(offset, step, k + start, dtype)
             rank = ranks(near).astype(np.uint64)
             if extra:
-                off = _joined(planes[n + m :]).ravel() + below
+                off = _joined(planes[n + m :]).ravel().astype(np.int64) + below
                 off = off.take(k, mode="clip") if kind == BY_PLACE else off.reshape(k.shape)
                 rank = rank + off.astype(np.uint64)
         values = unranked(rank, dtype)
@@ -386,16 +396,14 @@ def _signed(number: int) -> int:
     return -(number + 1) // 2 if number & 1 else number // 2
 
 
-def _joined(planes: list[tuple[Integers, NDArray[np.uint16]]]) -> Integers:
+def _joined(planes: list[Opened]) -> NDArray[np.integer]:
     """Planes whose streams must be used up."""
     if any(tail.any() for _, tail in planes):
         raise StoreError("A packed tile holds more than its samples need: the data are damaged.")
     return np.concatenate([plane for plane, _ in planes])
 
 
-def _ranks(
-    planes: list[tuple[Integers, NDArray[np.uint16]]], least: int, unit: int, shift: int
-) -> NDArray[np.uint64]:
+def _ranks(planes: list[Opened], least: int, unit: int, shift: int) -> NDArray[np.uint64]:
     """Whole numbers again: sections, raw low bits, step and least; arithmetic modulo 2^64."""
     if not shift:
         rank = _joined(planes).astype(np.uint64)

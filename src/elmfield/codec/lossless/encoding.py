@@ -7,13 +7,14 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view as sliding
 from numpy.typing import NDArray
 
+from elmfield._array import compiled
 from elmfield._array.typing import Floats, Integers
 from elmfield.codec.ans import Words
 from elmfield.codec.lossless import learning, neighbours
 from elmfield.codec.lossless.neighbours import BINS, FRACTION, Run, Stencil
 from elmfield.codec.lossless.plane import Model, anchored, default_gains, default_weights, is_exact
-from elmfield.codec.lossless.streams import MOST_HALVINGS, Plane, lanes_of
-from elmfield.codec.lossless.tokens import BITS, N_TOKENS, clustered, levels_of, tokens
+from elmfield.codec.lossless.streams import MOST_HALVINGS, Plane, Stream, lanes_of
+from elmfield.codec.lossless.tokens import BITS, N_TOKENS, RAW, clustered, levels_of, tokens
 from elmfield.codec.lossless.wavefront import ABOVE, LEFT, Layout, framed
 
 CHUNK = 8192
@@ -23,9 +24,9 @@ FEW = 1500
 """Below so many samples nothing is learned: weights would cost more than they save."""
 
 
-def prepared(values: NDArray[np.integer], layout: Layout, tail: Words) -> Plane:
+def prepared(values: NDArray[np.integer], layout: Layout, tail: Words) -> Plane | Stream:
     """What is to be written of samples 0 <= v <= MOST_RANGE, (C, A, Z, Y, X)."""
-    frame = _Frame.of(values, layout)
+    frame = _frame(values, layout)
     top, learned, shift = int(values.max()), values.size >= FEW, 8
     if learned:
         weights, shift = frame.weights()
@@ -37,27 +38,34 @@ def prepared(values: NDArray[np.integer], layout: Layout, tail: Words) -> Plane:
     model = Model(top, frame.first, shift, weights, none, 0, 0, none, empty, learned)
     predicted = frame.predicted(model)
     gains = frame.gains(predicted.error) if learned else default_gains(frame.stencil)
-    lowest, coarse, context = frame.contexts(predicted, gains)
-    token, raw = tokens(predicted.z)
-    pair = context * N_TOKENS
-    pair += token
-    counts = np.bincount(pair, minlength=2 * BINS * N_TOKENS).reshape(2 * BINS, N_TOKENS)
+    energy = frame.expected(predicted.error, gains)
+    lowest, coarse = _bins(energy)
+    pairs, counts = frame.counted(predicted, energy, lowest, coarse)
     classes, levels = _tables(counts)
     model = Model(top, frame.first, shift, weights, gains, lowest, coarse, classes, levels, learned)
     entries = model.tables().entries[classes]  # of every context and token
-    price = BITS - np.log2(np.maximum(entries & np.uint32(0xFFFF), 1))
-    bits = float((counts * price).sum() + raw.sum()) + 16 * len(tail)
+    price = BITS - np.log2(np.maximum(entries & np.uint32(0xFFFF), 1)) + RAW
+    bits = float((counts * price).sum()) + 16 * len(tail)
     halvings = 0
     while halvings < MOST_HALVINGS and LANE_BITS * lanes_of(layout, halvings) > LANE_SHARE * bits:
         halvings += 1
-    return Plane(
-        layout,
-        halvings,
-        model.packed(frame.stencil),
-        _by_steps(frame, entries.ravel().take(pair)),
-        _pieces(frame, raw, predicted.z),
-        tail,
-    )
+    return frame.plane(model.packed(frame.stencil), halvings, pairs, entries, predicted.z, tail)
+
+
+def _frame(values: NDArray[np.integer], layout: Layout) -> "Frame":
+    if compiled.pays(0):
+        from elmfield.codec.lossless.fast import FastFrame
+
+        return FastFrame.of(values, layout)
+    return Frame.of(values, layout)
+
+
+def _bins(energy: Floats) -> tuple[int, int]:
+    """The lowest bin of expected errors, and how coarse bins are."""
+    some = np.sort(energy[:: max(1, energy.size // 4096)].view(np.int64) >> 50)
+    low, high = some[int(0.002 * some.size)], some[int(0.995 * (some.size - 1))]
+    coarse = 0 if high - low < BINS else 1 if high - low < 2 * BINS else 2
+    return int(low) >> coarse, coarse
 
 
 def _tables(counts: Integers) -> tuple[Integers, NDArray[np.uint8]]:
@@ -70,16 +78,19 @@ def _tables(counts: Integers) -> tuple[Integers, NDArray[np.uint8]]:
 
 
 @dataclass(frozen=True)
-class _Predicted:
-    """Errors of the blend in sixteenths, flat and framed; z and sixteenths above of all samples."""
+class Predicted:
+    """Errors of the blend in sixteenths, flat and framed.
+
+    And of all samples: z, and whether the blend is far from a whole number.
+    """
 
     error: Floats
-    z: Integers
-    above: Floats
+    z: NDArray[Any]
+    far: NDArray[Any]
 
 
 @dataclass(frozen=True)
-class _Frame:
+class Frame:
     """Blocks with what stands around them, flat, with room before and behind.
 
     Parameters
@@ -102,7 +113,8 @@ class _Frame:
     first: int
 
     @classmethod
-    def of(cls, values: NDArray[np.integer], layout: Layout) -> "_Frame":
+    def of(cls, values: NDArray[np.integer], layout: Layout) -> "Frame":
+        """The frame of samples (C, A, Z, Y, X)."""
         stencil = Stencil(layout)
         blocks = layout.cut(values)
         first = int(blocks[0, 0, 0, 0])
@@ -126,7 +138,7 @@ class _Frame:
         """The numbers that belong to samples, in the order (g, b, y, x), shape (n,)."""
         return self._blocks(flat)[self.rows].ravel()
 
-    def _offsets(self, runs: list[Run]) -> Integers:
+    def offsets(self, runs: list[Run]) -> Integers:
         """The flat offset of every neighbour."""
         return np.array([self._offset(r) + j for r in runs for j in range(r.n)], np.int64)
 
@@ -139,7 +151,7 @@ class _Frame:
         """Learned weights of every kind of group, and their bits."""
         _, B, H, W = self.shape
         stencil = self.stencil
-        offsets = self._offsets(stencil.samples)
+        offsets = self.offsets(stencil.samples)
         corner = self.front + ABOVE * W + LEFT
         found, shift = [], 6
         for kind in range(stencil.n_kinds):
@@ -175,7 +187,7 @@ class _Frame:
             out += [(g, a, min(a + CHUNK, end)) for a in range(begin, end, CHUNK)]
         return out
 
-    def predicted(self, model: Model) -> _Predicted:
+    def predicted(self, model: Model) -> Predicted:
         """Blended predictions of all samples."""
         S, W = self.samples, self.shape[3]
         matrices = model.matrices(self.stencil)
@@ -230,12 +242,12 @@ class _Frame:
         z = np.abs(residual)
         z += z
         z -= residual > 0
-        return _Predicted(error, z, above)
+        return Predicted(error, z, neighbours.far(above))
 
     def gains(self, error: Floats) -> Integers:
         """Learned weights of past errors, one row for each kind of group."""
         _, B, H, W = self.shape
-        offsets, corner = self._offsets(self.stencil.errors), self.front + ABOVE * W + LEFT
+        offsets, corner = self.offsets(self.stencil.errors), self.front + ABOVE * W + LEFT
         out = []
         for kind in range(self.stencil.n_kinds):
             strides = (B * H * W, H * W, W)
@@ -244,23 +256,48 @@ class _Frame:
             out.append(learning.gains(past, error[where]))
         return np.stack(out)
 
-    def contexts(self, predicted: _Predicted, gains: Integers) -> tuple[int, int, Integers]:
-        """The lowest bin, how coarse bins are, and the context of every sample."""
-        E, offsets = predicted.error, self._offsets(self.stencil.errors).tolist()
-        energy = np.zeros(E.size)
+    def expected(self, error: Floats, gains: Integers) -> Floats:
+        """The expected error of every sample."""
+        offsets = self.offsets(self.stencil.errors).tolist()
+        energy = np.zeros(error.size)
         per_group = gains[self.stencil.kinds].astype(np.float64)
         for g, a, b in self._chunks():
             total = np.full(b - a, FRACTION * per_group[g, -1])
             for gain, j in zip(per_group[g, :-1], offsets, strict=True):
                 if gain:
-                    total += gain * E[a + j : b + j]
+                    total += gain * error[a + j : b + j]
             energy[a:b] = total
-        mine = self._samples_of(energy)
-        some = np.sort(mine[:: max(1, mine.size // 4096)].view(np.int64) >> 50)
-        low, high = some[int(0.002 * some.size)], some[int(0.995 * (some.size - 1))]
-        coarse = 0 if high - low < BINS else 1 if high - low < 2 * BINS else 2
-        lowest = int(low) >> coarse
-        return lowest, coarse, neighbours.contexts(mine, predicted.above, lowest, coarse)
+        return self._samples_of(energy)
+
+    def counted(
+        self, predicted: Predicted, energy: Floats, lowest: int, coarse: int
+    ) -> tuple[NDArray[Any], Integers]:
+        """``context * N_TOKENS + token`` of every sample, and how often each occurs."""
+        pairs = neighbours.contexts(energy, predicted.far, lowest, coarse)
+        pairs *= N_TOKENS
+        pairs += tokens(predicted.z)[0]
+        n = 2 * BINS * N_TOKENS
+        return pairs, np.bincount(pairs, minlength=n).reshape(2 * BINS, N_TOKENS)
+
+    def plane(
+        self,
+        header: bytes,
+        halvings: int,
+        pairs: NDArray[Any],
+        entries: NDArray[np.uint32],
+        z: NDArray[Any],
+        tail: Words,
+    ) -> Plane | Stream:
+        """What is to be written; `entries` are those of every context and token."""
+        raw = np.tile(RAW, 2 * BINS).take(pairs)
+        return Plane(
+            self.stencil.layout,
+            halvings,
+            header,
+            _by_steps(self, entries.ravel().take(pairs)),
+            _pieces(self, raw, z),
+            tail,
+        )
 
 
 def _last(present: NDArray[np.bool_]) -> Integers:
@@ -268,7 +305,7 @@ def _last(present: NDArray[np.bool_]) -> Integers:
     return np.asarray(present.shape[1] - present[:, ::-1].argmax(axis=1), np.int64)
 
 
-def _pieces(frame: _Frame, raw: Integers, z: Integers) -> list[NDArray[np.uint32]]:
+def _pieces(frame: Frame, raw: Integers, z: Integers) -> list[NDArray[np.uint32]]:
     """Raw bits of all samples in the order of coding, 15 at a time, and how many there are."""
     out = []
     for low in range(0, int(raw.max(initial=0)), 15):
@@ -278,7 +315,7 @@ def _pieces(frame: _Frame, raw: Integers, z: Integers) -> list[NDArray[np.uint32
     return out
 
 
-def _by_steps(frame: _Frame, numbers: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def _by_steps(frame: Frame, numbers: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Numbers above 0 of samples, put into the order in which they are coded."""
     layout = frame.stencil.layout
     G, B = frame.shape[:2]

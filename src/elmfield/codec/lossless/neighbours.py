@@ -6,7 +6,7 @@ products are exact in any order, on any machine.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,10 +182,15 @@ def rounded(blend: Floats, top: float | Floats) -> tuple[Floats, Floats]:
     return whole, above
 
 
+def far(above: Floats) -> Bools:
+    """Whether blends are far from whole numbers."""
+    return np.asarray(np.abs(above) >= FRACTION / 4)
+
+
 def contexts(
-    energy: Floats, above: Floats, lowest: int | Integers, coarse: int | Integers
+    energy: Floats, away: NDArray[Any], lowest: int | Integers, coarse: int | Integers
 ) -> Integers:
-    """Number of the context, 0 to 2 BINS - 1: expected error, distance from a whole number.
+    """Number of the context, 0 to 2 BINS - 1: expected error, and whether the blend is `far`.
 
     ``4 / 2^coarse`` bins to an octave, from bin `lowest` on.
     """
@@ -194,5 +199,5 @@ def contexts(
     np.maximum(bins, 0, out=bins)
     np.minimum(bins, BINS - 1, out=bins)
     bins += bins
-    bins += np.abs(above) >= FRACTION / 4
+    bins += away
     return bins

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield._array.typing import Integers
+from elmfield._array import compiled
 from elmfield.codec.ans import Words
 from elmfield.codec.lossless.decoding import decoded
 from elmfield.codec.lossless.encoding import prepared
-from elmfield.codec.lossless.streams import MOST_HALVINGS, Plane, lanes_of, streams
+from elmfield.codec.lossless.streams import MOST_HALVINGS, Plane, Stream, lanes_of, streams
 from elmfield.codec.lossless.wavefront import Layout
 from elmfield.errors import StoreError
 
@@ -20,12 +20,16 @@ SIDE_BY_SIDE = 1 << 22
 """Samples that are coded together, at most (unless one tile has more)."""
 
 
+Opened = tuple[NDArray[np.integer], Words]
+"""A plane and what stands behind its stream."""
+
+
 class Writer:
     """Bytes, appended, and planes that are written at the end, each at its place."""
 
     def __init__(self, start: bytes = b"") -> None:
         self.data = bytearray(start)
-        self.waiting: list[tuple[int, Plane]] = []
+        self.waiting: list[tuple[int, Plane | Stream]] = []
 
     def number(self, n: int) -> None:
         """A whole number from 0, seven bits to a byte, low ones first."""
@@ -63,11 +67,13 @@ class Writer:
 
 def written(writers: Sequence[Writer]) -> list[bytes]:
     """Bytes of some writers; planes of equal layout are coded side by side."""
-    planes = [plane for writer in writers for _, plane in writer.waiting]
-    found: dict[int, Words] = {}
-    for some in _alike([(p.layout, p.halvings) for p in planes]):
-        found |= zip(some, streams([planes[i] for i in some]))
-    words = iter([found[i] for i in range(len(planes))])
+    every = [plane for writer in writers for _, plane in writer.waiting]
+    found = {i: plane.words for i, plane in enumerate(every) if isinstance(plane, Stream)}
+    planes = [(i, plane) for i, plane in enumerate(every) if isinstance(plane, Plane)]
+    for some in _alike([(plane.layout, plane.halvings) for _, plane in planes]):
+        made = streams([planes[i][1] for i in some])
+        found |= zip([planes[i][0] for i in some], made)
+    words = iter([found[i] for i in range(len(every))])
     return [writer.finished([next(words) for _ in writer.waiting]) for writer in writers]
 
 
@@ -77,7 +83,7 @@ def _alike(kinds: Sequence[tuple[Layout, int]]) -> Iterator[list[int]]:
     for i, kind in enumerate(kinds):
         groups.setdefault(kind, []).append(i)
     for (layout, _), members in groups.items():
-        together = max(1, SIDE_BY_SIDE // int(np.prod(layout.shape)))
+        together = max(1, SIDE_BY_SIDE // layout.n_samples)
         yield from (members[a : a + together] for a in range(0, len(members), together))
 
 
@@ -142,22 +148,30 @@ class Reader:
         return out
 
 
-def opened(sections: Sequence[Section]) -> list[tuple[Integers, Words]]:
+def opened(sections: Sequence[Section]) -> list[Opened]:
     """Planes and tails of sections; those of equal layout are decoded side by side."""
-    found: dict[int, tuple[Integers, Words]] = {
+    found: dict[int, Opened] = {
         i: (np.zeros(section.layout.shape, np.int64), section.words)
         for i, section in enumerate(sections)
         if not section.header
     }
     coded = [i for i in range(len(sections)) if i not in found]
+    if coded and compiled.pays(0):
+        from elmfield.codec.lossless import fast
+
+        for i in coded:
+            own = sections[i]
+            lanes = lanes_of(own.layout, own.halvings)
+            found[i] = fast.decoded(own.header, own.words, own.layout, lanes)
+        coded = []
     for some in _alike([(sections[i].layout, sections[i].halvings) for i in coded]):
-        own = [coded[i] for i in some]
-        first = sections[own[0]]
+        these = [coded[i] for i in some]
+        first = sections[these[0]]
         planes, tails = decoded(
-            [sections[i].header for i in own],
-            [sections[i].words for i in own],
+            [sections[i].header for i in these],
+            [sections[i].words for i in these],
             first.layout,
             lanes_of(first.layout, first.halvings),
         )
-        found |= zip(own, zip(planes, tails, strict=True))
+        found |= zip(these, zip(planes, tails, strict=True))
     return [found[i] for i in range(len(sections))]

@@ -59,6 +59,15 @@ class Plane:
         return lanes_of(self.layout, self.halvings)
 
 
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """A plane whose stream is known."""
+
+    halvings: int
+    header: bytes
+    words: Words
+
+
 def lanes_of(layout: Layout, halvings: int) -> int:
     """Lanes of a stream: one for every sample of the largest step, halved so many times."""
     return max(1, min(int(layout.sizes.max()), MOST_LANES) >> halvings)

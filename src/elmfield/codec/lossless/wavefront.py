@@ -11,8 +11,9 @@ Then every neighbour is known one step before it is asked for, and all samples o
 side by side, in the order (g, u, b) with b the block.
 """
 
+import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -45,6 +46,7 @@ class Layout:
     block: tuple[int, int, int, int]
 
     @classmethod
+    @lru_cache(maxsize=32)
     def of(cls, shape: tuple[int, int, int, int, int], ndim: int) -> "Layout":
         """Blocks as long as allowed for so many axes, and as equal as possible."""
         longest = MOST[ndim]
@@ -55,6 +57,11 @@ class Layout:
     def counts(self) -> tuple[int, ...]:
         """Number of blocks along A, Z, Y and X."""
         return tuple(-(-n // h) for n, h in zip(self.shape[1:], self.block, strict=True))
+
+    @property
+    def n_samples(self) -> int:
+        """All samples of the array."""
+        return math.prod(self.shape)
 
     @property
     def n_blocks(self) -> int:
