@@ -131,3 +131,14 @@ def test_channels_have_levels_of_their_own(rng):
     errors = np.sqrt(np.mean((found - truth[..., None]) ** 2, axis=(0, 1)))
     assert errors[0] < 1.6
     assert errors[1] < 8
+
+
+@pytest.mark.parametrize("shape", [(90,), (14, 13), (6, 5, 7)])
+def test_what_torch_follows_is_the_same(shape, rng):
+    torch = pytest.importorskip("torch")
+    noise = np.array([1e-4, 2e-4])
+    grid = np.meshgrid(*(np.arange(n) / 10 for n in shape), indexing="ij")
+    y = np.sin(sum(grid))[..., None] * [1, 2] + noise * rng.standard_normal((*shape, 2))
+    wraps = (False,) * len(shape)
+    found = without_noise(torch.as_tensor(y).requires_grad_(), noise, wraps)
+    close(found.detach(), without_noise(y, noise, wraps), 1e-10)

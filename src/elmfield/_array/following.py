@@ -106,3 +106,10 @@ def _linear_function() -> Any:
             return linear(adjoint, apply, given[0]), None, None, None
 
     return LinearMap
+
+
+def worked_out_again(function: Callable[..., Any], *x: Array) -> Any:
+    """``function(*x)`` of tensors: worked out again for derivatives, nothing of it is kept."""
+    from torch.utils.checkpoint import checkpoint
+
+    return checkpoint(function, *x, use_reentrant=False, preserve_rng_state=False)

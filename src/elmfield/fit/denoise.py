@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from elmfield._array.backend import cast, device, move, namespace, scatter_add, to_numpy
+from elmfield._array.backend import cast, device, learns, move, namespace, scatter_add, to_numpy
 from elmfield._array.cache import remembered
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats
+from elmfield.fit import followed
 from elmfield.fit.overlapping import box_index, taken
 from elmfield.fit.planes import plane_through
 from elmfield.local.bases import product_modes
@@ -76,7 +77,7 @@ def denoised(
     given = samples
     if level is not False:
         y = samples.values
-        noise = noise_level(y, samples.present) if level is True else float(level) / samples.units
+        noise = noise_level(y, samples.present) if level is True else level / samples.scale
         # Without a plane, which has no noise: it comes back exactly.
         plane = cast(plane_through(y, None, periodic), y)
         samples = samples.changed(without_noise(y - plane, noise, periodic) + plane)
@@ -113,7 +114,7 @@ def _clipped(given: Samples, samples: Samples) -> Samples:
 # --- the level ------------------------------------------------------------------------------------
 
 
-def noise_level(y: Array, present: Array | None = None) -> Floats:
+def noise_level(y: Array, present: Array | None = None) -> Array:
     """Standard deviation of the noise in samples y, (..., C); shape (C,).
 
     From the modes of boxes that are rough along every axis, in the boxes where they are weakest:
@@ -133,10 +134,16 @@ def noise_level(y: Array, present: Array | None = None) -> Floats:
     for a in modes.axes:
         rough = np.logical_and.outer(rough, np.arange(a.width) >= a.width // 2)
     rough = rough.reshape(-1)
-    c = to_numpy(modes.project(taken(y, move(index, y))))[:, rough, :].astype(np.float64)
-    level = np.quantile(np.sqrt(np.mean(c**2, axis=1)), QUIET, axis=0)
+    xp = namespace(y)
+    c = xp.take(modes.project(taken(y, move(index, y))), move(np.flatnonzero(rough), y), axis=1)
+    squares = xp.sort(xp.mean(xp.astype(c, xp.float64) ** 2, axis=1), axis=0)
+    place = QUIET * (len(index) - 1)
+    low = int(place)
+    some = squares[low : low + 2, :]  # what lies on both sides of the quantile
+    rms = xp.where(some > 0, some, xp.ones_like(some)) ** 0.5 * xp.astype(some > 0, xp.float64)
+    level = rms[0, :] + (place - low) * (rms[-1, :] - rms[0, :])
     # rms of n normal numbers: mean about 1, standard deviation 1 / √(2n); 10 % lie 1.28 below.
-    return np.asarray(level / max(0.5, 1 - 1.28 / np.sqrt(2 * rough.sum())))
+    return level / max(0.5, 1 - 1.28 / math.sqrt(2 * rough.sum()))
 
 
 # --- members and amplitudes -----------------------------------------------------------------------
@@ -191,10 +198,10 @@ class Shapes:
     amplitudes: Floats = field(repr=False)
     prior: Floats = field(repr=False)
 
-    @property
-    def n_members(self) -> int:
-        """Number of members K."""
-        return len(self.prior)
+    def at_once(self, like: Array) -> int:
+        """Boxes to look at together, in the memory there is where `like` lives."""
+        room = capacity(like) // (8 * len(self.prior))
+        return max(64, room // sum(int(h.bases.shape[1]) for h in self.halves))
 
     def parts(self, Y: Array) -> tuple[list[Array], Array]:
         """What members find in boxes Y, (G, S), of mean 0 and noise 1.
@@ -274,7 +281,7 @@ def family_shapes(box: tuple[int, ...], top: int = STRONGEST) -> Shapes:
     return shapes_of(halves, amplitudes, np.zeros((len(kernels), len(amplitudes))))
 
 
-def learned(start: Shapes, Y: Array) -> Shapes:
+def learned(start: Shapes, Y: Array) -> "Shapes | followed.Followed":
     """Shapes drawn towards boxes Y, (G, S, C), of noise 1.
 
     A pass finds the weights p of members and amplitudes in every box and the covariance of what
@@ -284,6 +291,9 @@ def learned(start: Shapes, Y: Array) -> Shapes:
     xp, C = namespace(Y), Y.shape[2]
     Y = Y - xp.mean(Y, axis=1, keepdims=True)
     own, shapes = [h.covariances for h in start.halves], start
+    if learns(Y):
+        a = start.amplitudes
+        return followed.learned(own, a, Y, passes=PASSES, pull=PULL, unlikely=UNLIKELY)
     for _ in range(PASSES):
         each = [shapes.parts(Y[..., k]) for k in range(C)]
         p = _shares([e for _, e in each])
@@ -312,7 +322,7 @@ def learned(start: Shapes, Y: Array) -> Shapes:
 # --- an array -------------------------------------------------------------------------------------
 
 
-def without_noise(y: Array, noise: Floats, periodic: Sequence[bool]) -> Array:
+def without_noise(y: Array, noise: Array, periodic: Sequence[bool]) -> Array:
     """Samples y, (..., C), without most of their noise of standard deviation `noise`, (C,)."""
     xp = namespace(y)
     shape, C = tuple(y.shape[:-1]), y.shape[-1]
@@ -322,12 +332,12 @@ def without_noise(y: Array, noise: Floats, periodic: Sequence[bool]) -> Array:
         k = wide[0]
         parts = [xp.take(y, move(np.asarray([i]), y), axis=k) for i in range(shape[k])]
         return xp.concat([without_noise(part, noise, periodic) for part in parts], axis=k)
-    size = to_numpy(xp.max(xp.abs(y), axis=tuple(range(len(shape))))).astype(np.float64)
-    noise = np.maximum(noise, 1e-12 * size)
-    if d == 0 or not np.all(noise > 0):  # one sample, or nothing but zeros
+    size = xp.astype(xp.max(xp.abs(y), axis=tuple(range(len(shape)))), xp.float64)
+    unit = xp.maximum(move(noise, y, xp.float64), 1e-12 * size)
+    if d == 0 or not bool(xp.all(unit > 0)):  # one sample, or nothing but zeros
         return y
-    kind = xp.float32 if np.all(size < SINGLE * noise) else xp.float64
-    unit = move(noise, y, xp.float64)
+    is_single = not learns(y) and bool(xp.all(size < SINGLE * unit))
+    kind = xp.float32 if is_single else xp.float64
     z = xp.astype(xp.astype(y, xp.float64) / unit, kind)
     box = tuple(min(BOX[d], n) for n in shape)
     index = box_index(shape, box, STRIDE[d], periodic)
@@ -335,8 +345,7 @@ def without_noise(y: Array, noise: Floats, periodic: Sequence[bool]) -> Array:
     shapes = learned(family_shapes(box, _strongest(some)), some)
     n = math.prod(shape)
     total = [xp.zeros(n, dtype=kind, device=device(y)) for _ in range(C)]
-    step = max(64, capacity(y) // (8 * shapes.n_members * index.shape[1]))
-    for i, j in runs(len(index), step):
+    for i, j in runs(len(index), shapes.at_once(y)):
         at = move(index[i:j], y)
         X = shapes(taken(z, at))
         for c in range(C):
@@ -350,5 +359,5 @@ def without_noise(y: Array, noise: Floats, periodic: Sequence[bool]) -> Array:
 def _strongest(Y: Array) -> int:
     """Exponent of 4 that no box Y, (G, S, C), of noise 1 goes beyond."""
     xp = namespace(Y)
-    most = float(xp.max(xp.var(Y, axis=1)))
+    most = float(to_numpy(xp.max(xp.var(Y, axis=1))))
     return max(STRONGEST, math.ceil(math.log(max(most, 1.0), 4)))

@@ -6,16 +6,14 @@ from elmfield.settings import Settings
 
 
 def refuse_unfollowed(values: Array, settings: Settings) -> None:
-    """Refuse samples that are followed through steps that choose: gradients would be wrong."""
-    if not learns(values):
-        return
-    step = None
-    if settings.denoise is not False:
-        step = "denoising, which learns from the samples what to believe"
-    elif settings.target is not None:
-        step = "an error target, which chooses what to keep"
-    if step is not None:
-        raise TypeError(
-            f"samples that require gradients cannot be followed through {step}. Detach them, "
-            "values.detach(), or fit without."
-        )
+    """Refuse samples that are followed through an error target: gradients would be wrong."""
+    if learns(values) and settings.target is not None:
+        raise unfollowed("an error target, which chooses what to keep")
+
+
+def unfollowed(step: str) -> TypeError:
+    """An error that says which step is not followed."""
+    return TypeError(
+        f"samples that require gradients cannot be followed through {step}. Detach them, "
+        "values.detach(), or fit without."
+    )

@@ -18,7 +18,7 @@ from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Axis, Domain, Periodic, names_of, periods_of
 from elmfield.field import Blended, Field
-from elmfield.fit.graph import refuse_unfollowed
+from elmfield.fit.graph import refuse_unfollowed, unfollowed
 from elmfield.fit.kernels import HIGHEST, MET, NOISY_ORDERS, Kernels
 from elmfield.fit.waves import Waves
 from elmfield.samples import with_nan
@@ -92,6 +92,8 @@ def fit_points(
             "on them. Detach them, points.detach()."
         )
     refuse_unfollowed(values, settings)
+    if learns(values) and settings.denoise is not False:
+        raise unfollowed("denoising of scattered samples, which learns what to believe from them")
     x, y, single, is_complex, kept = _check(points, values)
     d = x.shape[1]
     if d > 1:
