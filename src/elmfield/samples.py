@@ -5,6 +5,7 @@ shape, a dtype and slices; :class:`Samples` leave, with what is needed to put th
 back. What is done with them it does not know.
 """
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,8 +19,9 @@ from elmfield._array.backend import (
     is_array,
     is_numpy,
     is_sliced,
-    move,
+    move_all,
     namespace,
+    take,
     to_numpy,
 )
 from elmfield._array.ends import Ends, data_range, standard_of, standardise
@@ -137,10 +139,11 @@ class Seen:
 
     def on(self, grid: Grid) -> Array:
         """The samples on a grid of positions, all channels."""
-        y, xp = self.values, namespace(self.values)
-        for k in sorted(range(len(grid)), key=lambda k: len(grid[k]) / y.shape[k]):
-            if not np.array_equal(grid[k], np.arange(y.shape[k])):
-                y = xp.take(y, move(grid[k], y), axis=k)
+        y = self.values
+        some = [k for k, at in enumerate(grid) if not np.array_equal(at, np.arange(y.shape[k]))]
+        some.sort(key=lambda k: len(grid[k]) / y.shape[k])  # what leaves least first
+        for k, index in zip(some, move_all([grid[k] for k in some], y) if some else ()):
+            y = take(y, index, axis=k)
         return self.bring(y)
 
     def every(self, step: int) -> Array:
@@ -295,6 +298,9 @@ EXACT = {name: name for name in ("uint8", "int8", "uint16", "int16", "uint32", "
 EXACT["bool"] = "uint8"
 """Dtypes that are kept as they are, though fits compute with wider ones."""
 
+FEW = 1 << 20
+"""Samples that are brought to scale all at once."""
+
 FEW_STEPS = 100
 """Whole numbers that range over fewer are filled in with fractions."""
 
@@ -370,17 +376,22 @@ class Samples:
         C = self.n_channels
         return namespace(e).hypot(e[..., :C], e[..., C:])
 
-    # Batches are brought to scale in their turn, unless someone has to see all samples at once.
+    # Batches are brought to scale in their turn, unless someone has to see all samples at once, or
+    # there are few.
 
-    @property
+    @cached_property
     def given(self) -> Array:
         """What batches are gathered from, (..., C); :meth:`bring` makes them ready."""
-        return self.raw if self.brought is None else self.brought
+        few = math.prod(self.raw.shape) <= FEW
+        return self.raw if self.brought is None and not few else self.values
 
     def bring(self, Y: Array) -> Array:
         """A batch of `given`, (..., C), about 0 and of order 1."""
-        if self.brought is not None:
+        if self.given is not self.raw:
             return Y
+        return self._brought(Y)
+
+    def _brought(self, Y: Array) -> Array:
         Y = Y - self.offset
         Y /= self.scale  # in place: a batch is passed over often enough
         return Y
@@ -393,7 +404,7 @@ class Samples:
     @property
     def values(self) -> Array:
         """All samples about 0 and of order 1."""
-        return (self.raw - self.offset) / self.scale if self.brought is None else self.brought
+        return self._brought(self.raw) if self.brought is None else self.brought
 
     def standardised(self) -> "Samples":
         """The same with all samples brought to scale at once."""
@@ -448,7 +459,7 @@ def read(
     else:
         kind = str(raw.dtype).rsplit(".", 1)[-1]
         brought, units = None, standard_of(ends, kind, centred)
-        offset, scale = (move(u, raw) for u in units)
+        offset, scale = move_all(units, raw)
     return Samples(
         raw=raw,
         present=present,

@@ -13,10 +13,17 @@ import numpy as np
 
 from elmfield._array.typing import Array, Namespace
 
+_NAMESPACES: dict[type, Namespace] = {}
+
 
 def namespace(*arrays: Array) -> Namespace:
     """The array-API namespace that the arrays share."""
-    return compat.array_namespace(*arrays)
+    if len(arrays) > 1:
+        return compat.array_namespace(*arrays)
+    kind = type(arrays[0])
+    if kind not in _NAMESPACES:  # asked a hundred times by one call
+        _NAMESPACES[kind] = compat.array_namespace(*arrays)
+    return _NAMESPACES[kind]
 
 
 def is_array(x: object) -> bool:
@@ -97,14 +104,28 @@ def move(x: Array, like: Array, dtype: object = None) -> Array:
     return xp.asarray(x, dtype=dtype, device=device(like))
 
 
+def move_all(arrays: Sequence[np.ndarray], like: Array, dtype: object = None) -> list[Array]:
+    """:func:`move` of several NumPy arrays of one dtype, in one copy to a device."""
+    if is_on_host(like):
+        return [move(x, like, dtype) for x in arrays]
+    return _parted(move(np.concatenate([x.ravel() for x in arrays]), like, dtype), arrays)
+
+
 def to_numpy_all(arrays: Sequence[Array]) -> list[Array]:
     """:func:`to_numpy` of several floating arrays at once, for one wait for a device."""
     if all(is_on_host(x) for x in arrays):
         return [np.asarray(to_numpy(x)) for x in arrays]
     xp = namespace(*arrays)
-    flat = to_numpy(xp.concat([xp.reshape(x, (-1,)) for x in arrays]))
-    ends = np.cumsum([math.prod(x.shape) for x in arrays])
-    return [part.reshape(x.shape) for part, x in zip(np.split(flat, ends[:-1]), arrays)]
+    return _parted(to_numpy(xp.concat([xp.reshape(x, (-1,)) for x in arrays])), arrays)
+
+
+def _parted(flat: Array, like: Sequence[Array]) -> list[Array]:
+    """What lies one after the other in `flat`, each in the shape of its own."""
+    parts, end = [], 0
+    for x in like:
+        start, end = end, end + math.prod(x.shape)
+        parts.append(flat[start:end].reshape(x.shape))
+    return parts
 
 
 def itemsize(x: Array) -> int:
@@ -189,6 +210,14 @@ def beside(x: Array, where: Any) -> Array:
     import torch
 
     return to_device(torch.as_tensor(np.array(x)), where)
+
+
+def take(x: Array, index: Array, axis: int = 0) -> Array:
+    """Entries of `x` at positions `index`, (n,), of an axis; none is negative."""
+    if compat.is_torch_array(x):
+        # The standard's own looks for negative ones first: three more steps.
+        return x.index_select(axis, index)
+    return namespace(x).take(x, index, axis=axis)
 
 
 def searchsorted(edges: Array, x: Array) -> Array:

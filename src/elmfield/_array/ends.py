@@ -46,10 +46,9 @@ class Ends:
             high = xp.where(present, y, xp.full_like(y, -xp.inf))
             count = np.asarray(to_numpy(xp.sum(xp.astype(present, xp.int64), axis=axes)))
         with np.errstate(over="ignore", invalid="ignore"):
-            found = (xp.min(low, axis=axes), xp.max(high, axis=axes))
+            ends = xp.min(low, axis=axes), xp.max(high, axis=axes)
             total = xp.sum(y, axis=axes, dtype=xp.float64)
-        wide = [xp.astype(a, xp.float64) for a in found]
-        least, most, sums = to_numpy_all([*wide, total])
+        least, most, sums = (a.astype(np.float64) for a in to_numpy_all([*ends, total]))
         return cls(least, most, sums, count.astype(np.int64))
 
     def __or__(self, other: "Ends") -> "Ends":

@@ -73,8 +73,9 @@ def encoder(
             + (" of which one axis holds channels." if channel_axis is not None else ".")
         )
     domain = make_domain(spatial, dims=dims, coords=coords, periodic=periodic)
-    settings = Smooth() if settings is None else settings
-    if not isinstance(settings, Settings):
+    if settings is None:
+        settings = Smooth()
+    elif not isinstance(settings, Settings):
         raise TypeError(
             f"`settings` must come from smooth(...), oriented(...) or paper(...); got {settings!r}."
         )
@@ -206,10 +207,11 @@ class Encoder:
         settings = self._settle(samples.view)
         groups, left = self._project(settings, samples, progress)
         blended = self._blended(groups)
-        with np.errstate(over="ignore", under="ignore"):
-            # Roots first: numbers whose squares overflow leave nothing over all the same.
-            squares = (np.sqrt(left) * samples.units) ** 2
-            residual = squares.sum(axis=1) + taken_off(given, samples, self.partition)
+        residual = taken_off(given, samples, self.partition)
+        if left.any():
+            with np.errstate(over="ignore", under="ignore"):
+                # Roots first: their squares may overflow.
+                residual = residual + ((np.sqrt(left) * samples.units) ** 2).sum(axis=1)
         if settings.target is not None:
             blended, dropped = meet(blended, samples, settings.target)
             residual = residual + dropped

@@ -120,7 +120,7 @@ def fit(
     choice("samples", samples, ("points", "means"))
     way = given.missing if missing is None else missing
     settings = suited(settings, given.attributes)
-    if not isinstance(settings, Settings) or settings.target is None:
+    if settings is None or not isinstance(settings, Settings) or settings.target is None:
         # A target is for the samples as they are.
         given = premultiplied(given)
     if out is not None:

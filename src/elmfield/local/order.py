@@ -53,7 +53,8 @@ def orders_of(
 ) -> tuple[float, ...]:
     """``order = first + slope p`` for the exponent p of each axis, in steps of 0.05."""
     known = [CALM if p == math.inf else p for p in found if p is not None]
-    orders = iter([float(np.clip(round((first + slope * p) * 20) / 20, *ORDERS)) for p in known])
+    low, high = ORDERS
+    orders = iter([min(max(round((first + slope * p) * 20) / 20, low), high) for p in known])
     every = [None if p is None else next(orders) for p in found]
     told = [s for s in every if s is not None]
     usual = float(np.mean(told)) if told else fallback
@@ -67,13 +68,15 @@ def exponents(view: View) -> tuple[float | None, ...]:
     """
     axes = [k for k, n in enumerate(view.shape[:-1]) if n >= LEAST]
     few = view.every(tasted(view.shape))
-    few, *powers = to_numpy_all([few, *(_power(view, k) for k in axes)])
-    grain = _grain(few.astype(np.float64), view.eps)
+    few, *sizes = to_numpy_all([few, *(_sizes(view, k) for k in axes)])
+    grain = _grain(few, view.eps)
     found: list[float | None] = [None] * (len(view.shape) - 1)
-    for k, power in zip(axes, powers):
+    for k, size in zip(axes, sizes):
         length = _length(view.shape[k])
-        real, imaginary = np.split(power.astype(np.float64), 2)
-        found[k] = exponent(real + imaginary, grain * _waves(length)[1])
+        grid = _segments(view.shape, k)
+        count = math.prod(map(len, grid)) * view.shape[-1] // length
+        power = (size.astype(np.float64) ** 2).reshape(2, -1).sum(axis=0) / count
+        found[k] = exponent(power, grain * _waves(length)[1])
     return tuple(found)
 
 
@@ -95,8 +98,10 @@ def _grain(few: Floats, eps: float) -> float:
     """
     found = []
     for column in few.T:
-        gaps = np.diff(np.unique(column))
-        size, step = float(np.abs(column).max()), float(gaps.min(initial=np.inf))
+        ordered = np.sort(column).astype(np.float64)
+        gaps = np.diff(ordered)
+        gaps = gaps[gaps > 0]
+        size, step = float(max(-ordered[0], ordered[-1])), float(gaps.min(initial=np.inf))
         least = 2 * eps * size
         if len(gaps) > 8:
             times = gaps / step
@@ -133,14 +138,13 @@ def _length(n: int) -> int:
     return min(SEGMENT, n) // 2 * 2
 
 
-def _power(view: View, k: int) -> Array:
-    """Mean power of cosines, then of sines, along axis k: Hann-windowed segments, no trends."""
+def _sizes(view: View, k: int) -> Array:
+    """Norms of cosines, then of sines, along axis k: Hann-windowed segments, no trends."""
     length = _length(view.shape[k])
     seen = view.on(_segments(view.shape, k))
     xp = namespace(seen)
     pieces = xp.reshape(xp.moveaxis(seen, k, -1), (-1, length))
-    f = pieces @ move(_waves(length)[0], pieces, pieces.dtype)
-    return xp.mean(f * f, axis=0)
+    return xp.linalg.vector_norm(pieces @ move(_waves(length)[0], pieces, pieces.dtype), axis=0)
 
 
 @lru_cache(maxsize=32)
@@ -180,16 +184,21 @@ def exponent(power: Floats, floor: float = 0.0) -> float | None:
     signal = power[band] - floor
     if not np.all(signal > 0):
         return ORDERS[1]
-    candidates, model = _folded(n)
-    gap = np.log(signal) - model[:, band]
-    misfit = np.sum((gap - gap.mean(axis=1, keepdims=True)) ** 2, axis=1)
+    # Of |log signal - model|², both about 0, what differs between candidates.
+    candidates, model, squares = _folded(n, top)
+    misfit = squares - 2 * (model @ np.log(signal))
     return float(candidates[int(np.argmin(misfit))])
 
 
-@lru_cache(maxsize=8)
-def _folded(n: int) -> tuple[Floats, Floats]:
-    """Exponents p, and the logarithm of each one's folded power law at frequencies 0 to n."""
-    omega = np.pi * np.maximum(np.arange(n + 1), 0.5) / n  # nobody asks for 0
+@lru_cache(maxsize=32)
+def _folded(n: int, top: int) -> tuple[Floats, Floats, Floats]:
+    """Exponents p, the logarithm of each one's folded power law, and the sum of its squares.
+
+    At the frequencies of n that make the octave below `top`, its mean taken off.
+    """
+    omega = np.pi * np.arange((top + 1) // 2, top + 1) / n
     p = np.arange(0, 8, 0.01)
     images = np.abs(omega[:, None] + 2 * np.pi * np.arange(-3, 4))
-    return p, np.log(np.sum(images ** (-2 * p[:, None, None]), axis=2))
+    model = np.log(np.sum(images ** (-2 * p[:, None, None]), axis=2))
+    model -= model.mean(axis=1, keepdims=True)
+    return p, model, np.sum(model**2, axis=1)

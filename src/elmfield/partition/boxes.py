@@ -17,35 +17,49 @@ def boxes_of(part: "Partition") -> tuple[Integers, Integers]:
     """First sample and number of samples of each region's box, both of shape (N, d)."""
     N, d = part.n_regions, len(part.shape)
     starts, sizes = np.empty((N, d), np.int64), np.empty((N, d), np.int64)
+    if part.is_regular:  # axis by axis: there may be a million cells
+        grids = [a.reshape(*part.n_cells, d) for a in (starts, sizes)]
+        for k, edges in enumerate(part.edges):
+            for grid, line in zip(grids, _reaching(part, k, edges[:-1], edges[1:])):
+                grid[..., k] = line.reshape(-1, *(1,) * (d - 1 - k))
+        return starts, sizes
     cells = np.indices(part.n_cells).reshape(d, -1)
     flat = part.labels.ravel()
-    for k, (n, margin) in enumerate(zip(part.shape, part.margins)):
+    for k, n in enumerate(part.shape):
         first = np.full(N, n)
         last = np.zeros(N, np.int64)
         np.minimum.at(first, flat, part.edges[k][cells[k]])
         np.maximum.at(last, flat, part.edges[k][cells[k] + 1])
-        if part.periodic[k] and not part.is_regular:
-            _over_the_seam(part, k, first, last)
-        if part.equal_boxes:
-            # Around a periodic axis a box must not meet itself.
-            room = (n - int((last - first).max())) // 2 - margin if part.periodic[k] else n
-            margin += max(0, min(part.context, room))
-            if part.mirrored and part.n_cells[k] == 1:  # thin axes would pay dearly
-                margin = min(margin, 1)
-        first, last = first - margin, last + margin
-        beyond = min(margin, n - 1) if part.mirrored and not part.periodic[k] else 0
-        if part.equal_boxes:
-            size = min(n + 2 * beyond, int((last - first).max()))
-            last = np.maximum(last, first + size)
         if part.periodic[k]:
-            last = np.minimum(last, first + n)
-        elif part.equal_boxes:
-            first = np.clip(first, -beyond, n + beyond - size)
-            last = first + size
-        else:
-            first, last = np.maximum(first, 0), np.minimum(last, n)
-        starts[:, k], sizes[:, k] = first, last - first
+            _over_the_seam(part, k, first, last)
+        starts[:, k], sizes[:, k] = _reaching(part, k, first, last)
     return starts, sizes
+
+
+def _reaching(
+    part: "Partition", k: int, first: Integers, last: Integers
+) -> tuple[Integers, Integers]:
+    """First sample and number of samples of boxes on axis k, around regions that begin and end."""
+    n, margin = part.shape[k], part.margins[k]
+    if part.equal_boxes:
+        # Around a periodic axis a box must not meet itself.
+        room = (n - int((last - first).max())) // 2 - margin if part.periodic[k] else n
+        margin += max(0, min(part.context, room))
+        if part.mirrored and part.n_cells[k] == 1:  # thin axes would pay dearly
+            margin = min(margin, 1)
+    first, last = first - margin, last + margin
+    beyond = min(margin, n - 1) if part.mirrored and not part.periodic[k] else 0
+    if part.equal_boxes:
+        size = min(n + 2 * beyond, int((last - first).max()))
+        last = np.maximum(last, first + size)
+    if part.periodic[k]:
+        last = np.minimum(last, first + n)
+    elif part.equal_boxes:
+        first = np.minimum(np.maximum(first, -beyond), n + beyond - size)
+        last = first + size
+    else:
+        first, last = np.maximum(first, 0), np.minimum(last, n)
+    return first, last - first
 
 
 def _over_the_seam(part: "Partition", k: int, first: Integers, last: Integers) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.backend import move, namespace
+from elmfield._array.backend import move, move_all, namespace, take
 from elmfield._array.typing import Array, Integers
 from elmfield.partition.partition import Partition
 
@@ -31,7 +31,7 @@ def gather(values: Array, index: Array) -> Array:
     """Samples (G, S, C) of `values`, (..., C), at flat positions `index`, (G, S)."""
     xp = namespace(values)
     flat = xp.reshape(values, (-1, values.shape[-1]))
-    return xp.reshape(xp.take(flat, xp.reshape(index, (-1,)), axis=0), (*index.shape, -1))
+    return xp.reshape(take(flat, xp.reshape(index, (-1,))), (*index.shape, -1))
 
 
 def gather_boxes(
@@ -52,14 +52,15 @@ def gather_boxes(
     if cells is None:
         return gather(values, sample_index(partition, regions, box, values, inside))
     X = xp.permute_dims(values, (d, *range(d)))
-    for k, (n, b) in enumerate(zip(partition.shape, box)):
+    along = []
+    for k, b in enumerate(box):
         line = partition.lines[k][cells[k]]
-        along = partition.within(k, line[:, None] + np.arange(b)).reshape(-1)
+        along.append(partition.within(k, line[:, None] + np.arange(b)))
+    for k, (n, at, index) in enumerate(zip(partition.shape, along, move_all(along, X))):
         axis = 1 + 2 * k
-        if not np.array_equal(along, np.arange(n)):
-            X = xp.take(X, move(along, X), axis=axis)
-        rest = tuple(X.shape)
-        X = xp.reshape(X, (*rest[:axis], len(line), b, *rest[axis + 1 :]))
+        if not np.array_equal(at.reshape(-1), np.arange(n)):
+            X = take(X, xp.reshape(index, (-1,)), axis=axis)
+        X = xp.reshape(X, (*X.shape[:axis], *at.shape, *X.shape[axis + 1 :]))
     X = xp.permute_dims(X, (0, *range(1, 2 * d, 2), *range(2, 2 * d + 1, 2)))
     X = xp.reshape(X, (X.shape[0], len(regions), -1))
     return xp.permute_dims(X, (1, 2, 0))

@@ -40,10 +40,10 @@ def even_cells(
             count = max(count, 2)
             while count < n and -(-n // count) + 2 * np.ceil(o) > n:
                 count += 1
-        edge = np.round(np.linspace(0, n, count + 1)).astype(np.int64)
-        o = min(float(o), int(np.diff(edge).min()) / 2)
+        edge = np.round(np.arange(count + 1) * (n / count)).astype(np.int64)
+        o = min(float(o), (n // count) / 2)
         if wraps[k] and count > 1:
-            o = min(o, (n - int(np.diff(edge).max())) / 2)
+            o = min(o, (n - -(-n // count)) / 2)
         edges.append(edge)
         widths.append(float(o) if count > 1 else 0.0)
     return tuple(edges), tuple(widths)

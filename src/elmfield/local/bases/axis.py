@@ -8,12 +8,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 
 from elmfield._array.backend import is_on_host, learns, move, to_numpy
 from elmfield._array.cache import remembered
-from elmfield._array.typing import Array, Floats
+from elmfield._array.typing import Array, Floats, Integers
 from elmfield.local.layers import AxisLayer, Cosines, MakeLayer, Pieces
 from elmfield.local.model import AxisFunctions
 
@@ -141,11 +142,11 @@ def _modes(n: int, order: float, make: MakeLayer) -> AxisModes:
     """Modes whose functions have the least energy, whatever that is beyond the samples."""
     layer, A = _on_samples(n, make)
     E = layer.prices(order)
-    if np.all(E > 0):
-        U, gamma, mixing, q = _paid(A, E)
-    else:
-        U, gamma, mixing, q = _with_free(A, E, _lines(n, make, tuple(E == 0)))
-    return AxisModes(U, gamma, partial(_as_made, mixing, layer), order, q)
+    free = E == 0
+    if free.any():
+        return _with_free(A, E, _halves(n, make, free.tobytes()), layer, order)
+    U, gamma, mixing = _paid(A, E)
+    return AxisModes(U, gamma, partial(_as_made, mixing, layer), order)
 
 
 def _as_made(mixing: Floats, layer: AxisLayer) -> tuple[Floats, AxisLayer]:
@@ -162,94 +163,134 @@ def _on_samples(n: int, make: MakeLayer) -> tuple[AxisLayer, Floats]:
     return layer, layer(np.arange(n) - (n - 1) / 2)
 
 
-@remembered(16)
-def _lines(
-    n: int, make: MakeLayer, free: tuple[bool, ...]
-) -> tuple[tuple[Floats, Floats, Floats], ...]:
-    """What the free features X span on n samples, for either parity.
+class _Halves(NamedTuple):
+    """What is even and what is odd among n samples: rows of zeros fill up the smaller half.
 
-    Orthonormal rows, what X has to be multiplied by to give them, and rows that span the rest.
+    Parameters
+    ----------
+    lines : array, shape (n, q)
+        Orthonormal columns that span what the free features X are, each even or odd.
+    onto : array, shape (number of free features, q)
+        What X has to be multiplied by to give them.
+    rest : array, shape (2, h, n)
+        Orthonormal rows that span what is left.
+    own : integer array, shape (2, p)
+        The features with a price that do not vanish there.
+    features : array, shape (2, h, p)
+        These in terms of the rest.
     """
-    X = _on_samples(n, make)[1][:, list(free)]
-    found = []
-    for P in _parities(n):
-        V, size, Rt = np.linalg.svd(P @ X)
-        q = int(np.sum(size > 1e-10 * np.linalg.norm(X)))
-        found.append((V[:, :q].T @ P, Rt[:q] / size[:q, None], V[:, q:].T @ P))
-    return tuple(found)
+
+    lines: Floats
+    onto: Floats
+    rest: Floats
+    own: Integers
+    features: Floats
 
 
-def _paid(A: Floats, E: Floats) -> tuple[Floats, Floats, Floats, int]:
-    """U, γ, the mixing and 0, the number of free modes, where every feature has a price.
+@remembered(16)
+def _halves(n: int, make: MakeLayer, free: bytes) -> _Halves:
+    """Both halves of n samples, of which some features are `free`, booleans."""
+    A, unpaid = _on_samples(n, make)[1], np.frombuffer(free, bool)
+    X, P = A[:, unpaid], _parities(n)
+    V, size, Rt = np.linalg.svd(P @ X)
+    spanned = size > 1e-10 * np.linalg.norm(X)
+    q = size.shape[1]
+    lines = (V[:, :, :q].mT @ P)[spanned]
+    up = np.where(lines[:, :1] < 0, -1.0, 1.0)
+    onto = Rt[:, :q][spanned] / size[spanned][:, None]
+    V[:, :, :q] *= ~spanned[:, None, :]
+    rest = V.mT @ P
+    paid = np.flatnonzero(~unpaid)
+    B = rest @ A[:, paid]
+    sizes = np.linalg.norm(B, axis=1)
+    # About half of the features are of the other parity.
+    p = np.count_nonzero(sizes > 1e-12 * sizes.max(initial=0), axis=1).max()
+    # In their own order, cheap ones first: so sums lose the fewest digits.
+    own = np.sort(np.argsort(-sizes, axis=1, kind="stable")[:, :p], axis=1)
+    features = B[[[0], [1]], :, own].mT
+    return _Halves((lines * up).T, (onto * up).T, rest, paid[own], features)
+
+
+def _paid(A: Floats, E: Floats) -> tuple[Floats, Floats, Floats]:
+    """U, γ and the mixing where every feature has a price.
 
     Files before format version 3 name these modes: their digits are theirs.
     """
     K = (A / E) @ A.T
-    found: list[tuple[Floats, ...]] = []
-    for P in _parities(len(A)):
+    found = []
+    even, odd = _parities(len(A))
+    for P in (even, odd[: len(A) // 2]):
         gamma, V = np.linalg.eigh(P @ K @ P.T)
         found.append((gamma, P.T @ V))
-    gamma, U = _descending(found)
+    gamma, U = (np.concatenate(parts, axis=-1) for parts in zip(*found))
+    order, sign = _descending(gamma, U)
+    gamma, U = gamma[order], (U * sign)[:, order]
     keep = gamma > len(A) * np.finfo(float).eps * gamma[0]
     gamma, U = gamma[keep], U[:, keep]
-    return U, gamma, (A.T @ U) / E[:, None] / gamma, 0
+    return U, gamma, (A.T @ U) / E[:, None] / gamma
 
 
-def _with_free(
-    A: Floats, E: Floats, parts: Sequence[tuple[Floats, Floats, Floats]]
-) -> tuple[Floats, Floats, Floats, int]:
-    """U, γ, the mixing and the number of free modes where some features are free.
-
-    `parts` are those of :func:`_lines`.
+def _with_free(A: Floats, E: Floats, halves: _Halves, layer: AxisLayer, order: float) -> AxisModes:
+    """Modes where some features are free; their functions are put together when asked for.
 
     Notes
     -----
     From the singular values of ``A E^(-1/2)``, never forming K: at order 4 and n = 36 a mode's
     function meets its samples to 2e-13. The eigenvalues of K, which span twelve decades, gave 1e-5.
     """
-    n, free = len(A), E == 0
-    root_A = np.where(free, 0.0, A / np.sqrt(np.where(free, 1.0, E)))
-    found: list[tuple[Floats, ...]] = []
-    for _, _, P in parts:
-        B = P @ root_A
-        own = np.linalg.norm(B, axis=0) > 1e-12 * np.linalg.norm(B)  # not of the other parity
-        V, root, Wt = np.linalg.svd(B[:, own], full_matrices=False)
-        keep = root > n * np.finfo(float).eps * root.max(initial=0)
-        weights = np.zeros((len(E), int(keep.sum())))
-        weights[own] = (Wt[keep] / root[keep, None] / np.sqrt(E[own])).T
-        found.append((root[keep] ** 2, P.T @ V[:, keep], weights))
-    gamma, U, mixing = _descending(found)
-    lines, onto = (np.concatenate(p) for p in zip(*(part[:2] for part in parts)))
-    sign = np.where(lines[:, 0] < 0, -1.0, 1.0)
-    L, turn = lines.T * sign, onto.T * sign
+    n, q = halves.lines.shape
+    root_E = np.sqrt(E[halves.own])[:, None, :]
+    V, root, Wt = np.linalg.svd(halves.features / root_E, full_matrices=False)
+    keep = root > n * np.finfo(float).eps * root[:, :1]
+    gamma, U = root[keep] ** 2, np.moveaxis(halves.rest.mT @ V, 1, 0)[:, keep]
+    turn, sign = _descending(gamma, U)
+    modes = np.empty((n, q + len(gamma)))
+    modes[:, :q], modes[:, q:] = halves.lines, (U * sign)[:, turn]
+    level = np.full(q, gamma.max(initial=0) or 1.0)
+    functions = partial(_mixed, A, E, halves, (Wt, root, root_E, keep), sign, turn, layer)
+    return AxisModes(modes, np.concatenate([level, gamma[turn]]), functions, order, q)
+
+
+def _mixed(
+    A: Floats,
+    E: Floats,
+    halves: _Halves,
+    found: tuple[Floats, ...],
+    sign: Floats,
+    turn: Integers,
+    layer: AxisLayer,
+) -> tuple[Floats, AxisLayer]:
+    """Each mode of :func:`_with_free` as a sum of features, and the layer that has them."""
+    Wt, root, root_E, keep = found
+    weights = Wt[keep] / root[keep][:, None] / np.broadcast_to(root_E, Wt.shape)[keep]
+    others = np.zeros((len(E), len(sign)))
+    others[halves.own[np.nonzero(keep)[0]], np.arange(len(sign))[:, None]] = weights
+    others = (others * sign)[:, turn]
     # A line that the other functions hold on the samples is taken off them again.
-    mixing[free] = -turn @ (L.T @ (A @ mixing))
+    free, L, onto = E == 0, halves.lines, halves.onto
+    others[free] = -onto @ (L.T @ (A @ others))
     first = np.zeros((len(E), L.shape[1]))
-    first[free] = turn
-    level = np.full(L.shape[1], gamma.max(initial=0) or 1.0)
-    modes = np.hstack([L, U]), np.concatenate([level, gamma]), np.hstack([first, mixing])
-    return *modes, L.shape[1]
+    first[free] = onto
+    return np.hstack([first, others]), layer
 
 
-def _parities(n: int) -> tuple[Floats, Floats]:
-    """Orthonormal rows that span what is even, and what is odd, among n samples.
+def _parities(n: int) -> Floats:
+    """Orthonormal rows that span what is even, and what is odd, among n samples; (2, h, n).
 
     No energy changes when an axis is reversed, so modes are even or odd: two problems of half the
-    size, whose eigenvalues are simple. That settles every mode but for its sign.
+    size, whose eigenvalues are simple. That settles every mode but for its sign. The middle one of
+    an odd number of samples is even: the last row is zero of what is odd.
     """
-    half = n // 2
-    fold = np.eye(n)[: n - half] + np.eye(n)[::-1][: n - half]  # even functions
-    fold /= np.linalg.norm(fold, axis=1, keepdims=True)
-    flip = (np.eye(n)[:half] - np.eye(n)[::-1][:half]) / np.sqrt(2)  # odd functions
-    return fold, flip
+    h, one = n - n // 2, np.eye(n)
+    both: Floats = np.stack([one + one[::-1], one - one[::-1]])[:, :h] / np.sqrt(2)
+    if n % 2:
+        both[0, -1] = one[h - 1]
+    return both
 
 
-def _descending(found: list[tuple[Floats, ...]]) -> list[Floats]:
-    """γ, U and more of both parities, a column for each mode: γ descending, U[0] positive."""
-    gamma, U, *more = (np.concatenate(parts, axis=-1) for parts in zip(*found))
-    order = np.argsort(-gamma, kind="stable")
-    sign = np.where(U[0] < 0, -1.0, 1.0)
-    return [gamma[order], *((a * sign)[:, order] for a in (U, *more))]
+def _descending(gamma: Floats, U: Floats) -> tuple[Integers, Floats]:
+    """The order of modes from large to small γ, and the signs that make U[0] positive."""
+    return np.argsort(-gamma, kind="stable"), np.where(U[0] < 0, -1.0, 1.0)
 
 
 def rows_of(axes: Sequence[AxisFunctions], t: Array, order: Sequence[int]) -> list[Array]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from elmfield._array.backend import contiguous, move, namespace
+from elmfield._array.backend import contiguous, move_all, namespace
 from elmfield._array.cache import remembered
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.local.bases.axis import AxisModes, axis_modes, rows_of
@@ -114,16 +114,15 @@ class ProductModes:
         G, _, C = X.shape
         X = contiguous(xp.permute_dims(X, (2, 0, 1)))  # channels first
         before, after = C * G, X.shape[2]
-        for m in matrices:
-            n, q = m.shape
+        # One product for each region and channel, not a tall one for all: whoever else is in the
+        # batch then does not change a bit, and it takes as long.
+        *left, right = move_all([*(m.T for m in matrices[:-1]), matrices[-1]], X, X.dtype)
+        for M in left:
+            q, n = M.shape
             after //= n
-            if after == 1:
-                # One product for each region and channel, not a tall one for all: whoever else
-                # is in the batch then does not change a bit, and it takes as long.
-                X = xp.matmul(xp.reshape(X, (C * G, -1, n)), move(m, X, X.dtype))
-            else:
-                X = xp.matmul(move(m.T, X, X.dtype), xp.reshape(X, (before, n, after)))
+            X = xp.matmul(M, xp.reshape(X, (before, n, after)))
             before *= q
+        X = xp.matmul(xp.reshape(X, (C * G, -1, right.shape[0])), right)
         return xp.permute_dims(xp.reshape(X, (C, G, -1)), (1, 2, 0))
 
 

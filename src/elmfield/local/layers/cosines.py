@@ -65,7 +65,18 @@ class Cosines:
 
     def __call__(self, u: Array, order: int = 0) -> Array:
         """Features, shape (..., width), or their derivative of the given order, at `u`."""
-        return self.mixed(u, np.eye(self.width), order)
+        xp, K, root = namespace(u), self.count, 2**0.5
+        flat = xp.reshape(u, (-1,))
+        waves = _waves(2 * np.pi * self.fundamental * flat, K + 1)
+        C, S = waves[: K + 1, :], waves[K + 1 :, :]
+        for _ in range(order):
+            omega = move(2 * np.pi * self.fundamental * np.arange(K + 1.0)[:, None], u, u.dtype)
+            C, S = -omega * S, omega * C
+        rows = [C[:1, :], root * C[1:, :], root * S[1:, :]]
+        if self.lines:
+            line = flat if order == 0 else xp.full_like(flat, float(order == 1))
+            rows.append(line[None, :])
+        return xp.reshape(xp.concat(rows, axis=0).T, (*u.shape, -1))
 
     def mixed(self, u: Array, mixing: Floats, order: int = 0) -> Array:
         """``a(u) mixing``, shape (..., r), mixing (width, r); a differentiated `order` times."""
