@@ -18,10 +18,9 @@ class Ground(NamedTuple):
     lower1: Array  # (M, d) int64
     lower2: Array  # (M, d) int64
     lower11: Array  # (M, pairs) int64
-    high: Array  # (d, M) bool
     position: Array  # (M,) int64, that of even boxes
-    axes: Array  # (axes with several boxes,) int64
-    beside: Array  # (axes, 2, boxes) uint32
+    beside: Array  # (axes with several boxes, 2, boxes) uint32
+    high: Array  # (axes with several boxes, M) bool: whether a mode's index is its largest there
 
 
 class Trained(NamedTuple):
@@ -29,7 +28,7 @@ class Trained(NamedTuple):
 
     levels: Array  # (2^18,) uint8
     weights: Array  # (24, 10) int32
-    classes: Array  # (.,) uint8
+    classes: Array  # (4 positions, LEVELS^2) uint8
     flags: Array  # (checkpoints, 2, COARSE, COARSE, EDGES) uint8
     coarse: Array  # (COARSE - 1,) int64
     low_bits: Array  # (classes,) int32

@@ -145,12 +145,19 @@ def unpacked(bits: Array, widths: Array, out: Array) -> None:
 def rough(z: Array, total: Array, most: int) -> None:
     """Second differences along the middle axis are added to `total`: `smoothing.roughness`."""
     P, n, Q = z.shape
+    top = np.int32(most)
     for p in range(P):
-        for i in range(1, n - 1):
-            before, here, after, out = z[p, i - 1], z[p, i], z[p, i + 1], total[p, i]
-            for j in range(Q):
-                second = np.int32(after[j] + before[j] - 2 * here[j])
-                out[j] += min(abs(second), most)
+        if Q == 1:  # the last axis
+            row, out = z[p, :, 0], total[p, :, 0]
+            for i in range(1, n - 1):
+                second = np.int32(row[i + 1] + row[i - 1] - 2 * row[i])
+                out[i] += min(max(second, np.int32(-second)), top)
+        else:
+            for i in range(1, n - 1):
+                before, here, after, out = z[p, i - 1], z[p, i], z[p, i + 1], total[p, i]
+                for j in range(Q):
+                    second = np.int32(after[j] + before[j] - 2 * here[j])
+                    out[j] += min(max(second, np.int32(-second)), top)
 
 
 @compiled
@@ -158,11 +165,18 @@ def spread(total: Array, out: Array) -> None:
     """Weighted sums 1 2 1 along the middle axis, ends repeated: `smoothing.roughness`."""
     P, n, Q = total.shape
     for p in range(P):
-        for i in range(n):
-            before, here = total[p, max(i - 1, 0)], total[p, i]
-            after, found = total[p, min(i + 1, n - 1)], out[p, i]
-            for j in range(Q):
-                found[j] = before[j] + 2 * here[j] + after[j]
+        if Q == 1:  # the last axis
+            row, found = total[p, :, 0], out[p, :, 0]
+            for i in range(1, n - 1):
+                found[i] = row[i - 1] + 2 * row[i] + row[i + 1]
+            for i in (0, n - 1):
+                found[i] = row[max(i - 1, 0)] + 2 * row[i] + row[min(i + 1, n - 1)]
+        else:
+            for i in range(n):
+                before, here = total[p, max(i - 1, 0)], total[p, i]
+                after, found = total[p, min(i + 1, n - 1)], out[p, i]
+                for j in range(Q):
+                    found[j] = before[j] + 2 * here[j] + after[j]
 
 
 @compiled
@@ -201,42 +215,48 @@ def moves(
         Are filled.
     """
     d, n = len(shape), shape[-1]
-    places = 2 * near + 1
+    beside, inside = np.int32(near), np.int32(2 * near)
     where = np.empty((d + 1, n), np.uint32)
+    first, second = np.empty(n, np.int32), np.empty(n, np.int32)
     low, high = limits[0], limits[1]
     for r in range(len(rough)):
-        found, of = level[r], where[d]
+        values, found = rough[r], level[r]
         for j in range(n):
-            count = 0
-            for e in edges:
-                count += rough[r, j] >= e
-            found[j] = count
-            of[j] = count * places
+            found[j] = 0
+        for edge in edges:
+            for j in range(n):
+                found[j] += values[j] >= edge
         left, start = r, 2
+        for j in range(n):
+            where[d, j] = found[j] * (inside + 1)
         for k in range(d - 1, -1, -1):
-            here, step = 0, 1
+            here, step = np.int32(0), np.int32(1)
             if k < d - 1:
-                here, step = left % shape[k], 0
+                here, step = np.int32(left % shape[k]), np.int32(0)
                 left //= shape[k]
                 start += (here + 2) * strides[k]
-            out = where[k]
+            of = where[k]
             for j in range(n):
                 side = np.int32(sizes[r, j]) - np.int32(1)
-                behind = np.int32(here + step * j) & side
-                before = side - behind
-                place = near + before if before < behind else behind
-                out[j] = of[j] + (place if min(before, behind) < near else places - 1)
+                behind = np.int32(here + step * np.int32(j)) & side
+                before = np.int32(side - behind)
+                place = beside + before if before < behind else behind
+                place = place if min(before, behind) < beside else inside
+                of[j] = found[j] * (inside + 1) + place
         middle, sums = z[start : start + n], total[r]
         for j in range(n):
             sums[j] = 0
         for t in range(len(offsets)):
-            beside, of = z[start + offsets[t] : start + offsets[t] + n], where[axes[t]]
-            one, other = weights[t, 0], weights[t, 1]
+            other, of = z[start + offsets[t] : start + offsets[t] + n], where[axes[t]]
+            one, two = weights[t, 0], weights[t, 1]
+            for j in range(n):  # apart from what follows, which then is done for eight at a time
+                at = of[j]
+                first[j], second[j] = one[at], two[at]
             for j in range(n):
-                off = np.int32(beside[j] - middle[j])
-                sums[j] += one[of[j]] * min(max(off, -low), low) + other[of[j]] * min(
-                    max(off, -high), high
-                )
+                off = np.int32(other[j] - middle[j])
+                a = np.int32(first[j] * min(max(off, -low), low))
+                b = np.int32(second[j] * min(max(off, -high), high))
+                sums[j] = np.int32(sums[j] + a + b)
 
 
 @compiled

@@ -17,7 +17,7 @@ DIRECT = 16
 """Magnitudes below this may be lowered by one."""
 SEEN_MOST = 1 << 14
 LOW = 1 << 16
-AT_ODDS = 5
+NOT_KNOWN = 5
 """How many neighbours go on, where it is not known yet."""
 EDGE = 4
 SPREAD = 55
@@ -29,52 +29,56 @@ HALVES = 24
 
 
 @compiled
-def learn(tables: Learning, n: int) -> None:
-    """Take note that n symbols were seen, and learn once there are enough: `Patient.update`."""
-    so_far, counts, seen = tables.n, tables.counts, tables.seen
+def _learn(tables: Learning, made: Made, n: int) -> None:
+    """A batch of n symbols is complete; learn once enough were seen: `Patient.update`."""
+    if len(made.ends):
+        made.ends[made.sizes[1]] = made.sizes[0]
+        made.sizes[1] += 1
+    so_far, size = tables.n, 1 << tables.bits
     so_far[1] += n
     if so_far[1] < PATIENCE + so_far[0] // 8:
         return
     so_far[0] += so_far[1]
     so_far[1] = 0
-    K, A = counts.shape
-    for k in range(K):
-        total, added = 0, 0
-        for a in range(A):
-            added += seen[k, a] * tables.weight
-            counts[k, a] += seen[k, a] * tables.weight
-            seen[k, a] = 0
-            total += counts[k, a]
+    for k in range(len(tables.counts)):
+        counts, seen, entries, slots = (
+            tables.counts[k],
+            tables.seen[k],
+            tables.entries[k],
+            tables.slots[k],
+        )
+        total: Any = np.int64(0)
+        for a in range(len(counts)):
+            added = seen[a] * tables.weight
+            tables.fresh[k] += added
+            counts[a] += added
+            total += counts[a]
+            seen[a] = 0
         while total > tables.limit:
-            total = 0
-            for a in range(A):
-                counts[k, a] = (counts[k, a] + 1) >> 1
-                total += counts[k, a]
-        tables.fresh[k] += added
-        if tables.fresh[k] > 0 and tables.fresh[k] * 8 >= total:
-            tables.fresh[k] = 0
-            _renew(counts[k], total, tables.bits, tables.entries[k], tables.slots[k])
-
-
-@compiled
-def _renew(counts: Array, total: int, bits: int, entries: Array, slots: Array) -> None:
-    """New frequencies of a class: `frequencies` and `Tables.of`."""
-    n, most = 0, 0
-    for a in range(len(counts)):
-        n += counts[a] > 0
-        if counts[a] > counts[most]:
-            most = a
-    rest: Any = 1 << bits
-    for a in range(len(counts)):
-        entries[a] = (counts[a] > 0) + counts[a] * ((1 << bits) - n) // max(total, 1)
-        rest -= np.int64(entries[a])
-    entries[most] += np.uint32(rest)
-    start: Any = 0
-    for a in range(len(counts)):
-        f = np.int64(entries[a])
-        slots[start : start + f] = a
-        entries[a] = start << 16 | f
-        start += f
+            total = np.int64(0)
+            for a in range(len(counts)):
+                counts[a] = (counts[a] + 1) >> 1
+                total += counts[a]
+        if tables.fresh[k] == 0 or tables.fresh[k] * 8 < total:
+            continue
+        tables.fresh[k] = 0
+        some, most = 0, 0  # `frequencies`
+        for a in range(len(counts)):
+            some += counts[a] > 0
+            if counts[a] > counts[most]:
+                most = a
+        rest: Any = np.int64(size)
+        for a in range(len(counts)):
+            entries[a] = (counts[a] > 0) + counts[a] * (size - some) // max(total, 1)
+            rest -= np.int64(entries[a])
+        entries[most] += np.uint32(rest)
+        start: Any = np.int64(0)  # `Tables.of`
+        for a in range(len(counts)):
+            freq = np.int64(entries[a])
+            for i in range(start, start + freq):
+                slots[i] = a
+            entries[a] = start << 16 | freq
+            start += freq
 
 
 @compiled
@@ -82,88 +86,6 @@ def _token(q: int, c: Any, trained: Trained) -> Any:
     """The token of a magnitude in a class: `tokens_of`."""
     h, escape = max(q >> trained.low_bits[c], 0), len(trained.tokens) - 1
     return np.int64(trained.tokens[escape if h >= trained.first_long[c] else min(h, escape)])
-
-
-@compiled
-def _near(
-    ground: Ground, A: Array, near: Array, first: int, end: int, boxes: Array, n: int
-) -> None:
-    """Sums of magnitudes of neighbours in some rows: `Walk._near`."""
-    for m in range(first, end):
-        row, out = A[m], near[m]
-        for j in range(n):
-            out[boxes[j]] = 0
-        for k in range(len(ground.axes)):
-            one, other = ground.beside[k, 0], ground.beside[k, 1]
-            for j in range(n):
-                b = boxes[j]
-                out[b] += row[one[b]] + row[other[b]]
-
-
-@compiled
-def _own(ground: Ground, A: Array, m: int, boxes: Array, n: int, own: Array) -> int:
-    """Sums of the modes less one, of all boxes alive; 64 times their mean."""
-    lower = ground.lower1[m]
-    row = A[lower[0]]
-    for j in range(n):
-        own[j] = row[boxes[j]]
-    for k in range(1, len(lower)):
-        row = A[lower[k]]
-        for j in range(n):
-            own[j] += row[boxes[j]]
-    total = 0
-    for j in range(n):
-        total += own[j]
-    return min(total * 64 // n, 1 << 20)
-
-
-@compiled
-def _classes(
-    ground: Ground,
-    trained: Trained,
-    A: Array,
-    near: Array,
-    m: int,
-    phase: int,
-    large: int,
-    mean: int,
-    own: Array,
-    boxes: Array,
-    S: Array,
-    T: Array,
-    out: Array,
-) -> None:
-    """Classes of a mode in some boxes: `Walk._diagonal` and `Walk._classes`."""
-    w = trained.weights[ground.position[m]]
-    n = len(boxes)
-    first = mean * w[3] >> 6
-    second = mean * (w[9] if phase else w[5]) >> 6
-    for j in range(n):
-        S[j] = first + own[j] * w[0]
-        T[j] = second
-    for lower, weight in ((ground.lower2[m], w[1]), (ground.lower11[m], w[2])):
-        for k in range(len(lower)):
-            row = A[lower[k]]
-            for j in range(n):
-                S[j] += row[boxes[j]] * weight
-    weight = w[8] if phase else w[4]
-    for k in range(ground.lower1.shape[1]):
-        row = near[ground.lower1[m, k]]
-        for j in range(n):
-            T[j] += row[boxes[j]] * weight
-    if phase:
-        row = A[m]
-        for k in range(len(ground.axes)):
-            weight = w[6] if ground.high[ground.axes[k], m] else w[7]
-            one, other = ground.beside[k, 0], ground.beside[k, 1]
-            for j in range(n):
-                b = boxes[j]
-                T[j] += (row[one[b]] + row[other[b]]) * weight
-    levels, top = trained.levels, len(trained.levels) - 1
-    start = ((2 * large + phase) * HALVES + ground.position[m]) * (SPREAD * SPREAD)
-    for j in range(n):
-        s, t = min(max(S[j], 0), top), min(max(T[j], 0), top)
-        out[j] = trained.classes[start + np.int64(levels[s]) * SPREAD + np.int64(levels[t])]
 
 
 @compiled
@@ -178,106 +100,16 @@ def _lowered(x: float, c: Any, costs: Array, price: float) -> int:
 
 
 @compiled
-def _price_row(
-    asked: Asked,
-    trained: Trained,
-    price: float,
-    m: int,
-    classes: Array,
-    boxes: Array,
-    row: Array,
-    bits: Array,
-    error: Array,
-) -> None:
-    """Bits and errors of a mode, added to those of the batch: `Pricer.magnitudes`."""
-    X = asked.x[m]
-    for j in range(len(boxes)):
-        b, c = boxes[j], np.int64(classes[j])
-        x = X[b]
-        q = _lowered(x, c, asked.costs, price)
-        row[b] = min(q, SEEN_MOST)
-        bits[j] += asked.costs[c, _token(q, c, trained)]
-        off = np.float32(np.float64(x) - q)
-        error[j] += off * off
-
-
-@compiled
-def _write_row(
-    asked: Asked,
-    trained: Trained,
-    price: float,
-    m: int,
-    classes: Array,
-    boxes: Array,
-    row: Array,
-    tables: Learning,
-    made: Made,
-) -> None:
-    """Magnitudes of a mode are chosen and written: `Chooser.magnitudes`."""
-    X, Q, N = asked.x[m], asked.q[m], asked.x.shape[1]
-    at, wide = made.sizes[0], made.sizes[2]
-    for j in range(len(boxes)):
-        b, c = boxes[j], np.int64(classes[j])
-        q = _lowered(X[b], c, asked.costs, price)
-        t = _token(q, c, trained)
-        Q[b] = q
-        row[b] = trained.seen[c, t]
-        made.entries[at] = tables.entries[c, t]
-        at += 1
-        tables.seen[c, t] += 1
-        if trained.widths[c, t]:
-            made.places[wide] = m * N + np.int64(b)
-            made.values[wide] = q - trained.bases[c, t]
-            made.widths[wide] = trained.widths[c, t]
-            wide += 1
-    made.sizes[0], made.sizes[2] = at, wide
-
-
-@compiled
-def _read_row(
-    trained: Trained,
-    m: int,
-    classes: Array,
-    boxes: Array,
-    row: Array,
-    tables: Learning,
-    lanes: Lanes,
-    lane: int,
-    made: Made,
-) -> int:
-    """Magnitudes of a mode are read: `Follower.magnitudes`; the next lane, or -1 without words."""
-    N, wide = len(row), made.sizes[2]
-    for j in range(len(boxes)):
-        b, c = boxes[j], np.int64(classes[j])
-        t = read_symbol(c, tables, lanes, lane)
-        if t < 0:
-            return -1
-        lane += 1
-        if lane == len(lanes.states):
-            lane = 0
-        row[b] = trained.seen[c, t]
-        tables.seen[c, t] += 1
-        if trained.widths[c, t]:
-            made.places[wide] = m * N + np.int64(b)
-            made.values[wide] = trained.bases[c, t]
-            made.widths[wide] = trained.widths[c, t]
-            wide += 1
-    made.sizes[2] = wide
-    return lane
-
-
-@compiled
-def read_symbol(c: Any, tables: Learning, lanes: Lanes, lane: int) -> Any:
+def _symbol(c: Any, tables: Learning, lanes: Lanes, lane: Any) -> Any:
     """The next symbol of a lane: `Decoder.decode`; -1 where words are missing."""
-    bits = tables.bits
     x = np.int64(lanes.states[lane])
-    slot = x & ((1 << bits) - 1)
+    slot = x & ((1 << tables.bits) - 1)
     t = np.int64(tables.slots[c, slot])
     entry = np.int64(tables.entries[c, t])
-    x = (x >> bits) * (entry & 0xFFFF) + slot - (entry >> 16)
+    x = (x >> tables.bits) * (entry & 0xFFFF) + slot - (entry >> 16)
     if x < LOW:
         if lanes.place[0] >= lanes.place[1]:
-            return -1
+            return np.int64(-1)
         x = x << 16 | np.int64(lanes.words[lanes.place[0]])
         lanes.place[0] += 1
     lanes.states[lane] = np.uint32(x)
@@ -285,100 +117,193 @@ def read_symbol(c: Any, tables: Learning, lanes: Lanes, lane: int) -> Any:
 
 
 @compiled
-def _level(total: int, steps: Array) -> int:
-    """How many steps a sum has reached: `_coarse`."""
-    n = 0
-    while n < len(steps) and total >= steps[n]:
-        n += 1
-    return n
+def _near(beside: Array, row: Array, boxes: Array, out: Array) -> None:
+    """Sums of magnitudes of the neighbours of some boxes: `Walk._near`."""
+    for k in range(len(beside)):
+        one, other = beside[k, 0], beside[k, 1]
+        for j in range(len(boxes)):
+            b = boxes[j]
+            both = row[one[b]] + row[other[b]]
+            out[b] = out[b] + both if k else both
 
 
 @compiled
-def _flag_sums(ground: Ground, A: Array, s: int, boxes: Array, n: int, out: Array) -> None:
-    """Twice the sum of the diagonal before s and once that of the one before it."""
+def _sums(lower: Array, rows: Array, boxes: Array, weight: Any, out: Array) -> None:
+    """Weighted sums of lower modes are added; those that are not there are the last row."""
+    for k in range(len(lower)):
+        if lower[k] < len(rows) - 1:
+            row = rows[lower[k]]
+            for j in range(len(boxes)):
+                out[j] += row[boxes[j]] * weight
+
+
+@compiled
+def _sides(row: Array, beside: Array, high: Array, w: Array, boxes: Array, out: Array) -> None:
+    """Weighted magnitudes of neighbours are added, by axis: `Walk._sides`."""
+    for k in range(len(beside)):
+        one, other, weight = beside[k, 0], beside[k, 1], w[6] if high[k] else w[7]
+        for j in range(len(boxes)):
+            b = boxes[j]
+            out[j] += (row[one[b]] + row[other[b]]) * weight
+
+
+@compiled
+def _classes(S: Array, T: Array, levels: Array, table: Array, n: int, out: Array) -> None:
+    """Classes by the two sums: `Walk._classes`."""
+    top = len(levels) - 1
     for j in range(n):
+        s, t = min(max(S[j], 0), top), min(max(T[j], 0), top)
+        out[j] = table[np.int64(levels[s]) * SPREAD + np.int64(levels[t])]
+
+
+@compiled
+def _flag_levels(
+    starts: Array, rows: Array, s: int, boxes: Array, part: Any, steps: Array, out: Array
+) -> None:
+    """Levels of twice the sum of the diagonal before s and once that of the one before it."""
+    total = np.zeros(len(boxes), np.int32)
+    for m in range(starts[max(s - 2, 0)], starts[s]):
+        row, weight = rows[m], 2 if m >= starts[s - 1] else 1
+        for j in range(len(boxes)):
+            total[j] += row[boxes[j]] * weight
+    for j in range(len(boxes)):
         out[j] = 0
-    for down in (1, 2):
-        if s >= down:
-            for m in range(ground.starts[s - down], ground.starts[s - down + 1]):
-                row = A[m]
-                for j in range(n):
-                    out[j] += row[boxes[j]] * (3 - down)
+        while out[j] < len(steps) and total[j] // part >= steps[out[j]]:
+            out[j] += 1
 
 
 @compiled
 def _flags(
     role: int,
-    ground: Ground,
-    trained: Trained,
-    A: Array,
-    near: Array,
     s: int,
-    large: int,
+    phase: int,
+    table: Array,
+    own: Array,
+    other: Array,
+    beside: Array,
+    d: int,
     boxes: Array,
-    n_even: int,
     asked: Asked,
+    number: int,
     tables: Learning,
     made: Made,
     lanes: Lanes,
-) -> tuple[int, int]:
-    """Which boxes go on: `Walk._flags`. Those are moved to the front; how many, and even ones.
+    going: Array,
+    on: Array,
+) -> bool:
+    """Which boxes of a phase go on: `Walk._flags`; False where words are missing."""
+    lane, at = np.int64(0), made.sizes[0]
+    for j in range(len(boxes)):
+        b, around, sides = boxes[j], np.int64(NOT_KNOWN), np.int64(0)
+        if phase:
+            for k in range(len(beside)):
+                sides += going[beside[k, 0, b]] + going[beside[k, 1, b]]
+            around = (sides * EDGE + d) // (2 * d)
+        c = np.int64(table[own[j], other[j], around])
+        if role == READ:
+            t = _symbol(c, tables, lanes, lane)
+            if t < 0:
+                return False
+            lane = lane + 1 if lane + 1 < len(lanes.states) else np.int64(0)
+        else:
+            t = np.int64(asked.last[b] >= s)
+        on[j] = t > 0
+        if role == PRICE:
+            asked.bits[b] += asked.flag_costs[c, t]
+            if t == 0:
+                asked.error[b] += asked.left[number, b]
+        else:
+            tables.seen[c, t] += 1
+            if role == WRITE:
+                made.entries[at + j] = tables.entries[c, t]
+    if role == WRITE:
+        made.sizes[0] = at + len(boxes)
+    for j in range(0 if phase else len(boxes)):
+        going[boxes[j]] = on[j]
+    return True
 
-    The first is -1 where words are missing.
-    """
-    n, d, number = len(boxes), ground.lower1.shape[1], ground.checkpoints[s]
-    own, other, on = np.empty(n, np.int32), np.empty(n, np.int32), np.zeros(n, np.bool_)
-    _flag_sums(ground, A, s, boxes, n, own)
-    _flag_sums(ground, near, s, boxes, n, other)
-    going = np.zeros(A.shape[1], np.bool_)
-    table = trained.flags[number, large]
-    for phase in range(2):
-        first, end = (n_even, n) if phase else (0, n_even)
-        lane = 0
-        for j in range(first, end):
-            b, around = boxes[j], AT_ODDS
-            if phase:
-                sides = 0
-                for k in range(len(ground.axes)):
-                    sides += going[ground.beside[k, 0, b]] + np.int64(going[ground.beside[k, 1, b]])
-                around = (sides * EDGE + d) // (2 * d)
-            z, z_near = _level(own[j], trained.coarse), _level(other[j] // (2 * d), trained.coarse)
-            c = np.int64(table[z, z_near, around])
-            if role == READ:
-                t = read_symbol(c, tables, lanes, lane)
-                if t < 0:
-                    return -1, 0
-                lane = lane + 1 if lane + 1 < len(lanes.states) else 0
-                on[j] = t > 0
-            else:
-                on[j] = asked.last[b] >= s
-            t = np.int64(on[j])
-            if role == PRICE:
-                asked.bits[b] += asked.flag_costs[c, t]
-                if not on[j]:
-                    asked.error[b] += asked.left[number, b]
-            else:
-                tables.seen[c, t] += 1
-            if role == WRITE:
-                made.entries[made.sizes[0]] = tables.entries[c, t]
-                made.sizes[0] += 1
-        if not phase:
-            for j in range(n_even):
-                going[boxes[j]] = on[j]
-        if first < end and role != PRICE:
-            if role == WRITE:
-                made.ends[made.sizes[1]] = made.sizes[0]
-                made.sizes[1] += 1
-            learn(tables, end - first)
-    left, even = 0, 0
-    for j in range(n):
-        if on[j]:
-            boxes[left] = boxes[j]
-            left += 1
-            even += j < n_even
-    if left < n and left < LIKE_EVEN:
-        even = left
-    return left, even
+
+@compiled
+def _price_row(
+    x: Array,
+    costs: Array,
+    price: float,
+    trained: Trained,
+    classes: Array,
+    boxes: Array,
+    row: Array,
+    bits: Array,
+    error: Array,
+) -> None:
+    """Bits and errors of a mode, added to those of the batch: `Pricer.magnitudes`."""
+    for j in range(len(boxes)):
+        b, c = boxes[j], np.int64(classes[j])
+        q = _lowered(x[b], c, costs, price)
+        row[b] = min(q, SEEN_MOST)
+        bits[j] += costs[c, _token(q, c, trained)]
+        off = np.float32(np.float64(x[b]) - q)
+        error[j] += off * off
+
+
+@compiled
+def _write_row(
+    x: Array,
+    costs: Array,
+    price: float,
+    trained: Trained,
+    classes: Array,
+    boxes: Array,
+    row: Array,
+    q: Array,
+    tables: Learning,
+    made: Made,
+) -> None:
+    """Magnitudes of a mode are chosen and written: `Chooser.magnitudes`."""
+    at, wide = made.sizes[0], made.sizes[2]
+    for j in range(len(boxes)):
+        b, c = boxes[j], np.int64(classes[j])
+        a = _lowered(x[b], c, costs, price)
+        t = _token(a, c, trained)
+        q[b] = a
+        row[b] = trained.seen[c, t]
+        made.entries[at + j] = tables.entries[c, t]
+        tables.seen[c, t] += 1
+        if trained.widths[c, t]:
+            made.values[wide] = a - trained.bases[c, t]
+            made.widths[wide] = trained.widths[c, t]
+            wide += 1
+    made.sizes[0], made.sizes[2] = at + len(boxes), wide
+
+
+@compiled
+def _read_row(
+    m: int,
+    trained: Trained,
+    classes: Array,
+    boxes: Array,
+    row: Array,
+    tables: Learning,
+    lanes: Lanes,
+    lane: Any,
+    made: Made,
+) -> Any:
+    """Magnitudes of a mode are read: `Follower.magnitudes`; the next lane, or -1 without words."""
+    wide, L = made.sizes[2], len(lanes.states)
+    for j in range(len(boxes)):
+        b, c = boxes[j], np.int64(classes[j])
+        t = _symbol(c, tables, lanes, lane)
+        if t < 0:
+            return np.int64(-1)
+        lane = lane + 1 if lane + 1 < L else 0
+        row[b] = trained.seen[c, t]
+        tables.seen[c, t] += 1
+        if trained.widths[c, t]:
+            made.places[wide] = m * len(row) + np.int64(b)
+            made.values[wide] = trained.bases[c, t]
+            made.widths[wide] = trained.widths[c, t]
+            wide += 1
+    made.sizes[2] = wide
+    return lane
 
 
 @compiled
@@ -389,7 +314,7 @@ def walk(
     large: int,
     A: Array,
     alive: Array,
-    n_even: int,
+    n_even: Any,
     price: float,
     asked: Asked,
     tokens: Learning,
@@ -401,57 +326,92 @@ def walk(
 
     `A` has one more row, of zeros; `alive` are the boxes to code, even ones first, and is changed.
     """
-    n, starts = len(alive), ground.starts
-    near = np.zeros_like(A)
-    _near(ground, A, near, 0, 1, alive, n)
+    n: Any = len(alive)
+    N, d, starts = A.shape[1], ground.lower1.shape[1], ground.starts
     widest = 1
     for s in range(1, len(starts) - 1):
         widest = max(widest, starts[s + 1] - starts[s])
-    own, means = np.empty((widest, n), np.int32), np.empty(widest, np.int64)
+    near, own = np.zeros_like(A), np.empty((widest, n), np.int32)
+    means: Array = np.empty(widest, np.int64)
     S, T, classes = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.uint8)
     bits, error = np.empty(n, np.float32), np.empty(n, np.float32)
+    z, z_near = np.empty(n, np.int64), np.empty(n, np.int64)
+    on, going = np.empty(n, np.bool_), np.empty(N, np.int64)
+    _near(ground.beside, A[0], alive, near[0])
     for s in range(1, len(starts) - 1):
-        if ground.checkpoints[s] >= 0:
-            now = alive[:n]
-            n, n_even = _flags(
-                role, ground, trained, A, near, s, large, now, n_even, asked, flags, made, lanes
-            )
-            if n < 0:
-                return False
+        number = ground.checkpoints[s]
+        if number >= 0:
+            now, table = alive[:n], trained.flags[number, large]
+            _flag_levels(starts, A, s, now, np.int64(1), trained.coarse, z)
+            _flag_levels(starts, near, s, now, np.int64(2 * d), trained.coarse, z_near)
+            for j in range(N):
+                going[j] = 0
+            for phase in range(2):
+                a, b = (n_even, n) if phase else (np.int64(0), n_even)
+                if a < b and not _flags(
+                    role, s, phase, table, z[a:b], z_near[a:b], ground.beside, d, alive[a:b],
+                    asked, number, flags, made, lanes, going, on[a:b],
+                ):  # fmt: skip
+                    return False
+                if a < b and role != PRICE:
+                    _learn(flags, made, b - a)
+            left, even = 0, 0
+            for j in range(n):
+                if on[j]:
+                    alive[left] = alive[j]
+                    left += 1
+                    even += j < n_even
+            n, n_even = left, left if left < min(n, LIKE_EVEN) else even
         if n == 0:
             return True
-        rows = starts[s + 1] - starts[s]
+        now, rows = alive[:n], starts[s + 1] - starts[s]
         for i in range(rows):
-            means[i] = _own(ground, A, starts[s] + i, alive, n, own[i])
+            mine, total = own[i], np.int64(0)
+            for j in range(n):
+                mine[j] = 0
+            _sums(ground.lower1[starts[s] + i], A, now, np.int32(1), mine)
+            for j in range(n):
+                total += mine[j]
+            means[i] = min(total * 64 // n, 1 << 20)
         for phase in range(2):
-            first, end = (n_even, n) if phase else (0, n_even)
+            first, end = (n_even, n) if phase else (np.int64(0), n_even)
             if first == end:
                 continue
-            boxes, lane = alive[first:end], 0
-            bits[: len(boxes)] = 0
-            error[: len(boxes)] = 0
+            boxes, lane = alive[first:end], np.int64(0)
+            for j in range(end - first):
+                bits[j], error[j] = 0, 0
             for i in range(rows):
                 m = starts[s] + i
-                _classes(
-                    ground, trained, A, near, m, phase, large, means[i], own[i, first:end], boxes,
-                    S, T, classes,
-                )  # fmt: skip
+                w, mine = trained.weights[ground.position[m]], own[i, first:end]
+                for j in range(end - first):
+                    S[j] = mine[j] * w[0] + (means[i] * w[3] >> 6)
+                    T[j] = means[i] * w[9 if phase else 5] >> 6
+                _sums(ground.lower2[m], A, boxes, w[1], S)
+                _sums(ground.lower11[m], A, boxes, w[2], S)
+                _sums(ground.lower1[m], near, boxes, w[8 if phase else 4], T)
+                if phase:
+                    _sides(A[m], ground.beside, ground.high[:, m], w, boxes, T)
+                place = (2 * large + phase) * HALVES + ground.position[m]
+                _classes(S, T, trained.levels, trained.classes[place], end - first, classes)
                 if role == PRICE:
-                    _price_row(asked, trained, price, m, classes, boxes, A[m], bits, error)
+                    _price_row(
+                        asked.x[m], asked.costs, price, trained, classes, boxes, A[m], bits, error
+                    )
                 elif role == WRITE:
-                    _write_row(asked, trained, price, m, classes, boxes, A[m], tokens, made)
+                    _write_row(
+                        asked.x[m], asked.costs, price, trained, classes, boxes, A[m], asked.q[m],
+                        tokens, made,
+                    )  # fmt: skip
                 else:
-                    lane = _read_row(trained, m, classes, boxes, A[m], tokens, lanes, lane, made)
+                    lane = _read_row(m, trained, classes, boxes, A[m], tokens, lanes, lane, made)
                     if lane < 0:
                         return False
             if role == PRICE:
-                for j in range(len(boxes)):
+                for j in range(end - first):
                     asked.bits[boxes[j]] += bits[j]
                     asked.error[boxes[j]] += error[j]
             else:
-                if role == WRITE:
-                    made.ends[made.sizes[1]] = made.sizes[0]
-                    made.sizes[1] += 1
-                learn(tokens, rows * len(boxes))
-        _near(ground, A, near, starts[s], starts[s + 1], alive, n)
+                _learn(tokens, made, rows * (end - first))
+        for m in range(starts[s], starts[s + 1]):
+            _near(ground.beside, A[m], now, near[m])
     return True

@@ -13,6 +13,7 @@ from elmfield.codec.lossy.boxes import Modes, modes
 from elmfield.codec.lossy.contexts import (
     CHECKPOINTS,
     COARSE_STEPS,
+    LEVELS,
     Contexts,
     Walk,
     levels,
@@ -161,10 +162,9 @@ def _ground(B: int, grid: tuple[int, ...]) -> Ground:
         _rows(m, m.lower1, 1),
         _rows(m, m.lower2, 2),
         _rows(m, m.lower11, 2),
-        np.ascontiguousarray(np.concatenate(of.high, axis=1).T),
         of.position.astype(np.int64),
-        np.array([k for k, _ in beside], np.int64),
         np.array(pairs, np.uint32).reshape(len(pairs), 2, math.prod(grid)),
+        np.array([of.high[k][:, 0] for k, _ in beside], bool).reshape(len(pairs), len(m.rows)),
     )
 
 
@@ -184,7 +184,7 @@ def _trained(contexts: Contexts) -> Trained:
     return Trained(
         levels(),
         np.ascontiguousarray(contexts.weights),
-        np.ascontiguousarray(contexts.classes),
+        contexts.classes.reshape(-1, LEVELS * LEVELS),
         np.ascontiguousarray(contexts.flags),
         COARSE_STEPS,
         magnitudes.LOW_BITS,
