@@ -15,6 +15,7 @@ from elmfield._array import compiled
 from elmfield._array.threads import spread
 from elmfield._array.typing import Integers
 from elmfield.codec.lossless.numbers import (
+    Ranks,
     common_step,
     lattice,
     of_raw_words,
@@ -175,15 +176,24 @@ class _Plan:
         C = self.full[0]
         return [1, 0, *range(2, C)] if C in (3, 4) else list(range(C))
 
+    def _channels(self, values: Values) -> Values:
+        """A view of an array, channels first, in the order of the other axes."""
+        moved = values.transpose(self.moved)
+        return moved[None] if self.channel is None else moved
+
     def spread(self, values: Values) -> Values:
-        return np.ascontiguousarray(values.transpose(self.moved).reshape(self.full)[self.order])
+        whole = self._channels(values)
+        out = np.empty(whole.shape, values.dtype)
+        for i, channel in enumerate(self.order):
+            out[i] = whole[channel]
+        return out.reshape(self.full)
 
     def gathered(self, values: Values) -> Values:
-        out = np.empty_like(values)
-        out[self.order] = values
-        moved = out.reshape([self.shape[i] for i in self.moved])
-        inverse = np.argsort(np.array(self.moved, int))
-        return np.ascontiguousarray(moved.transpose(inverse)).reshape(self.shape)
+        out = np.empty(self.shape, values.dtype)
+        whole = self._channels(out)
+        for channel, one in zip(self.order, values.reshape(whole.shape), strict=True):
+            whole[channel] = one
+        return out
 
 
 def _write(out: Writer, values: NDArray[Any], ndim: int, on: tuple[float, float] | None) -> None:
@@ -191,7 +201,7 @@ def _write(out: Writer, values: NDArray[Any], ndim: int, on: tuple[float, float]
     none = np.zeros(0, np.uint16)
     if values.dtype.kind != "f":
         out.data.append(RANKED)
-        _write_ranks(out, ranks(values).astype(np.uint64), ndim)
+        _write_ranks(out, ranks(values), ndim)
         return
     gaps, filled = _without_gaps(values)
     found = _on_a_lattice(filled, on)
@@ -200,14 +210,14 @@ def _write(out: Writer, values: NDArray[Any], ndim: int, on: tuple[float, float]
         out.number(int(ranks(values[gaps][:1])[0]))
         out.planes(gaps.astype(np.int64), ndim, none)
     if found is None:
-        _write_ranks(out, ranks(filled).astype(np.uint64), ndim)
+        _write_ranks(out, ranks(filled), ndim)
         return
     offset, step, k, off = found
     out.float(offset)
     out.float(step)
     k -= (least := int(k.min()))
     out.number(2 * least if least >= 0 else -2 * least - 1)
-    _write_ranks(out, k.astype(np.uint64), ndim)
+    _write_ranks(out, k.view(np.uint64), ndim)
     _write_corrections(out, k, off, ndim)
 
 
@@ -270,12 +280,13 @@ def _without_gaps(values: NDArray[Any]) -> tuple[NDArray[np.bool_] | None, NDArr
     return gaps, flat[last].reshape(values.shape)
 
 
-def _write_ranks(out: Writer, rank: NDArray[np.uint64], ndim: int) -> None:
+def _write_ranks(out: Writer, rank: Ranks, ndim: int) -> None:
     """Whole numbers: least, step, raw low bits, and the rest as sections."""
     least = int(rank.min())
-    distance = rank - np.uint64(least)
+    distance = rank - rank.dtype.type(least)
     step = common_step(distance.ravel())
-    distance //= np.uint64(step)
+    if step > 1:
+        distance //= rank.dtype.type(step)
     shift = max(0, int(distance.max()).bit_length() - MOST_RANGE.bit_length())
     out.number(least)
     out.number(step)
@@ -283,7 +294,8 @@ def _write_ranks(out: Writer, rank: NDArray[np.uint64], ndim: int) -> None:
     tail = np.zeros(0, np.uint16)
     if shift:
         tail = raw_words(distance.ravel(), shift)
-    out.planes((distance >> np.uint64(shift)).astype(np.int64), ndim, tail)
+        distance >>= rank.dtype.type(shift)
+    out.planes(distance, ndim, tail)
 
 
 @dataclass(frozen=True)
@@ -358,16 +370,18 @@ def _parts(
 
     def finish(planes: list[Opened]) -> Values:
         n, m = len(mask), len(main)
-        rank = _ranks(planes[n : n + m], least, unit, shift)
+        # Whole numbers of fewer bits are the same modulo what their dtype holds.
+        narrow = way == RANKED and not shift and dtype != np.bool_
+        rank = _ranks(planes[n : n + m], least, unit, shift, dtype.itemsize if narrow else 8)
         if way == LATTICE:
-            k = rank.astype(np.int64)
-            near = on_lattice(offset, step, k + start, dtype)
-            rank = ranks(near).astype(np.uint64)
+            k = rank.view(np.int64)
+            values: NDArray[Any] = on_lattice(offset, step, k + start, dtype)
             if extra:
                 off = _joined(planes[n + m :]).ravel().astype(np.int64) + below
                 off = off.take(k, mode="clip") if kind == BY_PLACE else off.reshape(k.shape)
-                rank = rank + off.astype(np.uint64)
-        values = unranked(rank, dtype)
+                values = unranked(ranks(values).astype(np.uint64) + off.view(np.uint64), dtype)
+        else:
+            values = unranked(rank, dtype)
         if mask:
             holes = unranked(np.array([hole % (1 << 64)], np.uint64), dtype)
             values = np.where(_joined(planes[:n]) > 0, holes, values)
@@ -400,13 +414,14 @@ def _joined(planes: list[Opened]) -> NDArray[np.integer]:
     """Planes whose streams must be used up."""
     if any(tail.any() for _, tail in planes):
         raise StoreError("A packed tile holds more than its samples need: the data are damaged.")
-    return np.concatenate([plane for plane, _ in planes])
+    return planes[0][0] if len(planes) == 1 else np.concatenate([plane for plane, _ in planes])
 
 
-def _ranks(planes: list[Opened], least: int, unit: int, shift: int) -> NDArray[np.uint64]:
-    """Whole numbers again: sections, raw low bits, step and least; arithmetic modulo 2^64."""
+def _ranks(planes: list[Opened], least: int, unit: int, shift: int, size: int) -> Ranks:
+    """Whole numbers again: sections, raw low bits, step and least; modulo 2^64, or `size` bytes."""
+    kind = np.dtype(f"u{size}")
     if not shift:
-        rank = _joined(planes).astype(np.uint64)
+        rank = _joined(planes).astype(kind)
     else:
         plane, tail = planes[0]
         n = sum(plane.size for plane, _ in planes)
@@ -416,4 +431,8 @@ def _ranks(planes: list[Opened], least: int, unit: int, shift: int) -> NDArray[n
         rank = _joined([(plane, tail[used:]), *planes[1:]]).astype(np.uint64)
         rank <<= np.uint64(shift)
         rank |= of_raw_words(tail, n, shift).reshape(rank.shape)
-    return rank * np.uint64(unit) + np.uint64(least)
+    if unit != 1:
+        rank *= kind.type(unit % (1 << 8 * size))
+    if least:
+        rank += kind.type(least % (1 << 8 * size))
+    return rank

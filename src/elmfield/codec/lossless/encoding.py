@@ -1,6 +1,7 @@
 """A plane of integers to bytes: all samples are known, so everything is done for many at once."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from elmfield.codec.lossless.neighbours import BINS, FRACTION, Run, Stencil
 from elmfield.codec.lossless.plane import Model, anchored, default_gains, default_weights, is_exact
 from elmfield.codec.lossless.streams import MOST_HALVINGS, Plane, Stream, lanes_of
 from elmfield.codec.lossless.tokens import BITS, N_TOKENS, RAW, clustered, levels_of, tokens
-from elmfield.codec.lossless.wavefront import ABOVE, LEFT, Layout, framed
+from elmfield.codec.lossless.wavefront import ABOVE, BELOW, LEFT, RIGHT, Layout, framed
 
 CHUNK = 8192
 LANE_BITS, LANE_SHARE = 9, 0.006
@@ -118,14 +119,17 @@ class Frame:
         stencil = Stencil(layout)
         blocks = layout.cut(values)
         first = int(blocks[0, 0, 0, 0])
-        full = framed(blocks, first)
-        _, B, H, W = full.shape
-        front = 1 + max(run.back * B * H * W + 3 * W for run in stencil.samples)
-        samples = np.zeros(full.size + 2 * front)
-        samples[front : front + full.size] = full.ravel()
+        G, B, hy, hx = blocks.shape
+        shape = _, _, H, W = G, B, ABOVE + hy + BELOW, LEFT + hx + RIGHT
+        size, front = (
+            G * B * H * W,
+            1 + max(run.back * B * H * W + 3 * W for run in stencil.samples),
+        )
+        samples = np.zeros(size + 2 * front)
+        framed(blocks, first, samples[front : front + size].reshape(shape))
         rows = np.arange(layout.block[2]) < layout.heights[:, None]
         rows = rows & layout.filled[:, :, None]
-        return cls(stencil, samples, full.shape, front, rows, first)
+        return cls(stencil, samples, shape, front, rows, first)
 
     def _blocks(self, flat: NDArray[Any]) -> NDArray[Any]:
         """A view of flat framed numbers without their frames, (G, B, hy, hx)."""
@@ -157,7 +161,7 @@ class Frame:
         for kind in range(stencil.n_kinds):
             where = learning.windows(stencil, kind, (B * H * W, H * W, W), corner)
             X = self.samples[where + offsets[:, None, None, None]]
-            for edge, k, anchor in self._edges():
+            for edge, k, anchor in self._edges:
                 n, row, column = np.nonzero(edge[where - self.front])
                 X[k[:, None], n, row, column] = X[anchor[:, None], n, row, column]
             present = stencil.present[kind]
@@ -167,6 +171,7 @@ class Frame:
         whole = np.clip(np.rint(np.stack(found) * (1 << shift)), -32767, 32767).astype(np.int64)
         return anchored(whole, stencil, shift), shift
 
+    @cached_property
     def _edges(self) -> list[tuple[NDArray[np.bool_], Integers, Integers]]:
         """Which samples lie on an edge of their block, flat, and which neighbours read anchors."""
         G, B, H, W = self.shape
@@ -204,7 +209,7 @@ class Frame:
             FRACTION * model.top * (1 + np.abs(model.weights).sum(axis=2).max() / 2**model.shift)
         )
         tame = farthest**2 < neighbours.SQUARE_LIMIT  # then no limit is ever met
-        P, edges = matrices.shape[1], self._edges()
+        P, edges = matrices.shape[1], self._edges
         squares, row = np.zeros((P, W + 1 + CHUNK)), W + 1  # of a row and one before the chunk
         error, blend = np.zeros(S.size), np.zeros(S.size)
         near = np.zeros((self.stencil.n_neighbours, CHUNK))

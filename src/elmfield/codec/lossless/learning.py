@@ -3,6 +3,8 @@
 Only the encoder learns: in float64, from a part of the samples. The decoder gets whole numbers.
 """
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,23 +47,35 @@ def predictors(X: Floats, target: Floats, stencil: Stencil, present: NDArray[np.
     for first, n, anchor in stencil.anchors:
         changes[first : first + n] = X[first : first + n] - X[anchor]
         keep[anchor] = False
-    D = np.ascontiguousarray(changes[keep].reshape(int(keep.sum()), -1).T)  # (n, kept)
+    D = changes[keep].reshape(int(keep.sum()), -1)
     y = (target - X[1]).ravel()
     shape = target.shape
     weights = np.zeros((PREDICTORS, len(X)))
     if len(D) == 0 or not D.any():
         return weights
-    near = _around(np.abs(y - D @ _fitted(D, y, np.ones(y.size))).reshape(shape)).ravel()
+    whole = _solved(*_products(D, y, np.ones(y.size)))
+    near = _around(np.abs(y - whole @ D).reshape(shape)).ravel()
     trust = 1.0 / (near + 0.25 * near.mean() + 1e-9)
     owner = _by_direction(X)
     for rounds_left in reversed(range(ROUNDS)):
-        own = [np.flatnonzero(owner == p) for p in range(PREDICTORS)]
-        fits = np.stack([_fitted(D[k], y[k], trust[k]) for k in own])
+        fits = _of_owners(D, y, trust, owner)
         if rounds_left:
-            errors = (fits @ D.T - y).reshape(PREDICTORS, *shape)
-            owner = _around(errors * errors).argmin(axis=0).ravel()
+            errors = fits @ D
+            errors -= y
+            errors *= errors
+            owner = _around(errors.reshape(PREDICTORS, *shape)).argmin(axis=0).ravel()
     weights[:, keep] = fits
     return weights
+
+
+def _of_owners(D: Floats, y: Floats, trust: Floats, owner: Integers) -> Floats:
+    """Every predictor's fit to the samples it owns, (P, K)."""
+    order = np.argsort(owner.astype(np.int8), kind="stable")
+    ends = np.searchsorted(owner, np.arange(PREDICTORS + 1), sorter=order).tolist()
+    D, y, trust = D.take(order, axis=1), y[order], trust[order]
+    spans = [slice(i, j) for i, j in pairwise(ends)]
+    pairs = [_products(D[:, own], y[own], trust[own]) for own in spans]
+    return _solved(np.stack([A for A, _ in pairs]), np.stack([b for _, b in pairs]))
 
 
 def _by_direction(X: Floats) -> Integers:
@@ -74,12 +88,18 @@ def _by_direction(X: Floats) -> Integers:
     return np.asarray(np.searchsorted(edges, ratio), np.int64)
 
 
-def _fitted(D: Floats, y: Floats, trust: Floats) -> Floats:
-    """Least squares of y by the columns of D, (n, K), with a little ridge, weighted."""
-    weighted = (D * trust[:, None]).T
-    A = weighted @ D
-    A[np.diag_indices(len(A))] += 1e-6 * np.trace(A) / len(A) + 1e-12
-    return np.asarray(np.linalg.solve(A, weighted @ y), np.float64)
+def _products(D: Floats, y: Floats, trust: Floats) -> tuple[Floats, Floats]:
+    """Normal equations of y by the rows of D, (K, n), weighted: (K, K) and (K,)."""
+    weighted = D * trust
+    return weighted @ D.T, weighted @ y
+
+
+def _solved(A: Floats, b: Floats) -> Floats:
+    """Their solutions with a little ridge; (..., K)."""
+    K = A.shape[-1]
+    ridge = 1e-6 * np.trace(A, axis1=-2, axis2=-1) / K + 1e-12
+    A = A + ridge[..., None, None] * np.eye(K)
+    return np.asarray(np.linalg.solve(A, b[..., None])[..., 0], np.float64)
 
 
 def _around(values: Floats) -> Floats:
@@ -114,7 +134,7 @@ def gains(past: Floats, error: Floats) -> Integers:
         fit[:] = 0.0
         if not used.any():
             break
-        fit[used] = _fitted(F[used].T, error, trust)
+        fit[used] = _solved(*_products(F[used], error, trust))
         used = fit > 1 / 128
     out = np.clip(np.rint(64 * fit), 0, 255)
     out[-1] = max(out[-1], 1.0)

@@ -44,18 +44,18 @@ def unranked(rank: Ranks, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
     return np.asarray(np.where(rank & sign, rank ^ sign, ~rank)).view(dtype)
 
 
-def common_step(distances: NDArray[np.uint64]) -> int:
+def common_step(distances: Ranks) -> int:
     """The greatest step of which all distances are multiples; 1 for nothing but zeros."""
     step = int(np.gcd.reduce(distances[:1024])) or int(distances.max())
     while step > 1:
-        wrong = distances[distances % np.uint64(step) != 0]
+        wrong = distances[distances % distances.dtype.type(step) != 0]
         if not wrong.size:
             return step
-        step = int(np.gcd(np.uint64(step), np.gcd.reduce(wrong[:1024])))
+        step = int(np.gcd(wrong.dtype.type(step), np.gcd.reduce(wrong[:1024])))
     return 1
 
 
-def raw_words(numbers: NDArray[np.uint64], bits: int) -> NDArray[np.uint16]:
+def raw_words(numbers: Ranks, bits: int) -> NDArray[np.uint16]:
     """The lowest bits of numbers, one after the other, low bit first, 16 to a word."""
     parts = []
     for a in range(0, numbers.size, _AT_ONCE):

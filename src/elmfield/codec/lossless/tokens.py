@@ -55,8 +55,10 @@ def clustered(counts: Integers, price: float = 3.0) -> Integers:
         return classes
     h = counts[used].astype(np.float64)
     own = _cost(h, price)
-    union = np.array([_cost(h + row, price) for row in h]) - own[:, None] - own
-    np.fill_diagonal(union, np.inf)
+    union = np.full((used.size, used.size), np.inf)
+    for at, row in enumerate(h):  # the lower half is the upper one again
+        union[at, at + 1 :] = _cost(h[at + 1 :] + row, price) - own[at] - own[at + 1 :]
+    union = np.minimum(union, union.T)
     member = np.arange(used.size)
     while True:
         i, j = np.unravel_index(int(union.argmin()), union.shape)
@@ -79,9 +81,8 @@ def clustered(counts: Integers, price: float = 3.0) -> Integers:
 def _cost(h: Floats, price: float) -> Floats:
     """Bits of counts by their own entropy, and of writing their table."""
     n = h.sum(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        inner = np.where(h > 0, h * np.log2(h), 0.0).sum(axis=1)
-        return np.asarray(n * np.log2(n) - inner + price * (h > 0).sum(axis=1) + 8.0)
+    inner = (h * np.log2(np.maximum(h, 1.0))).sum(axis=1)
+    return np.asarray(n * np.log2(n) - inner + price * (h > 0).sum(axis=1) + 8.0)
 
 
 def levels_of(counts: Integers) -> NDArray[np.uint8]:

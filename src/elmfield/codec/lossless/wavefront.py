@@ -144,14 +144,16 @@ class Layout:
         spans = np.array([self.lines(t) for t in range(self.n_steps)])
         return np.asarray(per_line[spans[:, 1]] - per_line[spans[:, 0]], np.int64)
 
-    def cut(self, values: NDArray[np.integer]) -> Integers:
+    def cut(self, values: NDArray[np.integer]) -> NDArray[np.integer]:
         """The array in blocks, (G, B, hy, hx); what lies outside repeats the last sample."""
         ends = [n * h - m for n, h, m in zip(self.counts, self.block, self.shape[1:], strict=True)]
-        whole = np.pad(values, [(0, 0), *((0, end) for end in ends)], mode="edge")
+        whole = values
+        if any(ends):
+            whole = np.pad(values, [(0, 0), *((0, end) for end in ends)], mode="edge")
         split = [n for pair in zip(self.counts, self.block, strict=True) for n in pair]
         blocks = whole.reshape(-1, *split).transpose(0, 2, 4, 1, 3, 5, 7, 6, 8)
         shape = (self.n_groups, self.n_blocks, *self.block[2:])
-        return np.ascontiguousarray(blocks).reshape(shape).astype(np.int64)
+        return np.ascontiguousarray(blocks).reshape(shape)
 
     def joined(self, blocks: Integers) -> Integers:
         """The array of its blocks."""
@@ -173,16 +175,15 @@ class Layout:
         return as_strided(start, shape, (2 * s_t + s_u, s_t, s_b))
 
 
-def framed(blocks: Integers, first: int) -> NDArray[np.float64]:
+def framed(blocks: NDArray[np.integer], first: int, out: NDArray[np.float64]) -> None:
     """Blocks (G, B, hy, hx) with what neighbours find around them, (G, B, hy + 3, hx + 3).
 
     Left of a row stands the first sample of the row above, left of row 0 `first`; right of a row
     stands its last sample. Rows above and below are never read (:meth:`Stencil.outside`).
     """
-    G, B, hy, hx = blocks.shape
-    out = np.full((G, B, ABOVE + hy + BELOW, LEFT + hx + RIGHT), float(first))
+    _, _, hy, hx = blocks.shape
+    out[...] = first
     inner = out[:, :, ABOVE : ABOVE + hy]
     inner[..., LEFT : LEFT + hx] = blocks
     inner[:, :, 1:, :LEFT] = blocks[:, :, :-1, :1]
     inner[..., LEFT + hx :] = blocks[..., -1:]
-    return out
