@@ -93,7 +93,10 @@ def off_lattice(read, flat, offset, step, start, dtype, full, n_axes):
         more = planes(read, where, n)[0].ravel().tolist()
     ranks = []
     for i, v in enumerate(flat):
-        value = np.array([offset + step * float(v + start)]).astype(dtype)
+        exact = np.array([offset + step * float(v + start)])
+        if dtype.kind != "f":
+            exact = np.clip(np.rint(exact), np.iinfo(dtype).min, np.iinfo(dtype).max)
+        value = exact.astype(dtype)
         rank = to_rank(int(value.view(f"u{dtype.itemsize}")[0]), dtype)
         if kind:
             rank += below + (more[i] if kind == 2 else more[min(v, len(more) - 1)])
@@ -103,6 +106,8 @@ def off_lattice(read, flat, offset, step, start, dtype, full, n_axes):
 
 def to_rank(bits, dtype):
     sign = 1 << (8 * dtype.itemsize - 1)
+    if dtype.kind != "f":
+        return bits ^ (sign if dtype.kind == "i" else 0)
     return 2 * sign - 1 - bits if bits & sign else bits + sign
 
 

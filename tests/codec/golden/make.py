@@ -36,6 +36,8 @@ def with_loss():
     yield "gaps", exact["gaps"][0], None, {"step": 2.0}
     yield "colour", *exact["colour"], {"step": 9.0}
     yield "volume", *exact["volume"], {"step": 3.0}
+    rough = np.random.default_rng(3).integers(0, 200, (30, 40)).astype(np.uint8)
+    yield "lattice", rough, None, {"step": 2.9}
     yield "line", np.cumsum(np.sin(np.arange(300) ** 1.3 / 40)), None, {"step": 0.3}
 
 

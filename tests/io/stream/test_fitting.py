@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
+from elmfield.io.model import overview
 from support import close
 
 SMALL = 1 << 18
@@ -49,6 +50,14 @@ def test_the_same_bytes_as_from_memory(settings, tmp_path):
     assert streamed == saved
     assert field.settings == whole.settings
     assert sorted(os.listdir(tmp_path)) == ["saved.elm.zarr", "streamed.elm.zarr"]
+
+
+@pytest.mark.parametrize("settings", [ef.smooth(max_error=0.01), ef.smooth(psnr=60)], ids=str)
+def test_overviews_of_coded_samples_are_the_same(settings, tmp_path, monkeypatch):
+    monkeypatch.setattr(overview, "SEEN", 1000)
+    streamed, saved = both(rough((70, 90)), settings, tmp_path)[2:]
+    assert "overview/c/0/0" in saved  # some tile has no coarse picture of its own
+    assert streamed == saved
 
 
 def test_one_file_has_the_same_bytes_too(tmp_path):

@@ -4,6 +4,7 @@
 at once, which is faster. How the bytes are laid out is told in ``docs/codec.md``.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -64,7 +65,8 @@ def pack_many(
 ) -> list[bytes]:
     """Bytes of several arrays, those of :func:`pack`; made side by side, which is faster.
 
-    `lattices` have offset and step of floats that are known to lie on one; others are looked for.
+    `lattices` have offset and step of values that are known to lie on one: floats (others are
+    looked for), or whole numbers of at most 32 bits, with a step above 1.
     """
     known = [None] * len(tiles) if lattices is None else lattices
 
@@ -199,7 +201,7 @@ class _Plan:
 def _write(out: Writer, values: NDArray[Any], ndim: int, on: tuple[float, float] | None) -> None:
     """The way, its numbers and sections of values (C, A, Z, Y, X); `on` is a lattice known."""
     none = np.zeros(0, np.uint16)
-    if values.dtype.kind != "f":
+    if values.dtype.kind != "f" and on is None:
         out.data.append(RANKED)
         _write_ranks(out, ranks(values), ndim)
         return
@@ -356,11 +358,14 @@ def _parts(
 ) -> tuple[list[Section], Callable[[list[Opened]], Values]]:
     """Sections of a tile, and what makes values of their planes."""
     gaps, way = way >= GAPS, way % GAPS
-    if way not in (RANKED, LATTICE) or (dtype.kind != "f" and (gaps or way == LATTICE)):
+    wide = dtype.kind == "b" or dtype.itemsize > 4  # these have no lattice
+    if way not in (RANKED, LATTICE) or (dtype.kind != "f" and (gaps or (way == LATTICE and wide))):
         raise StoreError("A packed tile is written in an unknown way: it is damaged.")
     hole = reader.number() if gaps else 0
     mask = reader.planes(plan.full, plan.ndim) if gaps else []
     offset, step = (reader.float(), reader.float()) if way == LATTICE else (0.0, 0.0)
+    if dtype.kind != "f" and not (math.isfinite(offset) and math.isfinite(step)):
+        raise StoreError("A packed tile holds an impossible number: it is damaged.")
     start = _signed(reader.number()) if way == LATTICE else 0
     least, unit, shift = reader.number(), reader.number(), reader.number()
     if shift > 33 or least >= 1 << 64 or unit >= 1 << 64:

@@ -5,6 +5,8 @@ among all of the dtype, from -NaN through -inf, -0, 0 and inf to NaN. No two val
 what is coded as ranks comes back bit for bit.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -150,8 +152,15 @@ def _refined(some: Floats, step: float) -> float:
 
 
 def on_lattice(
-    offset: float, step: float, k: Integers, dtype: np.dtype[np.floating]
-) -> NDArray[np.floating]:
-    """``offset + step k`` in float64, rounded to the dtype; what is too large becomes infinite."""
+    offset: float, step: float, k: Integers, dtype: np.dtype[Any]
+) -> NDArray[np.generic]:
+    """``offset + step k`` in float64, rounded to the dtype.
+
+    Floats that are too large become infinite; whole numbers stay within the dtype.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
-        return (offset + step * k.astype(np.float64)).astype(dtype)
+        x = offset + step * k.astype(np.float64)
+        if dtype.kind == "f":
+            return x.astype(dtype)
+    ends = np.iinfo(dtype)
+    return np.clip(np.rint(x), ends.min, ends.max).astype(dtype)

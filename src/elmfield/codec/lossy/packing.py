@@ -11,7 +11,7 @@ from elmfield._array import compiled
 from elmfield.codec import lossless
 from elmfield.codec.lossless.door import DTYPES
 from elmfield.codec.lossless.sections import Writer
-from elmfield.codec.lossy import channels, gaps, smoothing, writing
+from elmfield.codec.lossy import channels, gaps, lattice, smoothing, writing
 from elmfield.codec.lossy.boxes import FRACTION, LARGEST, Floats
 from elmfield.codec.lossy.parts import planes
 from elmfield.codec.lossy.priors import prior
@@ -25,6 +25,7 @@ from elmfield.codec.lossy.tiles import (
     Frame,
     Mask,
     Values,
+    rounded,
 )
 
 SINGLE = 4096.0
@@ -160,12 +161,18 @@ def pack_step(values: Values, step: float, channel_axis: int | None = None) -> b
 
     Notes
     -----
-    Where the step is so small that packing without loss takes fewer bytes, that is done.
+    Where a lattice with the same mean squared error takes fewer bytes, that is done; and where the
+    step is so small that packing without loss does.
     """
     frame = checked(values, channel_axis)
     tile = Prepared.of(values, frame)
     found = coded(tile, positive("step", step))
-    return smaller(None if found is None else found.bytes(), values, channel_axis)
+    if found is None:
+        return smaller(None, values, channel_axis)
+    data = found.bytes()
+    if 8 * len(data) > lattice.ENOUGH_BITS * values.size:
+        data = min(data, found.on_lattice() or data, key=len)
+    return smaller(data, values, channel_axis)
 
 
 @dataclass
@@ -180,6 +187,24 @@ class Coded:
     gains: NDArray[np.uint8] | None
     sections: list[bytes]
     whole: Floats  # what a decoder finds, (C, n...)
+
+    def on_lattice(self) -> bytes | None:
+        """The tile on a lattice that is as good, packed without loss; None if there is none."""
+        x, gone, frame = self.tile.x, self.tile.missing, self.tile.frame
+        back = rounded(self.whole, self.tile.offset, self.step, frame.dtype).astype(np.float64)
+        squares = (back - x) ** 2
+        if gone is not None:
+            squares = squares[~gone]
+        if not squares.any():
+            return None
+        found = lattice.as_good(x, float(squares.mean()), frame.dtype)
+        if found is None:
+            return None
+        values, on = found
+        if gone is not None:
+            values[gone] = np.nan
+        tiles = [frame.back(values)]
+        return lossless.pack_many(tiles, channel_axis=frame.channel, lattices=[on])[0]
 
     def bytes(self, unit: int = 0, corrections: bytes = b"") -> bytes:
         """The tile's bytes."""

@@ -14,8 +14,7 @@ from scipy.special import erfc
 
 from elmfield._array.ends import spacing_at
 from elmfield.codec import lossless
-from elmfield.codec.lossless.numbers import on_lattice
-from elmfield.codec.lossy import bounds
+from elmfield.codec.lossy import bounds, lattice
 from elmfield.codec.lossy.boxes import FRACTION, Floats
 from elmfield.codec.lossy.packing import SIZES, Prepared, checked, coded, positive, smaller
 from elmfield.codec.lossy.tiles import Frame, Values, rounded
@@ -27,8 +26,6 @@ TRIED = 1 << 17
 """Samples on which the bytes of a tile are estimated, about."""
 FEW_BITS = 0.5
 """Bits a sample, with corrections, below which no lattice is tried."""
-LARGEST_PLACE = 2.0**40
-"""Places on a lattice are smaller than this."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,7 @@ def pack_bounded(
     packed = lossless.pack_many(
         [values for _, values, _ in some],
         channel_axis=channel_axis,
-        lattices=[lattice for *_, lattice in some],
+        lattices=[on for *_, on in some],
     )
     for (i, *_), data in zip(some, packed):
         out[i] = data
@@ -123,16 +120,13 @@ def _on_lattice(one: Asked) -> tuple[Values, tuple[float, float] | None] | None:
         k = np.clip(np.rint((x - first) / unit), 0, n).astype(np.int64)
         found: Values = (first + unit * k).astype(dtype)
         return (one.tile.frame.back(found), None) if one.keeps(found) else None
-    step = 2 * one.half * (1 - 2.0**-30)
-    top = max(float(np.abs(x).max(initial=0.0)), np.finfo(np.float64).tiny)
-    if not 2.0**-960 < step < 2.0**960 or top / step > LARGEST_PLACE:
+    rounded_ = lattice.floats(x, 2 * one.half * (1 - 2.0**-30), dtype)
+    if rounded_ is None or not one.keeps(rounded_[0]):
         return None
-    found = on_lattice(0.0, step, np.rint(x / step).astype(np.int64), dtype)
-    if not np.isfinite(found).all() or not one.keeps(found):
-        return None
+    found, on = rounded_
     if one.tile.missing is not None:
         found[one.tile.missing] = np.nan
-    return one.tile.frame.back(found), (0.0, step)
+    return one.tile.frame.back(found), on
 
 
 # --- corrections ----------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from elmfield._array.backend import check_sum, to_numpy
 from elmfield._array.memory import capacity, runs
 from elmfield._array.threads import n_threads, spread
 from elmfield._array.typing import Array, Floats
+from elmfield.codec import has_coarse
 from elmfield.field import Field
 from elmfield.field.streamed import Slabs
 from elmfield.field.tiling import TOGETHER, Tiling, packed, packed_many
@@ -28,8 +29,9 @@ from elmfield.io.model.tiles import put_tile
 from elmfield.io.stream.places import Files, files_at
 from elmfield.samples import Slab
 
-Checks = tuple[dict[int, str], dict[int, str], Array | None]
-"""Check sums of tiles by number: of samples, and of what is missing. And sums for an overview."""
+Checks = tuple[dict[int, str], dict[int, str], Array | None, bool]
+"""Check sums of tiles by number: of samples, and of what is missing. Sums for an overview. And
+whether all tiles begin with a coarse picture."""
 
 
 HELD = 8
@@ -87,13 +89,13 @@ class Coding:
             return known
         if self.filled is None:
             y = self.slabs.part(slab, values)[0]
-        sink, asked = files_at(self.model), dict(self.asked)
+        sink, asked, many = files_at(self.model), dict(self.asked), self.has_channels
 
-        def work(some: Sequence[int]) -> list[str]:
+        def work(some: Sequence[int]) -> list[tuple[str, bool]]:
             cut = [self._cut(y, slab, self.tiling.slab(i)).astype(self.kind) for i in some]
             tiles = packed_many(cut, **asked)
             return [
-                put_tile(sink, "samples", self.tiling, i, tile, self.has_channels)
+                (put_tile(sink, "samples", self.tiling, i, tile, many), has_coarse(tile))
                 for i, tile in zip(some, tiles)
             ]
 
@@ -107,7 +109,11 @@ class Coding:
         numbers = tiles_in(self.tiling, slab)
         most = max(1, min(TOGETHER, len(numbers) // n_threads()))
         shares = [numbers[a:b] for a, b in runs(len(numbers), most)]
-        checks = [dict(zip(numbers, chain.from_iterable(spread(work, shares)))), {}]
+        done = list(chain.from_iterable(spread(work, shares)))
+        checks, coarse = (
+            [dict(zip(numbers, (check for check, _ in done))), {}],
+            all(c for _, c in done),
+        )
         if self.missing is not None:
             numbers = tiles_in(self.missing, slab)
             checks[1] = dict(zip(numbers, spread(mark, numbers)))
@@ -115,10 +121,10 @@ class Coding:
         if self.level is not None:
             sums = sums_of(self.tiling, self.level, slab, y.astype(self.kind))
         text = None if sums is None else b64encode(sums.tobytes()).decode()
-        about = {"seen": seen, "checks": checks, "sums": text}
+        about = {"seen": seen, "checks": checks, "sums": text, "coarse": coarse}
         about["shape"] = [] if sums is None else list(sums.shape)
         notes.put(note, json.dumps(about).encode())
-        return checks[0], checks[1], sums
+        return checks[0], checks[1], sums, coarse
 
     @staticmethod
     def _cut(values: Array, slab: Slab, tile: Slab) -> Array:
@@ -134,13 +140,39 @@ def _noted(notes: Files, note: str, seen: int) -> Checks | None:
         found = json.loads(notes.read(note))
     except (OSError, ValueError):
         return None
-    if found.get("seen") != seen or "sums" not in found:
+    if found.get("seen") != seen or "coarse" not in found:
         return None
     first, second = ({int(k): str(v) for k, v in part.items()} for part in found["checks"])
     sums = None
     if found["sums"] is not None:
         sums = np.frombuffer(b64decode(found["sums"])).reshape(found["shape"])
-    return first, second, sums
+    return first, second, sums, bool(found["coarse"])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Seeing:
+    """How blocks of a model are added up for its overview.
+
+    Parameters
+    ----------
+    model, version : str
+        As for `Measuring`.
+    tiling : Tiling
+        Its tiles.
+    level : int
+        Of the overview.
+    """
+
+    model: str
+    version: str
+    tiling: Tiling
+    level: int
+
+    def __call__(self, slab: Slab, values: Array | None = None) -> Array:
+        """Sums of the samples that a block gives back."""
+        boxes = _opened(self.model, self.version).blended.made_of
+        assert boxes is not None
+        return sums_of(self.tiling, self.level, slab, boxes.kept(slab))
 
 
 def tiles_in(tiling: Tiling, slab: Slab) -> list[int]:

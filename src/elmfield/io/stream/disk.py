@@ -21,7 +21,7 @@ from elmfield.io.model.describe import described
 from elmfield.io.model.overview import Means, Totals, level_of
 from elmfield.io.model.store import put_arrays, put_root
 from elmfield.io.model.tiles import SamplePlan, put_about, put_overview, tile_key
-from elmfield.io.stream.coding import Coding, Measuring, Score
+from elmfield.io.stream.coding import Coding, Measuring, Score, Seeing
 from elmfield.io.stream.places import Files, files_at
 from elmfield.io.stream.work import Work
 from elmfield.samples import WHOLE, Slab, warn_of_rounding
@@ -176,19 +176,35 @@ class DiskCoder:
             done=self.work.done(name),
             filled=self.filled,
             missing=self._missing,
-            level=None if "step" in asked else level_of(self.tiling),
+            level=None if asked else level_of(self.tiling),
         )
         checks: tuple[dict[int, str], dict[int, str]] = {}, {}
         totals = None if coding.level is None else Totals(self.tiling, coding.level)
-        for block, (*found, sums) in zip(self.blocks, self.stream.engine.each(coding, self.blocks)):
+        all_coarse = True
+        for block, (*found, sums, coarse) in zip(
+            self.blocks, self.stream.engine.each(coding, self.blocks)
+        ):
             for every, own in zip(checks, found):
                 every.update(own)
             if totals is not None and sums is not None:
                 totals.add(block, sums)
+            all_coarse &= coarse
             self.stream.progress("fit", len(checks[0]), self.tiling.n_tiles)
         texts = ["".join(every[i] for i in range(len(every))) for every in checks]
         means = None if totals is None else totals.means(self.sample_plan.kind)
-        return self.described(name, texts, bool(asked), means)
+        made = self.described(name, texts, bool(asked), means)
+        if asked and not all_coarse and (level := level_of(self.tiling)) is not None:
+            made = self.described(name, texts, True, self._overview(made, level))
+        return made
+
+    def _overview(self, made: OnDisk, level: int) -> Means:
+        """Means of what a coded model gives back."""
+        model, totals = self.work.model(made.name), Totals(self.tiling, level)
+        seeing = Seeing(model=model, version=made.version, tiling=self.tiling, level=level)
+        every = self.stream.engine.reading().each(seeing, self.blocks)
+        for block, sums in zip(self.blocks, every):
+            totals.add(block, sums)
+        return totals.means(self.sample_plan.kind)
 
     @property
     def _missing(self) -> Tiling | None:
