@@ -140,7 +140,8 @@ class Seen:
     def on(self, grid: Grid) -> Array:
         """The samples on a grid of positions, all channels."""
         y = self.values
-        some = [k for k, at in enumerate(grid) if not np.array_equal(at, np.arange(y.shape[k]))]
+        sizes = zip(grid, y.shape)
+        some = [k for k, (at, n) in enumerate(sizes) if len(at) != n or (at != np.arange(n)).any()]
         some.sort(key=lambda k: len(grid[k]) / y.shape[k])  # what leaves least first
         for k, index in zip(some, move_all([grid[k] for k in some], y) if some else ()):
             y = take(y, index, axis=k)

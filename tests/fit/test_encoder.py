@@ -426,6 +426,24 @@ def test_an_encoder_factors_once(monkeypatch, rng):
     encode(rng.standard_normal((64, 64)))
 
 
+def test_a_fit_of_a_tensor_takes_few_steps(rng):
+    """On a GPU a step costs its launch, ten microseconds, and the work itself next to nothing."""
+    torch = pytest.importorskip("torch")
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Steps(TorchDispatchMode):
+        count = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.count += not func.is_view
+            return func(*args, **(kwargs or {}))
+
+    values = torch.asarray(rng.standard_normal((160, 96)).astype(np.float32))
+    with Steps() as steps:
+        ef.fit(values)
+    assert steps.count <= 28
+
+
 def test_an_encoder_serves_several_libraries_and_masks(rng):
     torch = pytest.importorskip("torch")
     encode = ef.encoder((20,))

@@ -18,9 +18,10 @@ _NAMESPACES: dict[type, Namespace] = {}
 
 def namespace(*arrays: Array) -> Namespace:
     """The array-API namespace that the arrays share."""
-    if len(arrays) > 1:
+    kinds = {type(x) for x in arrays}
+    if len(kinds) > 1:
         return compat.array_namespace(*arrays)
-    kind = type(arrays[0])
+    (kind,) = kinds
     if kind not in _NAMESPACES:  # asked a hundred times by one call
         _NAMESPACES[kind] = compat.array_namespace(*arrays)
     return _NAMESPACES[kind]
@@ -100,7 +101,7 @@ def move(x: Array, like: Array, dtype: object = None) -> Array:
         # torch refuses negative strides, and warns of memory it may not write to
         x = np.ascontiguousarray(x) if x.flags.writeable else x.copy()
         # Memory that the system may move is copied before the call returns: no need to wait for it.
-        return xp.asarray(x, dtype=dtype).to(like.device, non_blocking=True)
+        return xp.from_numpy(x).to(like.device, dtype, non_blocking=True)
     return xp.asarray(x, dtype=dtype, device=device(like))
 
 

@@ -311,16 +311,17 @@ class Partition:
                 f"{self.edges!r} and {self.labels!r}. Partition.of(...) takes lists."
             )
         for k, (n, edge, overlap) in enumerate(zip(self.shape, self.edges, self.overlap)):
-            cells = np.diff(edge)
-            if not (len(cells) and edge[0] >= 0 and edge[-1] <= n and cells.min() > 0):
+            cells = edge[1:] - edge[:-1]
+            least = int(cells.min(initial=n))
+            if not (len(cells) and edge[0] >= 0 and edge[-1] <= n and least > 0):
                 raise ValueError(
                     f"`edges` of axis {k} must increase from 0 to the number of samples, {n}; got "
                     f"{np.array2string(edge, threshold=6)}."
                 )
-            if not 0 <= overlap <= cells.min() / 2:
+            if not 0 <= overlap <= least / 2:
                 raise ValueError(
                     f"`overlap` must lie between 0 and half a cell; got overlap={overlap} with a "
-                    f"cell of {cells.min()} on axis {k}. Use a smaller overlap or larger cells."
+                    f"cell of {least} on axis {k}. Use a smaller overlap or larger cells."
                 )
         self._check_labels()
         for name, given in (("starts", self.starts), ("sizes", self.sizes)):
@@ -336,6 +337,8 @@ class Partition:
             raise ValueError(
                 f"`labels` must have one entry per cell, shape {counts}; got {self.labels.shape}."
             )
+        if self.is_regular:
+            return
         flat = self.labels.reshape(-1)
         top = int(flat.max()) if flat.size and flat.min() >= 0 else flat.size
         # By counting, not by sorting: a partition may have a million cells.
@@ -355,7 +358,7 @@ class Partition:
     @cached_property
     def n_regions(self) -> int:
         """Number of regions N."""
-        return int(self.labels.max()) + 1
+        return self.labels.size if self.is_regular else int(self.labels.max()) + 1
 
     @cached_property
     def is_regular(self) -> bool:
