@@ -87,6 +87,9 @@ def test_trial_is_close_to_what_happens():
         found = np.sum((unpack(data).astype(float) - values) ** 2)
         assert abs(squares / found - 1) < 0.1
         assert abs(bits / (8 * len(data)) - 1) < 0.1
+        squares, bits = trial(values, step, exact=True)
+        assert squares == pytest.approx(found, rel=1e-6)
+        assert bits == 8 * len(data)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])

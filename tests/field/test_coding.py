@@ -216,7 +216,9 @@ def test_the_step_comes_near_from_below(power, start):
         tried.append(step)
         return step, (step / 37.0) ** power
 
-    found = nearest(at, guessed(lambda s: at(s)[1], start, 2 if power > 0 else -1), power, 1e-9)
+    step, grows = guessed(lambda s: at(s)[1], start, 2 if power > 0 else -1)
+    assert grows * power > 0
+    found = nearest(at, step, grows, 1e-9)
     assert NEAR <= (found / 37.0) ** power <= 1
     assert len(tried) < 14
 

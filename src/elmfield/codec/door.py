@@ -111,11 +111,14 @@ def unpack_many(tiles: Sequence[bytes]) -> list[Values]:
     return [lossy.unpack(bytes(t)) if loss else next(exact) for t, loss in zip(tiles, kinds)]
 
 
-def trial(values: Values, step: float, channel_axis: int | None = None) -> tuple[float, float]:
+def trial(
+    values: Values, step: float, channel_axis: int | None = None, *, exact: bool = False
+) -> tuple[float, float]:
     """About the sum of squared errors and the bits of a tile coded with a step.
 
-    Boxes of one size are priced as the encoder prices them; nothing is written.
+    Boxes of one size are priced as the encoder prices them; nothing is written. With `exact` the
+    tile is coded in boxes, and both are those of what comes out.
     """
     from elmfield.codec import lossy
 
-    return lossy.trial(values, step, channel_axis)
+    return lossy.trial(values, step, channel_axis, exact=exact)

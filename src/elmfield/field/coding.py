@@ -104,9 +104,11 @@ class Coder:
 
     def trial(self, step: float) -> tuple[float, float]:
         """Mean squared error, and bits per sample, at a step, about."""
-        found = [trial(v, step, axis) for v, axis in map(without_channels, self.some)]
-        n = sum(v.size for v in self.some)
-        return sum(e for e, _ in found) / n, sum(b for _, b in found) / n
+        return tried(self.some, step)
+
+    def off(self, step: float) -> tuple[float, float]:
+        """How many times that they truly are, about."""
+        return off(self.some, step)
 
     def boxes(self, tiles: Tiles, is_lossy: bool) -> Coded:
         """What regions are made from."""
@@ -143,6 +145,21 @@ class Coder:
             dtype=str(self.blended.dtype).removeprefix("torch."),
             top=self.top,
         )
+
+
+def tried(tiles: Sequence[Array], step: float) -> tuple[float, float]:
+    """Mean squared error, and bits per sample, of tiles at a step, about."""
+    found = [trial(v, step, axis) for v, axis in map(without_channels, tiles)]
+    n = sum(v.size for v in tiles)
+    return sum(e for e, _ in found) / n, sum(b for _, b in found) / n
+
+
+def off(tiles: Sequence[Array], step: float) -> tuple[float, float]:
+    """How many times that they truly are, where the middle one of the tiles is coded."""
+    v, axis = without_channels(tiles[len(tiles) // 2])
+    about, truly = trial(v, step, axis), trial(v, step, axis, exact=True)
+    error, bits = (t / a if a > 0 else 1.0 for a, t in zip(about, truly))
+    return error, bits
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -95,6 +95,9 @@ class Codes(Protocol[A_co]):
     def trial(self, step: float) -> tuple[float, float]:
         """Mean squared error, and bits per sample, at a step, about."""
 
+    def off(self, step: float) -> tuple[float, float]:
+        """How many times that they truly are."""
+
 
 def met(coder: Codes[A], target: Target) -> A:
     """The attempt that meets a target.
@@ -128,8 +131,10 @@ def _at_psnr(coder: Codes[A], psnr: float) -> A:
         found = coder.code(step=step)
         return found, found.errors[0] / allowed
 
-    start = guessed(guess, math.sqrt(12 * allowed / parts), 2.0)
-    found = nearest(at, start, 2.0, scope.least_step)
+    start, power = guessed(
+        guess, math.sqrt(12 * allowed / parts), 2.0, lambda step: coder.off(step)[0]
+    )
+    found = nearest(at, start, power, scope.least_step)
     return found or _without_loss(coder, "psnr", psnr, lambda e: e[0] <= allowed)
 
 
@@ -165,13 +170,15 @@ def _in_bytes(coder: Codes[A], target: Target) -> A:
         found = coder.code(step=step)
         return found, found.n_bytes / room
 
-    start = guessed(guess, coder.scope.data_range / 16, -1.0)
+    start, power = guessed(
+        guess, coder.scope.data_range / 16, -1.0, lambda step: coder.off(step)[1]
+    )
     is_fine = np.dtype(coder.scope.kind).kind in "iu" and start <= 8
     if room > coder.scope.n_bytes / 4 or is_fine:  # that may be enough for all there is
         exact = coder.code()
         if exact.n_bytes <= room:
             return exact
-    found = nearest(at, start, -1.0, coder.scope.least_step)
+    found = nearest(at, start, power, coder.scope.least_step)
     if found is None:
         least = coder.code(step=4 * coder.scope.data_range).n_bytes
         raise ValueError(

@@ -13,24 +13,46 @@ NEAR = 0.97
 """Part of an allowed squared error, or of a number of bytes, that is near enough."""
 
 
-def guessed(ratio: Callable[[float], float], start: float, power: float) -> float:
+def guessed(
+    ratio: Callable[[float], float],
+    start: float,
+    power: float,
+    off: Callable[[float], float] | None = None,
+) -> tuple[float, float]:
     """A step at which a ratio that grows about as ``step**power`` is near 1, by cheap trials.
 
-    After two of them how it grows is known better.
+    Parameters
+    ----------
+    ratio : callable
+        The ratio at a step, about.
+    start, power : float
+        The first step, and the power as far as it is known.
+    off : callable, optional
+        How many times what `ratio` says the true one is at a step, about.
+
+    Returns
+    -------
+    step, power : float
+        After two trials the power is known better.
     """
     aim = math.log((1 + NEAR) / 2)  # the middle of what is near enough
-    step, seen = start, list[tuple[float, float]]()
+    step, slope, seen = start, power, list[tuple[float, float]]()
     for _ in range(5):
         found = ratio(step)
-        if not 0 < found < math.inf or abs(math.log(found) - aim) < 0.01:
+        if not 0 < found < math.inf:
             break
-        seen.append((math.log(step), math.log(found)))
-        (x, y), slope = seen[-1], power
-        if len(seen) > 1 and x != seen[-2][0]:
-            grown = (y - seen[-2][1]) / (x - seen[-2][0]) / power
-            slope *= min(max(grown, 1 / 4), 2)
+        x, y = math.log(step), math.log(found)
+        if seen and x != seen[-1][0]:
+            grown = (y - seen[-1][1]) / (x - seen[-1][0]) / power
+            slope = power * min(max(grown, 1 / 4), 2)
+        seen.append((x, y))
+        if abs(y - aim) < 0.01:
+            break
         step *= math.exp(min(max((aim - y) / slope, -2.8), 2.8))
-    return step
+    truly = 1.0 if off is None else off(step)
+    if 0 < truly < math.inf:
+        step *= math.exp(min(max(-math.log(truly) / slope, -0.5), 0.5))
+    return step, slope
 
 
 def nearest(

@@ -176,8 +176,8 @@ def _at_psnr(values: Array, psnr: float) -> bytes:
 
     plain, axis = without_channels(values)
     least = 1.0 if values.dtype.kind in "iu" else float(np.finfo(values.dtype).eps) * span / 4
-    start = guessed(guess, math.sqrt(12 * allowed), 2.0)
-    return nearest(at, start, 2.0, least) or packed(values)
+    start, power = guessed(guess, math.sqrt(12 * allowed), 2.0)
+    return nearest(at, start, power, least) or packed(values)
 
 
 register_codec(NAME, Codec)

@@ -188,13 +188,17 @@ class Coded:
     sections: list[bytes]
     whole: Floats  # what a decoder finds, (C, n...)
 
+    def squares(self) -> Floats:
+        """Squared errors of what a decoder finds, where there is no gap."""
+        tile = self.tile
+        back = rounded(self.whole, tile.offset, self.step, tile.frame.dtype).astype(np.float64)
+        squares = (back - tile.x) ** 2
+        return squares if tile.missing is None else np.asarray(squares[~tile.missing])
+
     def on_lattice(self) -> bytes | None:
         """The tile on a lattice that is as good, packed without loss; None if there is none."""
         x, gone, frame = self.tile.x, self.tile.missing, self.tile.frame
-        back = rounded(self.whole, self.tile.offset, self.step, frame.dtype).astype(np.float64)
-        squares = (back - x) ** 2
-        if gone is not None:
-            squares = squares[~gone]
+        squares = self.squares()
         if not squares.any():
             return None
         found = lattice.as_good(x, float(squares.mean()), frame.dtype)
@@ -270,12 +274,20 @@ def smaller(data: bytes | None, values: Values, channel_axis: int | None) -> byt
     return without if data is None or len(without) <= len(data) else data
 
 
-def trial(values: Values, step: float, channel_axis: int | None = None) -> tuple[float, float]:
+def trial(
+    values: Values, step: float, channel_axis: int | None = None, *, exact: bool = False
+) -> tuple[float, float]:
     """About the sum of squared errors and the bits of a tile coded with a step.
 
-    Boxes of one size are priced as the encoder prices them; nothing is written.
+    Boxes of one size are priced as the encoder prices them; nothing is written. With `exact` the
+    tile is coded in boxes, and both are those of what comes out.
     """
     tile = Prepared.of(values, checked(values, channel_axis))
+    if exact:
+        made = coded(tile, positive("step", step))
+        if made is None:
+            return 0.0, 8.0 * values.nbytes
+        return float(made.squares().sum()), 8.0 * len(made.bytes())
     found = tile.priced(positive("step", step))
     if found is None:
         return 0.0, 8.0 * values.nbytes

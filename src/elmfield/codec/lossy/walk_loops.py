@@ -16,6 +16,8 @@ PRICE, WRITE, READ = 0, 1, 2
 DIRECT = 16
 """Magnitudes below this may be lowered by one."""
 SEEN_MOST = 1 << 14
+HALF = np.float32(0.49)
+"""Less than this is rounded to 0."""
 LOW = 1 << 16
 NOT_KNOWN = 5
 """How many neighbours go on, where it is not known yet."""
@@ -238,10 +240,15 @@ def _price_row(
     """Bits and errors of a mode, added to those of the batch: `Pricer.magnitudes`."""
     for j in range(len(boxes)):
         b, c = boxes[j], np.int64(classes[j])
-        q = _lowered(x[b], c, costs, price)
-        row[b] = min(q, SEEN_MOST)
-        bits[j] += costs[c, _token(q, c, trained)]
-        off = np.float32(np.float64(x[b]) - q)
+        off = x[b]
+        if off < HALF:
+            row[b] = 0
+            bits[j] += costs[c, 0]
+        else:
+            q = _lowered(off, c, costs, price)
+            row[b] = min(q, SEEN_MOST)
+            bits[j] += costs[c, _token(q, c, trained)]
+            off = np.float32(np.float64(off) - q)
         error[j] += off * off
 
 
@@ -262,8 +269,10 @@ def _write_row(
     at, wide = made.sizes[0], made.sizes[2]
     for j in range(len(boxes)):
         b, c = boxes[j], np.int64(classes[j])
-        a = _lowered(x[b], c, costs, price)
-        t = _token(a, c, trained)
+        a, t = 0, np.int64(0)
+        if x[b] >= HALF:
+            a = _lowered(x[b], c, costs, price)
+            t = _token(a, c, trained)
         q[b] = a
         row[b] = trained.seen[c, t]
         made.entries[at + j] = tables.entries[c, t]
@@ -331,7 +340,9 @@ def walk(
     widest = 1
     for s in range(1, len(starts) - 1):
         widest = max(widest, starts[s + 1] - starts[s])
-    near, own = np.zeros_like(A), np.empty((widest, n), np.int32)
+    near = np.empty_like(A) if len(ground.beside) else np.zeros_like(A)
+    near[-1] = 0
+    own = np.empty((widest, n), np.int32)
     means: Array = np.empty(widest, np.int64)
     S, T, classes = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.uint8)
     bits, error = np.empty(n, np.float32), np.empty(n, np.float32)

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from elmfield._array.typing import Array
-from elmfield.codec import trial
 from elmfield.field import Field
-from elmfield.field.coding import LOOKED_AT
+from elmfield.field.coding import LOOKED_AT, off, tried
 from elmfield.field.meeting import Scope, check_whole, met
-from elmfield.field.tiling import Tiling, without_channels
+from elmfield.field.tiling import Tiling
 from elmfield.fit.filling import Filled
 from elmfield.io.model.describe import described
 from elmfield.io.model.overview import Means, Totals, level_of
@@ -159,9 +158,11 @@ class DiskCoder:
 
     def trial(self, step: float) -> tuple[float, float]:
         """Mean squared error, and bits per sample, at a step, about."""
-        found = [trial(v, step, axis) for v, axis in map(without_channels, self._some)]
-        n = sum(v.size for v in self._some)
-        return sum(e for e, _ in found) / n, sum(b for _, b in found) / n
+        return tried(self._some, step)
+
+    def off(self, step: float) -> tuple[float, float]:
+        """How many times that they truly are, about."""
+        return off(self._some, step)
 
     def code(self, **asked: float) -> OnDisk:
         """A model of all samples, coded as asked; without loss if nothing is."""
