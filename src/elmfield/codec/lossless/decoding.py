@@ -32,7 +32,7 @@ class _Wave:
     def __init__(
         self, headers: Sequence[bytes], streams: Sequence[Words], layout: Layout, lanes: int
     ) -> None:
-        self.layout, self.stencil = layout, Stencil(layout)
+        self.layout, self.stencil = layout, Stencil.of(layout)
         models = [Model.unpacked(h, self.stencil) for h in headers]
         self.n, self.G, self.B = len(models), layout.n_groups, layout.n_blocks
         sizes = layout.sizes

@@ -238,6 +238,9 @@ def _on_a_lattice(
     offset, step = found
     k = np.rint((values.astype(np.float64) - offset) / step).astype(np.int64)
     near = on_lattice(offset, step, k, values.dtype)
+    bits = np.dtype(f"u{values.dtype.itemsize}")
+    if bool((near.view(bits) == values.view(bits)).all()):
+        return offset, step, k, np.zeros(k.shape, np.int64)
     off = ranks(values).astype(np.int64) - ranks(near).astype(np.int64)
     if max(int(off.max()), 0) - min(int(off.min()), 0) > MOST_RANGE:
         return None

@@ -1,10 +1,10 @@
 """A plane of integers to bytes: all samples are known, so everything is done for many at once."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 from numpy.lib.stride_tricks import sliding_window_view as sliding
 from numpy.typing import NDArray
 
@@ -116,7 +116,7 @@ class Frame:
     @classmethod
     def of(cls, values: NDArray[np.integer], layout: Layout) -> "Frame":
         """The frame of samples (C, A, Z, Y, X)."""
-        stencil = Stencil(layout)
+        stencil = Stencil.of(layout)
         blocks = layout.cut(values)
         first = int(blocks[0, 0, 0, 0])
         G, B, hy, hx = blocks.shape
@@ -153,25 +153,35 @@ class Frame:
 
     def weights(self) -> tuple[Integers, int]:
         """Learned weights of every kind of group, and their bits."""
-        _, B, H, W = self.shape
         stencil = self.stencil
-        offsets = self.offsets(stencil.samples)
-        corner = self.front + ABOVE * W + LEFT
         found, shift = [], 6
         for kind in range(stencil.n_kinds):
-            where = learning.windows(stencil, kind, (B * H * W, H * W, W), corner)
-            X = self.samples[where + offsets[:, None, None, None]]
-            for edge, k, anchor in self._edges:
-                n, row, column = np.nonzero(edge[where - self.front])
-                X[k[:, None], n, row, column] = X[anchor[:, None], n, row, column]
-            present = stencil.present[kind]
-            target = self.samples[where]
-            found.append(learning.predictors(X, target, stencil, present))
+            windows = learning.windows(stencil, kind)
+            X, target = self._within(windows, self.samples, stencil.samples)
+            for row, k, anchor in stencil.outside:
+                last = stencil.layout.heights[windows.block] - 1
+                down = (row if row >= 0 else last) - windows.row
+                n = np.flatnonzero((down >= 0) & (down < windows.shape[0]))
+                X[k[:, None], n, down[n]] = X[anchor[:, None], n, down[n]]
+            found.append(learning.predictors(X, target, stencil, stencil.present[kind]))
             shift = max(shift, learning.shift_for(X, target, found[-1]))
         whole = np.clip(np.rint(np.stack(found) * (1 << shift)), -32767, 32767).astype(np.int64)
         return anchored(whole, stencil, shift), shift
 
-    @cached_property
+    def _within(
+        self, windows: learning.Windows, flat: Floats, runs: list[Run]
+    ) -> tuple[Floats, Floats]:
+        """Numbers of windows: those of neighbours, (k, n, rows, columns), and their own."""
+        _, B, H, W = self.shape
+        block = windows.group * B + windows.block
+        corner = (block * H + ABOVE + windows.row) * W + LEFT + windows.column + self.front
+        rows, columns = windows.shape
+        size = flat.size - (rows - 1) * W - columns + 1
+        step = flat.itemsize
+        starts = as_strided(flat, (size, rows, columns), (step, W * step, step), writeable=False)
+        return starts[corner + self.offsets(runs)[:, None]], starts[corner]
+
+    @property
     def _edges(self) -> list[tuple[NDArray[np.bool_], Integers, Integers]]:
         """Which samples lie on an edge of their block, flat, and which neighbours read anchors."""
         G, B, H, W = self.shape
@@ -251,14 +261,12 @@ class Frame:
 
     def gains(self, error: Floats) -> Integers:
         """Learned weights of past errors, one row for each kind of group."""
-        _, B, H, W = self.shape
-        offsets, corner = self.offsets(self.stencil.errors), self.front + ABOVE * W + LEFT
         out = []
         for kind in range(self.stencil.n_kinds):
-            strides = (B * H * W, H * W, W)
-            where = learning.windows(self.stencil, kind, strides, corner).ravel()
-            past = error[where + offsets[:, None]] * self.stencil.present_errors[kind][:, None]
-            out.append(learning.gains(past, error[where]))
+            windows = learning.windows(self.stencil, kind)
+            past, own = self._within(windows, error, self.stencil.errors)
+            there = self.stencil.present_errors[kind][:, None]
+            out.append(learning.gains(past.reshape(len(past), -1) * there, own.ravel()))
         return np.stack(out)
 
     def expected(self, error: Floats, gains: Integers) -> Floats:

@@ -135,7 +135,7 @@ def _around(runs: list[Run], pad: int) -> Around:
 
 @lru_cache(maxsize=16)
 def _around_of(layout: Layout) -> tuple[Stencil, Around, Around]:
-    stencil = Stencil(layout)
+    stencil = Stencil.of(layout)
     return stencil, _around(stencil.samples, 4), _around(stencil.errors, 1)
 
 
@@ -188,7 +188,7 @@ def decoded(
     )  # fmt: skip
     places, ends = _places(layout)
     out = np.zeros(layout.shape, np.int32)
-    left = words.copy()
+    left = np.append(words, np.uint16(0))
     plane = Plane(out.ravel(), places, layout.shape[4], ends)
     means, wave = _predictors(model, stencil, model.gains), _wave(layout, near, past, model.first)
     found, word = loops.decode(left, states, _blocks(layout), near, past, means, coder, wave, plane)
@@ -198,4 +198,4 @@ def decoded(
         )
     if found == loops.NO_END:
         raise StoreError("A coded stream does not end as it should: the data are damaged.")
-    return out, left[word:]
+    return out, left[word:-1]

@@ -3,7 +3,9 @@
 Only the encoder learns: in float64, from a part of the samples. The decoder gets whole numbers.
 """
 
+from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +21,27 @@ ROUNDS = 4
 """So many times samples go to the predictor that does best around them, and it is fitted anew."""
 
 
-def windows(stencil: Stencil, kind: int, strides: tuple[int, int, int], front: int) -> Integers:
-    """Places of samples in the framed array, (n, rows, columns): windows all over this kind."""
+class Windows(NamedTuple):
+    """Some samples of a kind of group, n times rows x columns.
+
+    Parameters
+    ----------
+    group, block, row, column : arrays, shape (n,)
+        Where the first sample of each lies.
+    shape : tuple of int
+        Rows and columns.
+    """
+
+    group: Integers
+    block: Integers
+    row: Integers
+    column: Integers
+    shape: tuple[int, int]
+
+
+@lru_cache(maxsize=64)
+def windows(stencil: Stencil, kind: int) -> Windows:
+    """Windows all over a kind of group."""
     layout = stencil.layout
     hy, hx = layout.block[2:]
     rows, columns = min(ROWS, hy), min(COLUMNS, hx)
@@ -34,10 +55,7 @@ def windows(stencil: Stencil, kind: int, strides: tuple[int, int, int], front: i
     # Every window is as likely: steps of the golden ratio through all of them, none twice.
     most = min(len(g), max(1, ENOUGH // (rows * columns)))
     some = np.unique((np.arange(most) * 0.6180339887498949 % 1.0 * len(g)).astype(int))
-    s_g, s_b, s_y = strides
-    corner = front + g[some] * s_g + b[some] * s_b + y[some] * s_y + x[some]
-    inner = np.arange(rows)[:, None] * s_y + np.arange(columns)
-    return np.asarray(corner[:, None, None] + inner, np.int64)
+    return Windows(g[some], b[some], y[some], x[some], (rows, columns))
 
 
 def predictors(X: Floats, target: Floats, stencil: Stencil, present: NDArray[np.bool_]) -> Floats:
@@ -47,35 +65,38 @@ def predictors(X: Floats, target: Floats, stencil: Stencil, present: NDArray[np.
     for first, n, anchor in stencil.anchors:
         changes[first : first + n] = X[first : first + n] - X[anchor]
         keep[anchor] = False
-    D = changes[keep].reshape(int(keep.sum()), -1)
-    y = (target - X[1]).ravel()
-    shape = target.shape
+    shape, K = target.shape, int(keep.sum())
     weights = np.zeros((PREDICTORS, len(X)))
-    if len(D) == 0 or not D.any():
+    both = np.empty((K + 1, target.size))  # what predicts, and what is predicted
+    both[:-1] = changes[keep].reshape(K, -1)
+    both[-1] = (target - X[1]).ravel()
+    if K == 0 or not both[:-1].any():
         return weights
-    whole = _solved(*_products(D, y, np.ones(y.size)))
-    near = _around(np.abs(y - whole @ D).reshape(shape)).ravel()
-    trust = 1.0 / (near + 0.25 * near.mean() + 1e-9)
+    near = _around(np.abs(_errors(_solved(both @ both.T), both)).reshape(shape)).ravel()
+    trusted = both / np.sqrt(near + 0.25 * near.mean() + 1e-9)
     owner = _by_direction(X)
     for rounds_left in reversed(range(ROUNDS)):
-        fits = _of_owners(D, y, trust, owner)
+        fits = _of_owners(trusted, owner)
         if rounds_left:
-            errors = fits @ D
-            errors -= y
+            errors = _errors(fits, both)
             errors *= errors
             owner = _around(errors.reshape(PREDICTORS, *shape)).argmin(axis=0).ravel()
     weights[:, keep] = fits
     return weights
 
 
-def _of_owners(D: Floats, y: Floats, trust: Floats, owner: Integers) -> Floats:
+def _errors(fits: Floats, both: Floats) -> Floats:
+    """What fits, (..., K), leave of the last row by those before it."""
+    return np.asarray(np.concatenate([fits, np.full((*fits.shape[:-1], 1), -1.0)], axis=-1) @ both)
+
+
+def _of_owners(both: Floats, owner: Integers) -> Floats:
     """Every predictor's fit to the samples it owns, (P, K)."""
     order = np.argsort(owner.astype(np.int8), kind="stable")
     ends = np.searchsorted(owner, np.arange(PREDICTORS + 1), sorter=order).tolist()
-    D, y, trust = D.take(order, axis=1), y[order], trust[order]
-    spans = [slice(i, j) for i, j in pairwise(ends)]
-    pairs = [_products(D[:, own], y[own], trust[own]) for own in spans]
-    return _solved(np.stack([A for A, _ in pairs]), np.stack([b for _, b in pairs]))
+    both = both.take(order, axis=1)
+    parts = [both[:, i:j] for i, j in pairwise(ends)]
+    return _solved(np.stack([part @ part.T for part in parts]))
 
 
 def _by_direction(X: Floats) -> Integers:
@@ -88,18 +109,15 @@ def _by_direction(X: Floats) -> Integers:
     return np.asarray(np.searchsorted(edges, ratio), np.int64)
 
 
-def _products(D: Floats, y: Floats, trust: Floats) -> tuple[Floats, Floats]:
-    """Normal equations of y by the rows of D, (K, n), weighted: (K, K) and (K,)."""
-    weighted = D * trust
-    return weighted @ D.T, weighted @ y
+def _solved(products: Floats) -> Floats:
+    """Least squares of the last row by those before it, with a little ridge; (..., K).
 
-
-def _solved(A: Floats, b: Floats) -> Floats:
-    """Their solutions with a little ridge; (..., K)."""
+    From products of rows with rows, (..., K + 1, K + 1).
+    """
+    A, b = products[..., :-1, :-1], products[..., :-1, -1:]
     K = A.shape[-1]
     ridge = 1e-6 * np.trace(A, axis1=-2, axis2=-1) / K + 1e-12
-    A = A + ridge[..., None, None] * np.eye(K)
-    return np.asarray(np.linalg.solve(A, b[..., None])[..., 0], np.float64)
+    return np.asarray(np.linalg.solve(A + ridge[..., None, None] * np.eye(K), b)[..., 0])
 
 
 def _around(values: Floats) -> Floats:
@@ -115,26 +133,26 @@ def _around(values: Floats) -> Floats:
 
 def shift_for(X: Floats, target: Floats, weights: Floats) -> int:
     """Bits that weights need: rounding them must stay well below the errors that are left."""
-    changes = np.sqrt(np.mean((X[:7] - X[1]) ** 2)) + 1e-9
-    left = np.abs(np.einsum("pk,k...->p...", weights[:, :7], X[:7] - X[1]) + X[1] - target).min(
-        axis=0
-    )
-    typical = max(float(np.median(left)), 0.5)
+    D, y = (X[:7] - X[1]).reshape(7, -1), (target - X[1]).ravel()
+    left = np.abs(weights[:, :7] @ D - y).min(axis=0)
+    changes, typical = np.sqrt(np.mean(D * D)) + 1e-9, max(float(np.median(left)), 0.5)
     return int(np.clip(np.ceil(np.log2(changes / typical)) + 5, 6, 12))
 
 
 def gains(past: Floats, error: Floats) -> Integers:
     """Weights, in 64ths, of past errors (F, n) in the expected size of the next, and a constant."""
-    F = np.concatenate([past, np.full((1, past.shape[1]), 16.0)])
     level = past.mean(axis=0)
-    trust = 1.0 / (level + 0.25 * level.mean() + 1.0) ** 2
-    used = np.ones(len(F), np.bool_)
-    fit = np.zeros(len(F))
+    rows = np.concatenate([past, np.full((1, past.shape[1]), 16.0), error[None]])
+    rows /= level + 0.25 * level.mean() + 1.0
+    products = rows @ rows.T
+    used = np.ones(len(past) + 1, np.bool_)
+    fit = np.zeros(used.size)
     for _ in range(3):
         fit[:] = 0.0
         if not used.any():
             break
-        fit[used] = _solved(*_products(F[used], error, trust))
+        own = np.append(np.flatnonzero(used), used.size)
+        fit[used] = _solved(products[np.ix_(own, own)])
         used = fit > 1 / 128
     out = np.clip(np.rint(64 * fit), 0, 255)
     out[-1] = max(out[-1], 1.0)

@@ -329,9 +329,12 @@ def _look(
 def _read(
     t: int, blocks: Blocks, coder: Coder, wave: Wave, states: Integers, words: Any, word: int
 ) -> int:
-    """Tokens of a step, then raw bits behind them; the next word, or -1 if there are too few."""
+    """Tokens of a step, then raw bits behind them; the next word.
+
+    One more word stands behind the last one, for all that are missing: it saves a branch.
+    """
     G, B = blocks.rows.shape
-    L, mask = states.size, (1 << coder.bits) - 1
+    L, mask, end = states.size, (1 << coder.bits) - 1, words.size - 1
     n = i = lane = most = 0
     for g in range(G):
         for y in range(_first(t, g, blocks), _beyond(t, g, blocks)):
@@ -342,12 +345,9 @@ def _read(
                     symbol = coder.slots[table, slot]
                     entry = coder.entries[table, symbol]
                     x = (x >> coder.bits) * (entry & 0xFFFF) + slot - (entry >> 16)
-                    if x < 1 << 16:
-                        if word >= words.size:
-                            return -1
-                        x = x << 16 | np.int64(words[word])
-                        word += 1
-                    states[lane] = x
+                    small = x < 1 << 16
+                    states[lane] = x << 16 | np.int64(words[min(word, end)]) if small else x
+                    word += small
                     lane = lane + 1 if lane + 1 < L else 0
                     wave.token[n] = symbol
                     wave.z[n] = coder.least[symbol]
@@ -361,12 +361,9 @@ def _read(
             x = states[lane]
             wave.z[i] += (x & ((1 << some) - 1)) << low
             x >>= some
-            if x < 1 << 16:
-                if word >= words.size:
-                    return -1
-                x = x << 16 | np.int64(words[word])
-                word += 1
-            states[lane] = x
+            small = x < 1 << 16
+            states[lane] = x << 16 | np.int64(words[min(word, end)]) if small else x
+            word += small
             lane = lane + 1 if lane + 1 < L else 0
     return word
 
@@ -436,7 +433,7 @@ def decode(
     for t in range(len(blocks.spans)):
         _look(t, blocks, near, past, model, coder, wave)
         word = _read(t, blocks, coder, wave, states, words, word)
-        if word < 0:
+        if word >= words.size:
             return TOO_SHORT, word
         _learn(t, blocks, model, wave, plane)
         keep = blocks.later[t]

@@ -5,7 +5,7 @@ products are exact in any order, on any machine.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,6 +64,12 @@ class Stencil:
     """The neighbours that samples of a layout have."""
 
     layout: Layout
+
+    @classmethod
+    @lru_cache(maxsize=32)
+    def of(cls, layout: Layout) -> "Stencil":
+        """Those of a layout."""
+        return cls(layout)
 
     @cached_property
     def sets(self) -> list[Set]:
