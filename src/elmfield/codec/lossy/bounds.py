@@ -17,6 +17,8 @@ from elmfield.codec.lossy.smoothing import levels, roughness
 from elmfield.codec.lossy.streams import StreamReader, StreamWriter
 
 Whole = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Small = NDArray[np.uint8]
 
 STEPS = (4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512)
 """Roughness from which on its levels begin, in units."""
@@ -34,18 +36,20 @@ def _counts() -> Whole:
     return np.tile(by_near, (2 * ROUGH, 1))
 
 
-def _batches(c: Whole, y: Whole) -> Iterator[tuple[tuple[slice, ...], NDArray[np.intp]]]:
-    """Places and classes, lattice by lattice; `c` is filled by who reads."""
-    d, rough = c.ndim - 1, levels(roughness(y), STEPS).astype(np.intp)
-    near = np.zeros([n + 2 if k else n for k, n in enumerate(c.shape)], np.int64)
+def _batches(hit: Mask, y: Whole) -> Iterator[tuple[tuple[slice, ...], Small]]:
+    """Places and classes, lattice by lattice; who reads says which samples are corrected."""
+    d, rough = y.ndim - 1, levels(roughness(y), STEPS)
+    near = np.zeros([n + 2 if k else n for k, n in enumerate(y.shape)], np.uint8)
     inner = (slice(None),) + (slice(1, -1),) * d
     for j, corner in enumerate(product((0, 1), repeat=d)):
         where = (slice(None), *(slice(o, None, 2) for o in corner))
-        if not c[where].size:
+        if not hit[where].size:
             continue
-        level = np.minimum(near[inner][where], NEAR - 1)
-        yield where, (((j > 0) * ROUGH + rough[where]) * NEAR + level).ravel()
-        hits = np.minimum(np.abs(c[where]), 1)
+        classes = np.minimum(near[inner][where], NEAR - 1)
+        classes += NEAR * rough[where]
+        classes += ROUGH * NEAR * (j > 0)
+        yield where, classes.ravel()
+        hits = hit[where].view(np.uint8)
         for offset in product((0, 1, 2), repeat=d):
             shifted = tuple(
                 slice(o + a, o + a + 2 * n - 1, 2)
@@ -57,11 +61,9 @@ def _batches(c: Whole, y: Whole) -> Iterator[tuple[tuple[slice, ...], NDArray[np
 def written(c: Whole, y: Whole) -> bytes:
     """Bytes of corrections (C, n...) to samples that decode to `y`."""
     writer, tables = StreamWriter(), Adaptive(_counts(), 12)
-    seen = np.zeros_like(c)
     raw = []
-    for where, classes in _batches(seen, y):
+    for where, classes in _batches(c != 0, y):
         values = c[where]
-        seen[where] = values
         size = np.abs(values).ravel()
         writer.symbols(tables, classes, np.minimum(size, TOKENS - 1).astype(np.uint8))
         large = size[size >= TOKENS - 1]
@@ -74,11 +76,11 @@ def written(c: Whole, y: Whole) -> bytes:
 def read(data: bytes, y: Whole) -> Whole:
     """Corrections to `y`."""
     reader, tables = StreamReader(data), Adaptive(_counts(), 12)
-    c = np.zeros(y.shape, np.int64)
+    c, hit = np.zeros(y.shape, np.int64), np.zeros(y.shape, bool)
     places = []
-    for where, classes in _batches(c, y):
+    for where, classes in _batches(hit, y):
         tokens = reader.symbols(tables, classes)
-        c[where] = tokens.reshape(c[where].shape)
+        hit[where] = tokens.reshape(hit[where].shape) > 0
         places.append((where, tokens))
     reader.finish()
     for where, tokens in places:

@@ -47,6 +47,36 @@ def through(entries: Array, ends: Array, bits: int, x: Array, words: Array) -> i
 
 
 @compiled
+def symbols(
+    classes: Array,
+    slots: Array,
+    entries: Array,
+    bits: int,
+    states: Array,
+    words: Array,
+    place: Array,
+    out: Array,
+) -> bool:
+    """The symbols of a batch: `Decoder.decode`; False where words are missing."""
+    lane, at, end = 0, place[0], place[1]
+    for i in range(len(classes)):
+        c, x = classes[i], np.int64(states[lane])
+        slot = x & ((1 << bits) - 1)
+        out[i] = slots[c, slot]
+        entry = np.int64(entries[c, out[i]])
+        x = (x >> bits) * (entry & 0xFFFF) + slot - (entry >> 16)
+        if x < 1 << 16:
+            if at >= end:
+                return False
+            x = x << 16 | np.int64(words[at])
+            at += 1
+        states[lane] = np.uint32(x)
+        lane = lane + 1 if lane + 1 < len(states) else 0
+    place[0] = at
+    return True
+
+
+@compiled
 def last(x: Array, starts: Array, price: float) -> Array:
     """The last diagonal worth coding in every box: `writing._last`."""
     N, best = x.shape[1], np.zeros(x.shape[1], np.int64)

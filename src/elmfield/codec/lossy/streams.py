@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from elmfield._array import compiled
 from elmfield.codec.adaptive import Adaptive
-from elmfield.codec.ans import Tables
+from elmfield.codec.ans import Tables, too_short
 from elmfield.codec.lossy.contexts import CHECKPOINTS, Counts, Places, Small
 from elmfield.codec.lossy.lanes import LaneReader, coded, damaged
 from elmfield.codec.lossy.magnitudes import (
@@ -113,9 +113,23 @@ class StreamReader:
 
     def symbols(self, tables: Adaptive | Patient, classes: NDArray[np.integer]) -> Small:
         """The next batch, shape (n,)."""
-        symbols = self.decoder.decode(tables.tables, classes)
+        symbols = self._decoded(tables.tables, classes)
         tables.update(classes, symbols)
         return symbols
+
+    def _decoded(self, tables: Tables, classes: NDArray[np.integer]) -> Small:
+        if not compiled.pays(0):
+            return self.decoder.decode(tables, classes)
+        from elmfield.codec.lossy import loops
+
+        states, words, place = self.decoder.lone
+        out, rows = np.empty(len(classes), np.uint8), classes.astype(np.uint8)
+        if not loops.symbols(
+            rows, tables.slots, tables.entries, tables.bits, states, words, place, out
+        ):
+            raise too_short()
+        self.decoder.go_on(place)
+        return out
 
     def finish(self) -> None:
         """Say that all symbols were read: raw bits follow."""
