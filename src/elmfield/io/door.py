@@ -149,6 +149,8 @@ def fit(
             field = fit_means(encode, array, mask=mask, missing=way, progress=tell)
         else:
             field = encode(array, mask=mask, missing=way, progress=tell)
+    if not given.attributes:
+        return field
     return replace(field, attributes={**given.attributes, **field.attributes})
 
 

@@ -7,7 +7,7 @@ signal's: where it drowns the upper octave, the octave below counts.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -68,7 +68,9 @@ def exponents(view: View) -> tuple[float | None, ...]:
     """
     axes = [k for k, n in enumerate(view.shape[:-1]) if n >= LEAST]
     few = view.every(tasted(view.shape))
-    few, *sizes = to_numpy_all([few, *(_sizes(view, k) for k in axes)])
+    lengths = {_length(view.shape[k]) for k in axes}
+    waves = {length: move(_waves(length)[0], few, few.dtype) for length in lengths}
+    few, *sizes = to_numpy_all([few, *(_sizes(view, k, waves) for k in axes)])
     grain = _grain(few, view.eps)
     found: list[float | None] = [None] * (len(view.shape) - 1)
     for k, size in zip(axes, sizes):
@@ -138,13 +140,13 @@ def _length(n: int) -> int:
     return min(SEGMENT, n) // 2 * 2
 
 
-def _sizes(view: View, k: int) -> Array:
+def _sizes(view: View, k: int, waves: Mapping[int, Array]) -> Array:
     """Norms of cosines, then of sines, along axis k: Hann-windowed segments, no trends."""
     length = _length(view.shape[k])
     seen = view.on(_segments(view.shape, k))
     xp = namespace(seen)
     pieces = xp.reshape(xp.moveaxis(seen, k, -1), (-1, length))
-    return xp.linalg.vector_norm(pieces @ move(_waves(length)[0], pieces, pieces.dtype), axis=0)
+    return xp.linalg.vector_norm(pieces @ waves[length], axis=0)
 
 
 @lru_cache(maxsize=32)
