@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 import elmfield as ef
 import elmfield.partition.beam.barron as barron
 import oracles.beam as slow
+from elmfield._array import compiled
 from elmfield.partition.beam.barron import Barron
 from elmfield.partition.beam.fourier import rounded
+from elmfield.partition.beam.fused import _turns
 from elmfield.partition.beam.regions import Region, span, union
 
 QUICK = settings(max_examples=25, deadline=None)
@@ -120,6 +122,34 @@ def test_cells_copied_as_tiles_are_the_samples_of_the_regions(shape, rng, monkey
     assert energy._tiles is not None
     monkeypatch.setattr(energy, "_tiles", None)
     assert np.array_equal(found, energy(regions))
+
+
+@pytest.mark.parametrize("cell", [(2, 3), (5, 4), (7, 11), (1, 1), (8, 17)])
+@pytest.mark.parametrize("outside", ["zero", "mean"])
+def test_compiled_loops_find_the_same_energies(cell, outside, rng, monkeypatch):
+    if not compiled.installed():
+        pytest.skip("numba is not installed")
+    mesh = (6, 13)
+    y = rng.standard_normal((2, *(n * w for n, w in zip(mesh, cell))))
+    edges = tuple(np.arange(n + 1) * w for n, w in zip(mesh, cell))
+    monkeypatch.setattr(barron, "CORES", 3)
+    energy = Barron(y, None, edges, (True, False), outside=outside)
+    regions = [_together(_random_region(rng, energy.cells())) for _ in range(60)]
+    monkeypatch.setattr(compiled, "pays", lambda work: True)
+    fused = energy(regions)
+    alone = [energy([r])[0] for r in regions]
+    monkeypatch.setattr(compiled, "pays", lambda work: False)
+    assert np.array_equal(fused, alone)
+    close(fused, energy(regions), 2.0**-35)
+
+
+def test_turns_are_as_even_as_a_circle():
+    for n in (1, 2, 3, 8, 12, 35, 96):
+        cos, sin = _turns(n)
+        exact = np.exp(-2j * np.pi * np.arange(n) / n)
+        np.testing.assert_allclose(cos + 1j * sin, exact, atol=1e-15)
+        assert np.array_equal(cos[1:], cos[:0:-1])
+        assert np.array_equal(sin[1:], -sin[:0:-1])
 
 
 @QUICK

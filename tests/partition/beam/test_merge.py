@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import elmfield as ef
 import oracles.beam as slow
+from elmfield._array import compiled
 from elmfield.partition.beam.barron import Barron, samples_of
 from elmfield.partition.beam.merge import Start, merge
 from oracles.beam import connected, touching
@@ -74,6 +75,31 @@ def test_the_same_merges_as_the_printed_algorithm(
     compare(values, 3, quantile, periodic=(1,) if wraps else (), boxes=boxes, **options)
 
 
+@pytest.fixture
+def plain(monkeypatch):
+    """Without compiled loops, whatever other tests have seen."""
+    monkeypatch.setattr(compiled, "pays", lambda work: False)
+
+
+@pytest.mark.parametrize("kind", ["noise", "steps", "blocks", "dark"])
+@pytest.mark.parametrize("periodic", [(), (1,), (0, 1)])
+@pytest.mark.parametrize(
+    "options", [{}, {"boxes": True}, {"outside": "mean", "normalisation": "ortho"}]
+)
+def test_the_same_merges_whatever_way_loops_run(kind, periodic, options, way, rng):
+    values = rng.standard_normal((12, 18))
+    if kind == "steps":
+        values = np.round(values / 2)
+    elif kind == "blocks":  # equal energies, and energies that are 0 on paper
+        values = np.kron(np.tile([[0, 1, 1], [2, 0, 1]], (2, 2)), np.ones((3, 3)))
+    elif kind == "dark":
+        values[:, 6:12] = 0
+    for quantile, stop in ((0.6, 1), (1.0, 9)):
+        compare(values, 3, quantile, stop, periodic, **options)
+    start, _, _ = start_of(values, 3, periodic)
+    assert (start.quick is not None) == (way == "compiled")
+
+
 @pytest.mark.parametrize("shape", [(40,), (9, 8, 7)])
 def test_the_same_merges_in_other_dimensions(shape, rng):
     values = np.cumsum(rng.standard_normal(shape), axis=0)
@@ -87,7 +113,7 @@ def test_the_same_merges_with_missing_samples(rng):
     compare(values, 3, 0.8, periodic=(0,))
 
 
-def test_ties_go_to_the_first_region():
+def test_ties_go_to_the_first_region(way):
     wave = np.sin(np.add.outer(np.arange(4), np.arange(4)))  # symmetric, so that pairs tie too
     wave = np.tile(wave, (3, 3))
     tau, _, _ = compare(wave, 4, 1.0)
@@ -104,7 +130,7 @@ def test_stopping_early_stops_the_same_way(rng):
 
 @pytest.mark.parametrize("boxes", [False, True])
 @pytest.mark.parametrize("kind", ["noise", "steps", "dark"])
-def test_a_run_that_begins_where_another_was_makes_the_same_merges(kind, boxes, rng):
+def test_a_run_that_begins_where_another_was_makes_the_same_merges(kind, boxes, rng, plain):
     values = rng.standard_normal((36, 36))
     if kind == "steps":
         values = np.round(values / 2)
@@ -129,7 +155,7 @@ def test_a_run_that_begins_where_another_was_makes_the_same_merges(kind, boxes, 
     assert not used.reached(betas[-1], 1).pairs
 
 
-def test_a_higher_threshold_does_not_begin_after_a_pass_that_left_regions_out():
+def test_a_higher_threshold_does_not_begin_after_a_pass_that_left_regions_out(plain):
     """Calm parts merge in the second pass, while two rougher ones still wait for their turn."""
     rng = np.random.default_rng(142)
     size = rng.choice([1.0, 8.0, 1000.0], (6, 6), p=[0.35, 0.2, 0.45])

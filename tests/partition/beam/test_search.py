@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import elmfield as ef
 import elmfield.partition.beam.barron as barron
 import elmfield.partition.beam.merge as merging
+from elmfield._array import compiled
 from elmfield.partition.beam.barron import Barron
 from elmfield.partition.beam.merge import Start, merge
 from elmfield.partition.beam.search import search
@@ -46,7 +47,7 @@ def test_the_search_finds_a_threshold_where_there_is_one(rng):
         assert found.next_energy < math.inf  # it ended by itself: nothing below τ was left
 
 
-def test_a_large_dark_part_does_not_change_the_result(rng, monkeypatch):
+def test_a_large_dark_part_does_not_change_the_result(rng, monkeypatch, way):
     values = rng.random((72, 72)) * np.linspace(0, 1, 72) ** 2
     values[:, :40] = 0
     bounded = ef.beam(values, cell=4, regions=60)
@@ -54,12 +55,48 @@ def test_a_large_dark_part_does_not_change_the_result(rng, monkeypatch):
     assert np.array_equal(bounded.labels, ef.beam(values, cell=4, regions=60).labels)
 
 
-def test_looking_ahead_does_not_change_the_result(rng, monkeypatch):
+def test_looking_ahead_does_not_change_the_result(rng, monkeypatch, way):
     values = rng.random((40, 40))
     part = ef.beam(values, cell=4, regions=30)
     monkeypatch.setattr(merging, "LOOKAHEAD", 0)
     monkeypatch.setattr(barron, "BATCH", 1)
     assert np.array_equal(part.labels, ef.beam(values, cell=4, regions=30).labels)
+
+
+def pictures(rng):
+    """Pictures on which it is hard to agree: many energies are equal, or 0, or nearly so."""
+    x = np.linspace(-1, 1, 48)
+    wave = np.cos(9 * np.add.outer(x**2, x**2))
+    return {
+        "noise": rng.standard_normal((48, 60)),
+        "constant": np.full((48, 48), 273.15),
+        "repeated": np.tile(rng.standard_normal((12, 12)), (4, 4)),
+        "symmetric": wave + wave[::-1, ::-1].T,
+        "dark": np.where(x > 0.3, rng.random((48, 48)), 0),
+        "tiny": 1e-200 * rng.standard_normal((48, 48)),
+        "huge": 1e200 * rng.standard_normal((48, 48)),
+        "faint": 280 + 1e-3 * rng.standard_normal((48, 48)),
+    }
+
+
+@pytest.mark.parametrize("kind", pictures(np.random.default_rng(0)))
+def test_both_ways_lead_to_the_same_regions(kind, rng, monkeypatch):
+    if not compiled.installed():
+        pytest.skip("numba is not installed")
+    values = pictures(rng)[kind]
+    for options in (
+        {"cell": 4, "regions": 40},
+        {"cell": 4, "regions": 40, "shapes": "boxes"},
+        {"cell": (6, 4), "regions": 20, "outside": "mean"},
+        {"cell": (4, 12), "regions": 20, "periodic": (0, 1)},
+        {"cell": 4, "regions": 5, "channel_axis": 2},
+    ):
+        channels = np.stack([values, values[::-1]], axis=2) if "channel_axis" in options else values
+        found = []
+        for way in (True, False):
+            monkeypatch.setattr(compiled, "pays", lambda work, way=way: way)
+            found.append(ef.beam(channels, **options).labels)
+        assert np.array_equal(*found), options
 
 
 @pytest.mark.gpu

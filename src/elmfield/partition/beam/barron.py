@@ -10,12 +10,13 @@ to do with joules, nor with sums of squared coefficients.
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from operator import itemgetter, or_
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from elmfield._array import compiled
 from elmfield._array.backend import to_numpy
 from elmfield._array.checks import choice, is_integer
 from elmfield._array.typing import Array, Floats, Integers
@@ -24,10 +25,13 @@ from elmfield.partition.beam.fourier import (
     BATCH,
     CORES,
     NORMALISATIONS,
+    floors,
     rfftn,
     rounded,
+    scales,
     weights,
 )
+from elmfield.partition.beam.fused import Fused
 from elmfield.partition.beam.regions import Region, span, union
 from elmfield.samples import prepare, unmasked
 
@@ -200,23 +204,24 @@ class Barron:
         peaks = np.abs(self.y).max(axis=0)
         for k, e in enumerate(self.edges):
             peaks = np.maximum.reduceat(peaks, e[:-1], axis=k)
+        sides = [[(int(a), int(b)) for a, b in pairwise(e)] for e in self.edges]
+        runs = [[(1 << b) - (1 << a) for a, b in side] for side in sides]
         regions = []
-        for i, at in enumerate(np.ndindex(self.n_cells)):
-            low = [int(e[j]) for e, j in zip(self.edges, at)]
-            high = [int(e[j + 1]) for e, j in zip(self.edges, at)]
+        for i, (at, peak) in enumerate(zip(np.ndindex(self.n_cells), peaks.reshape(-1).tolist())):
+            spans = [side[j] for side, j in zip(sides, at)]
             if some is None:
-                count = math.prod(b - a for a, b in zip(low, high))
-                bits = tuple((1 << b) - (1 << a) for a, b in zip(low, high))
+                count = math.prod([b - a for a, b in spans])
+                bits = tuple([run[j] for run, j in zip(runs, at)])
             else:
-                inside = some[tuple(slice(a, b) for a, b in zip(low, high))]
+                inside = some[tuple(slice(a, b) for a, b in spans)]
                 count = int(inside.sum())
                 bits = tuple(
                     sum(1 << a + int(j) for j in np.flatnonzero(_any_but(inside, k)))
-                    for k, a in enumerate(low)
+                    for k, (a, _) in enumerate(spans)
                 )
             key = keys[i][0] << 64 | keys[i][1]
-            grid = tuple(1 << j for j in at)
-            regions.append(Region(key, (i,), i, count, bits, grid, float(peaks[at])))
+            grid = tuple([1 << j for j in at])
+            regions.append(Region(key, (i,), i, count, bits, grid, peak))
         return regions
 
     def box(self, region: Region) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -231,13 +236,14 @@ class Barron:
     def __call__(self, regions: Sequence[Region]) -> Floats:
         """β of each region, shape (n,): boxes of one size are transformed together."""
         beta = np.zeros(len(regions))
+        left = [i for i, region in enumerate(regions) if region.peak]  # others are black
+        if self.fusible and compiled.pays(sum(regions[i].count for i in left)):
+            left = self._fuse(regions, left, beta)
         by_size: dict[tuple[int, ...], list[int]] = {}
-        lows: list[tuple[int, ...]] = []
-        for i, region in enumerate(regions):
-            low, size = self.box(region)
-            lows.append(low)
-            if region.peak:  # else there is nothing to transform
-                by_size.setdefault(size, []).append(i)
+        lows: dict[int, tuple[int, ...]] = {}
+        for i in left:
+            lows[i], size = self.box(regions[i])
+            by_size.setdefault(size, []).append(i)
         batches = []
         for size, members in by_size.items():
             work = len(self.y) * math.prod(size)
@@ -258,6 +264,39 @@ class Barron:
             transform(shares[0])
         return rounded(beta)
 
+    @property
+    def fusible(self) -> bool:
+        """Whether compiled loops know these cells: two axes, all of one size, nothing missing."""
+        return len(self.edges) == 2 and self._tiles is not None
+
+    @cached_property
+    def fused(self) -> Fused:
+        """The compiled loops."""
+        assert self._tiles is not None
+        return Fused(self._tiles, self.n_cells, self.outside == "mean", CORES)
+
+    def of_cells(self, cells: Integers, begins: Integers, low: Integers, size: Integers) -> Floats:
+        """β of regions by compiled loops, from their cells and boxes of cells; see `Fused`."""
+        beta = self.fused(cells, begins, low, size)
+        samples = size * [e[1] for e in self.edges]
+        beta /= scales(samples, self.normalisation)
+        beta[beta <= floors(samples, self.normalisation) * self._amplitude] = 0
+        return rounded(beta)
+
+    def _fuse(self, regions: Sequence[Region], which: list[int], beta: Floats) -> list[int]:
+        """β of some regions by compiled loops, where these know them; the others."""
+        periods = [n if wraps else 0 for n, wraps in zip(self.n_cells, self.periodic)]
+        boxes = [list(map(span, regions[i].grid, periods)) for i in which]
+        table = np.asarray(boxes, np.int64).reshape(-1, 2, 2)
+        fits = self.fused.fits(table[..., 1])
+        mine = [i for i, fit in zip(which, fits.tolist()) if fit]
+        if mine:
+            begins = np.cumsum([0, *(len(regions[i].cells) for i in mine)])
+            inside = chain.from_iterable(regions[i].cells for i in mine)
+            cells = np.fromiter(inside, np.int64, int(begins[-1]))
+            beta[mine] = self.of_cells(cells, begins, table[fits, :, 0], table[fits, :, 1])
+        return [i for i, fit in zip(which, fits.tolist()) if not fit]
+
     @cached_property
     def _pool(self) -> "ThreadPoolExecutor":
         from concurrent.futures import ThreadPoolExecutor
@@ -268,15 +307,19 @@ class Barron:
         """A lower bound of β of the union, without a transform of its box; 0 if none is known."""
         size = [n for _, n in self._spans(tuple(map(or_, a.bits, b.bits)))]
         S = math.prod(size)
-        scale = {"forward": 1.0, "ortho": math.sqrt(S), "backward": float(S)}[self.normalisation]
-        return 0.999 * scale * self._bound(a, b, size)
+        return (
+            0.999
+            * S
+            / float(scales(np.asarray(size), self.normalisation))
+            * self._bound(a, b, size)
+        )
 
     def _transform(
         self, boxes: list[tuple[Region, tuple[int, ...]]], size: tuple[int, ...], workers: int
     ) -> Floats:
         """β of regions whose boxes have the same size, not yet rounded."""
         Y = self._boxes(boxes, size)
-        F = rfftn(Y, axes=tuple(range(2, Y.ndim)), workers=workers if Y.size > 1 << 16 else 1)
+        F = rfftn(Y, axes=tuple(range(2, Y.ndim)), workers=workers if Y.size > 1 << 19 else 1)
         W, floor = weights(size, self.normalisation)
         size_of = np.abs(F)
         size_of *= W

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ class Bound:
             for out, cell in zip(Y, at[i : i + step]):
                 low = [int(e[j]) for e, j in zip(edges, cell)]
                 box = tuple(slice(a, a + n + 1) for a, n in zip(low, size))
-                out[...] = self._y[:, *box]
+                out[...] = np.ldexp(self._y[:, *box], -self._exponent)
                 if self._present is not None and not self._present[:, *box].all():
                     out[...] = 0
             for k in range(d):
@@ -88,4 +89,9 @@ class Bound:
                 g2 = (g**2).sum(axis=axes)
                 r2 = np.maximum(r2, np.finfo(float).tiny)
                 found[i : i + step, k] = (g2**1.5 / np.sqrt(r2)).sum(axis=1) / (2 * np.pi)
-        return found
+        return np.asarray(np.ldexp(found, self._exponent))
+
+    @cached_property
+    def _exponent(self) -> int:
+        """Of a power of 2 about as large as the samples, so that squares stay finite."""
+        return math.frexp(max(float(self._y.max()), -float(self._y.min())))[1]

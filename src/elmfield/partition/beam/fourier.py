@@ -1,13 +1,12 @@
 """Transforms of boxes and the weights of their frequencies: what β is a sum over."""
 
-import math
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from elmfield._array.threads import n_processors
-from elmfield._array.typing import Floats
+from elmfield._array.typing import Floats, Integers
 
 NORMALISATIONS = ("forward", "ortho", "backward")
 BATCH = 1 << 16
@@ -38,11 +37,24 @@ def weights(size: tuple[int, ...], normalisation: str) -> tuple[Floats, float]:
     for k, n in enumerate(size):
         waves = np.abs(np.fft.fftfreq(n, 1 / n)) if k < len(size) - 1 else np.arange(n // 2 + 1.0)
         W = W + waves.reshape([-1 if j == k else 1 for j in range(len(size))])
-    S = math.prod(size)
-    W = W * mirrored(size[-1]) / {"forward": S, "ortho": math.sqrt(S), "backward": 1}[normalisation]
+    sides = np.asarray(size)
+    W = W * mirrored(size[-1]) / float(scales(sides, normalisation))
+    return W, float(floors(sides, normalisation))
+
+
+def scales(size: Integers, normalisation: str) -> Floats:
+    """What sums over the transforms of boxes are divided by; their sides are the last axis."""
+    S = size.prod(axis=-1).astype(float)
+    return np.asarray(S ** {"forward": 1.0, "ortho": 0.5, "backward": 0.0}[normalisation])
+
+
+def floors(size: Integers, normalisation: str) -> Floats:
+    """The rounding errors of β of boxes with samples of size 1."""
+    S = size.prod(axis=-1).astype(float)
+    waves = S * (size * size // 4 / size).sum(axis=-1)  # |k|_1 of all frequencies
     # A transform of S numbers of size 1 is off by about ε √S log S in every entry.
-    floor = 4 * np.finfo(float).eps * math.sqrt(S) * math.log2(2 * S) * float(W.sum())
-    return W, floor
+    error = 4 * np.finfo(float).eps * np.sqrt(S) * np.log2(2 * S)
+    return np.asarray(error * waves / scales(size, normalisation))
 
 
 def mirrored(n: int) -> Floats:

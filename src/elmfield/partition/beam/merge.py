@@ -5,14 +5,16 @@ for what an energy is.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 import numpy as np
 
+from elmfield._array import compiled
 from elmfield._array.typing import Integers
 from elmfield.partition.beam.barron import Barron
+from elmfield.partition.beam.quick import Pairs, Quick
 from elmfield.partition.beam.regions import Region, extent, union
 
 LOOKAHEAD = 64
@@ -70,6 +72,10 @@ class Start:
         self.places = {c.key: (self.known[c.key], c.first, c.key) for c in self.cells}
         self.stride = 1 + len(self.cells) // KEPT
         self._kept: list[State] = []
+        self.quick: Quick | None = None
+        if beta.fusible and compiled.pays(beta.y.size):
+            energies = [self.known[c.key] for c in self.cells]
+            self.quick = Quick(beta, self.cells, energies, touching, boxes)
 
     def measure(self, regions: Iterable[Region]) -> None:
         """Learn the energies of regions not yet known."""
@@ -148,11 +154,16 @@ class Start:
         """Drop the states that no threshold between these two comes to."""
         self._kept = [s for s in self._kept if s.low < high and s.high > low]
 
-    def labels(self, pairs: list[tuple[Region, Region]]) -> Integers:
+    def labels(self, pairs: Sequence[tuple[Region, Region]]) -> Integers:
         """The region of each cell after the given merges, numbered by first cells."""
+        if isinstance(pairs, Pairs):
+            firsts = pairs.first_cells
+        else:
+            firsts = np.asarray([(a.first, b.first) for a, b in pairs], int).reshape(-1, 2)
         root = np.arange(len(self.cells))
-        for a, b in pairs:
-            root[list(a.cells + b.cells)] = min(a.first, b.first)
+        root[firsts.max(axis=1)] = firsts.min(axis=1)  # a region is known by its first cell
+        while not np.array_equal(root, root[root]):
+            root = root[root]
         return np.unique(root, return_inverse=True)[1].reshape(self.beta.n_cells)
 
 
@@ -177,7 +188,7 @@ class Merged:
 
     Parameters
     ----------
-    pairs : list of pairs of Region
+    pairs : sequence of pairs of Region
         What merged with what, in order.
     n_regions : int
         How many are left.
@@ -185,7 +196,7 @@ class Merged:
         The least energy above τ that kept a region from merging; infinite if none did.
     """
 
-    pairs: list[tuple[Region, Region]]
+    pairs: Sequence[tuple[Region, Region]]
     n_regions: int
     next_energy: float
 
@@ -242,6 +253,8 @@ def merge(start: Start, tau: float, stop: int = 1) -> Merged:
 
     A run begins where an earlier one was when τ first made a difference, or shortly before.
     """
+    if start.quick is not None:
+        return Merged(*start.quick.merge(tau, stop, LOOKAHEAD, LARGE))
     known, place_of, regions = start.known, start.places, start.formed
     state = start.reached(tau, stop)
     around, changed, queue = state.around, state.changed, state.queue
