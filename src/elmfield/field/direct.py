@@ -6,13 +6,16 @@ one product; points of one region are asked together.
 
 import math
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product as cartesian
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elmfield._array.backend import to_numpy
+from elmfield._array import compiled
+from elmfield._array.backend import sort_order, to_numpy
+from elmfield._array.memory import runs
+from elmfield._array.threads import spread
 from elmfield._array.typing import Floats, Integers
 from elmfield.field.contracting import arranged, dot
 from elmfield.field.intervals import Intervals
@@ -21,6 +24,12 @@ if TYPE_CHECKING:
     from elmfield.field.blended import Blended
 
 Order = tuple[int, ...]
+
+WEIGHT = 4
+"""Points looked up that take as long as one here."""
+
+SHARE = 1 << 12
+"""Points of one thread's turn."""
 
 KEPT = 64
 """Regions whose coefficients are kept ready for points that come one by one."""
@@ -44,6 +53,8 @@ class Direct:
 
     def partials(self, x: Floats, orders: list[Order]) -> list[Floats]:
         """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
+        if compiled.pays(WEIGHT * len(x)):
+            return self._compiled(np.ascontiguousarray(x), np.asarray(orders, np.int64))
         places = [own.places(x[:, k]) for k, own in enumerate(self.axes)]
         two = [own.piece[j, 1] >= 0 for own, (j, _) in zip(self.axes, places)]
         asks = [
@@ -74,6 +85,53 @@ class Direct:
                 begin += len(at)  # type: ignore[arg-type]
             out.append(total)
         return out
+
+    # --- compiled ------------------------------------------------------------------------------
+
+    def _compiled(self, x: Floats, orders: Integers) -> list[Floats]:
+        """The same, point by point; those of one region follow each other, if there are some."""
+        from elmfield.field import loops
+
+        ends, sizes, speakers, tables = self._flat
+        marks = np.zeros(math.prod(self.blended.partition.n_cells), bool)
+        nearest = np.empty(len(x), np.int64)
+        loops.spoken(x, ends, sizes, speakers, marks, nearest)
+        seats, factors = self._seated(np.flatnonzero(marks))
+        out = np.empty((len(orders), len(x), self.blended.n_channels), factors.dtype)
+        to: Integers = sort_order(nearest, len(marks))
+
+        def work(span: tuple[int, int]) -> None:
+            some = to[slice(*span)]
+            loops.products(x, some, ends, sizes, speakers, tables, seats, factors, orders, out)
+
+        spread(work, runs(len(x), SHARE))
+        return list(out)
+
+    @cached_property
+    def _flat(self) -> tuple[Floats, Integers, Integers, Floats]:
+        """What loops know of all axes: see `products` there."""
+        every = self.axes
+        ends = np.asarray([[a.low for a in every], [float(a.per_unit) for a in every]])
+        tables = [a.pieces.coefficients for a in every]  # (U, K, q) each
+        counts = [a.count for a in every]
+        begin, places = np.cumsum([0, *counts])[:-1], np.cumsum([0, *(t.size for t in tables)])[:-1]
+        K, q = ([t.shape[i] for t in tables] for i in (1, 2))
+        sizes = np.asarray([counts, begin, K, q, places, self.blended.partition.n_cells], np.int64)
+        speakers = [np.column_stack([a.lower, a.upper, a.piece]) for a in every]
+        flat = np.concatenate([t.reshape(-1) for t in tables])
+        return ends, sizes, np.concatenate(speakers).astype(np.int64), flat
+
+    def _seated(self, cells: Integers) -> tuple[Integers, Floats]:
+        """Rows by cell, and the coefficients of the regions of some cells, (G, q_1 ... q_d C)."""
+        group, part = self.blended.groups[0], self.blended.partition
+        seats = np.zeros(part.labels.size, np.int64)
+        rows = self.blended.group_of[1][part.labels.reshape(-1)[cells]]
+        if 2 * len(cells) > len(group.regions):  # what is at hand of all is not copied
+            seats[cells], rows = rows, np.arange(len(group.regions))
+        else:
+            rows, seats[cells] = np.unique(rows, return_inverse=True)
+        c = group.model.expand(np.asarray(to_numpy(group.coefficients.take(rows))))
+        return seats, np.ascontiguousarray(c).reshape(len(rows), -1)
 
     def _rows(
         self, k: int, place: Any, two: Any, asks: list[tuple[Order, Integers | None]], order: int

@@ -117,7 +117,7 @@ class Expansion:
     def _widths(self) -> tuple[int, ...]:
         return tuple(a.rows.shape[2] for a in self.axes)
 
-    def _factors(self, cells: Integers) -> Array:
+    def factors(self, cells: Integers) -> Array:
         """Coefficients of regions in some cells of the first axis: (C, n, q_1, N_2, q_2, ...)."""
         xp, b = namespace(self.blended.like), self.blended
         labels, d = b.partition.labels[cells], len(self.axes)
@@ -151,7 +151,7 @@ class Expansion:
             where, cell = every[i]
             both = np.unique(self.axes[0].upper[where])
             cells = np.append(cell, both[both != cell])
-            X = self._factors(cells)
+            X = self.factors(cells)
             xp, shaped = namespace(X), {"dtype": X.dtype, "device": device(X)}
             boxes = list(self._parts(X, where, degree, few))
             chosen = {0, len(boxes) // 2, len(boxes) - 1} if few else range(len(boxes))

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from elmfield._array import compiled
 from elmfield._array.backend import is_numpy, is_on_host, is_torch, learns, move, to_numpy
 from elmfield._array.cache import CACHE
 from elmfield._array.following import followed
+from elmfield._array.memory import capacity
 from elmfield._array.typing import Array
 from elmfield.field.derivatives import Function
 from elmfield.field.direct import Direct
 from elmfield.field.moving import moved
+from elmfield.field.sweeps import Sweep
 from elmfield.field.tables import expanded, plain_table
 
 if TYPE_CHECKING:
@@ -30,6 +33,9 @@ PAYS = {"float64": 4, "float32": 2}
 """Points asked for every sample, such calls together, before a table is worth its making.
 
 It costs as much as so many without one, in a plane as in a volume."""
+
+PAYS_COMPILED = 16
+"""The same where loops are compiled, which need one less."""
 
 CLOSE = {"float64": 1e-9, "float32": 1e-7}
 """How close a table has to be that answers in a field's place, as a part of its range."""
@@ -81,6 +87,7 @@ class Lookup:
         self.asked = 0
         self._table: Function | None = None
         self._direct: Direct | None = None
+        self._sweep: Sweep | None = None
         self._elsewhere: Elsewhere | None = None
         self._lines: list[tuple[float, float, float, float]] = []
         self._is_looked_at = self._is_settled = False
@@ -105,14 +112,30 @@ class Lookup:
                 self._elsewhere = Elsewhere(field)
             return self._elsewhere
         if n < MANY:
-            few = self.direct(field) if n <= FEW else None
-            return field.blended if few is None else few
+            at_once = n <= FEW or (_is_at_hand(field) and compiled.pays(n))
+            direct = self.direct(field) if at_once else None
+            return field.blended if direct is None else direct
         self.asked += n
+        is_compiled = compiled.pays(n)
         kind = str(np.dtype(field.coefficient_dtype))
-        if not self._is_settled and self.asked > PAYS[kind] * math.prod(field.shape):
+        enough = PAYS_COMPILED if is_compiled else PAYS[kind]
+        if not self._is_settled and self.asked > enough * math.prod(field.shape):
             self._table = plain_table(field, CLOSE[kind], CACHE.max_bytes // 2)
             self._is_settled = True
-        return field.blended if self._table is None else self._table
+        if self._table is not None:
+            return self._table
+        return self.sweep(field, CLOSE[kind]) if is_compiled else field.blended
+
+    def sweep(self, field: "Pointwise", close: float) -> Function:
+        """The way for many points at a time, by compiled loops."""
+        direct = self.direct(field)
+        if direct is None or len(field.shape) < 2 or not _is_at_hand(field):
+            return field.blended
+        if self._sweep is None:
+            expansion = expanded(field)
+            assert expansion is not None
+            self._sweep = Sweep(expansion, close * field.data_range, direct)
+        return self._sweep
 
     def one(self, field: "Pointwise", points: object) -> Any:
         """The value at one point of NumPy's inside the domain; None for all else.
@@ -136,6 +159,12 @@ class Lookup:
         lead = points.shape[:-1]
         shaped = values.reshape(lead if field.channel_axis is None else (*lead, -1))
         return shaped[()] if field.channel_axis is None and not lead else shaped
+
+
+def _is_at_hand(field: "Pointwise") -> bool:
+    """Whether coefficients of all regions are in memory, or would be little there."""
+    own = field.blended.groups[0].coefficients
+    return own.is_shared or math.prod(own.shape) <= capacity(own.like) // 4
 
 
 def _direct(field: "Pointwise") -> Direct | None:
