@@ -18,6 +18,7 @@ from elmfield._array.memory import runs
 from elmfield._array.threads import spread
 from elmfield._array.typing import Floats, Integers
 from elmfield.field.contracting import arranged, dot
+from elmfield.field.expansion import Expansion
 from elmfield.field.intervals import Intervals
 
 if TYPE_CHECKING:
@@ -41,15 +42,22 @@ class Direct:
 
     Parameters
     ----------
-    blended : Blended
-        The function.
-    axes : tuple of Intervals
-        The windowed functions of each axis.
+    expansion : Expansion
+        The function, and the windowed functions of each axis.
     """
 
-    blended: "Blended"
-    axes: tuple[Intervals, ...]
+    expansion: Expansion
     _kept: dict[int, Floats] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def blended(self) -> "Blended":
+        """The function."""
+        return self.expansion.blended
+
+    @cached_property
+    def axes(self) -> tuple[Intervals, ...]:
+        """The windowed functions of each axis."""
+        return self.expansion.axes
 
     def partials(self, x: Floats, orders: list[Order]) -> list[Floats]:
         """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""

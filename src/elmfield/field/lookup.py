@@ -132,9 +132,7 @@ class Lookup:
         if direct is None or len(field.shape) < 2 or not _is_at_hand(field):
             return field.blended
         if self._sweep is None:
-            expansion = expanded(field)
-            assert expansion is not None
-            self._sweep = Sweep(expansion, close * field.data_range, direct)
+            self._sweep = Sweep(direct.expansion, close * field.data_range, direct)
         return self._sweep
 
     def one(self, field: "Pointwise", points: object) -> Any:
@@ -173,4 +171,4 @@ def _direct(field: "Pointwise") -> Direct | None:
     if not is_numpy(blended.like) or blended.groups[0].model.basis is None:
         return None
     expansion = expanded(field)
-    return None if expansion is None else Direct(blended, expansion.axes)
+    return None if expansion is None else Direct(expansion)

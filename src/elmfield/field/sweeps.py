@@ -60,7 +60,8 @@ class Sweep:
         rows = self._rows_for(max(map(sum, orders)))
         if rows is None:
             return self.otherwise.partials(x, orders)
-        places = Places.make(self.expansion, np.ascontiguousarray(x))
+        x = np.ascontiguousarray(x)
+        places = Places.make(self.expansion, x)
         if places is None:
             return self.otherwise.partials(x, orders)
         from elmfield.field import loops
@@ -73,7 +74,7 @@ class Sweep:
             for ends, A in rows.along(run, places):
                 made = rows.finished(A, space)
                 loops.swept(
-                    places.x, places.order, ends, rows.ends, rows.counts, rows.powers,
+                    x, places.order, ends, rows.ends, rows.counts, rows.powers,
                     rows.chunks, rows.places, made, every, out,
                 )  # fmt: skip
 
@@ -102,15 +103,12 @@ class Places:
 
     Parameters
     ----------
-    x : array, shape (n, d)
-        Index coordinates, sorted.
     order : integer array, shape (n,)
-        Which point each was.
+        The points, sorted.
     starts : integer array
         Where the points of each row of cells begin, rows in array order; and the end.
     """
 
-    x: Floats
     order: Integers
     starts: Integers
 
@@ -133,7 +131,7 @@ class Places:
         if len(x) < DENSE * last.count * np.count_nonzero(counts):
             return None
         order: Integers = sort_order(key, n_rows * parts)
-        return cls(x.take(order, axis=0), order, np.append(0, np.cumsum(counts)))
+        return cls(order, np.append(0, np.cumsum(counts)))
 
 
 class Rows:
