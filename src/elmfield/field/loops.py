@@ -273,7 +273,6 @@ def lattice_keys(x: Floats, ends: Floats, counts: Integers, wide: int, key: Any)
 @compiled
 def swept(
     x: Floats,
-    order: Integers,
     spans: Integers,
     ends: Floats,
     counts: Integers,
@@ -286,9 +285,8 @@ def swept(
 ) -> None:
     """Derivatives at points x (n, d) of some rows of cells, into (A, n, C).
 
-    Those of a row are between two places, `spans` (B, 2), of an `order`. What stands where in
-    `made` is told in `sweeps.Rows`: terms of the last axis are powers, those of the others
-    Chebyshev's polynomials.
+    Those of a row begin and end at `spans`, (B, 2). What stands where in `made` is told in
+    `sweeps.Rows`: terms of the last axis are powers, those of the others Chebyshev's polynomials.
     """
     d, C, P = x.shape[1], out.shape[2], powers.shape[0]
     top, K, T = np.max(orders) + 1, max(int(np.max(powers)), 1) + 1, np.max(chunks[:, 2])
@@ -303,7 +301,7 @@ def swept(
             sides = 1
             for k in range(d):
                 for l in range(4):
-                    u = (x[order[min(n + l, spans[row, 1] - 1)], k] - ends[0, k]) * ends[1, k]
+                    u = (x[min(n + l, spans[row, 1] - 1), k] - ends[0, k]) * ends[1, k]
                     j[l] = min(max(int(u), 0), counts[k] - 1)
                     s[k, l] = 2 * (u - j[l]) - 1
             for l in range(4):
@@ -366,4 +364,4 @@ def swept(
                                 at3 += step3
                     found = (sum0, sum1, sum2, sum3)
                     for l in range(min(4, spans[row, 1] - n)):
-                        out[a, order[n + l], c] = found[l]
+                        out[a, n + l, c] = found[l]

@@ -71,12 +71,16 @@ class Sweep:
         space = Workspace(blended.dtype)
 
         def work(run: int) -> None:
-            for ends, A in rows.along(run, places):
-                made = rows.finished(A, space)
+            for spans, A in rows.along(run, places):
+                made, begin = rows.finished(A, space), spans[0, 0]
+                mine = places.order[begin : spans[-1, 1]]
+                values = np.empty((len(orders), len(mine), out.shape[2]), out.dtype)
                 loops.swept(
-                    x, places.order, ends, rows.ends, rows.counts, rows.powers,
-                    rows.chunks, rows.places, made, every, out,
+                    x.take(mine, axis=0), spans - begin, rows.ends, rows.counts, rows.powers,
+                    rows.chunks, rows.places, made, every, values,
                 )  # fmt: skip
+                for into, own in zip(out, values):
+                    into[mine] = own
 
         shared = all(g.coefficients.is_shared for g in blended.groups)
         spread(work, range(len(self.expansion.runs)), None if shared else 1)
