@@ -204,7 +204,9 @@ def test_one_point_is_any_other(rng):
         single(x[0], outside="here")
 
 
-@pytest.mark.parametrize("kind", [k for k in KINDS if k not in ("oriented", "line", "around, between samples")])
+@pytest.mark.parametrize(
+    "kind", [k for k in KINDS if k not in ("oriented", "line", "around, between samples")]
+)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_many_points_are_swept(kind, dtype, rng, monkeypatch):
     if not compiled.installed():

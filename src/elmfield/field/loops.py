@@ -1,8 +1,6 @@
-"""Loops over points, compiled: polynomials looked up, sums of products of modes.
+"""Loops over points, compiled: sums of products of modes, rows of polynomials.
 
-Opened by those who asked whether compiling pays (:mod:`elmfield._array.compiled`). Four points go
-side by side: a processor adds to four sums in the time of one. Axes that are not there come first,
-with no powers, so that one loop serves one to four of them.
+Opened by those who asked whether compiling pays (:mod:`elmfield._array.compiled`).
 """
 
 from typing import Any
@@ -11,84 +9,6 @@ import numpy as np
 
 from elmfield._array.compiled import compiled
 from elmfield._array.typing import Floats, Integers
-
-Four = tuple[float, float, float, float]
-
-
-@compiled
-def _joined(v: Four, s: Four, w: Four) -> Four:
-    """``v s + w``."""
-    return (v[0] * s[0] + w[0], v[1] * s[1] + w[1], v[2] * s[2] + w[2], v[3] * s[3] + w[3])
-
-
-@compiled
-def _looked_up(c: Floats, at: tuple[int, int, int, int], i: int) -> Four:
-    """The numbers that stand i after four places."""
-    a, b = np.float64(c[np.uint64(at[0] + i)]), np.float64(c[np.uint64(at[1] + i)])
-    return (a, b, np.float64(c[np.uint64(at[2] + i)]), np.float64(c[np.uint64(at[3] + i)]))
-
-
-@compiled
-def _placed(
-    x: Floats, n: int, low: Floats, per_unit: Floats, counts: Integers, s: Floats, cell: Integers
-) -> None:
-    """Cells of four points from n on, and s there, (4 axes, 4): the last of x again at its end."""
-    d = x.shape[1]
-    for l in range(4):
-        i, at = min(n + l, x.shape[0] - 1), 0
-        for k in range(d):
-            u = (x[i, k] - low[k]) * per_unit[k]
-            j = min(max(int(u), 0), counts[k] - 1)
-            at = at * counts[k] + j
-            s[4 - d + k, l] = 2 * (u - j) - 1
-        cell[l] = at
-
-
-@compiled
-def table_values(
-    coefficients: Floats,
-    x: Floats,
-    low: Floats,
-    per_unit: Floats,
-    counts: Integers,
-    degree: int,
-    to: Integers,
-    out: Floats,
-) -> None:
-    """Values of polynomials (cells, T, C) at x (n, d), into rows `to` of (n, C): `horner`."""
-    d, T, C = x.shape[1], coefficients.shape[1], coefficients.shape[2]
-    flat, none = coefficients.reshape(-1), (0.0, 0.0, 0.0, 0.0)
-    s, cell, top = np.zeros((4, 4)), np.zeros(4, np.int64), np.zeros(4, np.int64)
-    top[4 - d :] = degree
-    for n in range(0, x.shape[0], 4):
-        _placed(x, n, low, per_unit, counts, s, cell)
-        s0 = (s[0, 0], s[0, 1], s[0, 2], s[0, 3])
-        s1 = (s[1, 0], s[1, 1], s[1, 2], s[1, 3])
-        s2 = (s[2, 0], s[2, 1], s[2, 2], s[2, 3])
-        s3 = (s[3, 0], s[3, 1], s[3, 2], s[3, 3])
-        for c in range(C):
-            at = (
-                cell[0] * T * C + c,
-                cell[1] * T * C + c,
-                cell[2] * T * C + c,
-                cell[3] * T * C + c,
-            )
-            i, v0 = T * C, none
-            for t0 in range(top[0], -1, -1):
-                v1 = none
-                for t1 in range(min(top[1], degree - t0), -1, -1):
-                    v2 = none
-                    for t2 in range(min(top[2], degree - t0 - t1), -1, -1):
-                        v3 = none
-                        for _ in range(degree - t0 - t1 - t2 + 1):
-                            i -= C
-                            v3 = _joined(v3, s3, _looked_up(flat, at, i))
-                        v2 = _joined(v2, s2, v3)
-                    v1 = _joined(v1, s1, v2)
-                v0 = _joined(v0, s0, v1)
-            for l in range(min(4, x.shape[0] - n)):
-                out[to[n + l], c] = v0[l]
-
 
 # --- sums of products of modes --------------------------------------------------------------------
 
