@@ -3,6 +3,8 @@
 Both ends do the same integer arithmetic in the same order, so they always hold the same tables.
 """
 
+from copy import copy
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,6 +54,14 @@ class Adaptive:
         self.weight, self.limit = weight, limit
         self.fresh = np.zeros(len(self.counts), np.int64)
         self.tables = Tables.of(frequencies(self.counts, bits), bits)
+
+    def copy(self) -> "Adaptive":
+        """Tables that learn apart from these."""
+        found = copy(self)
+        found.counts, found.fresh = self.counts.copy(), self.fresh.copy()
+        now = self.tables
+        found.tables = Tables(now.bits, now.entries.copy(), now.slots.copy())
+        return found
 
     def update(self, classes: NDArray[np.integer], symbols: NDArray[np.integer]) -> None:
         """Learn from a batch that both ends know by now: symbols and their classes."""

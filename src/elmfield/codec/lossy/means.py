@@ -13,14 +13,20 @@ Whole = NDArray[np.int64]
 WEIGHT_BITS = 7
 
 
-def _shifted(plane: Whole, offset: tuple[int, ...]) -> Whole:
-    """A plane (C, G...) moved by -1, 0 or 1 along each axis; ends are repeated."""
-    out = plane
-    for k, o in enumerate(offset):
-        if o:
-            n = plane.shape[1 + k]
-            out = out.take(np.clip(np.arange(n) + o, 0, n - 1), axis=1 + k)
-    return out
+def _surrounded(plane: Whole) -> Whole:
+    """A plane (C, G...) with one more entry at all ends, repeated."""
+    for k in range(1, plane.ndim):
+        ends = (slice(None),) * k
+        first, last = plane[(*ends, slice(0, 1))], plane[(*ends, slice(-1, None))]
+        plane = np.concatenate([first, plane, last], axis=k)
+    return plane
+
+
+def _off(around: Whole, offset: tuple[int, ...]) -> Whole:
+    """The view of a surrounded plane that is off by -1, 0 or 1 along each axis."""
+    return around[
+        (slice(None), *(slice(1 + o, n - 1 + o) for o, n in zip(offset, around.shape[1:])))
+    ]
 
 
 def expected(plane: Whole) -> NDArray[np.int32]:
@@ -41,23 +47,21 @@ def differences(plane: Whole, m: Modes) -> list[tuple[int, Whole]]:
 
     Modes ``e_k`` follow first differences, ``2 e_k`` second ones, ``e_k + e_l`` mixed ones.
     """
-    d, found = m.d, []
+    d, found, around = m.d, [], _surrounded(plane)
     wanted = m.index[m.starts[1] : m.starts[min(3, len(m.starts) - 1)]]
     for row, mode in enumerate(wanted.tolist(), 1):
         axes = [k for k in range(d) if mode[k]]
-        if len(axes) == 1:
-            up = tuple(int(k == axes[0]) for k in range(d))
-            down = tuple(-o for o in up)
-            ahead, behind = _shifted(plane, up), _shifted(plane, down)
-            diff = behind - ahead if mode[axes[0]] == 1 else ahead + behind - 2 * plane
+
+        def at(*offsets: int, axes: list[int] = axes) -> Whole:
+            by_axis = dict(zip(axes, offsets))
+            return _off(around, tuple(by_axis.get(k, 0) for k in range(d)))
+
+        if len(axes) == 2:
+            diff = at(1, 1) + at(-1, -1) - at(1, -1) - at(-1, 1)
+        elif mode[axes[0]] == 1:
+            diff = at(-1) - at(1)
         else:
-            j, k = axes
-            corner = {
-                (a, b): _shifted(plane, tuple(a * (i == j) + b * (i == k) for i in range(d)))
-                for a in (-1, 1)
-                for b in (-1, 1)
-            }
-            diff = corner[1, 1] + corner[-1, -1] - corner[1, -1] - corner[-1, 1]
+            diff = at(1) + at(-1) - 2 * plane
         found.append((row, diff.ravel()))
     return found
 

@@ -1,6 +1,6 @@
 """Symbols and raw bits of a part of a tile as bytes, and back."""
 
-from copy import deepcopy
+from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -39,7 +39,7 @@ class Learned:
 
     def __init__(self, prior: Prior) -> None:
         self.contexts = prior.contexts
-        self.tokens, self.flags = deepcopy(_fresh(prior))
+        self.tokens, self.flags = (tables.copy() for tables in _fresh(prior))
 
 
 @lru_cache(maxsize=8)
@@ -54,6 +54,12 @@ class Patient:
         self.adaptive = Adaptive(counts, TABLE_BITS, weight=WEIGHT, limit=LIMIT)
         self.seen = np.zeros(counts.shape, np.int64)
         self.n = np.zeros(2, np.int64)  # symbols that were learned, and that wait
+
+    def copy(self) -> "Patient":
+        """Tables that learn apart from these."""
+        found = copy(self)
+        found.adaptive, found.seen, found.n = self.adaptive.copy(), self.seen.copy(), self.n.copy()
+        return found
 
     @property
     def tables(self) -> Tables:

@@ -146,7 +146,7 @@ def _made(symbols: int, batches: int, wide: int) -> Made:
     )
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _ground(B: int, grid: tuple[int, ...]) -> Ground:
     """What is known of boxes of one size on a grid."""
     d = len(grid) - 1
