@@ -3,20 +3,26 @@
     python benchmarks/lossless.py                  everything
     python benchmarks/lossless.py pictures speed   some sections
 
-Sections: pictures, arrays, large, speed. Each rewrites its part of ``results/lossless.json``;
-``benchmarks/tables.py`` turns that into the tables of the documents.
+Sections: pictures, arrays, large, speed, model. Each rewrites its part of
+``results/lossless.json``; ``benchmarks/tables.py`` turns that into the tables of the documents.
 """
 
 import io
+import tempfile
 import time
+from contextlib import contextmanager
+from pathlib import Path
 
 import imagecodecs
 import numpy as np
 from numcodecs import Blosc
 from PIL import Image
 
+import elmfield as ef
 from common import main, record
 from elmfield import codec
+from elmfield._array import compiled
+from elmfield._array.threads import n_threads
 from elmfield.research import datasets
 from measurement.data import PHOTOGRAPHS, WEATHER
 
@@ -123,19 +129,34 @@ def _cpu(work):
     return done, time.process_time() - start
 
 
+@contextmanager
+def _loops(used):
+    """Within this context compiled loops are used, or not."""
+    usual, compiled.pays = compiled.pays, lambda work: used
+    try:
+        yield
+    finally:
+        compiled.pays = usual
+
+
+WAYS = {"ours": True, "ours, NumPy alone": False}
+
+
 def speed():
     """Colour tiles of 512 x 512 from photographs: processor time for a million samples."""
     tiles = []
     for name in list(PHOTOGRAPHS.values())[:8]:
         rgb = np.asarray(Image.open(datasets.path(name)[0]).convert("RGB"))
         tiles.append(np.ascontiguousarray(rgb[:TILE, :TILE]))
-    codec.unpack(codec.pack(tiles[0], channel_axis=-1))
-    samples = sum(tile.size for tile in tiles) / 1e6
-    ours, encode = _cpu(lambda: [codec.pack(tile, channel_axis=-1) for tile in tiles])
-    _, decode = _cpu(lambda: [codec.unpack(data) for data in ours])
-    _, together = _cpu(lambda: codec.unpack_many(ours))
-    rows = [{"codec": "ours", "encode": encode / samples, "decode": decode / samples}]
-    rows[0]["together"] = together / samples
+    samples, rows = sum(tile.size for tile in tiles) / 1e6, []
+    for label, used in WAYS.items():
+        with _loops(used):
+            codec.unpack(codec.pack(tiles[0], channel_axis=-1))
+            ours, encode = _cpu(lambda: [codec.pack(tile, channel_axis=-1) for tile in tiles])
+            _, decode = _cpu(lambda ours=ours: [codec.unpack(data) for data in ours])
+            _, together = _cpu(lambda ours=ours: codec.unpack_many(ours))
+        rows.append({"codec": label, "encode": encode / samples, "decode": decode / samples})
+        rows[-1]["together"] = together / samples
     for label, write, read in (
         ("PNG, optimised", png, imagecodecs.png_decode),
         ("JPEG XL", jpeg_xl, imagecodecs.jpegxl_decode),
@@ -148,5 +169,38 @@ def speed():
     record("lossless", "speed", rows)
 
 
+# --- 5. a model of a large picture ----------------------------------------------------------------
+
+
+def _clock(work):
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def model():
+    """Seconds by the clock for the default model of a large picture."""
+    rgb = np.asarray(Image.open(datasets.path("blue-marble")[0]).convert("RGB"))
+    window = {"axis0": (1000, 1256), "axis1": (2000, 2256)}
+    whole, small = (ef.fit(part, channel_axis=-1) for part in (rgb, rgb[:TILE, :TILE]))
+    rows = []
+    for label, used in WAYS.items():
+        with tempfile.TemporaryDirectory() as folder, _loops(used):
+            path = Path(folder) / "model.elm"
+            ef.save(small, path)
+            ef.load(path).samples()
+            row = {"codec": label, "threads": n_threads()}
+            row["save"] = _clock(lambda path=path: ef.save(whole, path))
+            row |= {"bytes": path.stat().st_size, "open": _clock(lambda path=path: ef.load(path))}
+            field = ef.load(path)
+            row["window"] = _clock(lambda field=field: field.resize((256, 256), window=window))
+            tiles = ef.load(path).blended.made_of.decoded
+            row["read"] = _clock(tiles.whole)
+        rows.append(row)
+        print(row, flush=True)
+    record("lossless", "model", rows)
+
+
 if __name__ == "__main__":
-    main(__doc__, {"pictures": pictures, "arrays": arrays, "large": large, "speed": speed})
+    sections = {"pictures": pictures, "arrays": arrays, "large": large, "speed": speed}
+    main(__doc__, sections | {"model": model})

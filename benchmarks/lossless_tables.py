@@ -52,9 +52,19 @@ def speed():
     return table(heads, lines)
 
 
+def model():
+    """Seconds for the model of a large picture."""
+    heads = ["seconds by the clock", "threads", "save", "open", "a window of 256 × 256"]
+    heads += ["all samples out of the file"]
+    keys = ("save", "open", "window", "read")
+    rows = rows_of("lossless", "model")
+    return table(heads, [[r["codec"], r["threads"], *(f"{r[k]:.2f}" for k in keys)] for r in rows])
+
+
 TABLES = {
     "lossless_pictures": pictures,
     "lossless_arrays": arrays,
     "lossless_large": large,
     "lossless_speed": speed,
+    "lossless_model": model,
 }

@@ -133,7 +133,7 @@ def access():
         opened = time.perf_counter() - began
         began = time.process_time()
         window = {"axis0": (1000, 1256), "axis1": (2000, 2256)}
-        field.resize(256, window=window)
+        field.resize((256, 256), window=window)
         took = time.process_time() - began
         boxes = field.blended.made_of
         read = sum(boxes.decoded.tiles.size(i) for i in boxes.decoded._kept)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from elmfield._array import compiled
 from elmfield._array.memory import runs
 from elmfield._array.progress import silent
 from elmfield._array.threads import n_threads, spread
@@ -135,8 +136,10 @@ class SamplePlan:
             for number in self._copied[1]:
                 yield coded.decoded.tiles.read(number)
             return
-        for i, j in runs(self.tiling.n_tiles, TOGETHER * n_threads()):
-            share = -(-(j - i) // n_threads())
+        # Compiled loops take tiles one by one, so that no thread waits for long.
+        loops = compiled.pays(self.tiling.n_values)
+        for i, j in runs(self.tiling.n_tiles, (4 if loops else 1) * TOGETHER * n_threads()):
+            share = 1 if loops else -(-(j - i) // n_threads())
             for made in spread(
                 self._made, [range(a, min(a + share, j)) for a in range(i, j, share)]
             ):
