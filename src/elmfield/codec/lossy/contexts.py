@@ -138,8 +138,7 @@ class Walk:
         self.places = places(B, len(grid) - 1)
         self.grid, self.large = grid, int(B >= 16)
         M = len(self.modes.rows)
-        self.full = np.zeros((M + 1, len(lowest)), np.int32)  # the last row stays: no mode
-        self.A = self.full[:M]
+        self.A = np.zeros((M, len(lowest)), np.int32)
         self.A[0] = lowest
         if active is not None and around is not None:
             np.copyto(self.A[1:], around[1:], where=~active)

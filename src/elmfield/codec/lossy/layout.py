@@ -10,7 +10,7 @@ Array = NDArray[Any]
 class Ground(NamedTuple):
     """The boxes of a walk: which modes lie below which, and who lies beside whom.
 
-    Modes that are not there are row M of `magnitudes`, which is all zeros.
+    Modes that are not there have number M.
     """
 
     starts: Array  # (diagonals + 1,) int64

@@ -121,22 +121,28 @@ def _symbol(c: Any, tables: Learning, lanes: Lanes, lane: Any) -> Any:
 @compiled
 def _near(beside: Array, row: Array, boxes: Array, out: Array) -> None:
     """Sums of magnitudes of the neighbours of some boxes: `Walk._near`."""
+    for j in range(len(boxes)):
+        out[j] = 0
     for k in range(len(beside)):
         one, other = beside[k, 0], beside[k, 1]
         for j in range(len(boxes)):
             b = boxes[j]
-            both = row[one[b]] + row[other[b]]
-            out[b] = out[b] + both if k else both
+            out[j] += row[one[b]] + row[other[b]]
 
 
 @compiled
-def _sums(lower: Array, rows: Array, boxes: Array, weight: Any, out: Array) -> None:
-    """Weighted sums of lower modes are added; those that are not there are the last row."""
+def _sums(
+    lower: Array, start: int, rows: Array, first: Any, end: Any, weight: Any, out: Array
+) -> None:
+    """Weighted sums of modes of a lower diagonal, which starts at row `start`, are added.
+
+    Modes that are not there have numbers beyond its rows.
+    """
     for k in range(len(lower)):
-        if lower[k] < len(rows) - 1:
-            row = rows[lower[k]]
-            for j in range(len(boxes)):
-                out[j] += row[boxes[j]] * weight
+        if lower[k] - start < len(rows):
+            row = rows[lower[k] - start, first:end]
+            for j in range(end - first):
+                out[j] += row[j] * weight
 
 
 @compiled
@@ -159,19 +165,30 @@ def _classes(S: Array, T: Array, levels: Array, table: Array, n: int, out: Array
 
 
 @compiled
-def _flag_levels(
-    starts: Array, rows: Array, s: int, boxes: Array, part: Any, steps: Array, out: Array
-) -> None:
-    """Levels of twice the sum of the diagonal before s and once that of the one before it."""
-    total = np.zeros(len(boxes), np.int32)
-    for m in range(starts[max(s - 2, 0)], starts[s]):
-        row, weight = rows[m], 2 if m >= starts[s - 1] else 1
-        for j in range(len(boxes)):
-            total[j] += row[boxes[j]] * weight
-    for j in range(len(boxes)):
+def _flag_levels(last: Array, before: Array, n: int, part: Any, steps: Array, out: Array) -> None:
+    """Levels of twice the sum of the last diagonal and once that of the one before it."""
+    total = np.zeros(n, np.int32)
+    for i in range(len(last)):
+        for j in range(n):
+            total[j] += 2 * last[i, j]
+    for i in range(len(before)):
+        for j in range(n):
+            total[j] += before[i, j]
+    for j in range(n):
         out[j] = 0
         while out[j] < len(steps) and total[j] // part >= steps[out[j]]:
             out[j] += 1
+
+
+@compiled
+def _kept(rows: Array, on: Array, n: int) -> None:
+    """Columns that go on are moved to the front."""
+    for i in range(len(rows)):
+        left = 0
+        for j in range(n):
+            if on[j]:
+                rows[i, left] = rows[i, j]
+                left += 1
 
 
 @compiled
@@ -333,28 +350,32 @@ def walk(
 ) -> bool:
     """All batches: `Walk.run`. False where a stream that is read ends too early.
 
-    `A` has one more row, of zeros; `alive` are the boxes to code, even ones first, and is changed.
+    `alive` are the boxes to code, even ones first, and is changed. What is known of them from the
+    last two diagonals stands in arrays with a column for each, which are read in order.
     """
     n: Any = len(alive)
     N, d, starts = A.shape[1], ground.lower1.shape[1], ground.starts
     widest = 1
     for s in range(1, len(starts) - 1):
         widest = max(widest, starts[s + 1] - starts[s])
-    near = np.empty_like(A) if len(ground.beside) else np.zeros_like(A)
-    near[-1] = 0
+    below, near = np.empty((3, widest, n), np.int32), np.empty((3, widest, n), np.int32)
     own = np.empty((widest, n), np.int32)
     means: Array = np.empty(widest, np.int64)
     S, T, classes = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.uint8)
     bits, error = np.empty(n, np.float32), np.empty(n, np.float32)
     z, z_near = np.empty(n, np.int64), np.empty(n, np.int64)
     on, going = np.empty(n, np.bool_), np.empty(N, np.int64)
-    _near(ground.beside, A[0], alive, near[0])
+    for j in range(n):
+        below[0, 0, j] = A[0, alive[j]]
+    _near(ground.beside, A[0], alive, near[0, 0])
     for s in range(1, len(starts) - 1):
-        number = ground.checkpoints[s]
+        number, one, two = ground.checkpoints[s], starts[s - 1], starts[max(s - 2, 0)]
+        below1, near1 = below[(s - 1) % 3, : starts[s] - one], near[(s - 1) % 3, : starts[s] - one]
+        below2, near2 = below[(s + 1) % 3, : one - two], near[(s + 1) % 3, : one - two]
         if number >= 0:
-            now, table = alive[:n], trained.flags[number, large]
-            _flag_levels(starts, A, s, now, np.int64(1), trained.coarse, z)
-            _flag_levels(starts, near, s, now, np.int64(2 * d), trained.coarse, z_near)
+            table = trained.flags[number, large]
+            _flag_levels(below1, below2, n, np.int64(1), trained.coarse, z)
+            _flag_levels(near1, near2, n, np.int64(2 * d), trained.coarse, z_near)
             for j in range(N):
                 going[j] = 0
             for phase in range(2):
@@ -372,6 +393,9 @@ def walk(
                     alive[left] = alive[j]
                     left += 1
                     even += j < n_even
+            if left < n:
+                for known in (below1, below2, near1):
+                    _kept(known, on, n)
             n, n_even = left, left if left < min(n, LIKE_EVEN) else even
         if n == 0:
             return True
@@ -380,7 +404,7 @@ def walk(
             mine, total = own[i], np.int64(0)
             for j in range(n):
                 mine[j] = 0
-            _sums(ground.lower1[starts[s] + i], A, now, np.int32(1), mine)
+            _sums(ground.lower1[starts[s] + i], one, below1, np.int64(0), n, np.int32(1), mine)
             for j in range(n):
                 total += mine[j]
             means[i] = min(total * 64 // n, 1 << 20)
@@ -397,9 +421,9 @@ def walk(
                 for j in range(end - first):
                     S[j] = mine[j] * w[0] + (means[i] * w[3] >> 6)
                     T[j] = means[i] * w[9 if phase else 5] >> 6
-                _sums(ground.lower2[m], A, boxes, w[1], S)
-                _sums(ground.lower11[m], A, boxes, w[2], S)
-                _sums(ground.lower1[m], near, boxes, w[8 if phase else 4], T)
+                _sums(ground.lower2[m], two, below2, first, end, w[1], S)
+                _sums(ground.lower11[m], two, below2, first, end, w[2], S)
+                _sums(ground.lower1[m], one, near1, first, end, w[8 if phase else 4], T)
                 if phase:
                     _sides(A[m], ground.beside, ground.high[:, m], w, boxes, T)
                 place = (2 * large + phase) * HALVES + ground.position[m]
@@ -423,6 +447,9 @@ def walk(
                     asked.error[boxes[j]] += error[j]
             else:
                 _learn(tokens, made, rows * (end - first))
-        for m in range(starts[s], starts[s + 1]):
-            _near(ground.beside, A[m], now, near[m])
+        for i in range(rows):
+            row, known = A[starts[s] + i], below[s % 3, i]
+            for j in range(n):
+                known[j] = row[now[j]]
+            _near(ground.beside, row, now, near[s % 3, i])
     return True

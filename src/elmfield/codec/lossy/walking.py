@@ -88,7 +88,7 @@ def _run(
         _ground(walk.modes.B, walk.grid),
         _trained(contexts),
         walk.large,
-        walk.full,
+        walk.A,
         walk.boxes.astype(np.uint32),
         walk.n_even,
         float(price),
