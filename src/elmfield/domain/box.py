@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from elmfield._array.backend import namespace
+from elmfield._array.backend import is_on_host, move, namespace, to_numpy
 from elmfield._array.checks import is_mapping
-from elmfield._array.typing import Array, Floats
+from elmfield._array.typing import Array
 from elmfield.domain.axis import Axis
 from elmfield.domain.periods import Periodic, periods_of
 from elmfield.errors import OutsideDomainError
@@ -106,8 +106,8 @@ class Domain:
         index, slope, bend = (xp.stack([c[j] for c in columns], axis=-1) for j in range(3))
         return index, slope, bend, beyond
 
-    def inside(self, points: Floats) -> tuple[Floats, Floats, Floats] | None:
-        """What `to_index` says of points (n, d) of NumPy's that all lie inside; None if in doubt.
+    def inside(self, points: Array) -> tuple[Array, Array, Array] | None:
+        """What `to_index` says of points (n, d) on the host that all lie inside; None if in doubt.
 
         In a few steps, for axes of even spacing that do not repeat. Nothing is copied that need not
         be: what comes back is to be read only.
@@ -115,6 +115,8 @@ class Domain:
         if any(a.knots is not None or a.period is not None for a in self.axes):
             return None
         plain = all(a.origin == 0 and a.step == 1 for a in self.axes)
+        if not isinstance(points, np.ndarray):
+            return self._inside_elsewhere(points, plain)
         index = points if plain else np.empty_like(points)
         for k, (axis, low, high) in enumerate(zip(self.axes, self.low, self.high)):
             # Column by column: NumPy takes twenty times as long for the ends of short rows.
@@ -127,6 +129,21 @@ class Domain:
         slope = np.asarray([1 / a.step for a in self.axes])
         both = (np.broadcast_to(c, index.shape) for c in (slope, np.zeros(1)))
         return (index, *both)  # type: ignore[return-value]
+
+    def _inside_elsewhere(self, points: Array, plain: bool) -> tuple[Array, Array, Array] | None:
+        """The same in another library, which may follow what is done; other devices would wait."""
+        if not is_on_host(points):
+            return None
+        xp, index = namespace(points), points
+        origin, step = np.asarray([[a.origin, a.step] for a in self.axes], np.float64).T
+        if not plain:
+            index = (points - move(origin, points)) / move(step, points)
+        host = to_numpy(index)  # which knows the ends of columns ten times as fast
+        for i, low, high in zip(host.T, self.low, self.high):
+            if len(i) and not (i.min() >= low and i.max() <= high):
+                return None
+        both = (xp.broadcast_to(move(c, points), index.shape) for c in (1 / step, 0 * step))
+        return (index, *both)
 
     def _refuse(self, k: int, wrong: Array) -> None:
         ends = self.axes[k].from_index(np.asarray([self.low[k], self.high[k]]))

@@ -125,7 +125,7 @@ class Reader:
         xp = namespace(x)
         spans = runs(x.shape[0], SHORT)
         with self.telling_epochs():
-            found = self.domain.inside(x) if isinstance(x, np.ndarray) else None
+            found = self.domain.inside(x)
             if found is not None:
                 return (*found, None)
             if len(spans) == 1 or not isinstance(x, np.ndarray):
