@@ -70,8 +70,13 @@ PARTS = (
     (
         "speed",
         "2048 x 2048, cells of 32, 1024 regions",
-        ["picture", "shapes", "s"],
-        lambda r: [r["picture"], r["shapes"], f"{r['seconds']:.2f}"],
+        ["picture", "shapes", "s", "without numba, s"],
+        lambda r: [
+            r["picture"],
+            r["shapes"],
+            f"{r['seconds']:.2f}",
+            f"{r['seconds without numba']:.2f}",
+        ],
     ),
     (
         "scaling",

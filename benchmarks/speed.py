@@ -181,7 +181,7 @@ def beam(b):
         y = b.picture(n, n)
         on_host = to_numpy(y)
         regions = (n // 64) ** 2
-        t = b.best(lambda: ef.beam(on_host, cell=32, regions=regions), 1)  # noqa: B023
+        t = b.best(lambda: ef.beam(on_host, cell=32, regions=regions), 3)  # noqa: B023
         b.add(f"BEAM {n}², cells 32, {regions} regions", t, us_per_cell=1e6 * t / (n // 32) ** 2)
     y = b.picture(512, 512, dtype="float64")
     partition = ef.beam(to_numpy(y), cell=32, regions=64)

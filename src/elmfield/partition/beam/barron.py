@@ -201,9 +201,7 @@ class Barron:
         rng = np.random.default_rng(0x5EED)
         keys = rng.integers(0, 1 << 63, size=(math.prod(self.n_cells), 2)).tolist()
         some = None if self.present is None else self.present.any(axis=0)
-        peaks = np.abs(self.y).max(axis=0)
-        for k, e in enumerate(self.edges):
-            peaks = np.maximum.reduceat(peaks, e[:-1], axis=k)
+        peaks = self._peaks()
         sides = [[(int(a), int(b)) for a, b in pairwise(e)] for e in self.edges]
         runs = [[(1 << b) - (1 << a) for a, b in side] for side in sides]
         regions = []
@@ -223,6 +221,17 @@ class Barron:
             grid = tuple([1 << j for j in at])
             regions.append(Region(key, (i,), i, count, bits, grid, peak))
         return regions
+
+    def _peaks(self) -> Floats:
+        """The greatest absolute value in each cell."""
+        if self._tiles is not None:
+            inside = tuple(range(1, self._tiles.ndim))
+            high, low = self._tiles.max(axis=inside), self._tiles.min(axis=inside)
+            return np.asarray(np.maximum(high, -low).reshape(self.n_cells))
+        peaks = np.abs(self.y).max(axis=0)
+        for k, e in enumerate(self.edges):
+            peaks = np.maximum.reduceat(peaks, e[:-1], axis=k)
+        return np.asarray(peaks)
 
     def box(self, region: Region) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """First sample and number of samples, on each axis, of the box around a region."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.typing import Floats, Integers
-from elmfield.partition.beam.fourier import BATCH, CORES, fast_length, mirrored, rfftn
+from elmfield.partition.beam.fourier import BATCH, fast_length, mirrored, rfftn
 from elmfield.partition.beam.regions import Region
 
 
@@ -84,7 +84,7 @@ class Bound:
             for k in range(d):
                 inner = tuple(slice(None if j == k else -1) for j in range(d))
                 g = w * np.diff(Y, axis=2 + k)[..., *inner]
-                power = np.abs(rfftn(g, padded, axes=range(2, 2 + d), workers=CORES)) ** 2
+                power = np.abs(rfftn(g, padded, axes=range(2, 2 + d))) ** 2
                 r2 = (power**2 * mirrored(padded[-1])).sum(axis=axes) / math.prod(padded)
                 g2 = (g**2).sum(axis=axes)
                 r2 = np.maximum(r2, np.finfo(float).tiny)

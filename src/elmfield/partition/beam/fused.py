@@ -51,6 +51,8 @@ class Fused:
             np.asarray([q > 0 and _smooth(q * int(w)) for q in range(n + 1)])
             for n, w in zip(mesh, self._sides)
         ]
+        self._where = np.full(int((self._mesh * self._sides).max()) + 1, -1)
+        self._roots = np.empty((2, 0))
         self._work = [np.empty((4, ROOM)) for _ in range(cores)]
         self._pool = ThreadPoolExecutor(cores)
 
@@ -77,7 +79,7 @@ class Fused:
         low, size = (np.ascontiguousarray(x[order], np.int64) for x in (low, size))
         beta = np.empty(len(size))
         means = self._means(cells, begins)[order]
-        roots, where = _roots(np.unique(size * self._sides).tolist())
+        self._learn(size * self._sides)
         scale = math.ldexp(1.0, -self._exponent)
         work = np.cumsum(size.prod(axis=1))
         cores = self._cores if work[-1] * self._tiles[0].size > 1 << 14 else 1
@@ -90,7 +92,7 @@ class Fused:
             for part in todo:
                 energies(
                     self._tiles, cells, begin[part], end[part], low[part], size[part], self._mesh,
-                    means[part], scale, roots, where, room, beta[part],
+                    means[part], scale, self._roots, self._where, room, beta[part],
                 )  # fmt: skip
 
         others = [self._pool.submit(share, i) for i in range(1, cores)]
@@ -110,6 +112,13 @@ class Fused:
         sums = np.add.reduceat(self._sums[ordered], begins[:-1], axis=0)
         return np.asarray(sums / (counts * math.prod(self._sides.tolist()))[:, None])
 
+    def _learn(self, lengths: Integers) -> None:
+        """Add the turns of some lengths to those that are known."""
+        new = np.unique(lengths[self._where[lengths] < 0])
+        if len(new):
+            self._where[new] = self._roots.shape[1] + np.cumsum(new) - new
+            self._roots = np.concatenate([self._roots, *(_turns(int(n)) for n in new)], axis=1)
+
     def _room(self, thread: int, size: Integers) -> Floats:
         """Memory for the boxes of a thread, kept for the next."""
         n, m = size[:, 0] * self._sides[0], size[:, 1] * self._sides[1]
@@ -125,13 +134,6 @@ def _smooth(n: int) -> bool:
         while n % p == 0:
             n //= p
     return n == 1
-
-
-def _roots(lengths: list[int]) -> tuple[Floats, Integers]:
-    """Cosines and sines of the turns of some lengths, and where each of them begins."""
-    where = np.zeros(max(lengths) + 1, np.int64)
-    where[lengths] = np.cumsum([0, *lengths[:-1]])
-    return np.concatenate([_turns(n) for n in lengths], axis=1), where
 
 
 @lru_cache(maxsize=128)

@@ -120,11 +120,17 @@ class Quick:
         fits = self._beta.fused.fits(size)
         if fits.all():
             return self._beta.of_cells(cells, begins, low, size)
+        found, counts = np.empty(n), np.diff(begins)
+        if fits.any():
+            mine, own = cells[np.repeat(fits, counts)], np.cumsum([0, *counts[fits]])
+            found[fits] = self._beta.of_cells(mine, own, low[fits], size[fits])
+        others = np.split(cells, begins[1:-1])
         wholes = [
-            reduce(union, (self._cells[i] for i in cells[begins[w] : begins[w + 1]].tolist()))
-            for w in range(n)
+            reduce(union, (self._cells[i] for i in others[w].tolist()))
+            for w in np.flatnonzero(~fits)
         ]
-        return self._beta(wholes)
+        found[~fits] = self._beta(wholes)
+        return found
 
     def _asked(self, run: "passes.Run") -> list[tuple[Region, Region]]:
         """The regions whose unions are asked for."""
