@@ -4,7 +4,7 @@
 `sections` lays bytes out. A plane of whole numbers is predicted from `neighbours` along a
 `wavefront`, by what `plane` says of it (`learning` finds that out); what is left goes as `tokens`
 through the entropy engine: `encoding` and `streams`, `decoding`. `fast` does the same with compiled
-`loops`.
+`loops` (and `merging`).
 """
 
 from elmfield.codec.lossless.door import pack, pack_many, unpack, unpack_many

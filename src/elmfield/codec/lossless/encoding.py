@@ -15,7 +15,15 @@ from elmfield.codec.lossless import learning, neighbours
 from elmfield.codec.lossless.neighbours import BINS, FRACTION, Run, Stencil
 from elmfield.codec.lossless.plane import Model, anchored, default_gains, default_weights, is_exact
 from elmfield.codec.lossless.streams import MOST_HALVINGS, Plane, Stream, lanes_of
-from elmfield.codec.lossless.tokens import BITS, N_TOKENS, RAW, clustered, levels_of, tokens
+from elmfield.codec.lossless.tokens import (
+    BITS,
+    N_TOKENS,
+    RAW,
+    clustered,
+    levels_of,
+    merged,
+    tokens,
+)
 from elmfield.codec.lossless.wavefront import ABOVE, BELOW, LEFT, RIGHT, Layout, framed
 
 CHUNK = 8192
@@ -42,7 +50,8 @@ def prepared(values: NDArray[np.integer], layout: Layout, tail: Words) -> Plane 
     energy = frame.expected(predicted.error, gains)
     lowest, coarse = _bins(energy)
     pairs, counts = frame.counted(predicted, energy, lowest, coarse)
-    classes, levels = _tables(counts)
+    classes = frame.classes(counts)
+    levels = _tables(counts, classes)
     model = Model(top, frame.first, shift, weights, gains, lowest, coarse, classes, levels, learned)
     entries = model.tables().entries[classes]  # of every context and token
     price = BITS - np.log2(np.maximum(entries & np.uint32(0xFFFF), 1)) + RAW
@@ -69,13 +78,12 @@ def _bins(energy: Floats) -> tuple[int, int]:
     return int(low) >> coarse, coarse
 
 
-def _tables(counts: Integers) -> tuple[Integers, NDArray[np.uint8]]:
-    """Table of every context, and the tables as they are written, from counts of tokens."""
+def _tables(counts: Integers, classes: Integers) -> NDArray[np.uint8]:
+    """The tables as they are written, from counts of tokens by context."""
     used = 1 + int(np.flatnonzero(counts.any(axis=0))[-1])
-    classes = clustered(counts[:, :used])
     merged = np.zeros((int(classes.max()) + 1, used), np.int64)
     np.add.at(merged, classes, counts[:, :used])
-    return classes, levels_of(merged)
+    return levels_of(merged)
 
 
 @dataclass(frozen=True)
@@ -291,6 +299,10 @@ class Frame:
         pairs += tokens(predicted.z)[0]
         n = 2 * BINS * N_TOKENS
         return pairs, np.bincount(pairs, minlength=n).reshape(2 * BINS, N_TOKENS)
+
+    def classes(self, counts: Integers) -> Integers:
+        """Table of every context."""
+        return clustered(counts, merged)
 
     def plane(
         self,

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from elmfield._array.typing import Floats, Integers
 from elmfield.codec.ans import LOW, Words
-from elmfield.codec.lossless import loops, neighbours
+from elmfield.codec.lossless import loops, merging, neighbours
 from elmfield.codec.lossless.encoding import Frame, Predicted
 from elmfield.codec.lossless.given import Around, Blocks, Coder, Plane, Predictors, Wave
 from elmfield.codec.lossless.neighbours import BINS, Run, Stencil
 from elmfield.codec.lossless.plane import Model
 from elmfield.codec.lossless.streams import Stream, lanes_of
-from elmfield.codec.lossless.tokens import BITS, LEAST, N_TOKENS, RAW, tokens
+from elmfield.codec.lossless.tokens import BITS, LEAST, N_TOKENS, RAW, clustered, tokens
 from elmfield.codec.lossless.wavefront import ABOVE, BELOW, LEFT, Layout
 from elmfield.errors import StoreError
 
@@ -99,6 +99,9 @@ class FastFrame(Frame):
         z, far = predicted.z, predicted.far
         loops.count(energy, far, z, _SHORT, lowest, coarse, counts, pairs)
         return pairs, counts
+
+    def classes(self, counts: Integers) -> Integers:  # noqa: D102
+        return clustered(counts, merging.merge)
 
     def plane(  # noqa: D102
         self,

@@ -1,9 +1,12 @@
 """Residuals as tokens with raw bits behind them, and the tables of tokens in a tile's header."""
 
+from collections.abc import Callable
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield._array.typing import Floats, Integers
+from elmfield._array.typing import Integers
 from elmfield.codec.adaptive import frequencies
 from elmfield.codec.ans import Tables
 from elmfield.errors import StoreError
@@ -43,46 +46,68 @@ def _expanded() -> tuple[Integers, Integers]:
 LEAST, RAW = _expanded()
 
 
-def clustered(counts: Integers, price: float = 3.0) -> Integers:
+def clustered(counts: Integers, merge: "Merge") -> Integers:
     """Class of every context: contexts share a table where that saves bits; shape (contexts,).
 
-    Greedy: the pair of classes whose union is cheapest is merged while that pays; a table costs
-    about `price` bits for every token that occurs, and a byte.
+    Greedy: the pair of classes whose union is cheapest is merged while that pays. Prices are whole
+    numbers, so that `merge` may be a loop or not.
     """
     used = np.flatnonzero(counts.sum(axis=1))
     classes = np.zeros(len(counts), np.int64)
     if not used.size:
         return classes
-    h = counts[used].astype(np.float64)
-    own = _cost(h, price)
-    union = np.full((used.size, used.size), np.inf)
-    for at, row in enumerate(h):  # the lower half is the upper one again
-        union[at, at + 1 :] = _cost(h[at + 1 :] + row, price) - own[at] - own[at + 1 :]
-    union = np.minimum(union, union.T)
-    member = np.arange(used.size)
-    while True:
-        i, j = np.unravel_index(int(union.argmin()), union.shape)
-        if not union[i, j] < 0:
-            break
-        h[i] += h[j]
-        own[i] = _cost(h[i : i + 1], price)[0]
-        member[member == j] = i
-        union[j], union[:, j], own[j] = np.inf, np.inf, np.inf
-        alive = np.isfinite(own)
-        row = np.full(used.size, np.inf)
-        row[alive] = _cost(h[alive] + h[i], price) - own[alive] - own[i]
-        row[i] = np.inf
-        union[i], union[:, i] = row, row
+    h = np.ascontiguousarray(counts[used][:, : 1 + int(np.flatnonzero(counts.any(axis=0))[-1])])
+    few = max(0, int(h.sum()).bit_length() - MOST_COUNTED)
+    h = np.maximum(h >> few, h > 0)
+    member = merge(h, _entropies(), TOKEN_PRICE >> few, TABLE_PRICE >> few)
     _, classes[used] = np.unique(member, return_inverse=True)
     # A context that never occurred goes with its neighbour: damage may ask for it.
     return classes
 
 
-def _cost(h: Floats, price: float) -> Floats:
-    """Bits of counts by their own entropy, and of writing their table."""
-    n = h.sum(axis=1)
-    inner = (h * np.log2(np.maximum(h, 1.0))).sum(axis=1)
-    return np.asarray(n * np.log2(n) - inner + price * (h > 0).sum(axis=1) + 8.0)
+MOST_COUNTED = 20
+"""Bits of the number of samples that are counted; of more, a half, a quarter, ... are."""
+TOKEN_PRICE, TABLE_PRICE = 3 * 64, 8 * 64
+"""A table costs about 3 bits for every token that occurs, and a byte; in 64ths of a bit."""
+
+Merge = Callable[[Integers, Integers, int, int], Integers]
+
+
+@lru_cache(maxsize=1)
+def _entropies() -> Integers:
+    """``n log2 n`` in 64ths of a bit."""
+    n = np.arange((1 << MOST_COUNTED) + (1 << 14), dtype=np.float64)
+    return np.rint(64 * n * np.log2(np.maximum(n, 1.0))).astype(np.int64)
+
+
+def merged(h: Integers, entropies: Integers, token: int, table: int) -> Integers:
+    """Which of some rows of counts every row is merged into."""
+
+    def cost(h: Integers) -> Integers:
+        """Bits of counts by their own entropy, and of writing their table."""
+        inner = entropies.take(h).sum(axis=1)
+        found = entropies.take(h.sum(axis=1)) - inner + token * (h > 0).sum(axis=1) + table
+        return np.asarray(found, np.int64)
+
+    h, n, never = h.copy(), len(h), np.iinfo(np.int64).max
+    own, alive, member = cost(h), np.ones(n, np.bool_), np.arange(n)
+    union = np.full((n, n), never)
+    for k, row in enumerate(h):  # the lower half is the upper one again
+        union[k, k + 1 :] = cost(h[k + 1 :] + row) - own[k] - own[k + 1 :]
+    union = np.minimum(union, union.T)
+    while True:
+        i, j = (int(k) for k in np.unravel_index(int(union.argmin()), union.shape))
+        if union[i, j] >= 0:
+            return member
+        h[i] += h[j]
+        own[i] = cost(h[i : i + 1])[0]
+        member[member == j] = i
+        alive[j] = False
+        others = np.flatnonzero(alive & (np.arange(n) != i))
+        row = np.full(n, never)
+        row[others] = cost(h[others] + h[i]) - own[others] - own[i]
+        union[j], union[:, j] = never, never
+        union[i], union[:, i] = row, row
 
 
 def levels_of(counts: Integers) -> NDArray[np.uint8]:
