@@ -5,6 +5,7 @@ a page of somebody else could make them, are refused.
 """
 
 import asyncio
+import lzma
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Any
@@ -46,8 +47,12 @@ Write = Callable[[asked.Wanted], tuple[str, bytes]]
 
 
 def page_file(name: str) -> bytes:
-    """A file of the page."""
-    return (files(__package__) / "page" / name).read_bytes()
+    """A file of the page; large ones are kept packed."""
+    folder = files(__package__) / "page"
+    packed = folder / f"{name}.xz"
+    return (
+        lzma.decompress(packed.read_bytes()) if packed.is_file() else (folder / name).read_bytes()
+    )
 
 
 def app_of(tiles: Tiles, hosts: frozenset[str], write: Write | None = None) -> Any:
