@@ -59,7 +59,9 @@ def test_many_points_equal_few(shape, options, settings, rng, monkeypatch):
     few = [ask(x[some]) for ask in (field, field.gradient, field.hessian)]
     taken = []
     never = dict.fromkeys(("float32", "float64"), np.inf)
-    monkeypatch.setattr("elmfield.field.lookup.PAYS", never)  # no table: that is another way
+    # No table, and no sweep by compiled loops: these are other ways.
+    monkeypatch.setattr("elmfield.field.lookup.PAYS", never)
+    monkeypatch.setattr("elmfield._array.compiled.pays", lambda work: False)
     original = scattered._by_interval
     monkeypatch.setattr(scattered, "_by_interval", lambda *a: taken.append(1) or original(*a))
     for ask, expected, tolerance in zip(
