@@ -61,7 +61,7 @@ class Direct:
 
     def partials(self, x: Floats, orders: list[Order]) -> list[Floats]:
         """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
-        if compiled.pays(WEIGHT * len(x)):
+        if len(x) and compiled.pays(WEIGHT * len(x)):
             return self._compiled(np.ascontiguousarray(x), np.asarray(orders, np.int64))
         places = [own.places(x[:, k]) for k, own in enumerate(self.axes)]
         two = [own.piece[j, 1] >= 0 for own, (j, _) in zip(self.axes, places)]
