@@ -403,6 +403,12 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
+def in_front(tab):
+    """The picture of a page that is seen: others are drawn late, or not at all."""
+    tab.bring_to_front()
+    return stage(tab)
+
+
 def test_the_exported_page_of_the_demo_shows_the_same(opened, page, tmp_path):
     # As `make demo` writes it beside its report, with fewer tiles.
     picture = pytest.importorskip("skimage.data").camera().astype(float)
@@ -419,8 +425,8 @@ def test_the_exported_page_of_the_demo_shows_the_same(opened, page, tmp_path):
                 tab.click(f"#quantities [data-key={quantity}]")
                 typed(tab, 0, 255)
                 go(tab, 256, 256, 1)
-            for _ in range(40):  # tiles fade in; the first ones may be first looks
-                pictures = [stage(tab) for tab in (still, live)]
+            for _ in range(80):  # tiles fade in; the first ones may be first looks
+                pictures = [in_front(tab) for tab in (still, live)]
                 gap = np.abs(pictures[0] - pictures[1]).max()
                 if gap <= 2:
                     break
