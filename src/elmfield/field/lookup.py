@@ -17,11 +17,11 @@ from elmfield._array.typing import Array
 from elmfield.field.derivatives import Function
 from elmfield.field.direct import Direct
 from elmfield.field.moving import moved
-from elmfield.field.sweeps import Sweep
 from elmfield.field.tables import expanded, plain_table
 
 if TYPE_CHECKING:
     from elmfield.field.pointwise import Pointwise
+    from elmfield.field.sweeps import Sweep
 
 FEW = 2048
 """Points that are asked directly."""
@@ -137,6 +137,8 @@ class Lookup:
         if direct is None or len(field.shape) < 2 or not _is_at_hand(field):
             return field.blended
         if self._sweep is None:
+            from elmfield.field.sweeps import Sweep
+
             self._sweep = Sweep(direct.expansion, close * field.data_range, direct)
         return self._sweep
 

@@ -9,6 +9,7 @@ this array show (expectation-maximisation), and never far from the family.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from elmfield._array.backend import cast, device, learns, move, namespace, scatt
 from elmfield._array.cache import remembered
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats
-from elmfield.fit import followed
 from elmfield.fit.overlapping import box_index, taken
 from elmfield.fit.planes import plane_through
 from elmfield.local.bases import product_modes
@@ -25,6 +25,9 @@ from elmfield.local.energies import STRETCH, Family, lines, neighbours
 from elmfield.local.kernels import covariances
 from elmfield.partition import Partition, gather_boxes
 from elmfield.samples import Samples
+
+if TYPE_CHECKING:
+    from elmfield.fit import followed
 
 BOX = {1: 32, 2: 10, 3: 5}
 """Samples of a box per axis, by number of axes."""
@@ -292,6 +295,8 @@ def learned(start: Shapes, Y: Array) -> "Shapes | followed.Followed":
     Y = Y - xp.mean(Y, axis=1, keepdims=True)
     own, shapes = [h.covariances for h in start.halves], start
     if learns(Y):
+        from elmfield.fit import followed  # rarely asked for
+
         a = start.amplitudes
         return followed.learned(own, a, Y, passes=PASSES, pull=PULL, unlikely=UNLIKELY)
     for _ in range(PASSES):
