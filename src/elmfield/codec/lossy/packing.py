@@ -106,14 +106,24 @@ class Prepared:
 
         None where whole numbers would be too large.
         """
+        found = self.apart(step)
+        if found is None:
+            return None
+        x, sizes, _ = found
+        return writing.priced(x, sizes[min(1, len(sizes) - 1)])
+
+    def apart(self, step: float) -> tuple[Floats, tuple[int, ...], Floats | None] | None:
+        """Samples in steps with channels apart, sizes of boxes, and what brings channels together.
+
+        None where whole numbers would be too large.
+        """
         compiled.pays(self.x.size)  # the loops ask again
         x = self.in_steps(step)
         sizes = _sizes(x)
         if sizes is None:
             return None
         M = channels.turned(x)
-        x = x if M is None else channels.apart(x, M)
-        return writing.priced(x, sizes[min(1, len(sizes) - 1)])
+        return x if M is None else channels.apart(x, M), sizes, M
 
     def missing_bytes(self) -> bytes:
         """The gaps: of all channels together where they are the same."""
@@ -244,14 +254,11 @@ def coded(tile: Prepared, step: float) -> Coded | None:
     """The tile coded with a step; None where the step is too small for this."""
     if step / (1 << FRACTION) < np.finfo(np.float64).tiny:
         return None
-    compiled.pays(tile.x.size)  # the loops ask again
-    x = tile.in_steps(step)
-    sizes = _sizes(x)
-    if sizes is None:
+    found = tile.apart(step)
+    if found is None:
         return None
-    M = channels.turned(x)
+    x, sizes, M = found
     effort = writing.Effort(sizes)
-    x = x if M is None else channels.apart(x, M)
     try:
         sections, y, boxes = writing.written(x, effort)
     except writing.TooFineError:
