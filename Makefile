@@ -1,9 +1,11 @@
 # Commands for a fresh machine; Python 3.11 or newer with venv and pip is all they need.
 #
 #   make demo    fit a picture, print a table, write demo/report.html
-#   make quick   lint, types, floors of imports, the library's fast tests on NumPy: under a minute
+#   make quick   lint, types, layers of imports, the library's fast tests on NumPy: under a minute
 #   make test    the same with all tests
-#   make fuzz    tries to break it: damaged files, odd calls, kills (SEED=7: again)
+#   make fuzz    tries to break it: damaged files, odd calls, kills (SEED=7: again; SEEDS=5: five new ones)
+#   make coverage  which lines and branches the tests run, build/coverage/index.html
+#   make mutants  formulas and bounds changed one by one; fails if the tests do not notice one
 #   make test-oldest  the tests on the oldest versions of all dependencies
 #   make test-view  the page in the browser alone (needs a Chromium)
 #   make docs    the site: build/site/index.html (warnings are errors)
@@ -20,23 +22,23 @@ PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-CODE := src tests benchmarks paper measurement changes/gather.py docs/conf.py docs/links.py docs/tutorials docs/gallery release
+CODE := src tests benchmarks paper measurement changes/gather.py docs/conf.py docs/links.py docs/cards.py docs/listing.py docs/tutorials docs/gallery release
 
 # Where `paper` and `bench` work.
 DEVICE ?= cpu
 
-.PHONY: help demo quick test fuzz test-oldest lint types floors fast pytest test-view docs changelog release-check paper bench tables clean
+.PHONY: help demo quick test coverage mutants fuzz test-oldest lint types layers fast pytest test-view docs changelog release-check paper bench tables clean
 help:
-	@sed -n '3,12s/^# *//p' Makefile
+	@sed -n '3,14s/^# *//p' Makefile
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/elmfield demo --output demo
 
-quick: lint types floors fast
+quick: lint types layers fast
 
-# Types and floors are checked beside the tests: alone they would leave a core idle.
+# Types and layers are checked while the tests run: alone they would leave a core idle.
 test: lint
-	@$(MAKE) --no-print-directory -j 2 pytest types floors
+	@$(MAKE) --no-print-directory -j 2 pytest types layers
 
 lint: $(VENV)/.test
 	$(PY) -m ruff check $(CODE)
@@ -45,7 +47,7 @@ lint: $(VENV)/.test
 types: $(VENV)/.test
 	$(PY) -m mypy
 
-floors: $(VENV)/.test
+layers: $(VENV)/.test
 	$(VENV)/bin/lint-imports
 
 fast: $(VENV)/.test
@@ -54,9 +56,20 @@ fast: $(VENV)/.test
 pytest: $(VENV)/.test
 	$(PY) -m pytest
 
-# Ten minutes and more; prints its seed, and writes the table of docs/reliability.md with WRITE=1.
+# About twice as long as the tests alone. Processes that tests start are measured too; compiled
+# loops are left out (pyproject.toml).
+coverage: $(VENV)/.test
+	$(PY) -m pytest --cov --cov-report=html --cov-report=term:skip-covered
+
+# A few minutes; MUTANT=name tries one.
+mutants: $(VENV)/.test
+	$(PY) tests/mutants.py $(MUTANT)
+
+# Ten minutes and more a seed; prints the seeds. WRITE=1 records the table of docs/reliability.md,
+# SHARE=0.2 makes a fifth of the usual attempts from each seed.
 fuzz: $(VENV)/.test
-	$(PY) tests/robust/fuzz.py $(if $(SEED),--seed $(SEED)) $(if $(WRITE),--write)
+	$(PY) tests/robust/fuzz.py $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
+		$(if $(SHARE),--share $(SHARE)) $(if $(WRITE),--write)
 
 # An environment of its own, with every dependency as old as pyproject.toml allows.
 OLDEST := .venv-oldest

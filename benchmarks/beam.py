@@ -15,13 +15,12 @@ import numpy as np
 
 import elmfield as ef
 from common import asked, record
-from elmfield._array import compiled
 from elmfield._array.backend import to_numpy
-from elmfield.partition.beam.fourier import CORES
-from elmfield.research import datasets
+from elmfield._array.threads import n_processors
 from elmfield.show.pictures import toy_field
 from measurement.data import BEAM_PRINTED
 from measurement.records import shortest
+from paper.research import datasets
 
 SEASONS = ("spring", "summer", "autumn", "winter")
 VARIANTS = {
@@ -89,12 +88,12 @@ def table(device, seeds=3):
 def curves(field, samples):
     """Energy left in each region after its first k coefficients, k = 0, 1, ...: list of arrays."""
     left = {}
-    for group in field.blended.groups:
+    for group in field.model.blended.groups:
         c = group.coefficients.take(np.arange(len(group.regions)))
-        c = to_numpy(c)[:, :, 0] * float(field.scale[0])
+        c = to_numpy(c)[:, :, 0] * float(field.model.scale[0])
         for i, row in zip(group.regions, c):
             gone = np.concatenate([[0], np.cumsum(row**2)])
-            left[int(i)] = gone[-1] + float(field.residual[i]) - gone
+            left[int(i)] = gone[-1] + float(field.model.residual[i]) - gone
     return [left[i] for i in range(len(left))]
 
 
@@ -177,18 +176,10 @@ def speed():
     for name, picture in pictures():
         for shapes in ("any", "boxes"):
             part = picture[:2048, 1024:3072]
-            row = {"picture": name, "shapes": shapes}
-            usual = compiled.pays
-            for way in ("seconds", "seconds without numba"):
-                if way != "seconds":
-                    compiled.pays = lambda work: False
-                row[way] = shortest(
-                    lambda p=part, s=shapes: ef.beam(p, cell=32, regions=1024, shapes=s)
-                )
-            compiled.pays = usual
-            rows.append(row)
+            seconds = shortest(lambda p=part, s=shapes: ef.beam(p, cell=32, regions=1024, shapes=s))
+            rows.append({"picture": name, "shapes": shapes, "seconds": seconds})
             print(json.dumps(rows[-1]), flush=True)
-    record("beam", "speed", rows, threads=CORES)
+    record("beam", "speed", rows, threads=n_processors())
 
 
 def scaling():
@@ -212,7 +203,7 @@ def scaling():
                 "microseconds per cell": 1e6 * float(np.mean(seconds)) / cells,
             })  # fmt: skip
             print(json.dumps(rows[-1]), flush=True)
-    record("beam", "scaling", rows, threads=CORES)
+    record("beam", "scaling", rows, threads=n_processors())
 
 
 def flops():

@@ -1,4 +1,4 @@
-"""``results/beam.md`` and the tables of ``docs/beam.md``, from ``results/beam.json``."""
+"""Tables of ``results/beam.json``."""
 
 from common import RESULTS
 from measurement.records import NotRecorded, read
@@ -70,12 +70,11 @@ PARTS = (
     (
         "speed",
         "2048 x 2048, cells of 32, 1024 regions",
-        ["picture", "shapes", "s", "without numba, s"],
+        ["picture", "shapes", "s"],
         lambda r: [
             r["picture"],
             r["shapes"],
             f"{r['seconds']:.2f}",
-            f"{r['seconds without numba']:.2f}",
         ],
     ),
     (
@@ -116,11 +115,11 @@ def about(made):
     return f"{where}; NumPy {made['versions']['numpy']}."
 
 
-def markdown():
-    """All tables, for whoever opens the folder."""
-    found, parts = sections(), ["# BEAM\n"]
+def markdown(*names):
+    """The tables of these sections, each under its heading; of all of them by default."""
+    found, parts = sections(), []
     for name, title, heads, shown in PARTS:
-        if name in found:
+        if name in found and name in (names or found):
             rows = found[name]["rows"]
             every = [*heads, *variants(rows[0])] if name == "table" else heads
             made = table(every, map(shown, rows), tight=True)
@@ -128,9 +127,22 @@ def markdown():
     return "\n".join(parts)
 
 
-def placed(page):
-    """The page on BEAM with these tables in their place."""
-    before, _, rest = page.partition("<!-- beam -->\n")
-    _, _, after = rest.partition("<!-- end beam -->\n")
-    tables = markdown().partition("\n\n")[2].replace("## ", "### ")
-    return f"{before}<!-- beam -->\n{tables}<!-- end beam -->\n{after}"
+def equal():
+    """BEAM beside the mesh at equal N and m, with the default's energy."""
+    found = sections()["table"]
+    lines = []
+    for r in found["rows"]:
+        key, form = ("psnr", "{:.2f}") if "psnr" in r["BEAM"] else ("mae", "{:.4f}")
+        ours = [form.format(r[v][key]) for v in ("regular", "BEAM", "mean")]
+        lines.append([r["scene"], r["N"], r["m"], *(f"{x:g}" for x in r["printed"]), *ours])
+    heads = ["scene", "N", "m", "paper: regular", "BEAM", "ours: regular", "BEAM"]
+    made = table([*heads, 'BEAM, `outside="mean"`'], lines)
+    return f"{made}\n\n{about(found['about'])}"
+
+
+def speed():
+    """Times of the merging, as the page on BEAM has them."""
+    return markdown("speed").partition("\n\n")[2].rstrip("\n")
+
+
+TABLES = {"beam_equal": equal, "beam_speed": speed}

@@ -23,13 +23,13 @@ from unittest import mock
 
 import numpy as np
 
+from codec_rivals import ARRAYS, BESIDE, PICTURES, at_targets, psnr
 from codec_tables import CURVES, OURS, PLAIN, TARGETS, finished, means
 from codec_training.tables import unseen
 from common import RESULTS, ROOT, asked, record, rows_of
 from elmfield import codec
 from elmfield._array import compiled
 from measurement import records
-from measurement.codecs import ARRAYS, BESIDE, PICTURES, at_targets, psnr
 from measurement.samples import KODAK, WEATHER, colour, sample
 
 BOUNDS = (1e-2, 1e-3, 1e-4)

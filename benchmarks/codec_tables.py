@@ -2,9 +2,9 @@
 
 from statistics import mean
 
+from codec_rivals import PRINTED
+from codec_rivals import printed as theirs
 from common import rows_of
-from measurement.codecs import PRINTED
-from measurement.codecs import printed as theirs
 from measurement.records import NotRecorded
 from measurement.samples import KODAK
 from measurement.tables import table
@@ -124,6 +124,39 @@ def speed():
     return table([*heads, "decode, MB/s", "without numba"], lines, "lllrrrrr")
 
 
+def rates():
+    """Bits per sample at 30, 40 and 50 dB, all kinds of data in one table."""
+    groups = (
+        ("grey pictures", "pictures", lambda row: True),
+        ("colour pictures", "colour", lambda row: True),
+        ("temperature", "fields", lambda row: True),
+        ("Navier-Stokes", "volumes", lambda row: row["data"] == "ns"),
+        ("brain", "volumes", lambda row: row["data"] == "brain"),
+    )
+    lines, shown = [], [TARGETS.index(t) for t in (30, 40, 50)]
+    for name, section, keep in groups:
+        some = [row for row in finished(section) if keep(row)]
+        for label in [k for k in some[0] if k != "data"]:
+            bits = means(some, label)
+            lines.append([f"{name}, {len(some)}", label, *(_shown(bits[j]) for j in shown)])
+    return table(["bits per sample", "codec", "30 dB", "40 dB", "50 dB"], lines, "llrrr")
+
+
+def speed_short():
+    """The rows of `speed` on one picture at one quality."""
+    rows = [r for r in rows_of("codec", "speed") if "found" in r and r["codec"] != PLAIN]
+    rows = [r for r in rows if r["data"] == "kodim05" and r["psnr"] == 40]
+    rows.sort(key=lambda r: r["codec"] != OURS)
+    lines = [
+        [r["codec"], f"{r['found']['bits']:.2f}"]
+        + [f"{r['found'][what]:.0f}" for what in ("encode", "decode")]
+        for r in rows
+    ]
+    return table(["kodim05 at 40 dB", "bits per sample", "encode, MB/s", "decode, MB/s"], lines)
+
+
 TABLES = {
     f"codec_{f.__name__}": f for f in (pictures, colour, fields, volumes, bounds, printed, speed)
 }
+EXCERPTS = {"codec_rates": rates, "codec_speed_short": speed_short}
+"""Parts of the others, which only documents show."""

@@ -16,10 +16,10 @@ import scipy.linalg
 
 import elmfield as ef
 from common import main, record
-from elmfield.research import datasets
 from measurement.data import PHOTOGRAPHS, WEATHER
 from measurement.heldout import predicted, score, thinned
 from measurement.rivals import SPLINES, spline
+from paper.research import datasets
 
 ORDERS = (1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)
 BORDER = 16
@@ -72,7 +72,7 @@ def paper():
         for dtype in (np.float32, np.float64):
             y = values.astype(dtype)
             field = ef.fit(y, settings, channel_axis=channel_axis)
-            back = field.samples()
+            back = field.resize(field.shape)
             rows.append(
                 {
                     "data": name,
@@ -83,7 +83,7 @@ def paper():
                     "paper_psnr": ef.paper_psnr(y, back, channel_axis=channel_axis),
                     "psnr": ef.psnr(y, back),
                     "max_error": ef.max_error(y, back) / float(np.ptp(y)),
-                    "coefficients_per_sample": field.n_coefficients / y.size,
+                    "coefficients_per_sample": field.model.n_coefficients / y.size,
                 }
             )
     record("core", "paper", rows, dtype="float32 and float64")
@@ -119,7 +119,7 @@ def navier_stokes():
             encode = ef.encoder(w.shape, settings, channel_axis=channel_axis)
             found = [encode(w.astype(dtype)) for dtype in (np.float32, np.float64)]
         for field in found:
-            back = field.samples()
+            back = field.resize(field.shape)
             y = w.astype(back.dtype)
             rows.append(
                 {
@@ -130,7 +130,7 @@ def navier_stokes():
                     "mae": ef.mae(y, back),
                     "max_error": ef.max_error(y, back),
                     "range": float(np.ptp(y)),
-                    "coefficients_per_sample": field.n_coefficients / y.size,
+                    "coefficients_per_sample": field.model.n_coefficients / y.size,
                     "printed": 5.68e-5,
                 }
             )
@@ -148,7 +148,7 @@ def scales():
             warnings.simplefilter("ignore", ef.RankWarning)
             field = ef.fit(w, ef.paper(cell=(16, 16, 10), width=256, scale=scale))
         what = f"16×16×10 pieces, m = 256, scale {scale:g}"
-        rows.append({"what": what, "mae": ef.mae(w, field.samples())})
+        rows.append({"what": what, "mae": ef.mae(w, field.resize(field.shape))})
     pieces = w.reshape(2, 64, 2, 64, 10, 10).transpose(0, 2, 4, 1, 3, 5).reshape(-1, 64, 64, 10)
     c = scipy.fft.dctn(pieces, axes=(1, 2, 3), norm="ortho").reshape(len(pieces), -1)
     c[np.abs(c) < -np.partition(-np.abs(c), 4095, axis=1)[:, 4095:4096]] = 0
@@ -175,7 +175,7 @@ def heldout():
             row[name] = score(y, spline(y, order), **PHOTOGRAPH)
         back, field = predicted(y)
         row |= {"default": score(y, back, **PHOTOGRAPH), "at_samples": at_samples(y, back)}
-        row["coefficients_per_sample"] = field.n_coefficients / thinned(y).size
+        row["coefficients_per_sample"] = field.model.n_coefficients / thinned(y).size
         back, _ = predicted(y, ef.oriented())
         row |= {"oriented": score(y, back, **PHOTOGRAPH), "oriented_at": at_samples(y, back)}
         row["orders"] = {
@@ -210,7 +210,7 @@ def fields():
             back, field = predicted(y, ef.smooth(order=s))
             row["orders"][str(s)] = score(y, back, border=border)
             row["at_samples"][str(s)] = at_samples(y, back)
-        row["coefficients_per_sample"] = field.n_coefficients / thinned(y).size
+        row["coefficients_per_sample"] = field.model.n_coefficients / thinned(y).size
         best = max(row["orders"], key=row["orders"].get)
         print(name, f"cubic {row['cubic']:.2f}, quintic {row['quintic']:.2f},", best, row["orders"])
         rows.append(row)

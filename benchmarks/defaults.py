@@ -19,10 +19,10 @@ from common import main, record
 from elmfield.local.bases import axis_modes
 from elmfield.local.energies import price
 from elmfield.local.layers import Cosines
-from elmfield.research import datasets
 from measurement.data import PHOTOGRAPHS as KODAK
 from measurement.heldout import halves, predicted, score, thinned
 from measurement.rivals import SPLINES, spline, spline_1d
+from paper.research import datasets
 from reference import Lattice, corners, radial
 
 ORDERS = (0.75, 1.0, 1.1, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0)
@@ -78,7 +78,7 @@ def measure(d, name, settings):
         kept = thinned(y, channels)
         own = ef.psnr(kept, thinned(back, channels))
         held = score(y, back, border=border, data_range=peak, channels=channels)
-        found.append((held, own, field.n_coefficients / kept.size))
+        found.append((held, own, field.model.n_coefficients / kept.size))
     return dict(zip(("heldout", "at_samples", "per_sample"), np.mean(found, axis=0).tolist()))
 
 
@@ -122,6 +122,7 @@ def chosen():
 
 
 def orders():
+    """Held-out scores by order; best are 1.1 for photographs, 1.5 to 2 weather, 4 to 6 flows."""
     rows = []
     for d, name in everything():
         arrays, border, peak = sets()[d][name]
@@ -141,6 +142,12 @@ MARGINS = ((0.0, 0), (1.0, 0), (2.0, 0), (2.0, 1), (2.0, 2), (4.0, 0), (2.0, 4),
 
 
 def cells():
+    """Cell, overlap and context, each data set at its best order.
+
+    Two samples of overlap are enough for rough data; smooth data gain from context, more than
+    from a wider overlap of the same storage. Chosen in 1-D to 4-D: cells of 64, 32, 24 and 8 with
+    2 + 2, 2 + 2, 2 + 1 and 1 + 0.
+    """
     rows = []
     for d, name in everything():
         s = best_order(d, name)
@@ -154,6 +161,11 @@ def cells():
 
 
 def lattice():
+    """Period, in boxes, and band, in cycles per sample, changed one at a time.
+
+    From a period of 1.25 on measured data see no difference; a band of 0.5 costs about 1 dB on
+    rough data, beyond 1 scores differ in the third digit. Chosen: 1.25 and 1.
+    """
     rows = []
     for d, name in everything():
         s = best_order(d, name)
@@ -166,7 +178,10 @@ def lattice():
 
 
 def together():
-    """Cell, overlap and period at once, where they matter: smooth data, orders of 1.5 and more."""
+    """Cell, overlap and period at once, where they matter: smooth data, orders of 1.5 and more.
+
+    Only the sum of waves tells the choices apart: there margins of 4 + 4 gain 20 dB over 2 + 2.
+    """
     rows = []
     for name in ("ERA5 t2m", "brain T2 slice", "Navier-Stokes slice", "sum of waves"):
         cuts = ((16, 2.0, 0), (16, 2.0, 2), (32, 2.0, 0), (32, 2.0, 2), (32, 4.0, 0), (32, 4.0, 4))
@@ -183,7 +198,12 @@ def paid(n):
 
 
 def borders():
-    """Half a sample beyond the outermost: lines paid for, then mirrored too; lines free."""
+    """Half a sample beyond the outermost: lines charged, then mirrored too; lines free.
+
+    Free lines are chosen: mirroring turns slopes around and counts samples twice. Below order 2 the
+    slope of the last six samples continues; 3, 8 and 16 samples score 12.7, 13.0 and 13.1 dB on
+    photographs at order 1.1, and 52.6, 46.8 and 43.5 dB on ERA5.
+    """
     rows = []
     for (name, (arrays, _, peak)), s in corners(sets()[2].items(), (1.1, 1.5, 2.0, 4.0)):
         found = {k: [] for k in ("paid", "mirrored", "free", "cubic spline", "nearest sample")}
@@ -212,6 +232,7 @@ def borders():
 
 
 def epsilon():
+    """Scores by ε: all alike at low orders; a small ε ruins the condition number at high ones."""
     rows = []
     for d, name in everything():
         s = best_order(d, name)
@@ -222,7 +243,7 @@ def epsilon():
 
 
 def price_of_a_product():
-    """Product price against radial price, each at its best order."""
+    """Product price against radial price, each at its best order: equal on measured data."""
     rows = []
     for d, name in everything():
         if d == 1:

@@ -18,6 +18,8 @@ def chosen():
             if r["d"] == d
         }
         lines.append([f"{d}-D", *(own[s] for s in orders)])
+    if all(len(set(line[1:])) == 1 for line in lines):
+        return table(["", "cell, overlap + context, all orders"], [line[:2] for line in lines])
     heads = [f"s = {s:g}" + (" (default)" if s == usual["order"] else "") for s in orders]
     return table(["cell, overlap + context", *heads], lines)
 
@@ -31,6 +33,16 @@ def orders():
         ours = bold_best(list(r["orders"].values()))
         lines.append([f"{r['d']}-D {r['data']}", *rivals, *ours])
     return table(["data", "linear", "cubic", "quintic", *(f"s = {s}" for s in names)], lines)
+
+
+def orders_short():
+    """The best order of every data set, beside splines."""
+    lines = []
+    for r in rows_of("defaults", "orders"):
+        s, best = best_of(r["orders"])
+        scores = bold_best([*(r[k] for k in ("linear", "cubic", "quintic")), best])
+        lines.append([f"{r['d']}-D {r['data']}", *scores, s])
+    return table(["data", "linear", "cubic", "quintic", "best order", "s ="], lines)
 
 
 def cells(d):
@@ -176,3 +188,5 @@ TABLES = {
     "precision": precision,
     "storage": storage,
 }
+EXCERPTS = {"orders_short": orders_short}
+"""Parts of the others, which only documents show."""

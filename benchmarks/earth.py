@@ -16,7 +16,7 @@ from scipy.ndimage import binary_dilation, gaussian_filter
 
 import elmfield as ef
 from common import ROOT, main, record
-from elmfield.research import datasets
+from paper.research import datasets
 
 sys.path.insert(0, str(ROOT / "tests"))
 from oracles.earth import area_mean, conservative, metpy_gradient

@@ -14,10 +14,11 @@ from scipy import ndimage, signal
 
 import common
 import elmfield as ef
-from elmfield.io.formats.sound import SUITS
-from elmfield.io.gridded import Gridded, plain_grid
-from elmfield.io.rates import at_rate
-from elmfield.research import datasets
+from elmfield.field.coordinates.labels import ChannelLabels
+from elmfield.io.export.rendering import Rendering
+from elmfield.io.formats.media import SUITS
+from elmfield.io.gridded import Gridded
+from paper.research import datasets
 
 
 def _grey(name):
@@ -70,8 +71,9 @@ def transparency():
     picture = np.zeros((n, n, 4), np.uint8)
     picture[..., :3] = np.where(alpha[..., None] > 0, colour, (0, 255, 0))
     picture[..., 3] = np.round(255 * alpha)
-    labels = {"name": "colour", "labels": ["red", "green", "blue", "alpha"]}
-    samples = plain_grid(picture, ("row", "column"), 2, align="areas", channels=labels)
+    channels = ChannelLabels(name="colour", labels=["red", "green", "blue", "alpha"])
+    labels = ef.Labels(align="areas", channels=channels)
+    samples = Gridded(values=picture, dims=("row", "column"), channel_axis=2, labels=labels)
     found = {
         "Pillow, bicubic": np.asarray(Image.fromarray(picture).resize((96, 96), 3)),
         "ours": ef.fit(samples).resize((96, 96), dtype="uint8"),
@@ -100,8 +102,8 @@ def reslice():
     target[:3, 3] = middle - target[:3, :3] @ (np.asarray(small) - 1) / 2
     values, wanted = truth(places(source, shape)), truth(places(target, small))
     at = {n: np.arange(k) for n, k in zip("ijk", shape)}
-    about = {"affine": source.tolist(), "space": "RAS"}
-    samples = Gridded(values=values, dims=("i", "j", "k"), coords=at, attributes=about)
+    about = ef.Labels(affine=source.tolist(), space="RAS")
+    samples = Gridded(values=values, dims=("i", "j", "k"), coords=at, labels=about)
     for name, settings in (("the default", None), ("smooth(order=6)", ef.smooth(order=6))):
         found = ef.fit(samples, settings).world.reslice(target, small)
         rows.append({"way": name, "largest": float(np.abs(found - wanted).max())})
@@ -174,9 +176,9 @@ def _by(x, own, rate, settings):
         values=x,
         dims=("time",),
         coords={"time": np.arange(len(x)) / own},
-        attributes={"rate": own},
+        labels=ef.Labels(rate=own),
     )
-    return at_rate(ef.fit(samples, settings), rate).values
+    return Rendering(field=ef.fit(samples, settings)).on(ef.OutputGrid(rate=rate)).values
 
 
 def regions():
@@ -201,7 +203,7 @@ def regions():
             found = field.grid(*grid)
             truth = whole[:255, :255]
             row[way] = {
-                "fitted": ef.psnr(half, field.samples(), data_range=255),
+                "fitted": ef.psnr(half, field.resize(field.shape), data_range=255),
                 "between": ef.psnr(truth[held], found[held], data_range=255),
             }
         rows.append(row)

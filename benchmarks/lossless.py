@@ -23,8 +23,8 @@ from common import main, record
 from elmfield import codec
 from elmfield._array import compiled
 from elmfield._array.threads import n_threads
-from elmfield.research import datasets
 from measurement.data import PHOTOGRAPHS, WEATHER
+from paper.research import datasets
 
 ZSTD = Blosc("zstd", 9, Blosc.BITSHUFFLE)
 LUMA = np.array([0.299, 0.587, 0.114])
@@ -194,7 +194,7 @@ def model():
             row |= {"bytes": path.stat().st_size, "open": _clock(lambda path=path: ef.load(path))}
             field = ef.load(path)
             row["window"] = _clock(lambda field=field: field.resize((256, 256), window=window))
-            tiles = ef.load(path).blended.made_of.decoded
+            tiles = ef.load(path).model.blended.source_samples.tiles
             row["read"] = _clock(tiles.whole)
         rows.append(row)
         print(row, flush=True)

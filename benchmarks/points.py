@@ -22,8 +22,8 @@ from scipy.ndimage import map_coordinates
 import elmfield as ef
 from common import RESULTS, asked
 from elmfield._array.backend import to_numpy
-from elmfield.research import datasets
 from measurement.records import circumstances, kind, read, shortest, write
+from paper.research import datasets
 
 MILLION = 1_000_000
 
@@ -106,7 +106,8 @@ def tables(b):
         seconds = b.best(make, 2)
         table = made["table"]
         b.add(f"{name}: making the table", seconds, degree=table.polynomials.degree,
-              mib=table.n_bytes / 2**20, error_of_range=table.error / field.data_range)  # fmt: skip
+              mib=table.n_bytes / 2**20,
+              error_of_range=table.error / field.model.data_range)  # fmt: skip
         if b.cuda:
             _on_gpu(b, name, table, exact, y, x)
         else:
@@ -149,15 +150,13 @@ def _on_gpu(b, name, table, exact, y, x):
 
 
 def fields(b):
-    """The field itself, once its table is kept, beside other interpolators."""
+    """The field itself, and a table within 1e-9 of it, beside other interpolators."""
     y, x = picture(512, 512, dtype="float64"), places(MILLION, 512, 512)
     rival = b.best(partial(map_coordinates, y, x.T, order=3, mode="mirror"))
-    ef.fit(y)(x)  # loops are compiled, or loaded
     field = ef.fit(y)
     direct = b.of(lambda: field(x))
-    for _ in range(5):
-        field(x)
-    kept = b.best(lambda: field(x))
+    close = field.tabulate(1e-9, 0)
+    kept = b.best(lambda: close(x))
     b.add(
         "512×512: field, 1000000 points, first call",
         direct,
@@ -191,8 +190,6 @@ def warps(b):
     x = np.stack([np.cos(turn) * i - np.sin(turn) * j, np.sin(turn) * i + np.cos(turn) * j], -1)
     x = 0.8 * x + [255.5, 383.5]
     field = ef.fit(y)
-    for _ in range(6):
-        field(x)
     ours = b.best(lambda: field(x))
     rival = b.best(lambda: map_coordinates(y, np.moveaxis(x, -1, 0), order=3, mode="mirror"))
     b.add("512×768 rotated", ours, over_map_coordinates=b.ratio(ours, rival))
@@ -201,9 +198,9 @@ def warps(b):
     at = np.stack([700 * u + 10 * np.sin(6 * v), 1400 * v + 20 * np.cos(5 * u) ** 2], axis=-1) + 10
     globe = ef.fit(grid)
     first = b.of(lambda: globe(at))
-    globe(at)
+    close = globe.tabulate(1e-7, 0)
     b.add("721×1440: curvilinear grid of 6.5 M points, first call", first)
-    b.add("721×1440: curvilinear grid of 6.5 M points, table kept", b.best(lambda: globe(at), 2))
+    b.add("721×1440: curvilinear grid of 6.5 M points, table kept", b.best(lambda: close(at), 2))
     _backward(b, y, x)
 
 
@@ -237,7 +234,7 @@ def lines(b):
     values = b.best(lambda: field.resize(1_470_000, antialias=False), 3)
     b.add("1600000 to 1470000 samples, values", values)
     b.add("1600000 to 1470000 samples, means", b.best(lambda: field.resize(1_470_000), 1))
-    (x,) = field.places(1_470_000)
+    (x,) = field.model.coordinates.positions(1_470_000)
     b.add("CubicSpline, the same", b.best(lambda: CubicSpline(np.arange(len(y)), y)(x), 3))
 
 
@@ -295,7 +292,7 @@ def scattered(b):
 
         def ours(x=x, y=y, new=new, stored=stored):
             field = ef.fit_points(x, y)
-            stored["numbers_a_sample"] = field.n_coefficients / len(x)
+            stored["numbers_a_sample"] = field.model.n_coefficients / len(x)
             return field(new)
 
         ways = {

@@ -371,8 +371,8 @@ def _piece(name):
     import tifffile
     import xarray
 
-    from elmfield.research import datasets
     from measurement.data import WEATHER
+    from paper.research import datasets
 
     if name == "era5":
         with xarray.open_dataset(datasets.path(WEATHER["ERA5 t2m, winter 2023"])[0]) as file:

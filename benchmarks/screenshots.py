@@ -18,6 +18,7 @@ from skimage.data import astronaut, camera
 import elmfield as ef
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
+MAX_BYTES = 150_000
 READY = "elmfield.picture?.isLoaded || elmfield.series?.data"
 
 
@@ -107,6 +108,14 @@ def drawn(script, name):
     plt.close("all")
 
 
+def save_small(picture, path):
+    """Save at the highest quality that keeps the file below `MAX_BYTES`."""
+    for quality in range(90, 50, -5):
+        picture.save(path, quality=quality, optimize=True)
+        if path.stat().st_size < MAX_BYTES:
+            break
+
+
 def main():
     """Open each page, act, keep what is seen."""
     FOLDER.mkdir(exist_ok=True)
@@ -128,7 +137,7 @@ def main():
                 page.wait_for_function(READY, timeout=120000)
                 page.wait_for_timeout(1000)
                 seen = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-                seen.save(FOLDER / f"{name}.jpg", quality=90, subsampling=0)
+                save_small(seen, FOLDER / f"{name}.jpg")
                 context.close()
             print(f"{name}.jpg", flush=True)
         browser.close()

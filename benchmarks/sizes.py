@@ -16,9 +16,9 @@ from PIL import Image
 
 import elmfield as ef
 from common import in_parts, main, record
-from elmfield.research import datasets
-from elmfield.research.datasets.files import folders
 from measurement.data import PHOTOGRAPHS
+from paper.research import datasets
+from paper.research.datasets.files import folders
 
 FILES = {
     "kodim05, 768 × 512, colour": "kodak/kodim05.png",
@@ -135,7 +135,7 @@ def access():
         window = {"axis0": (1000, 1256), "axis1": (2000, 2256)}
         field.resize((256, 256), window=window)
         took = time.process_time() - began
-        boxes = field.blended.made_of
+        boxes = field.model.blended.source_samples
         read = sum(boxes.decoded.tiles.size(i) for i in boxes.decoded._kept)
         rows.append(
             {"samples": values.nbytes, "file": path.stat().st_size, "opened": opened}

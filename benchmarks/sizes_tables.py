@@ -4,7 +4,8 @@ from common import rows_of
 from measurement.tables import table
 
 
-def _bytes(n):
+def kilobytes(n):
+    """A number of bytes in kB or MB; a dash for none."""
     if n is None:
         return "–"
     return f"{n / 1e6:.2f} MB" if n >= 1e6 else f"{n / 1e3:.0f} kB"
@@ -15,8 +16,9 @@ def files():
     heads += ["JPEG at 40 dB"]
     lines = []
     for r in rows_of("sizes", "files"):
-        own = [_bytes(r[k]) for k in ("exact", "coded", "jpeg")]
-        lines.append([r["data"], _bytes(r["samples"]), f"{_bytes(r['file'])} ({r['kind']})", *own])
+        own = [kilobytes(r[k]) for k in ("exact", "coded", "jpeg")]
+        file = f"{kilobytes(r['file'])} ({r['kind']})"
+        lines.append([r["data"], kilobytes(r["samples"]), file, *own])
     return table(heads, lines)
 
 

@@ -23,9 +23,9 @@ from scipy.ndimage import map_coordinates, zoom
 import elmfield as ef
 from common import RESULTS, asked
 from elmfield._array.backend import to_numpy
-from elmfield.research import baselines, datasets
 from measurement.records import circumstances, read, shortest, write
 from measurement.tables import table
+from paper.research import baselines, datasets
 
 
 class Bench:
@@ -150,7 +150,7 @@ def sizes(b):
         ef.cache_modes(clear=True)
         held, field = b.peak(lambda: ef.fit(y, None, **options))  # noqa: B023
         own = samples * 4
-        memory = (own + held) / (own + 4 * field.n_coefficients)
+        memory = (own + held) / (own + 4 * field.model.n_coefficients)
         b.add(f"{name}: cold", t_cold, ns_per_sample=1e9 * t_cold / samples,
               memory_over_input_and_output=memory)  # fmt: skip
         b.add(f"{name}: kept", t_kept, ns_per_sample=1e9 * t_kept / samples)
@@ -164,6 +164,11 @@ def queries(b, n=512, count=1_000_000):
     at = b.on_device(points)
     t = b.best(lambda: field(at), 5)
     b.add(f"default {n}², {count} points", t, million_per_second=count / t / 1e6)
+    if not b.cuda:
+        close = field.tabulate(1e-9, 0)
+        u = b.best(lambda: close(at), 5)
+        b.add(f"default {n}², {count} points of tabulate(1e-9)", u,
+              million_per_second=count / u / 1e6)  # fmt: skip
     g = b.best(lambda: field.gradient(at), 3)
     b.add(f"default {n}², gradient at {count} points", g, million_per_second=count / g / 1e6)
     r = b.best(lambda: field.resize((4 * n, 4 * n)), 3)
@@ -196,9 +201,9 @@ def iterative(b):
     y = y if b.cuda else y[192:320, 192:320]
     n, x = y.shape[0], b.on_device(y.astype(np.float32))
     ours = b.best(lambda: fit_cold(x, None), 30)  # as often as in `sizes`
-    back = to_numpy(ef.fit(x).samples())
+    back = to_numpy(ef.fit(x).resize(x.shape))
     b.add(f"{name}: default, cold", ours, paper_psnr=ef.paper_psnr(y, back))
-    shown = b.best(lambda: fit_cold(x, None).samples(), 30)
+    shown = b.best(lambda: fit_cold(x, None).resize(x.shape), 30)
     b.add(f"{name}: default, cold, and all samples shown", shown)
     for goal in (30, 40, 50):
         t = b.best(lambda: fit_cold(x, ef.smooth(psnr=goal)), 10)  # noqa: B023

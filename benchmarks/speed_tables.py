@@ -1,7 +1,5 @@
 """Tables of ``results/speed-*.json``, and of the trainings that ``paper/`` logged."""
 
-from functools import partial
-
 from common import RESULTS, ROOT
 from measurement.records import NotRecorded, read
 from measurement.tables import table
@@ -112,17 +110,41 @@ def speed_aims():
     return table(["what", "aim", "measured", "reached"], lines)
 
 
-def speed_of(device):
-    """Everything a suite of times measured, and how."""
-    path = RESULTS / f"speed-{device}.md"
-    if not path.exists():
-        raise NotRecorded(f"there is no {path.name}; run benchmarks/speed.py")
-    return path.read_text(encoding="utf-8").split("\n", 2)[2].strip()
+PAPER = "paper 512×512, cells 32, m = 1024"
+SHOWN = {
+    "sizes": (
+        "default 512×512: cold",
+        "default 512×512: kept",
+        "default 4096×4096: cold",
+        "default 128×128×128: cold",
+    ),
+    "paper": (
+        f"{PAPER}, float64: cold",
+        f"{PAPER}, float64: kept",
+        f"{PAPER}: region by region, lstsq",
+    ),
+    "queries": (
+        "default 512², resize 4x",
+        "default 512², 1000000 points",
+        "default 512², gradient at 1000000 points",
+    ),
+}
+"""Rows of the page on speed, by section."""
+
+
+def speed_short():
+    """Times on two cores and on a GPU side by side, in ms."""
+    lines = []
+    for section, names in SHOWN.items():
+        cpu, card = timed("cpu", section), timed("cuda", section)
+        lines += [[n, *(f"{1e3 * rows[n]['seconds']:.3g}" for rows in (cpu, card))] for n in names]
+    versions = (read(RESULTS / f"speed-{d}.json")["about"]["versions"] for d in ("cpu", "cuda"))
+    made = "; ".join(", ".join(f"{k} {x}" for k, x in v.items()) for v in versions)
+    return table(["ms", "two cores", "H200"], lines) + f"\n\nMade with {made}."
 
 
 TABLES = {
     "speed_aims": speed_aims,
+    "speed_short": speed_short,
     "speed_to_quality": speed_to_quality,
-    "speed_cpu": partial(speed_of, "cpu"),
-    "speed_cuda": partial(speed_of, "cuda"),
 }

@@ -4,7 +4,8 @@
     python benchmarks/tables.py --check    fail if a document and the record disagree
 
 A document has a place for a table where it says ``<!-- results:name -->`` and ``<!-- end -->``. The
-tables of each file in ``results/`` are made in a room of its name: ``core_tables.py`` and so on.
+tables of each file in ``results/`` are made in a module of its name: ``core_tables.py`` and so on.
+Documents show the tables that users need; ``results/*.md`` have all of them.
 """
 
 import argparse
@@ -55,15 +56,16 @@ def circumstances(file):
         raise NotRecorded(f"there is no {file}.json; run the script that makes it")
     made = ", ".join(f"{k} {x}" for k, x in found[0]["versions"].items())
     where = f"{found[0]['device']}, {found[0]['threads']} threads"
-    return f"Made with {made}; seed 0 unless said; {where}."
+    commits = sorted({f"commit {a['commit']}" for a in found if a.get("commit")})
+    return "; ".join([f"Made with {made}", "seed 0 unless said", where, *commits]) + "."
 
 
 TABLES = {name: f for of in GATHERED.values() for name, f in of.TABLES.items()}
-TABLES |= reliability_tables.TABLES
+TABLES |= {name: f for of in GATHERED.values() for name, f in getattr(of, "EXCERPTS", {}).items()}
+TABLES |= reliability_tables.TABLES | beam_tables.TABLES
 TABLES |= {f"{file}_about": partial(circumstances, file) for file in GATHERED}
 TABLES |= speed_tables.TABLES | points_tables.TABLES
 TABLES |= view_tables.TABLES
-TABLES["scale_device"] = scale_tables.device
 TABLES["view_about"] = partial(circumstances, "view")
 
 
@@ -96,9 +98,16 @@ def main():
         with contextlib.suppress(NotRecorded):
             wanted[RESULTS / f"{file}.md"] = gathered(file)
     with contextlib.suppress(NotRecorded):
-        wanted[RESULTS / "beam.md"] = beam_tables.markdown()
-        page = ROOT / "docs" / "beam.md"
-        wanted[page] = beam_tables.placed(wanted[page])
+        wanted[RESULTS / "beam.md"] = "# BEAM\n\n" + beam_tables.markdown()
+    with contextlib.suppress(NotRecorded):
+        wanted[RESULTS / "scale-cuda.md"] = (
+            f"{circumstances('scale-cuda')}\n\n{scale_tables.device()}\n"
+        )
+    with contextlib.suppress(NotRecorded):
+        wanted[RESULTS / "speed-aims.md"] = speed_tables.speed_aims() + "\n"
+    for device in ("cpu", "cuda"):
+        with contextlib.suppress(NotRecorded):
+            wanted[RESULTS / f"points-{device}.md"] = points_tables.points(device) + "\n"
     stale = [p for p, t in wanted.items() if not p.exists() or p.read_text(encoding="utf-8") != t]
     for path in stale:
         print(("differs: " if check else "written: ") + str(path.relative_to(ROOT)))

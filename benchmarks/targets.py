@@ -19,12 +19,12 @@ from threadpoolctl import threadpool_limits
 
 import elmfield as ef
 from common import in_parts, main, record
-from elmfield.field.coefficients import Full
-from elmfield.field.quality import choose
-from elmfield.research import datasets
+from elmfield.field.coefficients.stored import Full
+from elmfield.field.targets.drop_modes import choose
 from measurement.data import BEAM_PRINTED, PHOTOGRAPHS, WEATHER
 from measurement.heldout import predicted, score, thinned
 from measurement.rivals import SPLINES, denoised, filled, spline
+from paper.research import datasets
 
 BORDER = 16
 
@@ -67,7 +67,7 @@ def budget():
             for cell in (8, 16, 32):
                 field = ef.fit(values, ef.smooth(coefficients=N * m, cell=cell))
                 row[f"ours_{cell}"] = ef.psnr(values, field.samples())
-                row[f"stored_{cell}"] = field.n_coefficients + field.index_cost
+                row[f"stored_{cell}"] = field.model.n_coefficients + field.model.index_cost
                 row[f"dct_{cell}"] = block_dct(values, cell, N * m)
             rows.append(row)
             print(row)
@@ -119,14 +119,16 @@ def bound():
 def cross_validated(noisy, partition):
     """Shrinkage γ / (γ + λ) alone, λ by generalised cross-validation in every region."""
     field = ef.fit(noisy, partition=partition)
-    (group,) = field.blended.groups
+    (group,) = field.model.blended.groups
     gamma, c = group.model.basis.smoothness, group.coefficients.take(np.arange(len(group.regions)))
     lambdas = gamma.max() * np.logspace(-14, 0, 57)
     w = lambdas / (gamma[:, None] + lambdas)
     score = (c[:, :, 0] ** 2 @ w**2) / w.sum(axis=0) ** 2
     best = lambdas[np.argmin(score, axis=1)][:, None]
     shrunk = replace(group, coefficients=Full(c * (gamma / (gamma + best))[:, :, None]))
-    return replace(field, blended=replace(field.blended, groups=(shrunk,))).samples()
+    return ef.Field(
+        replace(field.model, blended=replace(field.model.blended, groups=(shrunk,)))
+    ).samples()
 
 
 def denoised_scores(photograph, level, seed):

@@ -1,8 +1,8 @@
-"""The notes of this folder, gathered into CHANGELOG.md under the version that they belong to.
+"""Moves the notes of this folder into CHANGELOG.md, under the version that the package has.
 
-`python changes/gather.py` rewrites the section of the version in `__init__.py`; with `--check` it
-only says whether that would change anything, with `--release 2026-11-16` it dates the section and
-removes the notes.
+`python changes/gather.py` appends every note to that version's section and removes the note. With
+`--check` it only says whether notes are waiting, with `--release 2026-11-16` it also dates the
+section.
 """
 
 import argparse
@@ -18,51 +18,50 @@ What a user can notice, version by version; [how versions are counted](docs/vers
 """
 
 
-def notes() -> list[Path]:
-    """The files that hold a note, the core's first."""
-    found = [p for p in HERE.glob("*.md") if p.name != "README.md"]
-    return sorted(found, key=lambda p: (p.stem != "core", p.stem))
-
-
-def section(title: str) -> str:
-    """All notes under one heading, theirs below it."""
-    texts = (p.read_text("utf-8").strip() for p in notes())
-    lower = (re.sub(r"^(#+)", r"##\1", t, flags=re.M) for t in texts)
-    return "\n\n".join([f"## {title}", *lower]) + "\n"
+def waiting() -> list[Path]:
+    """Return the files that hold a note, in the order of their names."""
+    return sorted(p for p in HERE.glob("*.md") if p.name != "README.md")
 
 
 def version() -> str:
-    """The version that the package says it has."""
+    """Return the version that the package says it has."""
     text = (HERE.parent / "src" / "elmfield" / "__init__.py").read_text("utf-8")
     return re.search(r'^__version__ = "(.+)"', text, flags=re.M)[1]  # type: ignore[index]
 
 
-def gathered(old: str, date: str = "unreleased") -> str:
-    """The changelog with this version's section made anew, those of others as they are."""
-    parts = re.split(r"^(?=## )", old, flags=re.M)[1:]
-    others = [p for p in parts if not p.startswith(f"## {version()} ")]
-    return "\n".join([HEAD, section(f"{version()} ({date})"), *others])
+def gathered(log: str, notes: list[str], date: str | None = None) -> str:
+    """Return the changelog with `notes` at the end of this version's section.
+
+    The section is made where there is none; `date` replaces what its heading says in brackets.
+    Headings of notes are moved two levels down, below that of the section.
+    """
+    sections = re.split(r"^(?=## )", log, flags=re.M)[1:]
+    own = [s for s in sections if s.startswith(f"## {version()} ")]
+    others = [s for s in sections if s not in own]
+    section = own[0] if own else f"## {version()} (unreleased)\n"
+    if date:
+        section = re.sub(r"^(## \S+) \(.*?\)", rf"\1 ({date})", section)
+    lower = (re.sub(r"^(#+)", r"##\1", note.strip(), flags=re.M) for note in notes)
+    section = "\n\n".join([section.rstrip("\n"), *lower]) + "\n"
+    return "\n".join([HEAD, section, *others])
 
 
 def main() -> int:
-    """Do what the command line says; the exit status."""
-    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    ask.add_argument("--check", action="store_true", help="only say whether it is up to date")
-    ask.add_argument("--release", metavar="DATE", help="date the section and remove the notes")
-    asked = ask.parse_args()
-    old = LOG.read_text("utf-8") if LOG.exists() else ""
-    if not notes():
-        print("no notes in changes/: CHANGELOG.md is as it was")
-        return 0
-    new = gathered(old, asked.release or "unreleased")
-    if asked.check:
-        if new != old:
-            print("CHANGELOG.md lacks what is in changes/: run `make changelog`", file=sys.stderr)
-        return int(new != old)
-    LOG.write_text(new, "utf-8")
-    if asked.release:
-        for path in notes():
-            path.unlink()
+    """Do what the command line says; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="only say whether notes are waiting")
+    parser.add_argument("--release", metavar="DATE", help="also date the section")
+    options = parser.parse_args()
+    paths = waiting()
+    if options.check:
+        if paths:
+            names = ", ".join(p.name for p in paths)
+            print(f"CHANGELOG.md lacks {names} of changes/: run `make changelog`", file=sys.stderr)
+        return int(bool(paths))
+    log = LOG.read_text("utf-8") if LOG.exists() else ""
+    LOG.write_text(gathered(log, [p.read_text("utf-8") for p in paths], options.release), "utf-8")
+    for path in paths:
+        path.unlink()
     return 0
 
 

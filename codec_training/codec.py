@@ -23,13 +23,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from codec_training.data import sources
 from codec_training.tables import kept, known, words
-from elmfield.codec.adaptive import frequencies
-from elmfield.codec.lossy import contexts, magnitudes, means, streams, writing
-from elmfield.codec.lossy.boxes import modes, transformed
-from elmfield.codec.lossy.parts import ABOVE, UNIT, boxed
-from elmfield.codec.lossy.priors import N_FLAGS, prior
+from elmfield.codec.ans import frequencies
+from elmfield.codec.lossy import contexts, write
+from elmfield.codec.lossy.coder import Pricer
+from elmfield.codec.lossy.contexts import LEVELS, N_CLASSES, N_FLAGS, load_prior
+from elmfield.codec.lossy.read import PLANE_BOX, Part, grid_shape
+from elmfield.codec.lossy.transform import UNIT, expect_magnitudes, find_modes, modes
 
-N_CLASSES, LEVELS = magnitudes.N_CLASSES, contexts.LEVELS
 SIZES = {1: (16, 32, 64), 2: (8, 16, 32, 64), 3: (4, 8, 16)}
 rng = np.random.default_rng(0)
 
@@ -37,17 +37,11 @@ rng = np.random.default_rng(0)
 # --- features -------------------------------------------------------------------------------------
 
 
-class Choice(streams.Pricer):
+class Choice(Pricer):
     """The magnitudes the encoder would choose."""
 
-    def __post_init__(self):
-        super().__post_init__()
-        self.q = np.zeros(self.x.shape, np.int32)
-
-    def magnitudes(self, classes, rows, boxes):
-        x = self.x[rows].take(boxes, axis=1)
-        q = (x + np.float32(0.5)).astype(np.int32)
-        streams._cheaper(x, q, classes, self.costs, self.price)
+    def code_magnitudes(self, classes, rows, boxes):
+        _, q = self.choose(classes, rows, boxes)
         self.q[rows][:, boxes] = q
         return np.minimum(q, 1 << 14)
 
@@ -59,15 +53,15 @@ class Noted:
         self.q, self.last, self.part = q, last, part
         self.features, self.targets, self.weights, self.flags, self.went = [], [], [], [], []
 
-    def going_on(self, classes, boxes, diagonal):
+    def code_flags(self, classes, boxes, diagonal):
         self.went.append(self.last[boxes] >= diagonal)
         return self.went[-1]
 
-    def magnitudes(self, classes, rows, boxes):
+    def code_magnitudes(self, classes, rows, boxes):
         return np.minimum(self.q[rows][:, boxes], 1 << 14)
 
 
-class NotingWalk(contexts.Walk):
+class NotingWalk(contexts.BoxWalk):
     """A walk that tells `Noted` what it knows."""
 
     def _diagonal(self, s, rows, W, below, near, found, coder):
@@ -113,19 +107,20 @@ class NotingWalk(contexts.Walk):
 def noted(x, B, part):
     """What is known of the coefficients of samples in steps, and the plane of their means."""
     d = x.ndim - 1
-    m, full, beliefs = modes(B, d), writing.padded(x, B), prior(d)
-    X, grid = transformed(full, B)[m.rows], boxed(x.shape, B)
+    m, full, trained = modes(B, d), write.pad_to_boxes(x, B), load_prior(d)
+    X, grid = find_modes(full, B)[m.rows], grid_shape(x.shape, B)
     plane = np.rint(X[0] * UNIT).astype(np.int64).reshape(grid)
-    residual, _ = writing._residual(X, writing.Part(m, plane))
+    residual, _ = write.find_residual(X, Part(m, plane))
     a = np.abs(residual).astype(np.float32)
-    last = writing._last(a, m, writing.PRICE)
-    choice = Choice(a, last, writing.PRICE, beliefs.costs, beliefs.flag_costs)
-    contexts.Walk(B, grid, means.expected(plane)).run(beliefs.contexts, choice)
+    last = write.find_last(a, m)
+    choice = Choice(trained, a, last, m.starts)
+    choice.q = np.zeros(a.shape, np.int32)
+    contexts.BoxWalk(B, grid, expect_magnitudes(plane)).run(trained.contexts, choice)
     note = Noted(choice.q, last, part)
     nothing = contexts.Contexts(
         np.zeros((24, 10), np.int32), np.zeros(4 * 24 * LEVELS**2, np.uint8), np.zeros(0)
     )
-    NotingWalk(B, grid, means.expected(plane)).run(nothing, note)
+    NotingWalk(B, grid, expect_magnitudes(plane)).run(nothing, note)
     return note, X[0].reshape(grid)
 
 
@@ -140,7 +135,7 @@ def gathered(arrays, sizes, targets, part):
                 note, plane = noted(x, B, part)
                 notes.append(note)
                 if plane.size > 64:
-                    notes.append(noted(plane, ABOVE[x.ndim - 1], 1.0)[0])
+                    notes.append(noted(plane, PLANE_BOX[x.ndim - 1], 1.0)[0])
                     notes.append(noted(plane, 2, 0.5)[0])
     join = [[y for note in notes for y in getattr(note, name)] for name in NAMES]
     return [np.concatenate(found) for found in join]
@@ -233,17 +228,17 @@ def classes_of(F, weights, table):
 
 def token_counts(c, y, weight):
     """Counts of tokens, 4096 in a class; a geometric distribution counts like 40 symbols."""
-    counts, seen = np.zeros((N_CLASSES, magnitudes.N_TOKENS)), np.bincount(c, minlength=N_CLASSES)
-    np.add.at(counts, (c, magnitudes.tokens_of(y.astype(np.int32), c)), weight)
+    counts, seen = np.zeros((N_CLASSES, contexts.N_TOKENS)), np.bincount(c, minlength=N_CLASSES)
+    np.add.at(counts, (c, contexts.find_tokens(y.astype(np.int32), c)), weight)
     counts *= (seen / np.maximum(counts.sum(axis=1), 1e-9))[:, None]
     for i in range(N_CLASSES):
-        mean = 2.0 ** (i / 4 - 8 - magnitudes.LOW_BITS[i])
+        mean = 2.0 ** (i / 4 - 8 - contexts.LOW_BITS[i])
         h = np.arange(1 << 15)
         p = (mean / (1 + mean)) ** h / (1 + mean)
-        tokens = magnitudes.tokens_of((h << magnitudes.LOW_BITS[i]).astype(np.int32), np.uint8(i))
-        counts[i] += 40 * np.bincount(tokens, p, minlength=magnitudes.N_TOKENS)
-    p = np.maximum(counts / counts.sum(axis=1, keepdims=True), 1 / 6000) * magnitudes.ALLOWED
-    whole = np.where(magnitudes.ALLOWED, np.maximum(np.rint(1e6 * p), 1), 0).astype(np.int64)
+        tokens = contexts.find_tokens((h << contexts.LOW_BITS[i]).astype(np.int32), np.uint8(i))
+        counts[i] += 40 * np.bincount(tokens, p, minlength=contexts.N_TOKENS)
+    p = np.maximum(counts / counts.sum(axis=1, keepdims=True), 1 / 6000) * contexts.ALLOWED
+    whole = np.where(contexts.ALLOWED, np.maximum(np.rint(1e6 * p), 1), 0).astype(np.int64)
     return frequencies(whole, 12).astype(np.uint16)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from codec_training.data import HALVES
-from elmfield.codec.lossy import priors
+from elmfield.codec.lossy import contexts
 
 FILES = (
     Path(__file__).parents[1] / "src/elmfield/codec/lossy/priors.npz",
@@ -18,7 +18,7 @@ FILES = (
 
 def known(half=0):
     """The tables of a half, by name; those of the package where there are no others."""
-    found = [priors.opened(path) for path in FILES[: half + 1] if path.exists()]
+    found = [contexts.load_tables(path) for path in FILES[: half + 1] if path.exists()]
     return {name: table for file in found for name, table in file.items()}
 
 
@@ -46,14 +46,14 @@ def unseen(name):
 @contextmanager
 def using(half):
     """Code with the tables of a half: two axes only, unless it is the package's."""
-    before = priors.SOURCE
-    priors.SOURCE = FILES[half]
-    priors.prior.cache_clear()
+    before = contexts.SOURCE
+    contexts.SOURCE = FILES[half]
+    contexts.load_prior.cache_clear()
     try:
         yield
     finally:
-        priors.SOURCE = before
-        priors.prior.cache_clear()
+        contexts.SOURCE = before
+        contexts.load_prior.cache_clear()
 
 
 def words(given):

@@ -12,27 +12,29 @@ from elmfield.cli import cli
 HERE = Path(__file__).parent
 RUN = HERE.parent / "build" / "scripts"
 
-# Scripts run, and write their files, in a copy of their folders.
-for room in ("tutorials", "gallery"):
-    shutil.copytree(HERE / room, RUN / room, dirs_exist_ok=True)
+# Scripts run, and write their files, in a new copy of their folders: some do not overwrite.
+shutil.rmtree(RUN, ignore_errors=True)
+for folder in ("tutorials", "gallery"):
+    shutil.copytree(HERE / folder, RUN / folder, dirs_exist_ok=True)
 os.environ.setdefault("MPLBACKEND", "agg")
 
 
-def helped(command, name, parent=None):
-    """What a command says about itself."""
+def help_of(command, name, parent=None):
+    """Return the context of a command and its help as a block of Markdown."""
     settings = {**cli.context_settings, "info_name": name, "parent": parent, "terminal_width": 88}
     with click.Context(command, **settings) as context:
         return context, f"```text\n{command.get_help(context).rstrip()}\n```\n"
 
 
-top, text = helped(cli, "elmfield")
+top, text = help_of(cli, "elmfield")
 pages = [
     "# The command line\n",
-    "What `elmfield --help` and `elmfield COMMAND --help` say.\n",
+    "The output of `elmfield --help` and `elmfield COMMAND --help`.\n",
     text,
 ]
-for name, command in cli.commands.items():
-    pages += [f"## elmfield {name}\n", helped(command, name, top)[1]]
+for name in cli.list_commands(top):
+    command = cli.get_command(top, name)
+    pages += [f"## elmfield {name}\n", help_of(command, name, top)[1]]
 MADE = HERE / "made"
 MADE.mkdir(exist_ok=True)
 (MADE / "commands.md").write_text("\n".join(pages), "utf-8")
@@ -55,7 +57,7 @@ extensions = [
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["tutorials", "gallery", "made/**/*.ipynb", "made/**/*.py"]
 rst_prolog = ".. currentmodule:: elmfield\n"
-default_role = "py:obj"  # `name` in a docstring links where there is a page for it
+default_role = "py:obj"  # `name` in a docstring links to its page if there is one
 
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_inline"]
 myst_heading_anchors = 4
@@ -72,14 +74,14 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 autodoc_member_order = "groupwise"
-autodoc_typehints = "none"  # docstrings say them in words
+autodoc_typehints = "none"  # docstrings have them
 autodoc_preserve_defaults = True
 napoleon_google_docstring = False
 napoleon_use_param = napoleon_use_rtype = False
 napoleon_use_ivar = True
 
 sphinx_gallery_conf = {
-    "examples_dirs": [str(RUN / room) for room in ("tutorials", "gallery")],
+    "examples_dirs": [str(RUN / folder) for folder in ("tutorials", "gallery")],
     "gallery_dirs": ["made/tutorials", "made/gallery"],
     "filename_pattern": r"\.py$",  # all of them run
     "within_subsection_order": "FileNameSortKey",

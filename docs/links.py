@@ -1,4 +1,4 @@
-"""Every link and picture of the built site that is not elsewhere leads to a file, and to a place in it."""
+"""Checks that every local link and picture of the built site leads to a file and an anchor in it."""
 
 import sys
 from html.parser import HTMLParser
@@ -7,31 +7,31 @@ from urllib.parse import unquote, urldefrag, urlsplit
 
 
 class Page(HTMLParser):
-    """What a page names: its own places, and where it points."""
+    """The anchors and links of a page."""
 
     def __init__(self, text):
         super().__init__()
-        self.places, self.links = set(), []
+        self.anchors, self.links = set(), []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
-        given = dict(attrs)
-        self.places |= {given[k] for k in ("id", "name") if given.get(k)}
-        self.links += [given[k] for k in ("href", "src") if given.get(k)]
+        attributes = dict(attrs)
+        self.anchors |= {attributes[k] for k in ("id", "name") if attributes.get(k)}
+        self.links += [attributes[k] for k in ("href", "src") if attributes.get(k)]
 
 
 def broken(root):
-    """Pairs of page and link that leads nowhere."""
+    """Yield pairs of a page and a link on it that leads nowhere."""
     pages = {p: Page(p.read_text("utf-8")) for p in root.rglob("*.html")}
     for path, page in pages.items():
         for link in page.links:
-            address, place = urldefrag(link)
+            address, anchor = urldefrag(link)
             if urlsplit(address).scheme or address.startswith("//"):
                 continue
             target = (
                 path if not address else (path.parent / unquote(urlsplit(address).path)).resolve()
             )
-            named = not place or target not in pages or unquote(place) in pages[target].places
+            named = not anchor or target not in pages or unquote(anchor) in pages[target].anchors
             if not (target.exists() and named):
                 yield path, link
 

@@ -4,6 +4,7 @@
 - `heldout`: fit every second sample, score the others.
 - `rivals`: splines, block cosines, denoisers and gap fillers of other libraries.
 - `records`: JSON under ``results/``, each number with its circumstances.
+- `samples`: arrays as the codec's measurements and its training take them.
 - `tables`: Markdown.
 
 No part of the library: scripts put the repository on their path and import it from there.

@@ -1,6 +1,6 @@
 """Names of data sets as the tables have them, and the paper's numbers for BEAM."""
 
-from elmfield.research import datasets
+from paper.research import datasets
 
 PHOTOGRAPHS = {name[:7]: name for name in datasets.photographs()}
 """The Kodak pictures, 512 × 512."""

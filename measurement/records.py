@@ -5,7 +5,9 @@ import importlib.util
 import json
 import os
 import platform
+import subprocess
 import time
+from pathlib import Path
 
 import numpy as np
 import scipy
@@ -40,6 +42,16 @@ def kind(device):
     return str(device).split(":")[0]
 
 
+def commit():
+    """Return the commit that is checked out, "-dirty" where files differ; None without git."""
+    words = ["git", "-C", Path(__file__).parent, "describe", "--always", "--dirty", "--exclude=*"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
 def circumstances(place="cpu", **more):
     """Under which conditions a number was made; words given go before what is found."""
     versions = {"python": platform.python_version(), "numpy": np.__version__}
@@ -53,7 +65,7 @@ def circumstances(place="cpu", **more):
 
         name = torch.cuda.get_device_name()
     threads = int(os.environ.get("OPENBLAS_NUM_THREADS", cores))
-    about = {"device": name, "threads": threads, "versions": versions}
+    about = {"device": name, "threads": threads, "versions": versions, "commit": commit()}
     if os.environ.get("ELMFIELD_SHARED"):  # set it where several scripts run at once
         about["note"] = "other work ran there too: seconds and joules are upper bounds"
     return about | more

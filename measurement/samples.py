@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from elmfield.research.datasets.files import folders
+from paper.research.datasets.files import folders
 
 NUMBERS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 15, 16, 17, 18, 20, 21, 22, 23, 24)
 KODAK = tuple(f"kodim{n:02d}" for n in NUMBERS)

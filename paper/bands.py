@@ -15,9 +15,9 @@ from matplotlib.colors import LogNorm
 import elmfield as ef
 from common import cold_fit, cost_of, load, main
 from elmfield._array.backend import to_numpy
-from elmfield.research import datasets
 from figures import RGB, plt, save, shown
 from measurement.heldout import predicted, score
+from paper.research import datasets
 
 BANDS = {
     "worldview": (
@@ -60,7 +60,7 @@ def errors(run, name, method, preset):
     """One row; the composite from every second sample and both error maps are kept."""
     values = square(run, name)
     field, spent = cost_of(partial(cold_fit, run, values, preset, -1), run)
-    back = to_numpy(field.samples())
+    back = to_numpy(field.resize(field.shape))
     guess, _ = predicted(values, preset, channels=-1, device=run.place)
     rgb, span = list(RGB[values.shape[-1]]), float(np.ptp(values))
     run.keep(f"bands-{name}-{method}-{AT}", np.abs(back - values)[..., rgb].mean(-1) / span)
@@ -73,7 +73,7 @@ def errors(run, name, method, preset):
         "max_error": ef.max_error(values, back),
         "heldout": score(values, guess, channels=-1),
         "range": span,
-        "coefficients_per_sample": field.n_coefficients / values.size,
+        "coefficients_per_sample": field.model.n_coefficients / values.size,
         "seconds_fit": spent["seconds"],
     }
 

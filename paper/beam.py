@@ -19,13 +19,13 @@ import numpy as np
 import elmfield as ef
 from common import cost_of, load, main
 from elmfield._array.backend import to_numpy
-from elmfield.research import datasets
 from elmfield.show.pictures import draw_partition
 from figures import plt, save
 from measurement import heldout
 from measurement.data import BEAM_PRINTED
 from measurement.records import kind
 from measurement.rivals import block_transform
+from paper.research import datasets
 
 PICTURES = ("kodim20", "cameraman", "kodim23")
 SEASONS = ("era5-winter", "era5-spring", "era5-summer", "era5-autumn")
@@ -77,7 +77,7 @@ def fitted(run, values, settings, partition=None):
         warnings.simplefilter("ignore", ef.RankWarning)  # constant sky in a region of its own
         start = time.perf_counter()
         field = ef.fit(values, settings, partition=partition, device=run.place)
-        to_numpy(field.offset)  # a copy waits for all work before it
+        to_numpy(field.model.offset)  # a copy waits for all work before it
         return field, time.perf_counter() - start
 
 
@@ -111,7 +111,7 @@ def row(run, name, values, variant, partition, seconds, width, seeds, score_betw
     for seed in range(seeds):
         settings = ef.paper(width=width, seed=seed)
         (field, took), spent = cost_of(partial(fitted, run, values, settings, partition), run)
-        back = to_numpy(field.samples())
+        back = to_numpy(field.resize(field.shape))
         if seed == 0 and variant != "BEAM, outside mean":
             run.keep(kept_as(name, variant, width), back)
         found.append(scores(name, values, back))
@@ -119,7 +119,7 @@ def row(run, name, values, variant, partition, seconds, width, seeds, score_betw
     result = found[0] | {
         "N": partition.n_regions,
         "shapes": len(partition.shapes),
-        "coefficients_per_sample": field.n_coefficients / values.size,
+        "coefficients_per_sample": field.model.n_coefficients / values.size,
         "seconds_beam": seconds,
         **min(costs, key=lambda c: c["seconds_fit"]),
     }
@@ -135,10 +135,11 @@ def by_need(run, name, values, total, score_between, picture):
     """Our error target with `total` numbers, index included."""
     settings = ef.smooth(coefficients=total)
     (field, took), spent = cost_of(partial(fitted, run, values, settings), run)
-    back = to_numpy(field.samples())
+    back = to_numpy(field.resize(field.shape))
     run.keep(picture, back)
     result = scores(name, values, back) | {
-        "coefficients_per_sample": (field.n_coefficients + field.index_cost) / values.size,
+        "coefficients_per_sample": (field.model.n_coefficients + field.model.index_cost)
+        / values.size,
         **spent | {"seconds_fit": took},
     }
     if score_between:
@@ -175,7 +176,7 @@ def resized(run, name, variant, width):
     values = load(run, name, prepare="resize")
     partition = partitions(run, name, values)[variant][0]
     field, _ = fitted(run, values, ef.paper(width=width), partition)
-    return scores(name, values, to_numpy(field.samples())) | {"N": partition.n_regions}
+    return scores(name, values, to_numpy(field.resize(field.shape))) | {"N": partition.n_regions}
 
 
 def kept_as(name, variant, width):

@@ -2,7 +2,7 @@
 
     python paper/co2.py [--device cuda]
 
-Energy is measured by `elmfield.research.joules` (its source is in the record). The budget is that of ELM-INR
+Energy is measured by `paper.research.joules` (its source is in the record). The budget is that of ELM-INR
 as the paper writes it, solved region by region; the shared factorisation of this library needs a
 small part of it, and its own row says how much. The paper's PSNRs of its figure and of its table
 disagree; both are in the report.
@@ -13,8 +13,8 @@ from functools import partial
 
 import elmfield as ef
 from common import ITERATIVE, at_samples, cost_of, load, main, one_by_one
-from elmfield.research import baselines
 from figures import COLOURS, plt, save
+from paper.research import baselines
 from training import MAKE, printed_settings, schedule
 
 PRINTED = {  # PSNR at 1, 5 and 10 times; steps; seconds

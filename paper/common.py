@@ -19,7 +19,6 @@ from scipy.fft import dctn
 
 import elmfield as ef
 from elmfield._array.backend import to_numpy
-from elmfield.research import baselines, datasets, joules
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))  # for measurement/, which benchmarks/ uses too
@@ -27,6 +26,7 @@ sys.path.insert(0, str(HERE.parent))  # for measurement/, which benchmarks/ uses
 from measurement.heldout import axes, halves, predicted, score  # noqa: E402
 from measurement.records import circumstances, kind, plain, read, write  # noqa: E402
 from measurement.rivals import SPLINES, cosines_at, spline_at  # noqa: E402
+from paper.research import baselines, datasets, joules  # noqa: E402
 
 ITERATIVE = ("SIREN", "FFN", "GaussNet", "WIRE")
 PROFILES = ("full", "short", "toy")
@@ -202,7 +202,7 @@ def cold_fit(run, values, settings, channels=None):
 def at_samples(run, values, settings):
     """Errors at the samples and cold cost of a preset."""
     field, spent = measured(partial(cold_fit, run, values, settings), run)
-    return errors(values, to_numpy(field.samples())) | spent
+    return errors(values, to_numpy(field.resize(field.shape))) | spent
 
 
 def one_by_one(run, values, settings):
@@ -223,14 +223,14 @@ def closed_form(run, values, settings, channels=None, dtype=np.float64, picture=
     """One row for a preset: errors at and between the samples, size, cold cost."""
     y = values.astype(dtype)
     field, spent = measured(partial(cold_fit, run, y, settings, channels), run)
-    back = to_numpy(field.samples())
+    back = to_numpy(field.resize(field.shape))
     if picture:
         run.keep(picture, back)
     between, _ = predicted(y, settings, channels=channels, device=run.place)
     return {
         **errors(y, back, channels),
         "heldout": score(y, between, channels=channels),
-        "coefficients_per_sample": field.n_coefficients / y.size,
+        "coefficients_per_sample": field.model.n_coefficients / y.size,
         **spent,
     }
 

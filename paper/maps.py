@@ -18,9 +18,9 @@ import elmfield as ef
 from beam import fitted, kept_as, partitions, widths
 from common import cold_fit, cost_of, load, main
 from elmfield._array.backend import to_numpy
-from elmfield.research import datasets
 from figures import plt, save
 from measurement.heldout import predicted, score
+from paper.research import datasets
 
 NAME = "era5-winter"
 SEASONS = {
@@ -128,7 +128,7 @@ def reconstruct(run, variant, width):
         field, _ = fitted(run, values, ef.smooth(coefficients=total))
     else:
         field, _ = fitted(run, values, ef.paper(width=width), made[variant][0])
-    run.keep(key, to_numpy(field.samples()))
+    run.keep(key, to_numpy(field.resize(field.shape)))
 
 
 def window(run):
@@ -159,10 +159,10 @@ def close_up(run, method):
     left_out = np.ones(values.shape, bool)
     left_out[::2, ::2] = False
     return {
-        "mae": ef.mae(values, to_numpy(field.samples())),
+        "mae": ef.mae(values, to_numpy(field.resize(field.shape))),
         "mae_between": float(np.abs(between - values)[left_out].mean()),
         "heldout": score(values, between),
-        "coefficients_per_sample": field.n_coefficients / values.size,
+        "coefficients_per_sample": field.model.n_coefficients / values.size,
         "seconds_fit": spent["seconds"],
     }
 

@@ -21,7 +21,7 @@ import satellite
 import search
 from common import HERE, ITERATIVE, Run
 from document import KINDS, Document
-from elmfield.research import datasets
+from paper.research import datasets
 from training import HELD_OUT
 
 # --- records --------------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ to be had. WorldView-2 and Sentinel-2 scenes stand in; their status is in the re
 
 import elmfield as ef
 from common import channel_axis, load, main
-from elmfield.research import datasets
 from figures import comparison
 from images import without_training
+from paper.research import datasets
 from training import left_out, printed_settings, trained, tuned_settings
 
 PRINTED = {  # SIREN, FFN, GaussNet, WIRE, ELM-INR; dB, mean over bands

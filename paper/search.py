@@ -14,7 +14,7 @@ import os
 from dataclasses import asdict, replace
 
 from common import ITERATIVE, load, main
-from elmfield.research import baselines
+from paper.research import baselines
 from training import schedule, trained
 
 PICTURES = ("kodim05", "kodim08", "kodim20", "kodim24", "cameraman")

@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from common import ITERATIVE, Run, cost_of, errors
-from elmfield.research import baselines
 from measurement.heldout import halves, score
+from paper.research import baselines
 
 MAKE = {
     "SIREN": baselines.siren,

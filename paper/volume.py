@@ -53,7 +53,7 @@ def errors(run, method):
     w = load(run, NAME)
     preset, channels = settings(run)[method]
     field, spent = cost_of(partial(cold_fit, run, w, preset, channels), run)
-    back = to_numpy(field.samples())
+    back = to_numpy(field.resize(field.shape))
     thin = ef.fit(w[::2, ::2], preset, channel_axis=channels, device=run.place)
     grid = places(w.shape[:2])
     grid += [] if channels is not None else [np.arange(w.shape[2])]
@@ -69,7 +69,7 @@ def errors(run, method):
         "mae": ef.mae(w, back),
         "max_error": ef.max_error(w, back),
         "mae_between": float(np.abs(guess - w)[left_out].mean()),
-        "coefficients_per_sample": field.n_coefficients / w.size,
+        "coefficients_per_sample": field.model.n_coefficients / w.size,
         "seconds_fit": spent["seconds"],
     }
 

@@ -19,11 +19,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 # The same examples on every machine: a failure is a change of the code, never luck.
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=25)
-settings.load_profile("fixed")
+# Where it is enough that a test fails, as of mutants, nobody waits for the smallest example.
+settings.register_profile("unshrunk", settings.get_profile("fixed"), phases=[Phase.generate])
+settings.load_profile(os.environ.get("ELMFIELD_HYPOTHESIS", "fixed"))
 
 LIBRARIES = {
     "numpy": "array_api_compat.numpy",

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from elmfield.field.world import spacing_of
+from elmfield.field.adapters.affine import spacing_of
+from elmfield.field.coordinates.labels import Labels
 from elmfield.io.gridded import Gridded
 
 
@@ -32,8 +33,8 @@ def places(affine, shape):
 def scan(affine, shape=(26, 24, 22), values=None):
     at = {n: np.arange(k) * s for n, k, s in zip("ijk", shape, spacing_of(affine))}
     values = truth(places(affine, shape)) if values is None else values
-    about = {"affine": affine.tolist(), "space": "RAS", "align": "areas"}
-    return Gridded(values=values, dims=("i", "j", "k"), coords=at, attributes=about)
+    labels = Labels(affine=affine.tolist(), space="RAS", align="areas")
+    return Gridded(values=values, dims=("i", "j", "k"), coords=at, labels=labels)
 
 
 FLIPS = [(1, 1, -1), (1, -1, 1), (-1, 1, 1), (-1, -1, 1), (-1, -1, -1)]
@@ -45,3 +46,10 @@ AFFINES = [
     turned((20, -15, 35), (1.8, 2.2, 2.4), (-12, 30, 4), (-1, 1, 1)),  # a left-handed one
 ]
 """Nine of them: flips, negative determinants, oblique ones."""
+
+
+def plain_grid(values, dims, channel_axis=None, **labels):
+    """Gridded samples without coordinates."""
+    return Gridded(
+        values=values, dims=tuple(dims), channel_axis=channel_axis, labels=Labels(**labels)
+    )

@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 from scipy.ndimage import map_coordinates
 
 import elmfield as ef
+from elmfield.field.coordinates.gap_masks import shows_gaps
+from elmfield.field.coordinates.parse import own_samples
+from elmfield.field.evaluate.grid_values import gridded
 from elmfield.partition import blend
 
 EPS = np.finfo(np.float64).eps
@@ -40,9 +43,25 @@ def close(actual, expected, atol):
     np.testing.assert_allclose(host(actual), host(expected), rtol=0, atol=atol)
 
 
+def on_samples(field, missing=None):
+    """The function's values at its samples; `samples()` gives back those that the field keeps."""
+    places = [i.astype(float) for i in own_samples(field.domain)]
+    return gridded(field.model, places, None, gaps=shows_gaps(field.model, missing))
+
+
 def inside(rng, shape, n):
     """n random points in the box of an array of this shape, half-sample borders included."""
     return rng.random((n, len(shape))) * np.asarray(shape) - 0.5
+
+
+def block_means(values, k, axes):
+    """Means of blocks of 2^k samples on the first axes, one after the other."""
+    side = 1 << min(k, 40)
+    for axis in range(axes):
+        cuts = range(side, values.shape[axis], side)
+        parts = np.split(values, cuts, axis)
+        values = np.concatenate([p.mean(axis, keepdims=True) for p in parts], axis)
+    return values
 
 
 def wave(points):

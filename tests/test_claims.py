@@ -5,16 +5,16 @@ import pytest
 import skimage.data
 
 import elmfield as ef
-from elmfield.local.bases import dense
-from elmfield.research import datasets
-from support import close, spline_heldout
+from elmfield.local.bases import dense_modes
+from paper.research import datasets
+from support import close, on_samples, spline_heldout
 
 PRECISIONS = ["float32", "float64"]
 pytestmark = pytest.mark.slow
 
 
 def reconstruct(values, settings, channel_axis=None):
-    return ef.fit(values, settings, channel_axis=channel_axis).samples()
+    return on_samples(ef.fit(values, settings, channel_axis=channel_axis))
 
 
 # --- the paper's preset is at the ceiling of its own metric ------------------------------------
@@ -156,13 +156,13 @@ def householder(S, m):
 
 def test_the_paper_s_preset_needs_a_fraction_of_region_by_region(monkeypatch):
     # 50 × is the claim for the time of 512 × 512; benchmarks measure that, here work is counted.
-    factored, qr = [], dense.qr
+    factored, qr = [], dense_modes.qr
 
     def counted(H):
         factored.append(H.shape)
         return qr(H)
 
-    monkeypatch.setattr(dense, "qr", counted)
+    monkeypatch.setattr(dense_modes, "qr", counted)
     ef.cache_modes(clear=True)
     field = ef.fit(skimage.data.camera().astype(float), ef.paper())
     N, S, m = field.partition.n_regions, 32**2, 1024
@@ -185,4 +185,4 @@ def test_regions_share_one_factorisation(monkeypatch):
     ef.fit(np.zeros((96, 64)), ef.paper(cell=16, width=20))
     assert calls == [(16, 16)]
     field = ef.fit(np.random.default_rng(0).random((100, 77)))
-    assert len(field.blended.groups) == 1
+    assert len(field.model.blended.groups) == 1

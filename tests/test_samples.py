@@ -5,7 +5,7 @@ import pytest
 
 import elmfield as ef
 from elmfield.samples import read, source_of
-from support import close, host
+from support import close, host, on_samples
 
 VALUES = np.random.default_rng(4).standard_normal((14, 11))
 
@@ -55,20 +55,17 @@ class TestEverySource:
         assert np.array_equal(host(source.read(slab)), VALUES[slab])
 
     def test_is_fitted(self, given):
-        close(ef.fit(given).samples(), VALUES, 1e-12)
+        close(on_samples(ef.fit(given)), VALUES, 1e-12)
 
 
 def test_samples_are_about_zero_and_of_order_one_and_come_back():
     values = 273.15 + 40 * np.random.default_rng(0).standard_normal((20, 30, 2))
     samples = read(values, shape=values.shape, channel_axis=2, centred=True)
-    assert samples.brought is None
     y = samples.values
     assert np.abs(y.mean(axis=(0, 1))).max() < 2**-15  # means are rounded
     assert 0.5 <= np.abs(y).max() <= 1.5
     close(y * samples.scale + samples.offset, values, 1e-12 * 400)
-    assert np.array_equal(samples.bring(samples.given[3:5]), y[3:5])
-    whole = samples.standardised()
-    assert np.array_equal(whole.bring(whole.given), y)
+    assert np.array_equal(samples.standardise(samples.raw[3:5]), y[3:5])
     assert samples.data_range == np.ptp(values)
 
 
@@ -89,3 +86,11 @@ def test_a_complex_sample_is_two_channels_and_its_error_a_modulus():
     assert samples.raw.shape == (3, 2)
     assert samples.n_channels == 1
     close(samples.moduli(samples.raw)[:, 0], [5, 0, 1], 1e-15)
+
+
+def test_a_mask_of_nothing_changes_nothing():
+    values = np.random.default_rng(0).integers(0, 99, (20, 30)).astype(np.int16)
+    plain, masked = ef.fit(values), ef.fit(values, mask=np.zeros(values.shape, bool))
+    assert masked.model.blended.source_samples is not None
+    assert masked.samples().dtype == np.int16
+    assert np.array_equal(plain([[3.3, 4.4]]), masked([[3.3, 4.4]]))

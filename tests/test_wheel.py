@@ -26,11 +26,11 @@ def enlarged(image: "np.ndarray[tuple[int, int], np.dtype[np.float64]]", factor:
     settings = ef.smooth(psnr=40.0)
     field = ef.fit(image, settings, dims=("y", "x"), periodic={"x": 20.0}, progress=True)
     ef.save(field, "image.elm", dtype="float32")
-    ef.write(field, "large.npy", scale=factor, quantity="gradient")
+    ef.write(field, "large.npy", scale=factor, quantity="gradient_magnitude")
     samples: ef.Gridded = ef.read("large.npy")
     names: tuple[str, ...] = samples.dims
     score: float = ef.psnr(image, field.samples())
-    print(names, score, field.n_coefficients + 1, field.partition.n_regions)
+    print(names, score, field.model.n_coefficients + 1, field.partition.n_regions)
     return ef.load("image.elm")
 """
 MISTAKES = """

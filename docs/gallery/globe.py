@@ -2,7 +2,7 @@
 A wave on the globe
 ===================
 
-A field on the sphere, drawn on a globe by asking it at every pixel.
+A field on the sphere, drawn on a globe by evaluating it at every pixel.
 """
 
 import matplotlib.pyplot as plt

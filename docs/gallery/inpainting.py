@@ -1,8 +1,8 @@
 """
-Text taken off a picture
-========================
+Removing text from a picture
+============================
 
-What is written over is missing; the fit fills it in.
+Pixels under the text are marked as missing, and the fit fills them in.
 """
 
 import matplotlib.pyplot as plt

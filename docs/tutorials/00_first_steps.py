@@ -3,8 +3,8 @@ First steps in ten minutes
 ==========================
 
 elmfield turns an array into a function. The function passes through the samples, and it can be
-called, differentiated and integrated anywhere between them. This page shows the whole way once:
-fit, ask, draw, save.
+called, differentiated and integrated anywhere between them. This page shows each step once: fit,
+evaluate, draw, save.
 
 Install it from a checkout of the repository, with what this page draws and reads::
 
@@ -29,8 +29,8 @@ field = ef.fit(picture)
 field
 
 # %%
-# Ask
-# ---
+# Evaluate
+# --------
 #
 # Coordinates count samples, in the order of the array's axes: row first, then column. One point is
 # a list, many points are an array whose last axis has one number per coordinate.
@@ -41,7 +41,7 @@ print("many at once:    ", field(np.array([[0, 0], [10.5, 20.0], [511, 511]])))
 
 # %%
 # The domain ends half a sample beyond the outermost samples, where a pixel ends. Farther out the
-# field refuses to answer, unless it is asked for NaN or for the nearest place inside.
+# field raises an error, unless you ask for NaN or for the nearest place inside.
 
 try:
     field([600, 10])
@@ -79,7 +79,7 @@ large.shape, small.shape
 # Differentiate and integrate
 # ---------------------------
 #
-# Derivatives are those of the function itself. Nothing is differenced.
+# Derivatives are exact derivatives of the function, not finite differences.
 
 print("gradient:", field.gradient([100.25, 200.5]))
 print("integral over a box:", field.integral([100, 200], [110.5, 220]))
@@ -101,14 +101,14 @@ warm = ef.fit(
     coords={"latitude": latitude, "longitude": longitude},
     periodic="longitude",
 )
-print("Vienna:", warm([48.2, 16.4]), "K; once round the Earth:", warm([48.2, 376.4]), "K")
+print("Vienna:", warm([48.2, 16.4]), "K; one turn further:", warm([48.2, 376.4]), "K")
 print("slope: ", warm.gradient([48.2, 16.4]), "K per degree")
 
 # %%
-# Keep it
-# -------
+# Save
+# ----
 #
-# `elmfield.save` writes a model file, `elmfield.load` opens it and reads what a question needs. A
+# `elmfield.save` writes a model file, `elmfield.load` opens it and reads what a query needs. A
 # field holds its samples without loss, unless you say how far off they may be: then the file is as
 # small as that allows.
 
@@ -130,5 +130,5 @@ again([100.25, 200.5])
 # Where next
 # ----------
 #
-# The other tutorials each take one task. :doc:`/howto` lists what the calls you know from SciPy,
-# xarray and scikit-image are called here. :doc:`/reference/index` has every name.
+# The other tutorials each take one task. :doc:`/howto` translates calls of SciPy, xarray and
+# scikit-image. :doc:`/reference/index` has every name.

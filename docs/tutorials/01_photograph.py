@@ -9,8 +9,8 @@ Colours are channels, a zoom is a grid, and a warp is any map from the new pictu
 # Colours
 # -------
 #
-# An array does not say which of its axes holds colours; ``channel_axis`` does. A file knows its own:
-# ``ef.fit("photo.png")`` needs no more.
+# ``channel_axis`` says which axis of an array holds colours. For files it is known:
+# ``ef.fit("photo.png")``.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -55,8 +55,7 @@ show([photo, thumb, points], ["256 × 256", "32 × 32, means", "32 × 32, points
 # Zoom
 # ----
 #
-# ``window`` chooses a part, here by the names that axes have when nobody named them. For edges that
-# run across the grid, `elmfield.oriented` lets every small region choose along which direction it
+# ``window`` chooses a part, here by the default names of the axes. For edges that run across the grid, `elmfield.oriented` lets every small region choose along which direction it
 # is smooth.
 
 field.domain.dims

@@ -34,7 +34,7 @@ field
 # --------
 #
 # `Field.interp` follows the rules of ``DataArray.interp``: coordinates that share a dimension are
-# points. Longitudes that cover the circle go round.
+# points. Longitudes that cover the circle are periodic.
 
 stations = xr.Dataset(
     {
@@ -49,8 +49,8 @@ field.interp(stations)
 # Land stays missing
 # ------------------
 #
-# NaN in a DataArray, or a file's fill value, is a gap. The field answers NaN where the nearest
-# sample was missing; ``missing="fill"`` asks for what was filled in.
+# NaN in a DataArray, or a file's fill value, is a gap. The field returns NaN where the nearest
+# sample was missing; ``missing="fill"`` returns filled values.
 
 land = np.hypot(t2m.latitude - 10, t2m.longitude - 150) < 35
 ocean = ef.fit(t2m.where(~land))
@@ -85,7 +85,7 @@ print(float(whole.weighted(weights.assign_coords(latitude=whole.latitude)).mean(
 print(ef.sphere(field).mean())
 
 # %%
-# A file is the same: read, regrid, write. Gaps, names and units go along.
+# Files work the same way. Gaps, names and units are kept.
 
 t2m.where(~land).to_netcdf("t2m.nc")
 ef.regrid("t2m.nc", step=2.0).to_netcdf("t2m-2.nc")
@@ -95,8 +95,8 @@ xr.open_dataset("t2m-2.nc")["t2m"]
 # Derivatives on the sphere
 # -------------------------
 #
-# `elmfield.sphere` knows that a degree of longitude is shorter in the north: gradients are per metre,
-# north and east, and a pole is one place.
+# `elmfield.sphere` takes into account that a degree of longitude is shorter in the north: gradients
+# are per metre, north and east, and a pole is a single point.
 
 earth = ef.sphere(field)
 north, east = np.moveaxis(earth.gradient([[48.2, 16.4], [80.0, 16.4]]), -1, 0)

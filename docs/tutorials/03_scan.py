@@ -2,8 +2,8 @@
 A scan in world coordinates
 ===========================
 
-A scanner's file says where its voxels lie in the room. A field of it answers in millimetres of the
-room, and can be cut along any plane. Needs the extra ``io``.
+A scanner's file has an affine from voxels to millimetres. Its field can be evaluated in these world
+coordinates, and cut along any plane. Needs the extra ``io``.
 """
 
 # %%
@@ -21,7 +21,7 @@ affine = np.array(
 
 
 def tissue(p):
-    """A core and a shell around the origin of the room, of millimetres p (..., 3)."""
+    """A core and a shell around the origin, of millimetres p (..., 3)."""
     radius = np.linalg.norm(p * [1, 0.8, 1.2], axis=-1)
     return 100 * np.exp(-(((radius - 14) / 5) ** 2)) + 60 * np.exp(-((radius / 8) ** 2))
 
@@ -34,8 +34,8 @@ field = ef.fit("scan.nii.gz")
 field
 
 # %%
-# In the room
-# -----------
+# In millimetres
+# --------------
 #
 # ``field.world`` takes millimetres: x to the right, y to the front, z up for NIfTI (RAS), as the
 # file has it.
@@ -49,8 +49,8 @@ print(field.world.orientation, field.world.spacing)
 # Along a plane
 # -------------
 #
-# `reslice` takes the affine of any other grid of the room. One sample along an axis is a plane. Here
-# are a plane of the array, whose voxels are oblong, and one that is upright in the room, with
+# `reslice` takes the affine of any other grid. One sample along an axis is a plane. Here
+# are a plane of the array, whose voxels are oblong, and one along the axes of the world, with
 # pixels of half a millimetre.
 
 upright = np.array([[0.5, 0, 0, -20], [0, 0.5, 0, -20], [0, 0, 1, 0], [0, 0, 0, 1.0]])
@@ -60,13 +60,13 @@ figure, axes = plt.subplots(1, 2, figsize=(8, 4), layout="constrained")
 axes[0].imshow(scan[:, :, 7].T, origin="lower", cmap="gray")
 axes[0].set_title("slice 7 of the array")
 axes[1].imshow(plane.T, origin="lower", cmap="gray", extent=(-20, 20, -20, 20))
-_ = axes[1].set(title="z = 0 mm in the room", xlabel="x, mm", ylabel="y, mm")
+_ = axes[1].set(title="z = 0 mm", xlabel="x, mm", ylabel="y, mm")
 
 # %%
 # As a file
 # ---------
 #
-# `elmfield.write` makes files in the same place: even voxels, or the grid of another scan.
+# `elmfield.write` makes files with the right affine: even voxels, or the grid of another scan.
 
 ef.write(field, "even.nii.gz", spacing=2.0)
 ef.write(field, "back.nii.gz", like="scan.nii.gz")
@@ -74,7 +74,7 @@ ef.write(field, "back.nii.gz", like="scan.nii.gz")
 even = nibabel.load("even.nii.gz")
 back = nibabel.load("back.nii.gz").get_fdata()
 print(even.shape, even.header.get_zooms())
-print("largest difference after there and back:", np.abs(back - scan).max())
+print("largest difference after writing and reading:", np.abs(back - scan).max())
 
 # %%
 # The same from a shell::

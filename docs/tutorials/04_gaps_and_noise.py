@@ -2,14 +2,14 @@
 Gaps and noise
 ==============
 
-Samples may be missing, and samples may be noisy. Both are dealt with in the fit.
+Samples may be missing or noisy. The fit takes care of both.
 """
 
 # %%
 # Gaps
 # ----
 #
-# A mask is True where a sample is missing, as in ``numpy.ma``; NaN means the same. Gaps of a bare
+# A mask is True where a sample is missing, as in ``numpy.ma``; NaN means the same. Gaps of a plain
 # array are filled in.
 
 import matplotlib.pyplot as plt
@@ -62,8 +62,8 @@ show(
 np.abs(filled - picture)[~gaps].max()
 
 # %%
-# Gaps that mean something, as land in an ocean model, stay gaps with ``missing="nan"``. That is what
-# DataArrays and files get without being asked: :doc:`02_weather`.
+# Gaps that mean something, as land in an ocean model, stay gaps with ``missing="nan"``. That is
+# the default for DataArrays and files: :doc:`02_weather`.
 
 island = ef.fit(picture, mask=gaps, missing="nan")
 island([46.0, 86.0]), island([46.0, 86.0], missing="fill")
@@ -77,20 +77,20 @@ island([46.0, 86.0]), island([46.0, 86.0], missing="fill")
 
 noisy = picture + rng.normal(0, 20, picture.shape)
 clean = ef.fit(noisy, ef.smooth(denoise=True)).samples()
-told = ef.fit(noisy, ef.smooth(denoise=20.0)).samples()
+known = ef.fit(noisy, ef.smooth(denoise=20.0)).samples()
 
 show(
-    [noisy, clean, told],
+    [noisy, clean, known],
     [
         f"noisy: {ef.psnr(picture, noisy):.1f} dB",
         f"level estimated: {ef.psnr(picture, clean):.1f} dB",
-        f"level known: {ef.psnr(picture, told):.1f} dB",
+        f"level known: {ef.psnr(picture, known):.1f} dB",
     ],
 )
 
 # %%
-# A picture thinned out without smoothing has texture that no estimate can tell from noise. Say the
-# level if you know it.
+# A picture thinned out without smoothing has texture that cannot be told from noise. Give the level
+# if you know it.
 #
 # Both together
 # -------------

@@ -25,7 +25,7 @@ print("allowed 3.5, largest error", ef.max_error(picture, field.samples()))
 print(field.n_bytes, "bytes instead of", picture.nbytes)
 
 # %%
-# A promise is measured before the field is handed out. What cannot be kept is refused:
+# The error is measured before the field is returned. A target that cannot be met is refused:
 
 try:
     ef.fit(picture, ef.smooth(bytes=50))
@@ -54,7 +54,7 @@ for a, error in zip(axes[1:], (3.5, 16.5), strict=True):
 # ---------
 #
 # `elmfield.save` writes what the field keeps. A name that ends in ``.elm`` is one file, one in
-# ``.elm.zarr`` a folder. `elmfield.load` opens it at once, and reads the parts that a question
+# ``.elm.zarr`` a folder. `elmfield.load` opens it at once, and reads the parts that a query
 # touches.
 
 ef.save(field, "camera.elm")
@@ -72,7 +72,7 @@ np.array_equal(ef.load("all.elm").samples(dtype="uint8"), picture)
 # In Zarr and xarray
 # ------------------
 #
-# The codec alone serves any Zarr array.
+# The codec can be used for any Zarr array.
 
 import xarray as xr
 
@@ -89,8 +89,8 @@ back = xr.open_zarr("t2m.zarr", consolidated=False)["t2m"]
 print("largest error:", float(np.abs(back - t2m).max()))
 
 # %%
-# How samples are coded, and how small beside JPEG 2000, zfp and others: :doc:`/codec`. What a file
-# looks like: :doc:`/format`. From a shell::
+# Sizes compared with JPEG 2000, zfp and others: :doc:`/sizes`. How samples are coded: :doc:`/codec`.
+# What a file looks like: :doc:`/format`. From a shell::
 #
 #     elmfield fit photo.png -o photo.elm --max-error 3.5
 #     elmfield compare photo.png photo.elm

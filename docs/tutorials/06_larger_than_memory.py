@@ -2,8 +2,8 @@
 Larger than memory, on Dask
 ===========================
 
-``fit(..., out=)`` works slab by slab and writes the model as it goes. What comes back is read from the
-file, where a question touches it. Needs the extra ``xarray``, or ``dist`` for a cluster.
+``fit(..., out=)`` works part by part and writes the model at the same time. The field that it returns
+reads from the file what a query touches. Needs the extra ``xarray``, or ``dist`` for a cluster.
 """
 
 # %%
@@ -31,19 +31,19 @@ field = ef.fit(waves, ef.smooth(max_error=1e-3), out="waves.elm.zarr", memory_li
 field
 
 # %%
-# Cut short by a crash, or by Ctrl-C, the same call goes on where it was.
+# After a crash or Ctrl-C, the same call continues where it was.
 #
-# Ask for parts
-# -------------
+# Evaluate parts
+# --------------
 
 print(field([150.5, 200.25]))
 print(field.grid(np.arange(10.0), np.arange(5.0)).shape)
 
 # %%
-# `Field.to_dask` is the field on any grid, evaluated when it is computed, in chunks that match the
+# `resize` with `chunks` is the field on any grid, evaluated when it is computed, in chunks that match the
 # file's tiles. ``scale=2`` is twice as fine.
 
-lazy = field.to_dask(scale=2)
+lazy = field.resize(scale=2, chunks={})
 print(lazy.shape)
 lazy[:100, :100].mean().compute()
 
@@ -55,9 +55,9 @@ import xarray as xr
 xr.open_dataset("waves.elm.zarr", engine="elmfield", chunks={})
 
 # %%
-# Was the promise kept? Compare block by block.
+# Check the error bound, block by block.
 
-print(float(abs(field.to_dask() - waves).max().compute()))
+print(float(abs(field.samples(chunks={}) - waves).max().compute()))
 
 # %%
 # An archive that grows
@@ -70,5 +70,5 @@ ef.fit(frames[:30], ef.smooth(order=2), out="days.elm.zarr")
 ef.append("days.elm.zarr", frames[30:]).shape
 
 # %%
-# Files of any format that can be read in parts work alike: ``ef.fit("huge.nc", out="huge.elm.zarr")``.
+# Files of formats that can be read in parts work the same way: ``ef.fit("huge.nc", out="huge.elm.zarr")``.
 # More, and measured costs: :doc:`/scale`.

@@ -2,8 +2,8 @@
 Inside torch
 ============
 
-A tensor gives a field of tensors, on whatever device it lies. Values can be differentiated by the
-points, and by the samples. Needs the extra ``torch``.
+A tensor gives a field of tensors on its device. Values can be differentiated by the points and by the
+samples. Needs the extra ``torch``.
 """
 
 # %%
@@ -28,8 +28,8 @@ field(points)
 # By the points
 # -------------
 #
-# Gradients flow to the points, exactly, first and second ones. So a field is a target for
-# registration: here a template is found again by descent on its offset.
+# First and second derivatives by the points are exact, so a field can be used for registration: here
+# the offset of a template is found by descent.
 
 offset = torch.tensor([3.0, -4.0], device=device)
 rows, columns = torch.meshgrid(
@@ -61,14 +61,14 @@ way = torch.stack(way).numpy()
 figure, a = plt.subplots(figsize=(4.5, 4), layout="constrained")
 a.plot(way[:, 1], way[:, 0], "o-", ms=4)
 a.plot(-4, 3, "x", ms=12)
-_ = a.set(xlabel="column offset", ylabel="row offset", title="the way to the template")
+_ = a.set(xlabel="column offset", ylabel="row offset", title="steps to the offset")
 
 # %%
 # By the samples
 # --------------
 #
-# With a given order the fit is linear in the samples, and torch can follow it: samples may be the
-# output of a network.
+# With a given order the fit is linear in the samples, and torch differentiates through it: samples
+# may be the output of a network.
 
 samples = torch.zeros(12, 12, dtype=torch.float64, requires_grad=True)
 value = ef.fit(samples, ef.smooth(order=2))(torch.tensor([5.5, 6.25], dtype=torch.float64))
@@ -79,7 +79,7 @@ print("weights of the samples sum to", float(samples.grad.sum()))
 # As a module
 # -----------
 #
-# `Field.module` is a ``torch.nn.Module`` whose parameter are the field's coefficients. It has a
+# `Field.module` is a ``torch.nn.Module`` whose parameters are the field's coefficients. It has a
 # ``state_dict``, compiles in one graph, and works under ``torch.func.vmap`` and ``jacrev``.
 
 module = field.module()

@@ -3,7 +3,7 @@ Scattered points
 ================
 
 Stations, soundings, points of a scanner: samples that lie on no grid. `elmfield.fit_points` takes
-their places and values.
+their positions and values.
 """
 
 import matplotlib.pyplot as plt
@@ -29,8 +29,8 @@ print("values:  ", field(at), "truth", truth(at))
 print("gradient:", field.gradient(at)[0])
 
 # %%
-# Beside SciPy
-# ------------
+# Compared with SciPy
+# -------------------
 
 from scipy.interpolate import griddata
 

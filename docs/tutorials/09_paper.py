@@ -54,8 +54,8 @@ print("the same region:  ", np.sqrt(np.mean((first - picture[:32, :32]) ** 2)))
 print("paper's PSNR:     ", ef.paper_psnr(picture, field.samples()), "dB")
 
 # %%
-# With as many neurons as samples a fit reproduces anything, noise included. Between the samples it
-# then means nothing; the library's default does.
+# With as many neurons as samples a fit reproduces anything, noise included, and is useless between
+# the samples. The library's default is accurate there too.
 
 full = ef.paper(cell=32, width=1024)
 print("at the samples, 1024 neurons:", ef.paper_psnr(picture, ef.fit(picture, full).samples()))
@@ -74,8 +74,8 @@ curve = ef.psnr_by_width(picture, full)
 # Balance
 # -------
 #
-# Errors are made where most happens. BEAM measures it by a spectral Barron norm,
-# :math:`\beta = \sum_k |k|_1 |F(k)|`, and merges what is easy.
+# Errors are largest where most happens. BEAM measures that by a spectral Barron norm,
+# :math:`\beta = \sum_k |k|_1 |F(k)|`, and merges cells where it is small.
 
 merged = ef.beam(picture, cell=16, regions=64)
 for name, partition in {"regular": regular, "BEAM": merged}.items():
@@ -98,4 +98,4 @@ draw_partition(merged, picture, axes[2], title="BEAM")
 
 # %%
 # All options, and what they change: :doc:`/beam`. The mathematics, keyed to modules: :doc:`/method`.
-# The paper's tables and figures beside ours are made by ``make paper``.
+# ``make paper`` repeats the paper's tables and figures: :doc:`/paper`.

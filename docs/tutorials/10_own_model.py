@@ -2,8 +2,8 @@
 A local model of your own
 =========================
 
-A field blends local models. What a fit asks of one is written down as a protocol, so another kind
-takes one class, and no change to the library.
+A field blends local models. What a fit needs of one is a protocol, so another kind takes one class
+and no change to the library.
 """
 
 # %%
@@ -12,7 +12,7 @@ takes one class, and no change to the library.
 #
 # The default's model is made of products of functions along the axes. The functions of one axis are a
 # layer: five members, for a box of ``n`` samples, where ``u`` counts samples from its centre. Here
-# are Legendre polynomials instead of cosines, dearer the higher their degree.
+# are Legendre polynomials instead of cosines, with prices that grow with their degree.
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ from skimage.data import camera
 
 import elmfield as ef
 from elmfield._array.backend import move, to_numpy
-from elmfield.local.layers.pieces import Pieces
+from elmfield.local.layers import Pieces
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ field = ef.fit(picture, ef.smooth(layer=Legendre, order=1.5))
 print("at the samples:", ef.max_error(picture, field.samples()))
 
 # %%
-# The rest of the library works with it: gradients, grids, crops, held-out scores. These say whether
-# the layer is any good.
+# The rest of the library works with it: gradients, grids, crops, held-out scores. The scores say
+# whether the layer is good.
 
 for name, settings in {
     "cosines": ef.smooth(order=1.5),
@@ -78,10 +78,8 @@ for name, settings in {
 # -----------------------
 #
 # A model that is no product of axis functions has the members of ``elmfield.local.model.Basis``. The
-# smallest is a region's mean: one function, the constant, of norm one on the samples of its box.
-
-from elmfield.field import projected
-from elmfield.field.projected import awaiting
+# smallest is a region's mean: one function, the constant, of norm one on the samples of its box. It
+# is written in what NumPy and torch have in common, so it fits tensors too.
 
 
 @dataclass(frozen=True)
@@ -115,19 +113,23 @@ class Constant:
 
     def values(self, c):
         """And back: (G, S, C)."""
-        return np.repeat(c, self.n_samples, axis=1) / np.sqrt(self.n_samples)
+        return c[:, [0] * self.n_samples, :] / np.sqrt(self.n_samples)
 
     def complete(self, Y, present):
         return Y
 
     def rows(self, t, order):
         """The functions at local coordinates: 1, or 0 for a derivative."""
-        return [np.full((*t.shape[:-1], 1), float(not any(order)))]
+        return [0 * t[..., :1] + float(not any(order))]
 
     def expand(self, c):
         return c / np.sqrt(self.n_samples)
 
     weights = expand
+
+    def moved(self, like):
+        """The same in another library or on another device: there is nothing to move."""
+        return self
 
 
 # %%
@@ -140,14 +142,14 @@ class Means:
 
     cell: int = 8
     centred = own_samples = denoise = clip = False
-    is_settled = is_linear = True
+    is_resolved = is_linear = True
     target = None
     fill_order = 1.55
 
-    def settled(self, view):
+    def resolve(self, view):
         return self
 
-    def looks(self, shape):
+    def probe_grids(self, shape):
         return ()
 
     def partition(self, shape, periodic):
@@ -159,12 +161,6 @@ class Means:
 
     def model(self, box, inside, like):
         return Constant(box)
-
-    def fitted(self, samples, partition, regions, model, tell):
-        return projected(samples, partition, regions, model, tell)
-
-    def awaiting(self, boxes, partition, regions, model):
-        return awaiting(boxes, partition, regions, model)
 
 
 blocks = ef.fit(picture, Means())

@@ -10,7 +10,7 @@ Data flows one way, and the rooms of the package are in that order::
 - `field`: local models blended into one function: values, derivatives, integrals, grids.
 - `fit`, `settings`, `measure`: from samples to a Field; the presets; errors and held-out scores.
 - `io`, `show`: files, DataArrays and the model file; pictures.
-- `cli`: the command ``elmfield``. `research`: what serves the paper, not the user.
+- `cli`: the command ``elmfield``.
 
 >>> import numpy as np, elmfield as ef
 >>> field = ef.fit(np.eye(20))                 # or ef.fit("photo.png"), ef.fit(dataarray)
@@ -33,39 +33,36 @@ from elmfield.errors import (
     StoreError,
     StoreVersionError,
 )
-from elmfield.field import Field, Report, Target
-from elmfield.field.showing import opened_by
-from elmfield.fit import Encoder, encoder
-from elmfield.io.door import fit, read, write
+from elmfield.field import Field, Report
+from elmfield.field.coordinates.labels import Labels
+from elmfield.fit import Encoder
+from elmfield.io.api import OutputGrid, encoder, fit, read, regrid, write
 from elmfield.io.gridded import Gridded
 from elmfield.local.layers import Dense
 from elmfield.measure.metrics import mae, max_error, paper_psnr, psnr
 from elmfield.partition import Partition
-from elmfield.settings import Oriented, Paper, Smooth, oriented, paper, smooth
+from elmfield.settings import Oriented, Paper, Smooth, Target, oriented, paper, smooth
 
 if TYPE_CHECKING:
-    from elmfield.fit.points import fit_points
-    from elmfield.fit.sphere import sphere
-    from elmfield.io.model.restore import load
-    from elmfield.io.model.store import save
-    from elmfield.io.regrid import regrid
-    from elmfield.io.stream.appending import append
-    from elmfield.io.viewed import view
-    from elmfield.measure.curves import psnr_by_width
-    from elmfield.measure.heldout import heldout_score
-    from elmfield.partition.beam.barron import barron_norm
+    from elmfield.fit.globe import sphere
+    from elmfield.fit.scattered.points import fit_points
+    from elmfield.io.model.load import load
+    from elmfield.io.model.save import save
+    from elmfield.io.stream.append import append
+    from elmfield.io.view_source import view
+    from elmfield.measure.scores import heldout_score, psnr_by_width
+    from elmfield.partition.beam.energy import barron_norm
 
 LATER = {
-    "append": "elmfield.io.stream.appending",
-    "barron_norm": "elmfield.partition.beam.barron",
-    "fit_points": "elmfield.fit.points",
-    "heldout_score": "elmfield.measure.heldout",
-    "load": "elmfield.io.model.restore",
-    "psnr_by_width": "elmfield.measure.curves",
-    "regrid": "elmfield.io.regrid",
-    "save": "elmfield.io.model.store",
-    "sphere": "elmfield.fit.sphere",
-    "view": "elmfield.io.viewed",
+    "append": "elmfield.io.stream.append",
+    "barron_norm": "elmfield.partition.beam.energy",
+    "fit_points": "elmfield.fit.scattered.points",
+    "heldout_score": "elmfield.measure.scores",
+    "load": "elmfield.io.model.load",
+    "psnr_by_width": "elmfield.measure.scores",
+    "save": "elmfield.io.model.save",
+    "sphere": "elmfield.fit.globe",
+    "view": "elmfield.io.view_source",
 }
 """Names whose rooms are opened when first asked for: a third of the time of the import."""
 
@@ -76,9 +73,6 @@ def __getattr__(name: str) -> Any:
     if name not in LATER:
         raise AttributeError(f"module 'elmfield' has no attribute {name!r}")
     return getattr(import_module(LATER[name]), name)
-
-
-opened_by(lambda field, **options: __getattr__("view")(field, **options))
 
 
 def __dir__() -> list[str]:
@@ -95,7 +89,9 @@ __all__ = [
     "Encoder",
     "Field",
     "Gridded",
+    "Labels",
     "Oriented",
+    "OutputGrid",
     "OutsideDomainError",
     "Paper",
     "Partition",

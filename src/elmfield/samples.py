@@ -1,4 +1,4 @@
-"""Samples as callers give them: checked, real, channels last; what is missing; about 0, of order 1.
+"""Samples of a caller, read in parts, checked, real, channels last, with gaps and units.
 
 Arrays of any library enter, with masks of theirs or of `numpy.ma`, or anything else that has a
 shape, a dtype and slices; :class:`Samples` leave, with what is needed to put the caller's units
@@ -7,7 +7,7 @@ back. What is done with them it does not know.
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -15,17 +15,25 @@ from typing import Any, Protocol
 import numpy as np
 
 from elmfield._array.backend import (
+    as_dtype,
     contiguous,
+    copy_array,
+    integer_limits,
     is_array,
     is_numpy,
     is_sliced,
     move_all,
     namespace,
-    take,
+    refuse_abstract,
     to_numpy,
 )
-from elmfield._array.ends import Ends, data_range, standard_of, standardise
-from elmfield._array.masks import either, like_values
+from elmfield._array.channel_stats import (
+    ChannelStats,
+    join_masks,
+    mask_like_values,
+    standard_of,
+)
+from elmfield._array.checks import array
 from elmfield._array.typing import Array, Floats, Integers
 
 # --- where samples lie ----------------------------------------------------------------------------
@@ -35,7 +43,7 @@ Slab = tuple[slice, ...]
 
 
 class Source(Protocol):
-    """An array that is read in parts: in memory, in a file, or made when asked for."""
+    """An array that can be read in parts: in memory, in a file, or computed on demand."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -46,12 +54,12 @@ class Source(Protocol):
         """Of the samples."""
 
     def read(self, slab: Slab = ()) -> Array:
-        """The samples of a slab, in an array of a library; of all of it for ()."""
+        """Return the samples of a slab; all samples for ()."""
 
 
 @dataclass(frozen=True, eq=False)
 class InMemory:
-    """An array of any library, where it is."""
+    """An array of any library, not copied."""
 
     array: Array = field(repr=False)
 
@@ -72,7 +80,7 @@ class InMemory:
 
 @dataclass(frozen=True, eq=False)
 class Sliced:
-    """What gives NumPy arrays when it is sliced: Zarr and HDF5 arrays, Dask arrays."""
+    """A container that gives NumPy arrays when it is sliced: a Zarr, HDF5 or Dask array."""
 
     container: Any = field(repr=False)
 
@@ -92,18 +100,18 @@ class Sliced:
 
 
 def source_of(values: Any) -> Source:
-    """What `values` are read from: an array, anything with shape, dtype and slices, or a list."""
+    """Return the source of `values`: an array, anything with shape, dtype and slices, or a list."""
     if is_array(values):
         return InMemory(values)
-    return Sliced(values) if is_sliced(values) else InMemory(np.asarray(values))
+    return Sliced(values) if is_sliced(values) else InMemory(array("values", values))
 
 
 Grid = tuple[Integers, ...]
-"""Positions on each axis, in any order, whose product is meant."""
+"""Positions on each axis, in any order; the grid is their product."""
 
 
 class View(Protocol):
-    """Samples (..., C) of which some are looked at, about 0 and of order 1."""
+    """Samples (..., C), standardised to about 0 and order 1, of which some can be looked at."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -117,40 +125,7 @@ class View(Protocol):
         """The samples on a grid of positions, all channels."""
 
     def every(self, step: int) -> Array:
-        """One of so many, counted through the flattened array, (n, C)."""
-
-
-@dataclass(frozen=True, eq=False)
-class Seen:
-    """A view of samples that are at hand; `bring` makes any of them ready."""
-
-    values: Array = field(repr=False)
-    bring: Callable[[Array], Array]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of all samples, channels last."""
-        return tuple(self.values.shape)
-
-    @property
-    def eps(self) -> float:
-        """Relative rounding of their dtype."""
-        return float(namespace(self.values).finfo(self.values.dtype).eps)
-
-    def on(self, grid: Grid) -> Array:
-        """The samples on a grid of positions, all channels."""
-        y = self.values
-        sizes = zip(grid, y.shape)
-        some = [k for k, (at, n) in enumerate(sizes) if len(at) != n or (at != np.arange(n)).any()]
-        some.sort(key=lambda k: len(grid[k]) / y.shape[k])  # what leaves least first
-        for k, index in zip(some, move_all([grid[k] for k in some], y) if some else ()):
-            y = take(y, index, axis=k)
-        return self.bring(y)
-
-    def every(self, step: int) -> Array:
-        """One of so many, counted through the flattened array, (n, C)."""
-        y = self.values
-        return self.bring(namespace(y).reshape(y, (-1, y.shape[-1]))[::step, :])
+        """Every `step`-th sample of the flattened array, (n, C)."""
 
 
 # --- masks ----------------------------------------------------------------------------------------
@@ -159,53 +134,48 @@ class Seen:
 def unmasked(
     values: Any, mask: Array | None, channel_axis: int | None, d: int | None
 ) -> tuple[Array, Array | None]:
-    """An array, and what its own mask (`numpy.ma`) or `mask` marks; with d + 1 axes, of a batch."""
+    """Return an array without its `numpy.ma` mask, and that mask joined with `mask`.
+
+    An array of d + 1 axes is a batch: its channel axis is one further.
+    """
     if isinstance(values, (list, tuple)):
         masked = any(isinstance(v, np.ma.MaskedArray) for v in values)
-        values = np.ma.stack(values) if masked else np.asarray(values)
+        values = np.ma.stack(values) if masked else array("values", values)
     if isinstance(values, np.ma.MaskedArray):
         if d is not None and values.ndim == d + 1 and channel_axis is not None:
             channel_axis += 1
-        return values.data, either(np.ma.getmaskarray(values), mask, channel_axis)
+        return values.data, join_masks(np.ma.getmaskarray(values), mask, channel_axis)
     return source_of(values).read(), mask
 
 
 def with_nan(values: Any) -> Array:
-    """An array, in which NaN stands where a mask (`numpy.ma`) was."""
+    """Return an array with NaN in place of a `numpy.ma` mask."""
     if isinstance(values, np.ma.MaskedArray):
         numbers = values.data if values.dtype.kind in "fc" else values.data.astype(np.float64)
         values = np.where(np.ma.getmaskarray(values), np.asarray(np.nan, numbers.dtype), numbers)
-    return values if is_array(values) else np.asarray(values)
+    return values if is_array(values) else array("values", values)
 
 
 # --- checks ---------------------------------------------------------------------------------------
 
 
 def prepare(
-    values: Array, shape: tuple[int, ...], channel_axis: int | None, mask: Array | None
-) -> tuple[Array, Array | None, bool]:
-    """Checked samples with channels last, floating; where they are present; whether complex.
-
-    Complex input becomes twice as many real channels, imaginary parts last.
-    """
-    return checked(values, shape, channel_axis, mask)[:3]
-
-
-def checked(
     values: Array,
     shape: tuple[int, ...],
     channel_axis: int | None,
-    mask: Array | None,
+    mask: Array | None = None,
     *,
     is_whole: bool = True,
-) -> tuple[Array, Array | None, bool, Ends | None]:
-    """What :func:`prepare` gives, and the ends of what is present; None near overflow.
+) -> tuple[Array, Array | None, bool, ChannelStats]:
+    """Check samples; return them floating, which are present (None: all), if complex, their ends.
 
-    A part of an array (not `is_whole`) may miss all samples of a channel. Channels are last, but
-    each is in one piece of memory: loops over three colours are slow.
+    Channels are last, but each is in one piece of memory: loops over three colours are slow.
+    Complex input becomes twice as many real channels, imaginary parts last. A part of an array
+    (not `is_whole`) may miss all samples of a channel.
     """
     if not is_array(values):
         values = np.asarray(values)
+    refuse_abstract("values", values, "Several arrays at once are for encoder.batch(...).")
     xp = namespace(values)
     if isinstance(values, np.ndarray) and values.dtype.kind not in "biufc":
         raise TypeError(
@@ -227,41 +197,36 @@ def checked(
     y = contiguous(xp.astype(values, xp.float32 if narrow else xp.float64, copy=False))
     y = xp.permute_dims(y, (*range(1, y.ndim), 0))
     far = float(xp.finfo(y.dtype).max) / 4
-    if mask is None:
-        ends = Ends.of(y)
-        # NaN and infinities show in these; what is left is far from overflow.
-        if ends.largest < far:
-            return y, None, is_complex, ends
+    if mask is None and (ends := ChannelStats.of(y)).largest < far:  # NaN and infinities show in it
+        return y, None, is_complex, ends
     missing = xp.isnan(y)
     if mask is not None:
-        missing = missing | like_values(mask, y, shape, channel_axis)
+        missing = missing | mask_like_values(mask, y, shape, channel_axis)
     if bool(xp.any(xp.isinf(y) & ~missing)):
         raise ValueError(
             "`values` must be finite; got infinities. Replace them with NaN to mark the samples as "
             "missing."
         )
-    if not bool(xp.any(missing)):
-        _refuse_far(y, far)
-        return y, None, is_complex, None
-    if is_complex:  # a sample with one part missing is missing
-        half = missing.shape[-1] // 2
-        both = missing[..., :half] | missing[..., half:]
-        missing = xp.concat([both, both], axis=-1)
-    if is_whole and bool(xp.any(xp.all(missing, axis=tuple(range(missing.ndim - 1))))):
-        raise ValueError(
-            "every channel needs at least one sample that is present; got a channel that is all "
-            "NaN or masked."
-        )
-    y, present = xp.where(missing, xp.zeros_like(y), y), ~missing
-    ends = Ends.of(y, present)
-    if ends.largest < far:
-        return y, present, is_complex, ends
-    _refuse_far(y, far)
-    return y, present, is_complex, None
+    present = None
+    if bool(xp.any(missing)):
+        if is_complex:  # a sample with one part missing is missing
+            half = missing.shape[-1] // 2
+            both = missing[..., :half] | missing[..., half:]
+            missing = xp.concat([both, both], axis=-1)
+        if is_whole and bool(xp.any(xp.all(missing, axis=tuple(range(missing.ndim - 1))))):
+            raise ValueError(
+                "every channel needs at least one sample that is present; got a channel that is "
+                "all NaN or masked."
+            )
+        y, present = xp.where(missing, xp.zeros_like(y), y), ~missing
+    ends = ChannelStats.of(y, present)
+    if not ends.largest < far:
+        refuse_far("values", y)
+    return y, present, is_complex, ends
 
 
 WHOLE = ("int64", "uint64")
-"""Dtypes that hold whole numbers which float64 does not."""
+"""Dtypes with whole numbers that float64 does not hold."""
 
 EXACT_WHOLE = 2.0**53
 """Above this float64 does not hold all whole numbers."""
@@ -271,22 +236,25 @@ def warn_of_rounding(top: float) -> None:
     """Say that whole numbers up to `top` lose digits when they become floating."""
     if top > EXACT_WHOLE:
         warnings.warn(
-            f"whole numbers up to {top:.4g} are computed with as float64, which rounds them by up "
-            f"to {np.spacing(top) / 2:g}. Take an offset off them first to keep all digits.",
+            f"whole numbers up to {top:.4g} are more than float64 holds exactly. samples() gives "
+            "them back as they are; values of the function differ from them by up to "
+            f"{1e-13 * top:.2g} (at orders above 2, {1e-9 * top:.2g}). Take an offset off them "
+            "first to keep all digits.",
             stacklevel=4,
         )
 
 
-def _refuse_far(y: Array, far: float) -> None:
-    """Raise if a number is so large that its mean with others, or its square, has no place."""
+def refuse_far(name: str, y: Array) -> None:
+    """Raise if a number is so large that sums of a few overflow."""
     host = np.asarray(to_numpy(y))
+    far = float(np.finfo(host.dtype).max) / 4
     large = np.abs(host) >= far
     if not large.any():
         return
     first = host[large][0]
     kind = host.dtype.name
     raise ValueError(
-        f"`values` must lie within ±{far:.3g} to be computed with in {kind}; got {first:.6g}, and "
+        f"`{name}` must lie within ±{far:.3g} to be computed with in {kind}; got {first:.6g}, and "
         f"{int(large.sum())} such of {host.size} samples. Files often mark samples without data by "
         "such numbers: pass `mask`, or replace them with NaN."
         + ("" if kind == "float64" else " Else convert the array to float64.")
@@ -295,34 +263,34 @@ def _refuse_far(y: Array, far: float) -> None:
 
 # --- what a fit works on --------------------------------------------------------------------------
 
-EXACT = {name: name for name in ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float16")}
-EXACT["bool"] = "uint8"
+EXACT = {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("u", "") for bits in (8, 16, 32, 64)}
+EXACT |= {"float16": "float16", "bool": "uint8"}
 """Dtypes that are kept as they are, though fits compute with wider ones."""
 
-FEW = 1 << 20
-"""Samples that are brought to scale all at once."""
+STANDARDISED_MAX_SAMPLES = 1 << 20
+"""Samples that are standardised all at once: on a GPU each step of a batch costs its launch."""
 
-FEW_STEPS = 100
+MIN_WHOLE_RANGE = 100
 """Whole numbers that range over fewer are filled in with fractions."""
 
 
 def fills_whole(dtype: str, data_range: float) -> bool:
-    """Whether samples that are filled in become whole numbers too, as a file then keeps all.
+    """Whether samples that are filled in become whole numbers too, so that a file holds these.
 
     They do where that moves them by 0.5 % of the range at most.
     """
-    return dtype in EXACT and np.dtype(dtype).kind in "iu" and data_range >= FEW_STEPS
+    return dtype in EXACT and np.dtype(dtype).kind in "iu" and data_range >= MIN_WHOLE_RANGE
 
 
 def whole_of(values: Array, dtype: str) -> Array:
     """The nearest whole numbers of a dtype, still floating."""
-    xp, ends = namespace(values), np.iinfo(dtype)
-    return xp.clip(xp.round(values), float(ends.min), float(ends.max))
+    xp = namespace(values)
+    return xp.clip(xp.round(values), *integer_limits(np.iinfo(dtype)))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Samples:
-    """Samples ready to be fitted, and what they were.
+    """Samples ready to be fitted, and what the caller gave.
 
     Parameters
     ----------
@@ -338,14 +306,14 @@ class Samples:
         The second half of the channels holds imaginary parts; an error is a modulus.
     dtype : str
         What the caller's samples were.
-    brought : array, shape (..., C), or None
-        The samples about 0 and of order 1, gaps filled; None while that can wait.
-    is_given : bool
+    is_original : bool
         Whether `raw` is what the caller gave; not so once it was filled in or denoised.
     is_exact : bool
         Whether the caller's dtype holds `raw` exactly.
-    is_lent : bool
+    shares_memory : bool
         Whether `raw` is the caller's own memory, which may change later.
+    integers : array, shape (..., C), or None
+        The caller's whole numbers, where `raw` rounds them.
     """
 
     raw: Array = field(repr=False)
@@ -355,10 +323,10 @@ class Samples:
     data_range: float
     is_complex: bool = False
     dtype: str = "float64"
-    brought: Array | None = field(default=None, repr=False)
-    is_given: bool = True
+    is_original: bool = True
     is_exact: bool = True
-    is_lent: bool = False
+    shares_memory: bool = False
+    integers: Array | None = field(default=None, repr=False)
 
     @property
     def n_channels(self) -> int:
@@ -377,39 +345,21 @@ class Samples:
         C = self.n_channels
         return namespace(e).hypot(e[..., :C], e[..., C:])
 
-    # Batches are brought to scale in their turn, unless someone has to see all samples at once, or
-    # there are few.
-
     @cached_property
-    def given(self) -> Array:
-        """What batches are gathered from, (..., C); :meth:`bring` makes them ready."""
-        few = math.prod(self.raw.shape) <= FEW
-        return self.raw if self.brought is None and not few else self.values
-
-    def bring(self, Y: Array) -> Array:
-        """A batch of `given`, (..., C), about 0 and of order 1."""
-        if self.given is not self.raw:
-            return Y
-        return self._brought(Y)
-
-    def _brought(self, Y: Array) -> Array:
-        Y = Y - self.offset
-        Y /= self.scale  # in place: a batch is passed over often enough
-        return Y
-
-    @property
-    def view(self) -> Seen:
-        """Some of them, for who has to decide something by looking."""
-        return Seen(self.given, self.bring)
+    def standardised(self) -> Array | None:
+        """All samples about 0 and of order 1, if they are few; else None."""
+        return self.values if math.prod(self.raw.shape) <= STANDARDISED_MAX_SAMPLES else None
 
     @property
     def values(self) -> Array:
-        """All samples about 0 and of order 1."""
-        return self._brought(self.raw) if self.brought is None else self.brought
+        """All samples about 0 and of order 1; computed at each call."""
+        return self.standardise(self.raw)
 
-    def standardised(self) -> "Samples":
-        """The same with all samples brought to scale at once."""
-        return self if self.brought is not None else replace(self, brought=self.values)
+    def standardise(self, Y: Array) -> Array:
+        """Return a part of `raw`, (..., C), about 0 and of order 1."""
+        Y = Y - self.offset
+        Y /= self.scale  # in place: a batch is passed over often enough
+        return Y
 
     def changed(self, y: Array, where: Array | None = None) -> "Samples":
         """The same with samples y, (..., C), about 0 and of order 1: all, or those marked.
@@ -423,8 +373,16 @@ class Samples:
         if where is not None:
             raw = whole_of(raw, self.dtype) if is_exact else raw
             raw = xp.where(where, raw, self.raw)
+        integers = None
+        if is_exact and self.integers is not None:
+            integers = xp.where(where, as_dtype(raw, self.dtype), self.integers)
         return replace(
-            self, raw=raw, brought=None, is_given=False, is_exact=is_exact, is_lent=False
+            self,
+            raw=raw,
+            is_original=False,
+            is_exact=is_exact,
+            shares_memory=False,
+            integers=integers,
         )
 
     # What a file keeps.
@@ -437,12 +395,13 @@ class Samples:
         return str(self.raw.dtype).rsplit(".", 1)[-1]
 
     @cached_property
-    def own(self) -> Array:
-        """`raw` in memory of its own and, with NumPy, in the dtype `kind`."""
+    def stored(self) -> Array:
+        """The samples in memory of their own and, with NumPy, in the dtype `kind`."""
+        if self.integers is not None:
+            return copy_array(self.integers)
         if is_numpy(self.raw):
-            return self.raw.astype(self.kind, order="K", copy=self.is_lent)
-        # Not `asarray(copy=True)`: torch warns of it where it follows the samples.
-        return self.raw + 0 if self.is_lent else self.raw
+            return self.raw.astype(self.kind, order="K", copy=self.shares_memory)
+        return copy_array(self.raw) if self.shares_memory else self.raw
 
 
 def read(
@@ -454,21 +413,35 @@ def read(
     centred: bool,
 ) -> Samples:
     """The samples of an array of the given shape; `centred` takes each channel's mean off."""
-    raw, present, is_complex, ends = checked(values, tuple(shape), channel_axis, mask)
-    if ends is None:
-        brought, offset, scale = standardise(raw, present, centred)
-    else:
-        kind = str(raw.dtype).rsplit(".", 1)[-1]
-        brought, units = None, standard_of(ends, kind, centred)
-        offset, scale = move_all(units, raw)
+    raw, present, is_complex, ends = prepare(values, tuple(shape), channel_axis, mask)
+    units = standard_of(ends, str(raw.dtype).rsplit(".", 1)[-1], centred)
+    offset, scale = move_all(units, raw)
+    dtype, integers = dtype_name(values), None
+    if dtype in WHOLE and ends.largest > EXACT_WHOLE:
+        integers = channels_last(values, channel_axis)
     return Samples(
         raw=raw,
         present=present,
         offset=offset,
         scale=scale,
-        data_range=data_range(raw, present) if ends is None else ends.data_range,
+        data_range=ends.data_range,
         is_complex=is_complex,
-        dtype=str(values.dtype).removeprefix("torch."),
-        brought=brought,
-        is_lent=not is_numpy(raw) or np.may_share_memory(raw, values),
+        dtype=dtype,
+        shares_memory=not is_numpy(raw) or np.may_share_memory(raw, values),
+        integers=integers,
     )
+
+
+def dtype_name(values: Array) -> str:
+    """The dtype of an array, whichever library's, without its byte order."""
+    if is_numpy(values):
+        return str(values.dtype.newbyteorder("=").name)
+    return str(values.dtype).rsplit(".", 1)[-1]
+
+
+def channels_last(values: Array, channel_axis: int | None) -> Array:
+    """An array (..., C), in the byte order of the machine."""
+    xp = namespace(values)
+    if is_numpy(values):
+        values = values.astype(values.dtype.newbyteorder("="), copy=False)
+    return values[..., None] if channel_axis is None else xp.moveaxis(values, channel_axis, -1)

@@ -1,3 +1,5 @@
+import sys
+import types
 import warnings
 
 import numpy as np
@@ -43,6 +45,46 @@ def test_what_is_an_array(xp):
     assert backend.is_array(xp.asarray([1.0]))
     assert not backend.is_array([1.0])
     assert not backend.is_array(1.0)
+
+
+class Unchangeable(np.lib.mixins.NDArrayOperatorsMixin):
+    """What an array of JAX is like, where there is none."""
+
+    def __init__(self, values):
+        self.values = np.asarray(values)
+        self.shape, self.dtype, self.ndim = self.values.shape, self.values.dtype, self.values.ndim
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.values, dtype)
+
+    def __getitem__(self, at):
+        return Unchangeable(self.values[at])
+
+    def __setitem__(self, at, values):
+        raise TypeError("JAX arrays are immutable")
+
+
+@pytest.mark.parametrize("kind", ["jax", "a stand-in"])
+def test_arrays_of_jax_are_read_as_numpy_arrays(kind, rng, monkeypatch):
+    if kind == "jax":
+        made = pytest.importorskip("jax.numpy").asarray
+    else:
+        module = types.ModuleType("jax")
+        module.Array, made = Unchangeable, Unchangeable
+        core = types.ModuleType("jax.core")
+        core.Tracer = type("Tracer", (), {})
+        monkeypatch.setitem(sys.modules, "jax", module)
+        monkeypatch.setitem(sys.modules, "jax.core", core)
+    values, x = rng.random((12, 10)).astype("float32"), rng.random((5, 2)).astype("float32") * 9
+    there = made(values)
+    field, plain = ef.fit(there, mask=made(values > 0.9)), ef.fit(values, mask=values > 0.9)
+    for ask in ("__call__", "gradient", "hessian"):
+        found = getattr(field, ask)(made(x))
+        assert isinstance(found, np.ndarray)
+        assert np.array_equal(found, getattr(plain, ask)(x))
+    assert np.array_equal(ef.encoder((12, 10))(there).samples(), ef.fit(values).samples())
+    scattered = ef.fit_points(made(x), made(x[:, 0]))
+    assert np.array_equal(scattered(made(x)), ef.fit_points(x, x[:, 0])(x))
 
 
 @pytest.mark.gpu

@@ -35,7 +35,8 @@ def test_modes_are_made_once_for_equal_settings(own_cache, monkeypatch, rng):
     ef.fit(values, ef.paper(cell=16, width=64, seed=1))
     assert len(made) == 2
     np.testing.assert_array_equal(
-        coefficients_of(first.blended.groups[0]), coefficients_of(again.blended.groups[0])
+        coefficients_of(first.model.blended.groups[0]),
+        coefficients_of(again.model.blended.groups[0]),
     )
 
 

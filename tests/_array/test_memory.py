@@ -51,7 +51,7 @@ def test_a_fit_holds_at_most_three_times_its_input_and_output(settings, options,
     field = ef.fit(values, settings, **options)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    output = field.n_coefficients * values.itemsize
+    output = field.model.n_coefficients * values.itemsize
     assert most + values.nbytes < 3 * (values.nbytes + output)
 
 

@@ -5,15 +5,18 @@ import subprocess
 import sys
 from itertools import pairwise
 
+import click
 import numpy as np
 import pytest
+
+from elmfield.cli import COMMANDS, cli
 
 HEAVY = [
     *("torch", "xarray", "dask", "pandas", "zarr", "numcodecs", "rich", "matplotlib", "skimage"),
     *(f"scipy.{part}" for part in ("linalg", "fft", "interpolate", "spatial", "optimize")),
 ]
 
-COMMANDS = ("fit", "info", "view", "render", "query", "compare", "beam", "demo", "completion")
+NAMES = ("fit", "info", "view", "render", "query", "compare", "beam", "demo", "completion")
 
 
 @pytest.mark.slow
@@ -41,16 +44,26 @@ except SystemExit as done:
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines()[-1] == "[]"
-    for name in COMMANDS:
+    for name in NAMES:
         assert name in ran.stdout
     assert "Exit codes" in ran.stdout
 
 
+def commands():
+    """All commands by name, their modules imported."""
+    context = click.Context(cli)
+    return {name: cli.get_command(context, name) for name in cli.list_commands(context)}
+
+
+def test_the_list_of_commands_says_what_they_say_of_themselves():
+    assert tuple(COMMANDS) == NAMES
+    for name, command in commands().items():
+        assert command.help.strip().split("\n\n")[0] == COMMANDS[name][1]
+
+
 def examples():
     """Every line of help that begins with the command's name."""
-    from elmfield.cli import cli
-
-    for name, command in {"": cli, **cli.commands}.items():
+    for name, command in {"": cli, **commands()}.items():
         lines = re.findall(r"^\s*(elmfield .*)$", command.epilog or "", re.MULTILINE)
         assert lines, f"{name} shows no example"
         for line in lines:

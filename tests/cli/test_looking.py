@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import socket
 import subprocess
 import urllib.request
 
@@ -39,12 +40,21 @@ def test_it_says_where_it_is_and_ends_when_told(words, script, environment, fold
 
 
 @pytest.mark.slow
-def test_a_page_is_written_for_any_file_server(run, folder):
+def test_others_are_told_this_machine_s_name(run, monkeypatch):
+    monkeypatch.setattr("elmfield.show.view.server.Served.wait", lambda served: served.close())
+    said = run("view", "photo.elm", "--no-open", "--host", "0.0.0.0").stdout
+    here, port = re.search(r"is at (http://127\.0\.0\.1:(\d+)/)", said).groups()
+    assert f"{here}, for others at http://{socket.gethostname()}:{port}/" in said
+    assert "others" not in run("view", "photo.elm", "--no-open").stdout
+
+
+@pytest.mark.slow
+def test_a_page_is_written_that_needs_no_server(run, folder):
     ran = run("view", "photo.png", "--export", "page", "--export-size", "1")
-    assert "tiles" in ran.stdout
-    facts = json.loads((folder / "page" / "facts.json").read_text())
-    assert facts["title"] == "photo.png"
-    assert facts["picture"]
+    assert "open it in a browser" in ran.stdout
+    facts = (folder / "page" / "facts.js").read_text()
+    assert '"title": "photo.png"' in facts
+    assert '"picture": true' in facts
     assert (folder / "page" / "index.html").is_file()
 
 

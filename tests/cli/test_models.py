@@ -148,7 +148,7 @@ def test_channels_by_name(tmp_path, told):
         words = ("--channel-axis", axis)
         told("fit", tmp_path / "x.npz", "-o", tmp_path / "m.elm", *words)
         field = ef.load(tmp_path / "m.elm")
-        assert (field.channel_axis, field.domain.dims) == (0, ("axis1", "axis2"))
+        assert (field.model.channel_axis, field.domain.dims) == (0, ("axis1", "axis2"))
         # Which axis it was, the model knows.
         assert told("compare", tmp_path / "x.npz", tmp_path / "m.elm")["psnr_db"] > 100
 

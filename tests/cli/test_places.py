@@ -56,7 +56,7 @@ def test_windows(run, folder):
     with xr.open_dataset(folder / "day.nc") as ds:
         hours = np.datetime64("2023-01-01T06", "ns") + np.arange(3) * np.timedelta64(6, "h")
         np.testing.assert_array_equal(ds.time, hours)
-    run("render", "sst.elm", "-o", "slope.nc", "--quantity", "gradient", "-q")
+    run("render", "sst.elm", "-o", "slope.nc", "--quantity", "gradient_magnitude", "-q")
     with xr.open_dataset(folder / "slope.nc") as ds:
         assert "units" not in ds.sst.attrs
         assert float(ds.sst.max()) < 1
@@ -91,7 +91,7 @@ def test_a_window_may_cross_the_seam(folder, told):
 def test_a_window_is_at_most_one_turn(run):
     run("fit", "sst.nc", "-o", "sst.elm", "--slice", "time=0", "-q")
     wrong = run("render", "sst.elm", "-o", "x.nc", "--window", "longitude=0:800", code=1).stderr
-    assert "at most one period, 360, of axis 'longitude'; got 0 to 800" in wrong
+    assert "on axis 'longitude': it must span at most one period, 360; got 0 to 800" in wrong
 
 
 def test_a_seam_on_an_uneven_axis(folder, told):

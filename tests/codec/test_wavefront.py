@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmfield.codec.lossless.neighbours import Stencil
+from elmfield.codec.lossless.predict import Stencil
 from elmfield.codec.lossless.wavefront import Layout
 
 SHAPES = st.tuples(
@@ -22,7 +22,7 @@ def layouts(shape, ndim):
 def test_blocks_are_the_array_again(shape, ndim):
     layout = layouts(shape, ndim)
     values = np.arange(np.prod(layout.shape)).reshape(layout.shape)
-    np.testing.assert_array_equal(layout.joined(layout.cut(values)), values)
+    np.testing.assert_array_equal(layout.join(layout.cut(values)), values)
 
 
 @given(shape=SHAPES, ndim=st.integers(1, 4))
@@ -48,4 +48,4 @@ def test_a_slanted_view_finds_every_sample_at_its_step(shape, ndim):
     x, y = np.arange(layout.block[3]), np.arange(layout.block[2])[:, None]
     for g in range(layout.n_groups):
         expected = x + 2 * (y + layout.skew[g])
-        np.testing.assert_array_equal(layout.slanted(steps, g)[..., 0], expected)
+        np.testing.assert_array_equal(layout.slant(steps, g)[..., 0], expected)

@@ -96,7 +96,7 @@ def test_an_even_axis_with_a_wider_seam_is_bent():
     assert Axis.even("x", 6, 0.0, 2.0, 15.0).knots is not None
     assert Axis.counted("x", 6, 6.0).knots is None
     assert Axis.counted("x", 6, 6.5).knots is not None
-    with pytest.raises(ValueError, match=r"'x' must exceed the span .* got 9\.0 for"):
+    with pytest.raises(ValueError, match=r"'x' must exceed the span .* got 9 for"):
         Axis.even("x", 6, 0.0, 2.0, 9.0)
 
 

@@ -93,7 +93,7 @@ def test_outside_points_raise_move_or_become_nan(xp):
     border = host(field(np.array([[1.0, 1.0], [-0.5, 1.0], [1.0, 4.5]])))
     assert np.array_equal(moved, border)
     assert host(field.hessian(points, outside="nan")).shape == (3, 2, 2)
-    with pytest.raises(ValueError, match="`outside` must be 'raise', 'nearest' or 'nan'; got 'x'"):
+    with pytest.raises(ValueError, match=r"`outside` must be one of .* got 'x'"):
         field(points, outside="x")
 
 
@@ -114,13 +114,13 @@ def test_a_nan_coordinate_never_gets_a_number(periodic):
         ({"coords": [[0, 1, np.nan, 2]]}, "must be finite"),
         ({"coords": [[0, 2, 1, 3]]}, "Sort the array along this axis"),
         ({"coords": [[0, 1]]}, r"one number per sample; got shape \(2,\) for 4 samples"),
-        ({"coords": [None, None]}, "one entry per axis, 1; got 2"),
+        ({"coords": [None, None]}, r"one entry per axis, 1; got \[None, None\]"),
         ({"coords": {"y": [0, 1, 2, 3]}}, r"`coords` names \['y'\], but the axes are"),
         ({"dims": ("a", "b")}, "`dims` must be 1 different names"),
         ({"periodic": ("t",)}, "`periodic` names axis 't', but the axes are"),
         ({"periodic": (1,)}, "`periodic` names axis 1"),
         ({"periodic": (True,)}, "`periodic` names axis True"),
-        ({"periodic": {0: 2.0}}, "must exceed the span of its samples; got 2.0"),
+        ({"periodic": {0: 2.0}}, "must exceed the span of its samples; got 2 for"),
         ({"periodic": {0: -4.0}}, "must exceed the span"),
         (
             {"periodic": (0,), "coords": [[0, 1, 2, 4]]},

@@ -24,7 +24,7 @@ def test_axes_by_what_they_say():
     assert is_latitude("y", {"standard_name": "latitude"})
     assert is_longitude("x", {"units": "degreeE"})
     assert not is_latitude("y", {"units": "m"})
-    about = {"j": {"attrs": {"units": "degrees_north"}}}
+    about = {"j": {"units": "degrees_north"}}
     assert horizontal(["time", "lon", "j"], about) == (2, 1)
     assert horizontal(["time", "lon"], about) is None
     assert horizontal(["lat", "latitude", "lon"], {}) is None  # which of the two?

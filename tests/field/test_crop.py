@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from support import L_SHAPE, ROUND, close, on_given_cells, partition, pixels
+from support import L_SHAPE, ROUND, close, on_given_cells, on_samples, partition, pixels
 
 
 @pytest.mark.parametrize("labels", [None, np.kron(L_SHAPE, np.ones((2, 2), int))])
@@ -20,7 +20,7 @@ def test_a_crop_is_the_same_function(labels, settings, low, high, rng):
     settings = settings if labels is None else on_given_cells(settings)
     field = ef.fit(values, settings, partition=part)
     crop = field.crop(low, high)
-    assert crop.n_coefficients < field.n_coefficients
+    assert crop.model.n_coefficients < field.model.n_coefficients
     x = np.asarray(low) + rng.random((200, 2)) * np.subtract(high, low)
     close(crop(x), field(x), 1e-9)
     close(crop.gradient(x), field.gradient(x), 1e-7)
@@ -32,7 +32,62 @@ def test_a_crop_is_the_same_function(labels, settings, low, high, rng):
     with pytest.raises(ef.OutsideDomainError, match="lie outside"):
         crop([np.add(high, 1e-3)])
     inner = tuple(slice(int(np.ceil(a)), int(np.floor(b)) + 1) for a, b in zip(low, high))
-    close(crop.samples(), field.samples()[inner], 1e-9)
+    close(on_samples(crop), on_samples(field)[inner], 1e-9)
+
+
+@pytest.mark.parametrize("past", [0.0, 1e-9, 1e-3, 0.1, 0.24, 0.26])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ef.smooth(cell=10, coefficients=300),
+        ef.smooth(order=2, cell=8, overlap=0.5),
+        ef.smooth(order=1.5, cell=9, overlap=1 / 3),
+        ef.oriented(),
+    ],
+    ids=["few", "halves", "thirds", "oriented"],
+)
+def test_a_crop_may_end_just_past_a_blend(settings, past, rng):
+    """Who spoke before the end of the blend was once asked beyond it."""
+    field = ef.fit(rng.standard_normal((40, 26)), settings)
+    part = field.model.blended.partition
+    low, high = [-0.5, 1.0], [39.5, 24.0]
+    low[0] = part.borders(0)[1] - part.overlap[0] - past
+    high[0] = part.borders(0)[3] + part.overlap[0] + past
+    x = rng.uniform(low, high, (30, 2))
+    x[:10, 0], x[10:20, 0] = low[0], high[0]
+    crop, size = field.crop(low, high), field.model.data_range
+    tables = [
+        field.tabulate(1e-6, 0, window={"axis0": (low[0], high[0]), "axis1": (low[1], high[1])}),
+        crop.tabulate(1e-4, 1),
+    ]
+    for o, ask in enumerate(("__call__", "gradient", "hessian")):
+        truth = getattr(field, ask)(x)
+        # derivatives of polynomials of 20 terms are rounded 20² times as much (Markov)
+        close(getattr(crop, ask)(x), truth, 1e-13 * 400**o * size)
+        for table in tables:
+            if o < len(table.errors):
+                off = np.abs(getattr(table, ask)(x) - truth).max()
+                assert off <= table.errors[o] + 1e-12 * 400**o
+    close(crop(x[0]), field(x[0]), 1e-13 * size)
+    axes = np.linspace(low[0], high[0], 9), [low[1], high[1]]
+    close(crop.grid(*axes), field.grid(*axes), 1e-13 * size)
+    thin = field.crop([np.nextafter(low[0], -1), 1.0], [low[0], 24.0])
+    close(thin([low[0], 7.3]), field([low[0], 7.3]), 1e-13 * size)
+
+
+def test_many_points_of_a_crop_are_those_of_the_field(rng):
+    field = ef.fit(rng.standard_normal((40, 26)), ef.smooth(cell=8, overlap=0.5, order=2))
+    end = field.model.blended.partition.borders(0)[3] + 0.5 + 0.24
+    crop = field.crop([1.0, 2.0], [end, 20.3])
+    x = rng.uniform([1.0, 2.0], [end, 20.3], (5000, 2))
+    x[:500, 0] = end
+    truth = field.model.blended.partials(x, [(0, 0), (1, 0)])
+    for n in (5000, 60):
+        for f in (crop, field):
+            for found, expected in zip(
+                f.model.function_for(n).partials(x, [(0, 0), (1, 0)]), truth
+            ):
+                close(found, expected, 1e-10)
 
 
 def test_a_crop_of_a_crop_and_its_units(rng):
@@ -50,7 +105,7 @@ def test_the_end_of_a_periodic_axis_belongs_to_a_crop(rng):
     field = ef.fit(rng.standard_normal(40), periodic=[0])
     crop = field.crop([5], [39.5])
     close(crop([[39.5], [5.0]]), field([[39.5], [5.0]]), 1e-12)
-    close(crop.samples(), field.samples()[5:], 1e-12)
+    close(on_samples(crop), on_samples(field)[5:], 1e-12)
 
 
 @pytest.mark.parametrize(("c", "period"), ROUND, ids=["even", "long", "long down", "up", "down"])

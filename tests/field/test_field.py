@@ -1,6 +1,9 @@
 """The field as a function: continuous, also across seams; its weights; bad questions."""
 
 import itertools
+import re
+from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +22,7 @@ from support import (
     inside,
     on_given_cells,
     on_grid,
+    on_samples,
     partition,
     pixels,
     wave,
@@ -97,7 +101,7 @@ def test_weights_of_the_default_are_those_of_its_cosines(rng):
                 for p in u
             ]
         )
-        close(H @ field.weights(region) + field.offset[0], field(core), 1e-9)
+        close(H @ field.weights(region) + field.model.offset[0], field(core), 1e-9)
 
 
 def test_regions_are_counted_from_zero(rough):
@@ -145,7 +149,7 @@ def test_short_periodic_axes(n, settings, rng):
     new = (2 * n, 5)
     close(field.resize(new, antialias=False), field(pixels((n, 6), new)), 1e-8)
     if isinstance(settings, type(ef.smooth())):
-        close(field.samples(), values, 1e-9)
+        close(on_samples(field), values, 1e-9)
 
 
 def test_a_periodic_wave_is_known_across_the_seam():
@@ -203,3 +207,31 @@ def test_a_region_all_around_a_periodic_axis_does_not_jump(rng, cells):
 def test_bad_questions_say_what_is_wrong(rough, ask, message):
     with pytest.raises(ValueError, match=message):
         ask(rough)
+
+
+def test_a_field_is_no_array(hilly):
+    for function in (hilly, hilly.tabulate(1e-4)):
+        with pytest.raises(TypeError, match=r"is a function, not an array\. Ask for its values"):
+            np.asarray(function)
+        with pytest.raises(TypeError, match="not an array"):
+            np.add(function, 1)
+
+
+def test_every_public_member_is_in_the_reference():
+    """And they are few: what other packages need beside them is `field.model`."""
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "fields.rst").read_text()
+    listed = set(re.findall(r"^\.\. auto(?:method|attribute):: Field\.(\w+)$", page, re.M))
+    own = {f.name for f in fields(ef.Field)} | {n for n in vars(ef.Field) if n[0] != "_"}
+    assert listed - {"__call__"} == own
+    assert len(own) <= 32
+
+
+def test_channels_are_fields(rng):
+    values = rng.standard_normal((20, 15, 3))
+    field, x = ef.fit(values, channel_axis=-1), inside(rng, (20, 15), 20)
+    close(field[1](x), field(x)[:, 1], 1e-12)
+    close(field[1:](x), field(x)[:, 1:], 1e-12)
+    with pytest.raises(IndexError):
+        field[3]
+    with pytest.raises(IndexError, match="several real channels"):
+        ef.fit(values[..., 0])[0]

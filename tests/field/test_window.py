@@ -46,9 +46,13 @@ def test_areas_divide_the_window(world):
 
 
 def test_nodes_run_on_beyond_the_seam(world):
-    _, x = world.places(window={"longitude": (350, 10)}, scale=1, align="nodes")
+    _, x = world.model.coordinates.positions(
+        window={"longitude": (350, 10)}, scale=1, align="nodes"
+    )
     assert_array_equal(x, [70, 71, 72, 73, 74])
-    _, x = world.places(window={"longitude": (-10, 10)}, scale=1, align="nodes")
+    _, x = world.model.coordinates.positions(
+        window={"longitude": (-10, 10)}, scale=1, align="nodes"
+    )
     assert_array_equal(x, [-2, -1, 0, 1, 2])
 
 
@@ -61,7 +65,10 @@ def test_nodes_run_on_beyond_the_seam(world):
         ({"latitude": (5, 5)}, "the first end must lie below the second"),
         ({"latitude": (0, np.nan)}, "the first end must lie below the second"),
         ({"latitude": (0, 200)}, "reaches beyond the domain, -87.5 to 87.5; got 0 to 200"),
-        ({"longitude": (0, 800)}, "at most one period, 360, of axis 'longitude'; got 0 to 800"),
+        (
+            {"longitude": (0, 800)},
+            "'longitude': it must span at most one period, 360; got 0 to 800",
+        ),
     ],
 )
 def test_windows_that_cannot_be(world, window, message):

@@ -98,16 +98,3 @@ def test_an_edge_inside_is_not_felt_beyond_a_dark_border(order):
     picture[8:-8, 8:-8] = 255.0
     outer = ef.fit(picture, ef.smooth(order=order)).grid([-0.5, 79.5], np.arange(-0.5, 49.6, 0.25))
     close(outer, 0, 0.2)
-
-
-@pytest.mark.parametrize("kind", ["linear", "dense", "scattered"])
-def test_saved_planes_are_exact(kind, tmp_path, rng):
-    slopes, level, values = plane((30, 20))
-    if kind == "scattered":
-        x = rng.random((80, 2)) * [29, 19]
-        field = ef.fit_points(x, level + x @ slopes)
-    else:
-        field = ef.fit(values, PRESETS["dense"] if kind == "dense" else None)
-    ef.save(field, tmp_path / "plane.elm")
-    x = rng.random((50, 2)) * [20, 10] + 4
-    close(ef.load(tmp_path / "plane.elm")(x), level + x @ slopes, 1e-9 * np.ptp(values))

@@ -3,7 +3,7 @@
 import pytest
 
 import elmfield as ef
-from support import close, host
+from support import close, host, on_samples
 
 
 @pytest.mark.parametrize("settings", [None, ef.paper(cell=8, width=30), ef.smooth(psnr=30)])
@@ -14,11 +14,11 @@ def test_a_batch_gives_the_fields_of_its_frames(xp, settings, rng):
     assert len(fields) == 3
     for frame, field in zip(frames, fields):
         alone = encode(xp.asarray(frame))
-        close(field.samples(), host(alone.samples()), 1e-10)
-        assert field.data_range == pytest.approx(alone.data_range)
+        close(on_samples(field), host(on_samples(alone)), 1e-10)
+        assert field.model.data_range == pytest.approx(alone.model.data_range)
     plain = ef.encoder((20, 24), ef.smooth())
     video = plain.batch(xp.asarray(frames[..., 0]))
-    close(video[1].samples(), frames[1, ..., 0], 1e-9)
+    close(on_samples(video[1]), frames[1, ..., 0], 1e-9)
 
 
 def test_a_batch_of_another_shape_is_refused(rng):

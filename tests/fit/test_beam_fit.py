@@ -114,7 +114,7 @@ def test_three_dimensions(rng):
     part = ef.beam(values, cell=5, regions=20)
     field = ef.fit(values, ef.paper(width=80), partition=part)
     np.testing.assert_allclose(field.samples(), by_hand(values, part, width=80), atol=1e-9)
-    assert float(field.residual.sum()) == pytest.approx(
+    assert float(field.model.residual.sum()) == pytest.approx(
         float(np.sum((field.samples() - values) ** 2)), rel=1e-6
     )
 
@@ -127,7 +127,7 @@ def test_shapes_that_recur_share_their_factorisation():
     shapes = {(box, inside is None): list(regions) for box, inside, regions in part.shapes}
     assert shapes == {((16, 16), False): [0, 1, 4, 5], ((8, 8), True): [2, 3, 6, 7]}
     field = ef.fit(values, ef.paper(width=20), partition=part)
-    assert len(field.blended.groups) == 2
+    assert len(field.model.blended.groups) == 2
 
 
 def test_regular_partitions_are_fitted_as_before(wavy):

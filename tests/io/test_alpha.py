@@ -5,10 +5,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import elmfield as ef
-from elmfield.io.gridded import plain_grid
+from elmfield.field.coordinates.labels import ChannelLabels
+from scans import plain_grid
 
 ROW = ("row", "column")
-COLOURS = {"name": "colour", "labels": ["red", "green", "blue", "alpha"]}
+COLOURS = ChannelLabels(name="colour", labels=["red", "green", "blue", "alpha"])
 
 
 def disc(n=48, hidden=(0, 0, 0), colour=(230, 120, 40)):
@@ -52,6 +53,18 @@ def test_samples_come_back_and_hidden_colours_do_not_matter():
     assert_array_equal(fields[0].resize(scale=3), fields[1].resize(scale=3))
 
 
+def test_derivatives_on_a_grid_are_those_of_colours():
+    field = ef.fit(of(disc(24)))
+    at = [np.arange(3.0, 20, 0.7), np.arange(4.0, 18, 1.3)]
+    points = np.stack(np.meshgrid(*at, indexing="ij"), axis=-1)
+    wanted, found = field.gradient(points), field.grid(*at, quantity="gradient")
+    seen = field(points)[..., 3] > 32
+    assert_allclose(found[seen], wanted[seen], atol=1e-2)  # of 255, in float32, divided by 1/8
+    for quantity in ("hessian", "laplacian"):
+        with pytest.raises(ValueError, match="second derivatives are not known for colours"):
+            field.grid(*at, quantity=quantity)
+
+
 def test_means_are_weighed_by_what_is_seen():
     field = ef.fit(of(disc()))
     small = field.resize((12, 12))  # means over 4 × 4
@@ -68,10 +81,11 @@ def test_gradients_are_those_of_the_colours():
     for k in range(2):
         step = np.eye(2)[k] * h
         assert_allclose(slopes[..., k], (field(at + step) - field(at - step)) / (2 * h), atol=1e-6)
-    with pytest.raises(ValueError, match=r"second derivatives .* field\.premultiplied"):
+    with pytest.raises(ValueError, match=r"second derivatives .*model\.premultiplied"):
         field.hessian(at)
-    assert field.premultiplied.laplacian(at).shape == (2, 4)
-    assert_allclose(field.premultiplied(at)[:, 0], (field(at)[:, 0] * field(at)[:, 3]), atol=1e-9)
+    assert ef.Field(field.model.premultiplied).laplacian(at).shape == (2, 4)
+    plain = ef.Field(field.model.premultiplied)
+    assert_allclose(plain(at)[:, 0], (field(at)[:, 0] * field(at)[:, 3]), atol=1e-9)
 
 
 def test_a_model_file_keeps_it(tmp_path):
@@ -84,8 +98,8 @@ def test_a_model_file_keeps_it(tmp_path):
 def test_opaque_pictures_are_left_alone_and_so_are_targets():
     values = disc()
     values[..., 3] = 255
-    assert "alpha" not in ef.fit(of(values)).attributes
-    assert "alpha" not in ef.fit(of(disc()), ef.smooth(per_region=40)).attributes
+    assert ef.fit(of(values)).labels.alpha is None
+    assert ef.fit(of(disc()), ef.smooth(per_region=40)).labels.alpha is None
 
 
 def test_alpha_of_all_zeros_is_refused():

@@ -10,21 +10,21 @@ from elmfield.io.gridded import Gridded, grid_of
 
 def test_areas_and_nodes():
     field = ef.fit(np.arange(8.0), coords=[10.0 * np.arange(8)], dims=("x",))
-    (areas,) = field.places(scale=2)
+    (areas,) = field.model.coordinates.positions(scale=2)
     assert_allclose(areas, np.arange(16) / 2 - 0.25)
-    (nodes,) = field.places(scale=2, align="nodes")
+    (nodes,) = field.model.coordinates.positions(scale=2, align="nodes")
     assert_allclose(nodes, np.arange(15) / 2)
-    (nodes,) = field.places(shape=(15,), align="nodes")
+    (nodes,) = field.model.coordinates.positions(shape=(15,), align="nodes")
     assert_allclose(nodes, np.arange(15) / 2)
-    (part,) = field.places(scale=2, window={"x": (16, 31)}, align="nodes")
+    (part,) = field.model.coordinates.positions(scale=2, window={"x": (16, 31)}, align="nodes")
     assert_allclose(part, [2, 2.5, 3])
     wraps = ef.fit(np.sin(np.arange(8) * np.pi / 4), periodic=(0,))
-    (nodes,) = wraps.places(scale=2, align="nodes")
+    (nodes,) = wraps.model.coordinates.positions(scale=2, align="nodes")
     assert_allclose(nodes, np.arange(16) / 2)
-    with pytest.raises(ValueError, match="`scale` must be positive"):
-        field.places(scale=-1)
+    with pytest.raises(ValueError, match="`scale` must be a positive number"):
+        field.model.coordinates.positions(scale=-1)
     with pytest.raises(ValueError, match="`shape` must be 1 whole numbers"):
-        field.places(shape=(3, 4))
+        field.model.coordinates.positions(shape=(3, 4))
 
 
 def test_slices_remember_where_they_were_taken():
@@ -35,7 +35,7 @@ def test_slices_remember_where_they_were_taken():
     assert_array_equal(part.coords["y"], [2, 6])
     line = part.pick("y", -1)
     assert line.dims == ("x",)
-    assert line.attributes["coords"]["y"]["values"] == 6
+    assert line.labels.coords["y"].values == 6
     assert grid_of(line) == ([3.0], [1.0])
     with pytest.raises(ValueError, match="there is no axis 'z'"):
         samples.pick("z", 0)

@@ -8,12 +8,15 @@ import tomllib
 
 import numpy as np
 import pytest
+from hypothesis import given
 
 import elmfield as ef
-from support import ROOT
+from robust.conftest import PROFILE
+from support import ROOT, SEEDS
 
 zarr = pytest.importorskip("zarr")
 from elmfield.io.zarr import Codec  # noqa: E402
+from robust import zarr_arrays  # noqa: E402
 
 
 def rough(shape, seed=0):
@@ -38,6 +41,44 @@ def test_without_loss_arrays_come_back_bit_for_bit(dtype, shape):
     array = written(values, Codec(), chunks=tuple(max(1, n // 2 + 1) for n in shape))
     assert np.array_equal(array[...], values)
     assert array.dtype == values.dtype
+
+
+@PROFILE
+@given(seed=SEEDS)
+def test_any_array_comes_back_as_zarrs_own_serializer_gives_it(seed):
+    assert zarr_arrays.attempt(seed) in ("the same", "refused")
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">i2", ">u8", ">c16"])
+def test_big_endian_arrays_come_back(dtype):
+    values = (50 * rough((20, 30))).astype("int8").astype(dtype)
+    array = written(values, Codec(), chunks=(7, 30))
+    assert np.array_equal(array[...], values)
+    assert array.dtype == values.dtype
+
+
+@pytest.mark.parametrize("dtype", ["?", "u1", ">i4", "f2", "f8", "c8"])
+def test_arrays_without_axes_come_back(dtype):
+    array = written(np.asarray(1, dtype), Codec(max_error=0.5))
+    assert array[...] == 1
+    assert array.shape == ()
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("channel_axis", [None, 0])
+def test_complex_numbers_are_coded_as_two_planes(dtype, channel_axis):
+    values = (rough((3, 40, 50)) + 1j * rough((3, 40, 50), 1)).astype(dtype)
+    values[0, 3, 4], values[1, 5, 6], values[2, 7, 8] = complex("nan"), complex("infj"), -0.0
+    options = {"chunks": (3, 40, 29), "fill_value": 0}
+    exact = written(values, Codec(channel_axis=channel_axis), **options)
+    assert np.asarray(exact[:]).tobytes() == values.tobytes()
+    values = np.nan_to_num(values, posinf=0)
+    near = written(values, Codec(max_error=0.3, channel_axis=channel_axis), **options)
+    off = np.abs(near[:] - values)
+    assert 0.2 < off.max() <= 0.3
+    assert near.nbytes_stored() < 0.4 * exact.nbytes_stored()
+    psnr = written(values, Codec(psnr=50, channel_axis=channel_axis), chunks=values.shape)
+    assert 50 <= ef.psnr(values, psnr[:]) < 51
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])
@@ -113,7 +154,7 @@ def test_a_models_samples_are_an_array_of_zarr(tmp_path):
 
 
 def test_tiles_smaller_than_their_chunk_are_filled_up(tmp_path, monkeypatch):
-    monkeypatch.setattr("elmfield.field.tiling.TILE", 1 << 13)
+    monkeypatch.setattr("elmfield.field.coefficients.tiles.TILE_BYTES", 1 << 13)
     values = rough((70, 61))
     values[5:20, 30:] = np.nan
     ef.save(ef.fit(values), tmp_path / "x.elm.zarr")
@@ -143,9 +184,12 @@ def test_what_cannot_be_asked(asked, message):
 
 
 def test_what_cannot_be_coded():
-    with pytest.raises(TypeError, match="takes real numbers, whole or floating; got complex128"):
-        written(np.ones((4, 4), complex), Codec())
-    with pytest.raises(ValueError, match="`channel_axis` must be an axis of"):
+    for more in ({}, {"chunks": (2, 2), "shards": (4, 4)}):
+        with pytest.raises(TypeError, match=r"takes bools, .* got datetime64\[s\]. Store dates as"):
+            zarr.create_array({}, shape=(4, 4), dtype="M8[s]", serializer=Codec(), **more)
+    with pytest.raises(ValueError, match="`channel_axis` must be a whole number; got 'band'"):
+        Codec(channel_axis="band")
+    with pytest.raises(ValueError, match="`channel_axis` must be an axis of the array's 2; got 2"):
         written(np.ones((4, 4)), Codec(channel_axis=2))
     with pytest.raises(ValueError, match="perhaps written by a newer elmfield"):
         Codec.from_dict({"name": "elmfield", "configuration": {"magic": 3}})
@@ -161,7 +205,7 @@ def test_a_damaged_chunk_is_a_store_error(tmp_path):
 
 
 def test_the_library_does_not_import_zarr():
-    script = "import sys, elmfield, elmfield.io.model.store; print('zarr' in sys.modules)"
+    script = "import sys, elmfield, elmfield.io.model.save; print('zarr' in sys.modules)"
     ran = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60
     )

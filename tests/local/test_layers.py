@@ -87,19 +87,25 @@ def test_the_price_grows_with_frequency_and_spans_at_most_twelve_decades():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"width": 0}, "`width` must be a whole number of neurons, at least 1; got 0"),
-        ({"width": 2.5}, r"`width` must be a whole number of neurons, at least 1; got 2\.5"),
+        ({"width": 0}, r"`width` must be a whole number, at least 1 and below 2\^24; got 0"),
+        ({"width": 2.5}, r"`width` must be a whole number.*; got 2\.5"),
         ({"width": -3}, "`width` must be"),
         ({"width": True}, "`width` must be"),
         ({"width": None}, "`width` must be"),
         ({"width": "64"}, "`width` must be"),
         ({"width": float("nan")}, "`width` must be"),
-        ({"frequencies": -1}, "`frequencies` must be a whole number, 0 .none. or more; got -1"),
+        ({"frequencies": -1}, "`frequencies` must be a whole number, at least 0 .*; got -1"),
         ({"frequencies": 1.5}, "`frequencies` must be"),
         ({"scale": 0.0}, r"`scale` must be a positive number; got 0\.0"),
         ({"scale": float("inf")}, "`scale` must be a positive number"),
+        ({"scale": 1e308}, r"`scale` must be at most 1e\+100; got 1e\+308"),
         ({"scale": "wide"}, "`scale` must be a positive number; got 'wide'"),
         ({"activation": "swish"}, r"`activation` must be one of \['cos', .*\]; got 'swish'"),
+        ({"seed": -1}, r"`seed` must be a whole number, .*; got -1"),
+        ({"seed": 1.5}, "`seed` must be"),
+        ({"seed": "a"}, r"`seed` must be a whole number, .*; got 'a'"),
+        ({"seed": [0]}, r"`seed` must be a whole number, .*; got \[0\]"),
+        ({"seed": None}, "`seed` must be"),
         ({"draw": "cauchy"}, r"`draw` must be one of \['normal', 'uniform'\]; got 'cauchy'"),
     ],
 )
@@ -110,7 +116,7 @@ def test_bad_layers_say_what_is_wrong(options, message):
 
 def test_a_whole_number_may_be_written_as_a_float():
     assert ef.paper(width=64.0, frequencies=3.0) == ef.paper(width=64, frequencies=3)
-    assert ef.fit(np.zeros(8), ef.paper(width=4.0, cell=8)).n_coefficients == 4
+    assert ef.fit(np.zeros(8), ef.paper(width=4.0, cell=8)).model.n_coefficients == 4
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 40])

@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.field import projected
-from elmfield.field.projected import awaiting
 from elmfield.local.bases import (
-    ProductNeurons,
     axis_modes,
     plain_modes,
     product_modes,
@@ -17,7 +14,7 @@ from elmfield.local.bases import (
     smooth_dense_modes,
 )
 from elmfield.local.layers import Cosines, Dense, Pieces
-from support import close, host, inside, on_grid, wave
+from support import close, inside, on_grid, on_samples, wave
 
 CORNER = np.ones((6, 5), bool)
 CORNER[3:, 2:] = False
@@ -246,32 +243,11 @@ class TestEveryBasis:
         assert np.array_equal(found[present], Y[present])
 
 
-def test_scattered_neurons_are_a_model_but_no_basis(rng):
-    model = ProductNeurons((Cosines(2, 0.5), Cosines(3, 0.5)))
-    assert model.basis is None
-    assert model.n_modes == model.rank == 35
-    c = rng.standard_normal((4, 35, 2))
-    assert np.array_equal(model.weights(c), c)
-    assert model.expand(c).shape == (4, 5, 7, 2)
-    assert [r.shape for r in model.rows(np.zeros((9, 2)), (0, 1))] == [(9, 5), (9, 7)]
-
-
-def test_planes_are_neurons_after_the_waves(xp, rng):
-    waves = ProductNeurons((Cosines(2, 0.5), Cosines(3, 0.5)))
-    model = ProductNeurons((Cosines(2, 0.5, lines=True), Cosines(3, 0.5, lines=True)))
-    assert model.n_modes == model.rank == 37
-    c, t = rng.standard_normal((4, 37, 1)), rng.uniform(-1, 1, (9, 2))
-    X, X0 = (host(m.expand(xp.asarray(k)))[..., 0] for m, k in ((model, c), (waves, c[:, :35])))
-    rows, rows0 = ([host(r) for r in m.rows(xp.asarray(t), (0, 0))] for m in (model, waves))
-    found = np.einsum("na,nb,gab->gn", *rows, X)
-    close(found, np.einsum("na,nb,gab->gn", *rows0, X0) + c[:, 35:, 0] @ t.T, 1e-12)
-
-
 @pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
 def test_every_axis_layer_is_fitted_evaluated_and_differentiated(make, rng):
     values = on_grid(wave, (40, 37))
     field = ef.fit(values, ef.smooth(layer=make, order=1.9))
-    close(field.samples(), values, 1e-9)
+    close(on_samples(field), values, 1e-9)
     points = inside(rng, (40, 37), 4000) * 0.9 + 2
     close(field(points)[:50], [field(p) for p in points[:50]], 1e-9)  # by tables, and one by one
     # About cubic, of a slow wave: least at its border, where splines with paid lines bend.
@@ -302,15 +278,15 @@ class Means:
 
     cell: int = 4
     centred = own_samples = False
-    is_settled = is_linear = True
+    is_resolved = is_linear = True
     target = None
     denoise = clip = False
     fill_order = 1.55
 
-    def settled(self, view):
+    def resolve(self, view):
         return self
 
-    def looks(self, shape):
+    def probe_grids(self, shape):
         return ()
 
     def partition(self, shape, periodic):
@@ -322,12 +298,6 @@ class Means:
     def model(self, box, inside, like):
         return Constant(box)
 
-    def fitted(self, samples, partition, regions, model, tell):
-        return projected(samples, partition, regions, model, tell)
-
-    def awaiting(self, boxes, partition, regions, model):
-        return awaiting(boxes, partition, regions, model)
-
 
 def test_a_local_model_of_ones_own_is_fitted_by_settings_of_ones_own(rng):
     values = rng.standard_normal((12, 16, 3))
@@ -336,6 +306,6 @@ def test_a_local_model_of_ones_own_is_fitted_by_settings_of_ones_own(rng):
     close(field.samples(), np.repeat(np.repeat(mean, 4, axis=0), 4, axis=1), 1e-12)
     close(field([[5.2, 9.1]]), mean[1, 2][None], 1e-12)
     close(field.gradient([[5.2, 9.1]]), 0, 0)
-    assert field.n_coefficients == 12 * 3
+    assert field.model.n_coefficients == 12 * 3
     few = field.keep(coefficients=40)
-    assert few.n_coefficients <= 40
+    assert few.model.n_coefficients <= 40

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.measure.curves import Curve
+from elmfield.measure.scores import Curve
 from support import host
 
 

@@ -59,8 +59,15 @@ def test_bad_pairs_say_what_is_wrong(metric):
         metric(np.zeros(0), np.zeros(0))
 
 
+def test_an_infinite_estimate_is_infinitely_far():
+    assert ef.psnr([0.0, 1.0], [np.inf, 1.0]) == -np.inf
+    for measure in (ef.psnr, ef.mae, ef.max_error, ef.paper_psnr):
+        with pytest.raises(ValueError, match="`truth` must be finite"):
+            measure([0.0, np.inf], [0.0, 1.0])
+
+
 def test_peaks_must_be_positive():
-    with pytest.raises(ValueError, match="`data_range` must be positive; got -1"):
+    with pytest.raises(ValueError, match="`data_range` must be a positive number; got -1"):
         ef.psnr(np.zeros(2), np.ones(2), data_range=-1)
     with pytest.raises(ValueError, match=r"divides by max\(truth\), which must be positive; got"):
         ef.paper_psnr(-np.ones(2), np.zeros(2))

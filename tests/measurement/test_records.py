@@ -1,6 +1,7 @@
 """Records are whole or not there, and say how they were made; tables are Markdown."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -20,6 +21,8 @@ def test_sections_are_put_beside_each_other(tmp_path, capsys):
     assert (about["seed"], about["dtype"]) == (0, "float32")
     assert about["versions"]["elmfield"] == ef.__version__
     assert about["device"]
+    assert about["commit"] == records.commit()
+    assert re.fullmatch(r"[0-9a-f]{7,}(-dirty)?", about["commit"] or "0" * 7)
     assert about["threads"] >= 1
     assert "some: two, 1 rows" in capsys.readouterr().out
     assert [p.name for p in path.parent.iterdir()] == ["some.json"]

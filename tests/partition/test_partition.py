@@ -62,7 +62,7 @@ class TestEveryPartition:
             some = np.random.default_rng(0).integers(n + 1, size=40)
             listed = part.cell_of[k][some]
             with monkeypatch.context() as patch:
-                patch.setattr("elmfield.partition.partition.TABULATED", 0)
+                patch.setattr("elmfield.partition.partition.TABULATED_MAX_SAMPLES", 0)
                 assert np.array_equal(part.cells_at(k, some), listed)
                 assert np.array_equal(part.cells_at(k, some[:1]), listed[:1])
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.settings.oriented import LAYOUT
+from elmfield.settings.oriented import CELL_LAYOUT
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
 @pytest.mark.parametrize("wraps", [False, True])
 def test_cells_lie_alike_from_both_ends(d, wraps):
-    cell, overlap, context = LAYOUT[d]
+    cell, overlap, context = CELL_LAYOUT[d]
     for n in range(1, 130):
         part = ef.Partition.symmetric(
             (n,), cell, overlap, context=context, periodic=(0,) if wraps else ()

@@ -8,7 +8,7 @@ import types
 import numpy as np
 import pytest
 
-from elmfield.research import joules
+from paper.research import joules
 
 
 @pytest.fixture(autouse=True)
@@ -303,7 +303,7 @@ def test_importing_the_meter_loads_no_library():
     import subprocess
 
     code = (
-        "import sys; from elmfield.research import joules;"
+        "import sys; from paper.research import joules;"
         "print([m for m in ('torch', 'pynvml') if m in sys.modules])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -19,6 +19,9 @@ from pathlib import Path
 import numpy as np
 
 import elmfield as ef
+from elmfield._array import compiled
+from robust.processes import cut_short
+from support import on_samples
 
 GOLDEN = Path(__file__).parents[1] / "io" / "model" / "golden"
 
@@ -69,19 +72,30 @@ class Base:
 
 
 def answers(path):
-    """What a model says: at some points, in a corner, and at all samples."""
+    """What a model says: at some points, its samples, and the function at all of them."""
     field = ef.load(path)
     low, high = np.asarray(field.domain.low), np.asarray(field.domain.high)
     at = low + (high - low) * np.random.default_rng(0).random((7, len(low)))
     at = np.stack([a.from_index(x) for a, x in zip(field.domain.axes, at.T)], axis=-1)
     found = [field(at, missing="fill")]
-    if not field.blended.is_scattered:
-        found.append(field.samples(missing="fill"))
+    if not field.model.blended.is_scattered:
+        found += [field.samples(missing="fill"), on_samples(field, "fill")]
     return tuple(np.asarray(f) for f in found)
 
 
+def again(path):
+    """Save what a model says as another one; or raise an error that blames the model."""
+    try:
+        ef.save(ef.load(path), path.with_name("again.elm"))
+    except ValueError as error:
+        raise ef.StoreError(str(error)) from error
+
+
 def bases(folder):
-    """Models of every kind: the golden ones, of versions 1 to 3, and some made now."""
+    """Models of every kind: the golden ones, and some made now."""
+    compiled.pays(
+        compiled.MIN_SAMPLES
+    )  # all answers from the same loops: others differ in rounding
     y, x = np.mgrid[0:24, 0:30]
     values = 280 + 20 * np.sin(0.3 * y) * np.cos(0.17 * x)
     rgb = np.stack([values, values[::-1], 600 - values], -1).astype("f4")
@@ -175,6 +189,19 @@ def changed_value(rng, found):
     return found
 
 
+def bomb(rng):
+    """A JSON document of up to 64 MiB that a few thousand bytes unpack to."""
+    size = int(rng.choice([1 << 12, 1 << 20, 1 << 23, (1 << 26) - 100]))
+    kind = str(rng.choice(["[]", "{}", "0", '"ab"', "1e9", '{"a":[]}', "[[0]]", "string", "deep"]))
+    if kind == "string":
+        inner = f'"{"a" * (size - 30)}"'
+    elif kind == "deep":
+        inner = "[" * min(size // 2, 1 << 20) + "]" * min(size // 2, 1 << 20)
+    else:
+        inner = f"[{','.join([kind] * (size // (len(kind) + 1) - 10))}]"
+    return f'{{"attributes":{{"elmfield":{inner}}}}}'.encode()
+
+
 def with_digest(root):
     """Metadata whose digest is right, as far as that can be said."""
     meta = _meta(root)
@@ -197,7 +224,8 @@ def one_case(rng, every, folder):
     whole = bool(rng.integers(2))  # a folder
     path = folder / ("model.elm.zarr" if whole else "model.elm")
     names = list(entries)
-    what = str(rng.choice(["bytes", "entry", "swap", "other", "value", "lie", "array", "thing"]))
+    ways = ["bytes", "entry", "swap", "other", "value", "lie", "settings", "array", "thing", "bomb"]
+    what = str(rng.choice(ways, p=[0.12] * 7 + [0.06, 0.09, 0.01]))
     lie = False
     if what == "swap" and not (base.is_new and len(base.arrays) > 1):
         what = "entry"
@@ -218,10 +246,18 @@ def one_case(rng, every, folder):
         if base.is_new and shared:
             key = shared[int(rng.integers(len(shared)))]
             entries[key] = donor.entries[key]
-    elif what in ("value", "lie", "array"):
+    elif what == "bomb":
+        keys = [k for k in names if k.endswith("zarr.json")]
+        entries[keys[int(rng.integers(len(keys)))]] = bomb(rng)
+        lie = True
+    elif what in ("value", "lie", "settings", "array"):
         keys = [k for k in names if k.endswith("zarr.json")]
         key = keys[int(rng.integers(len(keys)))] if what == "array" else "zarr.json"
-        found = changed_value(rng, json.loads(entries[key]))
+        found = json.loads(entries[key])
+        if what == "settings":
+            changed_value(rng, _meta(found)["settings"])
+        else:
+            changed_value(rng, found)
         lie = what != "value" or key != "zarr.json"
         entries[key] = json.dumps(with_digest(found) if lie else found).encode()
         if not lie and not _is_meta(found, base):
@@ -249,10 +285,11 @@ def _is_meta(found, base):
 
 
 def write_archive(path, entries):
-    """The entries as one file."""
+    """The entries as one file, large documents compressed."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in entries.items():
-            archive.writestr(name, data)
+            large = name.endswith("zarr.json") and len(data) > 1 << 16
+            archive.writestr(name, data, zipfile.ZIP_DEFLATED if large else zipfile.ZIP_STORED)
 
 
 def write_folder(path, entries):
@@ -292,6 +329,8 @@ def outcome(base, path, lie):
         with limited(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = answers(path)
+            if lie:
+                again(path)
     except ef.StoreError:
         return "refused"
     except Hung:
@@ -310,5 +349,100 @@ def attempt(seed, every, folder):
     try:
         base, path, what, lie = one_case(np.random.default_rng(seed), every, place)
         return f"{base.name}, {path.suffix}, {what}", outcome(base, path, lie)
+    finally:
+        shutil.rmtree(place)
+
+
+# --- folders in which work lies -------------------------------------------------------------------
+
+
+def spoil(rng, folder, outside):
+    """Damage some files below a folder, and put things there that nobody expects."""
+    places = sorted(p for p in folder.rglob("*") if not p.is_symlink())
+    for place in places:
+        if rng.random() < 0.7 or not place.exists():
+            continue
+        kind = str(rng.choice(["bytes", "gone", "link", "link up", "pipe", "folder", "json"]))
+        if place.is_file() and kind == "bytes":
+            place.write_bytes(BYTES[int(rng.integers(len(BYTES)))](rng, place.read_bytes()))
+            continue
+        shutil.rmtree(place) if place.is_dir() else place.unlink()
+        if kind == "link":
+            place.symlink_to(outside)
+        elif kind == "link up":
+            place.symlink_to("..")
+        elif kind == "pipe":
+            os.mkfifo(place)
+        elif kind == "folder":
+            place.mkdir()
+        elif kind == "json":
+            place.write_text(json.dumps(ODD[int(rng.integers(len(ODD)))]))
+    for name in ("moves.json", "plan.json", "lock", "levels", "zarr.json", "packed"):
+        place = folder / name
+        if folder.is_dir() and not folder.is_symlink() and rng.random() < 0.2:
+            if place.is_dir() and not place.is_symlink():
+                shutil.rmtree(place)
+            place.unlink(missing_ok=True)
+            if rng.integers(2):
+                place.symlink_to(outside / "precious")
+            else:
+                place.write_text(json.dumps(["../outside/precious", "../../precious"]))
+
+
+def spoiled(seed, folder):
+    """What comes of work that goes on in a folder which somebody has changed.
+
+    "done" if the model is right or was "refused", else what is wrong.
+    """
+    rng = np.random.default_rng([7, *seed])
+    place = Path(folder) / f"case-{zlib.crc32(str(seed).encode())}"
+    outside = place / "outside"
+    outside.mkdir(parents=True)
+    (outside / "precious").write_text("precious")
+    path = place / "model.elm.zarr"
+    values = np.cumsum(rng.integers(0, 9, (40, 30)), 0).astype("f4")
+    grows = bool(rng.integers(2))
+    if grows:
+        ef.fit(values[:25], ef.smooth(order=2), out=path)
+
+    def work():
+        if grows:
+            return ef.append(path, values[25:])
+        return ef.fit(values, ef.smooth(order=2, max_error=0.4), out=path, memory_limit=1 << 16)
+
+    try:
+        cut_short(work, int(rng.integers(5, 60)))
+        hidden = place / ".model.elm.zarr.partial"
+        if grows and rng.integers(2):
+            for new in path.glob("next-*"):
+                spoil(rng, new, outside)
+        else:
+            hidden.mkdir(exist_ok=True)
+            spoil(rng, hidden, outside)
+        if grows and rng.integers(2):
+            (path / ".zarr.json.new").unlink(missing_ok=True)
+            (path / ".zarr.json.new").symlink_to(outside / "precious")
+        if rng.random() < 0.1:
+            shutil.rmtree(hidden, ignore_errors=True)
+            hidden.symlink_to(outside)
+        try:
+            with limited(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                field = work()
+                found = field.samples()
+        except ef.StoreError:
+            found = None
+        except Hung:
+            return "hung"
+        except Exception as error:
+            return f"foreign: {type(error).__name__}: {error}"
+        if [p.name for p in outside.iterdir()] != ["precious"]:
+            return "wrong: something was written outside"
+        if (outside / "precious").read_text() != "precious":
+            return "wrong: something outside was changed"
+        if found is None:
+            return "refused"
+        far = found.shape != values.shape or np.abs(found - values).max() > 0.4
+        return "wrong: other samples" if far else "done"
     finally:
         shutil.rmtree(place)

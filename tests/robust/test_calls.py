@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 import elmfield as ef
-from robust.calls import one_call
+from robust.calls import bad_call, one_call, one_fit_of_points
 from robust.conftest import PROFILE
+from robust.lossless import one_calendar, one_trip
 from robust.promises import checked
 from support import SEEDS
 
@@ -20,6 +21,50 @@ def path(tmp_path_factory):
 @given(seed=SEEDS)
 def test_any_call_is_answered_or_refused(seed, path):
     assert one_call(seed, path) in ("done", "refused")
+
+
+@PROFILE
+@given(seed=SEEDS)
+def test_an_odd_argument_is_refused_in_our_own_words(seed, path):
+    assert bad_call(seed, path.parent) in ("done", "refused")
+
+
+@PROFILE
+@given(seed=SEEDS)
+def test_scattered_samples_are_met_or_refused(seed):
+    assert one_fit_of_points(seed) in ("done", "refused")
+
+
+def test_numbers_that_no_float_holds_are_refused():
+    x = np.sin(np.arange(600) / 9).reshape(20, 30)
+    field, paper = ef.fit(x, dims=("y", "x")), ef.fit(x, ef.paper(width=30))
+    for wrong in (np.inf, np.ma.masked, 10**400, None, "x"):
+        with pytest.raises(ValueError, match="`region` must lie between 0 and"):
+            paper.weights(wrong)
+    with pytest.raises(ValueError, match=r"`scale` is too large for axis 'y'; got 1e\+308"):
+        field.resize(scale=[1e308, 1e308])
+    with pytest.raises(TypeError, match=r"`window` must be a mapping .*; got \[\]"):
+        field.resize(window=[])
+    for call in (
+        lambda: field.keep(psnr=10**400),
+        lambda: field.tabulate(10**400),
+        lambda: ef.smooth(denoise=10**400),
+        lambda: ef.fit(x, ef.smooth(cell=10**400)),
+    ):
+        with pytest.raises(ValueError, match=r"must be .*; got 1000"):
+            call()
+
+
+@settings(PROFILE, max_examples=PROFILE.max_examples // 4)
+@given(seed=SEEDS)
+def test_samples_come_back_bit_for_bit(seed, path):
+    assert one_trip(seed, path.parent) == "the same"
+
+
+@settings(PROFILE, max_examples=PROFILE.max_examples // 4)
+@given(seed=SEEDS)
+def test_dates_come_back_exactly(seed, path):
+    assert one_calendar(seed, path.parent) == "the same"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +135,7 @@ def test_whole_numbers_beyond_float64_are_told():
     for asked in ({"max_error": 1}, {"psnr": 40}):
         with pytest.raises(ValueError, match="whole numbers up to"):
             ef.fit(x, ef.smooth(**asked))
-    with pytest.warns(UserWarning, match=r"rounds them by up to 512"):
+    with pytest.warns(UserWarning, match=r"differ from them by up to 4\.6e\+05"):
         ef.fit(x)
 
 

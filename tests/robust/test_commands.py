@@ -1,7 +1,9 @@
 """Every command on 30 kinds of bad input: a code of the table, one sentence, no traceback."""
 
+import errno
 import json
 import os
+import shlex
 import struct
 import subprocess
 import sys
@@ -147,11 +149,23 @@ def test_what_nobody_foresaw_is_one_sentence(folder, monkeypatch, capfd):
         raise ZeroDivisionError("by\nzero")
 
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("elmfield.io.model.entries.open_entries", fails)
+    monkeypatch.setattr("elmfield.cli.model_commands.open_store", fails)
     with pytest.raises(SystemExit) as left:
         main(["info", "good.elm"])
     assert left.value.code == 1
     assert "(ZeroDivisionError: by zero). --debug shows where" in capfd.readouterr().err
+
+
+def test_a_broken_connection_is_a_failure(folder, monkeypatch, capfd):
+    def fails(*_, **__):
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("elmfield.cli.model_commands.open_store", fails)
+    with pytest.raises(SystemExit) as left:
+        main(["info", "good.elm"])
+    assert left.value.code == 3
+    assert "a connection was closed: [Errno 32] Broken pipe" in capfd.readouterr().err
 
 
 def test_a_bomb_can_be_allowed(folder):
@@ -166,16 +180,56 @@ def _command(*words):
     return [sys.executable, "-c", "from elmfield_command import main; main()", *words]
 
 
+def _in_shell(words, streams, folder, **options):
+    """Run the command in a shell, with its streams connected as `streams` says."""
+    line = f"set -o pipefail; {shlex.join(_command(*words.split()))} {streams}"
+    return subprocess.run(
+        ["bash", "-c", line], cwd=folder, capture_output=True, text=True, timeout=100, **options
+    )
+
+
 @pytest.mark.slow
-def test_a_closed_pipe_is_no_failure(folder):
+def test_a_reader_may_stop_early(folder):
     points = "\n".join(f"{k % 11},{k % 13}" for k in range(40_000))
-    script = f"set -o pipefail; {sys.executable} -c 'from elmfield_command import main; main()' "
-    ran = subprocess.run(
-        ["bash", "-c", script + "query good.elm --points - | head -1"], cwd=folder, input=points,
-        capture_output=True, text=True, timeout=100,
-    )  # fmt: skip
-    assert (ran.returncode, ran.stderr) in ((0, ""), (141, ""))
-    assert ran.stdout == "axis0,axis1,value\n"
+    ran = _in_shell("query good.elm --points -", "| head -1", folder, input=points)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "axis0,axis1,value\n", "")
+
+
+@pytest.fixture
+def unread():
+    """The writing end of a pipe that has no reader."""
+    read, write = os.pipe()
+    os.close(read)
+    yield write
+    os.close(write)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="closes streams as a Unix shell does")
+@pytest.mark.parametrize(
+    ("words", "streams", "code"),
+    [
+        ("info good.elm", ">&UNREAD", 0),
+        ("--help", ">&UNREAD", 0),
+        ("compare good.png good.elm --map new.png", ">&UNREAD", 0),
+        ("fit good.png -o new.elm", ">&UNREAD 2>&UNREAD", 0),
+        ("frobnicate", "2>&UNREAD", 2),
+        ("info good.elm", ">&-", 0),
+        ("fit good.png -o new.elm", "<&- 2>&-", 0),
+        ("fit good.png -o new.elm", "<&- >&- 2>&-", 0),
+        ("query good.elm --points -", "<&-", 1),
+        ("info good.elm", "> /dev/full", 3),
+    ],
+)
+def test_closed_streams_are_no_failure(folder, words, streams, code, unread):
+    """The work is done, the exit code is that of the work, and there is no traceback."""
+    ran = _in_shell(words, streams.replace("UNREAD", str(unread)), folder, pass_fds=[unread])
+    made = {p: p.stat().st_size for p in folder.glob("new.*")}
+    for path in made:
+        path.unlink()
+    assert (ran.returncode, min(made.values(), default=0) > 100) == (code, " new." in words)
+    assert "Traceback" not in ran.stderr
+    assert "Exception ignored" not in ran.stderr
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from hypothesis import given
 
 import elmfield as ef
 from robust.conftest import PROFILE
-from robust.damage import attempt, bases, write_folder
+from robust.damage import attempt, bases
 from support import SEEDS
 
 
@@ -46,7 +46,7 @@ def test_a_block_of_another_model_is_noticed(tmp_path, settings):
 
 
 def test_blocks_that_changed_places_are_noticed(tmp_path, monkeypatch):
-    monkeypatch.setattr("elmfield.io.model.blocks.layout", lambda size, *_: 1 + size // 4)
+    monkeypatch.setattr("elmfield.io.store.blocks.block_length", lambda size, *_: 1 + size // 4)
     path = tmp_path / "model.elm.zarr"
     field = model(path, coefficients=800)
     first, second = path / "coefficients/c/0", path / "coefficients/c/1"
@@ -66,9 +66,3 @@ def test_a_folder_that_is_replaced_under_an_open_field_is_noticed(tmp_path, sett
     model(path, 1, **settings)
     with pytest.raises(ef.StoreError):
         field.samples()
-
-
-def test_old_files_without_check_sums_still_open(tmp_path, every):
-    old = next(b for b in every if b.name == "golden target")
-    write_folder(tmp_path / "old.elm.zarr", old.entries)
-    assert ef.load(tmp_path / "old.elm.zarr").samples().shape == (40, 50, 3)

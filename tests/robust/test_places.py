@@ -28,7 +28,7 @@ def test_another_zarr_store_is_left_alone(tmp_path, stream):
 
 
 def test_another_file_is_left_alone(tmp_path):
-    place = tmp_path / "notes.txt"
+    place = tmp_path / "notes.elm"
     place.write_text("precious")
     with pytest.raises(ef.StoreError, match="is left alone"):
         ef.save(FIELD, place)
@@ -57,7 +57,7 @@ def test_a_replace_that_fails_keeps_the_old(tmp_path, monkeypatch, exchange):
         real(a, b)
 
     if not exchange:
-        monkeypatch.setattr("elmfield.io.beside._exchanged", lambda *_: False)
+        monkeypatch.setattr("elmfield.io.store.atomic_write._exchange", lambda *_: False)
         monkeypatch.setattr(os, "replace", fails)
         with pytest.raises(ef.StoreError, match="Input/output error"):
             ef.save(ef.fit(np.eye(20)), path)

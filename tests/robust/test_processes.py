@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from robust.processes import killed, read_by_pool, read_by_threads, values
+from robust.damage import spoiled
+from robust.processes import (
+    killed,
+    killed_append,
+    killed_fit,
+    read_by_pool,
+    read_by_threads,
+    small_parts,
+    values,
+)
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="forks and signals are Unix's")
 
@@ -61,12 +70,41 @@ def test_a_killed_save_leaves_old_or_new_and_the_next_one_clears_up(path):
     assert os.listdir(path.parent) == [path.name]
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_an_append_that_is_killed_is_completed_by_the_same_call(tmp_path, monkeypatch):
+    """`make fuzz` does it 200 times; it doubled samples, or left a model that reads as damaged."""
+    small_parts(monkeypatch.setattr)
+    for number in range(8):
+        found = killed_append([number // 4], number, tmp_path)
+        assert found in ("old", "new"), number
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_stream_that_is_killed_leaves_nothing_behind(tmp_path, monkeypatch):
+    """Files that were being written stayed in the model."""
+    small_parts(monkeypatch.setattr)
+    for number in range(6):
+        found = killed_fit([number // 3], number, tmp_path)
+        assert found in ("none", "new"), number
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_folders_in_which_work_lies_are_not_believed(tmp_path, monkeypatch):
+    small_parts(monkeypatch.setattr)
+    for number in range(6):
+        found = spoiled([number], tmp_path)
+        assert found in ("done", "refused"), number
+
+
 def test_work_that_goes_on_elsewhere_is_left_alone(tmp_path):
     """A save of another process to the same place is no leftover."""
-    from elmfield.io.beside import beside
+    from elmfield.io.store.atomic_write import scratch_folder
 
     path = tmp_path / "model.elm"
-    with beside(path) as work:
+    with scratch_folder(path) as work:
         ef.save(ef.fit(values(0, 16)), path)
         assert work.exists()
     assert os.listdir(tmp_path) == ["model.elm"]

@@ -1,16 +1,16 @@
-"""Array libraries: which one an array belongs to, and the few operations the standard lacks.
-
-Enter arrays, leave arrays of the same library on the same device. Nothing here knows the method.
-"""
+"""Array libraries: which one an array belongs to, and the few operations the standard lacks."""
 
 import math
+import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import array_api_compat as compat
 import numpy as np
 
+from elmfield._array.checks import shown
 from elmfield._array.typing import Array, Namespace
 
 _NAMESPACES: dict[type, Namespace] = {}
@@ -22,14 +22,18 @@ def namespace(*arrays: Array) -> Namespace:
     if len(kinds) > 1:
         return compat.array_namespace(*arrays)
     (kind,) = kinds
-    if kind not in _NAMESPACES:  # asked a hundred times by one call
+    if kind not in _NAMESPACES:  # one call asks a hundred times
         _NAMESPACES[kind] = compat.array_namespace(*arrays)
     return _NAMESPACES[kind]
 
 
 def is_array(x: object) -> bool:
-    """Whether `x` already belongs to an array library (a list does not)."""
-    return bool(compat.is_array_api_obj(x))
+    """Whether `x` already belongs to an array library that is computed with.
+
+    A list does not, nor does an array of JAX, which cannot be changed in place: it is read as
+    NumPy's.
+    """
+    return bool(compat.is_array_api_obj(x)) and not compat.is_jax_array(x)
 
 
 def is_sliced(x: object) -> bool:
@@ -37,7 +41,7 @@ def is_sliced(x: object) -> bool:
     return all(hasattr(x, member) for member in ("shape", "dtype", "__getitem__"))
 
 
-def computed(x: Any) -> Any:
+def load_dask(x: Any) -> Any:
     """`x`, and an array that is still to be computed (Dask's) as NumPy's."""
     return np.asarray(x) if compat.is_dask_array(x) else x
 
@@ -72,9 +76,49 @@ def is_on_host(x: Array) -> bool:
     return not compat.is_torch_array(x) or x.device.type == "cpu"
 
 
-def learns(x: Array) -> bool:
-    """Whether the array's library follows what is done with it, to differentiate it later."""
+def requires_grad(x: Array) -> bool:
+    """Whether torch tracks what is done with `x`, to differentiate it later."""
     return bool(getattr(x, "requires_grad", False))
+
+
+def detach(x: Array) -> Array:
+    """Return `x` as a constant, which torch does not track."""
+    return x.detach() if requires_grad(x) else x
+
+
+def is_abstract(x: Array) -> bool:
+    """Whether `x` is a tensor without numbers: on the meta device, or within `torch.func`."""
+    try:
+        return is_torch(x) and (x.is_meta or x.data_ptr() is None)
+    except RuntimeError:  # tensors within `vmap` and `jacrev` have no memory of their own
+        return True
+
+
+def refuse_abstract(name: str, x: Array, instead: str) -> None:
+    """Raise TypeError for a tensor without numbers."""
+    if is_abstract(x):
+        raise TypeError(
+            f"`{name}` must hold numbers; got a tensor on torch's meta device or within torch.func "
+            f"(vmap, jacrev, ...). {instead}"
+        )
+
+
+@contextmanager
+def outside_torch_modes() -> Iterator[None]:
+    """Within this context torch neither autocasts nor is in inference mode.
+
+    Autocast rounds matrix products to half precision, of what is kept for later too; and what is
+    made in inference mode cannot be used in training, even if it was only made to be kept.
+    """
+    torch: Any = sys.modules.get("torch")
+    with ExitStack() as modes:
+        for kind in () if torch is None else ("cpu", "cuda"):
+            if torch.is_autocast_enabled(kind):
+                modes.enter_context(torch.autocast(kind, enabled=False))
+        if torch is not None and torch.is_inference_mode_enabled():
+            modes.enter_context(torch.inference_mode(False))
+            modes.enter_context(torch.no_grad())  # leaving that mode lets torch track again
+        yield
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -93,7 +137,7 @@ def move(x: Array, like: Array, dtype: object = None) -> Array:
     """`x` in the library and on the device of `like`, with `dtype` if given, else its own."""
     xp = namespace(like)
     if compat.is_torch_array(x):
-        if compat.is_torch_namespace(xp):  # `asarray` of a tensor that is followed warns
+        if compat.is_torch_namespace(xp):  # `asarray` of a tracked tensor warns
             wanted: Any = x.dtype if dtype is None else dtype
             return x.to(device=like.device, dtype=wanted)
         x = to_numpy(x)
@@ -140,7 +184,7 @@ def n_bytes(x: Array) -> int:
     return int(math.prod(x.shape)) * itemsize(x)
 
 
-def check_sum(x: Array, before: int = 0) -> int:
+def crc32(x: Array, before: int = 0) -> int:
     """CRC-32 of the bytes of a NumPy array, after those of others."""
     return zlib.crc32(np.ascontiguousarray(x).reshape(-1).view(np.uint8).data, before)
 
@@ -148,6 +192,24 @@ def check_sum(x: Array, before: int = 0) -> int:
 def cast(x: Array, like: Array) -> Array:
     """`x` in the dtype of `like`."""
     return x if x.dtype == like.dtype else namespace(x).astype(x, like.dtype)
+
+
+def copy_array(x: Array) -> Array:
+    """Return a copy of `x`, laid out alike; torch still tracks it."""
+    if compat.is_torch_array(x):  # its `asarray(copy=True)` warns of tracked tensors
+        return x.clone()
+    return x.copy(order="K") if compat.is_numpy_array(x) else namespace(x).asarray(x, copy=True)
+
+
+def as_complex(real: Array, imag: Array) -> Array:
+    """Complex numbers of two floating parts, to the last bit: ``real + 1j * imag`` loses -0."""
+    if compat.is_torch_array(real):
+        return namespace(real).complex(real, imag)
+    if not compat.is_numpy_array(real):
+        return real + 1j * imag
+    out = np.empty(real.shape, np.result_type(real, np.complex64))
+    out.real, out.imag = real, imag
+    return out
 
 
 def as_dtype(values: Array, dtype: Any) -> Array:
@@ -159,20 +221,37 @@ def as_dtype(values: Array, dtype: Any) -> Array:
     xp = namespace(values)
     if dtype is None:
         return values
-    if isinstance(dtype, (str, type, np.dtype)):
-        dtype = getattr(xp, np.dtype(dtype).name)
+    dtype = _dtype_of(xp, dtype)
+    if values.dtype == dtype:
+        return values
     if xp.isdtype(values.dtype, "complex floating") and not xp.isdtype(dtype, "complex floating"):
         raise ValueError(f"complex values cannot be written as {dtype}.")
     if xp.isdtype(dtype, "bool"):
         return values >= 0.5
     if xp.isdtype(dtype, "integral"):
-        info = xp.iinfo(dtype)
         values = xp.astype(values, xp.float64)
         values = xp.where(xp.isnan(values), xp.zeros_like(values), values)
-        # No float of 53 bits lies between this and the largest integer; 2⁶³ itself would overflow.
-        top = info.max if info.bits < 64 else info.max - 2 ** (info.bits - 53) + 1
-        values = xp.clip(xp.round(values), float(info.min), float(top))
+        values = xp.clip(xp.round(values), *integer_limits(xp.iinfo(dtype)))
     return xp.astype(values, dtype)
+
+
+def _dtype_of(xp: Any, dtype: Any) -> Any:
+    """The library's own dtype for what a caller named."""
+    try:
+        named = isinstance(dtype, (str, type, np.dtype))
+        found = getattr(xp, np.dtype(dtype).name) if named else dtype
+        if xp.isdtype(found, ("bool", "numeric")):
+            return found
+    except (TypeError, ValueError, AttributeError):
+        pass
+    raise TypeError(f"`dtype` must be one of numbers, such as 'float32'; got {shown(dtype)}.")
+
+
+def integer_limits(info: Any) -> tuple[float, float]:
+    """The least and the largest float64 that an integer dtype holds; `info` is its `iinfo`."""
+    # No float of 53 bits lies between this and the largest integer; 2⁶³ itself would overflow.
+    top = info.max if info.bits < 64 else info.max - 2 ** (info.bits - 53) + 1
+    return float(info.min), float(top)
 
 
 def contiguous(x: Array) -> Array:
@@ -192,15 +271,15 @@ def to_device(x: Array, name: object) -> Array:
             return x
         import torch
 
-        x = torch.from_numpy(np.ascontiguousarray(x) if x.flags.writeable else x.copy())
+        x = np.ascontiguousarray(x) if x.flags.writeable else x.copy()
     try:
-        return compat.to_device(x, name)
-    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as problem:
+        return compat.to_device(torch.from_numpy(x) if compat.is_numpy_array(x) else x, name)
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError, ValueError) as problem:
         # torch has several ways of saying no
-        raise ValueError(f"`device` {name!r} cannot be used here: {problem}") from problem
+        raise ValueError(f"`device` {shown(name)} cannot be used here: {problem}") from problem
 
 
-def beside(x: Array, where: Any) -> Array:
+def move_to(x: Array, where: Any) -> Array:
     """`x` where `where` says: on a device, in NumPy, or in the library and device of an array."""
     if is_array(where):
         return move(x, where)
@@ -282,6 +361,21 @@ def put_rows(out: Array, index: Array, rows: Array) -> Array:
     host = np.array(to_numpy(out))
     host[to_numpy(index)] = to_numpy(rows)
     return move(host, out)
+
+
+def add_rows(out: Array, index: np.ndarray, rows: Array) -> Array:
+    """`out`, (C, n, R), with ``out[:, index[k]] += rows[:, k]``, in place where the library can.
+
+    Indices must differ.
+    """
+    if compat.is_numpy_array(out):
+        out[:, index] += rows
+        return out
+    if compat.is_torch_array(out):
+        return out.index_add_(1, move(index, out), rows)
+    host = np.zeros(out.shape)
+    host[:, index] = to_numpy(rows)
+    return out + move(host, out, out.dtype)
 
 
 def scatter_add(size: int, index: Array, values: Array) -> Array:

@@ -138,7 +138,7 @@ CACHE = Cache()
 _MEMOS: list[Any] = []
 
 
-def remembered(maxsize: int) -> Callable[[F], F]:
+def memoised(maxsize: int) -> Callable[[F], F]:
     """`functools.lru_cache` for small factors, forgotten with the others by `cache_modes`."""
 
     def keep(make: F) -> F:

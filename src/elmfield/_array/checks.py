@@ -1,26 +1,32 @@
-"""What a caller says, checked once: numbers, whole numbers, one per axis, one of a list.
+"""Checks of arguments: numbers, whole numbers, one per axis, one of a list.
 
-Enter an argument and what it is called; leaves its value, or a message in the caller's own words:
-what was wrong, what we got. The rooms above check here at their doors and trust each other inside.
+Each takes an argument and its name and returns its value, or raises with a message in the caller's
+words: what was wrong, and what was given.
 """
 
 import math
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 T = TypeVar("T")
 
 
 def is_number(v: object) -> TypeGuard[float]:
-    """Whether `v` is a finite real number, Python's or NumPy's, and not a boolean."""
-    if isinstance(v, (bool, np.bool)) or not isinstance(v, Real):
+    """Whether `v` is a real number that float64 holds, Python's or NumPy's, and not a boolean."""
+    # NumPy counts its lengths of time among the integers.
+    if isinstance(v, (bool, np.bool, np.timedelta64)) or not isinstance(v, Real):
         return False
-    # Whole numbers of any length are finite; one of 400 digits is no float to ask.
-    return isinstance(v, Integral) or math.isfinite(v)
+    try:
+        return math.isfinite(v)
+    except OverflowError:  # an integer or a fraction of more than 308 digits
+        return False
 
 
 def is_whole(v: object) -> TypeGuard[int]:
@@ -30,7 +36,7 @@ def is_whole(v: object) -> TypeGuard[int]:
 
 def is_integer(v: object) -> TypeGuard[int]:
     """Whether `v` counts or numbers something: an integer by type, which 3.0 is not."""
-    return isinstance(v, Integral) and not isinstance(v, bool)
+    return isinstance(v, Integral) and not isinstance(v, (bool, np.timedelta64))
 
 
 def is_text(v: object) -> TypeGuard[str]:
@@ -53,11 +59,79 @@ def is_integers(v: object) -> bool:
     return isinstance(v, np.ndarray) and v.dtype.kind in "iu"
 
 
+def path_of(name: str, v: object) -> Path:
+    """`v` as a path."""
+    if not isinstance(v, (str, PathLike)):
+        raise TypeError(f"`{name}` must be a path; got {shown(v)}.")
+    return Path(v)
+
+
+def shown(v: object) -> str:
+    """`v` as a message shows it: on one line, and not all of a long one."""
+    text = " ".join(repr(v).split())
+    return text if len(text) <= 200 else f"{text[:197]}..."
+
+
+def entries(v: object) -> tuple[Any, ...] | None:
+    """The entries of a list, tuple, one-dimensional array or the like; None of anything else."""
+    if isinstance(v, (str, bytes, Mapping, set, frozenset)) or not isinstance(v, Iterable):
+        return None
+    return tuple(v) if getattr(v, "ndim", 1) == 1 else None
+
+
+def by_name(name: str, v: Any) -> dict[Any, Any]:
+    """What a mapping says of each of its keys; nothing for None."""
+    if v is not None and not is_mapping(v):
+        raise TypeError(f"`{name}` must be a mapping by the names of axes; got {shown(v)}.")
+    return {} if v is None else dict(v)
+
+
+def array(name: str, v: Any) -> NDArray[Any]:
+    """`v` as a NumPy array, if its rows are equally long."""
+    try:
+        return np.asarray(v)
+    except ValueError:
+        raise ValueError(
+            f"`{name}` must be an array; got rows of different lengths: {shown(v)}."
+        ) from None
+
+
+def numbers(name: str, v: Any) -> NDArray[np.float64]:
+    """`v` as an array in float64, if it holds real numbers."""
+    found = array(name, v)
+    if found.dtype.kind not in "biuf":
+        raise TypeError(f"`{name}` must hold real numbers; got dtype {found.dtype}.")
+    return found.astype(np.float64)
+
+
+def axis_of(name: str, v: object, shape: Sequence[int]) -> int:
+    """The number of an axis of an array, counted from the first."""
+    d = len(shape)
+    if not is_integer(v) or not -d <= v < d:
+        raise ValueError(
+            f"`{name}` must be an axis of the array, between {-d} and {d - 1} for shape "
+            f"{tuple(shape)}; got {shown(v)}."
+        )
+    return int(v) % d
+
+
+def sizes_of(name: str, v: object, d: int | None = None, least: int = 1) -> tuple[int, ...]:
+    """Samples on each axis: whole numbers of at least `least`, `d` of them."""
+    found = entries(v)
+    found = (v,) if found is None else found
+    if d not in (None, len(found)) or not all(is_whole(n) and least <= n < 1 << 53 for n in found):
+        raise ValueError(
+            f"`{name}` must be {'' if d is None else f'{d} '}whole numbers of at least {least}, "
+            f"one per axis; got {shown(v)}."
+        )
+    return tuple(int(n) for n in found)
+
+
 def whole(name: str, v: object, least: int = 1, hint: str = "") -> int:
     """`v` as an int, if it is a whole number of at least `least`; `hint` ends the message."""
     if not is_whole(v) or v < least:
         raise ValueError(
-            f"`{name}` must be a whole number of at least {least}; got {v!r}."
+            f"`{name}` must be a whole number of at least {least}; got {shown(v)}."
             + (f" {hint}" if hint else "")
         )
     return int(v)
@@ -66,29 +140,29 @@ def whole(name: str, v: object, least: int = 1, hint: str = "") -> int:
 def positive(name: str, v: object) -> float:
     """`v` as a float, if it is a finite number above 0."""
     if not is_number(v) or v <= 0:
-        raise ValueError(f"`{name}` must be a positive number; got {v!r}.")
+        raise ValueError(f"`{name}` must be a positive number; got {shown(v)}.")
     return float(v)
 
 
 def per_axis(name: str, value: float | Sequence[float], d: int) -> tuple[float, ...]:
     """`value` once per axis: a number is repeated, a sequence must have `d` entries."""
-    listed = isinstance(value, Sequence) and not isinstance(value, str)
-    given: Any = value
-    values: tuple[Any, ...] = tuple(given) if listed or np.ndim(given) else (given,) * d
+    given: Any = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    listed = entries(given)
+    values: tuple[Any, ...] = (given,) * d if listed is None else listed
     if len(values) != d:
         raise ValueError(
-            f"`{name}` must be one number or one per axis, {d}; got {len(values)}: {value!r}."
+            f"`{name}` must be one number or one per axis, {d}; got {len(values)}: {shown(value)}."
         )
     for v in values:
         if not is_number(v):
-            raise ValueError(f"`{name}` must be a finite number; got {v!r}.")
+            raise ValueError(f"`{name}` must be a finite number; got {shown(v)}.")
     return values
 
 
 def choice(name: str, v: T, known: Collection[T]) -> T:
     """`v`, if it is one of `known`."""
     if not isinstance(v, Hashable) or v not in known:
-        raise ValueError(f"`{name}` must be one of {list(known)}; got {v!r}.")
+        raise ValueError(f"`{name}` must be one of {list(known)}; got {shown(v)}.")
     return v
 
 

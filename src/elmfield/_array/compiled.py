@@ -1,6 +1,6 @@
-"""Loops compiled by numba, where it is installed; NumPy says the same, slower, where it is not.
+"""Loops compiled by numba, where it is installed; elsewhere NumPy gives the same results.
 
-A module of loops marks its functions with `compiled` and is imported by those who asked `pays`:
+A module of loops marks its functions with `compiled` and is imported only after `pays` was true:
 importing numba takes about half a second, compiling a loop some seconds more, once a machine.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
-ENOUGH = 1 << 17
+MIN_SAMPLES = 1 << 17
 """Samples or points that a process works on before it loads the compiler."""
 
 
@@ -33,14 +33,14 @@ def pays(work: int) -> bool:
     if not installed():
         return False
     _Seen.work += work
-    return _Seen.work >= ENOUGH
+    return _Seen.work >= MIN_SAMPLES
 
 
 def compiled(loop: Loop) -> Loop:
     """`loop`, compiled for the types it is called with; whole numbers wrap, other threads run.
 
-    Nothing checks its indices: who calls it has made sure of them, above all where they come from
-    a file. What it calls lies in its own module, since numba looks for changes only there.
+    Indices are not checked: callers must, above all where they come from a file. What a loop calls
+    lies in its own module, since numba's cache notices changes only there.
     """
     import numba
 

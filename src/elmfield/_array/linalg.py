@@ -1,7 +1,4 @@
-"""Factorisations that array libraries lack or do slowly: QR, its triangle alone, back substitution.
-
-Enter matrices of any library, leave matrices of the same library on the same device.
-"""
+"""Factorisations that array libraries lack or do slowly: QR, its triangle, back substitution."""
 
 import array_api_compat as compat
 import numpy as np

@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from elmfield._array.backend import is_on_host, is_out_of_memory
-from elmfield._array.checks import is_number
+from elmfield._array.backend import is_on_host, is_out_of_memory, outside_torch_modes
+from elmfield._array.checks import is_number, shown
 from elmfield._array.typing import Array, Floats
 
-HOST, DEVICE = 1 << 27, 1 << 30
-"""Bytes of intermediate results in a batch: 128 MiB beside the processor, 1 GiB on a device."""
+HOST_BATCH_BYTES, DEVICE_BATCH_BYTES = 1 << 27, 1 << 30
+"""Bytes of intermediate results in a batch: 128 MiB on the host, 1 GiB on a device."""
 
-LEAST = 1 << 16
+MIN_LIMIT_BYTES = 1 << 16
 """The smallest limit that makes sense."""
 
 _limit: ContextVar[int | None] = ContextVar("memory_limit", default=None)
@@ -37,9 +37,10 @@ def memory_limit(n_bytes: int | None) -> AbstractContextManager[None]:
     >>> with ef.memory_limit(2**24):
     ...     large = ef.fit(np.eye(50)).resize((100, 100))
     """
-    if n_bytes is not None and not (is_number(n_bytes) and n_bytes >= LEAST):
+    if n_bytes is not None and not (is_number(n_bytes) and n_bytes >= MIN_LIMIT_BYTES):
         raise ValueError(
-            f"`memory_limit` must be a number of bytes, at least {LEAST} (64 KiB); got {n_bytes!r}."
+            f"`memory_limit` must be a number of bytes, at least {MIN_LIMIT_BYTES} (64 KiB); got "
+            f"{shown(n_bytes)}."
         )
     return _limited(None if n_bytes is None else int(n_bytes))
 
@@ -56,17 +57,21 @@ def _limited(n_bytes: int | None) -> Iterator[None]:
 def capacity(like: Array) -> int:
     """Numbers of eight bytes that a batch may hold where `like` lives."""
     limit = _limit.get()
-    return (limit if limit is not None else HOST if is_on_host(like) else DEVICE) // 8
+    return (_batch_bytes(like) if limit is None else limit) // 8
 
 
-def table_room(like: Array) -> int:
+def _batch_bytes(like: Array) -> int:
+    return HOST_BATCH_BYTES if is_on_host(like) else DEVICE_BATCH_BYTES
+
+
+def table_bytes(like: Array) -> int:
     """Bytes that a table made to be kept may take where `like` lives.
 
-    The memory limit, where one is set; without one eight times what a batch may take: 1 GiB beside
-    the processor, 8 GiB on a device.
+    The memory limit, where one is set; without one eight times what a batch may take: 1 GiB on
+    the host, 8 GiB on a device.
     """
     limit = _limit.get()
-    return limit if limit is not None else 8 * (HOST if is_on_host(like) else DEVICE)
+    return 8 * _batch_bytes(like) if limit is None else limit
 
 
 def runs(n: int, step: int) -> list[tuple[int, int]]:
@@ -103,25 +108,29 @@ class Workspace(threading.local):
 
 
 def with_less_memory(work: F) -> F:
-    """`work`, tried once more with batches half as large when memory runs out."""
+    """Return `work` that is tried once more, with batches half as large, when memory runs out.
+
+    Outside the modes of torch, as all work on samples and coefficients is.
+    """
 
     @functools.wraps(work)
     def careful(*args: Any, **options: Any) -> Any:
-        try:
-            return work(*args, **options)
-        except Exception as first:
-            if not is_out_of_memory(first):
-                raise
-        smaller = (_limit.get() or HOST) // 2
-        try:
-            with memory_limit(max(smaller, LEAST)):
+        with outside_torch_modes():
+            try:
                 return work(*args, **options)
-        except Exception as second:
-            if not is_out_of_memory(second):
-                raise
-            raise MemoryError(
-                f"out of memory, also with batches of {smaller / 2**20:.0f} MiB. Set a smaller "
-                "`memory_limit`, or give the work in smaller parts."
-            ) from second
+            except Exception as first:
+                if not is_out_of_memory(first):
+                    raise
+            smaller = (_limit.get() or HOST_BATCH_BYTES) // 2
+            try:
+                with memory_limit(max(smaller, MIN_LIMIT_BYTES)):
+                    return work(*args, **options)
+            except Exception as second:
+                if not is_out_of_memory(second):
+                    raise
+                raise MemoryError(
+                    f"out of memory, also with batches of {smaller / 2**20:.0f} MiB. Set a smaller "
+                    "`memory_limit`, or give the work in smaller parts."
+                ) from second
 
     return careful  # type: ignore[return-value]

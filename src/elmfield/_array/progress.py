@@ -1,7 +1,6 @@
-"""Reporters: what long work tells while it runs.
+"""Progress of long work: reporters, called with ``(stage, done, total)``.
 
-A reporter is called with ``(stage, done, total)``. Public functions take ``progress=`` and ask
-:func:`reporter` what is meant by it; nobody is told anything unless somebody asks for it.
+Public functions take ``progress=``, which :func:`reporter` turns into one; silent by default.
 """
 
 import sys
@@ -21,6 +20,7 @@ WORDS = {
     "check": "checking",
     "fill": "filling",
     "fit": "fitting",
+    "overview": "averaging",
     "render": "rendering",
     "save": "saving",
     "survey": "looking",
@@ -32,7 +32,7 @@ def silent(stage: str, done: int, total: int) -> None:
 
 
 def reporter(progress: Progress | bool | None) -> Progress:
-    """What to call with (stage, done, total): nothing, a bar on stderr, or the caller's own.
+    """Return what to call with (stage, done, total): nothing, a bar on stderr, or the caller's own.
 
     Parameters
     ----------
@@ -53,12 +53,12 @@ def reporter(progress: Progress | bool | None) -> Progress:
 
 
 class Bar:
-    """A reporter that draws a bar per stage on stderr, until all it has heard of is done."""
+    """A reporter that draws a bar per stage on stderr, until all stages are done."""
 
     def __init__(self) -> None:
         self._bars = _bars()
         self._stages: dict[str, TaskID] = {}
-        # Work that fails never reports its end: who forgets the reporter gets the cursor back.
+        # Work that fails never reports its end: the cursor comes back when the reporter is deleted.
         self.close = weakref.finalize(self, self._bars.live.stop)
 
     def __call__(self, stage: str, done: int, total: int) -> None:
@@ -97,7 +97,7 @@ def bars(show: bool | None = None) -> Iterator[Progress]:
 
 def _bars() -> "Bars":
     """Bars on stderr with what is done, a rate and the time left; not started."""
-    from rich.console import Console  # 0.05 s, for who wants to see it
+    from rich.console import Console  # takes 0.05 s
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,

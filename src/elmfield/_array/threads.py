@@ -2,7 +2,7 @@
 
 Both at once would be more threads than there are processors, and BLAS shares out small products at
 a loss: forty by forty, batch after batch, took two OpenBLAS threads twice as long as one, and ten
-times as long beside another busy process.
+times as long while another process was busy.
 """
 
 import os
@@ -39,7 +39,7 @@ def n_threads() -> int:
 def small_products() -> Iterator[None]:
     """Within this context BLAS keeps to the thread that calls it.
 
-    Who finds BLAS limited already leaves it alone, so users that overlap give back what was there.
+    Where BLAS is limited already nothing is changed, so contexts may overlap.
     """
     usual = [(b, int(b.num_threads)) for b in _blas()]
     usual = [(b, n) for b, n in usual if n > 1]
@@ -53,7 +53,7 @@ def small_products() -> Iterator[None]:
 
 
 def spread(work: Callable[[T], R], items: Sequence[T], at_most: int | None = None) -> list[R]:
-    """``work(item)`` of every item, on as many threads as BLAS would have used, or fewer."""
+    """Return ``work(item)`` of every item, on as many threads as BLAS would have used, or fewer."""
     from concurrent.futures import ThreadPoolExecutor  # 5 ms that a mere import need not wait
 
     n = min(len(items), at_most or len(items))

@@ -1,4 +1,4 @@
-"""Aliases and protocols shared by every room; no code.
+"""Aliases and protocols shared by every package; no code.
 
 Array-API arrays have no usable static type yet, so :data:`Array` is ``Any`` by another name:
 annotations say *kind*, docstrings say shape.
@@ -18,5 +18,6 @@ Namespace = Any
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 Progress = Callable[[str, int, int], None]
 """Called with ``(stage, done, total)`` during long work."""

@@ -1,25 +1,21 @@
-"""The command line: words in, library calls, exit codes out. The only room that prints.
+"""The command line: words in, library calls, exit codes out. The only package that prints.
 
-Everything but click is imported by the command that needs it, so that help is there at once.
+Modules of commands are imported when one of theirs is called, so that help is there at once.
 """
 
-import os
 import sys
 import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import Any, NoReturn
+from importlib import import_module
+from typing import Any
 
 import click
+from click.shell_completion import get_completion_class
 
-from elmfield.cli.looking import view
-from elmfield.cli.models import fit, info
-from elmfield.cli.places import render
-from elmfield.cli.points import query
-from elmfield.cli.scores import beam, compare
-from elmfield.cli.words import OUT
+from elmfield.errors import StoreError
+from elmfield.io.files import UnreadableError
 
 EXIT = {
     "wrong": 1,  # data or options that do not go together
@@ -29,16 +25,34 @@ EXIT = {
     "interrupted": 130,
 }
 
-CODES = """\
+EPILOG = """\b
+Example:
+  elmfield fit photo.png -o photo.elm
+  elmfield render photo.elm -o large.png --scale 2
+
 \b
 Exit codes:
-  0    done
+  0    done, even if nobody reads the output any more (a closed pipe)
   1    the data or the options do not go together
   2    wrong usage: unknown option, missing argument
   3    a file is missing, damaged, or cannot be written
   4    an optional package is missing; the message names the extra to install
   130  interrupted; nothing half-written is left
 """
+
+
+COMMANDS = {
+    "fit": ("model_commands", "Fit a field to the samples in INPUT and save it as a model."),
+    "info": ("model_commands", "What a model holds; reads none of its coefficients."),
+    "view": ("look_commands", "Look at a model or at samples in the browser (extra: view)."),
+    "render": ("evaluate_commands", "Evaluate MODEL on a grid of any size and write it."),
+    "query": ("evaluate_commands", "Values of MODEL at points, printed as CSV."),
+    "compare": ("look_commands", "How well MODEL gives back the samples in INPUT."),
+    "beam": ("look_commands", "Cut INPUT into regions of about equal energy (BEAM)."),
+    "demo": ("demo_command", "Fit a picture, print a table, write a page (extra: demo)."),
+    "completion": ("", "Print what a shell must run to complete this command's words."),
+}
+"""Module and summary of each command, in the order in which one uses them."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -57,54 +71,39 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if debug:
             traceback.print_exc()
         code = _code_of(error)
-    _leave(code if isinstance(code, int) else 0)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 def _code_of(error: BaseException) -> int:
-    """The exit code of what went wrong, which is told."""
-    from elmfield.errors import MissingExtraError, StoreError
-    from elmfield.io.errors import UnreadableError
-
-    if isinstance(error, (click.exceptions.Exit, click.ClickException)):
-        if isinstance(error, click.ClickException):
-            error.show()
+    """Print what went wrong; the exit code for it."""
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    if isinstance(error, click.ClickException):
+        error.show()
         return error.exit_code
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 0
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
-        _say("Interrupted; nothing half-written was left behind.")
+        click.echo("Interrupted; nothing half-written was left behind.", err=True)
         return EXIT["interrupted"]
-    if isinstance(error, BrokenPipeError):
-        return 0  # nobody is listening any more
-    if isinstance(error, ImportError):  # also what a MissingExtraError is
-        return _complain(error, "extra")
-    if isinstance(error, (MissingExtraError, StoreError, UnreadableError, OSError)):
-        kind = "extra" if isinstance(error, MissingExtraError) else "file"
-        return _complain(error, kind)
-    if isinstance(error, (ValueError, TypeError, MemoryError)):
-        return _complain(error, "wrong")
-    _say(
-        f"Error: something went wrong that should not have ({type(error).__name__}: "
-        f"{_in_one_line(str(error))}). --debug shows where; please report it."
-    )
-    return EXIT["wrong"]
-
-
-def _complain(error: BaseException, kind: str) -> int:
-    text = str(error) or type(error).__name__
-    if isinstance(error, OSError) and error.strerror:
-        text = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-    _say(f"Error: {_in_one_line(text)}")
+    kind, text = "wrong", str(error) or type(error).__name__
+    if isinstance(error, ImportError):
+        kind = "extra"
+    elif isinstance(error, (StoreError, UnreadableError, OSError)):
+        kind = "file"
+        if isinstance(error, OSError) and error.strerror:
+            text = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    elif not isinstance(error, (ValueError, TypeError, MemoryError)):
+        text = (
+            f"something went wrong that should not have ({type(error).__name__}: {error}). "
+            "--debug shows where; please report it."
+        )
+    click.echo(f"Error: {_in_one_line(text)}", err=True)
     return EXIT[kind]
 
 
 def _in_one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _say(text: str) -> None:
-    with suppress(OSError, ValueError):  # nobody may be listening to errors either
-        click.echo(text, err=True)
 
 
 def _speak_plainly() -> None:
@@ -115,47 +114,40 @@ def _speak_plainly() -> None:
     if not sys.warnoptions:
 
         def show(message: Warning | str, *_: object, **__: object) -> None:
-            _say(f"Warning: {_in_one_line(str(message))}")
+            click.echo(f"Warning: {_in_one_line(str(message))}", err=True)
 
         warnings.showwarning = show
 
 
-def _leave(code: int) -> NoReturn:
-    """End the process; output that nobody takes any more is dropped without a word."""
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        with suppress(OSError, ValueError, AttributeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(code)
-
-
 class _Group(click.Group):
-    """Commands in the order in which one uses them."""
+    """Commands that are imported when they are called."""
 
-    def list_commands(self, context: click.Context) -> list[str]:
-        return list(self.commands)
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
 
-    def invoke(self, context: click.Context) -> Any:
-        """Run a command; a closed pipe is the end of it, not a failure."""
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS or cmd_name in self.commands:
+            return self.commands.get(cmd_name)
+        module = import_module(f"{__name__}.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; click takes every broken pipe for that of the output, and says nothing."""
         try:
-            found = super().invoke(context)
-            sys.stdout.flush()
+            return super().invoke(ctx)
         except BrokenPipeError as error:
-            raise click.exceptions.Exit(0) from error
-        return found
+            raise ConnectionError(f"a connection was closed: {error}") from error
 
 
 @click.group(
     cls=_Group,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="""\b
-Example:
-  elmfield fit photo.png -o photo.elm
-  elmfield render photo.elm -o large.png --scale 2
-
-"""
-    + CODES,
+    epilog=EPILOG,
 )
 @click.version_option(package_name="elmfield", prog_name="elmfield")
 @click.option("--debug", is_flag=True, help="Show where an error comes from.")
@@ -165,24 +157,6 @@ def cli(debug: bool) -> None:
     Files are told apart by their names: pictures, TIFF and GeoTIFF, NetCDF, GRIB, Zarr, NIfTI,
     DICOM, MATLAB, NumPy, sound, video. Models are .elm files or .elm.zarr folders.
     """
-
-
-for command in (fit, info, view, render, query, compare, beam):
-    cli.add_command(command)
-
-
-@cli.command(
-    epilog="""\b
-Example:
-  elmfield demo --output demo
-"""
-)
-@click.option("--output", type=OUT, default=Path("demo"), show_default=True, help="Its folder.")
-def demo(output: Path) -> None:
-    """Fit a picture, print a table, write a page one can look at (extra: demo)."""
-    from elmfield.cli.demonstration import main as run
-
-    raise click.exceptions.Exit(EXIT["extra"] if run(["--output", str(output)]) else 0)
 
 
 @cli.command(
@@ -195,8 +169,6 @@ To have it in every shell, add to ~/.bashrc:  eval "$(elmfield completion bash)"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print what a shell must run to complete this command's words."""
-    from click.shell_completion import get_completion_class
-
     kind = get_completion_class(shell)
     assert kind is not None
     click.echo(kind(cli, {}, "elmfield", "_ELMFIELD_COMPLETE").source())

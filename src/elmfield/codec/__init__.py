@@ -1,9 +1,27 @@
 """Arrays to bytes and back: the codec, which knows nothing of fields or files.
 
-`pack` and `unpack` take and give one tile, `pack_many` and `unpack_many` several at once; `trial`
-says what a step would cost, `has_coarse` whether a tile begins with a coarse picture.
+Other packages use these names only:
+
+- `pack` and `unpack` for one tile, `pack_many` and `unpack_many` for several at once;
+- `trial`: what a step would cost, in bits and squared errors;
+- `has_coarse`: whether a tile begins with a coarse picture;
+- `MAX_SAMPLES_PER_BYTE`: no valid tile claims more samples for its size.
+
+Inside, `tile` has these functions, `container` the bytes that all tiles share, `ans` the entropy
+coder; `lossless` and `lossy` are the two codecs. Modules called kernels hold compiled loops.
 """
 
-from elmfield.codec.door import has_coarse, pack, pack_many, trial, unpack, unpack_many
+from elmfield.codec.container import SAMPLES_PER_BYTE
+from elmfield.codec.tile import has_coarse, pack, pack_many, trial, unpack, unpack_many
 
-__all__ = ["has_coarse", "pack", "pack_many", "trial", "unpack", "unpack_many"]
+MAX_SAMPLES_PER_BYTE = max(SAMPLES_PER_BYTE)
+
+__all__ = [
+    "MAX_SAMPLES_PER_BYTE",
+    "has_coarse",
+    "pack",
+    "pack_many",
+    "trial",
+    "unpack",
+    "unpack_many",
+]

@@ -1,4 +1,4 @@
-"""The entropy engine: asymmetric numeral systems, many lanes at once, integers only.
+"""The entropy coder: asymmetric numeral systems, many lanes at once, integers only.
 
 A *batch* is an array of symbols that are coded without knowing each other. The decoder is asked
 batch by batch, so what it must know of a batch may depend on all earlier ones. Symbol ``i`` of a
@@ -9,6 +9,8 @@ batch goes to lane ``i mod lanes``: every batch begins at lane 0. A lane is a st
 
 and if ``x`` fell below ``2^16`` then ``x <- 2^16 x + the next word``, a word being 16 bits; lanes
 take their words in order of lane. A stream begins with the states, two words each (low half first).
+Encoding runs backwards, from the last symbol to the first. Several streams with batches of equal
+sizes are coded side by side: arrays then have an axis of streams first.
 
 Little is lost at the end of a lane: its last state is ``2^16 + w``, and ``w`` is a word that would
 have come next in the stream (:meth:`Decoder.release` puts it back). What stands behind the last
@@ -28,26 +30,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield._array.typing import Integers
+from elmfield.codec.container import damaged
 from elmfield.errors import StoreError
 
 Words = NDArray[np.uint16]
 Symbols = NDArray[np.uint8]
-
-Batch = tuple[NDArray[np.uint32], int]
-"""Entries and the bits of their tables."""
-
-_Bits = np.uint32 | NDArray[np.uint32]
+Entries = NDArray[np.uint32]
+"""``start * 2^16 + freq`` of symbols."""
 
 LOW = 1 << 16
 """The least state of a lane."""
-MOST_BITS = 15
+MAX_BITS = 15
 """Slots are at most 2^15, so that a frequency fits 16 bits and a symbol sends at most one word."""
-MOST_SYMBOLS = 256
-FEW = 16
-"""Up to so many lanes plain numbers are faster than arrays."""
+MAX_SYMBOLS = 256
+SCALAR_LANES = 16
+"""Up to so many lanes Python's numbers are faster than arrays."""
 
 _HALF, _WORD, _WIDTH, _ONE = np.uint32(0xFFFF), np.uint32(16), np.uint32(32), np.uint32(1)
-_NOTHING = np.zeros(0, np.uint32)
+
+
+# --- tables ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -65,148 +68,213 @@ class Tables:
     """
 
     bits: int
-    entries: NDArray[np.uint32]
+    entries: Entries
     slots: Symbols
 
     @classmethod
     def of(cls, freq: NDArray[np.integer], bits: int) -> "Tables":
-        """Tables of frequencies, shape (K, A); StoreError unless rows sum to ``2^bits``."""
+        """Return the tables of frequencies, (K, A); StoreError unless rows sum to ``2^bits``."""
         freq = np.asarray(freq, np.int64)
         K, A = freq.shape
-        if not 1 <= bits <= MOST_BITS or not 1 <= A <= MOST_SYMBOLS:
+        if not 1 <= bits <= MAX_BITS or not 1 <= A <= MAX_SYMBOLS:
             raise StoreError(
                 f"A table has 1 to 256 symbols and 1 to 15 bits; got {A} symbols, {bits} bits."
             )
         if K and (int(freq.min()) < 0 or bool((freq.sum(axis=1) != 1 << bits).any())):
-            raise StoreError(
-                f"The frequencies of a table do not sum to 2^{bits}: the data are damaged."
-            )
+            raise damaged(f"has frequencies that do not sum to 2^{bits}")
         start = np.cumsum(freq, axis=1) - freq
         owners = np.tile(np.arange(A, dtype=np.uint8), K)
         slots = np.repeat(owners, freq.ravel()).reshape(K, 1 << bits)
         return cls(bits, (start << 16 | freq).astype(np.uint32), slots)
 
-    def replaced(self, rows: NDArray[np.integer], freq: NDArray[np.integer]) -> "Tables":
-        """The same tables with other frequencies in some rows; the arrays are changed in place."""
-        new = Tables.of(freq, self.bits)
-        self.entries[rows], self.slots[rows] = new.entries, new.slots
-        return self
 
-
-def joined(tables: Sequence[Tables]) -> Tables:
-    """Tables of several streams behind one another, all with the same bits and symbols."""
+def join_tables(tables: Sequence[Tables]) -> Tables:
+    """Return the tables of several streams one after another; all have the same bits."""
     entries, slots = [t.entries for t in tables], [t.slots for t in tables]
     return Tables(tables[0].bits, np.concatenate(entries), np.concatenate(slots))
 
 
-class Encoder:
-    """Collects batches in the order of decoding and codes them backwards.
+def frequencies(counts: NDArray[np.integer], bits: int) -> Integers:
+    """Return frequencies that sum to ``2^bits`` in every row, in proportion to counts, (K, A).
+
+    ``f = [c > 0] + floor(c (2^bits - n) / sum c)`` with n the number of counts above 0, and what is
+    missing to ``2^bits`` is added to the largest count (the first of them). A count of 0 gets no
+    frequency; a row of zeros gives everything to symbol 0.
+    """
+    c = np.asarray(counts, np.int64)
+    total = c.sum(axis=1, keepdims=True)
+    n = np.count_nonzero(c, axis=1)[:, None]
+    f = (c > 0) + c * ((1 << bits) - n) // np.maximum(total, 1)
+    f[np.arange(len(c)), c.argmax(axis=1)] += (1 << bits) - f.sum(axis=1)
+    return np.asarray(f, np.int64)
+
+
+class AdaptiveTables:
+    """Tables that learn from what was coded; both ends do the same integer arithmetic.
 
     Parameters
     ----------
-    lanes : int
-        How many states there are. Not written: a decoder must know it.
+    counts : array of integers, shape (K, A)
+        Initial counts; symbols that may come need at least 1.
+    bits : int
+        Every table sums to ``2^bits``.
+    weight : int
+        What one symbol adds to its count.
+    limit : int
+        A class whose counts sum to more than this has them halved, ``(c + 1) >> 1``.
+    patience : int, optional
+        Learn only once this many symbols, and an eighth of all before, have come; after every
+        batch by default.
+
+    Notes
+    -----
+    A class gets a new table when what was added since its last one is an eighth of its sum or more,
+    so tables are made often at first and rarely later.
     """
 
-    def __init__(self, lanes: int) -> None:
-        self.lanes = self._kept = lanes
-        self._batches: list[tuple[NDArray[np.uint32], _Bits, int]] = []
-        self._size = 0
-
-    def push(
-        self, tables: Tables, classes: NDArray[np.integer], symbols: NDArray[np.integer]
+    def __init__(
+        self,
+        counts: NDArray[np.integer],
+        bits: int = 12,
+        *,
+        weight: int = 32,
+        limit: int = 1 << 16,
+        patience: int | None = None,
     ) -> None:
-        """Append a batch: symbols and the class (row of the tables) of each, both of shape (n,)."""
-        A = tables.entries.shape[1]
-        entries = tables.entries.take(np.asarray(classes, np.intp) * A + symbols)
-        self.push_entries(entries, tables.bits)
+        self.counts = np.array(counts, np.int64)
+        self.weight, self.limit, self.patience = weight, limit, patience
+        self.fresh = np.zeros(len(self.counts), np.int64)  # added since the last table
+        self.seen = np.zeros_like(self.counts)  # symbols since counts were last changed
+        self.n = np.zeros(2, np.int64)  # symbols that were learned, and that wait
+        self.tables = Tables.of(frequencies(self.counts, bits), bits)
 
-    def push_entries(self, entries: NDArray[np.uint32], bits: int | NDArray[np.uint32]) -> None:
-        """Append a batch of ``start * 2^16 + freq``, shape (n,); no frequency may be 0.
+    def update(self, classes: NDArray[np.integer], symbols: NDArray[np.integer]) -> None:
+        """Learn from a batch that both ends know by now: symbols and their classes."""
+        where = np.asarray(classes, np.intp).ravel() * self.seen.shape[1] + symbols.ravel()
+        self.seen += np.bincount(where, minlength=self.seen.size).reshape(self.seen.shape)
+        self.n[1] += len(where)
+        if self.patience is None or self.n[1] >= self.patience + self.n[0] // 8:
+            self.n[:] = self.n.sum(), 0
+            self._learn()
 
-        With bits of their own, 0 to 15, entries ``v * 2^16 + 1`` are raw numbers below ``2^bits``.
-        """
-        if not (entries & _HALF).all():
-            raise ValueError("A symbol whose frequency is 0 cannot be coded; give it a frequency.")
-        if min(len(entries), self.lanes) > self._kept:
-            raise ValueError(
-                f"A batch of {len(entries)} needs lanes that were released; {self._kept} are kept."
-            )
-        shift = bits if isinstance(bits, np.ndarray) else np.uint32(bits)
-        self._batches.append((entries, shift, self._kept))
-        self._size += len(entries)
-
-    def release(self, keep: int) -> None:
-        """Later batches use lanes below `keep` only, as the decoder will say at this place too."""
-        if keep < self._kept:
-            self._batches.append((_NOTHING, np.uint32(0), self._kept))
-            self._kept = keep
-
-    def finish(self, tail: Words | None = None) -> Words:
-        """The stream: states, words, then the words of `tail` that no lane took."""
-        L = self.lanes
-        tail = np.zeros(0, np.uint16) if tail is None else tail
-        stack = _Stack(self._size + len(tail) + 4 * L)
-        stack.push(tail)
-        x = np.zeros(L, np.uint32)
-        x[: self._kept] = stack.lanes(self._kept)
-        alive = self._kept
-        for entries, bits, kept in reversed(self._batches):
-            if kept > alive:
-                x[alive:kept] = stack.lanes(kept - alive)
-                alive = kept
-            for a in reversed(range(0, len(entries), L)):
-                e = entries[a : a + L]
-                some = bits[a : a + L] if isinstance(bits, np.ndarray) else bits
-                _encode(x[: len(e)], e, some, stack)
-        halves = np.stack([x & np.uint32(0xFFFF), x >> np.uint32(16)], axis=1)
-        stack.push(halves.ravel().astype(np.uint16))
-        return stack.content()
+    def _learn(self) -> None:
+        self.seen *= self.weight
+        self.counts += self.seen
+        self.fresh += self.seen.sum(axis=1)
+        self.seen[:] = 0
+        sums = self.counts.sum(axis=1)
+        while (large := np.flatnonzero(sums > self.limit)).size:
+            self.counts[large] = (self.counts[large] + 1) >> 1
+            sums[large] = self.counts[large].sum(axis=1)
+        stale = np.flatnonzero((self.fresh > 0) & (self.fresh * 8 >= sums))
+        if stale.size:
+            bits = self.tables.bits
+            new = Tables.of(frequencies(self.counts[stale], bits), bits)
+            self.tables.entries[stale], self.tables.slots[stale] = new.entries, new.slots
+            self.fresh[stale] = 0
 
 
-def _encode(
-    x: NDArray[np.uint32], entries: NDArray[np.uint32], bits: _Bits, stack: "_Stack"
-) -> None:
-    """Turn states after the symbols into states before them, in place."""
-    freq = entries & _HALF
-    # x would pass 2^32 if x >> (32 - bits) >= freq; NumPy's shift by 32 gives 0.
-    full = ((x >> (_WIDTH - bits)) >= freq).nonzero()[0]
-    if full.size:
-        high = x.take(full)
-        stack.push(high.astype(np.uint16))
-        high >>= _WORD
-        x[full] = high
-    # x <- floor(x / freq) 2^bits + x mod freq + start
-    quotient = x // freq
-    freq *= quotient
-    x -= freq
-    quotient <<= bits
-    x += quotient
-    x += entries >> _WORD
+# --- encoding -------------------------------------------------------------------------------------
 
 
-def through(batches: Sequence[Batch], x: NDArray[np.uint32]) -> Words:
-    """Code all batches backwards, from last states to first ones, in place; the words."""
-    L = len(x)
-    if L <= FEW:
-        return _through_few(batches, x)
-    stack = _Stack(sum(len(entries) for entries, _ in batches) + 1)
-    for entries, bits in reversed(batches):
-        for a in reversed(range(0, len(entries), L)):
-            part = entries[a : a + L]
-            _encode(x[: len(part)], part, np.uint32(bits), stack)
-    return stack.content()
+class WordStacks:
+    """Words of several streams, written backwards; at first they hold the streams' tails.
+
+    `size` is how many words a stream may have besides its tail.
+    """
+
+    def __init__(self, tails: Sequence[Words], size: int) -> None:
+        self._end = size + max(len(tail) for tail in tails)
+        self._words = np.zeros((len(tails), self._end), np.uint16)
+        self._top = np.array([self._end - len(tail) for tail in tails], np.int64)
+        self._starts = self._end * np.arange(len(tails))
+        for row, top, tail in zip(self._words, self._top.tolist(), tails):
+            row[top:] = tail
+
+    def push(self, counts: Integers, words: Words) -> None:
+        """Put so many words on top of each stream, those of the first stream first."""
+        self._top -= counts
+        if len(counts) == 1:
+            top = int(self._top[0])
+            self._words[0, top : top + words.size] = words
+            return
+        first = self._top + self._starts
+        first[1:] -= np.cumsum(counts)[:-1]
+        self._words.reshape(-1)[np.arange(words.size) + np.repeat(first, counts)] = words
+
+    def pop_states(self, n: int) -> Entries:
+        """Return last states of n lanes: each stream's n words on top, or zeros for none left."""
+        place = self._top[:, None] + np.arange(n)
+        words = np.take_along_axis(self._words, np.minimum(place, self._end - 1), axis=1)
+        words = np.where(place < self._end, words, 0)
+        self._top = np.minimum(self._top + n, self._end)
+        return np.uint32(LOW) + words.astype(np.uint32)
+
+    def content(self) -> list[Words]:
+        """Return what each stream holds."""
+        return [row[top:] for row, top in zip(self._words, self._top.tolist())]
 
 
-def _through_few(batches: Sequence[Batch], x: NDArray[np.uint32]) -> Words:
-    """The same for a few lanes, symbol by symbol."""
+def encode(x: Entries, entries: Entries, bits: int, stacks: WordStacks) -> None:
+    """Turn states after a batch of symbols, (streams, n), into states before it, in place."""
+    (S, L), shift = x.shape, np.uint32(bits)
+    for a in reversed(range(0, entries.shape[1], L)):
+        e = entries[:, a : a + L].reshape(-1)
+        n = e.size // S
+        state = x[0, :n] if S == 1 else x[:, :n].reshape(-1)
+        freq = e & _HALF
+        # x would pass 2^32 if x >> (32 - bits) >= freq.
+        full = ((state >> (_WIDTH - shift)) >= freq).nonzero()[0]
+        if full.size:
+            high = state.take(full)
+            counts = np.bincount(full // n, minlength=S) if S > 1 else np.full(1, full.size)
+            stacks.push(counts, high.astype(np.uint16))
+            high >>= _WORD
+            state[full] = high
+        # x <- floor(x / freq) 2^bits + x mod freq + start
+        quotient = state // freq
+        freq *= quotient
+        state -= freq
+        quotient <<= shift
+        state += quotient
+        state += e >> _WORD
+        if S > 1:
+            x[:, :n] = state.reshape(S, n)
+
+
+def encode_raw(x: Entries, numbers: Entries, stacks: WordStacks) -> None:
+    """Do the same for raw numbers, ``value * 2^16 + bits``; those without bits change nothing."""
+    L = x.shape[1]
+    for a in reversed(range(0, numbers.shape[1], L)):
+        some = numbers[:, a : a + L]
+        stream, lane = np.nonzero(some)
+        if not stream.size:
+            continue
+        raw = some[stream, lane]
+        shift = raw & _HALF
+        state = x[stream, lane]
+        full = (state >> (_WIDTH - shift)) > 0
+        stacks.push(np.bincount(stream[full], minlength=len(x)), state[full].astype(np.uint16))
+        state[full] >>= _WORD
+        state <<= shift
+        state += raw >> _WORD
+        x[stream, lane] = state
+
+
+def encode_batches(batches: Sequence[Entries], bits: int, x: Entries) -> Words:
+    """Encode the batches of one stream backwards; return its words. Changes the states (lanes,)."""
+    if len(x) > SCALAR_LANES:
+        stacks = WordStacks([np.zeros(0, np.uint16)], sum(map(len, batches)))
+        for entries in reversed(batches):
+            encode(x[None], entries[None], bits, stacks)
+        return stacks.content()[0]
     states, words, L = x.tolist(), [], len(x)
-    for entries, bits in reversed(batches):
-        most, lane = 32 - bits, len(entries) % L
+    for entries in reversed(batches):
+        lane = len(entries) % L
         for entry in reversed(entries.tolist()):
             lane = (lane or L) - 1
             state, freq = states[lane], entry & 0xFFFF
-            if state >> most >= freq:
+            if state >> (32 - bits) >= freq:
                 words.append(state & 0xFFFF)
                 state >>= 16
             states[lane] = (state // freq << bits) + state % freq + (entry >> 16)
@@ -214,27 +282,22 @@ def _through_few(batches: Sequence[Batch], x: NDArray[np.uint32]) -> Words:
     return np.array(words[::-1], np.uint16)
 
 
-class _Stack:
-    """Words that are written backwards into room made beforehand."""
+# --- decoding -------------------------------------------------------------------------------------
 
-    def __init__(self, room: int) -> None:
-        self._room = np.zeros(room, np.uint16)
-        self._top = room
 
-    def push(self, words: Words) -> None:
-        self._top -= len(words)
-        self._room[self._top : self._top + len(words)] = words
+def too_short() -> StoreError:
+    """Return the error for a stream whose words are missing."""
+    return damaged("has a stream that ends before its last symbol")
 
-    def lanes(self, n: int) -> NDArray[np.uint32]:
-        """Last states of n lanes, which take the n words on top, or zeros for want of words."""
-        there = self._room[self._top : self._top + n]
-        self._top += len(there)
-        x = np.full(n, LOW, np.uint32)
-        x[: len(there)] += there
-        return x
 
-    def content(self) -> Words:
-        return self._room[self._top :].copy()
+def first_states(words: Words, lanes: int) -> Integers:
+    """Return the states that a stream begins with, checked."""
+    if len(words) < 2 * lanes:
+        raise damaged("has a stream that is too short for its lanes")
+    states = words[: 2 * lanes : 2] + (words[1 : 2 * lanes : 2].astype(np.int64) << 16)
+    if int(states.min(initial=LOW)) < LOW:
+        raise damaged("has a stream that begins with an impossible state")
+    return states
 
 
 class Decoder:
@@ -243,70 +306,37 @@ class Decoder:
     Parameters
     ----------
     streams : sequence of arrays of uint16
-        What :meth:`Encoder.finish` gave. Several streams are decoded side by side: they have
-        equally many lanes and batches of equal sizes.
+        Several are decoded side by side: they have equally many lanes and batches of equal sizes.
     lanes : int
-        As in the encoder.
+        As in the encoder; it is not in the stream.
     """
 
     def __init__(self, streams: Sequence[Words], lanes: int) -> None:
-        if any(len(words) < 2 * lanes for words in streams):
-            raise StoreError(
-                "A coded stream is too short for its lanes: the data are cut off or damaged."
-            )
+        self.x = np.stack([first_states(words, lanes) for words in streams]).astype(np.uint32)
         lengths = np.array([len(words) for words in streams], np.int64)
-        self._words = np.concatenate(streams).astype(np.uint32)
-        self._end = np.cumsum(lengths)
-        self._next = self._end - lengths
-        halves = self._words[self._next[:, None] + np.arange(2 * lanes)]  # (streams, 2 lanes)
-        self._next += 2 * lanes
-        self._x: NDArray[np.uint32] = halves[:, ::2] | halves[:, 1::2] << np.uint32(16)
+        self.words = np.concatenate(streams).astype(np.uint32)
+        self.end = np.cumsum(lengths)
+        self.next = self.end - lengths + 2 * lanes
         self._lanes = self._kept = lanes
-        if lanes and int(self._x.min(initial=LOW)) < LOW:
-            raise StoreError(
-                "A coded stream begins with an impossible state: the data are damaged."
-            )
 
     def decode(self, tables: Tables, classes: NDArray[np.integer]) -> Symbols:
-        """Symbols of the next batch, in the shape of `classes`: (n,), or (streams, n)."""
-        rows = np.asarray(classes, np.intp).reshape(len(self._x), -1)
+        """Return the symbols of the next batch; `classes` has the shape (n,) or (streams, n)."""
+        rows = np.asarray(classes, np.intp).reshape(len(self.x), -1)
         n, L = rows.shape[1], self._lanes
-        if len(rows) == 1 and L <= FEW:
-            return self._one_by_one(tables, rows[0].tolist()).reshape(classes.shape)
+        if len(rows) == 1 and L <= SCALAR_LANES:
+            return self._decode_scalars(tables, rows[0].tolist()).reshape(classes.shape)
         if n <= L:
-            return self._some(tables, rows).reshape(classes.shape)
-        pieces = [self._some(tables, rows[:, a : a + L]) for a in range(0, n, L)]
+            return self._decode_lanes(tables, rows).reshape(classes.shape)
+        pieces = [self._decode_lanes(tables, rows[:, a : a + L]) for a in range(0, n, L)]
         return np.concatenate(pieces, axis=1).reshape(classes.shape)
 
-    @property
-    def states(self) -> NDArray[np.uint32]:
-        """The lanes as they are now, shape (streams, lanes)."""
-        return self._x
-
-    @property
-    def lone(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
-        """Lanes and words of the only stream, and (2,): the next word, the end.
-
-        Who reads from it elsewhere changes the lanes in place, and gives the place to `go_on`.
-        """
-        return self._x[0], self._words, np.array([self._next[0], self._end[0]], np.int64)
-
-    def go_on(self, place: NDArray[np.int64]) -> None:
-        """Say how far the only stream was read."""
-        self._next[0] = place[0]
-
-    @property
-    def is_read(self) -> bool:
-        """Whether no word is left."""
-        return bool((self._next == self._end).all())
-
-    def _one_by_one(self, tables: Tables, rows: list[int]) -> Symbols:
-        """Symbols of one stream with a few lanes."""
+    def _decode_scalars(self, tables: Tables, rows: list[int]) -> Symbols:
+        """Return symbols of one stream with few lanes."""
         bits, width, L = tables.bits, tables.entries.shape[1], self._lanes
         low, slots, entries = (1 << bits) - 1, tables.slots.item, tables.entries.item
-        states, word = self._x[0].tolist(), int(self._next[0])
-        words, out, lane = self._words[word:].item, [], 0
-        first, most = word, int(self._end[0])
+        states, first = self.x[0].tolist(), int(self.next[0])
+        words, n_words = self.words[first:].item, int(self.end[0]) - first
+        word, lane, out = 0, 0, []
         for row in rows:
             state = states[lane]
             slot = state & low
@@ -314,19 +344,19 @@ class Decoder:
             entry = entries(row * width + symbol)
             state = (state >> bits) * (entry & 0xFFFF) + slot - (entry >> 16)
             if state < LOW:
-                if word >= most:
+                if word >= n_words:
                     raise too_short()
-                state = state << 16 | words(word - first)
+                state = state << 16 | words(word)
                 word += 1
             states[lane] = state
             out.append(symbol)
             lane = lane + 1 if lane + 1 < L else 0
-        self._x[0], self._next[0] = states, word
-        return np.array(out, tables.slots.dtype)
+        self.x[0], self.next[0] = states, first + word
+        return np.array(out, np.uint8)
 
-    def _some(self, tables: Tables, rows: NDArray[np.intp]) -> Symbols:
-        """Symbols for at most as many classes as there are lanes, shape (streams, n)."""
-        x = self._x[:, : rows.shape[1]]
+    def _decode_lanes(self, tables: Tables, rows: NDArray[np.intp]) -> Symbols:
+        """Return symbols for at most as many classes as there are lanes, (streams, n)."""
+        x = self.x[:, : rows.shape[1]]
         slot = x & np.uint32((1 << tables.bits) - 1)
         place = rows << tables.bits
         place += slot
@@ -340,26 +370,23 @@ class Decoder:
         entry >>= _WORD
         high -= entry
         self._refill(high)
-        self._x[:, : rows.shape[1]] = high
+        self.x[:, : rows.shape[1]] = high
         return symbols
 
-    def raw(self, bits: NDArray[np.integer]) -> NDArray[np.uint32]:
-        """Raw numbers of so many bits each, 0 to 15, in the shape of `bits`, as `decode` has it."""
-        counts = np.asarray(bits, np.uint32).reshape(len(self._x), -1)
+    def decode_raw(self, bits: NDArray[np.integer]) -> Entries:
+        """Return raw numbers of so many bits each, 0 to 15, in the shape of `bits`."""
+        counts = np.asarray(bits, np.uint32).reshape(len(self.x), -1)
         out = np.empty_like(counts)
         for a in range(0, counts.shape[1], self._lanes):
             shift = counts[:, a : a + self._lanes]
-            x = self._x[:, : shift.shape[1]]
-            mask = _ONE << shift
-            mask -= _ONE
-            mask &= x
-            out[:, a : a + self._lanes] = mask
+            x = self.x[:, : shift.shape[1]]
+            out[:, a : a + self._lanes] = ((_ONE << shift) - _ONE) & x
             high = x >> shift
             self._refill(high)
-            self._x[:, : shift.shape[1]] = high
+            self.x[:, : shift.shape[1]] = high
         return out.reshape(bits.shape)
 
-    def _refill(self, x: NDArray[np.uint32]) -> None:
+    def _refill(self, x: Entries) -> None:
         """Give states that have become small the next words, in place; x is contiguous."""
         small = x < LOW
         flat = x.reshape(-1)
@@ -367,18 +394,18 @@ class Decoder:
         if not which.size:
             return
         if len(x) == 1:
-            a = int(self._next[0])
-            words = self._words[a : a + which.size]
-            self._next[0] = a + which.size
+            a = int(self.next[0])
+            words = self.words[a : a + which.size]
+            self.next[0] = a + which.size
             if len(words) < which.size:
                 raise too_short()
         else:
             counts = np.count_nonzero(small, axis=1)
-            ahead = self._next - (np.cumsum(counts) - counts)
-            self._next += counts
-            if bool((self._next > self._end).any()):
+            ahead = self.next - (np.cumsum(counts) - counts)
+            self.next += counts
+            if bool((self.next > self.end).any()):
                 raise too_short()
-            words = self._words.take(np.arange(which.size) + np.repeat(ahead, counts))
+            words = self.words.take(np.arange(which.size) + np.repeat(ahead, counts))
         filled = flat.take(which)
         filled <<= _WORD
         filled |= words
@@ -388,22 +415,20 @@ class Decoder:
         """Later batches use lanes below `keep` only: let the others give their last word back."""
         if keep >= self._kept:
             return
-        given = self._x[:, keep : self._kept] - np.uint32(LOW)
-        if int(given.max(initial=0)) >= LOW:
-            raise StoreError("A coded stream does not end as it should: the data are damaged.")
-        self._next -= given.shape[1]
-        self._words[self._next[:, None] + np.arange(given.shape[1])] = given
+        last = self.x[:, keep : self._kept] - np.uint32(LOW)
+        if int(last.max(initial=0)) >= LOW:
+            raise unfinished()
+        self.next -= last.shape[1]
+        self.words[self.next[:, None] + np.arange(last.shape[1])] = last
         self._kept = keep
 
     def finish(self) -> list[Words]:
-        """What stands behind the symbols of every stream: the tail, and perhaps zeros after it."""
+        """Return what is left of every stream: the tail, and perhaps zeros after it."""
         self.release(0)
-        spans = zip(self._next.tolist(), self._end.tolist(), strict=True)
-        return [self._words[a:b].astype(np.uint16) for a, b in spans]
+        spans = zip(self.next.tolist(), self.end.tolist(), strict=True)
+        return [self.words[a:b].astype(np.uint16) for a, b in spans]
 
 
-def too_short() -> StoreError:
-    """What to raise where words are missing."""
-    return StoreError(
-        "A coded stream ends before its last symbol: the data are cut off or damaged."
-    )
+def unfinished() -> StoreError:
+    """Return the error for a lane whose last state is impossible."""
+    return damaged("has a stream that does not end as it should")

@@ -1,7 +1,6 @@
 """The box Ω: named axes, and the way from physical coordinates to sample indices and back."""
 
 from elmfield.domain.axis import Axis
-from elmfield.domain.box import Domain, make_domain, names_of
-from elmfield.domain.periods import Periodic, periods_of, wraps_of
+from elmfield.domain.box import Domain, Periodic, make_domain, names_of, periods_of, wraps_of
 
 __all__ = ["Axis", "Domain", "Periodic", "make_domain", "names_of", "periods_of", "wraps_of"]

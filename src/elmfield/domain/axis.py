@@ -4,6 +4,7 @@ Sample k sits at index coordinate k, and the axis covers the interval from -1/2 
 here are degrees and metres known.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,30 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.backend import move, namespace, searchsorted
+from elmfield._array.checks import array, is_number, numbers, shown, sizes_of
 from elmfield._array.typing import Array, Floats
+
+
+def coordinate_error(
+    axis: str, text: str, *at: float, kind: type[ValueError] = ValueError, **lengths: float
+) -> ValueError:
+    """Return an error about coordinates.
+
+    `elmfield.field.coordinates.dates.date_errors` words it again in dates.
+
+    Parameters
+    ----------
+    axis : str
+        Name of the axis; ``{axis!r}`` in the text.
+    text : str
+        The message: ``{}`` for each coordinate, ``{name}`` for lengths.
+    *at, **lengths : float
+        Coordinates, and distances between coordinates.
+    """
+    numbers = {name: f"{n:g}" for name, n in lengths.items()}
+    error = kind(text.format(*(f"{c:g}" for c in at), axis=axis, **numbers))
+    error.said = axis, text, at, lengths  # type: ignore[attr-defined]
+    return error
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -78,6 +102,13 @@ class Axis:
 
         `coords` are the coordinates as they were given, where those differ by their rounding.
         """
+        (size,) = sizes_of("size", size, 1)
+        fits = is_number(origin) and is_number(step)
+        if not fits or not math.isfinite(float(origin) + float(step) * size):
+            raise ValueError(
+                f"`origin` and `step` of axis {name!r} must be numbers with a finite end; got "
+                f"{shown(origin)} and {shown(step)}."
+            )
         if coords is None:
             coords = origin + step * np.arange(size, dtype=np.float64)
         knots, pieces = _over_the_seam(name, size, origin, step, period)
@@ -97,15 +128,27 @@ class Axis:
         cls, name: str, coords: Array | Sequence[float], period: float | None = None
     ) -> "Axis":
         """An axis whose samples lie at `coords`, shape (n,): finite and strictly monotone."""
-        given = np.asarray(coords)
-        c = given.astype(np.float64)
+        given = array("coords", coords)
+        c = numbers("coords", given)
+        if c.ndim != 1 or not c.size:
+            raise ValueError(
+                f"`coords` of axis {name!r} must be a line of numbers; got {shown(coords)}."
+            )
         size = len(c)
         steps = np.diff(c)
-        if not np.all(np.isfinite(c)) or not (np.all(steps > 0) or np.all(steps < 0)):
-            raise ValueError(
-                f"`coords` of axis {name!r} must be finite and strictly increasing "
-                f"or strictly decreasing; got {np.array2string(c, threshold=6)}. Sort the "
-                "array along this axis, or drop repeated positions."
+        must = "`coords` of axis {axis!r} must be finite and strictly increasing or strictly "
+        if not np.all(np.isfinite(c)):
+            k = int(np.argmin(np.isfinite(c)))
+            told = f"{must}decreasing; number {k} is {{}}. Drop such samples."
+            raise coordinate_error(name, told, c[k])
+        if not (np.all(steps > 0) or np.all(steps < 0)):
+            way = 1 if np.sign(steps).sum() >= 0 else -1
+            k = int(np.argmax(way * steps <= 0))
+            raise coordinate_error(
+                name,
+                f"{must}decreasing; got {{}} and then {{}}, numbers {k} and {k + 1}. Sort the "
+                "array along this axis, or drop repeated positions.",
+                *c[k : k + 2],
             )
         if size == 1:
             return cls.even(name, 1, float(c[0]), 1.0, period, coords=c)
@@ -220,11 +263,18 @@ class Axis:
 def _check_period(name: str, size: int, step: float, period: float) -> float:
     """The span of the samples, which the period must exceed."""
     covered = abs(step) * (size - 1)
-    if not (np.isfinite(period) and period > 0 and period > covered):
+    if not is_number(period) or period > 1e12 * abs(step):  # samples would coincide
         raise ValueError(
-            f"the period of axis {name!r} must exceed the span of its samples; got "
-            f"{period} for samples spanning {covered:g}. Drop the repeated last "
-            "sample, or give the right period."
+            f"the period of axis {name!r} must be a number, at most 1e12 of its steps; got "
+            f"{shown(period)}."
+        )
+    if not (period > 0 and period > covered):
+        raise coordinate_error(
+            name,
+            "the period of axis {axis!r} must exceed the span of its samples; got {period} for "
+            "samples spanning {covered}. Drop the repeated last sample, or give the right period.",
+            period=period,
+            covered=covered,
         )
     return covered
 

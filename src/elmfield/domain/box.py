@@ -4,17 +4,32 @@ Everything else in the package counts in samples; see :mod:`elmfield.domain.axis
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 
 from elmfield._array.backend import is_on_host, move, namespace, to_numpy
-from elmfield._array.checks import is_mapping
+from elmfield._array.checks import (
+    choice,
+    entries,
+    is_duration,
+    is_integer,
+    is_mapping,
+    is_number,
+    is_text,
+    shown,
+)
 from elmfield._array.typing import Array
-from elmfield.domain.axis import Axis
-from elmfield.domain.periods import Periodic, periods_of
+from elmfield.domain.axis import Axis, coordinate_error
 from elmfield.errors import OutsideDomainError
+
+Periodic = str | int | Iterable[str | int] | Mapping[Any, float | None] | Array
+"""What ``periodic=`` may be: see :func:`periods_of`."""
+
+OUTSIDE = ("raise", "nearest", "nan")
+"""What can be done with points outside the domain."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,26 +100,33 @@ class Domain:
         columns, beyond = [], None
         for k, axis in enumerate(self.axes):
             i, slope, bend = axis.to_index(points[:, k])
-            low, high = self.low[k], self.high[k]
-            if axis.period is not None:
-                i = xp.where(xp.isfinite(i), i, xp.nan)  # what is infinitely far is nowhere
-                i = i - xp.floor((i + 0.5) / axis.size) * axis.size
-                # The end of the axis is also its beginning; a crop may hold only one of them.
-                again = i + axis.size
-                i = xp.where((i < low) & (again <= high + 1e-9 * axis.size), again, i)
-            # A rounding error past the border is not a mistake of the caller's.
-            slack = 1e-9 * (high - low)
-            wrong = ~((i >= low - slack) & (i <= high + slack))
-            if outside == "nearest":  # nothing is nearest to NaN
-                wrong = xp.isnan(i)
+            i, wrong = self.settle(k, i, outside)
             if bool(xp.any(wrong)):
                 if outside == "raise":
                     self._refuse(k, points[:, k][wrong])
                 beyond = wrong if beyond is None else beyond | wrong
-            i = xp.clip(xp.where(xp.isnan(i), xp.full_like(i, low), i), low, high)
             columns.append((i, slope, bend))
         index, slope, bend = (xp.stack([c[j] for c in columns], axis=-1) for j in range(3))
         return index, slope, bend, beyond
+
+    def settle(self, k: int, i: Array, outside: str) -> tuple[Array, Array]:
+        """Index coordinates on axis k, (n,), moved into the box; and which of them lie outside it.
+
+        With "nearest" only NaN lies outside. Periodic axes are taken to the box's own turn.
+        """
+        xp, axis, low, high = namespace(i), self.axes[k], self.low[k], self.high[k]
+        if axis.period is not None:
+            i = xp.where(xp.isfinite(i), i, xp.nan)  # what is infinitely far is nowhere
+            i = i - xp.floor((i + 0.5) / axis.size) * axis.size
+            # The end of the axis is also its beginning; a crop may hold only one of them.
+            again = i + axis.size
+            i = xp.where((i < low) & (again <= high + 1e-9 * axis.size), again, i)
+        # A rounding error past the border is not a mistake of the caller's.
+        slack = 1e-9 * (high - low)
+        wrong = ~((i >= low - slack) & (i <= high + slack))
+        if choice("outside", outside, OUTSIDE) == "nearest":  # nothing is nearest to NaN
+            wrong = xp.isnan(i)
+        return xp.clip(xp.where(xp.isnan(i), xp.full_like(i, low), i), low, high), wrong
 
     def inside(self, points: Array) -> tuple[Array, Array, Array] | None:
         """What `to_index` says of points (n, d) on the host that all lie inside; None if in doubt.
@@ -147,10 +169,13 @@ class Domain:
 
     def _refuse(self, k: int, wrong: Array) -> None:
         ends = self.axes[k].from_index(np.asarray([self.low[k], self.high[k]]))
-        raise OutsideDomainError(
-            f"points must lie inside the domain; axis {self.dims[k]!r} covers "
-            f"[{min(ends):g}, {max(ends):g}] and {wrong.shape[0]} point(s) lie outside, the first "
-            f"at {float(wrong[0]):g}. Pass outside='nearest' or outside='nan' to allow them."
+        raise coordinate_error(
+            self.dims[k],
+            "points must lie inside the domain; axis {axis!r} covers [{}, {}] and "
+            f"{wrong.shape[0]} point(s) lie outside, the first at {{}}. Pass outside='nearest' or "
+            "outside='nan' to allow them.",
+            *(min(ends), max(ends), float(wrong[0])),
+            kind=OutsideDomainError,
         )
 
     def span(
@@ -169,9 +194,12 @@ class Domain:
             first, last = self.low[k], self.high[k]
             if axis.period is not None:
                 if b - a > axis.size * (1 + 1e-9):
-                    raise ValueError(
-                        f"`low` and `high` must span at most one period, {axis.period:g} on axis "
-                        f"{axis.name!r}; got {low[k]:g} to {high[k]:g}."
+                    raise coordinate_error(
+                        axis.name,
+                        "`low` and `high` must span at most one period, {period} on axis {axis!r}; "
+                        "got {} to {}.",
+                        *(low[k], high[k]),
+                        period=axis.period,
                     )
                 turns = math.floor((a - first + 1e-9) / axis.size) * axis.size
                 a, b = a - turns, b - turns
@@ -185,9 +213,11 @@ class Domain:
 
     def _no_box(self, k: int, low: float, high: float) -> ValueError:
         own = self.axes[k].from_index(np.asarray([self.low[k], self.high[k]]))
-        return ValueError(
-            f"`low` and `high` must span a box inside the domain; axis {self.dims[k]!r} covers "
-            f"[{min(own):g}, {max(own):g}], got {low:g} to {high:g}."
+        return coordinate_error(
+            self.dims[k],
+            "`low` and `high` must span a box inside the domain; axis {axis!r} covers [{}, {}], "
+            "got {} to {}.",
+            *(min(own), max(own), low, high),
         )
 
     def crop(self, low: Sequence[float], high: Sequence[float]) -> "Domain":
@@ -201,10 +231,12 @@ class Domain:
                 continue
             if highs[k] - lows[k] < axis.size * (1 - 1e-9):
                 seam = self._seam(k, float(low[k]))
-                raise ValueError(
-                    f"a crop must not reach over the seam of a periodic axis, {seam:g} on axis "
-                    f"{axis.name!r}; got {low[k]:g} to {high[k]:g}. Crop {low[k]:g} to {seam:g} "
-                    f"and {seam:g} to {high[k]:g}; integrals, grids and points may cross it."
+                raise coordinate_error(
+                    axis.name,
+                    "a crop must not reach over the seam of a periodic axis, {2} on axis {axis!r}; "
+                    "got {0} to {1}. Crop {0} to {2} and {2} to {1}; integrals, grids and points "
+                    "may cross it.",
+                    *(low[k], high[k], seam),
                 )
             lows[k], highs[k] = self.low[k], self.high[k]
         return replace(self, low=tuple(lows), high=tuple(highs))
@@ -239,7 +271,7 @@ def make_domain(
         period, evenly spaced samples are taken to cover it exactly.
     """
     dims = names_of(dims, len(shape))
-    given = _by_axis(coords, dims)
+    given = coords_by_axis(coords, dims)
     periods = periods_of(periodic, dims)
     axes = [_axis(name, int(n), c) for name, n, c in zip(dims, shape, given)]
     for k, period in periods.items():
@@ -250,13 +282,15 @@ def make_domain(
 
 def names_of(dims: Sequence[str] | None, d: int) -> tuple[str, ...]:
     """One name per axis: those given, if there are `d` different ones, or axis0, axis1, ..."""
-    names = tuple(dims) if dims is not None else tuple(f"axis{k}" for k in range(d))
-    if len(names) != d or len(set(names)) != d:
-        raise ValueError(f"`dims` must be {d} different names, one per axis; got {names!r}.")
+    if dims is None:
+        return tuple(f"axis{k}" for k in range(d))
+    names = tuple(dims) if isinstance(dims, str) else entries(dims) or ()
+    if len(names) != d or len(set(map(str, names))) != d:
+        raise ValueError(f"`dims` must be {d} different names, one per axis; got {shown(dims)}.")
     return names
 
 
-def _by_axis(
+def coords_by_axis(
     coords: Mapping[str, Array] | Sequence[Array | None] | None, dims: tuple[str, ...]
 ) -> list[Array | None]:
     """The coordinates of each axis, None where there are none."""
@@ -267,10 +301,12 @@ def _by_axis(
         if unknown:
             raise ValueError(f"`coords` names {unknown}, but the axes are {list(dims)}.")
         return [coords.get(name) for name in dims]
-    given = list(coords)
-    if len(given) != len(dims):
-        raise ValueError(f"`coords` must have one entry per axis, {len(dims)}; got {len(given)}.")
-    return given
+    given = entries(coords)
+    if given is None or len(given) != len(dims):
+        raise ValueError(
+            f"`coords` must have one entry per axis, {len(dims)}; got {shown(coords)}."
+        )
+    return list(given)
 
 
 def _axis(name: str, size: int, coords: Array | None, period: float | None = None) -> Axis:
@@ -287,8 +323,70 @@ def _axis(name: str, size: int, coords: Array | None, period: float | None = Non
 def _period(axis: Axis) -> float:
     """The period that evenly spaced samples cover exactly."""
     if axis.knots is not None:
-        raise ValueError(
-            f"axis {axis.name!r} is periodic but unevenly spaced, so its period cannot "
-            f"be read off; say it, in the unit of the coordinates: periodic={{{axis.name!r}: ...}}."
+        raise coordinate_error(
+            axis.name,
+            "axis {axis!r} is periodic but unevenly spaced, so its period cannot be read off; say "
+            "it, in the unit of the coordinates: periodic={{{axis!r}: ...}}.",
         )
     return abs(axis.step) * axis.size
+
+
+# --- which axes repeat ----------------------------------------------------------------------------
+
+
+def periods_of(periodic: Periodic, dims: Sequence[str]) -> dict[int, float | None]:
+    """The period of each axis that repeats, by axis number; None where samples must tell it.
+
+    Parameters
+    ----------
+    periodic : str, int, sequence of them, or mapping
+        Names or numbers of the axes that repeat; as a mapping, with their periods in the unit of
+        the coordinates (durations count seconds, as dates do), or None. Numbers may count from the
+        end.
+    dims : sequence of str
+        What the axes are called.
+    """
+    periods: dict[int, float | None] = {}
+    for key, period in _entries(periodic):
+        k = tuple(dims).index(key) if isinstance(key, Hashable) and key in dims else key
+        if not is_integer(k) or not -len(dims) <= k < len(dims):
+            raise ValueError(f"`periodic` names axis {key!r}, but the axes are {list(dims)}.")
+        if is_duration(period):
+            period = np.timedelta64(period) / np.timedelta64(1, "s")
+        if period is not None and not is_number(period):
+            raise ValueError(
+                f"the period of axis {dims[k]!r} must be a finite number; got {period!r}."
+            )
+        periods[int(k) % len(dims)] = None if period is None else float(period)
+    return periods
+
+
+def wraps_of(periodic: Periodic, d: int) -> tuple[bool, ...]:
+    """Whether each of `d` axes repeats, for those who count in samples and know no names.
+
+    There an axis repeats after its last sample: periods are read, and play no part.
+    """
+    wraps = [False] * d
+    for k, _ in _entries(periodic):
+        if not is_integer(k) or not -d <= k < d:
+            raise ValueError(
+                f"`periodic` must hold numbers of axes, between {-d} and {d - 1}; got "
+                f"{periodic!r}. Axes have no names here."
+            )
+        wraps[k] = True
+    return tuple(wraps)
+
+
+def _entries(periodic: Periodic) -> list[tuple[Any, Any]]:
+    """Pairs of an axis, as it was given, and its period or None."""
+    if is_mapping(periodic):
+        return list(periodic.items())
+    if is_text(periodic) or is_integer(periodic):
+        return [(periodic, None)]
+    try:
+        return [(key, None) for key in cast(Iterable[Any], periodic)]
+    except TypeError:
+        raise TypeError(
+            "`periodic` must be the name or number of an axis, several of them, or a mapping to "
+            f"periods; got {periodic!r}."
+        ) from None

@@ -35,9 +35,11 @@ def is_longitude(name: str, attrs: Mapping[str, Any]) -> bool:
     )
 
 
-def horizontal(dims: Sequence[str], about: Mapping[str, Any]) -> tuple[int, int] | None:
+def horizontal(
+    dims: Sequence[str], attrs: Mapping[str, Mapping[str, Any]]
+) -> tuple[int, int] | None:
     """Numbers of the axes that are latitude and longitude; None if there are no such two."""
-    told = [(name, about.get(name, {}).get("attrs", {})) for name in dims]
+    told = [(name, attrs.get(name, {})) for name in dims]
     lat = [k for k, t in enumerate(told) if is_latitude(*t)]
     lon = [k for k, t in enumerate(told) if is_longitude(*t)]
     return (lat[0], lon[0]) if len(lat) == len(lon) == 1 else None

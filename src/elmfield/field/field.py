@@ -1,65 +1,68 @@
 """Field: a function of physical coordinates; callable, differentiable, integrable.
 
-What it is at points and on grids is written in `pointwise` and `on_grids`; here it is cropped,
-integrated, measured, and told in fewer coefficients. How coefficients were found, and what a file
-is, it does not know.
+The class says what users can ask, checks it and hands it on; what a field is made of is a `Model`.
 """
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from elmfield._array.backend import itemsize, namespace
+from elmfield._array.backend import namespace, outside_torch_modes
+from elmfield._array.checks import by_name, choice, is_whole, shown
 from elmfield._array.typing import Array, Floats
-from elmfield.field.means import averaged, over
-from elmfield.field.measured import errors_by_cell, own_values
-from elmfield.field.missing import of_channels
-from elmfield.field.moving import moved
-from elmfield.field.on_grids import OnGrids
-from elmfield.field.quality import coded_again, meet
-from elmfield.field.reading import own_samples
-from elmfield.field.report import Report, describe
-from elmfield.field.tables import Table, tabulate
-from elmfield.field.target import Target
-from elmfield.field.transparent import without
-from elmfield.field.warps import warped
-from elmfield.field.world import World
+from elmfield.domain import Domain
+from elmfield.field.accuracy import Report, describe, errors_by_cell
+from elmfield.field.adapters.affine import World
+from elmfield.field.adapters.labelled_arrays import interpolate, plot_array
+from elmfield.field.adapters.lazy_grid import LazyGrid, to_dask
+from elmfield.field.adapters.warp import warped
+from elmfield.field.blend.means import integral_between, means_between
+from elmfield.field.coordinates.gap_masks import shows_gaps
+from elmfield.field.coordinates.labels import Labels
+from elmfield.field.coordinates.output_positions import mark_outside
+from elmfield.field.coordinates.parse import own_samples, own_slab
+from elmfield.field.evaluate.grid_values import at_samples, gridded
+from elmfield.field.evaluate.point_values import query, refuse_array
+from elmfield.field.model import Model
+from elmfield.field.tables.table import Table, tabulate
+from elmfield.field.targets.drop_modes import keep_less
+from elmfield.partition import Partition
+from elmfield.settings import Settings, Target
+
+Coords = Mapping[str, Any]
+Missing = str | None
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Field(OnGrids):
-    """A continuous function of d coordinates with C channels.
+@dataclass(frozen=True, eq=False, repr=False)
+class Field:
+    """A continuous function of d coordinates with C channels; call it with points.
 
-    Made by :func:`elmfield.fit` and :func:`elmfield.fit_points`; call it with points.
+    Where samples say all about it, as with the default settings, a field keeps its samples
+    (``model.blended.source_samples``) and makes coefficients from them when asked for: nothing is
+    lost, a file of coded samples is the smallest there is, and a loaded field is projected again as
+    far as it is looked at. Fields of dense layers, merged regions, scattered points or fewer modes
+    keep coefficients.
 
     Parameters
     ----------
-    domain : Domain
-        The box, its axes and their units.
-    blended : Blended
-        Local models and their windows, in index coordinates.
-    offset, scale : arrays, shape (C,)
-        Taken off the samples before fitting, put back on the way out; their dtype is the field's.
-    channel_axis : int or None
-        Where gridded results have their channels.
-    is_complex : bool
-        The second half of the channels holds the imaginary parts.
-    input_dtype : str
-        What the samples were.
-    data_range : float
-        Peak to peak of the samples, all channels together.
-    residual : array, shape (N,), or None
-        Sum of squares that the fit left over in each region's box, all channels.
-    gaps : array of bool, or None
-        What `missing` is, unless the samples that the field is made of know it.
-    settings : object
-        What the field was made with.
-    attributes : mapping
-        What the input said about itself (names, units, reference system), for the rooms that talk
-        to files; plain numbers, texts, lists and mappings of them.
+    model : Model
+        What it is made of. Internal: other packages use it, and it may change without notice.
+
+    Notes
+    -----
+    What parameters of several methods mean:
+
+    - `points`, shape (..., d): sample indices for a plain array, else in the axes' own units; on
+      axes of dates datetime64 or ISO text, or seconds since the first sample. Of NumPy or of the
+      field's own library; values are always of the field's, and on its device.
+    - `outside`, "raise", "nearest" or "nan": what to do with positions outside the domain.
+    - `missing`, "nan" or "fill": NaN, or what was filled in, where the nearest sample was missing,
+      or more than half of what a mean covers. By default NaN where DataArrays and files have gaps.
+    - `quantity`, "value", "gradient", "gradient_magnitude", "hessian" or "laplacian": derivatives
+      are per unit of the coordinates. Components of gradients (d) and Hessians (d, d) come last.
+    - `dtype`: integers are rounded and clipped, and cannot be NaN; booleans are True from 1/2 on.
+    - `chunks`, as for `dask.array.from_array`: a lazy array comes back, evaluated block by block
+      when it is computed; ``{}`` for chunks that match the tiles in which a file keeps samples.
 
     Examples
     --------
@@ -67,57 +70,329 @@ class Field(OnGrids):
     >>> field = ef.fit(np.add.outer(np.arange(20.0), np.arange(30.0)))
     >>> field([2.5, 3.25]).round(9), field.gradient([2.5, 3.25]).round(9)
     (np.float64(5.75), array([1., 1.]))
+    >>> field.grid([0.5, 1.0, 1.5], [3.25, 4.0]).shape, field.resize(scale=2).shape
+    ((3, 2), (40, 60))
+    >>> field.integral([0, 0], [2, 3]).round(9), field.keep(psnr=40).n_bytes < field.n_bytes
+    (np.float64(15.0), True)
+    >>> field.means([0, 2, 4], [0, 10]).round(9).tolist(), field.samples().shape
+    ([[6.0], [8.0]], (20, 30))
+    >>> field.warp([[1, 0, 0.5], [0, 1, 0]], (4, 4))[0].round(9)  # half a sample down
+    array([0.5, 1.5, 2.5, 3.5])
+    >>> table = field.crop([5, 5], [15, 25]).tabulate(1e-6)
+    >>> bool(abs(table([10.3, 20.7]) - 31) <= table.error)
+    True
     """
 
-    # --- what a person wants to know -----------------------------------------------------------
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of all that is kept: coded samples, samples as they are, or coefficients."""
-        boxes = self.blended.made_of
-        if boxes is not None:
-            return boxes.n_bytes
-        index = sum(g.coefficients.index_bits for g in self.blended.groups) / 8
-        return math.ceil(self.n_coefficients * itemsize(self.blended.like) + index)
+    model: Model
 
     def __repr__(self) -> str:
-        sizes, own = (
-            "×".join(map(str, s)) for s in (self.shape, map(len, own_samples(self.domain)))
-        )
-        sizes = sizes if own == sizes else f"{own} of {sizes}"
+        m, own = self.model, map(len, own_samples(self.domain))
+        sizes, inside = ("×".join(map(str, s)) for s in (m.shape, own))
+        sizes = sizes if inside == sizes else f"{inside} of {sizes}"
         return (
-            f"Field({sizes}, {self.n_channels} channel{'s' * (self.n_channels != 1)}, "
-            f"{self.partition.n_regions} regions, {self.n_coefficients} coefficients)"
+            f"Field({sizes}, {m.n_channels} channel{'s' * (m.n_channels != 1)}, "
+            f"{m.partition.n_regions} regions, {m.n_coefficients} coefficients)"
         )
-
-    @property
-    def index_cost(self) -> float:
-        """What it takes to say which modes were kept, in coefficients of 32 bits."""
-        return sum(g.coefficients.index_bits for g in self.blended.groups) / 32
-
-    def error_map(self, samples: Array | None = None) -> Floats:
-        """Root mean square error at the samples of each cell's region, one number per cell.
-
-        Measured against `samples`, what was fitted; NaN is left out, a region without any gets NaN.
-        Without `samples` these are the errors of the local models, before they are blended, at the
-        samples each was fitted to: those around its region too, and those that were filled in.
-        """
-        return errors_by_cell(self, samples)
-
-    def report(self, samples: Array | None = None, *, heldout: float | None = None) -> Report:
-        """Sizes, ranks and errors: numbers, as a table that prints itself.
-
-        Errors are measured against `samples`, what was fitted; NaN is left out. For a crop, all of
-        it or what the crop has of it. `heldout` is a score from `elmfield.heldout_score` to put
-        beside them.
-        """
-        return describe(self, samples, heldout)
 
     def _repr_html_(self) -> str:
         return self.report()._repr_html_()
 
-    # --- less to keep --------------------------------------------------------------------------
+    __array__ = refuse_array
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Samples on each axis of the array the field came from, without channels."""
+        return self.model.shape
+
+    @property
+    def dtype(self) -> Any:
+        """Dtype of the values; complex where the samples were."""
+        return self.model.dtype
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all that is kept: coded samples, samples as they are, or coefficients."""
+        return self.model.n_bytes
+
+    @property
+    def domain(self) -> Domain:
+        """The box, its axes and their units."""
+        return self.model.domain
+
+    @property
+    def partition(self) -> Partition:
+        """Cells, regions and overlap."""
+        return self.model.partition
+
+    @property
+    def settings(self) -> Settings | None:
+        """What the field was made with."""
+        return self.model.settings
+
+    @property
+    def labels(self) -> Labels:
+        """What the input said about itself: names, units, reference system; `attrs` of a caller."""
+        return self.model.labels
+
+    def report(self, samples: Array | None = None, *, heldout: float | None = None) -> Report:
+        """Sizes, ranks and errors: numbers, as a table that prints itself.
+
+        Errors are measured against `samples`, what was fitted (of a crop, all or what it has); NaN
+        is left out. `heldout` is a score of :func:`elmfield.heldout_score` to show with them.
+        """
+        return describe(self.model, samples, heldout)
+
+    def error_map(self, samples: Array | None = None) -> Floats:
+        """Root mean square error at the samples of each cell's region, one number per cell.
+
+        Measured against `samples`, what was fitted; NaN is left out. Without them, the errors of
+        the local models before they are blended, at all samples that each was fitted to.
+        """
+        return errors_by_cell(self.model, samples)
+
+    @outside_torch_modes()
+    def weights(self, region: int) -> Array:
+        """Output weights α of one region's hidden neurons, shape (m,) or (m, C).
+
+        The local model is ``offset + Σ_j α_j h_j(t)``, in local coordinates t.
+        """
+        N = self.partition.n_regions
+        if not is_whole(region) or not 0 <= region < N:
+            raise ValueError(f"`region` must lie between 0 and {N - 1}; got {shown(region)}.")
+        alpha = self.model.finish(self.model.blended.weights(int(region)), constant=False)
+        return alpha[..., 0] if self.model.channel_axis is None else alpha
+
+    def __call__(self, points: Any, *, outside: str = "raise", missing: Missing = None) -> Array:
+        """Values at points, shape (...,) or (..., C)."""
+        return query(self.model, "value", points, outside, missing)
+
+    def gradient(self, points: Any, *, outside: str = "raise", missing: Missing = None) -> Array:
+        """First derivatives along the axes, shape (..., d) or (..., C, d), per coordinate unit."""
+        return query(self.model, "gradient", points, outside, missing)
+
+    def hessian(self, points: Any, *, outside: str = "raise", missing: Missing = None) -> Array:
+        """Second derivatives, shape (..., d, d) or (..., C, d, d), per coordinate unit squared."""
+        return query(self.model, "hessian", points, outside, missing)
+
+    def laplacian(self, points: Any, *, outside: str = "raise", missing: Missing = None) -> Array:
+        """Sum of the unmixed second derivatives, shape (...,) or (..., C)."""
+        return query(self.model, "laplacian", points, outside, missing)
+
+    def tabulate(
+        self, tolerance: float = 1e-6, order: int = 1, window: Coords | None = None
+    ) -> Table:
+        """The field at lookup speed: called like the field, within a certified distance of it.
+
+        Parameters
+        ----------
+        tolerance : float
+            How far values may be from the field's, as a part of its range.
+        order : {0, 1, 2}
+            Derivatives up to this order keep the tolerance too, in parts of the range per sample.
+        window : mapping, optional
+            The part to tabulate, as for `resize`. A table that would exceed
+            :func:`elmfield.memory_limit` (or 1 GiB, 8 on a GPU) raises MemoryError.
+        """
+        model, at = self.model, self.model.coordinates
+        model = model if window is None else model.crop(*at.ends(window))
+        return tabulate(model, tolerance, order)
+
+    def grid(
+        self,
+        *coords: Array | Mapping[str, Array],
+        quantity: str = "value",
+        dtype: Any = None,
+        outside: str = "raise",
+        missing: Missing = None,
+    ) -> Array:
+        """Values on the grid spanned by one array of coordinates per axis.
+
+        Or by dim in one mapping: axes that are left out keep their samples.
+        """
+        x, beyond = self.model.coordinates.columns(coords, outside)
+        gaps = shows_gaps(self.model, missing)
+        values = gridded(self.model, x, dtype, quantity, gaps=gaps)
+        return mark_outside(values, beyond, self.model.channel_axis)
+
+    def resize(
+        self,
+        shape: int | Sequence[int] | None = None,
+        *,
+        scale: float | Sequence[float] | None = None,
+        window: Coords | None = None,
+        align: str = "areas",
+        quantity: str = "value",
+        dtype: Any = None,
+        antialias: bool = True,
+        missing: Missing = None,
+        chunks: Any = None,
+    ) -> Any:
+        """The field at another number of samples, each standing for an equal part of the domain.
+
+        Sample j of n' sits at ``(j + 1/2) n / n' - 1/2``, as in `skimage.transform.resize`.
+
+        Parameters
+        ----------
+        shape : int or sequence of int, optional
+            New number of samples on each axis (without channels); or
+        scale : float or sequence of float
+            new samples per old one.
+        window : mapping, optional
+            The part to show on some axes, ``{dim: (low, high)}``, in the axes' own units; by
+            default all. On a periodic axis it may lie anywhere.
+        align : {"areas", "nodes"}
+            "nodes" keeps old samples among the new ones, as weather services do.
+        antialias : bool
+            Whether fewer samples than before are means over what each stands for, which nothing is
+            lost from; else, for derivatives, and with `chunks`, values at points.
+        """
+        at, gaps = self.model.coordinates, shows_gaps(self.model, missing)
+        x = at.positions(shape, scale=scale, window=window, align=align)
+        if chunks is not None:
+            lazy = LazyGrid(self.model, at.in_turn(x), (), quantity, dtype, gaps)
+            return to_dask(lazy, chunks)
+        boxes = at.boxes(x, window) if choice("antialias", antialias, (True, False)) else ()
+        return gridded(self.model, at.in_turn(x), dtype, quantity, gaps=gaps, boxes=boxes)
+
+    def samples(self, *, dtype: Any = None, missing: Missing = None, chunks: Any = None) -> Any:
+        """The samples: an array like the one fitted, or what a crop has of it.
+
+        Without a target, denoising or the paper's least squares these are what was given, bit for
+        bit and in the same dtype, native byte order; bfloat16 as float32. Other fields give their
+        values there, floating; whole numbers where these were coded with loss. Whole numbers with
+        gaps become float64, or, with a `dtype` of integers, what their file had for a gap.
+        """
+        gaps = shows_gaps(self.model, missing)
+        if chunks is None:
+            return at_samples(self.model, own_slab(self.domain), dtype, gaps=gaps)
+        return to_dask(LazyGrid(self.model, dtype_asked=dtype, gaps=gaps), chunks)
+
+    def means(
+        self,
+        *edges: Array | Mapping[str, Array] | None,
+        covered: bool = False,
+        missing: Missing = None,
+    ) -> Any:
+        """Means over the boxes between edges: the integral over each, divided by its volume.
+
+        `edges` ascend; n + 1 edges make n boxes. Axes given as None, or left out of a mapping by
+        dim, keep their samples. On a periodic axis edges may lie in any turn and span one period.
+        What lies nearest to a missing sample does not count, unless that is filled; with `covered`,
+        which part of each box counted comes too.
+
+        Exact to rounding for fields of products (the default, `oriented`). Others (BEAM, `paper`)
+        are summed at three places or more between two samples on each axis: to 1e-6 where they are
+        smooth, a ReLU network through noise to 1e-3 of the range, a few hundredths without overlap.
+        """
+        values, part = means_between(self.model, edges, missing)
+        pair = namespace(values).astype(values, self.dtype), part
+        return pair if choice("covered", covered, (True, False)) else pair[0]
+
+    def integral(self, low: Sequence[Any], high: Sequence[Any]) -> Array:
+        """Integral over the box between two corners, a number or shape (C,).
+
+        On a periodic axis the box may lie anywhere, across the end of the array too, and be as long
+        as one period. Per second on axes of dates. Gauss-Legendre between the knots of windows and
+        axes: to rounding for fields of products, on uneven axes to 1e-14 of the range; of ReLU
+        layers about three digits better than midpoints.
+        """
+        return integral_between(self.model, low, high)
+
+    def warp(
+        self,
+        transform: Any,
+        shape: Sequence[int] | None = None,
+        *,
+        antialias: bool = True,
+        outside: str = "nan",
+        fill: float | None = None,
+        dtype: Any = None,
+        missing: Missing = None,
+    ) -> Array:
+        """The field through a map: turned, sheared, projected, bent.
+
+        Parameters
+        ----------
+        transform : array, skimage.transform object, or callable
+            Where each sample of the result lies among the samples of the field, in sample numbers:
+            a matrix of shape (d, d + 1) or (d + 1, d + 1), affine or projective; or displacements,
+            (..., d), one for each sample of the result; or a function of points, (n, d) to (n, d),
+            arrays of the field's library; or as `skimage.transform.warp` takes it. Torch follows.
+        shape : sequence of int, optional
+            Samples of the result on each axis; by default as many as the field has.
+        antialias : bool
+            Whether values are means over what a sample of the result covers, where the map shrinks:
+            exact where it only stretches, shifts, flips or swaps axes, else over 1.5 places for
+            every sample along an axis (at most 64).
+        fill : float, optional
+            What samples that lie outside the domain are instead of NaN.
+        """
+        return warped(
+            self.model, transform, shape,
+            antialias=antialias, outside=outside, fill=fill, dtype=dtype, missing=missing,
+        )  # fmt: skip
+
+    def interp(
+        self,
+        coords: Coords | None = None,
+        *,
+        quantity: str = "value",
+        outside: str = "raise",
+        missing: Missing = None,
+        chunks: Any = None,
+        **coords_by_name: Any,
+    ) -> Any:
+        """The field as an xarray.DataArray, with the dims, coords and attrs of the input.
+
+        At its own samples, or as xarray's `interp` has it at `coords`, by dim and in the axes' own
+        units: numbers drop their axis; 1-D arrays span a grid; DataArrays bring their own dims, and
+        those that share a dim are points along it; two-dimensional ones are curvilinear grids. Axes
+        that are not named keep their samples. Components of derivatives lie along new dims
+        "direction" and "direction_2". A field fitted to a Dataset gives a Dataset.
+        """
+        both = {**by_name("coords", coords), **coords_by_name}
+        return interpolate(self.model, both, quantity, outside, missing, chunks)
+
+    to_xarray = interp
+
+    def plot(
+        self,
+        coords: Coords | None = None,
+        *,
+        quantity: str = "value",
+        ax: Any = None,
+        **options: Any,
+    ) -> Any:
+        """A quick look: what `interp` gives at `coords`, drawn as xarray draws it.
+
+        A line for one axis, colours for two; latitudes and longitudes on a map with coastlines
+        where cartopy is installed. Choose slices of other axes by numbers in `coords`. `options`
+        are those of ``DataArray.plot``.
+        """
+        return plot_array(self.interp(coords, quantity=quantity), ax, options)
+
+    def view(self, **options: Any) -> Any:
+        """A page in the browser that shows the field; `options` are those of :func:`elmfield.view`.
+
+        A notebook shows it below the cell; ``close()`` ends it.
+        """
+        from elmfield.io.view_source import view  # the only import from a layer above
+
+        return view(self, **options)
+
+    def __getitem__(self, key: str | int | slice) -> "Field":
+        """The field of one variable of a Dataset, by name; or of some channels, by number."""
+        return Field(self.model[key])
+
+    def crop(self, low: Sequence[Any], high: Sequence[Any]) -> "Field":
+        """The same function on a smaller box, without the regions that do not reach into it.
+
+        `low` and `high` are its corners. On a periodic axis the box may lie in any turn, but not
+        across the end of the array. A box of a whole period leaves the axis as it is.
+        """
+        return Field(self.model.crop(low, high))
+
+    @outside_torch_modes()
     def keep(
         self,
         *,
@@ -131,273 +406,42 @@ class Field(OnGrids):
         """The same function in fewer bytes or coefficients, without fitting again.
 
         Errors are measured against this field's own values at the samples; of a crop, at those
-        inside it. The first four code the samples, where these settle the field; else the first
-        two leave modes out, as the last two do.
+        inside it. The first four code the samples, where the field keeps them; else the first two
+        leave modes out, as the last two do.
 
         Parameters
         ----------
-        psnr : float
-            As little as this PSNR needs, in dB of the samples' range (of a crop, of those inside
-            it); or
-        max_error : float
-            as little as a largest absolute error needs; or
-        bits : float
-            as well as this many bits a sample allow; or
-        bytes : int
-            as well as this many bytes for all samples allow; or
-        coefficients : int
-            this many in all, the index included, where they buy most; or
-        per_region : int
-            this many in every region and channel, the strongest.
-
-        Examples
-        --------
-        >>> import numpy as np, elmfield as ef
-        >>> field = ef.fit(np.sin(np.arange(64)[:, None] / 5) * np.cos(np.arange(64) / 7))
-        >>> field.keep(psnr=40).n_bytes < field.n_bytes
-        True
+        psnr, max_error : float
+            As little as this PSNR needs, in dB of the samples' range, or a largest error; or
+        bits, bytes : float, int
+            as well as so many bits a sample, or bytes for all samples, allow; or
+        coefficients, per_region : int
+            this many in all, the index included, where they buy most; or in every region and
+            channel, the strongest.
         """
         target = Target.one_of(
-            psnr=psnr,
-            max_error=max_error,
-            bits=bits,
-            bytes=bytes,
-            coefficients=coefficients,
-            per_region=per_region,
-        )
-        if target is None:
-            raise ValueError(
-                "say what is wanted: exactly one of psnr, max_error, bits, bytes, coefficients, "
-                "per_region."
-            )
-        if target.is_coded and self.blended.made_of is not None:
-            kept, dropped = coded_again(self, target)
-        else:
-            samples = own_values(self, measured=target.kind in ("psnr", "max_error"))
-            kept, dropped = meet(self.blended.with_boxes, samples, target)
-        left = None if self.residual is None else self.residual + dropped
-        return replace(self, blended=replace(self.blended, groups=kept.groups), residual=left)
-
-    def channels(
-        self, own: slice, *, channel_axis: int | None, data_range: float | None = None
-    ) -> "Field":
-        """The field of some of its channels, which may be the only one there is."""
-        return replace(
-            self,
-            blended=self.blended.channels(own),
-            offset=self.offset[own],
-            scale=self.scale[own],
-            channel_axis=channel_axis,
-            data_range=self.data_range if data_range is None else data_range,
-            residual=None,
-            gaps=of_channels(self.gaps, own, len(self.shape)),
-            attributes=without(self.attributes, "alpha"),
-        )
-
-    def __getitem__(self, name: str) -> "Field":
-        """The field of one variable, if it was fitted to a Dataset."""
-        variables = self.attributes.get("variables", {})
-        if name not in variables:
-            told = f"its variables are {list(variables)}" if variables else "it has no variables"
-            raise KeyError(f"{name!r}: this field was not fitted to such a variable; {told}.")
-        k, own = list(variables).index(name), variables[name]
-        left = {a: v for a, v in self.attributes.items() if a not in ("variables", "channels")}
-        one = self.channels(slice(k, k + 1), channel_axis=None, data_range=own.get("range"))
-        return replace(one, attributes={**left, "name": name, "attrs": own.get("attrs", {})})
-
-    def weights(self, region: int) -> Array:
-        """Output weights α of one region's hidden neurons, shape (m,) or (m, C).
-
-        The local model is ``offset + Σ_j α_j h_j(t)``, in local coordinates t.
-        """
-        N = self.partition.n_regions
-        if int(region) != region or not 0 <= region < N:
-            raise ValueError(f"`region` must lie between 0 and {N - 1}; got {region}.")
-        alpha = self.blended.weights(int(region))
-        alpha = self.finish(alpha, constant=False)
-        return alpha[..., 0] if self.channel_axis is None else alpha
-
-    # --- other views ---------------------------------------------------------------------------
-
-    def warp(
-        self,
-        transform: Any,
-        shape: Sequence[int] | None = None,
-        *,
-        antialias: bool = True,
-        outside: str = "nan",
-        fill: float | None = None,
-        dtype: Any = None,
-    ) -> Array:
-        """The field through a map: turned, sheared, projected, bent.
-
-        Parameters
-        ----------
-        transform : array, skimage.transform object, or callable
-            Where each sample of the result lies among the samples of the field, in sample numbers,
-            axis by axis: a matrix of shape (d, d + 1) or (d + 1, d + 1), affine or projective; or
-            displacements, (..., d), one for each sample of the result; or a function of points,
-            (n, d) to (n, d). Objects of `skimage.transform` are taken as its `warp` takes them.
-        shape : sequence of int, optional
-            Samples of the result on each axis; by default as many as the field has.
-        antialias : bool
-            Whether values are means over what a sample of the result covers, where the map shrinks.
-        outside : {"nan", "nearest", "raise"}
-            What to do with samples that lie outside the domain.
-        fill : float, optional
-            What they are instead of NaN.
-        dtype : optional
-            Of the result, as for `resize`.
-
-        Notes
-        -----
-        A mean is taken over 1.5 places for every sample that is covered along an axis (at most 64).
-        A matrix that only stretches and shifts is averaged exactly, as by `resize`.
-
-        Examples
-        --------
-        >>> import numpy as np, elmfield as ef
-        >>> field = ef.fit(np.add.outer(np.arange(20.0), np.arange(30.0)))
-        >>> field.warp([[1, 0, 0.5], [0, 1, 0]], (4, 4))[0].round(9)      # half a sample down
-        array([0.5, 1.5, 2.5, 3.5])
-        """
-        return warped(
-            self, transform, shape,
-            antialias=antialias, outside=outside, fill=fill, dtype=dtype,
+            psnr=psnr, max_error=max_error, bits=bits, bytes=bytes,
+            coefficients=coefficients, per_region=per_region,
         )  # fmt: skip
+        return Field(keep_less(self.model, target))
+
+    def to(self, where: Any) -> "Field":
+        """The same field at `where`: "numpy", a device of torch as "cpu", or where an array is."""
+        return Field(self.model.moved(where))
+
+    def module(self) -> Any:
+        """The field as a `torch.nn.Module`, its coefficients as a parameter.
+
+        Points outside are moved to the border. It has a `state_dict`, compiles in one graph
+        (``fullgraph=True``), and works under `torch.func.vmap` and `jacrev`. Torch follows it by
+        points and parameter, a copy of the coefficients; samples that require gradients are
+        refused. Points take memory: give it some 1e5 at a time, 1e4 where compiled or batched.
+        """
+        from elmfield.field.adapters.torch_module import field_module  # torch: who asks has it
+
+        return field_module(self.model)
 
     @property
     def world(self) -> World:
         """The field of a scan in millimetres of the room: values, gradients, other grids."""
         return World(self)
-
-    # --- at lookup speed -----------------------------------------------------------------------
-
-    def tabulate(
-        self,
-        tolerance: float = 1e-6,
-        order: int = 1,
-        window: Mapping[str, tuple[Any, Any]] | None = None,
-    ) -> Table:
-        """The field at lookup speed: called like the field, within a certified distance of it.
-
-        Parameters
-        ----------
-        tolerance : float
-            How far values may be from the field's, as a part of its range.
-        order : {0, 1, 2}
-            Derivatives up to this order keep the tolerance too, in parts of the range per sample.
-        window : mapping, optional
-            The part to tabulate on some axes, ``{dim: (low, high)}``; by default all.
-
-        Raises
-        ------
-        MemoryError
-            Before the memory is spent, where the table would take more than the limit:
-            :func:`elmfield.memory_limit`, or 1 GiB (8 GiB on a GPU) if none is set.
-
-        Examples
-        --------
-        >>> import numpy as np, elmfield as ef
-        >>> field = ef.fit(np.sin(np.arange(40)[:, None] / 5) * np.cos(np.arange(40) / 7))
-        >>> table = field.tabulate(1e-6)
-        >>> bool(abs(table([10.3, 20.7]) - field([10.3, 20.7])) < 2e-6)
-        True
-        """
-        return tabulate(self if window is None else self._window(window), tolerance, order)
-
-    def module(self) -> Any:
-        """The field as a `torch.nn.Module`, its coefficients as a parameter.
-
-        ``field.module()(points)`` are the field's values, points outside moved to the border. It
-        has a `state_dict`, compiles in one graph (``torch.compile(..., fullgraph=True)``), and
-        works under `torch.func.vmap` and `torch.func.jacrev`. A module takes memory for every
-        point that the field itself would not need: give it some ten thousand at a time.
-        """
-        from elmfield.field.modules import field_module  # torch: only who asks for it has it
-
-        return field_module(self)
-
-    def to(self, where: Any) -> "Field":
-        """The same field in another library or on another device.
-
-        Parameters
-        ----------
-        where : str, device or array
-            A device, as "cpu" or "cuda:0", where the field becomes one of torch; or "numpy"; or an
-            array of the library and on the device that is wanted.
-        """
-        return moved(self, where)
-
-    def _window(self, window: Mapping[str, tuple[Any, Any]]) -> "Field":
-        """The crop to a window."""
-        self._reader.window(window)  # it says what is wrong with names and ends
-        ends = [
-            window.get(a.name, a.from_index(np.asarray([low, high])))
-            for a, low, high in zip(self.domain.axes, self.domain.low, self.domain.high)
-        ]
-        low, high = ([sorted(e)[i] for e in ends] for i in (0, 1))
-        return self.crop(low, high)
-
-    # --- boxes ---------------------------------------------------------------------------------
-
-    def crop(self, low: Sequence[Any], high: Sequence[Any]) -> "Field":
-        """The same function on a smaller box, without the regions that do not reach into it.
-
-        Parameters
-        ----------
-        low, high : sequences of float
-            Corners of the box, in the axes' own units; on axes of dates datetime64 or ISO text, or
-            seconds since the first sample.
-
-        Notes
-        -----
-        On a periodic axis the box may lie in any turn, but not across the end of the array. A box
-        of a whole period leaves the axis as it is.
-
-        Examples
-        --------
-        >>> import numpy as np, elmfield as ef
-        >>> ef.fit(np.eye(64)).crop([10, 10], [20, 20])([12.0, 12.0]).round(9)
-        np.float64(1.0)
-        """
-        corners = self._reader.corners(low, high)
-        with self._reader.telling_epochs():
-            domain = self.domain.crop(*corners)
-        blended = self.blended.crop(domain.low, domain.high)
-        return replace(self, domain=domain, blended=blended, residual=None)
-
-    def integral(self, low: Sequence[Any], high: Sequence[Any]) -> Array:
-        """Integral over the box between two corners, a number or shape (C,).
-
-        Parameters
-        ----------
-        low, high : sequences of float
-            Corners as for `crop`. On a periodic axis the box may lie anywhere, across the end of
-            the array too, and be as long as one period.
-
-        Notes
-        -----
-        Gauss-Legendre between the knots of the windows, with enough nodes for the highest frequency
-        of the product layer: exact to rounding there. Uneven coordinates add the knots of their
-        map, and the nodes lie evenly in the coordinate: a constant is exact to rounding, the rest
-        is a quadrature of 24 nodes per sample, about 1e-14 of the field's range. Per second on axes
-        of dates. ReLU layers have kinks: about three digits better than the midpoint rule on the
-        samples, no more.
-
-        Examples
-        --------
-        >>> import numpy as np, elmfield as ef
-        >>> field = ef.fit(np.add.outer(np.arange(20.0), np.zeros(30)))
-        >>> field.integral([0, 0], [2, 3]).round(9)
-        np.float64(6.0)
-        """
-        ends = self._reader.corners(low, high)
-        with self._reader.telling_epochs():
-            span = self.domain.span(*ends)
-        volume = math.prod(b - a for a, b in zip(*ends))
-        edges = [np.asarray(e) for e in zip(*span)]
-        mean, _ = averaged(self, over(self, edges, fine=True), False)
-        xp = namespace(mean)
-        value = xp.astype(volume * xp.reshape(mean, (-1,)), self.dtype)
-        return value[0] if self.channel_axis is None else value

@@ -1,31 +1,37 @@
-"""The pipeline on one page: samples → fill → denoise → project → keep → Field."""
+"""From samples to a Field: fill gaps, denoise, settle the settings, cut, project each region."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from elmfield._array.autograd import gradient_error
 from elmfield._array.backend import device as device_of
-from elmfield._array.backend import is_array, is_labelled, namespace, to_numpy
-from elmfield._array.checks import choice, is_integer
-from elmfield._array.ends import range_of
+from elmfield._array.backend import is_array, is_labelled, namespace, requires_grad, to_numpy
+from elmfield._array.channel_stats import range_of
+from elmfield._array.checks import axis_of, choice, entries, sizes_of
 from elmfield._array.memory import with_less_memory
 from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Domain, Periodic, make_domain
 from elmfield.field import Blended, Field, Group, meet
-from elmfield.field.missing import WAYS, gaps_of
-from elmfield.field.streamed import Streamed
-from elmfield.fit.denoise import denoised, taken_off
-from elmfield.fit.fill import filled
-from elmfield.fit.graph import refuse_unfollowed
-from elmfield.fit.survey import Survey
-from elmfield.local.model import LocalModel
+from elmfield.field.coefficients.from_samples import FromSamples
+from elmfield.field.coefficients.sample_boxes import SampleBoxes
+from elmfield.field.coefficients.stored import Coefficients, Full
+from elmfield.field.coordinates.gap_masks import WAYS, gaps_of
+from elmfield.field.coordinates.labels import Labels
+from elmfield.field.model import Model
+from elmfield.fit.gaps.fill import fill_gaps
+from elmfield.fit.noise import denoise_samples, removed_energy
+from elmfield.fit.statistics import ArrayView, Slabs, Survey
+from elmfield.local.bases import WaveModel
+from elmfield.local.model import Basis
 from elmfield.partition import Partition, without_rings
-from elmfield.samples import WHOLE, Samples, View, read, unmasked, warn_of_rounding
+from elmfield.samples import WHOLE, Samples, read, unmasked, warn_of_rounding
 from elmfield.settings import Settings, Smooth
 
-Footprint = tuple[tuple[int, ...], Any, Integers]
+Footprint = tuple[tuple[int, ...], Array | None, Integers]
 """A box, which samples in it count (None: all), and the regions that have it."""
 
 GAP_ORDER = 2.0
@@ -44,28 +50,15 @@ def encoder(
     periodic: Periodic = (),
     partition: Partition | None = None,
 ) -> "Encoder":
-    """An Encoder for arrays of one shape: it keeps the factorised modes between calls.
-
-    Parameters are those of :func:`elmfield.fit`; `shape` includes the channel axis, if there is
-    one.
-
-    Examples
-    --------
-    >>> import numpy as np, elmfield as ef
-    >>> encode = ef.encoder((20, 30), ef.smooth(order=2))
-    >>> encode(np.ones((20, 30))).shape
-    (20, 30)
-    """
-    if any(int(n) != n or n < 0 for n in shape):
-        raise ValueError(f"`shape` must be whole numbers, one per axis; got {tuple(shape)}.")
-    shape = tuple(int(n) for n in shape)
+    """An Encoder for arrays of one shape; see :func:`elmfield.encoder`."""
+    if np.ndim(shape) > 1:
+        raise ValueError(
+            "`shape` must be whole numbers, one per axis; got an array of shape "
+            f"{np.shape(shape)}. Pass array.shape."
+        )
+    shape = sizes_of("shape", shape, least=0)
     if channel_axis is not None:
-        if not is_integer(channel_axis) or not -len(shape) <= channel_axis < len(shape):
-            raise ValueError(
-                f"`channel_axis` must be an axis of the array, between {-len(shape)} and "
-                f"{len(shape) - 1} for shape {shape}; got {channel_axis}."
-            )
-        channel_axis = int(channel_axis) % len(shape)
+        channel_axis = axis_of("channel_axis", channel_axis, shape)
     spatial = tuple(n for k, n in enumerate(shape) if k != channel_axis)
     if not spatial or 0 in shape:
         raise ValueError(
@@ -145,17 +138,20 @@ class Encoder:
         self.shape, self.channel_axis = shape, channel_axis
         self.settings, self.domain = settings, domain
         self._cut = partition
+        self.read: Callable[[Any], Any] | None = None
+        """How labelled arrays become an array and what is known of it; None takes the numbers."""
         # Two threads that miss at once make the same model twice, and one of them is kept.
-        self._models: dict[tuple[object, ...], LocalModel] = {}
-        self._settled: Settings | None = settings if settings.is_settled else None
+        self._models: dict[tuple[object, ...], Basis | WaveModel] = {}
+        # Choices that depend on the samples are made once, by the first array.
+        self._resolved: Settings | None = settings if settings.is_resolved else None
 
     @property
     def partition(self) -> Partition:
-        """The caller's partition, or that of the settings, once they are settled."""
+        """The caller's partition, or that of the settings, once they are resolved."""
         if self._cut is None:
-            settings = self.settings if self._settled is None else self._settled
+            settings = self.settings if self._resolved is None else self._resolved
             cut = settings.partition(self.domain.shape, self.domain.periodic)
-            if self._settled is None:
+            if self._resolved is None:
                 return cut
             self._cut = cut
         return self._cut
@@ -169,7 +165,7 @@ class Encoder:
         values: Array,
         *,
         mask: Array | None = None,
-        missing: str = "fill",
+        missing: str | None = None,
         progress: Progress | bool = False,
     ) -> Field:
         """The Field of one array of the encoder's shape; parameters as for `elmfield.fit`.
@@ -177,9 +173,14 @@ class Encoder:
         With ``missing="nan"`` gaps stay gaps: they are filled only as the fit needs it, which is
         several times faster.
         """
-        choice("missing", missing, WAYS)
-        if is_labelled(values):
+        about: Labels | None = None
+        if is_labelled(values) and self.read is not None:
+            given = self.read(values)
+            values, about, missing = given.values, given.labels, missing or given.labels.missing
+        elif is_labelled(values):
             values = self._unlabelled(values)
+        missing = "fill" if missing is None else missing
+        choice("missing", missing, WAYS)
         values, mask = unmasked(values, mask, self.channel_axis, len(self.shape))
         samples = read(
             values,
@@ -188,7 +189,9 @@ class Encoder:
             channel_axis=self.channel_axis,
             centred=self.settings.centred,
         )
-        return self._fit(samples, self.channel_axis, reporter(progress), missing)
+        model = self._fit(samples, self.channel_axis, reporter(progress), missing)
+        labels = model.labels if about is None else about.of_field(model.labels)
+        return Field(replace(model, labels=labels))
 
     def _fit(
         self,
@@ -196,26 +199,34 @@ class Encoder:
         channel_axis: int | None,
         progress: Progress,
         missing: str = "fill",
-    ) -> Field:
+    ) -> Model:
+        """The method, step by step: what stands between checked samples and their field."""
         asked, wraps = self.settings, self.domain.periodic
-        refuse_unfollowed(samples.raw, asked)
+        if requires_grad(samples.raw) and asked.target is not None:
+            raise gradient_error("an error target, which chooses what to keep")
         if asked.target is None and samples.dtype in WHOLE:
             warn_of_rounding(float(np.max(np.abs(to_numpy(samples.raw)))))
-        order = gap_order(asked, missing)
-        given = filled(samples, order, wraps)
-        samples = denoised(given, asked.denoise, wraps, clip=asked.clip)
-        settings = self._settle(samples.view)
-        groups, left = self._project(settings, samples, progress)
-        blended = self._blended(groups)
-        residual = taken_off(given, samples, self.partition)
-        if left.any():
-            with np.errstate(over="ignore", under="ignore"):
-                # Roots first: their squares may overflow.
-                residual = residual + ((np.sqrt(left) * samples.units) ** 2).sum(axis=1)
+        if samples.present is not None:
+            samples = fill_gaps(samples, gap_order(asked, missing), wraps)
+        noisy = samples
+        if asked.denoise is not False or (asked.clip and not samples.is_original):
+            samples = denoise_samples(noisy, asked.denoise, wraps, clip=asked.clip)
+        settings = self._resolved = self._resolved or asked.resolve(ArrayView.of(samples))
+        groups = self._coefficients(settings, SampleBoxes.of_fit(samples, own=False))
+        found, left = self._project(groups, samples, progress)
+        blended = self._blended(groups, found)
+        with np.errstate(over="ignore", under="ignore"):  # a residual without a number is left out
+            # Roots first: their squares may overflow.
+            residual = ((np.sqrt(left) * samples.units) ** 2).sum(axis=1)
+            if samples is not noisy:
+                residual = residual + removed_energy(noisy, samples, self.partition)
         if settings.target is not None:
             blended, dropped = meet(blended, samples, settings.target)
             residual = residual + dropped
-        return Field(
+        gaps = None
+        if samples.present is not None and blended.source_samples is None:
+            gaps = gaps_of(samples.present, samples.is_complex)
+        return Model(
             domain=self.domain,
             blended=blended,
             offset=samples.offset,
@@ -225,10 +236,80 @@ class Encoder:
             input_dtype=samples.dtype,
             data_range=samples.data_range,
             residual=residual if np.isfinite(residual).all() else None,
-            gaps=None if blended.made_of else gaps_of(samples.present, samples.is_complex),
+            gaps=gaps,
             settings=settings,
-            attributes={} if missing == "fill" else {"missing": missing},
+            labels=Labels(missing=missing),
         )
+
+    def _coefficients(self, settings: Settings, boxes: SampleBoxes) -> list[FromSamples]:
+        """Coefficients of all regions, those of a footprint together, yet to be projected.
+
+        The field keeps samples where these say all about it: with product modes and regular cells,
+        unless a library follows the samples, and with regions that choose their energies.
+        """
+        found, is_plain = [], self.partition.is_regular and not requires_grad(boxes.like)
+        for box, inside, regions in self._footprints(settings):
+            model = self._model(settings, box, inside, boxes.like)
+            found.append(
+                FromSamples(
+                    boxes=boxes,
+                    partition=self.partition,
+                    regions=regions,
+                    model=model,
+                    keeps_samples=model.basis is None or (is_plain and model.axes is not None),
+                )
+            )
+        return found
+
+    def _footprints(self, settings: Settings) -> list[Footprint]:
+        """What shares a basis: boxes, or the own samples of merged regions."""
+        if settings.own_samples and not self.partition.is_regular:
+            return [
+                (box, np.ones(box, bool) if inside is None else inside, regions)
+                for box, inside, regions in self.partition.shapes
+            ]
+        return [(box, None, regions) for box, regions in self.partition]
+
+    def _project(
+        self, groups: list[FromSamples], samples: Samples, progress: Progress
+    ) -> tuple[list[Coefficients], Floats]:
+        """Coefficients at hand of all groups of regions, and the energy they leave over, (N, C)."""
+        N, done = self.partition.n_regions, 0
+        left, found = np.zeros((N, groups[0].boxes.n_channels)), list[Coefficients]()
+
+        def tell(count: int) -> None:
+            nonlocal done
+            progress("fit", done := done + count, N)
+
+        for c in groups:
+            if c.beliefs is None:
+                every, boxes = np.arange(len(c.regions)), c.boxes
+                ready = replace(c, boxes=boxes.with_standardised(samples.standardised))
+                values, left[c.regions] = ready.project(every, samples.present, tell)
+                found.append(replace(c, computed=values) if c.keeps_samples else Full(values))
+            else:  # regions pass through their samples, and choose an energy in between
+                found.append(c.precompute())
+                tell(len(c.regions))
+        if any(c.keeps_samples for c in groups):
+            own = SampleBoxes.of_fit(samples)
+            found = [replace(f, boxes=own) if isinstance(f, FromSamples) else f for f in found]
+        return found, left
+
+    def _blended(self, made: list[FromSamples], found: Sequence[Coefficients]) -> Blended:
+        """One function of all regions, with centres and radii of their boxes."""
+        starts, sizes = self.partition.boxes
+        if len(made) == 1:  # all boxes are alike, and there may be a million of them
+            sizes, radii = sizes[0], np.broadcast_to(made[0].model.radius, starts.shape)
+        else:
+            radii = np.empty(starts.shape)
+            for c in made:
+                radii[c.regions] = c.model.radius
+        groups = (
+            Group(model=c.model, regions=c.regions, coefficients=values)
+            for c, values in zip(made, found)
+        )
+        centres = starts + (sizes - 1) / 2
+        return Blended(partition=self.partition, groups=tuple(groups), centres=centres, radii=radii)
 
     @with_less_memory
     def batch(
@@ -277,20 +358,13 @@ class Encoder:
         last = frames[..., None] if k is None else xp.moveaxis(frames, k + 1, -1)
         T, C = last.shape[0], last.shape[-1]
         joined = xp.reshape(xp.moveaxis(last, 0, -2), (*last.shape[1:-1], T * C))
-        samples = read(
-            joined,
-            shape=joined.shape,
-            channel_axis=joined.ndim - 1,
-            centred=self.settings.centred,
-        )
-        every = self._fit(samples, joined.ndim - 1, reporter(progress))
+        shape, centred = joined.shape, self.settings.centred
+        samples = read(joined, shape=shape, channel_axis=len(shape) - 1, centred=centred)
+        every = self._fit(samples, len(shape) - 1, reporter(progress))
+        each = [slice(t * C, (t + 1) * C) for t in range(T)]
         return [
-            every.channels(
-                slice(t * C, (t + 1) * C),
-                channel_axis=k,
-                data_range=range_of(joined[..., t * C : (t + 1) * C]),
-            )
-            for t in range(T)
+            Field(every.channels(own, channel_axis=k, data_range=range_of(joined[..., own])))
+            for own in each
         ]
 
     def _one_by_one(self, frames: Array, mask: Any, progress: Progress | bool) -> list[Field]:
@@ -298,11 +372,11 @@ class Encoder:
         T = frames.shape[0]
         if mask is None:
             return [self(frames[t, ...], progress=progress) for t in range(T)]
-        count = mask.shape[0] if is_array(mask) else len(mask)
-        if count != T:
-            raise ValueError(f"`mask` must have one part for each of {T} arrays; got {count}.")
-        masks = [mask[t, ...] if is_array(mask) else mask[t] for t in range(T)]
-        return [self(frames[t, ...], mask=m, progress=progress) for t, m in enumerate(masks)]
+        is_one = is_array(mask) and mask.ndim > 0
+        parts = [mask[t, ...] for t in range(mask.shape[0])] if is_one else entries(mask) or ()
+        if len(parts) != T:
+            raise ValueError(f"`mask` must have one part for each of {T} arrays; got {len(parts)}.")
+        return [self(frames[t, ...], mask=m, progress=progress) for t, m in enumerate(parts)]
 
     def _unlabelled(self, values: Any) -> Array:
         """The numbers of a DataArray that lies where this encoder's samples do; else an error."""
@@ -323,103 +397,40 @@ class Encoder:
             raise ValueError(
                 f"an array with named axes must lie where the encoder's samples do; got dims "
                 f"{dims} for an encoder of {self.domain.dims}, or other coordinates. Fit it with "
-                "elmfield.fit, or make the encoder with its `dims` and `coords`."
+                "elmfield.fit, or make the encoder of it: elmfield.encoder(array)."
             )
         return values.values
 
-    def awaiting(
-        self, survey: Survey, boxes: Streamed, *, input_dtype: str, is_complex: bool
-    ) -> Field:
-        """The Field of an array that was surveyed: what regions need is made when asked for.
+    def from_source(self, survey: Survey, slabs: Slabs) -> Field:
+        """The Field of samples that are read slab by slab, projected when asked for.
 
-        Parameters
-        ----------
-        survey : Survey
-            What is known of all samples.
-        boxes : Streamed
-            Where they are.
-        input_dtype : str
-            What the caller's samples were.
-        is_complex : bool
-            Whether the second half of the channels holds imaginary parts.
+        `survey` is what is known of all samples, `slabs` where they are.
         """
-        settings = self._settle(survey)
-        groups = []
-        for box, inside, regions in self._footprints(settings):
-            model = self._model(settings, box, inside, boxes.like)
-            c = settings.awaiting(boxes, self.partition, regions, model)
-            groups.append(Group(model=model, regions=regions, coefficients=c))
+        settings = self._resolved = self._resolved or self.settings.resolve(survey)
+        groups = self._coefficients(settings, survey.boxes(slabs))
         return Field(
-            domain=self.domain,
-            blended=self._blended(groups),
-            offset=survey.offset,
-            scale=survey.scale,
-            channel_axis=self.channel_axis,
-            is_complex=is_complex,
-            input_dtype=input_dtype,
-            data_range=survey.ends.data_range,
-            residual=np.zeros(self.partition.n_regions),
-            settings=settings,
+            Model(
+                domain=self.domain,
+                blended=self._blended(groups, groups),
+                offset=survey.offset,
+                scale=survey.scale,
+                channel_axis=self.channel_axis,
+                is_complex=slabs.is_complex,
+                input_dtype=slabs.dtype,
+                data_range=survey.ends.data_range,
+                residual=np.zeros(self.partition.n_regions),
+                settings=settings,
+            )
         )
 
-    def _blended(self, groups: list[Group]) -> Blended:
-        centres, radii = self._frames(groups)
-        return Blended(partition=self.partition, groups=tuple(groups), centres=centres, radii=radii)
-
-    def _settle(self, view: View) -> Settings:
-        """The settings, with choices that depend on the samples made once, by the first array."""
-        if self._settled is None:
-            self._settled = self.settings.settled(view)
-        return self._settled
-
-    def _project(
-        self, settings: Settings, samples: Samples, progress: Progress
-    ) -> tuple[list[Group], Floats]:
-        """Coefficients of all regions, and the energy they leave over, (N, C)."""
-        N, done = self.partition.n_regions, 0
-        residual = np.zeros((N, samples.raw.shape[-1]))
-        groups = []
-
-        def tell(count: int) -> None:
-            nonlocal done
-            progress("fit", done := done + count, N)
-
-        for box, inside, regions in self._footprints(settings):
-            model = self._model(settings, box, inside, samples.given)
-            c, left = settings.fitted(samples, self.partition, regions, model, tell)
-            groups.append(Group(model=model, regions=regions, coefficients=c))
-            residual[regions] = left
-        return groups, residual
-
-    def _footprints(self, settings: Settings) -> list[Footprint]:
-        """What shares a basis: boxes, or the own samples of merged regions."""
-        if settings.own_samples and not self.partition.is_regular:
-            return [
-                (box, np.ones(box, bool) if inside is None else inside, regions)
-                for box, inside, regions in self.partition.shapes
-            ]
-        return [(box, None, regions) for box, regions in self.partition]
-
     def _model(
-        self, settings: Settings, box: tuple[int, ...], inside: Any, like: Array
-    ) -> LocalModel:
+        self, settings: Settings, box: tuple[int, ...], inside: Array | None, like: Array
+    ) -> Basis | WaveModel:
         shape = None if inside is None else inside.tobytes()
         key = (box, shape, namespace(like).__name__, str(device_of(like)))
         if key not in self._models:
             self._models[key] = settings.model(box, inside, like)
         return self._models[key]
-
-    def _frames(self, groups: list[Group]) -> tuple[Floats, Floats]:
-        """Centres and radii of all regions' boxes, (N, d) each."""
-        starts, sizes = self.partition.boxes
-        if len(groups) == 1:  # all boxes are alike, and there may be a million of them
-            return starts + (sizes[0] - 1) / 2, np.broadcast_to(
-                groups[0].model.radius, starts.shape
-            )
-        radii = np.empty(starts.shape)
-        for g in groups:
-            radii[g.regions] = g.model.radius
-        return starts + (sizes - 1) / 2, radii
 
 
 def nested(fields: Sequence[Any], lead: Sequence[int]) -> list[Any]:

@@ -1,1 +1,1 @@
-"""Every conversation with a disk, or with another library's containers."""
+"""Files and containers of other libraries: read, fit, write, export; the model file and streams."""

@@ -1,21 +1,208 @@
-"""Files of all kinds: `read` one as it is, `put` one in place.
+"""Files of all kinds: which there are, who reads and writes them, and what may go wrong."""
 
-Which room knows a kind of file is `formats.registry`'s business.
-"""
-
+import math
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeGuard
+from types import ModuleType
+from typing import Protocol, TypeGuard, cast
 
-from elmfield.io.errors import NoSuchArrayError
-from elmfield.io.formats.registry import NAMED, Format, format_of, is_model, suffix_of
+from elmfield.errors import MissingExtraError
 from elmfield.io.gridded import Gridded
-from elmfield.io.pixels import most_pixels
 
 StrPath = str | os.PathLike[str]
 
 
-def read(path: StrPath, *, variable: str | None = None, max_pixels: int | None = None) -> Gridded:
+class UnreadableError(ValueError):
+    """A file is damaged, or not what its name says."""
+
+
+class NoSuchArrayError(ValueError):
+    """A file is in order, but which of its arrays is meant is not."""
+
+
+@contextmanager
+def reading(path: Path, what: str) -> Iterator[None]:
+    """Whatever another library says about a file's bytes becomes an UnreadableError."""
+    try:
+        yield
+    except (ImportError, MemoryError, UnreadableError, NoSuchArrayError):
+        raise
+    except Exception as error:  # each library has its own dozen ways to say it
+        text = str(error).strip().rstrip(".") or type(error).__name__
+        raise UnreadableError(f"{path.name} cannot be read as {what}: {text}.") from error
+
+
+MAX_PIXELS = 1 << 27
+"""Pixels that any file may claim."""
+
+MAX_PIXELS_PER_BYTE = 50
+"""Pixels for each byte of a file that larger ones may claim; photographs have fewer than ten."""
+
+_max_pixels: ContextVar[int | None] = ContextVar("max_pixels", default=None)
+
+
+@contextmanager
+def allow_pixels(n: int | None) -> Iterator[None]:
+    """Within this, pictures may have up to so many pixels, whatever their files' sizes."""
+    before = _max_pixels.set(n)
+    try:
+        yield
+    finally:
+        _max_pixels.reset(before)
+
+
+def check_pixels(path: Path, shape: Sequence[int]) -> None:
+    """Raise if a file claims more pixels, (..., rows, columns), than it may."""
+    n, size, told = math.prod(shape), path.stat().st_size, _max_pixels.get()
+    if n <= (max(MAX_PIXELS, MAX_PIXELS_PER_BYTE * size) if told is None else told):
+        return
+    why = f"in {size} bytes" if told is None else f"and at most {told} are allowed"
+    raise UnreadableError(
+        f"{path.name} claims {n} pixels {why}; it was not unpacked. If you trust it, allow more: "
+        f"read(path, max_pixels={n}), or --max-pixels {n}."
+    )
+
+
+class FormatModule(Protocol):
+    """A module that reads and writes one family of files."""
+
+    def read(self, path: Path, variable: str | None = None, *, lazily: bool = False) -> Gridded:
+        """The samples in a file; of several arrays the one that is named.
+
+        `lazily`, values are read where they are looked at, if the kind allows that.
+        """
+
+    def write(self, samples: Gridded, path: Path, *, colours: str | None = None) -> None:
+        """Write samples to a new file; `colours` are for pictures of numbers."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of file.
+
+    Parameters
+    ----------
+    name : str
+        What people call it.
+    suffixes : tuple of str
+        How its files' names end.
+    module : str
+        Which of `elmfield.io.formats` reads and writes it.
+    extra : str
+        The extra that brings the packages it needs.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    module: str
+    extra: str
+
+    def load(self) -> FormatModule:
+        """The module that reads and writes it; imported when first asked for."""
+        return cast(FormatModule, import_module(f"elmfield.io.formats.{self.module}"))
+
+
+FORMATS = (
+    Format("PNG", (".png",), "raster", "io"),
+    Format("JPEG", (".jpg", ".jpeg"), "raster", "io"),
+    Format("JPEG 2000", (".jp2", ".j2k"), "raster", "io"),
+    Format("JPEG XL", (".jxl",), "raster", "io"),
+    Format("WebP", (".webp",), "raster", "io"),
+    Format("AVIF", (".avif",), "raster", "io"),
+    Format("HEIF", (".heic", ".heif"), "raster", "io"),
+    Format("BMP", (".bmp",), "raster", "io"),
+    Format("GIF", (".gif",), "raster", "io"),
+    Format("PNM", (".ppm", ".pgm"), "raster", "io"),
+    Format("TIFF", (".tif", ".tiff"), "tiff", "io"),
+    Format("NetCDF", (".nc", ".nc4", ".cdf"), "climate", "geo"),
+    Format("GRIB", (".grib", ".grib2", ".grb", ".grb2"), "climate", "grib"),
+    Format("Zarr", (".zarr",), "climate", "xarray"),
+    Format("NIfTI", (".nii", ".nii.gz"), "medical", "io"),
+    Format("DICOM", (".dcm", ".dicom"), "dicom", "io"),
+    Format("NumPy", (".npy", ".npz"), "arrays", ""),
+    Format("MATLAB", (".mat",), "arrays", "io"),
+    Format("BART", (".cfl",), "arrays", ""),
+    Format("sound", (".wav", ".flac", ".ogg"), "media", "io"),
+    Format("video", (".mp4", ".mkv", ".avi", ".mov", ".webm"), "media", "video"),
+)
+
+NAMED = {
+    ".npz",
+    ".mat",
+    ".dicom",
+    *(s for f in FORMATS if f.module == "climate" for s in f.suffixes),
+}
+"""Files whose arrays have names."""
+
+MODELS = (".elm", ".elm.zarr")
+"""How the names of models end; they are no samples."""
+
+TORCH = (".pt", ".pth", ".ckpt")
+"""How the names of files end in which torch keeps states."""
+
+
+def is_model(path: str | Path) -> bool:
+    """Whether a file is called as models are."""
+    return Path(path).name.lower().endswith(MODELS)
+
+
+def check_model_name(argument: str, path: str | Path) -> None:
+    """Raise if a model that is to be written is not called as models are."""
+    if is_model(path):
+        return
+    name = Path(path).name
+    advice = ""
+    if name.lower().endswith(TORCH):
+        advice = f" For torch: torch.save(field.module().state_dict(), {name!r})."
+    raise ValueError(
+        f"`{argument}` must end in .elm or .elm.zarr, as models do; got {name!r}.{advice}"
+    )
+
+
+def suffix_of(path: str | Path) -> str:
+    """How the name ends, as the table of formats has it."""
+    name = Path(path).name.lower()
+    for known in sorted((s for f in FORMATS for s in f.suffixes), key=len, reverse=True):
+        if name.endswith(known):
+            return known
+    return Path(name).suffix
+
+
+def format_of(path: str | Path) -> Format:
+    """The kind of file, by its name."""
+    suffix = suffix_of(path)
+    for known in FORMATS:
+        if suffix in known.suffixes:
+            return known
+    every = " ".join(s for f in FORMATS for s in f.suffixes)
+    raise ValueError(f"{Path(path).name}: files ending in {suffix!r} are not known; known: {every}")
+
+
+def need(package: str, extra: str, purpose: str) -> ModuleType:
+    """An optional package; MissingExtraError, naming the extra, if it is not installed."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{purpose} needs {package.split('.')[0]}; pip install 'elmfield[{extra}]'."
+        ) from error
+
+
+# --- read and write -------------------------------------------------------------------------------
+
+
+def read(
+    path: StrPath,
+    *,
+    variable: str | None = None,
+    max_pixels: int | None = None,
+    lazily: bool = False,
+) -> Gridded:
     """The samples in a file, with the coordinates and attributes it has.
 
     Parameters
@@ -27,6 +214,9 @@ def read(path: StrPath, *, variable: str | None = None, max_pixels: int | None =
     max_pixels : int, optional
         Refuse pictures, maps and scans of more than so many; by default those of more than 134
         million that claim more than 50 for each byte of the file, as only bombs do.
+    lazily : bool
+        Whether values stay in the file until they are looked at: of NumPy's NPY, NetCDF, Zarr,
+        GRIB, TIFF and video files; others are read at once.
 
     Returns
     -------
@@ -49,78 +239,64 @@ def read(path: StrPath, *, variable: str | None = None, max_pixels: int | None =
     >>> ef.read("eye.npy").shape
     (12, 12)
     """
-    if _is_series(path):
-        return _folder(path_of(path), variable)
-    found, kind = _found(path, variable)
-    with most_pixels(max_pixels):
-        return kind.room.read(found, variable)
-
-
-def opened(path: StrPath, *, variable: str | None = None, max_pixels: int | None = None) -> Gridded:
-    """What :func:`read` gives, with values that are read where they are looked at.
-
-    NumPy's NPY, NetCDF, Zarr, GRIB, TIFF and video files; of other kinds all is read at once.
-    """
-    if _is_series(path):
-        return _folder(path_of(path), variable)
-    found, kind = _found(path, variable)
-    with most_pixels(max_pixels):
-        return kind.room.opened(found, variable)
-
-
-def _is_series(path: StrPath) -> bool:
-    """Whether a path is a folder of files, not a model and not a Zarr store."""
-    folder = path_of(path)
-    return not is_model(folder) and folder.is_dir() and suffix_of(folder) != ".zarr"
-
-
-def _found(path: StrPath, variable: str | None) -> tuple[Path, Format]:
-    """A file that is there, and its kind."""
     path = path_of(path)
-    if is_model(path):
-        raise ValueError(f"{path.name} is a model, not samples; open it with load({str(path)!r}).")
-    kind = format_of(path)
-    existing(path)
-    if variable is not None and suffix_of(path) not in NAMED:
-        raise NoSuchArrayError(
-            f"{path.name}: arrays in {kind.name} files have no names; got variable {variable!r}. "
-            "Leave it out."
-        )
-    return path, kind
+    is_series = path.is_dir() and not is_model(path) and suffix_of(path) != ".zarr"
+    kind = _series(path) if is_series else _kind(path, variable)
+    with allow_pixels(max_pixels):
+        return kind.load().read(path, variable, lazily=lazily)
 
 
-def _folder(path: Path, variable: str | None) -> Gridded:
-    """The volume in a folder of DICOM slices; other folders are refused."""
-    from elmfield.io.formats.dicom import holds_series, read
+def _series(path: Path) -> Format:
+    """The kind of a folder of DICOM slices; other folders are refused."""
+    from elmfield.io.formats.dicom import holds_series
 
     if not holds_series(path):
         raise IsADirectoryError(
             f"{path} is a folder; say which file in it to read. (Of folders, only those with the "
             "slices of a DICOM series are read whole.)"
         )
-    return read(path, variable)
+    return next(f for f in FORMATS if f.module == "dicom")
+
+
+def _kind(path: Path, variable: str | None) -> Format:
+    """The kind of a file that is there."""
+    if is_model(path):
+        raise ValueError(f"{path.name} is a model, not samples; open it with load({str(path)!r}).")
+    kind = format_of(path)
+    check_exists(path)
+    if variable is not None and suffix_of(path) not in NAMED:
+        raise NoSuchArrayError(
+            f"{path.name}: arrays in {kind.name} files have no names; got variable {variable!r}. "
+            "Leave it out."
+        )
+    return kind
 
 
 def put(samples: Gridded, path: Path, colours: str | None = None) -> None:
     """Write samples as they are; in place only once the file is complete."""
-    from elmfield.io.beside import beside, place_of, put_in_place, usual_mode
+    from elmfield.io.store.atomic_write import (
+        move_into_place,
+        resolve_links,
+        scratch_folder,
+        set_default_mode,
+    )
 
-    end = place_of(path)
+    end = resolve_links(path)
     if not end.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: its folder does not exist")
-    room = format_of(path).room
-    with beside(end) as work:
+    kind = format_of(path).load()
+    with scratch_folder(end) as work:
         try:
-            room.write(samples, work / path.name, colours=colours)
+            kind.write(samples, work / path.name, colours=colours)
         except RuntimeError as error:  # how HDF5 and others say that a disk is full
             raise OSError(f"cannot write {path}: {error}") from error
         for made in sorted(work.iterdir()):
-            place = end if made.name == path.name else place_of(end.parent / made.name)
+            place = end if made.name == path.name else resolve_links(end.parent / made.name)
             if place.is_dir():
                 _check_only(place, made)
             if made.is_file():
-                usual_mode(made)
-            put_in_place(made, place)
+                set_default_mode(made)
+            move_into_place(made, place)
 
 
 def _check_only(place: Path, made: Path) -> None:
@@ -136,7 +312,7 @@ def _check_only(place: Path, made: Path) -> None:
         )
 
 
-def existing(path: StrPath) -> Path:
+def check_exists(path: StrPath) -> Path:
     """A path at which there is something."""
     path = path_of(path)
     if not path.exists():
@@ -149,7 +325,7 @@ def is_path(values: object) -> TypeGuard[StrPath]:
     return isinstance(values, (str, os.PathLike))
 
 
-def path_of(path: Any) -> Path:
+def path_of(path: object) -> Path:
     """A path, if it is one."""
     if not is_path(path):
         raise TypeError(f"`path` must be a text or a path; got a {type(path).__name__}.")

@@ -1,20 +1,47 @@
-"""Gridded: samples with everything their file says about them; what readers give and writers take.
-
-It knows neither files nor fields.
-"""
+"""Gridded: samples with their axes, coordinates and labels; what every format reads and writes."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from elmfield._array.backend import as_dtype, to_numpy
+from elmfield._array.checks import is_integer
+from elmfield._array.memory import capacity
 from elmfield._array.typing import Array, Floats
-from elmfield.field.labels import coordinates_out
-from elmfield.io.model.plain import keepable
-from elmfield.io.words import axis_in_words
+from elmfield.field.coordinates.dates import coordinates_out, format_coordinate
+from elmfield.field.coordinates.labels import (
+    Alpha,
+    AxisLabels,
+    ChannelLabels,
+    CoordinateLabels,
+    FileGrid,
+    Labels,
+)
+from elmfield.io.model.json_values import keepable
+from elmfield.samples import source_of
+
+
+def describe_axis(
+    name: str,
+    size: int,
+    coords: Array | None,
+    about: AxisLabels,
+    *,
+    even: bool = True,
+    periodic: bool = False,
+) -> str:
+    """One axis: its name, its samples, where they begin and end, and in which unit."""
+    text = f"{name}: {size}"
+    if coords is not None and size:
+        text += f", {format_coordinate(coords[0], about)} to {format_coordinate(coords[-1], about)}"
+        unit = about.attrs.get("units")
+        text += f" {unit}" if unit and about.epoch is None else ""
+        text += "" if even else ", uneven"
+    return text + (" (periodic)" if periodic else "")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -34,11 +61,10 @@ class Gridded:
     channel_axis : int or None
         Which axis holds channels.
     periods : mapping
-        Period of each axis that repeats, by name.
-    attributes : mapping
-        See :mod:`elmfield.field.labels`; and what a format needs to be written again, as ``align``
-        ("areas" or "nodes": what a sample stands for), ``crs``, ``transform``, ``header``,
-        ``grid``.
+        Period of each axis that repeats, by name; None where even samples cover it.
+    labels : Labels
+        What is known about them: names, units, reference system, what a format needs to be
+        written again.
 
     Examples
     --------
@@ -53,8 +79,8 @@ class Gridded:
     dims: tuple[str, ...]
     coords: Mapping[str, Floats] = field(default_factory=dict)
     channel_axis: int | None = None
-    periods: Mapping[str, float] = field(default_factory=dict)
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    periods: Mapping[str, float | None] = field(default_factory=dict)
+    labels: Labels = field(default_factory=Labels)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -66,32 +92,59 @@ class Gridded:
         """Position in the array of each named axis."""
         return [k for k in range(self.values.ndim) if k != self.channel_axis]
 
+    @property
+    def channels_last(self) -> Array:
+        """The samples on the host, channels, if there are any, on the last axis."""
+        values, k = to_numpy(self.values), self.channel_axis
+        return values if k is None else np.moveaxis(values, k, -1)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """The samples alone, for ``np.asarray``."""
         return np.array(to_numpy(self.values), dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
-        about = self.attributes
-        name, unit = about.get("name"), about.get("attrs", {}).get("units")
+        about = self.labels
+        name, unit = about.name, about.units
         sizes = " × ".join(map(str, self.values.shape))
         head = f"Gridded {name!r}: " if name else "Gridded: "
         lines = [f"{head}{sizes} {self.values.dtype}" + (f", {unit}" if unit else "")]
-        for dim, n in zip(self.dims, self.shape):
-            axis, c = about.get("axes", {}).get(dim, {}), self.coords.get(dim)
-            lines.append(axis_in_words(dim, n, c, axis, periodic=dim in self.periods))
+        lines += self._axes_in_words()
         if self.channel_axis is not None:
-            labels = about.get("channels", {}).get("labels", ())
+            labels = about.channels.labels
             told = f": {', '.join(map(str, labels))}" if 0 < len(labels) < 9 else ""
             n = self.values.shape[self.channel_axis]
             lines.append(f"{self.channel_name}: {n} channels{told}")
         return "\n  ".join(lines)
+
+    def _axes_in_words(self) -> list[str]:
+        return [
+            describe_axis(
+                dim, n, self.coords.get(dim), self.labels.axis(dim), periodic=dim in self.periods
+            )
+            for dim, n in zip(self.dims, self.shape)
+        ]
+
+    @property
+    def place(self) -> str:
+        """Dims, and where samples begin and end on each, in words."""
+        return "; ".join(self._axes_in_words())
+
+    def is_on_grid_of(self, other: "Gridded") -> bool:
+        """Whether samples of both lie at the same places."""
+        same = self.values.shape == other.values.shape and self.dims == other.dims
+        for name in self.dims:
+            a, b = (g.coords.get(name) for g in (self, other))
+            epochs = {g.labels.axis(name).epoch for g in (self, other)}
+            same = same and (a is None) == (b is None) and len(epochs) == 1
+            same = same and (a is None or np.allclose(a, b, rtol=1e-6))  # type: ignore[arg-type]
+        return same
 
     # --- channels ------------------------------------------------------------------------------
 
     @property
     def channel_name(self) -> str:
         """What the axis of channels is called."""
-        return str(self.attributes.get("channels", {}).get("name", "channel"))
+        return self.labels.channels.name
 
     def with_channels(self, channel_axis: int | str) -> "Gridded":
         """The same samples with one axis, given by number or name, taken as channels."""
@@ -106,18 +159,17 @@ class Gridded:
                 f"`channel_axis` must be {self.channel_axis} ({self.channel_name!r}), where these "
                 f"samples have their channels; got {channel_axis!r}. Leave it out."
             )
-        name, axes = names[k], self.attributes.get("axes", {})
-        channels: dict[str, Any] = {"name": name}
+        name, listed = names[k], []
         if name in self.coords:
-            labels = list(coordinates_out(self.coords[name], axes.get(name, {})))
-            channels |= keepable({"labels": labels})
+            listed = list(coordinates_out(self.coords[name], self.labels.axis(name)))
+        channels = ChannelLabels(name=name, **keepable({"labels": listed}))
         return replace(
             self,
             dims=tuple(d for d in names if d != name),
             coords=_without(self.coords, name),
             channel_axis=k,
             periods=_without(self.periods, name),
-            attributes={**self.attributes, "channels": channels},
+            labels=replace(self.labels, channels=channels),
         )
 
     # --- parts ---------------------------------------------------------------------------------
@@ -140,7 +192,7 @@ class Gridded:
             values=self._taken(k, which),
             coords=self.coords if c is None else {**self.coords, name: c[which]},
             periods=self.periods if left == n else _without(self.periods, name),
-            attributes=self._moved(k, which),
+            labels=self._moved(k, which),
         )
 
     def _one(self, k: int, which: int) -> "Gridded":
@@ -151,28 +203,25 @@ class Gridded:
         channel = self.channel_axis
         if channel is not None and self.array_axes[k] < channel:
             channel -= 1
-        attributes = dict(self.attributes)
-        if "affine" in attributes and k < attributes.get("n_placed", 3):
+        labels, grid = self.labels, self.labels.grid
+        if labels.affine is not None and k < labels.n_placed:
             starts, steps = grid_of(self)
-            at_ = starts[k] + steps[k] * (which % n)
-            attributes |= without_axis(attributes, k, at_)
-        if "grid" in attributes:
-            attributes["grid"] = {
-                key: [v for j, v in enumerate(list_) if j != k]
-                for key, list_ in attributes["grid"].items()
-            }
+            labels = _without_axis(labels, k, starts[k] + steps[k] * (which % n))
+        if grid is not None:
+            start, step = ([v for j, v in enumerate(s) if j != k] for s in (grid.start, grid.step))
+            labels = replace(labels, grid=FileGrid(start=start, step=step))
         if c is not None:
-            about = attributes.get("axes", {}).get(name, {})
+            about = labels.axis(name)
             at = coordinates_out(c[which : which + 1 or None], about)[0]
-            other = {"dims": [], "values": at, "attrs": about.get("attrs", {})}
-            attributes["coords"] = {**attributes.get("coords", {}), name: other}
+            other = CoordinateLabels(values=at, attrs=about.attrs)
+            labels = replace(labels, coords={**labels.coords, name: other})
         return Gridded(
             values=self._taken(k, which),
             dims=self.dims[:k] + self.dims[k + 1 :],
             coords=_without(self.coords, name),
             channel_axis=channel,
             periods=_without(self.periods, name),
-            attributes=attributes,
+            labels=labels,
         )
 
     def _taken(self, k: int, which: int | slice) -> Array:
@@ -180,18 +229,18 @@ class Gridded:
         index[self.array_axes[k]] = which
         return self.values[tuple(index)]
 
-    def _moved(self, k: int, which: slice) -> dict[str, Any]:
-        """Attributes with the grid of a slice of axis k."""
+    def _moved(self, k: int, which: slice) -> Labels:
+        """Labels with the grid of a slice of axis k."""
         start, _, step = which.indices(self.shape[k])
         starts, steps = grid_of(self)
         starts[k], steps[k] = starts[k] + steps[k] * start, steps[k] * step
-        return {**self.attributes, "grid": {"start": starts, "step": steps}}
+        return replace(self.labels, grid=FileGrid(start=starts, step=steps))
 
 
-def as_filed(samples: Gridded) -> Array:
+def values_for_file(samples: Gridded) -> Array:
     """The values as their file had them: its dtype, and its own number for a missing one."""
-    values, about = np.asarray(samples.values), samples.attributes
-    fill, own = about.get("fill_value"), about.get("dtype")
+    values, labels = np.asarray(samples.values), samples.labels
+    fill, own = labels.fill_value, labels.dtype
     if fill is None or values.dtype.kind != "f" or not np.isfinite(fill):
         return values
     gone = np.isnan(values)
@@ -204,13 +253,12 @@ def _without(by_dim: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {key: v for key, v in by_dim.items() if key != name}
 
 
-def axis_number(axis: int | str, names: Sequence[str]) -> int:
-    """Which axis is meant by `channel_axis`, a number or one of the axes' names."""
+def axis_number(axis: object, names: Sequence[Hashable]) -> int:
+    """Which axis is meant by `channel_axis`: one of the names, or else a number."""
     n = len(names)
-    if isinstance(axis, str):
-        if axis in names:
-            return list(names).index(axis)
-    elif isinstance(axis, (int, np.integer)) and not isinstance(axis, bool) and -n <= axis < n:
+    if axis in names:
+        return names.index(axis)
+    if is_integer(axis) and -n <= axis < n:
         return int(axis) % n
     raise ValueError(
         f"`channel_axis` must be one of the axes {list(names)}, or a number between {-n} and "
@@ -218,40 +266,69 @@ def axis_number(axis: int | str, names: Sequence[str]) -> int:
     )
 
 
-def without_axis(attributes: Mapping[str, Any], k: int, at: float) -> dict[str, Any]:
-    """The affine of what is left at one place on axis k, which becomes the last of three."""
-    affine = np.array(attributes["affine"], np.float64)
+def _without_axis(labels: Labels, k: int, at: float) -> Labels:
+    """With the affine of what is left at one place on axis k, which becomes the last of three."""
+    affine = np.array(labels.affine, np.float64)
     affine[:, 3] += affine[:, k] * at
     order = [*(j for j in range(3) if j != k), k]
     affine[:, :3] = affine[:, order]
-    return {"affine": affine.tolist(), "n_placed": attributes.get("n_placed", 3) - 1}
+    return replace(labels, affine=affine.tolist(), n_placed=labels.n_placed - 1)
 
 
 def grid_of(samples: Gridded) -> tuple[list[float], list[float]]:
     """First sample and step along each axis, in samples of the file the values came from."""
     d = len(samples.dims)
-    grid = samples.attributes.get("grid", {"start": [0.0] * d, "step": [1.0] * d})
-    return list(map(float, grid["start"])), list(map(float, grid["step"]))
+    grid = samples.labels.grid or FileGrid(start=[0.0] * d, step=[1.0] * d)
+    return list(map(float, grid.start)), list(map(float, grid.step))
 
 
-def plain_grid(
-    values: Array, dims: Sequence[str], channel_axis: int | None = None, **attributes: Any
-) -> Gridded:
-    """Gridded samples without coordinates."""
-    return Gridded(
-        values=values,
-        dims=tuple(dims),
-        channel_axis=channel_axis,
-        attributes=keepable(attributes),
+def fingerprint(values: Any) -> dict[str, Any]:
+    """Return shape, dtype, range and SHA-256 of an array, read a few rows at a time."""
+    source = source_of(values)
+    n, *others = source.shape
+    rows = max(1, capacity(np.empty(0)) // (4 * max(1, math.prod(others))))
+    digest, low, high, dtype = hashlib.sha256(), math.inf, -math.inf, ""
+    for i in range(0, max(1, n), rows):
+        slab = slice(i, min(i + rows, n)), *(slice(0, m) for m in others)
+        part = np.ascontiguousarray(to_numpy(source.read(slab)))
+        dtype = part.dtype.name
+        digest.update(part.data)
+        if part.dtype.kind in "biuf":
+            finite = part[np.isfinite(part)] if part.dtype.kind == "f" else part
+            if finite.size:
+                low, high = min(low, float(finite.min())), max(high, float(finite.max()))
+    limits = {"range": [low, high]} if low <= high else {}
+    return {"shape": [n, *others], "dtype": dtype, **limits, "sha256": digest.hexdigest()}
+
+
+def premultiply(samples: Gridded) -> Gridded:
+    """Samples, of which a channel is alpha, with colours times alpha, unless it is full everywhere.
+
+    :mod:`elmfield.field.coordinates.alpha` divides values of the field by alpha again.
+
+    Raises
+    ------
+    ValueError
+        If every pixel is transparent: no colour is left to fit.
+    """
+    labels = list(samples.labels.channels.labels)
+    axis = samples.channel_axis
+    if axis is None or len(labels) != samples.values.shape[axis]:
+        return samples
+    values = samples.channels_last
+    k, kind = labels.index("alpha"), values.dtype
+    full = 1.0 if kind.kind == "f" else float(np.iinfo(kind).max)
+    alpha = values[..., k : k + 1]
+    if (alpha == full).all():
+        return samples
+    if not (alpha > 0).any():
+        raise ValueError(
+            "alpha is 0 everywhere: every pixel is transparent, and no colour is left to fit. "
+            "Leave alpha out: fit(np.asarray(picture)[..., :-1], channel_axis=-1)."
+        )
+    wide = np.float64 if kind.itemsize > 4 or kind == np.float64 else np.float32
+    times = np.where(np.arange(len(labels)) == k, alpha, values * (alpha / full)).astype(wide)
+    about = replace(
+        samples.labels, alpha=Alpha(channel=k, full=full), dtype=samples.labels.dtype or kind.name
     )
-
-
-def fingerprint(values: Array) -> dict[str, Any]:
-    """Shape, dtype, range and SHA-256 of an array, for provenance."""
-    host = np.ascontiguousarray(to_numpy(values))
-    about: dict[str, Any] = {"shape": list(host.shape), "dtype": host.dtype.name}
-    if host.dtype.kind in "biuf" and host.size:
-        finite = host[np.isfinite(host)] if host.dtype.kind == "f" else host
-        if finite.size:
-            about["range"] = [float(finite.min()), float(finite.max())]
-    return {**about, "sha256": hashlib.sha256(host.data).hexdigest()}
+    return replace(samples, values=np.moveaxis(times, -1, axis), labels=about)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elmfield._array.checks import at_most_one, positive
+from elmfield._array.checks import at_most_one, is_integer, positive
 from elmfield._array.typing import Array
 from elmfield.codec import trial, unpack
 from elmfield.errors import MissingExtraError, StoreError
-from elmfield.field.steps import guessed, nearest
-from elmfield.field.tiling import packed, without_channels
+from elmfield.field.coefficients.tiles import packed, without_channels
+from elmfield.field.targets.rate_control import guess_step, search_step
 
 try:
     from zarr.abc.codec import ArrayBytesCodec
@@ -42,16 +42,21 @@ class Codec(ArrayBytesCodec):
     Parameters
     ----------
     max_error : float, optional
-        No sample of a chunk is further off than this; or
+        No sample of a chunk is further off than this; of complex numbers, the modulus of the error
+        is at most this. Or
     psnr : float, optional
-        as few bytes as this PSNR needs in every chunk, in dB of the chunk's own range. Without
-        either, nothing is lost.
+        as few bytes as this PSNR needs in every chunk, in dB of the chunk's own range, which
+        includes the fill value where a chunk reaches beyond the array. Without either, nothing is
+        lost.
     channel_axis : int, optional
         An axis of channels (colours, bands), which are alike but not neighbours.
 
     Notes
     -----
-    NaN comes back as NaN. Chunks of about a megabyte are best; inside shards they may be smaller.
+    Takes bools, integers, floats and complex numbers, these as two channels: real and imaginary
+    parts, which are kept to within ``max_error / √2`` each. NaN comes back as NaN. Bools, and
+    chunks with infinities or integers beyond 2^53, are kept without loss whatever is asked. Chunks
+    of about a megabyte are best; inside shards they may be smaller.
 
     Examples
     --------
@@ -74,6 +79,8 @@ class Codec(ArrayBytesCodec):
         asked = at_most_one(max_error=self.max_error, psnr=self.psnr)
         if asked is not None:
             positive(*asked)
+        if self.channel_axis is not None and not is_integer(self.channel_axis):
+            raise ValueError(f"`channel_axis` must be a whole number; got {self.channel_axis!r}.")
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Codec":
@@ -96,16 +103,23 @@ class Codec(ArrayBytesCodec):
         }
         return {"name": NAME, "configuration": {k: v for k, v in said.items() if v is not None}}
 
-    def validate(self, *, shape: tuple[int, ...], dtype: Any, chunk_grid: Any) -> None:
-        """Raise where arrays of this kind cannot be coded."""
-        native = dtype.to_native_dtype()
-        if native.kind not in "iuf" or native.itemsize > 8:
+    def evolve_from_array_spec(self, array_spec: "ArraySpec") -> "Codec":
+        """Return the codec itself; raise where such arrays cannot be coded.
+
+        Not in `validate`, which Zarr does not call for codecs inside shards.
+        """
+        dtype, shape = array_spec.dtype.to_native_dtype(), array_spec.shape
+        if dtype.kind not in "biufc" or dtype.itemsize > (16 if dtype.kind == "c" else 8):
             raise TypeError(
-                f"the codec {NAME!r} takes real numbers, whole or floating; got {native}. Store "
-                "real and imaginary parts, or dates as numbers, in arrays of their own."
+                f"the codec {NAME!r} takes bools, integers, floats and complex numbers; got "
+                f"{dtype}. Store dates as numbers."
             )
         if self.channel_axis is not None and not -len(shape) <= self.channel_axis < len(shape):
-            raise ValueError(f"`channel_axis` must be an axis of {shape}; got {self.channel_axis}.")
+            raise ValueError(
+                f"`channel_axis` must be an axis of the array's {len(shape)}; got "
+                f"{self.channel_axis}."
+            )
+        return self
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: "ArraySpec") -> int:
         """Unknown before it is done."""
@@ -125,46 +139,53 @@ class Codec(ArrayBytesCodec):
 
     def encoded(self, values: Array) -> bytes:
         """A chunk as bytes."""
-        values = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
-        last = self._channels_last(values)
+        values = values.astype(values.dtype.newbyteorder("="), copy=False)
+        axis = self.channel_axis
+        last = values[..., None] if axis is None else np.moveaxis(values, axis, -1)
+        last = last if last.ndim > 1 else last[None]
+        is_complex = values.dtype.kind == "c"
+        if is_complex:
+            last = np.ascontiguousarray(last).view(last.real.dtype)
         if self.max_error is not None:
-            return packed(last, max_error=self.max_error)
-        if self.psnr is not None:
-            return _at_psnr(last, self.psnr)
+            # A little less than √½: rounding cannot make the modulus larger than promised.
+            return packed(last, max_error=self.max_error * (0.7071 if is_complex else 1))
+        if self.psnr is not None and values.dtype.kind != "b":
+            return _at_psnr(last, self.psnr, parts=1 + is_complex)
         return packed(last)
-
-    def _channels_last(self, values: Array) -> Array:
-        """The chunk with an axis of channels at its end."""
-        if self.channel_axis is None:
-            return values[..., None] if values.ndim else values.reshape(1, 1)
-        return np.moveaxis(values, self.channel_axis, -1)
 
     def decoded(self, data: bytes, shape: tuple[int, ...], dtype: Any, fill: Any) -> Array:
         """A chunk from bytes; a tile at the array's end may be smaller than the chunk."""
-        values = unpack(data)
-        if values.dtype != dtype:
-            raise StoreError(f"a coded chunk holds {values.dtype}; {dtype} was expected.")
+        values, native = unpack(data), dtype.newbyteorder("=")
+        is_pairs = values.dtype.kind == "f" and 2 * values.itemsize == native.itemsize
+        if native.kind == "c" and is_pairs and values.size % 2 == 0:
+            values = values.reshape(-1).view(native)
+        if values.dtype != native:
+            raise StoreError(f"a coded chunk holds {values.dtype}; {native} was expected.")
         last = self.channel_axis
         moved = shape if last is None else (*np.delete(shape, last).tolist(), shape[last])
         if values.size == math.prod(shape):
             values = values.reshape(moved)
         elif values.ndim == len(moved) and all(a <= b for a, b in zip(values.shape, moved)):
-            whole = np.full(moved, fill, dtype)
+            whole = np.full(moved, fill, native)
             whole[tuple(map(slice, values.shape))] = values
             values = whole
         else:
             raise StoreError(f"a coded chunk has shape {values.shape}; {moved} was expected.")
-        return np.ascontiguousarray(values if last is None else np.moveaxis(values, -1, last))
+        return np.asarray(
+            values if last is None else np.moveaxis(values, -1, last), dtype, order="C"
+        )
 
 
-def _at_psnr(values: Array, psnr: float) -> bytes:
-    """A chunk, channels last, in as few bytes as a PSNR needs."""
-    have = np.isfinite(values)
+def _at_psnr(values: Array, psnr: float, parts: int) -> bytes:
+    """A chunk, channels last, in as few bytes as a PSNR needs; a sample has one part or two."""
+    have = ~np.isnan(values)
+    if parts == 2:  # a sample with one part missing does not count
+        have = have.reshape(-1, 2).all(axis=1).repeat(2).reshape(values.shape)
     truth = values[have].astype(np.float64)
-    span = float(np.ptp(truth)) if truth.size else 0.0
-    if span == 0:
+    span = float(truth.max()) - float(truth.min()) if truth.size else 0.0
+    allowed = span * span * 10 ** (-psnr / 10) / parts
+    if not 1e-306 < allowed < math.inf:  # nothing to lose, or squares that float64 has not
         return packed(values)
-    allowed = span**2 * 10 ** (-psnr / 10)
 
     def at(step: float) -> tuple[bytes, float]:
         data = packed(values, step=step)
@@ -176,8 +197,8 @@ def _at_psnr(values: Array, psnr: float) -> bytes:
 
     plain, axis = without_channels(values)
     least = 1.0 if values.dtype.kind in "iu" else float(np.finfo(values.dtype).eps) * span / 4
-    start, power = guessed(guess, math.sqrt(12 * allowed), 2.0)
-    return nearest(at, start, power, least) or packed(values)
+    start, power = guess_step(guess, math.sqrt(12 * allowed), 2.0)
+    return search_step(at, start, power, least) or packed(values)
 
 
 register_codec(NAME, Codec)

@@ -1,7 +1,7 @@
 """Energies: what a neuron costs by its frequency, so that the least of them is the smoothest.
 
 :func:`price` charges one frequency of one axis; a :class:`Family` charges frequency vectors, each
-member by its own idea of the direction in which a signal is smooth.
+member with its own direction in which a signal is smooth.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,16 @@ DIRECTIONS = 12
 STRETCHES = (2.0, 4.0, 8.0)
 """Anisotropies a in the plane at order 1.6; (3, 9) loses 0.015 dB, (2, 4, 8, 16) gains nothing."""
 
+FEW_STRETCHES = (3.0, 9.0)
+"""Anisotropies in the plane where samples are missing or noisy."""
+
 GENTLER = 0.75
 """At order s stretches are ``a ** ((1.6 / s) ** 0.75)``: prices differ by a^(2s), and a steep one
 need not be stretched as much. With 1 instead weather and MRI gain 0.05 dB and turbulence loses 0.1;
 with 0 (the same a at every order) t850 loses 0.1 and MRI 0.15."""
+
+ORDER_FACTORS = (1.0, 0.75, 1.35)
+"""Orders of a family along a line, in parts of the given one."""
 
 STRETCH = 4.0
 """The one anisotropy of sheets, and of tubes."""
@@ -55,12 +61,12 @@ def squared_lengths(frequencies: Sequence[Floats]) -> Floats:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Family:
-    """Energies a region may believe: ``E(ω) = (ε + ωᵀ A ω)^s``, one A and s per member.
+    """A family of energies: ``E(ω) = (ε + ωᵀ A ω)^s``, one A and s per member.
 
     Parameters
     ----------
     metrics : array, shape (K, d, d)
-        A, symmetric, of determinant 1. Member 0 is isotropic: it is believed where nothing speaks.
+        A, symmetric, of determinant 1. Member 0 is isotropic, for boxes without evidence.
     orders : array, shape (K,)
         s, counted for the length of ω in d dimensions: along a line the order is s - (d - 1) / 2.
     directions : array, shape (K, d)
@@ -116,11 +122,16 @@ def family(d: int, order: float) -> Family:
     """
     s = min(order + (d - 1) / 2, STEEPEST)
     if d <= 1:
-        return Family.isotropic(d, [min(max(s * f, 0.75), STEEPEST) for f in (1.0, 0.75, 1.35)])
+        return Family.isotropic(d, [min(max(s * f, 0.75), STEEPEST) for f in ORDER_FACTORS])
+    return Family.of(d, s, stretched(d, s, STRETCHES))
+
+
+def stretched(d: int, s: float, stretches: Sequence[float]) -> list[tuple[Floats, float]]:
+    """Directions and anisotropies of members of order s: lines in the plane; sheets and tubes."""
     if d == 2:
-        return Family.of(d, s, lines(STRETCHES, s))
+        return lines(stretches, s)
     a = STRETCH ** gentler(s)
-    return Family.of(d, s, [(n, b) for n in neighbours(d) for b in (a, 1 / a)])
+    return [(n, b) for n in neighbours(d) for b in (a, 1 / a)]
 
 
 def lines(stretches: Sequence[float], s: float) -> list[tuple[Floats, float]]:

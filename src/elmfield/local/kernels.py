@@ -1,7 +1,7 @@
 """Kernels of a family's members on a box: ``K = H E⁻¹ Hᵀ`` without the affine functions.
 
-Enter a box and a family; leave covariances of its samples, in float64. A price is diagonal in
-exponentials, so sums over waves are made once for each difference of positions, axis by axis.
+They are covariances of the box's samples, in float64. A price is diagonal in exponentials,
+so sums over waves are made once for each difference of positions, axis by axis.
 """
 
 import math
@@ -48,7 +48,7 @@ def of_exponentials(c: np.ndarray, axis: int) -> np.ndarray:
 
 
 def of_half(c: np.ndarray) -> Floats:
-    """The same along the first axis of c, of which only ω of 0 and above are given.
+    """The same along the first axis of c, which has only ω of 0 and above.
 
     At -ω c is the complex conjugate: the function is real.
     """
@@ -95,7 +95,7 @@ def covariances(box: tuple[int, ...], members: Family) -> Floats:
     return kernels_of(waves, box, spectra_of(waves, members))
 
 
-def through(
+def combine_members(
     waves: Sequence[Cosines], box: Sequence[int], spectra: Floats, Q: Floats, onto: Floats
 ) -> Floats:
     """``Σ_k onto_kj E_k⁻¹ Hᵀ Q_k``, (J, m, S): what combinations of members make of samples.

@@ -5,10 +5,10 @@ Whatever has the members of :class:`LocalModel` can be blended into a field; wha
 for the class.
 """
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.local.layers.pieces import Pieces
+from elmfield.local.layers import Pieces
 
 
 class LocalModel(Protocol):
@@ -97,7 +97,7 @@ class Basis(LocalModel, Protocol):
         """Samples of the box on each axis."""
 
     @property
-    def inside(self) -> Any:
+    def inside(self) -> Array | None:
         """Which samples of the box count, booleans of its shape; None for all."""
 
     @property

@@ -12,30 +12,33 @@ from functools import lru_cache
 
 import numpy as np
 
-from elmfield._array.backend import move, namespace, to_numpy_all
+from elmfield._array.backend import move, namespace, to_numpy, to_numpy_all
+from elmfield._array.cache import memoised
 from elmfield._array.typing import Array, Floats, Integers
+from elmfield.local.energies import STEEPEST, Family
+from elmfield.local.kernels import affine, complement, covariances, positions
 from elmfield.samples import Grid, View
 
-SEGMENT = 32
+SEGMENT_SAMPLES = 32
 """Samples per segment of the averaged periodogram."""
 
-LEAST = 8
+LEAST_SAMPLES = 8
 """Axes shorter than this say nothing about their spectrum."""
 
-LARGEST = 1 << 16
+SPECTRUM_SAMPLES = 1 << 16
 """Samples looked at along an axis, about: lines far apart of a larger array, or parts of a long
 line. A fit of 512² samples takes 1.4 times as long as with a given order."""
 
-TASTED = 1 << 13
+ROUNDING_SAMPLES = 1 << 13
 """Samples looked at for the step they were rounded to, about."""
 
-ORDERS = (0.9, 8.0)
+ORDER_LIMITS = (0.9, 8.0)
 """Orders outside this range are never chosen."""
 
-CLEAR = 8.0
+CLEAR_RATIO = 8.0
 """A frequency counts where its power is this many times what rounding alone would give."""
 
-CALM = 3.0
+CALM_EXPONENT = 3.0
 """Exponent of what is so slow that rounding hides all but its first few frequencies: order 4."""
 
 
@@ -52,22 +55,24 @@ def orders_of(
     found: Sequence[float | None], first: float, slope: float, fallback: float
 ) -> tuple[float, ...]:
     """``order = first + slope p`` for the exponent p of each axis, in steps of 0.05."""
-    known = [CALM if p == math.inf else p for p in found if p is not None]
-    low, high = ORDERS
+    known = [CALM_EXPONENT if p == math.inf else p for p in found if p is not None]
+    low, high = ORDER_LIMITS
     orders = iter([min(max(round((first + slope * p) * 20) / 20, low), high) for p in known])
     every = [None if p is None else next(orders) for p in found]
-    told = [s for s in every if s is not None]
-    usual = float(np.mean(told)) if told else fallback
+    found_orders = [s for s in every if s is not None]
+    usual = float(np.mean(found_orders)) if found_orders else fallback
     return tuple(usual if s is None else s for s in every)
 
 
 def exponents(view: View) -> tuple[float | None, ...]:
-    """Exponents p of the axes of samples (..., C); None where one cannot be told.
+    """Exponents p of the axes of samples (..., C); None where an axis does not determine one.
 
     Infinite where the axis is so slow that rounding hides all but its first few frequencies.
     """
-    axes = [k for k, n in enumerate(view.shape[:-1]) if n >= LEAST]
-    few = view.every(tasted(view.shape))
+    axes = [k for k, n in enumerate(view.shape[:-1]) if n >= LEAST_SAMPLES]
+    if not axes:
+        return (None,) * (len(view.shape) - 1)
+    few = view.every(probe_step(view.shape))
     lengths = {_length(view.shape[k]) for k in axes}
     waves = {length: move(_waves(length)[0], few, few.dtype) for length in lengths}
     few, *sizes = to_numpy_all([few, *(_sizes(view, k, waves) for k in axes)])
@@ -82,14 +87,14 @@ def exponents(view: View) -> tuple[float | None, ...]:
     return tuple(found)
 
 
-def tasted(shape: Sequence[int]) -> int:
+def probe_step(shape: Sequence[int]) -> int:
     """One of how many samples is looked at for its rounding, of an array (..., C)."""
-    return max(1, math.prod(shape[:-1]) // TASTED)
+    return max(1, math.prod(shape[:-1]) // ROUNDING_SAMPLES)
 
 
-def looks(shape: Sequence[int]) -> tuple[Grid, ...]:
+def probe_grids(shape: Sequence[int]) -> tuple[Grid, ...]:
     """The samples of an array (..., C) that tell the spectrum of each axis that has one."""
-    return tuple(_segments(tuple(shape), k) for k, n in enumerate(shape[:-1]) if n >= LEAST)
+    return tuple(_segments(tuple(shape), k) for k, n in enumerate(shape[:-1]) if n >= LEAST_SAMPLES)
 
 
 def _grain(few: Floats, eps: float) -> float:
@@ -119,7 +124,7 @@ def _segments(shape: tuple[int, ...], k: int) -> Grid:
 
     Half overlapping ones, or some far apart where a line is very long.
     """
-    step, left = math.prod(shape) // LARGEST, list(shape)
+    step, left = math.prod(shape) // SPECTRUM_SAMPLES, list(shape)
     grid = [np.arange(n) for n in shape[:-1]]
     others = [j for j in range(len(grid)) if j != k]
     for j in sorted(others, key=lambda j: -shape[j]):  # the longest axes first
@@ -129,7 +134,7 @@ def _segments(shape: tuple[int, ...], k: int) -> Grid:
             left[j] = len(grid[j])
         step //= part
     length = _length(shape[k])
-    apart = max(1, math.prod(left) // LARGEST)
+    apart = max(1, math.prod(left) // SPECTRUM_SAMPLES)
     starts = from_both_ends(shape[k] - length + 1, length // 2 * apart)
     grid[k] = (starts[:, None] + np.arange(length)).reshape(-1)
     return tuple(grid)
@@ -137,7 +142,7 @@ def _segments(shape: tuple[int, ...], k: int) -> Grid:
 
 def _length(n: int) -> int:
     """Samples of a segment of an axis of n."""
-    return min(SEGMENT, n) // 2 * 2
+    return min(SEGMENT_SAMPLES, n) // 2 * 2
 
 
 def _sizes(view: View, k: int, waves: Mapping[int, Array]) -> Array:
@@ -176,7 +181,7 @@ def exponent(power: Floats, floor: float = 0.0) -> float | None:
     first few are, None if none is.
     """
     n = len(power) - 1
-    clear = np.flatnonzero(power > CLEAR * floor)
+    clear = np.flatnonzero(power > CLEAR_RATIO * floor)
     top = int(clear.max(initial=0))
     if top == 0:
         return None
@@ -185,7 +190,7 @@ def exponent(power: Floats, floor: float = 0.0) -> float | None:
     band = np.arange((top + 1) // 2, top + 1)
     signal = power[band] - floor
     if not np.all(signal > 0):
-        return ORDERS[1]
+        return ORDER_LIMITS[1]
     # Of |log signal - model|², both about 0, what differs between candidates.
     candidates, model, squares = _folded(n, top)
     misfit = squares - 2 * (model @ np.log(signal))
@@ -204,3 +209,79 @@ def _folded(n: int, top: int) -> tuple[Floats, Floats, Floats]:
     model = np.log(np.sum(images ** (-2 * p[:, None, None]), axis=2))
     model -= model.mean(axis=1, keepdims=True)
     return p, model, np.sum(model**2, axis=1)
+
+
+LEAVE_ONE_OUT_OFFSET = 0.3
+"""Half-way between samples a smoother energy is right than where a sample is left out."""
+
+LARGEST_RISE = 0.6
+"""How far above the spectrum's order the choice may go; nothing where the spectrum is flat."""
+
+VERY_SMOOTH = {1: 4.2, 2: 4.2, 3: 2.4}
+"""Exponents of the spectrum, by number of axes, from which large isotropic boxes are better."""
+
+
+def is_very_smooth(found: Sequence[float | None]) -> bool:
+    """Whether an array with these exponents, per axis, is left to large isotropic boxes.
+
+    Navier-Stokes at t = 0 has 6.7 and gains 12 dB there; at t = 99 it has 3.3 and loses 2.6. In
+    space boxes of 5 see little: the whole flow, 3.8, gains 0.8 dB, a brain, 1.0, loses 0.4.
+    """
+    known = [min(p, 8.0) for p in found if p is not None]
+    return bool(known) and float(np.mean(known)) >= VERY_SMOOTH[min(len(found), 3)]
+
+
+def line_order(Y: Array, box: tuple[int, ...], spectral: float) -> float:
+    """The order along a line for boxes of samples Y, (G, S, C), of an array of spectral order.
+
+    Of the orders between ``spectral`` and ``spectral + LARGEST_RISE`` the one whose neighbour,
+    smoother by less, predicts samples near the boxes' centres best from all the others.
+
+    Notes
+    -----
+    Left-out samples alone mislead where an array is aliased (kodim08's shutters: 3.3 instead of
+    0.9), the spectrum alone where a smooth signal carries noise (a brain slice: 1.6 instead of
+    2.7); together they are within 0.1 of the best order on 29 arrays.
+    """
+    box = tuple(n for n in box if n > 1)
+    d = len(box)
+    freedom = LARGEST_RISE * float(np.clip((spectral - 0.9) / 0.6, 0, 1))
+    orders = np.round(np.arange(spectral, spectral + freedom + 1e-9, 0.15), 6)
+    if len(orders) == 1 or d == 0:
+        return spectral
+    s = np.minimum(orders + (d - 1) / 2 - LEAVE_ONE_OUT_OFFSET, STEEPEST)
+    errors = leave_one_out(Y, box, tuple(s.tolist()))
+    return float(orders[int(np.argmin(errors))])
+
+
+def leave_one_out(Y: Array, box: tuple[int, ...], orders: tuple[float, ...]) -> Floats:
+    """Mean square of what energies of these orders s say of a central sample left out, (K,).
+
+    From boxes of samples Y, (G, S, C).
+    """
+    xp = namespace(Y)
+    ways = _ways(box, orders)
+    G, S, C = Y.shape
+    flat = xp.reshape(xp.permute_dims(Y, (2, 0, 1)), (C * G, S))
+    missed = flat @ move(ways, Y, Y.dtype)
+    squares = to_numpy(xp.mean(missed * missed, axis=0)).reshape(len(orders), -1)
+    return np.asarray(squares.mean(axis=1))
+
+
+@memoised(64)
+def _ways(box: tuple[int, ...], orders: tuple[float, ...]) -> Floats:
+    """By what each central sample is missed, from all samples of a box; (S, K c).
+
+    With Q the inverse of K beside affine functions, a left-out sample is missed by
+    ``(Q y)_i / Q_ii`` (Wahba 1990): no system is solved again.
+    """
+    kernels = covariances(box, Family.isotropic(len(box), orders))
+    central = np.flatnonzero(np.all(np.abs(positions(box)) <= 1, axis=1))
+    Z = complement(affine(box))
+    S = len(Z)
+    if not Z.shape[1]:  # every set of samples is affine
+        return np.zeros((S, len(orders) * max(1, len(central))))
+    Q = Z @ np.linalg.solve(Z.T @ kernels @ Z, np.broadcast_to(Z.T, (len(kernels), *Z.T.shape)))
+    own = Q[:, central, central]
+    ways = Q[:, central] / np.where(own > 0, own, 1)[..., None]  # (K, c, S)
+    return np.ascontiguousarray(ways.reshape(-1, S).T)

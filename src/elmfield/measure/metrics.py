@@ -6,24 +6,31 @@ either array, or NaN in the truth, are missing: they do not count. NaN in an est
 """
 
 import math
-from typing import Any
+
+import numpy as np
 
 from elmfield._array.backend import is_array, namespace, to_numpy
+from elmfield._array.checks import array, axis_of, positive
 from elmfield._array.typing import Array
 
 
-def _pair(truth: Array, estimate: Array) -> tuple[Any, Any, Any]:
+def _pair(truth: Array, estimate: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Both in float64 and of one shape; which samples count, None for all of them."""
-    import numpy as np
-
     masks = [np.ma.getmask(x) for x in (truth, estimate)]
-    a, b = (np.asarray(to_numpy(x) if is_array(x) else x) for x in (truth, estimate))
+    pair = (("truth", truth), ("estimate", estimate))
+    a, b = (array(name, to_numpy(x) if is_array(x) else x) for name, x in pair)
+    if not {a.dtype.kind, b.dtype.kind} <= set("biufc"):
+        raise TypeError(
+            f"`truth` and `estimate` must hold numbers; got dtypes {a.dtype} and {b.dtype}."
+        )
     if a.shape != b.shape:
         raise ValueError(
             f"`truth` and `estimate` must have the same shape; got {a.shape} and {b.shape}."
         )
     if a.size == 0:
         raise ValueError("`truth` must hold at least one sample; got an empty array.")
+    if np.isinf(a).any():
+        raise ValueError("`truth` must be finite; got infinities.")
     wide = np.complex128 if "c" in (a.dtype.kind, b.dtype.kind) else np.float64
     a, b = a.astype(wide), b.astype(wide)
     missing = np.isnan(a)
@@ -36,19 +43,17 @@ def _pair(truth: Array, estimate: Array) -> tuple[Any, Any, Any]:
     return a, b, ~missing
 
 
-def _counted(truth: Array, estimate: Array) -> tuple[Any, Any]:
+def _counted(truth: Array, estimate: Array) -> tuple[np.ndarray, np.ndarray]:
     """The samples of both that count."""
     a, b, have = _pair(truth, estimate)
     return (a, b) if have is None else (a[have], b[have])
 
 
-def peak_to_peak(values: Any) -> float:
+def peak_to_peak(values: np.ndarray) -> float:
     """Largest less least of a NumPy array, real and imaginary parts together; 1 if that is 0.
 
     NaN does not count. Integers do not wrap around.
     """
-    import numpy as np
-
     if values.dtype.kind in "biu":
         values = values.astype(np.float64)
     missing = np.isnan(values)
@@ -73,12 +78,14 @@ def psnr(truth: Array, estimate: Array, *, data_range: float | None = None) -> f
     a, b = _counted(truth, estimate)
     if data_range is None:
         data_range = peak_to_peak(a)
-    if not data_range > 0:
-        raise ValueError(f"`data_range` must be positive; got {data_range!r}.")
+    data_range = positive("data_range", data_range)
     # In powers of two of the range, which cost no digit: its square may have no place.
     unit = 2.0 ** min(max(math.floor(math.log2(data_range)), -1000), 1000)
-    mse = float(namespace(a).mean((abs(a - b) / unit) ** 2))
-    return math.inf if mse == 0 else 10 * math.log10((data_range / unit) ** 2 / mse)
+    with np.errstate(over="ignore"):
+        mse = float(np.mean((abs(a - b) / unit) ** 2))
+    if mse in (0, math.inf):
+        return math.inf if mse == 0 else -math.inf
+    return 10 * math.log10((data_range / unit) ** 2 / mse)
 
 
 def paper_psnr(truth: Array, estimate: Array, *, channel_axis: int | None = None) -> float:
@@ -101,7 +108,8 @@ def paper_psnr(truth: Array, estimate: Array, *, channel_axis: int | None = None
     if channel_axis is None:
         every = [x.reshape(1, -1) for x in every]
     else:
-        every = [xp.moveaxis(x, channel_axis, 0) for x in every]
+        k = axis_of("channel_axis", channel_axis, a.shape)
+        every = [xp.moveaxis(x, k, 0) for x in every]
         every = [x.reshape(x.shape[0], -1) for x in every]
     scores = []
     for t, e, *own in zip(*every):
@@ -115,7 +123,9 @@ def paper_psnr(truth: Array, estimate: Array, *, channel_axis: int | None = None
                 f"the paper's PSNR divides by max(truth), which must be positive; got {peak:g}. "
                 "Use `psnr` for such data."
             )
-        scores.append(-10 * math.log10(float(xp.mean((t / peak - e / peak) ** 2)) + 1e-8))
+        with np.errstate(over="ignore"):
+            mse = float(xp.mean((t / peak - e / peak) ** 2))
+        scores.append(-10 * math.log10(mse + 1e-8))
     return sum(scores) / len(scores)
 
 

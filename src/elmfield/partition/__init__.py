@@ -1,9 +1,8 @@
 """Cutting Ω into regions Ω_i, and the windows φ_i that blend them."""
 
-from elmfield.partition.gather import gather, gather_boxes, sample_index, whole_rows
+from elmfield.partition.boxes import gather, gather_boxes, sample_index, whole_rows
+from elmfield.partition.cells import fixed_axes, plane_of, without_rings
 from elmfield.partition.partition import Partition
-from elmfield.partition.rings import without_rings
-from elmfield.partition.slices import fixed_axes, plane_of
 from elmfield.partition.windows import Blend, blend
 
 __all__ = [

@@ -1,24 +1,30 @@
-"""Partition: a grid of atomic cells with an integer label on each; boxes and footprints.
-
-Enter shape, cell borders and labels; leave regions and the boxes of samples they are fitted to.
-Nothing here sees an array of values, and nothing after it asks how the labels came about.
-"""
+"""Partition: a grid of atomic cells with an integer label on each; boxes and footprints."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from elmfield._array.checks import choice, is_integers, is_whole, per_axis, positive
-from elmfield._array.typing import Array, Integers
-from elmfield.domain.periods import Periodic, wraps_of
-from elmfield.partition.boxes import boxes_of, shapes_of
-from elmfield.partition.regular import even_cells
-from elmfield.partition.symmetric import line
+from elmfield._array.checks import (
+    array,
+    choice,
+    entries,
+    is_integers,
+    per_axis,
+    positive,
+    shown,
+    sizes_of,
+    whole,
+)
+from elmfield._array.typing import Array, Floats, Integers
+from elmfield.domain.box import Periodic, wraps_of
+from elmfield.partition.boxes import Shape, boxes_of, shapes_of
+from elmfield.partition.cells import even_cells, line
 
-TABULATED = 1 << 20
+TABULATED_MAX_SAMPLES = 1 << 20
 """Samples of an axis up to which the cell of each is listed."""
 
 
@@ -108,11 +114,12 @@ class Partition:
         >>> mesh.n_cells
         (7, 4)
         """
+        shape = sizes_of("shape", shape)
         wraps = wraps_of(periodic, len(shape))
         edges, widths = even_cells(shape, cell, overlap, wraps)
         counts = [len(e) - 1 for e in edges]
         return cls(
-            shape=tuple(map(int, shape)),
+            shape=shape,
             edges=edges,
             labels=np.arange(int(np.prod(counts))).reshape(counts),
             overlap=widths,
@@ -221,10 +228,9 @@ class Partition:
         >>> partition.n_regions
         20
         """
-        # Here: who merges nothing need not wait for it.
-        from elmfield.partition.beam.barron import Barron, samples_of
-        from elmfield.partition.beam.merge import Start, merge
-        from elmfield.partition.beam.search import search
+        # Imported here: SciPy's transforms take 0.1 s to import.
+        from elmfield.partition.beam.energy import Barron, samples_of
+        from elmfield.partition.beam.search import merge_cells
 
         y, present = samples_of(values, mask, channel_axis)
         shape = y.shape[1:]
@@ -242,11 +248,9 @@ class Partition:
                 + ("neither." if threshold is None else "both.")
             )
         mesh = cls.regular(shape, cell, overlap, periodic=periodic)
-        if threshold is not None and threshold != np.inf:
+        if threshold is not None and not (isinstance(threshold, Real) and threshold == np.inf):
             positive("threshold", threshold)
-        if regions is not None and not is_whole(regions):
-            raise ValueError(f"`regions` must be a whole number; got {regions!r}.")
-        if regions is not None and not 1 <= regions <= mesh.n_regions:
+        if regions is not None and whole("regions", regions) > mesh.n_regions:
             raise ValueError(
                 f"`regions` must lie between 1 and the number of cells, {mesh.n_regions} for shape "
                 f"{shape} and cell={cell!r}; got {regions}. Use smaller cells for more regions."
@@ -254,13 +258,8 @@ class Partition:
         beta = Barron(
             y, present, mesh.edges, mesh.periodic, normalisation=normalisation, outside=outside
         )
-        start = Start(beta, boxes=shapes == "boxes")
-        if threshold is not None:
-            merged = merge(start, float(threshold))
-        else:
-            assert regions is not None
-            merged = search(start, int(regions))
-        return mesh.changed(labels=start.labels(merged.pairs))
+        labels = merge_cells(beta, threshold, regions, boxes=shapes == "boxes")
+        return mesh.changed(labels=labels)
 
     @classmethod
     def of(
@@ -283,11 +282,14 @@ class Partition:
         periodic : int, sequence of int, or mapping
             Numbers of the axes that wrap around, as in `fit`; axes have no names here.
         """
-        d = len(shape)
+        shape = sizes_of("shape", shape)
+        d, listed = len(shape), entries(edges)
+        if listed is None:
+            raise TypeError(f"`edges` must be sequences, one per axis; got {shown(edges)}.")
         return cls(
-            shape=tuple(map(int, shape)),
-            edges=tuple(np.asarray(e, np.int64) for e in edges),
-            labels=np.asarray(labels),
+            shape=shape,
+            edges=tuple(array("edges", e) for e in listed),
+            labels=array("labels", labels),
             overlap=tuple(map(float, per_axis("overlap", overlap, d))),
             periodic=wraps_of(periodic, d),
         )
@@ -298,17 +300,14 @@ class Partition:
 
     def __post_init__(self) -> None:
         d = len(self.shape)
-        for name, entries in (
-            ("edges", self.edges),
-            ("overlap", self.overlap),
-            ("periodic", self.periodic),
-        ):
-            if len(entries) != d:
-                raise ValueError(f"`{name}` must have one entry per axis, {d}; got {entries!r}.")
-        if not all(map(is_integers, (*self.edges, self.labels))):
+        for name in ("edges", "overlap", "periodic"):
+            if len(listed := getattr(self, name)) != d:
+                raise ValueError(f"`{name}` must have one entry per axis, {d}; got {listed!r}.")
+        lines = all(np.ndim(e) == 1 for e in self.edges)
+        if not lines or not all(map(is_integers, (*self.edges, self.labels))):
             raise TypeError(
                 "`edges` and `labels` must be NumPy arrays of integers; got "
-                f"{self.edges!r} and {self.labels!r}. Partition.of(...) takes lists."
+                f"{shown(self.edges)} and {shown(self.labels)}. Partition.of(...) takes lists."
             )
         for k, (n, edge, overlap) in enumerate(zip(self.shape, self.edges, self.overlap)):
             cells = edge[1:] - edge[:-1]
@@ -324,11 +323,12 @@ class Partition:
                     f"cell of {least} on axis {k}. Use a smaller overlap or larger cells."
                 )
         self._check_labels()
-        for name, given in (("starts", self.starts), ("sizes", self.sizes)):
-            if given is not None and given.shape != (self.n_regions, d):
+        for name in ("starts", "sizes"):
+            rows = getattr(self, name)
+            if rows is not None and rows.shape != (self.n_regions, d):
                 raise ValueError(
                     f"`{name}` must have one row per region, shape {(self.n_regions, d)}; got "
-                    f"{given.shape}."
+                    f"{rows.shape}."
                 )
 
     def _check_labels(self) -> None:
@@ -402,7 +402,7 @@ class Partition:
         return [(tuple(map(int, s)), np.flatnonzero(group == g)) for g, s in enumerate(shapes)]
 
     @cached_property
-    def shapes(self) -> list[tuple[tuple[int, ...], Any, Integers]]:
+    def shapes(self) -> list[Shape]:
         """Triples (box shape, inside, regions): the regions that have the same own samples.
 
         A region's own samples are those its window touches; `inside`, an array of bool of the box's
@@ -432,18 +432,18 @@ class Partition:
 
     def cells_at(self, k: int, samples: Integers) -> Integers:
         """The cells that hold some samples of axis k; a long axis is not tabulated for them."""
-        if self.shape[k] <= TABULATED:
+        if self.shape[k] <= TABULATED_MAX_SAMPLES:
             return self.cell_of[k].take(samples)
         if not samples.size:
             return np.zeros(samples.shape, np.int64)
         edges = self.edges[k]
-        # Neighbours are asked about together: few edges lie between them.
+        # `samples` lie close together: few edges lie between them.
         first, last = np.searchsorted(edges, (samples.min(), samples.max()), side="right")
         some = edges[first : last + 1]
         cells: Integers = np.searchsorted(some, samples, side="right") + (first - 1)
         np.clip(cells, 0, len(edges) - 2, out=cells)
         return cells
 
-    def borders(self, k: int) -> np.ndarray:
+    def borders(self, k: int) -> Floats:
         """Index coordinates of the cell borders on axis k, both ends included."""
-        return self.edges[k] - 0.5
+        return np.subtract(self.edges[k], 0.5, dtype=np.float64)

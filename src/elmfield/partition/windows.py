@@ -14,12 +14,12 @@ from elmfield.partition.partition import Partition
 
 @dataclass(frozen=True)
 class Blend:
-    """The two cells of an axis that may speak at each of n positions, and the upper one's weight.
+    """The two cells of an axis that contribute at each of n positions, and the upper one's weight.
 
     Parameters
     ----------
     lower, upper : integer arrays, shape (n,)
-        Cell numbers; equal where only one cell speaks.
+        Cell numbers; equal where only one cell contributes.
     ramp : tuple of arrays, shape (n,)
         The upper cell's weight and its derivatives along the axis; the lower's is 1 minus it.
     """
@@ -30,7 +30,9 @@ class Blend:
 
 
 def blend(partition: Partition, k: int, x: Array, order: int = 0) -> Blend:
-    """Who speaks at index coordinates `x` on axis k, with `order` derivatives of the weights.
+    """Return the cells that contribute at index coordinates `x` on axis k, and their weights.
+
+    `order` is how many derivatives of the weights are wanted.
 
     Notes
     -----
@@ -49,7 +51,7 @@ def blend(partition: Partition, k: int, x: Array, order: int = 0) -> Blend:
     if delta == 0:
         return Blend(cell, cell, tuple(xp.zeros_like(x) for _ in range(order + 1)))
     wraps = partition.periodic[k]
-    if not wraps:  # nobody speaks beyond the ends
+    if not wraps:  # no cell beyond the ends
         edges[0], edges[-1] = -xp.inf, xp.inf
     above = x - xp.take(edges, cell)  # distance to the lower border
     below = xp.take(edges, cell + 1) - x

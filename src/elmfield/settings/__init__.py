@@ -1,6 +1,7 @@
-"""The presets: choices as objects, each knowing how to cut the domain and which models to use."""
+"""Presets of a fit: how the domain is cut, and which basis regions have."""
 
 from elmfield.settings.oriented import Oriented, oriented
-from elmfield.settings.presets import Paper, Settings, Smooth, paper, smooth
+from elmfield.settings.presets import Paper, Smooth, paper, smooth
+from elmfield.settings.protocol import Settings, Target
 
-__all__ = ["Oriented", "Paper", "Settings", "Smooth", "oriented", "paper", "smooth"]
+__all__ = ["Oriented", "Paper", "Settings", "Smooth", "Target", "oriented", "paper", "smooth"]

@@ -1,44 +1,47 @@
-"""The preset whose regions choose what they believe."""
+"""The preset whose regions choose their energies, each smooth along another direction."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from elmfield._array.backend import namespace
-from elmfield._array.checks import is_number
-from elmfield._array.typing import Array, Floats, Integers
-from elmfield.field import Coefficients, Sampled, sampled
-from elmfield.field.sampled import rounding
-from elmfield.field.streamed import Streamed
+from elmfield._array.checks import is_number, shown
+from elmfield._array.typing import Array
 from elmfield.local.bases import WaveModel, wave_model
-from elmfield.local.left_out import is_very_smooth, line_order
-from elmfield.local.order import exponents, from_both_ends, looks, orders_of
+from elmfield.local.order import (
+    exponents,
+    from_both_ends,
+    is_very_smooth,
+    line_order,
+    orders_of,
+    probe_grids,
+)
 from elmfield.partition import Partition
-from elmfield.samples import Grid, Samples, View
-from elmfield.settings.presets import USUAL_ORDER, Settings, Smooth, check_denoise
+from elmfield.samples import Grid, View
+from elmfield.settings.presets import USUAL_ORDER, Smooth, check_denoise
+from elmfield.settings.protocol import Settings
 
-LAYOUT = {1: (9, 4.5, 2), 2: (3, 1.5, 1), 3: (3, 1.0, 0)}
+CELL_LAYOUT = {1: (9, 4.5, 2), 2: (3, 1.5, 1), 3: (3, 1.0, 0)}
 """Cell, overlap and context by number of axes: boxes of 21, of 7 by 7 and of 5 by 5 by 5.
 
 Cells are odd, so that an odd number of samples can have one in its middle.
 """
 
-LOOKED_AT = 4096
-"""Boxes that choose the order, about."""
+ORDER_PROBE_BOXES = 4096
+"""Boxes from which the order is chosen, about."""
 
-SPECTRAL = (0.2, 1.15)
+SPECTRAL_ORDER = (0.2, 1.15)
 """``order = 0.2 + 1.15 p``, the least that is chosen: smoother ones are tried by `line_order`."""
 
-STEP = 0.05
+ORDER_STEP = 0.05
 """Orders are rounded to this, so that arrays alike share their factorisations."""
 
 
 @dataclass(frozen=True)
 class Oriented:
-    """Settings of regions that choose what they believe; see :func:`oriented`.
+    """Settings of regions that choose their energies; see :func:`oriented`.
 
     Examples
     --------
@@ -62,43 +65,44 @@ class Oriented:
         check_denoise(self.denoise)
         if self.clip is not True and self.clip is not False:
             raise ValueError(f"`clip` must be True or False; got {self.clip!r}.")
-        if self.order != "auto" and not (is_number(self.order) and 0 < self.order <= 16):
+        auto = isinstance(self.order, str) and self.order == "auto"
+        if not auto and not (is_number(self.order) and 0 < self.order <= 16):
             raise ValueError(
                 "`order` must be 'auto' or a number above 0, at most 16 (1 joins samples by "
-                f"straight lines, 2 like cubic splines); got {self.order!r}."
+                f"straight lines, 2 like cubic splines); got {shown(self.order)}."
             )
 
     @property
-    def is_settled(self) -> bool:
+    def is_resolved(self) -> bool:
         """Whether the order is a number."""
         return self.order != "auto"
 
-    def looks(self, shape: Sequence[int]) -> tuple[Grid, ...]:
-        """What tells the spectrum, and boxes from all over the array, unless an order was given."""
-        return () if self.is_settled else (*looks(shape), self._some_boxes(shape)[0])
+    def probe_grids(self, shape: Sequence[int]) -> tuple[Grid, ...]:
+        """Lines for the spectrum, and boxes from all over the array, unless an order was given."""
+        return () if self.is_resolved else (*probe_grids(shape), self._some_boxes(shape)[0])
 
-    def settled(self, view: View) -> Settings:
+    def resolve(self, view: View) -> Settings:
         """These settings with the order chosen, or those of large isotropic boxes.
 
         The latter for arrays as smooth as an initial condition, and for more than three axes.
         """
-        if self.is_settled:
+        if self.is_resolved:
             return self
         wide = [k for k, n in enumerate(view.shape[:-1]) if n > 1]
         found = exponents(view)
         if len(wide) > 3 or is_very_smooth([found[k] for k in wide]):
-            return Smooth(denoise=self.denoise).settled(view)
-        spectral = orders_of(found, *SPECTRAL, USUAL_ORDER)
+            return Smooth(denoise=self.denoise).resolve(view)
+        spectral = orders_of(found, *SPECTRAL_ORDER, USUAL_ORDER)
         along = float(np.mean([spectral[k] for k in wide] or [USUAL_ORDER]))
         grid, box = self._some_boxes(view.shape)
         order = line_order(_as_boxes(view.on(grid), box), box, along)
-        return Oriented(round(round(order / STEP) * STEP, 9), self.denoise, self.clip)
+        return Oriented(round(round(order / ORDER_STEP) * ORDER_STEP, 9), self.denoise, self.clip)
 
     def _some_boxes(self, shape: Sequence[int]) -> tuple[Grid, tuple[int, ...]]:
         """Where the samples of boxes lie that are taken evenly from all over an array; a box."""
         part = self.partition(shape[:-1], (False,) * (len(shape) - 1))
         box = tuple(map(int, part.boxes[1][0]))
-        few = int(np.ceil(LOOKED_AT ** (1 / max(1, sum(n > 1 for n in part.shape)))))
+        few = int(np.ceil(ORDER_PROBE_BOXES ** (1 / max(1, sum(n > 1 for n in part.shape)))))
         grid = []
         for k, (n, b) in enumerate(zip(part.n_cells, box)):
             line = part.lines[k][from_both_ends(n, max(1, n // few))]
@@ -108,51 +112,26 @@ class Oriented:
     def partition(self, shape: Sequence[int], periodic: Sequence[bool]) -> Partition:
         """Small cells that lie alike from both ends, with boxes of one size."""
         d = sum(n > 1 for n in shape)
-        if d > 3 and self.is_settled:
+        if d > 3 and self.is_resolved:
             raise ValueError(
                 "oriented(order=...) takes arrays of at most three axes; got shape "
                 f"{tuple(shape)}. Use oriented() or smooth(order=...)."
             )
-        cell, overlap, context = LAYOUT[min(max(d, 1), 3)]
+        cell, overlap, context = CELL_LAYOUT[min(max(d, 1), 3)]
         return Partition.symmetric(
             shape, cell, overlap, context=context, periodic=np.flatnonzero(periodic)
         )
 
     def adopt(self, partition: Partition) -> Partition:
-        """None: these settings cut the array themselves."""
+        """Raise: these settings cut the array themselves."""
         raise ValueError(
             "`partition` cannot be given with oriented(): its boxes are small and all alike, and "
             "regions choose their energies, not their shapes. Drop it, or use smooth(...)."
         )
 
-    def model(self, box: tuple[int, ...], inside: Any, like: Array) -> WaveModel:
-        """Products of waves, and the beliefs that weigh them."""
+    def model(self, box: tuple[int, ...], inside: Array | None, like: Array) -> WaveModel:
+        """Products of waves, and the energies among which regions choose."""
         return wave_model(box, float(self.order))
-
-    def fitted(
-        self,
-        samples: Samples,
-        partition: Partition,
-        regions: Integers,
-        model: WaveModel,
-        tell: Callable[[int], None],
-    ) -> tuple[Coefficients, Floats]:
-        """The samples themselves, and what each region believes; nothing is left over."""
-        found = sampled(samples, partition, regions, model.beliefs)
-        tell(len(regions))
-        return found, np.zeros((len(regions), samples.raw.shape[-1]))
-
-    def awaiting(
-        self, boxes: Streamed, partition: Partition, regions: Integers, model: WaveModel
-    ) -> Coefficients:
-        """What regions believe, found each time."""
-        return Sampled(
-            boxes=boxes,
-            partition=partition,
-            regions=regions,
-            beliefs=model.beliefs,
-            rounding=rounding(boxes.offset, boxes.scale, boxes.like),
-        )
 
 
 def _as_boxes(values: Array, box: tuple[int, ...]) -> Array:

@@ -1,22 +1,25 @@
-"""What `fit` asks of settings; the paper's, and the default."""
+"""The settings of the paper, and the default."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
-from elmfield._array.checks import is_number, is_whole, per_axis
-from elmfield._array.typing import Array, Floats, Integers
-from elmfield.field import Coefficients, Target, projected, settled_by_samples
-from elmfield.field.projected import awaiting
-from elmfield.field.streamed import Streamed
-from elmfield.local.bases import plain_modes, product_modes, shaped_modes, smooth_dense_modes
+from elmfield._array.checks import choice, entries, is_number, is_whole, per_axis, shown
+from elmfield._array.typing import Array
+from elmfield.local.bases import (
+    plain_modes,
+    product_modes,
+    shaped_modes,
+    smooth_dense_modes,
+)
 from elmfield.local.layers import Cosines, Dense, MakeLayer
 from elmfield.local.model import Basis
-from elmfield.local.order import looks, suited_order
+from elmfield.local.order import probe_grids, suited_order
 from elmfield.partition import Partition
-from elmfield.samples import Grid, Samples, View
+from elmfield.samples import Grid, View
+from elmfield.settings.protocol import Target
 
 PAPER_CELL = 32
 """Samples of a cell in most of the paper's experiments."""
@@ -27,92 +30,6 @@ have a spectrum."""
 
 FILL_ORDER = 1.55
 """Order along a line that filled photographs best (benchmarks/targets.py): thin plates, in 2-D."""
-
-
-@runtime_checkable
-class Settings(Protocol):
-    """Everything `fit` asks of a preset."""
-
-    @property
-    def centred(self) -> bool:
-        """Whether each channel's mean is taken off before fitting."""
-
-    @property
-    def target(self) -> Target | None:
-        """What must be met with as little as it takes; None to keep all."""
-
-    @property
-    def denoise(self) -> float | bool:
-        """Whether noise is taken out; a number is its standard deviation in the caller's units."""
-
-    @property
-    def clip(self) -> bool:
-        """Whether what is filled in and denoised stays within the limits of the samples."""
-
-    @property
-    def fill_order(self) -> float | None:
-        """Order of the energy by which missing samples are filled before the fit, a linear map.
-
-        None lets the boxes around them choose what they believe.
-        """
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether nothing is left to be decided by looking at the samples."""
-
-    @property
-    def is_linear(self) -> bool:
-        """Whether settled settings treat every channel on its own, and as a linear map."""
-
-    def settled(self, view: View) -> "Settings":
-        """These settings with every choice made that depends on the samples.
-
-        A few of these are enough to look at: those of :meth:`looks`, and some of all.
-        """
-
-    def looks(self, shape: Sequence[int]) -> tuple[Grid, ...]:
-        """What `settled` looks at of an array of this shape, channels last; none once settled."""
-
-    @property
-    def own_samples(self) -> bool:
-        """Whether a merged region is fitted to the samples its window touches, not to its box.
-
-        Least squares must see no others. Smooth modes are right to see the whole box: more is
-        known, and the functions are the same.
-        """
-
-    def partition(self, shape: Sequence[int], periodic: Sequence[bool]) -> Partition:
-        """The regular partition of an array of this shape."""
-
-    def adopt(self, partition: Partition) -> Partition:
-        """A partition that the caller gave, as these settings use it.
-
-        Raises ValueError where the settings say something that the partition settles.
-        """
-
-    def model(self, box: tuple[int, ...], inside: Any, like: Array) -> Any:
-        """The local model of a box of samples, ready for arrays like `like`.
-
-        `inside`, booleans of the box's shape, says which samples count; None for all.
-        """
-
-    def fitted(
-        self,
-        samples: Samples,
-        partition: Partition,
-        regions: Integers,
-        model: Any,
-        tell: Callable[[int], None],
-    ) -> tuple[Coefficients, Floats]:
-        """Coefficients of some regions, which share a `model` of these settings.
-
-        And the energy that they leave over, (G, C). `tell` hears how many regions were done.
-        """
-
-    def awaiting(
-        self, boxes: Streamed, partition: Partition, regions: Integers, model: Any
-    ) -> Coefficients:
-        """Coefficients of some regions, which share a `model`, made when asked for."""
 
 
 @dataclass(frozen=True)
@@ -134,16 +51,16 @@ class Paper:
     target = None
     denoise = clip = False
     fill_order = FILL_ORDER
-    is_settled = True
+    is_resolved = True
     is_linear = True
     own_samples = True
 
-    def settled(self, view: View) -> "Paper":
+    def resolve(self, view: View) -> "Paper":
         """Nothing here depends on the samples."""
         return self
 
-    def looks(self, shape: Sequence[int]) -> tuple[Grid, ...]:
-        """Nothing has to be looked at."""
+    def probe_grids(self, shape: Sequence[int]) -> tuple[Grid, ...]:
+        """None: nothing depends on the samples."""
         return ()
 
     def partition(self, shape: Sequence[int], periodic: Sequence[bool]) -> Partition:
@@ -157,14 +74,11 @@ class Paper:
         _refuse_with_partition(cell=self.cell, overlap=self.overlap)
         return partition
 
-    def model(self, box: tuple[int, ...], inside: Any, like: Array) -> Basis:
+    def model(self, box: tuple[int, ...], inside: Array | None, like: Array) -> Basis:
         """Plain least squares in orthonormal coordinates; a merged region's on its own samples."""
         if inside is None:
             return plain_modes(self.network, box, like)
         return shaped_modes(self.network, box, None if inside.all() else inside, like)
-
-    fitted = staticmethod(projected)
-    awaiting = staticmethod(awaiting)
 
 
 @dataclass(frozen=True)
@@ -199,9 +113,16 @@ class Smooth:
             )
         if self.network is not None and self.layer is not None:
             raise ValueError("`network` and `layer` cannot be asked for together. Drop one.")
-        if self.order == "auto":
+        if not all(part is None or callable(part) for part in (self.network, self.layer)):
+            raise TypeError(
+                "`network` must be a Dense, and `layer` a function that makes a layer; got "
+                f"{shown(self.network)} and {shown(self.layer)}."
+            )
+        choice("mirrored", self.mirrored, (True, False))
+        if isinstance(self.order, str) and self.order == "auto":
             return
-        for s in np.atleast_1d(np.asarray(self.order, dtype=object)) if self.order != () else [()]:
+        orders = entries(self.order)
+        for s in orders or (self.order,):
             if not is_number(s) or not 0 < s <= 16:
                 raise ValueError(
                     "`order` must be 'auto' or a number above 0, at most 16 (1 joins samples by "
@@ -220,7 +141,7 @@ class Smooth:
             )
 
     @property
-    def is_settled(self) -> bool:
+    def is_resolved(self) -> bool:
         """Whether the order is a number."""
         return self.order != "auto"
 
@@ -232,15 +153,15 @@ class Smooth:
     @property
     def fill_order(self) -> float | None:
         """None unless an order was given: then as smooth as that, and at least as thin plates."""
-        return max(FILL_ORDER, float(np.mean(self.order))) if self.is_settled else None  # type: ignore[arg-type]
+        return None if isinstance(self.order, str) else max(FILL_ORDER, float(np.mean(self.order)))
 
-    def looks(self, shape: Sequence[int]) -> tuple[Grid, ...]:
-        """What tells the spectrum, unless an order was given."""
-        return () if self.is_settled else looks(shape)
+    def probe_grids(self, shape: Sequence[int]) -> tuple[Grid, ...]:
+        """Lines from which the spectrum is computed, unless an order was given."""
+        return () if self.is_resolved else probe_grids(shape)
 
-    def settled(self, view: View) -> "Smooth":
+    def resolve(self, view: View) -> "Smooth":
         """These settings with the order read off the samples' spectrum, unless it was given."""
-        if self.is_settled:
+        if self.is_resolved:
             return self
         orders = suited_order(view, USUAL_ORDER)
         one = self.network is not None
@@ -293,15 +214,13 @@ class Smooth:
         ]
         return partition.changed(overlap=tuple(overlap))
 
-    def model(self, box: tuple[int, ...], inside: Any, like: Array) -> Basis:
+    def model(self, box: tuple[int, ...], inside: Array | None, like: Array) -> Basis:
         """Modes ordered from smooth to rough, on the whole box."""
+        order = USUAL_ORDER if isinstance(self.order, str) else self.order
         if self.network is not None:
-            return smooth_dense_modes(self.network, box, float(np.mean(self.order)), like)  # type: ignore[arg-type]
-        orders = tuple(map(float, per_axis("order", self.order, len(box))))  # type: ignore[arg-type]
+            return smooth_dense_modes(self.network, box, float(np.mean(order)), like)
+        orders = tuple(map(float, per_axis("order", order, len(box))))
         return product_modes(box, orders, self.layer or Cosines.lattice)
-
-    fitted = staticmethod(settled_by_samples)
-    awaiting = staticmethod(awaiting)
 
 
 def check_denoise(d: object) -> None:
@@ -451,4 +370,5 @@ def smooth(
 
 def _frozen(value: Any) -> Any:
     """A sequence as a tuple, which compares and keeps; numbers, texts and None as they are."""
-    return value if np.ndim(value) == 0 else tuple(value)
+    listed = entries(value)
+    return value if listed is None else listed

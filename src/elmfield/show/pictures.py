@@ -5,16 +5,19 @@ Needs matplotlib, which is imported when first drawn with.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from elmfield._array.backend import is_array, to_numpy
-from elmfield._array.checks import whole as whole_number
 from elmfield._array.typing import Array, Floats
-from elmfield.field import Field, Sampled
+from elmfield.field import Field
 from elmfield.partition import Partition, fixed_axes, plane_of
-from elmfield.partition.beam.barron import barron_norm
+from elmfield.partition.beam.energy import barron_norm
+from elmfield.show.drawing import border_lines, direction_lines
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LINE = "#ffd23f"
 """Borders of regions: seen on dark, bright and grey."""
@@ -25,7 +28,7 @@ COLOURS = ("#8a8f98", "#0b6e99", "#d1495b", "#3a7d44")
 def draw_partition(
     partition: Partition,
     values: Array | None = None,
-    axes: Any = None,
+    axes: "Axes | None" = None,
     *,
     at: Mapping[int, int] | None = None,
     channel_axis: int | None = None,
@@ -33,7 +36,7 @@ def draw_partition(
     width: float = 0.8,
     cmap: str = "gray",
     title: str | None = None,
-) -> Any:
+) -> "Axes":
     """The regions' borders over the samples; matplotlib axes.
 
     Parameters
@@ -65,6 +68,7 @@ def draw_partition(
     whole, partition = partition, plane_of(partition, at)
     axes = _new_axes() if axes is None else axes
     n0, n1 = partition.shape
+    box = (-0.5, n1 - 0.5, n0 - 0.5, -0.5)
     if values is not None:
         picture = np.asarray(to_numpy(values) if is_array(values) else values)
         if channel_axis is not None:
@@ -77,53 +81,23 @@ def draw_partition(
                 f"`values` must have the partition's shape {whole.shape}; got {picture.shape}."
             )
         picture = picture[tuple(fixed.get(k, slice(None)) for k in range(d))]
-        axes.imshow(
-            picture, cmap=cmap, interpolation="nearest", extent=(-0.5, n1 - 0.5, n0 - 0.5, -0.5)
-        )
-    from matplotlib.collections import LineCollection
-
-    axes.add_collection(
-        LineCollection(borders(partition), colors=colour, linewidths=width, capstyle="projecting")
-    )
-    axes.set(xlim=(-0.5, n1 - 0.5), ylim=(n0 - 0.5, -0.5), aspect="equal", xticks=[], yticks=[])
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    regions = f"{whole.n_regions} regions"
-    if fixed:
-        regions += ", " + ", ".join(f"axis {k} at {i}" for k, i in fixed.items())
-    axes.set_title(regions if title is None else title, fontsize=10, pad=6)
+        axes.imshow(picture, cmap=cmap, interpolation="nearest", extent=box)
+    cut = "".join(f", axis {k} at {i}" for k, i in fixed.items())
+    title = f"{whole.n_regions} regions{cut}" if title is None else title
+    _draw_lines(axes, border_lines(partition), box, colour, width, title)
     return axes
-
-
-def borders(partition: Partition) -> list[list[tuple[float, float]]]:
-    """Lines between cells of different regions, and around the array, as pairs of (column, row)."""
-    _two_axes(partition)
-    rows, columns = (partition.borders(k) for k in (0, 1))
-    labels = partition.labels
-    lines = []
-    for along in (0, 1):
-        marks, ends = (rows, columns) if along == 0 else (columns, rows)
-        grid = labels if along == 0 else labels.T
-        differs = np.ones((grid.shape[0] + 1, grid.shape[1]), bool)
-        differs[1:-1] = grid[1:] != grid[:-1]
-        if partition.periodic[along]:
-            differs[0] = differs[-1] = grid[0] != grid[-1]
-        for i, j in zip(*np.nonzero(differs)):
-            ends_of = ((ends[j], marks[i]), (ends[j + 1], marks[i]))
-            lines.append([p if along == 0 else p[::-1] for p in ends_of])
-    return [[(float(x), float(y)) for x, y in line] for line in lines]
 
 
 def draw_energies(
     partition: Partition,
     values: Array,
-    axes: Any = None,
+    axes: "Axes | None" = None,
     *,
     at: Mapping[int, int] | None = None,
     limits: tuple[float, float] | None = None,
     title: str | None = None,
     **energy: Any,
-) -> Any:
+) -> "Axes":
     """Every region in the colour of its energy β; matplotlib axes with a colour bar.
 
     Parameters
@@ -161,8 +135,12 @@ def draw_energies(
 
 
 def draw_spread(
-    energies: Mapping[str, Floats], axes: Any = None, *, bins: int = 40, title: str | None = None
-) -> Any:
+    energies: Mapping[str, Floats],
+    axes: "Axes | None" = None,
+    *,
+    bins: int = 40,
+    title: str | None = None,
+) -> "Axes":
     """Histograms of regions' energies on one scale; matplotlib axes.
 
     Parameters
@@ -183,7 +161,9 @@ def draw_spread(
         beta = np.asarray(beta)
         ratio, variation = beta.max() / np.median(beta), beta.std() / beta.mean()
         label = f"{name}: max / median {ratio:.1f}, variation {variation:.2f}"
-        axes.hist(beta, edges, color=colour, alpha=0.65, label=label, edgecolor="white", lw=0.3)
+        axes.hist(
+            beta, edges.tolist(), color=colour, alpha=0.65, label=label, edgecolor="white", lw=0.3
+        )
     axes.set_xlabel("energy β of a region", fontsize=9)
     axes.set_ylabel("regions", fontsize=9)
     axes.set_xlim(0, edges[-1])
@@ -199,9 +179,9 @@ def draw_spread(
 def draw_balance(
     values: Array,
     partitions: Mapping[str, Partition],
-    axes: Sequence[Any] | None = None,
+    axes: "Sequence[Axes] | None" = None,
     **energy: Any,
-) -> Any:
+) -> "Sequence[Axes]":
     """Energies of several partitions of one array, side by side, and their histograms.
 
     The paper's concept figure, for a regular mesh and BEAM. Parameters as for
@@ -230,14 +210,14 @@ def draw_balance(
 
 def draw_directions(
     field: Field,
-    axes: Any = None,
+    axes: "Axes | None" = None,
     *,
     region: int = 1,
     colour: str = LINE,
     width: float = 0.9,
     cmap: str = "gray",
     title: str | None = None,
-) -> Any:
+) -> "Axes":
     """What regions believe, over the field: a line along which each is smooth; matplotlib axes.
 
     A line is as long as its region is sure: from nothing, where it believes in no direction, to the
@@ -258,53 +238,17 @@ def draw_directions(
     title : str, optional
         None by default.
     """
-    lines = directions(field, region)
+    lines = direction_lines(field, region)
     axes = _new_axes() if axes is None else axes
     shown = np.asarray(to_numpy(field.samples(missing="fill")))
-    if field.channel_axis is not None:
-        shown = np.moveaxis(shown, field.channel_axis, -1).mean(axis=-1)
+    if field.model.channel_axis is not None:
+        shown = np.moveaxis(shown, field.model.channel_axis, -1).mean(axis=-1)
     (top, left), (bottom, right) = field.domain.low, field.domain.high
     box = (left, right, bottom, top)
-    axes.imshow(np.abs(shown) if field.is_complex else shown, cmap=cmap, extent=box)
-    from matplotlib.collections import LineCollection
-
+    axes.imshow(np.abs(shown) if field.model.is_complex else shown, cmap=cmap, extent=box)
     segments = [[tuple(end[::-1]) for end in line] for line in lines]  # (column, row)
-    axes.add_collection(LineCollection(segments, colors=colour, linewidths=width))
-    axes.set(xlim=box[:2], ylim=box[2:], aspect="equal", xticks=[], yticks=[])
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    if title is not None:
-        axes.set_title(title, fontsize=10, pad=6)
+    _draw_lines(axes, segments, box, colour, width, title)
     return axes
-
-
-def directions(field: Field, every: int = 1) -> Floats:
-    """The lines of :func:`draw_directions`: two ends each, in index coordinates, (n, 2, 2).
-
-    With weights p of members that are rough across n_k by a_k, the mean ``Σ p_k log a_k n_k n_kᵀ``,
-    less its isotropic part, tells the direction and how sure the region is of it.
-    """
-    group = field.blended.groups[0]
-    c = group.coefficients
-    if not isinstance(c, Sampled) or len(field.shape) != 2:
-        raise ValueError(
-            "directions are those of a field of two axes fitted with oriented(...); got "
-            f"{field!r} with settings {field.settings}."
-        )
-    part, whole = field.partition, whole_number("region", every)
-    rows = part.labels[::whole, ::whole].reshape(-1)
-    p = np.asarray(to_numpy(c.believed(rows)), np.float64)  # (n, K)
-    n, strength = c.beliefs.family.directions, np.log(c.beliefs.family.strengths)
-    tensor = np.einsum("gk,k,ki,kj->gij", p, strength, n, n)
-    values, vectors = np.linalg.eigh(tensor)
-    along = vectors[:, :, 0]  # least rough
-    sure = (values[:, 1] - values[:, 0]) / max(float(strength.max()), 1e-12)
-    edges = [0.5 * (b[1:] + b[:-1]) for b in (part.borders(0), part.borders(1))]
-    cells = np.stack(np.meshgrid(*(e[::whole] for e in edges), indexing="ij"), axis=-1)
-    half = 0.5 * whole * min(float(np.diff(b).min()) for b in part.edges)
-    reach = along * (sure * half)[:, None]
-    centres = cells.reshape(-1, 2)
-    return np.stack([centres - reach, centres + reach], axis=1)
 
 
 def toy_field(n: int = 512) -> Floats:
@@ -313,16 +257,29 @@ def toy_field(n: int = 512) -> Floats:
     return np.sin(8 * np.pi * x**3)[:, None] * np.sin(np.pi * x)
 
 
-def _two_axes(partition: Partition) -> None:
-    if len(partition.shape) != 2:
-        raise ValueError(
-            f"only partitions of two-dimensional arrays can be drawn; got shape {partition.shape}. "
-            "Draw a slice."
-        )
+def _draw_lines(
+    axes: "Axes",
+    lines: Sequence[Sequence[tuple[float, ...]]],
+    box: tuple[float, float, float, float],
+    colour: str,
+    width: float,
+    title: str | None,
+) -> None:
+    """Draw lines in a box (left, right, bottom, top) that fills axes without frame and ticks."""
+    from matplotlib.collections import LineCollection
+
+    style = {"colors": colour, "linewidths": width, "capstyle": "projecting"}
+    axes.add_collection(LineCollection(lines, **style))  # type: ignore[arg-type]
+    axes.set(xlim=box[:2], ylim=box[2:], aspect="equal", xticks=[], yticks=[])
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    if title is not None:
+        axes.set_title(title, fontsize=10, pad=6)
 
 
-def _new_axes(size: tuple[float, float] = (4.8, 4.8)) -> Any:
-    return _pyplot().subplots(figsize=size, layout="constrained")[1]
+def _new_axes(size: tuple[float, float] = (4.8, 4.8)) -> "Axes":
+    axes: Axes = _pyplot().subplots(figsize=size, layout="constrained")[1]
+    return axes
 
 
 def _pyplot() -> Any:

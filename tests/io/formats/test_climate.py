@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 
 import elmfield as ef
 from elmfield import read, write
-from elmfield.io.dataarrays import from_dataarray
-from elmfield.io.rendered import rendered
+from elmfield.io.export.rendering import Rendering
+from elmfield.io.inputs import from_dataarray
 
 RNG = np.random.default_rng(0)
 
@@ -33,7 +33,7 @@ def test_packed_variables(tmp_path, suffix):
     write(samples, out)
     back = read(out)
     assert_allclose(back.values, values)
-    assert back.attributes["attrs"]["units"] == "K"
+    assert back.labels.units == "K"
 
 
 def weather(**coords):
@@ -113,6 +113,6 @@ def test_grib_refuses_what_it_cannot_say(tmp_path):
 
 def test_a_gradient_is_no_temperature(tmp_path):
     field = ef.fit(from_dataarray(weather(time=np.datetime64("2023-01-01", "ns"))))
-    slope = rendered(field, align="nodes", quantity="gradient")
+    slope = Rendering(field=field, quantity="gradient_magnitude").on(ef.OutputGrid(align="nodes"))
     write(slope, tmp_path / "x.grib2")
     assert grib_labels(tmp_path / "x.grib2", "dataDate", "paramId") == [(20230101, 0)]

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 import elmfield as ef
 from elmfield.cli import cli
-from elmfield.io.errors import UnreadableError
+from elmfield.io.files import UnreadableError
 
 pydicom = pytest.importorskip("pydicom")
 
@@ -78,7 +78,7 @@ def test_there_and_back_by_pydicom_and_simpleitk(series, tmp_path):
     ef.write(field, tmp_path / "same.dicom")
     back = ef.read(tmp_path / "same.dicom")
     assert_allclose(back.values, values, atol=1.0)  # half a step of the slope
-    assert_allclose(back.attributes["affine"], ef.read(folder).attributes["affine"], atol=1e-5)
+    assert_allclose(back.labels.affine, ef.read(folder).labels.affine, atol=1e-5)
 
     ef.write(field, tmp_path / "even.dicom", spacing=1.0)
     files = sorted((tmp_path / "even.dicom").iterdir())
@@ -141,7 +141,7 @@ def test_whole_numbers_stay_whole(tmp_path):
     make(tmp_path / "x", 6, slope=1.0)
     samples = ef.read(tmp_path / "x")
     assert samples.values.dtype == np.uint16
-    away = np.asarray(samples.attributes["affine"])
+    away = np.asarray(samples.labels.affine)
     away[:3, 3] -= 20 * away[:3, 1]
     field = ef.fit(samples)
     ef.write(field, tmp_path / "y.dicom", affine=away, shape=(4, 30, 28))

@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from elmfield.cli import cli
-from elmfield.cli.words import samples_of
-from elmfield.io.formats.registry import FORMATS
+from elmfield.cli.terminal import FileOptions
+from elmfield.io.files import FORMATS
 from elmfield.io.gridded import grid_of
 from support import ROOT
 
@@ -65,22 +65,22 @@ def test_every_file_goes_through(path, tmp_path, capsys):
     suffix = next(s for s in KNOWN if path.name.endswith(s))
     if suffix in CHANNELS:
         options += ["--channel-axis", CHANNELS[suffix]]
-    samples = samples_of(path, VARIABLE.get(path.name), (), CHANNELS.get(suffix))
+    samples = FileOptions(VARIABLE.get(path.name), (), CHANNELS.get(suffix)).read(path)
     options += some(samples)
     model, out = tmp_path / "model.elm", tmp_path / path.name
 
     made = command(capsys, "fit", path, "-o", model, *options)
     assert made["bytes"] == model.stat().st_size
     about = command(capsys, "info", model)
-    assert about.get("n_coefficients", made["coefficients"]) == made["coefficients"]
+    assert about.get("n_coefficients") in (None, made["coefficients"])
     assert about["attributes"]["source"]["file"] == path.name
     scores = command(capsys, "compare", path, model)  # which part, the model knows
     assert scores["psnr_db"] is None or scores["psnr_db"] > 80  # null: without any error
     command(capsys, "render", model, "-o", out)
 
     slices = options[options.index("--slice") + 1 :: 2] if "--slice" in options else []
-    given = samples_of(path, VARIABLE.get(path.name), slices, CHANNELS.get(suffix))
-    back = samples_of(out, VARIABLE.get(path.name), (), CHANNELS.get(suffix))
+    given = FileOptions(VARIABLE.get(path.name), slices, CHANNELS.get(suffix)).read(path)
+    back = FileOptions(VARIABLE.get(path.name), (), CHANNELS.get(suffix)).read(out)
     assert back.dims == given.dims
     assert back.values.shape == given.values.shape
     assert given.coords.keys() == back.coords.keys()
@@ -105,27 +105,27 @@ def test_every_file_goes_through(path, tmp_path, capsys):
 
 def same_place(given, back):
     """Units, reference systems and affines are those of the part that was taken."""
-    a, b = given.attributes, back.attributes
+    a, b = given.labels, back.labels
     for key in ("crs", "fill_value", "align"):
-        assert a.get(key) == b.get(key)
-    units = {k: v for k, v in a.get("attrs", {}).items() if k in ("units", "long_name")}
-    assert units.items() <= b.get("attrs", {}).items()
-    for name, axis in a.get("axes", {}).items():
-        if "units" in axis.get("attrs", {}):
-            assert b["axes"][name]["attrs"]["units"] == axis["attrs"]["units"]
-        assert axis.get("epoch") == b["axes"][name].get("epoch")
+        assert getattr(a, key) == getattr(b, key)
+    units = {k: v for k, v in a.attrs.items() if k in ("units", "long_name")}
+    assert units.items() <= b.attrs.items()
+    for name, axis in a.axes.items():
+        if "units" in axis.attrs:
+            assert b.axes[name].attrs["units"] == axis.attrs["units"]
+        assert axis.epoch == b.axes[name].epoch
     start, _ = grid_of(given)
-    if "affine" in a:
-        origin = np.asarray(a["affine"]) @ [*start[:3], 1]
-        assert_allclose(np.asarray(b["affine"])[:, 3], origin, rtol=0, atol=1e-4)
-        assert_allclose(np.asarray(b["affine"])[:, :3], np.asarray(a["affine"])[:, :3], atol=1e-5)
-        assert a["header"]["qform_code"] == b["header"]["qform_code"]
-    if "transform" in a:
-        t = a["transform"]
-        assert_allclose(b["transform"][2], t[2] + t[0] * start[1] + t[1] * start[0], rtol=1e-12)
-        assert_allclose(b["transform"][5], t[5] + t[3] * start[1] + t[4] * start[0], rtol=1e-12)
-    if "dicom" in a.get("header", {}):
-        old, new = a["header"]["dicom"], b["header"]["dicom"]
+    if a.affine is not None:
+        origin = np.asarray(a.affine) @ [*start[:3], 1]
+        assert_allclose(np.asarray(b.affine)[:, 3], origin, rtol=0, atol=1e-4)
+        assert_allclose(np.asarray(b.affine)[:, :3], np.asarray(a.affine)[:, :3], atol=1e-5)
+        assert a.header["qform_code"] == b.header["qform_code"]
+    if a.transform is not None:
+        t = a.transform
+        assert_allclose(b.transform[2], t[2] + t[0] * start[1] + t[1] * start[0], rtol=1e-12)
+        assert_allclose(b.transform[5], t[5] + t[3] * start[1] + t[4] * start[0], rtol=1e-12)
+    if "dicom" in a.header:
+        old, new = a.header["dicom"], b.header["dicom"]
         assert old["00100020"] == new["00100020"]  # the patient
         assert old["00280030"]["Value"] == pytest.approx(new["00280030"]["Value"])
         assert new["00080008"]["Value"][0] == "DERIVED"

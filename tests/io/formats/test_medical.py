@@ -1,13 +1,17 @@
 """Volumes with a place in the scanner."""
 
+import sys
+import types
+
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 import elmfield as ef
 from elmfield import read, write
+from elmfield.field.adapters.affine import spacing_of
+from elmfield.io.export.rendering import Rendering
 from elmfield.io.gridded import Gridded
-from elmfield.io.rendered import rendered
 from scans import AFFINES, places, scan, truth
 
 RNG = np.random.default_rng(0)
@@ -16,14 +20,14 @@ RNG = np.random.default_rng(0)
 def test_volumes_keep_their_affine_at_another_resolution(tmp_path):
     pytest.importorskip("nibabel")
     affine = [[-2.0, 0.1, 0, 90], [0, 2.5, 0.2, -120], [0.1, 0, 3, -70], [0, 0, 0, 1]]
-    about = {"affine": affine, "align": "areas"}
+    about = ef.Labels(affine=affine, align="areas")
     zooms = np.linalg.norm(np.asarray(affine)[:3, :3], axis=0)
     at = {name: np.arange(n) * z for name, n, z in zip("ijk", (16, 18, 14), zooms)}
     values = RNG.random((16, 18, 14))
-    samples = Gridded(values=values, dims=("i", "j", "k"), coords=at, attributes=about)
+    samples = Gridded(values=values, dims=("i", "j", "k"), coords=at, labels=about)
     field = ef.fit(samples)
-    write(rendered(field, scale=2), tmp_path / "x.nii.gz")
-    new = np.asarray(read(tmp_path / "x.nii.gz").attributes["affine"])
+    write(Rendering(field=field).on(ef.OutputGrid(scale=2)), tmp_path / "x.nii.gz")
+    new = np.asarray(read(tmp_path / "x.nii.gz").labels.affine)
     assert_allclose(new[:, :3], np.asarray(affine)[:, :3] / 2, atol=1e-6)
     # The outer corner of the first voxel is where it was.
     assert_allclose(
@@ -77,6 +81,115 @@ def test_like_another_scan(tmp_path):
     assert_allclose(found, np.where(np.isnan(found), np.nan, wanted), atol=2e-3)
 
 
+@pytest.mark.parametrize("affine", [AFFINES[1], AFFINES[4], AFFINES[-1]])
+def test_a_missing_background_stays_missing(tmp_path, affine):
+    nibabel = pytest.importorskip("nibabel")
+    values = truth(places(affine, (16, 14, 12))).astype(np.float32)
+    values[:4] = np.nan
+    nibabel.save(nibabel.Nifti1Image(values, affine), tmp_path / "x.nii")
+    field = ef.fit(tmp_path / "x.nii")
+    fine = affine @ np.diag([0.5, 0.5, 0.5, 1.0])
+    fine[:3, 3] = affine[:3, :3] @ np.full(3, -0.25) + affine[:3, 3]
+    nibabel.save(nibabel.Nifti1Image(np.zeros((32, 28, 24), np.float32), fine), tmp_path / "y.nii")
+    ways = {
+        "as it is": {},
+        "scale": {"scale": 2},
+        "spacing": {"spacing": [0.5 * s for s in spacing_of(affine)]},
+        "like": {"like": tmp_path / "y.nii"},
+        "affine": {"affine": fine, "shape": (32, 28, 24)},
+    }
+    for way, how in ways.items():
+        ef.write(field, tmp_path / "z.nii", **how)
+        found = np.asarray(nibabel.load(tmp_path / "z.nii").dataobj)
+        assert np.isnan(found).mean() == 0.25, way
+        assert np.isnan(found[: len(found) // 4]).all(), way
+        ef.write(field, tmp_path / "z.nii", missing="fill", **how)
+        assert np.isfinite(np.asarray(nibabel.load(tmp_path / "z.nii").dataobj)).all(), way
+    assert np.isnan(field.world.reslice(fine, (32, 28, 24))).mean() == 0.25
+    at = places(affine, (16, 14, 12))
+    assert np.array_equal(np.isnan(field.world(at)), np.isnan(values))
+
+
+@pytest.mark.parametrize("kind", ["Nifti1Image", "Nifti2Image", "MGHImage"])
+def test_images_of_nibabel_bring_their_place(tmp_path, kind):
+    nibabel = pytest.importorskip("nibabel")
+    affine, shape = AFFINES[-1], (12, 10, 9)
+    image = getattr(nibabel, kind)(truth(places(affine, shape)).astype(np.float32), affine)
+    found = ef.fit(image)
+    nibabel.save(nibabel.Nifti1Image.from_image(image), tmp_path / "x.nii")
+    wanted = ef.fit(tmp_path / "x.nii")
+    assert found.domain.dims == ("i", "j", "k")
+    assert_allclose(found.world.affine, wanted.world.affine, atol=1e-5)
+    assert_allclose(found.world.spacing, spacing_of(affine), rtol=1e-5)
+    assert_allclose(found.samples(), wanted.samples())
+    ef.write(image, tmp_path / "y.nii")
+    assert_allclose(nibabel.load(tmp_path / "y.nii").affine, affine, atol=1e-4)
+    ef.write(ef.fit(scan(AFFINES[1])), tmp_path / "z.nii", like=image)
+    assert_allclose(nibabel.load(tmp_path / "z.nii").affine, affine, atol=1e-4)
+
+
+class Image:
+    """What an image of SimpleITK tells about itself; its array has the axes in opposite order."""
+
+    __module__ = "SimpleITK.SimpleITK"
+
+    def __init__(self, values, spacing, origin, direction):
+        self.values, self.told = values, (tuple(spacing), tuple(origin), tuple(direction))
+
+    def GetSpacing(self):
+        return self.told[0]
+
+    def GetOrigin(self):
+        return self.told[1]
+
+    def GetDirection(self):
+        return self.told[2]
+
+
+@pytest.fixture(params=["SimpleITK", "a stand-in"])
+def itk(request, monkeypatch):
+    """Makes images of SimpleITK from an array in its order, spacing, origin and direction."""
+    if request.param == "a stand-in":
+        library = types.SimpleNamespace(GetArrayFromImage=lambda image: image.values)
+        monkeypatch.setitem(sys.modules, "SimpleITK", library)
+        return Image
+    sitk = pytest.importorskip("SimpleITK")
+
+    def image(values, spacing, origin, direction):
+        made = sitk.GetImageFromArray(values, isVector=values.ndim > len(spacing))
+        made.SetSpacing(list(map(float, spacing)))
+        made.SetOrigin(list(map(float, origin)))
+        made.SetDirection(list(map(float, direction)))
+        return made
+
+    return image
+
+
+def test_images_of_simpleitk_bring_their_place(itk):
+    affine, shape = AFFINES[-2], (12, 10, 9)
+    values = truth(places(affine, shape))
+    lps = np.diag([-1.0, -1.0, 1.0]) @ affine[:3]
+    zooms = spacing_of(affine)
+    image = itk(values.transpose(2, 1, 0).copy(), zooms, lps[:, 3], (lps[:, :3] / zooms).ravel())
+    field = ef.fit(image, ef.smooth(order=6))
+    assert (field.shape, field.domain.dims) == ((9, 10, 12), ("slice", "row", "column"))
+    assert_allclose(field.world.spacing, zooms[::-1], rtol=1e-9)
+    assert field.world.space == "LPS"
+    at = places(affine, shape)[3:9, 2:8, 4:6].reshape(-1, 3) + 0.3
+    assert_allclose(field.world(at * [-1, -1, 1]), truth(at), atol=2e-3)  # of the default's kind
+    flat = ef.fit(itk(RNG.random((7, 8)), (0.5, 2.0), (0, 0), np.eye(2).ravel()))
+    assert_allclose(flat([2.0, 0.5]), flat.samples()[1, 1])
+    with pytest.raises(ValueError, match="does not know where its samples lie in the room"):
+        _ = ef.fit(RNG.random((4, 4, 4))).world.affine
+    coloured = itk(RNG.random((6, 7, 3)), (1, 1), (0, 0), np.eye(2).ravel())
+    assert ef.fit(coloured).model.n_channels == 3
+    series = itk(RNG.random((5, 6, 7, 8)), (1, 2, 3, 0.5), (9, 8, 7, 0), np.eye(4).ravel())
+    moving = ef.fit(series)
+    assert (moving.shape, moving.domain.dims[3]) == ((6, 7, 8, 5), "t")
+    assert_allclose(moving.world.affine[:3], [[0, 0, 1, 9], [0, 2, 0, 8], [3, 0, 0, 7]])
+    assert moving.domain.axes[3].step == 0.5
+
+
 def test_volumes_in_time(tmp_path):
     nibabel = pytest.importorskip("nibabel")
     values = RNG.random((9, 8, 7, 12)).astype(np.float32)
@@ -94,6 +207,38 @@ def test_volumes_in_time(tmp_path):
     assert_allclose(back.header.get_zooms(), (2, 2, 2, 1.5), rtol=1e-6)
     assert float(back.header["toffset"]) == 4
     assert back.header.get_xyzt_units() == ("mm", "sec")
+
+
+@pytest.mark.parametrize("n_times", [1, 4])
+def test_components_of_vectors_are_channels(n_times, tmp_path):
+    """NIfTI has them on the fifth axis, after time."""
+    nibabel = pytest.importorskip("nibabel")
+    values = RNG.random((10, 11, 12, n_times, 3)).astype(np.float32)
+    image = nibabel.Nifti1Image(values, np.diag([2.0, 2, 3, 1]))
+    image.header["intent_code"] = 1006
+    nibabel.save(image, tmp_path / "x.nii.gz")
+    samples = read(tmp_path / "x.nii.gz")
+    assert samples.dims == ("i", "j", "k", "t")[: 3 if n_times == 1 else 4]
+    field = ef.fit(samples)
+    assert field.model.n_channels == 3
+    assert field.model.channel_axis == len(samples.dims)
+    assert_array_equal(field.samples(), values[:, :, :, 0] if n_times == 1 else values)
+    ef.write(field, tmp_path / "y.nii.gz")
+    back = nibabel.load(tmp_path / "y.nii.gz")
+    assert back.shape == values.shape
+    assert_array_equal(np.asarray(back.dataobj), values)
+    assert int(back.header["intent_code"]) == 1006
+    assert_allclose(back.affine, image.affine)
+
+
+def test_channels_of_other_files_are_components(tmp_path):
+    nibabel = pytest.importorskip("nibabel")
+    values = RNG.random((6, 7, 2)).astype(np.float32)
+    ef.write(values, tmp_path / "x.nii", channel_axis=-1)
+    back = nibabel.load(tmp_path / "x.nii")
+    assert back.shape == (6, 7, 1, 1, 2)
+    assert back.header.get_intent()[0] == "vector"
+    assert read(tmp_path / "x.nii").channel_axis == 3
 
 
 def test_scans_and_other_questions_do_not_mix(tmp_path):

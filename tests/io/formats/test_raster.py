@@ -6,9 +6,9 @@ from numpy.testing import assert_array_equal
 
 import elmfield as ef
 from elmfield import read, write
+from elmfield.io.formats.picture_headers import of_heif, of_jpeg_2000, of_jpeg_xl
 from elmfield.io.formats.raster import png
-from elmfield.io.formats.sizes import of_heif, of_jpeg_2000, of_jpeg_xl
-from elmfield.io.gridded import plain_grid
+from scans import plain_grid
 
 RNG = np.random.default_rng(0)
 ROW = ("row", "column")
@@ -36,6 +36,23 @@ def test_our_png_is_everyones(tmp_path):
         values = RNG.integers(0, 256, shape, np.uint8)
         (tmp_path / "x.png").write_bytes(png(values))
         assert_array_equal(np.asarray(Image.open(tmp_path / "x.png")), values)
+
+
+def test_numbers_are_grey_unless_colours_are_asked_for(tmp_path):
+    """A denoised photograph of floats was written as a heat map."""
+    values = RNG.random((20, 30))
+    values[3, 4], values[0, 0], values[0, 1] = np.nan, 0, 1
+    grey = np.round(255 * values)
+    ef.write(values, tmp_path / "x.png")
+    found = ef.read(tmp_path / "x.png").values
+    assert_array_equal(found[..., 1], 255 * np.isfinite(values))  # what is missing is transparent
+    assert_array_equal(found[5:, :, 0], grey[5:])
+    for suffix in (".jpg", ".webp", ".pgm", ".bmp", ".tif"):
+        ef.write(values, tmp_path / f"x{suffix}")
+    ef.write(ef.fit(values[5:]), tmp_path / "y.png")
+    assert ef.read(tmp_path / "y.png").values.shape == (15, 30)
+    ef.write(values, tmp_path / "z.png", colours="viridis")
+    assert_array_equal(ef.read(tmp_path / "z.png").values[0, :2], [(68, 1, 84), (253, 231, 37)])
 
 
 def test_jpeg_is_turned_upright(tmp_path):
@@ -90,7 +107,7 @@ def test_eleven_kinds_of_pictures_in_and_out(tmp_path, suffix, channels):
         assert found.shape == wanted.shape
         gap = np.abs(found.astype(float) - wanted)
         assert gap.max() == 0 if suffix in EXACT else np.sqrt(np.mean(gap**2)) < CLOSE[suffix]
-    assert read(path).attributes["channels"]["labels"][-1] in ("alpha", "blue")
+    assert read(path).labels.channels.labels[-1] in ("alpha", "blue")
 
 
 @pytest.mark.parametrize("suffix", [".png", ".jpg", ".webp", ".avif", ".tif"])

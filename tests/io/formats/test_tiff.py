@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import elmfield as ef
 from elmfield import read, write
 from elmfield.errors import MissingExtraError
-from elmfield.io.gridded import plain_grid
-from elmfield.io.rendered import rendered
+from elmfield.io.export.rendering import Rendering
+from scans import plain_grid
 
 RNG = np.random.default_rng(0)
 
@@ -31,13 +31,13 @@ def test_a_tilted_map_keeps_its_transform(tmp_path):
     samples = plain_grid(values, ("y", "x"), **about)
     write(samples, tmp_path / "x.tif")
     back = read(tmp_path / "x.tif")
-    assert back.attributes["transform"] == transform
-    assert "33N" in back.attributes["crs"]
+    assert back.labels.transform == transform
+    assert "33N" in back.labels.crs
     assert back.coords == {}
     # At twice the resolution every pixel is four; corners stay where they were.
-    fine = rendered(ef.fit(back), scale=2)
+    fine = Rendering(field=ef.fit(back)).on(ef.OutputGrid(scale=2))
     write(fine, tmp_path / "y.tif")
-    a, b, c, d, e, f = read(tmp_path / "y.tif").attributes["transform"]
+    a, b, c, d, e, f = read(tmp_path / "y.tif").labels.transform
     assert_allclose([a, b, c, d, e, f], [4, 1.5, 500000, 1, -4.5, 4000000])
 
 
@@ -52,7 +52,7 @@ def test_gaps_in_a_map_are_missing_samples(tmp_path):
     assert np.isnan(samples.values).sum() == 9
     field = ef.fit(samples)
     assert_allclose(field.samples(missing="fill"), values, atol=0.05)
-    write(rendered(field), tmp_path / "y.tif")  # and stay so
+    write(Rendering(field=field).on(ef.OutputGrid()), tmp_path / "y.tif")  # and stay so
     with rasterio.open(tmp_path / "y.tif") as file:
         assert file.nodata == -999
         assert np.array_equal(file.read(1), holes)
@@ -76,7 +76,7 @@ def test_scale_and_offset_of_a_map_are_applied(tmp_path):
     field = ef.fit(samples)
     assert_allclose(field([45.5, 9.0]), [373.15, -10])
     # Written as they are: a value may be what marked a gap before.
-    whole = rendered(field, scale=2)
+    whole = Rendering(field=field).on(ef.OutputGrid(scale=2))
     whole.values[1] += 1
     write(whole, tmp_path / "y.tif")
     assert_allclose(read(tmp_path / "y.tif").values[:, 3, 3], [373.15, -9])
@@ -115,7 +115,7 @@ def test_a_map_keeps_its_numbers_and_their_colours(tmp_path):
     field = ef.fit(samples)
     ef.save(field, tmp_path / "x.elm")
     again = ef.load(tmp_path / "x.elm")
-    write(rendered(again, dtype="uint8"), tmp_path / "y.tif")
+    write(Rendering(field=again, dtype="uint8").on(ef.OutputGrid()), tmp_path / "y.tif")
     with rasterio.open(tmp_path / "y.tif") as file:
         assert file.colormap(1)[3] == (255, 0, 9, 255)
         assert_array_equal(file.read(1), kinds)

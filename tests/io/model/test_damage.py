@@ -1,10 +1,12 @@
 """Damaged and hostile model files: the right answer or a StoreError, and little memory."""
 
+import dataclasses
 import json
 import resource
 import subprocess
 import sys
 import textwrap
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -12,8 +14,9 @@ import pytest
 
 import elmfield as ef
 from elmfield.codec import pack
-from elmfield.io.model.entries import Archive, checked
-from elmfield.io.model.usual import completed
+from elmfield.io.store.stores import ZipStore, checked_name
+from robust.damage import write_archive
+from support import on_samples
 
 ROUGH = np.random.default_rng(0).standard_normal((40, 50)).cumsum(0).cumsum(1)
 FIELDS = {
@@ -34,13 +37,15 @@ def model(request, tmp_path):
     field = FIELDS[request.param]
     path = tmp_path / "model.elm"
     ef.save(field, path)
-    return path, field.samples()
+    return path, on_samples(field)
 
 
 def survives(path, truth):
     """Whether the file was refused; if not, its answer must be right."""
     try:
-        answer = ef.load(path).samples()
+        field = ef.load(path)
+        field.samples()
+        answer = on_samples(field)
     except ef.StoreError:
         return False
     np.testing.assert_allclose(answer, truth, rtol=0, atol=1e-9 * np.abs(truth).max())
@@ -138,12 +143,11 @@ def edit(*steps, value):
 
     def change(data):
         found = json.loads(data)
-        place = found["attributes"]["elmfield"] = completed(found["attributes"]["elmfield"])
+        place = found["attributes"]["elmfield"]
         for step in steps[:-1]:
             place = place[step]
         place[steps[-1]] = value
-        place = found["attributes"]["elmfield"]
-        place.pop("digest", None)  # whoever lies on purpose can also count
+        found["attributes"]["elmfield"].pop("digest", None)  # a liar can count, too
         return json.dumps(found).encode()
 
     return change
@@ -158,7 +162,7 @@ def smooth(tmp_path):
 
 def test_a_newer_version_is_told_apart_from_damage(smooth):
     rewrite(smooth, edit("version", value=7))
-    with pytest.raises(ef.StoreVersionError, match="format version 7; this elmfield reads up to 3"):
+    with pytest.raises(ef.StoreVersionError, match="format version 7; this elmfield reads up to 1"):
         ef.load(smooth)
 
 
@@ -175,14 +179,14 @@ LIES = [
     ("domain", "axes", 0, "size", "many"),
     ("domain", "axes", []),
     ("domain", "low", [0, 0, 0]),
-    ("domain", "high", 0, 1e300),
+    ("domain", "high", [1e300, 49.5]),
     ("domain", "axes", 0, {"name": "a", "size": 1 << 30, "period": None, "origin": 0.0,
                            "step": 1.0, "even": True}),
-    ("partition", "shape", [1 << 40, 50]),
+    ("partition", "edges", [5]),
     ("partition", "edges", 0, 1 << 40),
     ("partition", "edges", 0, 0),
     ("partition", "edges", 0, "listed"),
-    ("partition", "n_regions", 1 << 40),
+    ("partition", "edges", 5),
     ("partition", "overlap", [float("1e308"), 2.0]),
     ("partition", "regular", False),
     ("groups", []),
@@ -235,7 +239,34 @@ def test_metadata_that_lies_is_refused(smooth, lie):
     *place, value = lie
     rewrite(smooth, edit(*place, value=value))
     with pytest.raises(ef.StoreError):
-        ef.load(smooth).samples()
+        on_samples(ef.load(smooth))
+
+
+TARGET = {"made": "Target", "kind": "psnr", "value": 40}
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        {**TARGET, "value": True}, {**TARGET, "value": "40"}, {**TARGET, "value": -1},
+        {**TARGET, "kind": 5}, {**TARGET, "kind": []}, {**TARGET, "made": "x"},
+        {"made": "Dense"}, {"made": "Target"}, {}, "psnr", 40, True, [TARGET],
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_target_that_is_none_is_refused(smooth, target):
+    """Such models could be opened, and then not be saved."""
+    rewrite(smooth, edit("settings", value={"made": "Smooth", "order": 1.5, "target": target}))
+    with pytest.raises(ef.StoreError, match="makes no sense"):
+        ef.load(smooth)
+
+
+@pytest.mark.parametrize("settings", [{}, [], "x", 3, {"made": "x"}, {"made": [1]}], ids=str)
+def test_settings_of_no_known_kind_are_kept_as_they_are(smooth, settings):
+    rewrite(smooth, edit("settings", value=settings))
+    field = ef.load(smooth)
+    ef.save(field, smooth.with_name("again.elm"))
+    np.testing.assert_array_equal(ef.load(smooth.with_name("again.elm")).samples(), field.samples())
 
 
 @pytest.mark.parametrize("lie", RAGGED, ids=lambda lie: "-".join(map(str, lie))[:60])
@@ -394,7 +425,7 @@ def test_deep_json_does_not_overflow_the_stack(smooth):
 )
 def test_names_that_climb_are_refused(tmp_path, smooth, name):
     with pytest.raises(ef.StoreError, match="unsafe name"):
-        checked(name, "model.elm")
+        checked_name(name, "model.elm")
     if not name:
         return
     with zipfile.ZipFile(smooth, "a", zipfile.ZIP_STORED) as archive:
@@ -419,6 +450,62 @@ def test_a_zip_bomb_is_not_unpacked(smooth):
     assert smooth.stat().st_size < 1 << 20
     with pytest.raises(ef.StoreError, match="compressed entry"):
         ef.load(smooth)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("samples/zarr.json", "[]"), *(("zarr.json", v) for v in ("[]", "{}", "0", '"ab"', "[[0]]"))],
+)
+def test_a_json_bomb_costs_little_memory(smooth, key, value):
+    """65 kB of a file became 64 MiB of text, and that 1.4 GiB of Python's objects."""
+    text = f'{{"attributes":[{",".join([value] * ((1 << 25) // (len(value) + 1)))}]}}'
+    with zipfile.ZipFile(smooth) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    write_archive(smooth, {**entries, key: text.encode()})
+    assert smooth.stat().st_size < 1 << 17
+    tracemalloc.start()
+    with pytest.raises(ef.StoreError, match=r"at most .* (are read|were expected)"):
+        ef.load(smooth)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 3 << 25  # the text, and a copy of it
+
+
+def test_what_no_reader_takes_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("elmfield.io.store.blocks.MAX_JSON_VALUES", 1000)
+    monkeypatch.setattr("elmfield.io.store.blocks.MAX_JSON_CONTAINERS", 1000)
+    monkeypatch.setattr("elmfield.io.store.stores.MAX_ROOT_BYTES", 10_000)
+    field = ef.fit(np.eye(9))
+    for notes in ([0] * 1002, [[]] * 1001, "a" * 10_000):
+        large = ef.Field(dataclasses.replace(field.model, labels=ef.Labels(attrs={"notes": notes})))
+        with pytest.raises(ValueError, match=r"cannot be saved: .* Its attributes go there"):
+            ef.save(large, tmp_path / "model.elm")
+    assert not list(tmp_path.iterdir())
+
+
+def test_entries_larger_than_any_are_refused(smooth, monkeypatch):
+    """Of files and of what a URL gives; no more is asked for than an entry may have."""
+    fsspec = pytest.importorskip("fsspec")
+    folder = "memory://large/model.elm.zarr"
+    ef.save(ef.load(smooth), folder)
+    system, asked = fsspec.filesystem("memory"), []
+    whole = type(system).cat_file
+
+    def cat_file(self, path, start=None, end=None, **options):
+        found = whole(self, path, start, end, **options)
+        asked.append((path.partition(".zarr/")[2], len(found)))
+        return found
+
+    monkeypatch.setattr(type(system), "cat_file", cat_file)
+    sizes = {"MAX_ROOT_BYTES": "'zarr.json'", "MAX_DOCUMENT_BYTES": "'samples/zarr.json'"}
+    for name, what in {**sizes, "MAX_ENTRY_BYTES": "'samples/c/0/0'"}.items():
+        with monkeypatch.context() as patch:
+            patch.setattr(f"elmfield.io.store.stores.{name}", 100)
+            asked.clear()
+            for path in (smooth, folder):
+                with pytest.raises(ef.StoreError, match=f"{what} has .* bytes; at most 100"):
+                    ef.load(path).samples()
+        assert {n for key, n in asked if repr(key) == what} == {101}
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"hello", b"\x89PNG\r\n\x1a\n" + bytes(100)])
@@ -469,7 +556,7 @@ def test_hostile_files_cost_little_memory(tmp_path):
 
 def test_a_damaged_block_does_not_stop_the_others(tmp_path, monkeypatch):
     """Regions whose blocks are whole still answer; only the damaged ones refuse."""
-    monkeypatch.setattr("elmfield.field.tiling.TILE", 1 << 16)
+    monkeypatch.setattr("elmfield.field.coefficients.tiles.TILE_BYTES", 1 << 16)
     big = ef.fit(np.random.default_rng(0).standard_normal((300, 300)))
     path = tmp_path / "model.elm"
     ef.save(big, path)
@@ -486,5 +573,5 @@ def test_a_damaged_block_does_not_stop_the_others(tmp_path, monkeypatch):
 
 def test_an_archive_is_an_archive_wherever_it_lies(smooth):
     with smooth.open("rb") as file:
-        assert "zarr.json" in Archive("x", file).sizes()
+        assert "zarr.json" in ZipStore("x", file).sizes()
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 0

@@ -2,12 +2,19 @@
 
 import os
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.io.stream.spool import Spool, times_read, together
+from elmfield._array.progress import silent
+from elmfield.field.coefficients.tiles import Tiling
+from elmfield.fit.encoder import encoder
+from elmfield.io.stream.fit_stream import Stream
+from elmfield.io.stream.spool import Spool, count_reads, merge_chunks
+from elmfield.io.stream.work_folder import Work
+from elmfield.io.stream.workers import Spread
 from support import close
 
 SMALL = 1 << 18
@@ -56,16 +63,16 @@ def test_chunks_of_a_dask_array_are_computed_once(settings, has_gaps, tmp_path):
 
 
 def test_workers_fill_gaps_too(tmp_path, monkeypatch):
-    from elmfield.io.stream import engine
+    from elmfield.io.stream import workers
 
-    values, tasks, alone = sea(), [], engine.alone
+    values, tasks, alone = sea(), [], workers.run_alone
 
     def noted(work, slab, given):
         tasks.append(type(work).__name__)
         return alone(work, slab, given)
 
     values[40:44, 50:53] = np.nan
-    monkeypatch.setattr(engine, "alone", noted)
+    monkeypatch.setattr(workers, "run_alone", noted)
     source = counted(values, (70, 50), Counter())
     ef.fit(source, ef.smooth(order=2), out=tmp_path / "a.elm.zarr", memory_limit=SMALL)
     assert set(tasks) == {"_Surveying", "Coding"}
@@ -107,7 +114,7 @@ def test_a_disk_too_small_for_a_copy_is_no_obstacle(tmp_path, monkeypatch):
 
 def test_frames_of_a_video_are_decoded_once(tmp_path, monkeypatch):
     pytest.importorskip("av")
-    from elmfield.io.formats.video import Frames
+    from elmfield.io.formats.media import Frames
 
     frames, opened = sea((12, 48, 40)).astype(np.uint8)[..., None].repeat(3, -1), []
     ef.write(frames, tmp_path / "x.mkv", channel_axis=-1)
@@ -122,12 +129,12 @@ def test_frames_of_a_video_are_decoded_once(tmp_path, monkeypatch):
 
 def test_a_window_of_a_copy_is_what_was_put_there(tmp_path):
     values = sea((30, 20))
-    spans = together([[7, 7, 7, 7, 2], [20]], 300)
+    spans = merge_chunks([[7, 7, 7, 7, 2], [20]], 300)
     assert [s.stop - s.start for s in spans[0]] == [14, 14, 2]
     spool = Spool(tmp_path, values.shape, values.dtype, spans)
     for slab in spool.slabs:
         assert not spool.has(slab)
-        spool.put(slab, values[slab])
+        spool.save(slab, values[slab])
         assert spool.has(slab)
     for slab in ((slice(3, 29), slice(5, 6)), (slice(14, 28), slice(0, 20))):
         assert np.array_equal(spool.read(slab), values[slab])
@@ -136,6 +143,42 @@ def test_a_window_of_a_copy_is_what_was_put_there(tmp_path):
 
 def test_how_often_chunks_are_read():
     blocks = [(slice(a, a + 5), slice(b, b + 10)) for a in (0, 5) for b in (0, 10)]
-    assert times_read(blocks, [[10], [20]]) == 4
-    assert times_read(blocks, [[5, 5], [10, 10]]) == 1
-    assert times_read(blocks, [[4, 4, 2], [20]]) == pytest.approx(2 * 14 / 10)
+    assert count_reads(blocks, [[10], [20]]) == 4
+    assert count_reads(blocks, [[5, 5], [10, 10]]) == 1
+    assert count_reads(blocks, [[4, 4, 2], [20]]) == pytest.approx(2 * 14 / 10)
+
+
+class Chunked:
+    """An array in one chunk."""
+
+    shape, dtype, chunks = (60, 40), np.dtype("f4"), (60, 40)
+
+    def __getitem__(self, slab):
+        return np.zeros(self.shape, "f4")[slab]
+
+
+@pytest.mark.parametrize(("times", "copied"), [(2, False), (3, True)])
+def test_a_file_is_copied_if_it_would_be_read_three_times_in_a_pass(times, copied, tmp_path):
+    encode = encoder(Chunked.shape, ef.smooth(order=2))
+    stream = Stream.of(Chunked(), encode, None, {}, None, silent)
+    rows = np.linspace(0, 60, times + 1).astype(int)
+    blocks = [(slice(a, b), slice(0, 40)) for a, b in pairwise(rows)]
+    work = Work(tmp_path / "a.elm.zarr")
+    assert (stream._spool(work, blocks) is not None) == copied
+    work.close()
+
+
+def test_each_worker_gets_four_blocks_but_none_too_small_to_be_coded_fast():
+    """16 M samples; tiles of 512 KiB are coded by eights, a million samples."""
+    large = Chunked()
+    large.shape = large.chunks = (4000, 4000)
+    encode = encoder(large.shape, ef.smooth(order=2))
+    tiling = Tiling((0, 0, 0), (4000, 4000, 1), (64, 64, 1))
+    n_blocks = {}
+    with ef.memory_limit(1 << 34):
+        for n in (1, 3, 50):
+            stream = Stream.of(large, encode, None, {}, Spread(n_workers=n), silent)
+            n_blocks[n] = len(stream.blocks(tiling))
+    assert n_blocks[1] == 1
+    assert 12 <= n_blocks[3] <= 14
+    assert 15 <= n_blocks[50] <= 20

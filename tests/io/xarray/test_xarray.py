@@ -12,6 +12,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import elmfield as ef
+from elmfield.field.coefficients.tiles import CodedTiles
 from support import ROOT
 
 xr = pytest.importorskip("xarray")
@@ -106,6 +107,54 @@ def test_dates(tmp_path):
     assert_array_equal(ef.load(tmp_path / "dates.elm").to_xarray({"time": between}), got)
 
 
+YEARS = [(unit, year) for unit in ("s", "ms", "us") for year in ("0850", "0001", "-4000", "9999")]
+
+
+@pytest.mark.parametrize(("unit", "year"), [*YEARS, ("ns", "1700")])
+def test_dates_of_any_year_go_everywhere(unit, year, tmp_path):
+    """Beyond 1678 and 2262 there are no nanoseconds: dates keep the unit in which they came."""
+    days = (np.arange(20) * np.timedelta64(1, "D")).astype(f"m8[{unit}]")
+    time = np.datetime64(year, unit) + days + np.timedelta64(7, unit)
+    values = np.random.default_rng(0).random((20, 4), np.float32)
+    da = xr.DataArray(values, coords={"time": time}, dims=("time", "x"), name="a")
+    field = ef.fit(da, ef.smooth(order=2))
+    ef.save(field, tmp_path / "a.elm")
+    ef.save(ef.fit(da[:15], ef.smooth(order=2)), tmp_path / "a.elm.zarr")
+    opened = xr.open_dataset(tmp_path / "a.elm", engine="elmfield")["a"].load()
+    grown = ef.append(tmp_path / "a.elm.zarr", da[15:])
+    for got in (field, ef.load(tmp_path / "a.elm"), grown):
+        xr.testing.assert_identical(got.to_xarray(), da)
+        assert got.to_xarray().time.dtype == time.dtype
+    xr.testing.assert_identical(opened, da)
+    part = field.crop([time[5], 0], [time[11], 3])
+    assert_array_equal(part.to_xarray().time, time[5:12])
+    for asked in (time[3:5], list(map(str, time[3:5]))):
+        got = field.interp(time=asked)
+        assert_array_equal(got.time, time[3:5])
+        assert_allclose(got, values[3:5], atol=1e-5)
+    assert str(time[0])[:10] in repr(ef.io.inputs.samples_of(da))
+    pytest.importorskip("netCDF4")
+    ef.write(field, tmp_path / "a.nc")
+    coder = xr.coders.CFDatetimeCoder(time_unit=unit)
+    with xr.open_dataset(tmp_path / "a.nc", decode_times=coder) as ds:
+        xr.testing.assert_equal(ds["a"].load(), da)
+
+
+def test_nanoseconds_over_centuries_come_back(tmp_path):
+    """float64 tells nanoseconds apart for some months only."""
+    time = np.array(["1700-01-01T00:00:00.123456789", "2200-06-01T12:00:00.987654321"], "M8[ns]")
+    da = xr.DataArray([1.0, 2.0], coords={"time": time}, dims="time", name="a")
+    field = ef.fit(da)
+    ef.save(field, tmp_path / "a.elm.zarr")
+    for got in (field, ef.load(tmp_path / "a.elm.zarr"), field.crop([time[0]], [time[1]])):
+        assert_array_equal(got.to_xarray().time, time)
+    later = time[1] + np.array([10**15 + 1, 2 * 10**15 + 3], "m8[ns]")
+    grown = ef.append(tmp_path / "a.elm.zarr", da.assign_coords(time=later))
+    assert_array_equal(grown.to_xarray().time, [*time, *later])
+    with pytest.raises(ValueError, match=r"got 2200-.*T.* and then 1700-"):
+        ef.append(tmp_path / "a.elm.zarr", da)
+
+
 def test_durations_and_uneven_coordinates():
     step = (np.asarray([0, 1, 3, 6, 10, 15, 21, 28]) * 3600).astype("timedelta64[s]")
     da = xr.DataArray(np.arange(8.0) ** 2, coords={"step": step}, dims="step")
@@ -123,7 +172,7 @@ def test_channels(tmp_path):
         dims=("band", "y", "x"),
     )
     field = da.elm.fit(channel_axis="band")
-    assert field.n_channels == 3
+    assert field.model.n_channels == 3
     assert field.domain.dims == ("y", "x")
     back = field.to_xarray()
     assert back.dims == ("band", "y", "x")
@@ -136,9 +185,17 @@ def test_channels(tmp_path):
         "green",
         "blue",
     ]
-    with pytest.raises(ValueError, match="`channel_axis` must be a dim"):
+    with pytest.raises(ValueError, match="`channel_axis` must be one of the axes"):
         ef.fit(da, channel_axis="colour")
-    with pytest.raises(TypeError, match="pass channel_axis='band'"):
+    assert ef.fit(da).model.channel_axis == 0  # as rasters call it
+    assert ef.fit(da.transpose("y", "x", "band")).model.channel_axis == 2
+    numbered = da.assign_coords(band=[1, 2, 3])
+    assert ef.fit(numbered, channel_axis="y").domain.dims == ("band", "x")
+    assert ef.fit(numbered[:, 0, 0]).domain.dims == ("band",)
+    with pytest.raises(ValueError, match=r"'band'; a field has one axis of them\. Fit one"):
+        ef.fit(da.to_dataset(name="a"))
+    da = da.rename(band="colour")
+    with pytest.raises(TypeError, match="pass channel_axis='colour'"):
         ef.fit(da)
     with pytest.raises(ValueError, match="`channel_axis` names a dim, 'band', and an array has"):
         ef.fit(da.values, channel_axis="band")
@@ -176,6 +233,19 @@ def model(weather, tmp_path):
     path = tmp_path / "t2m.elm"
     ef.save(ef.fit(weather), path)
     return path
+
+
+def test_a_model_of_a_crop_opens_at_the_samples_inside(tmp_path):
+    values = np.random.default_rng(0).random((20, 12))
+    coords = {"y": 2.0 * np.arange(20), "x": np.arange(12)}
+    da = xr.DataArray(values, coords=coords, dims=("y", "x"), name="a")
+    part = ef.fit(da).crop([10, 2], [20, 7])
+    ef.save(part, tmp_path / "part.elm")
+    found = xr.open_dataset(tmp_path / "part.elm", engine="elmfield")["a"]
+    xr.testing.assert_identical(found.load(), part.to_xarray())
+    found = xr.open_dataset(tmp_path / "part.elm", engine="elmfield")["a"]
+    rows = xr.DataArray([0, 5, -1], dims="n")
+    assert_array_equal(found[rows, rows].values, values[5:11, 2:8][[0, 5, 5], [0, 5, 5]])
 
 
 def test_a_model_opens_as_a_dataset(model, weather):
@@ -219,9 +289,10 @@ def test_indexing(model, weather, pick):
     xr.testing.assert_allclose(got, expected, atol=1e-8)
 
 
-def test_points_are_not_turned_into_grids(model, monkeypatch):
+def test_points_are_not_turned_into_grids(weather, tmp_path, monkeypatch):
     """Many single points cost their number, not its square."""
-    lazy = xr.open_dataset(model, engine="elmfield").t2m
+    ef.save(ef.fit(weather, ef.smooth(max_error=0.01)), tmp_path / "coded.elm")
+    lazy = xr.open_dataset(tmp_path / "coded.elm", engine="elmfield").t2m
     seen = []
     own = ef.Field.__call__
     monkeypatch.setattr(
@@ -231,6 +302,27 @@ def test_points_are_not_turned_into_grids(model, monkeypatch):
     at = {d: xr.DataArray(np.arange(n), dims="p") for d in ("latitude", "longitude")}
     assert lazy.isel(at).load().shape == (n,)
     assert seen == [n]
+
+
+def test_points_of_a_large_file_are_taken_tile_by_tile(tmp_path, monkeypatch):
+    """Samples are picked out of their tiles, each decoded once; nothing is evaluated."""
+    values = np.random.default_rng(0).integers(0, 9, (1200, 900)).astype(np.float32)
+    tiling = ef.fit(
+        values, ef.smooth(order=2), out=tmp_path / "a.elm"
+    ).model.blended.source_samples.tiles.tiling
+    assert tiling.n_tiles > 4
+    lazy = xr.open_dataset(tmp_path / "a.elm", engine="elmfield").field
+    seen, own = [], CodedTiles.decode
+    monkeypatch.setattr(CodedTiles, "decode", lambda d, n: seen.extend(n) or own(d, n))
+    monkeypatch.setattr(ef.Field, "__call__", None)
+    rows, columns = np.array([-1, 3, 4, 700, 5]), np.array([899, 3, 3, 2, 4])
+    at = {d: xr.DataArray(i, dims="p") for d, i in zip(lazy.dims, (rows, columns))}
+    assert_array_equal(lazy.isel(at), values[rows, columns])
+    tiles = {(r % 1200 // tiling.tile[0], c // tiling.tile[1]) for r, c in zip(rows, columns)}
+    assert len(seen) == len(tiles) < tiling.n_tiles
+    seen.clear()
+    assert_array_equal(lazy[700:702, 5:9], values[700:702, 5:9])
+    assert len(seen) <= 1
 
 
 def test_dask_chunks(model, weather):
@@ -286,6 +378,43 @@ def test_a_dataset_can_be_written_elsewhere(model, weather, tmp_path):
         assert ds.t2m.attrs["units"] == "K"
 
 
+def test_a_map_of_temperatures_comes_back_bit_for_bit(data, tmp_path):
+    """93 141 of 1 038 240 numbers once differed, by up to 5e-5 K."""
+    with xr.open_dataset(data / "era5" / "era5_t2m_20230101T12_winter.nc") as ds:
+        da = ds[next(iter(ds.data_vars))].load()
+    field = ef.fit(da)
+    ef.save(field, tmp_path / "a.elm")
+    opened = xr.open_dataset(tmp_path / "a.elm", engine="elmfield")[da.name].load()
+    for got in (field.to_xarray(), ef.load(tmp_path / "a.elm").to_xarray(), opened):
+        assert got.dtype == np.float32
+        assert np.array_equal(got.values.view(np.uint32), da.values.view(np.uint32))
+        for name in da.dims:
+            assert_array_equal(got[name], da[name])
+
+
+def test_whole_numbers_stay_whole(tmp_path):
+    """int16 once came back as float64, off by 1e-10."""
+    values = np.random.default_rng(0).integers(-3000, 9000, (40, 50)).astype(np.int16)
+    da = xr.DataArray(values, dims=("y", "x"), name="height")
+    ef.save(ef.fit(da), tmp_path / "a.elm")
+    with xr.open_dataset(tmp_path / "a.elm", engine="elmfield") as ds:
+        xr.testing.assert_identical(ds["height"].load(), da)
+        lazy = xr.open_dataset(tmp_path / "a.elm", engine="elmfield", chunks={"y": 7})["height"]
+        assert lazy.dtype == np.int16
+        xr.testing.assert_identical(lazy.compute(scheduler="sync"), da)
+    xr.testing.assert_identical(ef.fit(da).to_xarray(chunks={}).compute(scheduler="sync"), da)
+    gaps = ef.fit(da.where(da > -2500))  # which are floats, as xarray has them
+    xr.testing.assert_identical(gaps.to_xarray(), da.where(da > -2500))
+    masked = ef.fit(values, mask=values < -2500, missing="nan").samples()
+    assert masked.dtype == np.float64
+    assert_array_equal(masked, np.where(values < -2500, np.nan, values))
+    pytest.importorskip("netCDF4")
+    ef.write(ef.load(tmp_path / "a.elm"), tmp_path / "a.nc")
+    with xr.open_dataset(tmp_path / "a.nc") as ds:
+        assert_array_equal(ds["height"], values)
+        assert ds["height"].dtype == np.int16
+
+
 def test_dims_may_be_numbers():
     values = np.random.default_rng(0).random((20, 24))
     numbered = xr.DataArray(values, dims=[0, 1])
@@ -311,7 +440,7 @@ def test_the_page_runs_as_written(tmp_path, monkeypatch):
     assert names["fine"].dims == ("latitude", "longitude")
     assert names["fine"].attrs["units"] == "degC"
     assert names["ds"].sst.sizes["latitude"] == 121
-    assert names["field"].n_channels == 2
+    assert names["field"].model.n_channels == 2
 
 
 def test_the_page_about_files_runs_as_written(tmp_path, monkeypatch):

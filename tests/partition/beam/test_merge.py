@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 import elmfield as ef
 import oracles.beam as slow
-from elmfield._array import compiled
-from elmfield.partition.beam.barron import Barron, samples_of
-from elmfield.partition.beam.merge import Start, merge
+from elmfield.partition.beam.energy import Barron, samples_of
+from elmfield.partition.beam.merge import Mesh, merge
 from oracles.beam import connected, touching
 
 QUICK = settings(max_examples=25, deadline=None)
@@ -21,14 +20,14 @@ def start_of(values, cell, periodic=(), boxes=False, **energy):
     y, present = samples_of(values, None, None)
     mesh = ef.Partition.regular(values.shape, cell, periodic=periodic)
     beta = Barron(y, present, mesh.edges, mesh.periodic, **energy)
-    return Start(beta, boxes), mesh, (y, present)
+    return Mesh(beta, boxes), mesh, (y, present)
 
 
 def compare(values, cell, quantile, stop=1, periodic=(), boxes=False, **energy):
     """Both ways, merge by merge."""
     start, mesh, (y, present) = start_of(values, cell, periodic, boxes, **energy)
     missing = np.zeros(y.shape, bool) if present is None else ~present
-    betas = sorted(start.known[c.key] for c in start.cells)
+    betas = sorted(start.energies[c.key] for c in start.cells)
     tau = betas[int(quantile * (len(betas) - 1))] * (1 + 2 * quantile) + 1e-9
     merges, regions, beta = slow.algorithm_1(
         y, missing, mesh.edges, tau, periodic=mesh.periodic, stop=stop, boxes=boxes, **energy
@@ -75,18 +74,12 @@ def test_the_same_merges_as_the_printed_algorithm(
     compare(values, 3, quantile, periodic=(1,) if wraps else (), boxes=boxes, **options)
 
 
-@pytest.fixture
-def plain(monkeypatch):
-    """Without compiled loops, whatever other tests have seen."""
-    monkeypatch.setattr(compiled, "pays", lambda work: False)
-
-
 @pytest.mark.parametrize("kind", ["noise", "steps", "blocks", "dark"])
 @pytest.mark.parametrize("periodic", [(), (1,), (0, 1)])
 @pytest.mark.parametrize(
     "options", [{}, {"boxes": True}, {"outside": "mean", "normalisation": "ortho"}]
 )
-def test_the_same_merges_whatever_way_loops_run(kind, periodic, options, way, rng):
+def test_the_same_merges_with_every_option(kind, periodic, options, rng):
     values = rng.standard_normal((12, 18))
     if kind == "steps":
         values = np.round(values / 2)
@@ -96,8 +89,6 @@ def test_the_same_merges_whatever_way_loops_run(kind, periodic, options, way, rn
         values[:, 6:12] = 0
     for quantile, stop in ((0.6, 1), (1.0, 9)):
         compare(values, 3, quantile, stop, periodic, **options)
-    start, _, _ = start_of(values, 3, periodic)
-    assert (start.quick is not None) == (way == "compiled")
 
 
 @pytest.mark.parametrize("shape", [(40,), (9, 8, 7)])
@@ -113,7 +104,7 @@ def test_the_same_merges_with_missing_samples(rng):
     compare(values, 3, 0.8, periodic=(0,))
 
 
-def test_ties_go_to_the_first_region(way):
+def test_ties_go_to_the_first_region():
     wave = np.sin(np.add.outer(np.arange(4), np.arange(4)))  # symmetric, so that pairs tie too
     wave = np.tile(wave, (3, 3))
     tau, _, _ = compare(wave, 4, 1.0)
@@ -130,41 +121,22 @@ def test_stopping_early_stops_the_same_way(rng):
 
 @pytest.mark.parametrize("boxes", [False, True])
 @pytest.mark.parametrize("kind", ["noise", "steps", "dark"])
-def test_a_run_that_begins_where_another_was_makes_the_same_merges(kind, boxes, rng, plain):
+def test_a_run_after_others_makes_the_same_merges(kind, boxes, rng):
     values = rng.standard_normal((36, 36))
     if kind == "steps":
         values = np.round(values / 2)
     elif kind == "dark":  # large boxes, of which bounds are known
         values[:, :24] = 0
     used, _, _ = start_of(values, 3, boxes=boxes)
-    betas = np.quantile(
-        [used.known[c.key] for c in used.cells], [0.05, 0.3, 0.6, 0.9, 0.96, 0.98, 1]
-    )
-    begun = []
+    betas = np.quantile([used.energies[c.key] for c in used.cells], [0.05, 0.3, 0.6, 0.9, 0.98, 1])
     for tau in rng.permutation([*betas, *(rng.uniform(0.5, 3, 4) * betas[3])]).tolist():
         for stop in (1, 60):
-            begun.append(len(used.reached(tau, stop).pairs))
             fresh, _, _ = start_of(values, 3, boxes=boxes)
             there, here = merge(used, tau, stop), merge(fresh, tau, stop)
             assert [(a.key, b.key) for a, b in there.pairs] == [
                 (a.key, b.key) for a, b in here.pairs
             ]
             assert there.n_regions == here.n_regions
-    assert max(begun) > 20
-    used.forget(0, 0)
-    assert not used.reached(betas[-1], 1).pairs
-
-
-def test_a_higher_threshold_does_not_begin_after_a_pass_that_left_regions_out(plain):
-    """Calm parts merge in the second pass, while two rougher ones still wait for their turn."""
-    rng = np.random.default_rng(142)
-    size = rng.choice([1.0, 8.0, 1000.0], (6, 6), p=[0.35, 0.2, 0.45])
-    values = rng.standard_normal((18, 18)) * np.kron(size, np.ones((3, 3)))
-    used, fresh = start_of(values, 3)[0], start_of(values, 3)[0]
-    used.stride = 1  # every state is kept
-    assert merge(used, 28.5).pairs
-    there, here = merge(used, 113.0), merge(fresh, 113.0)
-    assert [(a.key, b.key) for a, b in there.pairs] == [(a.key, b.key) for a, b in here.pairs]
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmfield.research import baselines
+from paper.research import baselines
 
 torch.set_num_threads(1)
 

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from elmfield.research import baselines
-from elmfield.research.baselines import Schedule
+from paper.research import baselines
+from paper.research.baselines import Schedule
 
 torch = pytest.importorskip("torch", reason="the baselines need torch")
 
@@ -28,10 +28,10 @@ from research.baselines.small import SMALL  # noqa: E402
         ({"rate": float("nan")}, "`rate` must be a positive number; got nan"),
         ({"seconds": 0}, "`seconds` must be a positive number; got 0"),
         ({"decay": "linear"}, "`decay` must be None, 'cosine' or 'exponential'"),
-        ({"channel_axis": 2}, "`channel_axis` must name an axis of the array, which has 2; got 2"),
-        ({"channel_axis": -3}, "`channel_axis` must name an axis of the array.* got -3"),
-        ({"channel_axis": 0.5}, "`channel_axis` must name an axis of the array.* got 0.5"),
-        ({"channel_axis": True}, "`channel_axis` must name an axis of the array.* got True"),
+        ({"channel_axis": 2}, "`channel_axis` must be an axis of the array.* got 2"),
+        ({"channel_axis": -3}, "`channel_axis` must be an axis of the array.* got -3"),
+        ({"channel_axis": 0.5}, "`channel_axis` must be an axis of the array.* got 0.5"),
+        ({"channel_axis": True}, "`channel_axis` must be an axis of the array.* got True"),
         ({"device": "meta"}, "`device` must be a name such as .* got 'meta'"),
         ({"device": 1.5}, "`device` must be a name such as .* got 1.5"),
         ({"seed": -1}, r"`seed` must be a whole number from 0 to 2\*\*64 - 1; got -1"),
@@ -71,19 +71,17 @@ def python(code):
 
 
 def test_torch_is_imported_by_a_fit_only():
-    code = (
-        "import sys; from elmfield.research import baselines as b; b.paper_grid('wire'); b.siren()"
-    )
+    code = "import sys; from paper.research import baselines as b; b.paper_grid('wire'); b.siren()"
     done = python(code + "; print('torch' in sys.modules)")
     assert (done.stdout.strip(), done.stderr) == ("False", "")
 
 
 def test_without_torch_the_extra_is_named():
     code = "import sys; sys.modules['torch'] = None; import numpy\n"
-    code += "from elmfield.research import baselines"
+    code += "from paper.research import baselines"
     done = python(code + "; baselines.fit(numpy.ones((3, 3)), baselines.siren())")
     assert done.returncode == 1
-    assert "ImportError: `elmfield.research.baselines` needs PyTorch" in done.stderr
+    assert "ImportError: `paper.research.baselines` needs PyTorch" in done.stderr
     assert "pip install 'elmfield[torch]'" in done.stderr
 
 

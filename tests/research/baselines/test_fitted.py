@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.research import baselines
-from elmfield.research.baselines import Schedule
+from paper.research import baselines
+from paper.research.baselines import Schedule
 from support import close, inside, on_grid, wave
 
 torch = pytest.importorskip("torch", reason="the baselines need torch")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from elmfield.research import baselines
-from elmfield.research.baselines import Schedule
+from paper.research import baselines
+from paper.research.baselines import Schedule
 
 torch = pytest.importorskip("torch", reason="the baselines need torch")
 

@@ -6,14 +6,14 @@ import math
 import numpy as np
 import pytest
 
-from elmfield.research import baselines
-from elmfield.research.baselines import Schedule
+from paper.research import baselines
+from paper.research.baselines import Schedule
 from support import close
 
 torch = pytest.importorskip("torch", reason="the baselines need torch")
 
-from elmfield.research.baselines import activations  # noqa: E402
-from elmfield.research.baselines.training import Training  # noqa: E402
+from paper.research.baselines import activations  # noqa: E402
+from paper.research.baselines.training import Training  # noqa: E402
 from research.baselines.small import SMALL, drawn, layers_of, values_of  # noqa: E402
 
 

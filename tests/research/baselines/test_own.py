@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 
 import elmfield as ef
 from elmfield.errors import StoreError
-from elmfield.research import baselines
-from elmfield.research.baselines import Schedule
+from paper.research import baselines
+from paper.research.baselines import Schedule
 from research.baselines.small import SMALL, every_method
 
 

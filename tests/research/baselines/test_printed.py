@@ -6,7 +6,7 @@ import pytest
 import elmfield as ef
 import oracles
 
-baselines = pytest.importorskip("elmfield.research.baselines")
+baselines = pytest.importorskip("paper.research.baselines")
 torch = pytest.importorskip("torch")
 
 
@@ -61,8 +61,8 @@ def test_tensors_are_taken_too(rng):
         ({"values": np.ones((0, 8))}, "`values` must have at least one axis .* one sample; got"),
         ({"device": "nowhere"}, "`device` 'nowhere' cannot be used here"),
         ({"device": 1.5}, "`device` must be a name such as .* got 1.5"),
-        ({"channel_axis": 2}, "`channel_axis` must name an axis of the array, which has 2; got 2"),
-        ({"channel_axis": 0.5}, "`channel_axis` must name an axis of the array.* got 0.5"),
+        ({"channel_axis": 2}, "`channel_axis` must be an axis of the array.* got 2"),
+        ({"channel_axis": 0.5}, "`channel_axis` must be an axis of the array.* got 0.5"),
         ({"regions": 0}, "`regions` must be a whole number of at least 1; got 0"),
         ({"regions": 1.5}, "`regions` must be a whole number of at least 1; got 1.5"),
     ],

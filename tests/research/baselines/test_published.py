@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from elmfield.research import baselines
+from paper.research import baselines
 
 torch = pytest.importorskip("torch", reason="the baselines need torch")
 

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.research import baselines
-from elmfield.research.baselines import Schedule
+from paper.research import baselines
+from paper.research.baselines import Schedule
 from support import ROOT, close
 
 torch = pytest.importorskip("torch", reason="the baselines need torch")
 
-from elmfield.research.baselines import activations  # noqa: E402
-from elmfield.research.baselines import training as training_module  # noqa: E402
-from elmfield.research.baselines.training import Training  # noqa: E402
+from paper.research.baselines import activations  # noqa: E402
+from paper.research.baselines import training as training_module  # noqa: E402
+from paper.research.baselines.training import Training  # noqa: E402
 from research.baselines.small import SMALL, every_method  # noqa: E402
 
 

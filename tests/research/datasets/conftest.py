@@ -7,8 +7,8 @@ import threading
 import numpy as np
 import pytest
 
-from elmfield.research import datasets
-from elmfield.research.datasets import catalogue, prepare
+from paper.research import datasets
+from paper.research.datasets import catalogue, prepare
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from elmfield.research import datasets
-from elmfield.research.datasets import catalogue, prepare
+from paper.research import datasets
+from paper.research.datasets import catalogue, prepare
 from support import ROOT
 
 STATUS = {"paper's own", "same product", "regenerated", "stand-in", "extra"}

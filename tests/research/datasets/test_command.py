@@ -1,10 +1,10 @@
-"""``python -m elmfield.research.datasets``."""
+"""``python -m paper.research.datasets``."""
 
 import subprocess
 import sys
 
-from elmfield.research import datasets
-from elmfield.research.datasets import __main__ as command
+from paper.research import datasets
+from paper.research.datasets import __main__ as command
 
 
 def test_the_command_lists_all(nowhere, capsys):
@@ -40,7 +40,7 @@ def test_the_command_says_what_is_wrong_with_the_folder(tmp_path, monkeypatch, c
 
 def test_the_module_runs_as_a_program():
     ran = subprocess.run(
-        [sys.executable, "-m", "elmfield.research.datasets", "list"], capture_output=True, text=True
+        [sys.executable, "-m", "paper.research.datasets", "list"], capture_output=True, text=True
     )
     assert ran.returncode == 0, ran.stderr
     assert "navier-stokes" in ran.stdout
@@ -49,7 +49,7 @@ def test_the_module_runs_as_a_program():
 def test_the_list_needs_no_optional_package():
     """Reading files does; knowing of them must not."""
     code = (
-        "import sys; from elmfield.research import datasets; datasets.names();"
+        "import sys; from paper.research import datasets; datasets.names();"
         "print([m for m in ('torch', 'xarray', 'h5py', 'PIL', 'rich') if m in sys.modules])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

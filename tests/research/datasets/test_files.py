@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from elmfield.research import datasets
-from elmfield.research.datasets import catalogue, files
+from paper.research import datasets
+from paper.research.datasets import catalogue, files
 
 
 def test_a_missing_file_is_fetched_once_and_kept(nowhere, server, offer, toy):

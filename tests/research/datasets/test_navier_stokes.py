@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from elmfield.research import datasets
-from elmfield.research.datasets import navier_stokes
-from elmfield.research.datasets.navier_stokes import Grid, threefry, vorticity
+from paper.research import datasets
+from paper.research.datasets import navier_stokes
+from paper.research.datasets.navier_stokes import Grid, threefry, vorticity
 
 
 def points(n, length=2 * np.pi):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from elmfield.research import datasets
-from elmfield.research.datasets import prepare
+from paper.research import datasets
+from paper.research.datasets import prepare
 
 
 def test_resizing_is_area_averaging(rng):

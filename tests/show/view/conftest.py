@@ -3,6 +3,7 @@
 import http.client
 import json
 import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 from urllib.parse import urlsplit
 
@@ -10,9 +11,9 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.io.viewed import scene_of, written
-from elmfield.show.view.packed import unpacked
-from elmfield.show.view.served import serve
+from elmfield.io.view_source import scene_of, written
+from elmfield.show.view.server import serve
+from oracles.tile_bytes import unpacked
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -88,9 +89,10 @@ def opened():
     """Serve what is given until the tests are done; a client and the scene."""
     running = []
 
-    def call(values, settings=None, **options):
+    def call(values, settings=None, *, title=None, host="127.0.0.1", **options):
         scene = scene_of(values, settings, **options)
-        served = serve(scene, write=lambda order: written(scene, order))
+        scene = scene if title is None else replace(scene, title=title)
+        served = serve(scene, host=host, write=lambda order: written(scene, order))
         running.append(served)
         client = Client(served)
         client.scene, client.field, client.served = scene, scene.field, served
@@ -99,6 +101,12 @@ def opened():
     yield call
     for served in running:
         served.close()
+
+
+@pytest.fixture(scope="session")
+def small(waves):
+    """A field that is quick to show."""
+    return ef.fit(waves[:40, :40])
 
 
 @pytest.fixture(scope="session")

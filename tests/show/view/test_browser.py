@@ -1,18 +1,15 @@
 """The page in a real browser: seen, moved, zoomed, shared; colours against the field's values."""
 
-import functools
-import http.server
 import io
 import math
-import threading
 
 import numpy as np
 import pytest
 from PIL import Image
 
 import elmfield as ef
-from elmfield.io.viewed import export_view
-from elmfield.show.render import picture as coloured
+from elmfield.io.view_source import export_view
+from elmfield.show.drawing import colourise
 from support import close
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -79,7 +76,7 @@ def agree(tab, values, colours, low, high, points, off=6):
     seen = stage(tab)
     for row, column in points:
         x, y = (math.floor(v) for v in place(tab, row, column))
-        expected = coloured(np.asarray([[values(row, column)]]), colours, low, high)[0, 0]
+        expected = colourise(np.asarray([[values(row, column)]]), colours, low, high)[0, 0]
         assert np.abs(seen[y, x] - expected.astype(int)).max() <= off, (row, column)
 
 
@@ -288,11 +285,12 @@ def test_an_address_brings_a_view_back(months, page):
     assert np.abs(stage(other) - before).mean() < 0.5
 
 
-def test_what_is_seen_is_taken_along(plain, page, tmp_path):
-    tab = page(plain.url)
+def test_what_is_seen_is_taken_along(opened, waves, page):
+    tab = page(opened(waves, title="日本.png").url)
     go(tab, 200, 150, 16)
     with tab.expect_download() as info:
         tab.click("#formats [data-format='.npy']")
+    assert info.value.suggested_filename == "日本-value.npy"
     values = np.load(info.value.path())
     window = tab.evaluate("elmfield.picture.window")
     assert values.shape == tuple(round((b - a) * 4) for a, b in (window["rows"], window["columns"]))
@@ -356,7 +354,7 @@ def test_what_goes_wrong_is_told_in_the_page(opened, page, waves, monkeypatch):
     def gone(*_):
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr("elmfield.show.view.tiles.on_plane", gone)
+    monkeypatch.setattr("elmfield.show.view.view_tiles.on_plane", gone)
     tab.evaluate("elmfield.picture.go({x: 100, y: 100, zoom: 60})")
     tab.wait_for_selector("#error:not([hidden])")
     assert "the disk is gone" in tab.inner_text("#error-text")
@@ -396,13 +394,6 @@ def test_words_can_be_read_on_either_ground(plain, page, theme):
         assert (b + 0.05) / (a + 0.05) >= 4.5, (ink, ground)
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """A plain file server."""
-
-    def log_message(self, *_):
-        pass
-
-
 def in_front(tab):
     """The picture of a page that is seen: others are drawn late, or not at all."""
     tab.bring_to_front()
@@ -414,24 +405,64 @@ def test_the_exported_page_of_the_demo_shows_the_same(opened, page, tmp_path):
     picture = pytest.importorskip("skimage.data").camera().astype(float)
     field = ef.fit(picture, ef.smooth())
     export_view(field, tmp_path, samples=picture, size=6 << 20)
-    files = functools.partial(Quiet, directory=str(tmp_path))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), files) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        still = page(f"http://127.0.0.1:{server.server_port}/")
-        live = page(opened(field, samples=picture).url)
-        for quantity in ("value", "gradient"):
-            for tab in (still, live):
-                tab.bring_to_front()
-                tab.click(f"#quantities [data-key={quantity}]")
-                typed(tab, 0, 255)
-                go(tab, 256, 256, 1)
-            for _ in range(80):  # tiles fade in; the first ones may be first looks
-                pictures = [in_front(tab) for tab in (still, live)]
-                gap = np.abs(pictures[0] - pictures[1]).max()
-                if gap <= 2:
-                    break
-                live.wait_for_timeout(250)
-            # 16 bits instead of 24: a colour may fall to its neighbour.
-            assert gap <= 2, quantity
-            assert pictures[0].std() > 10
-        server.shutdown()
+    still = page((tmp_path / "index.html").as_uri())  # as by a double click
+    live = page(opened(field, samples=picture).url)
+    for quantity in ("value", "gradient"):
+        for tab in (still, live):
+            tab.bring_to_front()
+            tab.click(f"#quantities [data-key={quantity}]")
+            settled(tab)  # its own range has come, and will not replace what is typed
+            typed(tab, 0, 255)
+            go(tab, 256, 256, 1)
+        for _ in range(80):  # tiles fade in; the first ones may be first looks
+            pictures = [in_front(tab) for tab in (still, live)]
+            gap = np.abs(pictures[0] - pictures[1]).max()
+            if gap <= 2:
+                break
+            live.wait_for_timeout(250)
+        # 16 bits instead of 24: a colour may fall to its neighbour.
+        assert gap <= 2, quantity
+        assert pictures[0].std() > 10
+
+
+def test_an_exported_page_is_walked_into_without_a_server(page, picture, tmp_path):
+    export_view(picture, tmp_path, channel_axis=-1, size=2 << 20)
+    tab = page((tmp_path / "index.html").as_uri())
+    field = ef.fit(picture, channel_axis=-1)
+    go(tab, 60, 45, 8)
+    seen = stage(tab)
+    for row, column in ((45.0, 60.0), (40.5, 50.25)):
+        x, y = (math.floor(v) for v in place(tab, row, column))
+        assert np.abs(seen[y, x] - np.clip(field([row, column]), 0, 255)).max() <= 9
+    tab.click("#beside [data-key=cubic]")
+    tab.keyboard.press("r")
+    settled(tab)
+    box = tab.locator("#stage").bounding_box()
+    tab.keyboard.press("p")
+    tab.mouse.move(box["x"] + 300, box["y"] + 200)
+    tab.mouse.down()
+    tab.mouse.move(box["x"] + 500, box["y"] + 300, steps=4)
+    tab.mouse.up()
+    tab.wait_for_selector("#profile-panel:not([hidden])")
+    tab.wait_for_function("location.hash.includes('line=')", timeout=60000)
+    other = page(tab.evaluate("location.href"))
+    close(other.evaluate("elmfield.state.line"), tab.evaluate("elmfield.state.line"), 1e-6)
+    assert other.evaluate("elmfield.state.beside") == "cubic"
+
+
+def test_an_exported_series_is_drawn_without_a_server(page, tmp_path):
+    values = np.sin(0.05 * np.arange(600.0))
+    export_view(values, tmp_path)
+    tab = page((tmp_path / "index.html").as_uri(), "window.elmfield?.series?.data")
+    assert tab.evaluate("elmfield.series.value(300)[0]") == pytest.approx(math.sin(15), abs=1e-2)
+
+
+def test_a_tile_that_is_gone_is_told(page, waves, tmp_path):
+    export_view(waves[:60, :60], tmp_path, size=1 << 20)
+    for path in (tmp_path / "tiles" / "gradient-field").rglob("*.js"):
+        path.unlink()
+    tab = page((tmp_path / "index.html").as_uri())
+    tab.click("#quantities [data-key=gradient]")
+    tab.wait_for_selector("#error:not([hidden])")
+    assert "tiles/gradient-field/" in tab.inner_text("#error-text")
+    page.allowed += ["ERR_FILE_NOT_FOUND", "cannot be read"]

@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 
 from elmfield.domain.box import make_domain
-from elmfield.show.view.plane import FINEST, TILE, Plane
+from elmfield.field.coordinates.labels import AxisLabels, Labels
+from elmfield.show.view.scene import FINEST, TILE, Plane
 
-NORTH = {"latitude": {"attrs": {"units": "degrees_north"}}}
+NORTH = {"latitude": "degrees_north"}
 
 
 def plane(shape, about=None, **options):
-    return Plane.of(make_domain(shape, **options), about or {})
+    axes = {name: AxisLabels(**told) for name, told in (about or {}).items()}
+    return Plane.of(make_domain(shape, **options), Labels(axes=axes))
 
 
 @pytest.mark.parametrize("rising", [True, False])
@@ -33,12 +35,12 @@ def test_the_last_two_axes_of_some_length_are_shown():
 
 
 def test_samples_are_as_oblong_as_their_steps():
-    mm = {n: {"attrs": {"units": "mm"}} for n in ("z", "x")}
+    mm = {"z": "mm", "x": "mm"}
     coords = {"z": 3.0 * np.arange(10), "x": 1.0 * np.arange(40)}
     found = plane((10, 40), mm, dims=("z", "x"), coords=coords)
     assert found.squares == (3.0, 1.0)
     assert found.size == (30.0, 40.0)
-    other = {"z": {"attrs": {"units": "s"}}, "x": mm["x"]}
+    other = {"z": "s", "x": "mm"}
     assert plane((10, 40), other, dims=("z", "x"), coords=coords).squares == (1.0, 1.0)
 
 

@@ -1,18 +1,25 @@
 """The server: what it tells, and what it refuses."""
 
+import contextlib
 import json
+import re
 import socket
 import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import quote
 from urllib.request import urlopen
 
 import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.io.viewed import scene_of
-from elmfield.show.view.app import PAGE
+from elmfield.io.view_source import scene_of
+from elmfield.show.view.app import MEDIA_TYPES
+from elmfield.show.view.export_page import PAGE
 from elmfield.show.view.scene import Scene
-from elmfield.show.view.served import serve
+from elmfield.show.view.server import drop_stalled, serve
 from support import close
 
 
@@ -20,7 +27,8 @@ def test_the_page_and_its_files_are_served(plain):
     page = plain.get("/")
     assert page.code == 200
     assert page.headers["content-type"].startswith("text/html")
-    for name, kind in PAGE.items():
+    for name in PAGE:
+        kind = MEDIA_TYPES[Path(name).suffix]
         answer = plain.get(f"/{name}")
         assert (answer.code, answer.headers["content-type"]) == (200, kind)
     assert b"BSD" in plain.get("/openseadragon.min.js").body[:400] or (
@@ -76,6 +84,13 @@ def test_a_profile_is_the_field_along_a_line(plain, waves):
     rows = np.floor(10 + marks * 40 + 0.5).astype(int)
     close(found["samples"][0], waves[rows, np.arange(20, 101)], 1e-6)
     assert max(found["off"]) <= 0.5
+
+
+def test_a_profile_between_samples_has_none(plain):
+    found = plain.json("/profile?line=10.2,20.2,10.4,20.3")
+    assert (found["marks"], found["samples"]) == ([], [[]])
+    points = np.linspace([10.2, 20.2], [10.4, 20.3], 400)
+    close(found["values"][0], plain.field(points), 1e-6)
 
 
 def test_a_profile_of_another_quantity_is_that_quantity(plain):
@@ -158,6 +173,27 @@ def test_what_is_seen_can_be_taken_along(months, suffix, tmp_path):
         close(back.coords["latitude"], own[1], 1e-9)
 
 
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("日本.png", "日本"), ("naïve.png", "naïve"), ("жук 𝔘.tif", "жук-𝔘"),
+        ('a"; b="c', "a---b--c"), ("a\r\nX-B: c", "a--X-B--c"), ("\udcff.png", "-"),
+        ("日" * 5000, "日" * 100), ("", "field"), ("../../b\0c", "b-c"),
+    ],
+    ids=lambda text: ascii(text)[:20],
+)  # fmt: skip
+def test_a_title_in_any_letters_names_the_download(opened, small, title, name):
+    client = opened(small, title=title)
+    assert client.json("/facts.json")["title"] == title
+    for suffix in (".npy", ".png"):
+        answer = client.get(f"/download?format={suffix}&window=0,9,0,9")
+        assert answer.code == 200, answer.body
+        assert "x-b" not in answer.headers
+        plain, full = answer.headers["content-disposition"].split("; ")[1:]
+        assert full == f"filename*=UTF-8''{quote(name + '-value' + suffix)}"
+        assert re.fullmatch(rf'filename="[-\w]+-value\{suffix}"', plain, re.ASCII)
+
+
 def test_a_picture_is_as_the_page_colours_it(months, tmp_path):
     words = "at=4&window=-0.5,29.5,-0.5,59.5&scale=1&colours=grey&limits=0,20"
     (tmp_path / "a.png").write_bytes(months.get(f"/download?format=.png&{words}").body)
@@ -238,8 +274,11 @@ def test_it_only_shows(plain, method):
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "localhost@evil", "[::2]"],
-)
+    [
+        "evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "localhost@evil", "[::2]",
+        "192.168.7.9",
+    ],
+)  # fmt: skip
 def test_other_hosts_are_refused(plain, host):
     # A page of somebody else may give its own name this machine's address.
     answer = plain.get("/tile/0/0/0", headers={"Host": host})
@@ -252,10 +291,110 @@ def test_this_machine_s_own_names_are_let_in(plain, host):
     assert plain.get("/facts.json", headers={"Host": host}).code == 200
 
 
+@pytest.fixture(scope="module", params=["0.0.0.0", "::"])
+def everywhere(request, opened, small):
+    """A page at all of the machine's addresses."""
+    if request.param == "::" and not socket.has_dualstack_ipv6():
+        pytest.skip("no IPv6 on this machine")
+    return opened(small, host=request.param)
+
+
+NAME = socket.gethostname()
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "192.168.7.9", "10.0.0.1:8123", "[2001:db8::7]:8123", "[fe80::1]", "localhost", "[::1]:1",
+        NAME, f"{NAME.upper()}:8123", f"{NAME.removesuffix('.local')}.local",
+    ],
+)  # fmt: skip
+def test_at_every_address_the_page_has_every_address(everywhere, host):
+    assert everywhere.get("/facts.json", headers={"Host": host}).code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example", "evil.example:80", "192.168.7.9.evil.example", f"{NAME}.evil.example", "",
+        ":80", "192.168.7.9@evil", "evil@192.168.7.9", "192.168.7", "3232237321", "0x7f.1",
+        "[evil]", "[192.168.7.9]", "2001:db8::7", "[::1", "::1]", "192.168.7.9,evil",
+        "192.168.7.9 evil", "[::1x:80", "[[::1]]",
+    ],
+)  # fmt: skip
+def test_a_name_of_somebody_else_is_refused_at_every_address(everywhere, host):
+    # Only a name can be pointed at this machine by a page of somebody else; an address is its own.
+    assert everywhere.get("/facts.json", headers={"Host": host}).code in (400, 403)
+
+
+def test_an_address_that_can_be_opened_is_told(everywhere):
+    assert everywhere.place.hostname in ("127.0.0.1", "::1")
+    assert everywhere.get("/").code == 200
+
+
 def test_two_hosts_are_none(plain):
     with socket.create_connection((plain.place.hostname, plain.place.port), timeout=20) as to:
         to.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\nConnection: close\r\n\r\n")
         assert to.recv(64).split()[1] in (b"400", b"403")
+
+
+BEGUN = [
+    b"", b"GET", b"GET / HTTP/1.1\r\nHost: localhost\r\n",
+    b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET",
+    b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\nx",
+]  # fmt: skip
+"""What clients send that then say nothing more."""
+
+
+def test_requests_that_never_end_keep_nobody_out(opened, small, monkeypatch):
+    monkeypatch.setattr("elmfield.show.view.server.CONNECTIONS", 10)
+    monkeypatch.setattr("elmfield.show.view.server.STALLED", 0)
+    client = opened(small)
+    with contextlib.ExitStack() as stack:
+        for begun in 3 * BEGUN:
+            to = socket.create_connection((client.place.hostname, client.place.port), timeout=20)
+            stack.enter_context(to).sendall(begun)
+        for _ in range(60):
+            if (code := client.get("/facts.json").code) == 200:
+                break
+            time.sleep(0.5)
+        assert code == 200
+
+
+@pytest.mark.parametrize(
+    ("states", "dropped"),
+    [
+        ([(None, 0), (None, 0)], True),  # no request yet
+        ([("asked", 0), ("asked", 0), ("asked", 0)], False),  # its answer is being computed
+        ([("asked", 9), ("asked", 9)], True),  # nobody takes the answer
+        ([("asked", 9), ("asked", 5), ("asked", 0)], False),  # somebody does, slowly
+        ([("answered", 0), ("answered", 0)], True),  # the next request does not come
+        ([(None, 0), ("answered", 0), ("answered again", 0)], False),
+    ],
+)
+def test_connections_that_wait_for_the_client_are_dropped(states, dropped):
+    cycles = {
+        None: None,
+        "asked": SimpleNamespace(response_complete=False),
+        "answered": SimpleNamespace(response_complete=True),
+        "answered again": SimpleNamespace(response_complete=True, again=True),
+    }
+    ended = []
+    connection = Connection()
+    look = drop_stalled({connection})
+    for cycle, unsent in states:
+        connection.cycle = cycles[cycle]
+        connection.transport = SimpleNamespace(
+            get_write_buffer_size=lambda unsent=unsent: unsent, abort=lambda: ended.append(1)
+        )
+        # Without an event loop: a browser test may have left one running.
+        with contextlib.suppress(StopIteration):
+            look().send(None)
+    assert bool(ended) == dropped
+
+
+class Connection:
+    """Has what uvicorn's have: the request being answered, and the way out."""
 
 
 def test_headers_keep_others_out(plain):
@@ -284,7 +423,7 @@ def test_a_model_that_goes_away_is_told(opened, waves, tmp_path, monkeypatch, er
     def gone(*_):
         raise error
 
-    monkeypatch.setattr("elmfield.show.view.tiles.on_plane", gone)
+    monkeypatch.setattr("elmfield.show.view.view_tiles.on_plane", gone)
     assert str(error) in client.json("/tile/-1/0/0", 503)["error"]
     assert client.get("/tile/0/0/0").code == 200  # kept
 

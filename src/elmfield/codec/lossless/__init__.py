@@ -1,12 +1,11 @@
 """Arrays to bytes and back, bit for bit.
 
-`door` takes arrays of any dtype and shape, `numbers` makes whole numbers of their values,
-`sections` lays bytes out. A plane of whole numbers is predicted from `neighbours` along a
-`wavefront`, by what `plane` says of it (`learning` finds that out); what is left goes as `tokens`
-through the entropy engine: `encoding` and `streams`, `decoding`. `fast` does the same with compiled
-`loops` (and `merging`).
+`lossless_tile` takes arrays of any dtype and shape, `numbers` makes whole numbers of their values.
+A plane of whole numbers is predicted (`predict`) in the order of a `wavefront`, for all samples at
+once in its `frame`; what is left goes as tokens, with a header (`plane_model`), through
+`plane_coder`. `compiled_plane` does the same with the compiled loops of `prediction_kernels`.
 """
 
-from elmfield.codec.lossless.door import pack, pack_many, unpack, unpack_many
+from elmfield.codec.lossless.lossless_tile import pack_many, unpack_many
 
-__all__ = ["pack", "pack_many", "unpack", "unpack_many"]
+__all__ = ["pack_many", "unpack_many"]

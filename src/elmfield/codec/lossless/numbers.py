@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield._array.ends import spacing_at
+from elmfield._array.channel_stats import spacing_at
 from elmfield._array.typing import Floats, Integers
 
 Ranks = NDArray[np.unsignedinteger]
 
-_AT_ONCE = 1 << 16
+_CHUNK = 1 << 16
 
 
 def ranks(values: NDArray[np.generic]) -> Ranks:
-    """Unsigned integers of the dtype's size, in the order of the values."""
+    """Return unsigned integers of the dtype's size, in the order of the values."""
     if values.dtype == np.bool_:
         return values.astype(np.uint8)
     unsigned = np.dtype(f"u{values.dtype.itemsize}")
@@ -32,8 +32,8 @@ def ranks(values: NDArray[np.generic]) -> Ranks:
     return np.asarray(np.where(bits & sign, ~bits, bits | sign))
 
 
-def unranked(rank: Ranks, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
-    """The values of ranks."""
+def from_ranks(rank: Ranks, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
+    """Return the values of ranks."""
     if dtype == np.bool_:
         return np.asarray(rank != 0)
     unsigned = np.dtype(f"u{dtype.itemsize}")
@@ -47,7 +47,7 @@ def unranked(rank: Ranks, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
 
 
 def common_step(distances: Ranks) -> int:
-    """The greatest step of which all distances are multiples; 1 for nothing but zeros."""
+    """Return the greatest step of which all distances are multiples; 1 for all zeros."""
     step = int(np.gcd.reduce(distances[:1024])) or int(distances.max())
     while step > 1:
         wrong = distances[distances % distances.dtype.type(step) != 0]
@@ -57,30 +57,30 @@ def common_step(distances: Ranks) -> int:
     return 1
 
 
-def raw_words(numbers: Ranks, bits: int) -> NDArray[np.uint16]:
-    """The lowest bits of numbers, one after the other, low bit first, 16 to a word."""
+def pack_low_bits(numbers: Ranks, bits: int) -> NDArray[np.uint16]:
+    """Return the lowest bits of numbers, one after the other, low bit first, 16 to a word."""
     parts = []
-    for a in range(0, numbers.size, _AT_ONCE):
-        rows = numbers[a : a + _AT_ONCE].astype("<u8")[:, None].view(np.uint8)
+    for a in range(0, numbers.size, _CHUNK):
+        rows = numbers[a : a + _CHUNK].astype("<u8")[:, None].view(np.uint8)
         parts.append(np.unpackbits(rows, axis=1, count=bits, bitorder="little").ravel())
     whole = np.concatenate(parts)
     packed = np.packbits(np.pad(whole, (0, -whole.size % 16)), bitorder="little")
     return packed.view("<u2").astype(np.uint16)
 
 
-def of_raw_words(words: NDArray[np.uint16], n: int, bits: int) -> NDArray[np.uint64]:
-    """The numbers of :func:`raw_words`, n of them."""
+def unpack_low_bits(words: NDArray[np.uint16], n: int, bits: int) -> NDArray[np.uint64]:
+    """Return the numbers of :func:`pack_low_bits`, n of them."""
     whole = np.unpackbits(words.astype("<u2").view(np.uint8), count=n * bits, bitorder="little")
     parts = []
-    for rows in np.array_split(whole.reshape(n, bits), -(-n // _AT_ONCE)):
+    for rows in np.array_split(whole.reshape(n, bits), -(-n // _CHUNK)):
         full = np.zeros((len(rows), 64), np.uint8)
         full[:, :bits] = rows
         parts.append(np.packbits(full, axis=1, bitorder="little").view("<u8").ravel())
     return np.concatenate(parts).astype(np.uint64)
 
 
-def lattice(values: NDArray[np.floating]) -> tuple[float, float] | None:
-    """Offset and step if finite values are nearly ``offset + step k``; None where they are not.
+def find_lattice(values: NDArray[np.floating]) -> tuple[float, float] | None:
+    """Return offset and step if finite values are nearly ``offset + step k``; else None.
 
     Steps shorter than 16 spacings of the dtype do not count: then ranks are as good.
     """
@@ -93,18 +93,18 @@ def lattice(values: NDArray[np.floating]) -> tuple[float, float] | None:
     spacing = float(spacing_at(np.abs(some).max(keepdims=True).astype(values.dtype))[0])
     if not step >= 16 * spacing or not wide / step <= 2.0**40:
         return None
-    step = _refined(some, step)
+    step = _refine_step(some, step)
     if step < 16 * spacing:
         return None
     k = np.rint((x - some[0]) / step)
     if float(np.abs(x - (some[0] + step * k)).max()) > 3 * spacing:
         return None
     least = float(k.min())
-    return _nicest(values.ravel(), x, k - least)
+    return _choose_nicest(values.ravel(), x, k - least)
 
 
-def _nicest(values: NDArray[np.floating], x: Floats, k: Floats) -> tuple[float, float]:
-    """Among offsets and steps near those of least squares the ones that give most values exactly.
+def _choose_nicest(values: NDArray[np.floating], x: Floats, k: Floats) -> tuple[float, float]:
+    """Return the offset and step, near those of least squares, that give most values exactly.
 
     Whoever made the values used a power of two, a short decimal or a float32.
     """
@@ -116,19 +116,19 @@ def _nicest(values: NDArray[np.floating], x: Floats, k: Floats) -> tuple[float, 
     mean_n, mean_y = np.average(n, weights=trust), np.average(y, weights=trust)
     slope = float((trust * (n - mean_n) * (y - mean_y)).sum() / (trust * (n - mean_n) ** 2).sum())
     best, fewest = (0.0, slope), v.size + 1
-    for step in _nice(slope):
+    for step in _near_numbers(slope):
         middle = float(mean_y - step * mean_n)
         # The least of rounding beside 0 is as many ranks from it as there are: 0 comes first.
         through = [0.0] if abs(middle) < 2.0**-30 * abs(step) else []
-        for offset in [*through, *_nice(middle)]:
+        for offset in [*through, *_near_numbers(middle)]:
             wrong = int(np.count_nonzero(on_lattice(offset, step, n.astype(np.int64), dtype) != v))
             if wrong < fewest:
                 best, fewest = (offset, step), wrong
     return best
 
 
-def _nice(value: float) -> list[float]:
-    """A number and simpler ones next to it."""
+def _near_numbers(value: float) -> list[float]:
+    """Return a number and simpler ones next to it."""
     if not np.isfinite(value) or value == 0.0:
         return [value]
     power = float(2.0 ** np.rint(np.log2(abs(value)))) * float(np.sign(value))
@@ -138,8 +138,8 @@ def _nice(value: float) -> list[float]:
     return [value, *single, *near[:6]]
 
 
-def _refined(some: Floats, step: float) -> float:
-    """A step known better and better as values further apart are looked at."""
+def _refine_step(some: Floats, step: float) -> float:
+    """Return a step made more precise by values further and further apart."""
     lag, reach = 1, 4.0 * step
     while lag < some.size:
         apart = some[lag:] - some[:-lag]
@@ -154,7 +154,7 @@ def _refined(some: Floats, step: float) -> float:
 def on_lattice(
     offset: float, step: float, k: Integers, dtype: np.dtype[Any]
 ) -> NDArray[np.generic]:
-    """``offset + step k`` in float64, rounded to the dtype.
+    """Return ``offset + step k`` in float64, rounded to the dtype.
 
     Floats that are too large become infinite; whole numbers stay within the dtype.
     """

@@ -1,4 +1,4 @@
-"""Where samples wait for each other: blocks, lanes and steps of prediction from neighbours.
+"""The order of coding: blocks, and steps of samples that are predicted side by side.
 
 An array has axes (C, A, Z, Y, X): channels, two outer axes, rows and columns; missing axes have
 length 1. It is cut into equal blocks (ha, hz, hy, hx) of its last four axes. Sample (c, a, z, y,
@@ -19,15 +19,15 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from elmfield._array.typing import Integers
+from elmfield._array.typing import Bools, Integers
 
-Bools = NDArray[np.bool_]
-
-MOST = {1: (1, 1, 1, 1024), 2: (1, 1, 64, 1024), 3: (1, 16, 64, 1024), 4: (4, 8, 32, 1024)}
+LONGEST_BLOCK = {1: (1, 1, 1, 1024), 2: (1, 1, 64, 1024), 3: (1, 16, 64, 1024), 4: (4, 8, 32, 1024)}
 """Longest blocks (ha, hz, hy, hx) by number of axes besides channels."""
 
 ABOVE, BELOW, LEFT, RIGHT = 2, 1, 2, 1
 """Rows and columns around a block that neighbours may ask for."""
+MAX_LANES, MAX_HALVINGS = 8192, 4
+"""Lanes of a stream. Fewer lanes than a sixteenth would make a step of many samples slow."""
 
 
 @dataclass(frozen=True)
@@ -42,16 +42,16 @@ class Layout:
         (ha, hz, hy, hx).
     """
 
-    shape: tuple[int, int, int, int, int]
-    block: tuple[int, int, int, int]
+    shape: tuple[int, ...]
+    block: tuple[int, ...]
 
     @classmethod
     @lru_cache(maxsize=32)
-    def of(cls, shape: tuple[int, int, int, int, int], ndim: int) -> "Layout":
-        """Blocks as long as allowed for so many axes, and as equal as possible."""
-        longest = MOST[ndim]
+    def of(cls, shape: tuple[int, ...], ndim: int) -> "Layout":
+        """Return blocks as long as allowed for so many axes, and as equal as possible."""
+        longest = LONGEST_BLOCK[ndim]
         block = tuple(-(-n // -(-n // most)) for n, most in zip(shape[1:], longest, strict=True))
-        return cls(shape, block)  # type: ignore[arg-type]
+        return cls(shape, block)
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
@@ -103,7 +103,7 @@ class Layout:
         return self.block[3] + 2 * (self.n_lines - 1)
 
     def lines(self, t: int) -> tuple[int, int]:
-        """The u that have a sample at step t: from the first up to below the second."""
+        """Return the range of u that have a sample at step t."""
         return max(0, (t - self.block[3] + 2) // 2), min(self.n_lines, t // 2 + 1)
 
     @cached_property
@@ -144,8 +144,17 @@ class Layout:
         spans = np.array([self.lines(t) for t in range(self.n_steps)])
         return np.asarray(per_line[spans[:, 1]] - per_line[spans[:, 0]], np.int64)
 
+    @cached_property
+    def later(self) -> Integers:
+        """The largest number of samples of the steps after each step, shape (n_steps,)."""
+        return np.append(np.maximum.accumulate(self.sizes[::-1])[::-1][1:], 0)
+
+    def n_lanes(self, halvings: int) -> int:
+        """Lanes of a stream: one for every sample of the largest step, halved so many times."""
+        return max(1, min(int(self.sizes.max()), MAX_LANES) >> halvings)
+
     def cut(self, values: NDArray[np.integer]) -> NDArray[np.integer]:
-        """The array in blocks, (G, B, hy, hx); what lies outside repeats the last sample."""
+        """Return the array in blocks, (G, B, hy, hx); what lies outside repeats the last sample."""
         ends = [n * h - m for n, h, m in zip(self.counts, self.block, self.shape[1:], strict=True)]
         whole = values
         if any(ends):
@@ -155,16 +164,16 @@ class Layout:
         shape = (self.n_groups, self.n_blocks, *self.block[2:])
         return np.ascontiguousarray(blocks).reshape(shape)
 
-    def joined(self, blocks: Integers) -> Integers:
-        """The array of its blocks."""
+    def join(self, blocks: Integers) -> Integers:
+        """Return the array of its blocks."""
         parts = blocks.reshape(-1, *self.block[:2], *self.counts, *self.block[2:])
         whole = parts.transpose(0, 3, 1, 4, 2, 5, 7, 6, 8)
         ends = [n * h for n, h in zip(self.counts, self.block, strict=True)]
         _, A, Z, Y, X = self.shape
         return whole.reshape(-1, *ends)[:, :A, :Z, :Y, :X]
 
-    def slanted(self, steps: NDArray[np.generic], g: int, first: int = 0) -> NDArray[np.generic]:
-        """A view of what steps hold, (T, G, U, B), as the rows of one group: (hy, hx, B).
+    def slant(self, steps: NDArray[np.generic], g: int, first: int = 0) -> NDArray[np.generic]:
+        """Return a view of what steps hold, (T, G, U, B), as the rows of one group: (hy, hx, B).
 
         `first` is the place of line u = 0 on the axis of lines.
         """
@@ -175,8 +184,8 @@ class Layout:
         return as_strided(start, shape, (2 * s_t + s_u, s_t, s_b))
 
 
-def framed(blocks: NDArray[np.integer], first: int, out: NDArray[np.float64]) -> None:
-    """Blocks (G, B, hy, hx) with what neighbours find around them, (G, B, hy + 3, hx + 3).
+def put_in_frame(blocks: NDArray[np.integer], first: int, out: NDArray[np.float64]) -> None:
+    """Fill `out`, (G, B, hy + 3, hx + 3), with blocks (G, B, hy, hx) and what surrounds them.
 
     Left of a row stands the first sample of the row above, left of row 0 `first`; right of a row
     stands its last sample. Rows above and below are never read (:meth:`Stencil.outside`).

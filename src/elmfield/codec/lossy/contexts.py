@@ -4,20 +4,23 @@ Coefficients come diagonal by diagonal, and within one first the boxes of even p
 of odd place (a checkerboard), so that a batch knows the lower modes of its own box and of all
 neighbours, and an odd box the same mode of its neighbours too. Two weighted sums of these
 magnitudes, quantised by third octaves, and the mode's position choose a class in a trained table;
-a class has a distribution of magnitudes.
+a class has a distribution of magnitudes. The tables are trained: ``priors.npz`` is written by
+``codec_training/codec.py`` and is part of the format, since a decoder needs the same numbers.
 
 At some diagonals every box that is alive says whether anything but zeros will follow: empty high
 frequencies cost neither time nor, nearly, bits.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Protocol
+from functools import cached_property, lru_cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield.codec.lossy.boxes import Modes, modes
+from elmfield.codec.lossy.transform import Modes, modes
 
 Counts = NDArray[np.int32]
 Small = NDArray[np.uint8]
@@ -32,10 +35,8 @@ POSITIONS = 48
 """Positions of a mode: two phases, eight spans of diagonals, three shapes."""
 SPANS = (1, 2, 3, 4, 6, 9, 13, 21)
 """First diagonals of the spans."""
-EDGES = 6
-"""Levels of how many neighbours go on; the last one where it is not known yet."""
-FEW_BOXES = 48
-"""So few boxes alive are one batch, all like even ones."""
+EDGES = 6  # levels of how many neighbours go on; the last one where it is not known yet
+ONE_BATCH_BOXES = 48  # so few boxes alive are one batch, all like even ones
 COARSE_STEPS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 48, 128])
 COARSE = len(COARSE_STEPS) + 1
 """Levels of the sums of a box that says whether it goes on, and where they begin."""
@@ -43,7 +44,7 @@ COARSE = len(COARSE_STEPS) + 1
 
 @lru_cache(maxsize=1)
 def levels() -> Small:
-    """Level of every sum below 2^18: 0 for 0, else the number of j with 2^(j/3) <= sum."""
+    """Return the level of every sum below 2^18: 0, or the number of j with 2^(j/3) <= sum."""
     table = np.zeros(1 << SUM_BITS, np.uint8)
     for j in range(LEVELS - 1):
         start = round(2 ** (j / 3))
@@ -55,7 +56,7 @@ def levels() -> Small:
 
 @dataclass(frozen=True)
 class ModePlaces:
-    """Positions of the modes of a box: everything about a row that the walk needs."""
+    """Positions of the modes of a box."""
 
     position: Places  # (M,) of phase 0; phase 1 adds POSITIONS // 2
     high: list[NDArray[np.bool_]]  # for each axis: whether the mode's index is its largest there
@@ -63,7 +64,7 @@ class ModePlaces:
 
 @lru_cache(maxsize=32)
 def places(B: int, d: int) -> ModePlaces:
-    """Positions of the modes of a box of B samples along each of d axes."""
+    """Return the positions of the modes of a box of B samples along each of d axes."""
     index = modes(B, d).index
     total, top = index.sum(axis=1), index.max(axis=1)
     rest = total - top
@@ -74,14 +75,14 @@ def places(B: int, d: int) -> ModePlaces:
     )
 
 
-class Coder(Protocol):
-    """Who decides what is coded: an encoder, a decoder, or somebody who learns."""
+class BatchCoder(Protocol):
+    """Decides what is coded: an encoder, a decoder, or a program that gathers statistics."""
 
-    def going_on(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
-        """Whether boxes go on at a checkpoint."""
+    def code_flags(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
+        """Return whether boxes go on at a checkpoint."""
 
-    def magnitudes(self, classes: Small, rows: slice, boxes: Places) -> Counts:
-        """Magnitudes (modes, boxes) of a batch, as later contexts see them."""
+    def code_magnitudes(self, classes: Small, rows: slice, boxes: Places) -> Counts:
+        """Return magnitudes (modes, boxes) of a batch, as later contexts see them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +107,11 @@ class Contexts:
     flags: Small
 
 
-class Walk:
+class BoxWalk:
     """All magnitudes of boxes of B samples, in the order of coding.
+
+    What is known of the boxes that are alive stands in arrays with one column for each, even boxes
+    first, so a step costs what is alive. Only `A` has all boxes: neighbours are looked up there.
 
     Parameters
     ----------
@@ -119,11 +123,6 @@ class Walk:
         The boxes to code; all by default.
     around : array, shape (M, C G), optional
         Magnitudes that stand for those of the other boxes.
-
-    Notes
-    -----
-    What is known of the boxes that are alive stands in arrays with one column for each, even boxes
-    first, so a step costs what is alive. Only `A` has all boxes: neighbours are looked up there.
     """
 
     def __init__(
@@ -137,23 +136,23 @@ class Walk:
         self.modes: Modes = modes(B, len(grid) - 1)
         self.places = places(B, len(grid) - 1)
         self.grid, self.large = grid, int(B >= 16)
-        M = len(self.modes.rows)
-        self.A = np.zeros((M, len(lowest)), np.int32)
+        self.A = np.zeros((len(self.modes.rows), len(lowest)), np.int32)
         self.A[0] = lowest
         if active is not None and around is not None:
             np.copyto(self.A[1:], around[1:], where=~active)
-        self._next = neighbours(grid)
+        self._lower_rows, self._next = lower_rows(B, len(grid) - 1), box_neighbours(grid)
         phases = checkerboard(grid)
         if active is not None:
             phases = [boxes[active[boxes]] for boxes in phases]
         self.boxes, self.n_even = np.concatenate(phases), len(phases[0])
 
-    def run(self, contexts: Contexts, coder: Coder) -> None:
-        """Walk through all batches."""
+    def run(self, contexts: Contexts, coder: BatchCoder) -> None:
+        """Code all batches."""
         starts, N = self.modes.starts, self.modes.n_diagonals
         W = contexts.weights.T[:, self.places.position, None]  # (10, M, 1)
-        below = [_with_zeros(self.A[:1].take(self.boxes, axis=1)), _with_zeros(self._empty(0))]
-        near = [_with_zeros(self._near(slice(0, 1), self.boxes)), _with_zeros(self._empty(0))]
+        none = np.zeros((1, len(self.boxes)), np.int32)
+        below = [_append_zeros(self.A[:1].take(self.boxes, axis=1)), none]
+        near = [_append_zeros(self._near(slice(0, 1), self.boxes)), none]
         for s in range(1, N):
             if s in CHECKPOINTS:
                 left = self._flags(s, below, near, contexts, coder)
@@ -165,9 +164,6 @@ class Walk:
             found = self._diagonal(s, rows, W[:, rows], below, near, contexts, coder)
             below, near = [found[0], below[0]], [found[1], near[0]]
 
-    def _empty(self, rows: int) -> Counts:
-        return np.zeros((rows, len(self.boxes)), np.int32)
-
     def _diagonal(
         self,
         s: int,
@@ -176,11 +172,11 @@ class Walk:
         below: list[Counts],
         near: list[Counts],
         contexts: Contexts,
-        coder: Coder,
+        coder: BatchCoder,
     ) -> tuple[Counts, Counts]:
-        """Magnitudes of a diagonal, and those of neighbours, for all boxes alive."""
+        """Code a diagonal; return its magnitudes, and those of neighbours, of all boxes alive."""
         own, lower, mean = self._lower(s, below, near)
-        S = _weighted(own, W, 0)
+        S = _add_weighted(own, W, 0)
         S += mean * W[3] >> 6
         T = lower * W[4]
         T += mean * W[5] >> 6
@@ -188,15 +184,15 @@ class Walk:
         now, around = (np.zeros((len(lower) + 1, len(boxes)), np.int32) for _ in range(2))
         if n:
             c = self._classes(contexts, rows, 0, S[:, :n], T[:, :n])
-            now[:-1, :n] = coder.magnitudes(c, rows, boxes[:n])
+            now[:-1, :n] = coder.code_magnitudes(c, rows, boxes[:n])
             self.A[rows][:, boxes[:n]] = now[:-1, :n]
         if n < len(boxes):
             high, rest = self._sides(rows, boxes[n:])
             np.add(high, rest, out=around[:-1, n:])
-            T = _weighted([high, rest, lower[:, n:]], W, 6)
+            T = _add_weighted([high, rest, lower[:, n:]], W, 6)
             T += mean * W[9] >> 6
             c = self._classes(contexts, rows, 1, S[:, n:], T)
-            now[:-1, n:] = coder.magnitudes(c, rows, boxes[n:])
+            now[:-1, n:] = coder.code_magnitudes(c, rows, boxes[n:])
             self.A[rows][:, boxes[n:]] = now[:-1, n:]
         if n:
             around[:-1, :n] = self._near(rows, boxes[:n])
@@ -205,19 +201,15 @@ class Walk:
     def _lower(
         self, s: int, below: list[Counts], near: list[Counts]
     ) -> tuple[list[Counts], Counts, Counts]:
-        """Sums of lower modes of the own box, and of neighbours; means of the first."""
-        m = self.modes
-        own = [
-            _total(below[0], m.lower1[s]),
-            _total(below[1], m.lower2[s]),
-            _total(below[1], m.lower11[s]),
-        ]
+        """Return sums of lower modes of the box, and of neighbours; means of the first."""
+        one, two, pairs = self._lower_rows[s - 1]
+        own = [_add_rows(below[0], one), _add_rows(below[1], two), _add_rows(below[1], pairs)]
         mean = own[0].sum(axis=1, dtype=np.int64) * 64 // own[0].shape[1]
         mean = np.minimum(mean, 1 << 20).astype(np.int32)[:, None]
-        return own, _total(near[0], m.lower1[s]), mean
+        return own, _add_rows(near[0], one), mean
 
     def _near(self, rows: slice, boxes: Places) -> Counts:
-        """Sum of magnitudes of all neighbours, (modes, boxes)."""
+        """Return the sum of magnitudes of all neighbours, (modes, boxes)."""
         slab = self.A[rows]
         out = np.zeros((len(slab), len(boxes)), np.int32)
         for _, (one, other) in self._next:
@@ -226,7 +218,7 @@ class Walk:
         return out
 
     def _sides(self, rows: slice, boxes: Places) -> list[Counts]:
-        """The same along the highest axes of each mode, and along the others."""
+        """Return the same along the highest axes of each mode, and along the others."""
         slab = self.A[rows]
         high, rest = (np.zeros((len(slab), len(boxes)), np.int32) for _ in range(2))
         for k, (one, other) in self._next:
@@ -239,7 +231,7 @@ class Walk:
         return [high, rest]
 
     def _classes(self, contexts: Contexts, rows: slice, phase: int, S: Counts, T: Counts) -> Small:
-        """Classes (modes, boxes) by the two sums."""
+        """Return classes (modes, boxes) by the two sums."""
         z = levels()
         position = (self.large * POSITIONS + phase * (POSITIONS // 2)) + self.places.position[rows]
         where = np.multiply(z.take(S, mode="clip"), LEVELS, dtype=np.int32)
@@ -248,42 +240,42 @@ class Walk:
         return contexts.classes.take(where, mode="clip")
 
     def _flags(
-        self, s: int, below: list[Counts], near: list[Counts], contexts: Contexts, coder: Coder
+        self, s: int, below: list[Counts], near: list[Counts], contexts: Contexts, coder: BatchCoder
     ) -> Places | None:
-        """Columns of the boxes that go on at diagonal s; None where all do."""
+        """Return columns of the boxes that go on at diagonal s; None where all do."""
         d, boxes, n = self.modes.d, self.boxes, self.n_even
         own = 2 * below[0].sum(axis=0, dtype=np.int32) + below[1].sum(axis=0, dtype=np.int32)
         other = 2 * near[0].sum(axis=0, dtype=np.int32) + near[1].sum(axis=0, dtype=np.int32)
-        z_own, z_near = _coarse(own), _coarse(other // (2 * d))
+        z_own, z_near = _flag_levels(own), _flag_levels(other // (2 * d))
         table = contexts.flags[CHECKPOINTS.index(s), self.large]
         on = np.zeros(len(boxes), bool)
         going = np.zeros(self.A.shape[1], np.int32)
         if n:
-            on[:n] = coder.going_on(table[z_own[:n], z_near[:n], EDGES - 1], boxes[:n], s)
+            on[:n] = coder.code_flags(table[z_own[:n], z_near[:n], EDGES - 1], boxes[:n], s)
             going[boxes[:n]] = on[:n]
         if n < len(boxes):
             sides = sum(
                 going[one[boxes[n:]]] + going[two[boxes[n:]]] for _, (one, two) in self._next
             )
             around = (np.asarray(sides) * (EDGES - 2) + d) // (2 * d)
-            on[n:] = coder.going_on(table[z_own[n:], z_near[n:], around], boxes[n:], s)
+            on[n:] = coder.code_flags(table[z_own[n:], z_near[n:], around], boxes[n:], s)
         if on.all():
             return None
         left = np.flatnonzero(on)
         self.boxes, self.n_even = boxes[left], int(np.count_nonzero(on[:n]))
-        if len(left) < FEW_BOXES:
+        if len(left) < ONE_BATCH_BOXES:
             self.n_even = len(left)
         return left
 
 
-def _with_zeros(x: Counts) -> Counts:
-    """One more row, of zeros, for modes that are not there."""
+def _append_zeros(x: Counts) -> Counts:
+    """Append a row of zeros, for modes that are not there."""
     return np.concatenate([x, np.zeros((1, x.shape[1]), np.int32)])
 
 
 @lru_cache(maxsize=64)
-def neighbours(grid: tuple[int, ...]) -> list[tuple[int, tuple[Places, Places]]]:
-    """Axes with several boxes, and both neighbours of every box; at an end the same one twice."""
+def box_neighbours(grid: tuple[int, ...]) -> list[tuple[int, tuple[Places, Places]]]:
+    """Return axes with several boxes, and both neighbours of every box (at an end one twice)."""
     index = np.arange(int(np.prod(grid))).reshape(grid)
     found = []
     for k, n in enumerate(grid[1:]):
@@ -297,14 +289,14 @@ def neighbours(grid: tuple[int, ...]) -> list[tuple[int, tuple[Places, Places]]]
 
 @lru_cache(maxsize=64)
 def checkerboard(grid: tuple[int, ...]) -> list[Places]:
-    """Boxes of even and of odd place; all are even where there are few."""
+    """Return boxes of even and of odd place; all are even where there are few."""
     place = np.indices(grid[1:]).sum(axis=0).ravel() % 2
     odd = np.tile(place == 1, grid[0]) & (place.size >= 16)
     return [np.flatnonzero(~odd), np.flatnonzero(odd)]
 
 
-def _weighted(sums: list[Counts], W: Counts, first: int) -> Counts:
-    """Weighted sum."""
+def _add_weighted(sums: list[Counts], W: Counts, first: int) -> Counts:
+    """Return the sum of arrays, each weighted by a row of `W` from `first` on."""
     out: Counts = sums[0] * W[first]
     for j, x in enumerate(sums[1:], first + 1):
         if x.size:
@@ -312,8 +304,22 @@ def _weighted(sums: list[Counts], W: Counts, first: int) -> Counts:
     return out
 
 
-def _total(slab: Counts, lower: list[Places]) -> Counts:
-    """Sum over several lists of rows."""
+@lru_cache(maxsize=32)
+def lower_rows(B: int, d: int) -> list[list[list[Places]]]:
+    """Return, by diagonal from 1, places of lower modes in slabs that end with a row of zeros."""
+    m, found = modes(B, d), []
+    starts = [0, *m.starts]
+    for s in range(1, m.n_diagonals):
+        rows, places = slice(m.starts[s], m.starts[s + 1]), []
+        for lower, down in ((m.lower1, 1), (m.lower2, 2), (m.lower11, 2)):
+            first, end = starts[s - down + 1], starts[s - down + 2]
+            places.append(list(np.minimum(lower[rows] - first, end - first).T.copy()))
+        found.append(places)
+    return found
+
+
+def _add_rows(slab: Counts, lower: list[Places]) -> Counts:
+    """Return the sum over several lists of rows."""
     if not lower:
         return np.zeros((0, slab.shape[1]), np.int32)
     out = slab.take(lower[0], axis=0)
@@ -322,6 +328,122 @@ def _total(slab: Counts, lower: list[Places]) -> Counts:
     return out
 
 
-def _coarse(total: NDArray[np.integer]) -> Small:
-    """Levels of sums for flags: 0 to 7 as they are by and by coarser."""
+def _flag_levels(total: NDArray[np.integer]) -> Small:
+    """Return levels of sums for flags."""
     return np.searchsorted(COARSE_STEPS, total, side="right").astype(np.uint8)
+
+
+# --- magnitudes as symbols ------------------------------------------------------------------------
+#
+# A class ``c`` expects magnitudes of about ``2^(c/4 - 8)``. Its lowest ``LOW_BITS[c]`` bits go raw;
+# what is above them, h, is a token: h itself below `DIRECT`, above an octave with raw bits for the
+# place in it, and `ESCAPE` with 24 raw bits. Classes that expect little have few tokens, then the
+# escape. Contexts see magnitudes without the raw bits (the middle of what is possible), so all raw
+# bits stand together behind the coded symbols.
+
+N_CLASSES = 72
+DIRECT = 16
+ESCAPE = 22
+N_TOKENS = 23
+ESCAPE_BITS = 24
+LARGEST_MAGNITUDE = (1 << ESCAPE_BITS) - 1
+
+_octaves = np.arange(N_CLASSES) / 4 - 8
+LOW_BITS = np.maximum(0, np.floor(_octaves - 1.5 + 1e-9)).astype(np.int32)
+FIRST_LOW = int(np.argmax(LOW_BITS > 0))
+"""The first class with raw bits."""
+FIRST_LONG = np.where(_octaves < -4, 4, np.where(_octaves < -1, 8, 1 << 24)).astype(np.int32)
+"""The first h that a class writes as an escape."""
+TOKEN_BITS = np.array([0] * DIRECT + [4 + j for j in range(ESCAPE - DIRECT)] + [ESCAPE_BITS])
+TOKEN_BASE = np.array([*range(DIRECT)] + [DIRECT << j for j in range(ESCAPE - DIRECT)] + [0])
+TOKENS = np.array(
+    [*range(DIRECT)]
+    + [DIRECT + int(h // DIRECT).bit_length() - 1 for h in range(DIRECT, 1024)]
+    + [ESCAPE]
+).astype(np.uint8)
+"""Tokens of what is above the low bits, up to 1024."""
+ALLOWED = (np.arange(N_TOKENS) < FIRST_LONG[:, None]) | (np.arange(N_TOKENS) == ESCAPE)
+"""Which tokens a class has, shape (classes, tokens)."""
+
+_c, _t = np.arange(N_CLASSES)[:, None], np.arange(N_TOKENS)[None, :]
+WIDTHS = (LOW_BITS[_c] + TOKEN_BITS[_t]).astype(np.int32)
+"""Raw bits behind a token of a class."""
+BASES = (TOKEN_BASE[_t] << LOW_BITS[_c]).astype(np.int32)
+SEEN = np.minimum(BASES + np.where(_t == ESCAPE, 8, (1 << WIDTHS) >> 1), 1 << 14).astype(np.int32)
+"""The magnitude that contexts see."""
+
+
+def find_tokens(magnitudes: Counts, classes: Small) -> Small:
+    """Return tokens of magnitudes, shape as given."""
+    h = magnitudes >> LOW_BITS.take(classes)
+    tokens: Small = TOKENS.take(np.minimum(h, 1024))
+    long = h >= FIRST_LONG.take(classes)
+    if long.any():
+        tokens[long] = ESCAPE
+    return tokens
+
+
+# --- trained tables -------------------------------------------------------------------------------
+
+N_FLAGS = 32
+NAMES = ("weights", "classes", "flags", "tokens", "going", "smoothing")
+"""Arrays of the file for each number of axes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """Tables for arrays of d axes.
+
+    Parameters
+    ----------
+    contexts : Contexts
+        Which class a coefficient has.
+    tokens : array of int, shape (classes, tokens)
+        Counts of tokens in a class, 4096 in all; 0 for tokens a class does not have.
+    flags : array of int, shape (N_FLAGS, 2)
+        Counts of boxes that stop and go on.
+    smoothing : array of int16, shape (levels, weights)
+        Weights of neighbours of decoded samples, see :mod:`smoothing`.
+    """
+
+    contexts: Contexts
+    tokens: NDArray[np.int64]
+    flags: NDArray[np.int64]
+    smoothing: NDArray[np.int16]
+
+    @cached_property
+    def costs(self) -> NDArray[np.float32]:
+        """Bits of a token and what follows it, sign included, shape (classes, tokens)."""
+        p = np.maximum(self.tokens, 0.05) / self.tokens.sum(axis=1, keepdims=True)
+        signs = np.minimum(np.arange(N_TOKENS), 1)
+        return np.asarray(-np.log2(p) + WIDTHS + signs, np.float32)
+
+    @cached_property
+    def flag_costs(self) -> NDArray[np.float32]:
+        """Bits of a flag, shape (N_FLAGS, 2)."""
+        return np.asarray(-np.log2(self.flags / self.flags.sum(axis=1, keepdims=True)), np.float32)
+
+
+SOURCE: Traversable = files("elmfield.codec.lossy").joinpath("priors.npz")
+"""Where the tables are."""
+
+
+def load_tables(source: Traversable) -> dict[str, NDArray[Any]]:
+    """Return the tables of a file by name; classes are stored as differences, which are small."""
+    with source.open("rb") as file:
+        found = dict(np.load(file))
+    for name in found:
+        if name.startswith("classes"):
+            found[name] = np.cumsum(found[name], axis=-1, dtype=np.uint8)
+    return found
+
+
+@lru_cache(maxsize=4)
+def load_prior(d: int) -> Prior:
+    """Return the tables for d axes; four axes use those of three."""
+    d = min(d, 3)
+    found = load_tables(SOURCE)
+    get = {name: found[f"{name}{d}"] for name in NAMES}
+    contexts = Contexts(get["weights"].astype(np.int32), get["classes"].ravel(), get["flags"])
+    counts = (get["tokens"].astype(np.int64), get["going"].astype(np.int64))
+    return Prior(contexts, *counts, get["smoothing"])

@@ -1,1 +1,1 @@
-"""Other people's files: which room reads and writes which kind."""
+"""One module for each family of file formats; which there are is listed in `elmfield.io.files`."""

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.typing import Array
-from elmfield.io.errors import NoSuchArrayError, reading
-from elmfield.io.formats.registry import need, suffix_of
-from elmfield.io.gridded import Gridded, plain_grid
-from elmfield.io.lazy import mapped
+from elmfield.field.coordinates.labels import AxisLabels, ChannelLabels, Labels
+from elmfield.io.files import NoSuchArrayError, need, reading, suffix_of
+from elmfield.io.gridded import Gridded
+from elmfield.io.lazy_arrays import lazy_memmap
 
 BART = ("readout", "phase1", "phase2", "coil", "map", "echo", "coefficient", "coefficient2")
 """What BART's first axes are."""
@@ -18,35 +18,26 @@ COIL = 3
 """The axis of coils among them."""
 
 
-def read(path: Path, variable: str | None = None) -> Gridded:
-    """An array; of an archive of several, the one that is named."""
+def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gridded:
+    """An array; of several in an archive the one that is named. NPY files can stay in place."""
     suffix = suffix_of(path)
     what = {".mat": "a MATLAB file", ".cfl": "a BART file"}.get(suffix, "a NumPy file")
     with reading(path, what):
         if suffix == ".npy":
-            return _bare(_load(path))
+            return _from_array(_load(path, lazily))
         if suffix == ".npz":
-            return _npz(path, variable)
+            return _read_npz(path, variable)
         if suffix == ".cfl":
-            return _scan(_read_cfl(path))
-        return _mat(path, variable)
+            return _from_bart(_read_cfl(path))
+        return _read_mat(path, variable)
 
 
-def opened(path: Path, variable: str | None = None) -> Gridded:
-    """The same; an NPY file stays where it is."""
-    if suffix_of(path) != ".npy":
-        return read(path, variable)
-    with reading(path, "a NumPy file"):
-        try:
-            values = np.load(path, mmap_mode="r", allow_pickle=False)
-        except ValueError as error:
-            raise ValueError("it is none, or holds pickled objects") from error
-        return _bare(mapped(values) if isinstance(values, np.memmap) else values)
-
-
-def _load(path: Path) -> Any:
+def _load(path: Path, lazily: bool = False) -> Any:
     """An array, or all arrays of an archive by name."""
     try:
+        if lazily:
+            values = np.load(path, mmap_mode="r", allow_pickle=False)
+            return lazy_memmap(values) if isinstance(values, np.memmap) else values
         with path.open("rb") as file:  # ours to close: NumPy leaves a broken archive open
             found: Any = np.load(file, allow_pickle=False)
             single = isinstance(found, np.ndarray)
@@ -58,17 +49,19 @@ def _load(path: Path) -> Any:
     return found
 
 
-def _bare(values: Array, **attributes: Any) -> Gridded:
-    return plain_grid(values, [f"axis{k}" for k in range(values.ndim)], **attributes)
+def _from_array(values: Array, name: str | None = None) -> Gridded:
+    dims = tuple(f"axis{k}" for k in range(values.ndim))
+    return Gridded(values=values, dims=dims, labels=Labels(name=name))
 
 
-def _scan(values: Array) -> Gridded:
+def _from_bart(values: Array) -> Gridded:
     """An array of BART's, whose axes are in a fixed order; coils, the fourth, are channels."""
     names = (*BART, *(f"axis{k}" for k in range(len(BART), values.ndim)))[: values.ndim]
     if values.ndim <= COIL:
-        return plain_grid(values, names, format="cfl")
-    dims = [n for k, n in enumerate(names) if k != COIL]
-    return plain_grid(values, dims, COIL, format="cfl", channels={"name": names[COIL]})
+        return Gridded(values=values, dims=names)
+    dims = tuple(n for k, n in enumerate(names) if k != COIL)
+    labels = Labels(channels=ChannelLabels(name=names[COIL]))
+    return Gridded(values=values, dims=dims, channel_axis=COIL, labels=labels)
 
 
 def choose(path: Path, found: dict[str, Any], variable: str | None) -> str:
@@ -88,7 +81,7 @@ def choose(path: Path, found: dict[str, Any], variable: str | None) -> str:
     return next(iter(found))
 
 
-def _npz(path: Path, variable: str | None) -> Gridded:
+def _read_npz(path: Path, variable: str | None) -> Gridded:
     arrays = _load(path)
     numeric = {k: v for k, v in arrays.items() if v.dtype.kind in "biufc" and v.ndim > 0}
     big = {k: v.shape for k, v in numeric.items() if v.ndim > 1} or {
@@ -98,22 +91,22 @@ def _npz(path: Path, variable: str | None) -> Gridded:
     values = numeric[name]
     # One-dimensional arrays whose lengths are, in this order, those of the axes, say where the
     # samples lie.
-    lines = [(k, v) for k, v in numeric.items() if v.ndim == 1 and k != name and _rises(v)]
+    lines = [(k, v) for k, v in numeric.items() if v.ndim == 1 and k != name and _is_monotone(v)]
     if [len(v) for _, v in lines] == list(values.shape):
         names = tuple(k for k, _ in lines)
         at = {k: np.asarray(v, np.float64) for k, v in lines}
-        axes = {k: {"dtype": v.dtype.name} for k, v in lines}
-        about = {"name": name, "axes": axes, "align": "nodes"}
-        return Gridded(values=values, dims=names, coords=at, attributes=about)
-    return _bare(values, name=name)
+        axes = {k: AxisLabels(dtype=v.dtype.name) for k, v in lines}
+        labels = Labels(name=name, axes=axes, align="nodes")
+        return Gridded(values=values, dims=names, coords=at, labels=labels)
+    return _from_array(values, name)
 
 
-def _rises(v: Array) -> bool:
+def _is_monotone(v: Array) -> bool:
     steps = np.diff(v) if v.dtype.kind in "iuf" else np.zeros(1)
     return bool(len(v) > 1 and (np.all(steps > 0) or np.all(steps < 0)))
 
 
-def _mat(path: Path, variable: str | None) -> Gridded:
+def _read_mat(path: Path, variable: str | None) -> Gridded:
     with path.open("rb") as file:
         head = file.read(128)
     if b"MATLAB 7.3" in head:
@@ -137,7 +130,7 @@ def _mat(path: Path, variable: str | None) -> Gridded:
         }
         name = choose(path, {k: v.shape for k, v in arrays.items()}, variable)
         values = arrays[name]
-    return _bare(np.ascontiguousarray(values), name=name)
+    return _from_array(np.ascontiguousarray(values), name)
 
 
 def _read_cfl(path: Path) -> Array:
@@ -166,7 +159,7 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         )
         path.write_bytes(values.astype("<c8").tobytes(order="F"))
         return
-    name = str(samples.attributes.get("name") or "values")
+    name = samples.labels.name or "values"
     lines = {n: samples.coords[n] for n in samples.dims if n in samples.coords and n != name}
     if suffix == ".npz":
         arrays: dict[str, Any] = {name: values, **lines}

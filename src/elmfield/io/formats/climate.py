@@ -4,76 +4,71 @@
 """
 
 import warnings
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elmfield.field.labels import unstacked
-from elmfield.io.dataarrays import from_dataarray, to_dataarray
-from elmfield.io.errors import reading
+from elmfield._array.typing import Floats
+from elmfield.field.adapters.labelled_arrays import split_variables
+from elmfield.field.coordinates.labels import Attrs
+from elmfield.io.files import need, reading, suffix_of
 from elmfield.io.formats.arrays import choose
-from elmfield.io.formats.registry import need, suffix_of
 from elmfield.io.gridded import Gridded
-from elmfield.io.model.plain import keepable
+from elmfield.io.inputs import from_dataarray, to_dataarray
+from elmfield.io.model.json_values import keepable
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Keys = list[tuple[str, str | float]]
+"""What ecCodes is told of a message, in this order."""
 
 GRIB = (".grib", ".grib2", ".grb", ".grb2")
 
 
-def read(path: Path, variable: str | None = None) -> Gridded:
-    """A variable; the only one, or the one that is named."""
-    xarray = need("xarray", "xarray", f"reading {path.name}")
-    suffix = suffix_of(path)
-    if suffix in GRIB:
-        return from_dataarray(_load_grib(path, variable))
-    if suffix == ".zarr":
-        need("zarr", "xarray", "reading Zarr stores")
-    what = "Zarr" if suffix == ".zarr" else "NetCDF"
-    with reading(path, what), _open(xarray, path, suffix) as ds:
-        arrays = {str(k): v for k, v in ds.data_vars.items()}
-        da = arrays[_named(path, arrays, variable)].load()
-        said = keepable(ds.attrs)
-    return _with_header(from_dataarray(da), da, said)
+def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gridded:
+    """A variable; the only one, or the one that is named.
 
-
-def opened(path: Path, variable: str | None = None) -> Gridded:
-    """The same; the file stays open, and its chunks or messages are read as they are needed."""
+    `lazily` the file stays open, and its chunks or messages are read as they are needed.
+    """
     xarray = need("xarray", "xarray", f"reading {path.name}")
     suffix = suffix_of(path)
     if suffix in GRIB:
         da = _find_grib(path, variable)
         da.encoding["chunksizes"] = (*(1,) * (da.ndim - 2), *da.shape[-2:])  # messages
-        return from_dataarray(da, lazily=True)
+        with reading(path, "GRIB"):
+            return from_dataarray(da if lazily else da.load(), lazily=lazily)
     if suffix == ".zarr":
         need("zarr", "xarray", "reading Zarr stores")
     with reading(path, "Zarr" if suffix == ".zarr" else "NetCDF"):
         ds = _open(xarray, path, suffix)
-        arrays = {str(k): v for k, v in ds.data_vars.items()}
-        da = arrays[_named(path, arrays, variable)]
-    return _with_header(from_dataarray(da, lazily=True), da, keepable(ds.attrs))
+        with nullcontext() if lazily else ds:
+            arrays = {str(k): v for k, v in ds.data_vars.items()}
+            da = arrays[_choose_variable(path, arrays, variable)]
+            da = da if lazily else da.load()
+    return _with_header(from_dataarray(da, lazily=lazily), da, keepable(ds.attrs))
 
 
-def _with_header(samples: Gridded, da: Any, said: Any) -> Gridded:
+def _with_header(samples: Gridded, da: "xr.DataArray", said: Attrs) -> Gridded:
     """The same, with what the file says, and how it packs its numbers."""
-    attributes = {**samples.attributes, "global": said}
+    labels = replace(samples.labels, file_attrs=said)
     packed = {k: da.encoding[k] for k in ("scale_factor", "add_offset") if k in da.encoding}
     stored, fill = da.encoding.get("dtype"), da.encoding.get("_FillValue")
     if packed:
-        attributes["header"] = {"packed": packed, "stored": str(stored or "")}
+        labels = replace(labels, header={"packed": packed, "stored": str(stored or "")})
     elif fill is not None and np.dtype(stored).kind in "iuf" and np.isfinite(fill):
-        attributes["fill_value"] = fill.item() if isinstance(fill, np.generic) else fill
-        if np.dtype(stored).kind in "iu" and da.dtype.kind == "f":
-            attributes["dtype"] = np.dtype(stored).name
-    return replace(samples, attributes=attributes)
+        fill = fill.item() if isinstance(fill, np.generic) else fill
+        is_whole = np.dtype(stored).kind in "iu" and da.dtype.kind == "f"
+        labels = replace(labels, fill_value=fill, dtype=np.dtype(stored).name if is_whole else None)
+    return replace(samples, labels=labels)
 
 
-def _load_grib(path: Path, variable: str | None) -> Any:
-    with reading(path, "GRIB"):
-        return _find_grib(path, variable).load()
-
-
-def _find_grib(path: Path, variable: str | None) -> Any:
+def _find_grib(path: Path, variable: str | None) -> "xr.DataArray":
     need("eccodes", "grib", "reading GRIB files")
     cfgrib = need("cfgrib", "grib", "reading GRIB files")
     with reading(path, "GRIB"), warnings.catch_warnings():
@@ -85,10 +80,11 @@ def _find_grib(path: Path, variable: str | None) -> Any:
         if not found:
             raise ValueError("it has no messages")
         arrays = {str(k): v for ds in found for k, v in ds.data_vars.items()}
-        return arrays[_named(path, arrays, variable)]
+        da: xr.DataArray = arrays[_choose_variable(path, arrays, variable)]
+        return da
 
 
-def _open(xarray: Any, path: Path, suffix: str) -> Any:
+def _open(xarray: ModuleType, path: Path, suffix: str) -> Any:
     if suffix == ".zarr":
         return xarray.open_zarr(path, chunks=None, consolidated=None)
     try:
@@ -100,33 +96,33 @@ def _open(xarray: Any, path: Path, suffix: str) -> Any:
         raise ValueError("it is none") from error
 
 
-def _named(path: Path, arrays: dict[str, Any], variable: str | None) -> str:
+def _choose_variable(path: Path, arrays: Mapping[str, "xr.DataArray"], variable: str | None) -> str:
     fit_for = {k: v.shape for k, v in arrays.items() if v.ndim and v.dtype.kind in "biufc"}
     return choose(path, fit_for, variable)
 
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     """Write a variable with its coordinates and attributes."""
-    need("xarray", "xarray", f"writing {path.name}")
+    xarray = need("xarray", "xarray", f"writing {path.name}")
     suffix = suffix_of(path)
     if suffix in GRIB:
         _write_grib(samples, path)
         return
-    name = str(samples.attributes.get("name") or "field")
+    name = samples.labels.name or "field"
     if name in samples.dims:
         name += "_values"
-    told = unstacked(to_dataarray(samples), samples.attributes)
-    ds = told if samples.attributes.get("variables") else told.to_dataset(name=name)
-    ds.attrs = _said(samples)
+    told = split_variables(to_dataarray(samples), samples.labels)
+    ds: Any = told if isinstance(told, xarray.Dataset) else told.to_dataset(name=name)
+    ds.attrs = _file_attrs(samples)
     for v in ds.variables.values():  # what no file can hold as an attribute
         v.attrs = {k: a for k, a in v.attrs.items() if a is not None and not isinstance(a, dict)}
         for k, a in v.attrs.items():
             v.attrs[k] = int(a) if isinstance(a, bool) else a
-    fill = samples.attributes.get("fill_value")
+    fill = samples.labels.fill_value
     kind = samples.values.dtype
     if suffix == ".zarr":
         need("zarr", "xarray", "writing Zarr stores")
-        own = {} if fill is None else _kept(samples, fill)
+        own = {} if fill is None else _encoding(samples, fill)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # consolidated metadata is outside the Zarr 3 text
             ds.to_zarr(path, mode="w", encoding={str(k): own for k in ds.data_vars} if own else {})
@@ -143,13 +139,13 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         engine = "h5netcdf"
     packing: dict[str, Any] = {"zlib": True, "complevel": 4} if samples.values.ndim else {}
     if fill is not None:
-        packing |= _kept(samples, fill)
+        packing |= _encoding(samples, fill)
     ds.to_netcdf(path, engine=engine, encoding={str(k): packing for k in ds.data_vars})
 
 
-def _kept(samples: Gridded, fill: float) -> dict[str, Any]:
+def _encoding(samples: Gridded, fill: float) -> Attrs:
     """The dtype that a file had, and its number for what is missing."""
-    own = np.dtype(samples.attributes.get("dtype", samples.values.dtype.name))
+    own = np.dtype(samples.labels.dtype or samples.values.dtype.name)
     return {"_FillValue": own.type(fill), "dtype": own.name}
 
 
@@ -158,18 +154,18 @@ def grid(path: Path) -> Any:
     xarray = need("xarray", "xarray", f"reading {path.name}")
     suffix = suffix_of(path)
     if suffix in GRIB:
-        return _load_grib(path, None).coords.to_dataset()
+        return _find_grib(path, None).coords.to_dataset().load()
     with reading(path, "NetCDF or Zarr"), _open(xarray, path, suffix) as ds:
         return ds.drop_vars([n for n in ds.data_vars if not str(n).endswith("_bnds")]).load()
 
 
-def _said(samples: Gridded) -> dict[str, Any]:
+def _file_attrs(samples: Gridded) -> Attrs:
     """Global attributes: the file's own, the convention, and what was done to it."""
     from datetime import UTC, datetime
 
     from elmfield import __version__
 
-    own = dict(samples.attributes.get("global", {}))
+    own = dict(samples.labels.file_attrs)
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     line = f"{now} written by elmfield {__version__}"
     history = "\n".join(t for t in (line, str(own.get("history", ""))) if t)
@@ -230,13 +226,13 @@ DATES = ("time", "valid_time")
 """Coordinates that date a message; of files with both, the first is when the forecast began."""
 
 
-def _levels(about: dict[str, Any]) -> tuple[str, ...]:
+def _levels(about: Attrs) -> tuple[str, ...]:
     """What a coordinate of levels may be called."""
     own = (str(about["typeOfLevel"]),) if "typeOfLevel" in about else ()
     return (*own, "isobaricInhPa", "pressure_level", "level")
 
 
-def _grid_keys(lat: Any, lon: Any) -> list[tuple[str, Any]]:
+def _grid_keys(lat: Floats, lon: Floats) -> Keys:
     return [
         ("bitsPerValue", 24),
         ("Ni", len(lon)),
@@ -251,13 +247,13 @@ def _grid_keys(lat: Any, lon: Any) -> list[tuple[str, Any]]:
     ]
 
 
-def _scalar(one: Any, name: str, kind: str) -> Any:
+def _scalar(one: "xr.DataArray", name: str, kind: str) -> Any:
     """A coordinate of one number of a kind; None if there is none."""
     c = one.coords.get(name)
     return c.values[()] if c is not None and c.ndim == 0 and c.dtype.kind in kind else None
 
 
-def _date_keys(one: Any, path: Path) -> list[tuple[str, Any]]:
+def _date_keys(one: "xr.DataArray", path: Path) -> Keys:
     began, valid = (_scalar(one, name, "M") for name in DATES)
     if began is None and valid is not None:
         step = _scalar(one, "step", "m")
@@ -272,8 +268,8 @@ def _date_keys(one: Any, path: Path) -> list[tuple[str, Any]]:
     return list(zip(("year", "month", "day", "hour", "minute", "second"), parts))
 
 
-def _parameter_keys(one: Any, about: dict[str, Any]) -> list[tuple[str, Any]]:
-    keys: list[tuple[str, Any]] = []
+def _parameter_keys(one: "xr.DataArray", about: Attrs) -> Keys:
+    keys: Keys = []
     kind = about.get("typeOfLevel")
     at = next((n for n in _levels(about) if _scalar(one, n, "iuf") is not None), None)
     if at is not None and kind is None:
@@ -293,7 +289,7 @@ def _parameter_keys(one: Any, about: dict[str, Any]) -> list[tuple[str, Any]]:
     return keys
 
 
-def _step_keys(one: Any) -> list[tuple[str, Any]]:
+def _step_keys(one: "xr.DataArray") -> Keys:
     """The forecast's step, after the parameter: sums over time count from its beginning."""
     step = _scalar(one, "step", "m")
     began, valid = (_scalar(one, name, "M") for name in DATES)

@@ -6,30 +6,28 @@ of DICOM's own room (LPS: x runs to the left, y to the back).
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from elmfield._array.typing import Array, Floats
-from elmfield.field.world import affine_of, spacing_of
-from elmfield.io.errors import NoSuchArrayError, UnreadableError, reading
-from elmfield.io.formats.registry import need, suffix_of
+from elmfield.field.adapters.affine import affine_of, spacing_of
+from elmfield.field.coordinates.labels import Attrs, AxisLabels, ChannelLabels, Labels
+from elmfield.io.files import NoSuchArrayError, UnreadableError, need, reading, suffix_of
 from elmfield.io.gridded import Gridded, grid_of
+
+Slice = Any
+"""A Dataset of pydicom: a picture and what is said about it."""
 
 EVEN = 0.01
 """By which part of their distance slices may lie off their place in an even series."""
 
 
-def read(path: Path, variable: str | None = None) -> Gridded:
+def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gridded:
     """A slice or the frames of a file; a folder's series."""
     return _read_series(path, variable) if path.is_dir() else _read_file(path)
-
-
-def opened(path: Path, variable: str | None = None) -> Gridded:
-    """The same: such files are read at once."""
-    return read(path, variable)
 
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
@@ -69,26 +67,26 @@ def _read_file(path: Path) -> Gridded:
     known = "PixelSpacing" in data
     sizes = values.shape[len(names) - 2 :]
     at = {name: np.arange(n) * s for name, n, s in zip(names[-2:], sizes, spacing)}
-    attributes = {
-        "align": "areas",
-        "axes": {n: {"attrs": {"units": "mm"}} for n in ("row", "column")} if known else {},
-        "channels": {"name": "colour"},
-        "header": {"dicom": _header(data), "slope": slope, "shift": shift},
-    }
+    labels = Labels(
+        align="areas",
+        axes={n: AxisLabels(attrs={"units": "mm"}) for n in ("row", "column")} if known else {},
+        channels=ChannelLabels(name="colour"),
+        header={"dicom": _header(data), "slope": slope, "shift": shift},
+    )
     return Gridded(
         values=values,
         dims=names,
         coords=at if known else {},
         channel_axis=values.ndim - 1 if colour else None,
-        attributes=attributes,
+        labels=labels,
     )
 
 
-def _rescale(data: Any) -> tuple[float, float]:
+def _rescale(data: Slice) -> tuple[float, float]:
     return float(data.get("RescaleSlope", 1)), float(data.get("RescaleIntercept", 0))
 
 
-def _header(data: Any) -> dict[str, Any]:
+def _header(data: Slice) -> Attrs:
     """What a file says beside its pixels: public elements, without large ones."""
     return {
         tag: element
@@ -106,33 +104,33 @@ def _read_series(folder: Path, variable: str | None) -> Gridded:
     pydicom = need("pydicom", "io", "reading DICOM files")
     with reading(folder, "a DICOM series"):
         files = [p for p in sorted(folder.iterdir()) if _is_dicom(p)]
-        slices = _one_series(folder, [pydicom.dcmread(p) for p in files], variable)
-        places, order = _places(folder, slices)
+        slices = _choose_series(folder, [pydicom.dcmread(p) for p in files], variable)
+        places, order = _sort_slices(folder, slices)
         slices = [slices[i] for i in order]
-        _alike(folder, slices)
-        values = _stacked(slices)
+        _check_alike(folder, slices)
+        values = _stack(slices)
     affine = _affine(slices, places)
     step = spacing_of(affine)
     names = ("slice", "row", "column")
     slope, shift = _rescale(slices[0])
-    attributes = {
-        "align": "areas",
-        "affine": affine.tolist(),
-        "space": "LPS",
-        "axes": {name: {"attrs": {"units": "mm"}} for name in names},
-        "header": {"dicom": _header(slices[0]), "slope": slope, "shift": shift, "series": True},
-    }
+    labels = Labels(
+        align="areas",
+        affine=affine.tolist(),
+        space="LPS",
+        axes={name: AxisLabels(attrs={"units": "mm"}) for name in names},
+        header={"dicom": _header(slices[0]), "slope": slope, "shift": shift, "series": True},
+    )
     return Gridded(
         values=values,
         dims=names,
         coords={name: np.arange(n) * s for name, n, s in zip(names, values.shape, step)},
-        attributes=attributes,
+        labels=labels,
     )
 
 
-def _one_series(folder: Path, found: list[Any], variable: str | None) -> list[Any]:
+def _choose_series(folder: Path, found: list[Slice], variable: str | None) -> list[Slice]:
     """The slices of one series: the only one, or that of an identifier or description."""
-    by: dict[str, list[Any]] = {}
+    by: dict[str, list[Slice]] = {}
     for data in found:
         if "PixelData" in data:
             by.setdefault(str(data.get("SeriesInstanceUID", "")), []).append(data)
@@ -152,7 +150,7 @@ def _one_series(folder: Path, found: list[Any], variable: str | None) -> list[An
     )
 
 
-def _places(folder: Path, slices: Sequence[Any]) -> tuple[Floats, list[int]]:
+def _sort_slices(folder: Path, slices: Sequence[Slice]) -> tuple[Floats, list[int]]:
     """Where slices lie, (n, 3), in the order in which they follow each other, and that order."""
     without = [
         d for d in slices if not {"ImagePositionPatient", "ImageOrientationPatient"} <= set(d.dir())
@@ -199,7 +197,7 @@ def _places(folder: Path, slices: Sequence[Any]) -> tuple[Floats, list[int]]:
     return at, order
 
 
-def _alike(folder: Path, slices: Sequence[Any]) -> None:
+def _check_alike(folder: Path, slices: Sequence[Slice]) -> None:
     """Refuse slices of different sizes, spacings or directions."""
     first = slices[0]
     for name in ("Rows", "Columns", "PixelSpacing", "ImageOrientationPatient", "SamplesPerPixel"):
@@ -215,7 +213,7 @@ def _alike(folder: Path, slices: Sequence[Any]) -> None:
         raise UnreadableError(f"{folder.name}: slices are coloured; read single files instead.")
 
 
-def _stacked(slices: Sequence[Any]) -> Array:
+def _stack(slices: Sequence[Slice]) -> Array:
     """All slices in the units of their slopes: (n, rows, columns)."""
     scales = [_rescale(d) for d in slices]
     if set(scales) == {(1.0, 0.0)}:
@@ -223,7 +221,7 @@ def _stacked(slices: Sequence[Any]) -> Array:
     return np.stack([d.pixel_array * a + b for d, (a, b) in zip(slices, scales)])
 
 
-def _affine(slices: Sequence[Any], places: Floats) -> Floats:
+def _affine(slices: Sequence[Slice], places: Floats) -> Floats:
     """From slice, row and column to millimetres in DICOM's room."""
     first = slices[0]
     along = np.array([float(v) for v in first.ImageOrientationPatient])
@@ -241,7 +239,7 @@ def _affine(slices: Sequence[Any], places: Floats) -> Floats:
 # --- back to files --------------------------------------------------------------------------------
 
 
-def _derived(about: Mapping[str, Any], path: Path) -> Any:
+def _derive_header(about: Attrs, path: Path) -> Slice:
     """A header for what was made from a DICOM file: a new series, and it says so."""
     pydicom = need("pydicom", "io", "writing DICOM files")
     uid = need("pydicom.uid", "io", "writing DICOM files")
@@ -256,7 +254,7 @@ def _derived(about: Mapping[str, Any], path: Path) -> Any:
     return data
 
 
-def _whole(samples: Gridded, data: Any, about: Mapping[str, Any]) -> Array:
+def _to_stored(samples: Gridded, data: Slice, about: Attrs) -> Array:
     """Values as whole numbers of the file's kind, its slope undone."""
     values = np.asarray(samples.values)
     if values.dtype.kind == "f":
@@ -276,7 +274,7 @@ def _whole(samples: Gridded, data: Any, about: Mapping[str, Any]) -> Array:
     return values
 
 
-def _save(data: Any, pixels: Array, path: Path) -> None:
+def _save(data: Slice, pixels: Array, path: Path) -> None:
     """Write a header with its pixels under an identifier of its own."""
     pydicom = need("pydicom", "io", "writing DICOM files")
     uid = need("pydicom.uid", "io", "writing DICOM files")
@@ -291,9 +289,9 @@ def _save(data: Any, pixels: Array, path: Path) -> None:
 
 
 def _write_file(samples: Gridded, path: Path) -> None:
-    about = samples.attributes.get("header", {})
-    data = _derived(about, path)
-    values = _whole(samples, data, about)
+    about = samples.labels.header
+    data = _derive_header(about, path)
+    values = _to_stored(samples, data, about)
     start, step = grid_of(samples)
     (r, c), (dr, dc) = start[-2:], step[-2:]
     if "PixelSpacing" in data and not about.get("series"):
@@ -302,15 +300,15 @@ def _write_file(samples: Gridded, path: Path) -> None:
             along = np.asarray([float(v) for v in data.ImageOrientationPatient])
             place = np.asarray([float(v) for v in data.ImagePositionPatient])
             place = place + along[:3] * c * old[1] + along[3:] * r * old[0]
-            data.ImagePositionPatient = _numbers(place)
-        data.PixelSpacing = _numbers([old[0] * dr, old[1] * dc])
+            data.ImagePositionPatient = _to_text(place)
+        data.PixelSpacing = _to_text([old[0] * dr, old[1] * dc])
     n = len(samples.dims)
     if about.get("series"):
         if n != 2:
             raise ValueError(
                 f"{path.name}: a volume goes to a folder of slices; end its name in .dicom."
             )
-        _lie(data, *_frame(samples, path), 0)
+        _set_position(data, *_steps(samples, path), 0)
     shape = [k for j, k in enumerate(values.shape) if j != samples.channel_axis]
     data.Rows, data.Columns = shape[n - 2 : n]
     if n == 3:
@@ -319,29 +317,29 @@ def _write_file(samples: Gridded, path: Path) -> None:
 
 
 def _write_series(samples: Gridded, folder: Path) -> None:
-    about = samples.attributes.get("header", {})
-    data = _derived(about, folder)
-    if len(samples.dims) != 3 or "affine" not in samples.attributes:
+    about = samples.labels.header
+    data = _derive_header(about, folder)
+    if len(samples.dims) != 3 or samples.labels.affine is None:
         raise ValueError(
             f"{folder.name}: a DICOM series is a volume with a place in the room; got axes "
             f"{', '.join(samples.dims)}. Write a .dcm, .nii or .npy file instead."
         )
-    values = _whole(samples, data, about)
-    frame = _frame(samples, folder)
+    values = _to_stored(samples, data, about)
+    frame = _steps(samples, folder)
     data.Rows, data.Columns = values.shape[1:]
     data.SpacingBetweenSlices = f"{np.linalg.norm(frame[0]):.10g}"
     data.SliceThickness = data.SpacingBetweenSlices
     folder.mkdir()
     digits = max(4, len(str(len(values))))
     for i, pixels in enumerate(values):
-        _lie(data, *frame, i)
+        _set_position(data, *frame, i)
         data.InstanceNumber = i + 1
         _save(data, pixels, folder / f"{i + 1:0{digits}d}.dcm")
 
 
-def _frame(samples: Gridded, path: Path) -> tuple[Floats, Floats, Floats, Floats]:
+def _steps(samples: Gridded, path: Path) -> tuple[Floats, Floats, Floats, Floats]:
     """Steps to the next slice, row and column, and the place of the first pixel."""
-    affine = affine_of(samples.attributes, len(samples.dims))
+    affine = affine_of(samples.labels, len(samples.dims))
     order = (0, 1, 2) if len(samples.dims) == 3 else (2, 0, 1)  # of a plane the third axis is left
     across, down, right = (affine[:3, k] for k in order)
     if abs(down @ right) > 1e-4 * np.linalg.norm(down) * np.linalg.norm(right):
@@ -352,17 +350,19 @@ def _frame(samples: Gridded, path: Path) -> tuple[Floats, Floats, Floats, Floats
     return across, down, right, affine[:3, 3]
 
 
-def _lie(data: Any, across: Floats, down: Floats, right: Floats, first: Floats, i: int) -> None:
+def _set_position(
+    data: Slice, across: Floats, down: Floats, right: Floats, first: Floats, i: int
+) -> None:
     """Say where slice i lies."""
     rows, columns = float(np.linalg.norm(down)), float(np.linalg.norm(right))
     place = first + i * across
     normal = np.cross(right / columns, down / rows)
-    data.ImagePositionPatient = _numbers(place)
-    data.ImageOrientationPatient = _numbers([*(right / columns), *(down / rows)])
-    data.PixelSpacing = _numbers([rows, columns])
+    data.ImagePositionPatient = _to_text(place)
+    data.ImageOrientationPatient = _to_text([*(right / columns), *(down / rows)])
+    data.PixelSpacing = _to_text([rows, columns])
     data.SliceLocation = f"{float(place @ normal):.10g}"
 
 
-def _numbers(values: Any) -> list[str]:
+def _to_text(values: Iterable[float]) -> list[str]:
     """Numbers as DICOM writes them, in at most 16 characters."""
     return [f"{v:.10g}" if math.isfinite(v) else "0" for v in map(float, values)]

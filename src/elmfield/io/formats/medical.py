@@ -4,35 +4,98 @@ Axes count millimetres (or seconds) along the array's own axes; where that lies 
 the affine, which follows the grid if it changes.
 """
 
+import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from elmfield.field.world import affine_of
-from elmfield.io.errors import reading
-from elmfield.io.formats.registry import need
+from elmfield._array.typing import Array
+from elmfield.field.adapters.affine import affine_of
+from elmfield.field.coordinates.labels import AxisLabels, Labels
+from elmfield.io.files import need, reading
 from elmfield.io.gridded import Gridded
 
+VECTOR = 1007
+"""NIfTI's intent code of components on the fifth axis."""
 
-def read(path: Path, variable: str | None = None) -> Gridded:
-    """A volume, or a series of them in time."""
+LPS_TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])
+"""From DICOM's room (LPS) to NIfTI's (RAS), and back."""
+
+
+def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gridded:
+    """A volume, or a series of them in time; components of vectors are channels."""
     nibabel = need("nibabel", "io", "reading NIfTI files")
     with reading(path, "NIfTI"):
         image = nibabel.load(path)
         values = np.asanyarray(image.dataobj)
+    return _from_nifti(image, values)
+
+
+def from_image(image: Any) -> Any:
+    """An image of nibabel or SimpleITK as gridded samples in their place; anything else as it is.
+
+    Who has such an image has loaded its library; none is loaded to find out.
+    """
+    library = type(image).__module__.partition(".")[0]
+    if library == "nibabel" and hasattr(image, "dataobj"):
+        own = need("nibabel", "io", "images of nibabel").Nifti1Image.from_image(image)
+        return _from_nifti(own, np.asanyarray(image.dataobj))
+    if library == "SimpleITK" and hasattr(image, "GetDirection"):
+        return _from_simpleitk(image, sys.modules[library].GetArrayFromImage(image))
+    return image
+
+
+def _from_simpleitk(image: Any, values: Array) -> Gridded:
+    """An image of SimpleITK, whose array has its axes in the opposite order.
+
+    The room is DICOM's (LPS). A series of volumes has its time last, as NIfTI has it.
+    """
+    spacing = np.asarray(image.GetSpacing(), float)[::-1]
+    d = len(spacing)
+    names = {2: ("row", "column"), 3: ("slice", "row", "column")}.get(d)
+    if d == 4:
+        names, spacing = ("slice", "row", "column", "t"), np.roll(spacing, -1)
+        values = np.moveaxis(values, 0, 3)
+    if names is None:
+        raise ValueError(f"an image has two to four axes; got one of SimpleITK with {d}.")
+    axes = {name: AxisLabels(attrs={"units": "mm"}) for name in names[:3]}
+    labels = Labels(align="areas", axes=axes)
+    if d > 2:
+        direction = np.asarray(image.GetDirection(), float).reshape(d, d)[:3, 2::-1]
+        affine = np.eye(4)
+        affine[:3, :3], affine[:3, 3] = direction * spacing[:3], image.GetOrigin()[:3]
+        labels = replace(labels, affine=affine.tolist(), space="LPS")
+    return Gridded(
+        values=values,
+        dims=names,
+        coords={name: np.arange(n) * s for name, n, s in zip(names, values.shape, spacing)},
+        channel_axis=d if values.ndim > d else None,
+        labels=labels,
+    )
+
+
+def _from_nifti(image: Any, values: Array) -> Gridded:
+    """A NIfTI image's samples, with coordinates and what its header says."""
     header = image.header
     zooms = [float(z) or 1.0 for z in header.get_zooms()]
-    names = ("i", "j", "k", "t", "u", "v", "w")[: values.ndim]
+    channel_axis = None
+    if values.ndim > 4:  # from the fifth axis on, the norm has what stands at one place and time
+        one = values.shape[3] == 1
+        values = values.reshape(*values.shape[: 3 if one else 4], -1)
+        channel_axis = values.ndim - 1
+    names = ("i", "j", "k", "t")[: values.ndim if channel_axis is None else channel_axis]
     try:
         space, time = header.get_xyzt_units()
     except KeyError:  # a number that stands for no unit
         space = time = "unknown"
-    units = [space] * 3 + [time] + ["unknown"] * 3
+    units = [space] * 3 + [time]
     at = {name: np.arange(n) * z for name, n, z in zip(names, values.shape, zooms)}
     if "t" in at:
         at["t"] = at["t"] + float(header["toffset"])
     axes = {
-        name: {"attrs": {} if unit == "unknown" else {"units": unit}}
+        name: AxisLabels(attrs={} if unit == "unknown" else {"units": unit})
         for name, unit in zip(names, units)
     }
     kept = {
@@ -40,41 +103,37 @@ def read(path: Path, variable: str | None = None) -> Gridded:
         "sform_code": int(header["sform_code"]),
         "descrip": bytes(header["descrip"].tobytes()).rstrip(b"\0").decode("latin-1"),
         "units": [space, time],
+        "intent_code": int(header["intent_code"]),
     }
-    attributes = {
-        "align": "areas",
-        "affine": np.asarray(image.affine, float).tolist(),
-        "space": "RAS",
-        "axes": axes,
-        "header": kept,
-    }
+    affine = np.asarray(image.affine, float).tolist()
+    labels = Labels(align="areas", affine=affine, space="RAS", axes=axes, header=kept)
     return Gridded(
-        values=np.ascontiguousarray(values), dims=names, coords=at, attributes=attributes
+        values=np.ascontiguousarray(values),
+        dims=names,
+        coords=at,
+        channel_axis=channel_axis,
+        labels=labels,
     )
-
-
-def opened(path: Path, variable: str | None = None) -> Gridded:
-    """The same: such files are read at once."""
-    return read(path, variable)
 
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     """Write NIfTI; the affine follows the grid, and the axes run as they did."""
     nibabel = need("nibabel", "io", "writing NIfTI files")
-    values = np.asarray(samples.values)
-    if samples.channel_axis is not None:
-        values = np.moveaxis(values, samples.channel_axis, -1)
+    values = samples.channels_last
+    if samples.channel_axis is not None:  # on the fifth axis
+        sizes = (*values.shape[:-1], *(1,) * (5 - values.ndim), values.shape[-1])
+        values = values.reshape(sizes)
     if values.dtype == np.float64:
         values = values.astype(np.float32)
     if values.dtype.name in ("int64", "uint64", "bool", "float16"):
         values = values.astype({"b": np.uint8, "f": np.float32}.get(values.dtype.kind, np.int32))
     while values.ndim < 3:
         values = values[..., None]
-    about, kept = samples.attributes, samples.attributes.get("header", {})
-    if "affine" in about:
-        affine = affine_of(about, len(samples.dims))
-        if about.get("space") == "LPS":
-            affine = np.diag([-1.0, -1.0, 1.0, 1.0]) @ affine
+    labels, kept = samples.labels, samples.labels.header
+    if labels.affine is not None:
+        affine = affine_of(labels, len(samples.dims))
+        if labels.space == "LPS":
+            affine = LPS_TO_RAS @ affine
     else:
         affine = np.eye(4)
         for k, name in enumerate(samples.dims[:3]):  # from another format: along the axes
@@ -93,6 +152,8 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     header.set_zooms(zooms)
     if kept.get("units"):
         header.set_xyzt_units(*kept["units"])
+    if samples.channel_axis is not None:
+        header["intent_code"] = kept.get("intent_code") or VECTOR
     if "descrip" in kept:
         header["descrip"] = kept["descrip"].encode("latin-1", "replace")[:79]
     if "qform_code" in kept:

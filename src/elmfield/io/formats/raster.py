@@ -10,6 +10,7 @@ import warnings
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,18 @@ import numpy as np
 
 from elmfield._array.typing import Array
 from elmfield.domain.sphere import is_latitude
-from elmfield.io.errors import UnreadableError, reading
-from elmfield.io.formats.profiles import MARK, exif_for, icc_for, kept_of, upright
-from elmfield.io.formats.registry import need, suffix_of
-from elmfield.io.formats.sizes import size_by_codec
-from elmfield.io.gridded import Gridded, plain_grid
-from elmfield.io.pixels import check_pixels
+from elmfield.field.coordinates.labels import Attrs, AxisLabels, ChannelLabels, Labels
+from elmfield.io.files import UnreadableError, check_pixels, need, reading, suffix_of
+from elmfield.io.formats.picture_headers import (
+    MARK,
+    exif_for,
+    icc_for,
+    read_exif,
+    size_by_codec,
+    upright,
+)
+from elmfield.io.gridded import Gridded
+from elmfield.show.drawing import colourise
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -50,7 +57,7 @@ LABELS = {2: ["grey", "alpha"], 3: ["red", "green", "blue"], 4: ["red", "green",
 """What the channels of a picture are called, by their number."""
 
 
-def read(path: Path, variable: str | None = None) -> Gridded:
+def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gridded:
     """A picture; of an animation all frames."""
     suffix = suffix_of(path)
     with reading(path, "a picture"):
@@ -60,42 +67,39 @@ def read(path: Path, variable: str | None = None) -> Gridded:
             values = _read_by_codecs(path, BY_CODECS[suffix])
         else:
             return _read_by_pillow(path)
-        header, lies = _kept(path)
-    return as_picture(upright(np.asarray(values), lies), **({"header": header} if header else {}))
+        header, lies = _read_header(path)
+    return make_picture(upright(np.asarray(values), lies), header)
 
 
-def opened(path: Path, variable: str | None = None) -> Gridded:
-    """The same: such files are read at once."""
-    return read(path, variable)
-
-
-def as_picture(values: Array, **attributes: Any) -> Gridded:
+def make_picture(values: Array, header: Attrs | None = None) -> Gridded:
     """An array of rows, columns and perhaps colours."""
     values = np.asarray(values)
     if values.ndim == 3 and values.shape[-1] == 1:
         values = values[..., 0]
-    if values.ndim == 2:
-        return plain_grid(values, ("row", "column"), align="areas", **attributes)
-    channels = {"name": "colour", "labels": LABELS.get(values.shape[-1], LABELS[4])}
-    return plain_grid(values, ("row", "column"), 2, align="areas", channels=channels, **attributes)
+    labels, channel = Labels(align="areas", header=header or {}), None
+    if values.ndim == 3:
+        names = LABELS.get(values.shape[-1], LABELS[4])
+        labels = replace(labels, channels=ChannelLabels(name="colour", labels=names))
+        channel = 2
+    return Gridded(values=values, dims=("row", "column"), channel_axis=channel, labels=labels)
 
 
-def _kept(path: Path) -> tuple[dict[str, str], int]:
+def _read_header(path: Path) -> tuple[dict[str, str], int]:
     """EXIF and ICC profile of a picture that Pillow knows, and how it lies."""
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError:
         return {}, 1
     try:
-        with _opened(Image, path) as opened:
-            header, lies = kept_of(opened)
+        with _open_pillow(Image, path) as opened:
+            header, lies = read_exif(opened)
     except UnidentifiedImageError:  # of another codec's kind; its pixels were read all the same
         return {}, 1
     return header, lies
 
 
 @contextmanager
-def _opened(pillow: Any, path: Path) -> Iterator[Any]:
+def _open_pillow(pillow: Any, path: Path) -> Iterator[Any]:
     """A picture that Pillow knows, its size checked by us: Pillow's own limit has no way out."""
     limit, pillow.MAX_IMAGE_PIXELS = pillow.MAX_IMAGE_PIXELS, None
     try:
@@ -118,7 +122,7 @@ def _read_png(path: Path, data: bytes) -> Array:
         if depth == 16 and colour != 0:
             need("imagecodecs", "io", "reading a PNG file with 16-bit colours")
         pillow = need("PIL.Image", "io", "reading PNG files")
-        with _opened(pillow, path) as opened:
+        with _open_pillow(pillow, path) as opened:
             return _pixels(opened)
     return np.asarray(imagecodecs.png_decode(data))
 
@@ -138,13 +142,12 @@ def _read_by_codecs(path: Path, codec: str) -> Array:
 def _read_by_pillow(path: Path) -> Gridded:
     """A picture of one frame, or all frames of an animation: (T, H, W, colours)."""
     pillow = need("PIL.Image", "io", f"reading {path.suffix[1:]} files")
-    with _opened(pillow, path) as opened:
-        header, lies = kept_of(opened)
-        about = {"header": header} if header else {}
+    with _open_pillow(pillow, path) as opened:
+        header, lies = read_exif(opened)
         count = getattr(opened, "n_frames", 1)  # pictures that cannot move have no such number
         check_pixels(path, (count, *opened.size))
         if count == 1:
-            return as_picture(upright(_pixels(opened), lies), **about)
+            return make_picture(upright(_pixels(opened), lies), header)
         frames, times = [], []
         for k in range(count):
             opened.seek(k)
@@ -159,12 +162,12 @@ def _read_by_pillow(path: Path) -> Gridded:
         dims=("time", "row", "column"),
         coords={"time": began},
         channel_axis=3,
-        attributes={
-            "align": "areas",
-            "axes": {"time": {"attrs": {"units": "s"}}},
-            "channels": {"name": "colour", "labels": LABELS[values.shape[-1]]},
-            **about,
-        },
+        labels=Labels(
+            align="areas",
+            axes={"time": AxisLabels(attrs={"units": "s"})},
+            channels=ChannelLabels(name="colour", labels=LABELS[values.shape[-1]]),
+            header=header,
+        ),
     )
 
 
@@ -180,14 +183,14 @@ def _pixels(opened: Any) -> Array:
 
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
-    """Write a picture: whole numbers of 8 or 16 bits as they are, others through a colour map."""
-    suffix, header = suffix_of(path), dict(samples.attributes.get("header", {}))
+    """Write a picture: whole numbers of 8 or 16 bits as they are, others grey or through a map."""
+    suffix, header = suffix_of(path), samples.labels.header
     if BY_CODECS.get(suffix) == "heif":
         raise ValueError(f"{path.name}: HEIF files are only read. Write an .avif file instead.")
     if suffix == ".gif" and len(samples.dims) == 3:
         _write_frames(samples, path)
         return
-    values = colour_last(samples, path, colours)
+    values = to_pixels(samples, path, colours)
     if values.ndim == 3 and values.shape[-1] == 1:
         values = values[..., 0]
     h, w = values.shape[:2]
@@ -196,13 +199,13 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     if suffix == ".png":
         path.write_bytes(png(values, exif=exif, icc=icc))
     elif suffix in BY_CODECS:
-        path.write_bytes(_by_codecs(values, suffix))
+        path.write_bytes(_encode(values, suffix))
     else:
         marked = None if exif is None else MARK + exif
-        _save(_for_pillow(values, suffix), path, {"exif": marked, "icc_profile": icc})
+        _save(_to_pillow(values, suffix), path, {"exif": marked, "icc_profile": icc})
 
 
-def _by_codecs(values: Array, suffix: str) -> bytes:
+def _encode(values: Array, suffix: str) -> bytes:
     """The bytes of a JPEG 2000 or JPEG XL file, without loss."""
     codecs = need("imagecodecs", "io", f"writing {suffix[1:]} files")
     if suffix == ".jxl":
@@ -211,7 +214,7 @@ def _by_codecs(values: Array, suffix: str) -> bytes:
     return bytes(codecs.jpeg2k_encode(values, level=0, codecformat=kind, reversible=True))
 
 
-def _for_pillow(values: Array, suffix: str) -> Array:
+def _to_pillow(values: Array, suffix: str) -> Array:
     """Pixels as a kind of file can hold them: 8 bits, without transparency where there is none."""
     if values.dtype == np.uint16 and suffix not in (".pgm",):
         values = (values >> 8).astype(np.uint8)
@@ -237,9 +240,7 @@ def _save(values: Array, path: Path, carried: Mapping[str, bytes | None]) -> Non
 def _write_frames(samples: Gridded, path: Path) -> None:
     """Write an animation; frames last as their time axis says, to the hundredth of a second."""
     pillow = need("PIL.Image", "io", "writing GIF files")
-    values = np.asarray(samples.values)
-    if samples.channel_axis is not None:
-        values = np.moveaxis(values, samples.channel_axis, -1)
+    values = samples.channels_last
     if values.dtype != np.uint8:
         values = np.clip(np.round(np.nan_to_num(values)), 0, 255).astype(np.uint8)
     frames = [pillow.fromarray(np.ascontiguousarray(np.squeeze(v))) for v in values]
@@ -256,14 +257,9 @@ def _write_frames(samples: Gridded, path: Path) -> None:
         )  # fmt: skip
 
 
-def colour_last(samples: Gridded, path: Path, colours: str | None = None) -> Array:
+def to_pixels(samples: Gridded, path: Path, colours: str | None = None) -> Array:
     """The samples as uint8 or uint16 with colours last: (H, W) or (H, W, 1 to 4)."""
-    from elmfield.show.render import picture
-
-    values = np.asarray(samples.values)
-    if samples.channel_axis is not None:
-        values = np.moveaxis(values, samples.channel_axis, -1)
-    values = _north_up(samples, values)
+    values = _north_up(samples)
     d = len(samples.dims)
     extra = [k for k in range(d) if values.shape[k] == 1 and d > 2]
     while d - len(extra) < 2 and extra:
@@ -288,16 +284,22 @@ def colour_last(samples: Gridded, path: Path, colours: str | None = None) -> Arr
         low, high = float(np.nanmin(values)), float(np.nanmax(values))
         scaled = (values - low) / ((high - low) or 1.0) * 255
         return np.ascontiguousarray(np.round(np.nan_to_num(scaled)).astype(np.uint8))
-    return picture(values, colours or "viridis")
+    shown = colourise(values, colours or "grey")
+    if colours not in (None, "grey"):
+        return shown
+    grey, there = shown[..., 0], np.isfinite(values)
+    if there.all():
+        return grey
+    return np.stack([there * grey, there * np.uint8(255)], axis=-1)  # missing is transparent
 
 
-def _north_up(samples: Gridded, values: Array) -> Array:
+def _north_up(samples: Gridded) -> Array:
     """Values, channels last, with rows from north to south where they are latitudes or maps."""
-    about = samples.attributes
+    values = samples.channels_last
     for k, name in enumerate(samples.dims):
         c = samples.coords.get(name)
-        on_map = name == "y" and "transform" in about
-        north = on_map or is_latitude(name, about.get("axes", {}).get(name, {}).get("attrs", {}))
+        on_map = name == "y" and samples.labels.transform is not None
+        north = on_map or is_latitude(name, samples.labels.axis(name).attrs)
         if north and c is not None and len(c) > 1 and c[-1] > c[0]:
             values = np.flip(values, axis=k)
     return values

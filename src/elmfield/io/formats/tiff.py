@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from elmfield.domain.sphere import horizontal
-from elmfield.io.errors import reading
-from elmfield.io.formats.profiles import as_text, icc_for
-from elmfield.io.formats.raster import as_picture
-from elmfield.io.formats.registry import need
-from elmfield.io.gridded import Gridded, as_filed, grid_of, plain_grid
-from elmfield.io.lazy import Lazy
-from elmfield.io.model.plain import keepable
-from elmfield.io.pixels import check_pixels
+from elmfield._array.typing import Array
+from elmfield.field.coordinates.labels import ChannelLabels, Labels
+from elmfield.io.files import check_pixels, need, reading
+from elmfield.io.formats.picture_headers import as_text, icc_for
+from elmfield.io.formats.raster import make_picture
+from elmfield.io.gridded import Gridded, grid_of, values_for_file
+from elmfield.io.lazy_arrays import Lazy
+from elmfield.io.model.json_values import keepable
+
+Opened = Any
+"""An object of tifffile or rasterio: a page, an open map, its transform."""
 
 GEO_TAGS = (33550, 33922, 34264, 34735)
 """Pixel scale, tie points, transformation, keys: any of them makes a TIFF a map."""
@@ -30,46 +32,25 @@ WHITE_IS_LEAST, PALETTE = 0, 3
 """Photometric interpretations, as the standard counts them."""
 
 
-def read(path: Path, variable: str | None = None) -> Gridded:
-    """A picture, a stack or a map."""
+def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gridded:
+    """A picture, a stack or a map; `lazily`, tiles and strips are read as they are needed."""
     tifffile = need("tifffile", "io", "reading TIFF files")
     with reading(path, "TIFF"):
         with tifffile.TiffFile(path) as file:
-            is_map = any(tag in file.pages[0].tags for tag in GEO_TAGS)
-            if not is_map:
-                series = file.series[0]
-                check_pixels(path, series.shape)
-                found = _plain(*_seen(series.asarray(), series.axes, series.keyframe))
-                icc = file.pages[0].tags.get(ICC)
-                return found if icc is None else with_header(found, icc=as_text(icc.value))
-        return _map(path)
-
-
-def with_header(samples: Gridded, **header: Any) -> Gridded:
-    """Samples with more in their header."""
-    kept = {**samples.attributes.get("header", {}), **header}
-    return replace(samples, attributes={**samples.attributes, "header": kept})
-
-
-def opened(path: Path, variable: str | None = None) -> Gridded:
-    """The same; tiles and strips are read as they are needed."""
-    tifffile = need("tifffile", "io", "reading TIFF files")
-    with reading(path, "TIFF"):
-        with tifffile.TiffFile(path) as file:
-            is_map = any(tag in file.pages[0].tags for tag in GEO_TAGS)
-            series = file.series[0]
-            coloured = series.keyframe.photometric in (PALETTE, WHITE_IS_LEAST)
-            shape, dtype, axes = tuple(series.shape), series.dtype, series.axes
-            stored = tuple(series.keyframe.chunks)
-            icc = file.pages[0].tags.get(ICC)
-        check_pixels(path, shape)
-        if is_map:
-            return _map(path, lazily=True)
-        if coloured:
-            return read(path, variable)
-    stored = (*(1,) * (len(shape) - len(stored)), *stored)[-len(shape) :]
-    found = _plain(Lazy(Pages(path), shape, np.dtype(dtype), stored=stored), axes)
-    return found if icc is None else with_header(found, icc=as_text(icc.value))
+            tags, series = file.pages[0].tags, file.series[0]
+            check_pixels(path, series.shape)
+            if not any(tag in tags for tag in GEO_TAGS):
+                page, icc = series.keyframe, tags.get(ICC)
+                if lazily and page.photometric not in (PALETTE, WHITE_IS_LEAST):
+                    shape, stored = tuple(series.shape), tuple(page.chunks)
+                    stored = (*(1,) * (len(shape) - len(stored)), *stored)[-len(shape) :]
+                    values = Lazy(Pages(path), shape, np.dtype(series.dtype), stored=stored)
+                    found = _make_stack(values, series.axes)
+                else:
+                    found = _make_stack(*_to_visible(series.asarray(), series.axes, page))
+                header = {} if icc is None else {"icc": as_text(icc.value)}
+                return replace(found, labels=replace(found.labels, header=header))
+        return _read_map(path, lazily)
 
 
 @dataclass(frozen=True)
@@ -78,7 +59,7 @@ class Pages:
 
     path: Path
 
-    def __call__(self, slab: tuple[slice, ...]) -> Any:
+    def __call__(self, slab: tuple[slice, ...]) -> Array:
         """The slab, of whatever tiles it touches."""
         tifffile = need("tifffile", "io", "reading TIFF files")
         zarr = need("zarr", "xarray", "reading parts of TIFF files")
@@ -91,12 +72,12 @@ class Windows:
     """Reads windows of a map: bands, rows, columns; gaps are NaN, and numbers as they are meant."""
 
     path: Path
-    dtype: Any
+    dtype: np.dtype[Any]
     nodata: float | None
     scales: tuple[float, ...]
     offsets: tuple[float, ...]
 
-    def __call__(self, slab: tuple[slice, ...]) -> Any:
+    def __call__(self, slab: tuple[slice, ...]) -> Array:
         """The window, of whatever tiles it touches."""
         rasterio = need("rasterio", "geo", "reading a TIFF file with map coordinates")
         bands, rows, columns = slab
@@ -107,7 +88,7 @@ class Windows:
         values = values[:, :: rows.step or 1, :: columns.step or 1]
         return self.meant(values, every)
 
-    def meant(self, values: Any, bands: Sequence[int]) -> Any:
+    def meant(self, values: Array, bands: Sequence[int]) -> Array:
         """Numbers of some bands as they are meant."""
         gaps = None if self.nodata is None else values == self.nodata
         scales, offsets = (
@@ -119,7 +100,7 @@ class Windows:
         return values if gaps is None else np.where(gaps, np.asarray(np.nan, self.dtype), values)
 
 
-def _seen(values: Any, axes: str, page: Any) -> tuple[Any, str]:
+def _to_visible(values: Array, axes: str, page: Opened) -> tuple[Array, str]:
     """Values as one sees them: colours for a palette's indices, and white above black."""
     if page.photometric == PALETTE and page.colormap is not None:
         colours = np.asarray(page.colormap)  # (3, n), 16 bits, mostly made from 8
@@ -133,12 +114,12 @@ def _seen(values: Any, axes: str, page: Any) -> tuple[Any, str]:
     return values, axes
 
 
-def _plain(values: Any, axes: str) -> Gridded:
+def _make_stack(values: Array, axes: str) -> Gridded:
     """An array whose axes tifffile names by letters; S and C are channels."""
     axes = axes.upper()
     channel = next((axes.index(a) for a in "SC" if a in axes), None)
     if values.ndim == 2 or (values.ndim == 3 and channel == 2):
-        return as_picture(values)
+        return make_picture(values)
     names = {"Y": "row", "X": "column", "Z": "depth", "T": "time"}
     used: list[str] = []
     for k, a in enumerate(axes):
@@ -147,56 +128,58 @@ def _plain(values: Any, axes: str) -> Gridded:
             while name in used:
                 name += "_"
             used.append(name)
-    return plain_grid(values, used, channel, align="areas")
+    labels = Labels(align="areas")
+    return Gridded(values=values, dims=tuple(used), channel_axis=channel, labels=labels)
 
 
-def _map(path: Path, lazily: bool = False) -> Gridded:
+def _read_map(path: Path, lazily: bool) -> Gridded:
     rasterio = need("rasterio", "geo", "reading a TIFF file with map coordinates")
     with rasterio.open(path) as file:
         whole = (file.count, file.height, file.width)
         check_pixels(path, whole)
         stored = np.result_type(*file.dtypes)
-        values: Any = None if lazily else file.read()
+        values: Array = None if lazily else file.read()
         block = tuple(map(int, file.block_shapes[0]))
         t = file.transform
         nodata = file.nodata
         marked = nodata is not None and not np.isnan(nodata)
         has_gaps = marked and _is_marked(file, nodata, values)
         labels = [text or f"band {k + 1}" for k, text in enumerate(file.descriptions)]
-        attributes: dict[str, Any] = {
-            "align": "areas",
-            "crs": file.crs.to_wkt() if file.crs else None,
-            "transform": [t.a, t.b, t.c, t.d, t.e, t.f],
-            "attrs": keepable(file.tags()),
-            "channels": {"name": "band", "labels": labels},
-            "fill_value": nodata,
-            "header": {"compress": file.profile.get("compress")},
-        }
+        header, attrs = {"compress": file.profile.get("compress")}, keepable(file.tags())
         if file.count == 1 and "palette" in file.colorinterp[0].name:
             # In a map the numbers are what counts; their colours are kept beside them.
-            attributes["header"]["colours"] = keepable(file.colormap(1))
+            header["colours"] = keepable(file.colormap(1))
         scales, offsets = (np.reshape(v, (-1, 1, 1)) for v in (file.scales, file.offsets))
         units = {u for u in file.units if u}
         if len(units) == 1:
-            attributes["attrs"]["units"] = units.pop()
+            attrs["units"] = units.pop()
+        crs = file.crs.to_wkt() if file.crs else None
     is_scaled = bool(np.any(scales != 1) or np.any(offsets != 0))  # applied, as NetCDF's are
     dtype = stored
     if has_gaps and stored.kind != "f":
         dtype = np.dtype(np.float64 if stored.itemsize > 2 else np.float32)
-    if has_gaps and not is_scaled:
-        attributes["dtype"] = stored.name
     if is_scaled:
         dtype = np.dtype(np.float32 if stored == np.float32 and not has_gaps else np.float64)
-        # The number that marked a gap may well be a value now.
-        attributes["fill_value"] = None if nodata is None else float("nan")
+    # The number that marked a gap may well be a scaled value.
+    fill = float("nan") if is_scaled and nodata is not None else nodata
+    about = Labels(
+        align="areas",
+        crs=crs,
+        transform=[t.a, t.b, t.c, t.d, t.e, t.f],
+        attrs=attrs,
+        channels=ChannelLabels(name="band", labels=labels),
+        fill_value=fill,
+        dtype=stored.name if has_gaps and not is_scaled else None,
+        header=header,
+    )
     each = (tuple(map(float, np.ravel(v))) for v in (scales, offsets))
     meant = Windows(path, dtype, nodata if has_gaps else None, *each)
     if lazily:
-        return _placed(Lazy(meant, whole, dtype, stored=(1, *block)), t, attributes)
-    return _placed(meant.meant(values, range(whole[0])), t, attributes)
+        return _make_map(Lazy(meant, whole, dtype, stored=(1, *block)), t, about)
+    return _make_map(meant.meant(values, range(whole[0])), t, about)
 
 
-def _is_marked(file: Any, nodata: float, values: Any) -> bool:
+def _is_marked(file: Opened, nodata: float, values: Array) -> bool:
     """Whether some pixel of an open map, of which `values` may be read, has the number for none."""
     if values is not None:
         return bool((values == nodata).any())
@@ -208,7 +191,7 @@ def _is_marked(file: Any, nodata: float, values: Any) -> bool:
     )
 
 
-def _placed(values: Any, t: Any, attributes: dict[str, Any]) -> Gridded:
+def _make_map(values: Array, t: Opened, labels: Labels) -> Gridded:
     """Bands of a map, or the only one, with the coordinates of a transform."""
     channel: int | None = 0
     if values.shape[0] == 1:
@@ -217,17 +200,15 @@ def _placed(values: Any, t: Any, attributes: dict[str, Any]) -> Gridded:
     at = {}
     if t.b == 0 and t.d == 0:
         at = {"y": t.f + t.e * (np.arange(h) + 0.5), "x": t.c + t.a * (np.arange(w) + 0.5)}
-    return Gridded(
-        values=values, dims=("y", "x"), coords=at, channel_axis=channel, attributes=attributes
-    )
+    return Gridded(values=values, dims=("y", "x"), coords=at, channel_axis=channel, labels=labels)
 
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     """Write a map if the samples have map coordinates, else a stack."""
-    if "transform" in samples.attributes and samples.dims[-2:] == ("y", "x"):
+    if samples.labels.transform is not None and samples.dims[-2:] == ("y", "x"):
         _write_map(samples, path)
         return
-    on_earth = _on_earth(samples)
+    on_earth = _to_map(samples)
     if on_earth is not None:
         _write_map(on_earth, path)
         return
@@ -247,13 +228,13 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         if len(set(axes)) == len(axes):
             options["metadata"] = {"axes": "".join(axes)}
     channels = 1 if samples.channel_axis is None else values.shape[samples.channel_axis]
-    icc = icc_for(samples.attributes.get("header", {}), channels)
+    icc = icc_for(samples.labels.header, channels)
     tifffile.imwrite(path, values, compression="zlib", iccprofile=icc, **options)
 
 
-def _on_earth(samples: Gridded) -> Gridded | None:
+def _to_map(samples: Gridded) -> Gridded | None:
     """Even latitudes and longitudes as a map, north up; None for anything else."""
-    pair = horizontal(samples.dims, samples.attributes.get("axes", {}))
+    pair = samples.labels.horizontal(samples.dims)
     d = len(samples.dims)
     if pair != (d - 2, d - 1):
         return None
@@ -277,23 +258,25 @@ def _on_earth(samples: Gridded) -> Gridded | None:
     values = values[..., ::-1] if east < 0 else values
     top, left = float(max(lat[0], lat[-1])), float(min(lon[0], lon[-1]))
     dlat, dlon = abs(north), abs(east)
-    about = {k: v for k, v in samples.attributes.items() if k not in ("grid", "axes")}
     return Gridded(
         values=values,
         dims=("y", "x"),
         channel_axis=channel,
-        attributes={
-            **about,
-            "crs": "EPSG:4326",
-            "transform": [dlon, 0.0, left - dlon / 2, 0.0, -dlat, top + dlat / 2],
-        },
+        labels=replace(
+            samples.labels,
+            crs="EPSG:4326",
+            transform=[dlon, 0.0, left - dlon / 2, 0.0, -dlat, top + dlat / 2],
+            axes={},
+            grid=None,
+        ),
     )
 
 
 def _write_map(samples: Gridded, path: Path) -> None:
     rasterio = need("rasterio", "geo", "writing a TIFF file with map coordinates")
-    about = samples.attributes
-    values = as_filed(samples)
+    about = samples.labels
+    assert about.transform is not None
+    values = values_for_file(samples)
     if samples.channel_axis is None:
         values = values[None]
     elif samples.channel_axis != 0:
@@ -302,7 +285,7 @@ def _write_map(samples: Gridded, path: Path) -> None:
         values = values.astype(np.uint8)
     (r, c), (dr, dc) = grid_of(samples)
     # The transform is that of corners: sample k covers k to k + 1, and its centre is k + 1/2.
-    a, b, x, d, e, y = about["transform"]
+    a, b, x, d, e, y = about.transform
     left, top = c + 0.5 - dc / 2, r + 0.5 - dr / 2
     transform = (a * dc, b * dr, a * left + b * top + x, d * dc, e * dr, d * left + e * top + y)
     profile = {
@@ -311,27 +294,27 @@ def _write_map(samples: Gridded, path: Path) -> None:
         "width": values.shape[2],
         "count": values.shape[0],
         "dtype": values.dtype.name,
-        "crs": about.get("crs"),
+        "crs": about.crs,
         "transform": rasterio.Affine(*transform),
         "compress": "deflate",
     }
-    fill = about.get("fill_value")
+    fill = about.fill_value
     if fill is None and values.dtype.kind == "f" and np.isnan(values).any():
         fill = float("nan")
     if fill is not None:
         kind = values.dtype
         if kind.kind == "f" or np.iinfo(kind).min <= fill <= np.iinfo(kind).max:
             profile["nodata"] = fill
-    labels = about.get("channels", {}).get("labels", [])
+    labels = about.channels.labels
     with rasterio.open(path, "w", **profile) as file:
         file.write(values)
-        tags = {k: v for k, v in about.get("attrs", {}).items() if isinstance(v, str)}
+        tags = {k: v for k, v in about.attrs.items() if isinstance(v, str)}
         file.update_tags(**tags)
         for k, text in enumerate(labels[: values.shape[0]]):
             if text != f"band {k + 1}":
                 file.set_band_description(k + 1, text)
-        if "units" in about.get("attrs", {}):
-            file.units = [about["attrs"]["units"]] * values.shape[0]
-        colours = about.get("header", {}).get("colours")
+        if about.units is not None:
+            file.units = [about.units] * values.shape[0]
+        colours = about.header.get("colours")
         if colours and values.dtype in (np.uint8, np.uint16):
             file.write_colormap(1, {int(k): tuple(v) for k, v in colours.items()})

@@ -1,8 +1,7 @@
-"""A source whose samples are copied to a disk as they are first seen, chunk by chunk.
+"""A copy of a source on a disk, made chunk by chunk as its samples are first read.
 
-What is dear to read at any place but its own, a computed array or the frames of a video, is read
-once, in its own chunks; windows of any shape, also those of other processes, are then cut from the
-copy.
+What is slow to read in any but its own chunks, a computed array or the frames of a video, is read
+once, in these; windows of any shape, also those of other processes, are then cut from the copy.
 """
 
 import hashlib
@@ -18,11 +17,11 @@ import numpy as np
 
 from elmfield._array.backend import is_dask
 from elmfield._array.typing import Array
-from elmfield.io.lazy import Lazy
-from elmfield.io.stream.places import appearing
+from elmfield.io.lazy_arrays import Lazy
+from elmfield.io.store.stores import new_file
 from elmfield.samples import Slab
 
-WORTH = 3.0
+MIN_READS_TO_COPY = 3.0
 """Times that a file would be read for one pass over all blocks, from which a copy is made."""
 
 Spans = tuple[tuple[slice, ...], ...]
@@ -49,7 +48,7 @@ class Spool:
 
     @property
     def slabs(self) -> list[Slab]:
-        """The slabs that have a file."""
+        """Return the slabs that have a file."""
         return [tuple(slab) for slab in cartesian(*self.spans)]
 
     def _file(self, slab: Sequence[slice]) -> Path:
@@ -60,20 +59,20 @@ class Spool:
         place, n = self._file(slab), math.prod(s.stop - s.start for s in slab)
         return place.exists() and place.stat().st_size > n * np.dtype(self.dtype).itemsize
 
-    def known(self, slab: Sequence[slice]) -> Array | None:
-        """What was put there before; None if nothing was."""
+    def load(self, slab: Sequence[slice]) -> Array | None:
+        """Return what was copied of a slab before; None if nothing was."""
         try:
             return np.asarray(np.load(self._file(slab)))
         except (FileNotFoundError, ValueError, EOFError):
             return None
 
-    def put(self, slab: Sequence[slice], values: Array) -> None:
-        """Keep the samples of one file; it appears whole."""
-        with appearing(self._file(slab)) as file:
+    def save(self, slab: Sequence[slice], values: Array) -> None:
+        """Write the samples of one file."""
+        with new_file(self._file(slab)) as file:
             np.save(file, values, allow_pickle=False)
 
     def read(self, slab: Slab = ()) -> Array:
-        """A slab, cut from the files that it touches; what the system read is forgotten again."""
+        """Return a slab, cut from the files that it touches."""
         slab = slab or tuple(slice(0, n) for n in self.shape)
         out = np.empty([s.stop - s.start for s in slab], self.dtype)
         touched = (
@@ -93,7 +92,7 @@ class Spool:
 
 
 def own_chunks(values: Any) -> list[list[int]] | None:
-    """Lengths of a source's own chunks along each axis; None where any window is as good."""
+    """Return lengths of a source's chunks along each axis; None where any window is as good."""
     if is_dask(values):
         return [list(map(int, lengths)) for lengths in values.chunks]
     chunk = values.chunk if isinstance(values, Lazy) else getattr(values, "chunks", None)
@@ -105,8 +104,8 @@ def own_chunks(values: Any) -> list[list[int]] | None:
     ]
 
 
-def times_read(blocks: Sequence[Slab], chunks: Sequence[Sequence[int]]) -> float:
-    """How often a chunk is read in one pass over all blocks, a grid of slabs, on average."""
+def count_reads(blocks: Sequence[Slab], chunks: Sequence[Sequence[int]]) -> float:
+    """Return how often a chunk is read in one pass over all blocks, a grid of slabs, on average."""
     times = 1.0
     for k, lengths in enumerate(chunks):
         edges = np.cumsum([0, *lengths])
@@ -119,8 +118,8 @@ def times_read(blocks: Sequence[Slab], chunks: Sequence[Sequence[int]]) -> float
     return times
 
 
-def together(chunks: Sequence[Sequence[int]], room: int) -> Spans:
-    """Some neighbours of each chunk with it, the last axis first, as far as `room` allows."""
+def merge_chunks(chunks: Sequence[Sequence[int]], room: int) -> Spans:
+    """Merge neighbouring chunks, on the last axis first, up to `room` samples."""
     sizes = [max(lengths, default=1) for lengths in chunks]
     spans: list[tuple[slice, ...]] = [()] * len(chunks)
     for k in reversed(range(len(chunks))):
@@ -136,10 +135,10 @@ def together(chunks: Sequence[Sequence[int]], room: int) -> Spans:
     return tuple(spans)
 
 
-def spool_at(folder: Path, values: Any, spans: Spans) -> Spool | None:
-    """An empty copy of a source, or what was copied of it before; None if the disk is too small.
+def make_spool(folder: Path, values: Any, spans: Spans) -> Spool | None:
+    """Make an empty copy of a source, or find an earlier one; None if the disk is too small.
 
-    Dask arrays are known by their names. A copy of anything else begins anew.
+    Dask arrays are recognised by their names. A copy of anything else begins anew.
     """
     shape, dtype = tuple(map(int, values.shape)), np.dtype(values.dtype)
     name = "source"

@@ -4,30 +4,28 @@
 not known here.
 """
 
-from elmfield.local.bases.axis import AxisModes, axis_modes
-from elmfield.local.bases.dense import (
+from elmfield.local.bases.axis_modes import AxisModes, axis_modes
+from elmfield.local.bases.dense_modes import (
     DenseModes,
     box_positions,
     half_widths,
     plain_modes,
     smooth_dense_modes,
 )
-from elmfield.local.bases.neurons import ProductNeurons
 from elmfield.local.bases.polyharmonic import Polyharmonic
-from elmfield.local.bases.product import (
+from elmfield.local.bases.product_modes import (
     ProductModes,
+    WaveModel,
     product_modes,
-    smoothness,
+    wave_model,
 )
-from elmfield.local.bases.shaped import ShapedModes, shaped_modes
-from elmfield.local.bases.waves import WaveModel, wave_model
+from elmfield.local.bases.shaped_modes import ShapedModes, shaped_modes
 
 __all__ = [
     "AxisModes",
     "DenseModes",
     "Polyharmonic",
     "ProductModes",
-    "ProductNeurons",
     "ShapedModes",
     "WaveModel",
     "axis_modes",
@@ -37,6 +35,5 @@ __all__ = [
     "product_modes",
     "shaped_modes",
     "smooth_dense_modes",
-    "smoothness",
     "wave_model",
 ]

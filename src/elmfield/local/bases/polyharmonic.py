@@ -13,7 +13,7 @@ import numpy as np
 from elmfield._array.backend import namespace
 from elmfield._array.typing import Array, Floats
 
-NEAREST = 1e-30
+LEAST_SQUARED_DISTANCE = 1e-30
 """Squared distances below are taken for this one: powers of 0 have no derivatives."""
 
 
@@ -78,7 +78,7 @@ class Polyharmonic:
         return c
 
     def moved(self, like: Array) -> "Polyharmonic":
-        """Itself: nothing of it lives anywhere."""
+        """Itself: it holds no arrays that have to be moved."""
         return self
 
     def rows(self, t: Array, order: tuple[int, ...]) -> list[Array]:
@@ -155,7 +155,7 @@ def _differentiated(s: Array, power: float, times: int) -> Array:
     for _ in range(times):
         A, B, half = A * half, A + B * half, half - 1
     if has_log or half < 1:
-        s = xp.maximum(s, xp.full_like(s, NEAREST))
+        s = xp.maximum(s, xp.full_like(s, LEAST_SQUARED_DISTANCE))
     found = _power(s, half)
     return found * (A * xp.log(s) + B) if A else found * B
 

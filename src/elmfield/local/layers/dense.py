@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from elmfield._array.backend import device, move, namespace
-from elmfield._array.checks import choice, is_integer, positive
+from elmfield._array.checks import choice, is_integer, positive, shown
 from elmfield._array.typing import Array, Floats
 
 Activation = Callable[[Array, int], Array]
@@ -49,6 +49,10 @@ ACTIVATIONS: dict[str, Activation] = {
     "gaussian": _gaussian,
 }
 """Each gives its value (order 0), first (1) or second (2) derivative."""
+
+
+LARGEST_SCALE = 1e100
+"""Of Fourier features: second derivatives have its square, which float64 must hold."""
 
 
 @dataclass(frozen=True)
@@ -93,15 +97,14 @@ class Dense:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not is_integer(self.width) or self.width < 1:
-            raise ValueError(
-                f"`width` must be a whole number of neurons, at least 1; got {self.width!r}."
-            )
-        if not is_integer(self.frequencies) or self.frequencies < 0:
-            raise ValueError(
-                f"`frequencies` must be a whole number, 0 (none) or more; got {self.frequencies!r}."
-            )
-        positive("scale", self.scale)
+        for name, least, most in (("width", 1, 24), ("frequencies", 0, 24), ("seed", 0, 128)):
+            if not is_integer(n := getattr(self, name)) or not least <= n < 1 << most:
+                raise ValueError(
+                    f"`{name}` must be a whole number, at least {least} and below 2^{most}; got "
+                    f"{shown(n)}."
+                )
+        if positive("scale", self.scale) > LARGEST_SCALE:
+            raise ValueError(f"`scale` must be at most {LARGEST_SCALE:g}; got {self.scale:g}.")
         choice("activation", self.activation, sorted(ACTIVATIONS))
         choice("draw", self.draw, ("normal", "uniform"))
 

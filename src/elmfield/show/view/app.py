@@ -1,37 +1,60 @@
 """The server's answers: the page, facts, tiles, points, profiles, files; of one scene, GET only.
 
-Every answer is bounded: tiles are small, lines short, files limited. Requests for another host, as
-a page of somebody else could make them, are refused.
+Every answer is bounded: tiles are small, lines short, files limited, words checked. Requests for
+another host, as a page of somebody else could make them by pointing its own name at this machine,
+are refused. Needs starlette.
 """
 
 import asyncio
-import lzma
-from collections.abc import Callable, Mapping
-from importlib.resources import files
-from typing import Any
+import ipaddress
+import json
+import math
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from pathlib import PurePath
+from urllib.parse import quote
 
+import numpy as np
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from elmfield._array.typing import Floats
 from elmfield.errors import StoreError
-from elmfield.show.view import asked
-from elmfield.show.view.looks import Look
-from elmfield.show.view.places import at_point, directions_between, profile
-from elmfield.show.view.tiles import Tiles, line
+from elmfield.show.view.export_page import PAGE, page_file
+from elmfield.show.view.layers import (
+    Download,
+    Look,
+    Write,
+    at_point,
+    directions_between,
+    numbers,
+    plain,
+    profile,
+    series,
+    spread,
+)
+from elmfield.show.view.scene import FINEST, METHODS, PARTS, TILE, Scene
+from elmfield.show.view.view_tiles import Tiles
 
-PAGE = {
-    "index.html": "text/html; charset=utf-8",
-    "view.css": "text/css; charset=utf-8",
-    "plain.js": "text/javascript; charset=utf-8",
-    "view.js": "text/javascript; charset=utf-8",
-    "numbers.js": "text/javascript; charset=utf-8",
-    "axes.js": "text/javascript; charset=utf-8",
-    "series.js": "text/javascript; charset=utf-8",
-    "picture.js": "text/javascript; charset=utf-8",
-    "profile.js": "text/javascript; charset=utf-8",
-    "state.js": "text/javascript; charset=utf-8",
-    "openseadragon.min.js": "text/javascript; charset=utf-8",
-    "openseadragon.LICENSE.txt": "text/plain; charset=utf-8",
-    "icon.svg": "image/svg+xml",
+MEDIA_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".txt": "text/plain; charset=utf-8",
+    ".svg": "image/svg+xml",
 }
-"""The files of the page; no others are served."""
+
+DOWNLOAD_MAX_VALUES = 1 << 24
+
+MAX_QUESTION = 2000
+"""Characters."""
+
+NUMBER = re.compile(r"-?\d{1,12}(\.\d{1,17})?([eE][+-]?\d{1,2})?\Z", re.ASCII)
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data: blob:; "
@@ -42,20 +65,10 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
-Write = Callable[[asked.Wanted], tuple[str, bytes]]
-"""Makes a file: its name and its content."""
 
-
-def page_file(name: str) -> bytes:
-    """A file of the page; large ones are kept packed."""
-    folder = files(__package__) / "page"
-    packed = folder / f"{name}.xz"
-    return (
-        lzma.decompress(packed.read_bytes()) if packed.is_file() else (folder / name).read_bytes()
-    )
-
-
-def app_of(tiles: Tiles, hosts: frozenset[str], write: Write | None = None) -> Any:
+def app_of(
+    tiles: Tiles, hosts: frozenset[str], write: Write | None = None, *, addresses: bool = False
+) -> ASGIApp:
     """An ASGI application that shows one scene to callers of certain hosts.
 
     Parameters
@@ -66,208 +79,138 @@ def app_of(tiles: Tiles, hosts: frozenset[str], write: Write | None = None) -> A
         What the Host header may say, without its port.
     write : callable, optional
         Makes the files that are downloaded.
+    addresses : bool
+        Whether the Host header may also be any IP address: those cannot be pointed elsewhere.
     """
-    from starlette.applications import Starlette
-    from starlette.routing import Route
-
     answers = Answers(tiles, write)
-    routes = [
-        Route("/", answers.page),
-        Route("/facts.json", answers.facts),
-        Route("/tile/{level}/{row}/{column}", answers.tile),
-        Route("/quantiles", answers.quantiles),
-        Route("/point", answers.point),
-        Route("/profile", answers.profile),
-        Route("/series", answers.series),
-        Route("/directions", answers.directions),
-        Route("/download", answers.download),
-        Route("/{name}", answers.page),
-    ]
-    inner = Starlette(routes=routes)
+    turn = asyncio.Semaphore(1)  # of tiles; what a pointer asks for does not wait
+    routes = {
+        "/": answers.page,
+        "/facts.json": answers.facts,
+        "/quantiles": answers.quantiles,
+        "/point": answers.point,
+        "/profile": answers.profile,
+        "/series": answers.series,
+        "/directions": answers.directions,
+        "/download": answers.download,
+        "/{name}": answers.page,
+    }
+    tile = Route("/tile/{level}/{row}/{column}", endpoint(answers.tile, turn))
+    inner = Starlette(routes=[tile, *(Route(path, endpoint(a)) for path, a in routes.items())])
     inner.router.redirect_slashes = False  # an address is there, or it is not
-    return Guard(inner, hosts)
+    return Guard(inner, hosts, addresses)
 
 
-class Guard:
-    """Lets through what a page of ours would ask: GET, our host, short questions."""
+def endpoint(
+    answer: Callable[[Request], object], turn: AbstractAsyncContextManager[None] | None = None
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return what makes an answer in a thread, in turn; not for somebody who has gone."""
 
-    def __init__(self, inner: Any, hosts: frozenset[str]) -> None:
-        self.inner, self.hosts = inner, hosts
+    async def respond(request: Request) -> Response:
+        async with turn or nullcontext():
+            if await request.is_disconnected():
+                return Response(status_code=499)
+            try:
+                made = await run_in_threadpool(answer, request)
+                return made if isinstance(made, Response) else as_json(made)
+            except NotThereError as error:
+                return refusal(str(error), 404)
+            except (StoreError, OSError) as error:
+                return refusal(f"the model cannot be read any more: {error}", 503)
+            except MemoryError:
+                return refusal("that takes more memory than there is; ask for less.", 507)
+            except ImportError as error:
+                return refusal(str(error), 501)
+            except (ValueError, TypeError) as error:
+                return refusal(str(error), 400)
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer one request."""
-        if scope["type"] == "lifespan":
-            await self.inner(scope, receive, send)
-            return
-        from starlette.responses import JSONResponse
-
-        wrong = self._wrong(scope) if scope["type"] == "http" else (400, "pages only.")
-        inner = self.inner if wrong is None else JSONResponse({"error": wrong[1]}, wrong[0])
-
-        async def sent(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                own = [(k.lower().encode(), v.encode()) for k, v in HEADERS.items()]
-                message = {**message, "headers": [*message.get("headers", []), *own]}
-            await send(message)
-
-        await inner(scope, receive, sent)
-
-    def _wrong(self, scope: Any) -> tuple[int, str] | None:
-        given = [v.decode("latin-1") for k, v in scope["headers"] if k == b"host"]
-        host = given[0] if len(given) == 1 else ""
-        name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-        if name.lower() not in self.hosts:
-            return 403, "this page is for the machine it runs on; open the address it printed."
-        if scope["method"] not in ("GET", "HEAD"):
-            return 405, "this page only shows; use GET."
-        if len(scope["query_string"]) + len(scope["path"]) > asked.WORDS:
-            return 414, "that question is too long."
-        return None
+    return respond
 
 
 class Answers:
-    """One method for each address."""
+    """One method for each address: what it returns is sent, as JSON if it is no response."""
 
     def __init__(self, tiles: Tiles, write: Write | None) -> None:
         self.tiles, self.scene, self.write = tiles, tiles.scene, write
-        self._turn = asyncio.Semaphore(1)  # of tiles; what a pointer asks for does not wait
 
-    async def page(self, request: Any) -> Any:
+    def page(self, request: Request) -> Response:
         """The page and its files."""
-        from starlette.responses import Response
-
         name = request.path_params.get("name", "index.html")
         if name not in PAGE:
-            return told("there is no such page.", 404)
-        return Response(
-            page_file(name), media_type=PAGE[name], headers={"Cache-Control": "no-cache"}
-        )
+            raise NotThereError("there is no such page.")
+        kind = MEDIA_TYPES[PurePath(name).suffix]
+        return Response(page_file(name), media_type=kind, headers={"Cache-Control": "no-cache"})
 
-    async def facts(self, request: Any) -> Any:
+    def facts(self, request: Request) -> object:
         """What the page must know."""
-        return await self._answer(request, self.scene.facts)
+        return self.scene.facts()
 
-    async def tile(self, request: Any) -> Any:
+    def tile(self, request: Request) -> Response:
         """Numbers of one tile."""
-        from starlette.responses import Response
+        where = tile_of(self.scene, request.path_params)
+        data = self.tiles.tile(look_of(self.scene, request.query_params), *where)
+        kept = "no-store" if data[6] else "private, max-age=3600"
+        return _file(data, {"Cache-Control": kept})
 
-        def make() -> Any:
-            where = asked.tile_of(self.scene, request.path_params)
-            look = asked.look_of(self.scene, request.query_params)
-            data = self.tiles.tile(look, *where)
-            kept = "no-store" if data[6] else "private, max-age=3600"
-            return Response(
-                data, media_type="application/octet-stream", headers={"Cache-Control": kept}
-            )
-
-        async with self._turn:
-            return await self._answer(request, make)
-
-    async def quantiles(self, request: Any) -> Any:
+    def quantiles(self, request: Request) -> object:
         """Of what is shown, 0 to 100 percent."""
-        return await self._answer(request, lambda: self.tiles.quantiles(self._look(request)))
+        return self.tiles.quantiles(self._look(request))
 
-    async def point(self, request: Any) -> Any:
+    def point(self, request: Request) -> object:
         """What is at one place."""
+        index = several(request.query_params, "index", len(self.scene.field.shape))
+        with self.tiles.lock:
+            return at_point(self.scene, index)
 
-        def make() -> Any:
-            index = asked.several(request.query_params, "index", len(self.scene.field.shape))
-            with self.tiles.lock:
-                return at_point(self.scene, index)
-
-        return await self._answer(request, make)
-
-    async def profile(self, request: Any) -> Any:
+    def profile(self, request: Request) -> object:
         """Along a line."""
+        self._needs_plane()
+        start, end = ends_of(self.scene, request.query_params)
+        look = self._look(request)
+        with self.tiles.lock:
+            return profile(self.scene, look, start, end)
 
-        def make() -> Any:
-            self._needs_plane()
-            start, end = asked.ends_of(self.scene, request.query_params)
-            look = self._look(request)
-            with self.tiles.lock:
-                return profile(self.scene, look, start, end)
-
-        return await self._answer(request, make)
-
-    async def series(self, request: Any) -> Any:
-        """A series between two places."""
-
-        def make() -> Any:
-            return self._series(self._look(request), request.query_params)
-
-        return await self._answer(request, make)
-
-    def _series(self, look: Look, query: Mapping[str, str]) -> Any:
-        scene = self.scene
-        if not scene.is_series or look.quantity == "regions":
+    def series(self, request: Request) -> object:
+        """A series between two places, and its samples where they can be told apart."""
+        scene, look, query = self.scene, self._look(request), request.query_params
+        if not scene.is_series:
             raise ValueError("this is not a series; ask for tiles.")
-        low, high = asked.several(query, "between", 2)
-        k = scene.along
-        first, last = scene.field.domain.low[k], scene.field.domain.high[k]
-        low, high = max(low, first), min(high, last)
+        low, high = several(query, "between", 2)
+        k, domain = scene.along, scene.field.domain
+        low, high = max(low, domain.low[k]), min(high, domain.high[k])
         if not low < high:
             raise ValueError("`between` must be two places inside the series, ascending.")
-        n = int(min(max(asked.number(query.get("n", "800"), "n"), 2), 4000))
+        n = int(min(max(number(query.get("n", "800"), "n"), 2), 4000))
+        own = np.arange(max(0, np.ceil(low)), min(scene.field.shape[k] - 1, high) + 1)
         with self.tiles.lock:
-            at, values, spans = line(scene, look, low, high, n)
-            samples = None
-            if high - low <= n / 4:
-                import numpy as np
+            found, samples = series(scene, look, low, high, n), None
+            if high - low <= n / 4 and len(own):
+                shown = numbers(scene, look, spread(scene, look.at, own)).reshape(len(own), -1)
+                samples = {"at": own.tolist(), "values": [plain(c) for c in shown.T]}
+        return {**found, "samples": samples}
 
-                from elmfield.show.view.looks import numbers, spread
-
-                own = np.arange(max(0, np.ceil(low)), min(scene.field.shape[k] - 1, high) + 1)
-                if len(own):
-                    shown = numbers(scene, look, spread(scene, look.at, {0: own}))
-                    samples = {
-                        "at": own.tolist(),
-                        "values": cleaned(shown.reshape(len(own), -1).T),
-                    }
-        return {
-            "at": at.tolist(),
-            "values": cleaned(values.T),
-            "low": cleaned(spans[..., 0].T),
-            "high": cleaned(spans[..., 1].T),
-            "samples": samples,
-        }
-
-    async def directions(self, request: Any) -> Any:
+    def directions(self, request: Request) -> object:
         """Lines along which regions are smooth."""
+        if not self.scene.has_directions:
+            raise ValueError("this field's regions believe in no direction.")
+        a, b, c, d = several(request.query_params, "window", 4)
+        with self.tiles.lock:
+            return directions_between(self.scene, (a, b), (c, d))
 
-        def make() -> Any:
-            if not self.scene.has_directions:
-                raise ValueError("this field's regions believe in no direction.")
-            a, b, c, d = asked.several(request.query_params, "window", 4)
-            with self.tiles.lock:
-                return directions_between(self.scene, (a, b), (c, d))
-
-        return await self._answer(request, make)
-
-    async def download(self, request: Any) -> Any:
+    def download(self, request: Request) -> Response:
         """What is seen, as a file."""
-        from starlette.responses import Response
+        self._needs_plane()
+        if self.write is None:
+            raise ValueError("this page cannot write files.")
+        order = download_of(self.scene, request.query_params)
+        with self.tiles.lock:
+            name, data = self.write(order)
+        ascii_name = name.encode("ascii", "replace").decode().replace("?", "-")
+        place = f"attachment; filename=\"{ascii_name}\"; filename*=UTF-8''{quote(name)}"
+        return _file(data, {"Content-Disposition": place, "Cache-Control": "no-store"})
 
-        def make() -> Any:
-            self._needs_plane()
-            write = self.write
-            if write is None:
-                raise ValueError("this page cannot write files.")
-            order = asked.wanted(self.scene, request.query_params)
-            with self.tiles.lock:
-                name, data = write(order)
-            return Response(
-                data,
-                media_type="application/octet-stream",
-                headers={
-                    "Content-Disposition": f'attachment; filename="{name}"',
-                    "Cache-Control": "no-store",
-                },
-            )
-
-        return await self._answer(request, make)
-
-    def _look(self, request: Any) -> Look:
-        look = asked.look_of(self.scene, request.query_params)
+    def _look(self, request: Request) -> Look:
+        look = look_of(self.scene, request.query_params)
         if look.quantity == "regions":
             raise ValueError("regions have no numbers to read.")
         return look
@@ -276,37 +219,184 @@ class Answers:
         if self.scene.is_series:
             raise ValueError("a series has no plane.")
 
-    async def _answer(self, request: Any, make: Callable[[], Any]) -> Any:
-        """Make an answer in a thread; not for somebody who has gone."""
-        from starlette.concurrency import run_in_threadpool
-        from starlette.responses import JSONResponse, Response
 
-        if await request.is_disconnected():
-            return Response(status_code=499)
-        try:
-            made = await run_in_threadpool(make)
-        except asked.NotThereError as error:
-            return told(str(error), 404)
-        except (StoreError, OSError) as error:
-            return told(f"the model cannot be read any more: {error}", 503)
-        except MemoryError:
-            return told("that takes more memory than there is; ask for less.", 507)
-        except ImportError as error:
-            return told(str(error), 501)
-        except (ValueError, TypeError) as error:
-            return told(str(error), 400)
-        if isinstance(made, Response):
-            return made
-        return JSONResponse(made, headers={"Cache-Control": "no-store"})
+def _file(data: bytes, headers: Mapping[str, str]) -> Response:
+    return Response(data, media_type="application/octet-stream", headers=headers)
 
 
-def told(text: str, code: int) -> Any:
+def refusal(text: str, code: int) -> Response:
     """An error that the page shows."""
-    from starlette.responses import JSONResponse
-
-    return JSONResponse({"error": text}, code, headers={"Cache-Control": "no-store"})
+    return as_json({"error": text}, code)
 
 
-def cleaned(rows: Any) -> list[list[float | None]]:
-    """Rows of numbers for JSON; what is not finite is None."""
-    return [[float(v) if v == v and abs(v) != float("inf") else None for v in row] for row in rows]
+def as_json(content: object, code: int = 200) -> Response:
+    """An answer in ASCII: names may have letters that UTF-8 has not, as file names do."""
+    text = json.dumps(content, allow_nan=False)
+    return Response(
+        text, code, media_type="application/json", headers={"Cache-Control": "no-store"}
+    )
+
+
+class Guard:
+    """Lets through what a page of ours would ask: GET, our host, short questions."""
+
+    def __init__(self, inner: ASGIApp, hosts: frozenset[str], addresses: bool) -> None:
+        self.inner, self.hosts, self.addresses = inner, hosts, addresses
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        wrong = self._wrong(scope) if scope["type"] == "http" else ("pages only.", 400)
+        inner = self.inner if wrong is None else refusal(*wrong)
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = [(k.lower().encode(), v.encode()) for k, v in HEADERS.items()]
+                message = {**message, "headers": [*message.get("headers", []), *own]}
+            await send(message)
+
+        await inner(scope, receive, sent)
+
+    def _wrong(self, scope: Scope) -> tuple[str, int] | None:
+        given = [v.decode("latin-1") for k, v in scope["headers"] if k == b"host"]
+        host = given[0] if len(given) == 1 else ""
+        name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+        known = name.lower() in self.hosts or (self.addresses and _is_address(name))
+        if not name or not known:
+            return "this page does not go by that name; open the address it printed.", 403
+        if scope["method"] not in ("GET", "HEAD"):
+            return "this page only shows; use GET.", 405
+        if len(scope["query_string"]) + len(scope["path"]) > MAX_QUESTION:
+            return "that question is too long.", 414
+        return None
+
+
+def _is_address(name: str) -> bool:
+    """Whether a name of a host is an IP address; of version 6 in brackets."""
+    bare = name.removeprefix("[").removesuffix("]")
+    try:
+        version = ipaddress.ip_address(bare).version
+    except ValueError:
+        return False
+    return name == (f"[{bare}]" if version == 6 else bare)
+
+
+# --- what requests say ----------------------------------------------------------------------------
+
+
+class NotThereError(LookupError):
+    """There is no such tile."""
+
+
+def number(text: str, name: str) -> float:
+    """A finite number as people write it."""
+    if not NUMBER.match(text):
+        raise ValueError(f"`{name}` must be a number; got {text[:40]!r}.")
+    return float(text)
+
+
+def several(query: Mapping[str, str], name: str, count: int) -> tuple[float, ...]:
+    """So many numbers, joined by commas."""
+    parts = query.get(name, "").split(",") if query.get(name) else []
+    if len(parts) != count:
+        raise ValueError(f"`{name}` must be {count} numbers joined by commas; got {len(parts)}.")
+    return tuple(number(p, name) for p in parts)
+
+
+def one_of(query: Mapping[str, str], name: str, known: tuple[str, ...]) -> str:
+    """One of the words that are known, the first by default."""
+    word = query.get(name, known[0])
+    if word not in known:
+        raise ValueError(f"`{name}` must be one of {', '.join(known)}; got {word[:40]!r}.")
+    return word
+
+
+def look_of(scene: Scene, query: Mapping[str, str]) -> Look:
+    """What is to be shown."""
+    known = (*scene.quantities, "regions")
+    n = scene.field.model.n_channels
+    chosen = query.get("channels", "0").split(",")
+    if not 1 <= len(chosen) <= 4 or not all(c.isascii() and c.isdigit() for c in chosen):
+        raise ValueError("`channels` must be up to four numbers joined by commas.")
+    channels = tuple(int(c) for c in chosen)
+    if max(channels) >= n:
+        raise ValueError(f"`channels` must lie below {n}; got {max(channels)}.")
+    at = several(query, "at", len(scene.others)) if scene.others else ()
+    low, high = scene.field.domain.low, scene.field.domain.high
+    inside = tuple(min(max(v, low[k]), high[k]) for k, v in zip(scene.others, at))
+    return Look(
+        quantity=one_of(query, "quantity", known),
+        method=one_of(query, "method", METHODS),
+        channels=channels,
+        part=one_of(query, "part", PARTS),
+        at=inside,
+    )
+
+
+def tile_of(scene: Scene, words: Mapping[str, str]) -> tuple[int, int, int]:
+    """Level, row and column of a tile that is there."""
+    if scene.is_series:
+        raise NotThereError("a series has no tiles.")
+    found = []
+    for name in ("level", "row", "column"):
+        text = words[name]
+        if not re.fullmatch(r"-?[0-9]{1,9}", text):
+            raise NotThereError(f"there is no tile with {name} {text[:40]!r}.")
+        found.append(int(text))
+    level, row, column = found
+    if not FINEST <= level <= scene.plane.coarsest:
+        raise NotThereError(
+            f"levels run from {FINEST} to {scene.plane.coarsest}; there is no level {level}."
+        )
+    rows, columns = (math.ceil(n / TILE) for n in scene.plane.pixels(level))
+    if not (0 <= row < rows and 0 <= column < columns):
+        raise NotThereError(f"there is no tile {row}, {column} at level {level}.")
+    return level, row, column
+
+
+def ends_of(scene: Scene, query: Mapping[str, str]) -> tuple[Floats, Floats]:
+    """Both ends of a line in the plane, inside the domain."""
+    a, b, c, d = several(query, "line", 4)
+    low, high = scene.plane.low, scene.plane.high
+    ends = np.clip(np.asarray([[a, b], [c, d]]), low, high)
+    return ends[0], ends[1]
+
+
+def download_of(scene: Scene, query: Mapping[str, str]) -> Download:
+    """The download that is asked for; not more of it than fits in memory."""
+    look = look_of(scene, query)
+    if look.quantity not in ("value", "gradient", "laplacian"):
+        raise ValueError("values, gradients and Laplacians can be downloaded.")
+    if not scene.formats:
+        raise ValueError("this page cannot write files.")
+    a, b, c, d = several(query, "window", 4)
+    low, high = scene.plane.low, scene.plane.high
+    rows = (max(min(a, b), low[0]), min(max(a, b), high[0]))
+    columns = (max(min(c, d), low[1]), min(max(c, d), high[1]))
+    if not (rows[0] < rows[1] and columns[0] < columns[1]):
+        raise ValueError("the window holds nothing; move into the picture first.")
+    scale = number(query.get("scale", "1"), "scale")
+    if not 1e-6 < scale <= 64:
+        raise ValueError(f"`scale` must lie between 0 and 64 samples to a sample; got {scale:g}.")
+    shape = (_samples(rows, scale), _samples(columns, scale))
+    if math.prod(shape) * len(look.channels) > DOWNLOAD_MAX_VALUES:
+        raise ValueError(
+            f"{shape[0]} by {shape[1]} values are more than the {DOWNLOAD_MAX_VALUES} of one "
+            "download; zoom in, or take a smaller scale."
+        )
+    limits = None
+    if "limits" in query:
+        low_limit, high_limit = several(query, "limits", 2)
+        limits = low_limit, high_limit
+    return Download(
+        suffix=one_of(query, "format", scene.formats),
+        look=look,
+        rows=rows,
+        columns=columns,
+        shape=shape,
+        colours=query.get("colours", "viridis")[:40],
+        limits=limits,
+    )
+
+
+def _samples(ends: tuple[float, float], scale: float) -> int:
+    return max(1, round((ends[1] - ends[0]) * scale))

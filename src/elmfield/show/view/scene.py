@@ -1,22 +1,34 @@
-"""What is seen: a field, the samples it came from if they are at hand, and what a page must know.
+"""What is seen: a field, the samples it came from, the plane that is shown, and facts for the page.
 
-Fields and arrays enter, plain facts for JSON leave. How numbers are made is `looks`'s business.
+The page counts in squares: one sample is one square, or more where samples lie closer together on
+the other axis. Rows run downwards and columns to the right, so that north is up and east is right.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from elmfield._array.typing import Array, Floats
-from elmfield.domain import Axis
-from elmfield.field import Field, Sampled
-from elmfield.show.pictures import directions
-from elmfield.show.render import MAPS
-from elmfield.show.view.plane import FINEST, TILE, Plane
+from elmfield.domain import Axis, Domain
+from elmfield.field import Field
+from elmfield.field.coordinates.labels import Attrs, Labels
+from elmfield.show.drawing import MAPS, direction_lines, has_directions
+
+TILE = 256
+"""Pixels on each side of a tile."""
+
+FINEST = -6
+"""The finest level: 2^-6 squares to a pixel."""
+
+NORTH = {"latitude", "lat", "northing", "projection_y_coordinate"}
+UP = {"altitude", "height", "level_height"}
+"""Axes that grow upwards on the page, whichever way the array runs; so do degrees_north."""
+
+STRETCH = 16.0
+"""Samples are not drawn more oblong than this."""
 
 LISTED = 2048
 """Coordinates of an uneven axis that a page is told; between them it draws straight lines."""
@@ -26,6 +38,87 @@ MARKED = 1 << 28
 
 METHODS = ("field", "nearest", "linear", "cubic")
 PARTS = ("magnitude", "phase", "real", "imaginary")
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Which axes are rows and columns, which way they run, and how large a sample is.
+
+    Parameters
+    ----------
+    axes : tuple of two ints
+        Array axes of rows and columns.
+    flipped : tuple of two bools
+        Whether the page runs against the array.
+    squares : tuple of two floats
+        Squares to a sample.
+    low, high : tuples of two floats
+        What is shown, in index coordinates.
+    """
+
+    axes: tuple[int, int]
+    flipped: tuple[bool, bool]
+    squares: tuple[float, float]
+    low: tuple[float, float]
+    high: tuple[float, float]
+
+    @classmethod
+    def of(cls, domain: Domain, labels: Labels) -> "Plane":
+        """The last two axes of more than one sample; north up, samples as their steps have it."""
+        long = [k for k, a in enumerate(domain.axes) if a.size > 1]
+        short = [k for k, a in enumerate(domain.axes) if a.size == 1]
+        rows, columns = sorted((short + long)[-2:])
+        shown = [domain.axes[k] for k in (rows, columns)]
+        notes = [labels.axis(a.name).attrs for a in shown]
+        upward = _grows_upwards(shown[0].name, notes[0])
+        eastward = notes[1].get("units") == "degrees_east" or shown[1].name in ("longitude", "lon")
+        flipped = (upward and shown[0].step > 0, eastward and shown[1].step < 0)
+        units = [n.get("units") for n in notes]
+        ratio = 1.0
+        if units[0] is not None and units[0] == units[1] and min(a.size for a in shown) > 1:
+            ratio = abs(shown[0].step / shown[1].step)
+            ratio = min(max(ratio, 1 / STRETCH), STRETCH)
+        if abs(ratio - 1) < 1e-3:
+            ratio = 1.0
+        return cls(
+            axes=(rows, columns),
+            flipped=flipped,
+            squares=(max(ratio, 1.0), max(1 / ratio, 1.0)),
+            low=(domain.low[rows], domain.low[columns]),
+            high=(domain.high[rows], domain.high[columns]),
+        )
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Squares on each side of all that is shown."""
+        return tuple(  # type: ignore[return-value]
+            (b - a) * s for a, b, s in zip(self.low, self.high, self.squares)
+        )
+
+    @property
+    def coarsest(self) -> int:
+        """The level at which all is one tile."""
+        return max(0, math.ceil(math.log2(max(self.size) / TILE) - 1e-9))
+
+    def pixels(self, level: int) -> tuple[int, int]:
+        """Pixels on each side at a level."""
+        full = [round(n * 2.0**-FINEST) for n in self.size]
+        return tuple(math.ceil(n * 2.0 ** (FINEST - level)) for n in full)  # type: ignore[return-value]
+
+    def edges(self, k: int, level: int, first: int, last: int) -> Floats:
+        """Index coordinates of the edges of pixels `first` to `last` on side k."""
+        at = np.arange(first, last + 1) * 2.0**level / self.squares[k]
+        return np.asarray(self.high[k] - at if self.flipped[k] else self.low[k] + at, np.float64)
+
+
+def _grows_upwards(name: str, attrs: Attrs) -> bool:
+    known = NORTH | UP
+    return (
+        name.lower() in known
+        or attrs.get("standard_name") in known
+        or attrs.get("units") == "degrees_north"
+        or attrs.get("positive") == "up"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +145,7 @@ class Scene:
     @cached_property
     def plane(self) -> Plane:
         """The axes that are shown."""
-        return Plane.of(self.field.domain, self.about)
-
-    @property
-    def about(self) -> Mapping[str, Any]:
-        """What is known of the axes, by name."""
-        found: Mapping[str, Any] = self.field.attributes.get("axes", {})
-        return found
+        return Plane.of(self.field.domain, self.field.labels)
 
     @property
     def is_series(self) -> bool:
@@ -71,21 +158,23 @@ class Scene:
         return int(np.argmax(self.field.shape))
 
     @cached_property
+    def shown(self) -> tuple[int, ...]:
+        """Axes that are shown."""
+        return (self.along,) if self.is_series else self.plane.axes
+
+    @cached_property
     def others(self) -> tuple[int, ...]:
         """Axes that are not shown: those with a slider."""
-        shown = (self.along,) if self.is_series else self.plane.axes
-        return tuple(k for k in range(len(self.field.shape)) if k not in shown)
+        return tuple(k for k in range(len(self.field.shape)) if k not in self.shown)
 
     @property
     def start(self) -> tuple[float, ...]:
         """Where the sliders begin: time at its first sample, other axes in their middle."""
-        dated = [self.about.get(self.field.domain.dims[k], {}).get("epoch") for k in self.others]
-        sizes = [self.field.shape[k] for k in self.others]
-        timely = [
-            d is not None or self.field.domain.dims[k] in ("time", "frame")
-            for d, k in zip(dated, self.others)
-        ]
-        return tuple(0.0 if t else float((n - 1) // 2) for t, n in zip(timely, sizes))
+        dims, labels = self.field.domain.dims, self.field.labels
+        timely = {d for d in dims if labels.axis(d).epoch is not None} | {"time", "frame"}
+        return tuple(
+            0.0 if dims[k] in timely else float((self.field.shape[k] - 1) // 2) for k in self.others
+        )
 
     @cached_property
     def missing(self) -> Array | None:
@@ -93,72 +182,79 @@ class Scene:
         if self.samples is not None and self.samples.dtype.kind in "fc":
             gone = np.isnan(self.samples).all(axis=-1)
             return gone if gone.any() else None
-        if math.prod(self.field.shape) > MARKED or self.field.missing is None:
+        if math.prod(self.field.shape) > MARKED or self.field.model.missing is None:
             return None
-        gone = np.asarray(self.field.missing)
+        gone = np.asarray(self.field.model.missing)
         return gone if gone.ndim == len(self.field.shape) else gone.all(axis=-1)
 
     @property
     def quantities(self) -> tuple[str, ...]:
         """What can be shown."""
-        known = ("value", "gradient", "laplacian")
-        return known if self.samples is None else (*known, "error")
+        every = ("value", "gradient", "laplacian", "error")
+        return tuple(q for q in every if q not in self.lacks)
 
     @property
     def lacks(self) -> dict[str, str]:
         """What cannot be shown, and why."""
-        if self.samples is not None:
-            return {}
-        boxes = self.field.blended.made_of
-        if boxes is not None and (boxes.coded is None or not boxes.coded.is_lossy):
-            return {"error": "The model keeps its samples without loss: at each, the error is 0."}
-        return {
-            "error": "Errors are seen beside the samples that were fitted: "
-            "elmfield view MODEL --samples FILE, or field.view(samples=...)."
-        }
+        lacks = {}
+        if self.field.labels.alpha is not None:
+            lacks["laplacian"] = "Second derivatives are not known for colours with transparency."
+        boxes = self.field.model.blended.source_samples
+        is_lossy = boxes is None or boxes.is_lossy
+        if self.samples is None and not is_lossy:
+            lacks["error"] = "The model keeps its samples without loss: at each, the error is 0."
+        elif self.samples is None:
+            lacks["error"] = (
+                "Errors are seen beside the samples that were fitted: "
+                "elmfield view MODEL --samples FILE, or field.view(samples=...)."
+            )
+        return lacks
 
     @property
     def has_directions(self) -> bool:
         """Whether regions tell in which direction they are smooth."""
-        groups = self.field.blended.groups
-        told = isinstance(groups[0].coefficients, Sampled)
-        return told and len(self.field.shape) == 2 and not self.is_series
+        return has_directions(self.field) and not self.is_series
 
     @cached_property
     def directions(self) -> Floats:
         """Lines along which regions are smooth, two ends each, in index coordinates, (n, 2, 2)."""
-        return directions(self.field, 1)
+        return direction_lines(self.field)
+
+    @property
+    def _dtype(self) -> str:
+        """Of the samples, as they were given."""
+        return self.field.labels.dtype or self.field.model.input_dtype
 
     @property
     def is_picture(self) -> bool:
         """Whether three channels are red, green and blue."""
-        field = self.field
-        own = str(field.attributes.get("dtype") or field.input_dtype)
-        return field.n_channels in (3, 4) and own in ("uint8", "uint16") and not field.is_complex
+        whole = self._dtype in ("uint8", "uint16") and not self.field.model.is_complex
+        return whole and self.field.model.n_channels in (3, 4)
 
     @property
     def is_grey(self) -> bool:
         """Whether one channel is a picture of bytes, which people are used to see in grey."""
-        own = str(self.field.attributes.get("dtype") or self.field.input_dtype)
-        return self.field.n_channels == 1 and own == "uint8"
+        return self.field.model.n_channels == 1 and self._dtype == "uint8"
+
+    @property
+    def channels(self) -> tuple[int, ...]:
+        """Those that the page shows when it opens."""
+        return (0, 1, 2) if self.is_picture else (0,)
 
     # --- what the page is told -----------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
         """Everything the page must know before it asks for numbers."""
         field = self.field
-        labels = [str(v) for v in field.attributes.get("channels", {}).get("labels", ())]
-        n = field.n_channels
+        labels = [str(v) for v in field.labels.channels.labels]
+        n = field.model.n_channels
         if len(labels) != n:
             labels = ["red", "green", "blue", "alpha"][:n] if self.is_picture else []
-        top = None
-        if self.is_picture or self.is_grey:
-            own = str(field.attributes.get("dtype") or field.input_dtype)
-            top = float(np.iinfo(own).max)
+        top = float(np.iinfo(self._dtype).max) if self.is_picture or self.is_grey else None
         return {
             "title": self.title,
-            "name": str(field.attributes.get("name") or ""),
-            "units": str(field.attributes.get("attrs", {}).get("units") or ""),
+            "name": field.labels.name or "",
+            "units": field.labels.units or "",
             "series": self.is_series,
             "along": self.along,
             "axes": [self._axis(a) for a in field.domain.axes],
@@ -169,7 +265,7 @@ class Scene:
             "picture": self.is_picture,
             "grey": self.is_grey,
             "top": top,
-            "parts": PARTS if field.is_complex else (),
+            "parts": PARTS if field.model.is_complex else (),
             "quantities": self.quantities,
             "lacks": self.lacks,
             "methods": METHODS,
@@ -178,18 +274,14 @@ class Scene:
             "maps": MAPS,
             "formats": self.formats,
             "settings": str(field.settings),
-            "coefficients": field.n_coefficients,
+            "coefficients": field.model.n_coefficients,
             "exported": None,
         }
 
     def _plane(self) -> dict[str, Any]:
         plane = self.plane
         return {
-            "axes": plane.axes,
-            "flipped": plane.flipped,
-            "squares": plane.squares,
-            "low": plane.low,
-            "high": plane.high,
+            **asdict(plane),
             "size": plane.size,
             "pixels": plane.pixels(FINEST),
             "finest": FINEST,
@@ -198,23 +290,22 @@ class Scene:
         }
 
     def _axis(self, axis: Axis) -> dict[str, Any]:
-        about = self.about.get(axis.name, {})
+        about = self.field.labels.axis(axis.name)
         low, high = -0.5, axis.size - 0.5
         listed = None
         if axis.knots is not None:
             at = np.linspace(low, high, min(LISTED, 2 * axis.size + 1))
             listed = {"index": at.tolist(), "coords": axis.from_index(at).tolist()}
-        epoch = about.get("epoch")
-        since = None
+        epoch, since = about.epoch, math.nan
         if epoch is not None:
-            since = float(np.datetime64(epoch, "ms").astype(np.int64)) / 1e3
+            since = float(np.asarray(epoch, "datetime64[ms]").astype(np.int64)) / 1e3
         return {
             "name": axis.name,
             "size": axis.size,
-            "units": str(about.get("attrs", {}).get("units") or ""),
+            "units": str(about.attrs.get("units") or ""),
             "origin": axis.origin,
             "step": axis.step,
             "listed": listed,
-            "epoch": since if since is None or math.isfinite(since) else None,
+            "epoch": since if math.isfinite(since) else None,
             "counted": axis.coords is None,
         }

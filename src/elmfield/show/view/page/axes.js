@@ -1,10 +1,12 @@
 // Coordinates: from index to the axis's own unit and into words; round places for ticks and bars.
 
+"use strict";
+
 const DEGREES = { degrees_north: ["°N", "°S"], degrees_east: ["°E", "°W"] };
 const ROUND = [15, 30, 45, 60, 90, 180];
 const SHORT = { degrees_north: "°", degrees_east: "°", degrees: "°", meters: "m", metres: "m", kelvin: "K" };
 
-export class Axis {
+class Axis {
   constructor(facts) { Object.assign(this, facts); }
 
   /** Coordinate, in the axis's unit, of an index. */
@@ -63,7 +65,7 @@ function between(x, y, at) {
 }
 
 /** The next round number: 1, 2 or 5 times a power of ten. */
-export function round(value) {
+function round(value) {
   const p = 10 ** Math.floor(Math.log10(value)), m = value / p;
   return (m <= 1 ? 1 : m <= 2 ? 2 : m <= 5 ? 5 : 10) * p;
 }
@@ -77,7 +79,7 @@ function roundTime(value) {
 }
 
 /** A number with as many digits as a step needs. */
-export function number(value, step = 0) {
+function number(value, step = 0) {
   if (value === Infinity) return "not yet";
   if (value === null || !Number.isFinite(value)) return "missing";
   if (value === 0) return "0";

@@ -1,9 +1,11 @@
 // Tiles: fetched, unpacked, coloured. Numbers stay at hand, so that colours change at once.
 
+"use strict";
+
 const GONE = 65535;
 
 /** Numbers of a packed tile: {rows, columns, channels, values, draft, mask}. */
-export function unpack(buffer) {
+function unpack(buffer) {
   const head = new DataView(buffer);
   const kind = head.getUint8(4), channels = head.getUint8(5);
   const rows = head.getUint16(8, true), columns = head.getUint16(10, true);
@@ -28,7 +30,7 @@ export function unpack(buffer) {
 }
 
 /** What a server says went wrong, as an Error. */
-export async function asError(response) {
+async function asError(response) {
   let text = `${response.status} ${response.statusText}`;
   try { text = (await response.json()).error || text; } catch { /* no words of its own */ }
   const error = new Error(text);
@@ -36,19 +38,31 @@ export async function asError(response) {
   return error;
 }
 
-/** A tile from the server, or from a compressed file beside the page. */
-export async function fetchTile(url, signal) {
+/** A tile from the server, or from a script beside the page. */
+async function fetchTile(url, signal) {
+  if (url.endsWith(".js")) return loadTile(url, signal);
   const response = await fetch(url, { signal });
   if (!response.ok) throw await asError(response);
-  if (!url.endsWith(".gz")) return unpack(await response.arrayBuffer());
-  const data = await response.arrayBuffer(), first = new Uint8Array(data, 0, 2);
-  if (first[0] !== 0x1f || first[1] !== 0x8b) return unpack(data); // unpacked on its way
+  return unpack(await response.arrayBuffer());
+}
+
+/** A tile of an exported page: browsers load scripts beside a page that was opened as a file, but refuse to fetch there. */
+async function loadTile(url, signal) {
+  const script = document.createElement("script");
+  script.src = url;
+  await new Promise((done, failed) => {
+    script.onload = done;
+    script.onerror = () => failed(new Error(`${url} cannot be read`));
+    document.head.append(script);
+  }).finally(() => script.remove());
+  signal?.throwIfAborted();
+  const data = Uint8Array.from(atob(script.data), (c) => c.charCodeAt(0));
   const stream = new Blob([data]).stream().pipeThrough(new DecompressionStream("gzip"));
   return unpack(await new Response(stream).arrayBuffer());
 }
 
 /** 1024 colours between the stops of a map, as bytes. */
-export function table(stops, reversed = false) {
+function table(stops, reversed = false) {
   const n = 1024, out = new Uint8Array(3 * n), last = stops.length - 1;
   for (let i = 0; i < n; i++) {
     const t = (reversed ? n - 1 - i : i) / (n - 1) * last;
@@ -66,7 +80,7 @@ function missing(pixels, i, at, width) {
 }
 
 /** Paint a tile's numbers on its canvas. `colours` is {table, low, high, log}. */
-export function paint(context, tile, colours) {
+function paint(context, tile, colours) {
   const { rows, columns, channels, values } = tile;
   const image = context.createImageData(columns, rows), pixels = image.data;
   const n = rows * columns;

@@ -1,7 +1,7 @@
 // The picture: layers of tiles under OpenSeadragon, which moves and zooms. Places are told in
 // squares from the top left corner (see plane.py), or as indices of the field's axes.
 
-import { fetchTile, paint } from "./numbers.js";
+"use strict";
 
 let layers = 0;
 
@@ -84,7 +84,7 @@ class Layer {
   }
 }
 
-export class Picture {
+class Picture {
   /** `told` has opened(), changed(), loaded(), failed(error), clicked(place), moved(place). */
   constructor(element, facts, told) {
     Object.assign(this, { facts, told, colours: null, slots: {}, split: 0.5 });
@@ -114,7 +114,7 @@ export class Picture {
   }
 
   address(look, level, row, column) {
-    if (this.facts.exported) return `tiles/${look.quantity}-${look.method}/${level}/${row}_${column}.gz`;
+    if (this.facts.exported) return `tiles/${look.quantity}-${look.method}/${level}/${row}_${column}.js`;
     return `tile/${level}/${row}/${column}?${asked(look)}`;
   }
 
@@ -279,7 +279,7 @@ export class Picture {
 }
 
 /** A look as the words of a question. */
-export function asked(look) {
+function asked(look) {
   const words = new URLSearchParams({ quantity: look.quantity, method: look.method ?? "field", channels: look.channels.join(",") });
   if (look.part) words.set("part", look.part);
   if (look.at?.length) words.set("at", look.at.map((v) => +v.toFixed(6)).join(","));

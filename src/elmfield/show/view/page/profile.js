@@ -1,6 +1,6 @@
 // A plot of values along a line: curves, with samples as dots. Also what a series is drawn with.
 
-import { number, round } from "./axes.js";
+"use strict";
 
 const CURVES = { // [channels, red green blue alpha], seen on either ground
   dark: [["#5ec9a5", "#ef8f6b", "#7aa2ff", "#e0b84c"], ["#ff7b7b", "#5ec97a", "#7aa2ff", "#c0c6d2"]],
@@ -8,7 +8,7 @@ const CURVES = { // [channels, red green blue alpha], seen on either ground
 };
 
 /** Draw on a canvas, sized to it: {x, curves, marks, bands, ticks, colours}; x from 0 to 1. */
-export function plot(canvas, { x, curves, names = [], bands = null, marks = [], off = [], dots = [], ticks = [], unit = "", picture = false, limits = null }) {
+function plot(canvas, { x, curves, names = [], bands = null, marks = [], off = [], dots = [], ticks = [], unit = "", picture = false, limits = null }) {
   const ratio = window.devicePixelRatio || 1, box = canvas.getBoundingClientRect();
   canvas.width = Math.max(1, box.width * ratio);
   canvas.height = Math.max(1, box.height * ratio);

@@ -1,11 +1,8 @@
 // A series, or sound: a curve one can zoom into; far out the mean, and a band from lowest to highest.
 
-import { Axis, number } from "./axes.js";
-import { asError } from "./numbers.js";
-import { asked } from "./picture.js";
-import { plot } from "./profile.js";
+"use strict";
 
-export class Series {
+class Series {
   constructor(canvas, facts, told) {
     Object.assign(this, { canvas, facts, told, look: null, data: null, colours: null });
     this.axis = new Axis(facts.axes[facts.along]);

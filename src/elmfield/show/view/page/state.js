@@ -1,12 +1,14 @@
 // What is shown, as an address that can be shared.
 
+"use strict";
+
 const NUMBERS = ["x", "y", "zoom", "low", "high", "split"];
 const LISTS = ["at", "channels", "line", "point"];
 const WORDS = ["quantity", "beside", "map", "part", "percent"];
 const FLAGS = ["regions", "directions", "reversed"];
 
 /** The state that an address says, over what it leaves out. */
-export function read(hash) {
+function read(hash) {
   const found = {}, given = new URLSearchParams(hash.replace(/^#/, ""));
   for (const k of NUMBERS) if (Number.isFinite(parseFloat(given.get(k)))) found[k] = parseFloat(given.get(k));
   for (const k of LISTS) {
@@ -20,7 +22,7 @@ export function read(hash) {
 }
 
 /** The address's part after #. */
-export function write(state) {
+function write(state) {
   const out = new URLSearchParams();
   for (const k of WORDS) if (state[k]) out.set(k, state[k]);
   for (const k of NUMBERS) if (Number.isFinite(state[k])) out.set(k, +state[k].toPrecision(9));

@@ -1,11 +1,6 @@
 // The page: controls, keys, the address; what is drawn over the picture.
 
-import { Axis, number, round } from "./axes.js";
-import { asError, table } from "./numbers.js";
-import { asked, Picture } from "./picture.js";
-import { plot } from "./profile.js";
-import { Series } from "./series.js";
-import { read, write } from "./state.js";
+"use strict";
 
 const $ = (id) => document.getElementById(id);
 const NAMES = { value: "Value", gradient: "Gradient", laplacian: "Laplacian", error: "Error" };
@@ -531,7 +526,7 @@ function prepareDownloads() {
       try {
         const response = await fetch(downloadAddress(f));
         if (!response.ok) throw await asError(response);
-        const name = /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition"))[1];
+        const name = decodeURIComponent(/filename\*=UTF-8''(\S+)/.exec(response.headers.get("Content-Disposition"))[1]);
         const link = element("a", { href: URL.createObjectURL(await response.blob()), download: name });
         link.click();
         setTimeout(() => URL.revokeObjectURL(link.href), 10000);
@@ -650,7 +645,7 @@ async function begin() {
   let kept = null;
   try { kept = localStorage.getItem("elmfield-theme"); } catch { /* a private window */ }
   document.documentElement.dataset.theme = kept ?? (matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark");
-  facts = await ask("facts.json");
+  facts = window.exportedFacts ?? await ask("facts.json");
   axes = facts.axes.map((a) => new Axis(a));
   state.at = facts.start;
   state.channels = facts.exported?.channels ?? (facts.picture ? [0, 1, 2] : [0]);

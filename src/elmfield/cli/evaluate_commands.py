@@ -1,0 +1,383 @@
+"""render and query: a model on a grid, and at points."""
+
+import csv
+import math
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+import click
+import numpy as np
+
+import elmfield as ef
+from elmfield._array.backend import to_numpy
+from elmfield._array.progress import bars
+from elmfield._array.typing import Array, Floats
+from elmfield.cli import terminal
+from elmfield.domain import Axis
+from elmfield.domain.sphere import is_latitude, is_longitude
+from elmfield.field import Field
+from elmfield.field.coordinates.dates import coordinates_in, format_coordinate
+from elmfield.io.export.rendering import Rendering
+from elmfield.io.files import format_of
+
+LONGEST = 1 << 20
+"""Characters of a line in a table of points."""
+
+
+@terminal.command
+@click.argument("model", type=click.Path())
+@click.option("-o", "--output", type=terminal.OUT, required=True, help="The file to write.")
+@click.option(
+    "--scale", type=terminal.numbers(float), metavar="X[,X...]",
+    help="New samples per old one; for all axes or each.",
+)  # fmt: skip
+@click.option(
+    "--shape", type=terminal.numbers(int), metavar="N,N...",
+    help="New samples on each axis, for instance 720x1440.",
+)  # fmt: skip
+@click.option(
+    "--window", multiple=True, metavar="AXIS=LOW:HIGH", help="In the axis's units; dates: A/B."
+)
+@click.option("--index", multiple=True, metavar="AXIS=A:B", help="Window in sample numbers.")
+@click.option(
+    "--quantity", type=click.Choice(["value", "gradient_magnitude", "laplacian"]), default="value",
+    show_default=True, help="The values, the length of their gradient, or their Laplacian.",
+)  # fmt: skip
+@click.option(
+    "--align", type=click.Choice(["areas", "nodes"]),
+    help="Samples stand for areas (pictures) or nodes (weather: old nodes stay nodes).",
+)  # fmt: skip
+@click.option(
+    "--like", type=terminal.IN, metavar="FILE",
+    help="On the grid of another file or model: its coordinates, and its reference system.",
+)  # fmt: skip
+@click.option(
+    "--step", type=terminal.numbers(float), metavar="X[,X]",
+    help="Places so far apart, in the axes' unit (or --crs's).",
+)  # fmt: skip
+@click.option(
+    "--grid",
+    type=terminal.numbers(int),
+    metavar="NxN",
+    help="So many equal cells, for instance 180x360.",
+)
+@click.option("--crs", metavar="NAME", help="In another reference system, as EPSG:3035.")
+@click.option("--mean", is_flag=True, help="Means over the cells, by area: conservative.")
+@click.option("--rate", metavar="N|N/M", help="Samples (sound) or frames (video) per second.")
+@click.option(
+    "--spacing", type=terminal.numbers(float, unit="mm"), metavar="MM[,MM,MM]",
+    help="Millimetres between voxels of a scan.",
+)  # fmt: skip
+@click.option(
+    "--antialias/--no-antialias", default=True, show_default=True,
+    help="Whether fewer samples than before are means over what each stands for.",
+)  # fmt: skip
+@terminal.missing_option
+@click.option("--dtype", help="Of the values; by default the input's.")
+@click.option("--colours", help="Colour map for pictures of numbers, as viridis; else grey.")
+@terminal.quiet
+@terminal.as_json
+def render(
+    model: str,
+    output: Path,
+    window: Sequence[str],
+    index: Sequence[str],
+    align: str | None,
+    colours: str | None,
+    quiet: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Evaluate MODEL on a grid of any size and write it.
+
+    In any format that can hold it, told by the name of the file.
+
+    Examples
+    --------
+    elmfield render photo.elm -o large.png --scale 2
+    elmfield render photo.elm -o detail.png --index row=100:164 --index column=80:144 --scale 8
+    elmfield render sst.elm -o fine.nc --scale 2
+    elmfield render sst.elm -o part.png --window latitude=35:60 --window longitude=-10:30 --scale 4
+    elmfield render photo.elm -o edges.png --quantity gradient_magnitude
+    elmfield render sst.elm -o coarse.nc --grid 18x36 --mean
+    elmfield render sst.elm -o same.nc --like sst.nc
+    elmfield render sst.elm -o map.nc --window latitude=35:70 --window longitude=0:9 --crs EPSG:3035
+    elmfield render scan.elm -o even.nii.gz --spacing 1mm
+    elmfield render speech.elm -o speech.wav --rate 44100
+    """
+    format_of(output)
+    field = ef.load(model)
+    align = align or field.labels.align or "areas"
+    part = _window(field, window) | _index_window(field, index, align)
+    how = ("quantity", "mean", "antialias", "missing", "dtype")
+    asked = {name: options.pop(name) for name in how}
+    grid = ef.OutputGrid(window=part, align=align, **options)
+    with bars(False if quiet or as_json else None) as progress:
+        out = Rendering(field=field, progress=progress, **asked).on(grid)
+    ef.write(out, output, colours=colours)
+    kind, shape = out.values.dtype.name, out.values.shape
+    if as_json:
+        facts = {"file": str(output), "shape": list(shape), "axes": list(out.dims), "dtype": kind}
+        terminal.print_json(facts)
+    elif not quiet:
+        click.echo(f"{output}: {' × '.join(map(str, shape))} {kind}", err=True)
+
+
+def _window(field: Field, texts: Sequence[str]) -> dict[str, tuple[Any, Any]]:
+    """What --window says, by axis: two ends in its units, dates as they are written."""
+    found: dict[str, tuple[Any, Any]] = {}
+    for text in texts:
+        name, content = terminal.assignment(text, field.domain.dims, "--window")
+        # Dates have colons of their own.
+        a, sign, b = content.partition("/" if "/" in content else ":")
+        if not sign:
+            raise click.BadParameter(f"{content!r} is not LOW:HIGH.", param_hint="--window")
+        try:
+            found[name] = (a, b) if _is_dated(field, name) else (float(a), float(b))
+        except ValueError as error:
+            raise click.BadParameter(f"{content!r}: {error}", param_hint="--window") from error
+    return found
+
+
+def _is_dated(field: Field, axis: str) -> bool:
+    """Whether coordinates on an axis are dates."""
+    return field.labels.axis(axis).epoch is not None
+
+
+def _index_window(field: Field, texts: Sequence[str], align: str) -> dict[str, tuple[float, float]]:
+    """What --index says, by axis, in its units: with the areas of the samples, or without."""
+    found = {}
+    for text in texts:
+        name, content = terminal.assignment(text, field.domain.dims, "--index")
+        axis = field.domain.axes[field.domain.dims.index(name)]
+        piece = terminal.index_of(content)
+        if isinstance(piece, slice):
+            start, stop, _ = piece.indices(axis.size)
+        else:
+            start = piece % axis.size
+            stop = start + 1
+        # One node needs some room around it.
+        inset = 0.5 if align == "areas" else 0.25 if stop - start == 1 else 0.0
+        ends = axis.from_index(np.asarray([start - inset, stop - 1 + inset]))
+        found[name] = float(min(ends)), float(max(ends))
+    return found
+
+
+# --- points ---------------------------------------------------------------------------------------
+
+
+class Table(NamedTuple):
+    """Points as they were written: coordinates in axis order, and the other columns of a file."""
+
+    points: list[list[str]]
+    heads: list[str]
+    others: list[list[str]]
+
+
+@terminal.command
+@click.argument("model", type=click.Path())
+@click.option(
+    "--at", multiple=True, metavar="X,X... | AXIS=X,AXIS=X...",
+    help="A point: coordinates in axis order, or by name. May be repeated.",
+)  # fmt: skip
+@click.option(
+    "--points", type=terminal.IN, metavar="FILE.csv",
+    help="Points, one per line, in axis order or under a header of axis names (lat and lon will "
+    "do); other columns are kept; - for stdin.",
+)  # fmt: skip
+@click.option(
+    "--quantity", type=click.Choice(["value", "gradient", "laplacian"]), default="value",
+    show_default=True, help="The gradient has one number per axis here.",
+)  # fmt: skip
+@click.option(
+    "--outside", type=click.Choice(["raise", "nearest", "nan"]), default="raise",
+    show_default=True, help="What to do with points outside the domain.",
+)  # fmt: skip
+@terminal.missing_option
+@terminal.as_json
+def query(
+    model: str,
+    at: Sequence[str],
+    points: Path | None,
+    quantity: str,
+    outside: str,
+    missing: str | None,
+    as_json: bool,
+) -> None:
+    """Values of MODEL at points, printed as CSV.
+
+    Examples
+    --------
+    elmfield query photo.elm --at 100.5,80.25 --at 12,40
+    elmfield query sst.elm --at latitude=48.2,longitude=16.4 --json
+    elmfield query photo.elm --points points.csv --quantity gradient
+    """
+    if not at and points is None:
+        raise click.UsageError("Say where: --at X,X... or --points FILE.csv.")
+    field = ef.load(model)
+    table = Table([], [], []) if points is None else _read_table(points, field)
+    rows = [_point(text, field) for text in at] + table.points
+    others = [[""] * len(table.heads)] * len(at) + table.others
+    calls: dict[str, Callable[..., Array]] = {
+        "value": field.__call__,
+        "gradient": field.gradient,
+        "laplacian": field.laplacian,
+    }
+    try:
+        values = to_numpy(
+            calls[quantity](_coordinates(rows, field), outside=outside, missing=missing)
+        )
+    except ef.OutsideDomainError as error:  # in the command's own words
+        advice = re.sub(r"outside='(\w+)'", r"--outside \1", str(error))
+        raise ef.OutsideDomainError(advice) from error
+    values = values.reshape(len(rows), -1)
+    names, heads = field.domain.dims, _value_heads(field, quantity)
+    if as_json:
+        terminal.print_json(
+            [
+                {
+                    "at": {n: _number(w) for n, w in zip(names, r)},
+                    **dict(zip(table.heads, other)),
+                    **{h: None if math.isnan(n) else n for h, n in zip(heads, v)},
+                }
+                for r, other, v in zip(rows, others, values.tolist())
+            ]
+        )
+        return
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    out.writerow([*table.heads, *names, *heads])
+    digits = 9 if values.dtype.itemsize == 4 else 17  # all that it has
+    for r, other, v in zip(rows, others, values.tolist()):
+        out.writerow([*other, *r, *(f"{n:.{digits}g}" for n in v)])
+
+
+def _coordinates(rows: Sequence[Sequence[str]], field: Field) -> Floats:
+    """Points, shape (n, d), of words; dates as the numbers their axis counts in."""
+    columns = []
+    for k, name in enumerate(field.domain.dims):
+        words = [r[k] for r in rows]
+        try:
+            given = words if _is_dated(field, name) else [float(w) for w in words]
+            columns.append(coordinates_in(np.asarray(given), field.labels.axis(name)))
+        except ValueError as error:
+            raise ValueError(f"coordinates on axis {name!r}: {error}") from error
+    return np.stack(columns, axis=-1)
+
+
+def _value_heads(field: Field, quantity: str) -> list[str]:
+    """What the columns of values are called."""
+    labels, C = field.labels.channels.labels, field.model.n_channels
+    heads = [str(labels[k]) if labels and len(labels) == C else f"value{k}" for k in range(C)]
+    heads = ["value"] if C == 1 else heads
+    if quantity != "gradient":
+        return heads
+    return [f"{h}_d_{n}" if C > 1 else f"d_{n}" for h in heads for n in field.domain.dims]
+
+
+def _number(word: str) -> float | str:
+    """A number if it is one; dates stay as they were written."""
+    try:
+        return float(word)
+    except ValueError:
+        return word
+
+
+def _point(text: str, field: Field) -> list[str]:
+    """The coordinates, as words, of one point."""
+    names = field.domain.dims
+    parts = [p.strip() for p in text.split(",")]
+    if "=" not in text:
+        if len(parts) != len(names):
+            raise click.BadParameter(
+                f"{text!r} has {len(parts)} coordinates; the axes are {', '.join(names)}.",
+                param_hint="--at",
+            )
+        return parts
+    given = dict(terminal.assignment(p, names, "--at") for p in parts)
+    for axis in field.domain.axes:
+        if axis.name not in given and axis.size > 1:
+            raise click.BadParameter(
+                f"{text!r} says nothing about axis {axis.name!r}.", param_hint="--at"
+            )
+    return [given[a.name] if a.name in given else _only(a, field) for a in field.domain.axes]
+
+
+def _only(axis: Axis, field: Field) -> str:
+    """The one coordinate of an axis of one sample."""
+    return format_coordinate(float(axis.origin), field.labels.axis(axis.name))
+
+
+def _read_table(path: Path, field: Field) -> Table:
+    """The points in a table, under a header of axis names or in axis order."""
+    axes, name = field.domain.axes, path.name
+    try:
+        if str(path) == "-":
+            name = "the standard input"
+            rows = _rows(sys.stdin)
+        else:
+            with path.open(encoding="utf-8") as file:
+                rows = _rows(file)
+    except csv.Error as error:
+        raise ValueError(f"{name} is no table of points: {error}.") from error
+    heads = list(field.domain.dims)
+    if rows and not _is_point(rows[0], field):
+        heads, *rows = rows
+    if not rows:
+        raise ValueError(f"{name} has no points; write one per line.")
+    places = [_column(name, heads, a, field) for a in axes]
+    if max((j for j in places if j is not None), default=-1) >= min(map(len, rows)):
+        raise ValueError(f"{name}: every line needs {len(axes)} coordinates.")
+    kept = [j for j in range(len(heads)) if j not in places]
+    return Table(
+        [[_only(a, field) if j is None else r[j] for a, j in zip(axes, places)] for r in rows],
+        [heads[j] for j in kept],
+        [[r[j] if j < len(r) else "" for j in kept] for r in rows],
+    )
+
+
+def _rows(file: TextIO) -> list[list[str]]:
+    """The rows of a table of comma-separated values; a line without an end is an error."""
+
+    def lines() -> Iterator[str]:
+        while line := file.readline(LONGEST + 1):
+            if len(line) > LONGEST:
+                raise csv.Error(f"a line is longer than {LONGEST}")
+            yield line.removeprefix("\ufeff")  # spreadsheets put it there
+
+    rows = [[word.strip() for word in row] for row in csv.reader(lines())]
+    return [r for r in rows if r and not r[0].startswith("#")]
+
+
+def _is_point(row: Sequence[str], field: Field) -> bool:
+    """Whether a line holds coordinates, not names: a number, or a date, on every axis."""
+    return all(
+        isinstance(_number(word), float) or (_is_dated(field, name) and word[:1].isdigit())
+        for word, name in zip(row, field.domain.dims)
+    )
+
+
+def _column(name: str, heads: Sequence[str], axis: Axis, field: Field) -> int | None:
+    """The column of an axis: by its name, or as latitude or longitude; None if it needs none."""
+    attrs = field.labels.axis(axis.name).attrs
+    lower = [h.lower() for h in heads]
+    alike = [
+        j
+        for j, h in enumerate(heads)
+        for is_it in (is_latitude, is_longitude)
+        if is_it(axis.name, attrs) and is_it(h, {})
+    ]
+    if axis.name in heads:
+        return heads.index(axis.name)
+    if axis.name.lower() in lower:
+        return lower.index(axis.name.lower())
+    if len(alike) == 1:
+        return alike[0]
+    if axis.size == 1:
+        return None
+    raise ValueError(
+        f"{name} has no column {axis.name!r}; its columns are {list(heads)}. Name the columns of "
+        f"coordinates as the axes, {', '.join(field.domain.dims)}."
+    )

@@ -1,0 +1,313 @@
+"""view, compare and beam: a model in the browser, beside its samples, and regions by energy."""
+
+import math
+import socket
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+import numpy as np
+
+import elmfield as ef
+from elmfield._array.progress import bars
+from elmfield._array.typing import Array, Progress
+from elmfield.cli import terminal
+from elmfield.field import Field
+from elmfield.fit.statistics import Slabs
+from elmfield.io.files import is_model
+from elmfield.io.formats.raster import png
+from elmfield.io.gridded import Gridded
+from elmfield.io.model.load import read_field
+from elmfield.io.store.atomic_write import write_atomically
+from elmfield.io.store.stores import open_store
+from elmfield.io.stream.block_work import Score, blocks_of_model, measure_block
+from elmfield.io.view_source import export_view
+from elmfield.partition import Partition, fixed_axes, plane_of
+from elmfield.samples import source_of
+from elmfield.settings import Settings
+from elmfield.show.drawing import colourise, draw_regions, to_plane
+
+
+@terminal.command
+@click.argument("model", type=terminal.IN, metavar="MODEL_OR_FILE")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Default: one that is free.")
+@click.option("--no-open", is_flag=True, help="Print the address, open no browser.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
+    help="Where to listen: this machine only, unless told; 0.0.0.0 for others too.",
+)  # fmt: skip
+@click.option(
+    "--samples", type=terminal.IN, metavar="FILE",
+    help="Of a model: what was fitted, to see errors and what is missing.",
+)  # fmt: skip
+@click.option("--oriented", is_flag=True, help="Fit samples with oriented regions.")
+@click.option("--beam", type=int, metavar="N", help="Fit samples on N regions merged by energy.")
+@click.option(
+    "--export", "folder", type=terminal.OUT, help="Write a page that needs no server, and leave."
+)
+@click.option(
+    "--export-size", type=click.IntRange(1, 4096), default=64, show_default=True, metavar="MB",
+    help="What its tiles may take before they are compressed.",
+)  # fmt: skip
+@terminal.read_options
+@terminal.quiet
+def view(
+    model: Path,
+    port: int,
+    no_open: bool,
+    host: str,
+    samples: Path | None,
+    oriented: bool,
+    beam: int | None,
+    folder: Path | None,
+    export_size: int,
+    files: terminal.FileOptions,
+    quiet: bool,
+) -> None:
+    """Look at a model or at samples in the browser (extra: view).
+
+    Samples are fitted first.
+
+    Examples
+    --------
+    elmfield view photo.elm
+    elmfield view sst.nc --slice time=0 --port 8123 --no-open
+    elmfield view photo.elm --samples photo.png
+    elmfield view photo.png --export page
+    """
+    with bars(False if quiet else None) as progress:
+        if is_model(model):
+            if oriented or beam or (samples is None and files.selects):
+                raise click.UsageError(
+                    "a model is shown as it is; fitting and slices are for samples (--samples "
+                    "FILE)."
+                )
+            field = ef.load(model)
+            truth = None if samples is None else files.read(samples).values
+        elif samples is not None:
+            raise click.UsageError(
+                "--samples is for a model; of samples the page knows them already."
+            )
+        else:
+            field, truth = _fit(files.read(model), oriented, beam, progress)
+        field = Field(replace(field.model, labels=replace(field.labels, title=model.name)))
+        if folder is not None:
+            size = export_size << 20
+            tiles = export_view(field, folder, samples=truth, size=size, progress=progress)
+    if folder is not None:
+        if not quiet:
+            click.echo(f"{folder / 'index.html'}: {tiles} tiles; open it in a browser.")
+        return
+    served = ef.view(field, samples=truth, port=port, host=host, browser=not no_open)
+    others = ""
+    if host in ("", "0.0.0.0", "::"):
+        others = f", for others at http://{socket.gethostname()}:{urlsplit(served.url).port}/"
+    end = "" if quiet else "  (Ctrl-C ends it)"
+    click.echo(f"{model.name} is at {served.url}{others}{end}")
+    try:
+        served.wait()
+    except KeyboardInterrupt:
+        if not quiet:
+            click.echo("closed.", err=True)
+
+
+def _fit(
+    samples: Gridded, oriented: bool, regions: int | None, progress: Progress
+) -> tuple[Field, Array]:
+    """The field of samples, as the options say, and their values."""
+    settings: Settings | None = ef.oriented() if oriented else None
+    partition = None
+    if regions:
+        settings = ef.paper(width=256)
+        partition = Partition.beam(
+            samples.values, regions=regions, cell=16, channel_axis=samples.channel_axis
+        )
+    return ef.fit(samples, settings, partition=partition, progress=progress), samples.values
+
+
+@terminal.command
+@click.argument("input", type=terminal.IN)
+@click.argument("model", type=click.Path())
+@click.option(
+    "--map", "picture", type=terminal.OUT, metavar="FILE.png", help="Write a picture of the error."
+)
+@click.option("--heldout", is_flag=True, help="Also fit every second sample and score the others.")
+@terminal.read_options
+@terminal.as_json
+def compare(
+    input: Path,
+    model: str,
+    picture: Path | None,
+    heldout: bool,
+    files: terminal.FileOptions,
+    as_json: bool,
+) -> None:
+    """How well MODEL gives back the samples in INPUT.
+
+    Which variable and slices they are, the model knows.
+
+    Examples
+    --------
+    elmfield compare photo.png photo.elm
+    elmfield compare photo.png photo.elm --map error.png --json
+    """
+    entries = open_store(model)
+    field = read_field(entries)
+    source = field.labels.source
+    axis = source.get("channel_axis") if files.channel_axis is None else files.channel_axis
+    files = replace(
+        files,
+        variable=files.variable or source.get("variable"),
+        slices=files.slices or source.get("slices", ()),
+        channel_axis=axis,
+    )
+    samples = files.read(input, lazily=True)
+    if samples.shape != field.shape:
+        raise ValueError(
+            f"{input.name} has shape {samples.shape}, the model {field.shape}; they cannot be "
+            "compared."
+        )
+    errors = None
+    if picture is not None:
+        errors = np.zeros((*field.shape, field.model.n_channels), np.float32)
+    score = _measure(field, samples, errors)
+    facts = _facts(field, samples, score, sum(entries.sizes().values()))
+    if heldout:  # fitted as the model was, if it says how
+        settings = field.settings if isinstance(field.settings, Settings) else None
+        values = np.asarray(samples.values)
+        facts["heldout_psnr_db"] = ef.heldout_score(
+            values, settings, channel_axis=samples.channel_axis
+        )
+    if picture is not None and errors is not None:
+        write_atomically(picture, png(colourise(to_plane(errors, -1, np.max), "error")))
+        facts["map"] = str(picture)
+    said = {**facts, "bytes": terminal.in_bytes(facts["bytes"])}
+    rows = {name: form.format(said[key]) for key, (name, form) in ROWS.items() if key in said}
+    terminal.report(facts, rows, as_json=as_json)
+
+
+ROWS = {
+    "psnr_db": ("PSNR, of the range", "{:.2f} dB"),
+    "psnr_255_db": ("PSNR, of 255", "{:.2f} dB"),
+    "paper_psnr_db": ("the paper's PSNR (at most 80)", "{:.2f} dB"),
+    "heldout_psnr_db": ("held-out PSNR", "{:.2f} dB"),
+    "mae": ("mean absolute error", "{:.6g}"),
+    "rmse": ("root mean square error", "{:.6g}"),
+    "max_error": ("largest error", "{:.6g}"),
+    "coefficients_per_sample": ("coefficients per sample", "{:.6g}"),
+    "bits_per_sample": ("bits per sample", "{:.6g}"),
+    "bytes": ("model", "{}"),
+    "missing": ("missing samples", "{}"),
+    "map": ("map of the error", "{}"),
+}
+"""What a table calls the facts that JSON has, and how it writes them."""
+
+
+def _measure(field: Field, samples: Gridded, errors: Array | None) -> Score:
+    """Errors of a field beside samples, block by block, gaps left out; each goes into `errors`."""
+    slabs = Slabs(source=source_of(samples.values), channel_axis=samples.channel_axis)
+    score = Score()
+    for slab in blocks_of_model(field, slabs):
+        found, gap = measure_block(field, slabs, slab)
+        score |= found
+        if errors is not None:
+            errors[slab] = gap
+    return score
+
+
+def _facts(field: Field, samples: Gridded, score: Score, size: int) -> dict[str, Any]:
+    """Errors and sizes; the model takes `size` bytes."""
+    n = math.prod(samples.values.shape)
+    facts: dict[str, Any] = {
+        "psnr_db": score.psnr(),
+        "mae": score.moduli / max(1, score.count),
+        "rmse": math.sqrt(score.mean_square),
+        "max_error": score.largest,
+        "range": [score.low, score.high],
+        "samples": n,
+        "missing": score.missing,
+        "coefficients": field.model.n_coefficients,
+        "coefficients_per_sample": field.model.n_coefficients / n,
+        "bytes": size,
+        "bits_per_sample": 8 * size / n,
+    }
+    if str(samples.values.dtype) == "uint8":
+        facts["psnr_255_db"] = score.psnr(255)
+    if not field.model.is_complex and score.paper_psnr is not None:
+        facts["paper_psnr_db"] = score.paper_psnr
+    return facts
+
+
+@terminal.command
+@click.argument("input", type=terminal.IN)
+@click.option("-o", "--output", type=terminal.OUT, metavar="FILE.png", help="Draw the regions.")
+@click.option(
+    "--cell", type=terminal.numbers(int), metavar="N[,N...]", default="16", show_default=True,
+    help="Cells to merge.",
+)  # fmt: skip
+@click.option("--regions", type=int, metavar="N", help="Merge into so many regions.")
+@click.option("--threshold", type=float, metavar="TAU", help="Or merge up to this energy.")
+@terminal.read_options
+@terminal.as_json
+def beam(
+    input: Path,
+    output: Path | None,
+    cell: int | tuple[int, ...],
+    regions: int | None,
+    threshold: float | None,
+    files: terminal.FileOptions,
+    as_json: bool,
+) -> None:
+    """Cut INPUT into regions of about equal energy (BEAM).
+
+    Prints their sizes and energies, and draws them.
+
+    Examples
+    --------
+    elmfield beam photo.png --cell 16 --regions 60 -o regions.png
+    """
+    if (regions is None) == (threshold is None):
+        raise click.UsageError("Say either --regions N or --threshold TAU.")
+    samples = files.read(input)
+    channel = samples.channel_axis
+    partition = Partition.beam(
+        samples.values,
+        cell=cell,
+        regions=regions,
+        threshold=threshold,
+        channel_axis=channel,
+        periodic=[samples.dims.index(n) for n in samples.periods],
+    )
+    beta = np.asarray(ef.barron_norm(samples.values, partition=partition, channel_axis=channel))
+    least, median, greatest = (float(q) for q in (beta.min(), np.median(beta), beta.max()))
+    cells = np.bincount(partition.labels.reshape(-1))
+    if output is not None:
+        _draw_regions(samples, partition, output)
+    facts = {
+        "regions": partition.n_regions,
+        "cells": list(partition.n_cells),
+        "energy": {"least": least, "median": median, "greatest": greatest},
+        "energies": beta.tolist(),
+        "cells_per_region": cells.tolist(),
+        "picture": None if output is None else str(output),
+    }
+    rows = {
+        "regions": f"{partition.n_regions} of {' × '.join(map(str, partition.n_cells))} cells",
+        "largest": f"{cells.max()} cells",
+        "energy": f"{least:.4g} (least), {median:.4g} (median), {greatest:.4g} (greatest)",
+        "picture": output,
+    }
+    terminal.report(facts, rows, as_json=as_json)
+
+
+def _draw_regions(samples: Gridded, partition: Partition, path: Path) -> None:
+    """Write the samples in grey with the borders of the regions drawn in."""
+    if len(samples.shape) < 2:
+        raise ValueError(f"regions are drawn over two axes or more; got {samples.dims[0]} alone.")
+    values, channel = np.asarray(samples.values), samples.channel_axis
+    values = values if channel is None else np.mean(values, axis=channel)
+    fixed = fixed_axes(partition.shape)  # of a volume the middle
+    cut = values[tuple(fixed.get(k, slice(None)) for k in range(values.ndim))]
+    write_atomically(path, png(draw_regions(colourise(cut, "grey"), plane_of(partition))))

@@ -1,0 +1,325 @@
+"""fit and info: from samples to a model, and what a model holds."""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import elmfield as ef
+from elmfield._array.memory import memory_limit
+from elmfield._array.progress import bars
+from elmfield._array.typing import Progress
+from elmfield.cli import terminal
+from elmfield.field import Field
+from elmfield.io.api import choose_settings
+from elmfield.io.files import is_model
+from elmfield.io.gridded import Gridded, describe_axis, fingerprint
+from elmfield.io.inputs import parse_input
+from elmfield.io.model.fit_to_target import fit_stored
+from elmfield.io.model.json_values import from_plain
+from elmfield.io.model.load import read_field
+from elmfield.io.model.metadata import VERSION, Metadata, read_metadata
+from elmfield.io.model.save import write_model
+from elmfield.io.store.stores import open_store
+from elmfield.io.stream.fit_stream import fit_to
+from elmfield.io.stream.workers import cluster
+from elmfield.partition import Partition
+from elmfield.settings import Settings
+
+PRESETS: dict[str, Callable[..., Settings]] = {"smooth": ef.smooth, "paper": ef.paper}
+
+LARGE = 1 << 27
+"""Bytes of samples above which they are fitted in parts."""
+
+
+@terminal.command
+@click.argument("input", type=terminal.IN)
+@click.option(
+    "-o", "--output", type=terminal.OUT, required=True, help="The model: NAME.elm or NAME.elm.zarr."
+)
+@click.option(
+    "--preset", type=click.Choice(list(PRESETS)), default="smooth", show_default=True,
+    help="smooth: right between the samples too; paper: the paper's network and least squares.",
+)  # fmt: skip
+@click.option("--psnr", type=float, metavar="DB", help="Error target: dB at the samples.")
+@click.option("--max-error", type=float, help="Error target: largest error at the samples.")
+@click.option("--bits", type=float, metavar="B", help="Size: so many bits a sample.")
+@click.option("--bytes", type=int, metavar="N", help="Size: the file takes at most so many bytes.")
+@click.option("--coefficients", type=int, metavar="N", help="Keep so many coefficients in all.")
+@click.option(
+    "--per-region", type=int, metavar="N", help="Keep so many in every region and channel."
+)
+@click.option(
+    "--denoise", type=terminal.numbers(float, {"yes": True, "true": True, "auto": True}),
+    metavar="yes|LEVEL",
+    help="Take noise out: estimated, or this strong.",
+)  # fmt: skip
+@click.option(
+    "--order", type=terminal.numbers(float, {"auto": "auto"}), metavar="S[,S...]|auto",
+    help="Order of the energy (smooth).",
+)  # fmt: skip
+@click.option(
+    "--cell", type=terminal.numbers(int), metavar="N[,N...]", help="Samples per cell and axis."
+)
+@click.option(
+    "--overlap",
+    type=terminal.numbers(float),
+    metavar="X[,X...]",
+    help="Half-width of the blend between cells.",
+)
+@click.option("--width", type=int, help="Hidden neurons (paper).")
+@click.option("--frequencies", type=int, help="Fourier features (paper).")
+@click.option("--scale", type=float, help="Standard deviation of their frequencies (paper).")
+@click.option("--activation", help="relu, sin, cos, tanh or gaussian (paper).")
+@click.option("--seed", type=int, help="Of the hidden layer (paper).")
+@click.option("--beam", type=int, metavar="N", help="Merge cells into N regions by energy (BEAM).")
+@click.option("--beam-threshold", type=float, metavar="TAU", help="Or merge up to this energy.")
+@click.option(
+    "--periodic", multiple=True, metavar="AXIS[=PERIOD]",
+    help="An axis that repeats; may be repeated. A full circle of longitudes is found by itself.",
+)  # fmt: skip
+@click.option(
+    "--samples", type=click.Choice(["points", "means"]), default="points", show_default=True,
+    help="What the numbers are: values at points, or means over their cells.",
+)  # fmt: skip
+@click.option(
+    "--missing", type=click.Choice(["nan", "fill"]), default="nan", show_default=True,
+    help="Leave gaps as they are, or fill them with care.",
+)  # fmt: skip
+@terminal.read_options
+@click.option("--device", metavar="NAME", help="Fit there, for instance cuda (needs torch).")
+@click.option(
+    "--dtype", type=click.Choice(["float64", "float32", "float16"]),
+    help="In which a reader computes, and of coefficients where those are stored; by default "
+    "that of the fit.",
+)  # fmt: skip
+@click.option(
+    "--memory", type=terminal.n_bytes, metavar="SIZE",
+    help="Fit slab by slab in about so much memory, for instance 1G; large files always are.",
+)  # fmt: skip
+@click.option(
+    "--workers", type=click.IntRange(1), metavar="N", help="Fit slab by slab in so many processes."
+)
+@click.option("--scheduler", metavar="ADDRESS", help="Or on the workers of a Dask scheduler.")
+@terminal.quiet
+@terminal.as_json
+def fit(
+    input: Path,
+    output: Path,
+    preset: str,
+    files: terminal.FileOptions,
+    memory: int | None,
+    quiet: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Fit a field to the samples in INPUT and save it as a model.
+
+    Examples
+    --------
+    elmfield fit photo.png -o photo.elm
+    elmfield fit photo.png -o small.elm --psnr 40
+    elmfield fit photo.png -o small.elm --bytes 50000
+    elmfield fit sst.nc -o sst.elm --order auto --slice time=0
+    elmfield fit photo.png -o paper.elm --preset paper --cell 32 --width 512
+    elmfield fit photo.png -o beam.elm --preset paper --width 256 --beam 40
+    """
+    if not is_model(output):
+        raise click.BadParameter(
+            f"{output.name}: a model's name ends in .elm or .elm.zarr.", param_hint="--output"
+        )
+    if not output.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {output}: its folder does not exist")
+    settings = _settings(preset, options)
+    samples = files.read(input, lazily=True)
+    began, n = time.perf_counter(), math.prod(samples.values.shape)
+    with bars(False if quiet or as_json else None) as progress, memory_limit(memory):
+        source = {
+            "file": input.name,
+            "variable": files.variable,
+            "slices": list(files.slices),
+            "channel_axis": files.channel_axis,
+            **fingerprint(samples.values),
+        }
+        samples = replace(samples, labels=replace(samples.labels, source=source))
+        options["periodic"] = _periods(samples, options["periodic"])
+        streams = _streams(samples, settings, {"memory": memory, **options})
+        chosen = None if settings == ef.smooth() else settings  # None: as suits the samples
+        way = _fit_in_parts if streams else _fit_at_once
+        field, dtype = way(samples, chosen, output, options, progress)
+    size = sum(p.stat().st_size for p in (output, *output.rglob("*")) if p.is_file())
+    facts = {
+        "model": str(output),
+        "samples": list(samples.values.shape),
+        "regions": field.partition.n_regions,
+        "coefficients": field.model.n_coefficients,
+        "coefficients_per_sample": field.model.n_coefficients / n,
+        "dtype": dtype,
+        "bytes": size,
+        "bits_per_sample": 8 * size / n,
+        "input_bytes": int(samples.values.nbytes),
+        "seconds": time.perf_counter() - began,
+    }
+    rows = {
+        "samples": " × ".join(map(str, samples.values.shape)),
+        "regions": facts["regions"],
+        "fitted in": f"{facts['seconds']:.2f} s",
+        "saved": f"{output}, {terminal.in_bytes(size)}, {8 * size / n:.3g} bits a sample (samples: "
+        f"{terminal.in_bytes(samples.values.nbytes)})",
+    }
+    terminal.report(facts, rows, as_json=as_json, quiet=quiet)
+
+
+def _settings(preset: str, options: Mapping[str, Any]) -> Settings:
+    """The preset with the options that are its own; cells are BEAM's if that is asked for."""
+    own = {name: set(signature(make).parameters) for name, make in PRESETS.items()}
+    given = {k: v for k, v in options.items() if v is not None}
+    for other in PRESETS:
+        wrong = [f"--{n.replace('_', '-')}" for n in given if n in own[other] - own[preset]]
+        if wrong:
+            raise click.UsageError(f"{', '.join(wrong)}: only with --preset {other}.")
+    theirs = {"cell", "overlap"} if _merges(options) else set()
+    return PRESETS[preset](**{k: v for k, v in given.items() if k in own[preset] - theirs})
+
+
+def _merges(options: Mapping[str, Any]) -> bool:
+    """Whether cells are to be merged by energy."""
+    return options["beam"] is not None or options["beam_threshold"] is not None
+
+
+def _streams(samples: Gridded, settings: Settings, options: Mapping[str, Any]) -> bool:
+    """Whether samples are fitted slab by slab: asked for, or large and nothing is against it."""
+    wishes = [n for n in ("memory", "workers", "scheduler") if options[n] is not None]
+    against = [n for n in ("device", "dtype", "beam", "beam_threshold", "bytes") if options[n]]
+    if options["samples"] == "means":
+        against.append("samples")
+    if wishes and against:
+        raise click.UsageError(
+            f"--{wishes[0]} cannot be used with --{against[0].replace('_', '-')}: it has to see "
+            "all samples at once."
+        )
+    if wishes:
+        return True
+    streams = (settings.target is None or settings.target.is_coded) and settings.denoise is False
+    return streams and not against and int(samples.values.nbytes) > LARGE
+
+
+def _fit_in_parts(
+    samples: Gridded,
+    settings: Settings | None,
+    output: Path,
+    options: Mapping[str, Any],
+    progress: Progress,
+) -> tuple[Field, str]:
+    """The field of a file that was made slab by slab, and the dtype it computes with."""
+    given = parse_input(samples, periodic=options["periodic"])
+    with cluster(options["workers"], options["scheduler"]) as engine:
+        field = fit_to(
+            given,
+            choose_settings(settings, given.labels),
+            output,
+            missing=options["missing"],
+            engine=engine,
+            progress=progress,
+        )
+    return field, str(field.model.coefficient_dtype)
+
+
+def _fit_at_once(
+    samples: Gridded,
+    settings: Settings | None,
+    output: Path,
+    options: Mapping[str, Any],
+    progress: Progress,
+) -> tuple[Field, str]:
+    """A field that was fitted in memory and saved, and the dtype it computes with."""
+    samples = replace(samples, values=np.asarray(samples.values))
+    partition = None
+    if _merges(options):
+        partition = Partition.beam(
+            samples.values,
+            cell=16 if options["cell"] is None else options["cell"],
+            regions=options["beam"],
+            threshold=options["beam_threshold"],
+            channel_axis=samples.channel_axis,
+            periodic=[samples.dims.index(n) for n in options["periodic"]],
+            overlap=options["overlap"] or 0,
+        )
+    own = {name: options[name] for name in ("dtype", "device", "periodic", "samples", "missing")}
+    field, dtype = fit_stored(samples, settings, partition=partition, progress=progress, **own)
+    write_model(field, output, dtype, True, progress)
+    return field, dtype
+
+
+def _periods(samples: Gridded, texts: Sequence[str]) -> dict[str, float | None]:
+    """Axes that repeat, those that the file knows and those that are given; None: as sampled."""
+    periods: dict[str, float | None] = dict(samples.periods)
+    for text in texts:
+        name, _, content = text.partition("=")
+        name, _ = terminal.assignment(f"{name}=", samples.dims, "--periodic")
+        periods[name] = terminal.numbers(float)(content) if content else None
+    return periods
+
+
+@terminal.command
+@click.argument("model", type=click.Path())
+@terminal.as_json
+def info(model: str, as_json: bool) -> None:
+    """What a model holds; reads none of its coefficients.
+
+    Examples
+    --------
+    elmfield info photo.elm
+    """
+    store = open_store(model)
+    field, meta = read_field(store), read_metadata(store)
+    sizes, part = store.sizes(), field.partition
+    size, about = sum(sizes.values()), field.labels
+    n = math.prod(field.shape) * field.model.n_channels  # a complex sample counts once, as in `fit`
+    axes = [
+        describe_axis(
+            axis.name,
+            axis.size,
+            axis.coords,
+            about.axis(axis.name),
+            even=note.even,
+            periodic=axis.period is not None,
+        )
+        for axis, note in zip(field.domain.axes, meta.domain.axes)
+    ]
+    rows = {
+        "name": about.name,
+        "axes": "\n".join(axes),
+        "channels": field.model.n_channels if field.model.channel_axis is not None else None,
+        "values": f"{field.model.input_dtype}{', complex' if field.model.is_complex else ''}"
+        + (f", {about.units}" if about.units else ""),
+        "reference system": (about.crs or "")[:70] or None,
+        "regions": f"{part.n_regions} in {' × '.join(map(str, part.n_cells))} cells",
+        **_held(meta, n),
+        "file": f"{terminal.in_bytes(size)} in {len(sizes)} parts, "
+        f"{8 * size / n:.3g} bits a sample",
+        "settings": field.settings,
+        "made from": about.source.get("file"),
+        "its SHA-256": about.source.get("sha256"),
+        "format": f"version {VERSION}, written by {meta.written_by}",
+    }
+    held = {k: v for k, v in from_plain(asdict(meta)).items() if v is not None}
+    facts = {"file": model, "bytes": size, **held}
+    terminal.report(facts, rows, as_json=as_json, title=model)
+
+
+def _held(meta: Metadata, n: int) -> dict[str, str]:
+    """What the file holds: samples or coefficients, `n` samples in all."""
+    samples = meta.samples
+    if samples is None:
+        per = (meta.n_coefficients or 0) / n
+        return {"coefficients": f"{meta.n_coefficients} {meta.dtype} ({per:.3f} a sample)"}
+    how = "coded with loss" if samples.lossy else "without loss"
+    gaps = "" if samples.missing is None else ", some were missing"
+    return {"samples": f"{samples.dtype}, {how}{gaps}; computed with as {meta.dtype}"}

@@ -1,0 +1,350 @@
+"""Arrays to tiles and back without loss: bool, integers and floats of one to four axes.
+
+Values become whole numbers (`numbers`) from 0, planes of which are then coded. ``docs/codec.md``
+says how the bytes are laid out.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmfield._array import compiled
+from elmfield._array.threads import spread
+from elmfield._array.typing import Integers
+from elmfield.codec.container import LOSSLESS, ByteReader, Head, damaged, fill_up
+from elmfield.codec.lossless import numbers
+from elmfield.codec.lossless.numbers import Ranks, from_ranks, on_lattice, ranks
+from elmfield.codec.lossless.plane_coder import (
+    PlaneWriter,
+    Section,
+    decode_sections,
+    finish_writers,
+    read_sections,
+)
+from elmfield.codec.lossless.plane_model import MAX_RANGE
+
+Values = NDArray[np.generic]
+Lattice = tuple[float, float]
+"""Offset and step of values on a lattice."""
+
+STORED, RANKED, ON_LATTICE = 0, 1, 2
+"""Ways to write values: as they are, by rank, by place on a lattice."""
+EXACT, BY_PLACE, BY_SAMPLE = 0, 1, 2
+"""Where values lie off their lattice: nowhere, by their place on it, or each sample by itself."""
+GAPS = 128
+"""Added to the way where NaN are written as gaps."""
+
+
+def pack_many(
+    tiles: Sequence[Values],
+    channel_axis: int | None = None,
+    lattices: Sequence[Lattice | None] | None = None,
+) -> list[bytes]:
+    """Return the bytes of several arrays; NaN, infinities and -0 come back bit for bit.
+
+    `lattices` have offset and step of values that are known to lie on one: floats (others are
+    looked for), or whole numbers of at most 32 bits, with a step above 1.
+    """
+    heads = [Head.of(values, channel_axis) for values in tiles]
+
+    def begin(item: tuple[Values, Head, Lattice | None]) -> PlaneWriter:
+        values, head, lattice = item
+        out = PlaneWriter(bytes(head.writer(LOSSLESS).data))
+        if values.size:
+            order = _AxisOrder(head)
+            native = values.astype(head.dtype, copy=False)
+            _write_values(out, order.arrange(native), order.ndim, lattice)
+        return out
+
+    # Compiled loops take tiles one by one; NumPy takes many side by side.
+    loops = compiled.pays(sum(values.size for values in tiles))
+    items = list(zip(tiles, heads, lattices or [None] * len(tiles)))
+    packed = finish_writers(spread(begin, items, None if loops else 1))
+    return [_choose_shorter(data, v, head) for data, v, head in zip(packed, tiles, heads)]
+
+
+def _choose_shorter(packed: bytes, values: Values, head: Head) -> bytes:
+    """Return a tile, or its values as they are where that takes fewer bytes."""
+    packed = fill_up(packed, values.size, LOSSLESS)
+    start = bytes(head.writer(LOSSLESS).data) + bytes([STORED])
+    if values.size and len(packed) <= len(start) + values.nbytes:
+        return packed
+    return start + values.astype(head.dtype.newbyteorder("<")).tobytes()
+
+
+def unpack_many(tiles: Sequence[bytes]) -> list[Values]:
+    """Return the arrays of several tiles; StoreError where the bytes are damaged."""
+    read = [_CodedTile(tile) for tile in tiles]
+    if compiled.pays(sum(s.layout.n_samples for tile in read for s in tile.sections)):
+        return spread(_CodedTile.values, read)
+    decode_sections([section for tile in read for section in tile.sections])
+    return [tile.values(decoded=True) for tile in read]
+
+
+class _AxisOrder:
+    """How an array is laid out for coding: `shape` is (C, A, Z, Y, X).
+
+    Channels come first, the second of three or four (green) before the others. The other axes
+    follow in the order of their lengths, of equal ones the first stays first: most steps of
+    prediction run along the longest.
+    """
+
+    def __init__(self, head: Head) -> None:
+        shape, channel = head.shape, head.channel
+        axes = sorted((i for i in range(len(shape)) if i != channel), key=lambda i: shape[i])
+        C = 1 if channel is None else shape[channel]
+        self.ndim = max(1, len(axes))
+        self.shape = (C, *[1] * (4 - len(axes)), *(shape[i] for i in axes))
+        self._given, self._channel = shape, channel
+        self._axes = axes if channel is None else [channel, *axes]
+        self._order = [1, 0, *range(2, C)] if C in (3, 4) else list(range(C))
+
+    def _view_channels(self, values: Values) -> Values:
+        moved = values.transpose(self._axes)
+        return moved[None] if self._channel is None else moved
+
+    def arrange(self, values: Values) -> Values:
+        """Return an array for coding."""
+        whole = self._view_channels(values)
+        out = np.empty(whole.shape, values.dtype)
+        for i, channel in enumerate(self._order):
+            out[i] = whole[channel]
+        return out.reshape(self.shape)
+
+    def restore(self, values: Values) -> Values:
+        """Return what :meth:`arrange` was given."""
+        out = np.empty(self._given, values.dtype)
+        whole = self._view_channels(out)
+        for channel, one in zip(self._order, values.reshape(whole.shape), strict=True):
+            whole[channel] = one
+        return out
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def _write_values(out: PlaneWriter, values: NDArray[Any], ndim: int, known: Lattice | None) -> None:
+    """Write the way, its numbers and planes of values (C, A, Z, Y, X)."""
+    if values.dtype.kind != "f" and known is None:
+        out.data.append(RANKED)
+        _write_ranks(out, ranks(values), ndim)
+        return
+    gaps, filled = _fill_gaps(values)
+    found = _place_on_lattice(filled, known)
+    out.data.append((RANKED if found is None else ON_LATTICE) + (0 if gaps is None else GAPS))
+    if gaps is not None:
+        out.number(int(ranks(values[gaps][:1])[0]))
+        out.planes(gaps.astype(np.int64), ndim)
+    if found is None:
+        _write_ranks(out, ranks(filled), ndim)
+        return
+    offset, step, k, off = found
+    out.float(offset)
+    out.float(step)
+    k -= (least := int(k.min()))
+    out.signed(least)
+    _write_ranks(out, k.view(np.uint64), ndim)
+    _write_corrections(out, k, off, ndim)
+
+
+def _place_on_lattice(
+    values: NDArray[Any], known: Lattice | None
+) -> tuple[float, float, Integers, Integers] | None:
+    """Return offset, step, places on a lattice, and ranks off it; None if there is none nearby.
+
+    Near 0 there are so many floats that few spacings of the largest value are too many ranks.
+    """
+    found = known
+    if found is None and bool(np.isfinite(values).all()):
+        found = numbers.find_lattice(values)
+    if found is None:
+        return None
+    offset, step = found
+    k = np.rint((values.astype(np.float64) - offset) / step).astype(np.int64)
+    near = on_lattice(offset, step, k, values.dtype)
+    bits = np.dtype(f"u{values.dtype.itemsize}")
+    if bool((near.view(bits) == values.view(bits)).all()):
+        return offset, step, k, np.zeros(k.shape, np.int64)
+    off = ranks(values).astype(np.int64) - ranks(near).astype(np.int64)
+    if max(int(off.max()), 0) - min(int(off.min()), 0) > MAX_RANGE:
+        return None
+    return offset, step, k, off
+
+
+def _write_corrections(out: PlaneWriter, k: Integers, off: Integers, ndim: int) -> None:
+    """Write how many ranks values lie off their lattice: by place on it, or by sample."""
+    least, n = int(off.min()), int(k.max()) + 1
+    if not off.any():
+        out.data.append(EXACT)
+        return
+    table = np.zeros(n if n <= k.size else 0, np.int64)
+    if table.size:
+        table[k] = off
+    by_place = table.size > 0 and bool((table[k] == off).all())
+    out.data.append(BY_PLACE if by_place else BY_SAMPLE)
+    least = min(least, 0) if by_place else least
+    out.signed(least)
+    if by_place:
+        out.number(n)
+        out.planes((table - least).reshape(1, 1, 1, 1, n), 1)
+    else:
+        out.planes(off - least, ndim)
+
+
+def _fill_gaps(values: NDArray[Any]) -> tuple[NDArray[np.bool_] | None, NDArray[Any]]:
+    """Return where NaN are, and values with the one before in their place; None for no gaps.
+
+    NaN that differ in their bits are no gaps but values.
+    """
+    gaps = np.isnan(values)
+    if not gaps.any() or gaps.all():
+        return None, values
+    bits = ranks(values)[gaps]
+    if bool((bits != bits[0]).any()):
+        return None, values
+    flat, holes = values.ravel(), gaps.ravel()
+    last = np.maximum.accumulate(np.where(holes, -1, np.arange(flat.size)))
+    last[last < 0] = int(np.flatnonzero(~holes)[0])
+    return gaps, flat[last].reshape(values.shape)
+
+
+def _write_ranks(out: PlaneWriter, rank: Ranks, ndim: int) -> None:
+    """Write whole numbers: least, step, raw low bits, and the rest as planes."""
+    least = int(rank.min())
+    distance = rank - rank.dtype.type(least)
+    step = numbers.common_step(distance.ravel())
+    if step > 1:
+        distance //= rank.dtype.type(step)
+    shift = max(0, int(distance.max()).bit_length() - MAX_RANGE.bit_length())
+    for number in (least, step, shift):
+        out.number(number)
+    tail = None
+    if shift:
+        tail = numbers.pack_low_bits(distance.ravel(), shift)
+        distance >>= rank.dtype.type(shift)
+    out.planes(distance, ndim, tail)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+class _CodedTile:
+    """A tile that was read: its `sections` are to be decoded."""
+
+    def __init__(self, data: bytes) -> None:
+        head, reader = Head.read(data, LOSSLESS)
+        self._dtype, self._order = head.dtype, _AxisOrder(head)
+        self._mask: list[Section] = []
+        self._main: list[Section] = []
+        self._extra: list[Section] = []
+        way, kind = reader.take(1)[0], head.dtype.kind
+        self._way, self._stored = way % GAPS, None
+        if way == STORED:
+            self._stored = _read_stored(reader.rest(), head)
+            return
+        no_lattice = kind == "b" or head.dtype.itemsize > 4
+        impossible = kind != "f" and (way >= GAPS or (way == ON_LATTICE and no_lattice))
+        if self._way not in (RANKED, ON_LATTICE) or impossible or 0 in head.shape:
+            raise damaged("is written in an unknown way")
+        if way >= GAPS:
+            self._gap = reader.number() % (1 << 64)
+            self._mask = self._read_planes(reader)
+        if self._way == ON_LATTICE:
+            self._lattice = reader.float(), reader.float()
+            if kind != "f" and not all(map(math.isfinite, self._lattice)):
+                raise damaged("holds an impossible number")
+            self._start = reader.signed()
+        self._least, self._unit, self._shift = (reader.number() for _ in range(3))
+        if self._shift > 33 or max(self._least, self._unit) >= 1 << 64:
+            raise damaged("holds an impossible number")
+        self._main = self._read_planes(reader)
+        if self._way == ON_LATTICE:
+            self._read_corrections(reader)
+
+    @property
+    def sections(self) -> list[Section]:
+        """All sections, in the order of the bytes."""
+        return self._mask + self._main + self._extra
+
+    def _read_planes(self, reader: ByteReader) -> list[Section]:
+        return read_sections(reader, self._order.shape, self._order.ndim)
+
+    def _read_corrections(self, reader: ByteReader) -> None:
+        self._kind = reader.take(1)[0]
+        if self._kind == EXACT:
+            return
+        self._below = reader.signed()
+        if self._kind == BY_SAMPLE:
+            self._extra = self._read_planes(reader)
+            return
+        n = reader.number()
+        if self._kind != BY_PLACE or not 1 <= n <= math.prod(self._order.shape):
+            raise damaged("has impossible corrections")
+        self._extra = read_sections(reader, (1, 1, 1, 1, n), 1)
+
+    def values(self, *, decoded: bool = False) -> Values:
+        """Return the array; sections are decoded unless they were."""
+        if self._stored is not None:
+            return self._stored
+        if not decoded:
+            decode_sections(self.sections)
+        rank = self._ranks()
+        if self._way == RANKED:
+            values = from_ranks(rank, self._dtype)
+        else:
+            k = rank.view(np.int64)
+            values = on_lattice(*self._lattice, k + self._start, self._dtype)
+            if self._extra:
+                off = _join(self._extra).ravel().astype(np.int64) + self._below
+                off = off.take(k, mode="clip") if self._kind == BY_PLACE else off.reshape(k.shape)
+                rank = ranks(values).astype(np.uint64) + off.view(np.uint64)
+                values = from_ranks(rank, self._dtype)
+        if self._mask:
+            gap = from_ranks(np.array([self._gap], np.uint64), self._dtype)
+            values = np.where(_join(self._mask) > 0, gap, values)
+        return self._order.restore(values)
+
+    def _ranks(self) -> Ranks:
+        """Return whole numbers: planes, raw low bits, step and least; modulo what is needed."""
+        main, shift = self._main, self._shift
+        # Whole numbers of fewer bits are the same modulo what their dtype holds.
+        narrow = self._way == RANKED and not shift and self._dtype != np.bool_
+        size = self._dtype.itemsize if narrow else 8
+        kind = np.dtype(f"u{size}")
+        if not shift:
+            rank = _join(main).astype(kind)
+        else:
+            n = sum(section.samples.size for section in main)
+            used, tail = -(-n * shift // 16), main[0].tail
+            if tail.size < used:
+                raise damaged("lacks low bits")
+            main[0].tail = tail[used:]
+            rank = _join(main).astype(np.uint64)
+            rank <<= np.uint64(shift)
+            rank |= numbers.unpack_low_bits(tail, n, shift).reshape(rank.shape)
+        if self._unit != 1:
+            rank *= kind.type(self._unit % (1 << 8 * size))
+        if self._least:
+            rank += kind.type(self._least % (1 << 8 * size))
+        return rank
+
+
+def _read_stored(raw: bytes, head: Head) -> Values:
+    """Return values that were written as they are."""
+    if len(raw) != head.dtype.itemsize * math.prod(head.shape):
+        raise damaged("does not have as many bytes as it claims")
+    if head.dtype == np.bool_ and any(b > 1 for b in set(raw)):
+        raise damaged("of bool holds other numbers than 0 and 1")
+    values = np.frombuffer(raw, head.dtype.newbyteorder("<")).astype(head.dtype)
+    return values.reshape(head.shape)
+
+
+def _join(sections: list[Section]) -> NDArray[np.integer]:
+    """Return the samples of sections whose streams must be used up."""
+    if any(section.tail.any() for section in sections):
+        raise damaged("holds more than its samples need")
+    planes = [section.samples for section in sections]
+    return planes[0] if len(planes) == 1 else np.concatenate(planes)

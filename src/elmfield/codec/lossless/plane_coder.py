@@ -1,0 +1,422 @@
+"""Planes of whole numbers to bytes and back, several of one layout side by side."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmfield._array import compiled
+from elmfield._array.typing import Floats, Integers
+from elmfield.codec.ans import Decoder, Words, WordStacks, encode, encode_raw, join_tables
+from elmfield.codec.container import ByteReader, ByteWriter, damaged
+from elmfield.codec.lossless import predict
+from elmfield.codec.lossless.frame import Frame, Plane
+from elmfield.codec.lossless.plane_model import (
+    LEAST,
+    RAW,
+    TOKEN_BITS,
+    Model,
+    cluster_contexts,
+    default_gains,
+    default_weights,
+    frequency_levels,
+    is_exact,
+    set_anchors,
+)
+from elmfield.codec.lossless.predict import BINS, FRACTION, Stencil
+from elmfield.codec.lossless.wavefront import BELOW, LEFT, MAX_HALVINGS, RIGHT, Layout
+
+LANE_BITS, LANE_SHARE = 9, 0.006
+"""A lane costs about 9 bits; all of them may cost 0.6 % of the stream."""
+LEARNING_SAMPLES = 1500
+"""With fewer samples nothing is learned: weights would cost more than they save."""
+MAX_CHANNELS = {1: 8, 2: 8, 3: 4, 4: 2}
+"""Channels of one plane, by number of axes besides; further ones begin anew."""
+SAMPLES_TOGETHER = 1 << 22
+"""Samples that are coded side by side, at most (unless one plane has more)."""
+
+P = TypeVar("P", "Section", Plane)
+
+
+# --- encoding -------------------------------------------------------------------------------------
+
+
+class PlaneWriter(ByteWriter):
+    """Bytes, and planes that are written at the end, each at its place."""
+
+    def __init__(self, start: bytes) -> None:
+        super().__init__()
+        self.data += start
+        self.waiting: list[tuple[int, Plane]] = []
+
+    def planes(self, values: NDArray[np.integer], ndim: int, tail: Words | None = None) -> None:
+        """Append samples from 0, (C, A, Z, Y, X); the tail goes with the first plane."""
+        tail = np.zeros(0, np.uint16) if tail is None else tail
+        for part in np.array_split(values, -(-len(values) // MAX_CHANNELS[ndim])):
+            if not part.any() and not tail.size:
+                self.number(0)
+                continue
+            plane = _prepare_plane(part, Layout.of(part.shape, ndim), tail)
+            self.waiting.append((len(self.data), plane))
+            tail = tail[:0]
+
+    def finish(self) -> bytes:
+        """Return all bytes, once the streams of all planes are encoded."""
+        out, at = ByteWriter(), 0
+        for place, plane in self.waiting:
+            out.data += self.data[at:place]
+            at = place
+            for n in (len(plane.header), plane.halvings, len(plane.words)):
+                out.number(n)
+            out.data += plane.header + plane.words.astype("<u2").tobytes()
+        return bytes(out.data + self.data[at:])
+
+
+def finish_writers(writers: Sequence[PlaneWriter]) -> list[bytes]:
+    """Return the bytes of some writers; planes of equal layout are encoded side by side."""
+    planes = [plane for writer in writers for _, plane in writer.waiting]
+    for group in group_equal(planes):
+        if group[0].entries is not None:
+            _encode_streams(group)
+    return [writer.finish() for writer in writers]
+
+
+def group_equal(planes: Sequence[P]) -> Iterator[list[P]]:
+    """Yield planes that can be coded side by side: of equal layouts and lanes, not too many."""
+    groups: dict[tuple[Layout, int], list[P]] = {}
+    for plane in planes:
+        groups.setdefault((plane.layout, plane.halvings), []).append(plane)
+    for (layout, _), members in groups.items():
+        n = max(1, SAMPLES_TOGETHER // layout.n_samples)
+        yield from (members[a : a + n] for a in range(0, len(members), n))
+
+
+def _encode_streams(planes: Sequence[Plane]) -> None:
+    """Encode the streams of planes of equal layout and lanes.
+
+    Steps are coded backwards: tokens of a step come before its raw bits when they are read.
+    """
+    layout, S = planes[0].layout, len(planes)
+    L, ends = layout.n_lanes(planes[0].halvings), np.cumsum(layout.sizes)
+    starts = ends - layout.sizes
+    kept = np.minimum.accumulate([L, *layout.later[:-1].tolist()])
+    entries = np.stack([plane.entries for plane in planes if plane.entries is not None])
+    pieces = np.zeros((max(len(p.pieces) for p in planes), *entries.shape), np.uint32)
+    for i, plane in enumerate(planes):
+        for j, piece in enumerate(plane.pieces):
+            pieces[j, i] = piece
+    some = [np.logical_or.reduceat(piece.any(axis=0), starts).tolist() for piece in pieces]
+    size = entries.shape[1] * (1 + len(pieces)) + 4 * L
+    stacks, alive = WordStacks([plane.words for plane in planes], size), 0
+    x = np.zeros((S, L), np.uint32)
+    steps = list(zip(starts.tolist(), ends.tolist(), kept.tolist()))
+    for t in reversed(range(len(steps))):
+        a, b, n = steps[t]
+        if n > alive:
+            x[:, alive:n] = stacks.pop_states(n - alive)
+            alive = n
+        for piece, there in zip(pieces[::-1], some[::-1]):
+            if there[t]:
+                encode_raw(x, piece[:, a:b], stacks)
+        encode(x, entries[:, a:b], TOKEN_BITS, stacks)
+    for plane, states, words in zip(planes, x, stacks.content()):
+        plane.words = np.concatenate([state_words(states), words])
+
+
+def state_words(x: NDArray[np.integer]) -> Words:
+    """Return the words that a stream with these first states begins with."""
+    return np.stack([x & x.dtype.type(0xFFFF), x >> x.dtype.type(16)], 1).ravel().astype(np.uint16)
+
+
+def _prepare_plane(values: NDArray[np.integer], layout: Layout, tail: Words) -> Plane:
+    """Return what is to be written of samples 0 <= v <= MAX_RANGE, (C, A, Z, Y, X)."""
+    make: type[Frame] = Frame
+    if compiled.pays(0):
+        from elmfield.codec.lossless.compiled_plane import CompiledFrame
+
+        make = CompiledFrame
+    frame = make.of(values, layout)
+    top, learned, shift = int(values.max()), values.size >= LEARNING_SAMPLES, 8
+    if learned:
+        weights, shift = frame.learn_weights()
+        learned = is_exact(weights, top, shift)
+    if not learned:
+        weights = set_anchors(default_weights(frame.stencil, shift), frame.stencil, shift)
+    empty = np.zeros((0, 0), np.uint8)
+    none = np.zeros(0, np.int64)
+    model = Model(top, frame.first, shift, weights, none, 0, 0, none, empty, learned)
+    found = frame.predict(model)
+    gains = frame.learn_gains(found.error) if learned else default_gains(frame.stencil)
+    energy = frame.expect(found.error, gains)
+    lowest, coarse = _choose_bins(energy)
+    pairs, counts = frame.count_tokens(found, energy, lowest, coarse)
+    classes = cluster_contexts(counts)
+    levels = _merge_counts(counts, classes)
+    model = Model(top, frame.first, shift, weights, gains, lowest, coarse, classes, levels, learned)
+    entries = model.tables().entries[classes]  # of every context and token
+    price = TOKEN_BITS - np.log2(np.maximum(entries & np.uint32(0xFFFF), 1)) + RAW
+    bits = float((counts * price).sum()) + 16 * len(tail)
+    halvings = 0
+    while halvings < MAX_HALVINGS and LANE_BITS * layout.n_lanes(halvings) > LANE_SHARE * bits:
+        halvings += 1
+    plane = Plane(layout, halvings, model.pack(frame.stencil), tail)
+    frame.finish_plane(plane, pairs, entries, found.z)
+    return plane
+
+
+def _choose_bins(energy: Floats) -> tuple[int, int]:
+    """Return the lowest bin of expected errors, and how coarse bins are."""
+    some = np.sort(energy[:: max(1, energy.size // 4096)].view(np.int64) >> 50)
+    low, high = some[int(0.002 * some.size)], some[int(0.995 * (some.size - 1))]
+    coarse = 0 if high - low < BINS else 1 if high - low < 2 * BINS else 2
+    return int(low) >> coarse, coarse
+
+
+def _merge_counts(counts: Integers, classes: Integers) -> NDArray[np.uint8]:
+    """Return the tables as they are written, from counts of tokens by context."""
+    used = 1 + int(np.flatnonzero(counts.any(axis=0))[-1])
+    merged = np.zeros((int(classes.max()) + 1, used), np.int64)
+    np.add.at(merged, classes, counts[:, :used])
+    return frequency_levels(merged)
+
+
+# --- decoding -------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Section:
+    """A plane as it stands in a tile; without a header all samples are 0.
+
+    `samples`, (C, A, Z, Y, X), and `tail`, the words behind its stream, are known once decoded.
+    """
+
+    layout: Layout
+    halvings: int
+    header: bytes
+    words: Words
+
+    def __post_init__(self) -> None:
+        self.samples: NDArray[np.integer] = np.zeros(0, np.int64)
+        self.tail = self.words
+
+
+def read_sections(reader: ByteReader, shape: tuple[int, ...], ndim: int) -> list[Section]:
+    """Return the sections of an array of this shape, not decoded yet."""
+    C, out = shape[0], []
+    n = -(-C // MAX_CHANNELS[ndim])
+    for i in range(n):
+        layout = Layout.of((C // n + (i < C % n), *shape[1:]), ndim)
+        if not (n_header := reader.number()):
+            out.append(Section(layout, 0, b"", np.zeros(0, np.uint16)))
+            continue
+        halvings, n_words = reader.number(), reader.number()
+        if halvings > MAX_HALVINGS:
+            raise damaged("has impossible lanes")
+        header = reader.take(n_header)
+        words = reader.array("<u2", n_words).astype(np.uint16)
+        out.append(Section(layout, halvings, header, words))
+    return out
+
+
+def decode_sections(sections: Sequence[Section]) -> None:
+    """Decode sections; by NumPy, those of equal layout are decoded side by side."""
+    coded = []
+    for section in sections:
+        if section.header:
+            coded.append(section)
+        else:
+            section.samples = np.zeros(section.layout.shape, np.int64)
+    if coded and compiled.pays(0):
+        from elmfield.codec.lossless.compiled_plane import decode_plane
+
+        for one in coded:
+            lanes = one.layout.n_lanes(one.halvings)
+            one.samples, one.tail = decode_plane(one.header, one.words, one.layout, lanes)
+        return
+    for group in group_equal(coded):
+        wave = _Wave(group)
+        for t in range(wave.layout.n_steps):
+            wave.step(t)
+        for one, samples, tail in zip(group, wave.planes(), wave.decoder.finish(), strict=True):
+            one.samples, one.tail = samples, tail
+
+
+class _Wave:
+    """Samples by step, (steps, planes * G, lines, B), with margins, and errors of predictions.
+
+    Lane (g, u, b) of step t holds sample x = t - 2u of row y = u - skew(g): neighbours are slices.
+    """
+
+    def __init__(self, sections: Sequence[Section]) -> None:
+        self.layout = layout = sections[0].layout
+        self.stencil = Stencil.of(layout)
+        models = [Model.unpack(section.header, self.stencil) for section in sections]
+        self.n, self.G, self.B = len(models), layout.n_groups, layout.n_blocks
+        words = [section.words for section in sections]
+        self.decoder = Decoder(words, layout.n_lanes(sections[0].halvings))
+        self.tables = join_tables([m.tables() for m in models])
+        firsts = np.cumsum([0] + [len(m.levels) for m in models])[:-1]
+        self.classes = np.concatenate([m.classes + a for m, a in zip(models, firsts, strict=True)])
+        numbers = np.array([[m.lowest, m.coarse, m.top, m.first] for m in models])
+        columns = np.repeat(numbers, self.G, axis=0).T[..., None, None]
+        (self.lowest, self.coarse), (self.top, self.first) = columns[:2], columns[2:].astype(float)
+        self.map_start = np.repeat(2 * BINS * np.arange(self.n), self.G)[:, None, None]
+        self.matrices = np.concatenate([m.matrices(self.stencil) for m in models])
+        self.P = self.matrices.shape[1]
+        self.gains = np.concatenate([m.gains[self.stencil.kinds] for m in models]).astype(float)
+        self.table = predict.level_weights()
+        self._allocate()
+
+    def _allocate(self) -> None:
+        layout, N = self.layout, self.n * self.G
+        self.back = max(run.back for run in self.stencil.samples)
+        self.lift = max(abs(run.du) for run in self.stencil.samples) + 1
+        lines = self.lift + layout.n_lines + BELOW
+        self.early = 2 * self.lift + LEFT + 1
+        steps = self.early + layout.n_steps + RIGHT + 2 * BELOW
+        self.S = np.zeros((steps, self.back + N, lines, self.B))
+        self.S[:, self.back :] = self.first
+        self.errors = np.zeros(self.S.shape)
+        self.squares = np.zeros((4, N, self.P, lines, self.B))
+        self.K, self.F = self.stencil.n_neighbours, self.stencil.n_errors
+        self.near = np.empty(N * self.K * layout.n_lines * self.B)
+        self.past = np.empty(N * self.F * layout.n_lines * self.B)
+        self.edges = self._edges()
+        self.live = np.tile(layout.valid, (self.n, 1, 1)).astype(np.float64)
+        self.whole = bool(layout.valid.all())
+
+    def _edges(self) -> list[tuple[Integers, Integers, Integers, Integers]]:
+        """Lanes at an edge of their block by line: (u, lanes (g, u, b), neighbours, anchors)."""
+        layout, out = self.layout, []
+        g, b = np.divmod(np.arange(self.n * self.G * self.B), self.B)
+        for row, k, anchor in self.stencil.outside:
+            y = np.full(self.B, row) if row >= 0 else layout.heights - 1
+            u = layout.skew[g % self.G] + y[b]
+            order = np.argsort(u, kind="stable")
+            lanes = np.stack([g[order], u[order], b[order]])
+            out.append((u[order], lanes, k[:, None], anchor[:, None]))
+        return out
+
+    def step(self, t: int) -> None:
+        """Decode the samples of step t."""
+        layout, at, up = self.layout, t + self.early, self.lift
+        S = self.S
+        a, b = layout.lines(t)
+        if t % 2 == 0 and t // 2 < layout.n_lines:  # a row begins: left of it stands what is above
+            u = up + t // 2
+            S[at - LEFT : at, :, u] = S[at - 2, :, u - 1]
+        if b > a:
+            S[at, self.back :, up + a : up + b] = self._samples(at, a, b)
+            self.decoder.release(int(layout.later[t]))
+        ended = (t - layout.block[3]) // 2
+        if 0 <= ended < layout.n_lines:
+            S[at, :, up + ended] = S[at - 1, :, up + ended]
+            self.squares[at % 4, :, :, up + ended] = 0.0
+
+    def _samples(self, at: int, a: int, b: int) -> Floats:
+        """Samples of lines a to b, (planes * G, lines, B)."""
+        near = self._near(at, a, b)
+        guess = np.floor(self.matrices @ near).reshape(len(near), self.P, b - a, self.B)
+        blend = predict.blend(guess, self._past(at, a, b), self.table, 1)
+        whole, above = predict.round_blend(blend, self.top)
+        rows = predict.find_contexts(
+            self._energy(at, a, b), predict.is_far(above), self.lowest, self.coarse
+        )
+        rows += self.map_start
+        valid = None if self.whole else self.layout.valid[:, a:b].ravel().nonzero()[0]
+        value = self._residuals(rows, valid)
+        np.negative(value, out=value, where=above < 0)
+        value += whole
+        np.maximum(value, 0.0, out=value)
+        np.minimum(value, self.top, out=value)
+        if not self.whole:
+            # Left of a first row stands `first`: rows take what is there from the line above.
+            np.copyto(value, self.first, where=self.live[:, a:b] == 0)
+        self._learn(at, a, b, value, guess, blend)
+        return value
+
+    def _near(self, at: int, a: int, b: int) -> Floats:
+        """Neighbours of lines a to b, (planes * G, K, lines * B)."""
+        N, up, k = self.n * self.G, self.lift, 0
+        size = N * self.K * (b - a) * self.B
+        near = self.near[:size].reshape(N, self.K, b - a, self.B)
+        for back, _, dx, count, du in self.stencil.samples:
+            groups, t = slice(self.back - back, self.back - back + N), at + 2 * du + dx
+            source = self.S[t : t + count, groups, up + a + du : up + b + du]
+            near[:, k : k + count] = source.transpose(1, 0, 2, 3)
+            k += count
+        for u, lanes, ks, anchor in self.edges:
+            first, last = u.searchsorted((a, b))
+            if first < last:
+                g, line, block = lanes[:, first:last]
+                near[g, ks, line - a, block] = near[g, anchor, line - a, block]
+        return near.reshape(N, self.K, -1)
+
+    def _past(self, at: int, a: int, b: int) -> Floats:
+        """Squared errors of the predictors at four neighbours, summed, plus 256."""
+        q, here = self.squares, slice(self.lift + a, self.lift + b)
+        over = slice(here.start - 1, here.stop - 1)
+        past: Floats = q[(at - 1) % 4, :, :, here] + q[(at - 2) % 4, :, :, over]
+        past += q[(at - 3) % 4, :, :, over]
+        past += q[(at - 1) % 4, :, :, over]
+        past += FRACTION**2
+        return past
+
+    def _energy(self, at: int, a: int, b: int) -> Floats:
+        """Expected errors, (planes * G, lines, B)."""
+        N, n, up = self.n * self.G, (b - a) * self.B, self.lift
+        past, k = self.past[: N * self.F * n].reshape(N, self.F, b - a, self.B), 0
+        for back, _, dx, count, du in self.stencil.errors:
+            t = at + 2 * du + dx
+            source = self.errors[t : t + count, self.back - back : self.back - back + N]
+            past[:, k : k + count] = source[:, :, up + a + du : up + b + du].transpose(1, 0, 2, 3)
+            k += count
+        energy = (self.gains[:, None, :-1] @ past.reshape(N, self.F, n))[:, 0]
+        energy += FRACTION * self.gains[:, -1:]
+        return np.asarray(energy.reshape(N, b - a, self.B), np.float64)
+
+    def _residuals(self, rows: Integers, valid: Integers | None) -> Floats:
+        """Residuals of the lanes that hold samples, 0 elsewhere, in the shape of the contexts."""
+        context = rows.reshape(self.n, -1)
+        context = context if valid is None else context[:, valid]
+        token = self.decoder.decode(self.tables, self.classes.take(context))
+        z, bits = LEAST.take(token), RAW.take(token)
+        most, low = int(bits.max(initial=0)), 0
+        while low < most:
+            piece = np.minimum(np.maximum(bits - low, 0), 15)
+            z += self.decoder.decode_raw(piece).astype(np.int64) << low
+            low += 15
+        signed = (z + 1) >> 1
+        np.negative(signed, out=signed, where=(z & 1) == 0)
+        if valid is None:
+            return signed.reshape(rows.shape).astype(np.float64)
+        out = np.zeros(rows.shape)
+        out.reshape(self.n, -1)[:, valid] = signed
+        return out
+
+    def _learn(self, at: int, a: int, b: int, value: Floats, guess: Floats, blend: Floats) -> None:
+        """Remember how wrong predictions were, and 0 where there is no sample."""
+        here = slice(self.lift + a, self.lift + b)
+        true = FRACTION * value
+        live = self.live[:, a:b]
+        away = guess - true[:, None]
+        away *= away
+        np.minimum(away, predict.SQUARE_LIMIT, out=away)
+        if not self.whole:
+            away *= live[:, None]
+        self.squares[at % 4, :, :, here] = away
+        error = np.minimum(np.abs(blend - true), predict.ERROR_LIMIT)
+        if not self.whole:
+            error *= live
+        self.errors[at, self.back :, here] = error
+
+    def planes(self) -> list[Integers]:
+        """The decoded planes."""
+        layout, out = self.layout, []
+        for i in range(self.n):
+            steps = self.S[self.early :, self.back + i * self.G :]
+            rows = [layout.slant(steps, g, self.lift).transpose(2, 0, 1) for g in range(self.G)]
+            out.append(layout.join(np.stack(rows).astype(np.int64)))
+        return out

@@ -1,0 +1,307 @@
+"""A plane of whole numbers: its tokens, and the header that a decoder needs before its samples."""
+
+import zlib
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmfield._array.typing import Floats, Integers
+from elmfield.codec.ans import Tables, frequencies
+from elmfield.codec.container import ByteReader, damaged
+from elmfield.codec.lossless.predict import BINS, FRACTION, Stencil
+from elmfield.errors import StoreError
+
+MAX_RANGE = (1 << 31) - 1
+"""Samples of a plane lie between 0 and this."""
+MAX_HEADER_BYTES = 1 << 22
+DEFAULT_GAINS = (6, 16, 6, 16, 10, 6)
+"""Without learning: what an error in the past says, in 64ths, in the order of the runs."""
+TOKEN_BITS = 12
+"""Tables of tokens sum to 2^12."""
+DIRECT = 16
+N_TOKENS = DIRECT + 4 * 31
+"""Numbers below 16 are their own tokens; others give their length and two bits after the first."""
+OCTAVE_STEPS = 4
+"""Frequencies are written to a quarter of an octave."""
+COUNT_BITS = 20
+"""Bits of the number of samples that are counted; of more, a half, a quarter, ... are."""
+TOKEN_PRICE, TABLE_PRICE = 3 * 64, 8 * 64
+"""A table costs about 3 bits for every token that occurs, and a byte; in 64ths of a bit."""
+
+
+# --- tokens ---------------------------------------------------------------------------------------
+
+
+def find_tokens(z: Integers) -> tuple[Integers, Integers]:
+    """Return the token and number of raw bits of numbers 0 <= z < 2^35."""
+    if (most := int(z.max(initial=0))) < z.size:
+        token, raw = _tokens(np.arange(most + 1))
+        return token.take(z), raw.take(z)
+    return _tokens(z)
+
+
+def _tokens(z: Integers) -> tuple[Integers, Integers]:
+    length = np.frexp(z.astype(np.float64))[1].astype(np.int64)  # bits of z, exact below 2^53
+    raw = np.where(z < DIRECT, 0, length - 3)
+    large = DIRECT + 4 * (length - 5) + ((z >> raw) & 3)
+    return np.where(z < DIRECT, z, large), raw
+
+
+def _expand_tokens() -> tuple[Integers, Integers]:
+    """Return the least number and number of raw bits of every token."""
+    token = np.arange(N_TOKENS)
+    raw = np.where(token < DIRECT, 0, (token - DIRECT) // 4 + 2)
+    least = np.where(token < DIRECT, token, (4 + (token - DIRECT) % 4) << raw)
+    return least.astype(np.int64), raw.astype(np.int64)
+
+
+LEAST, RAW = _expand_tokens()
+
+
+def cluster_contexts(counts: Integers) -> Integers:
+    """Return the class of every context, (contexts,): they share a table where that saves bits.
+
+    Greedy: the pair of classes whose union is cheapest is merged while that pays. Prices are whole
+    numbers: the same on every machine.
+    """
+    used = np.flatnonzero(counts.sum(axis=1))
+    classes = np.zeros(len(counts), np.int64)
+    if not used.size:
+        return classes
+    h = np.ascontiguousarray(counts[used][:, : 1 + int(np.flatnonzero(counts.any(axis=0))[-1])])
+    few = max(0, int(h.sum()).bit_length() - COUNT_BITS)
+    h = np.maximum(h >> few, h > 0)
+    member = _merge_rows(h, _entropies(), TOKEN_PRICE >> few, TABLE_PRICE >> few)
+    _, classes[used] = np.unique(member, return_inverse=True)
+    # A context that never occurred goes with its neighbour: damage may ask for it.
+    return classes
+
+
+@lru_cache(maxsize=1)
+def _entropies() -> Integers:
+    """Return ``n log2 n`` in 64ths of a bit."""
+    n = np.arange((1 << COUNT_BITS) + (1 << 14), dtype=np.float64)
+    return np.rint(64 * n * np.log2(np.maximum(n, 1.0))).astype(np.int64)
+
+
+def _merge_rows(h: Integers, entropies: Integers, token: int, table: int) -> Integers:
+    """Return which row of counts every row is merged into."""
+
+    def cost(h: Integers) -> Integers:
+        """Return the bits of counts by their own entropy, and of writing their table."""
+        inner = entropies.take(h).sum(axis=1)
+        found = entropies.take(h.sum(axis=1)) - inner + token * (h > 0).sum(axis=1) + table
+        return np.asarray(found, np.int64)
+
+    h, n, never = h.copy(), len(h), np.iinfo(np.int64).max
+    own, alive, member = cost(h), np.ones(n, np.bool_), np.arange(n)
+    union = np.full((n, n), never)
+    for k, row in enumerate(h):  # the lower half is the upper one again
+        union[k, k + 1 :] = cost(h[k + 1 :] + row) - own[k] - own[k + 1 :]
+    union = np.minimum(union, union.T)
+    while True:
+        i, j = (int(k) for k in np.unravel_index(int(union.argmin()), union.shape))
+        if union[i, j] >= 0:
+            return member
+        h[i] += h[j]
+        own[i] = cost(h[i : i + 1])[0]
+        member[member == j] = i
+        alive[j] = False
+        others = np.flatnonzero(alive & (np.arange(n) != i))
+        row = np.full(n, never)
+        row[others] = cost(h[others] + h[i]) - own[others] - own[i]
+        union[j], union[:, j] = never, never
+        union[i], union[:, i] = row, row
+
+
+def frequency_levels(counts: Integers) -> NDArray[np.uint8]:
+    """Return frequencies as written: 0, or 1 + quarter octaves of the count above total/2^12."""
+    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1) * (1 << TOKEN_BITS)
+    with np.errstate(divide="ignore"):
+        level = np.rint(OCTAVE_STEPS * np.log2(np.maximum(share, 1.0))) + 1
+    return np.where(counts > 0, level, 0).astype(np.uint8)
+
+
+# 256 * 2^(q/4), rounded, by integers: the rest are shifts.
+LEVEL_SIZES = np.array(
+    [0] + [((256, 304, 362, 431)[q % 4] << (q // 4)) for q in range(OCTAVE_STEPS * TOKEN_BITS + 1)],
+    np.int64,
+)
+
+
+# --- the header -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Model:
+    """How the samples of a plane are predicted and their errors coded.
+
+    Parameters
+    ----------
+    top, first : int
+        Samples lie in [0, top]; `first` stands for those before the first.
+    shift : int
+        Weights count in 2^-shift.
+    weights : array of int64, shape (kinds, P, K)
+        Every predictor's weight of every neighbour.
+    gains : array of int64, shape (kinds, F + 1)
+        Weights of past errors in the expected one, in 64ths, and a constant.
+    lowest, coarse : int
+        The first bin of expected errors; there are ``4 / 2^coarse`` to an octave.
+    classes : array of int64, shape (2 BINS,)
+        Table of every context.
+    levels : array of uint8, shape (tables, tokens)
+        The tables, as they are written.
+    """
+
+    top: int
+    first: int
+    shift: int
+    weights: Integers
+    gains: Integers
+    lowest: int
+    coarse: int
+    classes: Integers
+    levels: NDArray[np.uint8]
+    learned: bool = True
+
+    def matrices(self, stencil: Stencil) -> Floats:
+        """Return weights of every group for predictions in sixteenths, shape (G, P, K)."""
+        scaled = self.weights.astype(np.float64) * (FRACTION / (1 << self.shift))
+        return np.asarray(scaled[stencil.kinds], np.float64)
+
+    def by_row(self, stencil: Stencil) -> Floats:
+        """Return the same for rows on the edge of a block, (6, G, P, K): outside reads anchors.
+
+        First, second and other rows; then the same for rows that are the last of their block.
+        """
+        inner = self.matrices(stencil)
+        out = np.stack([inner] * 6)
+        for row, ks, anchors in stencil.outside:
+            for place in [row, row + 3] if row >= 0 else [3, 4, 5]:
+                for k, anchor in zip(ks, anchors, strict=True):
+                    out[place, :, :, anchor] += inner[:, :, k]
+                    out[place, :, :, k] = 0.0
+        return out
+
+    def tables(self) -> Tables:
+        """Return the tables of tokens: the sizes that levels say, made to sum to 2^12."""
+        level = np.zeros((len(self.levels), N_TOKENS), np.uint8)
+        level[:, : self.levels.shape[1]] = self.levels
+        if int(level.max(initial=0)) >= len(LEVEL_SIZES) or not level.any(axis=1).all():
+            raise damaged("has a table with an impossible frequency")
+        return Tables.of(frequencies(LEVEL_SIZES[level], TOKEN_BITS), TOKEN_BITS)
+
+    def pack(self, stencil: Stencil) -> bytes:
+        """Return the bytes of the header."""
+        K, A = self.levels.shape
+        P, high, low = self.weights.shape[1], self.lowest >> 8, self.lowest & 255
+        data = np.array([self.top, self.first], "<i8").tobytes()
+        data += bytes([self.learned, P, self.shift, K, A, self.coarse, high, low])
+        if self.learned:
+            free = self.weights[_find_free(stencil, self.weights.shape)]
+            data += free.astype("<i2").tobytes() + self.gains.astype(np.uint8).tobytes()
+        change = np.diff(self.levels, axis=1, prepend=np.uint8(0))
+        data += self.classes.astype(np.uint8).tobytes() + change.tobytes()
+        deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
+        return deflate.compress(data) + deflate.flush()
+
+    @classmethod
+    def unpack(cls, data: bytes, stencil: Stencil) -> "Model":
+        """Return the model of a header's bytes; StoreError where they make no sense."""
+        reader = ByteReader(_inflate(data))
+        top, first = reader.array("<i8", 2).tolist()
+        learned, P, shift, K, A, coarse, high, low = reader.take(8)
+        good = 0 <= first <= top <= MAX_RANGE and P == 4 and max(shift, 14) == 14
+        good = good and max(learned, 1) == 1 and max(coarse, 2) == 2
+        if not good or not 1 <= K <= 2 * BINS or not 1 <= A <= N_TOKENS:
+            raise _bad_header()
+        n_kinds = stencil.n_kinds
+        if learned:
+            shape = (n_kinds, P, stencil.n_neighbours)
+            weights = np.zeros(shape, np.int64)
+            free = _find_free(stencil, shape)
+            weights[free] = reader.array("<i2", int(free.sum()))
+            gains = reader.array("u1", n_kinds * (stencil.n_errors + 1)).astype(np.int64)
+            gains = gains.reshape(n_kinds, -1)
+            gains[:, :-1] *= stencil.present_errors
+        else:
+            weights, gains = default_weights(stencil, shift), default_gains(stencil)
+        weights = set_anchors(weights, stencil, shift)
+        classes = reader.array("u1", 2 * BINS).astype(np.int64)
+        levels = np.cumsum(reader.array("u1", K * A).reshape(K, A), axis=1, dtype=np.uint8)
+        exact = is_exact(weights, top, shift)
+        if not exact or reader.rest() or int(classes.max()) >= K or int(gains[:, -1].min()) < 1:
+            raise _bad_header()
+        lowest = 256 * high + low
+        return cls(
+            top, first, shift, weights, gains, lowest, coarse, classes, levels, bool(learned)
+        )
+
+
+def set_anchors(weights: Integers, stencil: Stencil, shift: int) -> Integers:
+    """Return weights whose anchors make each set sum to 0, a sample's own to 1 (``2^shift``)."""
+    out = weights.copy()
+    for i, (first, n, anchor) in enumerate(stencil.anchors):
+        out[:, :, anchor] = 0
+        rest = out[:, :, first : first + n].sum(axis=2)
+        out[:, :, anchor] = (1 << shift if i == 0 else 0) - rest
+    return out
+
+
+def is_exact(weights: Integers, top: int, shift: int) -> bool:
+    """Whether guesses stay below 2^39 sixteenths, so that blends of them stay below 2^53."""
+    return int(np.abs(weights).sum(axis=2).max()) * max(top, 1) < 1 << (35 + shift)
+
+
+def _find_free(stencil: Stencil, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Return which weights are written: those of neighbours that are there and no anchors."""
+    free = np.zeros(shape, np.bool_)
+    free[...] = stencil.present[:, None]
+    for _, _, anchor in stencil.anchors:
+        free[:, :, anchor] = False
+    return free
+
+
+def default_weights(stencil: Stencil, shift: int) -> Integers:
+    """Return four predictors that need no learning: W, N, W + N - NW, and W + (NE - NW) / 2.
+
+    Where there is a second set, the last is W moved as that moves: W + C' - W'.
+
+    Neighbours of a sample's own group are in the order WW W NW N NE NN NNE.
+    """
+    one = 1 << shift
+    weights = np.zeros((stencil.n_kinds, 4, stencil.n_neighbours), np.int64)
+    weights[:, 1, 3] = one
+    weights[:, 2, 2], weights[:, 2, 3] = -one, one
+    weights[:, 3, 2], weights[:, 3, 4] = -(one >> 1), one >> 1
+    for _, _, anchor in stencil.anchors[1:2]:
+        weights[:, 3, anchor + 1] = one
+        weights[:, 3, 2] = weights[:, 3, 4] = 0
+    return weights * stencil.present[:, None]
+
+
+def default_gains(stencil: Stencil) -> Integers:
+    """Return weights of past errors of the sample's own group, by distance."""
+    gains = np.zeros((stencil.n_kinds, stencil.n_errors + 1), np.int64)
+    gains[:, : len(DEFAULT_GAINS)] = DEFAULT_GAINS
+    gains[:, -1] = 8
+    return gains
+
+
+def _inflate(data: bytes) -> bytes:
+    """Return the header without its own packing; never more than `MAX_HEADER_BYTES`."""
+    inflate = zlib.decompressobj(-15)
+    try:
+        out = inflate.decompress(data, MAX_HEADER_BYTES)
+    except zlib.error:
+        raise _bad_header() from None
+    if not inflate.eof or inflate.unused_data:
+        raise _bad_header()
+    return out
+
+
+def _bad_header() -> StoreError:
+    return damaged("has a header that makes no sense")

@@ -1,0 +1,381 @@
+"""The coders of a walk through boxes, and the streams of symbols and raw bits that they write.
+
+A lane's first state, as the decoder reads it, may have any octave from 2^16 to 2^32, and to write
+the octave would cost 4 bits. So the encoder codes twice: the first time to see where every lane
+comes out, the second time with as many raw bits in the lane's last state as make it come out in
+the two upper octaves. The decoder sees from the last state how many raw bits there are: those
+below its leading one.
+"""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmfield._array import compiled
+from elmfield.codec import ans
+from elmfield.codec.ans import LOW, AdaptiveTables, Decoder, Entries, Symbols, Tables, Words
+from elmfield.codec.container import ByteReader, ByteWriter, damaged
+from elmfield.codec.lossy import contexts
+from elmfield.codec.lossy.contexts import BatchCoder, Counts, Places, Prior, Small
+
+Array = NDArray[Any]
+
+BIT_PRICE = 0.1155
+"""Squared steps a bit is worth: the slope of distortion at high rates, 2 ln 2 / 12."""
+PATIENCE_SYMBOLS = 1024
+"""Tables learn after so many symbols and an eighth of all before."""
+Bits = NDArray[np.uint8]
+
+TABLE_BITS = 12
+MAX_LANES = 8192
+BITS_PER_LANE = 256
+"""So many coded bits make another lane worth its bit."""
+TOP_OCTAVE = 31
+
+
+# --- streams --------------------------------------------------------------------------------------
+
+
+def pack_bits(values: NDArray[np.integer], widths: NDArray[np.integer]) -> Bits:
+    """Return the bits of values, the highest first, one behind the other."""
+    widths = widths.astype(np.int64)
+    n = int(widths.sum())
+    shift = np.repeat(np.cumsum(widths), widths) - 1 - np.arange(n)
+    return ((np.repeat(values.astype(np.int64), widths) >> shift) & 1).astype(np.uint8)
+
+
+def unpack_bits(bits: Bits, widths: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return values of so many bits each; `bits` must be long enough."""
+    widths = widths.astype(np.int64)
+    out = np.zeros(len(widths), np.int64)
+    some = np.flatnonzero(widths)
+    if some.size:
+        ends = np.cumsum(widths)
+        n = int(ends[-1])
+        shift = np.repeat(ends, widths) - 1 - np.arange(n)
+        parts = bits[:n].astype(np.int64) << shift
+        out[some] = np.add.reduceat(parts, (ends - widths)[some])
+    return out
+
+
+def _octaves(x: Entries) -> NDArray[np.int64]:
+    return np.frexp(x.astype(np.float64))[1].astype(np.int64) - 1
+
+
+class StreamWriter:
+    """Batches of symbols in the order of reading, and raw bits behind them."""
+
+    def __init__(self) -> None:
+        self.batches: list[Entries] = []  # from tables of TABLE_BITS
+        self.raw: list[Bits] = []  # read after all symbols
+
+    def symbols(
+        self, tables: AdaptiveTables, classes: NDArray[np.integer], symbols: Symbols
+    ) -> None:
+        """Append a batch, shape (n,), and learn from it."""
+        entries = tables.tables.entries
+        where = classes.astype(np.intp) * entries.shape[1] + symbols
+        self.batches.append(entries.take(where))
+        tables.update(classes, symbols)
+
+    def content(self) -> bytes:
+        """Return the numbers of lanes and words, states, words, and raw bits that no lane took."""
+        raw = np.concatenate([np.zeros(0, np.uint8), *self.raw])
+        lanes = _choose_lanes(self.batches, len(raw))
+        x = np.full(lanes, round(LOW * 2**0.5), np.uint32)
+        _encode(self.batches, x)
+        result = np.log2(x.astype(np.float64))  # of a last state of 16.5 bits
+        widths = 16 + np.floor(TOP_OCTAVE - result + 0.5).astype(np.int64) % 16
+        used = int(widths.sum())
+        raw = np.concatenate([raw, np.zeros(max(0, used - len(raw)), np.uint8)])
+        x = ((np.int64(1) << widths) + unpack_bits(raw, widths)).astype(np.uint32)
+        words = _encode(self.batches, x)
+        octaves = _octaves(x)
+        odd = np.flatnonzero((octaves != TOP_OCTAVE) & (octaves != TOP_OCTAVE - 1))
+        below = x.astype(np.int64) - (np.int64(1) << octaves)
+        is_top = (octaves == TOP_OCTAVE).astype(np.uint8)
+        out = ByteWriter()
+        for n in (lanes, len(odd), len(words)):
+            out.number(n)
+        out.data += np.stack([odd, octaves[odd]], axis=1).astype("<u2").tobytes()
+        out.data += np.packbits(np.concatenate([is_top, pack_bits(below, octaves)])).tobytes()
+        out.data += words.astype("<u2").tobytes() + np.packbits(raw[used:]).tobytes()
+        return bytes(out.data)
+
+
+def _choose_lanes(batches: Sequence[Entries], n_raw: int) -> int:
+    """Return how many lanes are worth their bits."""
+    total = float(n_raw)
+    for entries in batches:
+        freq = (entries & np.uint32(0xFFFF)).astype(np.float32)
+        total += TABLE_BITS * len(freq) - float(np.log2(freq).sum())
+    largest = max((len(entries) for entries in batches), default=1)
+    return max(1, min(MAX_LANES, largest, n_raw // 24, int(total / BITS_PER_LANE)))
+
+
+def _encode(batches: Sequence[Entries], x: Entries) -> Words:
+    """Encode all batches from last states to first ones, in place; return the words."""
+    if not batches or not compiled.pays(0):
+        return ans.encode_batches(batches, TABLE_BITS, x)
+    from elmfield.codec import ans_kernels
+
+    entries = np.concatenate(batches)
+    ends = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
+    words = np.empty(len(entries), np.uint16)
+    return words[ans_kernels.encode_batches(entries, ends, TABLE_BITS, x, words) :]
+
+
+class StreamReader(Decoder):
+    """What a :class:`StreamWriter` wrote: all symbols, then `finish_symbols`, then raw bits."""
+
+    def __init__(self, data: bytes) -> None:
+        reader = ByteReader(data)
+        lanes, n_odd, n_words = (reader.number() for _ in range(3))
+        if not 1 <= lanes <= MAX_LANES or n_odd > lanes:
+            raise damaged("names impossible lanes")
+        where, odd = reader.array("<u2", 2 * n_odd).reshape(-1, 2).T.astype(np.int64)
+        data = reader.rest()
+        if 2 * lanes > len(data):
+            raise damaged("has a section that is too short")
+        states = np.unpackbits(np.frombuffer(data, np.uint8, min(len(data), 4 * lanes)))
+        octaves = TOP_OCTAVE - 1 + states[:lanes].astype(np.int64)
+        if n_odd and (int(where.max()) >= lanes or odd.min() < 16 or odd.max() > 31):
+            raise damaged("names impossible lanes")
+        octaves[where] = odd
+        size = -(-int(lanes + octaves.sum()) // 8)
+        if len(data) < size + 2 * n_words:
+            raise damaged("ends before its last word")
+        x = (np.int64(1) << octaves) + unpack_bits(states[lanes:], octaves)
+        halves = np.stack([x & 0xFFFF, x >> 16], axis=1).ravel()
+        words = np.frombuffer(data, "<u2", n_words, size)
+        super().__init__([np.concatenate([halves, words]).astype(np.uint16)], lanes)
+        self._rest = np.frombuffer(data, np.uint8, offset=size + 2 * n_words)
+        self.raw_bits = np.zeros(0, np.uint8)
+
+    def symbols(self, tables: AdaptiveTables, classes: NDArray[np.integer]) -> Symbols:
+        """Return the next batch, shape (n,), and learn from it."""
+        symbols = self._decode_batch(tables.tables, classes)
+        tables.update(classes, symbols)
+        return symbols
+
+    def _decode_batch(self, tables: Tables, classes: NDArray[np.integer]) -> Symbols:
+        if not compiled.pays(0):
+            return self.decode(tables, classes)
+        from elmfield.codec import ans_kernels
+
+        out, rows = np.empty(len(classes), np.uint8), classes.astype(np.uint8)
+        if not ans_kernels.decode(
+            rows, tables.slots, tables.entries, tables.bits, self.x[0], self.words, self.next,
+            self.end[0], out,
+        ):  # fmt: skip
+            raise ans.too_short()
+        return out
+
+    def finish_symbols(self) -> None:
+        """Find the raw bits, once all symbols were read: in the lanes, then behind the words."""
+        if self.next[0] != self.end[0]:
+            raise damaged("has words that nothing reads")
+        x = self.x[0]
+        octaves = _octaves(x)
+        below = pack_bits(x.astype(np.int64) - (np.int64(1) << octaves), octaves)
+        self.raw_bits = np.concatenate([below, np.unpackbits(self._rest)])
+
+    def raw(self, n: int) -> Bits:
+        """Return the next n raw bits."""
+        if n > len(self.raw_bits):
+            raise damaged("ends before its last raw bit")
+        bits, self.raw_bits = self.raw_bits[:n], self.raw_bits[n:]
+        return bits
+
+
+# --- coders ---------------------------------------------------------------------------------------
+
+
+class SectionTables:
+    """The tables of one section while it is coded; without `learning` they stay as trained."""
+
+    def __init__(self, prior: Prior, *, learning: bool = True) -> None:
+        self.contexts, tables = prior.contexts, _initial_tables(prior)
+        self.tokens, self.flags = deepcopy(tables) if learning else tables
+
+
+@lru_cache(maxsize=8)
+def _initial_tables(prior: Prior) -> tuple[AdaptiveTables, AdaptiveTables]:
+    tokens, flags = (
+        AdaptiveTables(counts, weight=16, limit=1 << 18, patience=PATIENCE_SYMBOLS)
+        for counts in (prior.tokens, prior.flags)
+    )
+    return tokens, flags
+
+
+def down(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return sums of columns, row after row; NumPy adds a single column in another order."""
+    sums: NDArray[np.float32] = x.sum(axis=0) if x.shape[1] > 1 else x.cumsum(axis=0)[-1]
+    return sums
+
+
+class _Encoder(BatchCoder):
+    """What pricing and writing share.
+
+    Parameters
+    ----------
+    x : array, shape (M, boxes)
+        Magnitudes in steps.
+    last : array, shape (boxes,)
+        The last diagonal worth coding.
+    """
+
+    def __init__(
+        self, tables: SectionTables, prior: Prior, x: NDArray[np.float32], last: Places
+    ) -> None:
+        self.tables, self.x, self.last = tables, x, last
+        self.costs, self.flag_costs = prior.costs, prior.flag_costs
+
+    def choose(self, classes: Small, rows: slice, boxes: Places) -> tuple[Array, Counts]:
+        """Return magnitudes of a batch in steps, and rounded: one less where that is worth it."""
+        x = self.x[rows].take(boxes, axis=1)
+        q = (x + np.float32(0.5)).astype(np.int32)
+        some = np.flatnonzero((q > 0) & (q < contexts.DIRECT))
+        high, c = q.ravel()[some], classes.ravel()[some].astype(np.intp) * self.costs.shape[1]
+        saved = self.costs.take(c + high) - self.costs.take(c + high - 1)
+        # (x - q + 1)² - (x - q)² = 2 (x - q) + 1
+        error = 2 * (x.ravel()[some] - high) + 1
+        q.ravel()[some] -= error < BIT_PRICE * saved
+        return x, q
+
+
+class Pricer(_Encoder):
+    """What boxes would cost, bits and error, if they were coded like this; nothing is written."""
+
+    def __init__(
+        self, prior: Prior, x: NDArray[np.float32], last: Places, starts: list[int]
+    ) -> None:
+        super().__init__(SectionTables(prior, learning=False), prior, x, last)
+        self.error, self.bits = (np.zeros(x.shape[1], np.float32) for _ in range(2))
+        # squares of all modes from a checkpoint on: the error of a box that stops there
+        first = [starts[s] for s in contexts.CHECKPOINTS if s < len(starts) - 1]
+        spans = [x[a:b] for a, b in pairwise([*first, len(x)])]
+        squares = np.stack([down(x * x) for x in spans])
+        self.left = np.ascontiguousarray(np.cumsum(squares[::-1], axis=0)[::-1])
+
+    def code_flags(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
+        """Return whether boxes go on."""
+        on = self.last.take(boxes) >= diagonal
+        self.bits[boxes] += self.flag_costs.take(classes.astype(np.intp) * 2 + on)
+        stopped = boxes[~on]
+        self.error[stopped] += self.left[contexts.CHECKPOINTS.index(diagonal)].take(stopped)
+        return on
+
+    def code_magnitudes(self, classes: Small, rows: slice, boxes: Places) -> Counts:
+        """Return the best magnitudes of a batch; their price is added up."""
+        x, q = self.choose(classes, rows, boxes)
+        where = classes.astype(np.intp) * self.costs.shape[1] + contexts.find_tokens(q, classes)
+        self.bits[boxes] += down(self.costs.take(where))
+        x -= q
+        self.error[boxes] += down(x * x)
+        return np.minimum(q, 1 << 14)
+
+
+class Quantiser(_Encoder):
+    """Chooses magnitudes by what they cost, and writes them."""
+
+    def __init__(
+        self,
+        tables: SectionTables,
+        prior: Prior,
+        x: NDArray[np.float32],
+        last: Places,
+        writer: StreamWriter,
+    ) -> None:
+        super().__init__(tables, prior, x, last)
+        self.writer, self.q = writer, np.zeros(x.shape, np.int32)
+        self._raw: list[NDArray[np.uint8]] = []
+
+    def code_flags(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
+        """Return whether boxes go on: what comes is worth its bits."""
+        on = self.last.take(boxes) >= diagonal
+        self.writer.symbols(self.tables.flags, classes, on.view(np.uint8))
+        return on
+
+    def code_magnitudes(self, classes: Small, rows: slice, boxes: Places) -> Counts:
+        """Write the best magnitudes of a batch."""
+        _, q = self.choose(classes, rows, boxes)
+        self.q[rows][:, boxes] = q
+        tokens = contexts.find_tokens(q, classes)
+        self.writer.symbols(self.tables.tokens, classes.ravel(), tokens.ravel())
+        wide, widths, bases, seen = _find_wide(classes, tokens)
+        if wide.size:
+            self._raw.append(pack_bits(q.ravel()[wide] - bases, widths))
+        return seen
+
+    def finish(self, negative: NDArray[np.bool_]) -> tuple[Counts, NDArray[np.float64]]:
+        """Write raw bits: low bits, then signs of what is not 0, in the order of rows.
+
+        Returns
+        -------
+        q : array, shape (M, boxes)
+            Magnitudes with their signs.
+        off : array, shape (3,)
+            How far 1, 2, 3 and more lie above what they stand for, on average.
+        """
+        self.writer.raw += self._raw
+        some = np.flatnonzero(self.q)
+        q, minus = self.q.ravel()[some], negative.ravel()[some]
+        self.writer.raw.append(minus.view(np.uint8))
+        # multiples of 2^-25: exact in any order
+        above, which = q - self.x.ravel()[some], np.minimum(q, 3)
+        mean = np.bincount(which, above, 4)[1:] / np.maximum(np.bincount(which, minlength=4)[1:], 1)
+        return np.where(negative, -self.q, self.q), np.asarray(mean, np.float64)
+
+
+class MagnitudeReader(BatchCoder):
+    """Reads magnitudes in the order of a walk."""
+
+    def __init__(self, tables: SectionTables, reader: StreamReader) -> None:
+        self.tables, self.reader = tables, reader
+        self._wide: list[tuple[tuple[Places, Places], Counts, Counts]] = []
+
+    def code_flags(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
+        """Return whether boxes go on, as it was written."""
+        return self.reader.symbols(self.tables.flags, classes).view(np.bool_)
+
+    def code_magnitudes(self, classes: Small, rows: slice, boxes: Places) -> Counts:
+        """Return magnitudes of a batch, but for their raw bits."""
+        tokens = self.reader.symbols(self.tables.tokens, classes.ravel()).reshape(classes.shape)
+        wide, widths, bases, seen = _find_wide(classes, tokens)
+        if wide.size:
+            i, j = np.divmod(wide, len(boxes))
+            self._wide.append(((rows.start + i, boxes[j]), widths, bases))
+        return seen
+
+    def finish(self, A: Counts, active: NDArray[np.bool_] | None) -> Counts:
+        """Return whole numbers with signs from what the walk saw, (M, boxes); changes `A`."""
+        for (i, j), widths, bases in self._wide:
+            found = bases + unpack_bits(self.reader.raw(int(widths.sum())), widths)
+            if int(found.max(initial=0)) > contexts.LARGEST_MAGNITUDE:
+                raise damaged("has impossible values")
+            A[i, j] = found
+        if active is not None:
+            A = A * active
+        A[0] = 0
+        some = np.flatnonzero(A)
+        negative = self.reader.raw(len(some)).astype(np.int32)
+        A.ravel()[some] *= 1 - 2 * negative
+        return A
+
+
+def _find_wide(classes: Small, tokens: Small) -> tuple[Places, Counts, Counts, Counts]:
+    """Return where raw bits follow tokens, their widths and bases; magnitudes contexts see."""
+    if int(tokens.max()) < contexts.DIRECT and int(classes.max()) < contexts.FIRST_LOW:
+        none = np.zeros(0, np.int32)
+        return np.zeros(0, np.intp), none, none, tokens.astype(np.int32)
+    where = classes.astype(np.intp) * contexts.WIDTHS.shape[1] + tokens
+    widths = contexts.WIDTHS.take(where)
+    wide = np.flatnonzero(widths)
+    bases, seen = contexts.BASES.take(where.ravel()[wide]), contexts.SEEN.take(where)
+    return wide, widths.ravel()[wide], bases, seen

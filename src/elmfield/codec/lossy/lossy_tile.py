@@ -1,0 +1,277 @@
+"""Tiles with loss: the header, corrections of samples, and back to arrays.
+
+``docs/codec.md`` says how the bytes are laid out. The decoder's samples are ``offset + step / 64
+· n`` with whole n, rounded to the dtype, and n is found by integer arithmetic: the same on every
+machine.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmfield._array import compiled
+from elmfield.codec import lossless
+from elmfield.codec.ans import AdaptiveTables
+from elmfield.codec.container import LOSSY, Head, damaged
+from elmfield.codec.lossy import deblock
+from elmfield.codec.lossy.coder import StreamReader, StreamWriter, pack_bits, unpack_bits
+from elmfield.codec.lossy.read import plane_shapes, read_means, read_samples
+from elmfield.codec.lossy.transform import MAX_ROTATED_CHANNELS, UNIT, Floats, Whole, mix_channels
+
+Values = NDArray[np.generic]
+Mask = NDArray[np.bool_]
+Small = NDArray[np.uint8]
+
+GAPS, ROTATED, BOUNDED, SMOOTHED = 1, 2, 4, 8
+"""Flags: missing samples, channels that were rotated, corrections, samples that are smoothed."""
+ROUGHNESS_STEPS = (4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512)
+"""Roughness from which on its levels begin, in units, in the contexts of corrections."""
+N_ROUGH = len(ROUGHNESS_STEPS) + 1
+N_NEAR = 4
+N_TOKENS = 4
+"""A correction's magnitude is 0, 1, 2, or 3 and 24 raw bits."""
+RAW_BITS = 24
+LARGEST_CORRECTION = (1 << RAW_BITS) - 1
+
+
+@dataclass(frozen=True)
+class Frame(Head):
+    """The head of a tile, and how its samples lie with channels first."""
+
+    @property
+    def spread(self) -> tuple[int, ...]:
+        """Shape (C, n...) without axes of length 1."""
+        C = 1 if self.channel is None else self.shape[self.channel]
+        long = [n for k, n in enumerate(self.shape) if k != self.channel and n > 1]
+        return (C, *(long or [1]))
+
+    def arrange(self, values: Values) -> Values:
+        """Return samples with channels first, (C, n...)."""
+        moved = values if self.channel is None else np.moveaxis(values, self.channel, 0)
+        return moved.reshape(self.spread)
+
+    def restore(self, values: Values, shape: tuple[int, ...] | None = None) -> Values:
+        """Return what :meth:`arrange` was given; for an array of this or another shape."""
+        shape = self.shape if shape is None else shape
+        if self.channel is None:
+            return values.reshape(shape)
+        rest = [n for k, n in enumerate(shape) if k != self.channel]
+        return np.moveaxis(values.reshape([shape[self.channel], *rest]), 0, self.channel)
+
+
+def round_samples(
+    whole: Floats | Whole, offset: float, step: float, dtype: np.dtype[Any]
+) -> Values:
+    """Return ``offset + step / 2^FRACTION · n`` in float64, then in the dtype and its range."""
+    out = np.asarray(whole, np.float64) * (step / UNIT)
+    out += offset
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        np.rint(out, out=out)
+        high = float(info.max) if info.bits < 64 else float(info.max - 1023)
+        return np.clip(out, float(info.min), high).astype(dtype)
+    top = float(np.finfo(dtype).max)
+    return np.clip(out, -top, top).astype(dtype)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The header of a tile with loss, and its sections."""
+
+    frame: Frame
+    B: int
+    n_cuts: int
+    offset: float
+    step: float
+    matrix: Floats | None
+    gains: NDArray[np.uint8] | None
+    gaps: bytes | None
+    unit: int
+    corrections: bytes
+    sections: list[bytes]
+
+    @classmethod
+    def read(cls, data: bytes) -> "Tile":
+        """Read and check a header; the sections are cut out but not decoded."""
+        head, reader = Head.read(data, LOSSY)
+        frame = Frame(head.dtype, head.shape, head.channel)
+        if frame.dtype.kind == "b" or 0 in frame.shape or len(frame.shape) == (head.channel == 0):
+            raise damaged("names an impossible dtype or shape")
+        flags, log_size, n_cuts = reader.take(3)
+        d = len(frame.spread) - 1
+        if flags > 15 or log_size > 7 or n_cuts >= max(1, log_size) or d * log_size > 15:
+            raise damaged("names impossible boxes")
+        if (1 << log_size) < 2 or max(frame.spread[1:]) * 64 < (1 << log_size):
+            raise damaged("names impossible boxes")
+        offset, step = reader.float(), reader.float()
+        if not (math.isfinite(offset) and math.isfinite(step) and step > 0):
+            raise damaged("has an impossible step")
+        matrix, C = None, frame.spread[0]
+        if flags & ROTATED:
+            if C > MAX_ROTATED_CHANNELS:
+                raise damaged("rotates too many channels")
+            matrix = reader.array("<i2", C * C).astype(np.float64).reshape(C, C)
+        gains = None
+        if flags & SMOOTHED:
+            gains = reader.array("u1", C * deblock.LEVELS).reshape(C, -1)
+        unit = reader.number() if flags & BOUNDED else 0
+        if unit > 1 << 24:
+            raise damaged("has impossible corrections")
+        n = len(plane_shapes(frame.spread, 1 << log_size)) + n_cuts + 1
+        n += bool(flags & GAPS) + bool(flags & BOUNDED)
+        lengths = [reader.number() for _ in range(n)]
+        sections = [reader.take(n) for n in lengths]
+        mask = sections.pop(0) if flags & GAPS else None
+        corrections = sections.pop() if flags & BOUNDED else b""
+        boxes = (1 << log_size, n_cuts, offset, step)
+        return cls(frame, *boxes, matrix, gains, mask, unit, corrections, sections)
+
+    def missing(self) -> Mask | None:
+        """Return the gaps, (C, n...)."""
+        if self.gaps is None:
+            return None
+        shape, mask = self.frame.spread, lossless.unpack_many([self.gaps[1:]])[0]
+        C = 1 if self.gaps[:1] == b"\x01" else shape[0]
+        if mask.dtype != np.bool_ or mask.shape != (C, *shape[1:]):
+            raise damaged("has gaps of another shape")
+        return np.broadcast_to(mask, shape)
+
+    def values(self) -> Values:
+        """Return the samples."""
+        frame = self.frame
+        compiled.pays(math.prod(frame.shape))  # the loops ask again
+        y = read_samples(self.sections, frame.spread, self.B, self.n_cuts, self.gains)
+        whole = self._mix(y)
+        if self.unit:
+            whole += self.unit * _read_corrections(self.corrections, whole.astype(np.int64))
+        out = round_samples(whole, self.offset, self.step, frame.dtype)
+        missing = self.missing()
+        if missing is not None:
+            if frame.dtype.kind != "f":
+                raise damaged("has gaps among integers")
+            out[missing] = np.nan
+        return frame.restore(out)
+
+    def _mix(self, y: Whole) -> Floats:
+        whole = y.astype(np.float64)
+        return whole if self.matrix is None else mix_channels(whole, self.matrix)
+
+    def coarse(self, k: int) -> Values:
+        """Return means over 2^k samples along every axis, from boxes that are no larger.
+
+        Means of boxes at the end of an axis include what fills them up, so they are used only
+        where all boxes are whole.
+        """
+        frame, size = self.frame, 1 << k
+        shape = tuple(n if j == frame.channel else -(-n // size) for j, n in enumerate(frame.shape))
+        if size < self.B or any(n % self.B for n in frame.spread[1:]):
+            values = frame.arrange(self.values()).astype(np.float64)
+            known = ~np.isnan(values)
+            means = _block_means(np.where(known, values, 0), known, size)
+        else:
+            spread, missing = frame.spread, self.missing()
+            whole = self._mix(read_means(self.sections, spread, self.B))
+            scale = self.step / UNIT / self.B ** ((len(spread) - 1) / 2)
+            values = whole * scale + self.offset
+            known = np.ones(spread, bool) if missing is None else ~missing
+            some = _block_sums(known.astype(np.float64), self.B) > 0
+            means = _block_means(np.where(some, values, 0), some, size // self.B)
+        if frame.dtype.kind in "iu":
+            info = np.iinfo(frame.dtype)
+            high = float(info.max) if info.bits < 64 else 2.0**62
+            means = np.clip(np.rint(means), info.min, high)
+        return frame.restore(means.astype(frame.dtype), shape)
+
+
+def _block_sums(a: Floats, size: int) -> Floats:
+    for k in range(1, a.ndim):
+        a = np.add.reduceat(a, np.arange(0, a.shape[k], size), axis=k)
+    return a
+
+
+def _block_means(a: Floats, known: Mask, size: int) -> Floats:
+    """Return means of known samples in blocks; NaN where none is."""
+    total, n = _block_sums(a, size), _block_sums(known.astype(np.float64), size)
+    return np.asarray(np.divide(total, n, out=np.full(total.shape, np.nan), where=n > 0))
+
+
+def unpack(data: bytes, *, coarse: int = 0) -> Values:
+    """Return the array of a tile with loss; StoreError where the bytes are damaged."""
+    tile = Tile.read(data)
+    return tile.coarse(coarse) if coarse else tile.values()
+
+
+# --- corrections ----------------------------------------------------------------------------------
+#
+# Whole numbers at samples whose error is larger than the bound. They are coded in the order of a
+# lattice, the samples of even place first, knowing how many corrected samples are near among those
+# coded already, and how rough the decoded samples are there.
+
+
+def _correction_tables() -> AdaptiveTables:
+    """Return tables at the start, by nearness: corrections are rare, and stand together."""
+    by_near = np.array([[240, 14, 1, 1], [200, 50, 4, 2], [160, 80, 12, 4], [128, 100, 20, 8]])
+    return AdaptiveTables(np.tile(by_near, (2 * N_ROUGH, 1)))
+
+
+def _correction_batches(hit: Mask, y: Whole) -> Iterator[tuple[tuple[slice, ...], Small]]:
+    """Yield places and classes, lattice by lattice; the caller fills in `hit` what is corrected."""
+    d, rough = y.ndim - 1, deblock.find_levels(deblock.find_roughness(y), ROUGHNESS_STEPS)
+    near = np.zeros([n + 2 if k else n for k, n in enumerate(y.shape)], np.uint8)
+    inner = (slice(None),) + (slice(1, -1),) * d
+    for j, corner in enumerate(product((0, 1), repeat=d)):
+        where = (slice(None), *(slice(o, None, 2) for o in corner))
+        if not hit[where].size:
+            continue
+        classes = np.minimum(near[inner][where], N_NEAR - 1)
+        classes += N_NEAR * rough[where]
+        classes += N_ROUGH * N_NEAR * (j > 0)
+        yield where, classes.ravel()
+        hits = hit[where].view(np.uint8)
+        for offset in product((0, 1, 2), repeat=d):
+            shifted = tuple(
+                slice(o + a, o + a + 2 * n - 1, 2)
+                for o, a, n in zip(corner, offset, hits.shape[1:], strict=True)
+            )
+            near[(slice(None), *shifted)] += hits
+
+
+def write_corrections(c: Whole, y: Whole) -> bytes:
+    """Return the bytes of corrections (C, n...) to samples that decode to `y`."""
+    writer, tables = StreamWriter(), _correction_tables()
+    raw = []
+    for where, classes in _correction_batches(c != 0, y):
+        values = c[where]
+        size = np.abs(values).ravel()
+        writer.symbols(tables, classes, np.minimum(size, N_TOKENS - 1).astype(np.uint8))
+        large = size[size >= N_TOKENS - 1]
+        raw += [pack_bits(large, np.full(len(large), RAW_BITS)), (values.ravel()[size > 0] < 0)]
+    writer.raw += [bits.astype(np.uint8) for bits in raw]
+    return writer.content()
+
+
+def _read_corrections(data: bytes, y: Whole) -> Whole:
+    """Return corrections to `y`."""
+    reader, tables = StreamReader(data), _correction_tables()
+    c, hit = np.zeros(y.shape, np.int64), np.zeros(y.shape, bool)
+    places = []
+    for where, classes in _correction_batches(hit, y):
+        tokens = reader.symbols(tables, classes)
+        hit[where] = tokens.reshape(hit[where].shape) > 0
+        places.append((where, tokens))
+    reader.finish_symbols()
+    for where, tokens in places:
+        size = tokens.astype(np.int64)
+        large = np.flatnonzero(size == N_TOKENS - 1)
+        size[large] = unpack_bits(reader.raw(RAW_BITS * len(large)), np.full(len(large), RAW_BITS))
+        some = np.flatnonzero(size)
+        size[some] *= 1 - 2 * reader.raw(len(some)).astype(np.int64)
+        if len(some) < np.count_nonzero(tokens):
+            raise damaged("has corrections of nothing")
+        c[where] = size.reshape(c[where].shape)
+    return c

@@ -1,0 +1,278 @@
+"""Boxes of samples and their cosine modes, rotation of channels, prediction from box means.
+
+The transform runs forwards in floats, backwards in integers.
+
+Arrays are mode-major: one row for each mode of a box, one column for each box, ``(B^d, C G_1 ...
+G_d)``. Rows are sorted by diagonal (the sum of a mode's indices), so that a diagonal is a slab of
+rows.
+
+Notes
+-----
+Backwards, integers are multiplied by an integer basis of 2^SCALE_BITS in float64. All products and
+their sums stay below 2^53, so they are exact in any order, and every machine finds the same
+samples.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+SCALE_BITS = 18
+FRACTION = 6
+UNIT = 1 << FRACTION
+"""Coefficients and samples are whole multiples of ``step / 2^FRACTION`` in the decoder."""
+LARGEST = 1 << 30
+"""No whole number in the decoder's transform may be larger: 2^30 · 2^18 · sqrt(2 · 128) < 2^53."""
+
+
+@lru_cache(maxsize=32)
+def cosines(B: int) -> Floats:
+    """Return the orthonormal DCT-II, shape (modes, samples)."""
+    k, n = np.arange(B)[:, None], np.arange(B)[None, :]
+    basis = np.cos(np.pi * k * (2 * n + 1) / (2 * B)) * math.sqrt(2 / B)
+    basis[0] = math.sqrt(1 / B)
+    return basis
+
+
+@lru_cache(maxsize=32)
+def whole_cosines(B: int) -> Floats:
+    """Return the same, transposed, times 2^SCALE_BITS, rounded, shape (samples, modes)."""
+    # Rounding half a unit of 2^-18 is far from any tie for these B, so every libm agrees (a test
+    # holds the sums).
+    return np.ascontiguousarray(np.rint(cosines(B) * (1 << SCALE_BITS)).T)
+
+
+@dataclass(frozen=True)
+class Modes:
+    """The modes of a box of B samples on each of d axes, in the order of rows.
+
+    Parameters
+    ----------
+    index : array, shape (M, d)
+        Indices of the modes, sorted by their sum, then as they come.
+    rows : array, shape (M,)
+        Place of row m in the natural order of indices.
+    starts : list of int
+        Diagonal s is rows ``starts[s]`` to ``starts[s + 1]``.
+    lower1, lower2, lower11 : arrays, shapes (M, d), (M, d), (M, pairs of axes)
+        For every mode, the row of the mode less one along each axis, less two along each axis,
+        less one along each pair of axes; M where there is none.
+    """
+
+    B: int
+    d: int
+    index: Whole
+    rows: Whole
+    starts: list[int]
+    lower1: Whole
+    lower2: Whole
+    lower11: Whole
+
+    @property
+    def n_diagonals(self) -> int:
+        """How many diagonals there are."""
+        return len(self.starts) - 1
+
+
+@lru_cache(maxsize=32)
+def modes(B: int, d: int) -> Modes:
+    """Return the modes of a box."""
+    index = np.array(list(product(range(B), repeat=d)), np.int64).reshape(-1, d)
+    total = index.sum(axis=1)
+    rows = np.argsort(total, kind="stable")
+    index = index[rows]
+    starts = np.searchsorted(total[rows], np.arange(d * (B - 1) + 2)).tolist()
+    place = np.empty(len(rows), np.int64)
+    place[rows] = np.arange(len(rows))
+    weights = B ** np.arange(d - 1, -1, -1)
+
+    def find_lower(steps: list[Whole]) -> Whole:
+        """Return rows of modes less each of some steps, (M, steps)."""
+        found = np.full((len(rows), len(steps)), len(rows), np.int64)
+        for k, step in enumerate(steps):
+            inside = (index >= step).all(axis=1)
+            found[inside, k] = place[(index[inside] - step) @ weights]
+        return found
+
+    one = np.eye(d, dtype=np.int64)
+    pairs = [one[k] + one[l] for k in range(d) for l in range(k + 1, d)]
+    lower = [find_lower(steps) for steps in (list(one), list(2 * one), pairs)]
+    return Modes(B, d, index, rows, starts, *lower)
+
+
+def cut_boxes(values: NDArray[np.generic], B: int) -> NDArray[np.generic]:
+    """Return samples (C, n_1, ..., n_d), n multiples of B, as (B, ..., B, C, G_1, ..., G_d)."""
+    d = values.ndim - 1
+    split = values.reshape(values.shape[0], *(v for n in values.shape[1:] for v in (n // B, B)))
+    inner, outer = [2 + 2 * k for k in range(d)], [1 + 2 * k for k in range(d)]
+    return split.transpose(*inner, 0, *outer)
+
+
+def join_boxes(boxes: NDArray[np.generic], d: int) -> NDArray[np.generic]:
+    """Return what :func:`cut_boxes` was given: (B, ..., C, G_1, ...) as (C, n_1, ...)."""
+    C, *grid = boxes.shape[d:]
+    B = boxes.shape[0]
+    order = [d] + [v for k in range(d) for v in (d + 1 + k, k)]
+    return boxes.transpose(order).reshape(C, *(g * B for g in grid))
+
+
+def _apply_along_axes(X: Floats, basis: Floats, d: int, shift: int) -> Floats:
+    """Apply a matrix along each of the first d axes; divide by 2^shift and round after each."""
+    B = len(basis)
+    shape = X.shape
+    for k in range(d):
+        X = np.matmul(basis, X.reshape(B**k, B, -1))
+        if shift:
+            # floor(x / 2^shift + 1/2), exact in float64
+            X *= 2.0**-shift
+            X += 0.5
+            np.floor(X, out=X)
+    return X.reshape(shape)
+
+
+def find_modes(values: NDArray[np.generic], B: int) -> Floats:
+    """Return the modes of all boxes of B samples, rows in natural order, shape (B^d, boxes).
+
+    Single precision stays single: half the time, and an encoder may err a little.
+    """
+    d = values.ndim - 1
+    dtype: Any = np.float32 if values.dtype == np.float32 else np.float64
+    X = np.ascontiguousarray(cut_boxes(values, B), dtype)
+    return _apply_along_axes(X, cosines(B).astype(dtype), d, 0).reshape(B**d, -1)
+
+
+def find_samples(X: Floats, B: int, d: int) -> Floats:
+    """Return whole samples of boxes from whole modes, both in natural order, (B^d, N)."""
+    return _apply_along_axes(X, whole_cosines(B), d, SCALE_BITS)
+
+
+# --- channels that say much the same --------------------------------------------------------------
+
+MAX_ROTATED_CHANNELS = 32
+"""Channels that are rotated at most; the matrix has their square."""
+ROTATION_BITS = 14
+LEAST_SQUARE = 2.0**-7
+"""The squared difference of neighbouring samples, in steps, where a channel stops to matter."""
+
+
+def find_rotation(x: Floats) -> Floats | None:
+    """Return a matrix (C, C) in 2^-14 that makes samples from channels that say different things.
+
+    None where that does not pay. Its columns are the main axes of the differences between
+    neighbouring samples; what counts for bits is the product of variances.
+    """
+    C = len(x)
+    if not 1 < C <= MAX_ROTATED_CHANNELS:
+        return None
+    S = np.zeros((C, C))
+    for k in range(1, x.ndim):
+        if x.shape[k] > 1:
+            D = np.diff(x, axis=k).reshape(C, -1)
+            S += D @ D.T / D.shape[1]
+    # below the step nothing is coded, but low modes of a box gather what many samples say
+    own = np.log2(np.diag(S) + LEAST_SQUARE).sum()
+    values, axes = np.linalg.eigh(S + 1e-9 * np.trace(S) * np.eye(C))
+    main = np.log2(np.maximum(values, 0) + LEAST_SQUARE).sum()
+    if own - main < 0.05:
+        return None
+    axes = axes[:, ::-1] * np.where(axes.sum(axis=0)[::-1] < 0, -1, 1)
+    return np.asarray(np.rint(axes * (1 << ROTATION_BITS)))
+
+
+def separate_channels(x: Floats, M: Floats) -> Floats:
+    """Return independent channels of samples."""
+    back = np.linalg.solve(M / (1 << ROTATION_BITS), x.reshape(len(x), -1))
+    return np.asarray(back, np.float64).reshape(x.shape)
+
+
+def mix_channels(y: Floats, M: Floats) -> Floats:
+    """Return whole samples of whole independent channels: ``floor((M y + 2^13) / 2^14)``, exact."""
+    z = M @ y.reshape(len(y), -1)
+    return np.floor((z + (1 << ROTATION_BITS >> 1)) * 2.0**-ROTATION_BITS).reshape(y.shape)
+
+
+# --- the plane of box means -----------------------------------------------------------------------
+#
+# The first mode of all boxes is a smaller array. It is coded first, by boxes again: a decoder has
+# it, as whole multiples of ``step / 2^FRACTION``, before the other modes.
+
+MEAN_WEIGHT_BITS = 7
+
+
+def _pad_plane(plane: Whole) -> Whole:
+    """Return a plane (C, G...) with one more entry at all ends, repeated."""
+    for k in range(1, plane.ndim):
+        ends = (slice(None),) * k
+        first, last = plane[(*ends, slice(0, 1))], plane[(*ends, slice(-1, None))]
+        plane = np.concatenate([first, plane, last], axis=k)
+    return plane
+
+
+def _shift_plane(around: Whole, offset: tuple[int, ...]) -> Whole:
+    """Return the view of a padded plane shifted by -1, 0 or 1 along each axis."""
+    return around[
+        (slice(None), *(slice(1 + o, n - 1 + o) for o, n in zip(offset, around.shape[1:])))
+    ]
+
+
+def expect_magnitudes(plane: Whole) -> NDArray[np.int32]:
+    """Return the mean difference from neighbours in steps, (boxes,): stands for the first mode."""
+    d = plane.ndim - 1
+    steps = (plane + (UNIT >> 1)) >> FRACTION
+    total = np.zeros(plane.shape, np.int64)
+    for k in range(d):
+        across = np.abs(np.diff(steps, axis=1 + k))
+        low = (slice(None),) * (1 + k)
+        total[(*low, slice(1, None))] += across
+        total[(*low, slice(None, -1))] += across
+    return np.minimum(total // (2 * d), 1 << 20).astype(np.int32).ravel()
+
+
+def plane_differences(plane: Whole, m: Modes) -> list[tuple[int, Whole]]:
+    """Return rows that can be predicted, and the differences they follow, shape (boxes,).
+
+    Modes ``e_k`` follow first differences, ``2 e_k`` second ones, ``e_k + e_l`` mixed ones.
+    """
+    d, found, around = m.d, [], _pad_plane(plane)
+    wanted = m.index[m.starts[1] : m.starts[min(3, len(m.starts) - 1)]]
+    for row, mode in enumerate(wanted.tolist(), 1):
+        axes = [k for k in range(d) if mode[k]]
+
+        def at(*offsets: int, axes: list[int] = axes) -> Whole:
+            by_axis = dict(zip(axes, offsets))
+            return _shift_plane(around, tuple(by_axis.get(k, 0) for k in range(d)))
+
+        if len(axes) == 2:
+            diff = at(1, 1) + at(-1, -1) - at(1, -1) - at(-1, 1)
+        elif mode[axes[0]] == 1:
+            diff = at(-1) - at(1)
+        else:
+            diff = at(1) + at(-1) - 2 * plane
+        found.append((row, diff.ravel()))
+    return found
+
+
+def fit_weights(found: list[tuple[int, Whole]], X: Floats) -> NDArray[np.int8]:
+    """Return weights of differences in 128ths; `X` are modes in steps, rows sorted, (M, boxes)."""
+    weights = []
+    for row, diff in found:
+        x = diff / UNIT
+        power = float(x @ x)
+        w = float(x @ X[row]) / power if power > 0 else 0.0
+        weights.append(int(np.clip(round(w * (1 << MEAN_WEIGHT_BITS)), -127, 127)))
+    return np.array(weights, np.int8)
+
+
+def predict_rows(
+    found: list[tuple[int, Whole]], weights: NDArray[np.int8]
+) -> list[tuple[int, Whole]]:
+    """Return rows and what is predicted of them, in units of ``step / 2^FRACTION``."""
+    return [(row, diff * int(w) >> MEAN_WEIGHT_BITS) for (row, diff), w in zip(found, weights)]

@@ -1,0 +1,141 @@
+"""Pack arrays into tiles and unpack them, with loss or without.
+
+Both codecs are imported when first used: they are a tenth of the time of `import elmfield`.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmfield.codec.container import LOSSY
+
+Values = NDArray[np.generic]
+
+
+WITHOUT_NAN_WARNINGS = np.errstate(invalid="ignore")
+"""NaN of other bits than usual may be signalling ones, which NumPy warns of."""
+
+
+def pack(
+    values: Values,
+    *,
+    step: float | None = None,
+    max_error: float | None = None,
+    channel_axis: int | None = None,
+) -> bytes:
+    """Return the bytes of one tile: an array of one to four axes, besides channels.
+
+    Parameters
+    ----------
+    values : array
+        Samples. NaN are gaps and come back as NaN.
+    step : float, optional
+        Code with loss: modes of boxes are rounded to about this step. The mean squared error is
+        ``step² / 12`` where everything is rounded, and less where there is little to round.
+    max_error : float, optional
+        Code with loss, but no sample comes back more than this off, in its dtype.
+    channel_axis : int, optional
+        An axis along which samples are different quantities at one place: colours, bands.
+
+    Notes
+    -----
+    Without `step` and `max_error` the array comes back bit for bit. With them it may too: where
+    that takes fewer bytes, and where samples are bools, infinite, or integers beyond 2^53.
+    """
+    return pack_many([values], step=step, max_error=max_error, channel_axis=channel_axis)[0]
+
+
+@WITHOUT_NAN_WARNINGS
+def pack_many(
+    tiles: Sequence[Values],
+    *,
+    step: float | None = None,
+    max_error: float | None = None,
+    channel_axis: int | None = None,
+) -> list[bytes]:
+    """Return the bytes of several tiles, each as :func:`pack` makes it, in less time."""
+    from elmfield.codec import lossless
+
+    if step is not None and max_error is not None:
+        raise ValueError("Give `step` or `max_error`, not both.")
+    arrays = [np.asarray(values) for values in tiles]
+    tolerance = max_error if step is None else step
+    if tolerance is None:
+        return lossless.pack_many(arrays, channel_axis)
+    from elmfield.codec import lossy
+
+    good = 0 < tolerance < math.inf
+    exact = [v.size == 0 or (good and _takes_no_loss(v)) for v in arrays]
+    rest = [v for v, is_exact in zip(arrays, exact) if not is_exact]
+    if step is not None:
+        found = iter([lossy.pack_step(v, step, channel_axis) for v in rest])
+    else:
+        found = iter(lossy.pack_bounded(rest, tolerance, channel_axis))
+    same = iter(lossless.pack_many([v for v, e in zip(arrays, exact) if e], channel_axis))
+    return [next(same if is_exact else found) for is_exact in exact]
+
+
+def _takes_no_loss(values: Values) -> bool:
+    """Whether samples are coded without loss whatever is asked.
+
+    All are one number, or NaN, which costs a few bytes; or there are bools, infinities, or integers
+    that float64 does not hold.
+    """
+    if bool(values.flat[0] == values.flat[-1]) and bool((values == values.flat[0]).all()):
+        return True
+    kind, size = values.dtype.kind, values.dtype.itemsize
+    if kind in "iu" and size == 8:
+        return bool((np.abs(values.astype(np.float64)) > 2.0**53).any())
+    if kind == "f":
+        return bool(np.isinf(values).any()) or bool(np.isnan(values).all())
+    return kind == "b"
+
+
+def unpack(data: bytes, *, coarse: int = 0) -> Values:
+    """Return the array of a tile; StoreError where the bytes are damaged.
+
+    Parameters
+    ----------
+    coarse : int
+        Return a picture 2^coarse times smaller along every axis but that of channels, from means.
+        Only a tile that was coded in boxes has one. Where its boxes are no larger than that (up to
+        64 samples) and all of them whole, the first part of its bytes is enough; else it is
+        decoded.
+    """
+    if coarse and not has_coarse(data):
+        raise ValueError("A tile packed without loss has no coarse picture; use coarse=0.")
+    return unpack_many([data], coarse=coarse)[0]
+
+
+def unpack_many(tiles: Sequence[bytes], *, coarse: int = 0) -> list[Values]:
+    """Return the arrays of several tiles; those of equal shape without loss are decoded at once."""
+    from elmfield.codec import lossless
+
+    data = [bytes(tile) for tile in tiles]
+    exact = iter(lossless.unpack_many([tile for tile in data if not has_coarse(tile)]))
+    if not any(map(has_coarse, data)):
+        return list(exact)
+    from elmfield.codec import lossy
+
+    return [lossy.unpack(t, coarse=coarse) if has_coarse(t) else next(exact) for t in data]
+
+
+def has_coarse(data: bytes) -> bool:
+    """Whether a tile begins with a coarse picture, as those that were coded in boxes do."""
+    return bytes(data[2:3]) == bytes([LOSSY])
+
+
+@WITHOUT_NAN_WARNINGS
+def trial(
+    values: Values, step: float, channel_axis: int | None = None, *, exact: bool = False
+) -> tuple[float, float]:
+    """Return about the sum of squared errors and the bits of a tile coded with a step.
+
+    Boxes of one size are priced as the encoder prices them; nothing is written. With `exact` the
+    tile is coded in boxes, and both numbers are those of the result.
+    """
+    from elmfield.codec import lossy
+
+    return lossy.trial(values, step, channel_axis, exact=exact)

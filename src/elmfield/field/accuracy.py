@@ -1,0 +1,342 @@
+"""How close a field is to samples: what was fitted, what it gives back, the errors between them.
+
+Errors by cell, reports, and the values that fewer coefficients are measured against.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from elmfield._array.backend import cast, move, namespace, to_numpy
+from elmfield._array.memory import capacity, runs
+from elmfield._array.typing import Array, Floats
+from elmfield.field.coordinates.parse import own_samples
+from elmfield.field.evaluate.grid_values import gridded, values_at_samples
+from elmfield.measure.metrics import max_error, peak_to_peak, psnr
+from elmfield.samples import EXACT_WHOLE, WHOLE, Samples, Source, source_of, with_nan
+
+if TYPE_CHECKING:
+    from elmfield.field.blend.blended import Blended
+    from elmfield.field.model import Model
+
+
+def errors_by_cell(model: "Model", samples: Array | None) -> Floats:
+    """Root mean square error in each cell's region; without `samples`, what its fit left over."""
+    squares, count = _left_over(model) if samples is None else _measured(model, samples)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        errors: Floats = np.sqrt(squares / count)[model.partition.labels]
+    return errors
+
+
+def _left_over(model: "Model") -> tuple[Array, Array]:
+    """Sum of squares and number of samples in each region's box, (N,), as its fit left them."""
+    if model.residual is None:
+        beside_what = "it was cropped or encoded in a batch. Pass the samples: error_map(samples)."
+        if model.blended.is_scattered:
+            beside_what = "its samples are scattered. Compare their values with field(points)."
+        raise ValueError(f"this field does not know its errors: {beside_what}")
+    count = np.prod(model.partition.boxes[1], axis=1, dtype=np.int64)
+    for g in model.blended.groups:  # a merged region may be less than its box
+        basis = g.model.basis
+        if basis is not None:
+            count[g.regions] = basis.n_samples
+    return np.asarray(model.residual) / model.n_channels, count
+
+
+def _measured(model: "Model", samples: Array) -> tuple[Array, Array]:
+    """Sum of squares and number of samples in each region, (N,), against `samples`."""
+    part, own = model.partition, own_samples(model.domain)
+    source = _source(model, samples)
+    is_cropped = tuple(map(len, own)) != model.shape and source.shape == _shapes(model)[0]
+    cells = [cell[o] for cell, o in zip(part.cell_of, own)]
+    squares, count = np.zeros(part.n_regions), np.zeros(part.n_regions, np.int64)
+    across = math.prod(map(len, own[1:])) * model.n_channels
+    rows, k = max(1, capacity(np.empty(0)) // max(1, 8 * across)), model.channel_axis
+    for i in range(0, len(own[0]), rows):
+        at = [own[0][i : i + rows], *own[1:]]
+        first = [o[0] if is_cropped else o[0] - p[0] for o, p in zip(at, own)]
+        slab = [slice(int(a), int(a) + len(o)) for a, o in zip(first, at)]
+        if k is not None:
+            slab.insert(k, slice(0, model.n_channels))
+        truth = np.asarray(to_numpy(with_nan(source.read(tuple(slab)))))
+        mine = to_numpy(gridded(model, [o.astype(np.float64) for o in at], None))
+        have = ~np.isnan(truth)
+        error = np.where(have, np.abs(np.where(have, truth, 0) - mine), 0)
+        region = part.labels[np.ix_(cells[0][i : i + rows], *cells[1:])]
+        region = region if k is None else np.expand_dims(region, k)
+        region = np.broadcast_to(region, truth.shape).ravel()
+        squares += np.bincount(region, (error**2).ravel(), minlength=part.n_regions)
+        count += np.bincount(region[have.ravel()], minlength=part.n_regions)
+    return squares, count
+
+
+def _shapes(model: "Model") -> list[tuple[int, ...]]:
+    """The shapes that an array of a field's samples may have: of all of them, and of a crop's."""
+    k, shapes = model.channel_axis, []
+    for sizes in (model.shape, tuple(map(len, own_samples(model.domain)))):
+        shapes.append(sizes if k is None else (*sizes[:k], model.n_channels, *sizes[k:]))
+    return shapes
+
+
+def _source(model: "Model", samples: Any) -> Source:
+    """What was fitted, to be read in parts; an error if it cannot be."""
+    if model.blended.is_scattered:
+        raise ValueError(
+            "a field of scattered samples has no array of them to compare with. Compare their "
+            "values with field(points)."
+        )
+    source, shapes = source_of(samples), _shapes(model)
+    if isinstance(samples, np.ma.MaskedArray):
+        source = source_of(with_nan(samples))
+    if source.shape not in shapes:
+        raise ValueError(
+            f"`samples` must be what was fitted, shape {' or '.join(map(str, set(shapes)))}; "
+            f"got {source.shape}."
+        )
+    return source
+
+
+def align_samples(model: "Model", samples: Any) -> tuple[Array, Array]:
+    """What was fitted and the function there, channels last, as far as the domain goes."""
+    k, own = model.channel_axis, own_samples(model.domain)
+    truth = np.asarray(to_numpy(_source(model, samples).read()))
+    mine = np.asarray(to_numpy(values_at_samples(model, own)))
+    truth, mine = (x[..., None] if k is None else np.moveaxis(x, k, -1) for x in (truth, mine))
+    return truth if truth.shape == mine.shape else truth[np.ix_(*own)], mine
+
+
+def own_values(model: "Model", measured: bool) -> Samples:
+    """The field at all its samples; if errors are `measured`, of a crop only those inside count."""
+    if model.blended.why_all_is_kept is not None:
+        raise TypeError(f"{model.blended.why_all_is_kept}.")
+    y = model.blended.on_grid([np.arange(n, dtype=float) for n in model.shape])
+    raw = cast(y, model.offset) * model.scale + model.offset
+    counted, limits = None, model.data_range
+    if measured:
+        counted, limits = _inside(model, to_numpy(raw), (0,) * len(model.shape))
+    present = None if counted is None else move(np.broadcast_to(counted, raw.shape), raw)
+    return Samples(
+        raw=raw,
+        present=present,
+        offset=model.offset,
+        scale=model.scale,
+        data_range=limits,
+        is_complex=model.is_complex,
+        dtype=model.input_dtype,
+    )
+
+
+def kept_values(model: "Model") -> tuple[Samples, tuple[int, ...], Array | None]:
+    """The samples that a model is made of, where they begin, and which a crop counts; None: all."""
+    boxes = model.blended.source_samples
+    assert boxes is not None
+    low, high = model.blended.needed
+    slab = tuple(map(slice, low, high))
+    if boxes.is_raw:
+        raw = boxes.read(slab)
+        kind = str(raw.dtype)
+        raw = raw.astype(to_numpy(model.offset).dtype)
+    else:
+        raw, kind = boxes.read_standardised(slab), "in the unit of the fit"
+        raw = to_numpy(cast(raw, model.offset) * model.scale + model.offset)
+    gone = boxes.gaps(slab)
+    counted, limits = _inside(model, raw, low)
+    samples = Samples(
+        raw=move(raw, model.offset),
+        present=None if gone is None else move(np.broadcast_to(~gone, raw.shape), model.offset),
+        offset=model.offset,
+        scale=model.scale,
+        data_range=limits,
+        is_complex=model.is_complex,
+        dtype=kind,
+        is_exact=kind not in WHOLE or float(np.abs(raw).max()) <= EXACT_WHOLE,
+    )
+    return samples, low, None if counted is None else move(counted, model.offset)
+
+
+def _inside(model: "Model", raw: Array, first: Sequence[int]) -> tuple[Array | None, float]:
+    """Which samples (..., C), that begin at `first`, a crop has, None for all; their range."""
+    own = own_samples(model.domain)
+    if tuple(map(len, own)) == model.shape:
+        return None, model.data_range
+    if not all(map(len, own)):
+        raise ValueError("this crop holds no samples to measure errors at.")
+    inside = np.ix_(*(o - a for o, a in zip(own, first)))
+    counted = np.zeros((*raw.shape[:-1], 1), bool)
+    counted[inside] = True
+    return counted, peak_to_peak(raw[inside])
+
+
+SQUARE_MAX_ERROR = 1e150
+"""Errors from here on have no square in float64: their mean is infinite."""
+
+
+def errors(
+    samples: Samples,
+    blended: "Blended",
+    first: Sequence[int] | None = None,
+    counted: Array | None = None,
+) -> tuple[float, float]:
+    """Mean squared and largest absolute error of what a caller gets back, rounding included.
+
+    At the samples that are present, or those `counted`; they begin at `first` of the array.
+    """
+    xp = namespace(samples.raw)
+    shape = samples.raw.shape[:-1]
+    total, largest, count = 0.0, 0.0, 0
+    across = math.prod(shape[1:]) * samples.raw.shape[-1]
+    low = (0,) * len(shape) if first is None else tuple(first)
+    counts = samples.present if counted is None else counted
+    rest = [a + np.arange(n, dtype=float) for a, n in zip(low[1:], shape[1:])]
+    for i, j in runs(shape[0], max(1, (1 << 22) // max(across, 1))):
+        f = blended.on_grid([low[0] + np.arange(i, j, dtype=float), *rest])
+        f = cast(f, samples.offset) * samples.scale + samples.offset
+        f = xp.round(f) if blended.gives_whole_numbers else f
+        e = xp.abs(xp.astype(f, xp.float64) - xp.astype(samples.raw[i:j, ...], xp.float64))
+        e = samples.moduli(e)
+        if counts is not None:
+            have = xp.broadcast_to(counts[i:j, ..., : samples.n_channels], e.shape)
+            e = xp.where(have, e, xp.zeros_like(e))
+            count += int(xp.sum(xp.astype(have, xp.int64)))
+        else:
+            count += math.prod(e.shape)
+        peak = float(xp.max(e))
+        total += float(xp.sum(e * e)) if peak < SQUARE_MAX_ERROR else math.inf
+        largest = max(largest, peak)
+    return total / count, largest
+
+
+def left_between(before: "Blended", after: "Blended", units: Floats) -> Floats:
+    """Sum of squares, (N,), by which the samples of each region's box differ, in their units."""
+    left = np.zeros(before.partition.n_regions)
+    for g, h in zip(before.groups, after.groups):
+        c, counts = g.coefficients, g.coefficients.counts
+        step = max(1, capacity(c.like) // (4 * c.shape[1] * c.shape[2]))
+        for i, j in runs(len(g.regions), step):
+            # The numbers are samples, or coordinates of them in orthonormal modes.
+            rows = np.arange(i, j)
+            mine, theirs = (
+                to_numpy(x.numbers(rows)).reshape(-1, len(units)) for x in (c, h.coefficients)
+            )
+            with np.errstate(over="ignore"):  # infinite where float64 has no squares
+                squares = np.sum(((mine.astype(np.float64) - theirs) * units) ** 2, axis=1)
+            ends = np.cumsum(counts[rows] // len(units))
+            left[g.regions[i:j]] = np.add.reduceat(squares, ends - counts[rows] // len(units))
+    return left
+
+
+FORMATS = {
+    "index, in coefficients": "{:.0f}",
+    "coefficients per sample": "{:.3f}",
+    "bits per sample": "{:.3f}",
+    "rms error by region, median": "{:.3g}",
+    "rms error by region, largest": "{:.3g}",
+    "PSNR at the samples": "{:.2f} dB",
+    "largest error": "{:.3g}",
+    "PSNR held out": "{:.2f} dB",
+}
+"""How numbers are written; those that are not here as they are."""
+
+
+@dataclass(frozen=True)
+class Report(Mapping[str, Any]):
+    """What is known about a field: names and numbers, printed as a table.
+
+    Parameters
+    ----------
+    rows : mapping
+        Numbers, tuples of them and texts, by name.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> report = ef.fit(np.eye(20)).report()
+    >>> report["samples"]
+    (20, 20)
+    """
+
+    rows: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.rows[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The rows as they are shown."""
+        return {name: _text(name, value) for name, value in self.items()}
+
+    def __str__(self) -> str:
+        width = max(map(len, self))
+        return "\n".join(f"{name:<{width}}  {text}" for name, text in self.texts.items())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = self.texts.items()
+        cells = (f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in rows)
+        return f"<table>{''.join(cells)}</table>"
+
+
+def _text(name: str, value: Any) -> str:
+    if np.ndim(value) == 0:
+        return FORMATS.get(name, "{}").format(value)
+    if name in ("samples", "samples of the whole", "cells"):
+        return " × ".join(map(str, value))
+    return ", ".join(f"{v:g}" if name == "overlap" else str(v) for v in value)
+
+
+def describe(model: "Model", samples: Array | None, heldout: float | None) -> Report:
+    """Sizes, ranks and errors of a field; see `Field.report`."""
+    sizes = tuple(map(len, own_samples(model.domain)))
+    n_samples = math.prod(sizes) * int(model.offset.shape[0])
+    rows: dict[str, Any] = {"samples": sizes}
+    if sizes != model.shape:
+        rows["samples of the whole"] = model.shape
+    rows |= {
+        "channels": model.n_channels,
+        "complex": model.is_complex,
+        "input dtype": model.input_dtype,
+        "coefficient dtype": str(model.coefficient_dtype).removeprefix("torch."),
+        "axes": model.domain.dims,
+        "periodic axes": tuple(a.name for a in model.domain.axes if a.period is not None),
+        "cells": model.partition.n_cells,
+        "regions": model.partition.n_regions,
+        "footprints": len(model.blended.groups),
+        "overlap": model.partition.overlap,
+        "rank of a region": tuple(sorted({g.model.rank for g in model.blended.groups})),
+        "coefficients": model.n_coefficients,
+        "index, in coefficients": model.index_cost,
+        "coefficients per sample": (model.n_coefficients + model.index_cost) / max(n_samples, 1),
+        "bytes kept": model.n_bytes,
+        "bits per sample": 8 * model.n_bytes / max(n_samples, 1),
+    }
+    if model.missing is not None:
+        rows["missing samples"] = int(np.sum(model.missing))
+    if samples is not None:
+        truth, mine = align_samples(model, samples)
+        have = ~np.isnan(truth)
+        if not have.any():
+            raise ValueError("`samples` must hold at least one sample; all are NaN or masked.")
+    if samples is not None or model.residual is not None:
+        errors = errors_by_cell(model, samples)
+        errors = errors[~np.isnan(errors)]
+        rows["rms error by region, median"] = float(np.median(errors))
+        rows["rms error by region, largest"] = float(np.max(errors))
+    if samples is not None:
+        rows["PSNR at the samples"] = psnr(truth[have], mine[have])
+        rows["largest error"] = max_error(truth[have], mine[have])
+    if heldout is not None:
+        rows["PSNR held out"] = heldout
+    if model.settings is not None:
+        rows["settings"] = str(model.settings)
+    return Report(rows)

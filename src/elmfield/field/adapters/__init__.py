@@ -1,0 +1,1 @@
+"""Fields in other libraries and frames: xarray, Dask, torch, warps, scanners, the sphere."""

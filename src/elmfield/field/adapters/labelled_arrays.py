@@ -1,0 +1,422 @@
+"""A field as labelled arrays: positions by xarray's rules in, DataArrays and Datasets out.
+
+xarray is imported when one of its containers is asked for. Whose dims become whose is decided here;
+what stands there is asked of the field.
+"""
+
+import warnings
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+
+from elmfield._array.backend import is_array, to_numpy
+from elmfield._array.checks import array, choice, shown
+from elmfield._array.typing import Array, Floats
+from elmfield.field.adapters.lazy_grid import LazyGrid, to_dask
+from elmfield.field.coordinates.dates import coordinates_in, coordinates_out
+from elmfield.field.coordinates.gap_masks import shows_gaps
+from elmfield.field.coordinates.labels import Attrs, Labels, VariableLabels, derivative_labels
+from elmfield.field.coordinates.output_positions import mark_outside
+from elmfield.field.coordinates.parse import own_samples, own_slab
+from elmfield.field.evaluate.grid_values import at_samples, gridded
+from elmfield.field.evaluate.point_values import QUANTITIES, query
+
+if TYPE_CHECKING:
+    import xarray
+
+    from elmfield.field.model import Model
+
+FOREIGN_OPTIONS = {
+    "method": "a field has one way between its samples, chosen when it is fitted; leave it out. "
+    "smooth(order=1) joins samples by straight lines, smooth(order=2) like cubic splines",
+    "assume_sorted": "positions may come in any order; leave it out",
+    "kwargs": "what lies outside is said by outside='raise', 'nearest' or 'nan'",
+    "method_non_numeric": "coordinates that are no numbers stay where their samples do; leave it "
+    "out",
+}
+"""What `DataArray.interp` takes and a field does not, and what to do instead."""
+
+XArray = Union["xarray.DataArray", "xarray.Dataset"]
+"""What is made of one variable, or of those of a Dataset."""
+
+DIRECTIONS = ("direction", "direction_2")
+"""Dims along which components of derivatives lie."""
+
+
+def make_dataarray(
+    values: Array,
+    names: Sequence[str],
+    coordinates: Sequence[Floats | None],
+    channel_axis: int | None,
+    labels: Labels,
+    moved: Sequence[str] = (),
+) -> "xarray.DataArray":
+    """An xarray.DataArray of gridded values.
+
+    Parameters
+    ----------
+    values : array
+        With channels, if any, on axis `channel_axis`.
+    names, coordinates : sequences
+        Of the other axes, in array order; None for an axis that only counts.
+    channel_axis : int or None
+        Where the channels are.
+    labels : Labels
+        What is known about them.
+    moved : sequence of str
+        Axes that are not at the samples' own positions; other coordinates on them are left out.
+    """
+    dims: list[str] = list(names)
+    coords: dict[str, Any] = {}
+    for name, c in zip(names, coordinates):
+        if c is not None:
+            axis = labels.axis(name)
+            coords[name] = (name, coordinates_out(c, axis), dict(axis.attrs))
+    if channel_axis is not None:
+        channels, label = labels.channels, channel_dim(labels, dims)
+        dims.insert(channel_axis, label)
+        if len(channels.labels) == values.shape[channel_axis]:
+            coords[label] = (label, np.asarray(channels.labels), dict(channels.attrs))
+    for name, other in labels.coords_off(moved).items():
+        if name not in coords and name not in dims and set(other.dims) <= set(dims):
+            kept = np.asarray(other.values)
+            if kept.shape == tuple(values.shape[dims.index(k)] for k in other.dims):
+                coords[name] = (tuple(other.dims), kept, dict(other.attrs))
+    found: xarray.DataArray = need_xarray("to_xarray").DataArray(
+        values,
+        coords=coords,
+        dims=dims,
+        name=labels.name,
+        attrs=dict(labels.attrs),
+    )
+    return found
+
+
+def need_xarray(purpose: str) -> ModuleType:
+    """The module xarray; an error that names the extra where it is not installed."""
+    try:
+        return import_module("xarray")
+    except ImportError as error:
+        raise ImportError(f"{purpose} needs xarray; pip install 'elmfield[xarray]'.") from error
+
+
+def channel_dim(labels: Labels, dims: Sequence[str]) -> str:
+    """What the dim of channels is called beside those of the axes."""
+    label = labels.channels.name
+    while label in dims:
+        label += "_"
+    return label
+
+
+def split_variables(array: "xarray.DataArray", labels: Labels) -> XArray:
+    """A DataArray as it is, or as the Dataset whose variables were fitted as its channels."""
+    if not labels.variables:
+        return array
+    found = {}
+    for k, (name, about) in enumerate(labels.variables.items()):
+        one = array.isel({labels.channels.name: k}, drop=True)
+        one.attrs = dict(about.attrs)
+        found[name] = one.rename(name)
+    whole: xarray.Dataset = need_xarray("a Dataset").Dataset(found, attrs=dict(labels.file_attrs))
+    return whole
+
+
+def interpolate(
+    model: "Model",
+    coords: Mapping[str, Array],
+    quantity: str,
+    outside: str,
+    missing: str | None,
+    chunks: object = None,
+) -> XArray:
+    """A quantity of a field at `coords`; see `Field.interp`."""
+    choice("quantity", quantity, QUANTITIES)
+    if chunks is not None:
+        return _delayed(model, coords, quantity, outside, missing, chunks)
+
+    def on_grid(columns: list[Array]) -> Array:
+        gaps = shows_gaps(model, missing)
+        if not coords and quantity == "value":
+            return at_samples(model, own_slab(model.domain), gaps=gaps)
+        x, beyond = model.coordinates.columns(tuple(columns), outside)
+        return mark_outside(
+            gridded(model, x, None, quantity, gaps=gaps), beyond, model.channel_axis
+        )
+
+    return evaluate_at_labels(
+        model,
+        coords,
+        quantity,
+        lambda points: query(model, quantity, points, outside, missing),
+        on_grid=on_grid,
+        directions=model.domain.dims,
+    )
+
+
+def _delayed(
+    model: "Model",
+    coords: Mapping[str, Array],
+    quantity: str,
+    outside: str,
+    missing: str | None,
+    chunks: object,
+) -> XArray:
+    """A quantity on the grid of `coords` that Dask evaluates."""
+    at, shown, moved = model.coordinates.named(coords)
+    x, beyond = model.coordinates.columns(tuple(at), outside)
+    gaps, dims = shows_gaps(model, missing), model.domain.dims
+    lazy = LazyGrid(model, x if coords else None, beyond, quantity, gaps=gaps)
+    components, about = DIRECTIONS[: len(lazy.tail)], model.labels
+    if quantity != "value":
+        about = derivative_labels(about, quantity, dims, has_parts=bool(components))
+    names, labels = (*dims, *components), [*shown, *[None] * len(components)]
+    found = make_dataarray(to_dask(lazy, chunks), names, labels, model.channel_axis, about, moved)
+    return found.assign_coords({name: list(dims) for name in components})
+
+
+def evaluate_at_labels(
+    model: "Model",
+    coords: Mapping[str, Array],
+    quantity: str,
+    call: Callable[[Array], Array],
+    *,
+    on_grid: Callable[[list[Array]], Array] | None = None,
+    directions: Sequence[str] = (),
+    units: Callable[[str | None], str | None] | None = None,
+    is_scalar: bool = False,
+) -> XArray:
+    """What `call` gives at positions by xarray's rules, labelled.
+
+    Parameters
+    ----------
+    field : Field
+        Whose axes and attributes these are.
+    coords : mapping
+        Positions by dim.
+    quantity : str
+        What it is called.
+    call, on_grid : callables
+        Values at points (..., d); on the grid of one column per axis, where that is cheaper.
+    directions : sequence of str
+        What components are called.
+    units : callable, optional
+        The unit of the result, from that of the field.
+    is_scalar : bool
+        Whether the channels have become one number.
+    """
+    need_xarray("labelled results")
+    unknown = sorted(set(map(str, coords)) - set(model.domain.dims))
+    for name in unknown:
+        if name in FOREIGN_OPTIONS:
+            raise ValueError(
+                f"`{name}` is an option of xarray's own interp: {FOREIGN_OPTIONS[name]}."
+            )
+    if unknown:
+        raise ValueError(f"`coords` names {unknown}, but the axes are {list(model.domain.dims)}.")
+    given = {name: _variable(model, name, c) for name, c in coords.items()}
+    shell = _own_coords(model)
+    own = {name: shell[name].variable for name in model.domain.dims if name not in given}
+    at = {name: given[name][1] if name in given else own[name] for name in model.domain.dims}
+    _same_lengths(at)
+    values, dims = _values_and_dims(model, at, call, on_grid, is_scalar)
+    found = _coords_of(model, shell, {name: target for name, (target, _) in given.items()})
+    channel = channel_dim(model.labels, model.domain.dims)
+    if is_scalar and channel in found.coords:
+        found = found.drop_vars(channel)
+    return _to_dataarray(model, values, dims, found, quantity, directions, units, is_scalar)
+
+
+def _variable(model: "Model", name: str, given: Array) -> "tuple[Array, xarray.Variable]":
+    """What a caller gives for an axis: to label with, and in the numbers the axis counts in."""
+    import xarray
+
+    about = model.labels.axis(name)
+    try:
+        if (
+            isinstance(given, tuple)
+            and len(given) == 2
+            and isinstance(given[0], (str, list, tuple))
+        ):
+            given = xarray.Variable(*given)
+        if isinstance(given, (xarray.DataArray, xarray.Variable)):
+            target: Array = given
+        else:
+            values = to_numpy(given) if is_array(given) else array(name, given)
+            if values.ndim > 1:
+                raise ValueError(
+                    f"positions have {values.ndim} axes, {values.shape}, without names. Give a "
+                    "DataArray, whose dims say what they are."
+                )
+            target = xarray.Variable((name,) * values.ndim, values)
+        if not target.size or target.dtype.kind == "b":
+            raise ValueError(f"positions must be numbers, at least one; got {shown(given)}.")
+        numbers = coordinates_in(np.asarray(target.values), about)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"on axis {name!r}, {error}") from error
+    if target.dtype.kind in "USO" or (about.epoch is not None and target.dtype.kind in "if"):
+        target = target.copy(data=coordinates_out(numbers, about))  # dates as the axis has them
+    return target, xarray.Variable(target.dims, numbers)
+
+
+def _own_coords(model: "Model") -> "xarray.Dataset":
+    """An empty Dataset with the coordinates of the field's own samples, numbers on every axis."""
+    import xarray
+
+    own = own_samples(model.domain)
+    at = [
+        a.from_index(o.astype(float)) if a.coords is None else a.coords[o]
+        for a, o in zip(model.domain.axes, own)
+    ]
+    return xarray.Dataset(coords={name: (name, c) for name, c in zip(model.domain.dims, at)})
+
+
+def _same_lengths(at: Mapping[str, "xarray.Variable"]) -> None:
+    """Refuse dims that are longer on one axis than on another."""
+    sizes: dict[Hashable, tuple[int, str]] = {}
+    for name, v in at.items():
+        for dim, n in v.sizes.items():
+            if sizes.setdefault(dim, (n, name))[0] != n:
+                raise ValueError(
+                    f"positions that share dim {dim!r} must be as many; got {sizes[dim][0]} on "
+                    f"axis {sizes[dim][1]!r} and {n} on axis {name!r}."
+                )
+
+
+def _values_and_dims(
+    model: "Model",
+    at: Mapping[str, "xarray.Variable"],
+    call: Callable[[Array], Array],
+    on_grid: Callable[[list[Array]], Array] | None,
+    is_scalar: bool,
+) -> tuple[Array, list[Hashable]]:
+    """Values, and the dims they have: the axes' in turn, with channels where the input had them."""
+    space: list[Hashable] = []
+    for v in at.values():
+        space += [d for d in v.dims if d not in space]
+    channel = None if is_scalar else model.channel_axis
+    spans = sum(v.ndim for v in at.values()) == len(space) and all(v.ndim < 2 for v in at.values())
+    if spans and on_grid is not None:
+        values = to_numpy(on_grid([np.atleast_1d(v.values) for v in at.values()]))
+        if channel is not None:
+            values = np.moveaxis(values, channel, len(at))
+        values = np.squeeze(values, axis=tuple(k for k, v in enumerate(at.values()) if not v.ndim))
+    else:
+        sizes = {d: n for v in at.values() for d, n in v.sizes.items()}
+        whole = {d: sizes[d] for d in space}
+        columns = [np.asarray(v.set_dims(whole).transpose(*space).values) for v in at.values()]  # type: ignore[no-untyped-call]
+        values = np.asarray(to_numpy(call(np.stack(columns, axis=-1))))
+    dims, label = list(space), channel_dim(model.labels, model.domain.dims)
+    if channel is not None:
+        dims.append(label)
+    dims += DIRECTIONS[: values.ndim - len(dims)]
+    if channel is not None:  # after the dims of the axes that stood before it
+        before: list[Hashable] = []
+        for name in model.domain.dims[:channel]:
+            before += [d for d in at[name].dims if d not in before]
+        values = np.moveaxis(values, dims.index(label), len(before))
+        dims.remove(label)
+        dims.insert(len(before), label)
+    return values, dims
+
+
+def _coords_of(
+    model: "Model", shell: "xarray.Dataset", targets: Mapping[str, Array]
+) -> "xarray.Dataset":
+    """Coordinates of the result, as xarray's own `interp` of them gives them."""
+    own = own_samples(model.domain)
+    sizes = [len(o) for o in own]
+    if model.channel_axis is not None:
+        sizes.insert(model.channel_axis, model.n_channels)
+    shown = [
+        None if a.coords is None and len(o) == a.size else shell[a.name].values
+        for a, o in zip(model.domain.axes, own)
+    ]
+    moved = [a.name for a, o in zip(model.domain.axes, own) if len(o) < a.size]
+    whole = make_dataarray(
+        np.broadcast_to(np.zeros(()), sizes),
+        model.domain.dims, shown, model.channel_axis, model.labels, moved,
+    )  # fmt: skip
+    kept = whole.coords.to_dataset()
+    counted = [name for name, c in zip(model.domain.dims, shown) if c is None]
+    kept = kept.assign_coords({n: (n, shell[n].values) for n in counted if n in targets})
+    if targets:
+        with warnings.catch_warnings():  # of positions that are NaN
+            warnings.simplefilter("ignore", RuntimeWarning)
+            kept = kept.interp(dict(targets))
+    for name in targets:
+        if name in kept.coords and not kept[name].attrs:
+            kept[name].attrs.update(model.labels.axis(name).attrs)
+    return kept
+
+
+def _to_dataarray(
+    model: "Model",
+    values: Array,
+    dims: list[Hashable],
+    labels: "xarray.Dataset",
+    quantity: str,
+    directions: Sequence[str],
+    units: Callable[[str | None], str | None] | None,
+    is_scalar: bool,
+) -> XArray:
+    """A DataArray, or the Dataset of the variables that were fitted together."""
+    import xarray
+
+    about, coords = model.labels, dict[Hashable, Any](labels.coords)
+    for dim in DIRECTIONS:
+        if dim in dims:
+            coords[dim] = (dim, list(directions))
+    if is_scalar:  # of a vector, whose components have one unit
+        first = next(iter(about.variables.values()), VariableLabels(attrs=about.attrs))
+        about = replace(about, variables={}, attrs=first.attrs, name=quantity)
+    if quantity != "value":
+        has_parts = DIRECTIONS[0] in dims
+        about = derivative_labels(about, quantity, model.domain.dims, units, has_parts=has_parts)
+    attrs = dict(about.attrs)
+    if is_scalar:
+        attrs["long_name"] = quantity
+    array = xarray.DataArray(values, coords=coords, dims=dims, name=about.name, attrs=attrs)
+    return split_variables(array, about)
+
+
+def plot_array(array: XArray, ax: Any, options: Attrs) -> Any:
+    """An array drawn as xarray draws it; on a map, if it has latitudes and longitudes."""
+    import xarray
+
+    try:
+        import matplotlib.pyplot
+    except ImportError as error:
+        raise ImportError("plot needs matplotlib; pip install 'elmfield[show]'.") from error
+    if isinstance(array, xarray.Dataset):
+        raise ValueError(
+            f"a plot shows one variable; say which of {list(array.data_vars)}: field[name].plot()."
+        )
+    array = array.squeeze()
+    if array.ndim > 2 and not {"row", "col", "hue", "rgb"} & set(options):
+        raise ValueError(
+            f"a plot has one or two axes; got {list(array.dims)}. Choose a slice, for instance "
+            f"plot({{{str(array.dims[0])!r}: ...}})."
+        )
+    options = dict(options)
+    if ax is None and array.ndim == 2 and _is_map(array):
+        try:
+            import cartopy.crs
+
+            ax = matplotlib.pyplot.axes(projection=cartopy.crs.PlateCarree())
+            ax.coastlines()
+            options.setdefault("transform", cartopy.crs.PlateCarree())
+        except ImportError:
+            pass
+    return array.plot(ax=ax, **options) if ax is not None else array.plot(**options)
+
+
+def _is_map(array: "xarray.DataArray") -> bool:
+    """Whether an array's dims are latitude and longitude."""
+    from elmfield.domain.sphere import is_latitude, is_longitude
+
+    told = [(str(d), array.coords[d].attrs if d in array.coords else {}) for d in array.dims]
+    return any(is_latitude(*t) for t in told) and any(is_longitude(*t) for t in told)

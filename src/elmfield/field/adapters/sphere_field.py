@@ -1,0 +1,427 @@
+"""Fields on the sphere: derivatives per metre, areas, great circles, poles that are single points.
+
+A field with latitudes and longitudes enters, and fields that run on over its poles where it reaches
+them (made in `fit`). ``R`` is the radius, φ the latitude, λ the longitude.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import field as parameter
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.backend import to_numpy
+from elmfield._array.checks import choice
+from elmfield._array.typing import Array, Floats
+from elmfield.domain.sphere import EARTH, cosine, great_circle
+from elmfield.field.adapters.labelled_arrays import evaluate_at_labels
+from elmfield.field.blend.means import means_between
+from elmfield.field.coordinates.labels import multiply_units
+from elmfield.field.field import Field
+
+QUANTITIES = ("value", "gradient", "laplacian", "divergence", "vorticity")
+"""What can be asked of a field on the sphere."""
+
+DEGREE = math.pi / 180
+
+
+@dataclass(frozen=True, kw_only=True)
+class SphereFrame:
+    """Where a field has its latitudes and longitudes, and on which sphere.
+
+    Parameters
+    ----------
+    plane : tuple of int
+        Numbers of the two axes.
+    radius : float
+        In metres.
+    components : tuple of int, or None
+        Channels that are the eastward and northward component of a vector.
+    """
+
+    plane: tuple[int, int]
+    radius: float = EARTH
+    components: tuple[int, int] | None = None
+
+
+def by_formula(
+    frame: SphereFrame, field: Field, quantity: str, x: Floats, outside: str, missing: str | None
+) -> Array:
+    """A quantity at points (n, d) away from the poles."""
+
+    def ask(call: Any) -> Array:
+        return np.asarray(to_numpy(call(x, outside=outside, missing=missing)))
+
+    if quantity == "value":
+        return ask(field)
+    (lat, lon), R = frame.plane, frame.radius
+    slope = ask(field.gradient) / DEGREE
+    tail = (-1, *(1,) * (slope.ndim - 2))
+    if quantity in ("divergence", "vorticity"):
+        assert frame.components is not None
+        value, tail = ask(field), (-1,)
+        u, v = (value[..., k] for k in frame.components)
+        du, dv = (slope[..., k, :] for k in frame.components)
+    cos = np.cos(x[:, lat] * DEGREE)
+    cos = np.where(np.abs(cos) < 1e-12, 1e-12, cos).reshape(tail)  # never 0
+    tan = np.sin(x[:, lat] * DEGREE).reshape(tail) / cos
+    if quantity == "gradient":
+        north, east = slope[..., lat] / R, slope[..., lon] / (R * cos)
+        return np.stack((north, east) if lat < lon else (east, north), axis=-1)
+    if quantity == "laplacian":
+        bend = ask(field.hessian) / DEGREE**2
+        found = bend[..., lat, lat] - tan * slope[..., lat] + bend[..., lon, lon] / cos**2
+        return np.asarray(found / R**2)
+    if quantity == "divergence":
+        return np.asarray((du[..., lon] / cos + dv[..., lat] - v * tan) / R)
+    return np.asarray((dv[..., lon] / cos - du[..., lat] + u * tan) / R)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Cap:
+    """A field that runs on over a pole, and how far from the pole it is used.
+
+    Parameters
+    ----------
+    field : Field
+        Around the pole, latitudes beyond 90 degrees being those of the other side; components of
+        vectors turn their sign there.
+    pole : float
+        90 or -90.
+    inner, outer : float
+        Degrees from the pole: within the first it counts alone, beyond the second not at all.
+    step : float
+        Degrees between the rows of samples next to the pole.
+    frame : SphereFrame
+        Where latitude and longitude are, and what a degree is worth.
+    """
+
+    field: Field
+    pole: float
+    inner: float
+    outer: float
+    step: float
+    frame: SphereFrame
+
+    def __call__(self, quantity: str, x: Floats, away: Floats, outside: str) -> Array:
+        """What a cap says: by the formula, and within one row of the pole towards that of the pole.
+
+        There the formula divides nothing by nothing. The pole's own value comes from a whole circle
+        around it, and a straight line leads from it to the first row.
+        """
+        close = away < self.step
+        far = x.copy()
+        lat = self.frame.plane[0]
+        far[close, lat] = self.pole - math.copysign(self.step, self.pole)
+        if quantity == "value":
+            return self._value_in(x, away)
+        found = by_formula(self.frame, self.field, quantity, far, outside, "fill")
+        if close.any():
+            t = (away[close] / self.step).reshape(-1, *(1,) * (found.ndim - 1))
+            found = found.copy()
+            found[close] = t * found[close] + (1 - t) * self._at_pole(quantity, x[close])
+        return found
+
+    def _value_in(self, x: Floats, away: Floats) -> Array:
+        """Values, less what the row of the pole differs from the pole's, within one row of it."""
+        found = np.asarray(to_numpy(self.field(x, missing="fill")))
+        close = away < self.step
+        if close.any():
+            at = x[close].copy()
+            at[:, self.frame.plane[0]] = self.pole
+            ring = np.asarray(to_numpy(self.field(at, missing="fill")))
+            mean = self._value_at_pole(at)
+            t = (1 - away[close] / self.step).reshape(-1, *(1,) * (found.ndim - 1))
+            found = found.copy()
+            found[close] = found[close] - t * (ring - mean)
+        return found
+
+    def _value_at_pole(self, x: Floats) -> Array:
+        """The mean of the pole's row; of a vector in space, told by each point's east and north."""
+        row = self._around(x, self.pole)
+        found = row.mean(axis=1)
+        if self.frame.components is None:
+            return found
+        east, north = self._directions(np.deg2rad(self._ring()))
+        u, v = (row[..., k] for k in self.frame.components)
+        space = np.mean(u[..., None] * east + v[..., None] * north, axis=1)
+        own = self._directions(np.deg2rad(x[:, self.frame.plane[1]]))
+        for k, way in zip(self.frame.components, own):
+            found[..., k] = np.sum(space * way, axis=-1)
+        return found
+
+    def _directions(self, turn: Floats) -> tuple[Floats, Floats]:
+        """East and north at the pole on meridians, (..., 2), in the plane that touches it there."""
+        c, s = np.cos(turn), np.sin(turn)
+        up = -math.copysign(1.0, self.pole)
+        return np.stack([-s, c], axis=-1), up * np.stack([c, s], axis=-1)
+
+    def _ring(self) -> Floats:
+        """Longitudes of a circle."""
+        axis = self.field.domain.axes[self.frame.plane[1]]
+        n = min(max(16, axis.size), 720)
+        return axis.origin + np.arange(n) * 360.0 / n
+
+    def _circle(self, x: Floats, latitude: float) -> Floats:
+        """Points (n, ring, d) on a circle of latitude, other coordinates being those of `x`."""
+        ring = self._ring()
+        points = np.repeat(x[:, None, :], len(ring), axis=1)
+        points[..., self.frame.plane[0]] = latitude
+        points[..., self.frame.plane[1]] = ring
+        return points
+
+    def _around(self, x: Floats, latitude: float, what: str = "value") -> Array:
+        """Values or derivatives of a cap on a circle, (n, ring, ...); points that agree once."""
+        others = [k for k in range(x.shape[1]) if k not in self.frame.plane]
+        rows, back = np.unique(x[:, others], axis=0, return_inverse=True)
+        some = np.zeros((len(rows), x.shape[1]))
+        some[:, others] = rows
+        points = self._circle(some, latitude)
+        call: Any = self.field if what == "value" else self.field.gradient
+        found = np.asarray(to_numpy(call(points, missing="fill")))
+        return found[back.reshape(-1)]
+
+    def _at_pole(self, quantity: str, x: Floats) -> Array:
+        """A quantity at the pole itself: that of a whole circle around it."""
+        R, sign = self.frame.radius, math.copysign(1.0, self.pole)
+        lat, lon = self.frame.plane
+        turn = np.deg2rad(self._ring())
+        if quantity == "gradient":
+            # f_φ at the pole is A cos λ + B sin λ: one vector, seen from all meridians.
+            slope = self._around(x, self.pole, "slope")[..., lat] / (R * DEGREE)
+
+            def across(line: Floats) -> Floats:  # as a factor of the circle's axis
+                return line.reshape(1, -1, *(1,) * (slope.ndim - 2))
+
+            A = 2 * np.mean(slope * across(np.cos(turn)), axis=1)
+            B = 2 * np.mean(slope * across(np.sin(turn)), axis=1)
+            l = np.deg2rad(x[:, lon]).reshape(-1, *(1,) * (A.ndim - 1))
+            north = A * np.cos(l) + B * np.sin(l)
+            east = sign * (A * np.sin(l) - B * np.cos(l))
+            pair = (north, east) if lat < lon else (east, north)
+            return np.stack(pair, axis=-1)
+        # By Gauss and Stokes: what flows out of a circle, or around it, divided by its area.
+        edge = self.pole - sign * self.step
+        f = edge * DEGREE
+        length, area = math.cos(f), 1 - abs(math.sin(f))
+        if quantity == "laplacian":
+            slope = self._around(x, edge, "slope")[..., lat] / DEGREE
+            return -sign * np.mean(slope, axis=1) * length / area / R**2
+        assert self.frame.components is not None
+        mean = np.mean(self._around(x, edge), axis=1)
+        u, v = (mean[..., k] for k in self.frame.components)
+        return sign * (-v if quantity == "divergence" else u) * length / area / R
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sphere:
+    """A field on a sphere; made by :func:`elmfield.sphere`. Answers on the host.
+
+    Parameters
+    ----------
+    field : Field
+        With one axis of latitudes and one of longitudes, in degrees, and perhaps others.
+    frame : SphereFrame
+        Where latitude and longitude are, and the radius.
+    caps : tuple of Cap
+        Fields over the poles that the samples reach.
+    """
+
+    field: Field
+    frame: SphereFrame
+    caps: tuple[Cap, ...] = parameter(default=(), repr=False)
+
+    def __repr__(self) -> str:
+        return f"Sphere({self.field!r}, radius={self.frame.radius:g})"
+
+    # --- at points -----------------------------------------------------------------------------
+
+    def __call__(
+        self, points: Array, *, outside: str = "raise", missing: str | None = None
+    ) -> Array:
+        """Values at `points`, as the field's; at a pole the same from all longitudes.
+
+        The components of a vector are those of one vector there, told by each meridian's north.
+        """
+        return self._query("value", points, outside, missing)
+
+    def gradient(
+        self, points: Array, *, outside: str = "raise", missing: str | None = None
+    ) -> Array:
+        """Northward and eastward derivative per metre, shape (..., 2) or (..., C, 2).
+
+        ``(f_φ / R, f_λ / (R cos φ))``, in the order of the axes. At a pole it is one vector, told
+        in the directions that are north and east on the meridian of the point's longitude. (Of a
+        vector's components it means little there; ask for divergence and vorticity.)
+        """
+        return self._query("gradient", points, outside, missing)
+
+    def laplacian(
+        self, points: Array, *, outside: str = "raise", missing: str | None = None
+    ) -> Array:
+        """``(f_φφ - tan φ f_φ + f_λλ / cos² φ) / R²``, per square metre."""
+        return self._query("laplacian", points, outside, missing)
+
+    def divergence(
+        self, points: Array, *, outside: str = "raise", missing: str | None = None
+    ) -> Array:
+        """``(u_λ / cos φ + v_φ - v tan φ) / R`` of the vector (u eastward, v northward)."""
+        return self._query("divergence", points, outside, missing)
+
+    def vorticity(
+        self, points: Array, *, outside: str = "raise", missing: str | None = None
+    ) -> Array:
+        """``(v_λ / cos φ - u_φ + u tan φ) / R``, the vertical component of the curl."""
+        return self._query("vorticity", points, outside, missing)
+
+    def _query(self, quantity: str, points: Array, outside: str, missing: str | None) -> Array:
+        """A quantity at points: by the field, near a pole by the field that runs on over it."""
+        if quantity in ("divergence", "vorticity") and self.frame.components is None:
+            raise ValueError(
+                f"{quantity} is of a vector; say which channels are its eastward and northward "
+                "components: sphere(field, components=(0, 1))."
+            )
+        x = np.asarray(
+            to_numpy(self.field.model.coordinates.points(points, self.field.model.offset))
+        )
+        lead = x.shape[:-1]
+        x = x.reshape(-1, x.shape[-1])
+        out = by_formula(self.frame, self.field, quantity, x, outside, missing)
+        if not len(x):
+            return out.reshape((*lead, *out.shape[1:]))
+        for cap in self.caps:
+            out = self._over(cap, quantity, x, out, outside)
+        return out.reshape((*lead, *out.shape[1:]))
+
+    def _over(self, cap: Cap, quantity: str, x: Floats, out: Array, outside: str) -> Array:
+        """`out` with what a cap says near its pole, blended in where it begins."""
+        away = np.abs(cap.pole - x[:, self.frame.plane[0]])
+        near = np.flatnonzero(away < cap.outer)
+        if not len(near):
+            return out
+        t = np.clip((cap.outer - away[near]) / (cap.outer - cap.inner), 0, 1)
+        t = t.reshape(-1, *(1,) * (out.ndim - 1))
+        said = cap(quantity, x[near], away[near], outside)
+        out = out.copy()
+        out[near] = t * said + (1 - t) * out[near]  # what is missing stays so
+        return out
+
+    # --- labelled ------------------------------------------------------------------------------
+
+    def interp(
+        self,
+        coords: Mapping[str, Any] | None = None,
+        *,
+        quantity: str = "value",
+        outside: str = "raise",
+        missing: str | None = None,
+        **coords_by_name: Any,
+    ) -> Any:
+        """A quantity as labelled values with units; places by the rules of `Field.interp`.
+
+        Parameters
+        ----------
+        coords, outside, missing, **coords_by_name
+            As for `Field.interp`.
+        quantity : {"value", "gradient", "laplacian", "divergence", "vorticity"}
+            A gradient's two components lie along a new dim "direction".
+        """
+        choice("quantity", quantity, QUANTITIES)
+        both = {**({} if coords is None else dict(coords)), **coords_by_name}
+        call: Any = self if quantity == "value" else getattr(self, quantity)
+        names = [self.field.domain.dims[k] for k in sorted(self.frame.plane)]
+        return evaluate_at_labels(
+            self.field.model,
+            both,
+            quantity,
+            lambda points: call(points, outside=outside, missing=missing),
+            directions=names,
+            units=lambda own: _units(own, quantity),
+            is_scalar=quantity in ("divergence", "vorticity"),
+        )
+
+    to_xarray = interp
+
+    def section(
+        self, start: Sequence[float], end: Sequence[float], n: int = 101, **options: Any
+    ) -> Any:
+        """Values along the great circle between two points (latitude, longitude), labelled.
+
+        At n places, evenly; with the dim "distance", in metres. `options` are those of `interp`.
+        """
+        import xarray
+
+        at, along = great_circle(start, end, int(n), self.frame.radius)
+        told = {"units": "m", "long_name": "distance along the great circle"}
+        distance = xarray.Variable("distance", along, told)
+        places = {}
+        for k, c in zip(self.frame.plane, at.T):
+            name = self.field.domain.dims[k]
+            about = self.field.labels.axis(name).attrs
+            places[name] = xarray.DataArray(
+                c, dims="distance", coords={"distance": distance}, attrs=dict(about)
+            )
+        return self.interp(places, **options)
+
+    # --- areas ---------------------------------------------------------------------------------
+
+    def means(
+        self,
+        *edges: Array | Mapping[str, Array] | None,
+        covered: bool = False,
+        missing: str | None = None,
+    ) -> Any:
+        """Means over boxes, by area: as :meth:`Field.means`, latitudes counting by their cosine."""
+        return self._means(edges, covered, missing)
+
+    def _means(self, edges: Sequence[Any], covered: bool, missing: str | None) -> Any:
+        weights = {self.frame.plane[0]: cosine}
+        values, part = means_between(self.field.model, edges, missing, weights)
+        return (to_numpy(values), part) if covered else to_numpy(values)
+
+    def _whole(self) -> list[Any]:
+        """Edges of all that the field covers of the sphere; other axes at their samples."""
+        edges: list[Any] = [None] * len(self.field.shape)
+        for k in self.frame.plane:
+            edges[k] = self._ends(k)
+        return edges
+
+    def _ends(self, k: int) -> Floats:
+        domain = self.field.domain
+        ends = np.sort(domain.axes[k].from_index(np.asarray([domain.low[k], domain.high[k]])))
+        return np.clip(ends, -90, 90) if k == self.frame.plane[0] else ends
+
+    def mean(self, *, missing: str | None = None) -> Any:
+        """Mean over all that the field covers of the sphere, by area.
+
+        A number, or one for each channel and each sample of other axes.
+        """
+        values = self._means(self._whole(), False, missing)
+        return self._squeezed(values)
+
+    def integral(self, *, missing: str | None = None) -> Any:
+        """Integral over all that the field covers, in the field's unit times square metres.
+
+        What is missing counts nothing.
+        """
+        values, part = self._means(self._whole(), True, missing)
+        (south, north), (west, east) = (self._ends(k) for k in self.frame.plane)
+        area = (math.sin(north * DEGREE) - math.sin(south * DEGREE)) * (east - west) * DEGREE
+        values = np.where(part > 0, values, 0) * part * area * self.frame.radius**2
+        return self._squeezed(values)
+
+    def _squeezed(self, values: Array) -> Any:
+        """Without the two axes that are now one number long."""
+        k = self.field.model.channel_axis
+        axes = [j for j in range(values.ndim) if j != k]
+        out = np.squeeze(values, axis=tuple(axes[j] for j in self.frame.plane))
+        return out[()] if out.ndim == 0 else out
+
+
+def _units(own: str | None, quantity: str) -> str | None:
+    """The unit of a quantity: per metre, or per square metre; metres of a speed cancel."""
+    if own is None or quantity == "value":
+        return own
+    return multiply_units((own, 1), ("m", -2 if quantity == "laplacian" else -1))

@@ -1,0 +1,448 @@
+"""Fields and tables as modules of torch: parameters, `state_dict`, `torch.compile`, `vmap`.
+
+Opened only when somebody asks for a module. All is plain operations that torch differentiates;
+where a graph is recorded or points are batched, without a branch on data. Points outside go to the
+border.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+from itertools import product as cartesian
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from elmfield._array.autograd import gradient_error
+from elmfield._array.backend import (
+    is_abstract,
+    is_numpy,
+    outside_torch_modes,
+    requires_grad,
+    sort_order,
+    to_numpy,
+)
+from elmfield.domain import Domain
+from elmfield.field.tables.expansion import expanded
+from elmfield.field.tables.intervals import Intervals
+from elmfield.field.tables.polynomials import Order, Taken, horner
+
+if TYPE_CHECKING:
+    from elmfield.field.model import Model
+    from elmfield.field.tables.table import Table
+
+Tensor = torch.Tensor
+
+BLOCK_BALANCE = 16
+"""Points of a block times blocks of a region, as a part of its points: a block costs as much as
+eight points beside its own, and the last one of a region is half empty."""
+
+PREPARED_NUMBERS_PER_POINT = 16
+"""Numbers a point for which the polynomials of an axis are multiplied out before points are asked.
+
+A picture of 64 × 64 at 10⁵ points took 23 ms then and 36 ms else; a volume of 32³ 125 and 155."""
+
+CACHE_NUMBERS = 1 << 18
+"""Numbers that stay in a processor's cache between two steps."""
+
+
+class Places(nn.Module):
+    """Index coordinates of points, moved into the box: d columns."""
+
+    def __init__(self, domain: Domain) -> None:
+        super().__init__()
+        self.axes = [
+            (a.origin, a.step, a.size, a.period, a.knots is not None, low, high)
+            for a, low, high in zip(domain.axes, domain.low, domain.high)
+        ]
+        for k, a in enumerate(domain.axes):
+            if a.knots is not None and a.pieces is not None:
+                self.register_buffer(f"knots_{k}", torch.as_tensor(np.array(a.knots)))
+                self.register_buffer(f"pieces_{k}", torch.as_tensor(np.array(a.pieces)))
+
+    def forward(self, points: Tensor) -> list[Tensor]:
+        """Columns (n,) in float64, of points (n, d)."""
+        found = []
+        for k, (origin, step, size, period, is_curve, low, high) in enumerate(self.axes):
+            x = points[:, k].to(torch.float64)
+            if is_curve:
+                if period is not None:
+                    turns = torch.floor((x - origin) / period) + float(step < 0)
+                    x = x - turns.detach() * period
+                i = _along(x, self.get_buffer(f"knots_{k}"), self.get_buffer(f"pieces_{k}"))
+            else:
+                i = x if (origin, step) == (0, 1) else (x - origin) / step
+            if period is not None:
+                i = i - (torch.floor((i + 0.5) / size) * size).detach()
+                i = torch.where((i < low) & (i + size <= high + 1e-9 * size), i + size, i)
+            found.append(torch.clamp(i, low, high))
+        return found
+
+
+def _along(x: Tensor, knots: Tensor, pieces: Tensor) -> Tensor:
+    """The curve from coordinate to index."""
+    dense = x.detach() + 0.0  # in one piece of memory, under `vmap` too: torch warns of strides
+    piece = torch.clamp(torch.searchsorted(knots, dense, right=True) - 1, 0, len(knots) - 2)
+    a, u = pieces[:, piece], x - knots[piece]
+    return ((a[0] * u + a[1]) * u + a[2]) * u + a[3]
+
+
+M = TypeVar("M", bound=nn.Module)
+
+
+class Answers(nn.Module):
+    """What fields and tables share: points read, offset and scale put back."""
+
+    offset: Tensor
+    scale: Tensor
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.places = Places(model.domain)
+        self.d, self.single = len(model.shape), model.channel_axis is None
+        self.is_complex = model.is_complex
+        for name in ("offset", "scale"):
+            value = torch.as_tensor(np.array(to_numpy(getattr(model, name))))
+            self.register_buffer(name, value)
+
+    def values(self, index: list[Tensor], order: Order) -> Tensor:
+        """Mixed derivatives (n, C) at index coordinates, before offset and scale."""
+        raise NotImplementedError
+
+    def forward(self, points: Tensor) -> Tensor:
+        """Values at points (..., d): (...,) or (..., C)."""
+        index = self.places(points.reshape(-1, self.d))
+        values = self.values(index, (0,) * self.d)
+        values = values * self.scale.to(values.dtype) + self.offset.to(values.dtype)
+        return self._shaped(values.to(self.offset.dtype), points)
+
+    def _shaped(self, values: Tensor, points: Tensor) -> Tensor:
+        if self.is_complex:
+            half = values.shape[-1] // 2
+            values = torch.complex(values[:, :half], values[:, half:])
+        if self.single:
+            return values[:, 0].reshape(points.shape[:-1])
+        return values.reshape(*points.shape[:-1], values.shape[-1])
+
+
+class TableModule(Answers):
+    """A table as a module; its polynomials are a buffer."""
+
+    coefficients: Tensor
+
+    def __init__(self, table: "Table") -> None:
+        super().__init__(table.model)
+        own = table.polynomials
+        rows = own.coefficients
+        if is_numpy(rows):  # (C, T, cells)
+            rows = torch.as_tensor(np.ascontiguousarray(rows.transpose(2, 1, 0)))
+        self.register_buffer("coefficients", rows)  # (cells, T, C)
+        self.lattice = list(zip(own.low, own.per_unit, own.counts))
+        self.degree, self.terms = own.degree, dict(own.places)
+
+    def values(self, index: list[Tensor], order: Order) -> Tensor:
+        """Horner's rule on the rows of the points' cells."""
+        return self._partials(index, [order])[0]
+
+    def gradient(self, points: Tensor) -> Tensor:
+        """First derivatives by the index coordinates, (..., d) or (..., C, d)."""
+        index = self.places(points.reshape(-1, self.d))
+        orders = [tuple(int(l == k) for l in range(self.d)) for k in range(self.d)]
+        every = [
+            self._shaped((values * self.scale).to(self.offset.dtype), points)
+            for values in self._partials(index, orders)
+        ]
+        return torch.stack(every, dim=-1)
+
+    def _partials(self, index: list[Tensor], orders: list[Order]) -> list[Tensor]:
+        cell: Any = None
+        s = []
+        for i, (low, m, J) in zip(index, self.lattice):
+            at = i - low if m == 1 else (i - low) * m
+            j = torch.clamp(torch.floor(at.detach()), 0, J - 1)
+            s.append((2 * (at - j) - 1).to(self.coefficients.dtype)[:, None])
+            cell = j if cell is None else cell * J + j  # whole, and exact in float64
+        cell = cell.to(torch.int64)
+        if cell.is_cuda:
+            terms: _Fused = _Columns(self.coefficients, cell)
+        else:
+            terms = _Fused(torch.index_select(self.coefficients, 0, cell))
+        found = horner(terms, s, orders, self.degree, self.terms)
+        stretch = [2.0 * m for _, m, _ in self.lattice]  # a derivative by s is one by the index
+        return [
+            values * math.prod([m**i for m, i in zip(stretch, a)]) if any(a) else values
+            for a, values in zip(orders, found)
+        ]
+
+
+class _Fused(Taken):
+    """Terms of points; a step of Horner's rule is one kernel."""
+
+    def joined(
+        self, total: Tensor | None, part: Tensor, s: Tensor, factor: int, name: Order
+    ) -> Tensor:
+        """``total s + factor part``."""
+        part = part if factor == 1 else part * factor
+        return part if total is None else torch.addcmul(part, total, s)
+
+
+class _Columns(_Fused):
+    """Terms looked up when it is their turn: a GPU gathers columns four times as fast as rows."""
+
+    def __init__(self, rows: Tensor, cell: Tensor) -> None:
+        super().__init__(rows)
+        self.cell = cell
+
+    def added(self, total: Tensor | None, i: int, s: Tensor, name: Order) -> Tensor:
+        """``total s + c_i``, (n, C)."""
+        return self.joined(total, self.rows[:, i][self.cell], s, 1, name)
+
+    def zeros(self, s: Tensor) -> Tensor:
+        """Nothing, at every point."""
+        return s.new_zeros((len(self.cell), self.rows.shape[2]))
+
+
+class FieldModule(Answers):
+    """A field as a module: coefficients of all regions are its parameter.
+
+    Every point asks the regions that speak there for ``Σ F[q] Π rows``: F are a region's
+    coefficients, and rows the functions of the axes, windows included, by polynomials on short
+    intervals. Points of one region are asked together, points of one interval have their rows made
+    together. Where points are many, the polynomials of the last axes are multiplied out first, for
+    all regions: F is then by interval, and powers are the rows.
+    """
+
+    def __init__(self, model: "Model", axes: tuple[Intervals, ...]) -> None:
+        super().__init__(model)
+        group = model.blended.groups[0]
+        part = model.blended.partition
+        rows = model.blended.group_of[1][part.labels.reshape(-1)]
+        c = group.model.expand(group.coefficients.take(rows))  # by cell, in array order
+        own = torch.as_tensor(np.array(to_numpy(c)))
+        self.coefficients = nn.Parameter(own.contiguous())  # (N, q_1, ..., q_d, C)
+        self.lattice = [(a.low, a.per_unit, a.count) for a in axes]
+        self.n_cells = part.n_cells
+        self.terms = []
+        for k, a in enumerate(axes):
+            table = np.concatenate([a.pieces.coefficients, 0 * a.pieces.coefficients[:1]])
+            piece = np.where(a.piece < 0, len(table) - 1, a.piece)
+            cells = np.stack([a.lower, a.upper], axis=1)
+            size = np.abs(table).max(axis=(0, 2))
+            seen = size > float(torch.finfo(own.dtype).eps) / 16 * size.max()
+            self.terms.append(int(np.flatnonzero(seen).max()) + 1)
+            held = {"table": table, "piece": piece, "cells": cells}  # (U + 1, K, q), (J, 2) twice
+            for name, array in held.items():
+                self.register_buffer(f"{name}_{k}", torch.as_tensor(array))
+            for name, array in _spans(a, self.n_cells[k], len(table) - 1).items():
+                self.register_buffer(f"{name}_{k}", torch.as_tensor(array), persistent=False)
+
+    def values(self, index: list[Tensor], order: Order) -> Tensor:
+        """``Σ F[q] Π rows`` over all that speak at each point."""
+        s, j = [], []
+        for i, (low, m, J) in zip(index, self.lattice):
+            at = (i - low) * m
+            j.append(torch.clamp(torch.floor(at.detach()), 0, J - 1).to(torch.int64))
+            s.append((2 * (at - j[-1]) - 1).to(self.coefficients.dtype))
+        if _is_traced(index[0], self.coefficients) or index[0].shape[0] == 0:
+            every = cartesian((0, 1), repeat=len(s))
+            return torch.stack([self._corner(s, j, corner) for corner in every]).sum(dim=0)
+        return self._grouped(s, j)
+
+    # --- without looking at the points: what can be compiled, exported and batched ---------------
+
+    def _corner(self, s: list[Tensor], j: list[Tensor], corner: tuple[int, ...]) -> Tensor:
+        """What the lower or upper cells say at all points, (n, C): 0 where they do not speak."""
+        rows, key = [], None
+        for k, side in enumerate(corner):
+            piece, cell = (self.get_buffer(f"{a}_{k}")[:, side][j[k]] for a in ("piece", "cells"))
+            rows.append((powers(s[k], self.terms[k]).T[:, :, None] * self._table(k)[piece]).sum(1))
+            key = cell if key is None else key * self.n_cells[k] + cell
+        X = self.coefficients[key]
+        for r in rows:
+            X = (r.reshape(*r.shape, *(1,) * (X.ndim - 2)) * X).sum(dim=1)
+        return X
+
+    # --- points in groups ------------------------------------------------------------------------
+
+    @outside_torch_modes()
+    def _grouped(self, s: list[Tensor], j: list[Tensor]) -> Tensor:
+        """The same, (n, C), from those that speak: as many questions as there are answers."""
+        n, d = len(s[0]), len(s)
+        F, ready = self._prepared(PREPARED_NUMBERS_PER_POINT * n)
+        at, key, pieces = self._asked(j, F.shape[:d], ready)
+        group = _Groups(key, math.prod(F.shape[:d]))
+        at_slot, (b, B) = at[group.source], (len(group.key), group.size)
+        rows = []  # (blocks, q, points of a block) each
+        for k in range(d):
+            x = s[k].index_select(0, at_slot)
+            if ready[k]:
+                rows.append(powers(x, self.terms[k]).reshape(-1, b, B).transpose(0, 1))
+            else:
+                r = self._rows(k, x, pieces[k][group.source])
+                rows.append(r.reshape(b, B, -1).transpose(1, 2).contiguous())
+        (*_, C), q = F.shape, F.shape[d] if d > 1 else 1
+        rows = rows if d > 1 else [torch.ones_like(rows[0][:, :1]), *rows]
+        # (blocks, q_1 C, q_2 ... q_d), times the products of all axes' rows but the first's
+        F = F.movedim(-1, d + 1 if d > 1 else d).reshape(math.prod(F.shape[:d]), q * C, -1)
+        F = F.index_select(0, group.key)
+        found, step = [], max(1, CACHE_NUMBERS // (B * F.shape[2]))
+        for X, r, *others in zip(*(torch.split(t, step) for t in (F, *rows))):
+            X = X @ reduce(lambda Z, o: (Z[:, :, None] * o[:, None]).flatten(1, 2), others)
+            found.append((X.reshape(-1, q, C, B) * r[:, :, None]).sum(dim=1))
+        answers = torch.cat(found).transpose(1, 2).reshape(-1, C).index_select(0, group.slot)
+        return answers[:n].index_add(0, at[n:], answers[n:])
+
+    def _asked(
+        self, j: list[Tensor], counts: Sequence[int], ready: list[bool]
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Who is asked what: points, keys of F, and pieces on each axis; (m,) each.
+
+        First every point asks the lower cells, then those that are blended there the others.
+        """
+        two = [self.get_buffer(f"two_{k}")[j[k]] for k in range(len(j))]
+        found: list[list[Tensor]] = []
+        for corner in cartesian(*((0,) if r else (0, 1) for r in ready)):
+            upper = [t for t, side in zip(two, corner) if side]
+            at = torch.arange(len(j[0]), device=j[0].device)
+            at = at if not upper else at[torch.stack(upper).all(dim=0)]
+            key: Any = 0
+            pieces = []
+            for k, (side, count) in enumerate(zip(corner, counts)):
+                i = j[k][at] if upper else j[k]
+                key = key * count + (i if ready[k] else self.get_buffer(f"cells_{k}")[:, side][i])
+                pieces.append(self.get_buffer(f"piece_{k}")[:, side][i])
+            found.append([at, key, *pieces])
+        at, key, *pieces = (torch.cat(parts) for parts in zip(*found))
+        return at, key, pieces
+
+    def _rows(self, k: int, s: Tensor, piece: Tensor) -> Tensor:
+        """The functions of axis k, (m, q), at s on these pieces."""
+        table = self._table(k)
+        group = _Groups(piece, len(table))
+        P = powers(s.index_select(0, group.source), self.terms[k])
+        P = P.reshape(-1, len(group.key), group.size).permute(1, 2, 0)
+        found = (P @ table.index_select(0, group.key)).reshape(-1, table.shape[2])
+        return found.index_select(0, group.slot)
+
+    def _prepared(self, room: int) -> tuple[Tensor, list[bool]]:
+        """F by cell or interval of each axis, (n_1, ..., n_d, q_1, ..., q_d, C), and which it is.
+
+        The last axes are multiplied out as far as that takes no more than `room` numbers.
+        """
+        d = len(self.n_cells)
+        F: Tensor = self.coefficients
+        F, ready = F.reshape(*self.n_cells, *F.shape[1:]), [False] * d
+        for k in reversed(range(d)):
+            J, K = self.lattice[k][2], self.terms[k]
+            if F.numel() // (F.shape[k] * F.shape[d + k]) * J * K > room:
+                break
+            X = F.movedim((k, d + k), (0, 1))
+            N, q, *rest = X.shape
+            table = self._table(k)[self.get_buffer(f"span_{k}")].reshape(N, -1, q)
+            Y = (table @ X.reshape(N, q, -1)).reshape(-1, K, math.prod(rest))
+            low, up, at = (self.get_buffer(f"{name}_{k}") for name in ("low", "up", "at"))
+            Y = Y.index_select(0, low).index_add(0, at, Y.index_select(0, up))
+            F = Y.reshape(J, K, *rest).movedim((0, 1), (k, d + k))
+            ready[k] = True
+        return F, ready
+
+    def _table(self, k: int) -> Tensor:
+        """Polynomials of axis k, (U + 1, K, q): terms that the coefficients' dtype can see."""
+        return self.get_buffer(f"table_{k}")[:, : self.terms[k]].to(self.coefficients.dtype)
+
+
+def _spans(axis: Intervals, n_cells: int, nothing: int) -> dict[str, np.ndarray]:
+    """On which intervals each cell speaks, one after the other, and where these are found.
+
+    `span`, (N, L), is the piece of each, or `nothing` after the last; `low`, (J,), says where the
+    lower cell's is found among them, `up` where the upper cell's is on the intervals `at`; `two`,
+    (J,), says on which these are.
+    """
+    two = axis.piece[:, 1] >= 0
+    cell = np.concatenate([axis.lower, axis.upper[two]])
+    piece = np.concatenate([axis.piece[:, 0], axis.piece[two, 1]])
+    order = np.argsort(cell, kind="stable")
+    counts = np.bincount(cell, minlength=n_cells)
+    place = np.empty(len(cell), np.int64)
+    place[order] = np.arange(len(cell)) - (np.cumsum(counts) - counts)[cell[order]]
+    span = np.full((n_cells, counts.max()), nothing)
+    span[cell, place] = piece
+    where = cell * span.shape[1] + place
+    J = axis.count
+    return {"span": span, "low": where[:J], "up": where[J:], "at": np.flatnonzero(two), "two": two}
+
+
+class _Groups:
+    """Questions of one key in blocks of one size, the last of each key filled up with any others.
+
+    Parameters
+    ----------
+    key : tensor, shape (m,)
+        Of each question, below `bound`.
+
+    Attributes
+    ----------
+    size : int
+        Questions of a block.
+    key : tensor, shape (blocks,)
+        Of each block.
+    source : tensor, shape (blocks size,)
+        The question in each place of the blocks, one after the other.
+    slot : tensor, shape (m,)
+        The place of each question.
+    """
+
+    def __init__(self, key: Tensor, bound: int) -> None:
+        order, where = sort_order(key, bound), key.device
+        counts = torch.bincount(key, minlength=bound)
+        each = len(key) / int(torch.count_nonzero(counts))
+        self.size = B = int(min(each, math.sqrt(BLOCK_BALANCE * each)))
+        blocks = (counts + (B - 1)) // B
+        self.key = torch.repeat_interleave(torch.arange(bound, device=where), blocks)
+        # How far the places of a key are behind its questions in sorted order.
+        gap = (torch.cumsum(blocks, 0) - blocks) * B - (torch.cumsum(counts, 0) - counts)
+        slot = torch.arange(len(key), device=where) + gap[key[order]]
+        self.slot = torch.empty_like(slot).index_copy_(0, order, slot)
+        self.source = torch.zeros(len(self.key) * B, dtype=torch.int64, device=where)
+        self.source.index_copy_(0, slot, order)
+
+
+def powers(s: Tensor, count: int) -> Tensor:
+    """``s⁰, s¹, ...``, (count, n), of s (n,): each step doubles how many there are."""
+    P, high, have = torch.stack([torch.ones_like(s), s]), s * s, 2
+    while have < count:
+        P, high, have = torch.cat([P, P[: count - have] * high]), high * high, 2 * have
+    return P[:count]
+
+
+def _is_traced(*tensors: Tensor) -> bool:
+    """Whether a graph is made, or tensors are batched: then no step may depend on numbers."""
+    recorded = torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+    return recorded or any(not isinstance(x, Tensor) or is_abstract(x) for x in tensors)
+
+
+@outside_torch_modes()
+def table_module(table: "Table") -> TableModule:
+    """A table as a module of torch."""
+    return _beside(TableModule(table), table.model.offset)
+
+
+@outside_torch_modes()
+def field_module(model: "Model") -> FieldModule:
+    """A field as a module of torch."""
+    if requires_grad(model.blended.like):
+        raise gradient_error("a module, whose coefficients are a parameter of its own")
+    expansion = expanded(model)
+    if expansion is None:
+        raise TypeError(
+            "only fields of product modes on a regular partition become modules, as smooth() and "
+            "oriented() make them. Ask the field itself, which torch can follow too."
+        )
+    return _beside(FieldModule(model, expansion.axes), model.offset)
+
+
+def _beside(module: M, like: Any) -> M:
+    """A module on the device of an array of torch; where it is for other libraries' arrays."""
+    return module.to(like.device) if isinstance(like, torch.Tensor) else module

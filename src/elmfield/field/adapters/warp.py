@@ -1,0 +1,374 @@
+"""A field seen through a map: turned, bent, projected, and averaged where the map shrinks.
+
+A transform says for every sample of the result where it lies among the samples of the field. Both
+sides count samples, whatever the units of the axes.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from elmfield._array.backend import (
+    as_dtype,
+    is_array,
+    is_torch,
+    move,
+    namespace,
+    requires_grad,
+    to_numpy,
+)
+from elmfield._array.checks import choice, numbers, sizes_of
+from elmfield._array.memory import capacity, runs, with_less_memory
+from elmfield._array.typing import Array, Floats
+from elmfield.errors import OutsideDomainError
+from elmfield.field.coordinates.gap_masks import shown, shows_gaps
+from elmfield.field.evaluate.grid_values import MEAN_MIN_COVER, gridded
+from elmfield.field.evaluate.point_values import values_at_index
+
+if TYPE_CHECKING:
+    from elmfield.field.model import Model
+
+Place = Callable[[Floats], Array]
+"""Where samples of a result, numbers (n, d), lie among those of the model, in its library."""
+
+SHRINKING_MIN_STEP = 1 + 1e-3
+"""From how many samples to a step on a map is averaged over."""
+
+PLACES_PER_SAMPLE = 1.5
+"""Places looked at for every sample that is averaged over, along an axis."""
+
+MAX_PLACES = 64
+"""Places looked at along an axis of one sample of the result, at most."""
+
+LINE_TOLERANCE = 2.0**-21
+"""How far, as a part of itself, a place may be moved to lie on a line along an axis.
+
+Files keep affines in float32: each of the four terms of a place is rounded by up to 2⁻²⁴, in two
+affines. That moves a voxel of a 256³ scan by less than 1e-4 of its size."""
+
+
+@with_less_memory
+def warped(
+    model: "Model",
+    transform: Any,
+    shape: Sequence[int] | None,
+    *,
+    antialias: bool,
+    outside: str,
+    fill: float | None,
+    dtype: Any,
+    missing: str | None,
+) -> Array:
+    """See :meth:`Field.warp`."""
+    choice("outside", outside, ("raise", "nearest", "nan"))
+    choice("antialias", antialias, (True, False))
+    place, own = place_of(transform, model.offset, len(model.shape))
+    sizes = _sizes(shape, own, model.shape)
+    gaps = shows_gaps(model, missing)
+    found = _along_axes(model, transform, sizes, antialias, outside, gaps)
+    if found is None:
+        step = max(1, capacity(model.offset) // (8 * len(sizes) + 8 * max(1, model.n_channels)))
+        parts = [
+            _block(model, place, _numbers(i, j, sizes), antialias, outside, missing)
+            for i, j in runs(math.prod(sizes), step)
+        ]
+        flat = namespace(model.offset).concat([values for values, _ in parts], axis=0)
+        found = flat, np.concatenate([gone for _, gone in parts])
+    flat, gone = found
+    values = as_dtype(_filled(flat, gone, fill, dtype), dtype)
+    if gaps:
+        lost = np.isnan(to_numpy(flat)) & ~gone[:, None]
+        values = shown(values, lost, model.labels.fill_value)
+    return model.channels_back(namespace(values).reshape(values, (*sizes, -1)))
+
+
+def _numbers(i: int, j: int, sizes: Sequence[int]) -> Floats:
+    """Sample numbers (n, d) of samples i to j of the result, in array order."""
+    return np.stack(np.unravel_index(np.arange(i, j), sizes), axis=-1).astype(np.float64)
+
+
+def _block(
+    model: "Model", place: Place, x: Floats, antialias: bool, outside: str, missing: str | None
+) -> tuple[Array, Any]:
+    """Values (n, C) at samples x (n, d) of the result, and which of them lie outside the field."""
+    at, gone = _settled(model, place(x), outside)
+    if outside == "raise" and gone.any():
+        first = int(np.flatnonzero(gone)[0])
+        there = to_numpy(place(x[first : first + 1]))[0].tolist()
+        raise OutsideDomainError(
+            f"samples of the result must lie inside the field; {int(gone.sum())} lie outside, the "
+            f"first, {x[first].astype(int).tolist()}, at sample {there} of the field. Pass "
+            "outside='nearest' or outside='nan' to allow them."
+        )
+    counts = _counts(place, x) if antialias else np.ones(x.shape, np.int64)
+    xp = namespace(model.offset)
+    kinds, which = np.unique(counts, axis=0, return_inverse=True)
+    which = which.reshape(-1)
+    if (kinds == 1).all():
+        return _means(model, at, 1, missing), gone
+    parts, order = [], []
+    for g, kind in enumerate(kinds):
+        rows = np.flatnonzero(which == g)
+        inside = np.stack(
+            np.meshgrid(*((np.arange(m) + 0.5) / m - 0.5 for m in kind), indexing="ij"), axis=-1
+        ).reshape(-1, x.shape[1])
+        for i, j in runs(len(rows), max(1, 200_000 // len(inside))):
+            some = rows[i:j]
+            points = (x[some, None, :] + inside).reshape(-1, x.shape[1])
+            at, _ = _settled(model, place(points), "nearest")
+            parts.append(_means(model, at, len(inside), missing))
+            order.append(some)
+    back = np.argsort(np.concatenate(order), kind="stable")
+    return xp.concat(parts, axis=0)[move(back, model.offset), ...], gone
+
+
+def _settled(model: "Model", at: Array, outside: str) -> tuple[Array, Any]:
+    """Index coordinates (n, d) inside the domain, and which of the places lie outside it."""
+    columns = [model.domain.settle(k, at[:, k], outside) for k in range(at.shape[1])]
+    gone = np.logical_or.reduce([to_numpy(wrong) for _, wrong in columns])
+    return namespace(at).stack([i for i, _ in columns], axis=-1), gone
+
+
+def _means(model: "Model", at: Array, each: int, missing: str | None) -> Array:
+    """Means (n, C) over `each` of the places at index coordinates (n each, d), one by one.
+
+    What lies nearest to a missing sample does not count, and a mean is NaN where that is more than
+    half of it.
+    """
+    values, gone = values_at_index(model, at), model.hidden(at, missing)
+    xp = namespace(values)
+    values = xp.reshape(values, (-1, each, values.shape[-1]))
+    if gone is None:
+        return xp.mean(values, axis=1) if each > 1 else values[:, 0, :]
+    gone = xp.broadcast_to(xp.reshape(gone, (values.shape[0], each, -1)), values.shape)
+    there = xp.mean(xp.astype(~gone, model.offset.dtype), axis=1)
+    total = xp.mean(xp.where(gone, xp.zeros_like(values), values), axis=1)
+    is_known = there >= MEAN_MIN_COVER
+    return xp.where(is_known, total / xp.where(is_known, there, 1.0), xp.nan)
+
+
+def _counts(place: Place, x: Floats) -> Any:
+    """Places to average over along each axis of the result, (n, d); 1 where nothing shrinks."""
+    counts = np.ones(x.shape, np.int64)
+    for k in range(x.shape[1]):
+        half = np.zeros(x.shape[1])
+        half[k] = 0.5
+        with np.errstate(invalid="ignore"):
+            across = to_numpy(place(x + half)) - to_numpy(place(x - half))
+            length = np.linalg.norm(across, axis=-1)
+        length = np.where(np.isfinite(length), length, 1.0)
+        wide = np.minimum(np.ceil(PLACES_PER_SAMPLE * length), MAX_PLACES)
+        counts[:, k] = np.where(length > SHRINKING_MIN_STEP, wide, 1)
+    return counts
+
+
+def _filled(values: Array, gone: Any, fill: float | None, dtype: Any) -> Array:
+    """Values (n, C) with `fill` or NaN where they lie outside; refused where `dtype` has no NaN."""
+    if not gone.any():
+        return values
+    xp, kind = namespace(values), as_dtype(values[:0, :], dtype).dtype
+    if fill is None and not xp.isdtype(kind, ("real floating", "complex floating")):
+        raise ValueError(
+            f"{int(gone.sum())} samples lie outside the field and cannot be NaN in dtype "
+            f"{kind}. Say what they should be (fill=0), pass outside='nearest', or ask for "
+            "floats."
+        )
+    outer = xp.full_like(values, xp.nan if fill is None else fill)
+    return xp.where(move(gone[:, None], values), outer, values)
+
+
+# --- transforms -----------------------------------------------------------------------------------
+
+
+def place_of(transform: Any, like: Array, d: int) -> tuple[Place, tuple[int, ...] | None]:
+    """A transform as a function of sample numbers, and the shape it brings, if it does.
+
+    Places come in the library and on the device of `like`; what torch follows in a transform it
+    follows in them.
+    """
+    if type(transform).__module__.split(".")[0] == "skimage":
+        return _of_skimage(transform, like, d), None
+    if is_array(transform) or isinstance(transform, (list, tuple)):
+        given = _brought(transform, like)
+        if not np.isfinite(to_numpy(given)).all():
+            raise ValueError("`transform` must hold finite numbers; got NaN or infinities.")
+        if tuple(given.shape) in ((d, d + 1), (d + 1, d + 1)):
+            matrix_of(transform, d)  # only to refuse what is singular
+            return _projective(given), None
+        if given.ndim == d + 1 and given.shape[-1] == d:
+            return _displaced(given), tuple(given.shape[:-1])
+        raise ValueError(
+            f"`transform` must be a matrix of shape {(d, d + 1)} or {(d + 1, d + 1)}, or "
+            f"displacements of shape (..., {d}), one for every sample of the result; got shape "
+            f"{tuple(given.shape)}."
+        )
+    if callable(transform):
+        return _called(transform, like, d), None
+    raise TypeError(
+        "`transform` must be a matrix, an array of displacements, a skimage.transform object or a "
+        f"function of points; got a {type(transform).__name__}."
+    )
+
+
+def _brought(given: Any, like: Array) -> Array:
+    """What a transform has or gives, in float64, in the library and on the device of `like`."""
+    if requires_grad(given) and not is_torch(like):
+        raise TypeError(
+            "a transform that requires gradients needs a field of torch, which follows them; got "
+            f"one of {type(like).__name__}. Fit a tensor, or use model.to('cpu')."
+        )
+    array = given if is_array(given) else numbers("transform", given)
+    return move(array, like, namespace(like).float64)
+
+
+def matrix_of(given: Any, d: int) -> Floats:
+    """An affine or projective matrix on the host, (d + 1, d + 1); refused if it has no inverse."""
+    matrix: Floats = np.asarray(to_numpy(given), np.float64)
+    if matrix.shape == (d, d + 1):
+        matrix = np.vstack([matrix, np.eye(d + 1)[-1]])
+    s = np.linalg.svd(matrix / max(np.abs(matrix).max(), 1e-300), compute_uv=False)
+    inner = np.linalg.svd(matrix[:d, :d], compute_uv=False) if not matrix[d, :d].any() else s
+    if s[-1] < 1e-12 * s[0] or inner[-1] < 1e-12 * max(inner[0], 1e-300):
+        raise ValueError(
+            f"`transform` must be invertible; got a singular matrix, {matrix.tolist()}, which maps "
+            "the whole result onto a line or a point."
+        )
+    return matrix
+
+
+def _projective(matrix: Array) -> Place:
+    xp, d = namespace(matrix), matrix.shape[1] - 1
+    linear, shift = matrix[:d, :d], matrix[:d, d]
+    if matrix.shape[0] == d:
+        return lambda x: move(x, matrix) @ linear.T + shift
+
+    def place(x: Floats) -> Array:
+        points = move(x, matrix)
+        w = points @ matrix[d, :d] + matrix[d, d]
+        # What lies beyond the horizon lies nowhere. Torch would follow a quotient by NaN.
+        seen = (w > 1e-12 if matrix[d, d] > 0 else w != 0)[:, None]
+        w = xp.where(seen, w[:, None], xp.ones_like(w[:, None]))
+        return xp.where(seen, (points @ linear.T + shift) / w, xp.nan)
+
+    return place
+
+
+def _of_skimage(transform: Any, like: Array, d: int) -> Place:
+    """An object of skimage.transform, which counts columns before rows, as its `warp` takes it."""
+    params = np.asarray(transform.params) if hasattr(transform, "params") else None
+    if params is not None and params.shape == (d + 1, d + 1):
+        matrix_of(params, d)  # only to refuse what is singular
+    return lambda x: move(np.asarray(transform(x[:, ::-1]), np.float64)[:, ::-1], like)
+
+
+def _called(function: Callable[[Any], Any], like: Array, d: int) -> Place:
+    def place(x: Floats) -> Array:
+        at = _brought(function(move(x, like)), like)
+        if tuple(at.shape) != x.shape:
+            raise ValueError(
+                f"`transform` must give a place, {d} numbers, for each of {len(x)} points; got "
+                f"shape {tuple(at.shape)}."
+            )
+        return at
+
+    return place
+
+
+def _displaced(by: Array) -> Place:
+    """Displacements of the samples of the result, between them along straight lines."""
+    xp, sizes, d = namespace(by), by.shape[:-1], by.shape[-1]
+    flat = xp.reshape(by, (-1, d))
+
+    def place(x: Floats) -> Array:
+        at = np.clip(x, 0, np.asarray(sizes) - 1.0)
+        low = np.floor(at).astype(np.int64)
+        high = np.minimum(low + 1, np.asarray(sizes) - 1)
+        total = move(x, by)
+        for corner in np.ndindex(*(2,) * d):
+            weight = np.prod(np.where(corner, at - low, low + 1 - at), axis=-1)
+            if weight.any():  # at samples, one corner is all
+                rows = np.ravel_multi_index(tuple(np.where(corner, high, low).T), sizes)
+                total = total + move(weight[:, None], by) * xp.take(flat, move(rows, by), axis=0)
+        return total
+
+    return place
+
+
+# --- along the axes -------------------------------------------------------------------------------
+
+
+def _along_axes(
+    model: "Model",
+    transform: Any,
+    sizes: Sequence[int],
+    antialias: bool,
+    outside: str,
+    gaps: bool,
+) -> tuple[Array, Any] | None:
+    """What :func:`_block` gives for all samples, of a matrix whose axes are the field's; else None.
+
+    In any order and sense, stretched and shifted: then axis by axis, as `resize` does it, and means
+    are exact.
+    """
+    d, domain = len(sizes), model.domain
+    if (
+        callable(transform)
+        or requires_grad(transform)
+        or np.shape(transform)[:1] not in ((d,), (d + 1,))
+    ):
+        return None
+    if np.shape(transform)[1:] != (d + 1,):
+        return None
+    matrix = matrix_of(transform, d)
+    if matrix[d, :d].any():
+        return None
+    linear, shift = matrix[:d, :d] / matrix[d, d], matrix[:d, d] / matrix[d, d]
+    last = np.maximum(np.asarray(sizes) - 1.0, 1.0)
+    driver = np.argmax(np.abs(linear) * last, axis=1)  # which axis of the result runs along mine
+    others = np.where(np.arange(d) == driver[:, None], 0.0, linear)
+    slack = LINE_TOLERANCE * (np.abs(linear) @ last)
+    if len(set(driver)) < d or (np.abs(others) @ last > slack).any():
+        return None
+    x, boxes, kept, beyond = [], [], [], []
+    for k, axis in enumerate(domain.axes):
+        step, n = linear[k, driver[k]], sizes[driver[k]]
+        line, low, high = shift[k] + step * np.arange(n), domain.low[k], domain.high[k]
+        inside = (line >= low - slack[k]) & (line <= high + slack[k])
+        if not inside.all() and (outside != "nan" or axis.period is not None):
+            return None  # point by point: borders repeat, turns go round
+        own = np.flatnonzero(inside) if inside.any() else np.zeros(1, int)
+        edges = shift[k] + step * (np.append(own, own[-1] + 1) - 0.5)
+        shrinks = antialias and inside.any() and abs(step) > SHRINKING_MIN_STEP
+        x.append(np.clip(line[own], low, high))
+        boxes.append((edges if axis.period else np.clip(edges, low, high)) if shrinks else None)
+        kept.append(np.clip(np.arange(n) - own[0], 0, len(own) - 1))
+        beyond.append(~inside)
+    values = gridded(model, x, None, gaps=gaps, boxes=boxes)
+    xp = namespace(values)
+    channels = values[..., None]
+    if model.channel_axis is not None:
+        channels = xp.moveaxis(values, model.channel_axis, -1)
+    gone: Any = np.zeros((), bool)
+    for k, rows in enumerate(kept):
+        if beyond[k].any():
+            channels = xp.take(channels, move(rows, values), axis=k)
+        gone = gone[..., None] | beyond[k]
+    order = np.argsort(driver)
+    channels = xp.permute_dims(channels, (*map(int, order), d))
+    return xp.reshape(channels, (-1, channels.shape[-1])), gone.transpose(order).reshape(-1)
+
+
+def _sizes(
+    shape: Sequence[int] | None, own: tuple[int, ...] | None, usual: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Samples of the result on each axis."""
+    if shape is None:
+        return usual if own is None else own
+    asked = sizes_of("shape", shape, len(usual))
+    if own is not None and asked != own:
+        raise ValueError(
+            f"displacements are for a result of shape {own}; got shape={asked}. Leave `shape` out."
+        )
+    return asked

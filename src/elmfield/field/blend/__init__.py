@@ -1,0 +1,1 @@
+"""Local models blended into one function: points, grids, derivatives, integrals."""

@@ -1,0 +1,444 @@
+"""Σ_i φ_i f_i: local models blended into one function, in index coordinates.
+
+Grids are taken axis by axis; points are in `points`. Units, offsets and the place of channels are
+added by the field's model.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product as cartesian
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.backend import add_runs, move, namespace
+from elmfield._array.memory import capacity
+from elmfield._array.memory import runs as runs_of
+from elmfield._array.typing import Array, Floats, Integers
+from elmfield.field.blend.grids import AxisPlan, AxisTable, along, contracted
+from elmfield.field.blend.integrals import Runs
+from elmfield.field.blend.points import Nodes, partials
+from elmfield.field.coefficients.sample_boxes import SampleBoxes
+from elmfield.field.coefficients.stored import Coefficients
+from elmfield.local.model import AxisFunctions, Basis, LocalModel
+from elmfield.partition import Partition, blend
+
+LINE_MIN_POSITIONS = 4096
+"""Positions on an axis that are always taken together."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Group:
+    """Regions that share their local model, and their coefficients.
+
+    Parameters
+    ----------
+    model : LocalModel
+        The local model.
+    regions : integer array, shape (G,)
+        Region numbers, ascending.
+    coefficients : Coefficients
+        c of each of them, (G, r, C).
+    nodes : Nodes, optional
+        The places of a model of kernels, which every region has its own of.
+    """
+
+    model: LocalModel
+    regions: Integers
+    coefficients: Coefficients = field(repr=False)
+    nodes: Nodes | None = field(default=None, repr=False)
+
+    def moved(self, like: Array) -> "Group":
+        """The same in the library and on the device of `like`."""
+        nodes = None if self.nodes is None else self.nodes.moved(like)
+        there = self.coefficients.moved(like)
+        return replace(self, model=self.model.moved(like), coefficients=there, nodes=nodes)
+
+    def rows(self, rows: Integers, regions: Integers) -> "Group":
+        """The group of some of the regions, by row, under new numbers."""
+        nodes = None if self.nodes is None else self.nodes.rows(rows)
+        some = self.coefficients.rows(rows)
+        return replace(self, regions=regions, coefficients=some, nodes=nodes)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Blended:
+    """Local models, one per region, and the windows that make one function of them.
+
+    Parameters
+    ----------
+    partition : Partition
+        Cells, regions and overlap.
+    groups : tuple of Group
+        Local models and coefficients.
+    centres, radii : arrays, shape (N, d)
+        Of the regions' boxes, in index coordinates: ``t = (x - centre) / radius``.
+    is_scattered : bool
+        Whether regions were fitted to scattered samples, not to those of a grid.
+    """
+
+    partition: Partition
+    groups: tuple[Group, ...]
+    centres: Floats = field(repr=False)
+    radii: Floats = field(repr=False)
+    is_scattered: bool = False
+
+    @property
+    def like(self) -> Array:
+        """An array in the library and on the device of all results."""
+        return self.groups[0].coefficients.like
+
+    @property
+    def dtype(self) -> Any:
+        """Dtype of the coefficients and of the values."""
+        return self.like.dtype
+
+    @property
+    def n_channels(self) -> int:
+        """Number of channels C."""
+        return self.groups[0].coefficients.shape[2]
+
+    @property
+    def n_stored(self) -> int:
+        """Numbers stored: coefficients, and the places of kernels, which groups share."""
+        nodes = [g.nodes for g in self.groups if g.nodes is not None]
+        places = {id(n.positions): int(math.prod(n.positions.shape)) for n in nodes}
+        numbers = [g.coefficients.n_stored for g in self.groups]
+        return sum((*numbers, *(len(n.members) for n in nodes), *places.values()))
+
+    def basis_of(self, group: Group) -> Basis:
+        """The basis of a group of regions whose coefficients are coordinates of their samples."""
+        basis = group.model.basis
+        if basis is None:
+            raise TypeError(f"{self.why_all_is_kept}.")
+        return basis
+
+    @property
+    def why_all_is_kept(self) -> str | None:
+        """Why no coefficient can be left out; None where coordinates of samples are stored."""
+        if self.is_scattered:
+            return "a field of scattered samples keeps all its coefficients"
+        if any(g.model.basis is None for g in self.groups):
+            return (
+                "a field of oriented regions is its samples, and keeps all of them. Ask for "
+                "keep(psnr=...), max_error, bits or bytes"
+            )
+        return None
+
+    @property
+    def source_samples(self) -> SampleBoxes | None:
+        """The samples that settle all regions; None where some have only coefficients."""
+        boxes = [g.coefficients.source_samples for g in self.groups]
+        return boxes[0] if all(b is not None for b in boxes) else None
+
+    @property
+    def exact(self) -> SampleBoxes | None:
+        """The caller's samples, where the function passes through all of them; else None.
+
+        Not where they were coded with loss, or are kept with fewer digits.
+        """
+        boxes = self.source_samples
+        if boxes is None or not boxes.is_raw or boxes.is_lossy:
+            return None
+        every = (g.coefficients for g in self.groups)
+        return boxes if all(c.shape[1] >= math.prod(c.box or ()) for c in every) else None
+
+    @property
+    def gives_whole_numbers(self) -> bool:
+        """Whether its samples are whole numbers that were coded with loss.
+
+        What comes back at them is rounded to these: so a largest error of 1 is one of 1, and not of
+        1 and what evaluating the function adds in the last digit.
+        """
+        boxes = self.source_samples
+        return boxes is not None and boxes.is_lossy and np.dtype(boxes.kind).kind in "iu"
+
+    @property
+    def needed(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The first sample that regions' boxes need on each axis, and the first beyond."""
+        low, high = np.full(self.centres.shape[1], 1 << 62), np.zeros(self.centres.shape[1], int)
+        for g in self.groups:
+            box = np.asarray(g.coefficients.box)
+            starts = np.round(self.centres[g.regions] - (box - 1) / 2).astype(np.int64)
+            low, high = np.minimum(low, starts.min(0)), np.maximum(high, starts.max(0) + box)
+        part = self.partition
+        low = np.where(part.periodic, 0, np.maximum(low, 0))
+        high = np.where(part.periodic, part.shape, np.minimum(high, part.shape))
+        return tuple(low.tolist()), tuple(high.tolist())
+
+    def with_samples(self, boxes: SampleBoxes) -> "Blended":
+        """The function of the same regions made of other samples."""
+        groups = (replace(g, coefficients=g.coefficients.with_samples(boxes)) for g in self.groups)
+        return replace(self, groups=tuple(groups))
+
+    def channels(self, own: slice) -> "Blended":
+        """The same function of some of the channels."""
+        groups = (replace(g, coefficients=g.coefficients.channels(own)) for g in self.groups)
+        return replace(self, groups=tuple(groups))
+
+    def weights(self, region: int) -> Array:
+        """Output weights α of one region, (m, C)."""
+        which, row = self.group_of
+        group = self.groups[which[region]]
+        return group.model.weights(group.coefficients.take(row[region : region + 1]))[0, ...]
+
+    def local_model(self, regions: Integers) -> LocalModel:
+        """The model of some regions of one group; kernels with their places."""
+        which, row = self.group_of
+        group: Group = self.groups[which[regions[0]]]
+        if group.nodes is None:
+            return group.model
+        part = self.partition
+        periods = np.where(part.periodic, np.asarray(part.shape, float), np.inf)
+        centres, radii = self.centres[regions], self.radii[regions]
+        return group.nodes.local(row[regions], centres, radii, periods)
+
+    @cached_property
+    def group_of(self) -> tuple[Integers, Integers]:
+        """Group of each region, and its row there."""
+        which = np.empty(self.partition.n_regions, np.int64)
+        row = np.empty_like(which)
+        for g, group in enumerate(self.groups):
+            which[group.regions], row[group.regions] = g, np.arange(len(group.regions))
+        return which, row
+
+    @property
+    def with_boxes(self) -> "Blended":
+        """The same, with the boxes that regions were fitted to; a crop's cells do not tell them."""
+        sizes = np.empty(self.centres.shape, np.int64)
+        for g in self.groups:
+            sizes[g.regions] = self.basis_of(g).box
+        starts = np.round(self.centres - (sizes - 1) / 2).astype(np.int64)
+        return replace(self, partition=replace(self.partition, starts=starts, sizes=sizes))
+
+    def partials(self, x: Array, orders: list[tuple[int, ...]]) -> list[Array]:
+        """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
+        return partials(self, x, orders)
+
+    def on_grid(self, x: list[Floats]) -> Array:
+        """Blended values, (p_1, ..., p_d, C), on the grid of index coordinates `x`."""
+        xp = namespace(self.like)
+        if not self.partition.is_regular or self.is_scattered or self._is_mixed:
+            points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1).reshape(-1, len(x))
+            at = move(points, self.like, xp.float64)
+            (values,) = self.partials(at, [(0,) * len(x)])
+            return xp.reshape(values, (*map(len, x), -1))
+        line = along(self, x[0]) if len(x) == 1 and len(x[0]) > LINE_MIN_POSITIONS else None
+        if line is not None:
+            return xp.astype(line, self.like.dtype, copy=False)
+        k = int(np.argmax([len(c) for c in x]))
+        if len(x[k]) > max(LINE_MIN_POSITIONS, capacity(self.like) // (8 * self._most)):
+            return xp.concat([self.on_grid(c) for c in _halves(x, k)], axis=k)
+        if self._axes is not None:
+            return self.partials_on_grid(x, [(0,) * len(x)])[0]
+        plans = [self.plan(k, c) for k, c in enumerate(x)]
+        V = self._by_class(plans)
+        # V: (C, N_1, p_1, ..., N_d, p_d), merged into (C, p_1, ..., p_d) axis by axis
+        before, after = V.shape[0], math.prod(V.shape[1:])
+        for plan in plans:
+            after //= plan.cells.size * plan.n_slots
+            V = plan.merge(xp.reshape(V, (before, -1, after)))
+            before *= len(plan.lower)
+        return xp.moveaxis(xp.reshape(V, (-1, *map(len, x))), 0, -1)
+
+    def partials_on_grid(self, x: list[Floats], orders: list[tuple[int, ...]]) -> list[Array]:
+        """Mixed derivatives, (p_1, ..., p_d, C) each, on the grid of index coordinates `x`.
+
+        In index units. With product modes each axis is differentiated by itself, at a few times
+        what values cost; others are taken point by point.
+        """
+        xp, axes = namespace(self.like), self._axes
+        if axes is None:
+            points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1).reshape(-1, len(x))
+            found = self.partials(move(points, self.like, xp.float64), orders)
+            return [xp.reshape(f, (*map(len, x), -1)) for f in found]
+        asked = [{o[k] for o in orders} for k in range(len(x))]
+
+        def table(k: int, c: Floats) -> AxisTable:
+            return self.plan(k, c, max(asked[k])).windowed(axes[k], asked[k])
+
+        others = [table(k, c) for k, c in enumerate(x[1:], 1)]
+        most = self._cells_at_once(others, len(orders))
+        parts = self._parts(x[0], np.arange(len(x[0])), most)
+        found = [self._products([table(0, x[0][i:j]), *others], orders) for i, j in parts]
+        return found[0] if len(found) == 1 else [xp.concat(pair) for pair in zip(*found)]
+
+    def plan(self, k: int, x: Floats, order: int = 0) -> AxisPlan:
+        """Which cells of axis k speak at index coordinates `x`, and how, up to derivatives."""
+        return AxisPlan.make(self.partition, self.centres, self.group_of[0], k, x, order)
+
+    @property
+    def _axes(self) -> tuple[AxisFunctions, ...] | None:
+        """The functions of each axis, if all cells share one product model; else None."""
+        alone = len(self.groups) == 1 and self.partition.is_regular
+        return self.groups[0].model.axes if alone else None
+
+    @property
+    def is_product(self) -> bool:
+        """Whether sums over boxes are taken axis by axis, exactly."""
+        return self._axes is not None
+
+    @property
+    def _is_mixed(self) -> bool:
+        """Whether some of several groups take their modes axis by axis."""
+        return len(self.groups) > 1 and any(g.model.axes is not None for g in self.groups)
+
+    @property
+    def _most(self) -> int:
+        """Functions of an axis at most: numbers that a position takes."""
+        axes = self._axes
+        return 1 if axes is None else max(a.width for a in axes)
+
+    def _cells_at_once(self, others: list[AxisTable], n_orders: int = 1) -> int:
+        """Cells of the first axis whose products, with those of the others, fill a batch."""
+        each = self.groups[0].model.n_modes * self.n_channels * (2 + n_orders)
+        return capacity(self.like) // (each * math.prod(a.cells.size for a in others))
+
+    def _parts(self, x: Floats, starts: Integers, most: int) -> list[tuple[int, int]]:
+        """Ranges of runs of positions on the first axis in which at most so many cells speak."""
+        if self.partition.n_cells[0] <= most:
+            return [(0, len(starts))]
+        return self.plan(0, x).parts(starts, most)
+
+    def _products(
+        self, axes: list[AxisTable], orders: list[tuple[int, ...]], dtype: Any = None
+    ) -> list[Array]:
+        """Results (p_1, ..., p_d, C) of product models for each of some orders."""
+        xp, group = namespace(self.like), self.groups[0]
+        used = self.partition.labels[np.ix_(*(a.cells for a in axes))]
+        c = group.model.expand(group.coefficients.take(self.group_of[1][used.reshape(-1)]))
+        c = xp.astype(c, self.dtype if dtype is None else dtype, copy=False)
+        c = xp.reshape(xp.moveaxis(c, -1, 0), (-1, *used.shape, *c.shape[1:-1]))
+        return contracted(c, axes, orders)
+
+    def _by_class(self, plans: list[AxisPlan]) -> Array:
+        """Local values of a dense layer: its features once per pattern of positions in a box."""
+        xp = namespace(self.like)
+        d, C = len(plans), self.n_channels
+        slots = [p.n_slots for p in plans]
+        cells = [p.cells.size for p in plans]
+        which, row = self.group_of
+        labels = self.partition.labels[np.ix_(*(p.cells for p in plans))]
+        values, order = [], []
+        for pattern in cartesian(*(range(len(p.patterns[0])) for p in plans)):
+            members = [np.flatnonzero(p.patterns[1] == c) for p, c in zip(plans, pattern)]
+            regions = labels[np.ix_(*members)].reshape(-1)
+            group = self.groups[which[regions[0]]]
+            u = np.stack(
+                np.meshgrid(*(p.patterns[0][c] for p, c in zip(plans, pattern)), indexing="ij"),
+                axis=-1,
+            ).reshape(-1, d)
+            t = move(u / self.radii[regions[0]], self.like)
+            found = []
+            step = max(1, capacity(self.like) // (2 * max(group.model.n_modes, len(u)) * C))
+            for i in range(0, len(regions), step):
+                some = group.coefficients.take(row[regions[i : i + step]])
+                alpha = group.model.expand(some)  # (G, m, C)
+                G, m = alpha.shape[0], alpha.shape[1]
+                flat = xp.reshape(xp.permute_dims(alpha, (1, 0, 2)), (m, G * C))
+                piece = [
+                    group.model.rows(t[a:b, :], (0,) * d)[0] @ flat
+                    for a, b in runs_of(len(u), max(1, capacity(self.like) // m))
+                ]
+                found.append(xp.reshape(xp.concat(piece, axis=0), (len(u), G, C)))
+            values.append(xp.astype(xp.concat(found, axis=1), self.dtype))
+            order.append(
+                np.ravel_multi_index(np.meshgrid(*members, indexing="ij"), cells).reshape(-1)
+            )
+        back = move(np.argsort(np.concatenate(order)), self.like)
+        V = xp.take(xp.concat(values, axis=1), back, axis=1)  # (p_1 ... p_d, cells, C)
+        V = xp.reshape(V, (*slots, *cells, C))
+        return xp.permute_dims(V, (2 * d, *(a for k in range(d) for a in (d + k, k))))
+
+    # --- sums and parts -------------------------------------------------------------------------
+
+    def sums(self, runs: list[Runs], dtype: Any = None) -> Array:
+        """``Σ weights f(places)`` over boxes, (n_1, ..., n_d, C): one for each run on each axis.
+
+        With product modes each axis is summed first, so the grid of places is never formed; in
+        the dtype that is given, or that of the coefficients.
+        """
+        axes, first = self._axes, runs[0]
+        if axes is None:
+            return self._sums_of_values(runs)
+        xp = namespace(self.like)
+        line = (
+            along(self, first.places)
+            if len(runs) == 1 and len(first.places) > LINE_MIN_POSITIONS
+            else None
+        )
+        if line is not None:
+            line *= first.weights[:, None]
+            line = np.add.reduceat(line, first.starts, axis=0)
+            return xp.astype(line, self.like.dtype if dtype is None else dtype, copy=False)
+
+        def table(k: int, r: Runs) -> AxisTable:
+            return self.plan(k, r.places).summed(axes[k], r)
+
+        def some(r: Runs) -> Array:
+            return self._products([table(0, r), *others], [(0,) * len(runs)], dtype)[0]
+
+        others = [table(k, r) for k, r in enumerate(runs[1:], 1)]
+        most, found = self._cells_at_once(others), []
+        for i, j in self._parts(first.places, first.starts, most):
+            r = first.part(i, j)
+            if j - i == 1:  # of many cells perhaps, whose sums are added
+                every = self._parts(r.places, np.arange(len(r.places)), most)
+                found.append(sum(some(r.between(a, b)) for a, b in every))
+            else:
+                found.append(some(r))
+        return found[0] if len(found) == 1 else xp.concat(found, axis=0)
+
+    def _sums_of_values(self, runs: list[Runs]) -> Array:
+        """The same of values at all places, in float64, a few runs of the first axis at a time."""
+        xp, C = namespace(self.like), self.n_channels
+        across = math.prod(len(r.places) for r in runs[1:]) * C
+        each = max(1, math.ceil(len(runs[0].places) / len(runs[0])))
+        step = max(1, capacity(self.like) // (4 * across * each))
+        parts = []
+        for i, j in runs_of(len(runs[0]), step):
+            some = [runs[0].part(i, j), *runs[1:]]
+            V = xp.astype(self.on_grid([r.places for r in some]), xp.float64)
+            for k, r in enumerate(some):
+                w = move(r.weights.reshape([-1 if m == k else 1 for m in range(V.ndim)]), V)
+                V = add_runs(V * xp.astype(w, V.dtype), r.starts, axis=k)
+            parts.append(V)
+        return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+
+    def crop(self, low: tuple[float, ...], high: tuple[float, ...]) -> "Blended":
+        """The same function without the regions that do not speak between two corners."""
+        part = self.partition
+        edges, kept = [], []
+        for k, n_cells in enumerate(part.n_cells):
+            first, last = 0, n_cells
+            if not part.periodic[k]:
+                ends = blend(part, k, np.asarray([low[k], high[k]]))
+                first, last = int(ends.lower[0]), int(ends.upper[1]) + 1
+            kept.append(slice(first, last))
+            edges.append(part.edges[k][first : last + 1])
+        regions, labels = np.unique(part.labels[tuple(kept)], return_inverse=True)
+        labels = labels.reshape([len(e) - 1 for e in edges])
+        new = np.full(part.n_regions, -1)
+        new[regions] = np.arange(len(regions))
+        boxes: dict[str, Integers] = {}
+        if part.starts is not None and part.sizes is not None:
+            boxes = {"starts": part.starts[regions], "sizes": part.sizes[regions]}
+        groups = []
+        for g in self.groups:
+            rows = np.flatnonzero(new[g.regions] >= 0)
+            if len(rows):
+                groups.append(g.rows(rows, new[g.regions[rows]]))
+        return Blended(
+            partition=part.changed(edges=tuple(edges), labels=labels, **boxes),
+            groups=tuple(groups),
+            centres=self.centres[regions],
+            radii=self.radii[regions],
+            is_scattered=self.is_scattered,
+        )
+
+
+def _halves(x: list[Floats], k: int) -> list[list[Floats]]:
+    """Positions on all axes, those of axis k in two halves."""
+    half = len(x[k]) // 2
+    return [[*x[:k], part, *x[k + 1 :]] for part in (x[k][:half], x[k][half:])]

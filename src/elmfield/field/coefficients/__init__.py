@@ -1,0 +1,1 @@
+"""Coefficients of regions: stored, or computed from samples when asked for."""

@@ -1,0 +1,247 @@
+"""Coefficients that are made from samples: those of boxes, projected on a basis batch by batch."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from elmfield._array.backend import device, is_on_host, move, namespace, to_numpy
+from elmfield._array.memory import capacity, runs
+from elmfield._array.typing import Array, Floats, Integers
+from elmfield.field.coefficients.sample_boxes import SampleBoxes
+from elmfield.field.coefficients.stored import Coefficients, rows_of
+from elmfield.local.bases import WaveModel
+from elmfield.local.energy_mixture import Beliefs
+from elmfield.local.model import Basis
+from elmfield.partition import Partition, gather_boxes, whole_rows
+
+CACHED_NUMBERS = 1 << 21
+"""Numbers a batch of product modes holds at most on a processor: what fits its cache."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FromSamples(Coefficients):
+    """Coefficients (G, r, C) of a group of regions, projected from samples when asked for.
+
+    A region's coefficients are the same, bit for bit, whichever others are asked for with it.
+
+    Parameters
+    ----------
+    boxes : SampleBoxes
+        The samples.
+    partition : Partition
+        In which the regions' boxes lie: that of the fit, also for a part of its regions.
+    regions : integer array, shape (G,)
+        The regions' numbers there.
+    model : Basis or WaveModel
+        Of all of them.
+    keeps_samples : bool
+        Whether the field keeps its samples, and a file holds these; else what is made from them.
+    computed : array or None
+        Results of the fit: coefficients, (G, r, C), or with a WaveModel each region's mixture of
+        energies, (G, 1 + R). None to compute them at each call.
+    """
+
+    boxes: SampleBoxes = field(repr=False)
+    partition: Partition = field(repr=False)
+    regions: Integers = field(repr=False)
+    model: Basis | WaveModel = field(repr=False)
+    keeps_samples: bool = True
+    computed: Array | None = field(default=None, repr=False)
+
+    @property
+    def beliefs(self) -> Beliefs | None:
+        """The energies that regions choose among; None where they have a basis."""
+        return self.model.beliefs if isinstance(self.model, WaveModel) else None
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """G, r and C."""
+        return len(self.regions), self.model.n_modes, self.boxes.n_channels
+
+    @property
+    def like(self) -> Array:
+        """An array in the library, dtype and on the device of the coefficients."""
+        found = self.computed if self.beliefs is None else None
+        return self.boxes.like if found is None else found
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        """Samples on each axis of a region's box."""
+        return self.model.box
+
+    @property
+    def source_samples(self) -> SampleBoxes | None:
+        """The samples, where the field keeps them."""
+        return self.boxes if self.keeps_samples else None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether nothing has to be projected first, and NumPy holds it."""
+        at_hand = self.computed is not None or self.beliefs is not None
+        return at_hand and super().is_shared
+
+    # --- from samples to coefficients -----------------------------------------------------------
+
+    def take(self, rows: Integers) -> Array:
+        """Coefficients (len(rows), r, C) of some regions."""
+        rows = np.asarray(rows)
+        if self.computed is not None and self.beliefs is None:
+            return rows_of(self.computed, rows)
+        return self.project(rows)[0]
+
+    def project(
+        self,
+        rows: Integers,
+        present: Array | None = None,
+        tell: Callable[[int], None] = lambda _: None,
+    ) -> tuple[Array, Floats]:
+        """Coefficients (len(rows), r, C) of some regions, and the energy they leave over.
+
+        Parameters
+        ----------
+        rows : integer array
+            The regions' rows in this group.
+        present : array of bool, shape (..., C), optional
+            Which samples of the array are not guesses.
+        tell : callable
+            Hears how many regions were done, batch after batch.
+
+        Returns
+        -------
+        coefficients : array, shape (len(rows), r, C)
+            Channels first in memory: each is then summed in one piece.
+        left : array, shape (len(rows), C)
+            Sums of squares.
+        """
+        xp, (_, r, C), G = namespace(self.like), self.shape, len(rows)
+        store, lefts = None, []
+        for i, j, Y in self._batches(rows, self._work):
+            if isinstance(self.model, WaveModel):
+                beliefs = self.model.beliefs
+                c = beliefs.alphas(Y, self._mixture(beliefs, Y, rows[i:j]))
+            else:
+                if present is not None:
+                    where = self.regions[rows[i:j]], self.model.box, self.model.inside
+                    Y = self.model.complete(Y, gather_boxes(present, self.partition, *where))
+                c = self.model.project(Y)
+                if r < self.model.n_samples:  # else nothing is left over
+                    left = xp.sum(Y * Y, axis=1) - xp.sum(c * c, axis=1)
+                    lefts.append(xp.astype(left, xp.float64))
+            c = xp.permute_dims(c, (2, 0, 1))
+            if store is None:
+                whole = j - i == G
+                store = c if whole else xp.empty((C, G, r), dtype=c.dtype, device=device(c))
+            if store is not c:
+                store[:, i:j, :] = c
+            tell(j - i)
+        left_over = to_numpy(xp.concat(lefts, axis=0)) if lefts else np.zeros((G, C))
+        return xp.permute_dims(store, (1, 2, 0)), np.maximum(left_over, 0)
+
+    @property
+    def _work(self) -> int:
+        """Numbers that a region takes for each channel while its coefficients are made."""
+        if isinstance(self.model, WaveModel):
+            return 2 * self.model.beliefs.work
+        return 4 * max(math.prod(self.model.box), self.model.n_modes)
+
+    def _batches(self, rows: Integers, work: int) -> Iterator[tuple[int, int, Array]]:
+        """Samples (G, S, C) of some regions' boxes, as many at a time as memory allows.
+
+        `work` numbers are held for each region and channel. Regions are taken in whole rows of
+        cells, which are gathered axis by axis.
+        """
+        numbers, model = capacity(self.boxes.like), self.model
+        if not isinstance(model, WaveModel) and is_on_host(self.boxes.like) and model.axes:
+            numbers = min(numbers, CACHED_NUMBERS)
+        step = max(1, numbers // (work * self.boxes.n_channels))
+        inside = None if isinstance(model, WaveModel) else model.inside
+        for i, j in runs(len(rows), whole_rows(self.partition, step)):
+            some = self.regions[rows[i:j]]
+            yield i, j, self.boxes.gather(self.partition, some, model.box, inside)
+
+    def precompute(self) -> "FromSamples":
+        """Return the same with coefficients, or mixtures of energies, computed and kept."""
+        if self.computed is not None:
+            return self
+        every, beliefs = np.arange(len(self.regions)), self.beliefs
+        if beliefs is None:
+            return replace(self, computed=self.take(every))
+        work = 2 * beliefs.family.n_members * math.prod(self.box)
+        found = [self._mixture(beliefs, Y, every[i:j]) for i, j, Y in self._batches(every, work)]
+        mixture = found[0] if len(found) == 1 else namespace(self.like).concat(found, axis=0)
+        return replace(self, computed=mixture)
+
+    def with_samples(self, boxes: SampleBoxes) -> "FromSamples":
+        """Return those of the same regions for other samples, computed."""
+        found = replace(self, boxes=boxes, computed=None).precompute()
+        return found if self.beliefs is not None else found.moved(self.like)
+
+    def _mixture(self, beliefs: Beliefs, Y: Array, rows: Integers) -> Array:
+        """Mixture of energies of regions, (len(rows), 1 + R), with the samples of their boxes Y."""
+        if self.computed is not None:
+            return rows_of(self.computed, rows)
+        return beliefs.mixture(Y, self.boxes.rounding)
+
+    def energy_weights(self, rows: Integers) -> Array:
+        """Weight p of every energy in some regions, (len(rows), K); TypeError without a choice."""
+        beliefs = self.beliefs
+        if beliefs is None:
+            return super().energy_weights(rows)
+        every = self._batches(rows, 4 * beliefs.work)
+        found = [beliefs.weights(Y, self.boxes.rounding) for _, _, Y in every]
+        return namespace(self.like).concat(found, axis=0)
+
+    # --- parts, and elsewhere -------------------------------------------------------------------
+
+    def rows(self, rows: Integers) -> "FromSamples":
+        """The same for some of the regions."""
+        rows = np.asarray(rows)
+        computed = None if self.computed is None else rows_of(self.computed, rows)
+        return replace(self, regions=self.regions[rows], computed=computed)
+
+    def channels(self, own: slice) -> "FromSamples":
+        """The same for some of the channels."""
+        boxes = self.boxes.channels(own)
+        if self.beliefs is not None:  # chosen by all channels together
+            return replace(self.precompute(), boxes=boxes)
+        return replace(
+            self, boxes=boxes, computed=None if self.computed is None else self.computed[..., own]
+        )
+
+    def moved(self, like: Array) -> "FromSamples":
+        """Return coefficients computed and moved; for regions that choose energies, samples too."""
+        if self.beliefs is None:
+            own = self.precompute()
+            return replace(own, computed=move(own.computed, like))
+        computed = None if self.computed is None else move(self.computed, like)
+        return replace(self, boxes=self.boxes.moved(like), computed=computed)
+
+    # --- numbers stored: coefficients, or the samples of cells whose regions choose energies -----
+
+    @property
+    def _cells(self) -> tuple[Integers, Integers]:
+        """First sample and number of samples of each region's cell, (G, d) each."""
+        part = self.partition
+        at = np.unravel_index(self.regions, part.n_cells)
+        first = np.stack([e[i] for e, i in zip(part.edges, at)], axis=-1)
+        return first, np.stack([e[i + 1] for e, i in zip(part.edges, at)], axis=-1) - first
+
+    @property
+    def counts(self) -> Integers:
+        """Numbers stored of each region, (G,)."""
+        if self.beliefs is None:
+            return super().counts
+        return np.asarray(np.prod(self._cells[1], axis=1) * self.boxes.n_channels)
+
+    def numbers(self, rows: Integers) -> Array:
+        """The stored numbers of some regions, one region after the other."""
+        if self.beliefs is None:
+            return super().numbers(rows)
+        xp = namespace(self.like)
+        found = [xp.zeros(0, dtype=self.like.dtype, device=device(self.like))]
+        for first, size in zip(*self.rows(rows)._cells):
+            slab = tuple(slice(int(a), int(a + n)) for a, n in zip(first, size))
+            found.append(xp.reshape(self.boxes.read_standardised(slab), (-1,)))
+        return xp.concat(found)

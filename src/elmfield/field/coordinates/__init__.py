@@ -1,0 +1,1 @@
+"""What callers say and read back: coordinates, dates, names, gaps, output positions."""

@@ -1,0 +1,389 @@
+"""Coordinates as callers give them: points, columns of a grid, corners of a box; dates too.
+
+What callers write becomes numbers in the axes' units, or index coordinates; `dates` reads dates.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.backend import (
+    device,
+    is_array,
+    is_numpy,
+    is_on_host,
+    is_torch,
+    load_dask,
+    move,
+    namespace,
+    refuse_abstract,
+    requires_grad,
+    to_numpy,
+)
+from elmfield._array.checks import array, by_name, entries, is_mapping, shown
+from elmfield._array.memory import runs
+from elmfield._array.typing import Array, Floats, Integers
+from elmfield.domain import Domain
+from elmfield.domain.axis import coordinate_error
+from elmfield.errors import OutsideDomainError
+from elmfield.field.blend.points import WINDOW_BATCH_POINTS
+from elmfield.field.coordinates.dates import coordinates_in, date_errors
+from elmfield.field.coordinates.labels import AxisLabels, Labels
+from elmfield.field.coordinates.output_positions import (
+    Places,
+    between,
+    boxes_around,
+    changed,
+    positions,
+)
+
+
+def own_slab(domain: Domain) -> tuple[slice, ...]:
+    """On each axis, the samples inside the domain."""
+    first = [math.ceil(a - 1e-9) for a in domain.low]
+    return tuple(slice(a, max(a, math.floor(b + 1e-9) + 1)) for a, b in zip(first, domain.high))
+
+
+def own_samples(domain: Domain) -> list[Integers]:
+    """The same, number by number."""
+    return [np.arange(s.start, s.stop) for s in own_slab(domain)]
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """Reads positions on the axes of a box: points, grids, boxes, windows.
+
+    Parameters
+    ----------
+    domain : Domain
+        The box, its axes and their units.
+    labels : Labels
+        What is known of the axes.
+    """
+
+    domain: Domain
+    labels: Labels
+
+    def about(self, k: int) -> AxisLabels:
+        """What is known of axis k."""
+        return self.labels.axis(self.domain.dims[k])
+
+    def numbers(self, k: int, given: Any) -> Floats:
+        """Coordinates on axis k as a caller gives them, dates too, as the numbers it counts in."""
+        name = self.domain.dims[k]
+        try:
+            return coordinates_in(to_numpy(given), self.about(k))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"on axis {name!r}, {error}") from error
+
+    # --- points --------------------------------------------------------------------------------
+
+    def points(self, points: Array, like: Array) -> Array:
+        """`points` in float64, in the library and on the device of `like`."""
+        points = load_dask(points)
+        if not is_array(points):
+            points = array("points", points)
+        refuse_abstract("points", points, "Ask field.module(), which torch can transform.")
+        if isinstance(points, np.ma.MaskedArray) and points.dtype.kind in "iuf":
+            points = np.ma.filled(points.astype(np.float64), np.nan)
+        if isinstance(points, np.ndarray):
+            points = self._without_dates(points)
+            if points.dtype.kind not in "fiu":
+                raise ValueError(f"`points` must hold real numbers; got dtype {points.dtype}.")
+        elif is_numpy(like) and is_torch(points) and is_on_host(points):
+            if requires_grad(points):
+                raise TypeError(
+                    "`points` that require gradients are not followed by a field of NumPy arrays. "
+                    'Move the field to torch, field.to("cpu"), or detach the points.'
+                )
+        elif namespace(points) is not namespace(like) or device(points) != device(like):
+            raise ValueError(
+                f"`points` must live where the field lives; got {type(points).__name__} on "
+                f"{device(points)} for a field of {type(like).__name__} on {device(like)}. "
+                "Move one of them."
+            )
+        d = len(self.domain.shape)
+        if points.ndim == 0 or points.shape[-1] != d:
+            hint = " Add a trailing axis: points[..., None]." if d == 1 else ""
+            raise ValueError(
+                f"`points` must have shape (..., {d}), one coordinate per axis; got shape "
+                f"{tuple(points.shape)}.{hint}"
+            )
+        return move(points, like, namespace(like).float64)
+
+    def _without_dates(self, points: Array) -> Array:
+        """`points` in numbers: dates, texts and mixed rows column by column, if axes have dates."""
+        dated = [self.about(k).is_time for k in range(len(self.domain.dims))]
+        fits = points.ndim > 0 and points.shape[-1] == len(dated)
+        if points.dtype.kind not in "MmUSO" or not any(dated) or not fits:
+            return points
+        columns = [points[..., k] for k in range(len(dated))]
+        if points.dtype.kind in "US":  # a list of a date and a number has become texts
+            try:
+                columns = [c if own else c.astype(np.float64) for c, own in zip(columns, dated)]
+            except ValueError as error:
+                raise ValueError(
+                    f"`points` must hold real numbers, and dates on axes of dates; {error}."
+                ) from error
+        return np.stack([self.numbers(k, c) for k, c in enumerate(columns)], axis=-1)
+
+    def to_index(
+        self, x: Array, outside: str, derivatives: bool
+    ) -> tuple[Array, Array, Array, Array | None]:
+        """What the domain makes of the points, in short parts; perhaps without its derivatives."""
+        xp = namespace(x)
+        spans = runs(x.shape[0], WINDOW_BATCH_POINTS)
+        with date_errors(self.labels.axes):
+            found = self.domain.inside(x)
+            if found is not None:
+                return (*found, None)
+            if len(spans) == 1 or not isinstance(x, np.ndarray):
+                return self.domain.to_index(x, outside)
+            index, more, beyond = np.empty_like(x), [], []
+            try:
+                for i, j in spans:
+                    index[i:j], *both, wrong = self.domain.to_index(x[i:j, :], outside)
+                    more.append(both if derivatives else [x[:0, :]] * 2)
+                    beyond.append(np.zeros(j - i, bool) if wrong is None else wrong)
+            except OutsideDomainError:
+                return self.domain.to_index(x, outside)  # to say how many there are in all
+        slope, bend = (xp.concat(parts, axis=0) for parts in zip(*more))
+        marks = xp.concat(beyond)
+        return index, slope, bend, marks if marks.any() else None
+
+    # --- grids and boxes -----------------------------------------------------------------------
+
+    def column(self, k: int, given: Any, outside: str) -> tuple[Floats, Array]:
+        """Index coordinates on axis k of what a caller gives, and which of them lie outside."""
+        c = np.atleast_1d(self.numbers(k, given))
+        one, domain = slice(k, k + 1), self.domain
+        if c.ndim != 1:
+            raise ValueError(
+                f"a grid needs one line of coordinates for axis {domain.dims[k]!r}; got an array "
+                f"of shape {c.shape}."
+            )
+        only = replace(domain, axes=domain.axes[one], low=domain.low[one], high=domain.high[one])
+        with date_errors(self.labels.axes):
+            index, _, _, wrong = only.to_index(c[:, None], outside)
+        return index[:, 0], np.zeros(len(c), bool) if wrong is None else wrong
+
+    def columns(self, coords: tuple[Any, ...], outside: str) -> tuple[list[Floats], list[Array]]:
+        """Index coordinates of a grid on each axis, and which of them lie outside.
+
+        From one array of coordinates per axis, or from one mapping by dim.
+        """
+        given, d = coords, len(self.domain.axes)
+        if len(coords) == 1 and is_mapping(coords[0]):
+            given = tuple(self.named(coords[0])[0])
+        if len(given) != d:
+            raise ValueError(
+                f"`grid` takes one array of coordinates per axis, {d}; got {len(given)}."
+            )
+        found = [self.column(k, c, outside) for k, c in enumerate(given)]
+        return [x for x, _ in found], [beyond for _, beyond in found]
+
+    def positions(
+        self,
+        shape: int | Sequence[int] | None = None,
+        *,
+        scale: float | Sequence[float] | None = None,
+        window: Mapping[str, Any] | None = None,
+        align: str = "areas",
+    ) -> list[Places]:
+        """Index coordinates of the grid of :meth:`Field.resize`, for each axis.
+
+        On a periodic axis they run on beyond its end, as the window does: see `in_turn`.
+        """
+        if shape is not None and scale is not None:
+            raise ValueError(f"say `shape` or `scale`, not both; got {shape!r} and {scale!r}.")
+        seen = self.window({} if window is None else window)
+        with date_errors(self.labels.axes):
+            return positions(self.domain, shape=shape, scale=scale, window=seen, align=align)
+
+    def boxes(
+        self, x: Sequence[Places], window: Mapping[str, Any] | None = None
+    ) -> list[Places | None]:
+        """Edges around the places of a grid, in index coordinates; None where they are close."""
+        seen, found = self.window({} if window is None else window), []
+        for axis, c, *ends in zip(self.domain.axes, x, self.domain.low, self.domain.high):
+            low, high = seen.get(axis.name, ends) if len(c) == 1 else ends
+            found.append(between(c, partial(boxes_around, axis, low=low, high=high)))
+        return found
+
+    def ends(self, window: Mapping[str, tuple[Any, Any]]) -> tuple[list[float], list[float]]:
+        """Corners of a window, in the axes' own units, for a crop."""
+        self.window(window)  # it says what is wrong with names and ends
+        low, high = [], []
+        for k, (axis, *own) in enumerate(zip(self.domain.axes, self.domain.low, self.domain.high)):
+            a, b = sorted(axis.from_index(np.asarray(own)))
+            if axis.name in window:
+                a, b = (float(self.numbers(k, end)) for end in window[axis.name])
+            if a > b and axis.period is not None:  # round the seam, which a crop refuses
+                b += axis.period * math.ceil((a - b) / axis.period)
+            low.append(a)
+            high.append(b)
+        return low, high
+
+    def window(self, window: Mapping[str, tuple[Any, Any]]) -> dict[str, tuple[float, float]]:
+        """Ends of a window, by dim, as index coordinates; on periodic axes in any turn."""
+        dims = self.domain.dims
+        window = by_name("window", window)
+        unknown = sorted(set(map(str, window)) - set(dims))
+        if unknown:
+            raise ValueError(f"`window` names {unknown}, but the axes are {list(dims)}.")
+        found = {}
+        for name, ends in window.items():
+            if len(entries(ends) or ()) != 2:
+                raise ValueError(
+                    f"`window` must give two ends for each axis; got {ends!r} for {name!r}."
+                )
+            k = dims.index(name)
+            with date_errors(self.labels.axes):
+                found[name] = self._ends(k, *(self._number(k, c) for c in ends))
+        return found
+
+    def _ends(self, k: int, low: float, high: float) -> tuple[float, float]:
+        """Two ends on axis k as index coordinates; on a periodic axis also round its seam."""
+        axis, given = self.domain.axes[k], (low, high)
+
+        def error(text: str, *more: float, **lengths: Any) -> ValueError:
+            told = f"`window` on axis {{axis!r}}: {text}; got {{0}} to {{1}}."
+            return coordinate_error(axis.name, told, *given, *more, **lengths)
+
+        if axis.period is not None and -math.inf < high < low < math.inf:
+            high += axis.period * (math.floor((low - high) / axis.period) + 1)
+        if axis.period is not None and high - low > axis.period * (1 + 1e-9):
+            raise error("it must span at most one period, {period}", period=axis.period)
+        if not (low < high and math.isfinite(low) and math.isfinite(high)):
+            raise error("the first end must lie below the second")
+        a, b = axis.span(low, high)
+        first, last = self.domain.low[k], self.domain.high[k]
+        if axis.period is None and (a < first - 1e-6 or b > last + 1e-6):
+            own = sorted(axis.from_index(np.asarray([first, last])))
+            raise error("it reaches beyond the domain, {2} to {3}", *own)
+        return a, b
+
+    def edges(self, k: int, given: Any) -> Floats:
+        """Edges on axis k, in its unit, as index coordinates; on a periodic axis in any turn."""
+        with date_errors(self.labels.axes):
+            return self._edges(k, given)
+
+    def edges_of(self, edges: Sequence[Any]) -> list[Floats | None]:
+        """Edges of boxes on each axis as index coordinates; None on axes that keep their samples.
+
+        From one array per axis, None for some, or from one mapping by dim.
+        """
+        given, d = list(edges), len(self.domain.axes)
+        if len(given) == 1 and is_mapping(given[0]):
+            self.named({name: np.zeros(1) for name in given[0]})  # names are known
+            given = [given[0].get(name) for name in self.domain.dims]
+        if len(given) != d:
+            raise ValueError(f"`means` takes one array of edges per axis, {d}; got {len(given)}.")
+        return [None if e is None else self.edges(k, e) for k, e in enumerate(given)]
+
+    def _edges(self, k: int, given: Any) -> Floats:
+        axis, name = self.domain.axes[k], self.domain.dims[k]
+        c = np.asarray(self.numbers(k, given), np.float64)
+
+        def error(text: str, *at: float, **lengths: Any) -> ValueError:
+            return coordinate_error(name, f"edges on axis {{axis!r}} {text}", *at, **lengths)
+
+        if c.ndim != 1 or len(c) < 2:
+            raise error(f"must be at least two, in one array for each axis; got shape {c.shape}.")
+        if not np.isfinite(c).all():
+            raise error("must be finite; got {}.", c[~np.isfinite(c)][0])
+        steps = np.diff(c)
+        if not (np.all(steps > 0) or (axis.step < 0 and np.all(steps < 0))):
+            j = int(np.argmin(steps > 0 if axis.step > 0 else steps < 0))
+            raise error(
+                "must ascend (or descend where the axis does); got {} and then {}. Sort them and "
+                "drop repeated ones.",
+                *c[j : j + 2],
+            )
+        i, first, last = axis.along(c), self.domain.low[k], self.domain.high[k]
+        ends = [float(c.min()), float(c.max())]
+        if axis.period is not None:
+            if ends[1] - ends[0] > axis.period * (1 + 1e-9):
+                raise error(
+                    "must span at most one period, {period}; got {} to {}.",
+                    *ends,
+                    period=axis.period,
+                )
+            i = i - math.floor((i.min() - first + 1e-9) / axis.size) * axis.size
+            if last - first > axis.size * (1 - 1e-9):  # not cropped: the seam is no border
+                last = math.inf
+        slack = 1e-9 * axis.size
+        if i.min() < first - slack or i.max() > last + slack:
+            own = sorted(axis.from_index(np.asarray([first, self.domain.high[k]])))
+            raise error(
+                "leave the domain, which covers {} to {}; got {} to {}. Half a step around the "
+                "outermost samples belongs to it.",
+                *own,
+                *ends,
+            )
+        return np.clip(i, first, last)
+
+    def in_turn(self, x: Sequence[Places]) -> list[Places]:
+        """Index coordinates on each axis; on periodic ones in the turn that is the box's own."""
+        return [changed(c, partial(self._turned, k)) for k, c in enumerate(x)]
+
+    def _turned(self, k: int, c: Floats) -> Floats:
+        axis, low, high = self.domain.axes[k], self.domain.low[k], self.domain.high[k]
+        if axis.period is not None:
+            c = c - np.floor((c + 0.5) / axis.size) * axis.size
+            c = np.where((c < low) & (c + axis.size <= high + 1e-9 * axis.size), c + axis.size, c)
+        return np.asarray(np.clip(c, low, high))
+
+    def named(
+        self, coords: Mapping[str, Array]
+    ) -> tuple[list[Floats], list[Floats | None], list[str]]:
+        """Coordinates of each axis, by name or else at its samples.
+
+        And those to show, None for an axis that only counts; and names of axes whose positions are
+        not all of the samples' own.
+        """
+        unknown = sorted(set(map(str, coords)) - set(self.domain.dims))
+        if unknown:
+            raise ValueError(
+                f"`coords` names {unknown}, but the axes are {list(self.domain.dims)}."
+            )
+        at: list[Floats] = []
+        shown: list[Floats | None] = []
+        moved: list[str] = []
+        for axis, own in zip(self.domain.axes, own_samples(self.domain)):
+            if axis.name in coords:
+                given = np.asarray(coords[axis.name])
+                where = np.atleast_1d(coordinates_in(given, self.labels.axis(axis.name)))
+                moved.append(axis.name)
+                at.append(where)
+                shown.append(where)
+            else:  # of a cropped field, the samples inside the box
+                listed = axis.coords
+                c = axis.from_index(own.astype(float)) if listed is None else listed[own]
+                if len(own) < axis.size:
+                    moved.append(axis.name)
+                at.append(c)
+                shown.append(None if listed is None and len(own) == axis.size else c)
+        return at, shown, moved
+
+    def corners(self, low: Sequence[Any], high: Sequence[Any]) -> tuple[list[float], list[float]]:
+        """Two corners as numbers, in the axes' own units."""
+        d = len(self.domain.shape)
+        if any(len(entries(c) or ()) != d for c in (low, high)):
+            raise ValueError(
+                f"`low` and `high` must be corners with one coordinate per axis, {d}; got "
+                f"{shown(low)} and {shown(high)}."
+            )
+        return tuple([self._number(k, c[k]) for k in range(d)] for c in (low, high))  # type: ignore[return-value]
+
+    def _number(self, k: int, given: Any) -> float:
+        """One coordinate on axis k."""
+        found = self.numbers(k, given)
+        if np.ndim(found):
+            name = self.domain.dims[k]
+            raise ValueError(f"on axis {name!r}, one number is needed; got {shown(given)}.")
+        return float(found)

@@ -1,0 +1,1 @@
+"""Evaluators: how a field answers at points and on grids."""

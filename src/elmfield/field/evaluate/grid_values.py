@@ -1,0 +1,216 @@
+"""A field on a grid of index coordinates: a quantity of it, block of rows by block of rows.
+
+And at its samples, which come back as they were given where the field keeps them.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from elmfield._array.backend import as_dtype, device, move, namespace, take, to_numpy
+from elmfield._array.checks import choice, whole
+from elmfield._array.memory import capacity, with_less_memory
+from elmfield._array.typing import Array, Floats, Integers
+from elmfield.field.blend import derivatives
+from elmfield.field.blend.means import means_over
+from elmfield.field.coefficients.sample_boxes import SampleBoxes
+from elmfield.field.coefficients.tiles import Tiling, Totals
+from elmfield.field.coordinates.alpha import refuse_alpha, unpremultiply_gradient
+from elmfield.field.coordinates.gap_masks import gone_at, near_grid, shown, shows_gaps
+from elmfield.field.coordinates.output_positions import Places, counted
+from elmfield.field.coordinates.parse import own_samples, own_slab
+from elmfield.field.evaluate.point_values import QUANTITIES
+from elmfield.samples import EXACT
+
+if TYPE_CHECKING:
+    from elmfield.field.model import Model
+
+MEAN_MIN_COVER = 0.5
+"""A mean is shown where at least this part of its box is not missing."""
+
+
+@with_less_memory
+def gridded(
+    model: "Model",
+    x: Sequence[Places],
+    dtype: Any,
+    quantity: str = "value",
+    *,
+    gaps: bool = False,
+    boxes: Sequence[Places | None] = (),
+) -> Array:
+    """A quantity on the grid of index coordinates `x`; channels where the input had them.
+
+    Components of gradients and Hessians are the last axes.
+    With `gaps`, what lies nearest to a missing sample is NaN. On axes with `boxes`, edges in index
+    coordinates, values are means between them.
+    """
+    choice("quantity", quantity, QUANTITIES)
+    xp, C = namespace(model.offset), int(model.offset.shape[0])
+    tail, d = tail_of(quantity, len(x)), len(x)
+    across = math.prod(len(c) for c in x[1:]) * C * d ** (len(tail) or quantity != "value")
+    rows = max(1, capacity(model.offset) // max(1, 4 * across))
+    fill = None if quantity != "value" else model.labels.fill_value
+    out = None
+    # Only the first axis is looked at stretch by stretch.
+    first, others = x[0], [c[:] for c in x[1:]]
+    around: list[Floats | None] = [None if b is None else b[:] for b in boxes[1:]]
+    around = around or [None] * len(others)
+    edged = boxes[0] if boxes else None
+    if not all(map(len, x)):
+        kind = model.joined(model.offset)
+        sizes = (*map(len, x), model.n_channels, *tail)
+        empty = xp.zeros(sizes, dtype=kind.dtype, device=device(kind))
+        out, first = as_dtype(empty, dtype), np.empty(0)
+    for i in range(0, len(first), rows):
+        some = [first[i : i + rows], *others]
+        edges = None if edged is None else edged[i : i + rows + 1]
+        if quantity == "value" and any(b is not None for b in (edges, *around)):
+            block, gone = _means(model, some, [edges, *around], gaps)
+        else:
+            block = _block(model, some, quantity)
+            gone = near_grid(model, some) if gaps else None
+            gone = None if gone is None else gone.reshape(*gone.shape, *(1,) * len(tail))
+        block = as_dtype(block, dtype)
+        block = block if gone is None else shown(block, gone, fill)
+        if rows >= len(first):
+            out = block
+            break
+        if out is None:  # rows go to their place: all of them twice would be too much
+            whole = (len(first), *block.shape[1:])
+            out = xp.empty(whole, dtype=block.dtype, device=device(block))
+        out[i : i + rows, ...] = block
+    assert out is not None
+    if model.channel_axis is None:
+        return out[(slice(None),) * d + (0, ...)]
+    return xp.moveaxis(out, d, model.channel_axis)
+
+
+def tail_of(quantity: str, d: int) -> tuple[int, ...]:
+    """The shape of a quantity's components at a place: of a vector, a matrix or a number."""
+    return {"gradient": (d,), "hessian": (d, d)}.get(quantity, ())
+
+
+def at_samples(
+    model: "Model", x: Sequence[Integers | slice], dtype: Any = None, *, gaps: bool = False
+) -> Array:
+    """The samples with these numbers on each axis, in any order, as they were given.
+
+    Bit for bit and in their dtype, where the field passes through its samples and keeps them; else
+    its values there. With `gaps`, NaN where a sample was missing.
+    """
+    boxes = exact_samples(model)
+    if boxes is None:
+        return values_at_samples(model, x, dtype, gaps=gaps)
+    spans: list[Any] = [
+        (i, None) if isinstance(i, slice) else np.unique(i, return_inverse=True) for i in x
+    ]
+    block = move(boxes.read_grid([at for at, _ in spans]), model.offset)
+    for k, (at, order) in enumerate(spans):
+        if order is not None and not np.array_equal(order, np.arange(len(at))):
+            block = take(block, move(order, block), axis=k)
+    block = model.joined(block, axis=block.ndim - 1)
+    block = as_dtype(block, sample_dtype(model, gaps) if dtype is None else dtype)
+    if gaps:
+        numbers = [np.arange(i.start, i.stop) if isinstance(i, slice) else i for i in x]
+        block = shown(block, gone_at(model, numbers), model.labels.fill_value)
+    if model.channel_axis is None:
+        return block[..., 0]
+    return namespace(block).moveaxis(block, -1, model.channel_axis)
+
+
+def values_at_samples(
+    model: "Model", x: Sequence[Integers | slice], dtype: Any = None, *, gaps: bool = False
+) -> Array:
+    """The function at samples; whole numbers, where these were coded with loss."""
+    places: list[Any] = [
+        counted(i.start, i.stop - i.start) if isinstance(i, slice) else i.astype(np.float64)
+        for i in x
+    ]
+    found = gridded(model, places, dtype, gaps=gaps)
+    if dtype is None and model.blended.gives_whole_numbers:
+        found = namespace(found).round(found)
+    return found
+
+
+def coarse_means(model: "Model", k: int) -> Array:
+    """Means of blocks of 2^k samples on each axis: a quick look; at its end there may be fewer.
+
+    Of samples that were coded with loss, as few bytes are decoded as tell them within that loss; a
+    large file without loss keeps some, whole numbers rounded. Shape (ceil(n / 2^k), ...), with
+    channels where the input had them; k = 0 gives the samples.
+    """
+    k = whole("k", k, 0)
+    if k == 0:
+        gaps = shows_gaps(model, None)
+        return at_samples(model, own_slab(model.domain), gaps=gaps)
+    k, f, x = min(k, 62), model.blended, own_samples(model.domain)
+    own = Tiling.whole((*map(len, x), f.n_channels))
+    if f.source_samples is not None and own.sizes[:-1] == model.shape:
+        means = f.source_samples.coarse(k)
+    else:  # of the function at its samples
+
+        def read(slab: tuple[slice, ...]) -> Array:
+            return to_numpy(f.on_grid([c[s].astype(np.float64) for c, s in zip(x, slab)]))
+
+        means = Totals.of(own, k, read, capacity(model.offset) // 4).means()
+    means = move(means, model.offset)
+    xp, shape = namespace(means), means.shape[:-1]
+    flat = model.finish(xp.reshape(means, (-1, means.shape[-1])), True)
+    return model.channels_back(xp.reshape(flat, (*shape, flat.shape[-1])))
+
+
+def exact_samples(model: "Model") -> SampleBoxes | None:
+    """The samples that a field gives back as they were; None where they are its values."""
+    return None if model.labels.alpha is not None else model.blended.exact  # colours times alpha
+
+
+def sample_dtype(model: "Model", gaps: bool) -> Any:
+    """The dtype of a field's samples as it gives them back: the caller's, if it can say gaps."""
+    boxes, own = exact_samples(model), model.input_dtype
+    if boxes is None or EXACT.get(own) != boxes.kind or gaps:
+        return model.dtype
+    return getattr(namespace(model.offset), own)
+
+
+def _means(
+    model: "Model", x: list[Floats], boxes: list[Floats | None], gaps: bool
+) -> tuple[Array, Array | None]:
+    """Means over boxes on some axes, at positions on the others; and which are mostly missing."""
+    means, covered = means_over(model, boxes, x, gaps)
+    means = namespace(means).astype(means, model.dtype)
+    return means, None if covered is None else covered < MEAN_MIN_COVER
+
+
+def _block(model: "Model", x: list[Floats], quantity: str) -> Array:
+    """A quantity on a grid of index coordinates, (p_1, ..., p_d, C, ...)."""
+    xp, d = namespace(model.offset), len(x)
+
+    def flat(block: Array) -> Array:
+        return xp.reshape(block, (-1, *block.shape[d:]))
+
+    if quantity == "value":
+        found = model.finish(flat(model.blended.on_grid(x)), True)
+        return xp.reshape(found, (*map(len, x), *found.shape[1:]))
+    derive = getattr(derivatives, quantity.removesuffix("_magnitude"))
+    slope: list[Array] = []
+    bend: list[Array | None] = []
+    for k, (axis, c) in enumerate(zip(model.domain.axes, x)):
+        _, *both = axis.to_index(axis.from_index(c))
+        shape = [-1 if j == k else 1 for j in range(d + 1)]
+        s, b = (move(a.reshape(shape), model.offset) for a in both)
+        slope.append(s)
+        bend.append(None if axis.knots is None else b)
+    found = model.finish(
+        flat(derive(partial(model.blended.partials_on_grid, x), slope, bend)), False
+    )
+    if model.labels.alpha is not None:
+        refuse_alpha(quantity)
+        values = model.premultiplied.finish(flat(model.blended.on_grid(x)), True)
+        found = unpremultiply_gradient(model.labels.alpha, values, found)
+    if quantity == "gradient_magnitude":
+        found = derivatives.magnitude(found)
+    return xp.reshape(found, (*map(len, x), *found.shape[1:]))

@@ -1,0 +1,245 @@
+"""Model: all that a field is made of. Internal: users hold a :class:`elmfield.Field` around it.
+
+A model either keeps coefficients, or the samples from which coefficients are computed when they
+are needed; its `blended` function knows which.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any
+
+from elmfield._array.backend import (
+    as_complex,
+    cast,
+    itemsize,
+    move,
+    move_to,
+    namespace,
+    outside_torch_modes,
+)
+from elmfield._array.typing import Array
+from elmfield.domain import Domain
+from elmfield.field.blend.blended import Blended
+from elmfield.field.blend.derivatives import Function
+from elmfield.field.coordinates.alpha import unpremultiply
+from elmfield.field.coordinates.dates import date_errors
+from elmfield.field.coordinates.gap_masks import all_gaps, near_points, of_channels, shows_gaps
+from elmfield.field.coordinates.labels import ChannelLabels, Labels
+from elmfield.field.coordinates.parse import Coordinates
+from elmfield.field.evaluate.point_values import DIRECT_MAX_POINTS, Direct, Evaluator, direct_sums
+from elmfield.partition import Partition
+from elmfield.settings import Settings
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Model:
+    """``f(x) = offset + scale Σ_i φ_i(x) f_i(x)`` with one local model f_i per region.
+
+    Parameters
+    ----------
+    domain : Domain
+        The box, its axes and their units.
+    blended : Blended
+        Local models and their windows, in index coordinates.
+    offset, scale : arrays, shape (C,)
+        Taken off the samples before fitting, put back on the way out; their dtype is the field's.
+    channel_axis : int or None
+        Where gridded results have their channels.
+    is_complex : bool
+        The second half of the channels holds the imaginary parts.
+    input_dtype : str
+        What the samples were.
+    data_range : float
+        Peak to peak of the samples, all channels together.
+    residual : array, shape (N,), or None
+        Sum of squares that the fit left over in each region's box, all channels.
+    gaps : array of bool, or None
+        What `missing` is, unless the samples that the field keeps know it.
+    settings : Settings or None
+        What the field was made with.
+    labels : Labels
+        What the input said about itself: names, units, reference system, what is missing.
+    """
+
+    domain: Domain
+    blended: Blended
+    offset: Array = field(repr=False)
+    scale: Array = field(repr=False)
+    channel_axis: int | None = None
+    is_complex: bool = False
+    input_dtype: str = "float64"
+    data_range: float = 1.0
+    residual: Array | None = field(default=None, repr=False)
+    gaps: Array | None = field(default=None, repr=False)
+    settings: Settings | None = None
+    labels: Labels = field(default_factory=Labels, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The parameters: what was only computed to be fast is not sent to other processes."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    # --- sizes and kinds -----------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Samples on each axis of the array the field came from."""
+        return self.domain.shape
+
+    @property
+    def partition(self) -> Partition:
+        """Cells, regions and overlap."""
+        return self.blended.partition
+
+    @property
+    def n_channels(self) -> int:
+        """Number of channels C; a complex one counts once."""
+        return int(self.offset.shape[0]) // (2 if self.is_complex else 1)
+
+    @property
+    def n_coefficients(self) -> int:
+        """Numbers stored, all regions and channels together."""
+        return self.blended.n_stored
+
+    @property
+    def index_cost(self) -> float:
+        """What it takes to say which modes were kept, in coefficients of 32 bits."""
+        return sum(g.coefficients.index_bits for g in self.blended.groups) / 32
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all that is kept: coded samples, samples as they are, or coefficients."""
+        boxes = self.blended.source_samples
+        if boxes is not None:
+            return boxes.n_bytes
+        return math.ceil(self.n_coefficients * itemsize(self.blended.like) + 4 * self.index_cost)
+
+    @property
+    def dtype(self) -> Any:
+        """Dtype of the values; complex where the samples were."""
+        return self.joined(self.offset[:0]).dtype
+
+    @property
+    def coefficient_dtype(self) -> Any:
+        """Dtype of the stored numbers: real, also where values are complex."""
+        return self.blended.dtype
+
+    @cached_property
+    def missing(self) -> Array | None:
+        """Which samples were missing, None if none was: booleans of the samples' shape.
+
+        On the host; (..., C) where channels differ.
+        """
+        return all_gaps(self)
+
+    @cached_property
+    def coordinates(self) -> Coordinates:
+        """Reads positions as callers give them: points, grids, boxes, windows."""
+        return Coordinates(self.domain, self.labels)
+
+    # --- the function --------------------------------------------------------------------------
+
+    @cached_property
+    def direct(self) -> Direct | None:
+        """Direct sums for a few points; None where the function has none."""
+        return direct_sums(self)
+
+    def function_for(self, n: int) -> Function:
+        """The function in index coordinates, as n points are evaluated."""
+        return Evaluator(self.blended, self.direct if n <= DIRECT_MAX_POINTS else None)
+
+    def hidden(self, index: Array, missing: str | None) -> Array | None:
+        """Which points, index coordinates (n, d), lie nearest to a gap that is to be seen."""
+        return near_points(self, index) if shows_gaps(self, missing) else None
+
+    def finish(self, values: Array, constant: bool) -> Array:
+        """Undo scale and offset; values (n, C, ...); pair up real and imaginary parts."""
+        xp = namespace(values)
+        tail = (1,) * (values.ndim - 2)
+        if values.dtype != xp.float64:  # offset and scale may be more precise than coefficients
+            values = cast(values, self.offset)
+        values = values * cast(xp.reshape(self.scale, (-1, *tail)), values)
+        if constant:
+            values = values + cast(xp.reshape(self.offset, (-1, *tail)), values)
+            values = unpremultiply(self.labels.alpha, values)
+        # A table's polynomials may be more precise than the field.
+        return self.joined(cast(values, self.offset), axis=1)
+
+    def joined(self, values: Array, axis: int = 0) -> Array:
+        """Real and imaginary parts, which follow each other along an axis, as complex numbers."""
+        if not self.is_complex:
+            return values
+        C, before = values.shape[axis] // 2, (slice(None),) * axis
+        halves = slice(None, C), slice(C, None)
+        return as_complex(*(values[(*before, half, ...)] for half in halves))
+
+    def channels_back(self, values: Array) -> Array:
+        """Gridded values with channels last, (..., C), as the input had them."""
+        if self.channel_axis is None:
+            return values[..., 0]
+        return namespace(values).moveaxis(values, -1, self.channel_axis)
+
+    # --- models like it ------------------------------------------------------------------------
+
+    @property
+    def premultiplied(self) -> "Model":
+        """Of a picture with transparency: as it was fitted, colours times alpha."""
+        return replace(self, labels=replace(self.labels, alpha=None))
+
+    def crop(self, low: Sequence[Any], high: Sequence[Any]) -> "Model":
+        """The same on a smaller box, see :meth:`Field.crop`."""
+        corners = self.coordinates.corners(low, high)
+        with date_errors(self.labels.axes):
+            domain = self.domain.crop(*corners)
+        blended = self.blended.crop(domain.low, domain.high)
+        return replace(self, domain=domain, blended=blended, residual=None)
+
+    def channels(
+        self, own: slice, *, channel_axis: int | None, data_range: float | None = None
+    ) -> "Model":
+        """The model of some of its channels, which may be the only one there is."""
+        return replace(
+            self,
+            blended=self.blended.channels(own),
+            offset=self.offset[own],
+            scale=self.scale[own],
+            channel_axis=channel_axis,
+            data_range=self.data_range if data_range is None else data_range,
+            residual=None,
+            gaps=of_channels(self.gaps, own, len(self.shape)),
+            labels=replace(self.labels, alpha=None),
+        )
+
+    def __getitem__(self, key: str | int | slice) -> "Model":
+        """The model of one variable of a Dataset, by name; or of some channels, by number."""
+        if not isinstance(key, str):
+            if self.channel_axis is None or self.is_complex:
+                raise IndexError("only fields of several real channels are indexed by number.")
+            own = range(self.n_channels)[key]
+            if isinstance(own, int):
+                return self.channels(slice(own, own + 1), channel_axis=None)
+            some = slice(own.start, own.stop, own.step)
+            return self.channels(some, channel_axis=self.channel_axis)
+        variables = self.labels.variables
+        if key not in variables:
+            told = f"its variables are {list(variables)}" if variables else "it has no variables"
+            raise KeyError(f"{key!r}: this field was not fitted to such a variable; {told}.")
+        k, about = list(variables).index(key), variables[key]
+        one = self.channels(slice(k, k + 1), channel_axis=None, data_range=about.range)
+        labels = replace(
+            one.labels, name=key, attrs=about.attrs, variables={}, channels=ChannelLabels()
+        )
+        return replace(one, labels=labels)
+
+    @outside_torch_modes()
+    def moved(self, where: Any) -> "Model":
+        """The same with all that depends on samples at `where`: a device, "numpy", an array."""
+        like = move_to(self.offset, where)
+        groups = tuple(g.moved(like) for g in self.blended.groups)
+        return replace(
+            self,
+            blended=replace(self.blended, groups=groups),
+            offset=move(self.offset, like),
+            scale=move(self.scale, like),
+        )

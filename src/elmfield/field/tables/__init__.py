@@ -1,0 +1,1 @@
+"""Tables of polynomials: values at lookup speed, with a certified error."""

@@ -1,0 +1,450 @@
+"""A blended function in Chebyshev's polynomials on all cells of a lattice, block by block.
+
+Made of the axes' windowed functions and the regions' coefficients: terms up to a total degree, and
+a bound on those beyond it.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product as cartesian
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from elmfield._array.backend import device, is_on_host, move, namespace, to_numpy
+from elmfield._array.memory import capacity, runs
+from elmfield._array.typing import Array, Floats, Integers
+from elmfield.field.tables.intervals import Intervals, intervals_of
+from elmfield.field.tables.polynomials import exponents, n_terms
+
+if TYPE_CHECKING:
+    from elmfield.field.blend.blended import Blended
+    from elmfield.field.model import Model
+
+BLOCK_NUMBERS = 1 << 22
+"""Numbers of a block on a processor at most: what fits its last cache."""
+
+PROBE_NUMBERS = 1 << 18
+"""The same for boxes that only tell which degree will do."""
+
+DENSE_MAX_CELLS = 4
+"""Cells of the last axis up to which the terms of all are one matrix."""
+
+ORDERS = 3
+"""Values, first and second derivatives have bounds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """Chebyshev coefficients of a blended function on all cells of a lattice, block by block.
+
+    Parameters
+    ----------
+    blended : Blended
+        The function; its regions share one product model, cell by cell.
+    axes : tuple of Intervals
+        The windowed functions of each axis.
+    scale : array, shape (C,)
+        By which channels are multiplied in the end.
+    """
+
+    blended: "Blended"
+    axes: tuple[Intervals, ...]
+    scale: Floats
+    _kept: dict[tuple[int, int, int], list["Stack"]] = field(default_factory=dict, repr=False)
+    _filled: dict[tuple[int, int, int], Array] = field(default_factory=dict, repr=False)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Cells of the lattice on each axis."""
+        return tuple(a.count for a in self.axes)
+
+    @property
+    def n_terms(self) -> int:
+        """Terms of an axis at most, K."""
+        return max(int(a.rows.shape[1]) for a in self.axes)
+
+    def slopes(self, order: int, powers: Integers) -> Floats:
+        """Sizes of ``∂^a Π_k T_{t_k}`` by the index, at most, (A, T): for all a of an order."""
+        found = []
+        for a in exponents(len(self.axes), order):
+            if sum(a) == order:
+                every = [_rise(i, t, x) for i, t, x in zip(a, powers.T.astype(float), self.axes)]
+                found.append(np.prod(every, axis=0))
+        return np.stack(found)
+
+    @cached_property
+    def beyond(self) -> Floats:
+        """Bounds (3, D) on all terms beyond each total degree, by order, in the field's unit.
+
+        A coefficient is at most ``Σ_q F[q] Π_k S_k[t_k, q_k]``: F are the largest sizes of a
+        region's coefficients, S those of the functions' terms on any interval. Far from sharp, and
+        far terms are small: it settles how many near ones are looked at, one by one.
+
+        What the expansions of the axes leave over is rounding. It counts as one term more on each,
+        of both cells that may speak, beyond every degree and no rougher than T_4: derivatives of
+        the field's own functions are rounded as theirs.
+        """
+        d, K, B = len(self.axes), self.n_terms, self._largest()
+        for a in self.axes:  # from the last axis of B to its first place
+            S = np.zeros((K + 1, a.rows.shape[2]))
+            S[: a.rows.shape[1]] = _sizes(a).max(axis=0)
+            S[K] = 2 * a.left_over
+            B = np.moveaxis(np.tensordot(S, B, axes=(1, 0)), 0, -1)
+        t, D = np.indices(B.shape).reshape(d, -1).T, d * (K - 1) + 1
+        degree = np.where((t == K).any(axis=1), D, t.sum(axis=1))
+        found = np.zeros((ORDERS, D))
+        for o in range(ORDERS):
+            for size in self.slopes(o, np.where(t == K, 4, t)) * B.reshape(-1):
+                shells = np.bincount(degree, weights=size, minlength=D + 1)
+                found[o] = np.maximum(found[o], np.cumsum(shells[::-1])[::-1][1:])
+        return found
+
+    def _largest(self) -> Floats:
+        """The largest size of each coefficient in any region, (q_1, ..., q_d), in the unit."""
+        b, group = self.blended, self.blended.groups[0]
+        found = np.zeros(self._widths)
+        step = max(1, capacity(b.like) // (8 * group.model.n_modes * b.n_channels))
+        for i, j in runs(len(group.regions), step):
+            c = np.abs(to_numpy(group.model.expand(group.coefficients.take(np.arange(i, j)))))
+            found = np.maximum(found, (c.max(axis=0) * self.scale).max(axis=-1))
+        return found
+
+    @cached_property
+    def _widths(self) -> tuple[int, ...]:
+        return tuple(a.rows.shape[2] for a in self.axes)
+
+    def factors(self, cells: Integers) -> Array:
+        """Coefficients of regions in some cells of the first axis: (C, n, q_1, N_2, q_2, ...)."""
+        xp, b = namespace(self.blended.like), self.blended
+        labels, d = b.partition.labels[cells], len(self.axes)
+        group = b.groups[0]
+        c = group.model.expand(group.coefficients.take(b.group_of[1][labels.reshape(-1)]))
+        c = xp.astype(c, xp.float64)
+        c = xp.reshape(c, (*labels.shape, *c.shape[1:]))
+        return xp.permute_dims(c, (2 * d, *(a for l in range(d) for a in (l, d + l))))
+
+    def rises(self, order: int) -> tuple[list[tuple[int, ...]], Floats]:
+        """Derivatives a up to an order, and sizes of ``∂^a_k T_t`` by the index, (A, d, K)."""
+        every = exponents(len(self.axes), order)
+        t = np.arange(float(self.n_terms))
+        found = [[_rise(i, t, axis) for i, axis in zip(a, self.axes)] for a in every]
+        return every, np.asarray(found)
+
+    def blocks(
+        self, degree: int, full: int, order: int, only: Integers | None = None, few: bool = False
+    ) -> Iterator[tuple[tuple[slice, ...], Array, Floats]]:
+        """Which cells; coefficients up to a total degree, (C, j_1, ..., T, j_d); what is beyond.
+
+        That is a bound (order + 1,) on the terms there that add up to at most `full` without the
+        last axis, in the unit: exact along all axes but the last, whose terms have their sizes
+        summed, function by function.
+
+        `only` takes some of the runs of the first axis, `few` some small boxes of each.
+        """
+        every, d, C = self.runs, len(self.axes), self.blended.n_channels
+        a, rises = self.rises(order)
+        for i in range(len(every)) if only is None else only:
+            where, cell = every[i]
+            both = np.unique(self.axes[0].upper[where])
+            cells = np.append(cell, both[both != cell])
+            X = self.factors(cells)
+            xp, shaped = namespace(X), {"dtype": X.dtype, "device": device(X)}
+            boxes = list(self._parts(X, where, degree, few))
+            chosen = {0, len(boxes) // 2, len(boxes) - 1} if few else range(len(boxes))
+            for parts in (boxes[j] for j in sorted(chosen)):
+                sizes = [p.stop - p.start for p in parts]
+                before = C * math.prod(sizes[:-1])
+                out = xp.empty((before, n_terms(d, degree), sizes[-1]), **shaped)
+                job = _Job(cells, parts, rises, out, {})
+                self._fill(job, 0, X, degree, full, np.ones(len(a)), 0)
+                most = [self._beyond(job, i, e[-1]) for i, e in enumerate(a)]
+                left = [max(m for m, e in zip(most, a) if sum(e) == o) for o in range(order + 1)]
+                block = xp.reshape(out, (C, *sizes[:-1], *out.shape[1:]))
+                yield parts, block, np.asarray(left)
+
+    def near(self, degree: int, full: int) -> int:
+        """Up to which degree terms are looked at one by one, where those to another are kept."""
+        # One more in a volume, where all terms of a degree are many.
+        return min(degree + (2 if len(self.axes) < 3 else 1), full)
+
+    @cached_property
+    def runs(self) -> list[tuple[slice, int]]:
+        """Runs of intervals of the first axis with one lower cell, and that cell; none long."""
+        found, longest = [], max(1, self.counts[0] // 16)
+        for where, cell in self.axes[0].runs():
+            n = where.stop - where.start
+            step = -(-n // -(-n // longest))
+            cuts = range(where.start, where.stop, step)
+            found += [(slice(i, min(i + step, where.stop)), cell) for i in cuts]
+        return found
+
+    def _parts(self, X: Array, where: slice, degree: int, few: bool) -> Iterator[tuple[slice, ...]]:
+        """Boxes of cells that a run of the first axis is cut into: the last axis whole."""
+        limit = capacity(X) // 4
+        limit = min(limit, PROBE_NUMBERS if few else BLOCK_NUMBERS if is_on_host(X) else limit)
+        each = int(X.shape[0]) * n_terms(len(self.axes), degree)
+        spans = [where, *(slice(0, n) for n in self.counts[1:])]
+        steps = [1] * len(spans)
+        for k in reversed(range(len(spans))):
+            size = spans[k].stop - spans[k].start
+            steps[k] = max(1, min(size, limit // each))
+            each *= steps[k]
+        if len(spans) > 1:
+            steps[-1] = self.counts[-1]
+        cut = [
+            [slice(i, min(i + n, s.stop)) for i in range(s.start, s.stop, n)]
+            for s, n in zip(spans, steps)
+        ]
+        yield from cartesian(*cut)
+
+    def _fill(
+        self, job: "_Job", k: int, X: Array, degree: int, full: int, sizes: Floats, place: int
+    ) -> int:
+        """Go on with axis k, of X (before, n, q_k, N_(k+1), q_(k+1), ...), for powers to a degree.
+
+        What is found goes to ``job.out[:, place:, :]``; the next place comes back. `sizes` are
+        those of the derivatives by the axes before, (A,).
+        """
+        xp, d = namespace(X), len(self.axes)
+        shape, before = X.shape, X.shape[0]
+        X = xp.reshape(X, (before, *shape[1:3], -1))
+        cells = np.arange(self.blended.partition.n_cells[k]) if k else job.cells
+        if k == d - 1:
+            terms = max(0, degree + 1)
+            if terms:
+                self._product(k, X, job.parts[k], cells, job.out[:, place : place + terms, :])
+            job.add(terms, xp.abs(X[..., 0]), sizes)
+            return place + terms
+        terms, part = min(full + 1, self.n_terms), job.parts[k]
+        after = (part.stop - part.start, X.shape[3])
+        Y = xp.empty((before, terms, *after), dtype=X.dtype, device=device(X))
+        self._product(k, X, part, cells, Y)
+        for t in range(terms):
+            rest = xp.reshape(Y[:, t, ...], (-1, *shape[3:]))
+            own = sizes * job.rises[:, k, t]
+            place = self._fill(job, k + 1, rest, degree - t, full - t, own, place)
+        # Of powers that no axis has:
+        more = n_terms(d - k, degree - terms) if degree >= terms else 0
+        job.out[:, place : place + more, :] = 0
+        return place + more
+
+    def _product(self, k: int, X: Array, part: slice, cells: Integers, out: Array) -> None:
+        """X (before, n, q, after) in the first terms of axis k on some intervals.
+
+        Goes to (before, terms, j, after), or (before, terms, j) on the last axis: nothing comes
+        after it.
+        """
+        xp, last = namespace(X), k == len(self.axes) - 1
+        before, terms, after = X.shape[0], min(int(out.shape[1]), self.n_terms), X.shape[3]
+        if out.shape[1] > terms:
+            out[:, terms:, ...] = 0
+        if last and k > 0 and len(cells) <= DENSE_MAX_CELLS:
+            D = self._dense(part, X)[:, :terms, :]
+            y = xp.reshape(X, (before, -1)) @ xp.reshape(D, (D.shape[0], -1))
+            out[:, :terms, :] = xp.reshape(y, (before, terms, -1))
+            return
+        row = {int(c): i for i, c in enumerate(cells)}
+        for s in self._stacks(k, part, X):
+            G, first = s.count, row[s.cell]
+            x = X[:, first : first + G, :, :]
+            there = out[:, :terms, s.start : s.start + G * s.stride, ...]
+            there = xp.reshape(there, (before, terms, G, s.stride, *out.shape[3:]))
+            there = there[:, :, :, : s.size, ...]  # a view of `out`
+            if last:
+                y = x[..., 0] @ xp.reshape(s.terms[:, :terms, :], (s.terms.shape[0], -1))
+                y = xp.reshape(y, (before, G, terms, s.size))
+            else:
+                y = xp.reshape(s.terms[:terms, ...], (-1, s.terms.shape[2])) @ x
+                y = xp.reshape(y, (before, G, terms, s.size, after))
+            if s.adds:
+                there += xp.swapaxes(y, 1, 2)
+            else:
+                there[...] = xp.swapaxes(y, 1, 2)
+
+    def _dense(self, part: slice, like: Array) -> Array:
+        """Terms of all cells of the last axis on some intervals, (cells q, K, j), 0 elsewhere.
+
+        Where cells are few, one product with zeros in it is faster than one for each.
+        """
+        key = (-1, part.start, part.stop)
+        if key not in self._filled:
+            q, n = self._widths[-1], self.blended.partition.n_cells[-1]
+            D = np.zeros((n, q, self.n_terms, part.stop - part.start))
+            for s in self._stacks(len(self.axes) - 1, part, like):
+                for g in range(s.count):
+                    first = s.start + g * s.stride
+                    D[s.cell + g, :, :, first : first + s.size] += to_numpy(s.terms)
+            self._filled[key] = move(D.reshape(n * q, *D.shape[2:]), like)
+        return self._filled[key]
+
+    def _beyond(self, job: "_Job", a: int, order: int) -> float:
+        """The most that terms left out add to a derivative, of this order by the last axis."""
+        k, C = len(self.axes) - 1, self.blended.n_channels
+        part = job.parts[k]
+        cells = np.arange(self.blended.partition.n_cells[k]) if k else job.cells
+        row = {int(c): i for i, c in enumerate(cells)}
+        total: Any = None
+        for terms, sizes in job.before.items():
+            size = sizes[a]
+            xp = namespace(size)
+            if total is None:
+                shape = (size.shape[0], part.stop - part.start)
+                total = xp.zeros(shape, dtype=size.dtype, device=device(size))
+            for s in self._stacks(k, part, size):
+                G, first = s.count, row[s.cell]
+                there = total[:, s.start : s.start + G * s.stride]
+                there = xp.reshape(there, (total.shape[0], G, s.stride))[..., : s.size]
+                there += size[:, first : first + G, :] @ s.after[order, min(terms, self.n_terms)]
+        by_channel = to_numpy(xp.max(xp.reshape(total, (C, -1)), axis=-1))
+        return float((by_channel * self.scale).max())
+
+    def _stacks(self, k: int, part: slice, like: Array) -> list["Stack"]:
+        """Who speaks on some intervals of axis k, and its functions' terms there."""
+        key = (k, part.start, part.stop)
+        if key in self._kept:
+            return self._kept[key]
+        own, found = self.axes[k], []
+        for side, who in enumerate((own.lower, own.upper)):
+            speaks = np.flatnonzero(own.piece[part, side] >= 0) + part.start
+            breaks = (np.diff(who[speaks]) != 0) | (np.diff(speaks) != 1)
+            alone = [s for s in np.split(speaks, np.flatnonzero(breaks) + 1) if len(s)]
+            for some in _alike(alone, who, own.piece[:, side], part.stop, k > 0):
+                first = some[0]
+                W = np.zeros((len(first), self.n_terms, own.rows.shape[2]))
+                W[:, : own.rows.shape[1]] = own.rows[own.piece[first, side]]
+                turn = (2, 1, 0) if k == len(self.axes) - 1 else (1, 0, 2)
+                after = self._after(W) if k == len(self.axes) - 1 else np.zeros(0)
+                W = np.ascontiguousarray(W.transpose(turn))
+                stride = int(some[1][0] - first[0]) if len(some) > 1 else len(first)
+                start, cell = int(first[0]) - part.start, int(who[first[0]])
+                own_terms = move(W, like), move(after, like)
+                found.append(
+                    Stack(cell, len(some), start, stride, len(first), side > 0, *own_terms)
+                )
+        if k:  # the first axis goes by only once
+            self._kept[key] = found
+        return found
+
+    def _after(self, W: Floats) -> Floats:
+        """Sums of the sizes of all terms from each on, (order, K + 1, q, j), of W (j, K, q)."""
+        t = np.arange(float(self.n_terms))
+        found = np.zeros((ORDERS, self.n_terms + 1, W.shape[2], W.shape[0]))
+        for i in range(ORDERS):
+            size = np.abs(W) * _rise(i, t, self.axes[-1])[:, None]
+            found[i, :-1] = np.cumsum(size[:, ::-1], axis=1)[:, ::-1].transpose(1, 2, 0)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Cells that follow each other along an axis and are alike: one product serves them all.
+
+    Parameters
+    ----------
+    cell, count : int
+        The first of them, and how many there are.
+    start, stride, size : int
+        The first interval on which the first cell speaks, how many intervals farther the next one
+        begins, and on how many each speaks.
+    adds : bool
+        Whether others speak on these intervals that are in a stack before.
+    terms : array, shape (K, size, q), or (q, K, size) on the last axis
+        Terms of the functions: any number of the first of them is one matrix.
+    after : array, shape (order, K + 1, q, size), of the last axis
+        Sums of the sizes of all terms from each on; of their derivatives.
+    """
+
+    cell: int
+    count: int
+    start: int
+    stride: int
+    size: int
+    adds: bool
+    terms: Array
+    after: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """A box of cells in the making.
+
+    Parameters
+    ----------
+    cells : integer array
+        Cells of the partition's first axis whose coefficients are there.
+    parts : tuple of slice
+        The box.
+    rises : array, shape (A, d, K)
+        Sizes of derivatives of terms, see :meth:`Expansion.rises`.
+    out : array, shape (before, T, j)
+        Terms.
+    before : dict
+        By how many terms of the last axis are kept, for each derivative: sums of the sizes of what
+        these are multiplied by, (before, n, q).
+    """
+
+    cells: Integers
+    parts: tuple[slice, ...]
+    rises: Floats
+    out: Array
+    before: dict[int, list[Array]]
+
+    def add(self, terms: int, size: Array, factors: Floats) -> None:
+        """Count in sizes, with a factor for each derivative."""
+        if terms not in self.before:
+            self.before[terms] = [float(f) * size for f in factors]
+            return
+        for total, f in zip(self.before[terms], factors):
+            total += size if f == 1 else float(f) * size
+
+
+def _rise(order: int, t: Floats, axis: Intervals) -> Floats:
+    """The size of a derivative of T_t by the index: at most that at the ends of a cell.
+
+    There T_t rises by t² and bends by t² (t² - 1) / 3; s crosses the cell in two.
+    """
+    size = (np.ones_like(t), t**2, t**2 * np.abs(t**2 - 1) / 3)[order]
+    return np.asarray(size * (2.0 * axis.per_unit) ** order)
+
+
+def _alike(
+    every: list[Integers], who: Integers, piece: Integers, end: int, follow: bool
+) -> Iterator[list[Integers]]:
+    """Intervals of cells, joined where the next cell is the same a stride on; or none `follow`."""
+    group: list[Integers] = []
+    for some in every:
+        if group:
+            last, stride = group[-1], int(some[0] - group[-1][0])
+            joins = (
+                follow
+                and len(some) == len(last)
+                and who[some[0]] == who[last[0]] + 1
+                and (len(group) == 1 or stride == last[0] - group[-2][0])
+                and stride >= len(some)
+                and some[0] + stride <= end
+                and np.array_equal(piece[some], piece[last])
+            )
+            if joins:
+                group.append(some)
+                continue
+            yield group
+        group = [some]
+    if group:
+        yield group
+
+
+def _sizes(own: Intervals) -> Floats:
+    """Sizes of the terms of all that speaks on the intervals that differ, (J, K, q)."""
+    pairs, size = np.unique(own.piece, axis=0), np.abs(own.rows)
+    return np.asarray(size[pairs[:, 0]] + size[pairs[:, 1]] * (pairs[:, 1:, None] >= 0))
+
+
+def expanded(model: "Model") -> Expansion | None:
+    """The expansion of a field's function; None where it is not made of polynomials."""
+    axes = intervals_of(model.blended, tuple(zip(model.domain.low, model.domain.high)))
+    if axes is None:
+        return None
+    return Expansion(model.blended, axes, np.abs(np.asarray(to_numpy(model.scale), np.float64)))

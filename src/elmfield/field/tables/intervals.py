@@ -1,0 +1,219 @@
+"""Windows times functions of one axis: polynomials on a lattice of short intervals.
+
+A regular partition and the functions of an axis enter. On every interval of the lattice one or two
+cells speak, each with a polynomial for every function, its window included: whoever multiplies
+those of all axes need not ask for windows again.
+"""
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.polynomial import chebyshev
+
+from elmfield._array.typing import Floats, Integers
+from elmfield.local.layers import Pieces
+from elmfield.local.model import AxisFunctions
+from elmfield.partition import Partition
+
+if TYPE_CHECKING:
+    from elmfield.field.blend.blended import Blended
+
+EXPANSION_TERMS = 32
+"""Terms of an expansion: at one cycle per sample the last is below 1e-25 of the first."""
+
+MAX_INTERVALS_PER_SAMPLE = 8
+"""Intervals per sample at most."""
+
+Spans = tuple[tuple[float, float], ...]
+"""Ends of the box on each axis, in index coordinates."""
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """The windowed functions of one axis on J intervals, which s crosses from -1 to 1.
+
+    ``φ(x) a_q(x) = Σ_t rows[i, t, q] T_t(s)`` with Chebyshev's polynomials T.
+
+    Parameters
+    ----------
+    low : float
+        Where the first interval begins.
+    per_unit : int
+        Intervals per sample.
+    lower, upper : integer arrays, shape (J,)
+        The cells that speak; equal where there is only one.
+    piece : integer array, shape (J, 2)
+        Which of `rows` the lower and the upper cell have; -1 where it does not speak.
+    rows : array, shape (U, K, r)
+        The expansions that differ.
+    left_over : float
+        What the terms that are not there may add, at most, for any function.
+    reach : float
+        How far from the centres of their boxes cells speak.
+    """
+
+    low: float
+    per_unit: int
+    lower: Integers
+    upper: Integers
+    piece: Integers
+    rows: Floats = field(repr=False)
+    left_over: float = 0.0
+    reach: float = 0.0
+
+    @property
+    def count(self) -> int:
+        """Number of intervals J."""
+        return len(self.lower)
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """The expansions that differ as powers of s: interval j of these is row j of `rows`."""
+        return Pieces(0.0, self.per_unit, to_powers(self.rows.shape[1]) @ self.rows)
+
+    def places(self, x: Floats) -> tuple[Integers, Floats]:
+        """Interval of each index coordinate, and s there."""
+        at = (x - self.low) * self.per_unit
+        j = np.minimum(np.maximum(at.astype(np.int64), 0), self.count - 1)
+        return j, 2 * (at - j) - 1
+
+    def runs(self) -> list[tuple[slice, int]]:
+        """Runs of intervals with one lower cell, and that cell."""
+        ends = np.flatnonzero(np.diff(self.lower)) + 1
+        first, last = np.append(0, ends), np.append(ends, self.count)
+        return [(slice(int(i), int(j)), int(self.lower[i])) for i, j in zip(first, last)]
+
+
+def intervals_of(blended: "Blended", spans: Spans) -> tuple[Intervals, ...] | None:
+    """The windowed functions of every axis inside a box; None where these are no polynomials.
+
+    That needs regions that share one model of products, cell by cell, and windows that end on a
+    lattice of at most 1/8 sample.
+    """
+    axes = blended.groups[0].model.axes
+    alone = len(blended.groups) == 1 and blended.partition.is_regular
+    if not alone or axes is None or np.any(blended.radii != 1):
+        return None
+    found = [_intervals(blended, k, axis, spans[k]) for k, axis in enumerate(axes)]
+    return None if any(f is None for f in found) else tuple(f for f in found if f is not None)
+
+
+def lattice(partition: Partition, k: int) -> tuple[float, int] | None:
+    """A point of the coarsest lattice on which the windows of axis k end, and points per sample."""
+    if partition.n_cells[k] == 1 and not partition.periodic[k]:
+        return 0.5, 1
+    delta = partition.overlap[k]
+    for per_unit in range(1, MAX_INTERVALS_PER_SAMPLE + 1):
+        if abs(2 * delta * per_unit - round(2 * delta * per_unit)) < 1e-12:
+            return 0.5 + delta, per_unit
+    return None
+
+
+def _intervals(
+    blended: "Blended", k: int, axis: AxisFunctions, span: tuple[float, float]
+) -> Intervals | None:
+    part = blended.partition
+    found = lattice(part, k)
+    while found is not None and found[1] <= MAX_INTERVALS_PER_SAMPLE:
+        made = _expanded(blended, k, axis, span, *found)
+        if part.periodic[k] and made.reach > part.shape[k] / 2 + 1e-9:
+            return None  # a window that meets itself jumps from one end of its box to the other
+        # Waves are resolved by so many terms; a layer of another kind may have knots.
+        if made.left_over <= 1e-12 * np.abs(made.rows).max():
+            return made
+        found = found[0], 2 * found[1]
+    return None
+
+
+def _expanded(
+    blended: "Blended",
+    k: int,
+    axis: AxisFunctions,
+    span: tuple[float, float],
+    origin: float,
+    per_unit: int,
+) -> Intervals:
+    """The functions expanded on the intervals of a lattice through `origin`."""
+    part, n = blended.partition, blended.partition.shape[k]
+    # Rounding makes no interval more; 1e-9 past a blend second derivatives differ already.
+    first = math.floor((span[0] - origin) * per_unit + 1e-12)
+    last = max(first + 1, math.ceil((span[1] - origin) * per_unit - 1e-12))
+    low, J = origin + first / per_unit, last - first
+    middle = low + (np.arange(J) + 0.5) / per_unit
+    lower, upper, t = _speakers(part, k, middle)
+    along = tuple(slice(None) if j == k else 0 for j in range(len(part.shape)))
+    u = middle - blended.centres[part.labels[along], k][np.stack([lower, upper])]
+    if part.periodic[k]:
+        u -= np.round(u / n) * n
+    side, j = np.nonzero([np.ones(J, bool), t > 0])
+    u, t = u[side, j], t[j]
+    # Distances and ramps that differ do so by more than 2^-8 and 2^-22; rounding makes less.
+    keys = (np.round(u * 2**8).astype(np.int64) << 24) + np.round(t * 2**22).astype(np.int64)
+    _, first_of, inverse = np.unique(2 * keys + side, return_index=True, return_inverse=True)
+    unique = np.stack([u, t, side], axis=1)[first_of]
+    piece = np.full((J, 2), -1)
+    piece[j, side] = inverse
+    s, turn = _nodes()
+    u = unique[:, :1] + s / (2 * per_unit)
+    values = np.asarray(axis(u.reshape(-1)), np.float64).reshape(len(unique), EXPANSION_TERMS, -1)
+    rows = turn @ (values * _weights(unique, s, per_unit, part.overlap[k])[..., None])
+    unresolved = 4 * float(np.abs(rows[:, -3:]).sum(axis=1).max(initial=0))
+    rows, gone = _shortened(rows)
+    upper = np.where(piece[:, 1] >= 0, upper, lower)
+    reach = float(np.abs(unique[:, 0]).max()) + 0.5 / per_unit
+    return Intervals(low, per_unit, lower, upper, piece, rows, gone + unresolved, reach)
+
+
+def _speakers(part: Partition, k: int, x: Floats) -> tuple[Integers, Integers, Floats]:
+    """Lower and upper cell at the middles x of intervals, and how far the ramp has come there.
+
+    Windows end on the lattice: who speaks there speaks on the whole interval.
+    """
+    edges, delta, N = part.borders(k), part.overlap[k], part.n_cells[k]
+    at = np.clip(np.floor(x + 0.5), 0, part.shape[k] - 1).astype(np.int64)
+    cell = np.searchsorted(part.edges[k], at, side="right") - 1
+    wraps = part.periodic[k]
+    low = (x - edges[cell] < delta) & (wraps | (cell > 0))
+    high = (edges[cell + 1] - x < delta) & (wraps | (cell < N - 1)) & ~low
+    border = np.where(low, edges[cell], edges[cell + 1])
+    t = np.where(low | high, (x - border) / (2 * max(delta, 1e-300)) + 0.5, 0.0)
+    lower, upper = cell - low, cell + high
+    return (lower % N, upper % N, t) if wraps else (lower, upper, t)
+
+
+def _weights(keys: Floats, s: Floats, per_unit: int, delta: float) -> Floats:
+    """The windows at the nodes of the expansions that differ, (U, nodes)."""
+    t = keys[:, 1:2] + (keys[:, 1:2] > 0) * s / (4 * per_unit * max(delta, 1e-300))
+    ramp = t * t * t * (10 - t * (15 - 6 * t))
+    weight: Floats = np.where(keys[:, 2:] > 0, ramp, 1 - ramp)
+    return weight
+
+
+@lru_cache(maxsize=64)
+def to_powers(terms: int) -> Floats:
+    """From coefficients in Chebyshev's polynomials to those of powers, (terms, terms)."""
+    M = np.zeros((terms, terms))
+    for t in range(terms):
+        M[: t + 1, t] = chebyshev.cheb2poly(np.eye(terms)[t])[: t + 1]
+    return M
+
+
+@lru_cache(maxsize=1)
+def _nodes() -> tuple[Floats, Floats]:
+    """Chebyshev's points, and the matrix from values there to coefficients."""
+    s = np.cos(np.pi * (np.arange(EXPANSION_TERMS) + 0.5) / EXPANSION_TERMS)
+    turn = 2 / EXPANSION_TERMS * chebyshev.chebvander(s, EXPANSION_TERMS - 1).T
+    turn[0] /= 2
+    return np.asarray(s), np.asarray(turn, np.float64)
+
+
+def _shortened(rows: Floats) -> tuple[Floats, float]:
+    """The expansions without the last terms, which are nothing but rounding; and what these add."""
+    size = np.abs(rows).max(axis=(0, 2), initial=0)
+    kept = np.flatnonzero(size > 4e-15 * size.max(initial=0))
+    last = max(3, int(kept.max(initial=0)) + 1)
+    gone = float(np.abs(rows[:, last:]).sum(axis=1).max(initial=0))
+    return np.ascontiguousarray(rows[:, :last]), gone

@@ -1,0 +1,312 @@
+"""One polynomial of d variables on every cell of a lattice: values and derivatives at points.
+
+Coefficients and index coordinates enter, partial derivatives leave. Where the coefficients come
+from, and how close they are to anything, is the business of `tables`.
+"""
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import product as cartesian
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.autograd import differentiable
+from elmfield._array.backend import (
+    is_numpy,
+    move,
+    n_bytes,
+    namespace,
+    sort_order,
+    to_numpy,
+)
+from elmfield._array.memory import Workspace, runs
+from elmfield._array.threads import spread
+from elmfield._array.typing import Array, Floats, Integers
+
+Order = tuple[int, ...]
+Sums = dict[Order, Any]
+
+BLOCK_POINTS = 1 << 15
+"""Points of a block on a processor: three arrays of them stay in its second cache."""
+
+GATHERED_MAX_POINTS = 256
+"""Points up to which all coefficients are gathered at once."""
+
+
+@lru_cache(maxsize=64)
+def exponents(d: int, degree: int) -> list[Order]:
+    """The powers of d variables of at most a total degree, in lexicographic order."""
+    every = cartesian(range(degree + 1), repeat=d)
+    return [t for t in every if sum(t) <= degree]
+
+
+def n_terms(d: int, degree: int) -> int:
+    """How many there are."""
+    return math.comb(degree + d, d)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Polynomials:
+    """``f(x) = Σ_t c_t s_1^t_1 ... s_d^t_d`` on every cell, which each s_k crosses from -1 to 1.
+
+    Parameters
+    ----------
+    low, per_unit, counts : tuples, one entry per axis
+        Where the cells begin, how many there are per sample, and how many in all.
+    degree : int
+        The highest total degree; `exponents` tells the order of terms.
+    coefficients : array, shape (C, T, cells), or (cells, T, C) outside NumPy
+        c: what a point needs lies together on a device; on a processor points come by cell.
+    """
+
+    low: tuple[float, ...]
+    per_unit: tuple[int, ...]
+    counts: tuple[int, ...]
+    degree: int
+    coefficients: Array = field(repr=False)
+
+    @property
+    def n_channels(self) -> int:
+        """Number of channels C."""
+        return int(self.coefficients.shape[0 if is_numpy(self.coefficients) else -1])
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the coefficients."""
+        return n_bytes(self.coefficients)
+
+    @property
+    def places(self) -> dict[Order, int]:
+        """Where the term of each power stands."""
+        return places_of(len(self.counts), self.degree)
+
+    def partials(self, x: Array, orders: list[Order]) -> list[Array]:
+        """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
+        if not is_numpy(x):
+            if not is_numpy(self.coefficients):
+                return self._elsewhere(x, orders)
+            return differentiable(self._beside, None, x, orders)
+        few = x.shape[0] <= GATHERED_MAX_POINTS
+        return self._few(x, orders) if few else self._many(x, orders)
+
+    def _beside(self, x: Array, orders: list[Order]) -> list[Array]:
+        """What NumPy answers to points of another library in the processor's memory."""
+        return [move(v, x) for v in self.partials(to_numpy(x), orders)]
+
+    def stretch(self, a: Order) -> float:
+        """What a derivative by s is by the index."""
+        return float(math.prod((2.0 * m) ** i for m, i in zip(self.per_unit, a)))
+
+    # --- on a processor ------------------------------------------------------------------------
+
+    def _cells(self, x: Floats) -> tuple[Integers, list[Floats]]:
+        """Cell numbers (n,) and positions s, d arrays (n,), of index coordinates."""
+        cell: Any = 0.0  # whole, and counted in floats: integers would take three times as long
+        s = []
+        for k, (low, m, J) in enumerate(zip(self.low, self.per_unit, self.counts)):
+            at = x[:, k] - low
+            if m != 1:
+                at *= m
+            j = np.floor(at)
+            if j.max(initial=0) >= J or j.min(initial=0) < 0:  # the border, if anything
+                np.clip(j, 0, J - 1, out=j)
+            at -= j
+            at *= 2
+            at -= 1
+            if k:
+                cell *= J
+                j += cell
+            cell = j
+            s.append(at)
+        return cell.astype(np.int64), s
+
+    def _few(self, x: Floats, orders: list[Order]) -> list[Floats]:
+        """The same in float64: a sum of all terms rounds more often than Horner's rule."""
+        cell, s = self._cells(x)
+        c = self.coefficients[:, :, cell].astype(np.float64, copy=False)  # (C, T, n)
+        powers = np.asarray(exponents(len(self.counts), self.degree))
+        out = []
+        for a in orders:
+            M: Any = np.full((len(powers), 1), self.stretch(a))
+            for k, i in enumerate(a):
+                M = M * _powers(s[k], self.degree, i)[powers[:, k]]
+            found = np.einsum("ctn,tn->nc", c, M)
+            out.append(found.astype(self.coefficients.dtype, copy=False))
+        return out
+
+    def _many(self, x: Floats, orders: list[Order]) -> list[Floats]:
+        n, C, dtype = len(x), self.n_channels, self.coefficients.dtype
+        order = self._by_cell(x)
+        out = [np.empty((n, C), dtype) for _ in orders]
+        space = Workspace(dtype)
+
+        def work(span: tuple[int, int]) -> None:
+            i, j = span
+            at: Any = slice(i, j) if order is None else order[i:j]
+            cell, s = self._cells(x[at] if order is None else x.take(at, axis=0))
+            s = [c.astype(dtype, copy=False) for c in s]
+            for c in range(C):
+                terms = _Gathered(self.coefficients[c], cell, space)
+                found = horner(terms, s, orders, self.degree, self.places)
+                for a, values, into in zip(orders, found, out):
+                    if any(a):
+                        values *= self.stretch(a)
+                    into[:, c][at] = values
+
+        spread(work, runs(n, BLOCK_POINTS))
+        return out
+
+    def _by_cell(self, x: Floats) -> Integers | None:
+        """An order in which neighbours follow each other; None if they do already."""
+        total = math.prod(self.counts)
+        shift = max(0, int(total - 1).bit_length() - 16)
+        key = np.empty(len(x), np.uint16)
+        for i, j in runs(len(x), BLOCK_POINTS):
+            cell: Any = 0
+            for k, (low, m, J) in enumerate(zip(self.low, self.per_unit, self.counts)):
+                at = x[i:j, k] - low
+                if m != 1:
+                    at *= m
+                cell = cell * J + at.astype(np.int32 if total < 1 << 30 else np.int64)
+            np.right_shift(cell, shift, out=key[i:j], casting="unsafe")
+        steps = np.abs(np.diff(key[:: max(1, len(x) // 4096)].astype(np.int64)))
+        near = (
+            np.abs(np.diff(key[: min(len(x), 8192)].astype(np.int64))).mean() if len(x) > 1 else 0
+        )
+        bound = max(1, total >> shift)
+        if near < bound / 64 or not steps.any():
+            return None
+        order: Integers = sort_order(key, bound)
+        return order
+
+    # --- elsewhere -----------------------------------------------------------------------------
+
+    def _elsewhere(self, x: Array, orders: list[Order]) -> list[Array]:
+        """The same in another library: plain operations, which it can follow and compile."""
+        xp = namespace(x)
+        cell, s = 0, []
+        for k, (low, m, J) in enumerate(zip(self.low, self.per_unit, self.counts)):
+            at = (x[:, k] - low) * m
+            j = xp.clip(xp.floor(at), 0, J - 1)
+            s.append(xp.astype(2 * (at - j) - 1, self.coefficients.dtype)[:, None])
+            cell = cell * J + xp.astype(j, xp.int64)
+        terms = Taken(xp.take(self.coefficients, cell, axis=0))
+        found = horner(terms, s, orders, self.degree, self.places)
+        return [v * self.stretch(a) if any(a) else v for a, v in zip(orders, found)]
+
+
+def horner(
+    terms: "_Gathered | Taken",
+    s: list[Any],
+    orders: list[Order],
+    degree: int,
+    places: dict[Order, int],
+) -> list[Any]:
+    """Derivatives by s of some orders, from the highest powers down, each term looked up once.
+
+    Horner's rule ``p ← p s + c`` for a derivative is ``p' ← p' s + p``, and so on.
+    """
+    d = len(s)
+    highest = [_highest(orders, k) for k in range(d)]
+
+    def along(k: int, prefix: Order, degree: int) -> Sums:
+        """Derivatives by axis k and those after it, of the terms that begin with a prefix."""
+        sums: Sums = {}
+        for t in range(degree, -1, -1):
+            own = (*prefix, t)
+            below = None if k == d - 1 else along(k + 1, own, degree - t)
+            for rest, m in highest[k]:
+                for i in range(m, 0, -1):
+                    lower = sums.get((i - 1, *rest))
+                    if lower is not None:
+                        a = (i, *rest)
+                        sums[a] = terms.joined(sums.get(a), lower, s[k], i, (k, *a))
+                a = (0, *rest)
+                if below is None:
+                    sums[a] = terms.added(sums.get(a), places[own], s[k], (k, *a))
+                elif rest in below:
+                    sums[a] = terms.joined(sums.get(a), below[rest], s[k], 1, (k, *a))
+        return sums
+
+    found = along(0, (), degree)
+    return [found[a] if a in found else terms.zeros(s[0]) for a in orders]
+
+
+@lru_cache(maxsize=64)
+def places_of(d: int, degree: int) -> dict[Order, int]:
+    """Where each of `exponents` stands."""
+    return {t: i for i, t in enumerate(exponents(d, degree))}
+
+
+def _highest(orders: list[Order], k: int) -> list[tuple[Order, int]]:
+    """Derivatives of the axes after axis k that some orders have, and the highest by k of each."""
+    found: dict[Order, int] = {}
+    for a in orders:
+        found[a[k + 1 :]] = max(found.get(a[k + 1 :], 0), a[k])
+    return list(found.items())
+
+
+class _Gathered:
+    """Terms of the points of a block, gathered one by one; sums in memory that is kept."""
+
+    def __init__(self, coefficients: Floats, cell: Integers, space: Workspace) -> None:
+        self.coefficients, self.cell, self.space = coefficients, cell, space
+
+    def added(self, total: Floats | None, i: int, s: Floats, name: Order) -> Floats:
+        """``total s + c_i``; the first term is the sum itself."""
+        out = self.space("term" if total is not None else str(name), len(self.cell))
+        # "clip" looks no cell up twice: they are inside already.
+        self.coefficients[i].take(self.cell, out=out, mode="clip")
+        if total is None:
+            return out
+        total *= s
+        total += out
+        return total
+
+    def joined(
+        self, total: Floats | None, part: Floats, s: Floats, factor: int, name: Order
+    ) -> Floats:
+        """``total s + factor part``, where `part` stays what it is."""
+        if total is None:
+            return np.multiply(part, factor, out=self.space(str(name), len(part)))
+        if factor != 1:
+            part = np.multiply(part, factor, out=self.space("term", len(part)))
+        total *= s
+        total += part
+        return total
+
+    def zeros(self, s: Floats) -> Floats:
+        """Nothing, at every point."""
+        return np.zeros(len(s), self.coefficients.dtype)
+
+
+class Taken:
+    """Terms of points, (n, T, C), in a library that keeps its own memory."""
+
+    def __init__(self, rows: Array) -> None:
+        self.rows = rows
+
+    def added(self, total: Array | None, i: int, s: Array, name: Order) -> Array:
+        """``total s + c_i``, (n, C)."""
+        return self.joined(total, self.rows[:, i, :], s, 1, name)
+
+    def joined(self, total: Array | None, part: Array, s: Array, factor: int, name: Order) -> Array:
+        """``total s + factor part``."""
+        part = part if factor == 1 else part * factor
+        return part if total is None else total * s + part
+
+    def zeros(self, s: Array) -> Array:
+        """Nothing, at every point."""
+        return namespace(s).zeros_like(self.rows[:, 0, :])
+
+
+def _powers(s: Floats, degree: int, order: int) -> Floats:
+    """Powers of s up to a degree, (degree + 1, n), differentiated."""
+    P = np.zeros((degree + 1, len(s)))
+    if order <= degree:
+        P[order] = math.factorial(order)
+        for t in range(order + 1, degree + 1):
+            P[t] = P[t - 1] * s * (t / (t - order))
+    return P

@@ -1,0 +1,1 @@
+"""Meeting an error or a size: coding samples, dropping modes."""

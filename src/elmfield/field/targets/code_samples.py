@@ -1,0 +1,163 @@
+"""Targets met by coding the samples in memory, with one step for all tiles.
+
+Enter a function of samples and what is asked of it; leaves the function of coded ones, which keep
+the promise as they come out again. Its blend is that of a field without a target: no line shows
+where cells meet.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+
+from elmfield._array.backend import to_numpy
+from elmfield._array.channel_stats import ChannelStats
+from elmfield._array.memory import runs
+from elmfield._array.threads import n_threads, spread
+from elmfield._array.typing import Array
+from elmfield.field.accuracy import errors
+from elmfield.field.blend.blended import Blended
+from elmfield.field.coefficients.sample_boxes import SampleBoxes, missing_in
+from elmfield.field.coefficients.tiles import (
+    TILES_PER_BATCH,
+    CodedTiles,
+    Tiling,
+    packed,
+    packed_many,
+)
+from elmfield.field.targets.rate_control import RateControl, Scope
+from elmfield.samples import Samples
+from elmfield.settings import Target
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Coder(RateControl["Attempt"]):
+    """Samples in tiles, to be coded at any step, and the function that is made from them.
+
+    Parameters
+    ----------
+    blended : Blended
+        The function of the samples.
+    samples : Samples
+        What is coded, and what errors are measured against.
+    first : tuple of int
+        Where on each axis of the array they begin.
+    counted : array of bool, shape (..., C or 1), or None
+        The samples at which errors count; those that are present by default.
+    """
+
+    blended: Blended
+    samples: Samples
+    first: tuple[int, ...]
+    counted: Array | None = field(default=None, repr=False)
+
+    @cached_property
+    def own(self) -> Array:
+        """The samples on the host, in the dtype that a file keeps."""
+        own = np.asarray(to_numpy(self.samples.stored))
+        return own.astype(self.samples.kind, copy=False)
+
+    @cached_property
+    def tiling(self) -> Tiling:
+        """Which samples are in which tile."""
+        low = (*self.first, 0)
+        high = tuple(a + n for a, n in zip(low, self.own.shape))
+        return Tiling.by_bytes(low, high, self.own.itemsize)
+
+    def values(self, number: int) -> Array:
+        """The samples of a tile, channels last."""
+        return self._cut(self.own, self.tiling.slab(number))
+
+    def _cut(self, values: Array, slab: tuple[slice, ...]) -> Array:
+        """A slab of the array, as far as `values` reach."""
+        return values[tuple(slice(s.start - a, s.stop - a) for s, a in zip(slab, (*self.first, 0)))]
+
+    def code(self, **asked: float) -> "Attempt":
+        """All tiles, coded as asked; without loss if nothing is."""
+        n = self.tiling.n_tiles
+        most = max(1, min(TILES_PER_BATCH, n // n_threads()))
+        shares = [range(a, b) for a, b in runs(n, most)]
+        made = spread(lambda some: packed_many([self.values(i) for i in some], **asked), shares)
+        offset, scale = (np.asarray(to_numpy(u)) for u in (self.samples.offset, self.samples.scale))
+        boxes = SampleBoxes(
+            source=CodedTiles(tuple(chain.from_iterable(made)), self.tiling, self.own.dtype),
+            offset=offset,
+            scale=scale,
+            like=offset[:0],
+            kind=self.own.dtype.name,
+            is_lossy=bool(asked),
+            missing=self._missing,
+        )
+        return Attempt(coder=self, boxes=boxes)
+
+    @cached_property
+    def _missing(self) -> CodedTiles | None:
+        """What was missing, in tiles."""
+        gone = missing_in(self.samples.present)
+        if gone is None:
+            return None
+        tiling = self.tiling.with_channels(gone.shape[-1])
+        tiles = (
+            packed(self._cut(gone, tiling.slab(i)).astype("u1")) for i in range(tiling.n_tiles)
+        )
+        return CodedTiles(tuple(tiles), tiling, "uint8")
+
+    @cached_property
+    def scope(self) -> Scope:
+        """The samples that are coded."""
+        return Scope(
+            size=self.own.size,
+            kind=self.own.dtype.name,
+            data_range=self.samples.data_range,
+            is_complex=self.samples.is_complex,
+            dtype=str(self.blended.dtype).removeprefix("torch."),
+            top=ChannelStats.of(self.samples.raw, self.samples.present).largest,
+            input_dtype=self.samples.dtype,
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Attempt:
+    """Coded tiles, and what comes out of them."""
+
+    coder: Coder
+    boxes: SampleBoxes
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all tiles."""
+        return self.boxes.n_bytes
+
+    @cached_property
+    def made(self) -> Blended:
+        """The function of the samples in the tiles."""
+        return self.coder.blended.with_samples(self.boxes)
+
+    @cached_property
+    def errors(self) -> tuple[float, float]:
+        """Mean squared and largest error of the function at the samples."""
+        coder = self.coder
+        return errors(coder.samples, self.made, coder.first, coder.counted)
+
+
+def code_to_target(
+    blended: Blended,
+    samples: Samples,
+    target: Target,
+    first: Sequence[int] | None = None,
+    counted: Array | None = None,
+) -> Blended:
+    """The function of coded samples that meet a target; parameters are those of `Coder`.
+
+    Raises
+    ------
+    ValueError
+        If the target cannot be met; the message says what can.
+    """
+    low = (0,) * (samples.raw.ndim - 1) if first is None else tuple(first)
+    if samples.integers is not None:  # beyond what can be coded with loss as whole numbers
+        samples = replace(samples, integers=None, is_exact=False)
+    coder = Coder(blended=blended, samples=samples, first=low, counted=counted)
+    return coder.meet(target).made

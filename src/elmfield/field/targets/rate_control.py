@@ -1,0 +1,365 @@
+"""Error targets met by coding samples: the search for a step, whatever codes and measures."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from elmfield._array.channel_stats import spacing_at
+from elmfield._array.typing import Array
+from elmfield.codec import trial
+from elmfield.field.coefficients.tiles import Tiling, without_channels
+from elmfield.samples import EXACT_WHOLE, WHOLE
+from elmfield.settings import Target
+
+T = TypeVar("T")
+
+MAX_TRIES = 8
+"""How often all samples are coded, at most, to come near a target."""
+
+GUESS_SAMPLES = 1 << 21
+"""Samples that the first guess of a step is made from, about."""
+
+NEAR_RATIO = 0.97
+"""A result between this part of the allowed error, or bytes, and all of it is accepted."""
+
+
+def guess_step(
+    ratio: Callable[[float], float],
+    start: float,
+    power: float,
+    off: Callable[[float], float] | None = None,
+) -> tuple[float, float]:
+    """A step at which a ratio that grows about as ``step**power`` is near 1, by cheap trials.
+
+    Parameters
+    ----------
+    ratio : callable
+        The ratio at a step, about.
+    start, power : float
+        The first step, and the power as far as it is known.
+    off : callable, optional
+        How many times what `ratio` says the true one is at a step, about.
+
+    Returns
+    -------
+    step, power : float
+        After two trials the power is known better.
+    """
+    aim = math.log((1 + NEAR_RATIO) / 2)  # the middle of what is near enough
+    step, slope, seen = start, power, list[tuple[float, float]]()
+    for _ in range(5):
+        found = ratio(step)
+        if not 0 < found < math.inf:
+            break
+        x, y = math.log(step), math.log(found)
+        if seen and x != seen[-1][0]:
+            grown = (y - seen[-1][1]) / (x - seen[-1][0]) / power
+            slope = power * min(max(grown, 1 / 4), 2)
+        seen.append((x, y))
+        if abs(y - aim) < 0.01:
+            break
+        step *= math.exp(min(max((aim - y) / slope, -2.8), 2.8))
+    truly = 1.0 if off is None else off(step)
+    if 0 < truly < math.inf:
+        step *= math.exp(min(max(-math.log(truly) / slope, -0.5), 0.5))
+    return step, slope
+
+
+def search_step(
+    at: Callable[[float], tuple[T, float]], step: float, power: float, least: float
+) -> T | None:
+    """Return the result of the step whose ratio is nearest to 1 from below; None if none is.
+
+    The ratio grows about as ``step**power``. Steps below `least` are not tried.
+    """
+    best: T | None = None
+    reached = -1.0
+    seen: list[tuple[float, float]] = []
+    for _ in range(MAX_TRIES):
+        step = max(_rounded(step), least)
+        if any(math.log(step) == x for x, _ in seen):
+            break
+        found, ratio = at(step)
+        if reached < ratio <= 1:
+            best, reached = found, ratio
+        if NEAR_RATIO <= ratio <= 1 or ratio == 0:
+            break
+        seen.append((math.log(step), math.log(ratio)))
+        step = math.exp(_next(seen, power))
+    return best
+
+
+def _rounded(step: float) -> float:
+    """A step with few digits: errors that are summed in another order lead to the same one."""
+    return float(2 ** (round(math.log2(step) * 512) / 512))
+
+
+def _next(seen: list[tuple[float, float]], power: float) -> float:
+    """The logarithm of the step to try next: along a line through the last two, if it climbs."""
+    # Few samples make steps of their own: the more tries missed, the farther below is aimed.
+    aim = math.log((1 + NEAR_RATIO) / 2) - 0.02 * max(0, len(seen) - 2) ** 2
+    (x, y), slope = seen[-1], power
+    if len(seen) > 1:
+        a, b = seen[-2]
+        if x != a and (y - b) / (x - a) * power > 0:
+            slope = (y - b) / (x - a)
+    to = x + min(max((aim - y) / slope, -3), 3)
+    below, above = (
+        [p[0] for p in seen if (p[1] > 0) == is_over] for is_over in (power < 0, power > 0)
+    )
+    # Between a step that was too small and one that was too large, whatever the line says.
+    if below and above and not max(below) < to < min(above):
+        to = (max(below) + min(above)) / 2
+    return to
+
+
+EXACT_MAX_WHOLE = 2.0**24
+"""Whole numbers below this come back from the function as they were coded, once rounded: what
+evaluating it adds is below 1e-8 of the largest, and the codec keeps its bound."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """The samples that are coded: how many, of which dtype and range.
+
+    Parameters
+    ----------
+    size : int
+        Numbers in all, real and imaginary parts apart.
+    kind : str
+        Their dtype in a file.
+    data_range : float
+        Peak to peak, in the caller's units.
+    is_complex : bool
+        Whether an error is the modulus of two parts.
+    dtype : str
+        In which the function computes.
+    top : float
+        The largest magnitude of a sample.
+    input_dtype : str
+        What the caller's samples were.
+    """
+
+    size: int
+    kind: str
+    data_range: float
+    top: float
+    is_complex: bool
+    dtype: str
+    input_dtype: str
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all numbers before they are coded."""
+        return self.size * np.dtype(self.kind).itemsize
+
+    @property
+    def spacing(self) -> float:
+        """Distance from the largest sample to the next number, in the dtype of the function."""
+        return float(spacing_at(np.asarray(self.top, self.dtype)))
+
+    @property
+    def least_step(self) -> float:
+        """Below this nothing is gained over coding without loss."""
+        if np.dtype(self.kind).kind in "iu":
+            return 1.0
+        return float(np.finfo(self.kind).eps) * self.data_range / 4
+
+
+class Trial(Protocol):
+    """Samples that were coded in some way."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of what was coded."""
+
+    @property
+    def errors(self) -> tuple[float, float]:
+        """Mean squared and largest error of what comes out, at the samples."""
+
+
+A = TypeVar("A", bound=Trial)
+
+
+class RateControl(ABC, Generic[A]):
+    """Codes samples, in memory or on a disk, until what comes out meets a target."""
+
+    @property
+    @abstractmethod
+    def scope(self) -> Scope:
+        """What is coded."""
+
+    @property
+    @abstractmethod
+    def tiling(self) -> Tiling:
+        """In which tiles."""
+
+    @abstractmethod
+    def values(self, number: int) -> Array:
+        """The samples of a tile, channels last, in the dtype of a file."""
+
+    @abstractmethod
+    def code(self, **asked: float) -> A:
+        """All samples, coded at a `step` or within a `max_error`; without loss if nothing is."""
+
+    def meet(self, target: Target) -> A:
+        """The attempt that meets a target.
+
+        Raises
+        ------
+        ValueError
+            If the target cannot be met; the message says what can.
+        """
+        if self.scope.input_dtype in WHOLE:
+            check_whole(self.scope.top, target)
+        if target.kind == "max_error":
+            return self._within(target.value)
+        check_range(self.scope.data_range, target)
+        if target.kind == "psnr":
+            return self._at_psnr(target.value)
+        return self._in_bytes(target)
+
+    @cached_property
+    def _some(self) -> list[tuple[Array, int | None]]:
+        """Tiles from all over the array as the codec takes them, for a first guess."""
+        n = self.tiling.n_tiles
+        count = min(n, max(1, GUESS_SAMPLES * n // self.tiling.n_values))
+        numbers = np.linspace(0, n - 1, count).round().astype(int).tolist()
+        return [without_channels(self.values(i)) for i in numbers]
+
+    def _estimate(self, step: float) -> tuple[float, float]:
+        """Mean squared error, and bits per sample, at a step, about."""
+        found = [trial(v, step, axis) for v, axis in self._some]
+        n = sum(v.size for v, _ in self._some)
+        return sum(e for e, _ in found) / n, sum(b for _, b in found) / n
+
+    def _correction(self, step: float) -> tuple[float, float]:
+        """By what the estimates of error and bits must be multiplied, as the middle tile has it."""
+        v, axis = self._some[len(self._some) // 2]
+        about, truly = trial(v, step, axis), trial(v, step, axis, exact=True)
+        error, bits = (t / a if a > 0 else 1.0 for a, t in zip(about, truly))
+        return error, bits
+
+    def _at_psnr(self, psnr: float) -> A:
+        """As few bytes as a PSNR needs."""
+        scope = self.scope
+        # Beyond what float64 can say, only all digits will do.
+        allowed = scope.data_range**2 * 10 ** (-min(psnr, 600.0) / 10)
+        if psnr > 300:
+            return self._without_loss("psnr", psnr, lambda e: e[0] <= allowed)
+        parts = 2 if scope.is_complex else 1  # errors are moduli, of two parts
+
+        def guess(step: float) -> float:
+            return parts * self._estimate(step)[0] / allowed
+
+        def at(step: float) -> tuple[A, float]:
+            found = self.code(step=step)
+            return found, found.errors[0] / allowed
+
+        start, power = guess_step(
+            guess, math.sqrt(12 * allowed / parts), 2.0, lambda step: self._correction(step)[0]
+        )
+        found = search_step(at, start, power, scope.least_step)
+        return found or self._without_loss("psnr", psnr, lambda e: e[0] <= allowed)
+
+    def _within(self, largest: float) -> A:
+        """As few bytes as a largest error needs."""
+        allowed = largest / math.sqrt(2) if self.scope.is_complex else largest
+        # Evaluating the function rounds too: by about that much less is asked of the samples. Whole
+        # numbers are rounded again.
+        whole = np.dtype(self.scope.kind).kind in "iu"
+        bound = allowed - (0 if whole else min(2 * self.scope.spacing, 0.1 * allowed))
+        for _ in range(MAX_TRIES):
+            if bound <= 0:
+                break
+            made = self.code(max_error=bound)
+            if whole and self.scope.top < EXACT_MAX_WHOLE:
+                return made
+            found = made.errors[1]
+            if found <= largest:
+                return made
+            bound -= 1.25 * (found - largest) + 1e-3 * (allowed - bound)
+        return self._without_loss("max_error", largest, lambda e: e[1] <= largest)
+
+    def _in_bytes(self, target: Target) -> A:
+        """As little error as a number of bytes allows."""
+        n = self.scope.size
+        room = target.value * n / 8 if target.kind == "bits" else float(target.value)
+
+        def guess(step: float) -> float:
+            return self._estimate(step)[1] * float(n) / 8 / room
+
+        def at(step: float) -> tuple[A, float]:
+            found = self.code(step=step)
+            return found, found.n_bytes / room
+
+        start, power = guess_step(
+            guess, self.scope.data_range / 16, -1.0, lambda step: self._correction(step)[1]
+        )
+        is_fine = np.dtype(self.scope.kind).kind in "iu" and start <= 8
+        if room > self.scope.n_bytes / 4 or is_fine:  # that may be enough for all there is
+            exact = self.code()
+            if exact.n_bytes <= room:
+                return exact
+        found = search_step(at, start, power, self.scope.least_step)
+        if found is None:
+            least = self.code(step=4 * self.scope.data_range).n_bytes
+            raise ValueError(
+                f"`{target.kind}` cannot be kept: coded as coarsely as can be, these samples take "
+                f"{least} bytes, {8 * least / n:.3g} bits each; got {target.value:g}. Ask for more."
+            )
+        return found
+
+    def _without_loss(
+        self, kind: str, value: float, keeps: Callable[[tuple[float, float]], bool]
+    ) -> A:
+        """Code without loss, if rounding of the function allows the target; else raise."""
+        made = self.code()
+        mean, largest = made.errors
+        if keeps((mean, largest)):
+            return made
+        dtype = self.scope.dtype
+        advice = "" if dtype == "float64" else ", or fit float64 samples"
+        if kind == "max_error":
+            raise ValueError(
+                f"`max_error` cannot be kept: with all digits the largest error at the samples is "
+                f"{largest:.2g} in {dtype}; got {value:g}. Ask for more than that{advice}."
+            )
+        limit = 10 * math.log10(self.scope.data_range**2 / mean)
+        raise ValueError(
+            f"`psnr` cannot be reached: with all digits this field has {limit:.1f} dB at the "
+            f"samples in {dtype}; got {value:g}. Ask for less{advice}."
+        )
+
+
+def check_whole(top: float, target: Target) -> None:
+    """Raise if rounding of whole numbers up to `top` to float64 exceeds the target."""
+    lost = top >= EXACT_WHOLE and target.kind in ("psnr", "max_error")
+    if lost and not (target.kind == "max_error" and target.value >= np.spacing(top)):
+        raise ValueError(
+            f"`{target.kind}` cannot be kept: whole numbers up to {top:.3g} are computed with as "
+            f"float64, which rounds them by {np.spacing(top) / 2:g}; got {target.value:g}. Take an "
+            "offset off them first, or ask for more."
+        )
+
+
+MIN_RANGE, MAX_RANGE = 1e-152, 1e153
+"""Ranges of samples whose squares float64 holds."""
+
+
+def check_range(data_range: float, target: Target) -> None:
+    """Raise if squares of errors underflow or overflow in float64."""
+    fits = MIN_RANGE <= data_range <= MAX_RANGE
+    if fits and target.kind == "psnr":
+        fits = data_range**2 * 10 ** (-min(target.value, 600.0) / 10) > 1e-306
+    if not fits:
+        raise ValueError(
+            f"`{target.kind}` cannot be kept: it compares squares of errors, and for samples that "
+            f"range over {data_range:.3g} float64 has no such numbers; got {target.value:g}. "
+            "Multiply the samples by a power of ten to bring them near 1, or ask for less."
+        )

@@ -1,0 +1,1 @@
+"""Filling missing samples, in memory and window by window."""

@@ -1,0 +1,378 @@
+"""Missing samples on a grid, filled from fine to coarse: in memory, or window by window.
+
+Near present samples, boxes fill what they miss (`gap_boxes`). Samples farther than REACH from every
+present one are first taken from a coarser version of the array, half as long on every axis, itself
+filled the same way. A plane through all present samples is subtracted before and added after:
+planes are exact.
+
+An array in memory is a single window. One that is larger is filled in windows, each with a halo of
+the boxes that reach into it, and its coarser versions lie in files. Both use the same boxes and
+orders, so that they agree but for rounding: the systems are solved in other batches.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from pathlib import Path
+
+import numpy as np
+
+from elmfield._array.backend import crc32, move, namespace, to_numpy
+from elmfield._array.typing import Array, Floats, Integers
+from elmfield.fit.gaps import gap_boxes
+from elmfield.fit.gaps.gap_boxes import Boxes, Choice
+from elmfield.fit.gaps.levels import (
+    REACH,
+    Level,
+    SourceLevel,
+    StoredLevel,
+    WindowLine,
+    coarser,
+    is_near,
+    join_parts,
+    read_grid,
+    windows_of,
+)
+from elmfield.fit.gaps.planes import (
+    PlaneSums,
+    SamplePlane,
+    join_index,
+    plane_through,
+    starts_of,
+    take_boxes,
+)
+from elmfield.fit.statistics import Slabs, Survey
+from elmfield.samples import Samples, Slab, whole_of
+
+
+def fill_gaps(samples: Samples, order: float | None, periodic: Sequence[bool]) -> Samples:
+    """The samples with what is missing filled in; `order` as for :func:`fill_missing`."""
+    if samples.present is None:
+        return samples
+    y = fill_missing(samples.values, samples.present, periodic, order)
+    return samples.changed(y, ~samples.present)
+
+
+def fill_missing(
+    y: Array, present: Array, periodic: Sequence[bool], order: float | None = None
+) -> Array:
+    """`y`, shape (..., C), with every sample that is not `present` filled in.
+
+    With an `order` along a line, by its isotropic energy, and so linear in the present samples;
+    without, boxes choose among energies.
+    """
+    xp = namespace(y)
+    if bool(xp.all(present)):
+        return y
+    plane = xp.astype(plane_through(y, present, periodic), y.dtype)
+    rest = y - plane
+    found = []
+    for own in _channel_groups(y.shape[-1], bool(xp.all(present == present[..., :1]))):
+        some = slice(own[0], own[-1] + 1)
+        level = StoredLevel.of(rest[..., some], present[..., own[0]])
+        filler = filler_of(level, tuple(periodic), order)
+        found.append(xp.astype(filler.fill(level.windows[0])[0], y.dtype))
+    return xp.where(present, y, xp.concat(found, axis=-1) + plane)
+
+
+def _channel_groups(C: int, is_alike: bool) -> list[tuple[int, ...]]:
+    """Channels that miss the same samples: all of them, or each on its own."""
+    return [tuple(range(C))] if is_alike else [(c,) for c in range(C)]
+
+
+# --- filling ----------------------------------------------------------------------------------
+
+
+ISOTROPIC = Choice(1.0, 0)
+"""Energies of a filler before some were chosen."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Filler:
+    """How one level is filled.
+
+    Parameters
+    ----------
+    level : Level
+        Its samples.
+    coarse : array, path or None
+        The next coarser level, filled; None where no sample is far from all others.
+    periodic : tuple of bool
+        Which axes wrap.
+    side : int
+        Samples of a box on each axis.
+    choice : Choice
+        The energies that boxes use.
+    """
+
+    level: Level
+    coarse: Array | Path | None
+    periodic: tuple[bool, ...]
+    side: int = 1
+    choice: Choice = ISOTROPIC
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        """Samples of a box."""
+        return tuple(min(self.side, n) for n in self.level.shape)
+
+    @property
+    def stride(self) -> int:
+        """Samples from one box to the next."""
+        return gap_boxes.stride_of(self.side, gap_boxes.wide_axes(self.level.shape))
+
+    def lines(self, slab: Slab, before: int, after: int) -> list[WindowLine]:
+        """The window around a slab."""
+        every = zip(self.level.shape, self.periodic, slab)
+        return [WindowLine.around(n, w, s, before, after) for n, w, s in every]
+
+    @property
+    def has_far(self) -> bool:
+        """Whether a sample is too far from all others to be filled from them."""
+        for slab in self.level.windows:
+            lines = self.lines(slab, REACH + 1, REACH + 1)
+            here = self.level.read([a.positions for a in lines])[1]
+            near = is_near(here, [a.is_ring for a in lines])
+            if not bool(namespace(here).all(near[tuple(a.inner for a in lines)])):
+                return True
+        return False
+
+    def read_window(
+        self, lines: Sequence[WindowLine], note: Callable[[Array], None] | None = None
+    ) -> tuple[Array, Array]:
+        """Samples of a window, far ones taken from the coarser level; which count as present.
+
+        Samples near the border of a window may be taken to be far. `note` is called with each array
+        that was read.
+        """
+        at = [a.positions for a in lines]
+        y, here = self.level.read(at)
+        read = [y, here]
+        y = namespace(y).astype(y, namespace(y).float64)
+        if self.coarse is not None:
+            far = ~is_near(here, [a.is_ring for a in lines])
+            read.append(self._doubled(at, self.coarse))
+            y = namespace(y).where(far[..., None], read[-1], y)
+            here = here | far
+        if note is not None:
+            for part in read:
+                note(part)
+        return y, here
+
+    def _doubled(self, at: Sequence[Integers], coarse: Array | Path) -> Array:
+        """The coarser level on a grid of positions of this one: linear, smooth when repeated."""
+        near, other, needed = [], [], []
+        for x, n, wraps in zip(at, self.level.shape, self.periodic):
+            m = -(-n // 2)
+            a = x // 2
+            b = a + np.where(x % 2, 1, -1)
+            b = b % m if wraps else np.clip(b, 0, m - 1)
+            needed.append(np.unique(np.concatenate([a, b])))
+            near.append(np.searchsorted(needed[-1], a))
+            other.append(np.searchsorted(needed[-1], b))
+        small = read_grid(coarse, needed)
+        xp = namespace(small)
+        for k, n in enumerate(self.level.shape):
+            one, two = (xp.take(small, move(i[k], small), axis=k) for i in (near, other))
+            small = one if n == 1 else 0.75 * one + 0.25 * two
+        return small
+
+    def fill(self, slab: Slab, note: Callable[[Array], None] | None = None) -> tuple[Array, Array]:
+        """A slab, filled, in float64, and which samples were present; `note` as above."""
+        halo = (self.choice.rounds + 1) * self.side + REACH + 1
+        lines = self.lines(slab, halo, halo)
+        y, here = self.read_window(lines, note)
+        inner = tuple(a.inner for a in lines)
+        if not bool(namespace(here).all(here)):
+            along = [a.boxes(b, self.stride) for a, b in zip(lines, self.box)]
+            boxes = Boxes.of(here, self.box, join_index(along, here.shape))
+            if boxes.index.shape[0]:
+                y = gap_boxes.fill_boxes(y, here, boxes, self.choice)
+        return y[(*inner, ...)], here[inner]
+
+    # What is decided by looking at all of a level.
+
+    def settle(self, order: float | None, rounds: int) -> "Filler":
+        """The same with boxes and energies chosen; `order` along a line, or None to choose it."""
+        d = gap_boxes.wide_axes(self.level.shape)
+        if order is not None:
+            return replace(self, side=gap_boxes.side_of(0.0, d), choice=Choice.isotropic(order, d))
+        isolation = self._isolation()
+        filler = replace(
+            self, side=gap_boxes.side_of(isolation, d), choice=Choice.isotropic(1.0, d)
+        )
+        some = filler._some_boxes()
+        if some is None:
+            return filler
+        return replace(filler, choice=Choice.likeliest(*some, filler.box, isolation, rounds))
+
+    def _isolation(self) -> float:
+        """Part of the direct neighbours of missing samples that is present."""
+        neighbours = places = 0
+        for slab in self.level.windows:
+            lines = self.lines(slab, REACH + 1, REACH + 1)
+            here = to_numpy(self.read_window(lines)[1])
+            here = here & reduce(np.logical_and.outer, [a.is_inside for a in lines])
+            found = gap_boxes.count_neighbours(here, tuple(a.inner for a in lines))
+            neighbours, places = neighbours + found[0], places + found[1]
+        return neighbours / places if places else 1.0
+
+    def _some_boxes(self) -> tuple[Array, Array] | None:
+        """Samples (G, S, C) of boxes with gaps from all over the level, and which are present."""
+        every = zip(self.level.shape, self.box, self.periodic)
+        starts = [starts_of(n, b, self.stride, w) for n, b, w in every]
+        mixed = np.zeros([len(s) for s in starts], bool)
+        for place, _, here, index in self._boxes(starts, ~mixed):
+            have = to_numpy(here).reshape(-1)[index]
+            mixed[place] = (have.any(axis=1) & ~have.all(axis=1)).reshape(mixed[place].shape)
+        listed = np.flatnonzero(mixed)
+        chosen = listed[:: max(1, len(listed) // gap_boxes.CHOOSING_BOXES)]
+        number = np.full(mixed.shape, -1)
+        number.flat[chosen] = np.arange(len(chosen))
+        turns, parts = [], []
+        for place, y, here, index in self._boxes(starts, number >= 0):
+            own = number[place].reshape(-1)
+            at = move(index[own >= 0], y)
+            turns.append(own[own >= 0])
+            parts.append((take_boxes(y, at), take_boxes(here[..., None], at)[..., 0]))
+        if not parts:
+            return None
+        back, xp = move(np.argsort(np.concatenate(turns)), parts[0][0]), namespace(parts[0][0])
+        Y, M = (xp.take(xp.concat(list(each), axis=0), back, axis=0) for each in zip(*parts))
+        return Y, M
+
+    def _boxes(
+        self, starts: Sequence[Integers], wanted: np.ndarray
+    ) -> Iterator[tuple[tuple[np.ndarray, ...], Array, Array, Integers]]:
+        """Window by window, boxes that begin in it, of which some are wanted.
+
+        Where they are among all, samples and presence of the window, and the boxes' places in it.
+        """
+        for slab in self.level.windows:
+            own = [np.flatnonzero((s >= w.start) & (s < w.stop)) for s, w in zip(starts, slab)]
+            place = np.ix_(*own)
+            if wanted[place].any():
+                lines = self.lines(slab, REACH + 1, self.side + REACH + 1)
+                y, here = self.read_window(lines)
+                along = [a.places(s[o], b) for s, o, a, b in zip(starts, own, lines, self.box)]
+                yield place, y, here, join_index(along, here.shape)
+
+
+def filler_of(
+    level: Level,
+    periodic: tuple[bool, ...],
+    order: float | None,
+    path: Path | None = None,
+    rounds: int = gap_boxes.ROUNDS,
+) -> Filler:
+    """How a level is filled; coarser ones are filled at once, into files that begin with `path`."""
+    filler = Filler(level=level, coarse=None, periodic=periodic)
+    if filler.has_far:
+        names = [
+            None if path is None else path.with_name(path.name + s)
+            for s in (".npy", "-filled.npy", "-")
+        ]
+        small = coarser(level, names[0])
+        below = filler_of(small, periodic, order, names[2], 0)
+        parts = ((slab, below.fill(slab)[0]) for slab in small.windows)
+        filler = replace(filler, coarse=join_parts(parts, small.shape, names[1]))
+        if path is None:  # looked at once
+            far = StoredLevel.of(*filler.read_window(filler.lines(level.windows[0], 0, 0)))
+            filler = Filler(level=far, coarse=None, periodic=periodic)
+    return filler.settle(order, rounds)
+
+
+# --- arrays larger than memory --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FilledSlabs:
+    """Slabs of a source, with what is missing filled in.
+
+    Parameters
+    ----------
+    slabs : Slabs
+        The source.
+    fillers : list of triples
+        Channels that miss the same, how they are filled, and their plane.
+    offset, scale : arrays, shape (C,)
+        The unit of the fit.
+    limits : pair of arrays, shape (C,), or None
+        Between which what is filled in stays.
+    """
+
+    slabs: Slabs
+    fillers: list[tuple[tuple[int, ...], Filler, SamplePlane]] = field(repr=False)
+    offset: Floats
+    scale: Floats
+    limits: tuple[Floats, Floats] | None = None
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether all channels miss the same."""
+        return len(self.fillers) == 1
+
+    def part(self, slab: Slab) -> tuple[Array, Array, int]:
+        """Samples (..., C) of a slab; which were missing; a check sum of all they depend on."""
+        raw, present, _ = self.slabs.part(slab)
+        gone = np.zeros(raw.shape, bool) if present is None else ~present
+        y, seen = np.array(raw), crc32(raw)
+
+        def note(part: Array) -> None:
+            nonlocal seen
+            seen = crc32(part, seen)
+
+        at = [np.arange(s.start, s.stop) for s in slab]
+        for channels, filler, plane in self.fillers:
+            own = list(channels)
+            if not gone[..., own[0]].any():
+                continue
+            found, _ = filler.fill(slab, note)
+            kind = self.offset.dtype
+            whole = found.astype(kind) + plane.at(at).astype(kind)
+            back = whole * self.scale[own] + self.offset[own]
+            y[..., own] = np.where(gone[..., own], back, y[..., own])
+        if self.limits is not None:
+            low, high = (np.asarray(v).astype(y.dtype) for v in self.limits)
+            y = np.where(gone, np.clip(y, low, high), y)
+        if np.dtype(self.slabs.kind).kind in "iu":
+            y = np.where(gone, whole_of(y, self.slabs.kind), y)
+        return y, gone, seen
+
+    def update(self, survey: Survey) -> None:
+        """Let a survey see what was filled in, where settings look."""
+        for slab in windows_of(survey.shape[:-1]):
+            if survey.probes.is_touched(slab) and self.slabs.part(slab)[1] is not None:
+                survey.put(slab, self.part(slab)[0])
+
+
+def fill_slabs(
+    slabs: Slabs,
+    survey: Survey,
+    *,
+    order: float | None,
+    periodic: Sequence[bool],
+    clip: bool,
+    folder: Path,
+) -> FilledSlabs:
+    """The slabs of a surveyed array with its gaps filled when read; `folder` is for files."""
+    fillers = []
+    folder.mkdir(parents=True, exist_ok=True)
+    for channels in _channel_groups(slabs.shape[-1], survey.is_alike):
+        level = SourceLevel(
+            slabs=slabs, channels=channels, offset=survey.offset, scale=survey.scale
+        )
+        sums = PlaneSums.of(level.shape, periodic)
+        parts = []
+        for slab in level.windows:
+            at = [np.arange(s.start, s.stop) for s in slab]
+            y, here = level.read(at)
+            parts.append(sums.of_part(y, np.broadcast_to(here[..., None], y.shape), at))
+        plane = sums.plane(np.sum(parts, axis=0))
+        level = replace(level, plane=plane)
+        path = folder / f"level-{channels[0]}"
+        fillers.append((channels, filler_of(level, tuple(periodic), order, path), plane))
+    limits = (survey.ends.low, survey.ends.high) if clip else None
+    return FilledSlabs(
+        slabs=slabs, fillers=fillers, offset=survey.offset, scale=survey.scale, limits=limits
+    )

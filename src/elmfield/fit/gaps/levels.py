@@ -1,0 +1,247 @@
+"""Levels of an array with gaps: its samples, coarser versions of them, and windows of both."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from elmfield._array.backend import device, namespace
+from elmfield._array.typing import Array, Floats, Integers
+from elmfield.field.coefficients.tiles import runs_of
+from elmfield.fit.gaps.planes import SamplePlane, starts_of
+from elmfield.fit.statistics import Slabs, blocks_of
+from elmfield.samples import Slab
+
+REACH = 4
+"""Samples farther than this from every present one are taken from the coarser level."""
+
+WINDOW_SAMPLES = 1 << 18
+"""Samples of a window of an array larger than memory, halo not counted, about."""
+
+
+class Level(Protocol):
+    """Samples of some channels that all miss the same, less a plane."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Samples on each axis."""
+
+    @property
+    def windows(self) -> list[Slab]:
+        """In which parts it is read."""
+
+    def read(self, at: Sequence[Integers]) -> tuple[Array, Array]:
+        """Samples (..., C), 0 where missing, on a grid of positions; which are present, (...)."""
+
+
+def windows_of(shape: Sequence[int]) -> list[Slab]:
+    """Windows that cover an array larger than memory; they begin at even samples."""
+    return blocks_of(shape, [min(n, 64) + min(n, 64) % 2 for n in shape], WINDOW_SAMPLES)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SourceLevel:
+    """The array itself, read from a source, in the unit of the fit."""
+
+    slabs: Slabs
+    channels: tuple[int, ...]
+    offset: Floats
+    scale: Floats
+    plane: SamplePlane | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Samples on each axis."""
+        return self.slabs.shape[:-1]
+
+    @property
+    def windows(self) -> list[Slab]:
+        """In which parts it is read."""
+        return windows_of(self.shape)
+
+    def read(self, at: Sequence[Integers]) -> tuple[Array, Array]:
+        """Samples on a grid of positions, and which are present."""
+        own = list(self.channels)
+        y = np.zeros((*map(len, at), len(own)), self.offset.dtype)
+        here = np.ones(y.shape[:-1], bool)
+        for slab, place in runs_of(at):
+            part, present, _ = self.slabs.part(slab)
+            y[place] = part[..., own]
+            if present is not None:
+                here[place] = present[..., own[0]]
+        y -= self.offset[own]
+        y /= self.scale[own]
+        if self.plane is not None:
+            y = y - self.plane.at(at).astype(y.dtype)
+        return np.where(here[..., None], y, np.zeros_like(y)), here
+
+
+@dataclass(frozen=True, eq=False)
+class StoredLevel:
+    """Samples (..., C), NaN where missing: in an NPY file, or in memory, where all are read."""
+
+    values: Array | Path
+
+    @classmethod
+    def of(cls, y: Array, present: Array) -> "StoredLevel":
+        """Samples y, (..., C), in memory, of which some are present, (...)."""
+        xp = namespace(y)
+        return cls(xp.where(present[..., None], y, xp.full_like(y, xp.nan)))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Samples on each axis."""
+        is_file = isinstance(self.values, Path)
+        values: Array = np.load(self.values, mmap_mode="r") if is_file else self.values
+        return tuple(values.shape[:-1])
+
+    @property
+    def windows(self) -> list[Slab]:
+        """In which parts it is read."""
+        is_file = isinstance(self.values, Path)
+        return windows_of(self.shape) if is_file else [tuple(slice(0, n) for n in self.shape)]
+
+    def read(self, at: Sequence[Integers]) -> tuple[Array, Array]:
+        """Samples on a grid of positions, and which are present."""
+        y = read_grid(self.values, at)
+        xp = namespace(y)
+        gone = xp.isnan(y)
+        return xp.where(gone, xp.zeros_like(y), y), ~gone[..., 0]
+
+
+def read_grid(values: Array | Path, at: Sequence[Integers]) -> Array:
+    """An array, or what an NPY file has on a grid of positions, without keeping it mapped."""
+    if not isinstance(values, Path):
+        return values
+    stored = np.load(values, mmap_mode="r")
+    out = np.empty((*map(len, at), *stored.shape[len(at) :]), stored.dtype)
+    for slab, place in runs_of(at):
+        out[place] = stored[slab]
+    return out
+
+
+def join_parts(
+    parts: Iterable[tuple[Slab, Array]], shape: Sequence[int], path: Path | None
+) -> Array | Path:
+    """Parts of an array as an NPY file at `path`; without one, the only part."""
+    if path is None:
+        ((_, only),) = parts
+        return only
+    out = None
+    for slab, part in parts:
+        if out is None:
+            whole = (*shape, part.shape[-1])
+            out = np.lib.format.open_memmap(path, "w+", part.dtype, whole)
+        out[slab] = part
+    if out is not None:
+        out.flush()
+    return path
+
+
+def coarser(level: Level, path: Path | None) -> StoredLevel:
+    """Means of two samples on each axis, of those that are present."""
+
+    def parts() -> Iterator[tuple[Slab, Array]]:
+        for slab in level.windows:
+            means = _halved(*level.read([np.arange(s.start, s.stop) for s in slab]))
+            ends = zip(slab, means.shape)
+            yield tuple(slice(s.start // 2, s.start // 2 + m) for s, m in ends), means
+
+    return StoredLevel(join_parts(parts(), [-(-n // 2) for n in level.shape], path))
+
+
+def _halved(y: Array, present: Array) -> Array:
+    """Means of the present samples in blocks of two per axis; NaN for blocks without any."""
+    xp = namespace(y)
+    weight = xp.astype(present, y.dtype)[..., None]
+    total = y * weight
+    for k in range(present.ndim):
+        pair = []
+        for a in (total, weight):
+            even = a[(slice(None),) * k + (slice(0, None, 2), ...)]
+            odd = a[(slice(None),) * k + (slice(1, None, 2), ...)]
+            if odd.shape[k] < even.shape[k]:
+                end = (slice(None),) * k + (slice(0, 1), ...)
+                odd = xp.concat([odd, xp.zeros_like(even[end])], axis=k)
+            pair.append(even + odd)
+        total, weight = pair
+    means = total / xp.where(weight > 0, weight, xp.ones_like(weight))
+    return xp.where(weight > 0, means, xp.full_like(means, xp.nan))
+
+
+def is_near(present: Array, periodic: Sequence[bool]) -> Array:
+    """Whether a present sample lies within REACH, along each axis at a time."""
+    xp = namespace(present)
+    for k, n in enumerate(present.shape):
+        reached = present
+        for step in range(1, min(REACH, n - 1) + 1):
+            for way in (-step, step):
+                shifted = xp.roll(present, way, axis=k)
+                if not periodic[k]:
+                    i = xp.arange(n, device=device(present))
+                    valid = (i >= way) if way > 0 else (i < n + way)
+                    shifted = shifted & xp.reshape(
+                        valid, tuple(n if j == k else 1 for j in range(present.ndim))
+                    )
+                reached = reached | shifted
+        present = reached
+    return present
+
+
+# --- windows --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class WindowLine:
+    """A window along one axis of n samples: from `low` to `high`, of which `inner` is wanted.
+
+    On a periodic axis it may begin before 0 and end beyond n.
+    """
+
+    n: int
+    wraps: bool
+    low: int
+    high: int
+    inner: slice
+
+    @classmethod
+    def around(cls, n: int, wraps: bool, wanted: slice, before: int, after: int) -> "WindowLine":
+        """So many samples before and after those that are wanted, as far as there are any."""
+        low, high = wanted.start - before, wanted.stop + after
+        if not wraps:
+            low, high = max(low, 0), min(high, n)
+        elif high - low >= n:
+            low, high = 0, n
+        return cls(n, wraps, low, high, slice(wanted.start - low, wanted.stop - low))
+
+    @property
+    def positions(self) -> Integers:
+        """The samples of the window."""
+        return np.arange(self.low, self.high) % self.n
+
+    @property
+    def is_inside(self) -> np.ndarray:
+        """Which of them are reached without going round."""
+        at = np.arange(self.low, self.high)
+        return (at >= 0) & (at < self.n)
+
+    @property
+    def is_ring(self) -> bool:
+        """Whether it is all of a periodic axis."""
+        return self.wraps and self.high - self.low == self.n
+
+    def places(self, starts: Integers, b: int) -> Integers:
+        """Places (g, b) in the window of boxes of b samples that begin at some samples."""
+        at = starts[:, None] + np.arange(b) - self.low
+        return at % self.n if self.is_ring else at
+
+    def boxes(self, b: int, step: int) -> Integers:
+        """Places (g, b) of all boxes that lie in the window."""
+        starts = starts_of(self.n, b, step, self.wraps)
+        if not self.is_ring:
+            turns = (-1, 0, 1) if self.wraps else (0,)
+            starts = np.concatenate([starts + m * self.n for m in turns])
+            starts = starts[(starts >= self.low) & (starts + b <= self.high)]
+        return self.places(starts, b)

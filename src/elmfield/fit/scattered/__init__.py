@@ -1,0 +1,1 @@
+"""Fits to scattered points."""

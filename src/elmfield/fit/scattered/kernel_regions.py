@@ -1,0 +1,438 @@
+"""Regions of scattered samples: sums of kernels around the samples, and free polynomials."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from elmfield._array.backend import move, namespace
+from elmfield._array.threads import spread
+from elmfield._array.typing import Array, Floats, Integers, Progress
+from elmfield.domain import Domain
+from elmfield.field import Group, Ragged
+from elmfield.field.blend.points import Nodes
+from elmfield.fit.scattered.point_regions import Cells, cut_cells, most_of
+from elmfield.local.bases.polyharmonic import Polyharmonic, kernel, monomials, n_monomials
+
+LEAST_EIGENVALUE = 1e-14
+"""Eigenvalues below this part of the kernel's largest are rounding."""
+
+PENALTIES = np.logspace(-8, 4, 49)
+"""Variances of noise that are tried, in units of the kernel's mean diagonal."""
+
+
+@dataclass(frozen=True, eq=False)
+class KernelRegion:
+    """The samples of a region, t (S, d), and the kernel ``r^power`` beside a degree's polynomials.
+
+    With K the kernel among samples, P the polynomials there and y the values, coefficients are
+    ``(K + λ) w + P c = y`` with ``Pᵀ w = 0``. `unit` is what the kernel is multiplied with where
+    regions of different radius are compared: their noise λ has one size in all of them.
+    """
+
+    t: Floats
+    power: float
+    degree: int
+    unit: float = 1.0
+
+    @cached_property
+    def kernel(self) -> Floats:
+        """K, (S, S)."""
+        return np.asarray(kernel(self.t, self.t, self.power))
+
+    @cached_property
+    def split(self) -> tuple[Floats, Floats]:
+        """Orthonormal L, (S, q'), the polynomials on the samples; R with ``P R = L``, (q, q').
+
+        Where samples tell no slope along some direction, there is none.
+        """
+        P = monomials(self.t, self.degree)
+        L, size, Rt = np.linalg.svd(P, full_matrices=False)
+        q = int(np.sum(size > 1e-9 * size[0]))
+        return L[:, :q], Rt[:q].T / size[:q]
+
+    @cached_property
+    def rest(self) -> Floats:
+        """The kernel among weights that no polynomial sees, (S, S), and a large number times L Lᵀ.
+
+        Positive, and what it does to such weights has no part in L.
+        """
+        K, (L, _) = self.kernel, self.split
+        KL = K @ L
+        A: Floats = K - L @ KL.T - KL @ L.T + L @ ((L.T @ KL) @ L.T)
+        A = (A + A.T) / 2
+        return np.asarray(A + self._large(A) * (L @ L.T))
+
+    def _large(self, A: Floats) -> float:
+        """More than any eigenvalue of the kernel."""
+        return max(2.0 * float(np.trace(A)), 1e-300)
+
+    def factor(self, penalty: float = 0.0, *, close: bool = False) -> "FactoredRegion":
+        """What solves for coefficients, near samples whose noise has this variance.
+
+        Where samples are so `close` that their differences are lost in rounding, these are left
+        alone: all other samples are met.
+        """
+        from scipy.linalg import lapack  # 0.1 s, for scattered samples only
+
+        A = self.rest
+        if penalty:
+            A = A + penalty / self.unit * np.eye(len(A))
+        if not close:
+            L, info = lapack.dpotrf(A, lower=1)
+            if info == 0:
+                return FactoredRegion(self, A, lambda z: lapack.dpotrs(L, z, lower=1)[0])
+        g, V = np.linalg.eigh(A)
+        q = self.split[0].shape[1]
+        largest = g[-1 - q] if len(g) > q else 1.0
+        kept = g > LEAST_EIGENVALUE * max(largest, 1e-300)
+        V, g = V[:, kept], g[kept, None]
+        return FactoredRegion(self, A, lambda z: V @ (V.T @ z / g))
+
+    def likelihood(self, y: Floats) -> Floats:
+        """For all PENALTIES λ, (3, ...): Σ log v, Σ z² / v and their number, ``v = g + λ``."""
+        (L, _), C = self.split, y.shape[1]
+        q = L.shape[1]
+        g, V = np.linalg.eigh(self.rest)
+        g, V = np.maximum(g[: len(g) - q] * self.unit, 0), V[:, : len(g) - q]
+        z = V.T @ y
+        v = g + PENALTIES[:, None]
+        logs = C * np.log(v).sum(axis=1)
+        squares = np.sum(np.sum(z**2, axis=1) / v, axis=1)
+        return np.stack([logs, squares, np.full(len(v), float(C * len(g)))])
+
+    def leave_one_out(self, y: Floats, counted: Floats) -> float:
+        """Sum of squared errors when each `counted` sample is predicted from the others."""
+        L, A = self.split[0], self.rest
+        if L.shape[1] == len(A):  # polynomials through anything
+            return 0.0
+        A = A + 1e-13 * float(np.mean(np.diag(A))) * np.eye(len(A))
+        inverse = np.linalg.inv(A)
+        inverse -= L @ (L.T @ inverse)
+        own = np.diag(inverse)[:, None]
+        own = np.maximum(own, 1e-12 * own.max())
+        return float(np.sum((inverse @ y / own)[counted] ** 2))
+
+
+@dataclass(frozen=True, eq=False)
+class FactoredRegion:
+    """A region whose system is factored: coefficients of any values, and the way back.
+
+    Parameters
+    ----------
+    region : KernelRegion
+        The region.
+    A : array, shape (S, S)
+        What is solved.
+    solve : callable
+        ``A⁻¹ z``, for z of shape (S, C).
+    """
+
+    region: KernelRegion
+    A: Floats
+    solve: Callable[[Floats], Floats]
+
+    def _inverse(self, z: Floats) -> Floats:
+        """``A⁻¹ z`` among weights that no polynomial sees, corrected once for rounding."""
+        P = self.region.split[0]
+        z = z - P @ (P.T @ z)
+        w = self.solve(z)
+        w = w + self.solve(z - self.A @ w)
+        return np.asarray(w - P @ (P.T @ w))
+
+    def coefficients(self, y: Floats) -> Floats:
+        """Of polynomials, then of kernels, (q + S, C), from values y, (S, C)."""
+        (L, R), K = self.region.split, self.region.kernel
+        w = self._inverse(y)
+        return np.concatenate([R @ (L.T @ (y - K @ w)), w])
+
+    def values(self, c: Floats) -> Floats:
+        """The function with coefficients c at the samples, (S, C)."""
+        q = len(self.region.split[1])
+        P = monomials(self.region.t, self.region.degree)
+        return np.asarray(P @ c[:q] + self.region.kernel @ c[q:])
+
+    def rounding(self, c: Floats) -> Floats:
+        """About how far sums of these coefficients may be off at the samples, (S, C)."""
+        q = len(self.region.split[1])
+        P = np.abs(monomials(self.region.t, self.region.degree))
+        terms = P @ np.abs(c[:q]) + np.abs(self.region.kernel) @ np.abs(c[q:])
+        return np.asarray(np.finfo(np.float64).eps * terms)
+
+    def adjoint(self, g: Floats) -> Floats:
+        """What :meth:`coefficients` takes derivatives g, (q + S, C), by coefficients back to."""
+        (L, R), K = self.region.split, self.region.kernel
+        q = len(R)
+        back = L @ (R.T @ g[:q])
+        return np.asarray(back + self._inverse(g[q:] - K @ back))
+
+
+CELL, CONTEXT = {1: 16, 2: 8, 3: 3}, {1: 4.0, 2: 4.0, 3: 2.0}
+"""Cell size, and how far beyond its cell a region looks, in mean sample spacings: 24 samples a
+region on a line, 256 in the plane, 343 in space. In the plane 6 and 3 were four times less accurate
+and no faster; in space 3 and 2.5 half as far off and three times as slow."""
+
+NOISY_CELL, NOISY_CONTEXT = {1: 64, 2: 16, 3: 4}, {1: 16.0, 2: 8.0, 3: 3.0}
+"""The same where noise is taken out: a mean over more samples."""
+
+ORDERS = (1.1, 1.5, 2.0, 2.5, 3.0, 4.0)
+"""Orders tried by leave-one-out for ``order="auto"``; those that samples are too close for give way
+to lower ones, region by region."""
+
+NOISY_ORDERS = (1.1, 2.0, 3.0, 4.0)
+"""Orders tried by their likelihood, with noise."""
+
+HIGHEST_ORDER = 5.0
+"""Highest order: r⁹ beside polynomials of degree 4."""
+
+CHOOSING_REGIONS = 6
+"""Regions that settle order and noise for all."""
+
+CHOOSING_SAMPLES = 500
+"""Samples of such a region that are used, at most."""
+
+LARGEST_MISS = 1e-6
+"""Samples farther than this from the function, in parts of the range, are worth a warning."""
+
+ANNOUNCED_MULTIPLICATIONS = 5e12
+"""Multiplications (a minute or so) above which a fit is announced."""
+
+Way = tuple[float, bool]
+"""The order of a region, and whether samples too close for rounding are left alone."""
+
+
+def power_of(order: float) -> float:
+    """β: the order along a line is (β + 1) / 2."""
+    return 2 * order - 1
+
+
+def degree_of(order: float) -> int:
+    """Of the polynomials beside a kernel; planes are always free."""
+    return max(1, int(power_of(order) // 2))
+
+
+@dataclass(frozen=True, eq=False)
+class KernelRegions:
+    """Cells, and values y, (n, C), of order 1 at their samples."""
+
+    cells: Cells
+    y: Floats
+
+    @classmethod
+    def cut(
+        cls,
+        x: Floats,
+        y: Floats,
+        domain: Domain,
+        *,
+        cell: float | tuple[float, ...] | None,
+        overlap: float | tuple[float, ...] | None,
+        noisy: bool,
+    ) -> "KernelRegions":
+        """Cells, and what is fitted in each; `noisy` looks farther."""
+        d = x.shape[1]
+        if cell is None:
+            cell = (NOISY_CELL if noisy else CELL).get(d, 3)
+        context = (NOISY_CONTEXT if noisy else CONTEXT).get(d, 1.5)
+        least = 3 * n_monomials(d, 3)
+        cells = cut_cells(x, domain, cell=cell, overlap=overlap, context=context, least=least)
+        _announce(cells)
+        return cls(cells, y)
+
+    def possible(self, orders: Sequence[float]) -> tuple[float, ...]:
+        """Those that even the smallest region has twice as many samples for as polynomials.
+
+        The lowest, if none.
+        """
+        d, S = self.cells.x.shape[1], int(self.cells.sizes.min())
+        found = [s for s in orders if 2 * n_monomials(d, degree_of(s)) <= S]
+        return tuple(found) or (min(1.1, *orders),)
+
+    def region(self, i: int, order: float, among: int | None = None) -> KernelRegion:
+        """Region i with the kernel of an order; the samples nearest to its centre, or all."""
+        t = self.cells.local(i)
+        if among is not None:
+            t = t[self._nearest(i, among)]
+        beta = power_of(order)
+        return KernelRegion(t, beta, degree_of(order), float(self.cells.radii[i, 0]) ** beta)
+
+    def _nearest(self, i: int, among: int) -> Integers:
+        far = np.abs(self.cells.local(i)).max(axis=1)
+        return np.argsort(far, kind="stable")[:among]
+
+    def _few(self) -> range:
+        N = len(self.cells.used)
+        return range(0, N, -(-N // CHOOSING_REGIONS))
+
+    def suited_order(self) -> float:
+        """The order that predicts left-out samples of their cells best, in a few regions.
+
+        By the geometric mean over regions: one with an odd sample does not outvote the others.
+        """
+        orders = self.possible(ORDERS)
+        least = 1e-24 * float(np.mean(self.y**2)) + 1e-300
+
+        def score(i: int) -> list[float]:
+            near = self._nearest(i, CHOOSING_SAMPLES)
+            y, t = self.y[self.cells.used[i]][near], self.cells.local(i)[near]
+            own = np.all(np.abs(t) <= self.cells.half[i] / self.cells.radii[i], axis=1)
+            own = own if own.any() else np.ones(len(t), bool)
+            errors = [self.region(i, s, CHOOSING_SAMPLES).leave_one_out(y, own) for s in orders]
+            return [float(np.log(e / len(y) + least)) for e in errors]
+
+        return orders[int(np.argmin(np.sum(spread(score, self._few()), axis=0)))]
+
+    def likeliest(self, orders: Sequence[float], level: Floats | None) -> tuple[float, float]:
+        """Order and variance of the noise, in the kernel's unit, that make samples likeliest.
+
+        ``z = Vᵀ y`` in the kernel's eigenvectors has variances ``a (g + λ)``, where ``a λ`` is the
+        noise's. Where the noise's level is known values are in its unit, which determines a;
+        otherwise a is the likeliest. One λ serves all regions.
+        """
+        orders = self.possible(orders)
+        best, found = -np.inf, (orders[0], float(PENALTIES[0]))
+        for order in orders:
+
+            def sums(i: int, order: float = order) -> Floats:
+                y = self.y[self.cells.used[i]][self._nearest(i, CHOOSING_SAMPLES)]
+                y = y if level is None else y / level
+                return self.region(i, order, CHOOSING_SAMPLES).likelihood(y)
+
+            logs, squares, n = np.sum(spread(sums, self._few()), axis=0)
+            n = np.maximum(n, 1)
+            a = np.maximum(squares / n if level is None else 1 / PENALTIES, 1e-300)
+            score = -0.5 * (logs + n * np.log(a) + squares / a)
+            if score.max() > best:
+                best, found = score.max(), (order, float(PENALTIES[int(np.argmax(score))]))
+        return found
+
+    def solve(
+        self, order: float, *, penalty: float = 0.0, lower: bool = False, progress: Progress
+    ) -> "SolvedRegions":
+        """All regions, through their samples, or near them where noise has a variance `penalty`.
+
+        `lower` lets regions that miss samples take a lower order.
+        """
+        orders = [s for s in self.possible((*ORDERS, order)) if s < order] if lower else []
+        tried = [(s, False) for s in (order, *sorted(orders, reverse=True))]
+        if not penalty:
+            tried.append((tried[-1][0], True))
+        done = [0]
+
+        def work(i: int) -> tuple[Way, Floats, Floats, Floats]:
+            y, found = self.y[self.cells.used[i]], []
+            for way in tried:
+                solved = self.region(i, way[0]).factor(penalty, close=way[1])
+                c = solved.coefficients(y)
+                found.append((way, c, np.abs(solved.values(c) - y), solved.rounding(c)))
+                if found[-1][2].max(initial=0) <= LARGEST_MISS / 10:
+                    break
+            done[0] += 1
+            progress("fit", done[0], len(self.cells.used))
+            return min(found, key=lambda one: float(one[2].max(initial=0)))
+
+        found = spread(work, range(len(self.cells.used)))
+        ways, coefficients, *parts = map(list, zip(*found))
+        missed, rounding = (most_of(self.y, self.cells.used, part) for part in parts)
+        return SolvedRegions(self, ways, coefficients, missed, rounding)
+
+
+@dataclass(frozen=True, eq=False)
+class SolvedRegions:
+    """How all regions were solved, and their coefficients.
+
+    `missed`, (n, C), has how far samples are missed, `rounding` how far sums there may be off.
+    """
+
+    kernels: KernelRegions
+    ways: list[Way]
+    coefficients: list[Floats]
+    missed: Floats
+    rounding: Floats
+
+    @property
+    def flat(self) -> Floats:
+        """The coefficients of one region after the other, and there of one channel."""
+        return np.concatenate([c.T.reshape(-1) for c in self.coefficients])
+
+    def _each(self, work: Callable[[FactoredRegion, int], Floats]) -> list[Floats]:
+        def one(i: int) -> Floats:
+            order, close = self.ways[i]
+            return work(self.kernels.region(i, order).factor(close=close), i)
+
+        return spread(one, range(len(self.ways)))
+
+    def again(self, y: Floats) -> Floats:
+        """What is flat, of other values, (n, C)."""
+        used = self.kernels.cells.used
+        found = self._each(lambda solved, i: solved.coefficients(y[used[i]]))
+        return np.concatenate([c.T.reshape(-1) for c in found])
+
+    def back(self, g: Floats) -> Floats:
+        """Derivatives by what is flat as derivatives by the values, (n, C)."""
+        used, C = self.kernels.cells.used, self.kernels.y.shape[1]
+        ends = np.cumsum([c.size for c in self.coefficients])
+        total = np.zeros_like(self.kernels.y)
+
+        def one(solved: FactoredRegion, i: int) -> Floats:
+            own = g[ends[i] - self.coefficients[i].size : ends[i]]
+            return solved.adjoint(own.reshape(C, -1).T)
+
+        for near, part in zip(used, self._each(one)):
+            total[near] += part
+        return total
+
+    def groups(self, flat: Array) -> tuple[Group, ...]:
+        """Regions of one order and about one number of samples together."""
+        cells, d = self.kernels.cells, self.kernels.cells.x.shape[1]
+        C = self.kernels.y.shape[1]
+        sizes, orders = cells.sizes, np.asarray([order for order, _ in self.ways])
+        # Batches are padded to their group's largest: half again as large is the most it may be.
+        about = np.floor(np.log(np.maximum(sizes, 1)) / np.log(1.5)).astype(int)
+        lengths = np.asarray([c.size for c in self.coefficients])
+        begins = np.cumsum(lengths) - lengths
+        positions, groups = move(cells.x, flat), []
+        for order, size in sorted(set(zip(orders.tolist(), about.tolist()))):
+            regions = np.flatnonzero((orders == order) & (about == size))
+            model = Polyharmonic(power_of(order), degree_of(order), d, int(sizes[regions].max()))
+            runs = np.repeat(lengths[regions] // C, C)
+            picked = np.concatenate(
+                [np.arange(b, b + n) for b, n in zip(begins[regions], lengths[regions])]
+            )
+            ranks = np.concatenate([np.arange(n) for n in runs])
+            starts = np.concatenate([[0], np.cumsum(sizes[regions])]).astype(np.int64)
+            groups.append(
+                Group(
+                    model=model,
+                    regions=regions,
+                    coefficients=Ragged(
+                        namespace(flat).take(flat, move(picked, flat), axis=0),
+                        ranks,
+                        np.concatenate([[0], np.cumsum(runs)]).astype(np.int64),
+                        np.arange(model.n_modes),
+                        C,
+                    ),
+                    nodes=Nodes(
+                        model=model,
+                        positions=positions,
+                        members=np.concatenate([cells.used[i] for i in regions]),
+                        starts=starts,
+                    ),
+                )
+            )
+        return tuple(groups)
+
+
+def _announce(cells: Cells) -> None:
+    """Say what will take long before it begins."""
+    sizes = cells.sizes.astype(float)
+    work = float(np.sum(sizes**3))
+    if work > ANNOUNCED_MULTIPLICATIONS:
+        warnings.warn(
+            f"this fit has {len(sizes)} regions of up to {int(sizes.max())} samples: about "
+            f"{work:.0e} multiplications. A smaller `cell` or fewer samples make it cheaper.",
+            UserWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,372 @@
+"""Scattered samples: a Field through values at arbitrary positions, or near noisy ones.
+
+Positions and values are checked and brought to a box whose unit is their spacing; `kernel_regions`
+fits each region.
+"""
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from elmfield._array.autograd import apply_linear, gradient_error
+from elmfield._array.backend import (
+    is_array,
+    move,
+    namespace,
+    outside_torch_modes,
+    refuse_abstract,
+    requires_grad,
+    scatter_add,
+    to_numpy,
+)
+from elmfield._array.checks import array, entries, is_number, per_axis, positive, shown
+from elmfield._array.progress import reporter
+from elmfield._array.typing import Array, Floats, Integers, Progress
+from elmfield.domain import Axis, Domain, Periodic, names_of, periods_of
+from elmfield.field import Blended, Field
+from elmfield.field.model import Model
+from elmfield.fit.scattered.kernel_regions import (
+    HIGHEST_ORDER,
+    LARGEST_MISS,
+    NOISY_ORDERS,
+    KernelRegions,
+)
+from elmfield.samples import refuse_far, with_nan
+from elmfield.settings import Smooth
+
+MOST_CELLS, MOST_CELLS_PER_SAMPLE = 1 << 18, 16
+"""Cells of the size of `spacing` in the box, the larger of both, at most: some 10 s."""
+
+
+@outside_torch_modes()
+def fit_points(
+    points: Array,
+    values: Array,
+    settings: Smooth | None = None,
+    *,
+    bounds: tuple[Sequence[float], Sequence[float]] | None = None,
+    dims: Sequence[str] | None = None,
+    periodic: Periodic = (),
+    spacing: float | Sequence[float] | None = None,
+    denoise: float | bool = False,
+    progress: Progress | bool = False,
+) -> Field:
+    """A Field through scattered samples, or, with `denoise`, near noisy ones.
+
+    Parameters
+    ----------
+    points : array, shape (n, d)
+        Where the samples lie, in any unit.
+    values : array, shape (n,) or (n, C)
+        What was measured there; rows with NaN or a mask are left out, samples at one place are
+        averaged.
+    settings : Smooth, optional
+        Its `order` is the energy's; `cell` and `overlap` count in units of `spacing`.
+    bounds : pair of sequences, optional
+        Lower and upper corner of the domain; by default the bounding box of the samples.
+    dims, periodic : optional
+        Names of the axes, and which of them repeat, over the width of `bounds`, which must then be
+        given.
+    spacing : float or sequence of float, optional
+        Typical distance between neighbouring samples, for all axes or one by one. By default from
+        the samples' density, the same on every axis. Give one per axis where units differ.
+    denoise : bool or float
+        Take noise out; True estimates its level, a number is its standard deviation. As in
+        ``smooth(denoise=)``.
+    progress : callable or bool
+        Called with (stage, done, total); True shows a bar.
+
+    Notes
+    -----
+    Each region is the function of least energy through the samples in and around its cell, planes
+    at no cost; planes are therefore exact. It is a sum of kernels ``r^(2s - 1)``, s the order,
+    around these samples, and polynomials. Samples that are missed by more than 1e-6 of the range,
+    because others are too close, are warned of; with ``order="auto"``, and on a line, regions with
+    close samples first try lower orders. Where there are fewer samples than twice the polynomials
+    of an order, it is a lower one.
+
+    With noise, the energy's weight (and the level, if it is not given, and the order, if it is
+    "auto") are those under which the samples are likeliest. Coefficients are linear in the values:
+    torch follows values that require gradients, without `denoise`. Time grows with the number of
+    samples, some 20 000 to 30 000 a second in the plane; a fit that needs minutes warns first.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> where = np.random.default_rng(0).uniform(0, 1, (300, 2))
+    >>> field = ef.fit_points(where, where[:, 0] - 2 * where[:, 1])
+    >>> field([0.5, 0.1]).round(6)
+    np.float64(0.3)
+    """
+    values = with_nan(values)
+    settings = _checked(Smooth() if settings is None else settings, denoise)
+    if requires_grad(points):
+        raise TypeError(
+            "positions that require gradients are not followed: which samples a region has depends "
+            "on them. Detach them, points.detach()."
+        )
+    if requires_grad(values) and settings.denoise is not False:
+        raise gradient_error("denoising of scattered samples, which learns from them")
+    at, y, single, is_complex, kept = _check(points, values)
+    d = at.shape[1]
+    _check_order(settings.order)
+    domain = _domain(at, bounds, dims, periodic, spacing)
+    x, y, place = _average_repeats(_indexed(at, domain), y)
+    data_range = float(np.ptp(y)) or 1.0
+    unit = 2.0 ** np.floor(np.log2(np.abs(y).max() or 1.0))  # a sum may overflow
+    offset = (y / unit).mean(axis=0) * unit
+    scale = np.max(np.abs(y - offset), axis=0)
+    scale = 2.0 ** np.round(np.log2(np.where(scale > 0, scale, 1)))
+    noisy = settings.denoise is not False
+    regions = KernelRegions.cut(
+        x,
+        (y - offset) / scale,
+        domain,
+        cell=settings.cell,
+        overlap=settings.overlap,
+        noisy=noisy,
+    )
+    order, auto = settings.order, settings.order == "auto"
+    orders = NOISY_ORDERS if auto else (float(np.mean(order)),)  # type: ignore[arg-type]
+    if noisy:
+        known = None if settings.denoise is True else settings.denoise
+        # Beyond these ends all is noise, or none is.
+        level = None if known is None else np.clip(known, 1e-12 * scale, 1e12 * scale) / scale
+        order, penalty = regions.likeliest(orders, level)
+        solved = regions.solve(order, penalty=penalty, progress=reporter(progress))
+    else:
+        order = regions.suited_order() if auto else regions.possible(orders)[0]
+        solved = regions.solve(order, lower=auto or d == 1, progress=reporter(progress))
+    settings = replace(settings, order=order) if auto else settings
+    xp = namespace(values)
+    narrow = str(values.dtype).endswith(("float32", "float16"))
+    dtype = xp.float32 if narrow else xp.float64
+    if requires_grad(values):
+        own = _means(values, kept, place, is_complex)
+        own = (own - move(offset, own)) / move(scale, own)
+        flat = apply_linear(solved.again, solved.back, own, solved.flat)
+    else:
+        flat = move(solved.flat, values, xp.float64)
+    field = Field(
+        Model(
+            domain=domain,
+            blended=Blended(
+                is_scattered=True,
+                partition=regions.cells.partition,
+                groups=solved.groups(flat),
+                centres=regions.cells.centres,
+                radii=regions.cells.radii,
+            ),
+            offset=move(offset, values, dtype),
+            scale=move(scale, values, dtype),
+            channel_axis=None if single else d,
+            is_complex=is_complex,
+            input_dtype=str(values.dtype).removeprefix("torch."),
+            data_range=data_range,
+            settings=settings,
+        )
+    )
+    if not noisy:
+        _, first = np.unique(place, return_index=True)
+        parts = (solved.missed * scale / data_range, solved.rounding * scale / data_range)
+        _tell_missed(field, at[first], y, *parts)
+    return field
+
+
+def _means(values: Array, kept: Integers, place: Integers, is_complex: bool) -> Array:
+    """Values (n, C) at all places, in float64, as torch follows them: means where some coincide."""
+    xp = namespace(values)
+    y = values[:, None] if values.ndim == 1 else values
+    y = xp.concat([xp.real(y), xp.imag(y)], axis=1) if is_complex else y
+    y = xp.take(xp.astype(y, xp.float64), move(kept, values), axis=0)
+    counts = np.bincount(place)
+    at = move(place, values)
+    sums = [scatter_add(len(counts), at, y[:, c]) for c in range(y.shape[1])]
+    return xp.stack(sums, axis=1) / move(counts.astype(float), values)[:, None]
+
+
+def _tell_missed(field: Field, at: Floats, y: Floats, missed: Floats, rounding: Floats) -> None:
+    """Warn of samples that were not met.
+
+    Parameters
+    ----------
+    at, y : arrays, shapes (n, d) and (n, C)
+        Positions, and the values there.
+    missed, rounding : arrays, shape (n, C)
+        How far regions miss their samples, and what rounding may make of the sums there, in parts
+        of the range. Where either is large the field itself is evaluated.
+    """
+    may = (missed + rounding > LARGEST_MISS).any(axis=1)
+    if not may.any():
+        return
+    found = np.asarray(to_numpy(field(at[may], outside="nearest"))).reshape(int(may.sum()), -1)
+    found = np.concatenate([found.real, found.imag], axis=1) if field.model.is_complex else found
+    off = np.abs(found - y[may]) / field.model.data_range
+    wrong = off.max(axis=1) > LARGEST_MISS
+    if wrong.any():
+        most = 1.05 * (off + rounding[may])[wrong].max()  # two digits of it are no less
+        warnings.warn(
+            f"{int(wrong.sum())} of {len(y)} samples are too close to others to be met: the "
+            f"function is off by up to {most:.1e} of the range there. Give a smaller `spacing`, a "
+            "lower `order`, or `denoise`.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _checked(settings: Smooth, denoise: float | bool) -> Smooth:
+    """The settings, with `denoise` if it was said, if scattered samples can honour all of them."""
+    plain = isinstance(settings, Smooth) and settings.network is None and settings.layer is None
+    if not plain or settings.target is not None:
+        raise TypeError(
+            "`settings` of fit_points must be smooth(order=, cell=, overlap=, denoise=) with its "
+            f"own product layer and no error target; got {settings!r}."
+        )
+    if denoise is not False:
+        settings = replace(settings, denoise=denoise)
+    if settings.context is not None:
+        raise ValueError(
+            f"`context` has no meaning for scattered samples; got {settings.context!r}. A larger "
+            "`cell` lets a region see more of them."
+        )
+    if np.ndim(settings.order) > 0:
+        raise ValueError(
+            "`order` must be one number, or 'auto', for scattered samples: their energy knows no "
+            f"axes; got {settings.order!r}. Use `spacing` where axes differ."
+        )
+    return settings
+
+
+def _check_order(order: object) -> None:
+    """Refuse orders whose kernels are no functions, or beyond all digits."""
+    if isinstance(order, (int, float)) and not 0.5 < order <= HIGHEST_ORDER:
+        raise ValueError(
+            f"`order` must lie above 0.5 and at most at {HIGHEST_ORDER:g} for scattered samples; "
+            f"got {order!r}."
+        )
+
+
+def _indexed(x: Floats, domain: Domain) -> Floats:
+    """Positions (n, d) in index coordinates, if they lie inside the domain."""
+    x = np.stack([a.to_index(x[:, k])[0] for k, a in enumerate(domain.axes)], axis=1)
+    inside = np.all(
+        [
+            domain.periodic[k] | ((x[:, k] >= -0.5 - 1e-9) & (x[:, k] <= m - 0.5 + 1e-9))
+            for k, m in enumerate(domain.shape)
+        ],
+        axis=0,
+    )
+    if not inside.all():
+        raise ValueError(
+            f"`points` must lie inside `bounds`; {int((~inside).sum())} of {len(x)} do not. Widen "
+            "the bounds or drop those samples."
+        )
+    return x
+
+
+def _check(points: Array, values: Array) -> tuple[Floats, Floats, bool, bool, Integers]:
+    """Positions (n, d) and values (n, C) in float64; whether one channel; complex; which rows.
+
+    Rows with NaN are left out.
+    """
+    for name, x in (("points", points), ("values", values)):
+        refuse_abstract(name, x, "Fit numbers; the field's module() can be transformed.")
+    x = np.asarray(to_numpy(points)) if is_array(points) else array("points", points)
+    y = np.asarray(to_numpy(values))
+    if x.dtype.kind not in "iuf" or y.dtype.kind not in "biufc":
+        raise TypeError(
+            f"`points` and `values` must hold numbers; got dtypes {x.dtype} and {y.dtype}."
+        )
+    if x.ndim != 2 or x.shape[1] == 0:
+        raise ValueError(f"`points` must have shape (n, d); got {x.shape}.")
+    if y.ndim not in (1, 2) or y.shape[0] != x.shape[0]:
+        raise ValueError(
+            f"`values` must have shape (n,) or (n, C) with n = {x.shape[0]} as in `points`; "
+            f"got {y.shape}."
+        )
+    single, is_complex = y.ndim == 1, y.dtype.kind == "c"
+    y = y[:, None] if single else y
+    y = np.concatenate([y.real, y.imag], axis=1) if is_complex else y.astype(np.float64)
+    x = x.astype(np.float64)
+    kept = np.flatnonzero(~np.isnan(y).any(axis=1))
+    x, y = x[kept], y[kept]
+    if not len(x):
+        raise ValueError("`values` must hold at least one number; got none, or NaN only.")
+    if not np.isfinite(x).all() or not np.isfinite(y).all():
+        raise ValueError("`points` and `values` must be finite; got infinities or NaN.")
+    refuse_far("points", x)
+    is_narrow = str(values.dtype).endswith(("float32", "float16"))
+    refuse_far("values", y.astype(np.float32) if is_narrow else y)
+    return x, y, single, is_complex, kept
+
+
+def _domain(
+    x: Floats,
+    bounds: tuple[Sequence[float], Sequence[float]] | None,
+    dims: Sequence[str] | None,
+    periodic: Periodic,
+    spacing: float | Sequence[float] | None,
+) -> Domain:
+    """A box whose index unit is the samples' mean spacing."""
+    n, d = x.shape
+    dims = names_of(dims, d)
+    periods = periods_of(periodic, dims)
+    if bounds is None:
+        low, high = x.min(axis=0), x.max(axis=0)
+    else:
+        corners = [entries(corner) or () for corner in entries(bounds) or ()]
+        fits = len(corners) == 2 and all(len(c) == d and all(map(is_number, c)) for c in corners)
+        if not fits or not all(a < b for a, b in zip(*corners)):
+            raise ValueError(
+                f"`bounds` must be two corners of {d} numbers, lower ones first; got "
+                f"{shown(bounds)}."
+            )
+        low, high = np.asarray(corners, np.float64)
+    extent = high - low
+    wide = extent > 0
+    if spacing is None:
+        # The root of a volume, by logarithms: it may have no place among the numbers.
+        each = np.log(extent[wide]).sum() - math.log(n)
+        step = np.full(d, math.exp(each / wide.sum()) if wide.any() else 1.0)
+    else:
+        step = np.array([positive("spacing", s) for s in per_axis("spacing", spacing, d)])
+    # Python's floats: numbers without end are infinite, and no warning.
+    counts = [e / h for e, h in zip(extent.tolist(), step.tolist())]
+    cells, most = math.prod(max(1.0, c) for c in counts), max(MOST_CELLS, MOST_CELLS_PER_SAMPLE * n)
+    if cells > most:
+        raise ValueError(
+            f"`spacing` must leave at most {most} cells of its size in the box; got "
+            f"{shown(spacing)}, which makes {cells:.3g} for {n} samples."
+        )
+    axes = []
+    if periods and bounds is None:
+        raise ValueError(
+            "`periodic` needs `bounds`: samples do not say over which length an axis repeats; got "
+            "none. Pass bounds=(lower corner, upper corner), one period wide on that axis."
+        )
+    for k, period in periods.items():
+        if period is not None and not math.isclose(period, extent[k]):
+            raise ValueError(
+                f"`bounds` must be one period wide on a periodic axis; got {extent[k]:g} on axis "
+                f"{dims[k]!r} with periodic={{{dims[k]!r}: {period:g}}}."
+            )
+    for k in range(d):
+        size = max(1, math.ceil(counts[k] - 1e-9))
+        h = extent[k] / size if wide[k] else step[k]
+        first = low[k] + h / 2 if wide[k] else low[k]
+        axes.append(Axis.even(dims[k], size, first, h, h * size if k in periods else None))
+    return Domain.of(axes)
+
+
+def _average_repeats(x: Floats, y: Floats) -> tuple[Floats, Floats, Integers]:
+    """Places and the means there, and the place of each sample."""
+    places, place, counts = np.unique(x, axis=0, return_inverse=True, return_counts=True)
+    place = place.reshape(-1)
+    if len(places) == len(x):
+        return x, y, np.arange(len(x))
+    total = np.zeros((len(places), y.shape[1]))
+    np.add.at(total, place, y)
+    return places, total / counts[:, None], place

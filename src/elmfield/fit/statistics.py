@@ -1,0 +1,398 @@
+"""Samples read slab by slab, and statistics of all of them that a fit needs before it begins.
+
+Slabs may be cut and ordered in any way: statistics of each are computed anywhere and combined here,
+into the range of each channel, what is missing, and the few samples by which settings are resolved.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product as cartesian
+
+import numpy as np
+
+from elmfield._array.backend import move_all, namespace, take, to_numpy
+from elmfield._array.channel_stats import ChannelStats, standard_of
+from elmfield._array.typing import Array, Floats, Integers
+from elmfield.field.coefficients.sample_boxes import SampleBoxes
+from elmfield.local.order import probe_step
+from elmfield.samples import EXACT, WHOLE, Grid, Samples, Slab, Source, channels_last, prepare
+from elmfield.settings import Settings
+
+Place = tuple[slice, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayView:
+    """A view of samples in memory; `standardise` is applied to those that are looked at."""
+
+    values: Array = field(repr=False)
+    standardise: Callable[[Array], Array]
+
+    @classmethod
+    def of(cls, samples: Samples) -> "ArrayView":
+        """Return the view of the samples of a fit."""
+        ready = samples.standardised
+        return cls(samples.raw, samples.standardise) if ready is None else cls(ready, lambda y: y)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of all samples, channels last."""
+        return tuple(self.values.shape)
+
+    @property
+    def eps(self) -> float:
+        """Relative rounding of their dtype."""
+        return float(namespace(self.values).finfo(self.values.dtype).eps)
+
+    def on(self, grid: Grid) -> Array:
+        """The samples on a grid of positions, all channels."""
+        y = self.values
+        sizes = zip(grid, y.shape)
+        some = [k for k, (at, n) in enumerate(sizes) if len(at) != n or (at != np.arange(n)).any()]
+        some.sort(key=lambda k: len(grid[k]) / y.shape[k])  # what leaves least first
+        for k, index in zip(some, move_all([grid[k] for k in some], y) if some else ()):
+            y = take(y, index, axis=k)
+        return self.standardise(y)
+
+    def every(self, step: int) -> Array:
+        """Every `step`-th sample of the flattened array, (n, C)."""
+        y = self.values
+        return self.standardise(namespace(y).reshape(y, (-1, y.shape[-1]))[::step, :])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Slabs:
+    """Samples of a source, slab by slab, channels last.
+
+    Parameters
+    ----------
+    source : Source
+        Where they are.
+    channel_axis : int or None
+        Which of its axes holds channels.
+    mask : Source or None
+        True where a sample is missing, of the shape of the source or of that without channels.
+    is_exact : bool
+        Whether the source's dtype holds all samples; not so if some are filled in with fractions.
+    """
+
+    source: Source = field(repr=False)
+    channel_axis: int | None = None
+    mask: Source | None = field(default=None, repr=False)
+    is_exact: bool = True
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Samples on each axis, and channels; a complex number counts as two."""
+        n = [m for k, m in enumerate(self.source.shape) if k != self.channel_axis]
+        C = 1 if self.channel_axis is None else self.source.shape[self.channel_axis]
+        return (*n, C * (2 if self.is_complex else 1))
+
+    @property
+    def dtype(self) -> str:
+        """The source's dtype."""
+        return str(np.dtype(self.source.dtype).newbyteorder("=").name)
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether the second half of the channels holds imaginary parts."""
+        return bool(np.dtype(self.source.dtype).kind == "c")
+
+    @property
+    def floating(self) -> str:
+        """The dtype that fits compute with."""
+        return "float32" if self.dtype in ("float32", "float16", "complex64") else "float64"
+
+    @property
+    def kind(self) -> str:
+        """The dtype that holds samples exactly, those that were filled in too."""
+        return EXACT[self.dtype] if self.is_exact and self.dtype in EXACT else self.floating
+
+    def raw(self, slab: Slab) -> Array:
+        """A slab of the axes that are not channels, as the source has it."""
+        found = np.asarray(to_numpy(self.source.read(self.with_channels(slab))))
+        wanted = tuple(s.stop - s.start for s in slab)
+        got = tuple(n for k, n in enumerate(found.shape) if k != self.channel_axis)
+        if got != wanted:
+            raise ValueError(
+                f"the source gave samples of shape {found.shape} where {wanted} were asked for; "
+                "its shape must not change while it is read."
+            )
+        return found
+
+    def with_channels(self, slab: Slab) -> Slab:
+        """A slab of the source: with all channels."""
+        every = list(slab)
+        if self.channel_axis is not None:
+            every.insert(self.channel_axis, slice(0, self.source.shape[self.channel_axis]))
+        return tuple(every)
+
+    def without_channels(self, slab: Slab) -> Slab:
+        """A slab of the source, of the axes that are not channels."""
+        return tuple(s for k, s in enumerate(slab) if k != self.channel_axis)
+
+    def part(
+        self, slab: Slab, values: Array | None = None
+    ) -> tuple[Array, Array | None, ChannelStats]:
+        """Samples of a slab, (..., C), floating; which are present (None: all); their ends.
+
+        Parameters
+        ----------
+        slab : tuple of slices
+            Of the axes that are not channels.
+        values : array, optional
+            What the source has there, if it was read already.
+        """
+        values = self.raw(slab) if values is None else np.asarray(values)
+        mask = None
+        if self.mask is not None:
+            has = len(self.mask.shape) == len(self.source.shape) and self.channel_axis is not None
+            mask = self.mask.read(self.with_channels(slab) if has else slab)
+        y, present, _, ends = prepare(values, values.shape, self.channel_axis, mask, is_whole=False)
+        return y, present, ends
+
+    def read(self, slab: Slab = (), values: Array | None = None) -> Array:
+        """Samples of a slab, (..., C), as a file keeps them; parameters as for `part`."""
+        if self.kind not in WHOLE:
+            return self.part(slab, values)[0].astype(self.kind)
+        return channels_last(self.raw(slab) if values is None else values, self.channel_axis)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Part:
+    """Statistics of one slab.
+
+    Parameters
+    ----------
+    ends : ChannelStats
+        Of the samples that are present.
+    n_missing : int
+        How many are not.
+    is_alike : bool
+        Whether all channels miss the same.
+    looked : list
+        For each probe grid, the place of the slab's samples in it, and these; None without any.
+    few : tuple
+        Which of the evenly spaced samples lie in the slab, and these.
+    """
+
+    ends: ChannelStats
+    n_missing: int
+    is_alike: bool
+    looked: list[tuple[Place, Array] | None]
+    few: tuple[Integers, Array]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Probes:
+    """The samples of an array by which settings are resolved: grids, and evenly spaced ones.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of the array, channels last.
+    grids : tuple of Grid
+        Probe grids of the settings.
+    """
+
+    shape: tuple[int, ...]
+    grids: tuple[Grid, ...]
+
+    @classmethod
+    def of(cls, settings: Settings, shape: Sequence[int]) -> "Probes":
+        """Return the probes of some settings."""
+        return cls(shape=tuple(shape), grids=settings.probe_grids(shape))
+
+    @cached_property
+    def compact(self) -> list[list[Integers]]:
+        """The different positions of each grid on each axis, ascending."""
+        return [[np.unique(p) for p in grid] for grid in self.grids]
+
+    @cached_property
+    def _few(self) -> tuple[Integers, ...]:
+        """Positions of the evenly spaced samples, per axis."""
+        if not self.grids:
+            return tuple(np.empty(0, np.int64) for _ in self.shape[:-1])
+        flat = np.arange(0, math.prod(self.shape[:-1]), probe_step(self.shape))
+        return tuple(np.unravel_index(flat, self.shape[:-1]))
+
+    @property
+    def n_few(self) -> int:
+        """Number of evenly spaced samples."""
+        return len(self._few[0])
+
+    def part(self, slabs: Slabs, slab: Slab, values: Array | None = None) -> Part:
+        """Return the statistics of a slab; `values` as for `Slabs.part`."""
+        y, present, ends = slabs.part(slab, values)
+        looked, few = self.seen(slab, y)
+        gone = None if present is None else ~present
+        return Part(
+            ends=ends,
+            n_missing=0 if gone is None else int(np.count_nonzero(gone)),
+            is_alike=gone is None or bool((gone == gone[..., :1]).all()),
+            looked=looked,
+            few=few,
+        )
+
+    def seen(
+        self, slab: Slab, y: Array
+    ) -> tuple[list[tuple[Place, Array] | None], tuple[Integers, Array]]:
+        """Return the samples of a slab y, (..., C), on each grid, and its evenly spaced ones."""
+        looked: list[tuple[Place, Array] | None] = []
+        places, which = self._inside(slab)
+        for compact, place in zip(self.compact, places):
+            at = [p[w] - s.start for p, w, s in zip(compact, place, slab)]
+            looked.append((place, y[np.ix_(*at)]) if all(map(len, at)) else None)
+        few = y[tuple(at_k[which] - s.start for at_k, s in zip(self._few, slab))]
+        return looked, (which, few)
+
+    def is_touched(self, slab: Slab) -> bool:
+        """Whether a slab holds any probe."""
+        places, which = self._inside(slab)
+        return len(which) > 0 or any(all(s.start < s.stop for s in place) for place in places)
+
+    def _inside(self, slab: Slab) -> tuple[list[Place], Integers]:
+        """Which positions of each grid lie in a slab, and which of the few samples."""
+        places: list[Place] = []
+        for compact in self.compact:
+            ranges = [np.searchsorted(p, (s.start, s.stop)) for p, s in zip(compact, slab)]
+            places.append(tuple(slice(int(i), int(j)) for i, j in ranges))
+        inside = np.ones(self.n_few, bool)
+        for at, s in zip(self._few, slab):
+            inside &= (at >= s.start) & (at < s.stop)
+        return places, np.flatnonzero(inside)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Survey:
+    """Statistics of all slabs: a view of the probes, and the units of the samples.
+
+    Parameters
+    ----------
+    probes : Probes
+        Which samples were looked at.
+    ends : ChannelStats
+        Of all samples that are present.
+    n_missing : int
+        How many are not.
+    is_alike : bool
+        Whether all channels miss the same.
+    looked : list of arrays
+        The samples on the compact grids, (..., C).
+    few : array, shape (n, C)
+        The evenly spaced ones.
+    offset, scale : arrays, shape (C,)
+        Taken off, and divided by.
+    """
+
+    probes: Probes
+    ends: ChannelStats
+    n_missing: int
+    is_alike: bool
+    looked: list[Array]
+    few: Array
+    offset: Floats
+    scale: Floats
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of all samples, channels last."""
+        return self.probes.shape
+
+    @property
+    def eps(self) -> float:
+        """Relative rounding of their dtype."""
+        return float(np.finfo(self.offset.dtype).eps)
+
+    def standardise(self, y: Array) -> Array:
+        """Samples (..., C) about 0 and of order 1."""
+        y = y - self.offset
+        y /= self.scale
+        return y
+
+    def on(self, grid: Grid) -> Array:
+        """The samples on one of the grids that were looked at."""
+        for known, compact, y in zip(self.probes.grids, self.probes.compact, self.looked):
+            if all(map(np.array_equal, known, grid)):
+                for k, (p, u) in enumerate(zip(grid, compact)):
+                    if not np.array_equal(p, u):
+                        y = np.take(y, np.searchsorted(u, p), axis=k)
+                return self.standardise(y)
+        raise LookupError("settings look at samples that they did not ask for.")
+
+    def every(self, step: int) -> Array:
+        """The evenly spaced samples, one of `step`."""
+        return self.standardise(self.few)
+
+    def boxes(self, slabs: Slabs) -> SampleBoxes:
+        """The samples of a source in which none is missing, by the boxes of regions."""
+        return SampleBoxes(
+            source=slabs,
+            offset=self.offset,
+            scale=self.scale,
+            like=self.offset[:0],
+            kind=slabs.kind,
+        )
+
+    def put(self, slab: Slab, y: Array) -> None:
+        """Replace the probes in a slab by those of y, (..., C), in which gaps are filled."""
+        looked, few = self.probes.seen(slab, y)
+        for mine, found in zip(self.looked, looked):
+            if found is not None:
+                mine[found[0]] = found[1]
+        self.few[few[0]] = few[1]
+
+
+def combine_parts(parts: Iterable[Part], probes: Probes, *, floating: str, centred: bool) -> Survey:
+    """Combine the statistics of all slabs; `floating` is the dtype of the fit.
+
+    Raises
+    ------
+    ValueError
+        If a channel has no sample.
+    """
+    C = probes.shape[-1]
+    ends = ChannelStats(np.full(C, np.inf), np.full(C, -np.inf), np.zeros(C), np.zeros(C, np.int64))
+    n_missing, alike = 0, True
+    looked = [np.empty((*map(len, c), C), floating) for c in probes.compact]
+    few = np.empty((probes.n_few, C), floating)
+    for part in parts:
+        ends |= part.ends
+        n_missing += part.n_missing
+        alike &= part.is_alike
+        for y, found in zip(looked, part.looked):
+            if found is not None:
+                y[found[0]] = found[1]
+        few[part.few[0]] = part.few[1]
+    if not ends.count.all():
+        raise ValueError(
+            "every channel needs at least one sample that is present; got a channel that is all "
+            "NaN or masked."
+        )
+    offset, scale = standard_of(ends, floating, centred)
+    return Survey(
+        probes=probes,
+        ends=ends,
+        n_missing=n_missing,
+        is_alike=alike,
+        looked=looked,
+        few=few,
+        offset=offset,
+        scale=scale,
+    )
+
+
+def blocks_of(shape: Sequence[int], tile: Sequence[int], room: int) -> list[Slab]:
+    """Slabs of at most about `room` samples that cover an array, made of whole tiles.
+
+    Long on the last axes: most sources have those samples side by side.
+    """
+    sizes = [min(t, n) for t, n in zip(tile, shape)]
+    for k in reversed(range(len(shape))):
+        others = math.prod(s for j, s in enumerate(sizes) if j != k)
+        times = min(-(-shape[k] // tile[k]), max(1, room // (others * tile[k])))
+        sizes[k] = min(shape[k], times * tile[k])
+    spans = [[slice(a, min(a + s, n)) for a in range(0, n, s)] for s, n in zip(sizes, shape)]
+    return [tuple(slab) for slab in cartesian(*spans)]

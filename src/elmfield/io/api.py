@@ -1,0 +1,400 @@
+"""The public functions on samples and files: fit, encoder, read, write, regrid."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from elmfield._array.backend import as_dtype, is_dask, is_labelled, to_device
+from elmfield._array.checks import choice
+from elmfield._array.memory import HOST_BATCH_BYTES
+from elmfield._array.memory import memory_limit as limited
+from elmfield._array.progress import reporter
+from elmfield._array.typing import Array, Progress
+from elmfield.domain import Periodic
+from elmfield.field import Field
+from elmfield.field.adapters.labelled_arrays import split_variables
+from elmfield.field.coordinates.dates import date_errors
+from elmfield.field.coordinates.labels import Labels
+from elmfield.fit import Encoder
+from elmfield.fit import encoder as encoder_of
+from elmfield.io.export.output_grid import OutputGrid
+from elmfield.io.export.rendering import Rendering
+from elmfield.io.files import StrPath, format_of, is_model, path_of, put, read
+from elmfield.io.gridded import Gridded, premultiply
+from elmfield.io.inputs import parse_input, samples_of, to_dataarray
+from elmfield.io.store.stores import is_url, local_path
+from elmfield.partition import Partition
+from elmfield.samples import unmasked
+from elmfield.settings import Settings, smooth
+
+if TYPE_CHECKING:
+    import xarray
+
+__all__ = ["OutputGrid", "encoder", "fit", "read", "regrid", "write"]
+
+
+def fit(
+    values: Array | Gridded | StrPath,
+    settings: Settings | None = None,
+    *,
+    channel_axis: int | str | None = None,
+    mask: Array | None = None,
+    dims: Sequence[str] | None = None,
+    coords: Mapping[str, Array] | Sequence[Array | None] | None = None,
+    periodic: Periodic | None = None,
+    partition: Partition | None = None,
+    variable: str | None = None,
+    samples: str = "points",
+    missing: str | None = None,
+    device: object = None,
+    out: StrPath | None = None,
+    memory_limit: int | None = None,
+    progress: Progress | bool = False,
+) -> Field:
+    """A Field through samples on a grid: one local model per region, blended.
+
+    Parameters
+    ----------
+    values : array, xarray.DataArray, image, Gridded, or path
+        Samples on a grid: real, integer or complex; NaN marks a missing one. A DataArray, an image
+        of nibabel or SimpleITK, what :func:`elmfield.read` gives, and a file bring their own dims,
+        coords, gaps and attributes.
+        Also what has a shape, a dtype and slices: Zarr and HDF5 arrays, Dask arrays. Tensors of
+        torch stay tensors; arrays of JAX are read as NumPy's.
+    settings : optional
+        ``smooth(...)``, the default, or ``paper(...)``.
+    channel_axis : int or str, optional
+        Which axis holds channels (colours, bands) rather than space, by number or name; files of
+        pictures and maps know theirs.
+    mask : array of bool, optional
+        True where a sample is missing, as in `numpy.ma`; of the shape of `values`, or of that
+        without the channel axis.
+    dims : sequence of str, optional
+        What the axes are called: those that are not channels, or all of them.
+    coords : mapping or sequence, optional
+        Where the samples lie: an array for each axis that is not channels (None for indices), or a
+        mapping by name.
+    periodic : name, number, sequence or mapping, optional
+        Axes that repeat, by name or number (channels do not count); as a mapping, with their
+        periods. By default none, but a longitude whose samples cover the circle evenly.
+    partition : Partition, optional
+        Use these regions instead of the settings' own.
+    variable : str, optional
+        Which of several arrays in a file.
+    samples : {"points", "means"}
+        What the numbers are: values at points, or means over the samples' cells, which reach
+        halfway to the next sample. The field's means over these are then what was given.
+    missing : {"nan", "fill"}, optional
+        What the field answers, if not asked otherwise, where samples were missing. "nan" leaves
+        gaps as they are and is the faster fit; by default for a DataArray, Gridded or file. "fill"
+        fills them with care; by default for a bare array.
+    device : optional
+        Move the array there first, for instance "cuda".
+    out : path, optional
+        Fit slab by slab into this model file, ``name.elm`` or the folder ``name.elm.zarr``, also
+        behind an fsspec URL (``s3://...``): the
+        array is never whole in memory, and what comes back is read from the file. Cut short, the
+        same call goes on where it was. A Dask array is worked on by Dask's scheduler.
+    memory_limit : int, optional
+        Bytes that batches of intermediate results may take; see `elmfield.memory_limit`.
+    progress : bool or callable
+        True for a bar, or a callable of (stage, done, total).
+
+    Returns
+    -------
+    Field
+        In the array library and on the device of `values`. float32 in gives float32 coefficients,
+        everything else float64. With `out`, what ``load(out)`` gives.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> x = np.linspace(0, 1, 40)
+    >>> field = ef.fit(np.sin(6 * x)[:, None] * np.cos(4 * x))
+    >>> bool(abs(field([10.5, 20.25]) - np.sin(6 * 10.5 / 39) * np.cos(4 * 20.25 / 39)) < 1e-2)
+    True
+    """
+    tell = reporter(progress)
+    limit = nullcontext() if memory_limit is None else limited(memory_limit)
+    given = parse_input(
+        values, channel_axis=channel_axis, dims=dims, coords=coords, periodic=periodic,
+        variable=variable, lazily=out is not None,
+    )  # fmt: skip
+    choice("samples", samples, ("points", "means"))
+    way = given.labels.missing if missing is None else missing
+    settings = choose_settings(settings, given.labels)
+    if settings is None or not isinstance(settings, Settings) or settings.target is None:
+        # A target is for the samples as they are.
+        given = premultiply(given) if "alpha" in given.labels.channels.labels else given
+    if out is not None:
+        if samples != "points":
+            raise ValueError('`samples="means"` has to see all samples; it cannot go to `out`.')
+        with limit:
+            return _fit_to(
+                out, given, device, settings=settings, mask=mask, partition=partition, missing=way,
+                progress=tell,
+            )  # fmt: skip
+    _warn_of_size(given.values, memory_limit)
+    array, mask = unmasked(given.values, mask, given.channel_axis, None)
+    if device is not None:
+        array = to_device(array, device)
+    encode = _encoder(replace(given, values=array), settings, partition)
+    with limit:
+        if samples == "means":
+            from elmfield.fit.cell_means import fit_means  # here: few samples are
+
+            field = fit_means(encode, array, mask=mask, missing=way, progress=tell)
+        else:
+            field = encode(array, mask=mask, missing=way, progress=tell)
+    return Field(replace(field.model, labels=given.labels.of_field(field.labels)))
+
+
+def encoder(
+    shape: Array,
+    settings: Settings | None = None,
+    *,
+    channel_axis: int | str | None = None,
+    dims: Sequence[str] | None = None,
+    coords: Mapping[str, Array] | Sequence[Array | None] | None = None,
+    periodic: Periodic | None = None,
+    partition: Partition | None = None,
+) -> Encoder:
+    """An Encoder for arrays of one shape: it keeps the factorised modes between calls.
+
+    Parameters
+    ----------
+    shape : sequence of int, or xarray.DataArray, Dataset or Gridded
+        Of the arrays, the channel axis included, if there is one. Or one of them, with labels:
+        fields of those that lie on its grid then have their own, as from :func:`elmfield.fit`.
+    settings, channel_axis, dims, coords, periodic, partition
+        As for :func:`elmfield.fit`.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> encode = ef.encoder((20, 30), ef.smooth(order=2))
+    >>> encode(np.ones((20, 30))).shape
+    (20, 30)
+    """
+    if not is_labelled(shape):
+        return encoder_of(
+            shape,
+            settings,
+            channel_axis=channel_axis,  # type: ignore[arg-type]
+            dims=dims,
+            coords=coords,
+            periodic=() if periodic is None else periodic,
+            partition=partition,
+        )
+    first = parse_input(
+        shape, channel_axis=channel_axis, dims=dims, coords=coords, periodic=periodic
+    )
+    encode = _encoder(first, settings, partition)
+
+    def read(values: Array) -> Gridded:
+        given = parse_input(values, channel_axis=channel_axis)
+        if not given.is_on_grid_of(first):
+            raise ValueError(
+                f"an array must lie where the encoder's samples do, on the grid {first.place}; got "
+                f"{given.place}. Fit it with elmfield.fit, or make an encoder of it."
+            )
+        return given
+
+    encode.read = read
+    return encode
+
+
+def _encoder(given: Gridded, settings: Settings | None, partition: Partition | None) -> Encoder:
+    """An encoder for samples like these; errors about dates say dates."""
+    with date_errors(given.labels.axes):
+        return encoder_of(
+            given.values.shape,
+            settings,
+            channel_axis=given.channel_axis,
+            dims=given.dims,
+            coords=given.coords,
+            periodic=given.periods,
+            partition=partition,
+        )
+
+
+def choose_settings(settings: Settings | None, labels: Labels) -> Settings | None:
+    """The settings that suit the samples, if the caller has none: a sound file's are its own."""
+    return settings if settings is not None or not labels.suits else smooth(**labels.suits)
+
+
+def _fit_to(out: StrPath, given: Gridded, device: object, **options: Any) -> Field:
+    """The field of a model file, made slab by slab."""
+    from elmfield.io.stream import fit_to
+
+    if device is not None:
+        raise ValueError(
+            "`device` cannot be chosen together with `out`: samples are coded on the processor. "
+            "Move the field's queries there instead."
+        )
+    place = local_path(out)
+    with date_errors(given.labels.axes):
+        return fit_to(given, out=str(place) if is_url(place) else path_of(place), **options)
+
+
+def _warn_of_size(values: Array, limit: int | None) -> None:
+    """Say what to do about a Dask array that will hardly fit."""
+    most = HOST_BATCH_BYTES if limit is None else limit
+    if is_dask(values) and values.nbytes > most:
+        warnings.warn(
+            f"this Dask array of {values.nbytes / 2**20:.0f} MiB is computed whole, in memory; "
+            "fit(..., out='name.elm.zarr') works on it block by block.",
+            stacklevel=3,
+        )
+
+
+def write(
+    values: Array | Gridded | Field,
+    path: StrPath,
+    *,
+    grid: OutputGrid | Sequence[int] | None = None,
+    channel_axis: int | str | None = None,
+    quantity: str = "value",
+    mean: bool = False,
+    antialias: bool = True,
+    missing: str | None = None,
+    dtype: DTypeLike | None = None,
+    colours: str | None = None,
+    progress: Progress | bool = False,
+    **where: Any,
+) -> None:
+    """Write samples, or a field on a grid, to a file of the kind its name says.
+
+    Parameters
+    ----------
+    values : array, xarray.DataArray, Gridded, or Field
+        What to write. A field is evaluated; what its input said about itself goes with it.
+    path : str or path
+        The file, for instance ``"large.png"``; replaced only once the new one is complete.
+    grid : OutputGrid or two whole numbers, optional
+        Of a field: where to evaluate it; by default at its own samples.
+    **where : optional
+        Of a field: the same by name, as for :class:`elmfield.OutputGrid`: `scale`, `shape`,
+        `window`, `align`, `like`, `step`, `crs`; of sound and video `rate`; of scans `spacing`,
+        `affine`.
+    channel_axis : int or str, optional
+        Of an array: which axis holds channels (colours, bands).
+    quantity : {"value", "gradient_magnitude", "laplacian"}
+        Of a field: what to write, per unit of the coordinates.
+    mean : bool
+        Of a field: means over the cells of the grid, as for :func:`elmfield.regrid`.
+    antialias : bool
+        Of a field: whether fewer samples than before are means over what each stands for.
+    missing : {"nan", "fill"}, optional
+        Of a field: what to write where samples were missing; as for points.
+    dtype : optional
+        Of the numbers written; integers are rounded and clipped. By default whole numbers stay
+        what they were.
+    colours : {"grey", "viridis", "magma", "cividis", "balance", "phase", "error"}
+        Of pictures of numbers that are no colours: the map from their least to their greatest. By
+        default they are grey, from black to white, and what is missing is transparent; whole
+        numbers of 8 and 16 bits are written as they are.
+    progress : bool or callable
+        True for a bar, or a callable of (stage, done, total).
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> field = ef.fit(np.eye(12))
+    >>> ef.write(field, "large.npy", scale=2)
+    >>> ef.read("large.npy").shape
+    (24, 24)
+    """
+    tell, path = reporter(progress), path_of(path)
+    if is_model(path):
+        raise ValueError(
+            f"{path.name} is a model's name; save a field with save(field, {str(path)!r})."
+        )
+    format_of(path)
+    if isinstance(values, Field):
+        if not isinstance(grid, OutputGrid):
+            grid = OutputGrid(grid=grid, **where)
+        elif where:
+            raise TypeError(f"say `grid` or `{next(iter(where))}`, not both.")
+        samples = Rendering(
+            field=values, quantity=quantity, mean=mean, antialias=antialias, dtype=dtype,
+            missing=missing, progress=tell,
+        ).on(grid)  # fmt: skip
+    else:
+        asked = {**where, "grid": grid, "missing": missing, "mean": mean or None}
+        asked["quantity"] = None if quantity == "value" else quantity
+        wrong = [name for name, v in asked.items() if v is not None]
+        if wrong:
+            raise TypeError(
+                f"`{wrong[0]}` is for a Field; got {type(values).__name__}. Fit one first: "
+                f"write(fit(values), path, {wrong[0]}=...)."
+            )
+        samples = samples_of(values, channel_axis)
+        if dtype is not None:
+            samples = replace(samples, values=as_dtype(np.asarray(samples.values), dtype))
+    put(samples, path, colours)
+
+
+def regrid(
+    values: Array | Gridded | Field | StrPath,
+    like: object = None,
+    *,
+    step: float | Sequence[float] | None = None,
+    grid: Sequence[int] | None = None,
+    crs: str | None = None,
+    mean: bool = False,
+    quantity: str = "value",
+    align: str | None = None,
+    missing: str | None = None,
+) -> "xarray.DataArray | xarray.Dataset":
+    """A field on another grid, as an xarray.DataArray, or a Dataset if it was fitted to one.
+
+    Parameters
+    ----------
+    values : Field, or what :func:`elmfield.fit` takes
+        What to put on the grid.
+    like : file, DataArray, Dataset, Gridded, Field or mapping, optional
+        Something on that grid: its coordinates are taken, by name, or as latitude and longitude, or
+        through its reference system; or
+    step : float or two
+        places so far apart, in the axes' unit (or that of `crs`); or
+    grid : two whole numbers
+        so many equal cells of latitude and longitude, or of all axes where there are none.
+    crs : str, optional
+        Another reference system, for instance "EPSG:3035" (extra: geo); with `step` or `grid`, or
+        about as many places as samples.
+    mean : bool
+        Means over the cells of the grid, by area on the sphere: conservative regridding. Cells
+        reach halfway to the next place, or as far as the bounds that `like` has.
+    quantity : {"value", "gradient_magnitude", "laplacian"}
+        "gradient" is its magnitude.
+    align : {"areas", "nodes"}, optional
+        Whether a `step` counts from the first sample (nodes) or from the domain's border (areas).
+    missing : {"nan", "fill"}, optional
+        As for points; a mean is NaN where more than half of it was missing.
+
+    Notes
+    -----
+    Beyond the field's domain values are NaN. The area-weighted mean of all cells of a domain is
+    that of the field, to rounding.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> latitude, longitude = np.arange(85, -86, -10.0), np.arange(0, 360, 10.0)
+    >>> warm = ef.fit(280 + np.zeros((18, 36)), dims=("latitude", "longitude"),
+    ...               coords=[latitude, longitude], periodic="longitude")
+    >>> ef.regrid(warm, grid=(9, 18), mean=True).shape
+    (9, 18)
+    """
+    where = OutputGrid(like=like, step=step, grid=grid, crs=crs, align=align)
+    if not where.is_target:
+        raise ValueError("say which grid: one of `like`, `step`, `grid` and `crs`.")
+    field = values if isinstance(values, Field) else fit(values)
+    out = Rendering(field=field, quantity=quantity, mean=mean, missing=missing).on(where)
+    return split_variables(to_dataarray(out), out.labels)

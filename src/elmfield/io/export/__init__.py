@@ -1,0 +1,1 @@
+"""Fields on output grids: where values are wanted, and how they are made."""

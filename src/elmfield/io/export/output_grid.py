@@ -1,0 +1,427 @@
+"""OutputGrid: where values of a field are wanted, in any of the ways callers say it."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from elmfield._array.checks import choice, is_number, is_whole
+from elmfield._array.typing import Array, Floats
+from elmfield.domain.sphere import is_latitude, is_longitude
+from elmfield.field import Field
+from elmfield.field.adapters.affine import affine_of, checked_affine
+from elmfield.field.coordinates.labels import AxisLabels, Labels
+from elmfield.io.export.rates import Rate, own_rate, rate_in
+from elmfield.io.export.reference_systems import EARTH, Transformation, as_wkt, same_system
+from elmfield.io.files import check_exists, format_of, is_model, is_path, path_of, read
+from elmfield.io.formats.medical import LPS_TO_RAS, from_image
+from elmfield.io.gridded import Gridded
+from elmfield.io.inputs import is_dataset, is_xarray
+
+if TYPE_CHECKING:
+    pass
+
+PerAxis = float | Sequence[float]
+"""One number for all axes, or one for each."""
+
+Window = Mapping[str, tuple[Any, Any]]
+"""Two ends for some axes, by name, in their units; dates on axes of dates."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OutputGrid:
+    """Where values of a field are wanted: at most one of these ways; none is at its own samples.
+
+    Parameters
+    ----------
+    shape : int or sequence of int, optional
+        New samples on each axis; or
+    scale : float or sequence of float
+        new samples per old one; or
+    step : float or two
+        places so far apart, in the axes' unit or that of `crs`; or
+    grid : two whole numbers
+        so many equal cells of latitude and longitude, or of all axes where there are none; or
+    like : file, DataArray, Dataset, Gridded, Field or mapping
+        the grid of something else: its coordinates by name, or as latitude and longitude, or
+        through its reference system; of a scan, its grid in the room; or
+    rate : number or text
+        of sound and video, samples or frames per second; or
+    spacing : float or sequence of float
+        of a scan, millimetres between voxels; or
+    affine : array
+        of a scan, another grid in the room, with `shape`.
+    window : mapping, optional
+        Only this part of some axes, ``{dim: (low, high)}``, in their units.
+    align : {"areas", "nodes"}, optional
+        Whether a sample stands for the area around it or for the node it sits on; by default as
+        the samples did.
+    crs : str, optional
+        Another reference system, with `step` or `grid`, or about as many places as samples.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> fine = ef.OutputGrid(shape=(40, 50), window={"y": (2, 8)})
+    >>> ef.write(ef.fit(np.eye(20), dims=("y", "x")), "fine.npy", grid=fine)
+    >>> ef.read("fine.npy").shape
+    (40, 50)
+    """
+
+    shape: int | Sequence[int] | None = None
+    scale: PerAxis | None = None
+    window: Window | None = None
+    align: str | None = None
+    like: Any = None
+    step: PerAxis | None = None
+    grid: Sequence[int] | None = None
+    crs: str | None = None
+    rate: Rate | None = None
+    spacing: PerAxis | None = None
+    affine: Array | None = None
+
+    def __post_init__(self) -> None:
+        choice("align", self.align, (None, "areas", "nodes"))
+        own = self.named("rate", "spacing", "affine")
+        also = self.named("scale", "window", *(() if self.affine is not None else ("shape",)))
+        if len(own) > 1 or (own and also):
+            raise ValueError(f"say `{own[0]}` or `{[*own[1:], *also][0]}`, not both.")
+        if len(given := self.named("like", "step", "grid")) > 1:
+            raise ValueError(f"say one of `like`, `step` and `grid`; got {' and '.join(given)}.")
+        if self.like is not None and self.crs is not None:
+            raise ValueError("`like` brings its own reference system; leave `crs` out.")
+
+    def named(self, *names: str) -> list[str]:
+        """Which of some parameters were given."""
+        return [n for n in names if getattr(self, n) is not None and (n != "window" or self.window)]
+
+    @property
+    def is_target(self) -> bool:
+        """Whether it is a grid that is not made of the field's samples."""
+        return bool(self.named("like", "step", "grid", "crs"))
+
+    def alignment(self, of: Field) -> str:
+        """What samples stand for, if nobody says: as in the file or DataArray the field is of."""
+        return self.align or of.labels.align or "areas"
+
+    def rate_for(self, of: Field) -> Fraction | None:
+        """The rate that is wanted; also of a recording that is wanted in so many samples."""
+        if self.rate is not None:
+            return rate_in(self.rate)
+        is_sound = len(of.shape) == 1 and of.labels.rate is not None
+        if not is_sound or not self.named("shape", "scale") or self.named("window", "affine"):
+            return None
+        if self.shape is None:
+            return own_rate(of, 0) * rate_in(float(np.asarray(self.scale).reshape(-1)[0]))
+        n = np.reshape(self.shape, -1)
+        if n.size != 1 or int(n[0]) != n[0] or n[0] < 1:
+            raise ValueError(f"`shape` must be one whole number of at least 1; got {self.shape!r}.")
+        return own_rate(of, 0) * Fraction(int(n[0]), of.shape[0])
+
+    def in_room(self, of: Field) -> tuple[Floats, tuple[int, ...]] | None:
+        """Affine and shape of a grid in the room, if a scan is wanted on one."""
+        if self.spacing is not None:
+            return of.world.isotropic(self.spacing)
+        if self.affine is not None:
+            if self.shape is None:
+                raise ValueError(
+                    "an `affine` needs the `shape` of the new grid, and a shape an affine."
+                )
+            return checked_affine(self.affine), tuple(np.atleast_1d(self.shape))
+        if self.like is None or not of.labels.is_placed:
+            return None
+        other = coordinates_of(self.like)
+        if not other.labels.is_placed:
+            return None
+        affine = affine_of(other.labels, 3)
+        if other.labels.space != of.labels.space:
+            affine = LPS_TO_RAS @ affine
+        return checked_affine(affine), tuple(len(c) for c in list(other.coords.values())[:3])
+
+    def target(self, of: Field) -> "Target | None":
+        """Coordinates on the field's axes, or points in another system; None at other samples."""
+        if not self.is_target:
+            return None
+        if wrong := self.named("shape", "scale"):
+            raise ValueError(f"say `{wrong[0]}` or a target grid, not both.")
+        if self.like is not None:
+            return _like(of, coordinates_of(self.like))
+        if self.crs is not None:
+            return _projected_grid(of, self.crs, self.step, self.grid)
+        pair = of.labels.horizontal(of.domain.dims)
+        plane = list(range(len(of.shape))) if pair is None else list(pair)
+        if self.step is not None:
+            return Target(axes=_by_step(of, plane, self.step, self.alignment(of)))
+        return Target(axes=_by_count(of, plane, self.grid))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Target:
+    """A grid that is not made of a field's samples.
+
+    Parameters
+    ----------
+    axes : mapping
+        Coordinates on some of the field's axes, by dim; the others keep their samples.
+    edges : mapping
+        Borders of the cells around these, where they are known; else midway.
+    projected : Projected or None
+        Points of another system, on two axes of the field.
+    """
+
+    axes: Mapping[str, Floats] = field(default_factory=dict)
+    edges: Mapping[str, Floats] = field(default_factory=dict)
+    projected: "Projected | None" = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Projected:
+    """A grid of another reference system.
+
+    Parameters
+    ----------
+    crs : str
+        The system, as well-known text.
+    plane : tuple of str
+        The field's two axes.
+    y, x : arrays
+        Coordinates of rows and columns, evenly spaced.
+    points : array, shape (len(y), len(x), 2)
+        The same places on the field's two axes.
+    """
+
+    crs: str
+    plane: tuple[str, str]
+    y: Floats
+    x: Floats
+    points: Floats = field(repr=False)
+
+
+# --- by step or count -----------------------------------------------------------------------------
+
+
+def _ends(of: Field, k: int) -> tuple[float, float]:
+    """Where axis k begins and ends, in the order of its samples; latitudes within 90 degrees."""
+    axis = of.domain.axes[k]
+    ends = axis.from_index(np.asarray([of.domain.low[k], of.domain.high[k]]))
+    if is_latitude(axis.name, of.labels.axis(axis.name).attrs):
+        ends = np.clip(ends, -90, 90)
+    return float(ends[0]), float(ends[1])
+
+
+def _per_axis(name: str, given: Array, n: int, good: Callable[[object], bool]) -> list[float]:
+    listed = [given] * n if np.ndim(given) == 0 else list(given)
+    if len(listed) != n or not all(good(v) and v > 0 for v in listed):
+        raise ValueError(f"`{name}` must be one positive number, or {n}; got {given!r}.")
+    return listed
+
+
+def _is_whole_circle(of: Field, k: int) -> bool:
+    """Whether axis k repeats, and all of it is there."""
+    covered = of.domain.high[k] - of.domain.low[k]
+    return of.domain.axes[k].period is not None and covered > of.shape[k] * (1 - 1e-9)
+
+
+def _by_step(of: Field, plane: list[int], step: PerAxis, align: str) -> dict[str, Floats]:
+    """Coordinates so far apart: from the first sample on, or areas from where the domain begins."""
+    found, half = {}, 0.5 if align == "areas" else 0.0
+    for k, h in zip(plane, _per_axis("step", step, len(plane), is_number)):
+        axis = of.domain.axes[k]
+        first, last = _ends(of, k)
+        if align == "nodes":  # the outermost samples inside the domain
+            outer = math.ceil(of.domain.low[k] - 1e-9), math.floor(of.domain.high[k] + 1e-9)
+            first, last = map(float, axis.from_index(np.asarray(outer, float)))
+        if axis.period is not None and _is_whole_circle(of, k):
+            n = max(1, round(axis.period / h))
+            if abs(n * h - axis.period) > 1e-6 * h:
+                raise ValueError(
+                    f"`step` must divide the period of axis {axis.name!r}, {axis.period:g}; got "
+                    f"{h:g}."
+                )
+        else:
+            count = abs(last - first) / h + 1e-6 + (1 if align == "nodes" else 0)
+            n = math.floor(min(count, 1 << 53))
+            if n == 1 << 53:
+                raise ValueError(f"`step` is too small for axis {axis.name!r}; got {h:g}.")
+            if n < 1:
+                raise ValueError(
+                    f"`step` must not exceed axis {axis.name!r}, {abs(last - first):g}; got {h:g}."
+                )
+        steps = np.arange(n, dtype=np.float64) + half
+        found[axis.name] = first + math.copysign(h, axis.step) * steps
+    return found
+
+
+def _by_count(of: Field, plane: list[int], grid: Sequence[int] | None) -> dict[str, Floats]:
+    """So many equal cells of the domain; those of a whole circle begin around its first sample."""
+    found = {}
+    for k, n in zip(plane, _per_axis("grid", grid, len(plane), is_whole)):
+        axis, (first, last) = of.domain.axes[k], _ends(of, k)
+        if axis.period is not None and _is_whole_circle(of, k):
+            turn = math.copysign(axis.period, axis.step)
+            found[axis.name] = axis.origin + turn * np.arange(int(n)) / int(n)
+        else:
+            found[axis.name] = first + (np.arange(int(n)) + 0.5) * (last - first) / int(n)
+    return found
+
+
+# --- like something else --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """Coordinates by dim, what is known about them, and borders of cells where they are known."""
+
+    coords: Mapping[str, Array]
+    labels: Labels = field(default_factory=Labels)
+    edges: Mapping[str, Floats] = field(default_factory=dict)
+
+
+def coordinates_of(like: Array) -> Coordinates:
+    """Coordinates and labels of what a caller points at."""
+    if is_path(like):
+        if is_model(path_of(like)):
+            from elmfield.io.model.load import load
+
+            like = load(path_of(like))
+        elif format_of(path_of(like)).module == "climate":
+            from elmfield.io.formats.climate import grid
+
+            like = grid(check_exists(like))  # several variables, or none, will do
+        else:
+            like = read(like)
+    like = from_image(like)
+    if isinstance(like, Field):
+        at = {a.name: a.coords for a in like.domain.axes if a.coords is not None}
+        return Coordinates(at, like.labels)
+    if isinstance(like, Gridded):
+        return Coordinates(like.coords, like.labels)
+    if is_xarray(like):
+        return _of_dataset(like)
+    if isinstance(like, Mapping):
+        return Coordinates({str(k): np.asarray(v) for k, v in like.items()})
+    raise TypeError(
+        "`like` must be a file, a DataArray or Dataset, an image, samples that were read, a field, "
+        f"or a mapping of coordinates; got a {type(like).__name__}."
+    )
+
+
+def _of_dataset(like: Array) -> Coordinates:
+    """Coordinates of a DataArray or Dataset, with the bounds of their cells."""
+    borders = {c.attrs.get("bounds", f"{name}_bnds") for name, c in like.coords.items()}
+    found = {
+        str(name): c
+        for name, c in like.coords.items()
+        if name not in borders
+        and c.dtype.kind in "iuf"
+        and (c.ndim == 2 or (c.ndim == 1 and name in like.dims))
+    }
+    edges = {}
+    for name, c in found.items():
+        told = c.attrs.get("bounds", f"{name}_bnds")
+        if told in like.coords or (is_dataset(like) and told in like):
+            b = np.asarray(like[told].values, np.float64)
+            if b.ndim == 2 and b.shape[1] == 2:
+                edges[name] = np.append(b[:, 0], b[-1, 1])
+    return Coordinates(
+        {name: np.asarray(c.values, np.float64) for name, c in found.items()},
+        Labels(axes={name: AxisLabels(attrs=dict(c.attrs)) for name, c in found.items()}),
+        edges,
+    )
+
+
+def _like(of: Field, given: Coordinates) -> Target:
+    """The coordinates that a grid and a field have in common, by name or by what they are."""
+    own, crs = of.domain.dims, given.labels.crs
+    mine = of.labels.horizontal(own)
+    names = {name: name for name in given.coords if name in own}
+    for k, is_one in zip(mine or (), (is_latitude, is_longitude)):
+        alike = [n for n in given.coords if is_one(n, given.labels.axis(n).attrs)]
+        if len(alike) == 1:
+            names[alike[0]] = own[k]
+    if crs is not None and {"y", "x"} <= set(given.coords):
+        if not same_system(crs, _own_crs(of)):
+            return _projected(of, crs, given.coords["y"], given.coords["x"])
+        plane = mine if mine is not None else (own.index("y"), own.index("x"))
+        names |= {"y": own[plane[0]], "x": own[plane[1]]}
+    if not names:
+        raise ValueError(
+            f"`like` has no axis of the field's; it has {list(given.coords)}, the field "
+            f"{list(own)}. Rename its dims, or say its reference system."
+        )
+    if any(np.ndim(given.coords[n]) == 2 for n in names):
+        raise ValueError(
+            "`like` has two-dimensional coordinates, a curvilinear grid; ask for it with "
+            "field.interp(latitude=..., longitude=...)."
+        )
+    return Target(
+        axes={own_: np.asarray(given.coords[n], np.float64) for n, own_ in names.items()},
+        edges={own_: given.edges[n] for n, own_ in names.items() if n in given.edges},
+    )
+
+
+# --- other projections ----------------------------------------------------------------------------
+
+
+def _own_crs(of: Field) -> str:
+    """The field's own system, which it must have."""
+    if of.labels.crs is not None:
+        return of.labels.crs
+    if of.labels.horizontal(of.domain.dims) is None:
+        raise ValueError(
+            "`crs` needs a field that knows its own reference system: axes of latitude and "
+            f"longitude, or a GeoTIFF's; got axes {list(of.domain.dims)}."
+        )
+    return EARTH
+
+
+def _plane(of: Field) -> tuple[int, int]:
+    """The axes that are y and x of the field's own system."""
+    dims = of.domain.dims
+    found = of.labels.horizontal(dims)
+    if found is not None:
+        return found
+    if {"y", "x"} <= set(dims):
+        return dims.index("y"), dims.index("x")
+    raise ValueError(f"a map needs axes y and x; got {list(dims)}.")
+
+
+def _projected_grid(
+    of: Field, crs: str, step: PerAxis | None, grid: Sequence[int] | None
+) -> Target:
+    """An even grid over the field's domain in another system."""
+    there = Transformation(_own_crs(of), crs)
+    (y0, y1), (x0, x1) = (sorted(_ends(of, k)) for k in _plane(of))
+    west, south, east, north = there.bounds(x0, y0, x1, y1)
+    if not np.isfinite([west, south, east, north]).all():
+        raise ValueError(
+            f"{crs} cannot show all of the field, {y0:g} to {y1:g} and {x0:g} to {x1:g}. Crop it "
+            "first: field.crop(...)."
+        )
+    wide, high = east - west, north - south
+    if grid is not None:
+        ny, nx = (int(n) for n in _per_axis("grid", grid, 2, is_whole))
+    elif step is not None:
+        hy, hx = _per_axis("step", step, 2, is_number)
+        ny, nx = max(1, math.ceil(high / hy - 1e-6)), max(1, math.ceil(wide / hx - 1e-6))
+        north, east = south + ny * hy, west + nx * hx
+    else:  # about as many places as samples
+        n = math.prod(of.shape[k] for k in _plane(of))
+        h = math.sqrt(wide * high / n)
+        ny, nx = max(1, round(high / h)), max(1, round(wide / h))
+    y = north - (np.arange(ny) + 0.5) * (north - south) / ny
+    x = west + (np.arange(nx) + 0.5) * (east - west) / nx
+    return _projected(of, crs, y, x)
+
+
+def _projected(of: Field, crs: str, y: Floats, x: Floats) -> Target:
+    """Points of a grid in another system."""
+    y, x = np.asarray(y, float), np.asarray(x, float)
+    X, Y = np.meshgrid(x, y)
+    u, v = Transformation(crs, _own_crs(of))(X, Y)
+    a, b = (of.domain.dims[k] for k in _plane(of))
+    points = np.stack([v, u], axis=-1)
+    return Target(projected=Projected(crs=as_wkt(crs), plane=(a, b), y=y, x=x, points=points))

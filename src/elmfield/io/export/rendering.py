@@ -1,0 +1,425 @@
+"""Fields on output grids: values, derivatives or means, with coordinates and labels."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from elmfield._array.backend import as_dtype, to_numpy
+from elmfield._array.checks import by_name, choice
+from elmfield._array.progress import silent
+from elmfield._array.typing import Array, Floats, Progress
+from elmfield.domain import Axis
+from elmfield.domain.sphere import cosine
+from elmfield.field import Field
+from elmfield.field.adapters.affine import spacing_of
+from elmfield.field.blend.grids import along
+from elmfield.field.blend.means import averaged, over
+from elmfield.field.coordinates.dates import format_coordinate
+from elmfield.field.coordinates.gap_masks import shows_gaps, whole_dtype
+from elmfield.field.coordinates.labels import (
+    AxisLabels,
+    CoordinateLabels,
+    FileGrid,
+    Labels,
+    derivative_labels,
+)
+from elmfield.field.coordinates.parse import own_samples
+from elmfield.field.evaluate.grid_values import MEAN_MIN_COVER, at_samples, gridded, tail_of
+from elmfield.field.evaluate.point_values import QUANTITIES, query
+from elmfield.io.export.output_grid import OutputGrid, Projected, Target, Window
+from elmfield.io.export.rates import decimate, own_rate, time_axis
+from elmfield.io.formats.media import noted_rate, times
+from elmfield.io.gridded import Gridded
+
+BLOCK_VALUES = 1 << 22
+"""Numbers evaluated between two reports of progress."""
+
+MAX_VALUES = 1 << 33
+"""Numbers that are made at once."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Rendering:
+    """What is wanted of a field, wherever; :meth:`on` an output grid makes Gridded samples.
+
+    Parameters
+    ----------
+    field : Field
+        What to evaluate.
+    quantity : {"value", "gradient_magnitude", "laplacian"}
+        What of it.
+    mean : bool
+        Whether values are means over the cells of the grid, by area on the sphere.
+    antialias : bool
+        Whether fewer samples than before are means over what each stands for.
+    dtype : optional
+        Of the numbers; whole numbers stay what they were by default.
+    missing, progress : optional
+        As for :func:`elmfield.write`.
+    """
+
+    field: Field
+    quantity: str = "value"
+    mean: bool = False
+    antialias: bool = True
+    dtype: DTypeLike | None = None
+    missing: str | None = None
+    progress: Progress = silent
+
+    def __post_init__(self) -> None:
+        choice("quantity", self.quantity, QUANTITIES)
+        choice("antialias", self.antialias, (True, False))
+        if choice("mean", self.mean, (True, False)) and self.quantity != "value":
+            raise ValueError(f"means are of values; got quantity={self.quantity!r}.")
+
+    def on(self, grid: OutputGrid) -> Gridded:
+        """The field on a grid; NaN beyond its domain."""
+        if (own := grid.named("rate", "spacing", "affine")) and self.quantity != "value":
+            raise ValueError(f"`{own[0]}` is for values; got quantity={self.quantity!r}.")
+        if (rate := grid.rate_for(self.field)) is not None:
+            found = self.at_rate(rate)
+        elif (room := grid.in_room(self.field)) is not None:
+            found = self._in_room(*room)
+        else:
+            return self._on_axes_or_map(grid)
+        self.progress("render", 1, 1)
+        return found
+
+    def _on_axes_or_map(self, grid: OutputGrid) -> Gridded:
+        if tail_of(self.quantity, len(self.field.shape)):
+            raise ValueError(
+                f"a file has one number for each sample and channel, and a {self.quantity} has "
+                "several. Ask for 'gradient_magnitude' or 'laplacian', or write the array itself: "
+                f"write(field.grid(..., quantity={self.quantity!r}), path)."
+            )
+        window = by_name("window", grid.window)
+        if grid.is_target and window:
+            return replace(self, field=_crop(self.field, window)).on(replace(grid, window=None))
+        target, axes = grid.target(self.field), self.field.domain.axes
+        if target is None:
+            coordinates = self.field.model.coordinates
+            places = coordinates.positions(
+                grid.shape, scale=grid.scale, window=window, align=grid.alignment(self.field)
+            )
+            x = [c[:] for c in places]
+            if not self.mean:
+                around = coordinates.boxes(x, window) if self.antialias else [None] * len(x)
+                return self._at_places(x, [None if e is None else e[:] for e in around])
+            target = Target(axes={a.name: a.from_index(c) for a, c in zip(axes, x)})
+        return self.on_target(target)
+
+    def _check_size(self, x: Sequence[Floats]) -> None:
+        count = math.prod(len(c) for c in x) * max(1, self.field.model.n_channels)
+        if count > MAX_VALUES:
+            raise ValueError(
+                f"{count} values are more than fit in memory; ask for windows of them."
+            )
+
+    def _gridded(self, values: Array, coords: Mapping[str, Floats], labels: Labels) -> Gridded:
+        """Values on the field's own axes."""
+        axes = self.field.domain.axes
+        return Gridded(
+            values=values,
+            dims=self.field.domain.dims,
+            coords=coords,
+            channel_axis=self.field.model.channel_axis,
+            periods={a.name: a.period for a in axes if a.period is not None},
+            labels=labels,
+        )
+
+    def _labels(self, labels: Labels) -> Labels:
+        """Of the quantity: units and dtype of a derivative are not those of the values."""
+        if self.quantity == "value":
+            return labels
+        told = derivative_labels(labels, self.quantity, self.field.domain.dims)
+        return replace(told, dtype=None, fill_value=None)
+
+    # --- the samples' own grid, finer or coarser -----------------------------------------------
+
+    def _at_places(self, x: Sequence[Floats], boxes: Sequence[Floats | None]) -> Gridded:
+        """The quantity on the grid of index coordinates `x`, or its means over `boxes`."""
+        self._check_size(x)
+        labels, axes = self.field.labels, self.field.domain.axes
+        if not all(np.array_equal(c, np.arange(a.size)) for a, c in zip(axes, x)):
+            labels = _moved(labels, self.field.domain.dims, x)
+        coords = {a.name: coordinates_at(a, c) for a, c in zip(axes, x) if a.coords is not None}
+        values = self._by_blocks([c[:] for c in self.field.model.coordinates.in_turn(x)], boxes)
+        return self._gridded(values, coords, self._labels(labels))
+
+    def _by_blocks(self, x: Sequence[Floats], boxes: Sequence[Floats | None]) -> Array:
+        """The values, on the host, block of rows by block."""
+        field, dtype = self.field, self.dtype
+        if dtype is None and self.quantity == "value":
+            dtype = whole_dtype(field.model, self.missing)
+        gaps = shows_gaps(field.model, self.missing)
+        across = math.prod(len(c) for c in x[1:]) * max(1, field.model.n_channels)
+        rows, n = max(1, BLOCK_VALUES // max(1, across)), len(x[0])
+        k = 1 if field.model.channel_axis == 0 else 0
+        is_own = self.quantity == "value" and all(map(_is_whole, x))
+        is_own = is_own and all(b is None for b in boxes)
+        out: Array = None
+        for i in range(0, n, rows):
+            some = [x[0][i : i + rows], *x[1:]]
+            if is_own:
+                kind = field.dtype if dtype is None else dtype
+                part = at_samples(field.model, [c.astype(np.int64) for c in some], kind, gaps=gaps)
+            else:
+                first = None if boxes[0] is None else boxes[0][i : i + rows + 1]
+                around = [first, *boxes[1:]]
+                part = gridded(field.model, some, dtype, self.quantity, gaps=gaps, boxes=around)
+            part = to_numpy(part)
+            if out is None:  # rows go to their place: all of them twice would be too much
+                shape = list(part.shape)
+                shape[k] = n
+                out = np.empty(shape, part.dtype)
+            out[(slice(None),) * k + (slice(i, i + rows),)] = part
+            self.progress("render", min(i + rows, n), n)
+        return out
+
+    # --- other coordinates, other systems ------------------------------------------------------
+
+    def on_target(self, target: Target) -> Gridded:
+        """The quantity on a grid that is not made of the field's samples."""
+        if target.projected is not None:
+            found = self._on_map(target.projected)
+        else:
+            dims = self.field.domain.dims
+            at = [
+                np.asarray(target.axes[name]) if name in target.axes else self._own(k)
+                for k, name in enumerate(dims)
+            ]
+            self._check_size(at)
+            if self.mean:
+                values = self._means(target, at)
+            else:
+                values = self.field.grid(
+                    *at, quantity=self.quantity, outside="nan", missing=self.missing
+                )
+            index = [a.along(c) for a, c in zip(self.field.domain.axes, at)]
+            labels = _moved(self.field.labels, dims, index)
+            found = self._gridded(to_numpy(values), dict(zip(dims, at)), labels)
+        self.progress("render", 1, 1)
+        return self._finish(found)
+
+    def _own(self, k: int) -> Floats:
+        """Coordinates of the samples of axis k inside the domain."""
+        domain = self.field.domain
+        return domain.axes[k].from_index(own_samples(domain)[k].astype(float))
+
+    def _finish(self, found: Gridded) -> Gridded:
+        """In the dtype; whole numbers only where nothing is NaN, or a number stands for it."""
+        labels, dtype, values = self._labels(found.labels), self.dtype, found.values
+        if dtype is None and self.quantity == "value":
+            dtype = whole_dtype(self.field.model)
+        if dtype is None or np.dtype(dtype).kind == "f" or not (gone := np.isnan(values)).any():
+            values = as_dtype(values, dtype)
+        elif labels.fill_value is not None and np.isfinite(labels.fill_value):
+            fill = np.asarray(labels.fill_value, dtype)
+            values = np.where(gone, fill, as_dtype(values, dtype))
+        return replace(found, values=values, labels=labels)
+
+    def _means(self, target: Target, at: Sequence[Floats]) -> Array:
+        """Means over the cells of a grid, by area on the sphere; NaN beyond the field."""
+        field = self.field
+        pair = field.labels.horizontal(field.domain.dims)
+        weights = {} if pair is None else {pair[0]: cosine}
+        gaps = shows_gaps(field.model, self.missing)
+        edges: list[Floats | None] = []
+        inside: list[Array] = []
+        for k, axis in enumerate(field.domain.axes):
+            there = np.ones(len(at[k]), bool)
+            if axis.name not in target.axes:
+                edges.append(None)
+            elif axis.name in target.edges:
+                edges.append(
+                    field.model.coordinates.edges(k, np.asarray(target.edges[axis.name], float))
+                )
+            else:
+                ends = axis.from_index(np.asarray([field.domain.low[k], field.domain.high[k]]))
+                if pair is not None and k == pair[0]:
+                    ends = np.clip(ends, -90, 90)
+                low, high = sorted(map(float, ends))
+                if axis.period is None:
+                    there = (at[k] >= low - 1e-9) & (at[k] <= high + 1e-9)
+                if not there.any():
+                    about = field.labels.axis(axis.name)
+                    told = (
+                        format_coordinate(c, about) for c in (low, high, at[k].min(), at[k].max())
+                    )
+                    raise ValueError(
+                        "the target grid lies outside the field on axis {!r}, which covers {} to "
+                        "{}; got {} to {}.".format(axis.name, *told)
+                    )
+                edges.append(
+                    field.model.coordinates.edges(k, _cell_edges(axis, at[k][there], ends))
+                )
+            inside.append(there)
+        x = [axis.along(c) for axis, c in zip(field.domain.axes, at)]
+        found, covered = averaged(
+            field.model, over(field.model, edges, x, split=gaps, weights=weights), gaps
+        )
+        means = np.asarray(to_numpy(found)).astype(str(field.dtype).rsplit(".", 1)[-1])
+        if covered is not None:
+            means = np.where(covered < MEAN_MIN_COVER, np.nan, means)
+        whole = np.full((*map(len, at), means.shape[-1]), np.nan, means.dtype)
+        whole[np.ix_(*inside, np.ones(means.shape[-1], bool))] = means
+        return field.model.channels_back(whole)
+
+    def _on_map(self, grid: Projected) -> Gridded:
+        """The quantity at points of another system: y and x in place of the field's two axes."""
+        if self.mean:
+            raise ValueError(
+                "means are taken between latitudes and longitudes (or the field's own axes); a "
+                "grid in another reference system has values at points. Leave `mean` out."
+            )
+        dims, channel = self.field.domain.dims, self.field.model.channel_axis
+        plane = [dims.index(n) for n in grid.plane]
+        others = {name: self._own(k) for k, name in enumerate(dims) if k not in plane}
+        parts = []
+        for index in np.ndindex(*map(len, others.values())):
+            points = np.empty((*grid.points.shape[:2], len(dims)))
+            points[..., plane] = grid.points
+            for name, i in zip(others, index):
+                points[..., dims.index(name)] = others[name][i]
+            found = query(self.field.model, self.quantity, points, "nan", self.missing)
+            parts.append(to_numpy(found))
+        values = np.stack(parts).reshape(*map(len, others.values()), *parts[0].shape)
+        return Gridded(
+            # Channels lie before y and x, which end the dims.
+            values=values if channel is None else np.moveaxis(values, -1, channel),
+            dims=(*others, "y", "x"),
+            coords={**others, "y": grid.y, "x": grid.x},
+            channel_axis=channel,
+            labels=_reprojected(self.field.labels, grid),
+        )
+
+    # --- scans, sound and video ----------------------------------------------------------------
+
+    def _in_room(self, affine: Floats, shape: tuple[int, ...]) -> Gridded:
+        """A scan on another grid of the room.
+
+        What lies outside it is NaN in floats; whole numbers get the scan's least value there.
+        """
+        field, dtype, fill = self.field, self.dtype, None
+        dtype = whole_dtype(field.model, self.missing) if dtype is None else dtype
+        if dtype is not None and np.dtype(dtype).kind in "biu":
+            fill = float(np.min(to_numpy(field.samples(missing="fill"))))
+        values = field.world.reslice(
+            affine, shape, dtype=dtype, antialias=self.antialias, fill=fill, missing=self.missing
+        )
+        dims = field.domain.dims
+        coords = {a.name: a.coords for a in field.domain.axes if a.coords is not None}
+        for name, n, s in zip(dims, shape, spacing_of(affine)):
+            coords[name] = np.arange(n, dtype=np.float64) * s
+        kept = field.labels.coords_off(dims[:3])
+        labels = replace(field.labels, affine=affine.tolist(), coords=kept, grid=None)
+        return self._gridded(to_numpy(values), coords, labels)
+
+    def at_rate(self, new: Fraction) -> Gridded:
+        """So many samples a second along the axis of time; the other axes keep their samples.
+
+        Sound comes out band-limited: what a lower rate cannot hold is filtered out first. Frames of
+        a video are values in time, also where there are fewer.
+        """
+        field = self.field
+        k = time_axis(field)
+        old = own_rate(field, k)
+        count = math.ceil(field.shape[k] * new / old)
+        is_sound = len(field.shape) == 1
+        m = math.ceil(old / new) if is_sound and new < old else 1
+        x: list[Floats] = [np.arange(size, dtype=np.float64) for size in field.shape]
+        # Beyond the last sample nothing is known: it is held.
+        x[k] = np.clip(times(count * m, new * m / old), 0, field.shape[k] - 1)
+        gaps = shows_gaps(field.model, self.missing)
+        line = along(field.model.blended, x[0]) if is_sound and not gaps else None
+        if line is None:
+            values = to_numpy(gridded(field.model, x, None, gaps=gaps))
+        else:
+            values = field.model.channels_back(
+                field.model.finish(line.astype(field.model.coefficient_dtype), True)
+            )
+        if m > 1:
+            values = decimate(values, m, 0 if field.model.channel_axis in (None, 1) else 1)
+        dtype = whole_dtype(field.model, self.missing) if self.dtype is None else self.dtype
+        coords = {a.name: a.coords for a in field.domain.axes if a.coords is not None}
+        start = float(field.domain.axes[k].from_index(np.zeros(1))[0])
+        coords[field.domain.dims[k]] = start + times(count, new)
+        labels = replace(field.labels, rate=noted_rate(new))
+        return self._gridded(as_dtype(values, dtype), coords, labels)
+
+
+def _crop(field: Field, window: Window) -> Field:
+    """The field in a window, which names some of its axes."""
+    domain = field.domain
+    unknown = sorted(set(map(str, window)) - set(domain.dims))
+    if unknown:
+        raise ValueError(f"`window` names {unknown}, but the axes are {list(domain.dims)}.")
+    ends = []
+    for a, low, high in zip(domain.axes, domain.low, domain.high):
+        own = sorted(a.from_index(np.asarray([low, high])))
+        ends.append(window.get(a.name, own))
+    return field.crop([e[0] for e in ends], [e[1] for e in ends])
+
+
+def coordinates_at(axis: Axis, at: Floats) -> Floats:
+    """Coordinates at index coordinates; at samples those that were given, to the last bit."""
+    given = axis.coords if _is_whole(at) and at.min() >= 0 and at.max() < axis.size else None
+    return axis.from_index(at) if given is None else given[at.astype(int)]
+
+
+def _is_whole(at: Floats) -> bool:
+    """Whether index coordinates are numbers of samples."""
+    return bool(np.array_equal(at, np.round(at)))
+
+
+def _cell_edges(axis: Axis, at: Floats, ends: Floats) -> Floats:
+    """Borders of cells around coordinates: midway, and within the ends of what is covered."""
+    if len(at) < 2:
+        return np.asarray(ends)
+    steps = np.diff(at)
+    e = np.concatenate([[at[0] - steps[0] / 2], at[:-1] + steps / 2, [at[-1] + steps[-1] / 2]])
+    return e if axis.period is not None else np.clip(e, min(ends), max(ends))
+
+
+def _moved(labels: Labels, dims: Sequence[str], at: Sequence[Floats]) -> Labels:
+    """Labels of values that are not at the samples of the field."""
+    start = [float(c[0]) for c in at]
+    step = [float((c[-1] - c[0]) / (len(c) - 1)) if len(c) > 1 else 1.0 for c in at]
+    base = labels.grid
+    if base is not None:  # the field itself came from part of a file
+        start = [a + s * b for a, s, b in zip(base.start, base.step, start)]
+        step = [s * t for s, t in zip(base.step, step)]
+    grid = FileGrid(start=start, step=step)
+    return replace(labels, grid=grid, coords=labels.coords_off(dims))
+
+
+def _reprojected(labels: Labels, grid: Projected) -> Labels:
+    """Labels of a map in another system, as GeoTIFF and CF have them."""
+    y, x = grid.y, grid.x
+    hy = float(y[1] - y[0]) if len(y) > 1 else -1.0
+    hx = float(x[1] - x[0]) if len(x) > 1 else 1.0
+    axes = {k: v for k, v in labels.axes.items() if k not in grid.plane}
+    for name in ("y", "x"):
+        told = {"standard_name": f"projection_{name}_coordinate", "axis": name.upper()}
+        axes[name] = AxisLabels(attrs=told)
+    coords = labels.coords_off(grid.plane)
+    for k, name in enumerate(grid.plane):
+        if name not in ("y", "x"):
+            coords[name] = CoordinateLabels(
+                dims=["y", "x"], values=grid.points[..., k], attrs=labels.axis(name).attrs
+            )
+    coords["spatial_ref"] = CoordinateLabels(values=0, attrs={"crs_wkt": grid.crs})
+    return replace(
+        labels,
+        axes=axes,
+        coords=coords,
+        attrs={**labels.attrs, "grid_mapping": "spatial_ref"},
+        align="areas",
+        crs=grid.crs,
+        transform=[hx, 0.0, float(x[0]) - hx / 2, 0.0, hy, float(y[0]) - hy / 2],
+        grid=None,
+    )

@@ -1,0 +1,319 @@
+"""Sound and video: samples or frames along time, in seconds.
+
+A recording is band-limited: nothing in it is faster than half its rate. So the settings that suit
+it, which a fit without any takes, are of a high order, with wide margins around every region. The
+frames of a video are pictures; its sound is carried along. Through soundfile and PyAV.
+"""
+
+import io
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.typing import Array, Floats
+from elmfield.field.coordinates.labels import AxisLabels, ChannelLabels, Labels
+from elmfield.io.files import need, reading, suffix_of
+from elmfield.io.formats.picture_headers import as_bytes, as_text
+from elmfield.io.gridded import Gridded
+from elmfield.io.lazy_arrays import Lazy
+from elmfield.show.drawing import colourise
+
+SOUND_DTYPES = {
+    "PCM_U8": "int16",
+    "PCM_S8": "int16",
+    "PCM_16": "int16",
+    "PCM_24": "int32",
+    "PCM_32": "int32",
+}
+"""Subtypes that hold whole numbers, and what they are read as."""
+
+SUITS = {"order": 16.0, "context": 32, "mirrored": True}
+"""Settings for what is band-limited; benchmarks/sound.py has what they buy."""
+
+CODECS = {
+    ".mp4": ("libx264", "yuv420p", {"crf": "16"}),
+    ".mov": ("libx264", "yuv420p", {"crf": "16"}),
+    ".webm": ("libvpx-vp9", "yuv420p", {"crf": "20", "b:v": "0"}),
+    ".mkv": ("ffv1", "bgr0", {}),
+    ".avi": ("ffv1", "bgr0", {}),
+}
+"""Encoder, pixel format and options; Matroska and AVI without loss."""
+
+SECONDS = {"time": AxisLabels(attrs={"units": "s"})}
+
+
+def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gridded:
+    """A recording, one channel per voice; or all frames of a video, (T, H, W, 3) uint8."""
+    return _read_video(path, lazily) if suffix_of(path) in CODECS else _read_sound(path)
+
+
+def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
+    """Write a recording or a video; the rate was asked for, or follows from the time axis."""
+    if suffix_of(path) in CODECS:
+        _write_video(samples, path, colours)
+    else:
+        _write_sound(samples, path)
+
+
+# --- rates ----------------------------------------------------------------------------------------
+
+
+def times(n: int, rate: Fraction) -> Floats:
+    """Seconds of samples or frames: quotients of whole numbers, right to the last digit."""
+    return np.asarray(np.arange(n) * float(rate.denominator) / float(rate.numerator), np.float64)
+
+
+def noted_rate(rate: Fraction) -> int | str:
+    """A rate as labels hold it: whole, or a quotient as text."""
+    return int(rate) if rate.denominator == 1 else f"{rate.numerator}/{rate.denominator}"
+
+
+def rate_of(samples: Gridded, usual: Fraction) -> Fraction:
+    """Samples or frames per second: as noted, or along the time axis."""
+    noted = samples.labels.rate
+    time = samples.coords.get(samples.dims[0])
+    along = usual
+    if time is not None and len(time) > 1:
+        seconds = abs(float(time[-1]) - float(time[0]))
+        along = Fraction((len(time) - 1) / seconds).limit_denominator(1001)
+    elif noted is not None:
+        along = Fraction(str(noted))
+    # What is noted is exact, but not what a slice or another grid made of it.
+    same = noted is not None and abs(Fraction(str(noted)) - along) < along / 10**6
+    return Fraction(str(noted)) if same else along
+
+
+# --- sound ----------------------------------------------------------------------------------------
+
+
+def _read_sound(path: Path) -> Gridded:
+    soundfile = need("soundfile", "io", "reading sound files")
+    with reading(path, "sound"), soundfile.SoundFile(path) as file:
+        rate, subtype = file.samplerate, file.subtype
+        values = file.read(dtype=SOUND_DTYPES.get(subtype, "float64"), always_2d=True)
+    time = times(len(values), Fraction(rate))
+    single = values.shape[1] == 1
+    return Gridded(
+        values=values[:, 0] if single else values,
+        dims=("time",),
+        coords={"time": time},
+        channel_axis=None if single else 1,
+        labels=Labels(
+            align="nodes",
+            axes=SECONDS,
+            channels=ChannelLabels(name="voice"),
+            rate=rate,
+            suits=SUITS,
+            header={"subtype": subtype},
+        ),
+    )
+
+
+def _write_sound(samples: Gridded, path: Path) -> None:
+    soundfile = need("soundfile", "io", "writing sound files")
+    if len(samples.dims) != 1:
+        raise ValueError(f"{path.name}: sound has one axis; got {', '.join(samples.dims)}.")
+    values = samples.channels_last
+    subtype = samples.labels.header.get("subtype")
+    if values.dtype.kind == "f":  # floats beyond 1 would be clipped by a whole-number subtype
+        subtype = "FLOAT" if values.dtype == np.float32 else "DOUBLE"
+    kind = suffix_of(path)[1:].upper()
+    if not soundfile.check_format(kind, subtype):
+        subtype = soundfile.default_subtype(kind)
+    soundfile.write(path, values, _whole_rate(samples, path), subtype=subtype, format=kind)
+
+
+def _whole_rate(samples: Gridded, path: Path) -> int:
+    """Samples per second, as the header of a file can hold them: a whole number."""
+    rate = rate_of(samples, Fraction(44100))
+    if rate < 1 or abs(rate - round(rate)) > 1e-6 * rate:
+        raise ValueError(
+            f"{path.name}: the header of a sound file holds a whole number of samples per second; "
+            f"got {float(rate):.9g}. Say which: rate={max(1, round(rate))}, or --rate."
+        )
+    return round(rate)
+
+
+# --- video ----------------------------------------------------------------------------------------
+
+
+def _read_video(path: Path, lazily: bool) -> Gridded:
+    """All frames; lazily, they are decoded as they are needed, in order."""
+    av = need("av", "video", "reading video files")
+    header: dict[str, str] = {}
+    with reading(path, "video"):
+        with av.open(str(path)) as file:
+            stream = _video_stream(file)
+            rate = Fraction(stream.average_rate or 25)
+            values: Array
+            if lazily:
+                # What a file says of its length is not always so: packets are counted.
+                n = sum(1 for packet in file.demux(stream) if packet.size)
+                shape = (n, stream.height, stream.width, 3)
+                values = Lazy(Frames(path), shape, np.dtype(np.uint8), stored=(1, *shape[1:]))
+            else:
+                frames = [f.to_ndarray(format="rgb24") for f in file.decode(stream)]
+                n, values = len(frames), np.stack(frames) if frames else None
+            if not n:
+                raise ValueError("it has no frames")
+            has_sound = bool(file.streams.audio)
+        if has_sound:
+            header["sound"] = as_text(_extract_sound(av, path))
+    return Gridded(
+        values=values,
+        dims=("time", "row", "column"),
+        coords={"time": times(n, rate)},
+        channel_axis=3,
+        labels=Labels(
+            align="areas",
+            axes=SECONDS,
+            channels=ChannelLabels(name="colour", labels=["red", "green", "blue"]),
+            rate=noted_rate(rate),
+            header=header,
+        ),
+    )
+
+
+class Frames:
+    """Decodes slabs of a video; goes on where it was if the next frames are asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._next = 0
+        self._coming: Iterator[Any] = iter(())
+
+    def __reduce__(self) -> tuple[type, tuple[Path]]:
+        return Frames, (self.path,)
+
+    def __call__(self, slab: tuple[slice, ...]) -> Array:
+        """The frames of a slab, cut."""
+        wanted = range(slab[0].start, slab[0].stop, slab[0].step or 1)
+        if wanted.start < self._next or self._next == 0:
+            self._next, self._coming = 0, self._decoded()
+        found: list[Array] = []
+        for frame in self._coming:
+            at, self._next = self._next, self._next + 1
+            if at in wanted:
+                found.append(frame.to_ndarray(format="rgb24")[slab[1:]])
+            if self._next >= wanted.stop:
+                break
+        if len(found) < len(wanted):
+            raise ValueError(f"{self.path.name}: the video ends before frame {wanted.stop}.")
+        return np.stack(found)
+
+    def _decoded(self) -> Iterator[Any]:
+        av = need("av", "video", "reading video files")
+        with av.open(str(self.path)) as file:
+            yield from file.decode(_video_stream(file))
+
+
+def _video_stream(file: Any) -> Any:
+    """The stream of pictures."""
+    if not file.streams.video:
+        raise ValueError("it has no pictures")
+    return file.streams.video[0]
+
+
+def _extract_sound(av: ModuleType, path: Path) -> bytes:
+    """The first sound track as it is, in a Matroska file of its own."""
+    kept = io.BytesIO()
+    with av.open(str(path)) as file, av.open(kept, "w", format="matroska") as out:
+        track = file.streams.audio[0]
+        copy = out.add_stream_from_template(track)
+        for packet in file.demux(track):
+            if packet.dts is not None:
+                packet.stream = copy
+                out.mux(packet)
+    return kept.getvalue()
+
+
+def _write_video(samples: Gridded, path: Path, colours: str | None) -> None:
+    av = need("av", "video", "writing video files")
+    values = _to_frames(samples, path, colours)
+    rate = rate_of(samples, Fraction(25))
+    codec, pixels, options = CODECS[suffix_of(path)]
+    if pixels == "yuv420p":  # colours are stored for pairs of rows and columns
+        h, w = (n - n % 2 for n in values.shape[1:3])
+        values = values[:, : max(h, 2), : max(w, 2)]
+    sound = samples.labels.header.get("sound")
+    with av.open(str(path), "w") as file:
+        stream = file.add_stream(codec, rate=rate, options=options)
+        stream.height, stream.width = values.shape[1:3]
+        stream.pix_fmt = pixels
+        heard = None if sound is None else _Track(av, file, as_bytes(sound))
+        for frame in values:
+            shown = av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")
+            for packet in stream.encode(shown):
+                file.mux(packet)
+        for packet in stream.encode():
+            file.mux(packet)
+        if heard is not None:
+            time = samples.coords.get(samples.dims[0])
+            start = 0.0 if time is None else float(min(time[0], time[-1]))
+            heard.copy(start, start + float(len(values) / rate))
+
+
+def _to_frames(samples: Gridded, path: Path, colours: str | None) -> Array:
+    """Frames, (T, H, W, 3) uint8, in the order of time."""
+    values = samples.channels_last
+    if len(samples.dims) != 3 or (values.ndim == 4 and values.shape[-1] not in (1, 3)):
+        raise ValueError(
+            f"{path.name}: a video has the axes time, row and column and one or three channels; "
+            f"got {', '.join(samples.dims)}."
+        )
+    if values.ndim == 3 or values.shape[-1] == 1:
+        values = values.reshape(values.shape[:3])
+        low, high = float(np.nanmin(values)), float(np.nanmax(values))
+        if values.dtype == np.uint8:
+            values = np.repeat(values[..., None], 3, axis=-1)
+        else:
+            values = np.stack([colourise(v, colours or "grey", low, high) for v in values])
+    if values.dtype != np.uint8:
+        values = np.clip(np.nan_to_num(np.round(values)), 0, 255).astype(np.uint8)
+    return values
+
+
+class _Track:
+    """A sound track on its way into a file: as it is, or coded again where the file wants that."""
+
+    def __init__(self, av: ModuleType, file: Any, data: bytes) -> None:
+        self.av, self.file = av, file
+        self.kept = av.open(io.BytesIO(data))
+        self.source = self.kept.streams.audio[0]
+        name = self.source.codec_context.name
+        able = file.supported_codecs
+        if self.source.codec_context.codec.name in able or name in able:
+            self.stream, self.encodes = file.add_stream_from_template(self.source), False
+        else:
+            usual = {"webm": "libopus", "avi": "pcm_s16le"}.get(file.format.name, "aac")
+            self.stream, self.encodes = file.add_stream(usual, rate=self.source.rate), True
+
+    def copy(self, start: float, end: float) -> None:
+        """Put in what is heard from `start` to `end`, in seconds."""
+        with self.kept:
+            if self.encodes:
+                self._encode(start, end)
+                return
+            for packet in self.kept.demux(self.source):
+                if packet.dts is None or packet.pts is None:
+                    continue
+                at = float(packet.pts * packet.time_base)
+                if not start - 1e-6 <= at < end:
+                    continue
+                shift = round(start / packet.time_base)
+                packet.pts, packet.dts = packet.pts - shift, packet.dts - shift
+                packet.stream = self.stream
+                self.file.mux(packet)
+
+    def _encode(self, start: float, end: float) -> None:
+        for frame in self.kept.decode(self.source):
+            if frame.time is not None and start - 1e-6 <= frame.time < end:
+                frame.pts = None
+                for packet in self.stream.encode(frame):
+                    self.file.mux(packet)
+        for packet in self.stream.encode():
+            self.file.mux(packet)

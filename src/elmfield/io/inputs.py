@@ -1,0 +1,388 @@
+"""What a caller holds as Gridded samples: arrays, DataArrays and Datasets, images, files.
+
+:func:`parse_input` is the one way in; :func:`to_dataarray` is the way back. xarray is not imported
+before one of its containers turns up.
+"""
+
+import sys
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import numpy as np
+
+from elmfield._array.backend import is_array, to_numpy
+from elmfield._array.checks import array, entries, is_integer
+from elmfield._array.typing import Array, Floats
+from elmfield.domain import Periodic, names_of, periods_of
+from elmfield.domain.box import coords_by_axis
+from elmfield.domain.sphere import is_longitude
+from elmfield.errors import ChannelWarning
+from elmfield.field.adapters.labelled_arrays import make_dataarray
+from elmfield.field.coordinates.dates import add_ticks, from_calendar, from_dates, from_durations
+from elmfield.field.coordinates.labels import (
+    Attrs,
+    AxisLabels,
+    ChannelLabels,
+    CoordinateLabels,
+    Labels,
+    VariableLabels,
+)
+from elmfield.io.files import is_path, read
+from elmfield.io.formats.medical import from_image
+from elmfield.io.gridded import Gridded, axis_number
+from elmfield.io.lazy_arrays import DataArraySlabs, Lazy
+from elmfield.io.model.json_values import keepable
+from elmfield.samples import with_nan
+
+if TYPE_CHECKING:
+    import xarray
+
+PICTURE_MIN_SIDE = 16
+"""Rows and columns from which an array of three or four layers looks like a picture in colour."""
+
+CHANNEL_DIMS = ("band", "channel")
+"""Dims that hold channels, unless a caller says otherwise: those of rasters, and of `to_xarray`."""
+
+COORD_MAX_SIZE = 4096
+"""Entries up to which other coordinates are kept with a field."""
+
+
+def parse_input(
+    values: Any,
+    *,
+    channel_axis: Hashable = None,
+    dims: Sequence[str] | None = None,
+    coords: Mapping[str, Array] | Sequence[Array | None] | None = None,
+    periodic: Periodic | None = None,
+    variable: str | None = None,
+    lazily: bool = False,
+) -> Gridded:
+    """What a caller holds, with its place and labels; labels that are given twice are refused.
+
+    Files and DataArrays `lazily` stay where they are. ``labels.missing`` says what gaps become
+    unless the caller says otherwise: they stay where samples have labels, and are filled in bare
+    arrays.
+    """
+    if variable is not None and not is_path(values):
+        raise TypeError(
+            f"`variable` names an array in a file; got variable={variable!r} for a "
+            f"{type(values).__name__}. Leave it out."
+        )
+    if not is_array(values):
+        values = from_image(values)
+    if is_array(values) or not (
+        is_path(values) or is_xarray(values) or isinstance(values, Gridded)
+    ):
+        return _from_array(values, channel_axis, dims, coords, () if periodic is None else periodic)
+    for name, own in (("dims", dims), ("coords", coords)):
+        if own is not None:
+            raise TypeError(f"`{name}` comes from {_label_source(values)}.")
+    known = {d: str(d) for d in values.dims} if is_dataarray(values) else {}
+    samples = samples_of(values, channel_axis, variable, lazily)
+    samples = replace(samples, labels=replace(samples.labels, missing="nan"))
+    if periodic is None:
+        return samples
+    return replace(samples, periods=_periods(_as_names(periodic, known), samples.dims))
+
+
+def _has_labels(values: object) -> bool:
+    return is_path(values) or is_xarray(values) or isinstance(values, Gridded)
+
+
+def _periods(periodic: Periodic, dims: Sequence[str]) -> dict[str, float | None]:
+    return {dims[k]: period for k, period in periods_of(periodic, dims).items()}
+
+
+def _from_array(
+    values: Any, channel_axis: Any, dims: Any, coords: Any, periodic: Periodic
+) -> Gridded:
+    """An array, which knows nothing of itself, with what the caller says of it."""
+    labels = Labels()
+    shape = values.shape if hasattr(values, "shape") else array("values", values).shape
+    n = len(shape)
+    if isinstance(channel_axis, str) and dims is None:
+        raise ValueError(
+            f"`channel_axis` names a dim, {channel_axis!r}, and an array has none. Give its "
+            "number, or the names of all axes: dims=(...)."
+        )
+    if channel_axis is None and dims is None and coords is None:
+        _warn_of_colours(shape)
+    every = None if dims is None else [str(name) for name in entries(dims) or ()]
+    if every is not None and channel_axis is not None and len(every) == n:
+        k = axis_number(channel_axis, every)
+        labels = Labels(channels=ChannelLabels(name=every[k]))
+        channel_axis, dims = k, every[:k] + every[k + 1 :]
+    elif every is not None and isinstance(channel_axis, str):
+        raise ValueError(
+            f"`dims` must name all {n} axes, channels too, where `channel_axis` is a name; got "
+            f"{tuple(every)!r} and channel_axis={channel_axis!r}."
+        )
+    if is_integer(channel_axis) and -n <= channel_axis < n:
+        channel_axis = int(channel_axis) % n
+    names = names_of(dims, n - (channel_axis is not None))
+    at = dict(zip(names, coords_by_axis(coords, names)))
+    return Gridded(
+        values=values,
+        dims=names,
+        coords={name: c for name, c in at.items() if c is not None},
+        channel_axis=channel_axis,
+        periods=_periods(periodic, names),
+        labels=labels,
+    )
+
+
+def _warn_of_colours(shape: tuple[int, ...]) -> None:
+    """Warn if an array looks like a picture in colour, whose colours would be taken as an axis."""
+    if len(shape) == 3 and shape[-1] in (3, 4) and min(shape[:2]) >= PICTURE_MIN_SIDE:
+        warnings.warn(
+            f"an array of shape {shape} looks like a picture in colour, but its last axis is taken "
+            "as one of space. Say channel_axis=-1 if it holds colours; give dims=(...) to name "
+            "three axes of space.",
+            ChannelWarning,
+            stacklevel=5,
+        )
+
+
+def samples_of(
+    values: Any, channel_axis: Any = None, variable: str | None = None, lazily: bool = False
+) -> Gridded:
+    """Anything that is not a field as gridded samples."""
+    values = from_image(values)
+    if is_dataarray(values):
+        return from_dataarray(values, channel_axis=channel_axis, lazily=lazily)
+    if is_dataset(values):
+        if channel_axis is not None:
+            raise TypeError(
+                "`channel_axis` is for one array; the variables of a Dataset are its channels. Fit "
+                f"one of them: dataset[{str(next(iter(values.data_vars), 'name'))!r}]."
+            )
+        return from_dataset(values)
+    if isinstance(values, Gridded):
+        samples = values
+    elif is_path(values):
+        samples = read(values, variable=variable, lazily=lazily)
+    else:
+        array = to_numpy(with_nan(values))
+        samples = Gridded(values=array, dims=names_of(None, array.ndim))
+    return samples if channel_axis is None else samples.with_channels(channel_axis)
+
+
+def _as_names(periodic: Periodic, known: Mapping[Hashable, str]) -> Periodic:
+    """`periodic` with the dims of a DataArray, which may be numbers too, as names of axes."""
+    if isinstance(periodic, Mapping):
+        return {known.get(k, k): v for k, v in periodic.items()}
+    if isinstance(periodic, (str, int, np.integer)):
+        return known.get(periodic, periodic)
+    return [known.get(k, k) for k in periodic]
+
+
+def _label_source(values: object) -> str:
+    """Who says what the axes are called, and what to do about it."""
+    if is_dataarray(values):
+        return "the DataArray itself; rename or assign there"
+    if is_path(values):
+        return "the file itself; fit the bare array instead: np.asarray(read(path))"
+    return "the samples themselves; fit the bare array instead: np.asarray(samples)"
+
+
+# --- DataArrays and Datasets ----------------------------------------------------------------------
+
+
+def is_xarray(values: object) -> bool:
+    """Whether `values` is a DataArray or a Dataset."""
+    return is_dataarray(values) or is_dataset(values)
+
+
+def is_dataarray(values: object) -> "TypeGuard[xarray.DataArray]":
+    """Whether `values` is an xarray.DataArray; does not import xarray to find out."""
+    library = sys.modules.get("xarray")
+    return library is not None and isinstance(values, library.DataArray)
+
+
+def is_dataset(values: object) -> "TypeGuard[xarray.Dataset]":
+    """Whether `values` is an xarray.Dataset."""
+    library = sys.modules.get("xarray")
+    return library is not None and isinstance(values, library.Dataset)
+
+
+def from_dataarray(
+    da: "xarray.DataArray", *, channel_axis: Hashable = None, lazily: bool = False
+) -> Gridded:
+    """A DataArray as gridded samples.
+
+    Parameters
+    ----------
+    da : xarray.DataArray
+        Dims become axes, in their order; their coordinates may be numbers (evenly spaced or not,
+        rising or falling), dates or durations.
+    channel_axis : optional
+        The dim, by name or number, that holds channels rather than space; by default "band" or
+        "channel".
+    lazily : bool
+        Leave the numbers where they are: in a file, or in a Dask array.
+    """
+    if channel_axis is None and da.ndim > 1:
+        channel_axis = next((d for d in da.dims if d in CHANNEL_DIMS), None)
+    channel = None if channel_axis is None else axis_number(channel_axis, da.dims)
+    da = da.rename({d: str(d) for d in da.dims if not isinstance(d, str)})
+    every = list(map(str, da.dims))
+    names = tuple(d for k, d in enumerate(every) if k != channel)
+    for name in names:
+        da = _without_repeat(da, name)
+    coords: dict[str, Floats] = {}
+    axes: dict[str, AxisLabels] = {}
+    periods: dict[str, float] = {}
+    for name in names:
+        if name not in da.coords:
+            continue
+        c = da.coords[name]
+        at, about = _coordinate(name, np.asarray(c.values))
+        if c.dtype.kind in "iuMm":
+            about = add_ticks(about, at, np.asarray(c.values))
+        axes[name] = replace(about, attrs=keepable(c.attrs))
+        coords[name] = at
+        if is_circle(name, at, c.attrs):
+            periods[name] = 360.0
+    labels = Labels(
+        name=None if da.name is None else str(da.name),
+        align="nodes",
+        attrs=keepable(da.attrs),
+        axes=axes,
+        coords=_other_coords(da, every),
+        channels=ChannelLabels() if channel is None else _channel_labels(da, every[channel]),
+    )
+    return Gridded(
+        values=_values_of(da) if lazily else np.asarray(da.values),
+        dims=names,
+        coords=coords,
+        channel_axis=channel,
+        periods=periods,
+        labels=labels,
+    )
+
+
+def from_dataset(ds: "xarray.Dataset") -> Gridded:
+    """The variables of a Dataset, all on one grid, as channels of one array, which comes first.
+
+    Raises
+    ------
+    ValueError
+        If they have different dims, or there are none.
+    """
+    numeric = {str(k): v for k, v in ds.data_vars.items() if v.dtype.kind in "biuf" and v.ndim}
+    if not numeric:
+        raise ValueError("a Dataset must hold at least one variable of real numbers; got none.")
+    dims = {v.dims for v in numeric.values()}
+    if len(dims) > 1:
+        told = ", ".join(f"{k} {tuple(v.dims)}" for k, v in numeric.items())
+        raise ValueError(
+            f"variables that are fitted together must lie on one grid; got {told}. Choose some: "
+            f"dataset[[{next(iter(numeric))!r}]]."
+        )
+    arrays = [from_dataarray(da) for da in numeric.values()]
+    if arrays[0].channel_axis is not None:
+        raise ValueError(
+            "the variables of a Dataset are fitted as channels, and so is the dim "
+            f"{arrays[0].channel_name!r}; a field has one axis of them. Fit one variable: "
+            f"dataset[{next(iter(numeric))!r}]."
+        )
+    variables = {}
+    for name, one in zip(numeric, arrays):
+        known = one.values[~np.isnan(one.values)] if one.values.dtype.kind == "f" else one.values
+        limits = float(np.ptp(known.astype(np.float64))) if known.size else 0.0
+        variables[name] = VariableLabels(attrs=one.labels.attrs, range=limits or 1.0)
+    labels = replace(
+        arrays[0].labels, name=None, attrs={}, variables=variables, file_attrs=keepable(ds.attrs),
+        channels=ChannelLabels(name="variable", labels=list(variables)),
+    )  # fmt: skip
+    values = np.stack([one.values for one in arrays])
+    return replace(arrays[0], values=values, channel_axis=0, labels=labels)
+
+
+def _without_repeat(da: "xarray.DataArray", name: str) -> "xarray.DataArray":
+    """A DataArray without the last longitude, if it is the first once more, a circle further."""
+    if name not in da.coords or da.coords[name].dtype.kind not in "iuf":
+        return da
+    c = da.coords[name]
+    at = np.asarray(c.values, np.float64)
+    if not is_circle(name, at[:-1], c.attrs) or abs(abs(at[-1] - at[0]) - 360) > 1e-3:
+        return da
+    first, last = (np.asarray(da.isel({name: k}).values) for k in (0, -1))
+    if not np.array_equal(first, last, equal_nan=first.dtype.kind == "f"):
+        return da
+    warnings.warn(
+        f"{name} {at[-1]:g} repeats {at[0]:g}: the repeated samples are left out, and the axis is "
+        "taken to go round.",
+        stacklevel=5,
+    )
+    return da.isel({name: slice(None, -1)})
+
+
+def _values_of(da: "xarray.DataArray") -> Array:
+    """The numbers of a DataArray where they are; in memory, if they are there."""
+    if da.chunks is not None:
+        return da.data
+    if isinstance(da.variable._data, np.ndarray):
+        return da.values
+    stored = da.encoding.get("chunksizes") or da.encoding.get("chunks")
+    if stored is None or len(stored) != da.ndim:
+        return Lazy(DataArraySlabs(da), da.shape, da.dtype)
+    return Lazy(DataArraySlabs(da), da.shape, da.dtype, stored=tuple(stored))
+
+
+def _channel_labels(da: "xarray.DataArray", name: str) -> ChannelLabels:
+    """What is known about a DataArray's dim of channels."""
+    if name not in da.coords:
+        return ChannelLabels(name=name)
+    c = da.coords[name]
+    return ChannelLabels(name=name, attrs=keepable(c.attrs), **keepable({"labels": list(c.values)}))
+
+
+def _coordinate(name: str, c: Array) -> tuple[Floats, AxisLabels]:
+    """Coordinates as numbers, and how to get back."""
+    if c.dtype.kind == "M":
+        epoch = c.reshape(-1)[0]
+        return from_dates(c, epoch), AxisLabels(epoch=epoch, dtype=str(c.dtype))
+    if c.dtype.kind == "m":
+        return from_durations(c), AxisLabels(duration=True, dtype=str(c.dtype))
+    if c.dtype.kind == "O" and len(c) and hasattr(c.reshape(-1)[0], "calendar"):  # cftime's
+        first = c.reshape(-1)[0]
+        epoch, calendar = first.isoformat().split(".")[0], str(first.calendar)
+        about = AxisLabels(epoch=epoch, calendar=calendar, dtype="object")
+        return from_calendar(c, epoch, calendar), about
+    if c.dtype.kind not in "iuf":
+        raise TypeError(
+            f"coordinates of dim {name!r} must be numbers, dates or durations; got {c.dtype}. "
+            f"If they name channels, pass channel_axis={name!r}; else drop them: "
+            f"da.drop_vars({name!r})."
+        )
+    # Single-precision coordinates stay so: how even they are is judged by their own rounding.
+    at = c if c.dtype == np.float32 else c.astype(np.float64)
+    return at, AxisLabels(dtype=c.dtype.name)
+
+
+def _other_coords(da: "xarray.DataArray", dims: list[str]) -> dict[str, CoordinateLabels]:
+    """Coordinates that are no axis: scalars, and short ones along the dims."""
+    kept: dict[str, CoordinateLabels] = {}
+    for name, c in da.coords.items():
+        if name not in dims and c.size <= COORD_MAX_SIZE and keepable({"values": c.values}):
+            own, attrs = list(map(str, c.dims)), keepable(c.attrs)
+            kept[str(name)] = CoordinateLabels(dims=own, values=c.values, attrs=attrs)
+    return kept
+
+
+def is_circle(name: str, at: Floats, attrs: Attrs) -> bool:
+    """Whether an axis is a longitude whose samples cover the circle evenly, once."""
+    if not is_longitude(name, attrs) or len(at) < 4:
+        return False
+    step = float(at[-1] - at[0]) / (len(at) - 1)
+    even = np.max(np.abs(np.diff(at.astype(np.float64)) - step)) < 1e-3 * abs(step)
+    return bool(even and abs(abs(step) * len(at) - 360) < 1e-3 * abs(step))
+
+
+def to_dataarray(samples: Gridded) -> "xarray.DataArray":
+    """Gridded samples as a DataArray."""
+    at = [samples.coords.get(name) for name in samples.dims]
+    return make_dataarray(samples.values, samples.dims, at, samples.channel_axis, samples.labels)

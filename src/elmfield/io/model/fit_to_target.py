@@ -1,0 +1,149 @@
+"""Error targets that still hold once a field is stored with fewer digits.
+
+Samples in; a field and the dtype to store it with out. What is measured is what a reader of the
+file will get, so rounding counts.
+"""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.backend import to_numpy
+from elmfield.field import Field
+from elmfield.io.api import fit
+from elmfield.io.gridded import Gridded
+from elmfield.io.model.save import as_stored, stored_size
+from elmfield.settings import Settings, Target
+
+MAX_FITS = 5
+"""To a tighter target; one is nearly always enough."""
+
+OVERHEAD_BYTES = 2200
+"""Of a file, all but its samples, about."""
+
+
+def fit_stored(
+    samples: Gridded, settings: Settings | None, /, *, dtype: str | None = None, **options: Any
+) -> tuple[Field, str]:
+    """Fit a field that keeps its target once stored; return it and the dtype to store it with.
+
+    Parameters
+    ----------
+    samples : Gridded
+        The samples.
+    settings
+        With or without a target.
+    dtype : str, optional
+        What to store; by default the field's own, or float32 for coefficients of whole numbers up
+        to 16 bits if that keeps the target.
+    **options
+        Of :func:`elmfield.fit`.
+
+    Raises
+    ------
+    ValueError
+        If the target cannot be kept.
+    """
+    target: Target | None = None if settings is None else settings.target
+    if target is not None and target.kind == "bytes":
+        return _fit_file(samples, settings, dtype, options)
+    field = fit(samples, settings, **options)
+    own = str(field.model.coefficient_dtype).removeprefix("torch.")
+    dtypes = _dtypes(field, samples.values.dtype, own) if dtype is None else (dtype,)
+    if target is None or target.kind not in ("psnr", "max_error"):
+        return field, dtypes[0]
+    missed = ""
+    for name in dtypes:
+        if np.dtype(name).itemsize >= np.dtype(own).itemsize:
+            return field, name  # stored bit for bit
+        kept, reached = _tighten(field, samples, settings, name, options)
+        if kept is not None:
+            return kept, name
+        missed = f"stored as {name} the field measures {reached}"
+    raise ValueError(
+        f"`{target.kind}` cannot be kept: {missed}; got {target.value:g}. Choose a wider dtype, or "
+        "a target that leaves room for rounding."
+    )
+
+
+def _dtypes(field: Field, given: Any, own: str) -> tuple[str, ...]:
+    """Return the dtypes that may be stored, best first."""
+    narrow = given.kind in "biu" and given.itemsize <= 2
+    return ("float32", own) if narrow and field.model.blended.source_samples is None else (own,)
+
+
+def _fit_file(
+    samples: Gridded, settings: Any, dtype: str | None, options: dict[str, Any]
+) -> tuple[Field, str]:
+    """Fit a field whose whole file has at most the bytes that were asked for."""
+    room = int(settings.target.value)
+    overhead = OVERHEAD_BYTES
+    for _ in range(MAX_FITS):
+        if overhead >= room:
+            raise ValueError(
+                f"`bytes` cannot be kept: a file takes about {overhead} bytes beside its samples; "
+                f"got {room}. Ask for more."
+            )
+        inner = replace(settings, target=Target("bytes", room - overhead))
+        field = fit(samples, inner, **options)
+        settled: Any = field.settings
+        field = Field(replace(field.model, settings=replace(settled, target=settings.target)))
+        name = dtype or str(field.model.coefficient_dtype).removeprefix("torch.")
+        size = stored_size(field, name)
+        if size <= room and size - field.n_bytes > overhead - 256:
+            return field, name
+        overhead = size - field.n_bytes + 16
+    return field, name
+
+
+def _tighten(
+    field: Field, samples: Gridded, settings: Any, dtype: str, options: dict[str, Any]
+) -> tuple[Field | None, str]:
+    """Fit a field that meets the target after rounding, or None; say what was reached first.
+
+    Rounding adds to the error, so the fit is asked for less by what it added. Where that is more
+    than half of all that is allowed, a wider dtype is the better bargain.
+    """
+    target = settings.target
+    allowed = limit = _allowed_error(target, field)
+    now, first = field, ""
+    for _ in range(MAX_FITS):
+        got = _measure_error(as_stored(now, dtype), samples, target.kind)
+        if got <= allowed:
+            return Field(replace(now.model, settings=field.settings)), first
+        first = first or _format_error(target.kind, got, field)
+        limit = allowed - 1.25 * (got - _measure_error(now, samples, target.kind))
+        if limit < allowed / 2:
+            break
+        tighter = target.value if target.kind == "psnr" else limit
+        if target.kind == "psnr":
+            tighter -= 10 * math.log10(limit / allowed)
+        try:
+            now = fit(samples, replace(settings, target=Target(target.kind, tighter)), **options)
+        except ValueError:  # so much cannot be reached
+            break
+    return None, first
+
+
+def _allowed_error(target: Target, field: Field) -> float:
+    """Return the largest, or mean squared, error that a target allows."""
+    if target.kind == "max_error":
+        return float(target.value)
+    return float(field.model.data_range**2 * 10 ** (-target.value / 10))
+
+
+def _format_error(kind: str, error: float, field: Field) -> str:
+    if kind == "max_error":
+        return f"{error:.6g}"
+    return f"{10 * math.log10(field.model.data_range**2 / error):.6g} dB"
+
+
+def _measure_error(field: Field, samples: Gridded, kind: str) -> float:
+    """Return the largest, or mean squared, error at the samples that are there."""
+    truth, got = np.asarray(samples.values), to_numpy(field.samples(missing="fill"))
+    wide = np.complex128 if np.iscomplexobj(truth) else np.float64
+    gap = np.abs(got.astype(wide) - truth.astype(wide))
+    gap = gap[np.isfinite(truth)]
+    return float(gap.max() if kind == "max_error" else np.mean(gap**2))

@@ -1,0 +1,413 @@
+"""Samples in a model file: Zarr arrays of coded tiles, and what the metadata says about them.
+
+Which samples a file holds and how they are written is settled here, and how tiles are read again,
+every claim checked. What is in a tile is the codec's business.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from elmfield._array import compiled
+from elmfield._array.memory import runs
+from elmfield._array.progress import silent
+from elmfield._array.threads import n_threads, spread
+from elmfield._array.typing import Array, Floats, Integers, Progress
+from elmfield.codec import has_coarse, unpack
+from elmfield.errors import StoreError
+from elmfield.field import Field
+from elmfield.field.coefficients.sample_boxes import SampleBoxes
+from elmfield.field.coefficients.tiles import (
+    TILES_PER_BATCH,
+    CodedTiles,
+    Tiling,
+    packed,
+    packed_many,
+)
+from elmfield.io.model import thumbnail
+from elmfield.io.model.metadata import Metadata, SamplesRecord
+from elmfield.io.store.blocks import (
+    CHECK_DIGITS,
+    MAX_BLOCK_BYTES,
+    ArrayDocument,
+    add_check,
+    damaged_array,
+    strip_check,
+)
+from elmfield.io.store.stores import Store
+from elmfield.samples import EXACT
+
+DTYPES = (*EXACT.values(), "float32", "float64")
+"""Of samples in a file."""
+
+CODECS = ("elmfield", "crc32c")
+
+
+@dataclass(frozen=True)
+class TileArray:
+    """A Zarr array of coded tiles.
+
+    Parameters
+    ----------
+    name : str
+        Of the array.
+    tiling : Tiling
+        Which samples are in which tile, channels included.
+    dtype : str
+        Of the samples.
+    has_channels : bool
+        Whether the array has an axis of channels.
+    """
+
+    name: str
+    tiling: Tiling
+    dtype: str
+    has_channels: bool
+
+    @property
+    def _n_axes(self) -> int:
+        return len(self.tiling.tile) - (not self.has_channels)
+
+    def key(self, number: int) -> str:
+        """Return the entry of a tile."""
+        place = self.tiling.place(number)[: self._n_axes]
+        return "/".join([self.name, "c", *map(str, place)])
+
+    def write_document(self, store: Store) -> None:
+        """Write what describes the array."""
+        shape, tile = self.tiling.sizes[: self._n_axes], self.tiling.tile[: self._n_axes]
+        codecs: list[dict[str, Any]] = [{"name": name} for name in CODECS]
+        codecs[0]["configuration"] = {}
+        ArrayDocument(shape, self.dtype, tile, codecs).write(store, self.name)
+
+    def write_tile(self, store: Store, number: int, tile: bytes) -> str:
+        """Write one coded tile; return its check sum, eight hexadecimal digits."""
+        data = add_check(tile)
+        store.write(self.key(number), data)
+        return data[-4:].hex()
+
+    def write(self, store: Store, tiles: Iterator[bytes], progress: Progress = silent) -> str:
+        """Write all of the array; return the check sums of its tiles."""
+        self.write_document(store)
+        checks = []
+        for number, tile in enumerate(tiles):
+            checks.append(self.write_tile(store, number, tile))
+            progress("save", number + 1, self.tiling.n_tiles)
+        return "".join(checks)
+
+    def read(self, store: Store, sizes: dict[str, int], checks: str) -> CodedTiles:
+        """Return the array in a store, all claims checked; its document has the size of tiles.
+
+        `sizes` are the bytes of each entry.
+        """
+        own = self.tiling.sizes[: self._n_axes]
+        found = ArrayDocument.read(store, self.name)
+        kind = (found.shape, found.dtype, tuple(found.codec_names))
+        if kind != (own, self.dtype, CODECS) or self.dtype not in DTYPES:
+            why = f"{self.dtype} of shape {own} in coded tiles was expected"
+            raise damaged_array(store, self.name, why)
+        tile, dtype = found.block, np.dtype(self.dtype)
+        if math.prod(map(min, zip(tile, own))) * dtype.itemsize > MAX_BLOCK_BYTES:
+            raise damaged_array(store, self.name, f"tiles of {tile} samples")
+        tiling = replace(self.tiling, tile=(*tile, 1)[: len(self.tiling.tile)])
+        array = replace(self, tiling=tiling)
+        keys = []
+        if tiling.n_tiles <= len(sizes) and len(checks) == CHECK_DIGITS * tiling.n_tiles:
+            keys = [array.key(i) for i in range(tiling.n_tiles)]
+        if not keys or not all(key in sizes for key in keys):
+            raise damaged_array(store, self.name, "tiles are missing")
+        tiles = TilesInFile(store, array, keys, checks)
+        return CodedTiles(tiles, tiling, dtype, [sizes[key] - 4 for key in keys])
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SamplePlan:
+    """Writes the samples of a field that they settle: which of them, and in which tiles.
+
+    Parameters
+    ----------
+    field : Field
+        The field.
+    boxes : SampleBoxes
+        Its samples.
+    dtype : str
+        In which a reader computes.
+    tile : tuple of int or None
+        Samples of a tile on each axis, and channels; by default as their bytes have it.
+    """
+
+    field: Field
+    boxes: SampleBoxes
+    dtype: str
+    tile: tuple[int, ...] | None = None
+
+    @cached_property
+    def group_numbers(self) -> Integers:
+        """Return the group of each region, (N,)."""
+        return self.field.model.blended.group_of[0]
+
+    def arrays(self) -> dict[str, Array]:
+        """Return nothing: all is in the arrays of samples."""
+        return {}
+
+    @cached_property
+    def _needed(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The first sample that regions' boxes need on each axis, and the first beyond."""
+        low, high = self.field.model.blended.needed
+        return (*low, 0), (*high, self.boxes.n_channels)
+
+    @property
+    def is_lossy(self) -> bool:
+        """Whether samples were coded with loss."""
+        return self.boxes.is_lossy
+
+    @cached_property
+    def is_raw(self) -> bool:
+        """Whether samples are stored in the caller's units, as they are.
+
+        Else in the unit of the fit, with the digits that were asked for.
+        """
+        if self.is_lossy:
+            return True
+        wide = np.dtype(self.boxes.kind)
+        fits = wide.kind in "iu" or wide.itemsize <= np.dtype(self.dtype).itemsize
+        return self.boxes.is_raw and fits
+
+    @property
+    def kind(self) -> str:
+        """Return the dtype of the samples in the file."""
+        if self.is_raw or np.dtype(self.boxes.kind).itemsize <= np.dtype(self.dtype).itemsize:
+            return self.boxes.kind
+        return self.dtype
+
+    @cached_property
+    def _copied(self) -> tuple[Tiling, list[int], CodedTiles] | None:
+        """Tiles that can be copied, and their numbers there; None where they must be made.
+
+        What was coded with loss is never coded again; else a small part of large tiles is.
+        """
+        boxes, tiles = self.boxes, self.boxes.tiles
+        if tiles is None or boxes.own is not None or self.kind != boxes.kind:
+            return None
+        if not boxes.is_lossy and self.is_raw != boxes.is_raw:
+            return None
+        low, high = self._needed
+        tiling, numbers = tiles.tiling.part(low, high)
+        small = math.prod(b - a for a, b in zip(low, high)) < tiling.n_values / 2
+        return None if small and not boxes.is_lossy else (tiling, numbers, tiles)
+
+    @cached_property
+    def samples(self) -> TileArray:
+        """Return the array of samples."""
+        if self._copied is not None:
+            tiling = self._copied[0]
+        elif self.tile is not None:
+            tiling = Tiling(*self._needed, self.tile)
+        else:
+            tiling = Tiling.by_bytes(*self._needed, np.dtype(self.kind).itemsize)
+        has_channels = self.field.model.channel_axis is not None or self.boxes.n_channels > 1
+        return TileArray("samples", tiling, self.kind, has_channels)
+
+    def missing(self, n_channels: int) -> TileArray:
+        """Return the array of what was missing: of one channel where all miss the same."""
+        tiling = self.samples.tiling.with_channels(n_channels)
+        return TileArray("missing", tiling, "uint8", n_channels > 1)
+
+    def _tiles(self) -> Iterator[bytes]:
+        """Yield the coded tiles, in array order."""
+        if self._copied is not None:
+            _, numbers, copied = self._copied
+            yield from map(copied.tiles.__getitem__, numbers)
+            return
+        # Compiled loops take tiles one by one, so that no thread waits for long.
+        tiling = self.samples.tiling
+        loops = compiled.pays(tiling.n_values)
+        for i, j in runs(tiling.n_tiles, (4 if loops else 1) * TILES_PER_BATCH * n_threads()):
+            share = 1 if loops else -(-(j - i) // n_threads())
+            some = [range(a, min(a + share, j)) for a in range(i, j, share)]
+            yield from chain.from_iterable(spread(self._code, some))
+
+    def _code(self, numbers: range) -> list[bytes]:
+        """Return some tiles, coded without loss."""
+        slabs = map(self.samples.tiling.slab, numbers)
+        return packed_many([self._stored_values(s[:-1])[..., s[-1]] for s in slabs])
+
+    def _stored_values(self, slab: tuple[slice, ...]) -> Array:
+        """Return samples of all channels, as they are stored."""
+        if self.is_raw:
+            return self.boxes.read(slab)
+        with np.errstate(over="ignore"):
+            values = np.asarray(self.boxes.read_standardised(slab)).astype(self.kind)
+        if not np.isfinite(values).all():
+            raise ValueError(f"some samples exceed what {self.kind} holds; save as 'float32'.")
+        return values
+
+    def write(self, store: Store, meta: Metadata, compress: bool, progress: Progress) -> Metadata:
+        """Write the arrays; return the metadata with what they say about them."""
+        checks, missing = self.samples.write(store, self._tiles(), progress), None
+        first = self.boxes.gaps(tuple(slice(a, a + 1) for a in self._needed[0][:-1]))
+        if first is not None:
+            array = self.missing(int(first.shape[-1]))
+            slabs = map(array.tiling.slab, range(array.tiling.n_tiles))
+            gaps = (np.asarray(self.boxes.gaps(s[:-1])).astype(np.uint8) for s in slabs)
+            missing = array.tiling.sizes[-1], array.write(store, map(packed, gaps), progress)
+        return self.complete(store, meta, checks, missing, self._overview())
+
+    def complete(
+        self,
+        store: Store,
+        meta: Metadata,
+        checks: str,
+        missing: tuple[int, str] | None,
+        means: thumbnail.Means | None,
+        is_lossy: bool | None = None,
+    ) -> Metadata:
+        """Write an overview, if there is one; return the metadata of arrays that are written.
+
+        Of samples there are the check sums; of what was missing the channels, and the check sums.
+        """
+        tiling, shape = self.samples.tiling, self.field.shape
+        corners = list(tiling.low[:-1]), list(tiling.high[:-1])
+        low, high = (None, None) if corners == ([0] * len(shape), list(shape)) else corners
+        record = SamplesRecord(
+            low=low,
+            high=high,
+            dtype=self.kind,
+            raw=self.is_raw,
+            lossy=self.is_lossy if is_lossy is None else is_lossy,
+            checks=checks,
+        )
+        if missing is not None:
+            record = replace(record, missing=missing[0], missing_checks=missing[1])
+        if means is not None:
+            array = _overview_array(means.tiling, means.values.dtype.name, self.samples)
+            sums = array.write(store, iter([packed(means.values)]))
+            record = replace(record, overview=means.level, overview_checks=sums)
+        return replace(meta, samples=record)
+
+    def _overview(self) -> thumbnail.Means | None:
+        """Return means that go into the file; None where all tiles begin with such means."""
+        boxes, tiles, tiling = self.boxes, self.boxes.tiles, self.samples.tiling
+        if thumbnail.level_of(tiling) is None:
+            return None
+        if tiles is not None and self._copied is not None and tiles.tiling == tiling:
+            seen = boxes.overview_means()
+            if boxes.overview is not None and seen is not None:
+                return thumbnail.Means(boxes.overview[0], seen)
+        if tiles is None or (self.is_lossy and not tiles.have_coarse):
+            return thumbnail.make_overview(tiling, self.kind, self._stored_values)
+        return None
+
+
+def _overview_array(tiling: Tiling, dtype: str, samples: TileArray) -> TileArray:
+    return TileArray("overview", tiling, dtype, samples.has_channels)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class TilesInFile:
+    """Coded tiles of a file.
+
+    Parameters
+    ----------
+    store : Store
+        Where they lie.
+    array : TileArray
+        Which they are.
+    keys : sequence of str
+        Their entries, in array order.
+    checks : str
+        Their check sums, eight hexadecimal digits each: a tile in the place of another is noticed.
+    """
+
+    store: Store
+    array: TileArray
+    keys: Sequence[str]
+    checks: str
+
+    def __getitem__(self, number: int) -> bytes:
+        """Return the bytes of one tile, its check sum verified."""
+        data = self.store.read(self.keys[number])
+        try:
+            raw = strip_check(data)
+        except ValueError as error:
+            why = f"tile {number} cannot be decoded ({error})"
+            raise damaged_array(self.store, self.array.name, why) from error
+        check = self.checks[CHECK_DIGITS * number : CHECK_DIGITS * (number + 1)]
+        if data[-4:].hex() == check:
+            return raw
+        # Samples may have been appended since: then what the tile held before is in it still, and
+        # coded again it has the check sum that it had.
+        before = self._first_samples(raw, number)
+        if before is None or add_check(before)[-4:].hex() != check:
+            why = f"tile {number} belongs to another place or file"
+            raise damaged_array(self.store, self.array.name, why)
+        return before
+
+    def _first_samples(self, raw: bytes, number: int) -> bytes | None:
+        """Return a tile with as many samples as were expected in it; None of other axes."""
+        values, shape = unpack(raw), self.array.tiling.shape(number)
+        values = values if shape[-1] > 1 else values[..., None]
+        if has_coarse(raw) or values.ndim != len(shape):
+            return None
+        return packed(values[tuple(slice(n) for n in shape)])
+
+
+def read_samples(
+    store: Store,
+    sizes: dict[str, int],
+    record: SamplesRecord,
+    shape: tuple[int, ...],
+    *,
+    units: tuple[Floats, Floats],
+    dtype: Any,
+    has_channels: bool,
+) -> SampleBoxes:
+    """Return the samples of a file, of an array of this shape; units are offset and scale.
+
+    They are handed out in `dtype`.
+    """
+    offset, scale = units
+    low = tuple(map(int, [0] * len(shape) if record.low is None else record.low))
+    high = tuple(map(int, shape if record.high is None else record.high))
+    fits = len(low) == len(high) == len(shape)
+    if not (fits and all(0 <= a < b <= n for a, b, n in zip(low, high, shape))):
+        raise StoreError(f"{store.name} is damaged: which samples it holds.")
+    C, tile = len(offset), (1,) * (len(shape) + 1)
+    tiling = Tiling((*low, 0), (*high, C), tile)
+    samples = TileArray("samples", tiling, str(record.dtype), has_channels)
+    decoded, missing, means = samples.read(store, sizes, str(record.checks)), None, None
+    if record.missing is not None:
+        n = int(record.missing)
+        if n not in (1, C):
+            raise StoreError(f"{store.name} is damaged: what is missing in {n} channels.")
+        array = TileArray("missing", tiling.with_channels(n), "uint8", n > 1)
+        missing = array.read(store, sizes, str(record.missing_checks))
+    k = record.overview
+    if k is not None:
+        if not (isinstance(k, int) and 1 <= k <= 62):
+            raise StoreError(f"{store.name} is damaged: an overview of level {k!r}.")
+        kind = thumbnail.kind_of(str(record.dtype))
+        array = _overview_array(thumbnail.tiling_of(tiling, k), kind, samples)
+        means = k, array.read(store, sizes, str(record.overview_checks))
+    return SampleBoxes(
+        source=decoded,
+        offset=offset,
+        scale=scale,
+        like=np.empty(0, dtype),
+        kind=str(record.dtype),
+        is_raw=bool(record.raw),
+        is_lossy=bool(record.lossy),
+        missing=missing,
+        overview=means,
+    )

@@ -1,0 +1,1 @@
+"""Where bytes lie: folders, zip files, remote places, memory; files that appear whole."""

@@ -1,0 +1,217 @@
+"""Files and folders that are written completely or not at all.
+
+They are made in a hidden folder on the same disk, and what is complete replaces what was there with
+one rename. A process that is killed leaves its folder behind; the next one that writes to the same
+place removes it: that it is abandoned shows in a lock that nobody holds.
+"""
+
+import errno
+import os
+import re
+import shutil
+import stat
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from elmfield.errors import StoreError
+
+MAX_NAME_BYTES = 200
+"""Of a target above which its hidden folder gets a shorter name."""
+
+SUFFIX = ".saving"
+
+
+@contextmanager
+def scratch_folder(target: Path) -> Iterator[Path]:
+    """Make a folder next to `target` to work in; it is gone afterwards, whatever happens.
+
+    Raises
+    ------
+    OSError
+        If there is no folder for the target, or nothing can be written there.
+    """
+    remove_leftovers(target)
+    work, lock = _make_scratch(target)
+    try:
+        yield work
+    except OSError as error:  # of a full disk, for instance, that says nothing of the file
+        is_named = error.filename is not None and not str(error.filename).startswith(str(work))
+        if error.errno is not None and not is_named:
+            error.filename = str(target)
+        raise
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def resolve_links(path: Path) -> Path:
+    """Return where something that is written to `path` has to go: links are followed.
+
+    Raises
+    ------
+    OSError
+        If links lead nowhere, or something is there that is neither a file nor a folder.
+    """
+    place = Path(os.path.realpath(path)) if path.is_symlink() else path
+    try:
+        mode = place.lstat().st_mode
+    except FileNotFoundError:
+        return place
+    if stat.S_ISLNK(mode):
+        raise OSError(f"{path} is a link that leads back to itself")
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise OSError(f"{path} is a device or a pipe, not a file")
+    return place
+
+
+def explain_failure(error: OSError) -> str:
+    """Say why something cannot be written, and what helps."""
+    why = error.strerror or str(error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        why += "; free some space or choose another place"
+    return why
+
+
+def move_into_place(made: Path, place: Path) -> None:
+    """Move what was made to its place, in one step if it is a file.
+
+    So do folders where the system can exchange two. Elsewhere the old one goes aside first, and
+    comes back if the second step fails.
+    """
+    if not place.is_dir():
+        os.replace(made, place)
+        return
+    with lock_folder(place, place):  # another process may be adding samples to it
+        if _exchange(made, place):
+            return
+        aside = made.with_name(f"{made.name}.old")
+        os.replace(place, aside)
+        try:
+            os.replace(made, place)
+        except BaseException:
+            os.replace(aside, place)
+            raise
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange what two places hold, if the system can: Linux, on most disks."""
+    import ctypes
+
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError, TypeError):
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    found: int = rename(here, os.fsencode(one), here, os.fsencode(other), exchange)
+    return found == 0
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write all of a file, or nothing."""
+    place = resolve_links(path)
+    with scratch_folder(place) as work:
+        made = work / "file"
+        made.write_bytes(data)
+        set_default_mode(made)
+        move_into_place(made, place)
+
+
+@contextmanager
+def write_folder_atomically(path: Path) -> Iterator[Path]:
+    """Make a folder whose files all get to `path` once the body is done, or none.
+
+    A folder that is there keeps what else it holds.
+    """
+    place = resolve_links(path)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with scratch_folder(place) as work:
+        made = work / "folder"
+        made.mkdir()
+        set_default_mode(made, 0o777)
+        yield made
+        if not place.exists():
+            move_into_place(made, place)
+            return
+        for file in sorted(p for p in made.rglob("*") if p.is_file()):
+            end = place / file.relative_to(made)
+            end.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(file, end)
+
+
+def set_default_mode(path: Path, mode: int = 0o666) -> None:
+    """Give a file the permissions of a new one; those of a private folder are narrower."""
+    mask = os.umask(0)
+    os.umask(mask)
+    path.chmod(mode & ~mask)
+
+
+def remove_leftovers(target: Path) -> None:
+    """Remove folders that killed processes left next to `target`."""
+    kind = re.compile(re.escape(_prefix(target)) + "[a-z0-9_]{8}" + re.escape(SUFFIX))
+    with suppress(OSError), os.scandir(target.parent) as there:
+        for name in [e.name for e in there if kind.fullmatch(e.name)]:
+            folder = target.parent / name
+            lock, _ = _try_lock(folder)
+            if lock is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                os.close(lock)
+
+
+def short_name(target: Path) -> str:
+    """Return the name of a file, or one that leaves room for more where that is long."""
+    name = os.fsencode(target.name)
+    if len(name) <= MAX_NAME_BYTES:
+        return target.name
+    return f"{target.name[: MAX_NAME_BYTES // 8]}-{zlib.crc32(name):08x}"
+
+
+def _prefix(target: Path) -> str:
+    """Return how the names of all hidden folders for `target` begin."""
+    return f".{short_name(target)}-"
+
+
+@contextmanager
+def lock_folder(folder: Path, target: Path) -> Iterator[None]:
+    """Let no other process change a folder, to write `target`; StoreError if one does."""
+    lock, is_taken = _try_lock(folder)
+    if is_taken:
+        raise StoreError(f"cannot write {target}: another process is writing it now.")
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _make_scratch(target: Path) -> tuple[Path, int | None]:
+    """Make a new hidden folder, and lock it where the system can."""
+    while True:
+        made = tempfile.mkdtemp(prefix=_prefix(target), suffix=SUFFIX, dir=target.parent)
+        work = Path(made)
+        lock, is_taken = _try_lock(work)
+        if not is_taken and work.exists():
+            return work, lock
+        # Another process took it for a leftover just now: once more.
+
+
+def _try_lock(folder: Path) -> tuple[int | None, bool]:
+    """Return an open lock on a folder, if there is one to be had, and whether another has it.
+
+    Some systems and network disks have no locks: then there is none, and nobody has it.
+    """
+    try:
+        import fcntl
+
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except (ImportError, OSError):
+        return None, False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        return None, error.errno in (errno.EWOULDBLOCK, errno.EAGAIN)
+    return descriptor, False

@@ -1,0 +1,402 @@
+"""Archives that grow: samples put at the end of an axis of a model folder.
+
+Tiles that are full stay as they are; those at the seam are coded again with what is new. How
+readers see the old samples or all is said in `growing_model`.
+"""
+
+import math
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.channel_stats import ChannelStats
+from elmfield._array.memory import capacity
+from elmfield._array.memory import memory_limit as limited
+from elmfield._array.progress import reporter
+from elmfield._array.typing import Array, Floats, Progress
+from elmfield.field import Field
+from elmfield.field.coefficients.sample_boxes import SampleBoxes
+from elmfield.field.coefficients.tiles import Tiling, Totals, sums_of
+from elmfield.field.coordinates.dates import add_ticks, coordinates_out, date_errors
+from elmfield.fit.encoder import encoder
+from elmfield.fit.statistics import Probes, Slabs, Survey, blocks_of
+from elmfield.io.files import StrPath
+from elmfield.io.gridded import Gridded, axis_number
+from elmfield.io.inputs import parse_input
+from elmfield.io.model.metadata import (
+    AppendingRecord,
+    staging_folder,
+    write_metadata,
+)
+from elmfield.io.model.thumbnail import Means, level_of
+from elmfield.io.store.stores import ROOT, FolderStore
+from elmfield.io.stream.block_work import Coding
+from elmfield.io.stream.fit_stream import Stream
+from elmfield.io.stream.growing_model import GrowingModel, explain_writing, open_growing
+from elmfield.io.stream.stream_coder import StreamLayout, join_checks
+from elmfield.io.stream.workers import Here
+from elmfield.samples import Slab, Source, source_of
+
+
+def append(
+    path: StrPath,
+    values: Any,
+    *,
+    axis: int | str = 0,
+    coords: Array | None = None,
+    memory_limit: int | None = None,
+    progress: Progress | bool = False,
+) -> Field:
+    """The field of a model folder with more samples at the end of one axis.
+
+    Parameters
+    ----------
+    path : str or path
+        A folder, ``name.elm.zarr``, that holds samples without loss and without gaps.
+    values : array, DataArray, path, or iterator of arrays
+        The samples to add, as for `elmfield.fit`: of the model's dtype, and of its shape on all
+        axes but one. An iterator gives frames, without that axis, which are added as they come,
+        some at a time.
+    axis : int or str
+        Which one, by number (channels do not count) or name.
+    coords : array, optional
+        Where they lie on that axis; a DataArray brings its own, and even axes go on evenly.
+    memory_limit, progress : optional
+        As for `elmfield.fit`.
+
+    Returns
+    -------
+    Field
+        What ``load(path)`` gives now: the field that a fit of all samples with the model's
+        settings gives. Its offset stays, so values agree to rounding.
+
+    Notes
+    -----
+    Only tiles at the seam are coded again. Where the least and the largest sample of the model are
+    not on record its tiles are decoded once to find them; from then on they are.
+
+    Readers see the model as it was or with the new samples, never anything between; of an iterator
+    some frames at a time. If a call is cut short, the same call again goes on: samples that the
+    first one has added already are recognised, at the place where it began, and not added twice. A
+    call that came to its end is forgotten: the same samples once more are more samples.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> days = np.sin(np.arange(40.0)[:, None] / 5 + np.arange(20) / 7)
+    >>> field = ef.fit(days[:30], ef.smooth(order=2), out="days.elm.zarr")
+    >>> ef.append("days.elm.zarr", days[30:]).shape
+    (40, 20)
+    """
+    frames, tell = isinstance(values, Iterator), reporter(progress)
+    if frames and coords is not None:
+        raise ValueError("`coords` cannot be told for an iterator of frames; stack some of them.")
+    with limited(memory_limit), open_growing(path) as model:
+        k = axis_number(axis, model.field.domain.dims)
+        if model.field.domain.periodic[k]:
+            name = model.field.domain.dims[k]
+            raise ValueError(f"axis {name!r} repeats; nothing can follow its end.")
+        first, n = model.start(k), model.field.shape[k]
+        left = n - first  # samples that a call which was cut short has added
+        for some in _batches(values, model, k, left) if frames else [values]:
+            joined = JoinedSource.of(model, some, k, coords)
+            if left and (frames or joined.size == left) and joined.repeats(n - left):
+                left -= joined.size
+                continue
+            if left:
+                first, left = n, 0  # that was another call
+            model = _add(joined, first, tell)
+        return model.finish()
+
+
+# --- the samples ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class JoinedSource:
+    """The samples of a model, and new ones after them on one axis: a source.
+
+    Parameters
+    ----------
+    model : GrowingModel
+        The model.
+    new : Source
+        The new samples.
+    axis : int
+        Where they follow, channels not counted.
+    coords : array or None
+        Where they lie on that axis, as the model counts, if a caller says so.
+    labels : array or None
+        The same as the caller says it: dates, or numbers.
+    """
+
+    model: GrowingModel
+    new: Source
+    axis: int
+    coords: Floats | None = None
+    labels: Array | None = None
+
+    @classmethod
+    def of(cls, model: GrowingModel, values: Any, k: int, coords: Array | None) -> "JoinedSource":
+        """Join a model and what a caller adds to it; ValueError if that does not fit."""
+        given = parse_input(values, channel_axis=model.field.model.channel_axis, lazily=True)
+        found = cls(model=model, new=source_of(given.values), axis=k)
+        _check_fits(model.field, found.new, k)
+        numbers, labels = _new_coordinates(model.field, k, given, coords, found.size)
+        return replace(found, coords=numbers, labels=labels)
+
+    @property
+    def place(self) -> int:
+        """The number of the axis, channels counted."""
+        c = self.model.field.model.channel_axis
+        return self.axis if c is None or self.axis < c else self.axis + 1
+
+    @property
+    def size(self) -> int:
+        """How many samples are new on the axis."""
+        return int(self.new.shape[self.place])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Samples on each axis, channels included."""
+        sizes = list(self.new.shape)
+        sizes[self.place] += self.model.field.shape[self.axis]
+        return tuple(sizes)
+
+    @property
+    def dtype(self) -> Any:
+        """Of the samples."""
+        return np.dtype(self.new.dtype)
+
+    def read(self, slab: Slab = ()) -> Array:
+        """Return a slab of both."""
+        field, k = self.model.field, self.place
+        n, c = field.shape[self.axis], field.model.channel_axis
+        parts = []
+        if slab[k].start < n:
+            own = [*slab[:k], slice(slab[k].start, min(slab[k].stop, n)), *slab[k + 1 :]]
+            values = self.model.boxes.read(tuple(s for j, s in enumerate(own) if j != c))
+            values = field.model.joined(values, axis=values.ndim - 1)
+            values = values[..., 0] if c is None else np.moveaxis(values, -1, c)
+            parts.append(values.astype(self.dtype, copy=False))
+        if slab[k].stop > n:
+            rest = [*slab[:k], slice(max(slab[k].start, n) - n, slab[k].stop - n), *slab[k + 1 :]]
+            parts.append(np.asarray(self.new.read(tuple(rest))))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=k)
+
+    def slabs(self, source: Source) -> Slabs:
+        """The samples of a source of the same axes, slab by slab."""
+        return Slabs(source=source, channel_axis=self.model.field.model.channel_axis)
+
+    def repeats(self, first: int) -> bool:
+        """Whether the new samples are those that the model has from `first` on."""
+        field, k, m = self.model.field, self.axis, self.size
+        own, given = field.domain.axes[k].coords, self.coords
+        there = None if own is None else own[first : first + m]
+        if there is not None and given is not None and not np.array_equal(there, given):
+            return False
+        both, new = self.slabs(self), self.slabs(self.new)
+        room = capacity(np.empty(0)) // len(field.model.offset)
+        for slab in blocks_of(new.shape[:-1], self.model.tiles.tiling.tile[:-1], room):
+            along = slice(first + slab[k].start, first + slab[k].stop)
+            if not np.array_equal(both.raw((*slab[:k], along, *slab[k + 1 :])), new.raw(slab)):
+                return False
+        return True
+
+
+def _batches(frames: Iterator[Any], model: GrowingModel, k: int, left: int) -> Iterator[Array]:
+    """Frames that come one by one, as many at a time as some tiles are long, or memory allows.
+
+    The first `left` of them not together with others.
+    """
+    field, c = model.field, model.field.model.channel_axis
+    place = k if c is None or k < c else k + 1
+    each = math.prod(n for j, n in enumerate(field.shape) if j != k) * len(field.model.offset)
+    room = capacity(np.empty(0)) // max(1, each)
+    step = max(1, min(room, 4 * model.tiles.tiling.tile[k]))
+    while some := list(islice(frames, min(step, left or step))):
+        left -= min(left, len(some))
+        yield np.stack([np.asarray(f) for f in some], axis=place)
+
+
+def _add(joined: JoinedSource, first: int, tell: Progress) -> GrowingModel:
+    """Add samples to a model; the call that adds them began when it had `first`."""
+    model, slabs = joined.model, joined.slabs(joined)
+    low, high = _find_limits(joined)
+    grown, encode = _grow(joined, slabs, low, high)
+    stream = Stream(
+        slabs=slabs, sent=slabs, encode=encode, labels=grown.labels, engine=Here(),
+        progress=tell,
+    )  # fmt: skip
+    layout = StreamLayout(field=grown, stream=stream, tile=model.tiles.tiling.tile)
+    folder = model.target / staging_folder(joined.axis, grown.shape[joined.axis])
+    with explain_writing(model.target):
+        try:
+            _code(model, layout, joined.axis, folder, first)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        os.replace(folder / ROOT, model.target / ROOT)  # from here on readers see new samples
+        return GrowingModel.open(model.target)
+
+
+def _code(model: GrowingModel, layout: StreamLayout, k: int, folder: Path, first: int) -> None:
+    """Write what is new, and the metadata of the whole, to a folder."""
+    samples, stream, store = layout.plan.samples, layout.stream, FolderStore(str(folder))
+    tiling, n = samples.tiling, model.field.shape[k]
+    seam = n // tiling.tile[k] * tiling.tile[k]
+    coding = Coding(slabs=stream.slabs, samples=samples, asked=(), model=store, notes=None)
+    checks = _old_checks(model, tiling)
+    blocks = _cut_from(layout.blocks, k, seam)
+    for done, block in enumerate(blocks):
+        checks |= coding(block).checks
+        stream.progress("fit", done + 1, len(blocks))
+    means = _overview(layout, model.boxes, k, n)
+    meta = layout.write_rest(store, (join_checks(checks), ""), False, means)
+    write_metadata(store, replace(meta, appending=AppendingRecord(axis=k, start=first)))
+
+
+def _cut_from(blocks: list[Slab], k: int, start: int) -> list[Slab]:
+    """Return the parts of blocks at `start` or beyond on axis k."""
+    return [
+        (*b[:k], slice(max(b[k].start, start), b[k].stop), *b[k + 1 :])
+        for b in blocks
+        if b[k].stop > start
+    ]
+
+
+def _overview(layout: StreamLayout, boxes: SampleBoxes, k: int, n: int) -> Means | None:
+    """Return the overview of all samples: means of whole boxes before the seam stay."""
+    level, slabs = level_of(layout.tiling), layout.stream.slabs
+    if level is None:
+        return None
+    kind = layout.plan.kind
+    first = 0
+    if boxes.overview is not None and boxes.overview[0] == level:
+        first = n >> level << level
+    totals = Totals(layout.tiling, level)
+    for block in _cut_from(layout.blocks, k, first):
+        totals.add(block, sums_of(layout.tiling, level, block, slabs.read(block)))
+    means = Means.of(totals, kind)
+    if first:
+        assert boxes.overview is not None
+        stay = tuple(slice(first >> level) if j == k else slice(None) for j in range(k + 1))
+        means.values[stay] = boxes.overview[1].whole()[stay]
+    return means
+
+
+def _old_checks(model: GrowingModel, new: Tiling) -> dict[int, str]:
+    """Return check sums of the tiles that stay, under their new numbers."""
+    old, text = model.tiles.tiling, getattr(model.meta.samples, "checks", "")
+    return {
+        int(np.ravel_multi_index(old.place(i), new.counts)): text[8 * i : 8 * i + 8]
+        for i in range(old.n_tiles)
+    }
+
+
+def _check_fits(field: Field, new: Source, k: int) -> None:
+    """Raise unless samples fit to a model's on all axes but k, and in dtype."""
+    wanted: list[Any] = list(field.shape)
+    wanted[k] = "any"
+    got = list(new.shape)
+    if field.model.channel_axis is not None:
+        wanted.insert(field.model.channel_axis, field.model.n_channels)
+    same = len(got) == len(wanted) and all(w in ("any", g) for w, g in zip(wanted, got))
+    if not same or 0 in got:
+        raise ValueError(
+            f"`values` must have the model's shape but on one axis, "
+            f"({', '.join(map(str, wanted))}); got {tuple(got)}."
+        )
+    dtype = np.dtype(new.dtype).newbyteorder("=").name
+    if dtype != field.model.input_dtype:
+        raise ValueError(
+            f"`values` must have the model's dtype, {field.model.input_dtype}; got {dtype}. "
+            "Convert them."
+        )
+
+
+def _find_limits(joined: JoinedSource) -> tuple[float, float]:
+    """Return the least and the largest sample, old and new."""
+    known, tiles = joined.model.field.labels.limits, joined.model.tiles
+    if known is None:
+        ends = [
+            (float(v.min()), float(v.max()))
+            for v in (tiles(i) for i in range(tiles.tiling.n_tiles))
+        ]
+        known = [min(a for a, _ in ends), max(b for _, b in ends)]
+    new = joined.slabs(joined.new)
+    found: ChannelStats = new.part(tuple(slice(0, n) for n in new.shape[:-1]))[2]
+    if not found.count.all() or found.count.sum() < np.prod(new.shape):
+        raise ValueError("`values` have gaps; samples with gaps cannot be added. Fill them first.")
+    return min(known[0], float(found.low.min())), max(known[1], float(found.high.max()))
+
+
+def _new_coordinates(
+    field: Field, k: int, given: Gridded, coords: Array | None, m: int
+) -> tuple[Floats | None, Array | None]:
+    """Where m new samples lie on axis k, as the model counts and as a caller says; None if not."""
+    axis = field.domain.axes[k]
+    if axis.coords is None:
+        return None, None
+    if coords is None and axis.name in given.coords:
+        coords = coordinates_out(given.coords[axis.name], given.labels.axis(axis.name))
+    if coords is None:
+        if axis.knots is not None:
+            raise ValueError(
+                f"axis {axis.name!r} is not even; say where the new samples lie: coords=..."
+            )
+        return None, None
+    coords = np.asarray(coords)
+    if len(coords) != m:
+        raise ValueError(
+            f"`coords` must have one entry for each of {m} samples; got {len(coords)}."
+        )
+    number = field.domain.dims.index(axis.name)
+    return field.model.coordinates.numbers(number, coords), coords
+
+
+def _grow(joined: JoinedSource, slabs: Slabs, low: float, high: float) -> tuple[Field, Any]:
+    """Return the field of old and new samples, and what encodes it."""
+    field, k = joined.model.field, joined.axis
+    axes, known = field.domain.axes, field.labels.axes
+    coords: list[Floats | None] = [a.coords for a in axes]
+    own = coords[k]
+    if own is not None:
+        even = axes[k].origin + axes[k].step * (axes[k].size + np.arange(joined.size))
+        more = even if joined.coords is None else joined.coords
+        coords[k] = every = np.concatenate([np.asarray(own, np.float64), more])
+        about = field.labels.axis(axes[k].name)
+        labels, new = coordinates_out(own, about), joined.labels
+        if new is not None and labels.dtype.kind in "iuMm" and labels.dtype == new.dtype:
+            ticks = add_ticks(about, every, np.concatenate([labels, new]))
+            known = {**known, axes[k].name: ticks}
+    with date_errors(known):
+        encode = encoder(
+            slabs.source.shape,
+            field.settings,
+            channel_axis=field.model.channel_axis,
+            dims=field.domain.dims,
+            coords=coords,
+            periodic={a.name: a.period for a in axes if a.period is not None},
+        )
+    C = slabs.shape[-1]
+    count = np.full(C, np.prod(slabs.shape[:-1], dtype=np.int64))
+    survey = Survey(
+        probes=Probes(shape=slabs.shape, grids=()),
+        ends=ChannelStats(np.full(C, low), np.full(C, high), np.zeros(C), count),
+        n_missing=0,
+        is_alike=True,
+        looked=[],
+        few=np.empty((0, C)),
+        offset=np.asarray(field.model.offset),
+        scale=np.asarray(field.model.scale),
+    )
+    grown = encode.from_source(survey, slabs)
+    labels = replace(field.labels, axes=known, limits=[low, high], source={})
+    return Field(replace(grown.model, labels=labels)), encode

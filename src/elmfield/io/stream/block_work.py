@@ -1,0 +1,404 @@
+"""One block of an array: its tiles coded and written, or measured against what a model says.
+
+Everything here can be sent to another process, done twice, or done again after a crash: a block's
+result depends on its samples alone, files appear whole, and what is there already is not made anew.
+"""
+
+import json
+import math
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.backend import as_dtype, crc32, to_numpy
+from elmfield._array.memory import capacity, runs
+from elmfield._array.threads import n_threads, spread
+from elmfield._array.typing import Array, Floats
+from elmfield.codec import has_coarse
+from elmfield.errors import StoreError
+from elmfield.field import Field
+from elmfield.field.coefficients.tiles import TILES_PER_BATCH, Tiling, packed_many, sums_of
+from elmfield.fit.gaps.fill import FilledSlabs
+from elmfield.fit.statistics import Slabs, blocks_of
+from elmfield.io.model.load import load
+from elmfield.io.model.sample_files import TileArray
+from elmfield.io.store.blocks import add_check
+from elmfield.io.store.stores import RemoteStore, Store
+from elmfield.samples import WHOLE, Slab
+
+NUMBERS_PER_SAMPLE = 8
+"""Numbers of the fit's dtype held for each sample of a block, about."""
+
+
+@dataclass(frozen=True, eq=False)
+class BlockResult:
+    """What is known of a block once its tiles are written.
+
+    Parameters
+    ----------
+    checks, missing_checks : dict of int to str
+        Check sums of tiles of samples, and of what was missing, by number.
+    sums : array or None
+        Sums of its samples for an overview.
+    is_coarse : bool
+        Whether all tiles begin with a coarse picture.
+    """
+
+    checks: dict[int, str]
+    missing_checks: dict[int, str]
+    sums: Array | None
+    is_coarse: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it in JSON's own terms."""
+        return {**vars(self), "sums": None if self.sums is None else sums_to_json(self.sums)}
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> "BlockResult":
+        """Return what :meth:`to_json` was called on."""
+        first, second = (
+            {int(k): str(v) for k, v in found[name].items()}
+            for name in ("checks", "missing_checks")
+        )
+        sums = None if found["sums"] is None else sums_from_json(found["sums"])
+        return cls(first, second, sums, bool(found["is_coarse"]))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Coding:
+    """How blocks become coded tiles of a model folder.
+
+    Parameters
+    ----------
+    slabs : Slabs
+        The samples.
+    samples : TileArray
+        Their tiles, channels included.
+    asked : tuple of pairs
+        Of the codec: nothing, a step, or a largest error.
+    model : Store
+        Where tiles go.
+    notes : Store or None
+        Where notes on finished blocks go, if some are kept.
+    filled : FilledSlabs or None
+        Where gaps are filled; None where nothing is missing.
+    missing : TileArray or None
+        Tiles of what was missing.
+    level : int or None
+        Of the overview; None if there is none.
+    """
+
+    slabs: Slabs
+    samples: TileArray
+    asked: tuple[tuple[str, float], ...]
+    model: Store
+    notes: Store | None
+    filled: FilledSlabs | None = None
+    missing: TileArray | None = None
+    level: int | None = None
+
+    def __call__(self, slab: Slab, values: Array | None = None) -> BlockResult:
+        """Code the tiles of a block, or find that this was done before."""
+        gone = None
+        if self.filled is not None:
+            y, gone, seen = self.filled.part(slab)
+        else:
+            values = self.slabs.raw(slab) if values is None else np.asarray(values)
+            y, seen = values, crc32(values)
+        note = "-".join(str(s.start) for s in slab) + ".json"
+        known = self._read_result(note, slab, seen)
+        if known is not None:
+            return known
+        kind = self.samples.dtype
+        if self.filled is None:
+            y = self.slabs.read(slab, values)
+        elif gone is not None and kind in WHOLE:  # which `y` rounds
+            y = np.where(gone, as_dtype(y, kind), self.slabs.read(slab))
+        y = y.astype(kind, copy=False)
+        checks, is_coarse = self._code(self.samples, y, slab, dict(self.asked))
+        missing_checks: dict[int, str] = {}
+        if self.missing is not None and gone is not None:
+            missing_checks, _ = self._code(self.missing, gone.astype(np.uint8), slab, {})
+        sums = None
+        if self.level is not None:
+            sums = sums_of(self.samples.tiling, self.level, slab, y)
+        result = BlockResult(checks, missing_checks, sums, is_coarse)
+        if self.notes is not None:
+            write_note(self.notes, note, {"seen": seen, **result.to_json()})
+        return result
+
+    def _code(
+        self, array: TileArray, values: Array, slab: Slab, asked: dict[str, float]
+    ) -> tuple[dict[int, str], bool]:
+        """Write the tiles of a block; return their check sums, and whether all begin coarse."""
+
+        def cut(number: int) -> Array:
+            *at, channels = array.tiling.slab(number)
+            inner = [slice(a.start - s.start, a.stop - s.start) for a, s in zip(at, slab)]
+            return values[(*inner, channels)]
+
+        def work(some: Sequence[int]) -> list[tuple[str, bool]]:
+            tiles = packed_many([cut(i) for i in some], **asked)
+            return [
+                (array.write_tile(self.model, i, tile), has_coarse(tile))
+                for i, tile in zip(some, tiles)
+            ]
+
+        numbers = tiles_in(array.tiling, slab)
+        most = max(1, min(TILES_PER_BATCH, len(numbers) // n_threads()))
+        shares = [numbers[a:b] for a, b in runs(len(numbers), most)]
+        done = list(chain.from_iterable(spread(work, shares)))
+        return dict(zip(numbers, (check for check, _ in done))), all(c for _, c in done)
+
+    def _read_result(self, note: str, slab: Slab, seen: int) -> BlockResult | None:
+        """Return what was noted of a block of the same samples, if its tiles are there."""
+        found = read_note(self.notes, note)
+        try:
+            result = BlockResult.from_json(found) if found["seen"] == seen else None
+        except NOT_A_NOTE:
+            return None
+        if result is None or (self.level is None) != (result.sums is None):
+            return None
+        there = self._has_tiles(self.samples, slab, result.checks)
+        if self.missing is not None:
+            there = there and self._has_tiles(self.missing, slab, result.missing_checks)
+        return result if there else None
+
+    def _has_tiles(self, array: TileArray, slab: Slab, checks: dict[int, str]) -> bool:
+        """Whether the tiles of a block are complete; what a URL says is believed."""
+        if sorted(checks) != sorted(tiles_in(array.tiling, slab)):
+            return False
+        is_remote = isinstance(self.model, RemoteStore)
+        return is_remote or all(
+            is_tile(self.model, array.key(i), check) for i, check in checks.items()
+        )
+
+
+NOT_A_NOTE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
+"""What goes wrong with a note that was not written here."""
+
+
+def write_note(store: Store, name: str, content: dict[str, Any]) -> None:
+    """Write a JSON object."""
+    store.write(name, json.dumps(content).encode())
+
+
+def read_note(store: Store | None, name: str) -> Any:
+    """Return the JSON value of a note; None if there is none, or it is damaged."""
+    try:
+        return None if store is None else json.loads(store.read(name))
+    except (StoreError, OSError, ValueError, RecursionError):
+        return None
+
+
+def sums_to_json(sums: Array) -> dict[str, Any]:
+    """Return sums as JSON has them, to the last bit."""
+    return {"shape": list(sums.shape), "bytes": b64encode(sums.tobytes()).decode()}
+
+
+def sums_from_json(kept: dict[str, Any]) -> Array:
+    """Return the sums again."""
+    return np.frombuffer(b64decode(kept["bytes"])).reshape(kept["shape"])
+
+
+def is_tile(store: Store, key: str, check: str) -> bool:
+    """Whether an entry is a complete tile with this check sum."""
+    try:
+        data = store.read(key)
+    except StoreError:
+        return False
+    return data[-4:].hex() == check and add_check(data[:-4]) == data
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Averaging:
+    """How blocks of a model are added up for its overview.
+
+    Parameters
+    ----------
+    model, version : str
+        As for `Measuring`.
+    tiling : Tiling
+        Its tiles.
+    level : int
+        Of the overview.
+    """
+
+    model: str
+    version: str
+    tiling: Tiling
+    level: int
+
+    def __call__(self, slab: Slab, values: Array | None = None) -> dict[str, Any]:
+        """Return sums of the samples that a block gives back."""
+        boxes = _open_model(self.model, self.version).model.blended.source_samples
+        assert boxes is not None
+        return sums_to_json(sums_of(self.tiling, self.level, slab, boxes.read(slab)))
+
+
+def tiles_in(tiling: Tiling, slab: Slab) -> list[int]:
+    """Numbers of the tiles that make up a slab of the axes that are not channels."""
+    every = [
+        np.arange((s.start - a) // t, -(-(s.stop - a) // t))
+        for s, a, t in zip(slab, tiling.low, tiling.tile)
+    ]
+    grid = np.meshgrid(*every, np.arange(tiling.counts[-1]), indexing="ij")
+    return [int(n) for n in np.ravel_multi_index(grid, tiling.counts).reshape(-1)]
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Score:
+    """What errors at samples come to, so far.
+
+    Parameters
+    ----------
+    squares, moduli, largest : float
+        Sum of the squared errors, sum of their magnitudes, and the largest of these.
+    count, missing : int
+        Samples that are there, and that are not.
+    low, high : float
+        The least and the largest sample, of all channels; of complex ones, in magnitude.
+    ends : pair of float
+        The same with real and imaginary parts apart.
+    each, peaks : arrays, shape (C,)
+        Sum of the squared errors, and the largest sample, of each channel.
+    """
+
+    squares: float = 0.0
+    moduli: float = 0.0
+    largest: float = 0.0
+    count: int = 0
+    missing: int = 0
+    low: float = math.inf
+    high: float = -math.inf
+    ends: tuple[float, float] = (math.inf, -math.inf)
+    each: Floats = field(default_factory=lambda: np.zeros(1))
+    peaks: Floats = field(default_factory=lambda: np.full(1, -np.inf))
+
+    def __or__(self, other: "Score") -> "Score":
+        """Of the samples of both."""
+        return Score(
+            squares=self.squares + other.squares,
+            moduli=self.moduli + other.moduli,
+            largest=max(self.largest, other.largest),
+            count=self.count + other.count,
+            missing=self.missing + other.missing,
+            low=min(self.low, other.low),
+            high=max(self.high, other.high),
+            ends=(min(self.ends[0], other.ends[0]), max(self.ends[1], other.ends[1])),
+            each=self.each + other.each,
+            peaks=np.maximum(self.peaks, other.peaks),
+        )
+
+    @property
+    def mean_square(self) -> float:
+        """Mean squared error."""
+        return self.squares / max(1, self.count)
+
+    def psnr(self, data_range: float | None = None) -> float:
+        """In dB of the samples' range, or of another one; see `elmfield.psnr`."""
+        span = self.ends[1] - self.ends[0] or 1.0  # of samples all alike, as `peak_to_peak` has it
+        peak = span if data_range is None else data_range
+        if not peak > 0:
+            raise ValueError(f"`data_range` must be positive; got {peak!r}.")
+        mean = self.mean_square
+        return math.inf if mean == 0 else 10 * math.log10(peak**2 / mean)
+
+    @property
+    def paper_psnr(self) -> float | None:
+        """The paper's, of real samples of which none is missing; None where a peak is below 0."""
+        if self.missing or not (self.peaks > 0).all():
+            return None
+        means = self.each / (self.count / len(self.peaks)) / self.peaks**2
+        return float(np.mean(-10 * np.log10(means + 1e-8)))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Measuring:
+    """How blocks are compared with what a model gives back.
+
+    Parameters
+    ----------
+    slabs : Slabs
+        The samples.
+    model : str
+        The model file or folder.
+    version : str
+        What tells it from another one at the same place.
+    """
+
+    slabs: Slabs
+    model: str
+    version: str = ""
+
+    def __call__(self, slab: Slab, values: Array | None = None) -> tuple[float, float, int]:
+        """Of the errors at the samples of a block: sum of squares, the largest, how many."""
+        found = measure_block(_open_model(self.model, self.version), self.slabs, slab, values)[0]
+        return found.squares, found.largest, found.count
+
+    @staticmethod
+    def score(found: Sequence[float]) -> Score:
+        """The same as errors that can be put together."""
+        squares, largest, count = found
+        return Score(squares=float(squares), largest=float(largest), count=int(count))
+
+
+@lru_cache(maxsize=2)
+def _open_model(model: str, version: str) -> Field:
+    return load(model)
+
+
+def blocks_of_model(model: Field, slabs: Slabs) -> list[Slab]:
+    """Slabs in which a field is compared with samples: of whole tiles, where it has some."""
+    boxes = model.model.blended.source_samples
+    tiles = None if boxes is None else boxes.tiles
+    tile = [64] * len(model.shape) if tiles is None else tiles.tiling.tile[:-1]
+    each = NUMBERS_PER_SAMPLE * 8 * slabs.shape[-1]
+    return blocks_of(model.shape, tile, 8 * capacity(np.empty(0)) // each)
+
+
+def measure_block(
+    model: Field, slabs: Slabs, slab: Slab, values: Array | None = None
+) -> tuple[Score, Array]:
+    """Errors at the samples of a block: what they come to, and each of them, (..., channels).
+
+    What a caller gets back counts, its rounding too; 0 where a sample is missing.
+    """
+    y, present, _ = slabs.part(slab, values)
+    f = model.model.blended.on_grid([np.arange(s.start, s.stop, dtype=float) for s in slab])
+    f = to_numpy(f).astype(model.model.offset.dtype) * model.model.scale + model.model.offset
+    f = np.round(f) if model.model.blended.gives_whole_numbers else f
+    gap = np.abs(f.astype(np.float64) - y)
+    C = model.model.n_channels
+    e = np.hypot(gap[..., :C], gap[..., C:]) if model.model.is_complex else gap
+    size = np.hypot(y[..., :C], y[..., C:]) if model.model.is_complex else y
+    here = None if present is None else present[..., :C]
+    peaks = np.where(here, size, -np.inf) if here is not None else size
+    peaks = peaks.max(axis=tuple(range(y.ndim - 1)))
+    parts = y if present is None else y[present]
+    if here is not None:
+        e = np.where(here, e, 0)
+        size = size[here]
+    count = e.size if here is None else int(np.count_nonzero(here))
+    with np.errstate(over="ignore"):  # infinite where float64 has no squares
+        squares = e * e
+    return Score(
+        squares=float(np.sum(squares)),
+        moduli=float(np.sum(e)),
+        largest=float(np.max(e, initial=0)),
+        count=count,
+        missing=e.size - count,
+        low=float(np.min(size, initial=math.inf)),
+        high=float(np.max(size, initial=-math.inf)),
+        ends=(float(np.min(parts, initial=math.inf)), float(np.max(parts, initial=-math.inf))),
+        each=squares.sum(axis=tuple(range(e.ndim - 1))),
+        peaks=np.asarray(peaks, np.float64),
+    ), e

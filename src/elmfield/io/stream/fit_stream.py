@@ -1,0 +1,370 @@
+"""From a source to a model file, slab by slab: look at all, decide, code, put in place.
+
+The first pass finds what must be known of all samples; the second codes them, tile by tile, and
+writes each block as it is done. Error targets take a pass more for each attempt and each check.
+What comes back is the lazily read field of the file: bit for bit what a fit in memory would save.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.backend import is_array, is_dask, to_numpy
+from elmfield._array.checks import choice
+from elmfield._array.memory import capacity
+from elmfield._array.typing import Array, Integers, Progress
+from elmfield.field import Field, FromSamples, Group
+from elmfield.field.coefficients.tiles import TILE_BYTES, TILES_PER_BATCH, Tiling
+from elmfield.field.coordinates.gap_masks import WAYS
+from elmfield.field.coordinates.labels import Labels
+from elmfield.fit.encoder import Encoder, encoder, gap_order
+from elmfield.fit.gaps.fill import FilledSlabs, fill_slabs
+from elmfield.fit.statistics import Part, Probes, Slabs, Survey, blocks_of, combine_parts
+from elmfield.io.files import check_model_name
+from elmfield.io.gridded import Gridded
+from elmfield.io.lazy_arrays import lazy_memmap
+from elmfield.io.model.coefficient_files import CoefficientPlan
+from elmfield.io.model.description import describe
+from elmfield.io.model.load import load
+from elmfield.io.model.metadata import write_metadata
+from elmfield.io.stream.block_work import NUMBERS_PER_SAMPLE
+from elmfield.io.stream.spool import (
+    MIN_READS_TO_COPY,
+    Spool,
+    count_reads,
+    make_spool,
+    merge_chunks,
+    own_chunks,
+)
+from elmfield.io.stream.stream_coder import StreamCoder
+from elmfield.io.stream.work_folder import Work
+from elmfield.io.stream.workers import (
+    BLOCKS_PER_WORKER,
+    Engine,
+    Here,
+    Spread,
+    check_chunks,
+    n_dask_workers,
+    shell_of,
+)
+from elmfield.partition import Partition
+from elmfield.samples import EXACT_WHOLE, Slab, Sliced, fills_whole, source_of, with_nan
+from elmfield.settings import Settings
+
+
+def fit_to(
+    given: Gridded,
+    settings: Settings | None,
+    out: str | Path,
+    *,
+    mask: Any = None,
+    partition: Partition | None = None,
+    missing: str = "fill",
+    engine: Engine | None = None,
+    progress: Progress,
+) -> Field:
+    """Fit a source larger than memory into a model file; return its field, read lazily.
+
+    Parameters
+    ----------
+    given : Gridded
+        Anything with a shape, a dtype and slices, and what is known about it.
+    settings : Settings
+        What to do with it.
+    out : path
+        The model file or folder.
+    mask : source, optional
+        True where a sample is missing.
+    partition : Partition, optional
+        Use these regions instead of the settings' own.
+    missing : {"nan", "fill"}
+        What the field answers where samples were missing; see `elmfield.fit`.
+    engine : Engine, optional
+        Who does the work; Dask for Dask arrays, else this process.
+    progress : callable
+        Told (stage, done, total).
+    """
+    check_model_name("out", out)
+    values = given.values
+    if is_dask(values):
+        check_chunks(values)
+    encode = encoder(
+        values.shape,
+        settings,
+        channel_axis=given.channel_axis,
+        dims=given.dims,
+        coords=given.coords,
+        periodic=given.periods,
+        partition=partition,
+    )
+    check_can_stream(encode.settings)
+    choice("missing", missing, WAYS)
+    work = Work(out)
+    stream = Stream.of(values, encode, mask, given.labels, engine, progress)
+    stream = replace(stream, missing=missing)
+    with work:
+        return stream.write_to(work)
+
+
+def check_can_stream(settings: Settings) -> None:
+    """Raise if some settings have to see all samples at once."""
+    if settings.denoise is not False:
+        raise ValueError(
+            "`denoise` has to see the whole array, and cannot be asked for together with `out`. "
+            "Denoise windows of it that fit in memory."
+        )
+    target = settings.target
+    if target is not None and not target.is_coded:
+        raise ValueError(
+            f"`{target.kind}` has to see all coefficients at once, and cannot be asked for "
+            "together with `out`. Ask for psnr, max_error, bits or bytes."
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Stream:
+    """A source on its way into a file.
+
+    Parameters
+    ----------
+    slabs : Slabs
+        Its samples.
+    sent : Slabs
+        What workers are sent of it.
+    encode : Encoder
+        What makes a field of it.
+    labels : Labels
+        What it says about itself.
+    engine : Engine
+        Who does the work.
+    progress : callable
+        Told (stage, done, total).
+    missing : {"nan", "fill"}
+        What the field answers where samples were missing.
+    """
+
+    slabs: Slabs
+    sent: Slabs
+    encode: Encoder
+    labels: Labels
+    engine: Engine
+    progress: Progress
+    missing: str = "fill"
+
+    @classmethod
+    def of(
+        cls,
+        values: Any,
+        encode: Encoder,
+        mask: Any,
+        labels: Labels,
+        engine: Engine | None,
+        progress: Progress,
+    ) -> "Stream":
+        """Make the stream of a source, and choose who works on it."""
+        if isinstance(values, np.memmap) and values.base is None:
+            values = lazy_memmap(values)
+        if not is_dask(values) and is_array(values):
+            values = to_numpy(with_nan(values))
+        source = Sliced(values) if is_dask(values) else source_of(values)
+        if is_dask(values) and is_dask(mask):
+            raise ValueError(
+                "`mask` cannot be a Dask array; mark what is missing in a Dask array of samples "
+                "with NaN: dask.array.where(mask, numpy.nan, array)."
+            )
+        about: dict[str, Any] = {
+            "channel_axis": encode.channel_axis,
+            "mask": None if mask is None else source_of(mask),
+        }
+        slabs = sent = Slabs(source=source, **about)
+        if is_dask(values) and engine is None:
+            engine = Spread(
+                array=lambda slab: values[slabs.with_channels(slab)], n_workers=n_dask_workers()
+            )
+            sent = Slabs(source=shell_of(source), **about)
+        return cls(
+            slabs=slabs,
+            sent=sent,
+            encode=encode,
+            labels=labels,
+            engine=Here() if engine is None else engine,
+            progress=progress,
+        )
+
+    # --- the two passes ------------------------------------------------------------------------
+
+    def write_to(self, work: Work) -> Field:
+        """Write the model; return its field once it is in place."""
+        stream, survey = self._survey(work)
+        return stream._write(survey, work)
+
+    def _write(self, survey: Survey, work: Work) -> Field:
+        """Write the model once all samples were looked at; return its field."""
+        filled = None
+        whole = fills_whole(self.slabs.dtype, survey.ends.data_range)
+        top = float(np.abs([survey.ends.low, survey.ends.high]).max())
+        # Whole numbers beyond those of float64 cannot be coded with loss as such.
+        floats = self.encode.settings.target is not None and top > EXACT_WHOLE
+        is_exact = (survey.n_missing == 0 or whole) and not floats
+        slabs = replace(self.slabs, is_exact=is_exact)
+        if survey.n_missing:
+            filled = replace(self, slabs=slabs).fill(survey, work)
+            filled.update(survey)
+        field = self.encode.from_source(survey, slabs)
+        field = Field(replace(field.model, labels=replace(self.labels, missing=self.missing)))
+        if field.model.blended.source_samples is None:
+            return self._write_coefficients(field, survey, work)
+        stream = replace(self, slabs=slabs, sent=replace(self.sent, is_exact=slabs.is_exact))
+        if survey.n_missing and self.sent is not self.slabs:
+            # No copy of a Dask array: windows, which overlap, are cut here and computed by Dask.
+            stream = replace(stream, sent=slabs, engine=Here())
+        coder = StreamCoder(
+            field=field,
+            stream=stream,
+            work=work,
+            top=top,
+            filled=filled,
+        )
+        work.begin(coder.fingerprint)
+        work.finish(coder.make().name)
+        return load(work.target)
+
+    def _write_coefficients(self, field: Field, survey: Survey, work: Work) -> Field:
+        """Write a model of coefficients: the paper's, of a dense layer, of merged regions."""
+        target = self.encode.settings.target
+        if survey.n_missing or target is not None:
+            what = "with gaps" if target is None or survey.n_missing else f"with `{target.kind}`"
+            raise ValueError(
+                f"fields that keep coefficients, not samples, cannot be fitted in parts {what}. "
+                "Use smooth() on its own regular cells, or fit windows that fit in memory."
+            )
+        work.begin({"coefficients": repr(field.settings)})
+        store, dtype = work.model("as"), str(field.model.coefficient_dtype)
+        store.clear()
+        residual = np.zeros(field.partition.n_regions)
+
+        def project(group: Group, rows: Integers) -> Array:
+            assert isinstance(group.coefficients, FromSamples)
+            c, left = group.coefficients.project(rows)
+            with np.errstate(over="ignore"):  # infinite where float64 has no squares
+                residual[group.regions[rows]] = np.square(np.sqrt(left) * survey.scale).sum(axis=1)
+            return c.reshape(-1)
+
+        def tell(_stage: str, done: int, total: int) -> None:
+            self.progress("fit", done, total)
+
+        plan = CoefficientPlan(field, dtype, project)
+        meta = plan.write(store, describe(field, dtype).meta, True, tell)
+        rest = describe(Field(replace(field.model, residual=residual)), dtype).write_arrays(
+            store, True
+        )
+        checks = {**rest.checks, **meta.checks}
+        write_metadata(store, replace(rest, n_coefficients=meta.n_coefficients, checks=checks))
+        work.finish("as")
+        return load(work.target)
+
+    def fill(self, survey: Survey, work: Work) -> FilledSlabs:
+        """Return what fills the gaps, window by window."""
+        settings = self.encode.settings
+        self.progress("fill", 0, 1)
+        found = fill_slabs(
+            self.slabs,
+            survey,
+            order=gap_order(settings, self.missing),
+            periodic=self.encode.domain.periodic,
+            clip=settings.clip,
+            folder=work.levels(),
+        )
+        self.progress("fill", 1, 1)
+        return found
+
+    def _survey(self, work: Work) -> tuple["Stream", Survey]:
+        """Look at all samples; return the stream, of a copy if one was made, and a survey."""
+        shape, settings = self.slabs.shape, self.encode.settings
+        probes = Probes.of(settings, shape)
+        itemsize = np.dtype(self.slabs.kind).itemsize
+        blocks = self.blocks(Tiling.by_bytes((0,) * len(shape), shape, itemsize))
+        spool = self._spool(work, blocks)
+        if spool is not None:
+            blocks = [self.slabs.without_channels(slab) for slab in spool.slabs]
+        task = _Surveying(probes, self.sent, self._room, spool)
+        whole = self.slabs.with_channels
+        known = [] if spool is None else [b for b in blocks if spool.has(whole(b))]
+        new = [b for b in blocks if b not in known] if known else blocks
+
+        def parts() -> Iterator[Part]:
+            every = chain(self.engine.reading().each(task, known), self.engine.each(task, new))
+            for done, some in enumerate(every):
+                self.progress("survey", done + 1, len(blocks))
+                yield from some
+
+        survey = combine_parts(
+            parts(), probes, floating=self.slabs.floating, centred=settings.centred
+        )
+        if spool is None:
+            return self, survey
+        copied = replace(self.slabs, source=spool)
+        return replace(self, slabs=copied, sent=copied, engine=self.engine.reading()), survey
+
+    def _spool(self, work: Work, blocks: list[Slab]) -> Spool | None:
+        """Return where samples are copied to, if they are slow to read more than once."""
+        source, k = self.slabs.source, self.slabs.channel_axis
+        if not isinstance(source, Sliced) or not (self.engine.is_here or not work.is_remote):
+            return None
+        chunks = own_chunks(source.container)
+        if chunks is None:
+            return None
+        if k is not None:
+            chunks[k] = [sum(chunks[k])]
+        if self.sent is self.slabs:  # workers are not handed samples: they would read
+            own = [self.slabs.with_channels(slab) for slab in blocks]
+            if count_reads(own, chunks) < MIN_READS_TO_COPY:
+                return None
+        room = self._room * (1 if k is None else source.shape[k])
+        return make_spool(work.levels(), source.container, merge_chunks(chunks, room))
+
+    @property
+    def _room(self) -> int:
+        """Return the samples of a block, about, all channels of one counted once."""
+        each = NUMBERS_PER_SAMPLE * np.dtype(self.slabs.floating).itemsize * self.slabs.shape[-1]
+        n, shape = self.engine.n_workers, self.slabs.shape
+        room = 8 * capacity(np.empty(0)) // (each * n)
+        if n == 1:
+            return room
+        # Some blocks for each worker, so that all end together; none too small to be coded fast.
+        least = TILES_PER_BATCH * TILE_BYTES // (np.dtype(self.slabs.kind).itemsize * shape[-1])
+        return min(room, max(1, least, math.prod(shape[:-1]) // (BLOCKS_PER_WORKER * n)))
+
+    def blocks(self, tiling: Tiling, most: int | None = None) -> list[Slab]:
+        """Cut the array into slabs of whole tiles, as large as memory or `most` samples allow."""
+        room = self._room if most is None else min(self._room, most // self.slabs.shape[-1])
+        return blocks_of(self.slabs.shape[:-1], tiling.tile[:-1], room)
+
+
+@dataclass(frozen=True, eq=False)
+class _Surveying:
+    """What is done to each block in the first pass."""
+
+    probes: Probes
+    slabs: Slabs
+    room: int
+    spool: Spool | None
+
+    def __call__(self, slab: Slab, values: Any = None) -> list[Part]:
+        if self.spool is None:
+            return [self.probes.part(self.slabs, slab, values)]
+        where = self.slabs.with_channels(slab)
+        found = self.spool.load(where)
+        if found is None:
+            found = self.slabs.raw(slab) if values is None else np.asarray(values)
+            self.spool.save(where, found)
+        parts = []
+        for part in blocks_of([s.stop - s.start for s in slab], [1] * len(slab), self.room):
+            own = tuple(slice(s.start + p.start, s.start + p.stop) for s, p in zip(slab, part))
+            parts.append(self.probes.part(self.slabs, own, found[self.slabs.with_channels(part)]))
+        return parts

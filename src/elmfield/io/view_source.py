@@ -1,0 +1,238 @@
+"""`view`: a field, a model or samples, in the browser; and the files that its page hands out.
+
+What a page shows is `show.view`'s business; here paths are opened, samples fitted, files written.
+"""
+
+import tempfile
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.backend import to_numpy
+from elmfield._array.progress import reporter
+from elmfield._array.typing import Array, Progress
+from elmfield.field import Field
+from elmfield.io.api import fit
+from elmfield.io.export.output_grid import OutputGrid
+from elmfield.io.export.rendering import Rendering
+from elmfield.io.files import StrPath, is_model, is_path, path_of, put
+from elmfield.io.formats.raster import png
+from elmfield.io.gridded import Gridded
+from elmfield.io.inputs import samples_of
+from elmfield.io.store.atomic_write import write_folder_atomically
+from elmfield.samples import with_nan
+from elmfield.settings import Settings
+from elmfield.show.drawing import colourise
+from elmfield.show.view.export_page import SIZE, export
+from elmfield.show.view.layers import SHOWN, Download, middles, on_plane
+from elmfield.show.view.scene import Scene
+from elmfield.show.view.server import LOCAL, Served, serve
+
+WRITERS = {".png": None, ".nc": "netCDF4", ".tif": "tifffile", ".npy": None}
+"""What the page offers, and the package each kind needs."""
+
+
+def view(
+    values: Array | Gridded | Field | StrPath,
+    settings: Settings | None = None,
+    *,
+    samples: Array | None = None,
+    channel_axis: int | str | None = None,
+    variable: str | None = None,
+    title: str | None = None,
+    port: int = 0,
+    host: str = LOCAL,
+    browser: bool | None = None,
+    progress: Progress | bool = False,
+) -> Served:
+    """A page in the browser that shows a field: deep zoom, profiles, gradients, splines beside it.
+
+    Parameters
+    ----------
+    values : Field, path, array, xarray.DataArray, or Gridded
+        A field; a model's file; or samples, which are fitted first.
+    settings : optional
+        How samples are fitted; as for :func:`elmfield.fit`.
+    samples : array, optional
+        Of a field or a model: what was fitted, to see errors and what is missing.
+    channel_axis, variable : optional
+        Of samples; as for :func:`elmfield.fit`.
+    title : str, optional
+        What the page is called; by default as the file or the values are.
+    port : int
+        Where to listen; 0 for a port that is free.
+    host : str
+        The address to listen at: this machine only, by default; "0.0.0.0" or "::" for all that it
+        has. Anybody who can reach another one sees the field.
+    browser : bool, optional
+        Whether to open a browser; by default unless a notebook shows the page itself.
+    progress : bool or callable
+        Of the fit.
+
+    Returns
+    -------
+    Served
+        Has a ``url``; shows itself in a notebook; ``close()`` ends it.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> with ef.view(np.eye(32), browser=False) as page:
+    ...     page.url.startswith("http://127.0.0.1:")
+    True
+    """
+    scene = scene_of(values, settings, samples, channel_axis, variable, progress)
+    scene = scene if title is None else replace(scene, title=title)
+    served = serve(scene, port=port, host=host, write=lambda order: written(scene, order))
+    if browser or (browser is None and not _in_notebook()):
+        import webbrowser
+
+        webbrowser.open(served.url)
+    return served
+
+
+def export_view(
+    values: Array | Gridded | Field | StrPath,
+    folder: StrPath,
+    settings: Settings | None = None,
+    *,
+    samples: Array | None = None,
+    channel_axis: int | str | None = None,
+    variable: str | None = None,
+    size: int = SIZE,
+    progress: Progress | bool = False,
+) -> int:
+    """Write the page as files that a browser opens without a server; return how many tiles it has.
+
+    Parameters
+    ----------
+    values, settings, samples, channel_axis, variable : optional
+        As for :func:`view`.
+    folder : str or path
+        Made if it is not there.
+    size : int
+        Bytes that tiles may take before they are compressed: the more, the closer one can look.
+    progress : bool or callable
+        True for a bar, or a callable of (stage, done, total).
+    """
+    scene = scene_of(values, settings, samples, channel_axis, variable, progress)
+    with write_folder_atomically(path_of(folder)) as root:
+
+        def keep(name: str, data: bytes) -> None:
+            place = root / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(data)
+
+        return export(scene, keep, size=size, progress=reporter(progress))
+
+
+def scene_of(
+    values: Any,
+    settings: Settings | None = None,
+    samples: Array | None = None,
+    channel_axis: int | str | None = None,
+    variable: str | None = None,
+    progress: Progress | bool = False,
+) -> Scene:
+    """What a page shows of a field, a model or samples."""
+    title = path_of(values).name if is_path(values) else ""
+    if is_path(values) and is_model(path_of(values)):
+        from elmfield.io.model.load import load
+
+        values = load(path_of(values))
+    if isinstance(values, Field):
+        field = values
+        if settings is not None:
+            raise TypeError("`settings` are for samples; this is a field already.")
+    else:
+        given = samples_of(values, channel_axis, variable)
+        samples, field = given.values, fit(given, settings, progress=progress)
+    title = title or field.labels.title or field.labels.name or "field"
+    return Scene(field, _channels_last(field, samples), title, _formats())
+
+
+def _channels_last(field: Field, samples: Array | None) -> Array | None:
+    if samples is None:
+        return None
+    array = np.asarray(to_numpy(with_nan(samples)))
+    k = field.model.channel_axis
+    array = array[..., None] if k is None else np.moveaxis(array, k, -1)
+    if array.shape != (*field.shape, field.model.n_channels):
+        raise ValueError(
+            f"`samples` must be what was fitted, {(*field.shape, field.model.n_channels)} with "
+            f"channels last; got {array.shape}."
+        )
+    return array
+
+
+def _formats() -> tuple[str, ...]:
+    return tuple(s for s, needs in WRITERS.items() if needs is None or find_spec(needs))
+
+
+def _in_notebook() -> bool:
+    import sys
+
+    return "ipykernel" in sys.modules
+
+
+# --- files that the page hands out ----------------------------------------------------------------
+
+
+def written(scene: Scene, order: Download) -> tuple[str, bytes]:
+    """Name and content of a file of what is seen."""
+    stem = Path(scene.title).stem[:100]
+    stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in stem)
+    name = f"{stem or 'field'}-{order.look.quantity}{order.suffix}"
+    if order.suffix == ".png":
+        return name, _png(scene, order)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"file{order.suffix}"
+        put(_samples_of_view(scene, order), path)
+        return name, path.read_bytes()
+
+
+def _png(scene: Scene, order: Download) -> bytes:
+    """The picture as the page colours it, north up."""
+    places = []
+    for k, ((first, last), n) in enumerate(zip((order.rows, order.columns), order.shape)):
+        n = max(1, round(n * scene.plane.squares[k]))
+        at = middles(np.linspace(first, last, n + 1))
+        places.append(at[::-1] if scene.plane.flipped[k] else at)
+    values = on_plane(scene, order.look, *places)
+    low, high = order.limits if order.limits is not None else (None, None)
+    if values.shape[-1] == 1:
+        return png(colourise(values[..., 0], order.colours, low, high))
+    return png(np.stack([colourise(v, "grey", low, high)[..., 0] for v in _rgb(values)], axis=-1))
+
+
+def _rgb(values: Array) -> list[Array]:
+    """Red, green and blue of what is shown; of two channels, blue stays dark."""
+    return [values[..., k] if k < values.shape[-1] else 0 * values[..., 0] for k in range(3)]
+
+
+def _samples_of_view(scene: Scene, order: Download) -> Gridded:
+    """The numbers with their coordinates, as a file of the field itself has them."""
+    field, plane = scene.field, scene.plane
+    shape = [1] * len(field.shape)
+    window = {}
+    for k, ends in zip(plane.axes, (order.rows, order.columns)):
+        shape[k] = order.shape[plane.axes.index(k)]
+        window[field.domain.dims[k]] = _in_units(field, k, *ends)
+    for k, at in zip(scene.others, order.look.at):
+        if field.shape[k] > 1:
+            window[field.domain.dims[k]] = _in_units(field, k, at - 1e-3, at + 1e-3)
+    quantity = SHOWN.get(order.look.quantity, order.look.quantity)
+    grid = OutputGrid(shape=shape, window=window, align="areas")
+    out = Rendering(field=field, quantity=quantity, dtype="float32").on(grid)
+    for k in sorted(scene.others, reverse=True):
+        out = out.pick(out.dims[k], 0)
+    return out
+
+
+def _in_units(field: Field, k: int, low: float, high: float) -> tuple[float, float]:
+    low, high = max(low, field.domain.low[k]), min(high, field.domain.high[k])
+    ends = field.domain.axes[k].from_index(np.asarray([low, high]))
+    return float(min(ends)), float(max(ends))

@@ -1,0 +1,254 @@
+"""The xarray backend and accessor: ``xr.open_dataset("sst.elm", engine="elmfield")``, ``da.elm``.
+
+Imports xarray; nothing else in the package imports this module before xarray is there.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from xarray.backends import BackendArray, BackendEntrypoint
+from xarray.core import indexing
+
+from elmfield._array.backend import to_numpy
+from elmfield._array.typing import Array, Integers
+from elmfield.field import Field
+from elmfield.field.adapters.labelled_arrays import make_dataarray, split_variables
+from elmfield.field.adapters.lazy_grid import LazyGrid, matching
+from elmfield.field.coordinates.gap_masks import shows_gaps
+from elmfield.field.coordinates.labels import Attrs
+from elmfield.field.evaluate.grid_values import at_samples, exact_samples
+from elmfield.io.api import fit, regrid
+from elmfield.io.export.output_grid import Target
+from elmfield.io.export.rendering import Rendering, coordinates_at
+from elmfield.io.inputs import to_dataarray
+from elmfield.io.model.load import load
+from elmfield.settings import Settings
+
+
+class ElmfieldBackend(BackendEntrypoint):
+    """Opens a model file as a Dataset, decoded where it is looked at.
+
+    Of one variable, or of those of the Dataset that was fitted.
+    """
+
+    description = "Open elmfield model files (.elm, .elm.zarr) at their own grid, lazily"
+    open_dataset_parameters = ("filename_or_obj", "drop_variables", "scale", "missing")
+
+    def open_dataset(
+        self,
+        filename_or_obj: Any,
+        *,
+        drop_variables: Any = None,
+        scale: float = 1,
+        missing: str | None = None,
+    ) -> xr.Dataset:
+        """A Dataset on the samples' own grid, or on one with `scale` times as many nodes.
+
+        `missing`, "nan" or "fill", says what values are where samples were missing.
+        """
+        path = str(filename_or_obj)
+        field = load(path)
+        about = field.labels
+        values = _Decoded(path, scale, missing, field=field)
+        axes = list(zip(field.domain.axes, values.positions))
+        moved = [a.name for a, at in axes if scale != 1 or len(at) < a.size]
+        shown = [
+            None if a.coords is None and a.name not in moved else coordinates_at(a, at)
+            for a, at in axes
+        ]
+        shell = make_dataarray(
+            np.broadcast_to(np.zeros((), values.dtype), values.shape),
+            field.domain.dims, shown, field.model.channel_axis, about, moved,
+        )  # fmt: skip
+        coords = {k: v.variable for k, v in shell.coords.items()}
+        found = {}
+        if about.variables:
+            dims = [d for k, d in enumerate(shell.dims) if k != field.model.channel_axis]
+            coords = {k: v for k, v in coords.items() if k in dims or k not in shell.dims}
+            for k, (name, told) in enumerate(about.variables.items()):
+                one = _Decoded(path, scale, missing, k, field=field)
+                found[name] = _lazy(dims, one, told.attrs)
+        else:
+            name = about.name or "field"
+            name += "_values" if name in shell.dims else ""
+            found[name] = _lazy(shell.dims, values, shell.attrs)
+        ds = xr.Dataset(found, coords=coords, attrs=dict(about.file_attrs))
+        if drop_variables is not None:
+            names = [drop_variables] if isinstance(drop_variables, str) else drop_variables
+            ds = ds.drop_vars([n for n in names if n in ds.variables])
+        return ds
+
+    def guess_can_open(self, filename_or_obj: object) -> bool:
+        """Whether the name is that of a model file."""
+        name = str(filename_or_obj) if isinstance(filename_or_obj, (str, Path)) else ""
+        return name.rstrip("/").endswith((".elm", ".elm.zarr"))
+
+
+def _lazy(dims: Sequence[Hashable], values: "_Decoded", attrs: Attrs) -> xr.Variable:
+    """A variable that is decoded where it is looked at."""
+    sizes = matching(values._field.model, values.shape)
+    chunks = {d: c for d, c, n in zip(dims, sizes, values.shape) if c < n}
+    lazy = indexing.LazilyIndexedArray(values)
+    return xr.Variable(dims, lazy, dict(attrs), {"preferred_chunks": chunks})
+
+
+class _Decoded(BackendArray):
+    """A field at grid positions, as an array that is evaluated where it is indexed.
+
+    Of all its channels, or of one of its variables, `only`, by number.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        scale: float,
+        missing: str | None = None,
+        only: int | None = None,
+        *,
+        field: Field | None = None,
+    ) -> None:
+        self.path, self.scale, self.missing, self.only = path, scale, missing, only
+        whole = load(path) if field is None else field
+        if only is not None:
+            whole = whole[list(whole.labels.variables)[only]]
+        self._field = whole
+        model = whole.model
+        self._lazy = LazyGrid(model, gaps=shows_gaps(model, missing))
+        self.positions, self.channel = self._lazy.places, model.channel_axis
+        if scale != 1:
+            places = model.coordinates.positions(scale=scale, align="nodes")
+            self.positions = [c[:] for c in places]  # beyond the end of an axis that repeats
+            self._lazy = replace(self._lazy, x=model.coordinates.in_turn(self.positions))
+        self.shape, self.dtype = self._lazy.shape, self._lazy.dtype
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path, "scale": self.scale, "missing": self.missing, "only": self.only}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def __getitem__(self, key: Any) -> Array:
+        if isinstance(key, indexing.VectorizedIndexer):
+            return self._points(key.tuple)
+        return self._grid(key.tuple)
+
+    def _grid(self, key: tuple[Any, ...]) -> Array:
+        """Values on the grid that slices, numbers and lists of them span."""
+        index = [np.arange(n)[k] for n, k in zip(self.shape, key)]
+        dropped = tuple(k for k, i in enumerate(index) if np.ndim(i) == 0)
+        return np.squeeze(self._lazy[tuple(np.atleast_1d(i) for i in index)], axis=dropped)
+
+    def _points(self, key: tuple[Any, ...]) -> Array:
+        """Values at single points: each is evaluated once, not the grid that they would span."""
+        # Slices become further axes at the end, as in NumPy's own rules for such keys.
+        free = [k for k, part in enumerate(key) if isinstance(part, slice)]
+        lines = dict(zip(free, np.ix_(*(np.arange(self.shape[k])[key[k]] for k in free))))
+        after = (..., *(None,) * len(free))
+        index = np.broadcast_arrays(
+            *(
+                lines[k] if k in lines else (np.asarray(part) % n)[after]  # also from the end
+                for k, (part, n) in enumerate(zip(key, self.shape))
+            )
+        )
+        full = index[0].shape
+        space = [i.reshape(-1) for k, i in enumerate(index) if k != self.channel]
+        at = [p[i] for p, i in zip(self.positions, space)]
+        boxes = exact_samples(self._lazy.model) if self.scale == 1 else None
+        if boxes is not None and boxes.tiles is not None:
+            values = self._picked([c.astype(np.int64) for c in at], boxes.tiles.tiling.tile)
+        else:
+            axes = self._field.domain.axes
+            points = np.stack([a.from_index(c) for a, c in zip(axes, at)], axis=-1)
+            values = to_numpy(self._field(points, outside="nearest", missing=self.missing))
+        if self.channel is not None:
+            values = values[np.arange(len(values)), index[self.channel].reshape(-1)]
+        return values.reshape(full).astype(self.dtype, copy=False)
+
+    def _picked(self, index: list[Integers], tile: tuple[int, ...]) -> Array:
+        """The samples with these numbers, (n,) or (n, C), those of one tile at a time."""
+        n = () if self.channel is None else (self.shape[self.channel],)
+        out = np.empty((len(index[0]), *n), self.dtype)
+        tiles = np.stack([i // t for i, t in zip(index, tile)], axis=-1)
+        _, which = np.unique(tiles, axis=0, return_inverse=True)
+        order = np.argsort(which, kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(which[order])) + 1):
+            spans = [np.unique(i[rows], return_inverse=True) for i in index]
+            numbers = [at for at, _ in spans]
+            block = at_samples(self._lazy.model, numbers, gaps=self._lazy.gaps)
+            if self.channel is not None:
+                block = np.moveaxis(block, self.channel, -1)
+            out[rows] = block[tuple(inner for _, inner in spans)]
+        return out
+
+
+class ElmAccessor:
+    """``da.elm`` and ``ds.elm``: fields of labelled arrays."""
+
+    def __init__(self, labelled: xr.DataArray | xr.Dataset) -> None:
+        self._labelled = labelled
+        self._made: Field | None = None
+
+    def fit(self, settings: Settings | None = None, **options: Any) -> Field:
+        """The Field of this array or Dataset; parameters as for :func:`elmfield.fit`."""
+        return fit(self._labelled, settings, **options)
+
+    @property
+    def _field(self) -> Field:
+        """Of the default's settings, made once."""
+        if self._made is None:
+            self._made = self.fit()
+        return self._made
+
+    def interp(self, coords: Mapping[str, Array] | None = None, **options: Any) -> Any:
+        """Values at other coordinates; parameters as for :meth:`elmfield.Field.interp`."""
+        return self._field.interp(coords, **options)
+
+    def regrid(self, like: object = None, **options: Any) -> xr.DataArray | xr.Dataset:
+        """The same on another grid; parameters as for :func:`elmfield.regrid`."""
+        return regrid(self._field, like, **options)
+
+    def means(
+        self,
+        edges: Mapping[str, Array] | None = None,
+        *,
+        missing: str | None = None,
+        **by_name: Array,
+    ) -> xr.DataArray | xr.Dataset:
+        """Means over the boxes between edges, given by dim; at the middle of each box.
+
+        Latitudes count by area. Dims that are not named keep their samples.
+        """
+        return _means_between(self._field, {**dict(edges or {}), **by_name}, missing)
+
+
+def _means_between(
+    field: Field, edges: Mapping[str, Array], missing: str | None
+) -> xr.DataArray | xr.Dataset:
+    """Means of a field over the boxes between edges, by dim, as a DataArray or Dataset.
+
+    They are labelled with the middle of each box. Latitudes count by area.
+    """
+    names = field.domain.dims
+    unknown = sorted(set(map(str, edges)) - set(names))
+    if unknown or not edges:
+        raise ValueError(f"`edges` must name some of the axes {list(names)}; got {list(edges)}.")
+    numbers = {n: field.model.coordinates.numbers(names.index(n), e) for n, e in edges.items()}
+    middles = {n: (e[:-1] + e[1:]) / 2 for n, e in numbers.items()}
+    target = Target(axes=middles, edges=numbers)
+    out = Rendering(field=field, mean=True, missing=missing).on_target(target)
+    return split_variables(to_dataarray(out), out.labels)
+
+
+def register() -> None:
+    """Give DataArrays and Datasets their ``elm``, once."""
+    if not hasattr(xr.DataArray, "elm"):
+        xr.register_dataarray_accessor("elm")(ElmAccessor)  # type: ignore[no-untyped-call]
+    if not hasattr(xr.Dataset, "elm"):
+        xr.register_dataset_accessor("elm")(ElmAccessor)  # type: ignore[no-untyped-call]
+
+
+register()

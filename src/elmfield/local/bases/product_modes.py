@@ -1,0 +1,206 @@
+"""Local models whose functions are products of functions of each axis.
+
+:class:`ProductModes` are orthonormal on the samples of a box; a :class:`WaveModel` takes the output
+weights of the product layer itself.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from elmfield._array.backend import contiguous, move_all, namespace
+from elmfield._array.cache import memoised
+from elmfield._array.typing import Array, Floats, Integers
+from elmfield.local.bases.axis_modes import AxisModes, axis_modes, rows_of
+from elmfield.local.energy_mixture import Beliefs, beliefs
+from elmfield.local.layers import Cosines, MakeLayer, Pieces
+from elmfield.local.model import AxisFunctions
+
+Functions = TypeVar("Functions", bound=AxisFunctions)
+
+
+@dataclass(frozen=True)
+class ProductModel(Generic[Functions]):
+    """What all products of functions of each axis, `axes`, have in common."""
+
+    axes: tuple[Functions, ...]
+
+    row_size = 256
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Functions of each axis."""
+        return tuple(a.width for a in self.axes)
+
+    @property
+    def n_modes(self) -> int:
+        """Coefficients r per region and channel."""
+        return math.prod(self.shape)
+
+    @property
+    def radius(self) -> Floats:
+        """Local coordinates count samples from the centre of the box."""
+        return np.ones(len(self.axes))
+
+    def expand(self, c: Array) -> Array:
+        """Coefficients (G, r, C) with one index per axis: (G, r_1, ..., r_d, C)."""
+        return namespace(c).reshape(c, (c.shape[0], *self.shape, c.shape[-1]))
+
+    def rows(self, t: Array, order: tuple[int, ...]) -> list[Array]:
+        """The axes' functions, differentiated as `order` says; t at most a sample outside."""
+        return rows_of(self.axes, t, order)
+
+
+@dataclass(frozen=True)
+class ProductModes(ProductModel[AxisModes]):
+    """Smooth modes of a box: products of axis modes.
+
+    The price of a product neuron is the product of its axes' prices. K is then the Kronecker
+    product of the axes' kernels and its eigenvectors are products of theirs: nothing larger than
+    n by n is ever factored or applied, whatever the number of axes. Where lines are free on every
+    axis, planes are exact, and so are products of lines.
+    """
+
+    inside = None
+
+    @property
+    def basis(self) -> "ProductModes":
+        """Itself: coefficients are coordinates of the samples."""
+        return self
+
+    @property
+    def rank(self) -> int:
+        """All modes are independent."""
+        return self.n_modes
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        """Samples of the box on each axis."""
+        return tuple(a.basis.shape[0] for a in self.axes)
+
+    @property
+    def n_samples(self) -> int:
+        """Samples S of the box."""
+        return math.prod(self.box)
+
+    @property
+    def smoothness(self) -> Floats:
+        """γ of every mode, in the order of the coefficients; shape (r,)."""
+        gamma = np.ones(1)
+        for a in self.axes:
+            gamma = np.multiply.outer(gamma, a.smoothness)
+        return gamma.reshape(-1)
+
+    @property
+    def ranking(self) -> Integers:
+        """Modes from smooth to rough."""
+        # γ of mirrored modes differ in the last digits, from machine to machine: rounded, their
+        # order is everybody's.
+        return np.argsort(np.round(-np.log(self.smoothness), 6), kind="stable")
+
+    def values(self, c: Array) -> Array:
+        """``y = (U_1 ⊗ ... ⊗ U_d) c``, axis by axis."""
+        return self._along(c, [a.basis.T for a in self.axes])
+
+    def project(self, Y: Array) -> Array:
+        """``c = (U_1 ⊗ ... ⊗ U_d)ᵀ y``, axis by axis."""
+        return self._along(Y, [a.basis for a in self.axes])
+
+    def complete(self, Y: Array, present: Array) -> Array:
+        """Y: what is missing was filled before, as smoothly as these modes would."""
+        return Y
+
+    def moved(self, like: Array) -> "ProductModes":
+        """Itself: it holds no arrays that have to be moved."""
+        return self
+
+    def weights(self, c: Array) -> Array:
+        """Output weights of the product neurons, in array order of their axes' neurons."""
+        return self._along(c, [a.mixing.T for a in self.axes])
+
+    def _along(self, X: Array, matrices: list[Floats]) -> Array:
+        """X (G, n_1 ... n_d, C) with ``matrices[k]``, (n_k, q_k), contracted along each axis k."""
+        xp = namespace(X)
+        G, _, C = X.shape
+        X = contiguous(xp.permute_dims(X, (2, 0, 1)))  # channels first
+        before, after = C * G, X.shape[2]
+        # One product for each region and channel, not a tall one for all: whoever else is in the
+        # batch then does not change a bit, and it takes as long.
+        *left, right = move_all([*(m.T for m in matrices[:-1]), matrices[-1]], X, X.dtype)
+        for M in left:
+            q, n = M.shape
+            after //= n
+            X = xp.matmul(M, xp.reshape(X, (before, n, after)))
+            before *= q
+        X = xp.matmul(xp.reshape(X, (C * G, -1, right.shape[0])), right)
+        return xp.permute_dims(xp.reshape(X, (C, G, -1)), (1, 2, 0))
+
+
+@memoised(64)
+def product_modes(
+    box: tuple[int, ...], orders: tuple[float, ...], make: MakeLayer = Cosines.lattice
+) -> ProductModes:
+    """The smooth modes of a box of samples, with an energy order per axis."""
+    return ProductModes(tuple(axis_modes(n, s, make) for n, s in zip(box, orders)))
+
+
+@dataclass(frozen=True)
+class AxisWaves:
+    """The features of one axis of a box of `n` samples, as they are."""
+
+    layer: Cosines
+    n: int
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return self.layer.width
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """The features up to one sample beyond the outermost, as polynomials."""
+        return self.layer.pieces(np.eye(self.width), self.n + 1)
+
+    def __call__(self, u: Array, order: int = 0) -> Array:
+        """The features, (..., width), at offsets `u` from the box's centre, in samples."""
+        return self.layer(u, order)
+
+
+@dataclass(frozen=True, eq=False)
+class WaveModel(ProductModel[AxisWaves]):
+    """``f(t) = h(t) α``: products of waves, with weights that `beliefs` make of the samples."""
+
+    beliefs: Beliefs
+
+    basis = None
+
+    @classmethod
+    def of(cls, beliefs: Beliefs) -> "WaveModel":
+        """The model of the box that a mixture of energies was factored for."""
+        return cls(tuple(AxisWaves(w, n) for w, n in zip(beliefs.waves, beliefs.box)), beliefs)
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        """Samples of the box on each axis."""
+        return self.beliefs.box
+
+    @property
+    def rank(self) -> int:
+        """As many weights are independent as the box has samples."""
+        return math.prod(self.box)
+
+    def moved(self, like: Array) -> "WaveModel":
+        """Itself: it holds no arrays that have to be moved."""
+        return self
+
+    def weights(self, c: Array) -> Array:
+        """The coefficients are the weights."""
+        return c
+
+
+def wave_model(box: tuple[int, ...], order: float) -> WaveModel:
+    """The model of a box of samples whose regions choose among a family around an order."""
+    return WaveModel.of(beliefs(box, order))

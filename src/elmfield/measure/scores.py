@@ -1,0 +1,248 @@
+"""How good a fit is: scores at held-out samples, and quality against the width of a layer."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from elmfield._array.backend import is_array, move, namespace, to_device, to_numpy
+from elmfield._array.checks import array, axis_of, entries, is_whole, shown, whole
+from elmfield._array.typing import Array, Floats, Integers, Progress
+from elmfield.domain import names_of, periods_of
+from elmfield.domain.box import Periodic
+from elmfield.fit import encoder
+from elmfield.local.bases import box_positions, half_widths
+from elmfield.measure.metrics import peak_to_peak, psnr
+from elmfield.partition import gather, sample_index
+from elmfield.samples import prepare, with_nan
+from elmfield.settings import Paper, Settings
+
+OF_WHOLE_ARRAY = ("coords", "mask", "partition")
+"""Arguments of `fit` that belong to the whole array, and so to no half of it."""
+
+
+class HasGrid(Protocol):
+    """What a way to fit returns."""
+
+    def grid(self, *coords: Array) -> Array:
+        """Values on the grid of one array of coordinates per axis, channels last."""
+
+
+Fits = Callable[..., HasGrid]
+"""Any way to fit: an array and its `channel_axis` in, something with `grid` out."""
+
+
+def heldout_score(
+    values: Array,
+    settings: Settings | Fits | None = None,
+    *,
+    channel_axis: int | None = None,
+    border: int = 0,
+    data_range: float | None = None,
+    dims: Sequence[str] | None = None,
+    periodic: Periodic = (),
+    device: object = None,
+    progress: Progress | bool = False,
+    **others: object,
+) -> float:
+    """PSNR in dB at the samples left out when only every second one per axis is fitted.
+
+    Parameters
+    ----------
+    values : array
+        The samples.
+    settings : optional
+        As for `fit`; or any way to fit, a function of an array and its `channel_axis` whose result
+        has `grid`, such as ``functools.partial(baselines.fit, method=baselines.siren())``.
+    channel_axis : int, optional
+        As for `fit`.
+    border : int
+        Samples at the edges of the array that are not scored.
+    data_range : float, optional
+        As for `psnr`; by default of all of `values`.
+    dims, periodic, device, progress : optional
+        As for `fit`; periods count in samples.
+
+    Notes
+    -----
+    Works in samples: `coords`, a `mask` and a `partition` belong to the whole array and are
+    refused. Missing samples, NaN or masked by `numpy.ma`, are neither fitted nor scored.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> picture = np.sin(np.arange(64)[:, None] / 5) * np.cos(np.arange(64) / 7)
+    >>> ef.heldout_score(picture, ef.smooth(order=3)) > 60
+    True
+    """
+    for name in others:
+        if name in OF_WHOLE_ARRAY:
+            raise TypeError(f"`{name}` is for the whole array; held-out scores take none.")
+        raise TypeError(f"`{name}` is unknown.")
+    values = with_nan(values)
+    xp = namespace(values)
+    if channel_axis is not None:
+        channel_axis = axis_of("channel_axis", channel_axis, values.shape)
+    values = values[..., None] if channel_axis is None else xp.moveaxis(values, channel_axis, -1)
+    border = whole("border", border, 0)
+    shape = tuple(values.shape[:-1])
+    periods = periods_of(periodic, names_of(dims, len(shape)))
+    # One sample of the half is two of the whole.
+    halved = {k: (shape[k] if p is None else p) / 2 for k, p in periods.items()}
+    every = tuple(slice(None, None, 2) for _ in shape)
+    half = values[(*every, ...)]
+    half = half if device is None else to_device(half, device)
+    if settings is None or isinstance(settings, Settings):
+        encode = encoder(half.shape, settings, channel_axis=-1, dims=dims, periodic=halved)
+        field: HasGrid = encode(half, progress=progress)
+    else:
+        field = _by_another(settings, half, dims, periods)
+    predicted = to_numpy(field.grid(*(move(np.arange(n) / 2, values) for n in shape)))
+    truth = to_numpy(values)
+    held = np.zeros(shape, bool)
+    held[tuple(slice(border, n - border) for n in shape)] = True
+    held[every] = False
+    held &= ~np.isnan(truth).any(axis=-1)
+    if not held.any():
+        raise ValueError(
+            f"no sample is left to score; got shape {shape} and border={border}. Use a larger "
+            "array or a smaller border."
+        )
+    if data_range is None:
+        data_range = peak_to_peak(truth)
+    return psnr(truth[held], predicted[held], data_range=data_range)
+
+
+def _by_another(
+    fit: Fits, half: Array, dims: Sequence[str] | None, periods: Mapping[int, float | None]
+) -> HasGrid:
+    """What another way to fit makes of every second sample; it knows no names and no periods."""
+    if not callable(fit):
+        raise TypeError(
+            "`settings` must come from smooth(...), oriented(...) or paper(...), or be a way to "
+            f"fit, a function of an array; got {fit!r}."
+        )
+    if dims is not None or periods:
+        raise TypeError("`dims` and `periodic` are for fields; leave them out with your own fit.")
+    return fit(half, channel_axis=-1)
+
+
+# --- quality against width ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Errors at the samples for layers of several widths.
+
+    Parameters
+    ----------
+    widths : integer array, shape (n,)
+        Neurons per region m.
+    mse : array, shape (n,)
+        Mean squared error, all channels.
+    data_range, peak : float
+        Range and maximum of the samples, for the two ratios.
+    """
+
+    widths: Integers
+    mse: Floats
+    data_range: float
+    peak: float
+
+    @property
+    def psnr(self) -> Floats:
+        """``10 log10(range² / MSE)``."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(10 * np.log10(self.data_range**2 / self.mse))
+
+    @property
+    def paper_psnr(self) -> Floats:
+        """The paper's: ``-10 log10(MSE / max² + 1e-8)``, at most 80 dB."""
+        return np.asarray(-10 * np.log10(self.mse / self.peak**2 + 1e-8))
+
+
+def psnr_by_width(
+    values: Array,
+    settings: Paper,
+    widths: Sequence[int] | None = None,
+    *,
+    channel_axis: int | None = None,
+) -> Curve:
+    """Errors of the paper's fit for every width up to the settings' own, fitted once.
+
+    Orthonormal coordinates are nested in the number of neurons, so that the coefficients of the
+    widest layer say what each narrower one leaves over: ``|y|² - Σ_{j ≤ m} c_j²``.
+
+    Parameters
+    ----------
+    values : array
+        Samples, none missing.
+    settings : Paper
+        From ``paper(...)``, without overlap; its width is the largest on the curve.
+    widths : sequence of int, optional
+        Which widths to report; by default all.
+    channel_axis : int, optional
+        As for `fit`.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> picture = np.random.default_rng(0).random((32, 32))
+    >>> curve = ef.psnr_by_width(picture, ef.paper(cell=16, width=256), widths=[64, 128])
+    >>> bool(curve.psnr[0] < curve.psnr[1])
+    True
+    """
+    if not isinstance(settings, Paper) or np.any(np.asarray(settings.overlap or 0) > 0):
+        raise ValueError(f"`settings` must be paper(...) without overlap; got {settings!r}.")
+    widest = settings.network.width
+    listed = range(1, widest + 1) if widths is None else entries(widths) or ()
+    if not listed or not all(is_whole(m) and 1 <= m <= widest for m in listed):
+        raise ValueError(
+            f"`widths` must lie between 1 and the settings' width, {widest}; got {shown(widths)}."
+        )
+    wanted = np.asarray(listed, np.int64)
+    if not is_array(values):
+        values = array("values", values)
+    encode = encoder(values.shape, settings, channel_axis=channel_axis)
+    y, present, is_complex, _ = prepare(values, encode.shape, encode.channel_axis)
+    if present is not None or is_complex:
+        raise ValueError("a curve needs real samples, none missing; got NaN or complex numbers.")
+    xp = namespace(y)
+    left = np.zeros(widest + 1)  # what the first m neurons leave over, all regions together
+    for box, regions in encode.partition:
+        radius = move(half_widths(box), y, xp.float64)
+        Q, neurons = _independent(settings.network(box_positions(box, y) / radius))
+        Y = gather(y, sample_index(encode.partition, regions, box, y))
+        Y = xp.reshape(xp.permute_dims(xp.astype(Y, xp.float64), (1, 0, 2)), (Y.shape[1], -1))
+        c = xp.matrix_transpose(Q) @ Y
+        # Exact at the widest, where |y|² - |c|² would only leave rounding.
+        rest = Y - Q @ c
+        gain = np.zeros(widest)
+        gain[neurons] = to_numpy(xp.sum(c * c, axis=1))
+        left += float(xp.sum(rest * rest)) + np.append(np.cumsum(gain[::-1])[::-1], 0.0)
+    truth = to_numpy(y)
+    return Curve(
+        wanted,
+        left[wanted] / math.prod(y.shape),
+        float(np.ptp(truth)) or 1.0,
+        float(truth.max()),
+    )
+
+
+def _independent(H: Array) -> tuple[Array, Integers]:
+    """Q of the neurons that add something to those before them, and which they are.
+
+    A neuron whose part beyond its predecessors is below 1e-10 of the largest is left out.
+    """
+    xp = namespace(H)
+    neurons = np.arange(min(H.shape[1], 4 * H.shape[0]))
+    while True:
+        Q, R = xp.linalg.qr(xp.take(H, move(neurons, H), axis=1))
+        size = np.abs(to_numpy(xp.linalg.diagonal(R)))
+        k = len(size)  # less than the neurons where there are more of them than samples
+        good = size > 1e-10 * size.max()
+        if good.all():
+            return Q, neurons[:k]
+        neurons = np.concatenate([neurons[:k][good], neurons[k:]])

@@ -1,0 +1,450 @@
+"""β: the spectral Barron norm of regions, from the discrete Fourier transforms of their boxes.
+
+It says how hard a region is to fit with few neurons. BEAM balances it; "energy" means this number
+wherever partitions are spoken of, not joules, nor sums of squared coefficients.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from itertools import chain, pairwise
+from operator import or_
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.fft import rfftn
+
+from elmfield._array.backend import to_numpy
+from elmfield._array.checks import axis_of, choice, shown
+from elmfield._array.threads import n_processors
+from elmfield._array.typing import Array, Bools, Floats, Integers
+from elmfield.samples import prepare, unmasked
+
+if TYPE_CHECKING:  # a partition is made with what is here
+    from elmfield.partition.partition import Partition
+
+OUTSIDES = ("zero", "mean")
+NORMALISATIONS = ("forward", "ortho", "backward")
+
+BATCH_SAMPLES = 1 << 16
+"""Samples transformed together (512 KiB): more would leave the caches, or need new memory."""
+
+THREADED_SAMPLES = 1 << 19
+"""Samples from which a transform is worth several threads."""
+
+
+@overload
+def barron_norm(
+    values: Array,
+    *,
+    mask: Array | None = ...,
+    partition: None = ...,
+    channel_axis: int | None = ...,
+    normalisation: str = ...,
+    outside: str = ...,
+) -> float: ...
+
+
+@overload
+def barron_norm(
+    values: Array,
+    *,
+    mask: Array | None = ...,
+    partition: "Partition",
+    channel_axis: int | None = ...,
+    normalisation: str = ...,
+    outside: str = ...,
+) -> Floats: ...
+
+
+def barron_norm(
+    values: Array,
+    *,
+    mask: Array | None = None,
+    partition: "Partition | None" = None,
+    channel_axis: int | None = None,
+    normalisation: str = "forward",
+    outside: str = "zero",
+) -> float | Floats:
+    """The spectral Barron norm of an array, or of each region of a partition of it.
+
+    ``β = Σ_k |k|_1 |F(k)|`` over the discrete Fourier transform F of the smallest box around the
+    samples that count, with 0 in place of the others; k counts waves in the box, from -n/2 to n/2
+    on an axis of n samples. Channels are added up.
+
+    Parameters
+    ----------
+    values : array
+        Samples on a grid, in any number of dimensions; NaN marks a sample that does not count.
+    mask : array of bool, optional
+        True where a sample does not count, as in `fit` and `numpy.ma`; of the shape of `values`, or
+        of its spatial axes.
+    partition : Partition, optional
+        Give the norm of each of its regions.
+    channel_axis : int, optional
+        Which axis holds channels rather than space; None if there is none.
+    normalisation : {"forward", "ortho", "backward"}
+        Of the transform, as in `scipy.fft`: divided by the box's samples n, by √n, or by nothing.
+        The paper does not say; the default gives the best partitions (docs/beam.md).
+    outside : {"zero", "mean"}
+        What stands where samples do not count: 0, as in the paper, or the mean of those that do.
+        With the mean, the shape's own edge spectrum is taken off: a constant has no energy on any
+        shape, as it has none on a box.
+
+    Returns
+    -------
+    float, or array of shape (N,) with `partition`
+
+    Notes
+    -----
+    Rounded to 36 bits, and to 0 below the transform's rounding error: what is equal on paper
+    compares equal here, so that BEAM decides ties by position.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> wave = np.cos(2 * np.pi * 3 * np.arange(16) / 16)  # |F(3)| = |F(-3)| = 1/2
+    >>> round(ef.barron_norm(wave), 9)
+    3.0
+    """
+    y, present = samples_of(values, mask, channel_axis)
+    shape = y.shape[1:]
+    if partition is not None and getattr(partition, "shape", None) != shape:
+        raise ValueError(
+            f"`partition` must be a Partition made for this array, shape {shape}; got "
+            f"{shown(partition)}."
+        )
+    one = tuple(np.asarray([0, n]) for n in shape)
+    beta = Barron(
+        y,
+        present,
+        one if partition is None else partition.edges,
+        (False,) * len(shape) if partition is None else partition.periodic,
+        normalisation=normalisation,
+        outside=outside,
+    )
+    if partition is None:
+        return float(beta(beta.cells())[0])
+    regions: dict[int, Region] = {}
+    for i, cell in zip(partition.labels.reshape(-1).tolist(), beta.cells()):
+        regions[i] = union(regions[i], cell) if i in regions else cell
+    return beta([regions[i] for i in range(partition.n_regions)])
+
+
+def samples_of(
+    values: Array, mask: Array | None, channel_axis: int | None
+) -> tuple[Floats, Bools | None]:
+    """Samples (C, n_1, ..., n_d) in float64, 0 where missing, and where they are present.
+
+    Complex samples become twice as many channels.
+    """
+    y, marked = unmasked(values, mask, channel_axis, None)
+    shape = tuple(y.shape)
+    d = len(shape)
+    if channel_axis is not None:
+        axis_of("channel_axis", channel_axis, shape)
+    if d < (1 if channel_axis is None else 2) or not math.prod(shape):
+        raise ValueError(f"an array needs at least one axis and one sample; got shape {shape}.")
+    y, present, _, _ = prepare(y, shape, channel_axis, marked)
+    y = np.ascontiguousarray(np.moveaxis(to_numpy(y), -1, 0), np.float64)
+    return y, None if present is None else np.moveaxis(to_numpy(present), -1, 0)
+
+
+@dataclass(eq=False, slots=True)
+class Region:
+    """A set of cells, as BEAM sees it.
+
+    Parameters
+    ----------
+    key : int
+        Tells sets of cells apart: the exclusive or of 128 random bits per cell. Disjoint sets a and
+        b have the union ``a.key ^ b.key``, so energies can be looked up before a union is formed.
+    cells : tuple of int
+        Cell numbers, in array order of the grid of cells.
+    first : int
+        The least of them.
+    count : int
+        Samples that count.
+    bits : tuple of int
+        On each axis, bit j is set where the region has a sample that counts at position j.
+    grid : tuple of int
+        The same for the grid of cells.
+    peak : float
+        Greatest absolute value of a sample.
+    """
+
+    key: int
+    cells: tuple[int, ...] = field(repr=False)
+    first: int
+    count: int
+    bits: tuple[int, ...] = field(repr=False)
+    grid: tuple[int, ...] = field(repr=False)
+    peak: float
+
+
+def union(a: Region, b: Region) -> Region:
+    """The union of disjoint regions."""
+    return Region(
+        a.key ^ b.key,
+        a.cells + b.cells,
+        min(a.first, b.first),
+        a.count + b.count,
+        tuple(map(or_, a.bits, b.bits)),
+        tuple(map(or_, a.grid, b.grid)),
+        max(a.peak, b.peak),
+    )
+
+
+def extent(a: Region, b: Region) -> int:
+    """Cells in the box around two regions, where it has no gaps."""
+    cells = 1
+    for x, y in zip(a.grid, b.grid):
+        cells *= (x | y).bit_count()
+    return cells
+
+
+@lru_cache(maxsize=4096)
+def span(bits: int, period: int) -> tuple[int, int]:
+    """First position and length of the shortest run that holds all set bits.
+
+    On an axis that repeats after `period` positions the run may go around the end; of several
+    shortest runs the one that starts first. `period` 0 stands for an axis that does not repeat.
+    """
+    if not bits:
+        return 0, 0
+    low = (bits & -bits).bit_length() - 1
+    length = bits.bit_length() - low
+    if not period or length < period / 2:
+        return low, length
+    positions = np.flatnonzero(np.frombuffer(f"{bits:0{period}b}".encode(), np.uint8)[::-1] == 49)
+    gaps = np.diff(positions, append=positions[0] + period)  # after each set bit
+    starts = np.roll(positions, -1)  # the run begins where its gap ends
+    best = int(gaps.max())
+    return int(starts[gaps == best].min()), period - best + 1
+
+
+class Barron:
+    """β of regions made of cells, many at a time.
+
+    Parameters
+    ----------
+    y : array, shape (C, n_1, ..., n_d)
+        Samples, 0 where missing.
+    present : array of bool, same shape, or None
+        Where samples count; None if all do.
+    edges : tuple of integer arrays
+        Where cells begin and end on each axis, as in `Partition`.
+    periodic : tuple of bool
+        Whether each axis wraps around.
+    normalisation, outside : str
+        See :func:`barron_norm`.
+    """
+
+    def __init__(
+        self,
+        y: Floats,
+        present: Bools | None,
+        edges: tuple[Integers, ...],
+        periodic: tuple[bool, ...],
+        *,
+        normalisation: str = "forward",
+        outside: str = "zero",
+    ) -> None:
+        self.y, self.present, self.edges, self.periodic = y, present, edges, periodic
+        self.normalisation = choice("normalisation", normalisation, NORMALISATIONS)
+        self.outside = choice("outside", outside, OUTSIDES)
+        self.n_cells = tuple(len(e) - 1 for e in edges)
+        self._at = np.unravel_index(np.arange(math.prod(self.n_cells)), self.n_cells)
+        self._amplitude = float(np.abs(y).max())
+
+    def cells(self) -> list[Region]:
+        """The cells as regions, in array order."""
+        rng = np.random.default_rng(0x5EED)
+        keys = rng.integers(0, 1 << 63, size=(math.prod(self.n_cells), 2)).tolist()
+        some = None if self.present is None else np.any(self.present, axis=0)
+        peaks = np.abs(self.y).max(axis=0)
+        for k, e in enumerate(self.edges):
+            peaks = np.maximum.reduceat(peaks, e[:-1], axis=k)
+        sides = [[(int(a), int(b)) for a, b in pairwise(e)] for e in self.edges]
+        runs = [[(1 << b) - (1 << a) for a, b in side] for side in sides]
+        regions = []
+        for i, (at, peak) in enumerate(zip(np.ndindex(self.n_cells), peaks.reshape(-1).tolist())):
+            spans = [side[j] for side, j in zip(sides, at)]
+            if some is None:
+                count = math.prod([b - a for a, b in spans])
+                bits = tuple([run[j] for run, j in zip(runs, at)])
+            else:
+                inside = some[tuple(slice(a, b) for a, b in spans)]
+                count = int(inside.sum())
+                bits = tuple(
+                    sum(1 << a + j for j in set(positions.tolist()))
+                    for (a, _), positions in zip(spans, np.nonzero(inside))
+                )
+            key = keys[i][0] << 64 | keys[i][1]
+            grid = tuple([1 << j for j in at])
+            regions.append(Region(key, (i,), i, count, bits, grid, peak))
+        return regions
+
+    def box_of(self, bits: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """First sample and number of samples, on each axis, of the box around positions."""
+        sides = zip(bits, self.y.shape[1:], self.periodic)
+        spans = [span(b, n if wraps else 0) for b, n, wraps in sides]
+        return tuple([a for a, _ in spans]), tuple([n for _, n in spans])
+
+    def __call__(self, regions: Sequence[Region]) -> Floats:
+        """β of each region, shape (n,): boxes of one size are transformed together."""
+        beta = np.zeros(len(regions))
+        by_size: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = {}
+        for i, region in enumerate(regions):
+            if region.peak:  # others are 0 everywhere, and so is β
+                low, size = self.box_of(region.bits)
+                by_size.setdefault(size, []).append((i, low))
+        for size, members in by_size.items():
+            step = max(1, BATCH_SAMPLES // (len(self.y) * math.prod(size)))
+            for j in range(0, len(members), step):
+                batch = members[j : j + step]
+                boxes = [(regions[i], low) for i, low in batch]
+                beta[[i for i, _ in batch]] = self._transform(boxes, size)
+        return rounded(beta)
+
+    def _transform(
+        self, boxes: list[tuple[Region, tuple[int, ...]]], size: tuple[int, ...]
+    ) -> Floats:
+        """β of regions whose boxes have the same size, not yet rounded."""
+        Y = self._boxes(boxes, size)
+        workers = n_processors() if Y.size > THREADED_SAMPLES else 1
+        F = rfftn(Y, axes=tuple(range(2, Y.ndim)), workers=workers)
+        W, floor = weights(size, self.normalisation)
+        size_of = np.abs(F)
+        size_of *= W
+        # Row by row: a sum whose rounding does not depend on the rest of the batch.
+        beta = size_of.reshape(len(boxes), -1).sum(axis=1)
+        beta[beta <= floor * self._amplitude] = 0
+        return np.asarray(beta)
+
+    def _boxes(self, boxes: list[tuple[Region, tuple[int, ...]]], size: tuple[int, ...]) -> Floats:
+        """Samples of regions in their boxes, and what stands outside, shape (n, C, *size)."""
+        if self.outside == "zero" and self._tiles is not None:
+            return self._tiled(boxes, size)
+        Y = np.empty((len(boxes), len(self.y), *size))
+        S = math.prod(size)
+        chosen = np.zeros(math.prod(self.n_cells), bool)
+        for out, (region, low) in zip(Y, boxes):
+            box = self._slices(low, size)
+            if region.count == S:
+                out[...] = self.y[:, *box]
+                if self.outside == "mean" and self.present is not None:
+                    _centre(out, self.present[:, *box])
+                continue
+            own = list(region.cells)
+            chosen[own] = True
+            inside = chosen[self._cell_of[box]]
+            chosen[own] = False
+            np.multiply(self.y[:, *box], inside, out=out)
+            if self.outside == "mean":
+                _centre(out, inside if self.present is None else inside & self.present[:, *box])
+        return Y
+
+    def _tiled(self, boxes: list[tuple[Region, tuple[int, ...]]], size: tuple[int, ...]) -> Floats:
+        """The same, a cell at a time; 0 outside."""
+        tiles, d = self._tiles, len(size)
+        assert tiles is not None
+        widths = tiles.shape[2:]
+        counts = [len(region.cells) for region, _ in boxes]
+        cells = np.fromiter(chain.from_iterable(r.cells for r, _ in boxes), int, sum(counts))
+        which = np.repeat(np.arange(len(boxes)), counts)
+        low = np.asarray([low for _, low in boxes])
+        at = [
+            (self._at[k][cells] - (low[:, k] // widths[k])[which]) % self.n_cells[k]
+            for k in range(d)
+        ]
+        split = [n for sides in zip((s // w for s, w in zip(size, widths)), widths) for n in sides]
+        make = (
+            np.empty if len(cells) * math.prod(widths) == len(boxes) * math.prod(size) else np.zeros
+        )
+        Y = make((len(boxes), len(self.y), *split))
+        by_cell = Y.transpose(0, *range(2, 2 + 2 * d, 2), 1, *range(3, 3 + 2 * d, 2))
+        by_cell[which, *at] = tiles[cells]
+        return Y.reshape(len(boxes), len(self.y), *size)
+
+    @cached_property
+    def _tiles(self) -> Floats | None:
+        """Samples of each cell, shape (cells, C, *cell); None if cells differ or samples miss."""
+        sides = [np.diff(e) for e in self.edges]
+        if self.present is not None or any(np.ptp(s) for s in sides):
+            return None
+        d = len(sides)
+        split = [n for s in sides for n in (len(s), int(s[0]))]
+        tiles = self.y.reshape(len(self.y), *split)
+        tiles = tiles.transpose(*range(1, 1 + 2 * d, 2), 0, *range(2, 2 + 2 * d, 2))
+        return tiles.reshape(-1, len(self.y), *(int(s[0]) for s in sides))
+
+    @cached_property
+    def _cell_of(self) -> NDArray[np.int32]:
+        """The cell of every sample."""
+        numbers = np.arange(math.prod(self.n_cells), dtype=np.int32).reshape(self.n_cells)
+        for k, e in enumerate(self.edges):
+            numbers = np.repeat(numbers, np.diff(e), axis=k)
+        return numbers
+
+    def _slices(self, low: tuple[int, ...], size: tuple[int, ...]) -> tuple[slice | Integers, ...]:
+        """An index that takes a box out of an array, around the ends of periodic axes too."""
+        sides = list(zip(low, size, self.y.shape[1:]))
+        if all(a + n <= m for a, n, m in sides):
+            return tuple(slice(a, a + n) for a, n, _ in sides)
+        return np.ix_(*((a + np.arange(n)) % m for a, n, m in sides))
+
+
+def _centre(Y: Floats, inside: Bools) -> None:
+    """Take each channel's mean over the samples inside off them, in place; others stay 0."""
+    axes = tuple(range(1, Y.ndim))
+    inside = np.broadcast_to(inside, Y.shape)
+    mean = Y.sum(axis=axes, keepdims=True) / np.maximum(inside.sum(axis=axes, keepdims=True), 1)
+    Y -= mean * inside
+
+
+@lru_cache(maxsize=256)
+def weights(size: tuple[int, ...], normalisation: str) -> tuple[Floats, float]:
+    """``|k|_1`` on the half of the spectrum that a real transform gives, and a rounding error."""
+    W = np.zeros((1,) * len(size))
+    for k, n in enumerate(size):
+        waves = np.abs(np.fft.fftfreq(n, 1 / n)) if k < len(size) - 1 else np.arange(n // 2 + 1.0)
+        W = W + waves.reshape([-1 if j == k else 1 for j in range(len(size))])
+    sides = np.asarray(size)
+    W = W * mirrored(size[-1]) / float(scales(sides, normalisation))
+    return W, float(floors(sides, normalisation))
+
+
+def scales(size: Integers, normalisation: str) -> Floats:
+    """What sums over the transforms of boxes are divided by; their sides are the last axis."""
+    S = size.prod(axis=-1).astype(float)
+    return np.asarray(S ** {"forward": 1.0, "ortho": 0.5, "backward": 0.0}[normalisation])
+
+
+def floors(size: Integers, normalisation: str) -> Floats:
+    """The rounding errors of β of boxes with samples of size 1."""
+    S = size.prod(axis=-1).astype(float)
+    waves = S * (size * size // 4 / size).sum(axis=-1)  # |k|_1 of all frequencies
+    # A transform of S numbers of size 1 is off by about ε √S log S in every entry.
+    error = 4 * np.finfo(float).eps * np.sqrt(S) * np.log2(2 * S)
+    return np.asarray(error * waves / scales(size, normalisation))
+
+
+def mirrored(n: int) -> Floats:
+    """How often the entries of a real transform of length n occur in the whole: most of them twice.
+
+    The other half is the mirror image.
+    """
+    twice = np.full(n // 2 + 1, 2.0)
+    twice[0] = 1
+    if n % 2 == 0:
+        twice[-1] = 1
+    return twice
+
+
+def rounded(beta: Floats) -> Floats:
+    """Numbers of 36 significant bits."""
+    mantissa, exponent = np.frexp(beta)
+    return np.asarray(np.ldexp(np.round(mantissa * 2.0**36), exponent - 36))

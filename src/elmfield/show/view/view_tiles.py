@@ -1,0 +1,408 @@
+"""Tiles: parts of what is seen at a level, kept while there is room; one is made at a time.
+
+Far out a pixel stands for many samples. Their means are built once, in the background, piece by
+piece. Until they are there, tiles are first looks: means of the samples a field is made of, or
+those that a file tells before it is decoded; else one place for each of fewer pixels.
+
+As bytes, which the page's `numbers.js` unpacks, a tile is a short head, then numbers.
+
+====== ======= ==========================================================
+offset kind    what
+====== ======= ==========================================================
+0      4 bytes ``ELM1``
+4      uint8   0: float32, NaN missing; 1: uint16 from `low` to `high`,
+               65535 missing, as differences; 2: uint8, a mask
+5      uint8   channels
+6      uint8   1 for a first look that will be better if asked for again
+7      uint8   of differences, how many times they were taken: 1 or 2
+8      uint16  rows, and uint16 columns
+12     float32 low, and float32 high
+20             numbers, row by row, channels last, little-endian
+====== ======= ==========================================================
+
+Differences are taken along each row, modulo 65536; 0, -1, 1, -2 ... are written as 0, 1, 2, 3 ...,
+all their low bytes first, then all their high ones: close in, where neighbours are nearly on a
+line, they compress to half.
+"""
+
+import math
+import struct
+import threading
+import time
+from collections import OrderedDict
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+
+from elmfield._array.backend import to_numpy
+from elmfield._array.typing import Array, Floats
+from elmfield.field.evaluate.grid_values import coarse_means
+from elmfield.show.view.layers import (
+    Look,
+    means_on_plane,
+    middles,
+    numbers,
+    on_plane,
+    region_lines,
+    spread,
+)
+from elmfield.show.view.scene import TILE, Scene
+
+HEAD = struct.Struct("<4sBBBBHHff")
+GONE = 65535
+"""Stands for a missing number in 16 bits."""
+
+KEPT_BYTES = 64 << 20
+"""Of tiles that are kept."""
+
+OVERVIEW_NUMBERS = 1 << 22
+"""Of one overview, at most."""
+
+OVERVIEWS = 4
+"""That are kept."""
+
+FIRST_NUMBERS = 1 << 18
+"""Of a first look."""
+
+LOSSY_MAX_SAMPLES = 1 << 26
+"""Of a file coded with loss, to be looked at first: all their first bytes are read at once."""
+
+PIECE_SAMPLES = 1 << 18
+"""That are evaluated before somebody else may ask."""
+
+RANGE_PLACES = 160
+"""Along each axis that is shown, of which the range of colours is read."""
+
+SLIDER_PLACES = 3
+"""Along each slider, of which it is read."""
+
+TINY = 1e-6
+"""What is smaller than this part of the range is 0 in it, but for rounding: no one reads -8e-12."""
+
+
+class Overview:
+    """Means of all that a look shows, at a level and at those above it.
+
+    `level` is the finest that has at most `OVERVIEW_NUMBERS` of them; `step` makes the next piece.
+    """
+
+    def __init__(self, scene: Scene, look: Look) -> None:
+        self.scene, self.look = scene, look
+        plane, C = scene.plane, len(look.channels)
+        self.level = 1
+        while np.prod(plane.pixels(self.level)) * C > OVERVIEW_NUMBERS:
+            self.level += 1
+        size = plane.pixels(self.level)
+        self.error: Exception | None = None
+        self._base = np.full((*size, C), np.inf, np.float32)  # infinite: not yet
+        self._side = max(8, min(TILE, int(PIECE_SAMPLES**0.5) >> self.level))
+        self._pieces = list(product(*(range(0, n, self._side) for n in size)))
+
+    @property
+    def done(self) -> bool:
+        """Whether all of it is there."""
+        return not self._pieces
+
+    def step(self) -> None:
+        """Make one piece more."""
+        spans = [
+            (k, min(k + self._side, n)) for k, n in zip(self._pieces[-1], self._base.shape[:2])
+        ]
+        edges = [self.scene.plane.edges(k, self.level, *span) for k, span in enumerate(spans)]
+        where = tuple(slice(*span) for span in spans)
+        self._base[where] = means_on_plane(self.scene, self.look, *edges)
+        self._pieces.pop()
+
+    def part(self, level: int, rows: tuple[int, int], columns: tuple[int, int]) -> Array:
+        """The means in some rows and columns of pixels; infinite where nobody knows them yet."""
+        shown = _at_level(self._base, self.level, level, rows, columns)
+        if self.done or self.first is None:
+            return shown
+        coarse, values = self.first
+        return np.where(np.isinf(shown), _at_level(values, coarse, level, rows, columns), shown)
+
+    @cached_property
+    def first(self) -> tuple[int, Array] | None:
+        """Level and numbers of a first look; None where all of a file would have to be decoded."""
+        scene, field, look = self.scene, self.scene.field, self.look
+        boxes = field.model.blended.source_samples
+        is_plain = (look.quantity, look.method) == ("value", "field") and not field.model.is_complex
+        level = self.level
+        is_coded = boxes is not None and boxes.tiles is not None
+        if boxes is not None and is_coded:
+            n, quick = math.prod(field.shape), boxes.quick_level
+            if not is_plain or quick is None or (boxes.is_lossy and n > LOSSY_MAX_SAMPLES):
+                return None
+            level = quick
+        elif boxes is None or not is_plain or len(field.shape) > 2 or scene.missing is not None:
+            while math.prod(scene.plane.pixels(level)) > FIRST_NUMBERS:
+                level += 1
+            sides = [middles(e) for e in self._all_edges(level)]
+            return level, on_plane(scene, look, *sides)
+        most = 4 * FIRST_NUMBERS if is_coded else FIRST_NUMBERS
+        while math.prod(-(-n >> level) for n in field.shape) > most:
+            level += 1
+        values = to_numpy(coarse_means(field.model, level))
+        k = field.model.channel_axis
+        values = values[..., None] if k is None else np.moveaxis(values, k, -1)
+        x = spread(scene, look.at, *(middles(e) for e in self._all_edges(level)))
+        at = [
+            np.clip(np.floor((c + 0.5) / 2**level).astype(int), 0, m - 1)
+            for c, m in zip(x, values.shape)
+        ]
+        shown = np.asarray(values[np.ix_(*at)].squeeze(scene.others), np.float32)
+        return level, shown[..., list(look.channels)]
+
+    def _all_edges(self, level: int) -> list[Floats]:
+        """Edges of all pixels of a level, on both sides."""
+        plane = self.scene.plane
+        return [plane.edges(k, level, 0, n) for k, n in enumerate(plane.pixels(level))]
+
+
+def _at_level(
+    values: Array, own: int, level: int, rows: tuple[int, int], columns: tuple[int, int]
+) -> Array:
+    """Some rows and columns of pixels at a level, of means (p, q, C) at a level of their own."""
+    if level <= own:  # each of theirs stands for several
+        at = [np.arange(*span) >> (own - level) for span in (rows, columns)]
+        return np.asarray(values[np.ix_(*(np.minimum(a, n - 1) for a, n in zip(at, values.shape)))])
+    size = 1 << (level - own)
+    some = values[rows[0] * size : rows[1] * size, columns[0] * size : columns[1] * size]
+    for _ in range(level - own):
+        some = halved(some)
+    return some
+
+
+class Turn:
+    """A lock, and whether somebody waits for it: the background lets them go first."""
+
+    def __init__(self) -> None:
+        self._lock, self._count, self._waiting = threading.Lock(), threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        with self._count:
+            self._waiting += 1
+        self._lock.acquire()
+        with self._count:
+            self._waiting -= 1
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def let_pass(self) -> None:
+        """Return when nobody waits."""
+        while self._waiting:
+            time.sleep(0.001)
+
+
+class Tiles:
+    """The tiles of a scene.
+
+    All evaluation goes through one lock: fields make no promise about several threads, and linear
+    algebra has threads of its own.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.lock = Turn()
+        self.evaluated = 0
+        self._shelf = threading.RLock()  # of what is kept
+        self._kept: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
+        self._size = 0
+        self._overviews: OrderedDict[Look, Overview] = OrderedDict()
+        self._wanted: Overview | None = None
+        self._builder: threading.Thread | None = None
+        self._stats: dict[object, list[list[float]]] = {}
+        self._stopped = False
+
+    def close(self) -> None:
+        """Build no further."""
+        self._stopped = True
+
+    def tile(self, look: Look, level: int, row: int, column: int) -> bytes:
+        """One tile, packed."""
+        key = (look, level, row, column)
+        found = self._at_hand(*key)
+        if found is None:
+            with self.lock:
+                values, draft = self.values(look, level, row, column)
+            found = pack_floats(values, draft=draft)
+            if not draft:
+                self._keep(key, found)
+        return found
+
+    def _at_hand(self, look: Look, level: int, row: int, column: int) -> bytes | None:
+        """A tile for which nothing must be evaluated, so that nobody is waited for."""
+        key = (look, level, row, column)
+        with self._shelf:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+                return found
+            overview = self._overviews.get(look)
+        if overview is None or overview.done or overview.error or level < overview.level:
+            return None
+        if "first" not in vars(overview):
+            return None
+        self._build(overview)
+        return pack_floats(overview.part(level, *self._spans(level, row, column)), draft=True)
+
+    def _spans(self, level: int, row: int, column: int) -> list[tuple[int, int]]:
+        """Pixels of a tile on both sides, from the first to behind the last."""
+        n = self.scene.plane.pixels(level)
+        return [(k * TILE, min((k + 1) * TILE, m)) for k, m in zip((row, column), n)]
+
+    def values(self, look: Look, level: int, row: int, column: int) -> tuple[Array, bool]:
+        """The numbers of a tile, and whether they are a first look."""
+        spans = self._spans(level, row, column)
+        edges = [self.scene.plane.edges(k, level, *span) for k, span in enumerate(spans)]
+        if look.quantity == "regions":
+            return region_lines(self.scene, look.at, *edges), False
+        self.evaluated += 1
+        if level <= 0:
+            return on_plane(self.scene, look, *map(middles, edges)), False
+        overview = self._overview(look)
+        if level < overview.level:
+            return means_on_plane(self.scene, look, *edges), False
+        if overview.done:
+            return overview.part(level, *spans), False
+        if overview.error is not None:
+            raise overview.error
+        self._build(overview)
+        return overview.part(level, *spans), True
+
+    def whole(self, look: Look, level: int, row: int, column: int) -> Array:
+        """The numbers of a tile, never a first look: what is missing for it is made at once."""
+        if level > 0 and look.quantity != "regions":
+            overview = self._overview(look)
+            while level >= overview.level and not overview.done:
+                overview.step()
+        return self.values(look, level, row, column)[0]
+
+    def ready(self, look: Look) -> None:
+        """Take a first look and begin with the overview, before anybody asks."""
+        with self.lock:
+            if self.scene.plane.coarsest > 0:
+                overview = self._overview(look)
+                _ = overview.first  # which tiles show until the means are there
+                self._build(overview)
+
+    def quantiles(self, look: Look) -> list[list[float]]:
+        """0 to 100 percent of what a look shows, for each channel; read at a few thousand places.
+
+        The same wherever the sliders stand, so that colours keep their meaning.
+        """
+        key = (look.quantity, look.channels, look.part)
+        with self.lock:
+            if key not in self._stats:
+                self._stats[key] = self._quantiles(look)
+        return self._stats[key]
+
+    def _quantiles(self, look: Look) -> list[list[float]]:
+        scene, domain = self.scene, self.scene.field.domain
+        places = dict.fromkeys(scene.others, SLIDER_PLACES)
+        usual = RANGE_PLACES ** (2 if scene.is_series else 1)
+        x = [
+            np.unique(np.linspace(0, n - 1, min(n, places.get(k, usual))).round())
+            for k, n in enumerate(scene.field.shape)
+        ]
+        x = [np.clip(at, low, high) for at, low, high in zip(x, domain.low, domain.high)]
+        values = numbers(scene, look, x).reshape(-1, len(look.channels))
+        found = []
+        for v in values.T:
+            v = v[np.isfinite(v)]
+            q = np.percentile(v, np.arange(101)) if v.size else np.linspace(0, 1, 101)
+            q[np.abs(q) < TINY * (q[-1] - q[0])] = 0
+            found.append([float(c) for c in q])
+        return found
+
+    # --- what is kept ---------------------------------------------------------------------------
+
+    def _keep(self, key: tuple[object, ...], made: bytes) -> None:
+        with self._shelf:
+            self._size += len(made) - len(self._kept.pop(key, b""))
+            self._kept[key] = made
+            while self._size > KEPT_BYTES:
+                _, old = self._kept.popitem(last=False)
+                self._size -= len(old)
+
+    def _overview(self, look: Look) -> Overview:
+        with self._shelf:
+            found = self._overviews.get(look)
+            if found is None:
+                found = self._overviews[look] = Overview(self.scene, look)
+                if len(self._overviews) > OVERVIEWS:
+                    self._overviews.popitem(last=False)
+            self._overviews.move_to_end(look)
+            return found
+
+    def _build(self, overview: Overview) -> None:
+        self._wanted = overview
+        if self._builder is None or not self._builder.is_alive():
+            self._builder = threading.Thread(target=self._work, daemon=True, name="overview")
+            self._builder.start()
+
+    def _work(self) -> None:
+        """Piece by piece of the overview that was asked for last; tiles come between."""
+        while not self._stopped:
+            self.lock.let_pass()
+            with self.lock:
+                wanted = self._wanted
+                if wanted is None or wanted.done:
+                    self._wanted = None
+                    return
+                try:
+                    wanted.step()
+                except Exception as error:  # whoever asks next for the same numbers is told
+                    wanted.error, self._wanted = error, None
+                    return
+
+
+def halved(values: Array) -> Array:
+    """Means of two by two pixels, (ceil(p / 2), ceil(q / 2), C); missing ones do not count."""
+    p, q, C = values.shape
+    even = np.full((p + p % 2, q + q % 2, C), np.nan, np.float32)
+    even[:p, :q] = values
+    boxes = even.reshape(even.shape[0] // 2, 2, even.shape[1] // 2, 2, C)
+    have = np.isfinite(boxes)
+    count = have.sum(axis=(1, 3))
+    total = np.where(have, boxes, 0).sum(axis=(1, 3))
+    none = np.where(np.isinf(boxes).any(axis=(1, 3)), np.inf, np.nan)
+    return np.where(count > 0, total / np.maximum(count, 1), none).astype(np.float32)
+
+
+# --- bytes ----------------------------------------------------------------------------------------
+
+
+def pack_floats(values: Array, *, draft: bool = False) -> bytes:
+    """Numbers (p, q, C) as float32, or a mask (p, q)."""
+    if values.dtype == bool:
+        body, kind, channels = values.astype(np.uint8), 2, 1
+    else:
+        body, kind, channels = values.astype("<f4"), 0, values.shape[2]
+    p, q = values.shape[:2]
+    head = HEAD.pack(b"ELM1", kind, channels, draft, 0, p, q, 0, 1)
+    return head + bytes(body.tobytes())
+
+
+def pack_short(values: Array) -> bytes:
+    """Numbers (p, q, C) in 16 bits each, from the tile's lowest to its highest, as differences."""
+    finite = np.isfinite(values)
+    low = float(values[finite].min(initial=np.inf)) if finite.any() else 0.0
+    high = float(values[finite].max(initial=-np.inf)) if finite.any() else 1.0
+    span = high - low if high > low else 1.0
+    whole = np.where(finite, np.round((np.where(finite, values, low) - low) / span * 65534), GONE)
+    once = _differences(whole.astype(np.uint16))
+    times, best = min(
+        enumerate((once, _differences(once)), 1), key=lambda d: np.abs(d[1].view(np.int16)).mean()
+    )
+    d = best.view(np.int16).astype(np.int32)
+    z = ((d << 1) ^ (d >> 31)).astype("<u2")
+    p, q, C = values.shape
+    head = HEAD.pack(b"ELM1", 1, C, 0, times, p, q, low, low + span)
+    return head + bytes(z.reshape(-1).view(np.uint8).reshape(-1, 2).T.tobytes())
+
+
+def _differences(whole: Array) -> Array:
+    return np.diff(whole, axis=1, prepend=np.zeros_like(whole[:, :1]))
