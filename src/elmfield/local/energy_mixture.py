@@ -27,6 +27,7 @@ from elmfield.local.kernels import (
     is_odd,
     kernels_of,
     spectra_of,
+    transfer,
     waves_of,
 )
 from elmfield.local.layers import Cosines
@@ -106,6 +107,9 @@ class Beliefs:
         log det ZᵀKZ.
     differences : array, shape (K, R)
         Orthonormal columns: the differences between members that are kept.
+    means : bool
+        Whether samples are means over their cells: H and K are then those of such means, and
+        `spectra` are multiplied by what a cell's mean leaves of each wave.
     """
 
     box: tuple[int, ...]
@@ -118,6 +122,7 @@ class Beliefs:
     rest: Floats = field(repr=False)
     determinants: Floats = field(repr=False)
     differences: Floats = field(repr=False)
+    means: bool = False
 
     @property
     def rank(self) -> int:
@@ -137,7 +142,8 @@ class Beliefs:
     def _kept(self, what: str, like: Array, make: Callable[[], Arrays]) -> Arrays:
         """Factors in the library, dtype and on the device of `like`; kept there."""
         kind = str(like.dtype).rsplit(".", 1)[-1]
-        name = f"{what} {self.box} {self.order} {1 + self.differences.shape[1]} {kind}"
+        width = 1 + self.differences.shape[1]
+        name = f"{what} {self.box} {self.order} {width} {kind} {self.means}"
 
         def moved() -> Arrays:
             return {key: move(a, like, like.dtype) for key, a in make().items()}
@@ -184,7 +190,7 @@ class Beliefs:
         M[:, affine_places(waves)] += (
             np.tensordot(onto, self.rest, axes=(0, 0)) / affine_norms(box)[:, None]
         )
-        H = features(waves, box)
+        H = features(waves, box, self.means)
         M[0] += M[0] @ (np.eye(S) - H @ M[0])  # for what rounding left at the samples
         M[1:] -= M[0] @ (H @ M[1:])
         odd = is_odd(waves)
@@ -293,7 +299,7 @@ def unfold_parities(even: Array, odd: Array) -> Array:
 
 
 @memoised(16)
-def beliefs(box: tuple[int, ...], order: float) -> Beliefs:
+def beliefs(box: tuple[int, ...], order: float, means: bool = False) -> Beliefs:
     """The family around an order along a line, factored on a box of samples one unit apart.
 
     Members are handled as stacks of matrices, in time K S³: 37 on 7 by 7 samples take 11 ms on one
@@ -301,7 +307,7 @@ def beliefs(box: tuple[int, ...], order: float) -> Beliefs:
     """
     wide = wide_box(box)
     with small_products():
-        made = factored(wide, family(len(wide), order), order)
+        made = factored(wide, family(len(wide), order), order, means)
     return made if wide == box else _spread(made, box)
 
 
@@ -322,12 +328,15 @@ def _spread(made: Beliefs, box: tuple[int, ...]) -> Beliefs:
     return replace(made, box=box, waves=waves, halves=(even, odd))
 
 
-def factored(box: tuple[int, ...], members: Family, order: float) -> Beliefs:
+def factored(
+    box: tuple[int, ...], members: Family, order: float, means: bool = False
+) -> Beliefs:
     """Factorisations of all members on a box of samples."""
     S, K = int(np.prod(box)), members.n_members
     waves = waves_of(box)
-    spectra = spectra_of(waves, members)
-    kernels = kernels_of(waves, box, spectra)  # (K, S, S)
+    spectra, left = spectra_of(waves, members), transfer(waves) if means else np.ones(())
+    spectra = spectra * left
+    kernels = kernels_of(waves, box, spectra * left)  # (K, S, S)
     odd = is_odd(waves)
     X = affine(box)
     Q, whitening, determinants = np.zeros((K, S, S)), [], np.zeros(K)
@@ -358,6 +367,7 @@ def factored(box: tuple[int, ...], members: Family, order: float) -> Beliefs:
         rest=rest,
         determinants=determinants,
         differences=_principal(waves, box, spectra, kernels[0], Q, rest),
+        means=means,
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from elmfield._array.memory import runs
 from elmfield._array.typing import Floats
 from elmfield.local.energies import Family
-from elmfield.local.layers import Cosines
+from elmfield.local.layers import Cosines, cell_features
 
 PERIOD = 1.5
 """Period of the layer in boxes: 1.25 lost 0.012 dB on seven photographs, 2 gained nothing."""
@@ -69,6 +69,14 @@ def spectra_of(waves: Sequence[Cosines], members: Family) -> Floats:
     return np.asarray(spectra / np.where(totals > 0, totals, 1))
 
 
+def transfer(waves: Sequence[Cosines]) -> Floats:
+    """What the mean over a cell of one sample leaves of each exponential, (L_1, ..., L_d)."""
+    total = np.ones(())
+    for w in waves:
+        total = np.multiply.outer(total, np.sinc(frequencies(w) / (2 * np.pi)))
+    return np.asarray(total)
+
+
 def kernels_of(
     waves: Sequence[Cosines], box: Sequence[int], spectra: Floats, points: Floats | None = None
 ) -> Floats:
@@ -120,11 +128,12 @@ def combine_members(
     return np.moveaxis(of_half(np.moveaxis(total, 1, 0)), 0, 1).reshape(J, -1, S)
 
 
-def features(waves: Sequence[Cosines], box: Sequence[int]) -> Floats:
-    """H, (S, m): the product layer on the samples of a box."""
+def features(waves: Sequence[Cosines], box: Sequence[int], means: bool = False) -> Floats:
+    """H, (S, m): the product layer on the samples of a box, or its means over their cells."""
     H: Floats = np.ones((1, 1))
     for w, n in zip(waves, box):
-        H = np.kron(H, w(np.arange(n) - (n - 1) / 2)).astype(np.float64, copy=False)
+        own = cell_features(w, n) if means else w(np.arange(n) - (n - 1) / 2)
+        H = np.kron(H, own).astype(np.float64, copy=False)
     return H
 
 

@@ -69,6 +69,13 @@ class AxisFunctions(Protocol):
     def pieces(self) -> Pieces:
         """The functions up to one sample beyond the outermost, as polynomials."""
 
+    @property
+    def deviations(self) -> Pieces | None:
+        """Integrals of the functions less their means over the samples' cells, from cell to cell.
+
+        None where samples are values at points; else they are means over cells.
+        """
+
     def __call__(self, u: Array, order: int = 0) -> Array:
         """The functions, (..., r), at offsets `u` from the box's centre, in samples."""
 

@@ -70,4 +70,6 @@ def blend(partition: Partition, k: int, x: Array, order: int = 0) -> Blend:
         ramp.append(30 * slope * (t * (1 - t)) ** 2)
     if order > 1:
         ramp.append(60 * slope**2 * t * (1 - t) * (1 - 2 * t))
+    if order > 2:  # which does not vanish at the ends
+        ramp.append(60 * slope**3 * (1 - 6 * t * (1 - t)) * xp.astype((t > 0) & (t < 1), t.dtype))
     return Blend(lower, upper, tuple(ramp))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -53,6 +53,7 @@ class Oriented:
     order: float | str = "auto"
     denoise: float | bool = False
     clip: bool = False
+    samples: str = "points"
 
     cell = None  # of its own, by number of axes
     centred = True
@@ -91,12 +92,12 @@ class Oriented:
         wide = [k for k, n in enumerate(view.shape[:-1]) if n > 1]
         found = exponents(view)
         if len(wide) > 3 or is_very_smooth([found[k] for k in wide]):
-            return Smooth(denoise=self.denoise).resolve(view)
+            return Smooth(denoise=self.denoise, samples=self.samples).resolve(view)
         spectral = orders_of(found, *SPECTRAL_ORDER, USUAL_ORDER)
         along = float(np.mean([spectral[k] for k in wide] or [USUAL_ORDER]))
         grid, box = self._some_boxes(view.shape)
         order = line_order(_as_boxes(view.on(grid), box), box, along)
-        return Oriented(round(round(order / ORDER_STEP) * ORDER_STEP, 9), self.denoise, self.clip)
+        return replace(self, order=round(round(order / ORDER_STEP) * ORDER_STEP, 9))
 
     def _some_boxes(self, shape: Sequence[int]) -> tuple[Grid, tuple[int, ...]]:
         """Where the samples of boxes lie that are taken evenly from all over an array; a box."""
@@ -131,7 +132,7 @@ class Oriented:
 
     def model(self, box: tuple[int, ...], inside: Array | None, like: Array) -> WaveModel:
         """Products of waves, and the energies among which regions choose."""
-        return wave_model(box, float(self.order))
+        return wave_model(box, float(self.order), self.samples == "means")
 
 
 def _as_boxes(values: Array, box: tuple[int, ...]) -> Array:

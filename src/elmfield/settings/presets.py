@@ -50,6 +50,7 @@ class Paper:
     centred = False  # least squares on the samples as they are
     target = None
     denoise = clip = False
+    samples = "points"
     fill_order = FILL_ORDER
     is_resolved = True
     is_linear = True
@@ -101,6 +102,7 @@ class Smooth:
     context: int | None = None
     layer: MakeLayer | None = None
     mirrored: bool = False
+    samples: str = "points"
 
     centred = True
     own_samples = clip = False
@@ -174,6 +176,8 @@ class Smooth:
         # The default overlap must not be the reason for an error about small cells.
         overlap = [min(blend, c / 2) for c in cell] if self.overlap is None else self.overlap
         context = beyond if self.context is None else self.context
+        if self.samples == "means":  # boxes hold all cells that their window touches
+            context = max(context, 1)
         return Partition.regular(
             shape,
             cell,
@@ -220,7 +224,7 @@ class Smooth:
         if self.network is not None:
             return smooth_dense_modes(self.network, box, float(np.mean(order)), like)
         orders = tuple(map(float, per_axis("order", order, len(box))))
-        return product_modes(box, orders, self.layer or Cosines.lattice)
+        return product_modes(box, orders, self.layer or Cosines.lattice, self.samples == "means")
 
 
 def check_denoise(d: object) -> None:

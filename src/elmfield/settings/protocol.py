@@ -79,6 +79,10 @@ class Settings(Protocol):
         """Whether what is filled in and denoised stays within the limits of the samples."""
 
     @property
+    def samples(self) -> str:
+        """What samples are: "points", values at points, or "means" over their cells."""
+
+    @property
     def fill_order(self) -> float | None:
         """Order of the energy by which missing samples are filled before the fit, a linear map.
 

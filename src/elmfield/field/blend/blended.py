@@ -266,7 +266,20 @@ class Blended:
 
     def plan(self, k: int, x: Floats, order: int = 0) -> AxisPlan:
         """Which cells of axis k speak at index coordinates `x`, and how, up to derivatives."""
+        order += self.holds_means
         return AxisPlan.make(self.partition, self.centres, self.group_of[0], k, x, order)
+
+    @property
+    def holds_means(self) -> bool:
+        """Whether the samples are the function's means over their cells, not its values.
+
+        Windows φ and functions f of an axis are then blended as ``φ f + φ' T``, where T' is f less
+        its mean over a cell and T is 0 at the cell's ends. The mean of that over a cell is f's
+        times φ's, and windows sum to one: where all regions have the same means, so has the
+        blended function. It is continuous, and f alone wherever one region speaks.
+        """
+        axes = self.groups[0].model.axes
+        return axes is not None and axes[0].deviations is not None
 
     @property
     def _axes(self) -> tuple[AxisFunctions, ...] | None:

@@ -173,6 +173,11 @@ class AxisPlan:
         found, first = np.unique(key[order], return_index=True)
         F = functions(self.offsets)
         rows = F.reshape(-1, F.shape[-1])[at[order]] * w[order, None]
+        if functions.deviations is not None and self.ramp is not None:
+            bend = runs.weights * self.bends[0]
+            w = np.concatenate([-bend, bend[two]])
+            D = functions.deviations(self.offsets)
+            rows += D.reshape(-1, D.shape[-1])[at[order]] * w[order, None]
         rows = np.add.reduceat(rows, first, axis=0)
         cell, run = np.divmod(found, n)
         counts = np.bincount(cell, minlength=len(self.cells))
@@ -191,19 +196,22 @@ class AxisPlan:
         """The cells' functions times their windows, differentiated so often.
 
         ``(φ f)⁽ᵐ⁾ = Σ_i (m over i) φ⁽ⁱ⁾ f⁽ᵐ⁻ⁱ⁾`` in each slot: sums of the slots at a position are
-        the blended function's own.
+        the blended function's own. ``φ' T`` is added likewise (:attr:`Blended.holds_means`).
         """
         top = max(orders)
         F = [functions(self.offsets, j) for j in range(top + 1)]
         if self.ramp is None:
             return AxisTable(self.cells, {m: F[m] for m in orders}, self.lower)
-        two = np.flatnonzero(self.ramp > 0)
-        W = np.zeros((top + 1, self.offsets.size))
+        two, D = np.flatnonzero(self.ramp > 0), functions.deviations
+        W = np.zeros((len(self.bends) + 1, self.offsets.size))
         for i, rising in enumerate((self.ramp, *self.bends)):
             W[i, self.lower] = (i == 0) - rising
             W[i, self.upper[two]] = rising[two]
         W = W.reshape(-1, *self.offsets.shape, 1)
         tables = {m: sum(math.comb(m, i) * W[i] * F[m - i] for i in range(m + 1)) for m in orders}
+        for m in orders if D is not None else ():
+            parts = (math.comb(m, i) * W[i + 1] * D(self.offsets, m - i) for i in range(m + 1))
+            tables[m] = sum(parts, tables[m])
         return AxisTable(self.cells, tables, self.lower, ((two, self.upper[two]),))
 
     def merge(self, V: Array) -> Array:
@@ -296,6 +304,8 @@ def along(blended: "Blended", x: Floats) -> Floats | None:
     """
     part = blended.partition
     if len(part.shape) != 1 or not blended.is_product or not isinstance(blended.like, np.ndarray):
+        return None
+    if blended.holds_means:
         return None
     group = blended.groups[0]
     axes = group.model.axes

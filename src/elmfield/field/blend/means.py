@@ -38,7 +38,10 @@ LINE_MAX_BOXES = 1 << 15
 def knots_of(blended: Blended, k: int) -> Floats:
     """Where the windows of axis k begin, meet and end, in index coordinates."""
     borders, overlap = blended.partition.borders(k), blended.partition.overlap[k]
-    return np.concatenate([borders - overlap, borders + overlap, borders])
+    knots = [borders - overlap, borders + overlap, borders]
+    if blended.holds_means:  # blends have knots at the samples' cells
+        knots += [borders + sign * j for j in range(1, math.ceil(overlap)) for sign in (-1, 1)]
+    return np.concatenate(knots)
 
 
 def over(

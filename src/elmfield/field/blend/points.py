@@ -27,6 +27,8 @@ from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.blend.grids import arranged, contract
 from elmfield.local.bases import Polyharmonic
+from elmfield.local.bases.axis_modes import rows_of
+from elmfield.local.model import LocalModel
 from elmfield.partition import Blend, blend
 
 if TYPE_CHECKING:
@@ -115,19 +117,23 @@ def partials(field: "Blended", x: Array, orders: list[Order]) -> list[Array]:
 
     Leibniz: ``∂^a (φ f) = Σ_{b ≤ a} C(a, b) ∂^b φ ∂^(a-b) f``, over the cells that speak.
     """
-    xp = namespace(x)
-    top = [max(a[k] for a in orders) for k in range(x.shape[1])]
+    xp, means = namespace(x), field.holds_means
+    top = [max(a[k] for a in orders) + means for k in range(x.shape[1])]
     spans = runs(x.shape[0], WINDOW_BATCH_POINTS if is_on_host(x) else x.shape[0] + 1)
     parts = [_speakers(field, x[i:j, :], top) for i, j in spans]
     region = xp.concat([p.region for p in parts])
     columns = [xp.concat([p.columns[k] for p in parts]) for k in range(x.shape[1])]
-    needed = sorted({rest for a in orders for _, _, rest in _leibniz(a)})
-    local = local_values(field, region, columns, needed)
+    if means:
+        windows = [[xp.concat(c) for c in zip(*axis)] for axis in zip(*(p.windows for p in parts))]
+        local = local_values(field, region, columns, orders, windows)
+    else:
+        needed = sorted({rest for a in orders for _, _, rest in _leibniz(a)})
+        local = local_values(field, region, columns, needed)
     totals, first = [], 0
     for p in parts:
         mine = slice(first, first := first + p.region.shape[0])
         answers = {a: v[mine, :] for a, v in local.items()}
-        totals.append([_sum(a, p, answers) for a in orders])
+        totals.append([p.add(answers[a]) if means else _sum(a, p, answers) for a in orders])
     return [xp.concat(t, axis=0) for t in zip(*totals)]
 
 
@@ -150,6 +156,29 @@ class Speakers:
     asks: list[Ask]
     region: Array
     columns: list[Array]
+
+    @property
+    def windows(self) -> list[list[Array]]:
+        """Windows of all questions, (m,), and their derivatives, for each axis."""
+        found = []
+        for k, b in enumerate(self.blends):
+            own = [[_taken(r, at) for r in b.ramp] for _, at, _ in self.asks]
+            up = [corner[k] for corner, _, _ in self.asks]
+            found.append([
+                namespace(b.lower).concat([r[t] if u else (t == 0) - r[t] for r, u in zip(own, up)])
+                for t in range(len(b.ramp))
+            ])  # fmt: skip
+        return found
+
+    def add(self, answers: Array) -> Array:
+        """Sums (n, C) of the answers (m, C) to all questions of each point."""
+        total: Any = None
+        for _, at, mine in self.asks:
+            part = answers[mine, :]
+            if at is not None:
+                part = put_rows(total, at, namespace(total).take(total, at, axis=0) + part)
+            total = part
+        return total
 
 
 def _speakers(field: "Blended", x: Array, top: list[int]) -> Speakers:
@@ -205,9 +234,17 @@ def _sum(a: Order, speakers: Speakers, local: dict[Order, Array]) -> Array:
 
 
 def local_values(
-    field: "Blended", region: Array, x: list[Array], orders: list[Order]
+    field: "Blended",
+    region: Array,
+    x: list[Array],
+    orders: list[Order],
+    windows: list[list[Array]] | None = None,
 ) -> dict[Order, Array]:
-    """Local models ∂^a f_i: region numbers (n,), positions (n,) on each axis; (n, C) each."""
+    """Local models ∂^a f_i: region numbers (n,), positions (n,) on each axis; (n, C) each.
+
+    With the `windows` of each axis and their derivatives, (n,), what :attr:`Blended.holds_means`
+    says of each axis is multiplied instead.
+    """
     xp = namespace(region)
     n, N = region.shape[0], field.partition.n_regions
     which, row = field.group_of
@@ -215,6 +252,7 @@ def local_values(
     counts = count(region, by_region, N)
     own = xp.take(region, by_region)
     t = [_offset(field, xp.take(c, by_region), own, k) for k, c in enumerate(x)]
+    sorted_windows = [[xp.take(c, by_region) for c in axis] for axis in windows or ()]
     # One row more than there are points: where the padding goes.
     shape = (n + 1, field.n_channels)
     found = {a: xp.empty(shape, dtype=field.dtype, device=device(region)) for a in orders}
@@ -233,8 +271,10 @@ def local_values(
         u = xp.stack([xp.reshape(xp.take(c, at), (len(r), p)) for c in t], axis=-1)
         model = field.local_model(r)
         F = arranged(model.expand(group.coefficients.take(row[r])))
+        w = [[xp.reshape(xp.take(c, at), (len(r), p, 1)) for c in own] for own in sorted_windows]
         for a in orders:
-            values = xp.reshape(contract(model.rows(cast(u, F), a), F), (len(r) * p, -1))
+            rows = _windowed_rows(model, u, a, w) if w else model.rows(cast(u, F), a)
+            values = xp.reshape(contract([cast(row, F) for row in rows], F), (len(r) * p, -1))
             found[a] = put_rows(found[a], to, cast(values, found[a]))
 
     spread(work, tiles.batches, _threads(field))
@@ -246,6 +286,20 @@ def local_values(
             values = values * cast(xp.take(move(stretch, region), own), values)[:, None]
         out[a] = put_rows(xp.empty_like(values), by_region, values)
     return out
+
+
+def _windowed_rows(model: LocalModel, u: Array, a: Order, w: list[list[Array]]) -> list[Array]:
+    """``∂^m (φ f + φ' T)`` of each axis's functions, (..., q), by Leibniz; windows w (..., 1)."""
+    found = []
+    for k, (axis, m) in enumerate(zip(model.axes or (), a)):
+        assert axis.deviations is not None
+        total: Any = 0.0
+        for i in range(m + 1):
+            (f,) = rows_of([axis], u[..., k : k + 1], (m - i,))
+            T = axis.deviations.anywhere(u[..., k], m - i)
+            total = total + math.comb(m, i) * (w[k][i] * f + w[k][i + 1] * T)
+        found.append(total)
+    return found
 
 
 def _threads(field: "Blended") -> int | None:

@@ -101,13 +101,14 @@ def intervals_of(blended: "Blended", spans: Spans) -> tuple[Intervals, ...] | No
     return None if any(f is None for f in found) else tuple(f for f in found if f is not None)
 
 
-def lattice(partition: Partition, k: int) -> tuple[float, int] | None:
+def lattice(partition: Partition, k: int, means: bool = False) -> tuple[float, int] | None:
     """A point of the coarsest lattice on which the windows of axis k end, and points per sample."""
     if partition.n_cells[k] == 1 and not partition.periodic[k]:
         return 0.5, 1
     delta = partition.overlap[k]
+    width = delta if means else 2 * delta  # with means the lattice meets the samples' cells too
     for per_unit in range(1, MAX_INTERVALS_PER_SAMPLE + 1):
-        if abs(2 * delta * per_unit - round(2 * delta * per_unit)) < 1e-12:
+        if abs(width * per_unit - round(width * per_unit)) < 1e-12:
             return 0.5 + delta, per_unit
     return None
 
@@ -116,7 +117,7 @@ def _intervals(
     blended: "Blended", k: int, axis: AxisFunctions, span: tuple[float, float]
 ) -> Intervals | None:
     part = blended.partition
-    found = lattice(part, k)
+    found = lattice(part, k, axis.deviations is not None)
     while found is not None and found[1] <= MAX_INTERVALS_PER_SAMPLE:
         made = _expanded(blended, k, axis, span, *found)
         if part.periodic[k] and made.reach > part.shape[k] / 2 + 1e-9:
@@ -159,7 +160,11 @@ def _expanded(
     s, turn = _nodes()
     u = unique[:, :1] + s / (2 * per_unit)
     values = np.asarray(axis(u.reshape(-1)), np.float64).reshape(len(unique), EXPANSION_TERMS, -1)
-    rows = turn @ (values * _weights(unique, s, per_unit, part.overlap[k])[..., None])
+    weight, bend = _weights(unique, s, per_unit, part.overlap[k])
+    values = values * weight[..., None]
+    if axis.deviations is not None:
+        values += axis.deviations(u) * bend[..., None]
+    rows = turn @ values
     unresolved = 4 * float(np.abs(rows[:, -3:]).sum(axis=1).max(initial=0))
     rows, gone = _shortened(rows)
     upper = np.where(piece[:, 1] >= 0, upper, lower)
@@ -184,12 +189,13 @@ def _speakers(part: Partition, k: int, x: Floats) -> tuple[Integers, Integers, F
     return (lower % N, upper % N, t) if wraps else (lower, upper, t)
 
 
-def _weights(keys: Floats, s: Floats, per_unit: int, delta: float) -> Floats:
-    """The windows at the nodes of the expansions that differ, (U, nodes)."""
+def _weights(keys: Floats, s: Floats, per_unit: int, delta: float) -> tuple[Floats, Floats]:
+    """The windows, and their slopes, at the nodes of the expansions that differ, (U, nodes)."""
     t = keys[:, 1:2] + (keys[:, 1:2] > 0) * s / (4 * per_unit * max(delta, 1e-300))
     ramp = t * t * t * (10 - t * (15 - 6 * t))
-    weight: Floats = np.where(keys[:, 2:] > 0, ramp, 1 - ramp)
-    return weight
+    slope = 30 * (t * (1 - t)) ** 2 / (2 * max(delta, 1e-300))
+    upper = keys[:, 2:] > 0
+    return np.where(upper, ramp, 1 - ramp), np.where(upper, slope, -slope)
 
 
 @lru_cache(maxsize=64)

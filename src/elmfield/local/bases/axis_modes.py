@@ -15,7 +15,7 @@ import numpy as np
 from elmfield._array.backend import is_on_host, move, requires_grad, to_numpy
 from elmfield._array.cache import memoised
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.local.layers import AxisLayer, Cosines, MakeLayer, Pieces
+from elmfield.local.layers import AxisLayer, Cosines, MakeLayer, Pieces, cell_features
 from elmfield.local.model import AxisFunctions
 
 STIFF_ORDER = 2.0
@@ -59,6 +59,8 @@ class AxisModes:
         The energy's.
     n_free : int
         Leading modes that cost nothing.
+    means : bool
+        Whether U are means of the functions over the samples' cells, not values at the samples.
     """
 
     basis: Floats
@@ -66,6 +68,7 @@ class AxisModes:
     functions: Callable[[], tuple[Floats, AxisLayer]] = field(repr=False)
     order: float = math.nan
     n_free: int = 0
+    means: bool = False
 
     @property
     def width(self) -> int:
@@ -99,10 +102,21 @@ class AxisModes:
         """
         return self.layer.pieces(self.mixing, self.basis.shape[0] + 1)
 
+    @cached_property
+    def deviations(self) -> Pieces | None:
+        """Integrals of the modes less their means over cells; None for values at points."""
+        if not self.means:
+            return None
+        return self.layer.pieces(self.mixing, self.basis.shape[0] + 2).deviations()
+
 
 @memoised(64)
-def axis_modes(n: int, order: float, make: MakeLayer = Cosines.lattice) -> AxisModes:
+def axis_modes(
+    n: int, order: float, make: MakeLayer = Cosines.lattice, means: bool = False
+) -> AxisModes:
     """The smooth modes of `n` samples, one unit apart, with an energy of the given order.
+
+    With `means` the samples are means over cells of one unit: features count there with theirs.
 
     Notes
     -----
@@ -113,16 +127,18 @@ def axis_modes(n: int, order: float, make: MakeLayer = Cosines.lattice) -> AxisM
     basis stays that of the samples alone; with the continuation's own energy kodim05 needs a tenth
     more coefficients for 35 dB.
     """
-    own = _modes(n, order, make)
+    own = _modes(n, order, make, means)
     if own.n_free == 0 or n == 1 or order >= STIFF_ORDER:
         return own
-    return replace(own, functions=partial(_continued, own.basis, order, make))
+    return replace(own, functions=partial(_continued, own.basis, order, make, means))
 
 
-def _continued(basis: Floats, order: float, make: MakeLayer) -> tuple[Floats, AxisLayer]:
+def _continued(
+    basis: Floats, order: float, make: MakeLayer, means: bool
+) -> tuple[Floats, AxisLayer]:
     """Functions of least energy through modes on the samples and their continuation."""
     T = continuation(len(basis))
-    outer = _modes(len(T), order, make)
+    outer = _modes(len(T), order, make, means)
     return outer.mixing @ (outer.basis.T @ (T @ basis)), outer.layer
 
 
@@ -141,21 +157,22 @@ def continuation(n: int) -> Floats:
     return np.vstack([*low, np.eye(n), *(row[::-1] for row in reversed(low))])
 
 
-def _modes(n: int, order: float, make: MakeLayer) -> AxisModes:
+def _modes(n: int, order: float, make: MakeLayer, means: bool) -> AxisModes:
     """Modes whose functions have the least energy, whatever that is beyond the samples."""
-    layer, A = _on_samples(n, make)
+    layer, A = _on_samples(n, make, means)
     E = layer.prices(order)
-    return _factored(A, E, _halves(n, make, (E == 0).tobytes()), layer, order)
+    made = _factored(A, E, _halves(n, make, (E == 0).tobytes(), means), layer, order)
+    return replace(made, means=means)
 
 
 # What does not depend on the order is made once for axes that differ in nothing else.
 
 
 @memoised(16)
-def _on_samples(n: int, make: MakeLayer) -> tuple[AxisLayer, Floats]:
-    """The layer of n samples, and its features on them, (n, width)."""
+def _on_samples(n: int, make: MakeLayer, means: bool) -> tuple[AxisLayer, Floats]:
+    """The layer of n samples, and its features on them, (n, width), or their means."""
     layer = make(n)
-    return layer, layer(np.arange(n) - (n - 1) / 2)
+    return layer, cell_features(layer, n) if means else layer(np.arange(n) - (n - 1) / 2)
 
 
 class _Halves(NamedTuple):
@@ -183,9 +200,9 @@ class _Halves(NamedTuple):
 
 
 @memoised(16)
-def _halves(n: int, make: MakeLayer, free: bytes) -> _Halves:
+def _halves(n: int, make: MakeLayer, free: bytes, means: bool) -> _Halves:
     """Both halves of n samples, of which some features are `free`, booleans."""
-    A, unpaid = _on_samples(n, make)[1], np.frombuffer(free, bool)
+    A, unpaid = _on_samples(n, make, means)[1], np.frombuffer(free, bool)
     X, P = A[:, unpaid], _parities(n)
     V, size, Rt = np.linalg.svd(P @ X)
     spanned = size > 1e-10 * np.linalg.norm(X)

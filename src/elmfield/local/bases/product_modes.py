@@ -41,6 +41,11 @@ class ProductModel(Generic[Functions]):
         return math.prod(self.shape)
 
     @property
+    def means(self) -> bool:
+        """Whether samples are means over their cells."""
+        return self.axes[0].deviations is not None
+
+    @property
     def radius(self) -> Floats:
         """Local coordinates count samples from the centre of the box."""
         return np.ones(len(self.axes))
@@ -141,10 +146,13 @@ class ProductModes(ProductModel[AxisModes]):
 
 @memoised(64)
 def product_modes(
-    box: tuple[int, ...], orders: tuple[float, ...], make: MakeLayer = Cosines.lattice
+    box: tuple[int, ...],
+    orders: tuple[float, ...],
+    make: MakeLayer = Cosines.lattice,
+    means: bool = False,
 ) -> ProductModes:
-    """The smooth modes of a box of samples, with an energy order per axis."""
-    return ProductModes(tuple(axis_modes(n, s, make) for n, s in zip(box, orders)))
+    """The smooth modes of a box of samples, or of means, with an energy order per axis."""
+    return ProductModes(tuple(axis_modes(n, s, make, means) for n, s in zip(box, orders)))
 
 
 @dataclass(frozen=True)
@@ -153,6 +161,7 @@ class AxisWaves:
 
     layer: Cosines
     n: int
+    means: bool = False
 
     @property
     def width(self) -> int:
@@ -163,6 +172,13 @@ class AxisWaves:
     def pieces(self) -> Pieces:
         """The features up to one sample beyond the outermost, as polynomials."""
         return self.layer.pieces(np.eye(self.width), self.n + 1)
+
+    @cached_property
+    def deviations(self) -> Pieces | None:
+        """Integrals of the features less their means over cells; None for values at points."""
+        if not self.means:
+            return None
+        return self.layer.pieces(np.eye(self.width), self.n + 2).deviations()
 
     def __call__(self, u: Array, order: int = 0) -> Array:
         """The features, (..., width), at offsets `u` from the box's centre, in samples."""
@@ -180,7 +196,8 @@ class WaveModel(ProductModel[AxisWaves]):
     @classmethod
     def of(cls, beliefs: Beliefs) -> "WaveModel":
         """The model of the box that a mixture of energies was factored for."""
-        return cls(tuple(AxisWaves(w, n) for w, n in zip(beliefs.waves, beliefs.box)), beliefs)
+        own = zip(beliefs.waves, beliefs.box)
+        return cls(tuple(AxisWaves(w, n, beliefs.means) for w, n in own), beliefs)
 
     @property
     def box(self) -> tuple[int, ...]:
@@ -201,6 +218,6 @@ class WaveModel(ProductModel[AxisWaves]):
         return c
 
 
-def wave_model(box: tuple[int, ...], order: float) -> WaveModel:
+def wave_model(box: tuple[int, ...], order: float, means: bool = False) -> WaveModel:
     """The model of a box of samples whose regions choose among a family around an order."""
-    return WaveModel.of(beliefs(box, order))
+    return WaveModel.of(beliefs(box, order, means))

@@ -4,7 +4,23 @@
 :class:`Cosines`. Their settings determine them; nothing is trained.
 """
 
-from elmfield.local.layers.axis_layers import AxisLayer, Cosines, MakeLayer, Pieces, split
+from elmfield.local.layers.axis_layers import (
+    AxisLayer,
+    Cosines,
+    MakeLayer,
+    Pieces,
+    cell_features,
+    split,
+)
 from elmfield.local.layers.dense import ACTIVATIONS, Dense
 
-__all__ = ["ACTIVATIONS", "AxisLayer", "Cosines", "Dense", "MakeLayer", "Pieces", "split"]
+__all__ = [
+    "ACTIVATIONS",
+    "AxisLayer",
+    "Cosines",
+    "Dense",
+    "MakeLayer",
+    "Pieces",
+    "cell_features",
+    "split",
+]

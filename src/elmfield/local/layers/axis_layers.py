@@ -10,7 +10,14 @@ from typing import Protocol
 
 import numpy as np
 
-from elmfield._array.backend import device, move, namespace, requires_grad
+from elmfield._array.backend import (
+    device,
+    is_on_host,
+    move,
+    namespace,
+    requires_grad,
+    to_numpy,
+)
 from elmfield._array.memory import Space, fresh
 from elmfield._array.typing import Array, Floats
 from elmfield.local.energies import price
@@ -47,6 +54,35 @@ class Pieces:
         u = np.arange(n)[:, None] + (0.5 - n / 2) + s / 2
         values = function(u.reshape(-1)).reshape(n, terms, -1)
         return cls(-n / 2, 1, np.linalg.solve(np.vander(s, increasing=True), values))
+
+    def deviations(self) -> "Pieces":
+        """``∫ (f - mean of f)`` from the beginning of each interval: 0 at both its ends.
+
+        Of intervals of one unit. Its derivatives along u are f less its mean there, f', f'', ...
+        """
+        c = self.coefficients
+        J, p, r = c.shape
+        k = np.arange(p)[:, None]
+        total = np.zeros((J, p + 1, r))
+        total[:, 1:] = c / (2 * (k + 1))
+        mean = (c / (k + 1))[:, ::2].sum(axis=1)
+        total[:, 1] -= mean / 2
+        total[:, 0] = total[:, 2::2].sum(axis=1) * -1
+        return Pieces(self.low, self.per_unit, total)
+
+    def anywhere(self, u: Array, order: int = 0) -> Array:
+        """As :meth:`__call__`, of any library: on other devices, and where torch follows u."""
+        if is_on_host(u) and not requires_grad(u):
+            return move(self(np.asarray(to_numpy(u), np.float64), order), u, u.dtype)
+        xp, table = namespace(u), self.coefficients
+        at = (xp.reshape(u, (-1,)) - self.low) * self.per_unit
+        j = xp.clip(xp.astype(at, xp.int64), 0, len(table) - 1)
+        s, p = (2 * (at - xp.astype(j, u.dtype)) - 1)[:, None], table.shape[1]
+        total = xp.zeros((at.shape[0], table.shape[2]), dtype=u.dtype, device=device(u))
+        for k in range(p - 1, order - 1, -1):
+            times = math.perm(k, order) * (2.0 * self.per_unit) ** order
+            total = total * s + xp.take(move(times * table[:, k], u, u.dtype), j, axis=0)
+        return xp.reshape(total, (*u.shape, -1))
 
     def scaled(self, u: Floats) -> Floats:
         """Where u lies, counted in intervals; what lies beyond them is moved to the ends."""
@@ -102,6 +138,13 @@ class Pieces:
         tables = table.take(owner, axis=0, out=space("tables", len(owner), p, r), mode="clip")
         rows = np.matmul(P.transpose(1, 2, 0), tables, out=space("tiles", len(owner), length, r))
         return rows.reshape(-1, r).take(back, axis=0, out=space("rows", n, r), mode="clip")
+
+
+def cell_features(layer: "AxisLayer", n: int) -> Floats:
+    """Means of a layer's features over the cells, one unit wide, around n samples; (n, width)."""
+    s, w = np.polynomial.legendre.leggauss(16)
+    u = np.arange(n)[:, None] - (n - 1) / 2 + s / 2
+    return np.asarray(np.einsum("g,ngf->nf", w / 2, layer(u)))
 
 
 def split(at: Floats) -> tuple[np.ndarray, Floats]:
