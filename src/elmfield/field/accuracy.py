@@ -63,7 +63,7 @@ def _measured(model: "Model", samples: Array) -> tuple[Array, Array]:
         if k is not None:
             slab.insert(k, slice(0, model.n_channels))
         truth = np.asarray(to_numpy(with_nan(source.read(tuple(slab)))))
-        mine = to_numpy(gridded(model, [o.astype(np.float64) for o in at], None))
+        mine = to_numpy(gridded(model, [o.astype(np.float64) for o in at], None, "samples"))
         have = ~np.isnan(truth)
         error = np.where(have, np.abs(np.where(have, truth, 0) - mine), 0)
         region = part.labels[np.ix_(cells[0][i : i + rows], *cells[1:])]
@@ -113,7 +113,7 @@ def own_values(model: "Model", measured: bool) -> Samples:
     """The field at all its samples; if errors are `measured`, of a crop only those inside count."""
     if model.blended.why_all_is_kept is not None:
         raise TypeError(f"{model.blended.why_all_is_kept}.")
-    y = model.blended.on_grid([np.arange(n, dtype=float) for n in model.shape])
+    y = model.blended.at_samples([np.arange(n, dtype=float) for n in model.shape])
     raw = cast(y, model.offset) * model.scale + model.offset
     counted, limits = None, model.data_range
     if measured:
@@ -193,7 +193,7 @@ def errors(
     counts = samples.present if counted is None else counted
     rest = [a + np.arange(n, dtype=float) for a, n in zip(low[1:], shape[1:])]
     for i, j in runs(shape[0], max(1, (1 << 22) // max(across, 1))):
-        f = blended.on_grid([low[0] + np.arange(i, j, dtype=float), *rest])
+        f = blended.at_samples([low[0] + np.arange(i, j, dtype=float), *rest])
         f = cast(f, samples.offset) * samples.scale + samples.offset
         f = xp.round(f) if blended.gives_whole_numbers else f
         e = xp.abs(xp.astype(f, xp.float64) - xp.astype(samples.raw[i:j, ...], xp.float64))

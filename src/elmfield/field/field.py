@@ -202,16 +202,21 @@ class Field:
         *coords: Array | Mapping[str, Array],
         quantity: str = "value",
         dtype: Any = None,
+        antialias: bool = True,
         outside: str = "raise",
         missing: Missing = None,
     ) -> Array:
         """Values on the grid spanned by one array of coordinates per axis.
 
-        Or by dim in one mapping: axes that are left out keep their samples.
+        Or by dim in one mapping: axes that are left out keep their samples. Where samples are means
+        over their cells, so are these, over cells that end midway between coordinates; values at
+        points with ``antialias=False``, and along axes whose coordinates neither ascend nor
+        descend.
         """
         x, beyond = self.model.coordinates.columns(coords, outside)
         gaps = shows_gaps(self.model, missing)
-        values = gridded(self.model, x, dtype, quantity, gaps=gaps)
+        boxes = self.model.coordinates.cells(x) if antialias else ()
+        values = gridded(self.model, x, dtype, quantity, gaps=gaps, boxes=boxes)
         return mark_outside(values, beyond, self.model.channel_axis)
 
     def resize(
@@ -244,14 +249,16 @@ class Field:
             "nodes" keeps old samples among the new ones, as weather services do.
         antialias : bool
             Whether fewer samples than before are means over what each stands for, which nothing is
-            lost from; else, for derivatives, and with `chunks`, values at points.
+            lost from; else, for derivatives, and with `chunks`, values at points. Where samples are
+            means over their cells, more samples are means too, and averaged back are the samples.
         """
         at, gaps = self.model.coordinates, shows_gaps(self.model, missing)
         x = at.positions(shape, scale=scale, window=window, align=align)
-        if chunks is not None:
-            lazy = LazyGrid(self.model, at.in_turn(x), (), quantity, dtype, gaps)
-            return to_dask(lazy, chunks)
         boxes = at.boxes(x, window) if choice("antialias", antialias, (True, False)) else ()
+        if chunks is not None:
+            boxes = boxes if self.labels.samples == "means" else ()
+            lazy = LazyGrid(self.model, at.in_turn(x), (), quantity, dtype, gaps, boxes)
+            return to_dask(lazy, chunks)
         return gridded(self.model, at.in_turn(x), dtype, quantity, gaps=gaps, boxes=boxes)
 
     def samples(self, *, dtype: Any = None, missing: Missing = None, chunks: Any = None) -> Any:
@@ -323,7 +330,8 @@ class Field:
         antialias : bool
             Whether values are means over what a sample of the result covers, where the map shrinks:
             exact where it only stretches, shifts, flips or swaps axes, else over 1.5 places for
-            every sample along an axis (at most 64).
+            every sample along an axis (at most 64). Where samples are means over their cells, all
+            values are, over at least 3 places along an axis.
         fill : float, optional
             What samples that lie outside the domain are instead of NaN.
         """

@@ -238,7 +238,7 @@ class Encoder:
             residual=residual if np.isfinite(residual).all() else None,
             gaps=gaps,
             settings=settings,
-            labels=Labels(missing=missing),
+            labels=Labels(missing=missing, samples=settings.samples),
         )
 
     def _coefficients(self, settings: Settings, boxes: SampleBoxes) -> list[FromSamples]:

@@ -30,7 +30,7 @@ from elmfield.io.inputs import parse_input, samples_of, to_dataarray
 from elmfield.io.store.stores import is_url, local_path
 from elmfield.partition import Partition
 from elmfield.samples import unmasked
-from elmfield.settings import Settings, smooth
+from elmfield.settings import Oriented, Settings, Smooth, smooth
 
 if TYPE_CHECKING:
     import xarray
@@ -49,7 +49,7 @@ def fit(
     periodic: Periodic | None = None,
     partition: Partition | None = None,
     variable: str | None = None,
-    samples: str = "points",
+    samples: str | None = None,
     missing: str | None = None,
     device: object = None,
     out: StrPath | None = None,
@@ -86,9 +86,11 @@ def fit(
         Use these regions instead of the settings' own.
     variable : str, optional
         Which of several arrays in a file.
-    samples : {"points", "means"}
+    samples : {"points", "means"}, optional
         What the numbers are: values at points, or means over the samples' cells, which reach
-        halfway to the next sample. The field's means over these are then what was given.
+        halfway to the next sample. The field's means over these are then what was given, and
+        `resize`, `warp`, `grid` and `write` give means over the cells of their results. By default
+        what a file says: pictures are means over their pixels; arrays are points.
     missing : {"nan", "fill"}, optional
         What the field answers, if not asked otherwise, where samples were missing. "nan" leaves
         gaps as they are and is the faster fit; by default for a DataArray, Gridded or file. "fill"
@@ -125,15 +127,26 @@ def fit(
         values, channel_axis=channel_axis, dims=dims, coords=coords, periodic=periodic,
         variable=variable, lazily=out is not None,
     )  # fmt: skip
-    choice("samples", samples, ("points", "means"))
+    if samples is not None:
+        choice("samples", samples, ("points", "means"))
     way = given.labels.missing if missing is None else missing
     settings = choose_settings(settings, given.labels)
     if settings is None or not isinstance(settings, Settings) or settings.target is None:
         # A target is for the samples as they are.
         given = premultiply(given) if "alpha" in given.labels.channels.labels else given
+    kind = given.labels.samples if samples is None else samples
+    if kind == "means":
+        averaged = of_means(settings, given, partition)
+        kind = "points" if averaged is None and samples is None else kind
+        settings = settings if averaged is None else averaged
+    given = replace(given, labels=replace(given.labels, samples=kind))
+    by_steps = kind == "means" and (settings is None or settings.samples != "means")
     if out is not None:
-        if samples != "points":
-            raise ValueError('`samples="means"` has to see all samples; it cannot go to `out`.')
+        if by_steps:
+            raise ValueError(
+                '`samples="means"` goes to `out` for smooth() and oriented() on even axes; others '
+                "have to see all samples. Leave `out` out, or use samples='points'."
+            )
         with limit:
             return _fit_to(
                 out, given, device, settings=settings, mask=mask, partition=partition, missing=way,
@@ -145,7 +158,7 @@ def fit(
         array = to_device(array, device)
     encode = _encoder(replace(given, values=array), settings, partition)
     with limit:
-        if samples == "means":
+        if by_steps:
             from elmfield.fit.cell_means import fit_means  # here: few samples are
 
             field = fit_means(encode, array, mask=mask, missing=way, progress=tell)
@@ -221,6 +234,23 @@ def _encoder(given: Gridded, settings: Settings | None, partition: Partition | N
             periodic=given.periods,
             partition=partition,
         )
+
+
+def of_means(
+    settings: Settings | None, given: Gridded, partition: Partition | None
+) -> Settings | None:
+    """The settings for samples that are means over their cells; None where none are made for it.
+
+    Those of product modes on even axes and regular cells are.
+    """
+    chosen = smooth() if settings is None else settings
+    if not isinstance(chosen, (Oriented, Smooth)) or getattr(chosen, "network", None) is not None:
+        return None
+    if partition is not None and not partition.is_regular:
+        return None
+    if any(a.knots is not None for a in _encoder(given, None, None).domain.axes):
+        return None
+    return replace(chosen, samples="means")
 
 
 def choose_settings(settings: Settings | None, labels: Labels) -> Settings | None:

@@ -97,10 +97,11 @@ def kernels_of(
     return np.ascontiguousarray(table.real[(slice(None), *index)])
 
 
-def covariances(box: tuple[int, ...], members: Family) -> Floats:
-    """Kernels of all members on the samples of a box, (K, S, S)."""
+def covariances(box: tuple[int, ...], members: Family, means: bool = False) -> Floats:
+    """Kernels of all members on the samples of a box, or on means over cells; (K, S, S)."""
     waves = waves_of(box)
-    return kernels_of(waves, box, spectra_of(waves, members))
+    left = transfer(waves) ** 2 if means else 1.0
+    return kernels_of(waves, box, spectra_of(waves, members) * left)
 
 
 def combine_members(

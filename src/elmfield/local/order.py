@@ -42,13 +42,14 @@ CALM_EXPONENT = 3.0
 """Exponent of what is so slow that rounding hides all but its first few frequencies: order 4."""
 
 
-def suited_order(view: View, fallback: float) -> tuple[float, ...]:
+def suited_order(view: View, fallback: float, means: bool = False) -> tuple[float, ...]:
     """The order for each axis of samples (..., C), in steps of 0.05.
 
     ``order = 0.05 + 1.3 p`` was chosen on the 33 arrays of the README's results, none held back; an
     axis too short to tell, or of straight lines only, takes the mean of the others, or `fallback`.
+    Of `means` over cells it is that of the function, whose spectrum falls less steeply than theirs.
     """
-    return orders_of(exponents(view), 0.05, 1.3, fallback)
+    return orders_of(exponents(view, means), 0.05, 1.3, fallback)
 
 
 def orders_of(
@@ -64,7 +65,7 @@ def orders_of(
     return tuple(usual if s is None else s for s in every)
 
 
-def exponents(view: View) -> tuple[float | None, ...]:
+def exponents(view: View, means: bool = False) -> tuple[float | None, ...]:
     """Exponents p of the axes of samples (..., C); None where an axis does not determine one.
 
     Infinite where the axis is so slow that rounding hides all but its first few frequencies.
@@ -83,7 +84,7 @@ def exponents(view: View) -> tuple[float | None, ...]:
         grid = _segments(view.shape, k)
         count = math.prod(map(len, grid)) * view.shape[-1] // length
         power = (size.astype(np.float64) ** 2).reshape(2, -1).sum(axis=0) / count
-        found[k] = exponent(power, grain * _waves(length)[1])
+        found[k] = exponent(power, grain * _waves(length)[1], means)
     return tuple(found)
 
 
@@ -174,9 +175,10 @@ def from_both_ends(n: int, step: int, first: int = 0) -> Integers:
     return np.unique(np.concatenate([low, n - 1 - low]))
 
 
-def exponent(power: Floats, floor: float = 0.0) -> float | None:
+def exponent(power: Floats, floor: float = 0.0, means: bool = False) -> float | None:
     """Exponent p of the folded power law ``Σ_k |ω + 2πk|^(-2p)`` nearest to the upper octave.
 
+    With `means` each term is multiplied by what the mean over a cell leaves of it, ``sinc²(ω/2)``.
     The octave ends at the last frequency whose power is clear of `floor`; infinite if only the
     first few are, None if none is.
     """
@@ -192,13 +194,13 @@ def exponent(power: Floats, floor: float = 0.0) -> float | None:
     if not np.all(signal > 0):
         return ORDER_LIMITS[1]
     # Of |log signal - model|², both about 0, what differs between candidates.
-    candidates, model, squares = _folded(n, top)
+    candidates, model, squares = _folded(n, top, means)
     misfit = squares - 2 * (model @ np.log(signal))
     return float(candidates[int(np.argmin(misfit))])
 
 
 @lru_cache(maxsize=32)
-def _folded(n: int, top: int) -> tuple[Floats, Floats, Floats]:
+def _folded(n: int, top: int, means: bool) -> tuple[Floats, Floats, Floats]:
     """Exponents p, the logarithm of each one's folded power law, and the sum of its squares.
 
     At the frequencies of n that make the octave below `top`, its mean taken off.
@@ -206,7 +208,8 @@ def _folded(n: int, top: int) -> tuple[Floats, Floats, Floats]:
     omega = np.pi * np.arange((top + 1) // 2, top + 1) / n
     p = np.arange(0, 8, 0.01)
     images = np.abs(omega[:, None] + 2 * np.pi * np.arange(-3, 4))
-    model = np.log(np.sum(images ** (-2 * p[:, None, None]), axis=2))
+    left = np.sinc(images / (2 * np.pi)) ** 2 if means else 1.0
+    model = np.log(np.sum(left * images ** (-2 * p[:, None, None]), axis=2))
     model -= model.mean(axis=1, keepdims=True)
     return p, model, np.sum(model**2, axis=1)
 
@@ -231,7 +234,7 @@ def is_very_smooth(found: Sequence[float | None]) -> bool:
     return bool(known) and float(np.mean(known)) >= VERY_SMOOTH[min(len(found), 3)]
 
 
-def line_order(Y: Array, box: tuple[int, ...], spectral: float) -> float:
+def line_order(Y: Array, box: tuple[int, ...], spectral: float, means: bool = False) -> float:
     """The order along a line for boxes of samples Y, (G, S, C), of an array of spectral order.
 
     Of the orders between ``spectral`` and ``spectral + LARGEST_RISE`` the one whose neighbour,
@@ -250,17 +253,19 @@ def line_order(Y: Array, box: tuple[int, ...], spectral: float) -> float:
     if len(orders) == 1 or d == 0:
         return spectral
     s = np.minimum(orders + (d - 1) / 2 - LEAVE_ONE_OUT_OFFSET, STEEPEST)
-    errors = leave_one_out(Y, box, tuple(s.tolist()))
+    errors = leave_one_out(Y, box, tuple(s.tolist()), means)
     return float(orders[int(np.argmin(errors))])
 
 
-def leave_one_out(Y: Array, box: tuple[int, ...], orders: tuple[float, ...]) -> Floats:
+def leave_one_out(
+    Y: Array, box: tuple[int, ...], orders: tuple[float, ...], means: bool = False
+) -> Floats:
     """Mean square of what energies of these orders s say of a central sample left out, (K,).
 
     From boxes of samples Y, (G, S, C).
     """
     xp = namespace(Y)
-    ways = _ways(box, orders)
+    ways = _ways(box, orders, means)
     G, S, C = Y.shape
     flat = xp.reshape(xp.permute_dims(Y, (2, 0, 1)), (C * G, S))
     missed = flat @ move(ways, Y, Y.dtype)
@@ -269,13 +274,13 @@ def leave_one_out(Y: Array, box: tuple[int, ...], orders: tuple[float, ...]) -> 
 
 
 @memoised(64)
-def _ways(box: tuple[int, ...], orders: tuple[float, ...]) -> Floats:
+def _ways(box: tuple[int, ...], orders: tuple[float, ...], means: bool) -> Floats:
     """By what each central sample is missed, from all samples of a box; (S, K c).
 
     With Q the inverse of K beside affine functions, a left-out sample is missed by
     ``(Q y)_i / Q_ii`` (Wahba 1990): no system is solved again.
     """
-    kernels = covariances(box, Family.isotropic(len(box), orders))
+    kernels = covariances(box, Family.isotropic(len(box), orders), means)
     central = np.flatnonzero(np.all(np.abs(positions(box)) <= 1, axis=1))
     Z = complement(affine(box))
     S = len(Z)

@@ -90,13 +90,14 @@ class Oriented:
         if self.is_resolved:
             return self
         wide = [k for k, n in enumerate(view.shape[:-1]) if n > 1]
-        found = exponents(view)
+        means = self.samples == "means"
+        found = exponents(view, means)
         if len(wide) > 3 or is_very_smooth([found[k] for k in wide]):
             return Smooth(denoise=self.denoise, samples=self.samples).resolve(view)
         spectral = orders_of(found, *SPECTRAL_ORDER, USUAL_ORDER)
         along = float(np.mean([spectral[k] for k in wide] or [USUAL_ORDER]))
         grid, box = self._some_boxes(view.shape)
-        order = line_order(_as_boxes(view.on(grid), box), box, along)
+        order = line_order(_as_boxes(view.on(grid), box), box, along, means)
         return replace(self, order=round(round(order / ORDER_STEP) * ORDER_STEP, 9))
 
     def _some_boxes(self, shape: Sequence[int]) -> tuple[Grid, tuple[int, ...]]:

@@ -165,7 +165,7 @@ class Smooth:
         """These settings with the order read off the samples' spectrum, unless it was given."""
         if self.is_resolved:
             return self
-        orders = suited_order(view, USUAL_ORDER)
+        orders = suited_order(view, USUAL_ORDER, self.samples == "means")
         one = self.network is not None
         return replace(self, order=float(np.mean(orders)) if one else orders)
 

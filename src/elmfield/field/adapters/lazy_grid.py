@@ -38,6 +38,8 @@ class LazyGrid:
         Dtype asked for.
     gaps : bool
         Whether what was missing is NaN.
+    boxes : sequence of places, optional
+        Edges between which values are means, on axes that have them.
     """
 
     model: "Model" = field(repr=False)
@@ -46,6 +48,7 @@ class LazyGrid:
     quantity: str = "value"
     dtype_asked: Any = None
     gaps: bool = False
+    boxes: Sequence[Places | None] = field(default=(), repr=False)
 
     @cached_property
     def places(self) -> list[Floats]:
@@ -98,7 +101,13 @@ class LazyGrid:
                 self.model, [c.astype(np.int64) for c in x], self.dtype_asked, gaps=self.gaps
             )
         else:
-            found = gridded(self.model, x, self.dtype_asked, self.quantity, gaps=self.gaps)
+            edges = [
+                None if b is None or not isinstance(s, slice) else b[s.start or 0 : s.stop + 1]
+                for b, s in zip(self.boxes, slab)
+            ]
+            found = gridded(
+                self.model, x, self.dtype_asked, self.quantity, gaps=self.gaps, boxes=edges
+            )
         values = to_numpy(found)
         if self.beyond:
             values = mark_outside(values, [b[s] for b, s in zip(self.beyond, slab)], k)

@@ -39,6 +39,9 @@ SHRINKING_MIN_STEP = 1 + 1e-3
 PLACES_PER_SAMPLE = 1.5
 """Places looked at for every sample that is averaged over, along an axis."""
 
+MEAN_PLACES = np.asarray([-(0.5**1.5), 0.0, 0.5**1.5])
+"""Three places whose mean is that of every cubic between -1/2 and 1/2."""
+
 MAX_PLACES = 64
 """Places looked at along an axis of one sample of the result, at most."""
 
@@ -103,6 +106,8 @@ def _block(
             "outside='nearest' or outside='nan' to allow them."
         )
     counts = _counts(place, x) if antialias else np.ones(x.shape, np.int64)
+    if antialias and model.labels.samples == "means":
+        counts = np.maximum(counts, len(MEAN_PLACES))
     xp = namespace(model.offset)
     kinds, which = np.unique(counts, axis=0, return_inverse=True)
     which = which.reshape(-1)
@@ -112,7 +117,7 @@ def _block(
     for g, kind in enumerate(kinds):
         rows = np.flatnonzero(which == g)
         inside = np.stack(
-            np.meshgrid(*((np.arange(m) + 0.5) / m - 0.5 for m in kind), indexing="ij"), axis=-1
+            np.meshgrid(*map(_places, kind.tolist()), indexing="ij"), axis=-1
         ).reshape(-1, x.shape[1])
         for i, j in runs(len(rows), max(1, 200_000 // len(inside))):
             some = rows[i:j]
@@ -122,6 +127,11 @@ def _block(
             order.append(some)
     back = np.argsort(np.concatenate(order), kind="stable")
     return xp.concat(parts, axis=0)[move(back, model.offset), ...], gone
+
+
+def _places(count: int) -> Floats:
+    """Places, between -1/2 and 1/2, over which a sample of the result is averaged."""
+    return MEAN_PLACES if count == len(MEAN_PLACES) else (np.arange(count) + 0.5) / count - 0.5
 
 
 def _settled(model: "Model", at: Array, outside: str) -> tuple[Array, Any]:
@@ -340,9 +350,10 @@ def _along_axes(
             return None  # point by point: borders repeat, turns go round
         own = np.flatnonzero(inside) if inside.any() else np.zeros(1, int)
         edges = shift[k] + step * (np.append(own, own[-1] + 1) - 0.5)
-        shrinks = antialias and inside.any() and abs(step) > SHRINKING_MIN_STEP
+        means = model.labels.samples == "means" or abs(step) > SHRINKING_MIN_STEP
+        averages = antialias and inside.any() and means
         x.append(np.clip(line[own], low, high))
-        boxes.append((edges if axis.period else np.clip(edges, low, high)) if shrinks else None)
+        boxes.append((edges if axis.period else np.clip(edges, low, high)) if averages else None)
         kept.append(np.clip(np.arange(n) - own[0], 0, len(own) - 1))
         beyond.append(~inside)
     values = gridded(model, x, None, gaps=gaps, boxes=boxes)

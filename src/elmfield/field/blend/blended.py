@@ -17,7 +17,7 @@ from elmfield._array.memory import capacity
 from elmfield._array.memory import runs as runs_of
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.blend.grids import AxisPlan, AxisTable, along, contracted
-from elmfield.field.blend.integrals import Runs
+from elmfield.field.blend.integrals import Runs, cell_runs
 from elmfield.field.blend.points import Nodes, partials
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.stored import Coefficients
@@ -241,6 +241,12 @@ class Blended:
             V = plan.merge(xp.reshape(V, (before, -1, after)))
             before *= len(plan.lower)
         return xp.moveaxis(xp.reshape(V, (-1, *map(len, x))), 0, -1)
+
+    def at_samples(self, x: list[Floats]) -> Array:
+        """What the function has in place of samples with the numbers `x`: values, or means."""
+        if not self.holds_means:
+            return self.on_grid(x)
+        return self.sums([cell_runs(c, o) for c, o in zip(x, self.partition.overlap)])
 
     def partials_on_grid(self, x: list[Floats], orders: list[tuple[int, ...]]) -> list[Array]:
         """Mixed derivatives, (p_1, ..., p_d, C) each, on the grid of index coordinates `x`.

@@ -165,20 +165,37 @@ def _nodes(domain: Domain, k: int, a: float, b: float, n: int | None, s: float) 
     return np.asarray(first + np.arange(math.floor((last - first) * s + 1e-6) + 1) / s)
 
 
-def boxes_around(axis: Axis, x: Floats, low: float, high: float) -> Floats | None:
+def boxes_around(
+    axis: Axis, x: Floats, low: float, high: float, always: bool = False
+) -> Floats | None:
     """Edges of the boxes around positions that are more than a sample apart; None if they are not.
+
+    With `always` of those that are closer, too.
 
     Neighbours share the edge midway between them; the outermost boxes are as wide on both sides,
     but end with the domain, whose ends are `low` and `high`.
     """
     if len(x) < 2:
-        return np.asarray([low, high]) if high - low > 1 + 1e-6 else None
+        return np.asarray([low, high]) if always or high - low > 1 + 1e-6 else None
     steps = np.diff(x)
-    if abs(float(x[-1] - x[0])) / len(steps) <= 1 + 1e-6:
+    if not always and abs(float(x[-1] - x[0])) / len(steps) <= 1 + 1e-6:
         return None
     ends = [x[0] - steps[0] / 2], [x[-1] + steps[-1] / 2]
     e = np.concatenate([ends[0], x[:-1] + steps / 2, ends[1]])
     return np.asarray(np.clip(e, low, high) if axis.period is None else e)
+
+
+def cells_around(axis: Axis, x: Floats, low: float, high: float) -> Floats | None:
+    """Edges of the cells around positions in any distance, that of a single one a sample wide.
+
+    None unless they ascend or descend.
+    """
+    if len(x) == 1:
+        return np.clip(x[0] + np.asarray([-0.5, 0.5]), low, high)
+    steps = np.diff(x)
+    if not (steps > 0).all() and not (steps < 0).all():
+        return None
+    return boxes_around(axis, x, low, high, always=True)
 
 
 def mark_outside(out: Array, beyond: list[Array], channel_axis: int | None) -> Array:

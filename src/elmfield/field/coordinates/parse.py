@@ -37,6 +37,7 @@ from elmfield.field.coordinates.output_positions import (
     Places,
     between,
     boxes_around,
+    cells_around,
     changed,
     positions,
 )
@@ -207,12 +208,23 @@ class Coordinates:
     def boxes(
         self, x: Sequence[Places], window: Mapping[str, Any] | None = None
     ) -> list[Places | None]:
-        """Edges around the places of a grid, in index coordinates; None where they are close."""
+        """Edges around the places of a grid, in index coordinates; None where they are close.
+
+        Where samples are means, what is made of them is: around all places.
+        """
         seen, found = self.window({} if window is None else window), []
         for axis, c, *ends in zip(self.domain.axes, x, self.domain.low, self.domain.high):
             low, high = seen.get(axis.name, ends) if len(c) == 1 else ends
-            found.append(between(c, partial(boxes_around, axis, low=low, high=high)))
+            means = self.labels.samples == "means"
+            found.append(between(c, partial(boxes_around, axis, low=low, high=high, always=means)))
         return found
+
+    def cells(self, x: Sequence[Floats]) -> list[Places | None]:
+        """Edges around positions of a grid that means are taken between; none of point samples."""
+        if self.labels.samples != "means":
+            return []
+        ends = zip(self.domain.axes, x, self.domain.low, self.domain.high)
+        return [cells_around(axis, c, low, high) for axis, c, low, high in ends]
 
     def ends(self, window: Mapping[str, tuple[Any, Any]]) -> tuple[list[float], list[float]]:
         """Corners of a window, in the axes' own units, for a crop."""

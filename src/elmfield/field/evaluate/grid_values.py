@@ -44,16 +44,18 @@ def gridded(
 ) -> Array:
     """A quantity on the grid of index coordinates `x`; channels where the input had them.
 
-    Components of gradients and Hessians are the last axes.
+    Components of gradients and Hessians are the last axes; "samples" are what the field has in
+    place of its samples, values or means, at their numbers.
     With `gaps`, what lies nearest to a missing sample is NaN. On axes with `boxes`, edges in index
     coordinates, values are means between them.
     """
-    choice("quantity", quantity, QUANTITIES)
+    choice("quantity", quantity, (*QUANTITIES, "samples"))
     xp, C = namespace(model.offset), int(model.offset.shape[0])
     tail, d = tail_of(quantity, len(x)), len(x)
-    across = math.prod(len(c) for c in x[1:]) * C * d ** (len(tail) or quantity != "value")
+    is_value = quantity in ("value", "samples")
+    across = math.prod(len(c) for c in x[1:]) * C * d ** (len(tail) or not is_value)
     rows = max(1, capacity(model.offset) // max(1, 4 * across))
-    fill = None if quantity != "value" else model.labels.fill_value
+    fill = None if not is_value else model.labels.fill_value
     out = None
     # Only the first axis is looked at stretch by stretch.
     first, others = x[0], [c[:] for c in x[1:]]
@@ -130,7 +132,7 @@ def values_at_samples(
         counted(i.start, i.stop - i.start) if isinstance(i, slice) else i.astype(np.float64)
         for i in x
     ]
-    found = gridded(model, places, dtype, gaps=gaps)
+    found = gridded(model, places, dtype, "samples", gaps=gaps)
     if dtype is None and model.blended.gives_whole_numbers:
         found = namespace(found).round(found)
     return found
@@ -154,7 +156,7 @@ def coarse_means(model: "Model", k: int) -> Array:
     else:  # of the function at its samples
 
         def read(slab: tuple[slice, ...]) -> Array:
-            return to_numpy(f.on_grid([c[s].astype(np.float64) for c, s in zip(x, slab)]))
+            return to_numpy(f.at_samples([c[s].astype(np.float64) for c, s in zip(x, slab)]))
 
         means = Totals.of(own, k, read, capacity(model.offset) // 4).means()
     means = move(means, model.offset)
@@ -192,8 +194,9 @@ def _block(model: "Model", x: list[Floats], quantity: str) -> Array:
     def flat(block: Array) -> Array:
         return xp.reshape(block, (-1, *block.shape[d:]))
 
-    if quantity == "value":
-        found = model.finish(flat(model.blended.on_grid(x)), True)
+    if quantity in ("value", "samples"):
+        own = model.blended.on_grid if quantity == "value" else model.blended.at_samples
+        found = model.finish(flat(own(x)), True)
         return xp.reshape(found, (*map(len, x), *found.shape[1:]))
     derive = getattr(derivatives, quantity.removesuffix("_magnitude"))
     slope: list[Array] = []

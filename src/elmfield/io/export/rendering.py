@@ -160,7 +160,11 @@ class Rendering:
         rows, n = max(1, BLOCK_VALUES // max(1, across)), len(x[0])
         k = 1 if field.model.channel_axis == 0 else 0
         is_own = self.quantity == "value" and all(map(_is_whole, x))
-        is_own = is_own and all(b is None for b in boxes)
+        is_mean = field.labels.samples == "means"
+        is_own = is_own and all(
+            b is None or (is_mean and np.array_equal(b, np.append(c, c[-1] + 1) - 0.5))
+            for c, b in zip(x, boxes)
+        )
         out: Array = None
         for i in range(0, n, rows):
             some = [x[0][i : i + rows], *x[1:]]

@@ -76,7 +76,7 @@ def make_picture(values: Array, header: Attrs | None = None) -> Gridded:
     values = np.asarray(values)
     if values.ndim == 3 and values.shape[-1] == 1:
         values = values[..., 0]
-    labels, channel = Labels(align="areas", header=header or {}), None
+    labels, channel = Labels(align="areas", samples="means", header=header or {}), None
     if values.ndim == 3:
         names = LABELS.get(values.shape[-1], LABELS[4])
         labels = replace(labels, channels=ChannelLabels(name="colour", labels=names))

@@ -51,6 +51,7 @@ def recipe_of(model: LocalModel) -> Recipe:
     if isinstance(model, ProductModes):
         if all(isinstance(a.layer, Cosines) and a.n_free > 0 for a in model.axes):
             recipe = {"kind": "product", "orders": [float(a.order) for a in model.axes]}
+            recipe |= {"means": True} if model.means else {}
     elif isinstance(model, Polyharmonic):
         recipe = {
             "kind": "kernels", "power": float(model.power), "degree": int(model.degree),
@@ -66,6 +67,7 @@ def recipe_of(model: LocalModel) -> Recipe:
             recipe = {"kind": "smooth", "order": float(model.order)}
     elif isinstance(model, WaveModel):
         recipe = {"kind": "oriented", "order": model.beliefs.order}
+        recipe |= {"means": True} if model.means else {}
     if recipe is None:
         raise TypeError(
             f"a field of {type(model).__name__} on a layer of one's own cannot be saved: a file "
@@ -110,13 +112,14 @@ def _make(recipe: Recipe, inside: Array | None) -> LocalModel:
         raise ValueError("a box without samples")
     if kind == "product":
         _check_bytes(sum(60 * n * n * 8 for n in box), f"a box of {box} samples")
-        return product_modes(box, tuple(float(s) for s in recipe["orders"]))
+        orders = tuple(float(s) for s in recipe["orders"])
+        return product_modes(box, orders, means=recipe.get("means") is True)
     if kind == "oriented":
         order = float(recipe["order"])
         if not 0 < order <= 16:
             raise ValueError(f"order {order}")
         _check_bytes(320 * S * _n_waves(box), f"a box of {box} samples")
-        return wave_model(box, order)
+        return wave_model(box, order, recipe.get("means") is True)
     if kind not in ("shaped", "plain", "smooth"):
         raise ValueError(f"modes of kind {kind!r}")
     network, like = Dense(**recipe["network"]), np.empty(0)

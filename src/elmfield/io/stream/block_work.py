@@ -373,7 +373,7 @@ def measure_block(
     What a caller gets back counts, its rounding too; 0 where a sample is missing.
     """
     y, present, _ = slabs.part(slab, values)
-    f = model.model.blended.on_grid([np.arange(s.start, s.stop, dtype=float) for s in slab])
+    f = model.model.blended.at_samples([np.arange(s.start, s.stop, dtype=float) for s in slab])
     f = to_numpy(f).astype(model.model.offset.dtype) * model.model.scale + model.model.offset
     f = np.round(f) if model.model.blended.gives_whole_numbers else f
     gap = np.abs(f.astype(np.float64) - y)
