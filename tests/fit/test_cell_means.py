@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
+from elmfield.field.coordinates.labels import ChannelLabels
 from support import close
 
 
@@ -68,11 +69,90 @@ def test_single_precision_and_complex_numbers(rng):
     close(ef.fit(both, samples="means").means(*cells(field)), both, 1e-10)
 
 
-def test_what_cannot_give_means_back_is_refused(rng):
+def test_targets_noise_and_streams_hold_means(rng, tmp_path):
+    values = np.cumsum(rng.standard_normal((40, 44)), axis=0)
+    noisy = ef.fit(values, ef.oriented(denoise=0.5), samples="means")
+    close(noisy.means(*cells(noisy)), noisy.samples(), 1e-9)
+    coded = ef.fit(values, ef.smooth(max_error=0.1), samples="means")
+    assert np.abs(coded.means(*cells(coded)) - values).max() <= 0.1 + 1e-9
+    assert ef.max_error(values, coded.samples()) <= 0.1
+    for settings in (None, ef.oriented()):
+        field = ef.fit(values, settings, samples="means")
+        to_disk = ef.fit(values, settings, samples="means", out=tmp_path / "a.elm")
+        assert to_disk.labels.samples == "means"
+        close(to_disk.resize(scale=2), field.resize(scale=2), 1e-12)
+
+
+def test_other_ways_give_means_by_steps(rng):
     values = rng.standard_normal((20, 22))
     with pytest.raises(ValueError, match="samples='means' is for settings that meet every sample"):
-        ef.fit(values, ef.smooth(psnr=30), samples="means")
+        ef.fit(values, ef.smooth(psnr=30, network=ef.Dense(64)), samples="means")
     with pytest.raises(ValueError, match="`samples` must be one of"):
         ef.fit(values, samples="areas")
     with pytest.warns(ef.RankWarning, match="the field's means still differ from the samples by"):
         ef.fit(values, ef.paper(cell=8, width=10), samples="means")
+    with pytest.raises(ValueError, match="goes to `out` for smooth"):
+        ef.fit(values, ef.paper(), samples="means", out="a.elm")
+
+
+@pytest.mark.parametrize("settings", [ef.smooth(), ef.oriented(), ef.smooth(overlap=1.3)])
+@pytest.mark.parametrize("scale", [2, 3])
+def test_an_enlarged_picture_averages_back(settings, scale, rng):
+    values = rng.integers(0, 256, (26, 28, 3)).astype(np.uint8)
+    field = ef.fit(values, settings, samples="means", channel_axis=-1)
+    blocks = field.resize(scale=scale).reshape(26, scale, 28, scale, 3)
+    close(blocks.mean(axis=(1, 3)), values, 255e-9)
+    x = np.linspace(-0.5, 25.5, 26 * scale, endpoint=False) + 0.5 / scale
+    y = np.linspace(-0.5, 27.5, 28 * scale, endpoint=False) + 0.5 / scale
+    close(field.grid(x, y), field.resize(scale=scale), 1e-9)
+    moved = np.array([[1 / scale, 0, 0.5 / scale - 0.5], [0, 1 / scale, 0.5 / scale - 0.5]])
+    close(field.warp(moved, (26 * scale, 28 * scale)), field.resize(scale=scale), 1e-9)
+    lazy = field.resize(scale=scale, chunks=(13, 14, 3))
+    close(lazy.compute(), field.resize(scale=scale), 1e-9)
+    # Points are there for whoever asks.
+    at = field.grid(x, y, antialias=False)
+    close(at, field(np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1)), 1e-9)
+    close(at, field.resize(scale=scale, antialias=False), 1e-9)
+    assert np.abs(at - field.resize(scale=scale)).max() > 1
+
+
+def test_pictures_from_files_are_means(rng, tmp_path):
+    values = rng.integers(0, 256, (24, 26, 3)).astype(np.uint8)
+    ef.write(values, tmp_path / "a.png", channel_axis=-1)
+    field = ef.fit(tmp_path / "a.png")
+    assert field.labels.samples == "means"
+    assert np.array_equal(field.samples(), values)
+    ef.save(field, tmp_path / "a.elm")
+    again = ef.load(tmp_path / "a.elm")
+    assert again.labels.samples == "means"
+    close(again.resize(scale=2), field.resize(scale=2), 1e-12)
+    ef.write(again, tmp_path / "b.png")
+    assert np.array_equal(np.asarray(ef.read(tmp_path / "b.png")), values)
+    for other in ({"samples": "points"}, {"settings": ef.paper(cell=12)}):
+        assert ef.fit(tmp_path / "a.png", **other).labels.samples == "points"
+
+
+def test_colours_times_alpha(rng):
+    values = rng.integers(1, 256, (20, 22, 4)).astype(np.uint8)
+    labels = ef.Labels(channels=ChannelLabels(labels=["red", "green", "blue", "alpha"]))
+    given = ef.Gridded(values=values, dims=("y", "x"), channel_axis=2, labels=labels)
+    field = ef.fit(given, samples="means")
+    big = field.resize(scale=2)
+    blocks = (big[..., :3] * big[..., 3:]).reshape(20, 2, 22, 2, 3).mean(axis=(1, 3))
+    close(blocks / big[..., 3:].reshape(20, 2, 22, 2, 1).mean(axis=(1, 3)), values[..., :3], 1e-6)
+
+
+def test_turning_round_loses_less_with_means(rng):
+    """Twelve turns of 30 degrees, each a warp of the last one's result."""
+    y, x = np.mgrid[:64, :64] - 31.5
+    picture = 128 + 60 * np.sin(0.35 * x + 0.2 * y) + 40 * np.tanh((x - 0.4 * y) / 2)
+    c, s = np.cos(np.pi / 6), np.sin(np.pi / 6)
+    turn = np.array([[c, -s, 31.5 - 31.5 * (c - s)], [s, c, 31.5 - 31.5 * (s + c)]])
+    left = {}
+    for kind in ("points", "means"):
+        turned = picture
+        for _ in range(12):
+            field = ef.fit(turned, ef.oriented(), samples=kind)
+            turned = field.warp(turn, outside="nearest")
+        left[kind] = np.sqrt(np.mean((turned - picture)[20:44, 20:44] ** 2))
+    assert left["means"] < left["points"]

@@ -13,9 +13,10 @@ import numpy as np
 
 import elmfield as ef
 from elmfield._array.backend import to_numpy
-from elmfield._array.progress import bars
+from elmfield._array.progress import bars, silent
 from elmfield._array.typing import Array, Floats
 from elmfield.cli import terminal
+from elmfield.cli.sample_options import SampleOptions, fit_options
 from elmfield.domain import Axis
 from elmfield.domain.sphere import is_latitude, is_longitude
 from elmfield.field import Field
@@ -28,7 +29,7 @@ LONGEST = 1 << 20
 
 
 @terminal.command
-@click.argument("model", type=click.Path())
+@click.argument("model", type=click.Path(), metavar="MODEL_OR_FILE")
 @click.option("-o", "--output", type=terminal.OUT, required=True, help="The file to write.")
 @click.option(
     "--scale", type=terminal.numbers(float), metavar="X[,X...]",
@@ -78,6 +79,7 @@ LONGEST = 1 << 20
 @terminal.missing_option
 @click.option("--dtype", help="Of the values; by default the input's.")
 @click.option("--colours", help="Colour map for pictures of numbers, as viridis; else grey.")
+@fit_options
 @terminal.quiet
 @terminal.as_json
 def render(
@@ -87,17 +89,19 @@ def render(
     index: Sequence[str],
     align: str | None,
     colours: str | None,
+    how: SampleOptions,
     quiet: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Evaluate MODEL on a grid of any size and write it.
+    """Evaluate a model, or samples, on a grid and write it.
 
-    In any format that can hold it, told by the name of the file.
+    In any format that can hold it, told by the name of the file. Samples are fitted first.
 
     Examples
     --------
     elmfield render photo.elm -o large.png --scale 2
+    elmfield render photo.png -o large.png --scale 2
     elmfield render photo.elm -o detail.png --index row=100:164 --index column=80:144 --scale 8
     elmfield render sst.elm -o fine.nc --scale 2
     elmfield render sst.elm -o part.png --window latitude=35:60 --window longitude=-10:30 --scale 4
@@ -109,11 +113,12 @@ def render(
     elmfield render speech.elm -o speech.wav --rate 44100
     """
     format_of(output)
-    field = ef.load(model)
+    with bars(False if quiet or as_json else None) as progress:
+        field, _ = how.field(model, progress, quiet or as_json)
     align = align or field.labels.align or "areas"
     part = _window(field, window) | _index_window(field, index, align)
-    how = ("quantity", "mean", "antialias", "missing", "dtype")
-    asked = {name: options.pop(name) for name in how}
+    own = ("quantity", "mean", "antialias", "missing", "dtype")
+    asked = {name: options.pop(name) for name in own}
     grid = ef.OutputGrid(window=part, align=align, **options)
     with bars(False if quiet or as_json else None) as progress:
         out = Rendering(field=field, progress=progress, **asked).on(grid)
@@ -178,7 +183,7 @@ class Table(NamedTuple):
 
 
 @terminal.command
-@click.argument("model", type=click.Path())
+@click.argument("model", type=click.Path(), metavar="MODEL_OR_FILE")
 @click.option(
     "--at", multiple=True, metavar="X,X... | AXIS=X,AXIS=X...",
     help="A point: coordinates in axis order, or by name. May be repeated.",
@@ -197,6 +202,7 @@ class Table(NamedTuple):
     show_default=True, help="What to do with points outside the domain.",
 )  # fmt: skip
 @terminal.missing_option
+@fit_options
 @terminal.as_json
 def query(
     model: str,
@@ -205,9 +211,12 @@ def query(
     quantity: str,
     outside: str,
     missing: str | None,
+    how: SampleOptions,
     as_json: bool,
 ) -> None:
-    """Values of MODEL at points, printed as CSV.
+    """Values of a model, or of samples, at points, printed as CSV.
+
+    Samples are fitted first.
 
     Examples
     --------
@@ -217,7 +226,7 @@ def query(
     """
     if not at and points is None:
         raise click.UsageError("Say where: --at X,X... or --points FILE.csv.")
-    field = ef.load(model)
+    field, _ = how.field(model, silent, as_json)
     table = Table([], [], []) if points is None else _read_table(points, field)
     rows = [_point(text, field) for text in at] + table.points
     others = [[""] * len(table.heads)] * len(at) + table.others

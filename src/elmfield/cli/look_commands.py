@@ -14,9 +14,10 @@ import elmfield as ef
 from elmfield._array.progress import bars
 from elmfield._array.typing import Array, Progress
 from elmfield.cli import terminal
+from elmfield.cli.sample_options import SampleOptions, denoise_option, preset_option
 from elmfield.field import Field
 from elmfield.fit.statistics import Slabs
-from elmfield.io.files import is_model
+from elmfield.io.files import is_model, refuse_samples
 from elmfield.io.formats.raster import png
 from elmfield.io.gridded import Gridded
 from elmfield.io.model.load import read_field
@@ -39,10 +40,12 @@ from elmfield.show.drawing import colourise, draw_regions, to_plane
     help="Where to listen: this machine only, unless told; 0.0.0.0 for others too.",
 )  # fmt: skip
 @click.option(
-    "--samples", type=terminal.IN, metavar="FILE",
-    help="Of a model: what was fitted, to see errors and what is missing.",
+    "--samples", metavar="points|means|FILE",
+    help="What the numbers of a file are; of a model the file that was fitted, to see errors and "
+    "what is missing.",
 )  # fmt: skip
-@click.option("--oriented", is_flag=True, help="Fit samples with oriented regions.")
+@preset_option
+@denoise_option
 @click.option("--beam", type=int, metavar="N", help="Fit samples on N regions merged by energy.")
 @click.option(
     "--export", "folder", type=terminal.OUT, help="Write a page that needs no server, and leave."
@@ -58,8 +61,9 @@ def view(
     port: int,
     no_open: bool,
     host: str,
-    samples: Path | None,
-    oriented: bool,
+    samples: str | None,
+    preset: str | None,
+    denoise: float | bool | None,
     beam: int | None,
     folder: Path | None,
     export_size: int,
@@ -78,20 +82,24 @@ def view(
     elmfield view photo.png --export page
     """
     with bars(False if quiet else None) as progress:
+        truth: Array | None
         if is_model(model):
-            if oriented or beam or (samples is None and files.selects):
+            if preset or denoise or beam or (samples is None and files.selects):
                 raise click.UsageError(
                     "a model is shown as it is; fitting and slices are for samples (--samples "
                     "FILE)."
                 )
             field = ef.load(model)
-            truth = None if samples is None else files.read(samples).values
-        elif samples is not None:
+            truth = None if samples is None else files.read(Path(samples)).values
+        elif samples not in (None, "points", "means"):
             raise click.UsageError(
                 "--samples is for a model; of samples the page knows them already."
             )
+        elif beam:
+            field, truth = _fit_merged(files.read(model), beam, progress)
         else:
-            field, truth = _fit(files.read(model), oriented, beam, progress)
+            how = SampleOptions(files, preset, samples, denoise)
+            field, truth = how.field(model, progress, True)
         field = Field(replace(field.model, labels=replace(field.labels, title=model.name)))
         if folder is not None:
             size = export_size << 20
@@ -113,17 +121,12 @@ def view(
             click.echo("closed.", err=True)
 
 
-def _fit(
-    samples: Gridded, oriented: bool, regions: int | None, progress: Progress
-) -> tuple[Field, Array]:
-    """The field of samples, as the options say, and their values."""
-    settings: Settings | None = ef.oriented() if oriented else None
-    partition = None
-    if regions:
-        settings = ef.paper(width=256)
-        partition = Partition.beam(
-            samples.values, regions=regions, cell=16, channel_axis=samples.channel_axis
-        )
+def _fit_merged(samples: Gridded, regions: int, progress: Progress) -> tuple[Field, Array]:
+    """The field of samples on so many merged regions, and their values."""
+    partition = Partition.beam(
+        samples.values, regions=regions, cell=16, channel_axis=samples.channel_axis
+    )
+    settings = ef.paper(width=256)
     return ef.fit(samples, settings, partition=partition, progress=progress), samples.values
 
 
@@ -153,6 +156,7 @@ def compare(
     elmfield compare photo.png photo.elm
     elmfield compare photo.png photo.elm --map error.png --json
     """
+    refuse_samples(model)
     entries = open_store(model)
     field = read_field(entries)
     source = field.labels.source

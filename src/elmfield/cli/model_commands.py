@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from inspect import signature
 from pathlib import Path
@@ -16,9 +16,10 @@ from elmfield._array.memory import memory_limit
 from elmfield._array.progress import bars
 from elmfield._array.typing import Progress
 from elmfield.cli import terminal
+from elmfield.cli.sample_options import PRESETS, denoise_option, preset_option, samples_option
 from elmfield.field import Field
-from elmfield.io.api import choose_settings
-from elmfield.io.files import is_model
+from elmfield.io.api import settle_samples
+from elmfield.io.files import is_model, refuse_samples
 from elmfield.io.gridded import Gridded, describe_axis, fingerprint
 from elmfield.io.inputs import parse_input
 from elmfield.io.model.fit_to_target import fit_stored
@@ -32,8 +33,6 @@ from elmfield.io.stream.workers import cluster
 from elmfield.partition import Partition
 from elmfield.settings import Settings
 
-PRESETS: dict[str, Callable[..., Settings]] = {"smooth": ef.smooth, "paper": ef.paper}
-
 LARGE = 1 << 27
 """Bytes of samples above which they are fitted in parts."""
 
@@ -43,10 +42,7 @@ LARGE = 1 << 27
 @click.option(
     "-o", "--output", type=terminal.OUT, required=True, help="The model: NAME.elm or NAME.elm.zarr."
 )
-@click.option(
-    "--preset", type=click.Choice(list(PRESETS)), default="smooth", show_default=True,
-    help="smooth: right between the samples too; paper: the paper's network and least squares.",
-)  # fmt: skip
+@preset_option
 @click.option("--psnr", type=float, metavar="DB", help="Error target: dB at the samples.")
 @click.option("--max-error", type=float, help="Error target: largest error at the samples.")
 @click.option("--bits", type=float, metavar="B", help="Size: so many bits a sample.")
@@ -55,11 +51,7 @@ LARGE = 1 << 27
 @click.option(
     "--per-region", type=int, metavar="N", help="Keep so many in every region and channel."
 )
-@click.option(
-    "--denoise", type=terminal.numbers(float, {"yes": True, "true": True, "auto": True}),
-    metavar="yes|LEVEL",
-    help="Take noise out: estimated, or this strong.",
-)  # fmt: skip
+@denoise_option
 @click.option(
     "--order", type=terminal.numbers(float, {"auto": "auto"}), metavar="S[,S...]|auto",
     help="Order of the energy (smooth).",
@@ -84,10 +76,7 @@ LARGE = 1 << 27
     "--periodic", multiple=True, metavar="AXIS[=PERIOD]",
     help="An axis that repeats; may be repeated. A full circle of longitudes is found by itself.",
 )  # fmt: skip
-@click.option(
-    "--samples", type=click.Choice(["points", "means"]), default="points", show_default=True,
-    help="What the numbers are: values at points, or means over their cells.",
-)  # fmt: skip
+@samples_option
 @click.option(
     "--missing", type=click.Choice(["nan", "fill"]), default="nan", show_default=True,
     help="Leave gaps as they are, or fill them with care.",
@@ -112,7 +101,7 @@ LARGE = 1 << 27
 def fit(
     input: Path,
     output: Path,
-    preset: str,
+    preset: str | None,
     files: terminal.FileOptions,
     memory: int | None,
     quiet: bool,
@@ -126,6 +115,7 @@ def fit(
     elmfield fit photo.png -o photo.elm
     elmfield fit photo.png -o small.elm --psnr 40
     elmfield fit photo.png -o small.elm --bytes 50000
+    elmfield fit photo.png -o sharp.elm --preset oriented
     elmfield fit sst.nc -o sst.elm --order auto --slice time=0
     elmfield fit photo.png -o paper.elm --preset paper --cell 32 --width 512
     elmfield fit photo.png -o beam.elm --preset paper --width 256 --beam 40
@@ -136,7 +126,7 @@ def fit(
         )
     if not output.parent.is_dir():
         raise FileNotFoundError(f"cannot write {output}: its folder does not exist")
-    settings = _settings(preset, options)
+    settings = _settings(preset or "smooth", options)
     samples = files.read(input, lazily=True)
     began, n = time.perf_counter(), math.prod(samples.values.shape)
     with bars(False if quiet or as_json else None) as progress, memory_limit(memory):
@@ -180,12 +170,13 @@ def _settings(preset: str, options: Mapping[str, Any]) -> Settings:
     """The preset with the options that are its own; cells are BEAM's if that is asked for."""
     own = {name: set(signature(make).parameters) for name, make in PRESETS.items()}
     given = {k: v for k, v in options.items() if v is not None}
-    for other in PRESETS:
-        wrong = [f"--{n.replace('_', '-')}" for n in given if n in own[other] - own[preset]]
-        if wrong:
-            raise click.UsageError(f"{', '.join(wrong)}: only with --preset {other}.")
-    theirs = {"cell", "overlap"} if _merges(options) else set()
-    return PRESETS[preset](**{k: v for k, v in given.items() if k in own[preset] - theirs})
+    theirs = {n: [p for p in PRESETS if n in own[p]] for n in given}
+    for n, presets in theirs.items():
+        if presets and preset not in presets:
+            name = f"--{n.replace('_', '-')}"
+            raise click.UsageError(f"{name}: only with --preset {' or '.join(presets)}.")
+    settled = {"cell", "overlap"} if _merges(options) else set()
+    return PRESETS[preset](**{k: v for k, v in given.items() if k in own[preset] - settled})
 
 
 def _merges(options: Mapping[str, Any]) -> bool:
@@ -197,8 +188,6 @@ def _streams(samples: Gridded, settings: Settings, options: Mapping[str, Any]) -
     """Whether samples are fitted slab by slab: asked for, or large and nothing is against it."""
     wishes = [n for n in ("memory", "workers", "scheduler") if options[n] is not None]
     against = [n for n in ("device", "dtype", "beam", "beam_threshold", "bytes") if options[n]]
-    if options["samples"] == "means":
-        against.append("samples")
     if wishes and against:
         raise click.UsageError(
             f"--{wishes[0]} cannot be used with --{against[0].replace('_', '-')}: it has to see "
@@ -219,10 +208,11 @@ def _fit_in_parts(
 ) -> tuple[Field, str]:
     """The field of a file that was made slab by slab, and the dtype it computes with."""
     given = parse_input(samples, periodic=options["periodic"])
+    given, settings = settle_samples(given, settings, options["samples"], None)
     with cluster(options["workers"], options["scheduler"]) as engine:
         field = fit_to(
             given,
-            choose_settings(settings, given.labels),
+            settings,
             output,
             missing=options["missing"],
             engine=engine,
@@ -277,6 +267,7 @@ def info(model: str, as_json: bool) -> None:
     --------
     elmfield info photo.elm
     """
+    refuse_samples(model)
     store = open_store(model)
     field, meta = read_field(store), read_metadata(store)
     sizes, part = store.sizes(), field.partition

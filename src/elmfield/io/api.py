@@ -19,7 +19,6 @@ from elmfield.domain import Periodic
 from elmfield.field import Field
 from elmfield.field.adapters.labelled_arrays import split_variables
 from elmfield.field.coordinates.dates import date_errors
-from elmfield.field.coordinates.labels import Labels
 from elmfield.fit import Encoder
 from elmfield.fit import encoder as encoder_of
 from elmfield.io.export.output_grid import OutputGrid
@@ -127,20 +126,13 @@ def fit(
         values, channel_axis=channel_axis, dims=dims, coords=coords, periodic=periodic,
         variable=variable, lazily=out is not None,
     )  # fmt: skip
-    if samples is not None:
-        choice("samples", samples, ("points", "means"))
     way = given.labels.missing if missing is None else missing
-    settings = choose_settings(settings, given.labels)
+    given, settings = settle_samples(given, settings, samples, partition)
     if settings is None or not isinstance(settings, Settings) or settings.target is None:
         # A target is for the samples as they are.
         given = premultiply(given) if "alpha" in given.labels.channels.labels else given
-    kind = given.labels.samples if samples is None else samples
-    if kind == "means":
-        averaged = of_means(settings, given, partition)
-        kind = "points" if averaged is None and samples is None else kind
-        settings = settings if averaged is None else averaged
-    given = replace(given, labels=replace(given.labels, samples=kind))
-    by_steps = kind == "means" and (settings is None or settings.samples != "means")
+    is_mean = given.labels.samples == "means"
+    by_steps = is_mean and (settings is None or settings.samples != "means")
     if out is not None:
         if by_steps:
             raise ValueError(
@@ -236,26 +228,28 @@ def _encoder(given: Gridded, settings: Settings | None, partition: Partition | N
         )
 
 
-def of_means(
-    settings: Settings | None, given: Gridded, partition: Partition | None
-) -> Settings | None:
-    """The settings for samples that are means over their cells; None where none are made for it.
+def settle_samples(
+    given: Gridded, settings: Settings | None, samples: str | None, partition: Partition | None
+) -> tuple[Gridded, Settings | None]:
+    """The samples, labelled as points or means, and the settings that suit them.
 
-    Those of product modes on even axes and regular cells are.
+    What a caller says, or else the file; that is points where settings make no means of them:
+    product modes on even axes and regular cells do. A sound file has settings of its own.
     """
-    chosen = smooth() if settings is None else settings
-    if not isinstance(chosen, (Oriented, Smooth)) or getattr(chosen, "network", None) is not None:
-        return None
-    if partition is not None and not partition.is_regular:
-        return None
-    if any(a.knots is not None for a in _encoder(given, None, None).domain.axes):
-        return None
-    return replace(chosen, samples="means")
-
-
-def choose_settings(settings: Settings | None, labels: Labels) -> Settings | None:
-    """The settings that suit the samples, if the caller has none: a sound file's are its own."""
-    return settings if settings is not None or not labels.suits else smooth(**labels.suits)
+    if samples is not None:
+        choice("samples", samples, ("points", "means"))
+    if settings is None and given.labels.suits:
+        settings = smooth(**given.labels.suits)
+    kind = given.labels.samples if samples is None else samples
+    if kind == "means":
+        chosen: Any = smooth() if settings is None else settings
+        fits = isinstance(chosen, (Oriented, Smooth)) and getattr(chosen, "network", None) is None
+        fits = fits and (partition is None or partition.is_regular)
+        if fits and all(a.knots is None for a in _encoder(given, None, None).domain.axes):
+            settings = replace(chosen, samples="means")
+        elif samples is None:
+            kind = "points"
+    return replace(given, labels=replace(given.labels, samples=kind)), settings
 
 
 def _fit_to(out: StrPath, given: Gridded, device: object, **options: Any) -> Field:

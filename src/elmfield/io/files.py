@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Protocol, TypeGuard, cast
 
-from elmfield.errors import MissingExtraError
+from elmfield.errors import MissingExtraError, StoreError
 from elmfield.io.gridded import Gridded
 
 StrPath = str | os.PathLike[str]
@@ -146,6 +146,9 @@ TORCH = (".pt", ".pth", ".ckpt")
 """How the names of files end in which torch keeps states."""
 
 
+PICTURES = tuple(s for f in FORMATS if f.module == "raster" for s in f.suffixes)
+
+
 def is_model(path: str | Path) -> bool:
     """Whether a file is called as models are."""
     return Path(path).name.lower().endswith(MODELS)
@@ -162,6 +165,19 @@ def check_model_name(argument: str, path: str | Path) -> None:
     raise ValueError(
         f"`{argument}` must end in .elm or .elm.zarr, as models do; got {name!r}.{advice}"
     )
+
+
+def refuse_samples(path: object) -> None:
+    """Raise if a file given as a model is, by its name, one of samples."""
+    name = Path(path).name if isinstance(path, (str, Path)) else ""
+    kinds = [f.name for f in FORMATS if not is_model(name) and suffix_of(name) in f.suffixes]
+    if kinds and Path(str(path)).is_file():
+        kind = "a picture" if suffix_of(name) in PICTURES else f"a {kinds[0]} file"
+        model = f"{name.removesuffix(suffix_of(name))}.elm"
+        raise StoreError(
+            f"{name} is {kind}, no model: fit it first, `elmfield fit {name} -o {model}` or "
+            f"fit({name!r})."
+        )
 
 
 def suffix_of(path: str | Path) -> str:

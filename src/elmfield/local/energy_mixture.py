@@ -328,9 +328,7 @@ def _spread(made: Beliefs, box: tuple[int, ...]) -> Beliefs:
     return replace(made, box=box, waves=waves, halves=(even, odd))
 
 
-def factored(
-    box: tuple[int, ...], members: Family, order: float, means: bool = False
-) -> Beliefs:
+def factored(box: tuple[int, ...], members: Family, order: float, means: bool = False) -> Beliefs:
     """Factorisations of all members on a box of samples."""
     S, K = int(np.prod(box)), members.n_members
     waves = waves_of(box)

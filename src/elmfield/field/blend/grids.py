@@ -209,9 +209,10 @@ class AxisPlan:
             W[i, self.upper[two]] = rising[two]
         W = W.reshape(-1, *self.offsets.shape, 1)
         tables = {m: sum(math.comb(m, i) * W[i] * F[m - i] for i in range(m + 1)) for m in orders}
-        for m in orders if D is not None else ():
-            parts = (math.comb(m, i) * W[i + 1] * D(self.offsets, m - i) for i in range(m + 1))
-            tables[m] = sum(parts, tables[m])
+        if D is not None:
+            for m in orders:
+                parts = [math.comb(m, i) * W[i + 1] * D(self.offsets, m - i) for i in range(m + 1)]
+                tables[m] = sum(parts, tables[m])
         return AxisTable(self.cells, tables, self.lower, ((two, self.upper[two]),))
 
     def merge(self, V: Array) -> Array:

@@ -191,7 +191,7 @@ def cells_around(axis: Axis, x: Floats, low: float, high: float) -> Floats | Non
     None unless they ascend or descend.
     """
     if len(x) == 1:
-        return np.clip(x[0] + np.asarray([-0.5, 0.5]), low, high)
+        return np.asarray(np.clip(x[0] + np.asarray([-0.5, 0.5]), low, high))
     steps = np.diff(x)
     if not (steps > 0).all() and not (steps < 0).all():
         return None

@@ -17,6 +17,7 @@ from elmfield.errors import StoreError
 from elmfield.field import Blended, Field, FromSamples, Group
 from elmfield.field.coordinates.labels import Labels, labels_from_plain
 from elmfield.field.model import Model
+from elmfield.io.files import refuse_samples
 from elmfield.io.model import recipes
 from elmfield.io.model.description import frames_of
 from elmfield.io.model.json_values import from_plain
@@ -78,6 +79,7 @@ def load(path: str | Path, *, lazy: bool = True, device: object = None) -> Field
     """
     field = None
     while field is None:
+        refuse_samples(path)
         store = open_store(path)
         meta = read_metadata(store)
         try:
