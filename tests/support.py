@@ -44,9 +44,9 @@ def close(actual, expected, atol):
 
 
 def on_samples(field, missing=None):
-    """The function's values at its samples; `samples()` gives back those that the field keeps."""
+    """The function at its samples, or its means; `samples()` gives back those that are kept."""
     places = [i.astype(float) for i in own_samples(field.domain)]
-    return gridded(field.model, places, None, gaps=shows_gaps(field.model, missing))
+    return gridded(field.model, places, None, "samples", gaps=shows_gaps(field.model, missing))
 
 
 def inside(rng, shape, n):

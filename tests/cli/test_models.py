@@ -1,6 +1,7 @@
 """fit and info: from samples to a model."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -43,7 +44,11 @@ def test_from_picture_to_picture(installed_command, folder, picture):
 @pytest.mark.slow
 def test_settings_reach_the_library(run, folder):
     run("fit", "photo.png", "-o", "a.elm", "--order", "1.5,2", "--cell", "12,16", "-q")
-    assert ef.load(folder / "a.elm").settings == ef.smooth(order=(1.5, 2.0), cell=(12, 16))
+    wanted = replace(ef.smooth(order=(1.5, 2.0), cell=(12, 16)), samples="means")
+    assert ef.load(folder / "a.elm").settings == wanted
+    run("fit", "photo.png", "-o", "o.elm", "--preset", "oriented", "--samples", "points", "-q")
+    assert type(ef.load(folder / "o.elm").settings).__name__ == "Oriented"
+    assert ef.load(folder / "o.elm").labels.samples == "points"
     words = ["--preset", "paper", "--width", 50, "--activation", "sin", "--seed", 3, "--cell", 20]
     run("fit", "photo.png", "-o", "b.elm.zarr", *words, "--scale", 2, "--dtype", "float64", "-q")
     field = ef.load(folder / "b.elm.zarr")

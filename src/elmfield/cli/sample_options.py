@@ -14,7 +14,7 @@ import elmfield as ef
 from elmfield._array.typing import Array, Progress
 from elmfield.cli import terminal
 from elmfield.field import Field
-from elmfield.io.files import format_of, is_model
+from elmfield.io.files import is_model
 from elmfield.io.gridded import Gridded
 from elmfield.io.store.stores import is_url
 from elmfield.settings import Settings
@@ -68,7 +68,7 @@ class SampleOptions:
         self, path: Path | str, progress: Progress, quiet: bool
     ) -> tuple[Field, Array | None]:
         """The field of a model, or of samples, which are fitted first; and these samples."""
-        if is_url(path) or is_model(path) or not Path(path).is_file():
+        if is_url(path) or is_model(path):
             asked = [self.preset, self.samples, self.denoise]
             if any(o is not None for o in asked) or self.files.selects:
                 raise click.UsageError(
@@ -76,7 +76,6 @@ class SampleOptions:
                     "--denoise and slices are for samples."
                 )
             return ef.load(path), None
-        format_of(path)
         given = self.files.read(Path(path))
         settings = self.settings(given)
         if not quiet:

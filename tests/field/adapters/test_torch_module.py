@@ -213,8 +213,6 @@ def test_what_cannot_be_followed_is_refused(y):
     places = torch.as_tensor(np.random.default_rng(0).random((9, 2)))
     with pytest.raises(TypeError, match="denoising"):
         ef.fit_points(places, samples[0, :9], denoise=True)
-    with pytest.raises(TypeError, match="not linear in them"):
-        ef.fit(samples, ef.oriented(), samples="means")
     field = ef.fit(samples, ef.smooth(order=2))
     for made, what in ((field.tabulate, "a table"), (field.module, "a module, whose coeff")):
         with pytest.raises(TypeError, match=f"cannot be followed through {what}"):

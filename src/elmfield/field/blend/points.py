@@ -160,14 +160,15 @@ class Speakers:
     @property
     def windows(self) -> list[list[Array]]:
         """Windows of all questions, (m,), and their derivatives, for each axis."""
-        found = []
+        found, xp = [], namespace(self.region)
         for k, b in enumerate(self.blends):
-            own = [[_taken(r, at) for r in b.ramp] for _, at, _ in self.asks]
+            rising = [[_taken(r, at) for _, at, _ in self.asks] for r in b.ramp]
             up = [corner[k] for corner, _, _ in self.asks]
-            found.append([
-                namespace(b.lower).concat([r[t] if u else (t == 0) - r[t] for r, u in zip(own, up)])
-                for t in range(len(b.ramp))
-            ])  # fmt: skip
+            weights = [
+                [r if high else float(t == 0) - r for r, high in zip(rows, up)]
+                for t, rows in enumerate(rising)
+            ]
+            found.append([xp.concat(w) for w in weights])
         return found
 
     def add(self, answers: Array) -> Array:
