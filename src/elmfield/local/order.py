@@ -77,14 +77,14 @@ def exponents(view: View, means: bool = False) -> tuple[float | None, ...]:
     lengths = {_length(view.shape[k]) for k in axes}
     waves = {length: move(_waves(length)[0], few, few.dtype) for length in lengths}
     few, *sizes = to_numpy_all([few, *(_sizes(view, k, waves) for k in axes)])
-    grain = _grain(few, view.eps)
+    rounded = grain(few, view.eps)
     found: list[float | None] = [None] * (len(view.shape) - 1)
     for k, size in zip(axes, sizes):
         length = _length(view.shape[k])
         grid = _segments(view.shape, k)
         count = math.prod(map(len, grid)) * view.shape[-1] // length
         power = (size.astype(np.float64) ** 2).reshape(2, -1).sum(axis=0) / count
-        found[k] = exponent(power, grain * _waves(length)[1], means)
+        found[k] = exponent(power, rounded * _waves(length)[1], means)
     return tuple(found)
 
 
@@ -98,7 +98,7 @@ def probe_grids(shape: Sequence[int]) -> tuple[Grid, ...]:
     return tuple(_segments(tuple(shape), k) for k, n in enumerate(shape[:-1]) if n >= LEAST_SAMPLES)
 
 
-def _grain(few: Floats, eps: float) -> float:
+def grain(few: Floats, eps: float) -> float:
     """Variance of the rounding of some samples, (n, C), mean over channels.
 
     Of whole numbers, packed ones and small differences of large numbers all differences are

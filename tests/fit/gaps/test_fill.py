@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import elmfield as ef
-from elmfield.fit.gaps.fill import fill_missing
+from elmfield.fit.gaps.fill import fill_missing, rounding_of
 from elmfield.fit.gaps.gap_boxes import gaussian_members, solve_boxes
 from oracles import beliefs as oracle
 from support import EPS, close, host, inside, on_grid, on_samples, wave
@@ -246,3 +246,29 @@ def test_a_region_without_any_sample_is_filled_from_its_neighbours():
     missing[8:16, 8:16] = True
     field = ef.fit(truth, ef.paper(cell=8, width=30), mask=missing)
     assert np.abs(on_samples(field) - truth)[missing].max() < 0.3
+
+
+@pytest.mark.parametrize("share", [0.3, 0.7])
+@pytest.mark.parametrize("kind", [np.uint8, float])
+def test_flat_areas_do_not_spoil_what_is_beside_them(share, kind):
+    """A saturated sky above a rough ground: a trace of noise makes no difference to the fill."""
+    rng = np.random.default_rng(3)
+    y, x = np.mgrid[:64, :64]
+    picture = 128 + 50 * np.sin(0.5 * x + 0.3 * y) + 20 * np.sin(1.3 * x - 0.9 * y)
+    picture = np.where(y < 32 + 4 * np.sin(x / 5), 255, picture).astype(kind).astype(float)
+    gone = rng.random(picture.shape) < share
+    missed = []
+    for noise in (0.0, 1.0):
+        noisy = picture + noise * rng.uniform(-0.5, 0.5, picture.shape)
+        field = ef.fit(np.where(gone, np.nan, noisy))
+        missed.append(np.sqrt(np.mean((field.samples() - picture)[gone] ** 2)))
+    assert missed[0] < 1.1 * missed[1]
+
+
+def test_what_samples_were_rounded_by(rng):
+    smooth = rng.standard_normal((5000, 1))
+    assert rounding_of(smooth) < 1e-12
+    assert rounding_of(np.round(smooth, 2)) == pytest.approx(0.01 / 12**0.5, rel=1e-3)
+    flat = np.where(rng.random((5000, 1)) < 0.2, 3.0, smooth)
+    assert rounding_of(flat) == pytest.approx(1e-3 * np.ptp(flat))
+    assert rounding_of(np.zeros((0, 2))) == 0

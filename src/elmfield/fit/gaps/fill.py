@@ -42,7 +42,13 @@ from elmfield.fit.gaps.planes import (
     take_boxes,
 )
 from elmfield.fit.statistics import Slabs, Survey
+from elmfield.local.order import ROUNDING_SAMPLES, grain
 from elmfield.samples import Samples, Slab, whole_of
+
+
+FLAT_SHARE, FLAT_ROUNDING = 0.05, 1e-3
+"""Part of the samples with one value from which there are flat areas; rounding, by the range, that
+these are then taken to have: about that of pictures of 8 bits."""
 
 
 def fill_gaps(samples: Samples, order: float | None, periodic: Sequence[bool]) -> Samples:
@@ -70,9 +76,24 @@ def fill_missing(
     for own in _channel_groups(y.shape[-1], bool(xp.all(present == present[..., :1]))):
         some = slice(own[0], own[-1] + 1)
         level = StoredLevel.of(rest[..., some], present[..., own[0]])
-        filler = filler_of(level, tuple(periodic), order)
+        known = to_numpy(y[..., some])[to_numpy(present[..., own[0]])]
+        filler = filler_of(level, tuple(periodic), order, rounding=rounding_of(known))
         found.append(xp.astype(filler.fill(level.windows[0])[0], y.dtype))
     return xp.where(present, y, xp.concat(found, axis=-1) + plane)
+
+
+def rounding_of(known: Floats) -> float:
+    """Standard deviation of what samples, (n, C), were rounded by; of floats nearly nothing.
+
+    Where one value is met often, samples have exactly flat areas, as masks, drawings and saturated
+    skies have: then at least FLAT_ROUNDING of their range.
+    """
+    few = known[:: max(1, len(known) // ROUNDING_SAMPLES)]
+    if not len(few):
+        return 0.0
+    rounding = float(np.sqrt(grain(few, float(np.finfo(known.dtype).eps))))
+    met = max(int(np.unique(column, return_counts=True)[1].max()) for column in few.T)
+    return max(rounding, FLAT_ROUNDING * float(np.ptp(few)) if met > FLAT_SHARE * len(few) else 0.0)
 
 
 def _channel_groups(C: int, is_alike: bool) -> list[tuple[int, ...]]:
@@ -103,6 +124,8 @@ class Filler:
         Samples of a box on each axis.
     choice : Choice
         The energies that boxes use.
+    rounding : float
+        Standard deviation of what samples were rounded by.
     """
 
     level: Level
@@ -110,6 +133,7 @@ class Filler:
     periodic: tuple[bool, ...]
     side: int = 1
     choice: Choice = ISOTROPIC
+    rounding: float = 0.0
 
     @property
     def box(self) -> tuple[int, ...]:
@@ -204,7 +228,8 @@ class Filler:
         some = filler._some_boxes()
         if some is None:
             return filler
-        return replace(filler, choice=Choice.likeliest(*some, filler.box, isolation, rounds))
+        choice = Choice.likeliest(*some, filler.box, isolation, rounds, self.rounding)
+        return replace(filler, choice=choice)
 
     def _isolation(self) -> float:
         """Part of the direct neighbours of missing samples that is present."""
@@ -264,21 +289,22 @@ def filler_of(
     order: float | None,
     path: Path | None = None,
     rounds: int = gap_boxes.ROUNDS,
+    rounding: float = 0.0,
 ) -> Filler:
     """How a level is filled; coarser ones are filled at once, into files that begin with `path`."""
-    filler = Filler(level=level, coarse=None, periodic=periodic)
+    filler = Filler(level=level, coarse=None, periodic=periodic, rounding=rounding)
     if filler.has_far:
         names = [
             None if path is None else path.with_name(path.name + s)
             for s in (".npy", "-filled.npy", "-")
         ]
         small = coarser(level, names[0])
-        below = filler_of(small, periodic, order, names[2], 0)
+        below = filler_of(small, periodic, order, names[2], 0, rounding)
         parts = ((slab, below.fill(slab)[0]) for slab in small.windows)
         filler = replace(filler, coarse=join_parts(parts, small.shape, names[1]))
         if path is None:  # looked at once
             far = StoredLevel.of(*filler.read_window(filler.lines(level.windows[0], 0, 0)))
-            filler = Filler(level=far, coarse=None, periodic=periodic)
+            filler = replace(filler, level=far, coarse=None)
     return filler.settle(order, rounds)
 
 
@@ -363,15 +389,17 @@ def fill_slabs(
             slabs=slabs, channels=channels, offset=survey.offset, scale=survey.scale
         )
         sums = PlaneSums.of(level.shape, periodic)
-        parts = []
+        parts, rounding = [], 0.0
         for slab in level.windows:
             at = [np.arange(s.start, s.stop) for s in slab]
             y, here = level.read(at)
+            rounding = rounding or rounding_of(to_numpy(y)[to_numpy(here)])
             parts.append(sums.of_part(y, np.broadcast_to(here[..., None], y.shape), at))
         plane = sums.plane(np.sum(parts, axis=0))
         level = replace(level, plane=plane)
         path = folder / f"level-{channels[0]}"
-        fillers.append((channels, filler_of(level, tuple(periodic), order, path), plane))
+        filler = filler_of(level, tuple(periodic), order, path, rounding=rounding)
+        fillers.append((channels, filler, plane))
     limits = (survey.ends.low, survey.ends.high) if clip else None
     return FilledSlabs(
         slabs=slabs, fillers=fillers, offset=survey.offset, scale=survey.scale, limits=limits

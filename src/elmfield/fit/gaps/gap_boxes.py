@@ -128,10 +128,14 @@ class Choice:
         Of the energies, in space.
     rounds : int
         How often boxes look again at what all of them filled in together.
+    rounding : float
+        Standard deviation of what samples were rounded by. Evidence counts on it: a flat area is
+        known to that, and no better.
     """
 
     order: float
     rounds: int
+    rounding: float = 0.0
 
     @classmethod
     def isotropic(cls, order: float, d: int) -> "Choice":
@@ -140,12 +144,20 @@ class Choice:
 
     @classmethod
     def likeliest(
-        cls, Y: Array, M: Array, box: tuple[int, ...], isolation: float, rounds: int
+        cls,
+        Y: Array,
+        M: Array,
+        box: tuple[int, ...],
+        isolation: float,
+        rounds: int,
+        rounding: float,
     ) -> "Choice":
         """What boxes from all over an array, Y (G, S, C) with samples M (G, S), make likely."""
         d = wide_axes(box)
-        s = max(_likeliest(Y, M, box, d), 1.6 + (d - 2) / 2) + ORDER_PER_ISOLATION * isolation
-        return cls(round(s, 2), rounds if isolation > HOLE_ISOLATION else min(rounds, 1))
+        likely = _likeliest(Y, M, box, d, rounding)
+        s = max(likely, 1.6 + (d - 2) / 2) + ORDER_PER_ISOLATION * isolation
+        rounds = rounds if isolation > HOLE_ISOLATION else min(rounds, 1)
+        return cls(round(s, 2), rounds, rounding)
 
 
 def fill_boxes(y: Array, present: Array, boxes: "Boxes", choice: Choice) -> Array:
@@ -153,11 +165,13 @@ def fill_boxes(y: Array, present: Array, boxes: "Boxes", choice: Choice) -> Arra
     xp = namespace(y)
     Y, M = take_boxes(y, boxes.index), take_boxes(present[..., None], boxes.index)[..., 0]
     only = xp.zeros((Y.shape[0], 1), dtype=xp.int64, device=device(y))
-    first = solve_boxes(gaussian_members(boxes.box, (choice.order,), False).moved(y), Y, M, only)
+    isotropic = gaussian_members(boxes.box, (choice.order,), False).moved(y)
+    first = solve_boxes(isotropic, Y, M, only, choice.rounding)
     found = boxes.blend(y, present, _blend_members(*first))
     for _ in range(choice.rounds):
         members = gaussian_members(boxes.box, (choice.order,), True).moved(y)
-        more = solve_boxes(members, Y, M, _likely(members, take_boxes(found, boxes.index)))
+        who = _likely(members, take_boxes(found, boxes.index), choice.rounding)
+        more = solve_boxes(members, Y, M, who, choice.rounding)
         said, e = (xp.concat(both, axis=1) for both in zip(first, more))
         found = boxes.blend(y, present, _blend_members(said, e))
     return found
@@ -168,13 +182,13 @@ def wide_axes(shape: Sequence[int]) -> int:
     return max(1, sum(n > 1 for n in shape))
 
 
-def _likeliest(Y: Array, M: Array, box: tuple[int, ...], d: int) -> float:
+def _likeliest(Y: Array, M: Array, box: tuple[int, ...], d: int, rounding: float) -> float:
     """The order that all boxes Y, (G, S, C), with samples M, (G, S), together make likely."""
     xp = namespace(Y)
     orders = tuple(s + (d - 2) / 2 for s in ORDERS)
     who = xp.arange(len(orders), device=device(Y))
     who = xp.broadcast_to(who, (Y.shape[0], len(orders)))
-    _, e = solve_boxes(gaussian_members(box, orders, False).moved(Y), Y, M, who)
+    _, e = solve_boxes(gaussian_members(box, orders, False).moved(Y), Y, M, who, rounding)
     return orders[int(np.argmax(to_numpy(xp.sum(e, axis=0))))]
 
 
@@ -202,18 +216,19 @@ def side_of(isolation: float, d: int) -> int:
     return int(np.clip(side, *((16, 320) if d == 1 else (8, 12))))
 
 
-def _likely(members: GaussianMembers, Y: Array) -> Array:
+def _likely(members: GaussianMembers, Y: Array, rounding: float) -> Array:
     """The most likely members but the isotropic one, (G, B), of full boxes Y, (G, S, C)."""
     xp = namespace(Y)
     G, S, C = Y.shape
     K = int(members.determinants.shape[0])
     Y = Y - xp.mean(Y, axis=1, keepdims=True)
     W = xp.reshape(xp.permute_dims(members.whitening, (1, 0, 2)), (S, K * S))
+    least = rounding**2 * xp.sum(xp.linalg.diagonal(members.precisions), axis=1)
     found = []
     for i, j in runs(G, max(1, capacity(Y) // (2 * K * S * C))):
         flat = xp.reshape(xp.permute_dims(Y[i:j, ...], (2, 0, 1)), (C * (j - i), S))
         z = flat @ W
-        q = xp.sum(xp.reshape(z * z, (C, j - i, K, S)), axis=3)
+        q = xp.sum(xp.reshape(z * z, (C, j - i, K, S)), axis=3) + least
         e = -S / 2 * xp.sum(xp.log(q + TINY), axis=0) - C / 2 * members.determinants
         found.append(1 + xp.argsort(-e[:, 1:], axis=1, stable=True)[:, :TRIED_MEMBERS])
     return xp.concat(found, axis=0)
@@ -283,14 +298,19 @@ def stride_of(side: int, d: int) -> int:
 # --- systems --------------------------------------------------------------------------------------
 
 
-def solve_boxes(members: GaussianMembers, Y: Array, M: Array, who: Array) -> tuple[Array, Array]:
+def solve_boxes(
+    members: GaussianMembers, Y: Array, M: Array, who: Array, rounding: float = 0.0
+) -> tuple[Array, Array]:
     """What members `who`, (G, B), say of boxes Y, (G, S, C), with samples M, (G, S).
 
     Returns the boxes, (G, B, S, C), filled, and the evidence, (G, B). Boxes are sorted by how many
-    samples they have, so that those solved together are of one size, nearly.
+    samples they have, so that those solved together are of one size, nearly. What `rounding` adds
+    to ``yᵀK⁻¹y`` is taken from one more channel, of random signs.
     """
     xp = namespace(Y)
-    G, S, _ = Y.shape
+    G, S, C = Y.shape
+    signs = np.random.default_rng(0).choice([-rounding, rounding], (1, S, 1))
+    Y = xp.concat([Y, xp.broadcast_to(move(signs, Y, Y.dtype), (G, S, 1))], axis=2)
     count = to_numpy(xp.sum(xp.astype(M, xp.int64), axis=1))
     rank = np.argsort(count, kind="stable")
     most = BOXES_PER_SOLVE if is_on_host(Y) else G
@@ -307,7 +327,7 @@ def solve_boxes(members: GaussianMembers, Y: Array, M: Array, who: Array) -> tup
     results = spread(work, runs(G, step), None if is_numpy(Y) else 1)
     back = move(np.argsort(rank), Y)
     said, e = (xp.concat([r[i] for r in results], axis=0) for i in (0, 1))
-    return xp.take(said, back, axis=0), xp.take(e, back, axis=0)
+    return xp.take(said[..., :C], back, axis=0), xp.take(e, back, axis=0)
 
 
 def _by_present(members: GaussianMembers, Y: Array, M: Array, who: Array) -> tuple[Array, Array]:
@@ -355,8 +375,12 @@ def _by_missing(members: GaussianMembers, Y: Array, M: Array, who: Array) -> tup
 
 
 def _evidence(q: Array, logs: Array, M: Array) -> Array:
-    """``-n/2 log yᵀK⁻¹y - 1/2 log det K``, (G, B), summed over channels: q (G, B, C)."""
+    """``-n/2 log yᵀK⁻¹y - 1/2 log det K``, (G, B), summed over channels: q (G, B, C + 1).
+
+    The last one, of what samples were rounded by, counts in each.
+    """
     xp = namespace(q)
+    q = q[..., :-1] + q[..., -1:]
     n = xp.sum(xp.astype(M, q.dtype), axis=1)[:, None]
     fit = xp.sum(xp.log(xp.maximum(q, xp.zeros_like(q)) + TINY), axis=2)
     return -n / 2 * fit - q.shape[2] / 2 * logs
