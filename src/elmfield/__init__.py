@@ -28,6 +28,7 @@ from elmfield._array.memory import memory_limit
 from elmfield.domain import Axis, Domain
 from elmfield.errors import (
     ChannelWarning,
+    NoiseWarning,
     OutsideDomainError,
     RankWarning,
     StoreError,
@@ -90,6 +91,7 @@ __all__ = [
     "Field",
     "Gridded",
     "Labels",
+    "NoiseWarning",
     "Oriented",
     "OutputGrid",
     "OutsideDomainError",

@@ -22,6 +22,10 @@ class RankWarning(UserWarning):
     """Some hidden neurons repeat others; they were left out of the least-squares fit."""
 
 
+class NoiseWarning(UserWarning):
+    """The noise to be taken out is not white, and not all of it will be."""
+
+
 class ChannelWarning(UserWarning):
     """An array looks like a picture in colour, and nobody said where its channels are."""
 

@@ -337,6 +337,9 @@ def describe(model: "Model", samples: Array | None, heldout: float | None) -> Re
         rows["largest error"] = max_error(truth[have], mine[have])
     if heldout is not None:
         rows["PSNR held out"] = heldout
+    noise = False if model.settings is None else model.settings.denoise
+    if noise is not False:
+        rows["noise taken out"] = noise
     if model.settings is not None:
         rows["settings"] = str(model.settings)
     return Report(rows)

@@ -23,13 +23,15 @@ from elmfield.field.coordinates.gap_masks import WAYS, gaps_of
 from elmfield.field.coordinates.labels import Labels
 from elmfield.field.model import Model
 from elmfield.fit.gaps.fill import fill_gaps
-from elmfield.fit.noise import denoise_samples, removed_energy
+from elmfield.fit.noise import removed_energy
+from elmfield.fit.noise_model import denoise_samples
 from elmfield.fit.statistics import ArrayView, Slabs, Survey
 from elmfield.local.bases import WaveModel
 from elmfield.local.model import Basis
 from elmfield.partition import Partition, without_rings
 from elmfield.samples import WHOLE, Samples, read, unmasked, warn_of_rounding
 from elmfield.settings import Settings, Smooth
+from elmfield.settings.protocol import with_levels
 
 Footprint = tuple[tuple[int, ...], Array | None, Integers]
 """A box, which samples in it count (None: all), and the regions that have it."""
@@ -208,9 +210,9 @@ class Encoder:
             warn_of_rounding(float(np.max(np.abs(to_numpy(samples.raw)))))
         if samples.present is not None:
             samples = fill_gaps(samples, gap_order(asked, missing), wraps)
-        noisy = samples
+        noisy, levels = samples, tuple[float, ...]()
         if asked.denoise is not False or (asked.clip and not samples.is_original):
-            samples = denoise_samples(noisy, asked.denoise, wraps, clip=asked.clip)
+            samples, levels = denoise_samples(noisy, asked.denoise, wraps, clip=asked.clip)
         settings = self._resolved = self._resolved or asked.resolve(ArrayView.of(samples))
         groups = self._coefficients(settings, SampleBoxes.of_fit(samples, own=False))
         found, left = self._project(groups, samples, progress)
@@ -237,7 +239,7 @@ class Encoder:
             data_range=samples.data_range,
             residual=residual if np.isfinite(residual).all() else None,
             gaps=gaps,
-            settings=settings,
+            settings=with_levels(settings, levels),
             labels=Labels(missing=missing, samples=settings.samples),
         )
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from elmfield._array.autograd import recompute
 from elmfield._array.backend import (
-    cast,
     contiguous,
     device,
     move,
@@ -25,7 +24,7 @@ from elmfield._array.backend import (
 from elmfield._array.cache import memoised
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats
-from elmfield.fit.gaps.planes import box_index, plane_through, take_boxes
+from elmfield.fit.gaps.planes import box_index, take_boxes
 from elmfield.local.bases import product_modes
 from elmfield.local.energies import FEW_STRETCHES, STRETCH, Family, lines, neighbours
 from elmfield.local.energy_mixture import fold_parities, unfold_parities
@@ -73,25 +72,6 @@ AUTOGRAD_NUMBERS = 1 << 24
 arrays would come from memory that the system's allocator does not give back."""
 
 
-def denoise_samples(
-    samples: Samples, level: float | bool, periodic: Sequence[bool], *, clip: bool = False
-) -> Samples:
-    """The samples without most of their noise.
-
-    `level` is False for nothing to do, True to estimate it, or a standard deviation in the caller's
-    units. With `clip`, what comes back lies between the least and largest of the samples given, in
-    each channel, filled samples included.
-    """
-    before = samples
-    if level is not False:
-        y = samples.values
-        noise = noise_level(y, samples.present) if level is True else level / samples.scale
-        # Without a plane, which has no noise: it comes back exactly.
-        plane = cast(plane_through(y, None, periodic), y)
-        samples = samples.changed(remove_noise(y - plane, noise, periodic) + plane)
-    return _clipped(before, samples) if clip and not samples.is_original else samples
-
-
 def removed_energy(before: Samples, after: Samples, partition: Partition) -> Floats:
     """Sum of squares, (N,), by which the samples of each region's box changed, in their units."""
     off = np.zeros(partition.n_regions)
@@ -108,7 +88,7 @@ def removed_energy(before: Samples, after: Samples, partition: Partition) -> Flo
     return off
 
 
-def _clipped(before: Samples, samples: Samples) -> Samples:
+def clip_samples(before: Samples, samples: Samples) -> Samples:
     """Samples within the limits of those before, channel by channel."""
     raw, have = before.raw, before.present
     xp = namespace(raw)

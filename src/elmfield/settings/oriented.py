@@ -20,8 +20,8 @@ from elmfield.local.order import (
 )
 from elmfield.partition import Partition
 from elmfield.samples import Grid, View
-from elmfield.settings.presets import USUAL_ORDER, Smooth, check_denoise
-from elmfield.settings.protocol import Settings
+from elmfield.settings.presets import USUAL_ORDER, Smooth
+from elmfield.settings.protocol import Noise, Settings, parse_noise
 
 CELL_LAYOUT = {1: (9, 4.5, 2), 2: (3, 1.5, 1), 3: (3, 1.0, 0)}
 """Cell, overlap and context by number of axes: boxes of 21, of 7 by 7 and of 5 by 5 by 5.
@@ -51,7 +51,7 @@ class Oriented:
     """
 
     order: float | str = "auto"
-    denoise: float | bool = False
+    denoise: Noise = False
     clip: bool = False
     samples: str = "points"
 
@@ -63,7 +63,7 @@ class Oriented:
     is_linear = False  # channels say together what is believed
 
     def __post_init__(self) -> None:
-        check_denoise(self.denoise)
+        object.__setattr__(self, "denoise", parse_noise(self.denoise))
         if self.clip is not True and self.clip is not False:
             raise ValueError(f"`clip` must be True or False; got {self.clip!r}.")
         auto = isinstance(self.order, str) and self.order == "auto"
@@ -148,7 +148,7 @@ def _as_boxes(values: Array, box: tuple[int, ...]) -> Array:
 def oriented(
     *,
     order: float | str = "auto",
-    denoise: float | bool = False,
+    denoise: float | bool | str | Array = False,
     clip: bool = False,
 ) -> Oriented:
     """Regions that choose what they believe: across which direction the signal is rough.
@@ -163,8 +163,9 @@ def oriented(
         How steeply energies grow with frequency. "auto" reads it off the spectrum, and off samples
         left out; very smooth arrays, and those of more than three axes, are given to
         ``smooth(order="auto")``.
-    denoise : bool or float
-        Take noise out; True estimates its level, a number is its standard deviation.
+    denoise : bool, float, array or "poisson"
+        Take noise out; True estimates its level, which the field's settings then have. A number is
+        its standard deviation, an array that of each channel or sample; "poisson" is for counts.
     clip : bool
         Keep what is filled in and denoised between the least and the largest of the samples given.
 

@@ -19,7 +19,7 @@ from elmfield.local.model import Basis
 from elmfield.local.order import probe_grids, suited_order
 from elmfield.partition import Partition
 from elmfield.samples import Grid, View
-from elmfield.settings.protocol import Target
+from elmfield.settings.protocol import Noise, Target, parse_noise
 
 PAPER_CELL = 32
 """Samples of a cell in most of the paper's experiments."""
@@ -98,7 +98,7 @@ class Smooth:
     overlap: float | tuple[float, ...] | None = None
     network: Dense | None = None
     target: Target | None = None
-    denoise: float | bool = False
+    denoise: Noise = False
     context: int | None = None
     layer: MakeLayer | None = None
     mirrored: bool = False
@@ -134,9 +134,8 @@ class Smooth:
             raise ValueError("`order` must be one number with a dense `network`; got one per axis.")
 
     def _check_denoise(self) -> None:
-        d = self.denoise
-        check_denoise(d)
-        if d and self.target is not None:
+        object.__setattr__(self, "denoise", parse_noise(self.denoise))
+        if self.denoise is not False and self.target is not None:
             raise ValueError(
                 f"`denoise` and `{self.target.kind}` cannot be asked for together: one wants the "
                 "samples changed, the other wants them kept. Fit the denoised samples() again."
@@ -227,14 +226,6 @@ class Smooth:
         return product_modes(box, orders, self.layer or Cosines.lattice, self.samples == "means")
 
 
-def check_denoise(d: object) -> None:
-    """Raise unless `d` says whether, or how much, noise is to be taken out."""
-    if d is not True and d is not False and not (is_number(d) and d > 0):
-        raise ValueError(
-            f"`denoise` must be True, False or the noise's standard deviation, above 0; got {d!r}."
-        )
-
-
 def _refuse_with_partition(**given: object) -> None:
     """Raise if the caller said something that a partition settles."""
     said = [f"{name}={value!r}" for name, value in given.items() if value is not None]
@@ -302,7 +293,7 @@ def smooth(
     bytes: int | None = None,
     coefficients: int | None = None,
     per_region: int | None = None,
-    denoise: float | bool = False,
+    denoise: float | bool | str | Array = False,
     context: int | None = None,
     layer: MakeLayer | None = None,
     mirrored: bool = False,
@@ -333,8 +324,9 @@ def smooth(
         buy most.
     per_region : int, optional
         Keep this many in every region and channel, the strongest. (At most one of these six.)
-    denoise : bool or float
-        Take noise out; True estimates its level, a number is its standard deviation.
+    denoise : bool, float, array or "poisson"
+        Take noise out; True estimates its level, which the field's settings then have. A number is
+        its standard deviation, an array that of each channel or sample; "poisson" is for counts.
     context : int, optional
         Samples on each side that a region is fitted to beyond its window.
     layer : callable, optional

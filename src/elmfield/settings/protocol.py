@@ -1,11 +1,22 @@
 """What a fit asks of settings, and the targets that a caller may set."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Protocol, runtime_checkable
 
-from elmfield._array.checks import at_most_one, choice, is_integer, is_whole, positive
-from elmfield._array.typing import Array
+import numpy as np
+
+from elmfield._array.backend import to_numpy
+from elmfield._array.checks import (
+    at_most_one,
+    choice,
+    is_integer,
+    is_number,
+    is_whole,
+    positive,
+    shown,
+)
+from elmfield._array.typing import Array, Floats
 from elmfield.local.bases import WaveModel
 from elmfield.local.model import Basis
 from elmfield.partition import Partition
@@ -58,6 +69,45 @@ class Target:
         return self.kind in CODED
 
 
+@dataclass(frozen=True, eq=False)
+class NoiseMap:
+    """Standard deviations of noise, one for each sample; equal to itself only."""
+
+    values: Floats = field(repr=False)
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Floats:
+        return self.values
+
+
+Noise = float | bool | str | tuple[float, ...] | NoiseMap
+"""Whether noise is taken out: a standard deviation, one for each channel or sample, "poisson"."""
+
+
+def parse_noise(given: object) -> Noise:
+    """What a caller says about noise, checked."""
+    if given is True or given is False or (isinstance(given, str) and given == "poisson"):
+        return given
+    if is_number(given) and given > 0:
+        return given
+    if not isinstance(given, (str, bytes)) and np.ndim(given) > 0:  # type: ignore[arg-type]
+        levels = np.asarray(to_numpy(given), np.float64)
+        if levels.size and np.isfinite(levels).all() and (levels > 0).all():
+            return tuple(levels.tolist()) if isinstance(given, tuple) else NoiseMap(levels)
+    raise ValueError(
+        "`denoise` must be True, False, 'poisson' for counts, or the noise's standard deviation, "
+        "above 0: a number, one for each channel, or an array like the samples; got "
+        f"{shown(given)}."
+    )
+
+
+def with_levels(settings: "Settings", levels: tuple[float, ...]) -> "Settings":
+    """Settings with the levels of noise that were found, one for each channel."""
+    if not levels or not min(levels) > 0 or not is_dataclass(settings):
+        return settings
+    noise = levels[0] if len(set(levels)) == 1 else levels
+    return replace(settings, denoise=noise)
+
+
 @runtime_checkable
 class Settings(Protocol):
     """Everything `fit` asks of a preset."""
@@ -71,7 +121,7 @@ class Settings(Protocol):
         """The target that is met with as few numbers as possible; None to keep all."""
 
     @property
-    def denoise(self) -> float | bool:
+    def denoise(self) -> "Noise":
         """Whether noise is taken out; a number is its standard deviation in the caller's units."""
 
     @property

@@ -45,7 +45,6 @@ from elmfield.fit.statistics import Slabs, Survey
 from elmfield.local.order import ROUNDING_SAMPLES, grain
 from elmfield.samples import Samples, Slab, whole_of
 
-
 FLAT_SHARE, FLAT_ROUNDING = 0.05, 1e-3
 """Part of the samples with one value from which there are flat areas; rounding, by the range, that
 these are then taken to have: about that of pictures of 8 bits."""

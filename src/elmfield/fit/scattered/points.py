@@ -227,6 +227,11 @@ def _checked(settings: Smooth, denoise: float | bool) -> Smooth:
         )
     if denoise is not False:
         settings = replace(settings, denoise=denoise)
+    if not is_number(settings.denoise) and not isinstance(settings.denoise, bool):
+        raise ValueError(
+            "`denoise` of scattered samples must be True, False or one standard deviation; got "
+            f"{shown(settings.denoise)}."
+        )
     if settings.context is not None:
         raise ValueError(
             f"`context` has no meaning for scattered samples; got {settings.context!r}. A larger "
