@@ -19,7 +19,6 @@ def cells(field):
         ((29, 31), {}),
         ((24, 30), {"periodic": (1,)}),
         ((24, 30), {"coords": [90 - 2.0 * np.arange(24), None]}),
-        ((24, 30), {"coords": [np.cumsum(1 + 0.5 * np.sin(np.arange(24))), None]}),
         ((9, 10, 11), {}),
         ((22, 21, 2), {"channel_axis": -1}),
     ],
@@ -83,16 +82,17 @@ def test_targets_noise_and_streams_hold_means(rng, tmp_path):
         close(to_disk.resize(scale=2), field.resize(scale=2), 1e-12)
 
 
-def test_other_ways_give_means_by_steps(rng):
+def test_what_has_no_means_is_refused(rng):
     values = rng.standard_normal((20, 22))
-    with pytest.raises(ValueError, match="samples='means' is for settings that meet every sample"):
-        ef.fit(values, ef.smooth(psnr=30, network=ef.Dense(64)), samples="means")
     with pytest.raises(ValueError, match="`samples` must be one of"):
         ef.fit(values, samples="areas")
-    with pytest.warns(ef.RankWarning, match="the field's means still differ from the samples by"):
-        ef.fit(values, ef.paper(cell=8, width=10), samples="means")
-    with pytest.raises(ValueError, match="goes to `out` for smooth"):
-        ef.fit(values, ef.paper(), samples="means", out="a.elm")
+    for settings in (ef.paper(cell=8, width=10), ef.smooth(network=ef.Dense(64))):
+        with pytest.raises(ValueError, match=r"is for smooth.. and oriented.. on their own cells"):
+            ef.fit(values, settings, samples="means")
+    with pytest.raises(ValueError, match="got an uneven axis 'axis0'"):
+        ef.fit(values, samples="means", coords=[np.arange(20.0) ** 2, None])
+    with pytest.raises(ValueError, match="on their own cells"):
+        ef.fit(values, samples="means", partition=ef.beam(values, cell=4, regions=5))
 
 
 @pytest.mark.parametrize("settings", [ef.smooth(), ef.oriented(), ef.smooth(overlap=1.3)])

@@ -110,21 +110,6 @@ def _linear_function() -> Any:
     return LinearMap
 
 
-def adjoint_of(function: Callable[[Array], Array], x: Array) -> Linear:
-    """Return the adjoint of a linear function of tensors like x, by autograd, for NumPy arrays."""
-    import torch
-
-    with torch.enable_grad():
-        x = x.detach().requires_grad_()
-        y = function(x)
-
-    def adjoint(g: Any) -> Any:
-        given = torch.as_tensor(g, dtype=y.dtype, device=y.device)
-        return torch.autograd.grad(y, x, given, retain_graph=True)[0].cpu().numpy()
-
-    return adjoint
-
-
 def recompute(function: Callable[..., Any], *x: Array) -> Any:
     """Return ``function(*x)``; intermediates are computed again for gradients instead of stored."""
     from torch.utils.checkpoint import checkpoint

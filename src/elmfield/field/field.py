@@ -208,10 +208,9 @@ class Field:
     ) -> Array:
         """Values on the grid spanned by one array of coordinates per axis.
 
-        Or by dim in one mapping: axes that are left out keep their samples. Where samples are means
-        over their cells, so are these, over cells that end midway between coordinates; values at
-        points with ``antialias=False``, and along axes whose coordinates neither ascend nor
-        descend.
+        Or by dim in one mapping: axes that are left out keep their samples. Of samples that are
+        means, means over cells that end midway between ordered coordinates; ``antialias=False``
+        gives values at points.
         """
         x, beyond = self.model.coordinates.columns(coords, outside)
         gaps = shows_gaps(self.model, missing)
@@ -249,14 +248,13 @@ class Field:
             "nodes" keeps old samples among the new ones, as weather services do.
         antialias : bool
             Whether fewer samples than before are means over what each stands for, which nothing is
-            lost from; else, for derivatives, and with `chunks`, values at points. Where samples are
-            means over their cells, more samples are means too, and averaged back are the samples.
+            lost from; else, and for derivatives, values at points. Of samples that are means all
+            are means: those of more samples, averaged back, are the samples.
         """
         at, gaps = self.model.coordinates, shows_gaps(self.model, missing)
         x = at.positions(shape, scale=scale, window=window, align=align)
         boxes = at.boxes(x, window) if choice("antialias", antialias, (True, False)) else ()
         if chunks is not None:
-            boxes = boxes if self.labels.samples == "means" else ()
             lazy = LazyGrid(self.model, at.in_turn(x), (), quantity, dtype, gaps, boxes)
             return to_dask(lazy, chunks)
         return gridded(self.model, at.in_turn(x), dtype, quantity, gaps=gaps, boxes=boxes)
@@ -330,8 +328,7 @@ class Field:
         antialias : bool
             Whether values are means over what a sample of the result covers, where the map shrinks:
             exact where it only stretches, shifts, flips or swaps axes, else over 1.5 places for
-            every sample along an axis (at most 64). Where samples are means over their cells, all
-            values are, over at least 3 places along an axis.
+            every sample along an axis (at most 64). Of samples that are means all values are.
         fill : float, optional
             What samples that lie outside the domain are instead of NaN.
         """

@@ -131,14 +131,7 @@ def fit(
     if settings is None or not isinstance(settings, Settings) or settings.target is None:
         # A target is for the samples as they are.
         given = premultiply(given) if "alpha" in given.labels.channels.labels else given
-    is_mean = given.labels.samples == "means"
-    by_steps = is_mean and (settings is None or settings.samples != "means")
     if out is not None:
-        if by_steps:
-            raise ValueError(
-                '`samples="means"` goes to `out` for smooth() and oriented() on even axes; others '
-                "have to see all samples. Leave `out` out, or use samples='points'."
-            )
         with limit:
             return _fit_to(
                 out, given, device, settings=settings, mask=mask, partition=partition, missing=way,
@@ -150,12 +143,7 @@ def fit(
         array = to_device(array, device)
     encode = _encoder(replace(given, values=array), settings, partition)
     with limit:
-        if by_steps:
-            from elmfield.fit.cell_means import fit_means  # here: few samples are
-
-            field = fit_means(encode, array, mask=mask, missing=way, progress=tell)
-        else:
-            field = encode(array, mask=mask, missing=way, progress=tell)
+        field = encode(array, mask=mask, missing=way, progress=tell)
     return Field(replace(field.model, labels=given.labels.of_field(field.labels)))
 
 
@@ -244,11 +232,17 @@ def settle_samples(
     if kind == "means":
         chosen: Any = smooth() if settings is None else settings
         fits = isinstance(chosen, (Oriented, Smooth)) and getattr(chosen, "network", None) is None
-        fits = fits and (partition is None or partition.is_regular)
-        if fits and all(a.knots is None for a in _encoder(given, None, None).domain.axes):
+        uneven = [a.name for a in _encoder(given, None, None).domain.axes if a.knots is not None]
+        if fits and (partition is None or partition.is_regular) and not uneven:
             settings = replace(chosen, samples="means")
         elif samples is None:
             kind = "points"
+        else:
+            raise ValueError(
+                "samples='means' is for smooth() and oriented() on their own cells and even axes; "
+                f"got {f'an uneven axis {uneven[0]!r}' if uneven else chosen}. Use "
+                "samples='points'."
+            )
     return replace(given, labels=replace(given.labels, samples=kind)), settings
 
 

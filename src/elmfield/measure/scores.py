@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from elmfield._array.backend import is_array, move, namespace, to_device, to_numpy
-from elmfield._array.checks import array, axis_of, entries, is_whole, shown, whole
+from elmfield._array.checks import array, axis_of, choice, entries, is_whole, shown, whole
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import names_of, periods_of
 from elmfield.domain.box import Periodic
@@ -17,7 +17,7 @@ from elmfield.local.bases import box_positions, half_widths
 from elmfield.measure.metrics import peak_to_peak, psnr
 from elmfield.partition import gather, sample_index
 from elmfield.samples import prepare, with_nan
-from elmfield.settings import Paper, Settings
+from elmfield.settings import Oriented, Paper, Settings, Smooth
 
 OF_WHOLE_ARRAY = ("coords", "mask", "partition")
 """Arguments of `fit` that belong to the whole array, and so to no half of it."""
@@ -39,6 +39,7 @@ def heldout_score(
     settings: Settings | Fits | None = None,
     *,
     channel_axis: int | None = None,
+    protocol: str = "points",
     border: int = 0,
     data_range: float | None = None,
     dims: Sequence[str] | None = None,
@@ -47,7 +48,7 @@ def heldout_score(
     progress: Progress | bool = False,
     **others: object,
 ) -> float:
-    """PSNR in dB at the samples left out when only every second one per axis is fitted.
+    """PSNR in dB of a fit to half of the samples per axis, at the others or at all of them.
 
     Parameters
     ----------
@@ -58,6 +59,11 @@ def heldout_score(
         has `grid`, such as ``functools.partial(baselines.fit, method=baselines.siren())``.
     channel_axis : int, optional
         As for `fit`.
+    protocol : {"points", "area"}
+        "points" keeps every second sample and scores the others: right for values at points, but
+        what is kept of a picture is aliased. "area" averages blocks of two samples per axis, as
+        cameras and people who shrink pictures do, fits these means and scores means over the
+        samples' cells, at all samples; an odd one at an axis's end is left out.
     border : int
         Samples at the edges of the array that are not scored.
     data_range : float, optional
@@ -91,19 +97,30 @@ def heldout_score(
     periods = periods_of(periodic, names_of(dims, len(shape)))
     # One sample of the half is two of the whole.
     halved = {k: (shape[k] if p is None else p) / 2 for k, p in periods.items()}
+    area = choice("protocol", protocol, ("points", "area")) == "area"
     every = tuple(slice(None, None, 2) for _ in shape)
-    half = values[(*every, ...)]
+    if area:
+        shape = tuple(n // 2 * 2 for n in shape)
+        values = values[(*map(slice, shape), ...)]
+        blocks = xp.reshape(values, (*(m for n in shape for m in (n // 2, 2)), values.shape[-1]))
+        half = xp.mean(blocks, axis=tuple(range(1, 2 * len(shape), 2)))
+    else:
+        half = values[(*every, ...)]
     half = half if device is None else to_device(half, device)
     if settings is None or isinstance(settings, Settings):
+        if area and (settings is None or isinstance(settings, (Smooth, Oriented))):
+            settings = replace(Smooth() if settings is None else settings, samples="means")
         encode = encoder(half.shape, settings, channel_axis=-1, dims=dims, periodic=halved)
         field: HasGrid = encode(half, progress=progress)
     else:
         field = _by_another(settings, half, dims, periods)
-    predicted = to_numpy(field.grid(*(move(np.arange(n) / 2, values) for n in shape)))
+    at = (move(np.arange(n) / 2 - (0.25 if area else 0), values) for n in shape)
+    predicted = to_numpy(field.grid(*at))
     truth = to_numpy(values)
     held = np.zeros(shape, bool)
     held[tuple(slice(border, n - border) for n in shape)] = True
-    held[every] = False
+    if not area:
+        held[every] = False
     held &= ~np.isnan(truth).any(axis=-1)
     if not held.any():
         raise ValueError(

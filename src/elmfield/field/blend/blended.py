@@ -7,7 +7,6 @@ added by the field's model.
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product as cartesian
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from elmfield._array.backend import add_runs, move, namespace
 from elmfield._array.memory import capacity
 from elmfield._array.memory import runs as runs_of
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.field.blend.grids import AxisPlan, AxisTable, along, contracted
+from elmfield.field.blend.grids import AxisPlan, AxisTable, along, by_class, contracted
 from elmfield.field.blend.integrals import Runs, cell_runs
 from elmfield.field.blend.points import Nodes, partials
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
@@ -233,7 +232,7 @@ class Blended:
         if self._axes is not None:
             return self.partials_on_grid(x, [(0,) * len(x)])[0]
         plans = [self.plan(k, c) for k, c in enumerate(x)]
-        V = self._by_class(plans)
+        V = by_class(self, plans)
         # V: (C, N_1, p_1, ..., N_d, p_d), merged into (C, p_1, ..., p_d) axis by axis
         before, after = V.shape[0], math.prod(V.shape[1:])
         for plan in plans:
@@ -330,45 +329,6 @@ class Blended:
         c = xp.astype(c, self.dtype if dtype is None else dtype, copy=False)
         c = xp.reshape(xp.moveaxis(c, -1, 0), (-1, *used.shape, *c.shape[1:-1]))
         return contracted(c, axes, orders)
-
-    def _by_class(self, plans: list[AxisPlan]) -> Array:
-        """Local values of a dense layer: its features once per pattern of positions in a box."""
-        xp = namespace(self.like)
-        d, C = len(plans), self.n_channels
-        slots = [p.n_slots for p in plans]
-        cells = [p.cells.size for p in plans]
-        which, row = self.group_of
-        labels = self.partition.labels[np.ix_(*(p.cells for p in plans))]
-        values, order = [], []
-        for pattern in cartesian(*(range(len(p.patterns[0])) for p in plans)):
-            members = [np.flatnonzero(p.patterns[1] == c) for p, c in zip(plans, pattern)]
-            regions = labels[np.ix_(*members)].reshape(-1)
-            group = self.groups[which[regions[0]]]
-            u = np.stack(
-                np.meshgrid(*(p.patterns[0][c] for p, c in zip(plans, pattern)), indexing="ij"),
-                axis=-1,
-            ).reshape(-1, d)
-            t = move(u / self.radii[regions[0]], self.like)
-            found = []
-            step = max(1, capacity(self.like) // (2 * max(group.model.n_modes, len(u)) * C))
-            for i in range(0, len(regions), step):
-                some = group.coefficients.take(row[regions[i : i + step]])
-                alpha = group.model.expand(some)  # (G, m, C)
-                G, m = alpha.shape[0], alpha.shape[1]
-                flat = xp.reshape(xp.permute_dims(alpha, (1, 0, 2)), (m, G * C))
-                piece = [
-                    group.model.rows(t[a:b, :], (0,) * d)[0] @ flat
-                    for a, b in runs_of(len(u), max(1, capacity(self.like) // m))
-                ]
-                found.append(xp.reshape(xp.concat(piece, axis=0), (len(u), G, C)))
-            values.append(xp.astype(xp.concat(found, axis=1), self.dtype))
-            order.append(
-                np.ravel_multi_index(np.meshgrid(*members, indexing="ij"), cells).reshape(-1)
-            )
-        back = move(np.argsort(np.concatenate(order)), self.like)
-        V = xp.take(xp.concat(values, axis=1), back, axis=1)  # (p_1 ... p_d, cells, C)
-        V = xp.reshape(V, (*slots, *cells, C))
-        return xp.permute_dims(V, (2 * d, *(a for k in range(d) for a in (d + k, k))))
 
     # --- sums and parts -------------------------------------------------------------------------
 

@@ -4,12 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product as cartesian
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from elmfield._array.backend import add_rows, move, namespace, take
-from elmfield._array.memory import runs
+from elmfield._array.memory import capacity, runs
 from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.blend.derivatives import Order
@@ -288,6 +289,44 @@ def contracted(c: Array, axes: Sequence[AxisTable], orders: Sequence[Order]) -> 
                 found[m, *after] = xp.permute_dims(xp.reshape(Y, (B // b, -1, b, M)), (0, 2, 1, 3))
     sizes = [len(a.first) for a in axes]
     return [xp.moveaxis(xp.reshape(found[tuple(o)], (C, *sizes)), 0, -1) for o in orders]
+
+
+def by_class(blended: "Blended", plans: list[AxisPlan]) -> Array:
+    """Local values of a dense layer: its features once per pattern of positions in a box."""
+    xp = namespace(blended.like)
+    d, C = len(plans), blended.n_channels
+    slots = [p.n_slots for p in plans]
+    cells = [p.cells.size for p in plans]
+    which, row = blended.group_of
+    labels = blended.partition.labels[np.ix_(*(p.cells for p in plans))]
+    values, order = [], []
+    for pattern in cartesian(*(range(len(p.patterns[0])) for p in plans)):
+        members = [np.flatnonzero(p.patterns[1] == c) for p, c in zip(plans, pattern)]
+        regions = labels[np.ix_(*members)].reshape(-1)
+        group = blended.groups[which[regions[0]]]
+        u = np.stack(
+            np.meshgrid(*(p.patterns[0][c] for p, c in zip(plans, pattern)), indexing="ij"),
+            axis=-1,
+        ).reshape(-1, d)
+        t = move(u / blended.radii[regions[0]], blended.like)
+        found = []
+        step = max(1, capacity(blended.like) // (2 * max(group.model.n_modes, len(u)) * C))
+        for i in range(0, len(regions), step):
+            some = group.coefficients.take(row[regions[i : i + step]])
+            alpha = group.model.expand(some)  # (G, m, C)
+            G, m = alpha.shape[0], alpha.shape[1]
+            flat = xp.reshape(xp.permute_dims(alpha, (1, 0, 2)), (m, G * C))
+            piece = [
+                group.model.rows(t[a:b, :], (0,) * d)[0] @ flat
+                for a, b in runs(len(u), max(1, capacity(blended.like) // m))
+            ]
+            found.append(xp.reshape(xp.concat(piece, axis=0), (len(u), G, C)))
+        values.append(xp.astype(xp.concat(found, axis=1), blended.dtype))
+        order.append(np.ravel_multi_index(np.meshgrid(*members, indexing="ij"), cells).reshape(-1))
+    back = move(np.argsort(np.concatenate(order)), blended.like)
+    V = xp.take(xp.concat(values, axis=1), back, axis=1)  # (p_1 ... p_d, cells, C)
+    V = xp.reshape(V, (*slots, *cells, C))
+    return xp.permute_dims(V, (2 * d, *(a for k in range(d) for a in (d + k, k))))
 
 
 RUN_POSITIONS = 1 << 15
