@@ -40,14 +40,15 @@ def turns():
         def spline(order, y, at=at, shape=picture.shape):
             return ndimage.map_coordinates(y, at.T, order=order, mode="mirror").reshape(shape)
 
-        def ours(settings, y, M=M):
-            return ef.fit(y, settings).warp(M, outside="nearest")
+        def ours(settings, y, M=M, samples="points"):
+            return ef.fit(y, settings, samples=samples).warp(M, outside="nearest")
 
         ways = {
             "linear": lambda y: spline(1, y),
             "cubic spline": lambda y: spline(3, y),
             "quintic spline": lambda y: spline(5, y),
             "the default": lambda y: ours(None, y),
+            "the default, means": lambda y: ours(None, y, samples="means"),
             "smooth(order=8)": lambda y: ours(ef.smooth(order=8), y),
         }
         row = {"data": name}

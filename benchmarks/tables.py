@@ -22,6 +22,7 @@ import earth_tables
 import images_tables
 import lossless_tables
 import oriented_tables
+import pictures_tables
 import points_tables
 import reliability_tables
 import scale_tables
@@ -39,6 +40,7 @@ GATHERED = {
     "defaults": defaults_tables,
     "targets": targets_tables,
     "oriented": oriented_tables,
+    "pictures": pictures_tables,
     "sizes": sizes_tables,
     "lossless": lossless_tables,
     "earth": earth_tables,

@@ -22,6 +22,7 @@ NAMES = [
     "OutsideDomainError",
     "Paper",
     "Partition",
+    "NoiseWarning",
     "RankWarning",
     "Report",
     "Smooth",
@@ -118,6 +119,7 @@ METHODS = [
 ]
 NO_EXAMPLE = {
     "ChannelWarning",
+    "NoiseWarning",
     "RankWarning",
     "StoreVersionError",
 }  # docs/errors.md has them

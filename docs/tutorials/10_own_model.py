@@ -144,6 +144,7 @@ class Means:
     centred = own_samples = denoise = clip = False
     is_resolved = is_linear = True
     target = None
+    samples = "points"
     fill_order = 1.55
 
     def resolve(self, view):

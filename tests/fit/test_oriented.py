@@ -250,7 +250,7 @@ def test_orders_that_are_none(order):
 
 @pytest.mark.parametrize("level", [0, -1.0, "some", np.nan])
 def test_levels_that_are_none(level):
-    with pytest.raises(ValueError, match="standard deviation, above 0; got"):
+    with pytest.raises(ValueError, match="standard deviation, above 0: a number"):
         ef.oriented(denoise=level)
 
 

@@ -281,6 +281,7 @@ class Means:
     is_resolved = is_linear = True
     target = None
     denoise = clip = False
+    samples = "points"
     fill_order = 1.55
 
     def resolve(self, view):
