@@ -18,14 +18,14 @@ def smooth_array(shape, rng):
 
 
 CASES = {
-    "line": dict(shape=(60,)),
-    "plane": dict(shape=(40, 30)),
-    "volume": dict(shape=(14, 12, 10)),
-    "units": dict(shape=(20, 30), coords=[3.0 - 0.5 * np.arange(20), 100 + 2.0 * np.arange(30)]),
-    "uneven": dict(shape=(20, 30), coords=[np.arange(20.0) ** 1.3, None]),
-    "periodic": dict(shape=(24, 32), dims=("y", "x"), periodic=("x",)),
-    "colours": dict(shape=(20, 30, 3), channel_axis=-1),
-    "complex": dict(shape=(20, 30), dtype=complex),
+    "line": {"shape": (60,)},
+    "plane": {"shape": (40, 30)},
+    "volume": {"shape": (14, 12, 10)},
+    "units": {"shape": (20, 30), "coords": [3.0 - 0.5 * np.arange(20), 100 + 2.0 * np.arange(30)]},
+    "uneven": {"shape": (20, 30), "coords": [np.arange(20.0) ** 1.3, None]},
+    "periodic": {"shape": (24, 32), "dims": ("y", "x"), "periodic": ("x",)},
+    "colours": {"shape": (20, 30, 3), "channel_axis": -1},
+    "complex": {"shape": (20, 30), "dtype": complex},
 }
 
 
@@ -40,7 +40,12 @@ def test_values_and_gradients_are_the_tables(case, wide, rng):
     table = field.tabulate(1e-8, 1)
     low, high = (
         np.asarray([getattr(a.coords, "min", lambda: 0.0)() for a in field.domain.axes]),
-        np.asarray([n - 1.0 if a.coords is None else a.coords.max() for a, n in zip(field.domain.axes, field.shape)]),
+        np.asarray(
+            [
+                n - 1.0 if a.coords is None else a.coords.max()
+                for a, n in zip(field.domain.axes, field.shape)
+            ]
+        ),
     )
     points = rng.uniform(low, high, (200, len(low)))
     with jax.enable_x64(wide):

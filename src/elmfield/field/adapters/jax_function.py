@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from elmfield._array.backend import is_numpy, to_numpy
 from elmfield.domain import Axis
 from elmfield.errors import MissingExtraError
