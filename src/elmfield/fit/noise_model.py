@@ -32,6 +32,9 @@ CORRELATED_RATIO, STEADY_RATIO = 1.5, 1.25
 """Noise is correlated where quiet boxes have this many times more of it at half the frequency, and
 boxes a little less quiet have no more than so many times as much: a signal's differ by more."""
 
+LEAST_BOXES = 100
+"""Boxes that tell whether noise is white: fewer may hold one texture."""
+
 
 def denoise_samples(
     samples: Samples, level: object, periodic: Sequence[bool], *, clip: bool = False
@@ -166,7 +169,7 @@ def warn_if_correlated(y: Array, present: Array | None, high: Floats) -> None:
     if present is not None:
         index = index[to_numpy(namespace(y).all(present, axis=-1)).reshape(-1)[index].all(axis=1)]
     index = index[:: max(1, len(index) // LEARNING_BOXES)]
-    if len(index) < 16:
+    if len(index) < LEAST_BOXES:
         return
     modes, middle = product_modes(box, (1.1,) * len(box)), np.ones(1, bool)
     for a in modes.axes:
