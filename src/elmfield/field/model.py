@@ -22,11 +22,10 @@ from elmfield._array.backend import (
 from elmfield._array.typing import Array
 from elmfield.domain import Domain
 from elmfield.field.blend.blended import Blended
-from elmfield.field.blend.derivatives import Function
-from elmfield.field.coordinates.alpha import unpremultiply
+from elmfield.field.blend.points import Function
 from elmfield.field.coordinates.dates import date_errors
 from elmfield.field.coordinates.gap_masks import all_gaps, near_points, of_channels, shows_gaps
-from elmfield.field.coordinates.labels import ChannelLabels, Labels
+from elmfield.field.coordinates.labels import ChannelLabels, Labels, unpremultiply
 from elmfield.field.coordinates.parse import Coordinates
 from elmfield.field.evaluate.point_values import DIRECT_MAX_POINTS, Direct, Evaluator, direct_sums
 from elmfield.partition import Partition
@@ -151,6 +150,8 @@ class Model:
 
     def hidden(self, index: Array, missing: str | None) -> Array | None:
         """Which points, index coordinates (n, d), lie nearest to a gap that is to be seen."""
+        if missing is None and self.labels.missing == "fill":
+            return None
         return near_points(self, index) if shows_gaps(self, missing) else None
 
     def finish(self, values: Array, constant: bool) -> Array:

@@ -304,7 +304,7 @@ def fingerprint(values: Any) -> dict[str, Any]:
 def premultiply(samples: Gridded) -> Gridded:
     """Samples, of which a channel is alpha, with colours times alpha, unless it is full everywhere.
 
-    :mod:`elmfield.field.coordinates.alpha` divides values of the field by alpha again.
+    `elmfield.field.coordinates.labels.unpremultiply` divides values of the field by alpha again.
 
     Raises
     ------

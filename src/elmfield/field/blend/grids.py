@@ -12,7 +12,6 @@ from elmfield._array.backend import add_rows, move, namespace, take
 from elmfield._array.memory import runs
 from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.field.blend.derivatives import Order
 from elmfield.field.blend.integrals import Runs
 from elmfield.local.layers import Pieces, split
 from elmfield.local.model import AxisFunctions
@@ -20,6 +19,9 @@ from elmfield.partition import Partition, blend
 
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
+
+Order = tuple[int, ...]
+"""How often a function is differentiated along each axis."""
 
 
 def arranged(factors: Array) -> Array:

@@ -16,9 +16,9 @@ from elmfield._array.memory import runs as runs_of
 from elmfield._array.typing import Array, Floats
 from elmfield.field.blend.blended import Blended
 from elmfield.field.blend.integrals import Split, Weight, averages
-from elmfield.field.coordinates.alpha import unpremultiply
 from elmfield.field.coordinates.dates import date_errors
 from elmfield.field.coordinates.gap_masks import gone_at, shows_gaps
+from elmfield.field.coordinates.labels import unpremultiply
 from elmfield.field.coordinates.parse import own_samples
 
 if TYPE_CHECKING:

@@ -137,10 +137,9 @@ class Coordinates:
         """What the domain makes of the points, in short parts; perhaps without its derivatives."""
         xp = namespace(x)
         spans = runs(x.shape[0], WINDOW_BATCH_POINTS)
+        if (found := self.domain.inside(x)) is not None:
+            return (*found, None)
         with date_errors(self.labels.axes):
-            found = self.domain.inside(x)
-            if found is not None:
-                return (*found, None)
             if len(spans) == 1 or not isinstance(x, np.ndarray):
                 return self.domain.to_index(x, outside)
             index, more, beyond = np.empty_like(x), [], []

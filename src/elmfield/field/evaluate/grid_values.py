@@ -14,12 +14,12 @@ from elmfield._array.backend import as_dtype, device, move, namespace, take, to_
 from elmfield._array.checks import choice, whole
 from elmfield._array.memory import capacity, with_less_memory
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.field.blend import derivatives
 from elmfield.field.blend.means import means_over
+from elmfield.field.blend.points import DERIVATIVES, magnitude
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.tiles import Tiling, Totals
-from elmfield.field.coordinates.alpha import refuse_alpha, unpremultiply_gradient
 from elmfield.field.coordinates.gap_masks import gone_at, near_grid, shown, shows_gaps
+from elmfield.field.coordinates.labels import refuse_alpha, unpremultiply_gradient
 from elmfield.field.coordinates.output_positions import Places, counted
 from elmfield.field.coordinates.parse import own_samples, own_slab
 from elmfield.field.evaluate.point_values import QUANTITIES
@@ -195,7 +195,7 @@ def _block(model: "Model", x: list[Floats], quantity: str) -> Array:
     if quantity == "value":
         found = model.finish(flat(model.blended.on_grid(x)), True)
         return xp.reshape(found, (*map(len, x), *found.shape[1:]))
-    derive = getattr(derivatives, quantity.removesuffix("_magnitude"))
+    derive = DERIVATIVES[quantity.removesuffix("_magnitude")]
     slope: list[Array] = []
     bend: list[Array | None] = []
     for k, (axis, c) in enumerate(zip(model.domain.axes, x)):
@@ -212,5 +212,5 @@ def _block(model: "Model", x: list[Floats], quantity: str) -> Array:
         values = model.premultiplied.finish(flat(model.blended.on_grid(x)), True)
         found = unpremultiply_gradient(model.labels.alpha, values, found)
     if quantity == "gradient_magnitude":
-        found = derivatives.magnitude(found)
+        found = magnitude(found)
     return xp.reshape(found, (*map(len, x), *found.shape[1:]))

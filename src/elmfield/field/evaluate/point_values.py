@@ -27,10 +27,9 @@ from elmfield._array.checks import choice
 from elmfield._array.memory import capacity, runs, with_less_memory
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain.box import OUTSIDE
-from elmfield.field.blend import derivatives
-from elmfield.field.blend.derivatives import Function, Order
-from elmfield.field.blend.grids import arranged, dot
-from elmfield.field.coordinates.alpha import refuse_alpha, unpremultiply_gradient
+from elmfield.field.blend.grids import Order, arranged, dot
+from elmfield.field.blend.points import DERIVATIVES, Function, magnitude, value
+from elmfield.field.coordinates.labels import refuse_alpha, unpremultiply_gradient
 from elmfield.field.tables.expansion import Expansion, expanded
 from elmfield.field.tables.intervals import Intervals
 
@@ -222,6 +221,8 @@ class Evaluator:
         like, plain = self.blended.like, self.blended.partials
         if requires_grad(like) or not (is_numpy(like) or is_torch(like)):
             return plain(x, orders)
+        if not requires_grad(x):
+            return self._known(x, orders)
         return differentiable(self._known, plain, x, orders)
 
     def _known(self, x: Array, orders: list[Order]) -> list[Array]:
@@ -235,7 +236,10 @@ def direct_sums(model: "Model") -> Direct | None:
     """Direct sums of a field's function; None where it has none, or lies on another device."""
     blended = model.blended
     # Weights of waves are large and cancel: rounding in expansions would show in derivatives.
-    if not is_on_host(blended.like) or blended.groups[0].model.basis is None:
+    if (
+        not (is_on_host(blended.like) and blended.is_product)
+        or blended.groups[0].model.basis is None
+    ):
         return None
     expansion = expanded(model)
     return None if expansion is None else Direct(expansion)
@@ -267,16 +271,16 @@ def query(
         one = _value_at_one(model, points) if missing is None and function is None else None
         if one is not None:
             return one
-        return _query(model, points, outside, missing, derivatives.value, function, True)
+        return _query(model, points, outside, missing, value, function, True)
     if quantity == "gradient_magnitude":
         slopes = query(model, "gradient", points, outside, missing, function)
-        return derivatives.magnitude(slopes)
-    alpha, derive = model.labels.alpha, getattr(derivatives, quantity)
+        return magnitude(slopes)
+    alpha, derive = model.labels.alpha, DERIVATIVES[quantity]
     if alpha is None:
         return _query(model, points, outside, missing, derive, function)
     refuse_alpha(quantity)
     plain = model.premultiplied
-    values = _query(plain, points, outside, missing, derivatives.value, function, True)
+    values = _query(plain, points, outside, missing, value, function, True)
     slopes = _query(plain, points, outside, missing, derive, function)
     return unpremultiply_gradient(alpha, values, slopes)
 
@@ -310,7 +314,7 @@ def _query(
 
 def values_at_index(model: "Model", index: Array) -> Array:
     """Values (n, C) at index coordinates (n, d) inside the domain; what is missing filled."""
-    return _evaluate(model, derivatives.value, (index, index, index), True, None)
+    return _evaluate(model, value, (index, index, index), True, None)
 
 
 def _evaluate(
