@@ -120,8 +120,8 @@ class _Decoded(BackendArray):
         self._lazy = LazyGrid(model, gaps=shows_gaps(model, missing))
         self.positions, self.channel = self._lazy.places, model.channel_axis
         if scale != 1:
-            places = model.coordinates.positions(scale=scale, align="nodes")
-            self.positions = [c[:] for c in places]  # beyond the end of an axis that repeats
+            # Beyond the end of an axis that repeats they run on.
+            self.positions = model.coordinates.positions(scale=scale, align="nodes")
             self._lazy = replace(self._lazy, x=model.coordinates.in_turn(self.positions))
         self.shape, self.dtype = self._lazy.shape, self._lazy.dtype
 

@@ -6,7 +6,6 @@ What callers write becomes numbers in the axes' units, or index coordinates; `da
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,13 +32,7 @@ from elmfield.errors import OutsideDomainError
 from elmfield.field.blend.points import WINDOW_BATCH_POINTS
 from elmfield.field.coordinates.dates import coordinates_in, date_errors
 from elmfield.field.coordinates.labels import AxisLabels, Labels
-from elmfield.field.coordinates.output_positions import (
-    Places,
-    between,
-    boxes_around,
-    changed,
-    positions,
-)
+from elmfield.field.coordinates.output_positions import boxes_around, positions
 
 
 def own_slab(domain: Domain) -> tuple[slice, ...]:
@@ -192,7 +185,7 @@ class Coordinates:
         scale: float | Sequence[float] | None = None,
         window: Mapping[str, Any] | None = None,
         align: str = "areas",
-    ) -> list[Places]:
+    ) -> list[Floats]:
         """Index coordinates of the grid of :meth:`Field.resize`, for each axis.
 
         On a periodic axis they run on beyond its end, as the window does: see `in_turn`.
@@ -204,13 +197,13 @@ class Coordinates:
             return positions(self.domain, shape=shape, scale=scale, window=seen, align=align)
 
     def boxes(
-        self, x: Sequence[Places], window: Mapping[str, Any] | None = None
-    ) -> list[Places | None]:
+        self, x: Sequence[Floats], window: Mapping[str, Any] | None = None
+    ) -> list[Floats | None]:
         """Edges around the places of a grid, in index coordinates; None where they are close."""
         seen, found = self.window({} if window is None else window), []
         for axis, c, *ends in zip(self.domain.axes, x, self.domain.low, self.domain.high):
             low, high = seen.get(axis.name, ends) if len(c) == 1 else ends
-            found.append(between(c, partial(boxes_around, axis, low=low, high=high)))
+            found.append(boxes_around(axis, c, low, high))
         return found
 
     def ends(self, window: Mapping[str, tuple[Any, Any]]) -> tuple[list[float], list[float]]:
@@ -326,9 +319,9 @@ class Coordinates:
             )
         return np.clip(i, first, last)
 
-    def in_turn(self, x: Sequence[Places]) -> list[Places]:
+    def in_turn(self, x: Sequence[Floats]) -> list[Floats]:
         """Index coordinates on each axis; on periodic ones in the turn that is the box's own."""
-        return [changed(c, partial(self._turned, k)) for k, c in enumerate(x)]
+        return [self._turned(k, c) for k, c in enumerate(x)]
 
     def _turned(self, k: int, c: Floats) -> Floats:
         axis, low, high = self.domain.axes[k], self.domain.low[k], self.domain.high[k]

@@ -13,14 +13,14 @@ import numpy as np
 from elmfield._array.backend import as_dtype, device, move, namespace, take, to_numpy
 from elmfield._array.checks import choice, whole
 from elmfield._array.memory import capacity, with_less_memory
-from elmfield._array.typing import Array, Floats, Integers
+from elmfield._array.progress import silent
+from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.field.blend.means import means_over
 from elmfield.field.blend.points import DERIVATIVES, magnitude
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.tiles import Tiling, Totals
 from elmfield.field.coordinates.gap_masks import gone_at, near_grid, shown, shows_gaps
 from elmfield.field.coordinates.labels import refuse_alpha, unpremultiply_gradient
-from elmfield.field.coordinates.output_positions import Places, counted
 from elmfield.field.coordinates.parse import own_samples, own_slab
 from elmfield.field.evaluate.point_values import QUANTITIES
 from elmfield.samples import EXACT
@@ -35,12 +35,13 @@ MEAN_MIN_COVER = 0.5
 @with_less_memory
 def gridded(
     model: "Model",
-    x: Sequence[Places],
+    x: Sequence[Floats],
     dtype: Any,
     quantity: str = "value",
     *,
     gaps: bool = False,
-    boxes: Sequence[Places | None] = (),
+    boxes: Sequence[Floats | None] = (),
+    progress: Progress = silent,
 ) -> Array:
     """A quantity on the grid of index coordinates `x`; channels where the input had them.
 
@@ -55,11 +56,8 @@ def gridded(
     rows = max(1, capacity(model.offset) // max(1, 4 * across))
     fill = None if quantity != "value" else model.labels.fill_value
     out = None
-    # Only the first axis is looked at stretch by stretch.
-    first, others = x[0], [c[:] for c in x[1:]]
-    around: list[Floats | None] = [None if b is None else b[:] for b in boxes[1:]]
-    around = around or [None] * len(others)
-    edged = boxes[0] if boxes else None
+    first, *others = x
+    edged, *around = boxes or [None] * d
     if not all(map(len, x)):
         kind = model.joined(model.offset)
         sizes = (*map(len, x), model.n_channels, *tail)
@@ -76,6 +74,7 @@ def gridded(
             gone = None if gone is None else gone.reshape(*gone.shape, *(1,) * len(tail))
         block = as_dtype(block, dtype)
         block = block if gone is None else shown(block, gone, fill)
+        progress("render", min(i + rows, len(first)), len(first))
         if rows >= len(first):
             out = block
             break
@@ -126,11 +125,8 @@ def values_at_samples(
     model: "Model", x: Sequence[Integers | slice], dtype: Any = None, *, gaps: bool = False
 ) -> Array:
     """The function at samples; whole numbers, where these were coded with loss."""
-    places: list[Any] = [
-        counted(i.start, i.stop - i.start) if isinstance(i, slice) else i.astype(np.float64)
-        for i in x
-    ]
-    found = gridded(model, places, dtype, gaps=gaps)
+    numbers = (np.arange(i.start, i.stop) if isinstance(i, slice) else i for i in x)
+    found = gridded(model, [n.astype(np.float64) for n in numbers], dtype, gaps=gaps)
     if dtype is None and model.blended.gives_whole_numbers:
         found = namespace(found).round(found)
     return found
