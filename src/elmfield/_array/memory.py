@@ -12,7 +12,7 @@ import numpy as np
 
 from elmfield._array.backend import is_on_host, is_out_of_memory, outside_torch_modes
 from elmfield._array.checks import is_number, shown
-from elmfield._array.typing import Array, Floats
+from elmfield._array.typing import Array, DType, Floats
 
 HOST_BATCH_BYTES, DEVICE_BATCH_BYTES = 1 << 27, 1 << 30
 """Bytes of intermediate results in a batch: 128 MiB on the host, 1 GiB on a device."""
@@ -95,7 +95,7 @@ class Workspace(threading.local):
     time of a million points.
     """
 
-    def __init__(self, dtype: Any = np.float64) -> None:
+    def __init__(self, dtype: DType = np.float64) -> None:
         self._kept: dict[str, Floats] = {}
         self._dtype = dtype
 

@@ -149,8 +149,8 @@ class Domain:
             if len(i) and not (i.min() >= low and i.max() <= high):
                 return None
         slope = np.asarray([1 / a.step for a in self.axes])
-        both = (np.broadcast_to(c, index.shape) for c in (slope, np.zeros(1)))
-        return (index, *both)  # type: ignore[return-value]
+        slopes, bends = (np.broadcast_to(c, index.shape) for c in (slope, np.zeros(1)))
+        return index, slopes, bends
 
     def _inside_elsewhere(self, points: Array, plain: bool) -> tuple[Array, Array, Array] | None:
         """The same in another library, which may follow what is done; other devices would wait."""

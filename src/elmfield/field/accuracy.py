@@ -82,7 +82,7 @@ def _shapes(model: "Model") -> list[tuple[int, ...]]:
     return shapes
 
 
-def _source(model: "Model", samples: Any) -> Source:
+def _source(model: "Model", samples: Array) -> Source:
     """What was fitted, to be read in parts; an error if it cannot be."""
     if model.blended.is_scattered:
         raise ValueError(
@@ -100,7 +100,7 @@ def _source(model: "Model", samples: Any) -> Source:
     return source
 
 
-def align_samples(model: "Model", samples: Any) -> tuple[Array, Array]:
+def align_samples(model: "Model", samples: Array) -> tuple[Array, Array]:
     """What was fitted and the function there, channels last, as far as the domain goes."""
     k, own = model.channel_axis, own_samples(model.domain)
     truth = np.asarray(to_numpy(_source(model, samples).read()))

@@ -19,7 +19,7 @@ from elmfield._array.backend import (
     namespace,
     outside_torch_modes,
 )
-from elmfield._array.typing import Array
+from elmfield._array.typing import Array, Coordinate, DType
 from elmfield.domain import Domain
 from elmfield.field.blend.blended import Blended
 from elmfield.field.blend.points import Function
@@ -115,12 +115,12 @@ class Model:
         return math.ceil(self.n_coefficients * itemsize(self.blended.like) + 4 * self.index_cost)
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         """Dtype of the values; complex where the samples were."""
         return self.joined(self.offset[:0]).dtype
 
     @property
-    def coefficient_dtype(self) -> Any:
+    def coefficient_dtype(self) -> DType:
         """Dtype of the stored numbers: real, also where values are complex."""
         return self.blended.dtype
 
@@ -188,7 +188,7 @@ class Model:
         """Of a picture with transparency: as it was fitted, colours times alpha."""
         return replace(self, labels=replace(self.labels, alpha=None))
 
-    def crop(self, low: Sequence[Any], high: Sequence[Any]) -> "Model":
+    def crop(self, low: Sequence[Coordinate], high: Sequence[Coordinate]) -> "Model":
         """The same on a smaller box, see :meth:`Field.crop`."""
         corners = self.coordinates.corners(low, high)
         with date_errors(self.labels.axes):

@@ -44,7 +44,7 @@ def encoder(
     shape: Sequence[int],
     settings: Settings | None = None,
     *,
-    channel_axis: int | None = None,
+    channel_axis: int | str | None = None,
     dims: Sequence[str] | None = None,
     coords: Mapping[str, Array] | Sequence[Array | None] | None = None,
     periodic: Periodic = (),
@@ -378,7 +378,7 @@ class Encoder:
             raise ValueError(f"`mask` must have one part for each of {T} arrays; got {len(parts)}.")
         return [self(frames[t, ...], mask=m, progress=progress) for t, m in enumerate(parts)]
 
-    def _unlabelled(self, values: Any) -> Array:
+    def _unlabelled(self, values: Array) -> Array:
         """The numbers of a DataArray that lies where this encoder's samples do; else an error."""
         dims = tuple(map(str, values.dims))
         every = len(dims) == len(self.shape)  # some names leave channels out

@@ -185,7 +185,7 @@ def encoder(
         return encoder_of(
             shape,
             settings,
-            channel_axis=channel_axis,  # type: ignore[arg-type]
+            channel_axis=channel_axis,
             dims=dims,
             coords=coords,
             periodic=() if periodic is None else periodic,

@@ -7,7 +7,6 @@ import tempfile
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -130,7 +129,7 @@ def export_view(
 
 
 def scene_of(
-    values: Any,
+    values: Array,
     settings: Settings | None = None,
     samples: Array | None = None,
     channel_axis: int | str | None = None,

@@ -7,13 +7,13 @@ they are.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from elmfield._array.backend import is_array, move, namespace
 from elmfield._array.checks import numbers, sizes_of
-from elmfield._array.typing import Array, Floats
+from elmfield._array.typing import Array, DType, Floats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ def affine_of(labels: "Labels", n_axes: int) -> Floats:
     return affine
 
 
-def checked_affine(affine: Any, name: str = "affine") -> Floats:
+def checked_affine(affine: Array, name: str = "affine") -> Floats:
     """An affine as a 4 × 4 matrix; refused if it has no inverse."""
     A = numbers(name, affine)
     if A.shape == (3, 4):
@@ -157,13 +157,13 @@ class World:
 
     def reslice(
         self,
-        affine: Any,
+        affine: Array,
         shape: "Sequence[int]",
         *,
         antialias: bool = True,
         outside: str = "nan",
         fill: float | None = None,
-        dtype: Any = None,
+        dtype: DType = None,
         missing: str | None = None,
     ) -> Array:
         """The field on another grid of the room, also an oblique one.

@@ -9,7 +9,7 @@ import numpy as np
 
 from elmfield._array.backend import as_dtype, namespace, to_numpy
 from elmfield._array.checks import is_mapping, shown
-from elmfield._array.typing import Array, Floats, Integers
+from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.errors import MissingExtraError
 from elmfield.field.coordinates.output_positions import mark_outside
 from elmfield.field.coordinates.parse import own_samples
@@ -44,7 +44,7 @@ class LazyGrid:
     x: Sequence[Floats] | None = field(default=None, repr=False)
     beyond: Sequence[Array] = field(default=(), repr=False)
     quantity: str = "value"
-    dtype_asked: Any = None
+    dtype_asked: DType = None
     gaps: bool = False
 
     @cached_property
@@ -73,7 +73,7 @@ class LazyGrid:
         return len(self.shape)
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         """Of the values."""
         kind = self.dtype_asked
         if kind is None and self._gives_samples:

@@ -48,7 +48,7 @@ CACHE_NUMBERS = 1 << 18
 """Numbers that stay in a processor's cache between two steps."""
 
 
-class Places(nn.Module):
+class IndexModule(nn.Module):
     """Index coordinates of points, moved into the box: d columns."""
 
     def __init__(self, domain: Domain) -> None:
@@ -92,7 +92,7 @@ def _along(x: Tensor, knots: Tensor, pieces: Tensor) -> Tensor:
 M = TypeVar("M", bound=nn.Module)
 
 
-class Answers(nn.Module):
+class PointModule(nn.Module):
     """What fields and tables share: points read, offset and scale put back."""
 
     offset: Tensor
@@ -100,7 +100,7 @@ class Answers(nn.Module):
 
     def __init__(self, model: Any) -> None:
         super().__init__()
-        self.places = Places(model.domain)
+        self.places = IndexModule(model.domain)
         self.d, self.single = len(model.shape), model.channel_axis is None
         self.is_complex = model.is_complex
         for name in ("offset", "scale"):
@@ -127,7 +127,7 @@ class Answers(nn.Module):
         return values.reshape(*points.shape[:-1], values.shape[-1])
 
 
-class TableModule(Answers):
+class TableModule(PointModule):
     """A table as a module; its polynomials are a buffer."""
 
     coefficients: Tensor
@@ -204,7 +204,7 @@ class _Columns(_Fused):
         return s.new_zeros((len(self.cell), self.rows.shape[2]))
 
 
-class FieldModule(Answers):
+class FieldModule(PointModule):
     """A field as a module: coefficients of all regions are its parameter.
 
     Every point asks the regions that speak there for ``Σ F[q] Π rows``: F are a region's

@@ -8,14 +8,13 @@ import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product as cartesian
-from typing import Any
 
 import numpy as np
 
 from elmfield._array.backend import add_runs, move, namespace
 from elmfield._array.memory import capacity
 from elmfield._array.memory import runs as runs_of
-from elmfield._array.typing import Array, Floats, Integers
+from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.field.blend.grids import AxisPlan, AxisTable, along, contracted
 from elmfield.field.blend.integrals import Runs
 from elmfield.field.blend.points import Nodes, partials
@@ -90,7 +89,7 @@ class Blended:
         return self.groups[0].coefficients.like
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         """Dtype of the coefficients and of the values."""
         return self.like.dtype
 
@@ -302,7 +301,7 @@ class Blended:
         return self.plan(0, x).parts(starts, most)
 
     def _products(
-        self, axes: list[AxisTable], orders: list[tuple[int, ...]], dtype: Any = None
+        self, axes: list[AxisTable], orders: list[tuple[int, ...]], dtype: DType = None
     ) -> list[Array]:
         """Results (p_1, ..., p_d, C) of product models for each of some orders."""
         xp, group = namespace(self.like), self.groups[0]
@@ -353,7 +352,7 @@ class Blended:
 
     # --- sums and parts -------------------------------------------------------------------------
 
-    def sums(self, runs: list[Runs], dtype: Any = None) -> Array:
+    def sums(self, runs: list[Runs], dtype: DType = None) -> Array:
         """``Σ weights f(places)`` over boxes, (n_1, ..., n_d, C): one for each run on each axis.
 
         With product modes each axis is summed first, so the grid of places is never formed; in

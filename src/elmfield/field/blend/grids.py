@@ -115,8 +115,8 @@ class AxisPlan:
         `centres`, (N, d), are those of the regions' boxes; `groups`, (N,), tells which share them.
         Derivatives up to `order` can be merged with it.
         """
-        along = [0] * len(partition.shape)
-        along[k] = slice(None)  # type: ignore[call-overload]
+        along: list[int | slice] = [0] * len(partition.shape)
+        along[k] = slice(None)
         line = partition.labels[tuple(along)]  # one region per cell of this axis
         b = blend(partition, k, x, order)
         two = b.ramp[0] > 0

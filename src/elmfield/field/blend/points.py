@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import product as cartesian
 from operator import and_
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -165,7 +165,7 @@ def _speakers(field: "Blended", x: Array, top: list[int]) -> Speakers:
         size = x.shape[0] if at is None else at.shape[0]
         if size == 0 and asks:
             continue
-        cell: Any = 0
+        cell: Array = 0
         for b, up, n_cells in zip(blends, corner, part.n_cells):
             cell = cell * n_cells + _taken(b.upper if up else b.lower, at)
         regions.append(xp.take(labels, cell))
@@ -185,11 +185,11 @@ def _shared(blends: list[Blend], corner: tuple[int, ...]) -> Array | None:
 
 def _sum(a: Order, speakers: Speakers, local: dict[Order, Array]) -> Array:
     """``Σ ∂^a (φ f)`` over the cells asked, (n, C)."""
-    total: Any = None
+    total: Array = None
     for corner, at, mine in speakers.asks:
-        part: Any = None
+        part: Array = None
         for factor, times, rest in _leibniz(a):
-            w: Any = factor
+            w: Array = factor
             for b, up, t in zip(speakers.blends, corner, times):
                 ramp = _taken(b.ramp[t], at)
                 w = w * (ramp if up else (1.0 if t == 0 else 0.0) - ramp)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from elmfield._array.memory import capacity
-from elmfield._array.typing import Array, Floats, Integers
+from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.codec import has_coarse, pack, pack_many, unpack, unpack_many
 from elmfield.errors import StoreError
 from elmfield.partition import Partition
@@ -185,7 +185,7 @@ class CodedTiles:
     """
 
     def __init__(
-        self, tiles: TileBytes, tiling: Tiling, dtype: Any, sizes: Sequence[int] | None = None
+        self, tiles: TileBytes, tiling: Tiling, dtype: DType, sizes: Sequence[int] | None = None
     ) -> None:
         self.tiles, self.tiling, self.dtype, self.sizes = tiles, tiling, np.dtype(dtype), sizes
         self._kept: OrderedDict[int, Array] = OrderedDict()

@@ -25,7 +25,7 @@ from elmfield._array.backend import (
 )
 from elmfield._array.checks import array, by_name, entries, is_mapping, shown
 from elmfield._array.memory import runs
-from elmfield._array.typing import Array, Floats, Integers
+from elmfield._array.typing import Array, Coordinate, Floats, Integers
 from elmfield.domain import Domain
 from elmfield.domain.axis import coordinate_error
 from elmfield.errors import OutsideDomainError
@@ -65,7 +65,7 @@ class Coordinates:
         """What is known of axis k."""
         return self.labels.axis(self.domain.dims[k])
 
-    def numbers(self, k: int, given: Any) -> Floats:
+    def numbers(self, k: int, given: Array) -> Floats:
         """Coordinates on axis k as a caller gives them, dates too, as the numbers it counts in."""
         name = self.domain.dims[k]
         try:
@@ -149,7 +149,7 @@ class Coordinates:
 
     # --- grids and boxes -----------------------------------------------------------------------
 
-    def column(self, k: int, given: Any, outside: str) -> tuple[Floats, Array]:
+    def column(self, k: int, given: Array, outside: str) -> tuple[Floats, Array]:
         """Index coordinates on axis k of what a caller gives, and which of them lie outside."""
         c = np.atleast_1d(self.numbers(k, given))
         one, domain = slice(k, k + 1), self.domain
@@ -163,7 +163,7 @@ class Coordinates:
             index, _, _, wrong = only.to_index(c[:, None], outside)
         return index[:, 0], np.zeros(len(c), bool) if wrong is None else wrong
 
-    def columns(self, coords: tuple[Any, ...], outside: str) -> tuple[list[Floats], list[Array]]:
+    def columns(self, coords: tuple[Array, ...], outside: str) -> tuple[list[Floats], list[Array]]:
         """Index coordinates of a grid on each axis, and which of them lie outside.
 
         From one array of coordinates per axis, or from one mapping by dim.
@@ -206,7 +206,9 @@ class Coordinates:
             found.append(boxes_around(axis, c, low, high))
         return found
 
-    def ends(self, window: Mapping[str, tuple[Any, Any]]) -> tuple[list[float], list[float]]:
+    def ends(
+        self, window: Mapping[str, tuple[Coordinate, Coordinate]]
+    ) -> tuple[list[float], list[float]]:
         """Corners of a window, in the axes' own units, for a crop."""
         self.window(window)  # it says what is wrong with names and ends
         low, high = [], []
@@ -220,7 +222,9 @@ class Coordinates:
             high.append(b)
         return low, high
 
-    def window(self, window: Mapping[str, tuple[Any, Any]]) -> dict[str, tuple[float, float]]:
+    def window(
+        self, window: Mapping[str, tuple[Coordinate, Coordinate]]
+    ) -> dict[str, tuple[float, float]]:
         """Ends of a window, by dim, as index coordinates; on periodic axes in any turn."""
         dims = self.domain.dims
         window = by_name("window", window)
@@ -259,12 +263,12 @@ class Coordinates:
             raise error("it reaches beyond the domain, {2} to {3}", *own)
         return a, b
 
-    def edges(self, k: int, given: Any) -> Floats:
+    def edges(self, k: int, given: Array) -> Floats:
         """Edges on axis k, in its unit, as index coordinates; on a periodic axis in any turn."""
         with date_errors(self.labels.axes):
             return self._edges(k, given)
 
-    def edges_of(self, edges: Sequence[Any]) -> list[Floats | None]:
+    def edges_of(self, edges: Sequence[Array]) -> list[Floats | None]:
         """Edges of boxes on each axis as index coordinates; None on axes that keep their samples.
 
         From one array per axis, None for some, or from one mapping by dim.
@@ -277,7 +281,7 @@ class Coordinates:
             raise ValueError(f"`means` takes one array of edges per axis, {d}; got {len(given)}.")
         return [None if e is None else self.edges(k, e) for k, e in enumerate(given)]
 
-    def _edges(self, k: int, given: Any) -> Floats:
+    def _edges(self, k: int, given: Array) -> Floats:
         axis, name = self.domain.axes[k], self.domain.dims[k]
         c = np.asarray(self.numbers(k, given), np.float64)
 
@@ -362,7 +366,9 @@ class Coordinates:
                 shown.append(None if listed is None and len(own) == axis.size else c)
         return at, shown, moved
 
-    def corners(self, low: Sequence[Any], high: Sequence[Any]) -> tuple[list[float], list[float]]:
+    def corners(
+        self, low: Sequence[Coordinate], high: Sequence[Coordinate]
+    ) -> tuple[list[float], list[float]]:
         """Two corners as numbers, in the axes' own units."""
         d = len(self.domain.shape)
         if any(len(entries(c) or ()) != d for c in (low, high)):
@@ -370,9 +376,10 @@ class Coordinates:
                 f"`low` and `high` must be corners with one coordinate per axis, {d}; got "
                 f"{shown(low)} and {shown(high)}."
             )
-        return tuple([self._number(k, c[k]) for k in range(d)] for c in (low, high))  # type: ignore[return-value]
+        a, b = ([self._number(k, c[k]) for k in range(d)] for c in (low, high))
+        return a, b
 
-    def _number(self, k: int, given: Any) -> float:
+    def _number(self, k: int, given: Array) -> float:
         """One coordinate on axis k."""
         found = self.numbers(k, given)
         if np.ndim(found):

@@ -14,7 +14,7 @@ from elmfield._array.backend import as_dtype, device, move, namespace, take, to_
 from elmfield._array.checks import choice, whole
 from elmfield._array.memory import capacity, with_less_memory
 from elmfield._array.progress import silent
-from elmfield._array.typing import Array, Floats, Integers, Progress
+from elmfield._array.typing import Array, DType, Floats, Integers, Progress
 from elmfield.field.blend.means import means_over
 from elmfield.field.blend.points import DERIVATIVES, magnitude
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
@@ -36,7 +36,7 @@ MEAN_MIN_COVER = 0.5
 def gridded(
     model: "Model",
     x: Sequence[Floats],
-    dtype: Any,
+    dtype: DType,
     quantity: str = "value",
     *,
     gaps: bool = False,
@@ -94,7 +94,7 @@ def tail_of(quantity: str, d: int) -> tuple[int, ...]:
 
 
 def at_samples(
-    model: "Model", x: Sequence[Integers | slice], dtype: Any = None, *, gaps: bool = False
+    model: "Model", x: Sequence[Integers | slice], dtype: DType = None, *, gaps: bool = False
 ) -> Array:
     """The samples with these numbers on each axis, in any order, as they were given.
 
@@ -122,7 +122,7 @@ def at_samples(
 
 
 def values_at_samples(
-    model: "Model", x: Sequence[Integers | slice], dtype: Any = None, *, gaps: bool = False
+    model: "Model", x: Sequence[Integers | slice], dtype: DType = None, *, gaps: bool = False
 ) -> Array:
     """The function at samples; whole numbers, where these were coded with loss."""
     numbers = (np.arange(i.start, i.stop) if isinstance(i, slice) else i for i in x)
@@ -164,7 +164,7 @@ def exact_samples(model: "Model") -> SampleBoxes | None:
     return None if model.labels.alpha is not None else model.blended.exact  # colours times alpha
 
 
-def sample_dtype(model: "Model", gaps: bool) -> Any:
+def sample_dtype(model: "Model", gaps: bool) -> DType:
     """The dtype of a field's samples as it gives them back: the caller's, if it can say gaps."""
     boxes, own = exact_samples(model), model.input_dtype
     if boxes is None or EXACT.get(own) != boxes.kind or gaps:

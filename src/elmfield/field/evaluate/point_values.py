@@ -25,7 +25,7 @@ from elmfield._array.backend import (
 )
 from elmfield._array.checks import choice
 from elmfield._array.memory import capacity, runs, with_less_memory
-from elmfield._array.typing import Array, Floats, Integers
+from elmfield._array.typing import Array, Bools, DType, Floats, Integers
 from elmfield.domain.box import OUTSIDE
 from elmfield.field.blend.grids import Order, arranged, dot
 from elmfield.field.blend.points import DERIVATIVES, Function, magnitude, value
@@ -99,14 +99,19 @@ class Direct:
             every = np.empty_like(values)
             every[by] = values
             total, begin = every[: len(x)], len(x)  # the first corner asks for all points
-            for _, at in asks[1:]:
-                total[at] += every[begin : begin + len(at)]  # type: ignore[arg-type]
-                begin += len(at)  # type: ignore[arg-type]
+            for at in (at for _, at in asks[1:] if at is not None):
+                total[at] += every[begin : begin + len(at)]
+                begin += len(at)
             out.append(total)
         return out
 
     def _rows(
-        self, k: int, place: Any, two: Any, asks: list[tuple[Order, Integers | None]], order: int
+        self,
+        k: int,
+        place: tuple[Integers, Floats],
+        two: Bools,
+        asks: list[tuple[Order, Integers | None]],
+        order: int,
     ) -> Floats:
         """The functions of axis k for all that is asked, (m, q)."""
         own, (j, s) = self.axes[k], place
@@ -123,11 +128,13 @@ class Direct:
                 parts.append(low if at is None else low[at])
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _regions(self, places: list[Any], asks: list[tuple[Order, Integers | None]]) -> Integers:
+    def _regions(
+        self, places: list[tuple[Integers, Floats]], asks: list[tuple[Order, Integers | None]]
+    ) -> Integers:
         """The region of each thing asked, (m,)."""
         part, cells = self.blended.partition, []
         for corner, at in asks:
-            cell: Any = 0
+            cell: Array = 0
             for own, (j, _), side, n in zip(self.axes, places, corner, part.n_cells):
                 cell = cell * n + (own.upper if side else own.lower)[j if at is None else j[at]]
             cells.append(cell)
@@ -163,7 +170,7 @@ class Direct:
             if second >= 0:
                 sides.append((int(own.upper[j]), P @ table[second]))
             pairs.append(sides)
-        total: Any = None
+        total: Array = None
         for corner in cartesian(*pairs):
             cell = 0
             for (own_cell, _), n in zip(corner, part.n_cells):
@@ -181,7 +188,7 @@ class Direct:
         return np.arange(n)
 
 
-def _asked(two: list[Any], corner: Order) -> Integers | None:
+def _asked(two: list[Bools], corner: Order) -> Integers | None:
     """Points at which the upper cells of a corner speak; None for all of them."""
     up = [t for t, side in zip(two, corner) if side]
     return np.flatnonzero(np.logical_and.reduce(up)) if up else None
@@ -257,7 +264,7 @@ Derive = Callable[..., Array]
 def query(
     model: "Model",
     quantity: str,
-    points: Any,
+    points: Array,
     outside: str = "raise",
     missing: str | None = None,
     function: Function | None = None,
@@ -288,7 +295,7 @@ def query(
 @with_less_memory
 def _query(
     model: "Model",
-    points: Any,
+    points: Array,
     outside: str,
     missing: str | None,
     derive: Derive,
@@ -367,7 +374,7 @@ def _value_at_one(model: "Model", points: object) -> Any:
     return shaped[()] if model.channel_axis is None and not lead else shaped
 
 
-def refuse_array(function: object, dtype: Any = None, copy: bool | None = None) -> Any:
+def refuse_array(function: object, dtype: DType = None, copy: bool | None = None) -> Any:
     """Refuse to be an array, as ``__array__``: NumPy would make one of a single object."""
     raise TypeError(
         f"a {type(function).__name__} is a function, not an array. Ask for its values at points, "

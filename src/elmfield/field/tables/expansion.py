@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product as cartesian
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -286,7 +286,7 @@ class Expansion:
         part = job.parts[k]
         cells = np.arange(self.blended.partition.n_cells[k]) if k else job.cells
         row = {int(c): i for i, c in enumerate(cells)}
-        total: Any = None
+        total: Array = None
         for terms, sizes in job.before.items():
             size = sizes[a]
             xp = namespace(size)

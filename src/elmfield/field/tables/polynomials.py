@@ -103,7 +103,7 @@ class Polynomials:
 
     def _cells(self, x: Floats) -> tuple[Integers, list[Floats]]:
         """Cell numbers (n,) and positions s, d arrays (n,), of index coordinates."""
-        cell: Any = 0.0  # whole, and counted in floats: integers would take three times as long
+        cell: Array = 0.0  # whole, and counted in floats: integers would take three times as long
         s = []
         for k, (low, m, J) in enumerate(zip(self.low, self.per_unit, self.counts)):
             at = x[:, k] - low
@@ -129,7 +129,7 @@ class Polynomials:
         powers = np.asarray(exponents(len(self.counts), self.degree))
         out = []
         for a in orders:
-            M: Any = np.full((len(powers), 1), self.stretch(a))
+            M: Array = np.full((len(powers), 1), self.stretch(a))
             for k, i in enumerate(a):
                 M = M * _powers(s[k], self.degree, i)[powers[:, k]]
             found = np.einsum("ctn,tn->nc", c, M)
@@ -164,7 +164,7 @@ class Polynomials:
         shift = max(0, int(total - 1).bit_length() - 16)
         key = np.empty(len(x), np.uint16)
         for i, j in runs(len(x), BLOCK_POINTS):
-            cell: Any = 0
+            cell: Array = 0
             for k, (low, m, J) in enumerate(zip(self.low, self.per_unit, self.counts)):
                 at = x[i:j, k] - low
                 if m != 1:

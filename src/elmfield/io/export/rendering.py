@@ -30,7 +30,7 @@ from elmfield.field.coordinates.labels import (
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.evaluate.grid_values import MEAN_MIN_COVER, at_samples, gridded, tail_of
 from elmfield.field.evaluate.point_values import QUANTITIES, query
-from elmfield.io.export.output_grid import OutputGrid, Projected, Target
+from elmfield.io.export.output_grid import OutputGrid, Projected, TargetGrid
 from elmfield.io.export.rates import decimate, own_rate, time_axis
 from elmfield.io.formats.media import noted_rate, times
 from elmfield.io.gridded import Gridded
@@ -106,7 +106,7 @@ class Rendering:
             if not self.mean:
                 around = coordinates.boxes(x, window) if self.antialias else ()
                 return self._at_places(x, around)
-            target = Target(axes={a.name: a.from_index(c) for a, c in zip(axes, x)})
+            target = TargetGrid(axes={a.name: a.from_index(c) for a, c in zip(axes, x)})
         return self.on_target(target)
 
     def _check_size(self, x: Sequence[Floats]) -> None:
@@ -157,7 +157,7 @@ class Rendering:
         if is_own and all(b is None for b in boxes):
             kind = self.field.dtype if dtype is None else dtype
             found = at_samples(model, [c.astype(np.int64) for c in x], kind, gaps=gaps)
-            self.progress("render", 1, 1)
+            self.progress("render", len(x[0]), len(x[0]))
         else:
             found = gridded(
                 model, x, dtype, self.quantity, gaps=gaps, boxes=boxes, progress=self.progress
@@ -166,7 +166,7 @@ class Rendering:
 
     # --- other coordinates, other systems ------------------------------------------------------
 
-    def on_target(self, target: Target) -> Gridded:
+    def on_target(self, target: TargetGrid) -> Gridded:
         """The quantity on a grid that is not made of the field's samples."""
         if target.projected is not None:
             found = self._on_map(target.projected)
@@ -206,7 +206,7 @@ class Rendering:
             values = np.where(gone, fill, as_dtype(values, dtype))
         return replace(found, values=values, labels=labels)
 
-    def _means(self, target: Target, at: Sequence[Floats]) -> Array:
+    def _means(self, target: TargetGrid, at: Sequence[Floats]) -> Array:
         """Means over the cells of a grid, by area on the sphere; NaN beyond the field."""
         field = self.field
         pair = field.labels.horizontal(field.domain.dims)

@@ -68,7 +68,7 @@ class Pages:
 
 
 @dataclass(frozen=True)
-class Windows:
+class MapWindows:
     """Reads windows of a map: bands, rows, columns; gaps are NaN, and numbers as they are meant."""
 
     path: Path
@@ -173,7 +173,7 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
         header=header,
     )
     each = (tuple(map(float, np.ravel(v))) for v in (scales, offsets))
-    meant = Windows(path, dtype, nodata if has_gaps else None, *each)
+    meant = MapWindows(path, dtype, nodata if has_gaps else None, *each)
     if lazily:
         return _make_map(Lazy(meant, whole, dtype, stored=(1, *block)), t, about)
     return _make_map(meant.meant(values, range(whole[0])), t, about)

@@ -91,9 +91,8 @@ class Plane:
     @property
     def size(self) -> tuple[float, float]:
         """Squares on each side of all that is shown."""
-        return tuple(  # type: ignore[return-value]
-            (b - a) * s for a, b, s in zip(self.low, self.high, self.squares)
-        )
+        rows, columns = ((b - a) * s for a, b, s in zip(self.low, self.high, self.squares))
+        return rows, columns
 
     @property
     def coarsest(self) -> int:
@@ -103,7 +102,8 @@ class Plane:
     def pixels(self, level: int) -> tuple[int, int]:
         """Pixels on each side at a level."""
         full = [round(n * 2.0**-FINEST) for n in self.size]
-        return tuple(math.ceil(n * 2.0 ** (FINEST - level)) for n in full)  # type: ignore[return-value]
+        rows, columns = (math.ceil(n * 2.0 ** (FINEST - level)) for n in full)
+        return rows, columns
 
     def edges(self, k: int, level: int, first: int, last: int) -> Floats:
         """Index coordinates of the edges of pixels `first` to `last` on side k."""
