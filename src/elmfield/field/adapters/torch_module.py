@@ -180,9 +180,7 @@ class TableModule(PointModule):
 class _Fused(Taken):
     """Terms of points; a step of Horner's rule is one kernel."""
 
-    def joined(
-        self, total: Tensor | None, part: Tensor, s: Tensor, factor: int, name: Order
-    ) -> Tensor:
+    def joined(self, total: Tensor | None, part: Tensor, s: Tensor, factor: int = 1) -> Tensor:
         """``total s + factor part``."""
         part = part if factor == 1 else part * factor
         return part if total is None else torch.addcmul(part, total, s)
@@ -195,9 +193,9 @@ class _Columns(_Fused):
         super().__init__(rows)
         self.cell = cell
 
-    def added(self, total: Tensor | None, i: int, s: Tensor, name: Order) -> Tensor:
+    def added(self, total: Tensor | None, i: int, s: Tensor) -> Tensor:
         """``total s + c_i``, (n, C)."""
-        return self.joined(total, self.rows[:, i][self.cell], s, 1, name)
+        return self.joined(total, self.rows[:, i][self.cell], s)
 
     def zeros(self, s: Tensor) -> Tensor:
         """Nothing, at every point."""

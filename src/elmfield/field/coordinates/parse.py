@@ -24,12 +24,9 @@ from elmfield._array.backend import (
     to_numpy,
 )
 from elmfield._array.checks import array, by_name, entries, is_mapping, shown
-from elmfield._array.memory import runs
 from elmfield._array.typing import Array, Coordinate, Floats, Integers
 from elmfield.domain import Domain
 from elmfield.domain.axis import coordinate_error
-from elmfield.errors import OutsideDomainError
-from elmfield.field.blend.points import WINDOW_BATCH_POINTS
 from elmfield.field.coordinates.dates import coordinates_in, date_errors
 from elmfield.field.coordinates.labels import AxisLabels, Labels
 from elmfield.field.coordinates.output_positions import boxes_around, positions
@@ -126,26 +123,10 @@ class Coordinates:
 
     def to_index(
         self, x: Array, outside: str, derivatives: bool
-    ) -> tuple[Array, Array, Array, Array | None]:
-        """What the domain makes of the points, in short parts; perhaps without its derivatives."""
-        xp = namespace(x)
-        spans = runs(x.shape[0], WINDOW_BATCH_POINTS)
-        if (found := self.domain.inside(x)) is not None:
-            return (*found, None)
+    ) -> tuple[Array, Array | None, Array | None, Array | None]:
+        """What the domain makes of points; see :meth:`Domain.to_index`."""
         with date_errors(self.labels.axes):
-            if len(spans) == 1 or not isinstance(x, np.ndarray):
-                return self.domain.to_index(x, outside)
-            index, more, beyond = np.empty_like(x), [], []
-            try:
-                for i, j in spans:
-                    index[i:j], *both, wrong = self.domain.to_index(x[i:j, :], outside)
-                    more.append(both if derivatives else [x[:0, :]] * 2)
-                    beyond.append(np.zeros(j - i, bool) if wrong is None else wrong)
-            except OutsideDomainError:
-                return self.domain.to_index(x, outside)  # to say how many there are in all
-        slope, bend = (xp.concat(parts, axis=0) for parts in zip(*more))
-        marks = xp.concat(beyond)
-        return index, slope, bend, marks if marks.any() else None
+            return self.domain.to_index(x, outside, derivatives=derivatives)
 
     # --- grids and boxes -----------------------------------------------------------------------
 

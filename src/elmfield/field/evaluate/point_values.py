@@ -321,13 +321,13 @@ def _query(
 
 def values_at_index(model: "Model", index: Array) -> Array:
     """Values (n, C) at index coordinates (n, d) inside the domain; what is missing filled."""
-    return _evaluate(model, value, (index, index, index), True, None)
+    return _evaluate(model, value, (index, None, None), True, None)
 
 
 def _evaluate(
     model: "Model",
     derive: Derive,
-    at: tuple[Array, Array, Array],
+    at: tuple[Array, Array | None, Array | None],
     constant: bool,
     function: Function | None,
 ) -> Array:
@@ -338,9 +338,9 @@ def _evaluate(
     step = max(1, capacity(model.offset) // (6 * d + 4 * int(model.offset.shape[0])))
     parts = []
     for i, j in runs(n, step):
-        x, slope, bend = (a[i:j, :] for a in at)
-        slopes = [slope[:, k, None] for k in range(d)]
-        bends = [bend[:, k, None] if uneven[k] else None for k in range(d)]
+        x, slope, bend = (None if a is None else a[i:j, :] for a in at)
+        slopes = [None if slope is None else slope[:, k, None] for k in range(d)]
+        bends = [bend[:, k, None] if uneven[k] and bend is not None else None for k in range(d)]
         found = derive(partial(function.partials, x), slopes, bends)
         parts.append(model.finish(found, constant))
     return parts[0] if len(parts) == 1 else namespace(model.offset).concat(parts, axis=0)

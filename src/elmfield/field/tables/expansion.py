@@ -29,9 +29,6 @@ BLOCK_NUMBERS = 1 << 22
 PROBE_NUMBERS = 1 << 18
 """The same for boxes that only tell which degree will do."""
 
-DENSE_MAX_CELLS = 4
-"""Cells of the last axis up to which the terms of all are one matrix."""
-
 ORDERS = 3
 """Values, first and second derivatives have bounds."""
 
@@ -54,7 +51,6 @@ class Expansion:
     axes: tuple[Intervals, ...]
     scale: Floats
     _kept: dict[tuple[int, int, int], list["Stack"]] = field(default_factory=dict, repr=False)
-    _filled: dict[tuple[int, int, int], Array] = field(default_factory=dict, repr=False)
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -241,11 +237,6 @@ class Expansion:
         before, terms, after = X.shape[0], min(int(out.shape[1]), self.n_terms), X.shape[3]
         if out.shape[1] > terms:
             out[:, terms:, ...] = 0
-        if last and k > 0 and len(cells) <= DENSE_MAX_CELLS:
-            D = self._dense(part, X)[:, :terms, :]
-            y = xp.reshape(X, (before, -1)) @ xp.reshape(D, (D.shape[0], -1))
-            out[:, :terms, :] = xp.reshape(y, (before, terms, -1))
-            return
         row = {int(c): i for i, c in enumerate(cells)}
         for s in self._stacks(k, part, X):
             G, first = s.count, row[s.cell]
@@ -263,22 +254,6 @@ class Expansion:
                 there += xp.swapaxes(y, 1, 2)
             else:
                 there[...] = xp.swapaxes(y, 1, 2)
-
-    def _dense(self, part: slice, like: Array) -> Array:
-        """Terms of all cells of the last axis on some intervals, (cells q, K, j), 0 elsewhere.
-
-        Where cells are few, one product with zeros in it is faster than one for each.
-        """
-        key = (-1, part.start, part.stop)
-        if key not in self._filled:
-            q, n = self._widths[-1], self.blended.partition.n_cells[-1]
-            D = np.zeros((n, q, self.n_terms, part.stop - part.start))
-            for s in self._stacks(len(self.axes) - 1, part, like):
-                for g in range(s.count):
-                    first = s.start + g * s.stride
-                    D[s.cell + g, :, :, first : first + s.size] += to_numpy(s.terms)
-            self._filled[key] = move(D.reshape(n * q, *D.shape[2:]), like)
-        return self._filled[key]
 
     def _beyond(self, job: "_Job", a: int, order: int) -> float:
         """The most that terms left out add to a derivative, of this order by the last axis."""
