@@ -35,10 +35,10 @@ def errors_by_cell(model: "Model", samples: Array | None) -> Floats:
 def _left_over(model: "Model") -> tuple[Array, Array]:
     """Sum of squares and number of samples in each region's box, (N,), as its fit left them."""
     if model.residual is None:
-        beside_what = "it was cropped or encoded in a batch. Pass the samples: error_map(samples)."
+        reason = "it was cropped or encoded in a batch. Pass the samples: error_map(samples)."
         if model.blended.is_scattered:
-            beside_what = "its samples are scattered. Compare their values with field(points)."
-        raise ValueError(f"this field does not know its errors: {beside_what}")
+            reason = "its samples are scattered. Compare their values with field(points)."
+        raise ValueError(f"this field does not know its errors: {reason}")
     count = np.prod(model.partition.boxes[1], axis=1, dtype=np.int64)
     for g in model.blended.groups:  # a merged region may be less than its box
         basis = g.model.basis

@@ -437,11 +437,11 @@ class Field:
         points and parameter, a copy of the coefficients; samples that require gradients are
         refused. Points take memory: give it some 1e5 at a time, 1e4 where compiled or batched.
         """
-        from elmfield.field.adapters.torch_module import field_module  # torch: who asks has it
+        from elmfield.field.adapters.torch_module import field_module  # imports torch
 
         return field_module(self.model)
 
     @property
     def world(self) -> World:
-        """The field of a scan in millimetres of the room: values, gradients, other grids."""
+        """The field of a scan in world coordinates, millimetres: values, gradients, other grids."""
         return World(self)

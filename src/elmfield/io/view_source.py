@@ -47,7 +47,7 @@ def view(
     browser: bool | None = None,
     progress: Progress | bool = False,
 ) -> Served:
-    """A page in the browser that shows a field: deep zoom, profiles, gradients, splines beside it.
+    """A page in the browser that shows a field: deep zoom, profiles, gradients, splines to compare.
 
     Parameters
     ----------

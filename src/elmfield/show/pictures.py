@@ -1,4 +1,4 @@
-"""Pictures: partitions, energies, directions that regions believe in; matplotlib axes come back.
+"""Pictures: partitions, energies, directions of regions; all return matplotlib axes.
 
 Each function draws on `axes`, or on new ones, and returns them; saving and showing is the caller's.
 Needs matplotlib, which is imported when first drawn with.
@@ -142,10 +142,10 @@ def draw_directions(
     cmap: str = "gray",
     title: str | None = None,
 ) -> "Axes":
-    """What regions believe, over the field: a line along which each is smooth; matplotlib axes.
+    """The direction along which each region is smooth, as a line over the field; matplotlib axes.
 
-    A line is as long as its region is sure: from nothing, where it believes in no direction, to the
-    size of its cell.
+    A line is the longer the more certain the direction: from nothing, where none was chosen, to
+    the size of its cell.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Fields and tables as modules of torch: parameters, `state_dict`, `torch.compile`, `vmap`.
 
-Opened only when somebody asks for a module. All is plain operations that torch differentiates;
+Imported only by `Field.module` and `Table.module`. Plain operations that torch differentiates;
 where a graph is recorded or points are batched, without a branch on data. Points outside go to the
 border.
 """
@@ -37,7 +37,7 @@ Tensor = torch.Tensor
 
 BLOCK_BALANCE = 16
 """Points of a block times blocks of a region, as a part of its points: a block costs as much as
-eight points beside its own, and the last one of a region is half empty."""
+eight points more than its own, and the last one of a region is half empty."""
 
 PREPARED_NUMBERS_PER_POINT = 16
 """Numbers a point for which the polynomials of an axis are multiplied out before points are asked.
@@ -205,10 +205,9 @@ class _Columns(_Fused):
 class FieldModule(PointModule):
     """A field as a module: coefficients of all regions are its parameter.
 
-    Every point asks the regions that speak there for ``Σ F[q] Π rows``: F are a region's
+    A value is the sum of ``Σ F[q] Π rows`` over the regions that contribute: F are a region's
     coefficients, and rows the functions of the axes, windows included, by polynomials on short
-    intervals. Points of one region are asked together, points of one interval have their rows made
-    together. Where points are many, the polynomials of the last axes are multiplied out first, for
+    intervals. Points of one region are evaluated together, rows of one interval made together. Where points are many, the polynomials of the last axes are multiplied out first, for
     all regions: F is then by interval, and powers are the rows.
     """
 
@@ -237,7 +236,7 @@ class FieldModule(PointModule):
                 self.register_buffer(f"{name}_{k}", torch.as_tensor(array), persistent=False)
 
     def values(self, index: list[Tensor], order: Order) -> Tensor:
-        """``Σ F[q] Π rows`` over all that speak at each point."""
+        """``Σ F[q] Π rows`` over all that contribute at each point."""
         s, j = [], []
         for i, (low, m, J) in zip(index, self.lattice):
             at = (i - low) * m
@@ -251,7 +250,7 @@ class FieldModule(PointModule):
     # --- without looking at the points: what can be compiled, exported and batched ---------------
 
     def _corner(self, s: list[Tensor], j: list[Tensor], corner: tuple[int, ...]) -> Tensor:
-        """What the lower or upper cells say at all points, (n, C): 0 where they do not speak."""
+        """Values of the lower or upper cells at all points, (n, C): 0 outside their windows."""
         rows, key = [], None
         for k, side in enumerate(corner):
             piece, cell = (self.get_buffer(f"{a}_{k}")[:, side][j[k]] for a in ("piece", "cells"))
@@ -266,7 +265,7 @@ class FieldModule(PointModule):
 
     @outside_torch_modes()
     def _grouped(self, s: list[Tensor], j: list[Tensor]) -> Tensor:
-        """The same, (n, C), from those that speak: as many questions as there are answers."""
+        """The same, (n, C), only from cells that contribute."""
         n, d = len(s[0]), len(s)
         F, ready = self._prepared(PREPARED_NUMBERS_PER_POINT * n)
         at, key, pieces = self._asked(j, F.shape[:d], ready)
@@ -295,9 +294,9 @@ class FieldModule(PointModule):
     def _asked(
         self, j: list[Tensor], counts: Sequence[int], ready: list[bool]
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Who is asked what: points, keys of F, and pieces on each axis; (m,) each.
+        """Pairs of a point and a contributing cell: points, keys of F, pieces on each axis; (m,).
 
-        First every point asks the lower cells, then those that are blended there the others.
+        First all points with their lower cells, then blended ones with the others.
         """
         two = [self.get_buffer(f"two_{k}")[j[k]] for k in range(len(j))]
         found: list[list[Tensor]] = []
@@ -352,7 +351,7 @@ class FieldModule(PointModule):
 
 
 def _spans(axis: Intervals, n_cells: int, nothing: int) -> dict[str, np.ndarray]:
-    """On which intervals each cell speaks, one after the other, and where these are found.
+    """On which intervals each cell contributes, one after the other, and where these are found.
 
     `span`, (N, L), is the piece of each, or `nothing` after the last; `low`, (J,), says where the
     lower cell's is found among them, `up` where the upper cell's is on the intervals `at`; `two`,

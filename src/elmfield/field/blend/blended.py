@@ -264,7 +264,7 @@ class Blended:
         return found[0] if len(found) == 1 else [xp.concat(pair) for pair in zip(*found)]
 
     def plan(self, k: int, x: Floats, order: int = 0) -> AxisPlan:
-        """Which cells of axis k speak at index coordinates `x`, and how, up to derivatives."""
+        """Which cells of axis k contribute at index coordinates `x`, and how, up to derivatives."""
         return AxisPlan.make(self.partition, self.centres, self.group_of[0], k, x, order)
 
     @property
@@ -295,7 +295,7 @@ class Blended:
         return capacity(self.like) // (each * math.prod(a.cells.size for a in others))
 
     def _parts(self, x: Floats, starts: Integers, most: int) -> list[tuple[int, int]]:
-        """Ranges of runs of positions on the first axis in which at most so many cells speak."""
+        """Ranges of runs of positions on the first axis, each with at most so many cells."""
         if self.partition.n_cells[0] <= most:
             return [(0, len(starts))]
         return self.plan(0, x).parts(starts, most)
@@ -406,7 +406,7 @@ class Blended:
         return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
 
     def crop(self, low: tuple[float, ...], high: tuple[float, ...]) -> "Blended":
-        """The same function without the regions that do not speak between two corners."""
+        """The same function without the regions that do not contribute between two corners."""
         part = self.partition
         edges, kept = [], []
         for k, n_cells in enumerate(part.n_cells):

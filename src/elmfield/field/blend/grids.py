@@ -59,12 +59,12 @@ cell; a volume of 100³ takes 32 ms so, and 20 with one of 900."""
 
 @dataclass(frozen=True, eq=False)
 class AxisPlan:
-    """Which cells of one axis speak at which of its p positions, laid out for batched products.
+    """Which cells of an axis contribute at which of its p positions, laid out for batched products.
 
     Parameters
     ----------
     cells : integer array, shape (N,)
-        The cells that speak at all.
+        The cells that contribute at all.
     offsets : array, shape (N, n_slots)
         Positions relative to each cell's box, padded with zeros.
     lower, upper : integer arrays, shape (p,)
@@ -92,7 +92,7 @@ class AxisPlan:
 
     @cached_property
     def patterns(self) -> tuple[Floats, Integers]:
-        """The different rows of `offsets`, boxes of different size kept apart; and who has which.
+        """The different rows of `offsets`, boxes of different size apart; and which cell has which.
 
         Shapes (n_patterns, n_slots) and (N,). Only dense layers ask: a fifth of a grid's time.
         """
@@ -147,7 +147,7 @@ class AxisPlan:
         )
 
     def parts(self, starts: Integers, most: int) -> list[tuple[int, int]]:
-        """Ranges of runs of the positions that at most so many cells speak in, or of one run each.
+        """Ranges of runs of the positions with at most so many cells each, or of one run each.
 
         `starts`, (n,), tells where each run begins.
         """
@@ -225,7 +225,7 @@ class AxisTable:
     Parameters
     ----------
     cells : integer array, shape (N,)
-        The cells that speak.
+        The cells that contribute.
     tables : dict of arrays, shape (N, n_slots, q)
         The q functions of each cell in its slots, by their order of differentiation.
     first : integer array, shape (p,)

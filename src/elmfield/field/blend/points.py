@@ -113,7 +113,7 @@ Ask = tuple[tuple[int, ...], Array | None, slice]
 def partials(field: "Blended", x: Array, orders: list[Order]) -> list[Array]:
     """Mixed derivatives (n, C) at index coordinates x (n, d), in index units.
 
-    Leibniz: ``∂^a (φ f) = Σ_{b ≤ a} C(a, b) ∂^b φ ∂^(a-b) f``, over the cells that speak.
+    Leibniz: ``∂^a (φ f) = Σ_{b ≤ a} C(a, b) ∂^b φ ∂^(a-b) f``, over the cells that contribute.
     """
     xp = namespace(x)
     top = [max(a[k] for a in orders) for k in range(x.shape[1])]
@@ -132,8 +132,8 @@ def partials(field: "Blended", x: Array, orders: list[Order]) -> list[Array]:
 
 
 @dataclass(frozen=True)
-class Speakers:
-    """Which regions speak at n points: questions to ask of local models, and how to sum answers.
+class Contributions:
+    """Which regions contribute at n points: what to evaluate, and how to sum it.
 
     Parameters
     ----------
@@ -152,8 +152,8 @@ class Speakers:
     columns: list[Array]
 
 
-def _speakers(field: "Blended", x: Array, top: list[int]) -> Speakers:
-    """Every point asks its lower cells; where another cell speaks too, that one as well."""
+def _speakers(field: "Blended", x: Array, top: list[int]) -> Contributions:
+    """Every point has its lower cells; where another cell contributes too, that one as well."""
     xp, part = namespace(x), field.partition
     columns = [xp.concat([x[:, k]]) for k in range(x.shape[1])]  # each in one piece of memory
     blends = [blend(part, k, c, order) for k, (c, order) in enumerate(zip(columns, top))]
@@ -171,11 +171,11 @@ def _speakers(field: "Blended", x: Array, top: list[int]) -> Speakers:
         regions.append(xp.take(labels, cell))
         asks.append((corner, at, slice(first, first := first + size)))
     everyone = [xp.concat([_taken(c, at) for _, at, _ in asks]) for c in columns]
-    return Speakers(blends, asks, xp.concat(regions), everyone)
+    return Contributions(blends, asks, xp.concat(regions), everyone)
 
 
 def _shared(blends: list[Blend], corner: tuple[int, ...]) -> Array | None:
-    """The points at which the upper cells of a corner speak; None for all of them."""
+    """The points at which the upper cells of a corner contribute; None for all of them."""
     active = [b.ramp[0] > 0 for b, up in zip(blends, corner) if up]
     if not active:
         return None
@@ -183,7 +183,7 @@ def _shared(blends: list[Blend], corner: tuple[int, ...]) -> Array | None:
     return at
 
 
-def _sum(a: Order, speakers: Speakers, local: dict[Order, Array]) -> Array:
+def _sum(a: Order, speakers: Contributions, local: dict[Order, Array]) -> Array:
     """``Σ ∂^a (φ f)`` over the cells asked, (n, C)."""
     total: Array = None
     for corner, at, mine in speakers.asks:

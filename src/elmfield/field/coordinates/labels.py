@@ -151,9 +151,9 @@ class Labels:
     transform : sequence of six float, or None
         Of a map: from columns and rows to x and y.
     affine : four rows of four float, or None
-        Of a scan: from sample numbers on its first axes to places in the room, in millimetres.
+        Of a scan: from sample numbers on its first axes to places in world space, in millimetres.
     space : {"RAS", "LPS"}
-        Which way that room's axes run: NIfTI's (right, front, up), or DICOM's (left, back, up).
+        Which way its axes run: NIfTI's (right, front, up), or DICOM's (left, back, up).
     n_placed : int
         How many axes the affine is for: fewer than three where one was picked out.
     grid : FileGrid or None
@@ -219,7 +219,7 @@ class Labels:
 
     @property
     def is_placed(self) -> bool:
-        """Whether samples are a volume that knows its place in the room."""
+        """Whether samples are a volume that knows its place in world space."""
         return self.affine is not None and self.n_placed == 3
 
     def horizontal(self, dims: Sequence[str]) -> tuple[int, int] | None:

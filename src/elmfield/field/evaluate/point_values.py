@@ -147,7 +147,7 @@ class Direct:
         return np.asarray(arranged(group.model.expand(np.asarray(to_numpy(c)))))
 
     def _one(self, cell: int) -> Floats:
-        """Those of the region of one cell, (q_1, C q_2 ...), kept: who asks one asks its like."""
+        """Those of the region of one cell, (q_1, C q_2 ...), kept: the next point is often near."""
         found = self._kept.get(cell)
         if found is None:
             region = self.blended.partition.labels.reshape(-1)[cell]
@@ -189,7 +189,7 @@ class Direct:
 
 
 def _asked(two: list[Bools], corner: Order) -> Integers | None:
-    """Points at which the upper cells of a corner speak; None for all of them."""
+    """Points at which the upper cells of a corner contribute; None for all of them."""
     up = [t for t, side in zip(two, corner) if side]
     return np.flatnonzero(np.logical_and.reduce(up)) if up else None
 

@@ -80,8 +80,8 @@ class Expansion:
         far terms are small: it settles how many near ones are looked at, one by one.
 
         What the expansions of the axes leave over is rounding. It counts as one term more on each,
-        of both cells that may speak, beyond every degree and no rougher than T_4: derivatives of
-        the field's own functions are rounded as theirs.
+        of both contributing cells, beyond every degree and no rougher than T_4: derivatives of the
+        field's own functions are rounded as theirs.
         """
         d, K, B = len(self.axes), self.n_terms, self._largest()
         for a in self.axes:  # from the last axis of B to its first place
@@ -277,15 +277,15 @@ class Expansion:
         return float((by_channel * self.scale).max())
 
     def _stacks(self, k: int, part: slice, like: Array) -> list["Stack"]:
-        """Who speaks on some intervals of axis k, and its functions' terms there."""
+        """Which cells contribute on some intervals of axis k, and their functions' terms there."""
         key = (k, part.start, part.stop)
         if key in self._kept:
             return self._kept[key]
         own, found = self.axes[k], []
         for side, who in enumerate((own.lower, own.upper)):
-            speaks = np.flatnonzero(own.piece[part, side] >= 0) + part.start
-            breaks = (np.diff(who[speaks]) != 0) | (np.diff(speaks) != 1)
-            alone = [s for s in np.split(speaks, np.flatnonzero(breaks) + 1) if len(s)]
+            active = np.flatnonzero(own.piece[part, side] >= 0) + part.start
+            breaks = (np.diff(who[active]) != 0) | (np.diff(active) != 1)
+            alone = [s for s in np.split(active, np.flatnonzero(breaks) + 1) if len(s)]
             for some in _alike(alone, who, own.piece[:, side], part.stop, k > 0):
                 first = some[0]
                 W = np.zeros((len(first), self.n_terms, own.rows.shape[2]))
@@ -322,10 +322,10 @@ class Stack:
     cell, count : int
         The first of them, and how many there are.
     start, stride, size : int
-        The first interval on which the first cell speaks, how many intervals farther the next one
-        begins, and on how many each speaks.
+        The first interval of the first cell, how many intervals farther the next one begins, and
+        how many each has.
     adds : bool
-        Whether others speak on these intervals that are in a stack before.
+        Whether others contribute on these intervals that are in a stack before.
     terms : array, shape (K, size, q), or (q, K, size) on the last axis
         Terms of the functions: any number of the first of them is one matrix.
     after : array, shape (order, K + 1, q, size), of the last axis
@@ -412,7 +412,7 @@ def _alike(
 
 
 def _sizes(own: Intervals) -> Floats:
-    """Sizes of the terms of all that speaks on the intervals that differ, (J, K, q)."""
+    """Sizes of the terms of all that contributes on the intervals that differ, (J, K, q)."""
     pairs, size = np.unique(own.piece, axis=0), np.abs(own.rows)
     return np.asarray(size[pairs[:, 0]] + size[pairs[:, 1]] * (pairs[:, 1:, None] >= 0))
 

@@ -108,7 +108,7 @@ class Tabulated:
         up to an order.
     lost : array, shape (2, 3)
         The same for rounding, up to the second order: in units of that of their dtype, and of
-        float64; see :func:`rounded`. 0 where nobody asked.
+        float64; see :func:`rounded`. 0 where they were not computed.
     """
 
     polynomials: Polynomials
@@ -228,8 +228,6 @@ class Table:
         that of the answer to the field's dtype, and of sums over a region's modes, which the
         field's own answers have too. Polynomials are in float64 where float32 would not keep the
         tolerance. Of pictures with transparency, before colours are divided by it.
-    made_of : Pointwise, optional
-        The model: it knows what was missing.
     """
 
     model: "Model" = field(repr=False)
@@ -286,9 +284,7 @@ class Table:
         Its polynomials are a buffer; ``torch.compile(table.module())`` makes one kernel of it.
         Points outside go to the border.
         """
-        from elmfield.field.adapters.torch_module import (
-            table_module,  # torch: only who asks for it has it
-        )
+        from elmfield.field.adapters.torch_module import table_module  # imports torch
 
         return table_module(self)
 

@@ -44,13 +44,13 @@ class OutputGrid:
         so many equal cells of latitude and longitude, or of all axes where there are none; or
     like : file, DataArray, Dataset, Gridded, Field or mapping
         the grid of something else: its coordinates by name, or as latitude and longitude, or
-        through its reference system; of a scan, its grid in the room; or
+        through its reference system; of a scan, its grid in world space; or
     rate : number or text
         of sound and video, samples or frames per second; or
     spacing : float or sequence of float
         of a scan, millimetres between voxels; or
     affine : array
-        of a scan, another grid in the room, with `shape`.
+        of a scan, another grid in world space, with `shape`.
     window : mapping, optional
         Only this part of some axes, ``{dim: (low, high)}``, in their units.
     align : {"areas", "nodes"}, optional
@@ -101,7 +101,7 @@ class OutputGrid:
         return bool(self.named("like", "step", "grid", "crs"))
 
     def alignment(self, of: Field) -> str:
-        """What samples stand for, if nobody says: as in the file or DataArray the field is of."""
+        """What samples stand for; by default as in the file or DataArray the field is of."""
         return self.align or of.labels.align or "areas"
 
     def rate_for(self, of: Field) -> Fraction | None:
@@ -118,8 +118,8 @@ class OutputGrid:
             raise ValueError(f"`shape` must be one whole number of at least 1; got {self.shape!r}.")
         return own_rate(of, 0) * Fraction(int(n[0]), of.shape[0])
 
-    def in_room(self, of: Field) -> tuple[Floats, tuple[int, ...]] | None:
-        """Affine and shape of a grid in the room, if a scan is wanted on one."""
+    def in_world(self, of: Field) -> tuple[Floats, tuple[int, ...]] | None:
+        """Affine and shape of a grid in world space, if a scan is wanted on one."""
         if self.spacing is not None:
             return of.world.isotropic(self.spacing)
         if self.affine is not None:

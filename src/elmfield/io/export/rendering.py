@@ -79,8 +79,8 @@ class Rendering:
             raise ValueError(f"`{own[0]}` is for values; got quantity={self.quantity!r}.")
         if (rate := grid.rate_for(self.field)) is not None:
             found = self.at_rate(rate)
-        elif (room := grid.in_room(self.field)) is not None:
-            found = self._in_room(*room)
+        elif (world := grid.in_world(self.field)) is not None:
+            found = self._in_world(*world)
         else:
             return self._on_axes_or_map(grid)
         self.progress("render", 1, 1)
@@ -283,8 +283,8 @@ class Rendering:
 
     # --- scans, sound and video ----------------------------------------------------------------
 
-    def _in_room(self, affine: Floats, shape: tuple[int, ...]) -> Gridded:
-        """A scan on another grid of the room.
+    def _in_world(self, affine: Floats, shape: tuple[int, ...]) -> Gridded:
+        """A scan on another grid in world space.
 
         What lies outside it is NaN in floats; whole numbers get the scan's least value there.
         """

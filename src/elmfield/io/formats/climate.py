@@ -73,7 +73,7 @@ def _find_grib(path: Path, variable: str | None) -> "xr.DataArray":
     cfgrib = need("cfgrib", "grib", "reading GRIB files")
     with reading(path, "GRIB"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about merging, which is not asked for
-        # No index files beside the data.
+        # No index files next to the data.
         found = cfgrib.open_datasets(
             str(path), backend_kwargs={"indexpath": "", "decode_timedelta": True}
         )

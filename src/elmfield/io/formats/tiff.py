@@ -147,7 +147,7 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
         labels = [text or f"band {k + 1}" for k, text in enumerate(file.descriptions)]
         header, attrs = {"compress": file.profile.get("compress")}, keepable(file.tags())
         if file.count == 1 and "palette" in file.colorinterp[0].name:
-            # In a map the numbers are what counts; their colours are kept beside them.
+            # In a map the numbers are what counts; their colours are kept in the header.
             header["colours"] = keepable(file.colormap(1))
         scales, offsets = (np.reshape(v, (-1, 1, 1)) for v in (file.scales, file.offsets))
         units = {u for u in file.units if u}

@@ -1,7 +1,7 @@
 """The server's answers: the page, facts, tiles, points, profiles, files; of one scene, GET only.
 
 Every answer is bounded: tiles are small, lines short, files limited, words checked. Requests for
-another host, as a page of somebody else could make them by pointing its own name at this machine,
+another host, as a foreign page could make them by pointing its own name at this machine,
 are refused. Needs starlette.
 """
 
@@ -104,7 +104,7 @@ def app_of(
 def endpoint(
     answer: Callable[[Request], object], turn: AbstractAsyncContextManager[None] | None = None
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Return what makes an answer in a thread, in turn; not for somebody who has gone."""
+    """Return what makes an answer in a thread, in turn; not for a client that has gone."""
 
     async def respond(request: Request) -> Response:
         async with turn or nullcontext():
@@ -192,7 +192,7 @@ class Answers:
     def directions(self, request: Request) -> object:
         """Lines along which regions are smooth."""
         if not self.scene.has_directions:
-            raise ValueError("this field's regions believe in no direction.")
+            raise ValueError("this field's regions have no directions.")
         a, b, c, d = several(request.query_params, "window", 4)
         with self.tiles.lock:
             return directions_between(self.scene, (a, b), (c, d))

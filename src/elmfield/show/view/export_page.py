@@ -105,7 +105,7 @@ def _quantities(layers: list[Layer]) -> list[str]:
 
 
 def _layers(scene: Scene, first: Look, size: int) -> list[Layer]:
-    """What goes in, level by level while it fits: the field, splines beside it, and the rest."""
+    """What goes in, level by level while it fits: the field, splines, and the rest."""
     others = [("value", m) for m in METHODS] + [(q, "field") for q in scene.quantities[1:]]
     looks = {f"{q}-{m}": replace(first, quantity=q, method=m) for q, m in others}
     looks["regions-field"] = Look(quantity="regions", at=first.at)
@@ -117,7 +117,7 @@ def _layers(scene: Scene, first: Look, size: int) -> list[Layer]:
 
     finest = dict.fromkeys(looks, scene.plane.coarsest)
     for level in range(scene.plane.coarsest - 1, CLOSEST - 1, -1):
-        for name in looks:  # the field first, splines beside it, the others
+        for name in looks:  # the field first, splines, the others
             closer = {**finest, name: level}
             if (
                 finest[name] == level + 1

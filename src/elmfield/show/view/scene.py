@@ -178,7 +178,7 @@ class Scene:
 
     @cached_property
     def missing(self) -> Array | None:
-        """True where a sample is missing in all channels; None where none is, or nobody knows."""
+        """True where a sample is missing in all channels; None where none is, or not known."""
         if self.samples is not None and self.samples.dtype.kind in "fc":
             gone = np.isnan(self.samples).all(axis=-1)
             return gone if gone.any() else None
@@ -205,7 +205,7 @@ class Scene:
             lacks["error"] = "The model keeps its samples without loss: at each, the error is 0."
         elif self.samples is None:
             lacks["error"] = (
-                "Errors are seen beside the samples that were fitted: "
+                "Errors need the samples that were fitted: "
                 "elmfield view MODEL --samples FILE, or field.view(samples=...)."
             )
         return lacks

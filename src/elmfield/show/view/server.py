@@ -1,4 +1,4 @@
-"""The page, served: on this machine only unless told, until somebody closes it."""
+"""The page's server: for this machine only by default, until it is closed."""
 
 import ipaddress
 import socket

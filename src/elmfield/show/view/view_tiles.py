@@ -69,7 +69,7 @@ LOSSY_MAX_SAMPLES = 1 << 26
 """Of a file coded with loss, to be looked at first: all their first bytes are read at once."""
 
 PIECE_SAMPLES = 1 << 18
-"""That are evaluated before somebody else may ask."""
+"""Samples evaluated before another request gets its turn."""
 
 RANGE_PLACES = 160
 """Along each axis that is shown, of which the range of colours is read."""
@@ -115,7 +115,7 @@ class Overview:
         self._pieces.pop()
 
     def part(self, level: int, rows: tuple[int, int], columns: tuple[int, int]) -> Array:
-        """The means in some rows and columns of pixels; infinite where nobody knows them yet."""
+        """The means in some rows and columns of pixels; infinite where they are not there yet."""
         shown = _at_level(self._base, self.level, level, rows, columns)
         if self.done or self.first is None:
             return shown
@@ -175,7 +175,7 @@ def _at_level(
 
 
 class Turn:
-    """A lock, and whether somebody waits for it: the background lets them go first."""
+    """A lock that knows whether requests wait for it: background work lets them go first."""
 
     def __init__(self) -> None:
         self._lock, self._count, self._waiting = threading.Lock(), threading.Lock(), 0
@@ -191,7 +191,7 @@ class Turn:
         self._lock.release()
 
     def let_pass(self) -> None:
-        """Return when nobody waits."""
+        """Return when no request waits."""
         while self._waiting:
             time.sleep(0.001)
 
@@ -233,7 +233,7 @@ class Tiles:
         return found
 
     def _at_hand(self, look: Look, level: int, row: int, column: int) -> bytes | None:
-        """A tile for which nothing must be evaluated, so that nobody is waited for."""
+        """A tile for which nothing must be evaluated, so that it need not wait."""
         key = (look, level, row, column)
         with self._shelf:
             found = self._kept.get(key)
