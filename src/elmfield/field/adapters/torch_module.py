@@ -207,8 +207,9 @@ class FieldModule(PointModule):
 
     A value is the sum of ``Σ F[q] Π rows`` over the regions that contribute: F are a region's
     coefficients, and rows the functions of the axes, windows included, by polynomials on short
-    intervals. Points of one region are evaluated together, rows of one interval made together. Where points are many, the polynomials of the last axes are multiplied out first, for
-    all regions: F is then by interval, and powers are the rows.
+    intervals. Points of one region are evaluated together, rows of one interval made together.
+    Where points are many, the polynomials of the last axes are multiplied out first, for all
+    regions: F is then by interval, and powers are the rows.
     """
 
     def __init__(self, model: "Model", axes: tuple[Intervals, ...]) -> None:
