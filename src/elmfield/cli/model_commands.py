@@ -310,7 +310,7 @@ def info(model: str, as_json: bool) -> None:
         "format": f"version {VERSION}, written by {meta.written_by}",
     }
     held = {k: v for k, v in from_plain(asdict(meta)).items() if v is not None}
-    facts = {"file": model, "bytes": size, **held}
+    facts = {"file": model, "bytes": size, "version": VERSION, **held}
     terminal.report(facts, rows, as_json=as_json, title=model)
 
 

@@ -103,21 +103,22 @@ class Domain:
         xp = namespace(points)
         columns, beyond = [], None
         for k, axis in enumerate(self.axes):
-            i, *more = axis.to_index(points[:, k])
+            i, *more = axis.to_index(points[:, k], derivatives=derivatives)
             i, wrong = self.settle(k, i, outside)
-            if bool(xp.any(wrong)):
+            if wrong is not None and bool(xp.any(wrong)):
                 if outside == "raise":
                     self._refuse(k, points[:, k][wrong])
                 beyond = wrong if beyond is None else beyond | wrong
-            columns.append((i, *more) if derivatives else (i,))
+            columns.append((i, *more))
         index, *both = (xp.stack(column, axis=-1) for column in zip(*columns))
         slope, bend = both or (None, None)
         return index, slope, bend, beyond
 
-    def settle(self, k: int, i: Array, outside: str) -> tuple[Array, Array]:
+    def settle(self, k: int, i: Array, outside: str) -> tuple[Array, Array | None]:
         """Index coordinates on axis k, (n,), moved into the box; and which of them lie outside it.
 
-        With "nearest" only NaN lies outside. Periodic axes are taken to the box's own turn.
+        None if none does. With "nearest" only NaN lies outside. Periodic axes are taken to the
+        box's own turn.
         """
         xp, axis, low, high = namespace(i), self.axes[k], self.low[k], self.high[k]
         if axis.period is not None:
@@ -126,6 +127,8 @@ class Domain:
             # The end of the axis is also its beginning; a crop may hold only one of them.
             again = i + axis.size
             i = xp.where((i < low) & (again <= high + 1e-9 * axis.size), again, i)
+        if bool(xp.all((i >= low) & (i <= high))):
+            return i, None
         # A rounding error past the border is not a mistake of the caller's.
         slack = 1e-9 * (high - low)
         wrong = ~((i >= low - slack) & (i <= high + slack))

@@ -127,7 +127,9 @@ def _block(
 def _settled(model: "Model", at: Array, outside: str) -> tuple[Array, Array]:
     """Index coordinates (n, d) inside the domain, and which of the places lie outside it."""
     columns = [model.domain.settle(k, at[:, k], outside) for k in range(at.shape[1])]
-    gone = np.logical_or.reduce([to_numpy(wrong) for _, wrong in columns])
+    gone = np.zeros(at.shape[0], bool)
+    for _, wrong in columns:
+        gone |= False if wrong is None else to_numpy(wrong)
     return namespace(at).stack([i for i, _ in columns], axis=-1), gone
 
 
