@@ -324,17 +324,17 @@ class FieldModule(PointModule):
         found = (P @ table.index_select(0, group.key)).reshape(-1, table.shape[2])
         return found.index_select(0, group.slot)
 
-    def _prepared(self, room: int) -> tuple[Tensor, list[bool]]:
+    def _prepared(self, max_numbers: int) -> tuple[Tensor, list[bool]]:
         """F by cell or interval of each axis, (n_1, ..., n_d, q_1, ..., q_d, C), and which it is.
 
-        The last axes are multiplied out as far as that takes no more than `room` numbers.
+        The last axes are multiplied out as far as that takes no more than `max_numbers`.
         """
         d = len(self.n_cells)
         F: Tensor = self.coefficients
         F, ready = F.reshape(*self.n_cells, *F.shape[1:]), [False] * d
         for k in reversed(range(d)):
             J, K = self.lattice[k][2], self.terms[k]
-            if F.numel() // (F.shape[k] * F.shape[d + k]) * J * K > room:
+            if F.numel() // (F.shape[k] * F.shape[d + k]) * J * K > max_numbers:
                 break
             X = F.movedim((k, d + k), (0, 1))
             N, q, *rest = X.shape
@@ -373,23 +373,23 @@ def _spans(axis: Intervals, n_cells: int, nothing: int) -> dict[str, np.ndarray]
 
 
 class _Groups:
-    """Questions of one key in blocks of one size, the last of each key filled up with any others.
+    """Pairs of one key in blocks of one size, the last of each key filled up with any others.
 
     Parameters
     ----------
     key : tensor, shape (m,)
-        Of each question, below `bound`.
+        Of each pair of a point and a cell, below `bound`.
 
     Attributes
     ----------
     size : int
-        Questions of a block.
+        Pairs of a block.
     key : tensor, shape (blocks,)
         Of each block.
     source : tensor, shape (blocks size,)
-        The question in each place of the blocks, one after the other.
+        The pair in each place of the blocks, one after the other.
     slot : tensor, shape (m,)
-        The place of each question.
+        The place of each pair.
     """
 
     def __init__(self, key: Tensor, bound: int) -> None:
@@ -399,7 +399,7 @@ class _Groups:
         self.size = B = int(min(each, math.sqrt(BLOCK_BALANCE * each)))
         blocks = (counts + (B - 1)) // B
         self.key = torch.repeat_interleave(torch.arange(bound, device=where), blocks)
-        # How far the places of a key are behind its questions in sorted order.
+        # How far the places of a key are behind its pairs in sorted order.
         gap = (torch.cumsum(blocks, 0) - blocks) * B - (torch.cumsum(counts, 0) - counts)
         slot = torch.arange(len(key), device=where) + gap[key[order]]
         self.slot = torch.empty_like(slot).index_copy_(0, order, slot)
@@ -424,7 +424,7 @@ def _is_traced(*tensors: Tensor) -> bool:
 @outside_torch_modes()
 def table_module(table: "Table") -> TableModule:
     """A table as a module of torch."""
-    return _beside(TableModule(table), table.model.offset)
+    return _on_device_of(TableModule(table), table.model.offset)
 
 
 @outside_torch_modes()
@@ -438,9 +438,9 @@ def field_module(model: "Model") -> FieldModule:
             "only fields of product modes on a regular partition become modules, as smooth() and "
             "oriented() make them. Ask the field itself, which torch can follow too."
         )
-    return _beside(FieldModule(model, expansion.axes), model.offset)
+    return _on_device_of(FieldModule(model, expansion.axes), model.offset)
 
 
-def _beside(module: M, like: Any) -> M:
+def _on_device_of(module: M, like: Any) -> M:
     """A module on the device of an array of torch; where it is for other libraries' arrays."""
     return module.to(like.device) if isinstance(like, torch.Tensor) else module

@@ -118,7 +118,7 @@ def partials(field: "Blended", x: Array, orders: list[Order]) -> list[Array]:
     xp = namespace(x)
     top = [max(a[k] for a in orders) for k in range(x.shape[1])]
     spans = runs(x.shape[0], WINDOW_BATCH_POINTS if is_on_host(x) else x.shape[0] + 1)
-    parts = [_speakers(field, x[i:j, :], top) for i, j in spans]
+    parts = [_contributions(field, x[i:j, :], top) for i, j in spans]
     region = xp.concat([p.region for p in parts])
     columns = [xp.concat([p.columns[k] for p in parts]) for k in range(x.shape[1])]
     needed = sorted({rest for a in orders for _, _, rest in _leibniz(a)})
@@ -152,7 +152,7 @@ class Contributions:
     columns: list[Array]
 
 
-def _speakers(field: "Blended", x: Array, top: list[int]) -> Contributions:
+def _contributions(field: "Blended", x: Array, top: list[int]) -> Contributions:
     """Every point has its lower cells; where another cell contributes too, that one as well."""
     xp, part = namespace(x), field.partition
     columns = [xp.concat([x[:, k]]) for k in range(x.shape[1])]  # each in one piece of memory

@@ -193,7 +193,7 @@ class FromSamples(Coefficients):
         found = [beliefs.weights(Y, self.boxes.rounding) for _, _, Y in every]
         return namespace(self.like).concat(found, axis=0)
 
-    # --- parts, and elsewhere -------------------------------------------------------------------
+    # --- parts, and other places ----------------------------------------------------------------
 
     def rows(self, rows: Integers) -> "FromSamples":
         """The same for some of the regions."""

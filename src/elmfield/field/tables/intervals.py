@@ -143,7 +143,7 @@ def _expanded(
     last = max(first + 1, math.ceil((span[1] - origin) * per_unit - 1e-12))
     low, J = origin + first / per_unit, last - first
     middle = low + (np.arange(J) + 0.5) / per_unit
-    lower, upper, t = _speakers(part, k, middle)
+    lower, upper, t = _cells_at(part, k, middle)
     along = tuple(slice(None) if j == k else 0 for j in range(len(part.shape)))
     u = middle - blended.centres[part.labels[along], k][np.stack([lower, upper])]
     if part.periodic[k]:
@@ -167,7 +167,7 @@ def _expanded(
     return Intervals(low, per_unit, lower, upper, piece, rows, gone + unresolved, reach)
 
 
-def _speakers(part: Partition, k: int, x: Floats) -> tuple[Integers, Integers, Floats]:
+def _cells_at(part: Partition, k: int, x: Floats) -> tuple[Integers, Integers, Floats]:
     """Lower and upper cell at the middles x of intervals, and how far the ramp has come there.
 
     Windows end on the lattice: a cell that contributes there does so on the whole interval.

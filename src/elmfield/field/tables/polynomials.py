@@ -86,12 +86,12 @@ class Polynomials:
         """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
         if not is_numpy(x):
             if not is_numpy(self.coefficients):
-                return self._elsewhere(x, orders)
-            return differentiable(self._beside, None, x, orders)
+                return self._by_library(x, orders)
+            return differentiable(self._by_numpy, None, x, orders)
         few = x.shape[0] <= GATHERED_MAX_POINTS
         return self._few(x, orders) if few else self._many(x, orders)
 
-    def _beside(self, x: Array, orders: list[Order]) -> list[Array]:
+    def _by_numpy(self, x: Array, orders: list[Order]) -> list[Array]:
         """What NumPy answers to points of another library in the processor's memory."""
         return [move(v, x) for v in self.partials(to_numpy(x), orders)]
 
@@ -180,9 +180,9 @@ class Polynomials:
         order: Integers = sort_order(key, bound)
         return order
 
-    # --- elsewhere -----------------------------------------------------------------------------
+    # --- other libraries -----------------------------------------------------------------------
 
-    def _elsewhere(self, x: Array, orders: list[Order]) -> list[Array]:
+    def _by_library(self, x: Array, orders: list[Order]) -> list[Array]:
         """The same in another library: plain operations, which it can follow and compile."""
         xp = namespace(x)
         cell, s = 0, []
