@@ -23,7 +23,7 @@ from elmfield.field.coordinates.dates import coordinates_in, format_coordinate
 from elmfield.io.export.rendering import Rendering
 from elmfield.io.files import format_of
 
-LONGEST = 1 << 20
+MAX_LINE_CHARACTERS = 1 << 20
 """Characters of a line in a table of points."""
 
 
@@ -342,9 +342,9 @@ def _rows(file: TextIO) -> list[list[str]]:
     """The rows of a table of comma-separated values; a line without an end is an error."""
 
     def lines() -> Iterator[str]:
-        while line := file.readline(LONGEST + 1):
-            if len(line) > LONGEST:
-                raise csv.Error(f"a line is longer than {LONGEST}")
+        while line := file.readline(MAX_LINE_CHARACTERS + 1):
+            if len(line) > MAX_LINE_CHARACTERS:
+                raise csv.Error(f"a line is longer than {MAX_LINE_CHARACTERS}")
             yield line.removeprefix("\ufeff")  # spreadsheets put it there
 
     rows = [[word.strip() for word in row] for row in csv.reader(lines())]

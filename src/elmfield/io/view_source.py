@@ -25,7 +25,7 @@ from elmfield.io.store.atomic_write import write_folder_atomically
 from elmfield.samples import with_nan
 from elmfield.settings import Settings
 from elmfield.show.drawing import colourise
-from elmfield.show.view.export_page import SIZE, export
+from elmfield.show.view.export_page import TILES_MAX_BYTES, export
 from elmfield.show.view.layers import SHOWN, Download, middles, on_plane
 from elmfield.show.view.scene import Scene
 from elmfield.show.view.server import LOCAL, Served, serve
@@ -101,7 +101,7 @@ def export_view(
     samples: Array | None = None,
     channel_axis: int | str | None = None,
     variable: str | None = None,
-    size: int = SIZE,
+    size: int = TILES_MAX_BYTES,
     progress: Progress | bool = False,
 ) -> int:
     """Write the page as files that a browser opens without a server; return how many tiles it has.

@@ -21,7 +21,7 @@ from elmfield.io.gridded import Gridded, grid_of
 Slice = Any
 """A Dataset of pydicom: a picture and what is said about it."""
 
-EVEN = 0.01
+SLICE_MAX_OFFSET = 0.01
 """By which part of their distance slices may lie off their place in an even series."""
 
 
@@ -169,7 +169,7 @@ def _sort_slices(folder: Path, slices: Sequence[Slice]) -> tuple[Floats, list[in
     if len(at) > 2:
         gaps = np.diff(depth)
         usual = float(np.median(gaps))
-        off = np.abs(gaps - usual) > EVEN * max(usual, 1e-6)
+        off = np.abs(gaps - usual) > SLICE_MAX_OFFSET * max(usual, 1e-6)
         if (gaps < 1e-4).any():
             raise UnreadableError(
                 f"{folder.name}: slices lie at one place, {depth[:-1][gaps < 1e-4][0]:g} mm. "
@@ -189,7 +189,7 @@ def _sort_slices(folder: Path, slices: Sequence[Slice]) -> tuple[Floats, list[in
                 "or read the even part alone."
             )
         line = at[0] + np.linspace(0, 1, len(at))[:, None] * (at[-1] - at[0])
-        if np.abs(at - line).max() > 10 * EVEN * usual:
+        if np.abs(at - line).max() > 10 * SLICE_MAX_OFFSET * usual:
             raise UnreadableError(
                 f"{folder.name}: slices do not lie on a straight line; they are shifted against "
                 f"each other by up to {np.abs(at - line).max():.3g} mm. Read single files instead."

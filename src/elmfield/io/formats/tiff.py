@@ -25,7 +25,7 @@ GEO_TAGS = (33550, 33922, 34264, 34735)
 ICC = 34675
 """The tag of a colour profile."""
 
-SEARCHED = 1 << 22
+SEARCH_PIXELS = 1 << 22
 """Pixels that are searched at a time for the number that stands for none."""
 
 WHITE_IS_LEAST, PALETTE = 0, 3
@@ -183,7 +183,7 @@ def _is_marked(file: Opened, nodata: float, values: Array) -> bool:
     """Whether some pixel of an open map, of which `values` may be read, has the number for none."""
     if values is not None:
         return bool((values == nodata).any())
-    rows = max(1, SEARCHED // (file.width * file.count))
+    rows = max(1, SEARCH_PIXELS // (file.width * file.count))
     rows = -(-rows // file.block_shapes[0][0]) * file.block_shapes[0][0]
     return any(
         bool((file.read(window=((a, min(a + rows, file.height)), (0, file.width))) == nodata).any())

@@ -38,7 +38,7 @@ from elmfield.show.view.layers import (
     series,
     spread,
 )
-from elmfield.show.view.scene import FINEST, METHODS, PARTS, TILE, Scene
+from elmfield.show.view.scene import FINEST_LEVEL, METHODS, PARTS, TILE_PIXELS, Scene
 from elmfield.show.view.view_tiles import Tiles
 
 MEDIA_TYPES = {
@@ -343,11 +343,11 @@ def tile_of(scene: Scene, words: Mapping[str, str]) -> tuple[int, int, int]:
             raise NotThereError(f"there is no tile with {name} {text[:40]!r}.")
         found.append(int(text))
     level, row, column = found
-    if not FINEST <= level <= scene.plane.coarsest:
+    if not FINEST_LEVEL <= level <= scene.plane.coarsest:
         raise NotThereError(
-            f"levels run from {FINEST} to {scene.plane.coarsest}; there is no level {level}."
+            f"levels run from {FINEST_LEVEL} to {scene.plane.coarsest}; there is no level {level}."
         )
-    rows, columns = (math.ceil(n / TILE) for n in scene.plane.pixels(level))
+    rows, columns = (math.ceil(n / TILE_PIXELS) for n in scene.plane.pixels(level))
     if not (0 <= row < rows and 0 <= column < columns):
         raise NotThereError(f"there is no tile {row}, {column} at level {level}.")
     return level, row, column

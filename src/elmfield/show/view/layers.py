@@ -31,7 +31,7 @@ PROFILE_MAX_SAMPLES = 400
 DRAWN_MAX_DIRECTIONS = 4000
 """At once."""
 
-MARGIN = 12
+SPLINE_MARGIN_SAMPLES = 12
 """Samples around a part that its cubic spline is told of: 0.27^12 is 1e-7."""
 
 
@@ -208,7 +208,7 @@ def _spline(scene: Scene, look: Look, x: Sequence[Floats]) -> Array:
     order = SPLINES[look.method]
     around, local = [], []
     for c, n in zip(x, scene.field.shape):
-        margin = MARGIN if order > 1 else 1
+        margin = SPLINE_MARGIN_SAMPLES if order > 1 else 1
         first = max(0, math.floor(c.min()) - margin)
         last = min(n - 1, math.ceil(c.max()) + margin)
         around.append(np.arange(first, last + 1, dtype=np.float64))
