@@ -5,6 +5,7 @@ What callers write becomes numbers in the axes' units, or index coordinates; `da
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -125,7 +126,8 @@ class Coordinates:
         self, x: Array, outside: str, derivatives: bool
     ) -> tuple[Array, Array | None, Array | None, Array | None]:
         """What the domain makes of points; see :meth:`Domain.to_index`."""
-        with date_errors(self.labels.axes):
+        axes = self.labels.axes
+        with date_errors(axes) if axes else nullcontext():
             return self.domain.to_index(x, outside, derivatives=derivatives)
 
     # --- grids and boxes -----------------------------------------------------------------------
