@@ -348,12 +348,10 @@ def paper(
     """
     listed = entries(width)
     widths = None if listed is None else tuple(whole("width", n) for n in listed) or (0,)
-    one = width if widths is None else max(widths)
+    one: Any = width if widths is None else max(widths)
     m, F = (int(n) if is_whole(n) else n for n in (one, frequencies))
     network = Dense(m, F, scale, activation, draw, seed)
-    return Paper(
-        _frozen(cell), _frozen(overlap), network, layers, solver, ridge, dtype, widths
-    )
+    return Paper(_frozen(cell), _frozen(overlap), network, layers, solver, ridge, dtype, widths)
 
 
 def smooth(

@@ -364,8 +364,8 @@ def _read_draws(arrays: ArrayReader, described: DescribedModel, n: int) -> Draws
     model, numbers = described.model, described.recipe.get("draws")
     if not isinstance(model, DenseWeights) or not model.is_own:
         return None
-    fits = isinstance(numbers, list) and len(numbers) == n
-    fits = fits and all(type(i) is int and 0 <= i < 1 << 48 for i in numbers)
+    listed = numbers if isinstance(numbers, list) else []
+    fits = len(listed) == n and all(type(i) is int and 0 <= i < 1 << 48 for i in listed)
     arrays.require(fits, "which hidden layers its regions drew")
     return Draws(model, np.asarray(numbers, np.int64))
 

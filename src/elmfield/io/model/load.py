@@ -315,7 +315,7 @@ class Reader:
         coded = sum(n for key, n in self.arrays.sizes.items() if key.startswith("samples/c/"))
         return max(room, MAX_SAMPLES_PER_BYTE * coded // 2)
 
-    def _boxes(self, domain: Domain, cells: tuple[int, ...]) -> dict[str, Integers]:
+    def _boxes(self, domain: Domain, cells: tuple[int, ...]) -> dict[str, Any]:
         """Return starts and sizes of boxes that do not follow from the cells."""
         if self.meta.partition.boxes != "listed":
             return {}

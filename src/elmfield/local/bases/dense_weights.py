@@ -185,7 +185,7 @@ class DenseWeights(OnDense):
         """``(HᵀH + ridge)⁻¹ Hᵀ y``."""
         xp, (_, S, m), Ht = namespace(H), H.shape, namespace(H).matrix_transpose(H)
         try:
-            if S < m and not self.ridge:
+            if m > S and not self.ridge:
                 raise np.linalg.LinAlgError(f"{S} samples for {m} neurons")
             eye = xp.eye(m, dtype=H.dtype, device=device(H))
             return xp.linalg.solve(Ht @ H + self.ridge * eye, Ht @ y)
