@@ -24,7 +24,16 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))  # for measurement/, which benchmarks/ uses too
 
 from measurement.heldout import axes, halves, predicted, score  # noqa: E402
-from measurement.records import circumstances, kind, plain, read, write  # noqa: E402
+from measurement.records import (  # noqa: E402
+    LIBRARY,
+    NETWORKS,
+    circumstances,
+    code,
+    kind,
+    plain,
+    read,
+    write,
+)
 from measurement.rivals import SPLINES, cosines_at, spline_at  # noqa: E402
 from paper.research import baselines, datasets, joules  # noqa: E402
 
@@ -75,7 +84,7 @@ class Run:
         if same and not self.again and (self.recorded or name in own):
             return kept["result"]
         result = json.loads(json.dumps(work(), default=plain))
-        about = circumstances(self.device)
+        about = circumstances(self.device, code=code_of(settings))
         units = self.found() | {name: {"settings": settings, "result": result, "about": about}}
         write(self.path, {"script": self.script, "units": units})
         done.parent.mkdir(parents=True, exist_ok=True)
@@ -111,6 +120,42 @@ class Run:
         path = self.folder / folder / kind(self.device) / f"{name}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
+
+
+def code_of(settings):
+    """The digest of the code that a unit of these settings is measured with."""
+    return code(*(NETWORKS if "train" in settings or "rungs" in settings else LIBRARY))
+
+
+def is_current(unit):
+    """Whether a unit was measured with the code there is now, whatever else was committed since."""
+    return unit["about"].get("code") == code_of(unit["settings"])
+
+
+def at_hand(run, names):
+    """Those of some data sets that can be had; the others are named once, and marked in the report."""
+    found = []
+    for name in names:
+        why = missing(run, name)
+        if why is None:
+            found.append(name)
+    return found
+
+
+def missing(run, name):
+    """Why a data set cannot be had, None if it can; asked once a run, as servers may not answer."""
+    path = run.folder / "kept" / "missing.json"
+    known = read(path)
+    if name not in known:
+        try:
+            datasets.path(name)
+            why = None
+        except datasets.MissingDataError as error:
+            why = str(error)
+            print(f"[{run.script}] skipped, data not at hand: {name}. {why}", flush=True)
+        write(path, read(path) | {name: why})
+        return why
+    return known[name]
 
 
 def main(compute, draw, script):

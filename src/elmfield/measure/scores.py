@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -275,21 +275,12 @@ def _independent(H: Array) -> tuple[Array, Integers]:
 # --- several seeds --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Spread:
-    """Scores of one fit with several seeds: their mean, and standard deviation of one of them."""
+class Spread(NamedTuple):
+    """Scores of one fit with several seeds: mean, standard deviation of one, all of them."""
 
+    mean: float
+    spread: float
     scores: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        """Their mean."""
-        return float(np.mean(self.scores))
-
-    @property
-    def spread(self) -> float:
-        """Their standard deviation, estimated; NaN for one score."""
-        return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else math.nan
 
 
 def over_seeds(
@@ -334,4 +325,4 @@ def over_seeds(
         one = replace(settings, network=replace(settings.network, seed=seed))
         field = encoder(values.shape, one, channel_axis=channel_axis, partition=partition)(values)
         found.append(float(score(to_numpy(values), to_numpy(field.samples()))))
-    return Spread(tuple(found))
+    return Spread(float(np.mean(found)), float(np.std(found, ddof=len(found) > 1)), tuple(found))

@@ -49,9 +49,7 @@ def dense_model(
         u = u - np.where(part.periodic, np.round(u / period) * part.shape, 0.0)
         t = move((u / radii[i])[None, ...], y, getattr(xp, model.dtype))
         H = model.of(np.asarray([i])).rows(t, (0,) * x.shape[1])[0][..., : wanted[i]]
-        alpha = model.solve(H, xp.take(y, move(own, y), axis=0)[None, ...])
-        rest = xp.zeros((1, m - int(wanted[i]), y.shape[1]), dtype=alpha.dtype)
-        found.append(xp.concat([alpha, move(rest, alpha)], axis=1))
+        found.append(model.solve(H, xp.take(y, move(own, y), axis=0)[None, ...]))
     group = Group(
         model=model,
         regions=np.arange(N),
@@ -71,12 +69,12 @@ def dense_model(
 
 def _members(part: Partition, x: Floats) -> tuple[Integers, Integers]:
     """Pairs of a region and a sample that its window touches, region by region."""
-    axes = [blend(part, k, x[:, k]) for k in range(x.shape[1])]
+    axes, at = [blend(part, k, x[:, k]) for k in range(x.shape[1])], np.arange(len(x))
     pairs = []
     for corner in cartesian((0, 1), repeat=len(axes)):
-        there = np.flatnonzero(np.all([b.ramp[0] > 0 for b, up in zip(axes, corner) if up], axis=0)
-                               if any(corner) else np.ones(len(x), bool))  # fmt: skip
-        cells = tuple((b.upper if up else b.lower)[there] for b, up in zip(axes, corner))
-        pairs.append(np.stack([part.labels[cells], there], axis=1))
+        touched = np.all([b.ramp[0] >= 0 if up == 0 else b.ramp[0] > 0
+                          for b, up in zip(axes, corner)], axis=0)  # fmt: skip
+        cells = tuple(b.upper if up else b.lower for b, up in zip(axes, corner))
+        pairs.append(np.stack([part.labels[cells], at], axis=1)[touched])
     region, sample = np.unique(np.concatenate(pairs), axis=0).T
     return region, sample

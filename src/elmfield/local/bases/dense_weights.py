@@ -6,6 +6,7 @@ ridge, the normal equations, single precision, scattered samples.
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +17,6 @@ from elmfield._array.backend import (
     is_on_host,
     move,
     namespace,
-    requires_grad,
     to_numpy,
 )
 from elmfield._array.linalg import solve_triangular, triangle
@@ -94,92 +94,107 @@ class DenseWeights(OnDense):
 
     def project(self, Y: Array) -> Array:
         """α, (G, m, C), of the samples Y, (G, S, C): all at once where regions are alike."""
+        if self.regions is not None:
+            return self._by_regions(DenseWeights._project, Y)
         xp, (G, S, C) = namespace(Y), Y.shape
-        if self.regions is None:
-            y = xp.reshape(xp.permute_dims(Y, (1, 0, 2)), (1, S, G * C))
-            alpha = xp.reshape(self.solve(self._features(Y, 1), y)[0, ...], (-1, G, C))
-            return xp.permute_dims(alpha, (1, 0, 2))
-        # LAPACK takes matrices one by one; a GPU has its batches.
-        m, found = self.n_modes, []
-        step = 1 if is_on_host(Y) or self.widths else max(1, capacity(Y) // (8 * max(S, m) * m))
-        for i in range(0, G, step):
-            part = self.of(self.regions[i : i + step])
-            y = Y[i : i + step, ...]
-            n = m if self.widths is None else self.widths[int(self.regions[i])]
-            alpha = part.solve(part._features(Y, y.shape[0])[..., :n], y)
-            if n < m:
-                rest = xp.zeros((y.shape[0], m - n, C), dtype=alpha.dtype, device=device(alpha))
-                alpha = xp.concat([alpha, rest], axis=1)
-            found.append(alpha)
-        return xp.concat(found, axis=0)
+        y = xp.reshape(xp.permute_dims(Y, (1, 0, 2)), (1, S, G * C))
+        alpha = xp.reshape(self._project(y)[0, ...], (-1, G, C))
+        return xp.permute_dims(alpha, (1, 0, 2))
 
     def values(self, c: Array) -> Array:
         """``y = H α``, (G, S, C)."""
-        xp = namespace(c)
-        if self.regions is None:
-            return self._features(c, 1) @ c
-        each = (self.of(self.regions[i : i + 1]) for i in range(c.shape[0]))
-        return xp.concat([p._features(c, 1) @ c[i : i + 1, ...] for i, p in enumerate(each)])
+        return self._by_regions(lambda part, c: part._features(c) @ c, c)
 
     def complete(self, Y: Array, present: Array) -> Array:
         """Y with its missing samples set to what least squares on the present ones predicts."""
-        if self.regions is None:
-            return complete_boxes(self._predict, Y, present)
-        each = [slice(i, i + 1) for i in range(Y.shape[0])]
-        own = (complete_boxes(self.of(self.regions[i])._predict, Y[i], present[i]) for i in each)
-        return namespace(Y).concat(list(own), axis=0)
+        return self._by_regions(lambda part, *a: complete_boxes(part._predict, *a), Y, present)
+
+    def _by_regions(self, function: Callable[..., Array], *parts: Array) -> Array:
+        """A function of the model of some regions and their parts of arrays, (G, ...); all of it.
+
+        LAPACK takes matrices one by one, a GPU has its batches.
+        """
+        regions, (X, *_), m = self.regions, parts, self.n_modes
+        if regions is None:
+            return function(self, *parts)
+        alone = is_on_host(X) or self.widths is not None
+        step = 1 if alone else max(1, capacity(X) // (8 * max(self.n_samples, m) * m))
+        some = (slice(i, i + step) for i in range(0, X.shape[0], step))
+        return namespace(X).concat(
+            [function(self.of(regions[i]), *(a[i, ...] for a in parts)) for i in some]
+        )
+
+    def _project(self, Y: Array) -> Array:
+        """α, (G, m, C), of regions with a layer each, or of one region, (1, S, C)."""
+        n = self.n_modes if self.widths is None else self.widths[int(self.regions[0])]  # type: ignore[index]
+        return self.solve(self._features(Y)[..., :n], Y)
 
     def _predict(self, y: Array, have: Array) -> Array:
         """All samples, (S,), predicted by least squares on the present ones of y, (S,)."""
-        xp, H = namespace(y), self._features(y, 1)[0, ...]
+        xp, H = namespace(y), self._features(y[None, ...])[0, ...]
         (rows,) = xp.nonzero(have)
         some = xp.take(y, rows)[None, :, None]
         return H @ self.solve(xp.take(H, rows, axis=0)[None, ...], some)[0, :, 0]
 
-    def _features(self, like: Array, n: int) -> Array:
-        """H at the samples of n regions, (n, S, m); n = 1 where they share it."""
-        xp = namespace(like)
+    def _features(self, Y: Array) -> Array:
+        """H at the samples, (G, S, m) for regions with a layer each, else (1, S, m)."""
+        xp, n = namespace(Y), 1 if self.regions is None else len(self.regions)
         t = box_positions(self.box, np.empty(0)) / self.radius
         t = t if self.inside is None else t[np.asarray(self.inside).reshape(-1)]
-        here = move(t, like, getattr(xp, self.dtype))
+        here = move(t, Y, getattr(xp, self.dtype))
         return self.rows(xp.broadcast_to(here[None, ...], (n, *t.shape)), (0,) * len(self.box))[0]
 
     def solve(self, H: Array, y: Array) -> Array:
-        """α, (G, m, k), for H, (G, S, m), and samples y, (G, S, k)."""
-        xp, (G, S, m), k = namespace(H), H.shape, y.shape[2]
-        y, rank = xp.astype(y, H.dtype), min(S, m)
+        """α, (G, m, k), for H, (G, S, n), and samples y, (G, S, k); 0 beyond n neurons."""
+        xp, (G, S, n), k = namespace(H), H.shape, y.shape[2]
+        y = xp.astype(y, H.dtype)
+
+        def zeros(rows: int) -> Array:
+            return xp.zeros((G, rows, k), dtype=H.dtype, device=device(H))
+
         if self.solver == "normal":
-            return self._normal(H, y)
-        if self.ridge:  # rows that want the weights to be 0
-            eye = math.sqrt(self.ridge) * xp.eye(m, dtype=H.dtype, device=device(H))
-            H = xp.concat([H, xp.broadcast_to(eye, (G, m, m))], axis=1)
-            y = xp.concat([y, xp.zeros((G, m, k), dtype=H.dtype, device=device(H))], axis=1)
-        if self.solver == "qr" and H.shape[1] >= m:
-            if is_numpy(H) and self.dtype == "float64" and not requires_grad(y):
-                T = np.stack([triangle(h, b)[:m] for h, b in zip(H, y)])
-                R, c = T[..., :m], T[..., m:]
-            else:
-                Q, R = xp.linalg.qr(H)
-                c = xp.matrix_transpose(Q) @ y
-            size = xp.abs(xp.linalg.diagonal(R))
-            if bool(xp.all(xp.min(size, axis=-1) > LEAST_SHARE * xp.max(size, axis=-1))):
-                if not is_numpy(H):
-                    return solve_triangular(R, c)
-                return np.stack([solve_triangular(r, b) for r, b in zip(R, c)])
+            alpha = self._normal(H, y)
+        else:
+            if self.ridge:  # rows that want the weights to be 0
+                eye = math.sqrt(self.ridge) * xp.eye(n, dtype=H.dtype, device=device(H))
+                H = xp.concat([H, xp.broadcast_to(eye, (G, n, n))], axis=1)
+                y = xp.concat([y, zeros(n)], axis=1)
+            alpha = self._by_qr(H, y) if self.solver == "qr" and H.shape[1] >= n else None
+            alpha = self._by_singular_values(H, y, min(S, n)) if alpha is None else alpha
+        return alpha if n == self.n_modes else xp.concat([alpha, zeros(self.n_modes - n)], axis=1)
+
+    def _by_qr(self, H: Array, y: Array) -> Array | None:
+        """``R⁻¹ Qᵀ y``; None where R is as good as singular."""
+        xp, n = namespace(H), H.shape[2]
+        if is_numpy(H) and self.dtype == "float64":
+            T = np.stack([triangle(h, b)[:n] for h, b in zip(H, y)])
+            R, c = T[..., :n], T[..., n:]
+        else:
+            Q, R = xp.linalg.qr(H)
+            c = xp.matrix_transpose(Q) @ y
+        size = xp.abs(xp.linalg.diagonal(R))
+        if not bool(xp.all(xp.min(size, axis=-1) > LEAST_SHARE * xp.max(size, axis=-1))):
+            return None
+        if is_numpy(H):
+            return np.stack([solve_triangular(r, b) for r, b in zip(R, c)])
+        return solve_triangular(R, c)
+
+    def _by_singular_values(self, H: Array, y: Array, full: int) -> Array:
+        """The solution of least norm; warns where fewer than `full` neurons are independent."""
+        xp, (_, S, n) = namespace(H), H.shape
         U, s, Vt = xp.linalg.svd(H, full_matrices=False)
-        usual = float(xp.finfo(H.dtype).eps) * max(H.shape[1:])  # as `numpy.linalg.lstsq` has it
+        usual = float(xp.finfo(H.dtype).eps) * max(S, n)  # as `numpy.linalg.lstsq` has it
         kept = s > (LEAST_SHARE if self.solver == "qr" else usual) * s[:, :1]
-        inverse = xp.where(kept, 1 / xp.where(kept, s, xp.ones_like(s)), xp.zeros_like(s))
-        found = int(to_numpy(xp.sum(xp.astype(kept, xp.int64), axis=1)).min())
-        if found < rank:
+        rank = int(to_numpy(xp.sum(xp.astype(kept, xp.int64), axis=1)).min())
+        if rank < full:
             warnings.warn(
-                f"only {found} of {m} hidden neurons are independent on the {S} samples of a "
-                "region; the others were left out of the fit",
+                f"only {rank} of {n} hidden neurons are independent on the samples of a region; "
+                "the others were left out of the fit",
                 RankWarning,
                 stacklevel=2,
             )
-        alpha = inverse[..., None] * (xp.matrix_transpose(U) @ y)
-        return xp.matrix_transpose(Vt) @ alpha
+        inverse = xp.where(kept, 1 / xp.where(kept, s, xp.ones_like(s)), xp.zeros_like(s))
+        return xp.matrix_transpose(Vt) @ (inverse[..., None] * (xp.matrix_transpose(U) @ y))
 
     def _normal(self, H: Array, y: Array) -> Array:
         """``(HᵀH + ridge)⁻¹ Hᵀ y``."""
