@@ -26,7 +26,12 @@ from paper.research.datasets.prepare import grey, halved
 WIDTHS = (256, 512)
 OVERLAPS = (0, 0.5, 1, 2, 4)
 SOLVED = {
-    (layers, solver, dtype, draw): {"layers": layers, "solver": solver, "dtype": dtype, "draw": draw}
+    (layers, solver, dtype, draw): {
+        "layers": layers,
+        "solver": solver,
+        "dtype": dtype,
+        "draw": draw,
+    }
     for layers, draw in (("shared", "normal"), ("shared", "uniform"), ("own", "normal"))
     for solver in ("qr", "lstsq", "normal")
     for dtype in ("float64", "float32")
@@ -115,9 +120,7 @@ def mesh_and_beam(run, values, width):
         parts[word] = ef.beam(
             values, cell=cell // 2, regions=mesh.n_regions, normalisation=normalisation
         )
-    parts["outside mean"] = ef.beam(
-        values, cell=cell // 2, regions=mesh.n_regions, outside="mean"
-    )
+    parts["outside mean"] = ef.beam(values, cell=cell // 2, regions=mesh.n_regions, outside="mean")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ef.RankWarning)  # constant sky in a region of its own
         for word, partition in parts.items():
