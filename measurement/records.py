@@ -48,10 +48,13 @@ def kind(device):
 ROOT = Path(__file__).resolve().parents[1]
 """The repository."""
 
-LIBRARY = tuple(
-    f"src/elmfield/{part}"
-    for part in ("_array", "domain", "partition", "local", "fit", "field", "settings", "measure")
-) + ("src/elmfield/samples.py", "measurement/heldout.py", "measurement/rivals.py")
+PACKAGES = ("_array", "domain", "partition", "local", "fit", "field", "settings", "measure")
+LIBRARY = (
+    *(f"src/elmfield/{part}" for part in PACKAGES),
+    "src/elmfield/samples.py",
+    "measurement/heldout.py",
+    "measurement/rivals.py",
+)
 """Code that closed-form numbers depend on."""
 
 NETWORKS = ("paper/research/baselines",)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 import elmfield as ef
-from common import ITERATIVE, at_samples, cost_of, load, main, one_by_one
+from common import ITERATIVE, at_hand, at_samples, cost_of, load, main, one_by_one
 from figures import COLOURS, plt, save
 from paper.research import baselines
 from training import MAKE, printed_settings, schedule
@@ -28,6 +28,8 @@ TIMES = (1, 5, 10)
 
 def compute(run):
     """ELM-INR both ways, then every method's error per joule."""
+    if not at_hand(run, ["cameraman"]):
+        return
     y = load(run, "cameraman")
     cell = 16 if run.toy else 32
     width = cell**2

@@ -244,10 +244,10 @@ def cold_fit(run, values, settings, channels=None):
     return ef.fit(values, settings, channel_axis=channels, device=run.place)
 
 
-def at_samples(run, values, settings):
+def at_samples(run, values, settings, channels=None):
     """Errors at the samples and cold cost of a preset."""
-    field, spent = measured(partial(cold_fit, run, values, settings), run)
-    return errors(values, to_numpy(field.resize(field.shape))) | spent
+    field, spent = measured(partial(cold_fit, run, values, settings, channels), run)
+    return errors(values, to_numpy(field.resize(field.shape)), channels) | spent
 
 
 def one_by_one(run, values, settings):
