@@ -246,7 +246,7 @@ def overlap_table(doc, records):
     if found:
         doc.text("""The paper defines overlapping regions and smooth windows, and does not say how far
             they overlap. With m = 1024 and 32 × 32 samples a region 80 dB are only possible where no
-            window touches a neighbour's sample: an overlap of 1 sample leaves 37 dB. The printed 77 to
+            window touches a neighbour's sample; see the row of an overlap of 1. The printed 77 to
             79.8 dB at S = 32², m = 1024 are therefore those of windows that blend at most between
             samples. `paper()` has an overlap of 0.5: smooth windows as defined, all samples as without;
             `overlap=0` jumps. (The infinitely steep field of m = S still changes much within 2e-12 of a
