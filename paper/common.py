@@ -152,7 +152,8 @@ def missing(run, name):
             why = None
         except datasets.MissingDataError as error:
             why = str(error)
-            print(f"[{run.script}] skipped, data not at hand: {name}. {why}", flush=True)
+            if run.script != "run":  # which lists them all
+                print(f"[{run.script}] skipped, data not at hand: {name}. {why}", flush=True)
         write(path, read(path) | {name: why})
         return why
     return known[name]
