@@ -52,6 +52,7 @@ DEAR = {
     ("kodim23, resized", NATURAL, 2048),
     *((f"era5-{s}", v, 2048) for s in ("spring", "summer", "autumn") for v in VARIANTS),
     *((f"era5-{s}", "BEAM", 1024) for s in ("spring", "summer", "autumn")),
+    ("era5-winter", "BEAM", 2048),
 }
 """Rows that only a full run has: each takes minutes on two cores, which have seven for all."""
 

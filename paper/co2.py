@@ -45,7 +45,7 @@ def compute(run):
     kept = {"cell": cell, "width": width}
     budget = run.unit("ELM-INR, region by region", partial(one_by_one, run, y, paper), **kept)
     run.unit("ELM-INR, shared factorisation", partial(at_samples, run, y, paper), **kept)
-    for method, settings in printed_settings(run, steps=1000).items():
+    for method, settings in () if run.closed else printed_settings(run, steps=1000).items():
         steps = {"toy": 8, "short": 60, "full": 300}[run.profile]
 
         def work(method=method, settings=settings, steps=steps):

@@ -56,6 +56,8 @@ class Run:
     folder: Path = HERE
     again: bool = False
     recorded: bool = False
+    closed: bool = False
+    names: tuple = ()
 
     @property
     def toy(self):
@@ -136,8 +138,7 @@ def at_hand(run, names):
     """Those of some data sets that can be had; the others are named once, and marked in the report."""
     found = []
     for name in names:
-        why = missing(run, name)
-        if why is None:
+        if (not run.names or name in run.names) and missing(run, name) is None:
             found.append(name)
     return found
 
@@ -167,10 +168,12 @@ def main(compute, draw, script):
     parser.add_argument("--folder", type=Path, default=HERE, help="for results/ and figures/")
     parser.add_argument("--again", action="store_true", help="also what was done here already")
     parser.add_argument("--recorded", action="store_true", help="not what is recorded, by anybody")
+    parser.add_argument("--closed", action="store_true", help="closed forms only, no training")
+    parser.add_argument("--names", nargs="+", default=(), help="only these data sets")
     parser.add_argument("--draw", action="store_true", help="only the pictures, from the record")
     a = parser.parse_args()
     profile = a.profile or ("full" if kind(a.device) == "cuda" else "short")
-    run = Run(script, a.device, profile, a.folder, a.again, a.recorded)
+    run = Run(script, a.device, profile, a.folder, a.again, a.recorded, a.closed, tuple(a.names))
     if not a.draw:
         compute(run)
     draw(run)

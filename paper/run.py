@@ -76,6 +76,7 @@ def main():
     parser.add_argument("--folder", type=Path, default=HERE)
     parser.add_argument("--again", action="store_true", help="also what was done here already")
     parser.add_argument("--recorded", action="store_true", help="not what is recorded, by anybody")
+    parser.add_argument("--closed", action="store_true", help="closed forms only, no training")
     parser.add_argument("--no-report", action="store_true", help="numbers and pictures only")
     a = parser.parse_args()
     if unknown := set(a.scripts) - set(SCRIPTS):
@@ -90,7 +91,7 @@ def main():
         for name in a.scripts or SCRIPTS:
             begun = time.perf_counter()
             script = importlib.import_module(name)
-            run = Run(name, a.device, profile, a.folder, a.again, a.recorded)
+            run = Run(name, a.device, profile, a.folder, a.again, a.recorded, a.closed)
             script.compute(run)
             script.draw(run)
             print(f"[{name}] {time.perf_counter() - begun:.0f} s", flush=True)

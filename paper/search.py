@@ -95,7 +95,7 @@ def compute(run):
     """Units `<method>`, `<method>, tuned` and `..., navier-stokes`: the ranking, the best network."""
     if os.environ.get("ALL"):
         return everything(run)
-    if not at_hand(run, ["kodim05"]):
+    if run.closed or not at_hand(run, ["kodim05"]):
         return None
     values = load(run, "kodim05")
     if run.profile == "short":  # on two cores a corner of the picture, and few steps
