@@ -189,6 +189,8 @@ def compute(run):
 
 def seasons(run):
     """The four data sets on equal-area maps."""
+    if not at_hand(run, SEASONS.values()):
+        return
     figure, axes = plt.subplots(2, 2, figsize=(7.4, 4.3), layout="constrained")
     pixels = mollweide(60 if run.toy else 330)
     for ax, (season, name) in zip(axes.flat, SEASONS.items()):

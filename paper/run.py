@@ -92,8 +92,11 @@ def main():
             begun = time.perf_counter()
             script = importlib.import_module(name)
             run = Run(name, a.device, profile, a.folder, a.again, a.recorded, a.closed)
-            script.compute(run)
-            script.draw(run)
+            try:
+                script.compute(run)
+                script.draw(run)
+            except datasets.MissingDataError as error:  # what a script did not ask for before
+                print(f"[{name}] skipped the rest: {error}", flush=True)
             print(f"[{name}] {time.perf_counter() - begun:.0f} s", flush=True)
     if a.no_report:
         return
