@@ -468,9 +468,9 @@ def report(doc, records, folder):
             ["", "N", "S", "dB at m = S/2", "at m = S", "at the widest", "m / S for 35 dB"], rows
         )
         doc.text("""With Fourier features m = S is exact and saturates at 80 dB, which is that a square matrix
-            can be inverted; raw coordinates leave 45 to 47 dB there. Below saturation Fourier features do
-            not save neurons: for 35 dB they need more in the smallest cells, as many in cells of 32, a
-            fifth fewer in larger ones.""")
+            can be inverted; raw coordinates do not come near it there. Below saturation Fourier features save
+            few neurons: for 35 dB (last column) they need more in the smallest cells of cameraman and
+            somewhat fewer in larger ones.""")
     doc.figure("ablation", "PSNR against m; rings mark m = S.", folder)
 
 
