@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from elmfield.io.model.save import save
     from elmfield.io.stream.append import append
     from elmfield.io.view_source import view
-    from elmfield.measure.scores import heldout_score, psnr_by_width
+    from elmfield.measure.scores import heldout_score, over_seeds, psnr_by_width
     from elmfield.partition.beam.energy import barron_norm
 
 LATER = {
@@ -59,6 +59,7 @@ LATER = {
     "fit_points": "elmfield.fit.scattered.points",
     "heldout_score": "elmfield.measure.scores",
     "load": "elmfield.io.model.load",
+    "over_seeds": "elmfield.measure.scores",
     "psnr_by_width": "elmfield.measure.scores",
     "save": "elmfield.io.model.save",
     "sphere": "elmfield.fit.globe",
@@ -114,6 +115,7 @@ __all__ = [
     "max_error",
     "memory_limit",
     "oriented",
+    "over_seeds",
     "paper",
     "paper_psnr",
     "psnr",

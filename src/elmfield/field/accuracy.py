@@ -41,9 +41,7 @@ def _left_over(model: "Model") -> tuple[Array, Array]:
         raise ValueError(f"this field does not know its errors: {reason}")
     count = np.prod(model.partition.boxes[1], axis=1, dtype=np.int64)
     for g in model.blended.groups:  # a merged region may be less than its box
-        basis = g.model.basis
-        if basis is not None:
-            count[g.regions] = basis.n_samples
+        count[g.regions] = getattr(g.model, "n_samples", count[g.regions])
     return np.asarray(model.residual) / model.n_channels, count
 
 

@@ -139,6 +139,27 @@ def _mirrored(sizes: Integers, box: int) -> tuple[Integers, Integers]:
 # --- other cells of a partition ------------------------------------------------------------------
 
 
+def check_labels(part: "Partition") -> None:
+    """Raise unless every cell has a label, and labels number the regions without gaps."""
+    counts = tuple(len(e) - 1 for e in part.edges)
+    if part.labels.shape != counts:
+        raise ValueError(
+            f"`labels` must have one entry per cell, shape {counts}; got {part.labels.shape}."
+        )
+    if part.is_regular:
+        return
+    flat = part.labels.reshape(-1)
+    top = int(flat.max()) if flat.size and flat.min() >= 0 else flat.size
+    # By counting, not by sorting: a partition may have a million cells.
+    if top >= flat.size or not np.bincount(flat).all():
+        found = np.unique(flat)
+        raise ValueError(
+            "`labels` must number the regions 0 to N - 1 without gaps; got "
+            f"{np.array2string(found, threshold=6)}. numpy.unique(..., return_inverse=True) "
+            "renumbers them."
+        )
+
+
 def without_rings(part: "Partition") -> "Partition":
     """The partition with every ring cut into two regions; as it is where there is none.
 

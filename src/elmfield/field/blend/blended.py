@@ -17,7 +17,7 @@ from elmfield._array.memory import runs as runs_of
 from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.field.blend.grids import AxisPlan, AxisTable, along, contracted
 from elmfield.field.blend.integrals import Runs
-from elmfield.field.blend.points import Nodes, partials
+from elmfield.field.blend.points import Draws, Nodes, partials
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.stored import Coefficients
 from elmfield.local.model import AxisFunctions, Basis, LocalModel
@@ -39,14 +39,14 @@ class Group:
         Region numbers, ascending.
     coefficients : Coefficients
         c of each of them, (G, r, C).
-    nodes : Nodes, optional
-        The places of a model of kernels, which every region has its own of.
+    nodes : Nodes or Draws, optional
+        What every region has its own of: the places of a model of kernels, or a hidden layer.
     """
 
     model: LocalModel
     regions: Integers
     coefficients: Coefficients = field(repr=False)
-    nodes: Nodes | None = field(default=None, repr=False)
+    nodes: Nodes | Draws | None = field(default=None, repr=False)
 
     def moved(self, like: Array) -> "Group":
         """The same in the library and on the device of `like`."""
@@ -101,7 +101,7 @@ class Blended:
     @property
     def n_stored(self) -> int:
         """Numbers stored: coefficients, and the places of kernels, which groups share."""
-        nodes = [g.nodes for g in self.groups if g.nodes is not None]
+        nodes = [g.nodes for g in self.groups if isinstance(g.nodes, Nodes)]
         places = {id(n.positions): int(math.prod(n.positions.shape)) for n in nodes}
         numbers = [g.coefficients.n_stored for g in self.groups]
         return sum((*numbers, *(len(n.members) for n in nodes), *places.values()))
@@ -118,6 +118,8 @@ class Blended:
         """Why no coefficient can be left out; None where coordinates of samples are stored."""
         if self.is_scattered:
             return "a field of scattered samples keeps all its coefficients"
+        if all(g.model.basis is None and g.coefficients.beliefs is None for g in self.groups):
+            return "a field that keeps output weights as they were solved for keeps all of them"
         if any(g.model.basis is None for g in self.groups):
             return (
                 "a field of oriented regions is its samples, and keeps all of them. Ask for "
@@ -183,7 +185,7 @@ class Blended:
         return group.model.weights(group.coefficients.take(row[region : region + 1]))[0, ...]
 
     def local_model(self, regions: Integers) -> LocalModel:
-        """The model of some regions of one group; kernels with their places."""
+        """The model of some regions of one group; kernels with their places, layers as drawn."""
         which, row = self.group_of
         group: Group = self.groups[which[regions[0]]]
         if group.nodes is None:
@@ -218,7 +220,7 @@ class Blended:
     def on_grid(self, x: list[Floats]) -> Array:
         """Blended values, (p_1, ..., p_d, C), on the grid of index coordinates `x`."""
         xp = namespace(self.like)
-        if not self.partition.is_regular or self.is_scattered or self._is_mixed:
+        if not self.partition.is_regular or self.is_scattered or self._differs:
             points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1).reshape(-1, len(x))
             at = move(points, self.like, xp.float64)
             (values,) = self.partials(at, [(0,) * len(x)])
@@ -279,8 +281,10 @@ class Blended:
         return self._axes is not None
 
     @property
-    def _is_mixed(self) -> bool:
-        """Whether some of several groups take their modes axis by axis."""
+    def _differs(self) -> bool:
+        """Whether regions have layers of their own, or some groups take their modes by axes."""
+        if any(g.nodes is not None for g in self.groups):
+            return True
         return len(self.groups) > 1 and any(g.model.axes is not None for g in self.groups)
 
     @property

@@ -27,7 +27,7 @@ from elmfield._array.memory import capacity, runs
 from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.blend.grids import Order, arranged, contract
-from elmfield.local.bases import Polyharmonic
+from elmfield.local.bases import DenseWeights, Polyharmonic
 from elmfield.partition import Blend, blend
 
 if TYPE_CHECKING:
@@ -99,6 +99,36 @@ class Nodes:
     def moved(self, like: Array) -> "Nodes":
         """The same in the library and on the device of `like`."""
         return replace(self, positions=move(self.positions, like))
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Which hidden layers G regions drew, by number: each has its own.
+
+    Parameters
+    ----------
+    model : DenseWeights
+        How a layer is drawn.
+    numbers : integer array, shape (G,)
+        Those of the regions when they were fitted; a crop counts anew.
+    """
+
+    model: DenseWeights
+    numbers: Integers = field(repr=False)
+
+    def local(
+        self, rows: Integers, centres: Floats, radii: Floats, periods: Floats
+    ) -> DenseWeights:
+        """The model of some regions."""
+        return self.model.of(self.numbers[rows])
+
+    def rows(self, rows: Integers) -> "Draws":
+        """The layers of some regions, and no others."""
+        return replace(self, numbers=self.numbers[rows])
+
+    def moved(self, like: Array) -> "Draws":
+        """Itself: layers are drawn where they are used."""
+        return self
 
 
 WINDOW_BATCH_POINTS = 1 << 14
