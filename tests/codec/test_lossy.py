@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmfield._array import compiled
-from elmfield.codec import pack, pack_many, trial, unpack, unpack_many
+from elmfield.codec import pack, pack_decoded, pack_many, trial, unpack, unpack_many
 from elmfield.codec.ans import Tables
 from elmfield.codec.lossy import deblock, transform
 from elmfield.codec.lossy.bounded import BoundedTile, pack_corrected
@@ -204,6 +204,20 @@ def test_no_error_is_larger_than_promised(dtype, rng):
                 assert error(found, values) <= bound, (name, part)
 
 
+@pytest.mark.parametrize("asked", [{"step": 3.0}, {"step": 0.01}, {"max_error": 0.5}, {}])
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "float32", "float64"])
+def test_the_coder_knows_what_is_decoded(asked, dtype, rng):
+    rough = waves((70, 90)) + rng.normal(scale=3, size=(70, 90))
+    gaps = np.where(rough > np.quantile(rough, 0.9), np.nan, rough)
+    tiles = [waves((70, 90)), rough, np.zeros((9, 9)), np.stack([rough, 2 * rough, -rough], -1)]
+    tiles += [gaps] if dtype.startswith("f") else []
+    for values in tiles:
+        axis = -1 if values.ndim == 3 else None
+        ((data, found),) = pack_decoded([values.astype(dtype)], channel_axis=axis, **asked)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, unpack(data))
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_numbers_up_to_the_last_of_their_dtype(dtype, rng):
     top = np.finfo(dtype).max
@@ -217,7 +231,7 @@ def test_a_bound_is_kept_by_a_lattice_or_by_corrections_whichever_is_smaller(rng
     rough = waves((96, 128)) + rng.normal(scale=3, size=(96, 128)).astype("float32")
     rough[:, :20] = 0
     data = pack(rough, max_error=0.5)
-    assert len(data) < 0.95 * len(pack_corrected(BoundedTile.of(rough, 0.5)))
+    assert len(data) < 0.95 * len(pack_corrected(BoundedTile.of(rough, 0.5))[0])
     assert not unpack(data)[:, :20].any()  # 0 comes back as 0
     smooth = np.sin(np.add.outer(np.arange(96), np.arange(128)) / 20).astype("float32")
     data = pack(smooth, max_error=0.03)
@@ -336,7 +350,7 @@ def small_tiles():
     return {
         "step": lambda: in_boxes(picture, 12.0),
         "fine": lambda: in_boxes(picture[:32], 0.02),
-        "bound": lambda: pack_corrected(BoundedTile.of(picture[:24, :30], 3.0)),
+        "bound": lambda: pack_corrected(BoundedTile.of(picture[:24, :30], 3.0))[0],
         "gaps": lambda: in_boxes(gaps[:24, :30], 8.0),
         "colour": lambda: in_boxes(colour[:20, :24].astype("uint8"), 9.0, 2),
         "line": lambda: in_boxes(waves((600,)), 10.0),
@@ -487,8 +501,7 @@ def survives(data, shape, dtype):
 def test_damaged_tiles_are_told_or_read(rng, way):
     picture = waves((60, 70)) + rng.normal(scale=3, size=(60, 70)).astype("float32")
     picture[5:9, 5:9] = np.nan
-    data = pack_corrected(BoundedTile.of(picture, 2.0))
-    assert data is not None
+    data, _ = pack_corrected(BoundedTile.of(picture, 2.0))
     for n in [*range(0, 60, 3), *rng.integers(60, len(data), 20).tolist()]:
         survives(data[:n], picture.shape, picture.dtype)
     for _ in range(100):  # files of 300 are in tests/io/model/test_damage.py

@@ -2,7 +2,8 @@
 
 Other packages use these names only:
 
-- `pack` and `unpack` for one tile, `pack_many` and `unpack_many` for several at once;
+- `pack` and `unpack` for one tile, `pack_many` and `unpack_many` for several at once, and
+  `pack_decoded` for their bytes with what these will be decoded to;
 - `trial`: what a step would cost, in bits and squared errors;
 - `has_coarse`: whether a tile begins with a coarse picture;
 - `MAX_SAMPLES_PER_BYTE`: no valid tile claims more samples for its size.
@@ -12,7 +13,15 @@ coder; `lossless` and `lossy` are the two codecs. Modules called kernels hold co
 """
 
 from elmfield.codec.container import SAMPLES_PER_BYTE
-from elmfield.codec.tile import has_coarse, pack, pack_many, trial, unpack, unpack_many
+from elmfield.codec.tile import (
+    has_coarse,
+    pack,
+    pack_decoded,
+    pack_many,
+    trial,
+    unpack,
+    unpack_many,
+)
 
 MAX_SAMPLES_PER_BYTE = max(SAMPLES_PER_BYTE)
 
@@ -20,6 +29,7 @@ __all__ = [
     "MAX_SAMPLES_PER_BYTE",
     "has_coarse",
     "pack",
+    "pack_decoded",
     "pack_many",
     "trial",
     "unpack",

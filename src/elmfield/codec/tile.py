@@ -47,7 +47,6 @@ def pack(
     return pack_many([values], step=step, max_error=max_error, channel_axis=channel_axis)[0]
 
 
-@WITHOUT_NAN_WARNINGS
 def pack_many(
     tiles: Sequence[Values],
     *,
@@ -56,6 +55,22 @@ def pack_many(
     channel_axis: int | None = None,
 ) -> list[bytes]:
     """Return the bytes of several tiles, each as :func:`pack` makes it, in less time."""
+    asked = {"step": step, "max_error": max_error}
+    return [data for data, _ in pack_decoded(tiles, channel_axis=channel_axis, **asked)]
+
+
+@WITHOUT_NAN_WARNINGS
+def pack_decoded(
+    tiles: Sequence[Values],
+    *,
+    step: float | None = None,
+    max_error: float | None = None,
+    channel_axis: int | None = None,
+) -> list[tuple[bytes, Values]]:
+    """Return the bytes of several tiles, and what :func:`unpack` will make of each.
+
+    The second is the coder's own reconstruction: nothing is decoded to know it.
+    """
     from elmfield.codec import lossless
 
     if step is not None and max_error is not None:
@@ -63,7 +78,7 @@ def pack_many(
     arrays = [np.asarray(values) for values in tiles]
     tolerance = max_error if step is None else step
     if tolerance is None:
-        return lossless.pack_many(arrays, channel_axis)
+        return list(zip(lossless.pack_many(arrays, channel_axis), arrays))
     from elmfield.codec import lossy
 
     good = 0 < tolerance < math.inf
@@ -73,8 +88,9 @@ def pack_many(
         found = iter([lossy.pack_step(v, step, channel_axis) for v in rest])
     else:
         found = iter(lossy.pack_bounded(rest, tolerance, channel_axis))
-    same = iter(lossless.pack_many([v for v, e in zip(arrays, exact) if e], channel_axis))
-    return [next(same if is_exact else found) for is_exact in exact]
+    same = [v for v, is_exact in zip(arrays, exact) if is_exact]
+    without = iter(zip(lossless.pack_many(same, channel_axis), same))
+    return [next(without if is_exact else found) for is_exact in exact]
 
 
 def _takes_no_loss(values: Values) -> bool:

@@ -24,7 +24,7 @@ from elmfield.codec.lossy.lossy_tile import (
     round_samples,
     write_corrections,
 )
-from elmfield.codec.lossy.packing import SIZES, PreparedTile
+from elmfield.codec.lossy.packing import SIZES, Coded, PreparedTile
 from elmfield.codec.lossy.transform import UNIT, Floats
 
 STEP_RATIO = 2.7
@@ -66,36 +66,34 @@ class BoundedTile:
 
 def pack_bounded(
     tiles: Sequence[Values], max_error: float, channel_axis: int | None = None
-) -> list[bytes]:
+) -> list[Coded]:
     """Return tiles no sample of which comes back more than `max_error` off, in its dtype."""
     if max_error == 0:
         for values in tiles:
             packing.check_array(values, channel_axis)
-        return lossless.pack_many(tiles, channel_axis)
+        return list(zip(lossless.pack_many(tiles, channel_axis), tiles))
     bound = positive("max_error", max_error)
     bounded = [BoundedTile.of(values, bound, channel_axis) for values in tiles]
     guesses = [_estimate_bits(one) if one.half > 0 else None for one in bounded]
-    out: list[bytes | None] = [None] * len(bounded)
+    out: list[Coded | None] = [None] * len(bounded)
     rough = [i for i, g in enumerate(guesses) if g is None or g >= LATTICE_BITS]
     places = [_round_to_lattice(bounded[i]) for i in rough]
     some = [(i, *found) for i, found in zip(rough, places) if found is not None]
     arrays, lattices = [values for _, values, _ in some], [on for *_, on in some]
-    for (i, *_), data in zip(some, lossless.pack_many(arrays, channel_axis, lattices)):
-        out[i] = data
+    for (i, *_), *made in zip(some, lossless.pack_many(arrays, channel_axis, lattices), arrays):
+        out[i] = made[0], made[1]
     return [
-        packing.choose_smaller(_try_corrections(one, guess, data), one.values, channel_axis)
-        for one, guess, data in zip(bounded, guesses, out)
+        packing.choose_smaller(_try_corrections(one, guess, made), one.values, channel_axis)
+        for one, guess, made in zip(bounded, guesses, out)
     ]
 
 
-def _try_corrections(one: BoundedTile, guess: float | None, data: bytes | None) -> bytes | None:
+def _try_corrections(one: BoundedTile, guess: float | None, made: Coded | None) -> Coded | None:
     """Return the tile with corrections where these are thought to take fewer bytes, and do."""
-    if guess is None or (data is not None and guess * one.values.size >= 8 * len(data)):
-        return data
+    if guess is None or (made is not None and guess * one.values.size >= 8 * len(made[0])):
+        return made
     other = pack_corrected(one)
-    if data is None or other is None:
-        return other if data is None else data
-    return min(data, other, key=len)
+    return other if made is None else packing.fewer_bytes(made, other)
 
 
 def _half_width(tile: PreparedTile, bound: float) -> float:
@@ -170,7 +168,7 @@ def _take_pieces(tile: PreparedTile) -> PreparedTile:
     return PreparedTile(Frame(np.dtype(np.float64), x.shape, 0), x, missing, tile.offset)
 
 
-def pack_corrected(one: BoundedTile) -> bytes | None:
+def pack_corrected(one: BoundedTile) -> Coded | None:
     """Return the tile with corrections; None where they cannot keep the bound.
 
     A correction moves a sample by whole multiples of twice `half`, so the step is a whole part of
@@ -198,4 +196,4 @@ def pack_corrected(one: BoundedTile) -> bytes | None:
     if float(np.abs(c).max(initial=0)) > LARGEST_CORRECTION:
         return None
     corrections = write_corrections(c.astype(np.int64), made.whole.astype(np.int64))
-    return made.bytes(unit, corrections)
+    return made.bytes(unit, corrections), made.decoded(whole)

@@ -37,6 +37,8 @@ FILL_SWEEPS = 6
 
 Placed = tuple[Values, tuple[float, float]]
 """Values on a lattice, and its offset and step."""
+Coded = tuple[bytes, Values]
+"""The bytes of a tile, and the array that they are decoded to."""
 
 
 def check_array(values: Values, channel_axis: int | None) -> Frame:
@@ -145,8 +147,8 @@ def _take_some_boxes(x: Floats, B: int) -> Floats:
     return np.asarray(x.take(rows.ravel(), axis=1))
 
 
-def pack_step(values: Values, step: float, channel_axis: int | None = None) -> bytes:
-    """Return the bytes of a tile whose errors are those of a step.
+def pack_step(values: Values, step: float, channel_axis: int | None = None) -> Coded:
+    """Return a tile whose errors are those of a step.
 
     Notes
     -----
@@ -157,10 +159,15 @@ def pack_step(values: Values, step: float, channel_axis: int | None = None) -> b
     found = code_tile(tile, positive("step", step))
     if found is None:
         return choose_smaller(None, values, channel_axis)
-    data = found.bytes()
-    if 8 * len(data) > LATTICE_BITS * values.size:
-        data = min(data, found.pack_on_lattice() or data, key=len)
-    return choose_smaller(data, values, channel_axis)
+    made = found.bytes(), found.decoded()
+    if 8 * len(made[0]) > LATTICE_BITS * values.size:
+        made = fewer_bytes(made, found.pack_on_lattice())
+    return choose_smaller(made, values, channel_axis)
+
+
+def fewer_bytes(one: Coded, other: Coded | None) -> Coded:
+    """Return the tile of fewer bytes, the first of two alike."""
+    return one if other is None or len(one[0]) <= len(other[0]) else other
 
 
 @dataclass
@@ -176,14 +183,21 @@ class BoxCodedTile:
     sections: list[bytes]
     whole: Floats  # what a decoder finds, (C, n...)
 
+    def decoded(self, whole: Floats | None = None) -> Values:
+        """Return the array of the tile as a decoder finds it, or that of other whole numbers."""
+        tile, whole = self.tile, self.whole if whole is None else whole
+        found = lossy_tile.round_samples(whole, tile.offset, self.step, tile.frame.dtype)
+        if tile.missing is not None:
+            found[tile.missing] = np.nan
+        return tile.frame.restore(found)
+
     def squares(self) -> Floats:
         """Return squared errors of what a decoder finds, where there is no gap."""
         tile = self.tile
-        found = lossy_tile.round_samples(self.whole, tile.offset, self.step, tile.frame.dtype)
-        squares = (found.astype(np.float64) - tile.x) ** 2
+        squares = (tile.frame.arrange(self.decoded()).astype(np.float64) - tile.x) ** 2
         return squares if tile.missing is None else np.asarray(squares[~tile.missing])
 
-    def pack_on_lattice(self) -> bytes | None:
+    def pack_on_lattice(self) -> Coded | None:
         """Return the tile on a lattice that is as good, without loss; None if there is none."""
         x, gone, frame = self.tile.x, self.tile.missing, self.tile.frame
         squares = self.squares()
@@ -195,7 +209,8 @@ class BoxCodedTile:
         values, on = found
         if gone is not None:
             values[gone] = np.nan
-        return lossless.pack_many([frame.restore(values)], frame.channel, [on])[0]
+        decoded = frame.restore(values)
+        return lossless.pack_many([decoded], frame.channel, [on])[0], decoded
 
     def bytes(self, unit: int = 0, corrections: bytes = b"") -> bytes:
         """Return the tile's bytes."""
@@ -241,13 +256,12 @@ def code_tile(tile: PreparedTile, step: float) -> BoxCodedTile | None:
     return BoxCodedTile(tile, step, sizes[0], n_cuts, M, gains, sections, whole)
 
 
-def choose_smaller(data: bytes | None, values: Values, channel_axis: int | None) -> bytes:
-    """Return the bytes, or those without loss where they are fewer."""
+def choose_smaller(made: Coded | None, values: Values, channel_axis: int | None) -> Coded:
+    """Return the tile, or the one without loss where its bytes are fewer."""
     # without loss costs time too: only tried where it could win
-    if data is not None and 8 * len(data) < 0.4 * values.nbytes * 8:
-        return data
-    without = lossless.pack_many([values], channel_axis)[0]
-    return without if data is None or len(without) <= len(data) else data
+    if made is not None and 8 * len(made[0]) < 0.4 * values.nbytes * 8:
+        return made
+    return fewer_bytes((lossless.pack_many([values], channel_axis)[0], values), made)
 
 
 def trial(

@@ -13,7 +13,7 @@ import numpy as np
 
 from elmfield._array.memory import capacity
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.codec import has_coarse, pack, pack_many, unpack, unpack_many
+from elmfield.codec import has_coarse, pack, pack_decoded, unpack, unpack_many
 from elmfield.errors import StoreError
 from elmfield.partition import Partition
 
@@ -151,13 +151,12 @@ def packed(values: Array, **asked: float) -> bytes:
     return pack(values, channel_axis=channel_axis, **asked)
 
 
-def packed_many(tiles: Sequence[Array], **asked: float) -> list[bytes]:
-    """Some tiles of an array, channels last; together is faster, unless a step is asked for."""
-    if "step" in asked:
-        return [packed(tile, **asked) for tile in tiles]
+def pack_tiles(tiles: Sequence[Array], **asked: float) -> list[tuple[bytes, Array]]:
+    """Some tiles of an array, channels last, coded together; and what they are decoded to."""
     found = [without_channels(values) for values in tiles]
     axis = found[0][1] if found else None
-    return pack_many([values for values, _ in found], channel_axis=axis, **asked)
+    made = pack_decoded([values for values, _ in found], channel_axis=axis, **asked)
+    return [(data, values.reshape(tile.shape)) for (data, values), tile in zip(made, tiles)]
 
 
 # --- decoding -------------------------------------------------------------------------------------
@@ -235,6 +234,11 @@ class CodedTiles:
                     self._kept.move_to_end(i)
         for i, values in zip(missing, self.decode(missing) if missing else ()):
             self._keep(i, values)
+
+    def know(self, decoded: dict[int, Array]) -> None:
+        """Take over decoded tiles, if there is room for all."""
+        if len(decoded) <= self._room:
+            self._kept.update(decoded)
 
     def _keep(self, number: int, values: Array) -> None:
         room = self._room

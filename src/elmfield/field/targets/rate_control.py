@@ -118,11 +118,6 @@ def _next(seen: list[tuple[float, float]], power: float) -> float:
     return to
 
 
-EXACT_MAX_WHOLE = 2.0**24
-"""Whole numbers below this come back from the function as they were coded, once rounded: what
-evaluating it adds is below 1e-8 of the largest, and the codec keeps its bound."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Scope:
     """The samples that are coded: how many, of which dtype and range.
@@ -274,16 +269,9 @@ class RateControl(ABC, Generic[A]):
         # numbers are rounded again.
         whole = np.dtype(self.scope.kind).kind in "iu"
         bound = allowed - (0 if whole else min(2 * self.scope.spacing, 0.1 * allowed))
-        for _ in range(MAX_TRIES):
-            if bound <= 0:
-                break
-            made = self.code(max_error=bound)
-            if whole and self.scope.top < EXACT_MAX_WHOLE:
-                return made
-            found = made.errors[1]
-            if found <= largest:
-                return made
-            bound -= 1.25 * (found - largest) + 1e-3 * (allowed - bound)
+        made = self.code(max_error=bound)
+        if made.errors[1] <= largest:
+            return made
         return self._without_loss("max_error", largest, lambda e: e[1] <= largest)
 
     def _in_bytes(self, target: Target) -> A:
