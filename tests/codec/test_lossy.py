@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmfield._array import compiled
-from elmfield.codec import pack, pack_decoded, pack_many, trial, unpack, unpack_many
+from elmfield.codec import pack, pack_decoded, pack_many, rate_curve, unpack, unpack_many
 from elmfield.codec.ans import Tables
 from elmfield.codec.lossy import deblock, transform
 from elmfield.codec.lossy.bounded import BoundedTile, pack_corrected
@@ -80,17 +80,21 @@ def test_a_finer_step_costs_more_and_errs_less():
     assert errors == sorted(errors, reverse=True)
 
 
-def test_trial_is_close_to_what_happens():
-    values = waves((160, 200)) + np.random.default_rng(0).normal(size=(160, 200)).astype("float32")
+def test_a_rate_curve_is_close_to_what_happens():
+    rng = np.random.default_rng(0)
+    tiles = [scale * (waves((420, 400)) + rng.normal(size=(420, 400))) for scale in (1, 1.5, 2, 3)]
     for step in (1.0, 3.0):
-        squares, bits = trial(values, step)
-        data = in_boxes(values, step)
-        found = np.sum((unpack(data).astype(float) - values) ** 2)
-        assert abs(squares / found - 1) < 0.1
-        assert abs(bits / (8 * len(data)) - 1) < 0.1
-        squares, bits = trial(values, step, exact=True)
-        assert squares == pytest.approx(found, rel=1e-6)
-        assert bits == 8 * len(data)
+        curve = rate_curve(tiles)
+        coded = [in_boxes(values, step) for values in tiles]
+        error = np.mean([np.mean((unpack(data) - v) ** 2) for data, v in zip(coded, tiles)])
+        bits = 8 * sum(map(len, coded)) / sum(v.size for v in tiles)
+        assert abs(curve.error(step) / error - 1) < 0.4
+        assert abs(curve.bits(step) / bits - 1) < 0.4
+        curve.calibrate(step)
+        assert abs(curve.error(step) / error - 1) < 0.03
+        assert abs(curve.bits(step) / bits - 1) < 0.1
+        assert curve.error(0.9 * step) < curve.error(step) < curve.error(1.1 * step)
+        assert curve.bits(0.9 * step) > curve.bits(step) > curve.bits(1.1 * step)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
@@ -314,7 +318,7 @@ def test_nan_of_any_bits_are_gaps(asked):
     back = unpack(pack(values, **asked))
     assert np.array_equal(np.isnan(back), np.isnan(values))
     assert np.abs(back[3:] - values[3:]).max() <= 1
-    assert trial(values, 1.0)[1] > 0
+    assert rate_curve([values]).error(1.0) >= 0
 
 
 @pytest.mark.parametrize("asked", [{"step": 1.0}, {"max_error": 1.0}])

@@ -4,7 +4,7 @@ Other packages use these names only:
 
 - `pack` and `unpack` for one tile, `pack_many` and `unpack_many` for several at once, and
   `pack_decoded` for their bytes with what these will be decoded to;
-- `trial`: what a step would cost, in bits and squared errors;
+- `rate_curve`: what steps would cost, in bits, and lose, in squared errors;
 - `has_coarse`: whether a tile begins with a coarse picture;
 - `MAX_SAMPLES_PER_BYTE`: no valid tile claims more samples for its size.
 
@@ -18,7 +18,7 @@ from elmfield.codec.tile import (
     pack,
     pack_decoded,
     pack_many,
-    trial,
+    rate_curve,
     unpack,
     unpack_many,
 )
@@ -31,7 +31,7 @@ __all__ = [
     "pack",
     "pack_decoded",
     "pack_many",
-    "trial",
+    "rate_curve",
     "unpack",
     "unpack_many",
 ]

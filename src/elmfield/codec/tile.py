@@ -5,11 +5,15 @@ Both codecs are imported when first used: they are a tenth of the time of `impor
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmfield.codec.container import LOSSY
+
+if TYPE_CHECKING:
+    from elmfield.codec.lossy import RateCurve
 
 Values = NDArray[np.generic]
 
@@ -144,14 +148,8 @@ def has_coarse(data: bytes) -> bool:
 
 
 @WITHOUT_NAN_WARNINGS
-def trial(
-    values: Values, step: float, channel_axis: int | None = None, *, exact: bool = False
-) -> tuple[float, float]:
-    """Return about the sum of squared errors and the bits of a tile coded with a step.
-
-    Boxes of one size are priced as the encoder prices them; nothing is written. With `exact` the
-    tile is coded in boxes, and both numbers are those of the result.
-    """
+def rate_curve(tiles: Sequence[Values], channel_axis: int | None = None) -> "RateCurve":
+    """Return what coding tiles would cost and lose at any step."""
     from elmfield.codec import lossy
 
-    return lossy.trial(values, step, channel_axis, exact=exact)
+    return lossy.RateCurve(tiles, channel_axis)

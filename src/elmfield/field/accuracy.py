@@ -186,6 +186,7 @@ def errors(
     Of a function, or of an array like the samples. At the samples that are present, or those
     `counted`; they begin at `first` of the array.
     """
+    array: Array = found
     blended = None if is_array(found) else found
     xp = namespace(samples.raw)
     shape = samples.raw.shape[:-1]
@@ -196,7 +197,7 @@ def errors(
     rest = [a + np.arange(n, dtype=float) for a, n in zip(low[1:], shape[1:])]
     for i, j in runs(shape[0], max(1, (1 << 22) // max(across, 1))):
         if blended is None:
-            f = move(found[i:j], samples.raw)
+            f = move(array[i:j], samples.raw)
         else:
             f = blended.on_grid([low[0] + np.arange(i, j, dtype=float), *rest])
             f = cast(f, samples.offset) * samples.scale + samples.offset
@@ -223,11 +224,11 @@ def energy_in_boxes(blended: "Blended", squares: Floats, first: Sequence[int]) -
     part = blended.partition
     sizes = np.empty(blended.centres.shape, np.int64)
     for g in blended.groups:
-        sizes[g.regions] = g.coefficients.box
+        sizes[g.regions] = np.asarray(g.coefficients.box)
     starts = np.round(blended.centres - (sizes - 1) / 2).astype(np.int64)
     for k, a in enumerate(first):
-        along = (*(0,) * k, slice(None), *(0,) * (len(first) - k - 1))
-        begin, n = (x.reshape(*part.n_cells, -1)[(*along, k)] for x in (starts, sizes))
+        every = np.arange(part.n_cells[k]) * math.prod(part.n_cells[k + 1 :])
+        begin, n = starts[every, k], sizes[every, k]
         ends = np.cumsum(n)
         inner = np.arange(ends[-1]) - np.repeat(ends - n, n)
         at = part.within(k, np.repeat(begin, n) + inner) - a

@@ -1,6 +1,5 @@
 """From samples to a Field: fill gaps, denoise, settle the settings, cut, project each region."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -282,11 +281,10 @@ class Encoder:
             nonlocal done
             progress("fit", done := done + count, N)
 
-        target, full = self.settings.target, [c.shape[1] >= math.prod(c.box) for c in groups]
-        if target is not None and target.is_coded and all(c.keeps_samples for c in groups):
-            if all(full) and all(c.beliefs is None for c in groups):  # what is coded decides
-                tell(N)
-                return [replace(c, boxes=SampleBoxes.of_fit(samples)) for c in groups], left
+        target = self.settings.target
+        if target is not None and target.is_coded and all(c.is_their_samples for c in groups):
+            tell(N)  # coefficients are those of the samples that will be coded
+            return [replace(c, boxes=SampleBoxes.of_fit(samples)) for c in groups], left
         for c in groups:
             if c.beliefs is None:
                 every, boxes = np.arange(len(c.regions)), c.boxes

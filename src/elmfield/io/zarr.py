@@ -14,10 +14,10 @@ import numpy as np
 
 from elmfield._array.checks import at_most_one, is_integer, positive
 from elmfield._array.typing import Array
-from elmfield.codec import trial, unpack
+from elmfield.codec import unpack
 from elmfield.errors import MissingExtraError, StoreError
-from elmfield.field.coefficients.tiles import packed, without_channels
-from elmfield.field.targets.rate_control import guess_step, search_step
+from elmfield.field.coefficients.tiles import pack_tiles, packed, without_channels
+from elmfield.field.targets.rate_control import read_off, search_step
 
 try:
     from zarr.abc.codec import ArrayBytesCodec
@@ -188,16 +188,12 @@ def _at_psnr(values: Array, psnr: float, parts: int) -> bytes:
         return packed(values)
 
     def at(step: float) -> tuple[bytes, float]:
-        data = packed(values, step=step)
-        got = unpack(data).reshape(values.shape)[have]
-        return data, float(np.mean((got - truth) ** 2)) / allowed
-
-    def guess(step: float) -> float:
-        return float(trial(plain, step, axis)[0] / (truth.size * allowed))
+        ((data, found),) = pack_tiles([values], step=step)
+        return data, float(np.mean((found[have] - truth) ** 2)) / allowed
 
     plain, axis = without_channels(values)
     least = 1.0 if values.dtype.kind in "iu" else float(np.finfo(values.dtype).eps) * span / 4
-    start, power = guess_step(guess, math.sqrt(12 * allowed), 2.0)
+    start, power = read_off([plain], axis, "error", lambda e: e / allowed, math.sqrt(12 * allowed))
     return search_step(at, start, power, least) or packed(values)
 
 

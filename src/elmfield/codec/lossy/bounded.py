@@ -18,13 +18,12 @@ from elmfield.codec import lossless
 from elmfield.codec.lossy import packing
 from elmfield.codec.lossy.lossy_tile import (
     LARGEST_CORRECTION,
-    Frame,
     Mask,
     Values,
     round_samples,
     write_corrections,
 )
-from elmfield.codec.lossy.packing import SIZES, Coded, PreparedTile
+from elmfield.codec.lossy.packing import Coded, PreparedTile
 from elmfield.codec.lossy.transform import UNIT, Floats
 
 STEP_RATIO = 2.7
@@ -80,8 +79,8 @@ def pack_bounded(
     places = [_round_to_lattice(bounded[i]) for i in rough]
     some = [(i, *found) for i, found in zip(rough, places) if found is not None]
     arrays, lattices = [values for _, values, _ in some], [on for *_, on in some]
-    for (i, *_), *made in zip(some, lossless.pack_many(arrays, channel_axis, lattices), arrays):
-        out[i] = made[0], made[1]
+    for (i, values, _), data in zip(some, lossless.pack_many(arrays, channel_axis, lattices)):
+        out[i] = data, values
     return [
         packing.choose_smaller(_try_corrections(one, guess, made), one.values, channel_axis)
         for one, guess, made in zip(bounded, guesses, out)
@@ -140,7 +139,7 @@ def _estimate_bits(one: BoundedTile) -> float | None:
 
     None where it cannot be coded so.
     """
-    some = _take_pieces(one.tile)
+    some = one.tile.take_pieces(TRIAL_SAMPLES)
     found = some.estimate(STEP_RATIO * one.half)
     if found is None:
         return None
@@ -150,22 +149,6 @@ def _estimate_bits(one: BoundedTile) -> float | None:
     rest = 1 - often
     corrections = often - often * np.log2(often) - rest * np.log2(rest)
     return float(bits / some.x.size + corrections.mean())
-
-
-def _take_pieces(tile: PreparedTile) -> PreparedTile:
-    """Return pieces far apart along each long axis of a tile, about `TRIAL_SAMPLES` in all."""
-    x, missing = tile.x, tile.missing
-    d = x.ndim - 1
-    piece, side = 2 * SIZES[d][0], (TRIAL_SAMPLES / x.shape[0]) ** (1 / d)
-    count = max(1, round(side / piece))
-    for k, n in enumerate(x.shape[1:], 1):
-        if count * piece < n:
-            apart = np.linspace(0, n - piece, 2 * count + 1)[1::2]
-            starts = (apart / SIZES[d][0]).astype(int) * SIZES[d][0]
-            where = (starts[:, None] + np.arange(piece)).ravel()
-            x = x.take(where, axis=k)
-            missing = None if missing is None else missing.take(where, axis=k)
-    return PreparedTile(Frame(np.dtype(np.float64), x.shape, 0), x, missing, tile.offset)
 
 
 def pack_corrected(one: BoundedTile) -> Coded | None:

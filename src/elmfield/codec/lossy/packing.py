@@ -1,6 +1,7 @@
 """Arrays to tiles with loss, to a step."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,6 +110,21 @@ class PreparedTile:
             return None
         M = transform.find_rotation(x)
         return x if M is None else transform.separate_channels(x, M), sizes, M
+
+    def take_pieces(self, most: int) -> "PreparedTile":
+        """Return pieces far apart along each long axis, about so many samples in all."""
+        x, missing = self.x, self.missing
+        d = x.ndim - 1
+        piece, side = 2 * SIZES[d][0], (most / x.shape[0]) ** (1 / d)
+        count = max(1, round(side / piece))
+        for k, n in enumerate(x.shape[1:], 1):
+            if count * piece < n:
+                apart = np.linspace(0, n - piece, 2 * count + 1)[1::2]
+                starts = (apart / SIZES[d][0]).astype(int) * SIZES[d][0]
+                where = (starts[:, None] + np.arange(piece)).ravel()
+                x = x.take(where, axis=k)
+                missing = None if missing is None else missing.take(where, axis=k)
+        return PreparedTile(Frame(self.frame.dtype, x.shape, 0), x, missing, self.offset)
 
     def missing_bytes(self) -> bytes:
         """Return the gaps: of all channels together where they are the same."""
@@ -264,23 +280,86 @@ def choose_smaller(made: Coded | None, values: Values, channel_axis: int | None)
     return fewer_bytes((lossless.pack_many([values], channel_axis)[0], values), made)
 
 
-def trial(
-    values: Values, step: float, channel_axis: int | None = None, *, exact: bool = False
-) -> tuple[float, float]:
-    """Return about the sum of squared errors and the bits of a tile coded with a step.
+# --- what steps cost and lose ---------------------------------------------------------------------
 
-    Boxes of one size are priced as the encoder prices them; nothing is written. With `exact` the
-    tile is coded in boxes, and both are those of what comes out.
+CURVE_BOX = {1: 64, 2: 16, 3: 8, 4: 4}
+"""Size of the boxes, by axes, whose modes a curve is read off."""
+CURVE_BINS = 8
+"""Magnitudes of modes are counted by so many parts of an octave."""
+ZEROED = 0.62
+"""Modes below this part of a step become 0, about."""
+CALIBRATION_SAMPLES = 1 << 17
+"""Samples, about, that are coded to see how far a curve is off."""
+
+
+class RateCurve:
+    """Mean squared error and bits a sample of tiles at any step, about, from one transform.
+
+    A mode below a threshold is lost, others are off by ``step² / 12`` and cost about the logarithm
+    of their size in steps. :meth:`calibrate` codes pieces of the tiles, and corrects both by what
+    comes out.
     """
-    tile = PreparedTile.of(values, check_array(values, channel_axis))
-    positive("step", step)
-    if exact:
-        if (made := code_tile(tile, step)) is not None:
-            return float(made.squares().sum()), 8.0 * len(made.bytes())
-    elif (found := tile.estimate(step)) is not None:
-        errors, bits = found
-        return float(errors.sum()) * step * step, bits
-    return 0.0, 8.0 * values.nbytes
+
+    def __init__(self, tiles: Sequence[Values], channel_axis: int | None = None) -> None:
+        self._tiles = [PreparedTile.of(v, check_array(v, channel_axis)) for v in tiles]
+        self._size, self._counts, self._squares = self._count(self._tiles)
+        self._off = np.ones(2)
+
+    @staticmethod
+    def _count(tiles: Sequence["PreparedTile"]) -> tuple[int, Floats, Floats]:
+        """Return how many samples there are; modes and their squares by magnitude."""
+        counts, squares = np.zeros((2, 2200 * CURVE_BINS))
+        for tile in tiles:
+            step = float(np.abs(tile.x - tile.offset).max(initial=0.0)) / SINGLE_STEPS
+            x = tile.in_steps(step or 1.0)
+            M = transform.find_rotation(x)
+            x = x if M is None else transform.separate_channels(x, M).astype(np.float32)
+            B = CURVE_BOX[x.ndim - 1]
+            X = np.abs(transform.find_modes(write.pad_to_boxes(x, B), B).ravel())
+            X = X[X > 2.0**-20]
+            places = np.floor(np.log2(X) * CURVE_BINS + math.log2(step or 1.0) * CURVE_BINS)
+            places = np.clip(places + 1100 * CURVE_BINS, 0, len(counts) - 1).astype(np.intp)
+            counts += np.bincount(places, minlength=len(counts))
+            squares += np.bincount(places, X.astype(np.float64) ** 2, len(counts)) * step**2
+        return sum(tile.x.size for tile in tiles), counts, squares
+
+    @staticmethod
+    def _read(found: tuple[int, Floats, Floats], step: float) -> Floats:
+        """Return error and bits a sample as modes tell them."""
+        n, counts, squares = found
+        place = (math.log2(ZEROED * step) + 1100) * CURVE_BINS
+        if not 1 <= place < len(counts) - 1:
+            return np.zeros(2)
+        k, part = int(place), place % 1
+        lost = squares[:k].sum() + part * squares[k]
+        above = counts[k:].copy()
+        above[0] *= 1 - part
+        large = above.sum()
+        octaves = float(above @ (np.arange(len(above)) + 0.5)) / CURVE_BINS
+        p = min(max(large / n, 1e-9), 0.5)
+        rarity = -p * math.log2(p) - (1 - p) * math.log2(1 - p)
+        return np.array([(lost + large * step**2 / 12) / n, (octaves + large) / n + rarity])
+
+    def calibrate(self, step: float) -> None:
+        """Code pieces of the tiles with a step, and note what comes out beside the curve."""
+        some = self._tiles[:: max(1, len(self._tiles) // 4)]
+        pieces = [tile.take_pieces(CALIBRATION_SAMPLES // len(some)) for tile in some]
+        made = [code_tile(piece, step) for piece in pieces]
+        about = self._read(self._count(pieces), step)
+        done = [m for m in made if m is not None]
+        if len(done) < len(made) or not about.all():
+            return
+        n = sum(piece.x.size for piece in pieces)
+        found = [sum(m.squares().sum() for m in done), sum(8 * len(m.bytes()) for m in done)]
+        self._off = np.array(found) / n / about
+
+    def error(self, step: float) -> float:
+        """Return the mean squared error at a step, about."""
+        return float(self._read((self._size, self._counts, self._squares), step)[0] * self._off[0])
+
+    def bits(self, step: float) -> float:
+        """Return the bits a sample at a step, about."""
+        return float(self._read((self._size, self._counts, self._squares), step)[1] * self._off[1])
 
 
 # --- values rounded to a lattice, which are then packed without loss ------------------------------

@@ -82,6 +82,11 @@ class FromSamples(Coefficients):
         return self.boxes if self.keeps_samples else None
 
     @property
+    def is_their_samples(self) -> bool:
+        """Whether samples are kept, and coefficients are coordinates of all of them."""
+        return self.keeps_samples and self.beliefs is None and self.shape[1] >= math.prod(self.box)
+
+    @property
     def is_shared(self) -> bool:
         """Whether nothing has to be projected first, and NumPy holds it."""
         at_hand = self.computed is not None or self.beliefs is not None

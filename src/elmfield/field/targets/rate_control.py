@@ -2,16 +2,15 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
 from elmfield._array.channel_stats import spacing_at
 from elmfield._array.typing import Array
-from elmfield.codec import trial
+from elmfield.codec import rate_curve
 from elmfield.field.coefficients.tiles import Tiling, without_channels
 from elmfield.samples import EXACT_WHOLE, WHOLE
 from elmfield.settings import Target
@@ -27,32 +26,30 @@ GUESS_SAMPLES = 1 << 21
 NEAR_RATIO = 0.97
 """A result between this part of the allowed error, or bytes, and all of it is accepted."""
 
+AIM = math.log((1 + NEAR_RATIO) / 2)
+"""The logarithm of the middle of what is accepted."""
 
-def guess_step(
-    ratio: Callable[[float], float],
-    start: float,
-    power: float,
-    off: Callable[[float], float] | None = None,
-) -> tuple[float, float]:
-    """A step at which a ratio that grows about as ``step**power`` is near 1, by cheap trials.
+MAX_READINGS = 12
+"""Points of a curve that are read to find a step."""
+
+
+def guess_step(ratio: Callable[[float], float], start: float, power: float) -> tuple[float, float]:
+    """A step at which a ratio that grows about as ``step**power`` is near 1.
 
     Parameters
     ----------
     ratio : callable
-        The ratio at a step, about.
+        The ratio at a step, about, read off a curve.
     start, power : float
         The first step, and the power as far as it is known.
-    off : callable, optional
-        How many times what `ratio` says the true one is at a step, about.
 
     Returns
     -------
     step, power : float
-        After two trials the power is known better.
+        The power is that of the curve at this step.
     """
-    aim = math.log((1 + NEAR_RATIO) / 2)  # the middle of what is near enough
     step, slope, seen = start, power, list[tuple[float, float]]()
-    for _ in range(5):
+    for _ in range(MAX_READINGS):
         found = ratio(step)
         if not 0 < found < math.inf:
             break
@@ -61,13 +58,27 @@ def guess_step(
             grown = (y - seen[-1][1]) / (x - seen[-1][0]) / power
             slope = power * min(max(grown, 1 / 4), 2)
         seen.append((x, y))
-        if abs(y - aim) < 0.01:
+        if abs(y - AIM) < 1e-3:
             break
-        step *= math.exp(min(max((aim - y) / slope, -2.8), 2.8))
-    truly = 1.0 if off is None else off(step)
-    if 0 < truly < math.inf:
-        step *= math.exp(min(max(-math.log(truly) / slope, -0.5), 0.5))
+        step *= math.exp(min(max((AIM - y) / slope, -2.8), 2.8))
     return step, slope
+
+
+def read_off(
+    tiles: Sequence[Array],
+    channel_axis: int | None,
+    of: str,
+    ratio: Callable[[float], float],
+    start: float,
+) -> tuple[float, float]:
+    """A step at which a ratio of tiles' "error" or "bits" is near 1, and by which power it grows.
+
+    Read off the curve of their modes, which is calibrated by coding some pieces.
+    """
+    curve, power = rate_curve(tiles, channel_axis), 2.0 if of == "error" else -1.0
+    step, _ = guess_step(lambda s: ratio(getattr(curve, of)(s)), start, power)
+    curve.calibrate(step)
+    return guess_step(lambda s: ratio(getattr(curve, of)(s)), step, power)
 
 
 def search_step(
@@ -102,7 +113,7 @@ def _rounded(step: float) -> float:
 def _next(seen: list[tuple[float, float]], power: float) -> float:
     """The logarithm of the step to try next: along a line through the last two, if it climbs."""
     # Few samples make steps of their own: the more tries missed, the farther below is aimed.
-    aim = math.log((1 + NEAR_RATIO) / 2) - 0.02 * max(0, len(seen) - 2) ** 2
+    aim = AIM - 0.02 * max(0, len(seen) - 2) ** 2
     (x, y), slope = seen[-1], power
     if len(seen) > 1:
         a, b = seen[-2]
@@ -219,26 +230,13 @@ class RateControl(ABC, Generic[A]):
             return self._at_psnr(target.value)
         return self._in_bytes(target)
 
-    @cached_property
-    def _some(self) -> list[tuple[Array, int | None]]:
-        """Tiles from all over the array as the codec takes them, for a first guess."""
+    def _guess(self, of: str, ratio: Callable[[float], float], start: float) -> tuple[float, float]:
+        """What :func:`read_off` finds in some tiles from all over the array."""
         n = self.tiling.n_tiles
         count = min(n, max(1, GUESS_SAMPLES * n // self.tiling.n_values))
         numbers = np.linspace(0, n - 1, count).round().astype(int).tolist()
-        return [without_channels(self.values(i)) for i in numbers]
-
-    def _estimate(self, step: float) -> tuple[float, float]:
-        """Mean squared error, and bits per sample, at a step, about."""
-        found = [trial(v, step, axis) for v, axis in self._some]
-        n = sum(v.size for v, _ in self._some)
-        return sum(e for e, _ in found) / n, sum(b for _, b in found) / n
-
-    def _correction(self, step: float) -> tuple[float, float]:
-        """By what the estimates of error and bits must be multiplied, as the middle tile has it."""
-        v, axis = self._some[len(self._some) // 2]
-        about, truly = trial(v, step, axis), trial(v, step, axis, exact=True)
-        error, bits = (t / a if a > 0 else 1.0 for a, t in zip(about, truly))
-        return error, bits
+        tiles = [without_channels(self.values(i)) for i in numbers]
+        return read_off([values for values, _ in tiles], tiles[0][1], of, ratio, start)
 
     def _at_psnr(self, psnr: float) -> A:
         """As few bytes as a PSNR needs."""
@@ -249,16 +247,12 @@ class RateControl(ABC, Generic[A]):
             return self._without_loss("psnr", psnr, lambda e: e[0] <= allowed)
         parts = 2 if scope.is_complex else 1  # errors are moduli, of two parts
 
-        def guess(step: float) -> float:
-            return parts * self._estimate(step)[0] / allowed
-
         def at(step: float) -> tuple[A, float]:
             found = self.code(step=step)
             return found, found.errors[0] / allowed
 
-        start, power = guess_step(
-            guess, math.sqrt(12 * allowed / parts), 2.0, lambda step: self._correction(step)[0]
-        )
+        start = math.sqrt(12 * allowed / parts)
+        start, power = self._guess("error", lambda e: parts * e / allowed, start)
         found = search_step(at, start, power, scope.least_step)
         return found or self._without_loss("psnr", psnr, lambda e: e[0] <= allowed)
 
@@ -279,16 +273,12 @@ class RateControl(ABC, Generic[A]):
         n = self.scope.size
         room = target.value * n / 8 if target.kind == "bits" else float(target.value)
 
-        def guess(step: float) -> float:
-            return self._estimate(step)[1] * float(n) / 8 / room
-
         def at(step: float) -> tuple[A, float]:
             found = self.code(step=step)
             return found, found.n_bytes / room
 
-        start, power = guess_step(
-            guess, self.scope.data_range / 16, -1.0, lambda step: self._correction(step)[1]
-        )
+        start = self.scope.data_range / 16
+        start, power = self._guess("bits", lambda b: b * float(n) / 8 / room, start)
         is_fine = np.dtype(self.scope.kind).kind in "iu" and start <= 8
         if room > self.scope.n_bytes / 4 or is_fine:  # that may be enough for all there is
             exact = self.code()
