@@ -97,6 +97,33 @@ def test_a_rate_curve_is_close_to_what_happens():
         assert curve.bits(0.9 * step) > curve.bits(step) > curve.bits(1.1 * step)
 
 
+@pytest.mark.parametrize("asked", [{"step": 4.0}, {"max_error": 1.5}])
+def test_more_effort_takes_fewer_bytes_for_less_error(asked, rng):
+    axes = np.ogrid[:150, :200]
+    values = (waves((150, 200)) + (axes[1] > 120) * rng.normal(scale=5, size=(150, 200))).astype(
+        "f4"
+    )
+    cost = []
+    for effort in (1, 5, 9):
+        data = pack(values, effort=effort, **asked)
+        off = unpack(data).astype(float) - values
+        assert "step" in asked or np.abs(off).max() <= asked["max_error"]
+        cost.append(8 * len(data) * 0.1155 * asked.get("step", 0) ** 2 + np.sum(off**2))
+        cost[-1] = cost[-1] if "step" in asked else len(data)
+    assert cost[0] > cost[1]
+    assert cost[0] > cost[2]
+    for wrong in (0, 10, 2.5, "9"):
+        with pytest.raises(ValueError, match="`effort` must be a whole number from 1 to 9; got"):
+            pack(values, effort=wrong, **asked)
+
+
+@pytest.mark.parametrize("shape", [(12, 70, 60), (5, 90), (3, 40, 41, 6)])
+def test_boxes_are_not_much_longer_than_the_shortest_axis(shape):
+    """Twelve times in boxes of 32 were filled up to 32: three times as many samples to code."""
+    values = waves(shape).astype("f4")
+    assert max(2 * min(shape), 8) > Tile.read(in_boxes(values, 2.0)).B
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
 def test_channels_stand_on_any_axis(axis):
     grey = waves((60, 70), "float64")
@@ -264,7 +291,10 @@ def test_rough_samples_go_to_a_lattice_with_the_errors_of_the_step(dtype, channe
 def test_large_boxes_are_used_at_fine_steps_where_their_numbers_fit():
     axes = np.ogrid[:64, :64, :64]
     values = sum(np.sin(2 * np.pi * (x + 3 * k) / 32) for k, x in enumerate(axes))
-    assert Tile.read(pack(values, step=2e-3)).B == 32  # waves as long as boxes: their means are 0
+    # More effort joins boxes.
+    assert (
+        Tile.read(pack(values, step=2e-3, effort=7)).B == 32
+    )  # waves as long as boxes: their means are 0
 
 
 def test_whole_numbers_up_to_2_to_53(rng):

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import erfc
 
 from elmfield._array.channel_stats import spacing_at
-from elmfield._array.checks import positive
+from elmfield._array.checks import USUAL_EFFORT, positive
 from elmfield.codec import lossless
 from elmfield.codec.lossy import packing
 from elmfield.codec.lossy.lossy_tile import (
@@ -31,6 +31,11 @@ STEP_RATIO = 2.7
 of it, on fields and pictures of the first half at 1e-2 and 1e-3 of the range."""
 TRIAL_SAMPLES = 1 << 17
 """Samples on which the bytes of a tile are estimated, about."""
+LATTICE_EFFORT, EVERY_WAY_EFFORT = 2, 7
+"""Efforts up to which only a lattice is tried, and from which on corrections whatever they save."""
+WORTH_CORRECTIONS = 0.96
+"""Part of the bytes on a lattice below which corrections are worth their time, six times as much.
+"""
 LATTICE_BITS = 0.5
 """Bits a sample, with corrections, below which no lattice is tried."""
 
@@ -64,7 +69,7 @@ class BoundedTile:
 
 
 def pack_bounded(
-    tiles: Sequence[Values], max_error: float, channel_axis: int | None = None
+    tiles: Sequence[Values], max_error: float, channel_axis: int | None, effort: int
 ) -> list[Coded]:
     """Return tiles no sample of which comes back more than `max_error` off, in its dtype."""
     if max_error == 0:
@@ -73,7 +78,8 @@ def pack_bounded(
         return list(zip(lossless.pack_many(tiles, channel_axis), tiles))
     bound = positive("max_error", max_error)
     bounded = [BoundedTile.of(values, bound, channel_axis) for values in tiles]
-    guesses = [_estimate_bits(one) if one.half > 0 else None for one in bounded]
+    tries = effort > LATTICE_EFFORT
+    guesses = [_estimate_bits(one) if tries and one.half > 0 else None for one in bounded]
     out: list[Coded | None] = [None] * len(bounded)
     rough = [i for i, g in enumerate(guesses) if g is None or g >= LATTICE_BITS]
     places = [_round_to_lattice(bounded[i]) for i in rough]
@@ -82,16 +88,22 @@ def pack_bounded(
     for (i, values, _), data in zip(some, lossless.pack_many(arrays, channel_axis, lattices)):
         out[i] = data, values
     return [
-        packing.choose_smaller(_try_corrections(one, guess, made), one.values, channel_axis)
+        packing.choose_smaller(_try_corrections(one, guess, made, effort), one.values, channel_axis)
         for one, guess, made in zip(bounded, guesses, out)
     ]
 
 
-def _try_corrections(one: BoundedTile, guess: float | None, made: Coded | None) -> Coded | None:
+def _try_corrections(
+    one: BoundedTile, guess: float | None, made: Coded | None, effort: int
+) -> Coded | None:
     """Return the tile with corrections where these are thought to take fewer bytes, and do."""
-    if guess is None or (made is not None and guess * one.values.size >= 8 * len(made[0])):
-        return made
-    other = pack_corrected(one)
+    if made is not None:
+        worth = 1.0 if effort >= EVERY_WAY_EFFORT else WORTH_CORRECTIONS
+        if guess is None or guess * one.values.size >= worth * 8 * len(made[0]):
+            return made
+    elif guess is None and one.half <= 0:
+        return None
+    other = pack_corrected(one, effort)
     return other if made is None else packing.fewer_bytes(made, other)
 
 
@@ -151,7 +163,7 @@ def _estimate_bits(one: BoundedTile) -> float | None:
     return float(bits / some.x.size + corrections.mean())
 
 
-def pack_corrected(one: BoundedTile) -> Coded | None:
+def pack_corrected(one: BoundedTile, effort: int = USUAL_EFFORT) -> Coded | None:
     """Return the tile with corrections; None where they cannot keep the bound.
 
     A correction moves a sample by whole multiples of twice `half`, so the step is a whole part of
@@ -161,7 +173,7 @@ def pack_corrected(one: BoundedTile) -> Coded | None:
     unit = round(2 * UNIT / STEP_RATIO)
     size = 2 * one.half * (1 - 2.0**-30)
     step = size * UNIT / unit
-    made = packing.code_tile(tile, step) if math.isfinite(step) else None
+    made = packing.code_tile(tile, step, effort) if math.isfinite(step) else None
     if made is None:
         return None
     c = np.zeros(made.whole.shape)

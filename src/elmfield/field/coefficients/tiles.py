@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from elmfield._array.checks import USUAL_EFFORT
 from elmfield._array.memory import capacity
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.codec import has_coarse, pack, pack_decoded, unpack, unpack_many
@@ -145,17 +146,23 @@ def without_channels(values: Array) -> tuple[Array, int | None]:
     )
 
 
-def packed(values: Array, **asked: float) -> bytes:
-    """A tile, channels last, coded; without loss if nothing is asked."""
+def packed(values: Array) -> bytes:
+    """A tile, channels last, coded without loss."""
     values, channel_axis = without_channels(values)
-    return pack(values, channel_axis=channel_axis, **asked)
+    return pack(values, channel_axis=channel_axis)
 
 
-def pack_tiles(tiles: Sequence[Array], **asked: float) -> list[tuple[bytes, Array]]:
-    """Some tiles of an array, channels last, coded together; and what they are decoded to."""
+def pack_tiles(
+    tiles: Sequence[Array], *, effort: int = USUAL_EFFORT, **asked: float
+) -> list[tuple[bytes, Array]]:
+    """Some tiles of an array, channels last, coded together; and what they are decoded to.
+
+    Without loss, unless a `step` or a `max_error` is asked for.
+    """
     found = [without_channels(values) for values in tiles]
     axis = found[0][1] if found else None
-    made = pack_decoded([values for values, _ in found], channel_axis=axis, **asked)
+    given = [values for values, _ in found]
+    made = pack_decoded(given, channel_axis=axis, effort=effort, **asked)
     return [(data, values.reshape(tile.shape)) for (data, values), tile in zip(made, tiles)]
 
 

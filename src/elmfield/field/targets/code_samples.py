@@ -14,6 +14,7 @@ import numpy as np
 
 from elmfield._array.backend import to_numpy
 from elmfield._array.channel_stats import ChannelStats
+from elmfield._array.checks import USUAL_EFFORT
 from elmfield._array.memory import runs
 from elmfield._array.threads import n_threads, spread
 from elmfield._array.typing import Array, Floats
@@ -46,12 +47,15 @@ class Coder(RateControl["Attempt"]):
         Where on each axis of the array they begin.
     counted : array of bool, shape (..., C or 1), or None
         The samples at which errors count; those that are present by default.
+    effort : int
+        Of coding.
     """
 
     blended: Blended
     samples: Samples
     first: tuple[int, ...]
     counted: Array | None = field(default=None, repr=False)
+    effort: int = USUAL_EFFORT
 
     @cached_property
     def own(self) -> Array:
@@ -79,7 +83,7 @@ class Coder(RateControl["Attempt"]):
         n, found = self.tiling.n_tiles, np.empty_like(self.own)
 
         def work(some: range) -> list[bytes]:
-            made = pack_tiles([self.values(i) for i in some], **asked)
+            made = pack_tiles([self.values(i) for i in some], effort=self.effort, **asked)
             for i, (_, decoded) in zip(some, made):
                 self._cut(found, self.tiling.slab(i))[:] = decoded
             return [data for data, _ in made]
@@ -182,6 +186,8 @@ def code_to_target(
     low = (0,) * (samples.raw.ndim - 1) if first is None else tuple(first)
     if samples.integers is not None:  # beyond what can be coded with loss as whole numbers
         samples = replace(samples, integers=None, is_exact=False)
-    coder = Coder(blended=blended, samples=samples, first=low, counted=counted)
+    coder = Coder(
+        blended=blended, samples=samples, first=low, counted=counted, effort=target.effort
+    )
     met = coder.meet(target)
     return met.made, met.lost

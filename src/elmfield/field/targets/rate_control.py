@@ -67,6 +67,7 @@ def guess_step(ratio: Callable[[float], float], start: float, power: float) -> t
 def read_off(
     tiles: Sequence[Array],
     channel_axis: int | None,
+    effort: int,
     of: str,
     ratio: Callable[[float], float],
     start: float,
@@ -75,7 +76,7 @@ def read_off(
 
     Read off the curve of their modes, which is calibrated by coding some pieces.
     """
-    curve, power = rate_curve(tiles, channel_axis), 2.0 if of == "error" else -1.0
+    curve, power = rate_curve(tiles, channel_axis, effort), 2.0 if of == "error" else -1.0
     step, _ = guess_step(lambda s: ratio(getattr(curve, of)(s)), start, power)
     curve.calibrate(step)
     return guess_step(lambda s: ratio(getattr(curve, of)(s)), step, power)
@@ -195,6 +196,8 @@ A = TypeVar("A", bound=Trial)
 class RateControl(ABC, Generic[A]):
     """Codes samples, in memory or on a disk, until what comes out meets a target."""
 
+    effort: int
+
     @property
     @abstractmethod
     def scope(self) -> Scope:
@@ -236,7 +239,8 @@ class RateControl(ABC, Generic[A]):
         count = min(n, max(1, GUESS_SAMPLES * n // self.tiling.n_values))
         numbers = np.linspace(0, n - 1, count).round().astype(int).tolist()
         tiles = [without_channels(self.values(i)) for i in numbers]
-        return read_off([values for values, _ in tiles], tiles[0][1], of, ratio, start)
+        given = [values for values, _ in tiles]
+        return read_off(given, tiles[0][1], self.effort, of, ratio, start)
 
     def _at_psnr(self, psnr: float) -> A:
         """As few bytes as a PSNR needs."""

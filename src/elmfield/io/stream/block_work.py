@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.backend import as_dtype, crc32, to_numpy
+from elmfield._array.checks import USUAL_EFFORT
 from elmfield._array.memory import capacity, runs
 from elmfield._array.threads import n_threads, spread
 from elmfield._array.typing import Array, Floats
@@ -95,6 +96,8 @@ class Coding:
         Tiles of what was missing.
     level : int or None
         Of the overview; None if there is none.
+    effort : int
+        Of coding with loss.
     """
 
     slabs: Slabs
@@ -105,6 +108,7 @@ class Coding:
     filled: FilledSlabs | None = None
     missing: TileArray | None = None
     level: int | None = None
+    effort: int = USUAL_EFFORT
 
     def __call__(self, slab: Slab, values: Array | None = None) -> BlockResult:
         """Code the tiles of a block, or find that this was done before."""
@@ -161,7 +165,8 @@ class Coding:
 
         def work(some: Sequence[int]) -> list[tuple[str, bool]]:
             done = []
-            for i, made in zip(some, pack_tiles([values[place(i)] for i in some], **asked)):
+            tiles = pack_tiles([values[place(i)] for i in some], effort=self.effort, **asked)
+            for i, made in zip(some, tiles):
                 if found is not values:
                     found[place(i)] = made[1]
                 done.append((array.write_tile(self.model, i, made[0]), has_coarse(made[0])))

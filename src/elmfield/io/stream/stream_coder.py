@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from elmfield._array.backend import as_dtype
+from elmfield._array.checks import USUAL_EFFORT
 from elmfield._array.typing import Array
 from elmfield.field import Field
 from elmfield.field.coefficients.tiles import Tiling, Totals
@@ -122,10 +123,13 @@ class StreamCoder(StreamLayout, RateControl[TrialModel]):
         Where models grow.
     top : float
         The largest magnitude of a sample.
+    effort : int
+        Of coding with loss.
     """
 
     work: Work
     top: float
+    effort: int = USUAL_EFFORT
 
     @property
     def fingerprint(self) -> dict[str, Any]:
@@ -176,6 +180,7 @@ class StreamCoder(StreamLayout, RateControl[TrialModel]):
             slabs=self.stream.sent,
             samples=self.plan.samples,
             asked=tuple(asked.items()),
+            effort=self.effort,
             model=self.work.model(name),
             notes=self.work.notes(name),
             filled=self.filled,
