@@ -30,7 +30,7 @@ sizes two took 0.7 of the time and 1 % less to 1 % more bytes at equal errors, o
 6 % more, on weather, photographs and volumes."""
 
 
-CHOICE_SAMPLES = 1 << 17
+CHOICE_SAMPLES = 1 << 16
 """Samples, about, from which the largest size of boxes is chosen."""
 LARGEST_PLACE = 2.0**40
 """Places on a lattice are smaller than this."""
