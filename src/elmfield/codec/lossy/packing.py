@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield._array import compiled
 from elmfield._array.checks import USUAL_EFFORT, positive
 from elmfield.codec import lossless
 from elmfield.codec.container import LOSSY, Head, fill_up
@@ -109,7 +108,6 @@ class PreparedTile:
 
         None where whole numbers would be too large.
         """
-        compiled.pays(self.x.size)  # the loops ask again
         x = self.in_steps(step)
         sizes = choose_sizes(x, effort)
         if sizes is None:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from elmfield._array import compiled
 from elmfield._array.checks import USUAL_EFFORT
 from elmfield._array.memory import capacity
 from elmfield._array.typing import Array, Floats, Integers
@@ -297,6 +298,7 @@ class CodedTiles:
                 ]
             )
         out = np.empty(tuple(map(len, every)), self.dtype)
+        compiled.pays(out.size)
         corners = list(cartesian(*spans))
         numbers = [int(np.ravel_multi_index([i for i, _, _ in c], t.counts)) for c in corners]
         room = self._room
