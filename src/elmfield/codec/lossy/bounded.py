@@ -15,6 +15,7 @@ from scipy.special import erfc
 from elmfield._array.channel_stats import spacing_at
 from elmfield._array.checks import USUAL_EFFORT, positive
 from elmfield.codec import lossless
+from elmfield.codec.lossless.numbers import round_floats
 from elmfield.codec.lossy import packing
 from elmfield.codec.lossy.lossy_tile import (
     LARGEST_CORRECTION,
@@ -137,7 +138,7 @@ def _round_to_lattice(one: BoundedTile) -> tuple[Values, tuple[float, float] | N
         k = np.clip(np.rint((x - first) / unit), 0, n).astype(np.int64)
         found: Values = (first + unit * k).astype(dtype)
         return (one.tile.frame.restore(found), None) if one.keeps(found) else None
-    placed = packing.round_floats(x, 2 * one.half * (1 - 2.0**-30), dtype)
+    placed = round_floats(x, 2 * one.half * (1 - 2.0**-30), dtype)
     if placed is None or not one.keeps(placed[0]):
         return None
     found, on = placed

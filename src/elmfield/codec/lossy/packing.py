@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from elmfield._array.checks import USUAL_EFFORT, positive
 from elmfield.codec import lossless
 from elmfield.codec.container import LOSSY, Head, fill_up
-from elmfield.codec.lossless.numbers import on_lattice
+from elmfield.codec.lossless.numbers import round_as_good
 from elmfield.codec.lossy import deblock, lossy_tile, transform, write
 from elmfield.codec.lossy.coder import BIT_PRICE
 from elmfield.codec.lossy.contexts import load_prior
@@ -31,16 +31,11 @@ sizes two took 0.7 of the time and 1 % less to 1 % more bytes at equal errors, o
 
 CHOICE_SAMPLES = 1 << 16
 """Samples, about, from which the largest size of boxes is chosen."""
-LARGEST_PLACE = 2.0**40
-"""Places on a lattice are smaller than this."""
 LATTICE_BITS = 2.1
 """Bits a sample in boxes from which a lattice may need fewer. Of eleven pictures (the first half)
 at five qualities it did in nine cases, all of them above."""
-LATTICE_HALVINGS = 6
 FILL_SWEEPS = 6
 
-Placed = tuple[Values, tuple[float, float]]
-"""Values on a lattice, and its offset and step."""
 Coded = tuple[bytes, Values]
 """The bytes of a tile, and the array that they are decoded to."""
 
@@ -234,7 +229,7 @@ class BoxCodedTile:
         squares = self.squares()
         if not squares.any():
             return None
-        found = _round_as_good(x, float(squares.mean()), frame.dtype)
+        found = round_as_good(x, float(squares.mean()), frame.dtype)
         if found is None:
             return None
         values, on = found
@@ -380,47 +375,6 @@ class RateCurve:
     def bits(self, step: float) -> float:
         """Return the bits a sample at a step, about."""
         return float(self._read((self._size, self._counts, self._squares), step)[1] * self._off[1])
-
-
-# --- values rounded to a lattice, which are then packed without loss ------------------------------
-
-
-def round_floats(x: Floats, step: float, dtype: np.dtype[np.generic]) -> Placed | None:
-    """Return samples x on the lattice of all multiples of `step`; None where there are too many.
-
-    0 comes back as 0.
-    """
-    top = max(float(np.abs(x).max(initial=0.0)), np.finfo(np.float64).tiny)
-    if not 2.0**-960 < step < 2.0**960 or top / step > LARGEST_PLACE:
-        return None
-    found = on_lattice(0.0, step, np.rint(x / step).astype(np.int64), dtype)
-    return (found, (0.0, step)) if np.isfinite(found).all() else None
-
-
-def _round_whole(x: Floats, step: float, dtype: np.dtype[np.generic]) -> Placed | None:
-    """Return whole numbers x on a lattice from the least on; None where the step is 1 or less."""
-    if step <= 1 or dtype.itemsize > 4:
-        return None
-    low = float(x.min())
-    return on_lattice(low, step, np.rint((x - low) / step).astype(np.int64), dtype), (low, step)
-
-
-def _round_as_good(x: Floats, error: float, dtype: np.dtype[np.generic]) -> Placed | None:
-    """Return samples x on the coarsest lattice, about, of at most this mean squared error."""
-    is_whole = dtype.kind in "iu"
-    place, high = _round_whole if is_whole else round_floats, math.sqrt(12 * error + is_whole)
-    low, best = 0.8 * high, None
-    high *= 1.05
-    for _ in range(LATTICE_HALVINGS):
-        step = (low + high) / 2
-        found = place(x, step, dtype)
-        if found is None:
-            return best
-        if float(np.mean((found[0].astype(np.float64) - x) ** 2)) <= error:
-            low, best = step, found
-        else:
-            high = step
-    return best
 
 
 # --- gaps: something smooth, so that they cost few bits -------------------------------------------

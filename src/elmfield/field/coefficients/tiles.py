@@ -140,11 +140,8 @@ def without_channels(values: Array) -> tuple[Array, int | None]:
     C = values.shape[-1]
     if values.ndim > 5:
         values = values.reshape(-1, *values.shape[-4:])
-    return (
-        (np.ascontiguousarray(values), -1)
-        if C > 1
-        else (np.ascontiguousarray(values[..., 0]), None)
-    )
+    own, axis = (values, -1) if C > 1 else (values[..., 0], None)
+    return np.ascontiguousarray(own), axis
 
 
 def packed(values: Array) -> bytes:

@@ -248,7 +248,7 @@ class RateControl(ABC, Generic[A]):
         # Beyond what float64 can say, only all digits will do.
         allowed = scope.data_range**2 * 10 ** (-min(psnr, 600.0) / 10)
         if psnr > 300:
-            return self._without_loss("psnr", psnr, lambda e: e[0] <= allowed)
+            return self._without_loss("psnr", psnr, 0, allowed)
         parts = 2 if scope.is_complex else 1  # errors are moduli, of two parts
 
         def at(step: float) -> tuple[A, float]:
@@ -258,7 +258,7 @@ class RateControl(ABC, Generic[A]):
         start = math.sqrt(12 * allowed / parts)
         start, power = self._guess("error", lambda e: parts * e / allowed, start)
         found = search_step(at, start, power, scope.least_step)
-        return found or self._without_loss("psnr", psnr, lambda e: e[0] <= allowed)
+        return found or self._without_loss("psnr", psnr, 0, allowed)
 
     def _within(self, largest: float) -> A:
         """As few bytes as a largest error needs."""
@@ -270,7 +270,7 @@ class RateControl(ABC, Generic[A]):
         made = self.code(max_error=bound)
         if made.errors[1] <= largest:
             return made
-        return self._without_loss("max_error", largest, lambda e: e[1] <= largest)
+        return self._without_loss("max_error", largest, 1, largest)
 
     def _in_bytes(self, target: Target) -> A:
         """As little error as a number of bytes allows."""
@@ -297,26 +297,15 @@ class RateControl(ABC, Generic[A]):
             )
         return found
 
-    def _without_loss(
-        self, kind: str, value: float, keeps: Callable[[tuple[float, float]], bool]
-    ) -> A:
-        """Code without loss, if rounding of the function allows the target; else raise."""
+    def _without_loss(self, kind: str, value: float, of: int, allowed: float) -> A:
+        """Code without loss; raise where a function misses its samples by more than is allowed."""
         made = self.code()
-        mean, largest = made.errors
-        if keeps((mean, largest)):
-            return made
-        dtype = self.scope.dtype
-        advice = "" if dtype == "float64" else ", or fit float64 samples"
-        if kind == "max_error":
+        if made.errors[of] > allowed:
             raise ValueError(
-                f"`max_error` cannot be kept: with all digits the largest error at the samples is "
-                f"{largest:.2g} in {dtype}; got {value:g}. Ask for more than that{advice}."
+                f"`{kind}` cannot be kept: with all digits the function is off by "
+                f"{made.errors[1]:.2g} at most at the samples; got {value:g}. Ask for less."
             )
-        limit = 10 * math.log10(self.scope.data_range**2 / mean)
-        raise ValueError(
-            f"`psnr` cannot be reached: with all digits this field has {limit:.1f} dB at the "
-            f"samples in {dtype}; got {value:g}. Ask for less{advice}."
-        )
+        return made
 
 
 def check_whole(top: float, target: Target) -> None:
