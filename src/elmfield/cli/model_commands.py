@@ -56,6 +56,10 @@ STREAMED_MIN_BYTES = 1 << 27
     "--per-region", type=int, metavar="N", help="Keep so many in every region and channel."
 )
 @click.option(
+    "--effort", type=click.IntRange(1, 9), metavar="1-9",
+    help="Of --psnr, --max-error, --bits, --bytes: 1 is fast, 9 is small; 5 by default.",
+)  # fmt: skip
+@click.option(
     "--denoise", type=terminal.numbers(float, {"yes": True, "true": True, "auto": True}),
     metavar="yes|LEVEL",
     help="Take noise out: estimated, or this strong.",

@@ -283,6 +283,10 @@ class Encoder:
             nonlocal done
             progress("fit", done := done + count, N)
 
+        target = self.settings.target
+        if target is not None and target.is_coded and all(c.is_their_samples for c in groups):
+            tell(N)  # coefficients are those of the samples that will be coded
+            return [replace(c, boxes=SampleBoxes.of_fit(samples)) for c in groups], left
         for c in groups:
             if c.beliefs is None:
                 every, boxes = np.arange(len(c.regions)), c.boxes

@@ -135,12 +135,9 @@ class Blended:
 
     @property
     def exact(self) -> SampleBoxes | None:
-        """The caller's samples, where the function passes through all of them; else None.
-
-        Not where they were coded with loss, or are kept with fewer digits.
-        """
+        """The samples in the caller's units, where the function passes through all; else None."""
         boxes = self.source_samples
-        if boxes is None or not boxes.is_raw or boxes.is_lossy:
+        if boxes is None or not boxes.is_raw:
             return None
         every = (g.coefficients for g in self.groups)
         return boxes if all(c.shape[1] >= math.prod(c.box or ()) for c in every) else None

@@ -98,8 +98,9 @@ def at_samples(
 ) -> Array:
     """The samples with these numbers on each axis, in any order, as they were given.
 
-    Bit for bit and in their dtype, where the field passes through its samples and keeps them; else
-    its values there. With `gaps`, NaN where a sample was missing.
+    Bit for bit and in their dtype, where the field passes through its samples and keeps them, or
+    as they are decoded, where they were coded with loss; else its values there. With `gaps`, NaN
+    where a sample was missing.
     """
     boxes = exact_samples(model)
     if boxes is None:
@@ -160,14 +161,14 @@ def coarse_means(model: "Model", k: int) -> Array:
 
 
 def exact_samples(model: "Model") -> SampleBoxes | None:
-    """The samples that a field gives back as they were; None where they are its values."""
+    """The samples that a field gives back as they are kept; None where it gives its values."""
     return None if model.labels.alpha is not None else model.blended.exact  # colours times alpha
 
 
 def sample_dtype(model: "Model", gaps: bool) -> DType:
     """The dtype of a field's samples as it gives them back: the caller's, if it can say gaps."""
     boxes, own = exact_samples(model), model.input_dtype
-    if boxes is None or EXACT.get(own) != boxes.kind or gaps:
+    if boxes is None or boxes.is_lossy or EXACT.get(own) != boxes.kind or gaps:
         return model.dtype
     return getattr(namespace(model.offset), own)
 
