@@ -324,7 +324,7 @@ class Encoder:
         mask: Array | Sequence[Any] | None = None,
         progress: Progress | bool = False,
     ) -> list[Any]:
-        """A list of Fields, one for each array, from one matrix product; nested if axes are several.
+        """A list of Fields, one for each array, from one matrix product; nested for several axes.
 
         Parameters
         ----------
