@@ -446,5 +446,5 @@ def _kept(c: FromSamples, values: Array) -> Coefficients:
 
 def _draws(c: FromSamples) -> Draws | None:
     """The layers of regions that each have their own; else None."""
-    own = isinstance(c.model, DenseWeights) and c.model.is_own
-    return Draws(c.model, c.regions) if own else None  # type: ignore[arg-type]
+    model = c.model
+    return Draws(model, c.regions) if isinstance(model, DenseWeights) and model.is_own else None
