@@ -27,7 +27,7 @@ class NoiseWarning(UserWarning):
 
 
 class ChannelWarning(UserWarning):
-    """An array looks like a picture in colour, and nobody said where its channels are."""
+    """An array looks like a picture in colour, and no channel axis was given."""
 
 
 class StoreError(Exception):
