@@ -208,9 +208,8 @@ class Field:
     ) -> Array:
         """Values on the grid spanned by one array of coordinates per axis.
 
-        Or by dim in one mapping: axes that are left out keep their samples. Of samples that are
-        means, means over cells that end midway between ordered coordinates; ``antialias=False``
-        gives values at points.
+        Or by dim in one mapping: axes that are left out keep their samples. Of means, means over
+        cells that end midway between ordered coordinates; values with ``antialias=False``.
         """
         x, beyond = self.model.coordinates.columns(coords, outside)
         gaps = shows_gaps(self.model, missing)
@@ -248,8 +247,7 @@ class Field:
             "nodes" keeps old samples among the new ones, as weather services do.
         antialias : bool
             Whether fewer samples than before are means over what each stands for, which nothing is
-            lost from; else, and for derivatives, values at points. Of samples that are means all
-            are means: those of more samples, averaged back, are the samples.
+            lost from; else, and for derivatives, values at points. Of means all are means.
         """
         at, gaps = self.model.coordinates, shows_gaps(self.model, missing)
         x = at.positions(shape, scale=scale, window=window, align=align)

@@ -31,8 +31,7 @@ from elmfield.local.bases import DenseWeights, WaveModel
 from elmfield.local.model import Basis
 from elmfield.partition import Partition, without_rings
 from elmfield.samples import WHOLE, Samples, read, unmasked, warn_of_rounding
-from elmfield.settings import Settings, Smooth
-from elmfield.settings.protocol import with_levels
+from elmfield.settings import Settings, Smooth, with_levels
 
 Footprint = tuple[tuple[int, ...], Array | None, Integers]
 """A box, which samples in it count (None: all), and the regions that have it."""

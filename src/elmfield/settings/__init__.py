@@ -2,6 +2,16 @@
 
 from elmfield.settings.oriented import Oriented, oriented
 from elmfield.settings.presets import Paper, Smooth, paper, smooth
-from elmfield.settings.protocol import Settings, Target
+from elmfield.settings.protocol import Settings, Target, with_levels
 
-__all__ = ["Oriented", "Paper", "Settings", "Smooth", "Target", "oriented", "paper", "smooth"]
+__all__ = [
+    "Oriented",
+    "Paper",
+    "Settings",
+    "Smooth",
+    "Target",
+    "oriented",
+    "paper",
+    "smooth",
+    "with_levels",
+]
