@@ -3,8 +3,8 @@
     python benchmarks/twins.py        writes results/twins.json and results/twins.md
 
 A family of compiled loops stays where a user's job is at least three times as fast. Those of the
-lossless codec, which most bounds use too, do that when files are read. Measured alike before they went (2026, two shared
-cores, times as fast with the loops than without, packing and unpacking):
+lossless codec, which most bounds use too, do that when files are read. Measured alike before they
+went (2026, two shared cores, times as fast with the loops than without, packing and unpacking):
 
     loops                                       u8      f32     f32, tiles of 256²
     walk of the lossy coder through its boxes   1.4 1.4 1.1 1.2 1.7 1.6
