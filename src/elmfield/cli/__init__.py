@@ -32,7 +32,7 @@ Example:
 
 \b
 Exit codes:
-  0    done, even if nobody reads the output any more (a closed pipe)
+  0    done, even if the output was closed before the end (a pipe)
   1    the data or the options do not go together
   2    wrong usage: unknown option, missing argument
   3    a file is missing, damaged, or cannot be written

@@ -35,15 +35,13 @@ def errors_by_cell(model: "Model", samples: Array | None) -> Floats:
 def _left_over(model: "Model") -> tuple[Array, Array]:
     """Sum of squares and number of samples in each region's box, (N,), as its fit left them."""
     if model.residual is None:
-        beside_what = "it was cropped or encoded in a batch. Pass the samples: error_map(samples)."
+        reason = "it was cropped or encoded in a batch. Pass the samples: error_map(samples)."
         if model.blended.is_scattered:
-            beside_what = "its samples are scattered. Compare their values with field(points)."
-        raise ValueError(f"this field does not know its errors: {beside_what}")
+            reason = "its samples are scattered. Compare their values with field(points)."
+        raise ValueError(f"this field does not know its errors: {reason}")
     count = np.prod(model.partition.boxes[1], axis=1, dtype=np.int64)
     for g in model.blended.groups:  # a merged region may be less than its box
-        basis = g.model.basis
-        if basis is not None:
-            count[g.regions] = basis.n_samples
+        count[g.regions] = getattr(g.model, "n_samples", count[g.regions])
     return np.asarray(model.residual) / model.n_channels, count
 
 
@@ -82,7 +80,7 @@ def _shapes(model: "Model") -> list[tuple[int, ...]]:
     return shapes
 
 
-def _source(model: "Model", samples: Any) -> Source:
+def _source(model: "Model", samples: Array) -> Source:
     """What was fitted, to be read in parts; an error if it cannot be."""
     if model.blended.is_scattered:
         raise ValueError(
@@ -100,7 +98,7 @@ def _source(model: "Model", samples: Any) -> Source:
     return source
 
 
-def align_samples(model: "Model", samples: Any) -> tuple[Array, Array]:
+def align_samples(model: "Model", samples: Array) -> tuple[Array, Array]:
     """What was fitted and the function there, channels last, as far as the domain goes."""
     k, own = model.channel_axis, own_samples(model.domain)
     truth = np.asarray(to_numpy(_source(model, samples).read()))

@@ -16,16 +16,17 @@ from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Domain, Periodic, make_domain
 from elmfield.field import Blended, Field, Group, meet
+from elmfield.field.blend.points import Draws
 from elmfield.field.coefficients.from_samples import FromSamples
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
-from elmfield.field.coefficients.stored import Coefficients, Full
+from elmfield.field.coefficients.stored import Coefficients, Full, Ragged
 from elmfield.field.coordinates.gap_masks import WAYS, gaps_of
 from elmfield.field.coordinates.labels import Labels
 from elmfield.field.model import Model
 from elmfield.fit.gaps.fill import fill_gaps
 from elmfield.fit.noise import denoise_samples, removed_energy
 from elmfield.fit.statistics import ArrayView, Slabs, Survey
-from elmfield.local.bases import WaveModel
+from elmfield.local.bases import DenseWeights, WaveModel
 from elmfield.local.model import Basis
 from elmfield.partition import Partition, without_rings
 from elmfield.samples import WHOLE, Samples, read, unmasked, warn_of_rounding
@@ -35,16 +36,15 @@ Footprint = tuple[tuple[int, ...], Array | None, Integers]
 """A box, which samples in it count (None: all), and the regions that have it."""
 
 GAP_ORDER = 2.0
-"""Order along a line by which gaps are filled that stay gaps. Beside the coasts of half of ERA5
-the values between samples were as good as after a careful fill (t2m 0.371 K, 0.372 K; t850 0.144,
-0.143), in a tenth of its time."""
+"""Order along a line by which gaps are filled that stay gaps. At the coasts of half of ERA5 values
+were as good as after a careful fill (t2m 0.371 K, 0.372 K), in a tenth of its time."""
 
 
 def encoder(
     shape: Sequence[int],
     settings: Settings | None = None,
     *,
-    channel_axis: int | None = None,
+    channel_axis: int | str | None = None,
     dims: Sequence[str] | None = None,
     coords: Mapping[str, Array] | Sequence[Array | None] | None = None,
     periodic: Periodic = (),
@@ -141,7 +141,7 @@ class Encoder:
         self.read: Callable[[Any], Any] | None = None
         """How labelled arrays become an array and what is known of it; None takes the numbers."""
         # Two threads that miss at once make the same model twice, and one of them is kept.
-        self._models: dict[tuple[object, ...], Basis | WaveModel] = {}
+        self._models: dict[tuple[object, ...], Basis | DenseWeights | WaveModel] = {}
         # Choices that depend on the samples are made once, by the first array.
         self._resolved: Settings | None = settings if settings.is_resolved else None
 
@@ -256,7 +256,8 @@ class Encoder:
                     partition=self.partition,
                     regions=regions,
                     model=model,
-                    keeps_samples=model.basis is None or (is_plain and model.axes is not None),
+                    keeps_samples=isinstance(model, WaveModel)
+                    or (is_plain and model.axes is not None),
                 )
             )
         return found
@@ -290,7 +291,7 @@ class Encoder:
                 every, boxes = np.arange(len(c.regions)), c.boxes
                 ready = replace(c, boxes=boxes.with_standardised(samples.standardised))
                 values, left[c.regions] = ready.project(every, samples.present, tell)
-                found.append(replace(c, computed=values) if c.keeps_samples else Full(values))
+                found.append(replace(c, computed=values) if c.keeps_samples else _kept(c, values))
             else:  # regions pass through their samples, and choose an energy in between
                 found.append(c.precompute())
                 tell(len(c.regions))
@@ -309,7 +310,7 @@ class Encoder:
             for c in made:
                 radii[c.regions] = c.model.radius
         groups = (
-            Group(model=c.model, regions=c.regions, coefficients=values)
+            Group(model=c.model, regions=c.regions, coefficients=values, nodes=_draws(c))
             for c, values in zip(made, found)
         )
         centres = starts + (sizes - 1) / 2
@@ -323,7 +324,7 @@ class Encoder:
         mask: Array | Sequence[Any] | None = None,
         progress: Progress | bool = False,
     ) -> list[Any]:
-        """A Field for each array along the first axes, from one matrix product.
+        """A list of Fields, one for each array, from one matrix product; nested for several axes.
 
         Parameters
         ----------
@@ -333,11 +334,6 @@ class Encoder:
             What is missing in each of them.
         progress : callable or bool
             As for `elmfield.fit`.
-
-        Returns
-        -------
-        list of Field
-            With several axes of arrays, lists of lists, as they are nested.
         """
         frames, mask = unmasked(frames, mask, self.channel_axis, len(self.shape))
         xp, d = namespace(frames), len(self.shape)
@@ -346,7 +342,10 @@ class Encoder:
             flat = xp.reshape(frames, (-1, *self.shape))
             if mask is not None and is_array(mask):
                 mask = xp.reshape(mask, (flat.shape[0], *mask.shape[len(lead) :]))
-            return nested(self.batch(flat, mask=mask, progress=progress), lead)
+            found: list[Any] = self.batch(flat, mask=mask, progress=progress)
+            for n in reversed(lead[1:]):
+                found = [found[i : i + n] for i in range(0, len(found), n)]
+            return found
         if tuple(frames.shape[1:]) != self.shape or frames.shape[0] == 0:
             raise ValueError(
                 f"a batch must have shape (n, {', '.join(map(str, self.shape))}), n at least 1; "
@@ -382,21 +381,19 @@ class Encoder:
             raise ValueError(f"`mask` must have one part for each of {T} arrays; got {len(parts)}.")
         return [self(frames[t, ...], mask=m, progress=progress) for t, m in enumerate(parts)]
 
-    def _unlabelled(self, values: Any) -> Array:
-        """The numbers of a DataArray that lies where this encoder's samples do; else an error."""
+    def _unlabelled(self, values: Array) -> Array:
+        """The numbers of a DataArray that lies where this encoder's samples do."""
         dims = tuple(map(str, values.dims))
         every = len(dims) == len(self.shape)  # some names leave channels out
         own = [d for k, d in enumerate(dims) if not every or k != self.channel_axis]
         same = tuple(own) == self.domain.dims
         for axis in self.domain.axes if same else ():
-            if axis.name in values.coords:
-                at = np.asarray(values.coords[axis.name])
-                mine = axis.from_index(np.arange(axis.size, dtype=float))
-                same = at.dtype.kind in "iuf" and len(at) == axis.size and np.allclose(at, mine)
-            else:
-                same = axis.coords is None
-            if not same:
-                break
+            if axis.name not in values.coords:
+                same = same and axis.coords is None
+                continue
+            at = np.asarray(values.coords[axis.name])
+            same = same and at.dtype.kind in "iuf" and len(at) == axis.size
+            same = same and np.allclose(at, axis.from_index(np.arange(axis.size, dtype=float)))
         if not same:
             raise ValueError(
                 f"an array with named axes must lie where the encoder's samples do; got dims "
@@ -429,7 +426,7 @@ class Encoder:
 
     def _model(
         self, settings: Settings, box: tuple[int, ...], inside: Array | None, like: Array
-    ) -> Basis | WaveModel:
+    ) -> Basis | DenseWeights | WaveModel:
         shape = None if inside is None else inside.tobytes()
         key = (box, shape, namespace(like).__name__, str(device_of(like)))
         if key not in self._models:
@@ -437,9 +434,17 @@ class Encoder:
         return self._models[key]
 
 
-def nested(fields: Sequence[Any], lead: Sequence[int]) -> list[Any]:
-    """Fields in lists of lists, as many as `lead` says on each level."""
-    if len(lead) == 1:
-        return list(fields)
-    each = len(fields) // lead[0]
-    return [nested(fields[i * each : (i + 1) * each], lead[1:]) for i in range(lead[0])]
+def _kept(c: FromSamples, values: Array) -> Coefficients:
+    """Coefficients (G, r, C) as they are kept: without the neurons that a region does not have."""
+    widths = c.model.widths if isinstance(c.model, DenseWeights) else None
+    if widths is None:
+        return Full(values)
+    _, r, C = values.shape
+    own = np.arange(r) < np.asarray(widths)[c.regions][:, None]
+    return Ragged.keep(values, np.repeat(own[:, None, :], C, axis=1), np.arange(r))
+
+
+def _draws(c: FromSamples) -> Draws | None:
+    """The layers of regions that each have their own; else None."""
+    model = c.model
+    return Draws(model, c.regions) if isinstance(model, DenseWeights) and model.is_own else None

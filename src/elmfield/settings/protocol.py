@@ -14,7 +14,7 @@ from elmfield._array.checks import (
     positive,
 )
 from elmfield._array.typing import Array
-from elmfield.local.bases import WaveModel
+from elmfield.local.bases import DenseWeights, WaveModel
 from elmfield.local.model import Basis
 from elmfield.partition import Partition
 from elmfield.samples import Grid, View
@@ -136,7 +136,9 @@ class Settings(Protocol):
         Raises ValueError where the settings say something that the partition settles.
         """
 
-    def model(self, box: tuple[int, ...], inside: Array | None, like: Array) -> Basis | WaveModel:
+    def model(
+        self, box: tuple[int, ...], inside: Array | None, like: Array
+    ) -> Basis | DenseWeights | WaveModel:
         """The local model of a box of samples, ready for arrays like `like`.
 
         `inside`, booleans of the box's shape, says which samples count; None for all.

@@ -235,7 +235,7 @@ def test_tiled_pictures_and_videos_are_read_in_parts(tmp_path):
 @pytest.mark.parametrize("has_gaps", [False, True])
 def test_a_map_whose_file_marks_gaps_is_kept_as_in_memory(has_gaps, tmp_path, monkeypatch):
     rasterio = pytest.importorskip("rasterio")
-    monkeypatch.setattr("elmfield.io.formats.tiff.SEARCHED", 1000)
+    monkeypatch.setattr("elmfield.io.formats.tiff.SEARCH_PIXELS", 1000)
     values = rough((70, 64), dtype="uint16")
     if has_gaps:
         values[50:53, 20:24] = 0

@@ -12,7 +12,7 @@ from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.stored import Coefficients, rows_of
-from elmfield.local.bases import WaveModel
+from elmfield.local.bases import DenseWeights, WaveModel
 from elmfield.local.energy_mixture import Beliefs
 from elmfield.local.model import Basis
 from elmfield.partition import Partition, gather_boxes, whole_rows
@@ -35,7 +35,7 @@ class FromSamples(Coefficients):
         In which the regions' boxes lie: that of the fit, also for a part of its regions.
     regions : integer array, shape (G,)
         The regions' numbers there.
-    model : Basis or WaveModel
+    model : Basis, DenseWeights or WaveModel
         Of all of them.
     keeps_samples : bool
         Whether the field keeps its samples, and a file holds these; else what is made from them.
@@ -50,7 +50,7 @@ class FromSamples(Coefficients):
     boxes: SampleBoxes = field(repr=False)
     partition: Partition = field(repr=False)
     regions: Integers = field(repr=False)
-    model: Basis | WaveModel = field(repr=False)
+    model: Basis | DenseWeights | WaveModel = field(repr=False)
     keeps_samples: bool = True
     computed: Array | None = field(default=None, repr=False)
     is_kept: bool = False
@@ -138,11 +138,16 @@ class FromSamples(Coefficients):
                 beliefs = self.model.beliefs
                 c = beliefs.alphas(Y, self._mixture(beliefs, Y, rows[i:j]))
             else:
+                model, some = self.model, self.regions[rows[i:j]]
+                model = model.of(some) if isinstance(model, DenseWeights) else model
                 if present is not None:
-                    where = self.regions[rows[i:j]], self.model.box, self.model.inside
-                    Y = self.model.complete(Y, gather_boxes(present, self.partition, *where))
-                c = self.model.project(Y)
-                if r < self.model.n_samples:  # else nothing is left over
+                    where = some, model.box, model.inside
+                    Y = model.complete(Y, gather_boxes(present, self.partition, *where))
+                c = model.project(Y)
+                if isinstance(model, DenseWeights):
+                    left = xp.sum((Y - model.values(c)) ** 2, axis=1)
+                    lefts.append(xp.astype(left, xp.float64))
+                elif r < model.n_samples:  # else nothing is left over
                     left = xp.sum(Y * Y, axis=1) - xp.sum(c * c, axis=1)
                     lefts.append(xp.astype(left, xp.float64))
             c = xp.permute_dims(c, (2, 0, 1))
@@ -211,7 +216,7 @@ class FromSamples(Coefficients):
         found = [beliefs.weights(Y, self.boxes.rounding) for _, _, Y in every]
         return namespace(self.like).concat(found, axis=0)
 
-    # --- parts, and elsewhere -------------------------------------------------------------------
+    # --- parts, and other places ----------------------------------------------------------------
 
     def rows(self, rows: Integers) -> "FromSamples":
         """The same for some of the regions."""

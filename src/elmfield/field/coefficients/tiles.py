@@ -14,7 +14,7 @@ import numpy as np
 from elmfield._array import compiled
 from elmfield._array.checks import USUAL_EFFORT
 from elmfield._array.memory import capacity
-from elmfield._array.typing import Array, Floats, Integers
+from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.codec import has_coarse, pack, pack_decoded, unpack, unpack_many
 from elmfield.errors import StoreError
 from elmfield.partition import Partition
@@ -189,7 +189,7 @@ class CodedTiles:
     """
 
     def __init__(
-        self, tiles: TileBytes, tiling: Tiling, dtype: Any, sizes: Sequence[int] | None = None
+        self, tiles: TileBytes, tiling: Tiling, dtype: DType, sizes: Sequence[int] | None = None
     ) -> None:
         self.tiles, self.tiling, self.dtype, self.sizes = tiles, tiling, np.dtype(dtype), sizes
         self._kept: OrderedDict[int, Array] = OrderedDict()

@@ -139,7 +139,7 @@ def meet(blended: Blended, samples: Samples, target: Target) -> tuple[Blended, F
             "smooth() on regular cells; this one keeps coefficients. Ask for a number of "
             "`coefficients`."
         )
-    # A constant has no range to speak of, but its unit may have no square either.
+    # A constant has hardly a range, but its unit may have no square either.
     check_range(max(samples.data_range, float(np.max(to_numpy(samples.units)))), target)
     ledger = Ledger(blended, samples.units)
     if target.kind == "per_region":
