@@ -339,8 +339,8 @@ def satellite_section(doc, records, folder):
     if r:
         doc.text(f"""**The paper's size**{records.mark(unit)}: 2048 × 2048 × 8 samples, cells of 64,
             m = 4096 ({r["bands"]}; not the paper's scene): {r["paper_psnr"]:.2f} dB, true PSNR
-            {r["psnr"]:.0f} dB, {r["seconds"]:.0f} s with the factorisation and {r["seconds_kept"]:.0f} s
-            with it kept, {r["peak_bytes"] / 2**30:.1f} GiB at most, on {unit["about"]["device"]} with
+            {r["psnr"]:.0f} dB, {"at most " if "note" in unit["about"] else ""}{r["seconds"]:.0f} s with the
+            factorisation and {r["seconds_kept"]:.0f} s with it kept, {r["peak_bytes"] / 2**30:.1f} GiB, on {unit["about"]["device"]} with
             {unit["about"]["threads"]} thread. It was not measured on a GPU with this code.""")
     for name, bands in BANDS.items():
         instrument = "WorldView-3" if name == "worldview" else "Sentinel-2"
