@@ -1,8 +1,8 @@
 """elmfield: an array as a continuous function, in closed form, without backpropagation.
 
-Data flows one way, and the rooms of the package are in that order::
+Data flows one way, and the packages are listed in that order::
 
-    samples → domain → partition → local models → field → measure · keep · show
+    samples → domain → partition → local models → field → measure · save · show
 
 - `samples`, `domain`: what a caller gives, checked; the box Ω and its named axes.
 - `partition`: cells, regions, overlap; regular, or merged by energy (BEAM).
@@ -65,7 +65,7 @@ LATER = {
     "sphere": "elmfield.fit.globe",
     "view": "elmfield.io.view_source",
 }
-"""Names whose rooms are opened when first asked for: a third of the time of the import."""
+"""Names whose modules are imported at first use: they would take half as long again as the rest."""
 
 beam = Partition.beam
 

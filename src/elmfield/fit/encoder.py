@@ -45,7 +45,7 @@ def encoder(
     shape: Sequence[int],
     settings: Settings | None = None,
     *,
-    channel_axis: int | None = None,
+    channel_axis: int | str | None = None,
     dims: Sequence[str] | None = None,
     coords: Mapping[str, Array] | Sequence[Array | None] | None = None,
     periodic: Periodic = (),
@@ -283,6 +283,10 @@ class Encoder:
             nonlocal done
             progress("fit", done := done + count, N)
 
+        target = self.settings.target
+        if target is not None and target.is_coded and all(c.is_their_samples for c in groups):
+            tell(N)  # coefficients are those of the samples that will be coded
+            return [replace(c, boxes=SampleBoxes.of_fit(samples)) for c in groups], left
         for c in groups:
             if c.beliefs is None:
                 every, boxes = np.arange(len(c.regions)), c.boxes
@@ -380,7 +384,7 @@ class Encoder:
             raise ValueError(f"`mask` must have one part for each of {T} arrays; got {len(parts)}.")
         return [self(frames[t, ...], mask=m, progress=progress) for t, m in enumerate(parts)]
 
-    def _unlabelled(self, values: Any) -> Array:
+    def _unlabelled(self, values: Array) -> Array:
         """The numbers of a DataArray that lies where this encoder's samples do; else an error."""
         dims = tuple(map(str, values.dims))
         every = len(dims) == len(self.shape)  # some names leave channels out

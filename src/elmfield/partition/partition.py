@@ -21,8 +21,7 @@ from elmfield._array.checks import (
 )
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain.box import Periodic, wraps_of
-from elmfield.partition.boxes import Shape, boxes_of, shapes_of
-from elmfield.partition.cells import check_labels, even_cells, line
+from elmfield.partition.cells import Shape, boxes_of, check_labels, even_cells, line, shapes_of
 
 TABULATED_MAX_SAMPLES = 1 << 20
 """Samples of an axis up to which the cell of each is listed."""

@@ -138,7 +138,7 @@ class Smooth:
     --------
     >>> import elmfield as ef
     >>> ef.smooth(psnr=40).target
-    Target(kind='psnr', value=40)
+    Target(kind='psnr', value=40, effort=5)
     """
 
     order: float | tuple[float, ...] | str = "auto"
@@ -366,6 +366,7 @@ def smooth(
     bytes: int | None = None,
     coefficients: int | None = None,
     per_region: int | None = None,
+    effort: int | None = None,
     denoise: float | bool = False,
     context: int | None = None,
     layer: MakeLayer | None = None,
@@ -397,6 +398,8 @@ def smooth(
         buy most.
     per_region : int, optional
         Keep this many in every region and channel, the strongest. (At most one of these six.)
+    effort : int, optional
+        How hard to work on one of the first four: from 1, fast, to 9, small; 5 by default.
     denoise : bool or float
         Take noise out; True estimates its level, a number is its standard deviation.
     context : int, optional
@@ -428,6 +431,7 @@ def smooth(
             bytes=bytes,
             coefficients=coefficients,
             per_region=per_region,
+            effort=effort,
         ),
         denoise=denoise,
         context=context,

@@ -8,14 +8,13 @@ import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product as cartesian
-from typing import Any
 
 import numpy as np
 
 from elmfield._array.backend import add_runs, move, namespace
 from elmfield._array.memory import capacity
 from elmfield._array.memory import runs as runs_of
-from elmfield._array.typing import Array, Floats, Integers
+from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.field.blend.grids import AxisPlan, AxisTable, along, contracted
 from elmfield.field.blend.integrals import Runs
 from elmfield.field.blend.points import Draws, Nodes, partials
@@ -90,7 +89,7 @@ class Blended:
         return self.groups[0].coefficients.like
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         """Dtype of the coefficients and of the values."""
         return self.like.dtype
 
@@ -136,12 +135,9 @@ class Blended:
 
     @property
     def exact(self) -> SampleBoxes | None:
-        """The caller's samples, where the function passes through all of them; else None.
-
-        Not where they were coded with loss, or are kept with fewer digits.
-        """
+        """The samples in the caller's units, where the function passes through all; else None."""
         boxes = self.source_samples
-        if boxes is None or not boxes.is_raw or boxes.is_lossy:
+        if boxes is None or not boxes.is_raw:
             return None
         every = (g.coefficients for g in self.groups)
         return boxes if all(c.shape[1] >= math.prod(c.box or ()) for c in every) else None
@@ -267,7 +263,7 @@ class Blended:
         return found[0] if len(found) == 1 else [xp.concat(pair) for pair in zip(*found)]
 
     def plan(self, k: int, x: Floats, order: int = 0) -> AxisPlan:
-        """Which cells of axis k speak at index coordinates `x`, and how, up to derivatives."""
+        """Which cells of axis k contribute at index coordinates `x`, and how, up to derivatives."""
         return AxisPlan.make(self.partition, self.centres, self.group_of[0], k, x, order)
 
     @property
@@ -300,13 +296,13 @@ class Blended:
         return capacity(self.like) // (each * math.prod(a.cells.size for a in others))
 
     def _parts(self, x: Floats, starts: Integers, most: int) -> list[tuple[int, int]]:
-        """Ranges of runs of positions on the first axis in which at most so many cells speak."""
+        """Ranges of runs of positions on the first axis, each with at most so many cells."""
         if self.partition.n_cells[0] <= most:
             return [(0, len(starts))]
         return self.plan(0, x).parts(starts, most)
 
     def _products(
-        self, axes: list[AxisTable], orders: list[tuple[int, ...]], dtype: Any = None
+        self, axes: list[AxisTable], orders: list[tuple[int, ...]], dtype: DType = None
     ) -> list[Array]:
         """Results (p_1, ..., p_d, C) of product models for each of some orders."""
         xp, group = namespace(self.like), self.groups[0]
@@ -357,7 +353,7 @@ class Blended:
 
     # --- sums and parts -------------------------------------------------------------------------
 
-    def sums(self, runs: list[Runs], dtype: Any = None) -> Array:
+    def sums(self, runs: list[Runs], dtype: DType = None) -> Array:
         """``Σ weights f(places)`` over boxes, (n_1, ..., n_d, C): one for each run on each axis.
 
         With product modes each axis is summed first, so the grid of places is never formed; in
@@ -411,7 +407,7 @@ class Blended:
         return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
 
     def crop(self, low: tuple[float, ...], high: tuple[float, ...]) -> "Blended":
-        """The same function without the regions that do not speak between two corners."""
+        """The same function without the regions that do not contribute between two corners."""
         part = self.partition
         edges, kept = [], []
         for k, n_cells in enumerate(part.n_cells):

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
-from elmfield._array.backend import device, is_on_host, move, namespace, to_numpy
+from elmfield._array.backend import device, is_numpy, is_on_host, move, namespace, to_numpy
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
@@ -41,6 +42,9 @@ class FromSamples(Coefficients):
     computed : array or None
         Results of the fit: coefficients, (G, r, C), or with a WaveModel each region's mixture of
         energies, (G, 1 + R). None to compute them at each call.
+    is_kept : bool
+        Whether coefficients that were not computed are computed for all regions when first asked
+        for, and kept.
     """
 
     boxes: SampleBoxes = field(repr=False)
@@ -49,6 +53,7 @@ class FromSamples(Coefficients):
     model: Basis | DenseWeights | WaveModel = field(repr=False)
     keeps_samples: bool = True
     computed: Array | None = field(default=None, repr=False)
+    is_kept: bool = False
 
     @property
     def beliefs(self) -> Beliefs | None:
@@ -77,6 +82,11 @@ class FromSamples(Coefficients):
         return self.boxes if self.keeps_samples else None
 
     @property
+    def is_their_samples(self) -> bool:
+        """Whether samples are kept, and coefficients are coordinates of all of them."""
+        return self.keeps_samples and self.beliefs is None and self.shape[1] >= math.prod(self.box)
+
+    @property
     def is_shared(self) -> bool:
         """Whether nothing has to be projected first, and NumPy holds it."""
         at_hand = self.computed is not None or self.beliefs is not None
@@ -87,9 +97,15 @@ class FromSamples(Coefficients):
     def take(self, rows: Integers) -> Array:
         """Coefficients (len(rows), r, C) of some regions."""
         rows = np.asarray(rows)
-        if self.computed is not None and self.beliefs is None:
-            return rows_of(self.computed, rows)
+        if self.beliefs is None:
+            known = self._kept if self.computed is None and self.is_kept else self.computed
+            if known is not None:
+                return rows_of(known, rows)
         return self.project(rows)[0]
+
+    @cached_property
+    def _kept(self) -> Array:
+        return self.project(np.arange(len(self.regions)))[0]
 
     def project(
         self,
@@ -179,9 +195,11 @@ class FromSamples(Coefficients):
         return replace(self, computed=mixture)
 
     def with_samples(self, boxes: SampleBoxes) -> "FromSamples":
-        """Return those of the same regions for other samples, computed."""
-        found = replace(self, boxes=boxes, computed=None).precompute()
-        return found if self.beliefs is not None else found.moved(self.like)
+        """Return those of the same regions for other samples, computed when first asked for."""
+        found = replace(self, boxes=boxes, computed=None, is_kept=True)
+        if self.beliefs is None:
+            return found if is_numpy(self.like) else found.moved(self.like)
+        return found.precompute()
 
     def _mixture(self, beliefs: Beliefs, Y: Array, rows: Integers) -> Array:
         """Mixture of energies of regions, (len(rows), 1 + R), with the samples of their boxes Y."""
@@ -198,7 +216,7 @@ class FromSamples(Coefficients):
         found = [beliefs.weights(Y, self.boxes.rounding) for _, _, Y in every]
         return namespace(self.like).concat(found, axis=0)
 
-    # --- parts, and elsewhere -------------------------------------------------------------------
+    # --- parts, and other places ----------------------------------------------------------------
 
     def rows(self, rows: Integers) -> "FromSamples":
         """The same for some of the regions."""

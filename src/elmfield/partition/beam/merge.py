@@ -125,7 +125,7 @@ class Mesh:
     def measure_large(self, pairs: list[tuple[Region, Region]], limit: float) -> float:
         """Find the least energy of the unions, up to `limit`; return the least bound left.
 
-        Large boxes are dear. They are measured one by one, the lowest bound first, until no other
+        Large boxes take long. They are measured one by one, the lowest bound first, until no other
         can have less energy than what was found.
         """
         left = []

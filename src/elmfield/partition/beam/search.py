@@ -141,7 +141,7 @@ class _BoxMerger:
             ordered = sorted(members)
             return self._energy(reduce(union, (self.regions[i] for i in ordered))), ordered
 
-        # Energies grow with the area, and large boxes are dear to transform.
+        # Energies grow with the area, and large boxes take long to transform.
         return min(sorted(fitting or every, key=size)[:CANDIDATES], key=energy)
 
     def _candidates(self) -> set[frozenset[int]]:
