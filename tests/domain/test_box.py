@@ -155,9 +155,7 @@ def test_the_short_way_is_the_long_way():
     for domain in (make_domain((9, 7)), make_domain((9, 7), dims=tuple(axes), coords=axes)):
         ends = [np.sort(a.from_index(np.array([0.0, a.size - 1]))) for a in domain.axes]
         x = np.random.default_rng(0).uniform(*np.transpose(ends), (50, 2))
-        found, expected = domain.inside(x), domain.to_index(x, "raise")
-        for a, b in zip(found, expected):
-            close(a, b, 1e-14)
+        close(domain.inside(x), domain.to_index(x, "raise")[0], 1e-14)
         for wrong in (np.nan, 1e9, -1e9):
             for k in range(2):
                 bad = x.copy()

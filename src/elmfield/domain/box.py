@@ -22,7 +22,7 @@ from elmfield._array.checks import (
     shown,
 )
 from elmfield._array.typing import Array
-from elmfield.domain.axis import Axis, coordinate_error
+from elmfield.domain.axis import Axis, Spacing, coordinate_error
 from elmfield.errors import OutsideDomainError
 
 Periodic = str | int | Iterable[str | int] | Mapping[Any, float | None] | Array
@@ -78,8 +78,18 @@ class Domain:
         """Whether each axis repeats."""
         return tuple(a.period is not None for a in self.axes)
 
-    def to_index(self, points: Array, outside: str) -> tuple[Array, Array, Array, Array | None]:
-        """Index coordinates, their first and second derivatives, and what lies outside.
+    @property
+    def spacings(self) -> tuple[Spacing | None, ...]:
+        """Where the samples of each axis lie; None where they are evenly spaced."""
+        return tuple(a.spacing for a in self.axes)
+
+    @property
+    def per_unit(self) -> tuple[float, ...]:
+        """Steps per unit of each axis's coordinate: derivatives of functions are by steps."""
+        return tuple(1 / a.step for a in self.axes)
+
+    def to_index(self, points: Array, outside: str) -> tuple[Array, Array | None]:
+        """Index coordinates, and what lies outside.
 
         Parameters
         ----------
@@ -91,23 +101,21 @@ class Domain:
 
         Returns
         -------
-        index, slope, bend : arrays, shape (n, d)
-            Index coordinates and their derivatives along each axis.
+        index : array, shape (n, d)
+            Index coordinates.
         beyond : array of bool, shape (n,), or None
             The points to answer with NaN.
         """
         xp = namespace(points)
         columns, beyond = [], None
         for k, axis in enumerate(self.axes):
-            i, slope, bend = axis.to_index(points[:, k])
-            i, wrong = self.settle(k, i, outside)
+            i, wrong = self.settle(k, axis.to_index(points[:, k]), outside)
             if bool(xp.any(wrong)):
                 if outside == "raise":
                     self._refuse(k, points[:, k][wrong])
                 beyond = wrong if beyond is None else beyond | wrong
-            columns.append((i, slope, bend))
-        index, slope, bend = (xp.stack([c[j] for c in columns], axis=-1) for j in range(3))
-        return index, slope, bend, beyond
+            columns.append(i)
+        return xp.stack(columns, axis=-1), beyond
 
     def settle(self, k: int, i: Array, outside: str) -> tuple[Array, Array]:
         """Index coordinates on axis k, (n,), moved into the box; and which of them lie outside it.
@@ -128,13 +136,13 @@ class Domain:
             wrong = xp.isnan(i)
         return xp.clip(xp.where(xp.isnan(i), xp.full_like(i, low), i), low, high), wrong
 
-    def inside(self, points: Array) -> tuple[Array, Array, Array] | None:
-        """What `to_index` says of points (n, d) on the host that all lie inside; None if in doubt.
+    def inside(self, points: Array) -> Array | None:
+        """Index coordinates of points (n, d) on the host that all lie inside; None if in doubt.
 
         In a few steps, for axes of even spacing that do not repeat. Nothing is copied that need not
         be: what comes back is to be read only.
         """
-        if any(a.knots is not None or a.period is not None for a in self.axes):
+        if any(a.spacing is not None or a.period is not None for a in self.axes):
             return None
         plain = all(a.origin == 0 and a.step == 1 for a in self.axes)
         if not isinstance(points, np.ndarray):
@@ -148,15 +156,13 @@ class Domain:
                 i /= axis.step
             if len(i) and not (i.min() >= low and i.max() <= high):
                 return None
-        slope = np.asarray([1 / a.step for a in self.axes])
-        both = (np.broadcast_to(c, index.shape) for c in (slope, np.zeros(1)))
-        return (index, *both)  # type: ignore[return-value]
+        return index
 
-    def _inside_elsewhere(self, points: Array, plain: bool) -> tuple[Array, Array, Array] | None:
+    def _inside_elsewhere(self, points: Array, plain: bool) -> Array | None:
         """The same in another library, which may follow what is done; other devices would wait."""
         if not is_on_host(points):
             return None
-        xp, index = namespace(points), points
+        index = points
         origin, step = np.asarray([[a.origin, a.step] for a in self.axes], np.float64).T
         if not plain:
             index = (points - move(origin, points)) / move(step, points)
@@ -164,8 +170,7 @@ class Domain:
         for i, low, high in zip(host.T, self.low, self.high):
             if len(i) and not (i.min() >= low and i.max() <= high):
                 return None
-        both = (xp.broadcast_to(move(c, points), index.shape) for c in (1 / step, 0 * step))
-        return (index, *both)
+        return index
 
     def _refuse(self, k: int, wrong: Array) -> None:
         ends = self.axes[k].from_index(np.asarray([self.low[k], self.high[k]]))
@@ -322,7 +327,7 @@ def _axis(name: str, size: int, coords: Array | None, period: float | None = Non
 
 def _period(axis: Axis) -> float:
     """The period that evenly spaced samples cover exactly."""
-    if axis.knots is not None:
+    if axis.spacing is not None:
         raise coordinate_error(
             axis.name,
             "axis {axis!r} is periodic but unevenly spaced, so its period cannot be read off; say "

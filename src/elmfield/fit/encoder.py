@@ -25,11 +25,13 @@ from elmfield.field.model import Model
 from elmfield.fit.gaps.fill import fill_gaps
 from elmfield.fit.noise import denoise_samples, removed_energy
 from elmfield.fit.statistics import ArrayView, Slabs, Survey
-from elmfield.local.bases import WaveModel
+from elmfield.local.bases import ProductModes, WaveModel
+from elmfield.local.bases.spline_modes import uneven_modes
 from elmfield.local.model import Basis
 from elmfield.partition import Partition, without_rings
 from elmfield.samples import WHOLE, Samples, read, unmasked, warn_of_rounding
 from elmfield.settings import Settings, Smooth
+from elmfield.settings.uneven import resolved
 
 Footprint = tuple[tuple[int, ...], Array | None, Integers]
 """A box, which samples in it count (None: all), and the regions that have it."""
@@ -137,13 +139,14 @@ class Encoder:
     ) -> None:
         self.shape, self.channel_axis = shape, channel_axis
         self.settings, self.domain = settings, domain
-        self._cut = partition
+        self._cut = partition and replace(partition, spacings=domain.spacings)
         self.read: Callable[[Any], Any] | None = None
         """How labelled arrays become an array and what is known of it; None takes the numbers."""
         # Two threads that miss at once make the same model twice, and one of them is kept.
         self._models: dict[tuple[object, ...], Basis | WaveModel] = {}
         # Choices that depend on the samples are made once, by the first array.
-        self._resolved: Settings | None = settings if settings.is_resolved else None
+        fixed = settings.is_resolved and not any(domain.spacings)
+        self._resolved: Settings | None = settings if fixed else None
 
     @property
     def partition(self) -> Partition:
@@ -151,6 +154,7 @@ class Encoder:
         if self._cut is None:
             settings = self.settings if self._resolved is None else self._resolved
             cut = settings.partition(self.domain.shape, self.domain.periodic)
+            cut = replace(cut, spacings=self.domain.spacings)
             if self._resolved is None:
                 return cut
             self._cut = cut
@@ -201,17 +205,18 @@ class Encoder:
         missing: str = "fill",
     ) -> Model:
         """The method, step by step: what stands between checked samples and their field."""
-        asked, wraps = self.settings, self.domain.periodic
+        asked, wraps, spacings = self.settings, self.domain.periodic, self.domain.spacings
         if requires_grad(samples.raw) and asked.target is not None:
             raise gradient_error("an error target, which chooses what to keep")
         if asked.target is None and samples.dtype in WHOLE:
             warn_of_rounding(float(np.max(np.abs(to_numpy(samples.raw)))))
         if samples.present is not None:
-            samples = fill_gaps(samples, gap_order(asked, missing), wraps)
+            samples = fill_gaps(samples, gap_order(asked, missing), wraps, spacings)
         noisy = samples
         if asked.denoise is not False or (asked.clip and not samples.is_original):
-            samples = denoise_samples(noisy, asked.denoise, wraps, clip=asked.clip)
-        settings = self._resolved = self._resolved or asked.resolve(ArrayView.of(samples))
+            samples = denoise_samples(noisy, asked.denoise, wraps, spacings, clip=asked.clip)
+        view = ArrayView.of(samples)
+        settings = self._resolved = self._resolved or resolved(asked, view, spacings)
         groups = self._coefficients(settings, SampleBoxes.of_fit(samples, own=False))
         found, left = self._project(groups, samples, progress)
         blended = self._blended(groups, found)
@@ -406,7 +411,8 @@ class Encoder:
 
         `survey` is what is known of all samples, `slabs` where they are.
         """
-        settings = self._resolved = self._resolved or self.settings.resolve(survey)
+        resolve = self.settings, survey, self.domain.spacings
+        settings = self._resolved = self._resolved or resolved(*resolve)
         groups = self._coefficients(settings, survey.boxes(slabs))
         return Field(
             Model(
@@ -429,7 +435,10 @@ class Encoder:
         shape = None if inside is None else inside.tobytes()
         key = (box, shape, namespace(like).__name__, str(device_of(like)))
         if key not in self._models:
-            self._models[key] = settings.model(box, inside, like)
+            model = settings.model(box, inside, like)
+            if isinstance(model, ProductModes):
+                model = uneven_modes(model, self.domain.spacings)
+            self._models[key] = model
         return self._models[key]
 
 

@@ -8,7 +8,7 @@ for the class.
 from typing import Protocol
 
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.local.layers import Pieces
+from elmfield.local.layers import AxisLayer, Pieces
 
 
 class LocalModel(Protocol):
@@ -66,8 +66,14 @@ class AxisFunctions(Protocol):
         """How many there are, r."""
 
     @property
-    def pieces(self) -> Pieces:
-        """The functions up to one sample beyond the outermost, as polynomials."""
+    def pieces(self) -> Pieces | None:
+        """The functions up to one sample beyond the outermost, as polynomials.
+
+        None where they differ from box to box.
+        """
+
+    def at(self, centres: Array) -> "AxisFunctions":
+        """The functions of boxes around index coordinates `centres`, which fit offsets' shape."""
 
     def __call__(self, u: Array, order: int = 0) -> Array:
         """The functions, (..., r), at offsets `u` from the box's centre, in samples."""
@@ -87,6 +93,18 @@ class AxisBasis(AxisFunctions, Protocol):
     @property
     def n_free(self) -> int:
         """How many of them, the first, cost nothing, whatever their γ."""
+
+    @property
+    def order(self) -> float:
+        """The order of their energy."""
+
+    @property
+    def layer(self) -> AxisLayer:
+        """The features of which they are made."""
+
+    @property
+    def mixing(self) -> Floats:
+        """Each function as a sum of features, (width, r)."""
 
 
 class Basis(LocalModel, Protocol):

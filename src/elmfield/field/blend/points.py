@@ -27,6 +27,8 @@ from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.blend.grids import arranged, contract
 from elmfield.local.bases import Polyharmonic
+from elmfield.local.bases.axis_modes import rows_of
+from elmfield.local.model import LocalModel
 from elmfield.partition import Blend, blend
 
 if TYPE_CHECKING:
@@ -234,7 +236,8 @@ def local_values(
         model = field.local_model(r)
         F = arranged(model.expand(group.coefficients.take(row[r])))
         for a in orders:
-            values = xp.reshape(contract(model.rows(cast(u, F), a), F), (len(r) * p, -1))
+            rows = _rows(field, model, r, u, a, F)
+            values = xp.reshape(contract(rows, F), (len(r) * p, -1))
             found[a] = put_rows(found[a], to, cast(values, found[a]))
 
     spread(work, tiles.batches, _threads(field))
@@ -244,8 +247,24 @@ def local_values(
         stretch = np.prod(field.radii ** -np.asarray(a, dtype=float), axis=1)
         if np.any(stretch != 1):
             values = values * cast(xp.take(move(stretch, region), own), values)[:, None]
+        for k, order in enumerate(a):  # a dense layer knows numbers of samples, not positions
+            spacing = field.partition.spacing(k)
+            if order and spacing is not None and field.groups[0].model.axes is None:
+                steps = spacing.per_step(xp.take(x[k], by_region)) ** order
+                values = values * cast(steps, values)[:, None]
         out[a] = put_rows(xp.empty_like(values), by_region, values)
     return out
+
+
+def _rows(
+    field: "Blended", model: LocalModel, regions: Integers, u: Array, a: Order, like: Array
+) -> list[Array]:
+    """Functions of some regions at local coordinates u (G, p, d), in the dtype of `like`."""
+    axes = model.axes
+    if axes is None or not any(field.partition.spacings):
+        return model.rows(cast(u, like), a)
+    own = [axis.at(field.centres[regions, k, None]) for k, axis in enumerate(axes)]
+    return [cast(row, like) for row in rows_of(own, u, a)]
 
 
 def _threads(field: "Blended") -> int | None:

@@ -131,29 +131,25 @@ class Coordinates:
                 ) from error
         return np.stack([self.numbers(k, c) for k, c in enumerate(columns)], axis=-1)
 
-    def to_index(
-        self, x: Array, outside: str, derivatives: bool
-    ) -> tuple[Array, Array, Array, Array | None]:
-        """What the domain makes of the points, in short parts; perhaps without its derivatives."""
+    def to_index(self, x: Array, outside: str) -> tuple[Array, Array | None]:
+        """What the domain makes of the points, in short parts."""
         xp = namespace(x)
         spans = runs(x.shape[0], WINDOW_BATCH_POINTS)
         with date_errors(self.labels.axes):
             found = self.domain.inside(x)
             if found is not None:
-                return (*found, None)
+                return found, None
             if len(spans) == 1 or not isinstance(x, np.ndarray):
                 return self.domain.to_index(x, outside)
-            index, more, beyond = np.empty_like(x), [], []
+            index, beyond = np.empty_like(x), []
             try:
                 for i, j in spans:
-                    index[i:j], *both, wrong = self.domain.to_index(x[i:j, :], outside)
-                    more.append(both if derivatives else [x[:0, :]] * 2)
+                    index[i:j], wrong = self.domain.to_index(x[i:j, :], outside)
                     beyond.append(np.zeros(j - i, bool) if wrong is None else wrong)
             except OutsideDomainError:
                 return self.domain.to_index(x, outside)  # to say how many there are in all
-        slope, bend = (xp.concat(parts, axis=0) for parts in zip(*more))
         marks = xp.concat(beyond)
-        return index, slope, bend, marks if marks.any() else None
+        return index, marks if marks.any() else None
 
     # --- grids and boxes -----------------------------------------------------------------------
 
@@ -168,7 +164,7 @@ class Coordinates:
             )
         only = replace(domain, axes=domain.axes[one], low=domain.low[one], high=domain.high[one])
         with date_errors(self.labels.axes):
-            index, _, _, wrong = only.to_index(c[:, None], outside)
+            index, wrong = only.to_index(c[:, None], outside)
         return index[:, 0], np.zeros(len(c), bool) if wrong is None else wrong
 
     def columns(self, coords: tuple[Any, ...], outside: str) -> tuple[list[Floats], list[Array]]:

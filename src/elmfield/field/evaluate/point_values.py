@@ -114,6 +114,8 @@ class Direct:
         up = np.flatnonzero(two)
         piece = np.concatenate([own.piece[j, 0], own.piece[j[up], 1]])
         both = own.pieces.at(piece, np.concatenate([s, s[up]]), order)
+        if order and own.per_step is not None:
+            both *= own.per_step[np.concatenate([j, j[up]]), None] ** order
         low, high = both[: len(j)], both[len(j) :]
         seat = np.cumsum(two) - 1
         parts = []
@@ -296,8 +298,8 @@ def _query(
     xp, d = namespace(x), x.shape[-1]
     lead = tuple(x.shape[:-1])
     x = xp.reshape(x, (-1, d))
-    index, slope, bend, beyond = model.coordinates.to_index(x, outside, not constant)
-    out = _evaluate(model, derive, (index, slope, bend), constant, function)
+    index, beyond = model.coordinates.to_index(x, outside)
+    out = _evaluate(model, derive, index, constant, function)
     mark, gone = None if beyond is None else beyond[:, None], model.hidden(index, missing)
     if gone is not None:
         mark = gone if mark is None else mark | gone
@@ -310,27 +312,23 @@ def _query(
 
 def values_at_index(model: "Model", index: Array) -> Array:
     """Values (n, C) at index coordinates (n, d) inside the domain; what is missing filled."""
-    return _evaluate(model, derivatives.value, (index, index, index), True, None)
+    return _evaluate(model, derivatives.value, index, True, None)
 
 
 def _evaluate(
     model: "Model",
     derive: Derive,
-    at: tuple[Array, Array, Array],
+    index: Array,
     constant: bool,
     function: Function | None,
 ) -> Array:
-    """A derivative at index coordinates, which come with their own derivatives, in batches."""
-    n, d = at[0].shape
+    """A derivative at index coordinates, in batches."""
+    n, d = index.shape
     function = model.function_for(n) if function is None else function
-    uneven = [a.knots is not None for a in model.domain.axes]
     step = max(1, capacity(model.offset) // (6 * d + 4 * int(model.offset.shape[0])))
     parts = []
     for i, j in runs(n, step):
-        x, slope, bend = (a[i:j, :] for a in at)
-        slopes = [slope[:, k, None] for k in range(d)]
-        bends = [bend[:, k, None] if uneven[k] else None for k in range(d)]
-        found = derive(partial(function.partials, x), slopes, bends)
+        found = derive(partial(function.partials, index[i:j, :]), model.domain.per_unit)
         parts.append(model.finish(found, constant))
     return parts[0] if len(parts) == 1 else namespace(model.offset).concat(parts, axis=0)
 
@@ -349,7 +347,7 @@ def _value_at_one(model: "Model", points: object) -> Any:
     domain, index = model.domain, []
     ends = zip(domain.axes, domain.low, domain.high)
     for c, (axis, low, high) in zip(points.reshape(-1).tolist(), ends):
-        if axis.knots is not None or axis.period is not None:
+        if axis.spacing is not None or axis.period is not None:
             return None
         i = (c - axis.origin) / axis.step
         if not low <= i <= high:

@@ -14,10 +14,10 @@ import numpy as np
 from elmfield._array.backend import contiguous, move_all, namespace
 from elmfield._array.cache import memoised
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.local.bases.axis_modes import AxisModes, axis_modes, rows_of
+from elmfield.local.bases.axis_modes import axis_modes, rows_of
 from elmfield.local.energy_mixture import Beliefs, beliefs
 from elmfield.local.layers import Cosines, MakeLayer, Pieces
-from elmfield.local.model import AxisFunctions
+from elmfield.local.model import AxisBasis, AxisFunctions
 
 Functions = TypeVar("Functions", bound=AxisFunctions)
 
@@ -55,7 +55,7 @@ class ProductModel(Generic[Functions]):
 
 
 @dataclass(frozen=True)
-class ProductModes(ProductModel[AxisModes]):
+class ProductModes(ProductModel[AxisBasis]):
     """Smooth modes of a box: products of axis modes.
 
     The price of a product neuron is the product of its axes' prices. K is then the Kronecker
@@ -163,6 +163,10 @@ class AxisWaves:
     def pieces(self) -> Pieces:
         """The features up to one sample beyond the outermost, as polynomials."""
         return self.layer.pieces(np.eye(self.width), self.n + 1)
+
+    def at(self, centres: Array) -> "AxisWaves":
+        """Itself: samples lie alike in all boxes."""
+        return self
 
     def __call__(self, u: Array, order: int = 0) -> Array:
         """The features, (..., width), at offsets `u` from the box's centre, in samples."""
