@@ -49,6 +49,16 @@ except SystemExit as done:
     assert "Exit codes" in ran.stdout
 
 
+def test_without_click_the_command_names_the_extra(environment, tmp_path):
+    code = "import sys; sys.modules['click'] = None; import elmfield_command as c; c.main()"
+    ran = subprocess.run(
+        [sys.executable, "-c", code, "info", "x.elm"],
+        capture_output=True, text=True, env=environment, cwd=tmp_path,
+    )  # fmt: skip
+    assert ran.returncode == 4
+    assert ran.stderr == "The command needs click; pip install 'elmfield[cli]'.\n"
+
+
 def commands():
     """All commands by name, their modules imported."""
     context = click.Context(cli)

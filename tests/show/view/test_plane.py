@@ -10,8 +10,8 @@ from elmfield.show.view.scene import FINEST, TILE, Plane
 NORTH = {"latitude": "degrees_north"}
 
 
-def plane(shape, about=None, **options):
-    axes = {name: AxisLabels(**told) for name, told in (about or {}).items()}
+def plane(shape, units=None, **options):
+    axes = {name: AxisLabels(attrs={"units": unit}) for name, unit in (units or {}).items()}
     return Plane.of(make_domain(shape, **options), Labels(axes=axes))
 
 

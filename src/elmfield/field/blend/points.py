@@ -162,7 +162,9 @@ def _speakers(field: "Blended", x: Array, top: list[int]) -> Speakers:
     labels = move(np.ascontiguousarray(part.labels.reshape(-1)), x)
     asks: list[Ask] = []
     regions, first = [], 0
-    for corner in cartesian((0, 1), repeat=len(columns)):
+    # An axis of one cell that does not repeat has no upper cell: 2^d corners are many in d = 20.
+    alone = [n == 1 and not wraps for n, wraps in zip(part.n_cells, part.periodic)]
+    for corner in cartesian(*((0,) if one else (0, 1) for one in alone)):
         at = _shared(blends, corner)
         size = x.shape[0] if at is None else at.shape[0]
         if size == 0 and asks:

@@ -6,6 +6,7 @@ out add at most the sum of their sizes.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -287,6 +288,16 @@ class Table:
         )
 
         return table_module(self)
+
+    def jax(self) -> Callable[[Any], Any]:
+        """The table as a pure function of JAX, points (..., d) to values: `jit`, `vmap`, `grad`.
+
+        ``jax.grad`` of it is the table's gradient. Points outside go to the border; what was
+        missing is filled. Without JAX's 64-bit mode, coordinates are rounded to float32.
+        """
+        from elmfield.field.adapters.jax_function import table_function  # only who asks has JAX
+
+        return table_function(self)
 
     def __repr__(self) -> str:
         sizes = "×".join(map(str, self.polynomials.counts))
