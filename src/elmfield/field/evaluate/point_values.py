@@ -46,6 +46,9 @@ take 20 ms, at 50 000 it is 70 and 40 ms. Compiled loops over points were 1.0 to
 from 1000 points on, and a table that is made for the call and thrown away pays from four points a
 sample on, at most twice: neither is worth a second way."""
 
+UNEVEN_MAX_SAMPLES = 2048
+"""Samples of an uneven axis up to which there are direct sums."""
+
 REGIONS_KEPT = 64
 """Regions whose coefficients are kept ready for points that come one by one."""
 
@@ -238,6 +241,9 @@ def direct_sums(model: "Model") -> Direct | None:
     blended = model.blended
     # Weights of waves are large and cancel: rounding in expansions would show in derivatives.
     if not is_on_host(blended.like) or blended.groups[0].model.basis is None:
+        return None
+    # Every box of an uneven axis has functions of its own: of long ones only those that are asked.
+    if any(a.spacing is not None and a.size > UNEVEN_MAX_SAMPLES for a in model.domain.axes):
         return None
     expansion = expanded(model)
     return None if expansion is None else Direct(expansion)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 EXPANSION_TERMS = 32
 """Terms of an expansion: at one cycle per sample the last is below 1e-25 of the first."""
 
+SPLINE_TERMS = 17
+"""The same for splines, of degree 7 at most, times windows of degree 5: three more are nothing."""
+
 MAX_INTERVALS_PER_SAMPLE = 8
 """Intervals per sample at most."""
 
@@ -170,7 +173,7 @@ def _expanded(
     unique = np.stack([u, t, side], axis=1)[first_of]
     piece = np.full((J, 2), -1)
     piece[j, side] = inverse
-    s, turn = _nodes()
+    s, turn = _nodes(EXPANSION_TERMS if spacing is None else SPLINE_TERMS)
     u = unique[:, :1] + s / (2 * per_unit)
     values = np.asarray(axis.at(centre[first_of, None])(u), np.float64)
     weights = _weights(unique, s, per_unit, part.overlap[k])
@@ -221,11 +224,11 @@ def to_powers(terms: int) -> Floats:
     return M
 
 
-@lru_cache(maxsize=1)
-def _nodes() -> tuple[Floats, Floats]:
+@lru_cache(maxsize=2)
+def _nodes(terms: int) -> tuple[Floats, Floats]:
     """Chebyshev's points, and the matrix from values there to coefficients."""
-    s = np.cos(np.pi * (np.arange(EXPANSION_TERMS) + 0.5) / EXPANSION_TERMS)
-    turn = 2 / EXPANSION_TERMS * chebyshev.chebvander(s, EXPANSION_TERMS - 1).T
+    s = np.cos(np.pi * (np.arange(terms) + 0.5) / terms)
+    turn = 2 / terms * chebyshev.chebvander(s, terms - 1).T
     turn[0] /= 2
     return np.asarray(s), np.asarray(turn, np.float64)
 
