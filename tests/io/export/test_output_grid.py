@@ -139,7 +139,6 @@ def test_means_past_land(world):
     [
         ({}, ValueError, "say which grid: one of `like`, `step`, `grid` and `crs`"),
         ({"step": 1, "grid": (2, 2)}, ValueError, "say one of `like`, `step` and `grid`"),
-        ({"like": {"latitude": [0.0]}, "crs": "EPSG:3035"}, ValueError, "leave `crs` out"),
         ({"like": {"depth": [0.0, 1]}}, ValueError, "`like` has no axis of the field's"),
         ({"like": 7}, TypeError, "`like` must be a file, a DataArray or Dataset"),
         ({"grid": (2, 2), "mean": True, "quantity": "gradient"}, ValueError, "means are of values"),

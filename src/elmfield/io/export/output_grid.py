@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,15 +14,19 @@ from elmfield.domain.sphere import is_latitude, is_longitude
 from elmfield.field import Field
 from elmfield.field.adapters.affine import affine_of, checked_affine
 from elmfield.field.coordinates.labels import AxisLabels, Labels
+from elmfield.io.conventions import crs_of, map_axes
 from elmfield.io.export.rates import Rate, own_rate, rate_in
-from elmfield.io.export.reference_systems import EARTH, Transformation, as_wkt, same_system
+from elmfield.io.export.reference_systems import (
+    EARTH,
+    Transformation,
+    as_wkt,
+    same_system,
+    whole_bounds,
+)
 from elmfield.io.files import check_exists, format_of, is_model, is_path, path_of, read
 from elmfield.io.formats.medical import LPS_TO_RAS, from_image
 from elmfield.io.gridded import Gridded
 from elmfield.io.inputs import is_dataset, is_xarray
-
-if TYPE_CHECKING:
-    pass
 
 PerAxis = float | Sequence[float]
 """One number for all axes, or one for each."""
@@ -60,7 +64,8 @@ class OutputGrid:
         Whether a sample stands for the area around it or for the node it sits on; by default as
         the samples did.
     crs : str, optional
-        Another reference system, with `step` or `grid`, or about as many places as samples.
+        Another reference system, with `step` or `grid`, or about as many places as samples; of
+        `like`, if that does not say its own.
 
     Examples
     --------
@@ -91,8 +96,6 @@ class OutputGrid:
             raise ValueError(f"say `{own[0]}` or `{[*own[1:], *also][0]}`, not both.")
         if len(given := self.named("like", "step", "grid")) > 1:
             raise ValueError(f"say one of `like`, `step` and `grid`; got {' and '.join(given)}.")
-        if self.like is not None and self.crs is not None:
-            raise ValueError("`like` brings its own reference system; leave `crs` out.")
 
     def named(self, *names: str) -> list[str]:
         """Which of some parameters were given."""
@@ -148,7 +151,7 @@ class OutputGrid:
         if wrong := self.named("shape", "scale"):
             raise ValueError(f"say `{wrong[0]}` or a target grid, not both.")
         if self.like is not None:
-            return _like(of, coordinates_of(self.like))
+            return _like(of, coordinates_of(self.like), self.crs)
         if self.crs is not None:
             return _projected_grid(of, self.crs, self.step, self.grid)
         pair = of.labels.horizontal(of.domain.dims)
@@ -328,25 +331,32 @@ def _of_dataset(like: Array) -> Coordinates:
                 edges[name] = np.append(b[:, 0], b[-1, 1])
     return Coordinates(
         {name: np.asarray(c.values, np.float64) for name, c in found.items()},
-        Labels(axes={name: AxisLabels(attrs=dict(c.attrs)) for name, c in found.items()}),
+        Labels(
+            axes={name: AxisLabels(attrs=dict(c.attrs)) for name, c in found.items()},
+            crs=crs_of(like),
+        ),
         edges,
     )
 
 
-def _like(of: Field, given: Coordinates) -> Target:
+def _like(of: Field, given: Coordinates, asked: str | None) -> Target:
     """The coordinates that a grid and a field have in common, by name or by what they are."""
-    own, crs = of.domain.dims, given.labels.crs
+    own, crs = of.domain.dims, given.labels.crs or asked
+    if asked is not None and crs is not None and not same_system(asked, crs):
+        raise ValueError(
+            f"`like` says its own reference system, {crs[:60]!r}, and `crs` another; leave it out."
+        )
+    pair = map_axes(list(given.coords), {n: given.labels.axis(n).attrs for n in given.coords})
     mine = of.labels.horizontal(own)
     names = {name: name for name in given.coords if name in own}
     for k, is_one in zip(mine or (), (is_latitude, is_longitude)):
         alike = [n for n in given.coords if is_one(n, given.labels.axis(n).attrs)]
         if len(alike) == 1:
             names[alike[0]] = own[k]
-    if crs is not None and {"y", "x"} <= set(given.coords):
+    if crs is not None and pair is not None and all(given.coords[n].ndim == 1 for n in pair):
         if not same_system(crs, _own_crs(of)):
-            return _projected(of, crs, given.coords["y"], given.coords["x"])
-        plane = mine if mine is not None else (own.index("y"), own.index("x"))
-        names |= {"y": own[plane[0]], "x": own[plane[1]]}
+            return _projected(of, crs, *(given.coords[n] for n in pair))
+        names |= dict(zip(pair, (own[k] for k in _plane(of))))
     if not names:
         raise ValueError(
             f"`like` has no axis of the field's; it has {list(given.coords)}, the field "
@@ -381,12 +391,10 @@ def _own_crs(of: Field) -> str:
 def _plane(of: Field) -> tuple[int, int]:
     """The axes that are y and x of the field's own system."""
     dims = of.domain.dims
-    found = of.labels.horizontal(dims)
-    if found is not None:
-        return found
-    if {"y", "x"} <= set(dims):
-        return dims.index("y"), dims.index("x")
-    raise ValueError(f"a map needs axes y and x; got {list(dims)}.")
+    found = map_axes(dims, {name: of.labels.axis(name).attrs for name in dims})
+    if found is None:
+        raise ValueError(f"a map needs axes y and x; got {list(dims)}.")
+    return dims.index(found[0]), dims.index(found[1])
 
 
 def _projected_grid(
@@ -395,7 +403,11 @@ def _projected_grid(
     """An even grid over the field's domain in another system."""
     there = Transformation(_own_crs(of), crs)
     (y0, y1), (x0, x1) = (sorted(_ends(of, k)) for k in _plane(of))
-    west, south, east, north = there.bounds(x0, y0, x1, y1)
+    if _is_whole_circle(of, _plane(of)[1]):  # its edges are one meridian
+        box = whole_bounds(_own_crs(of), crs, (x0, y0, x1, y1)) or (np.nan,) * 4
+    else:
+        box = there.bounds(x0, y0, x1, y1)
+    west, south, east, north = box
     if not np.isfinite([west, south, east, north]).all():
         raise ValueError(
             f"{crs} cannot show all of the field, {y0:g} to {y1:g} and {x0:g} to {x1:g}. Crop it "
@@ -422,6 +434,10 @@ def _projected(of: Field, crs: str, y: Floats, x: Floats) -> Target:
     y, x = np.asarray(y, float), np.asarray(x, float)
     X, Y = np.meshgrid(x, y)
     u, v = Transformation(crs, _own_crs(of))(X, Y)
+    again = Transformation(_own_crs(of), crs)(u, v)  # beside the Earth places come back elsewhere
+    off = np.hypot(again[0] - X, again[1] - Y)
+    near = 1e-3 * max(float(np.ptp(c)) / max(1, len(c) - 1) for c in (x, y)) + 1e-9
+    u, v = (np.where(off <= near, c, np.nan) for c in (u, v))
     a, b = (of.domain.dims[k] for k in _plane(of))
     points = np.stack([v, u], axis=-1)
     return Target(projected=Projected(crs=as_wkt(crs), plane=(a, b), y=y, x=x, points=points))

@@ -193,7 +193,7 @@ class Rendering:
                 for k, name in enumerate(dims)
             ]
             self._check_size(at)
-            if self.mean:
+            if self.mean or self._gives_means(target):
                 values = self._means(target, at)
             else:
                 values = self.field.grid(
@@ -204,6 +204,13 @@ class Rendering:
             found = self._gridded(to_numpy(values), dict(zip(dims, at)), labels)
         self.progress("render", 1, 1)
         return self._finish(found)
+
+    def _gives_means(self, target: Target) -> bool:
+        """Whether values on a grid are means over its cells, as the field's samples are."""
+        ordered = all(len(c) < 2 or abs(np.sign(np.diff(c)).sum()) == len(c) - 1
+                      for c in target.axes.values())  # fmt: skip
+        is_mean = self.field.labels.samples == "means" and self.quantity == "value"
+        return self.antialias and is_mean and ordered
 
     def _own(self, k: int) -> Floats:
         """Coordinates of the samples of axis k inside the domain."""

@@ -37,8 +37,8 @@ MOST_GROWTH = 4096.0
 """How many times larger than its samples a spline may become; of several uneven axes together.
 
 Next to a wide gap two samples a thousandth of it apart make 150 of one at order 2, 10 000 at order
-3: rounding and noise grow as much. A box whose splines would grow more takes a lower order; at order
-1 they do not grow."""
+3: rounding and noise grow as much. A box whose splines would grow more takes a lower order; at
+order 1 they do not grow."""
 
 MOST_LINES, MOST_RUNS = 256, 16
 """Lines along an axis, and runs of samples on each, from which the order is chosen."""
