@@ -312,12 +312,13 @@ class Coordinates:
             i = i - math.floor((i.min() - first + 1e-9) / axis.size) * axis.size
             if last - first > axis.size * (1 - 1e-9):  # not cropped: the seam is no border
                 last = math.inf
-        slack = 1e-9 * axis.size
+        # Periods of dates begin with their first sample, half a step inside the domain.
+        slack = 0.5 + 1e-9 * axis.size if self.about(k).is_time else 1e-9 * axis.size
         if i.min() < first - slack or i.max() > last + slack:
             own = sorted(axis.from_index(np.asarray([first, self.domain.high[k]])))
             raise error(
                 "leave the domain, which covers {} to {}; got {} to {}. Half a step around the "
-                "outermost samples belongs to it.",
+                "outermost samples belongs to it, and edges of dates may lie one step from them.",
                 *own,
                 *ends,
             )
