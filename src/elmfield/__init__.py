@@ -45,6 +45,7 @@ from elmfield.settings import Oriented, Paper, Smooth, Target, oriented, paper, 
 
 if TYPE_CHECKING:
     from elmfield.fit.globe import sphere
+    from elmfield.fit.polygon_means import polygon_means
     from elmfield.fit.scattered.points import fit_points
     from elmfield.io.model.load import load
     from elmfield.io.model.save import save
@@ -59,6 +60,7 @@ LATER = {
     "fit_points": "elmfield.fit.scattered.points",
     "heldout_score": "elmfield.measure.scores",
     "load": "elmfield.io.model.load",
+    "polygon_means": "elmfield.fit.polygon_means",
     "psnr_by_width": "elmfield.measure.scores",
     "save": "elmfield.io.model.save",
     "sphere": "elmfield.fit.globe",
@@ -116,6 +118,7 @@ __all__ = [
     "oriented",
     "paper",
     "paper_psnr",
+    "polygon_means",
     "psnr",
     "psnr_by_width",
     "read",

@@ -292,10 +292,10 @@ class ElmAccessor:
 
         def block(part: xr.DataArray) -> xr.DataArray:
             found = part.compute().elm.interp(at, method, bounds=bounds, **own)
-            return found.transpose(*template.dims).astype(template.dtype)
+            made: xr.DataArray = found.transpose(*template.dims).astype(template.dtype)
+            return made
 
-        made: xr.DataArray = template.copy(data=xr.map_blocks(block, whole, template=template).data)
-        return made
+        return template.copy(data=xr.map_blocks(block, whole, template=template).data)
 
     def regrid(self, like: object = None, **options: Any) -> xr.DataArray | xr.Dataset:
         """The same on another grid; parameters as for :func:`elmfield.regrid`."""

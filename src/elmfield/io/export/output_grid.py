@@ -15,11 +15,16 @@ from elmfield.field import Field
 from elmfield.field.adapters.affine import affine_of, checked_affine
 from elmfield.field.coordinates.labels import AxisLabels, Labels
 from elmfield.io.conventions import crs_of, map_axes
+from elmfield.io.export.map_targets import (
+    Projected,
+    curvilinear,
+    map_plane,
+    own_crs,
+    projected,
+)
 from elmfield.io.export.rates import Rate, own_rate, rate_in
 from elmfield.io.export.reference_systems import (
-    EARTH,
     Transformation,
-    as_wkt,
     same_system,
     whole_bounds,
 )
@@ -177,30 +182,7 @@ class Target:
 
     axes: Mapping[str, Floats] = field(default_factory=dict)
     edges: Mapping[str, Floats] = field(default_factory=dict)
-    projected: "Projected | None" = None
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Projected:
-    """A grid of another reference system.
-
-    Parameters
-    ----------
-    crs : str
-        The system, as well-known text.
-    plane : tuple of str
-        The field's two axes.
-    y, x : arrays
-        Coordinates of rows and columns, evenly spaced.
-    points : array, shape (len(y), len(x), 2)
-        The same places on the field's two axes.
-    """
-
-    crs: str
-    plane: tuple[str, str]
-    y: Floats
-    x: Floats
-    points: Floats = field(repr=False)
+    projected: Projected | None = None
 
 
 # --- by step or count -----------------------------------------------------------------------------
@@ -354,19 +336,17 @@ def _like(of: Field, given: Coordinates, asked: str | None) -> Target:
         if len(alike) == 1:
             names[alike[0]] = own[k]
     if crs is not None and pair is not None and all(given.coords[n].ndim == 1 for n in pair):
-        if not same_system(crs, _own_crs(of)):
-            return _projected(of, crs, *(given.coords[n] for n in pair))
-        names |= dict(zip(pair, (own[k] for k in _plane(of))))
+        if not same_system(crs, own_crs(of)):
+            return Target(projected=projected(of, crs, *(given.coords[n] for n in pair)))
+        names |= dict(zip(pair, (own[k] for k in map_plane(of))))
     if not names:
         raise ValueError(
             f"`like` has no axis of the field's; it has {list(given.coords)}, the field "
             f"{list(own)}. Rename its dims, or say its reference system."
         )
-    if any(np.ndim(given.coords[n]) == 2 for n in names):
-        raise ValueError(
-            "`like` has two-dimensional coordinates, a curvilinear grid; ask for it with "
-            "field.interp(latitude=..., longitude=...)."
-        )
+    flat = {own_: np.asarray(given.coords[n]) for n, own_ in names.items()}
+    if any(c.ndim == 2 for c in flat.values()):
+        return Target(projected=curvilinear(of, flat))
     return Target(
         axes={own_: np.asarray(given.coords[n], np.float64) for n, own_ in names.items()},
         edges={own_: given.edges[n] for n, own_ in names.items() if n in given.edges},
@@ -376,35 +356,14 @@ def _like(of: Field, given: Coordinates, asked: str | None) -> Target:
 # --- other projections ----------------------------------------------------------------------------
 
 
-def _own_crs(of: Field) -> str:
-    """The field's own system, which it must have."""
-    if of.labels.crs is not None:
-        return of.labels.crs
-    if of.labels.horizontal(of.domain.dims) is None:
-        raise ValueError(
-            "`crs` needs a field that knows its own reference system: axes of latitude and "
-            f"longitude, or a GeoTIFF's; got axes {list(of.domain.dims)}."
-        )
-    return EARTH
-
-
-def _plane(of: Field) -> tuple[int, int]:
-    """The axes that are y and x of the field's own system."""
-    dims = of.domain.dims
-    found = map_axes(dims, {name: of.labels.axis(name).attrs for name in dims})
-    if found is None:
-        raise ValueError(f"a map needs axes y and x; got {list(dims)}.")
-    return dims.index(found[0]), dims.index(found[1])
-
-
 def _projected_grid(
     of: Field, crs: str, step: PerAxis | None, grid: Sequence[int] | None
 ) -> Target:
     """An even grid over the field's domain in another system."""
-    there = Transformation(_own_crs(of), crs)
-    (y0, y1), (x0, x1) = (sorted(_ends(of, k)) for k in _plane(of))
-    if _is_whole_circle(of, _plane(of)[1]):  # its edges are one meridian
-        box = whole_bounds(_own_crs(of), crs, (x0, y0, x1, y1)) or (np.nan,) * 4
+    there = Transformation(own_crs(of), crs)
+    (y0, y1), (x0, x1) = (sorted(_ends(of, k)) for k in map_plane(of))
+    if _is_whole_circle(of, map_plane(of)[1]):  # its edges are one meridian
+        box = whole_bounds(own_crs(of), crs, (x0, y0, x1, y1)) or (np.nan,) * 4
     else:
         box = there.bounds(x0, y0, x1, y1)
     west, south, east, north = box
@@ -421,23 +380,9 @@ def _projected_grid(
         ny, nx = max(1, math.ceil(high / hy - 1e-6)), max(1, math.ceil(wide / hx - 1e-6))
         north, east = south + ny * hy, west + nx * hx
     else:  # about as many places as samples
-        n = math.prod(of.shape[k] for k in _plane(of))
+        n = math.prod(of.shape[k] for k in map_plane(of))
         h = math.sqrt(wide * high / n)
         ny, nx = max(1, round(high / h)), max(1, round(wide / h))
     y = north - (np.arange(ny) + 0.5) * (north - south) / ny
     x = west + (np.arange(nx) + 0.5) * (east - west) / nx
-    return _projected(of, crs, y, x)
-
-
-def _projected(of: Field, crs: str, y: Floats, x: Floats) -> Target:
-    """Points of a grid in another system."""
-    y, x = np.asarray(y, float), np.asarray(x, float)
-    X, Y = np.meshgrid(x, y)
-    u, v = Transformation(crs, _own_crs(of))(X, Y)
-    again = Transformation(_own_crs(of), crs)(u, v)  # beside the Earth places come back elsewhere
-    off = np.hypot(again[0] - X, again[1] - Y)
-    near = 1e-3 * max(float(np.ptp(c)) / max(1, len(c) - 1) for c in (x, y)) + 1e-9
-    u, v = (np.where(off <= near, c, np.nan) for c in (u, v))
-    a, b = (of.domain.dims[k] for k in _plane(of))
-    points = np.stack([v, u], axis=-1)
-    return Target(projected=Projected(crs=as_wkt(crs), plane=(a, b), y=y, x=x, points=points))
+    return Target(projected=projected(of, crs, y, x))
