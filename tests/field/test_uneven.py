@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.interpolate import CubicSpline, make_interp_spline
 
 import elmfield as ef
-from elmfield.local.bases import axis_modes
-from elmfield.local.bases.spline_modes import SplineModes, spline_pieces, weights_of
+from elmfield.local.bases import product_modes
+from elmfield.local.bases.spline_modes import spline_pieces, uneven_modes, weights_of
 from support import close
 
 PRESETS = {
@@ -225,7 +225,7 @@ def test_a_spline_does_not_outgrow_its_samples():
 def test_boxes_have_their_own_functions():
     rng = np.random.default_rng(6)
     spacing = ef.fit(np.ones(30), coords=[uneven(rng, 30)]).domain.axes[0].spacing
-    modes = SplineModes(axis_modes(8, 2.0), spacing)
+    modes = uneven_modes(product_modes((8,), (2.0,)), [spacing]).axes[0]
     for start in (0, 5, 22):
         own = modes.at(np.asarray(start + 3.5))
         close(own(np.arange(8) - 3.5), modes.basis, 1e-11)

@@ -8,7 +8,7 @@ for the class.
 from typing import Protocol
 
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.local.layers import AxisLayer, Pieces
+from elmfield.local.layers import Pieces
 
 
 class LocalModel(Protocol):
@@ -93,18 +93,6 @@ class AxisBasis(AxisFunctions, Protocol):
     @property
     def n_free(self) -> int:
         """How many of them, the first, cost nothing, whatever their γ."""
-
-    @property
-    def order(self) -> float:
-        """The order of their energy."""
-
-    @property
-    def layer(self) -> AxisLayer:
-        """The features of which they are made."""
-
-    @property
-    def mixing(self) -> Floats:
-        """Each function as a sum of features, (width, r)."""
 
 
 class Basis(LocalModel, Protocol):

@@ -14,10 +14,10 @@ import numpy as np
 from elmfield._array.backend import contiguous, move_all, namespace
 from elmfield._array.cache import memoised
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.local.bases.axis_modes import axis_modes, rows_of
+from elmfield.local.bases.axis_modes import AxisModes, axis_modes, rows_of
 from elmfield.local.energy_mixture import Beliefs, beliefs
 from elmfield.local.layers import Cosines, MakeLayer, Pieces
-from elmfield.local.model import AxisBasis, AxisFunctions
+from elmfield.local.model import AxisFunctions
 
 Functions = TypeVar("Functions", bound=AxisFunctions)
 
@@ -55,7 +55,7 @@ class ProductModel(Generic[Functions]):
 
 
 @dataclass(frozen=True)
-class ProductModes(ProductModel[AxisBasis]):
+class ProductModes(ProductModel[AxisModes]):
     """Smooth modes of a box: products of axis modes.
 
     The price of a product neuron is the product of its axes' prices. K is then the Kronecker

@@ -7,7 +7,7 @@ positions of the box's own samples.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from elmfield._array.typing import Array, Floats
 from elmfield.domain import Spacing
 from elmfield.local.bases.axis_modes import AxisModes
 from elmfield.local.bases.product_modes import ProductModes
-from elmfield.local.layers import AxisLayer, Pieces, split
+from elmfield.local.layers import Pieces, split
 from elmfield.samples import Grid, View
 
 DEGREES = (1, 3, 5, 7)
@@ -44,14 +44,14 @@ MOST_LINES, MOST_RUNS = 256, 16
 """Lines along an axis, and runs of samples on each, from which the order is chosen."""
 
 
-@dataclass(frozen=True, eq=False)
-class SplineModes:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SplineModes(AxisModes):
     """The modes of an axis whose samples lie at positions of their own.
+
+    Values at the samples, and the order, are those of modes of even samples.
 
     Parameters
     ----------
-    modes : AxisModes
-        Values at the samples, and the order.
     spacing : Spacing
         Where the samples of the whole axis lie.
     growth : float
@@ -67,48 +67,17 @@ class SplineModes:
     position, in steps: across a sample they go on smoothly, as those by the index would not.
     """
 
-    modes: AxisModes
     spacing: Spacing
     growth: float = MOST_GROWTH
     centres: Floats | None = field(default=None, repr=False)
     _kept: dict[int, tuple[Pieces, Floats]] = field(default_factory=dict, repr=False)
 
-    pieces = None
-
-    @property
-    def width(self) -> int:
-        """Number of modes r."""
-        return self.modes.width
-
-    @property
-    def basis(self) -> Floats:
-        """U, (n, r): orthonormal columns."""
-        return self.modes.basis
-
-    @property
-    def smoothness(self) -> Floats:
-        """γ of each mode."""
-        return self.modes.smoothness
-
-    @property
-    def order(self) -> float:
-        """The energy's order, and the spline's."""
-        return self.modes.order
-
-    @property
-    def n_free(self) -> int:
-        """Leading modes that cost nothing."""
-        return self.modes.n_free
-
-    @property
-    def layer(self) -> AxisLayer:
-        """The layer that the modes were made of."""
-        return self.modes.layer
+    pieces = None  # type: ignore[assignment]
 
     @property
     def mixing(self) -> Floats:
         """Each mode as a sum of splines that are 1 at one sample and 0 at the others, (n, r)."""
-        return self.modes.basis
+        return self.basis
 
     def at(self, centres: Array) -> "SplineModes":
         """The functions of boxes around `centres`, in a shape that fits that of offsets."""
@@ -202,7 +171,7 @@ def uneven_modes(model: ProductModes, spacings: Sequence[Spacing | None]) -> Pro
         return model
     growth = MOST_GROWTH ** (1 / sum(s is not None for s in spacings))
     axes = (
-        SplineModes(a, s, growth) if s is not None and isinstance(a, AxisModes) else a
+        a if s is None else SplineModes(**_parts(a), spacing=s, growth=growth)
         for a, s in zip(model.axes, spacings)
     )
     return ProductModes(tuple(axes))
@@ -210,7 +179,11 @@ def uneven_modes(model: ProductModes, spacings: Sequence[Spacing | None]) -> Pro
 
 def even_modes(model: ProductModes) -> ProductModes:
     """The modes that those of uneven axes were made of."""
-    return ProductModes(tuple(a.modes if isinstance(a, SplineModes) else a for a in model.axes))
+    return ProductModes(tuple(AxisModes(**_parts(a)) for a in model.axes))
+
+
+def _parts(modes: AxisModes) -> dict[str, Any]:
+    return {f.name: getattr(modes, f.name) for f in fields(AxisModes)}
 
 
 # --- the order ------------------------------------------------------------------------------------
