@@ -44,6 +44,7 @@ from elmfield.partition import Partition
 from elmfield.settings import Oriented, Paper, Smooth, Target, oriented, paper, smooth
 
 if TYPE_CHECKING:
+    from elmfield.fit.curvilinear import curvilinear
     from elmfield.fit.globe import sphere
     from elmfield.fit.polygon_means import polygon_means
     from elmfield.fit.scattered.points import fit_points
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 LATER = {
     "append": "elmfield.io.stream.append",
     "barron_norm": "elmfield.partition.beam.energy",
+    "curvilinear": "elmfield.fit.curvilinear",
     "fit_points": "elmfield.fit.scattered.points",
     "heldout_score": "elmfield.measure.scores",
     "load": "elmfield.io.model.load",
@@ -107,6 +109,7 @@ __all__ = [
     "barron_norm",
     "beam",
     "cache_modes",
+    "curvilinear",
     "encoder",
     "fit",
     "fit_points",

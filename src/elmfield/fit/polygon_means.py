@@ -32,9 +32,6 @@ NODES = 6
 WHOLE_SLACK = 1e-6
 """Cells that are covered but for so much are whole: S rounds, and areas are known."""
 
-TOTALS = Smooth(order=3.0)
-"""Settings of S: quintic splines, so that means of polynomials are exact."""
-
 MOST_PIECES = 64
 """Pieces that an edge is cut into at most."""
 
@@ -232,9 +229,20 @@ def polygon_means(of: Field, *, missing: str | None = None) -> PolygonMeans:
     total = np.zeros((whole.shape[0] + 1, whole.shape[1] + 1, whole.shape[2]))
     total[1:, 1:] = whole.cumsum(axis=0).cumsum(axis=1)
     axes = [Axis.through(name, e) for name, e in zip("yx", edges)]
-    axes = [replace(a, spacing=a.spacing or Spacing(np.arange(a.size, dtype=float))) for a in axes]
-    make = Encoder(shape=total.shape, settings=TOTALS, channel_axis=2, domain=Domain.of(axes))
-    return PolygonMeans(source=of, plane=plane, n_values=values.shape[-1], total=make(total))
+    made = spline_encoder(total.shape, axes)(total)
+    return PolygonMeans(source=of, plane=plane, n_values=values.shape[-1], total=made)
+
+
+def spline_encoder(shape: tuple[int, ...], axes: Sequence[Axis], order: float = 3.0) -> Encoder:
+    """An Encoder whose fields are splines along all axes, even ones too; channels last.
+
+    They are exact for polynomials, quintic ones at order 3.
+    """
+    even = [Spacing(np.arange(a.size, dtype=float), a.period and float(a.size)) for a in axes]
+    axes = [replace(a, spacing=a.spacing or s) for a, s in zip(axes, even)]
+    return Encoder(
+        shape=shape, settings=Smooth(order=order), channel_axis=2, domain=Domain.of(axes)
+    )
 
 
 def _cells(
