@@ -45,15 +45,6 @@ class Curvilinear:
         The samples' places.
     radius : float or None
         Of the sphere, in metres; None on a map.
-
-    Examples
-    --------
-    >>> import numpy as np, elmfield as ef
-    >>> j, i = np.indices((30, 40))
-    >>> latitude, longitude = 40 + 0.2 * j + 0.05 * i, 10 + 0.3 * i - 0.1 * j
-    >>> mesh = ef.curvilinear(ef.fit(latitude + longitude), latitude, longitude)
-    >>> bool(abs(mesh([43.0, 14.0]) - 57) < 1e-6)
-    True
     """
 
     source: Field
@@ -175,6 +166,15 @@ def curvilinear(
         Whether these are y and x of a map instead.
     radius : float
         Of the sphere, in metres.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> j, i = np.indices((30, 40))
+    >>> latitude, longitude = 40 + 0.2 * j + 0.05 * i, 10 + 0.3 * i - 0.1 * j
+    >>> mesh = ef.curvilinear(ef.fit(latitude + longitude), latitude, longitude)
+    >>> bool(abs(mesh([43.0, 14.0]) - 57) < 1e-6)
+    True
     """
     from scipy.spatial import cKDTree  # 0.1 s, for these alone
 

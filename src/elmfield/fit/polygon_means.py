@@ -53,15 +53,6 @@ class PolygonMeans:
         Numbers at a place: samples of other axes, and channels.
     total : Field
         S of each, and then of what samples cover.
-
-    Examples
-    --------
-    >>> import numpy as np, elmfield as ef
-    >>> y, x = np.indices((20, 30))
-    >>> triangle = [[2.0, 3.0], [14.0, 3.0], [2.0, 15.0]]
-    >>> means, covered = ef.polygon_means(ef.fit(x + 2.0 * y))([triangle])
-    >>> round(float(means[0]), 9), round(float(covered[0]), 9)
-    (19.0, 1.0)
     """
 
     source: Field
@@ -211,6 +202,15 @@ def polygon_means(of: Field, *, missing: str | None = None) -> PolygonMeans:
 
     Latitude and longitude if it has these, counted by area; else its y and x, or its last two axes.
     What is made serves as many polygons as are asked.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> y, x = np.indices((20, 30))
+    >>> triangle = [[2.0, 3.0], [14.0, 3.0], [2.0, 15.0]]
+    >>> means, covered = ef.polygon_means(ef.fit(x + 2.0 * y))([triangle])
+    >>> round(float(means[0]), 9), round(float(covered[0]), 9)
+    (19.0, 1.0)
     """
     dims = of.domain.dims
     if len(dims) < 2 or of.model.is_complex:
