@@ -233,3 +233,18 @@ def test_boxes_have_their_own_functions():
     both = modes.at(np.array([[3.5], [8.5]]))(np.stack([u, u]))
     assert np.array_equal(both[1], modes.at(np.asarray(8.5))(u))
     assert np.abs(both[0] - both[1]).max() > 0.01
+
+
+def test_times_appended_after_a_gap_lie_where_they_are(tmp_path):
+    xr = pytest.importorskip("xarray")
+    start, hour = np.datetime64("2020-01-01"), np.timedelta64(1, "h")
+
+    def warming(hours):
+        values = 280 + 0.1 * np.asarray(hours)[:, None] + np.arange(7.0)
+        return xr.DataArray(values, dims=("time", "x"), coords={"time": start + hours * hour})
+
+    path = tmp_path / "a.elm.zarr"
+    ef.save(ef.fit(warming(np.arange(0, 60, 3)), ef.smooth(order=2)), path)
+    grown = ef.append(path, warming(np.array([100, 103, 110, 111, 140])))
+    asked = np.array([1, 58, 70, 95, 105, 125])
+    close(grown.interp(time=start + asked * hour).values, warming(asked).values, 1e-9)
