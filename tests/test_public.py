@@ -46,6 +46,7 @@ NAMES = [
     "paper_psnr",
     "polygon_means",
     "psnr",
+    "over_seeds",
     "psnr_by_width",
     "read",
     "regrid",

@@ -16,7 +16,10 @@ HEAVY = [
     *(f"scipy.{part}" for part in ("linalg", "fft", "interpolate", "spatial", "optimize")),
 ]
 
-NAMES = ("fit", "info", "view", "render", "query", "compare", "beam", "demo", "completion")
+NAMES = (
+    *("fit", "info", "view", "render", "query", "compare", "beam", "demo"),
+    *("compile", "completion"),
+)
 
 
 @pytest.mark.slow

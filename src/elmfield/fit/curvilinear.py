@@ -14,7 +14,7 @@ from elmfield._array.checks import numbers
 from elmfield._array.typing import Array, Bools, Floats
 from elmfield.domain.sphere import EARTH, unit_vectors
 from elmfield.field import Field
-from elmfield.field.blend.derivatives import Function
+from elmfield.field.blend.points import Function
 from elmfield.fit.encoder import encoder
 from elmfield.fit.polygon_means import polygon_means, spline_encoder
 

@@ -24,7 +24,7 @@ from elmfield.field.coordinates.gap_masks import shows_gaps
 from elmfield.field.coordinates.labels import Attrs
 from elmfield.field.evaluate.grid_values import at_samples, exact_samples
 from elmfield.io.api import fit, regrid
-from elmfield.io.export.output_grid import Target
+from elmfield.io.export.output_grid import TargetGrid
 from elmfield.io.export.rendering import Rendering, coordinates_at
 from elmfield.io.inputs import to_dataarray
 from elmfield.io.model.load import load
@@ -122,8 +122,8 @@ class _Decoded(BackendArray):
         self._lazy = LazyGrid(model, gaps=shows_gaps(model, missing))
         self.positions, self.channel = self._lazy.places, model.channel_axis
         if scale != 1:
-            places = model.coordinates.positions(scale=scale, align="nodes")
-            self.positions = [c[:] for c in places]  # beyond the end of an axis that repeats
+            # Beyond the end of an axis that repeats they run on.
+            self.positions = model.coordinates.positions(scale=scale, align="nodes")
             self._lazy = replace(self._lazy, x=model.coordinates.in_turn(self.positions))
         self.shape, self.dtype = self._lazy.shape, self._lazy.dtype
 
@@ -354,7 +354,7 @@ def _means_between(
         raise ValueError(f"`edges` must name some of the axes {list(names)}; got {list(edges)}.")
     numbers = {n: field.model.coordinates.numbers(names.index(n), e) for n, e in edges.items()}
     middles = {n: (e[:-1] + e[1:]) / 2 for n, e in numbers.items()}
-    target = Target(axes=middles, edges=numbers)
+    target = TargetGrid(axes=middles, edges=numbers)
     out = Rendering(field=field, mean=True, missing=missing).on_target(target)
     return split_variables(to_dataarray(out), out.labels)
 

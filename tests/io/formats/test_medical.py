@@ -179,7 +179,7 @@ def test_images_of_simpleitk_bring_their_place(itk):
     assert_allclose(field.world(at * [-1, -1, 1]), truth(at), atol=2e-3)  # of the default's kind
     flat = ef.fit(itk(RNG.random((7, 8)), (0.5, 2.0), (0, 0), np.eye(2).ravel()))
     assert_allclose(flat([2.0, 0.5]), flat.samples()[1, 1])
-    with pytest.raises(ValueError, match="does not know where its samples lie in the room"):
+    with pytest.raises(ValueError, match="does not know where its samples lie in world space"):
         _ = ef.fit(RNG.random((4, 4, 4))).world.affine
     coloured = itk(RNG.random((6, 7, 3)), (1, 1), (0, 0), np.eye(2).ravel())
     assert ef.fit(coloured).model.n_channels == 3
@@ -249,7 +249,7 @@ def test_scans_and_other_questions_do_not_mix(tmp_path):
         ef.write(field, tmp_path / "x.nii", spacing=1, quantity="gradient")
     with pytest.raises(ValueError, match="an `affine` needs the `shape` of the new grid"):
         ef.write(field, tmp_path / "x.nii", affine=np.eye(4))
-    with pytest.raises(ValueError, match="does not know where its samples lie in the room"):
+    with pytest.raises(ValueError, match="does not know where its samples lie in world space"):
         ef.write(ef.fit(RNG.random((6, 6, 6))), tmp_path / "x.nii", spacing=1)
 
 

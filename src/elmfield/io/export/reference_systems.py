@@ -65,7 +65,7 @@ class Transformation:
         return _parse(self.start), _parse(self.end)
 
     def _rasterio(self) -> ModuleType:
-        return need("rasterio.warp", "geo", f"a grid in {self.end[:40]} beside ecCodes")
+        return need("rasterio.warp", "geo", f"a grid in {self.end[:40]} while ecCodes is loaded")
 
     def _by_rasterio(self, xy: Floats) -> Floats:
         """Points (2, n) by rasterio, which refuses all where one cannot be shown: by halves."""

@@ -22,7 +22,7 @@ VECTOR = 1007
 """NIfTI's intent code of components on the fifth axis."""
 
 LPS_TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])
-"""From DICOM's room (LPS) to NIfTI's (RAS), and back."""
+"""From DICOM's world space (LPS) to NIfTI's (RAS), and back."""
 
 
 ITK = (".mha", ".mhd", ".nrrd", ".nhdr")

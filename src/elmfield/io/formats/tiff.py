@@ -25,7 +25,7 @@ GEO_TAGS = (33550, 33922, 34264, 34735)
 ICC = 34675
 """The tag of a colour profile."""
 
-SEARCHED = 1 << 22
+SEARCH_PIXELS = 1 << 22
 """Pixels that are searched at a time for the number that stands for none."""
 
 WHITE_IS_LEAST, PALETTE = 0, 3
@@ -73,7 +73,7 @@ class Pages:
 
 
 @dataclass(frozen=True)
-class Windows:
+class MapWindows:
     """Reads windows of a map: bands, rows, columns; gaps are NaN, and numbers as they are meant."""
 
     path: Path
@@ -194,7 +194,7 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
         labels = [text or f"band {k + 1}" for k, text in enumerate(file.descriptions)]
         header, attrs = {"compress": file.profile.get("compress")}, keepable(file.tags())
         if file.count == 1 and "palette" in file.colorinterp[0].name:
-            # In a map the numbers are what counts; their colours are kept beside them.
+            # In a map the numbers are what counts; their colours are kept in the header.
             header["colours"] = keepable(file.colormap(1))
         scales, offsets = (np.reshape(v, (-1, 1, 1)) for v in (file.scales, file.offsets))
         units = {u for u in file.units if u}
@@ -220,7 +220,7 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
         header=header,
     )
     each = (tuple(map(float, np.ravel(v))) for v in (scales, offsets))
-    meant = Windows(path, dtype, nodata if has_gaps else None, *each)
+    meant = MapWindows(path, dtype, nodata if has_gaps else None, *each)
     if lazily:
         return _make_map(Lazy(meant, whole, dtype, stored=(1, *block)), t, about)
     return _make_map(meant.meant(values, range(whole[0])), t, about)
@@ -230,7 +230,7 @@ def _is_marked(file: Opened, nodata: float, values: Array) -> bool:
     """Whether some pixel of an open map, of which `values` may be read, has the number for none."""
     if values is not None:
         return bool((values == nodata).any())
-    rows = max(1, SEARCHED // (file.width * file.count))
+    rows = max(1, SEARCH_PIXELS // (file.width * file.count))
     rows = -(-rows // file.block_shapes[0][0]) * file.block_shapes[0][0]
     return any(
         bool((file.read(window=((a, min(a + rows, file.height)), (0, file.width))) == nodata).any())
