@@ -26,7 +26,7 @@ from elmfield.field.model import Model
 from elmfield.fit.gaps.fill import fill_gaps
 from elmfield.fit.noise import denoise_samples, removed_energy
 from elmfield.fit.statistics import ArrayView, Slabs, Survey
-from elmfield.local.bases import DenseWeights, ProductModes, WaveModel
+from elmfield.local.bases import DenseWeights, WaveModel
 from elmfield.local.bases.spline_modes import uneven_modes
 from elmfield.local.model import Basis
 from elmfield.partition import Partition, without_rings
@@ -109,14 +109,10 @@ class Encoder:
 
     Parameters
     ----------
-    shape : tuple of int
-        Of the arrays, channels included.
-    settings : Settings
-        What to do with them.
-    channel_axis : int or None
-        Which axis holds channels.
-    domain : Domain
-        Where the samples lie.
+    shape, channel_axis : tuple of int, and int or None
+        Of the arrays, channels included; which axis these are.
+    settings, domain : Settings and Domain
+        What to do with them, and where samples lie.
     partition : Partition, optional
         The regions; by default as the settings cut them.
 
@@ -142,7 +138,6 @@ class Encoder:
         self._cut = partition and replace(partition, spacings=domain.spacings)
         self.read: Callable[[Any], Any] | None = None
         """How labelled arrays become an array and what is known of it; None takes the numbers."""
-        # Two threads that miss at once make the same model twice, and one of them is kept.
         self._models: dict[tuple[object, ...], Basis | DenseWeights | WaveModel] = {}
         # Choices that depend on the samples are made once, by the first array.
         fixed = settings.is_resolved and not any(domain.spacings)
@@ -215,8 +210,8 @@ class Encoder:
         noisy = samples
         if asked.denoise is not False or (asked.clip and not samples.is_original):
             samples = denoise_samples(noisy, asked.denoise, wraps, spacings, clip=asked.clip)
-        view = ArrayView.of(samples)
-        settings = self._resolved = self._resolved or resolved(asked, view, spacings)
+        settings = self._resolved or resolved(asked, ArrayView.of(samples), spacings)
+        self._resolved = settings
         groups = self._coefficients(settings, SampleBoxes.of_fit(samples, own=False))
         found, left = self._project(groups, samples, progress)
         blended = self._blended(groups, found)
@@ -408,12 +403,9 @@ class Encoder:
         return values.values
 
     def from_source(self, survey: Survey, slabs: Slabs) -> Field:
-        """The Field of samples that are read slab by slab, projected when asked for.
-
-        `survey` is what is known of all samples, `slabs` where they are.
-        """
-        resolve = self.settings, survey, self.domain.spacings
-        settings = self._resolved = self._resolved or resolved(*resolve)
+        """The Field of surveyed samples that are read slab by slab, projected when asked for."""
+        settings = self._resolved or resolved(self.settings, survey, self.domain.spacings)
+        self._resolved = settings
         groups = self._coefficients(settings, survey.boxes(slabs))
         return Field(
             Model(
@@ -433,13 +425,11 @@ class Encoder:
     def _model(
         self, settings: Settings, box: tuple[int, ...], inside: Array | None, like: Array
     ) -> Basis | DenseWeights | WaveModel:
-        shape = None if inside is None else inside.tobytes()
-        key = (box, shape, namespace(like).__name__, str(device_of(like)))
+        own = None if inside is None else inside.tobytes()
+        key = (box, own, namespace(like).__name__, str(device_of(like)))
         if key not in self._models:
-            model = settings.model(box, inside, like)
-            if isinstance(model, ProductModes):
-                model = uneven_modes(model, self.domain.spacings)
-            self._models[key] = model
+            made = settings.model(box, inside, like)
+            self._models[key] = uneven_modes(made, self.domain.spacings)
         return self._models[key]
 
 

@@ -443,9 +443,6 @@ def _unit(d: int, *axes: int) -> Order:
 
 
 DERIVATIVES: dict[str, Callable[..., Array]] = {
-    "value": value,
-    "gradient": gradient,
-    "hessian": hessian,
-    "laplacian": laplacian,
+    f.__name__: f for f in (value, gradient, hessian, laplacian)
 }
 """Quantities made of a function's partial derivatives, by name."""

@@ -21,7 +21,7 @@ from elmfield.io.model import recipes
 from elmfield.io.model.coefficient_files import file_order, run_starts
 from elmfield.io.model.metadata import Metadata
 from elmfield.io.store.blocks import ArrayReader, Blocks
-from elmfield.local.bases import DenseWeights, Polyharmonic, ProductModes
+from elmfield.local.bases import DenseWeights, Polyharmonic
 from elmfield.local.bases.spline_modes import uneven_modes
 from elmfield.local.model import Basis, LocalModel
 from elmfield.partition import Partition
@@ -229,7 +229,7 @@ class DescribedModel:
                 f"{self.n_modes}; it is damaged."
             )
         recipes.check_probe(model, self.n_axes, self.probe)
-        return uneven_modes(model, self.spacings) if isinstance(model, ProductModes) else model
+        return uneven_modes(model, self.spacings)
 
     @property
     def basis(self) -> "DescribedModel | None":

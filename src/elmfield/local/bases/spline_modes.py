@@ -8,7 +8,7 @@ positions of the box's own samples.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from elmfield.local.bases.axis_modes import AxisModes
 from elmfield.local.bases.product_modes import ProductModes
 from elmfield.local.layers import Pieces, split
 from elmfield.samples import Grid, View
+
+M = TypeVar("M")
 
 DEGREES = (1, 3, 5, 7)
 """Of splines of order 1, 2, 3 and 4; between two orders their mixture."""
@@ -165,9 +167,9 @@ def growth_of(pieces: Floats) -> float:
     return float(np.abs(at).sum(axis=2).max(initial=0))
 
 
-def uneven_modes(model: ProductModes, spacings: Sequence[Spacing | None]) -> ProductModes:
-    """The modes of a box of an array some of whose axes are uneven."""
-    if not any(spacings):
+def uneven_modes(model: M, spacings: Sequence[Spacing | None]) -> M | ProductModes:
+    """The modes of a box of an array some of whose axes are uneven; other models as they are."""
+    if not any(spacings) or not isinstance(model, ProductModes):
         return model
     growth = MOST_GROWTH ** (1 / sum(s is not None for s in spacings))
     axes = (
