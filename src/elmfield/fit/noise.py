@@ -25,7 +25,7 @@ from elmfield._array.backend import (
 from elmfield._array.cache import memoised
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats
-from elmfield.fit.gaps.planes import box_index, plane_through, take_boxes
+from elmfield.fit.gaps.planes import Spacings, box_index, plane_through, take_boxes
 from elmfield.local.bases import product_modes
 from elmfield.local.energies import FEW_STRETCHES, STRETCH, Family, lines, neighbours
 from elmfield.local.energy_mixture import fold_parities, unfold_parities
@@ -74,7 +74,7 @@ arrays would come from memory that the system's allocator does not give back."""
 
 
 def denoise_samples(
-    samples: Samples, level: float | bool, periodic: Sequence[bool], *, clip: bool = False
+    samples: Samples, level: float, periodic: Sequence[bool], spacings: Spacings, *, clip: bool
 ) -> Samples:
     """The samples without most of their noise.
 
@@ -87,7 +87,7 @@ def denoise_samples(
         y = samples.values
         noise = noise_level(y, samples.present) if level is True else level / samples.scale
         # Without a plane, which has no noise: it comes back exactly.
-        plane = cast(plane_through(y, None, periodic), y)
+        plane = cast(plane_through(y, None, periodic, spacings), y)
         samples = samples.changed(remove_noise(y - plane, noise, periodic) + plane)
     return _clipped(before, samples) if clip and not samples.is_original else samples
 
