@@ -12,6 +12,7 @@ import numpy as np
 import common  # noqa: F401  puts measurement/ on the path
 from elmfield.local.energies import price
 from elmfield.local.layers import Cosines
+from elmfield.local.layers.axis_layers import PRICE_DECADES
 from elmfield.partition import Partition, blend
 from measurement.heldout import thinned
 
@@ -27,7 +28,7 @@ class Lattice:
     def __call__(self, n):
         """The layer of a box of n samples."""
         usual = Cosines.lattice(n, period=self.period, band=self.band)
-        return Priced(usual.count, usual.fundamental, usual.lines, self.epsilon)
+        return Priced(usual.count, usual.fundamental, usual.free, self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,12 @@ class Priced(Cosines):
 
     def prices(self, order):
         """What each feature costs."""
-        E = prices(self.angular**2, order, self.epsilon)
-        return np.concatenate([[0.0], E[1:], [0.0]]) if self.lines else E
+        return self.priced(prices(self.angular**2, order, self.epsilon), order)
 
 
 def prices(omega2, order, epsilon):
     """The library's price, or one with an ε of our own."""
-    return price(omega2, order) if epsilon is None else (epsilon + omega2) ** order
+    return price(omega2, order, PRICE_DECADES) if epsilon is None else (epsilon + omega2) ** order
 
 
 def radial(values, cell, overlap, order, epsilon=None):
@@ -57,7 +57,7 @@ def radial(values, cell, overlap, order, epsilon=None):
     y = thinned(values)
     part = Partition.regular(y.shape, cell, overlap, equal_boxes=True)
     ((box, regions),) = part.footprints
-    layers = [Cosines.lattice(n, lines=False) for n in box]
+    layers = [Cosines.lattice(n, free=0) for n in box]
     omega2 = np.zeros(())
     for a in layers:
         omega2 = np.add.outer(omega2, a.angular[: a.count + 1] ** 2)

@@ -16,7 +16,7 @@ from elmfield.local.bases import (
 )
 from elmfield.local.layers import Cosines, Dense, MakeLayer
 from elmfield.local.model import Basis
-from elmfield.local.order import probe_grids, suited_order
+from elmfield.local.order import probe_grids, suited_orders
 from elmfield.partition import Partition
 from elmfield.samples import Grid, View
 from elmfield.settings.protocol import Target
@@ -101,6 +101,7 @@ class Smooth:
     context: int | None = None
     layer: MakeLayer | None = None
     mirrored: bool = False
+    free: tuple[int, ...] | None = None  # polynomials without a price; found with the order
 
     centred = True
     own_samples = clip = False
@@ -160,12 +161,13 @@ class Smooth:
         return () if self.is_resolved else probe_grids(shape)
 
     def resolve(self, view: View) -> "Smooth":
-        """These settings with the order read off the samples' spectrum, unless it was given."""
+        """These settings with an order that suits the samples, unless it was given."""
         if self.is_resolved:
             return self
-        orders = suited_order(view, USUAL_ORDER)
-        one = self.network is not None
-        return replace(self, order=float(np.mean(orders)) if one else orders)
+        orders, free = suited_orders(view, USUAL_ORDER)
+        if self.network is not None:
+            return replace(self, order=float(np.mean(orders)))
+        return replace(self, order=orders, free=free)
 
     def partition(self, shape: Sequence[int], periodic: Sequence[bool]) -> Partition:
         """Cells whose boxes are all of one size: one factorisation for the whole array."""
@@ -220,7 +222,7 @@ class Smooth:
         if self.network is not None:
             return smooth_dense_modes(self.network, box, float(np.mean(order)), like)
         orders = tuple(map(float, per_axis("order", order, len(box))))
-        return product_modes(box, orders, self.layer or Cosines.lattice)
+        return product_modes(box, orders, self.layer or Cosines.lattice, self.free)
 
 
 def check_denoise(d: object) -> None:

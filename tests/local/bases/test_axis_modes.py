@@ -47,7 +47,7 @@ def test_the_functions_meet_their_samples_though_prices_span_twelve_decades(n, o
 
 def test_a_layer_without_free_features_has_no_free_modes():
     def paid(n):
-        return Cosines.lattice(n, lines=False)
+        return Cosines.lattice(n, free=0)
 
     modes = axis_modes(9, 1.1, paid)
     assert modes.n_free == 0

@@ -50,7 +50,11 @@ def recipe_of(model: LocalModel) -> Recipe:
     recipe: Recipe | None = None
     if isinstance(model, ProductModes):
         if all(isinstance(a.layer, Cosines) and a.n_free > 0 for a in model.axes):
-            recipe = {"kind": "product", "orders": [float(a.order) for a in model.axes]}
+            recipe = {
+                "kind": "product",
+                "orders": [float(a.order) for a in model.axes],
+                "free": [a.n_free for a in model.axes],
+            }
     elif isinstance(model, Polyharmonic):
         recipe = {
             "kind": "kernels", "power": float(model.power), "degree": int(model.degree),
@@ -110,7 +114,8 @@ def _make(recipe: Recipe, inside: Array | None) -> LocalModel:
         raise ValueError("a box without samples")
     if kind == "product":
         _check_bytes(sum(60 * n * n * 8 for n in box), f"a box of {box} samples")
-        return product_modes(box, tuple(float(s) for s in recipe["orders"]))
+        orders, free = map(float, recipe["orders"]), map(int, recipe["free"])
+        return product_modes(box, tuple(orders), free=tuple(free))
     if kind == "oriented":
         order = float(recipe["order"])
         if not 0 < order <= 16:

@@ -60,8 +60,8 @@ class ProductModes(ProductModel[AxisModes]):
 
     The price of a product neuron is the product of its axes' prices. K is then the Kronecker
     product of the axes' kernels and its eigenvectors are products of theirs: nothing larger than
-    n by n is ever factored or applied, whatever the number of axes. Where lines are free on every
-    axis, planes are exact, and so are products of lines.
+    n by n is ever factored or applied, whatever the number of axes. Products of polynomials that
+    are free on their axes are exact.
     """
 
     inside = None
@@ -141,10 +141,17 @@ class ProductModes(ProductModel[AxisModes]):
 
 @memoised(64)
 def product_modes(
-    box: tuple[int, ...], orders: tuple[float, ...], make: MakeLayer = Cosines.lattice
+    box: tuple[int, ...],
+    orders: tuple[float, ...],
+    make: MakeLayer = Cosines.lattice,
+    free: tuple[int, ...] | None = None,
 ) -> ProductModes:
-    """The smooth modes of a box of samples, with an energy order per axis."""
-    return ProductModes(tuple(axis_modes(n, s, make) for n, s in zip(box, orders)))
+    """The smooth modes of a box of samples, with an energy order per axis.
+
+    `free` says how many polynomials of each axis have no price; None: as the orders have it.
+    """
+    counts = (None,) * len(box) if free is None else free
+    return ProductModes(tuple(axis_modes(n, s, make, q) for n, s, q in zip(box, orders, counts)))
 
 
 @dataclass(frozen=True)
