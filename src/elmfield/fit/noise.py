@@ -26,6 +26,7 @@ from elmfield._array.cache import memoised
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats
 from elmfield.fit.gaps.planes import box_index, plane_through, take_boxes
+from elmfield.fit.smooth_noise import smooth_further
 from elmfield.local.bases import product_modes
 from elmfield.local.energies import FEW_STRETCHES, STRETCH, Family, lines, neighbours
 from elmfield.local.energy_mixture import fold_parities, unfold_parities
@@ -275,14 +276,18 @@ class Shapes:
         return modes, e
 
     def __call__(self, Y: Array) -> Array:
-        """Boxes Y, (G, S, C), of noise 1, without most of it; channels share their weights."""
+        """Boxes Y, (G, S, C), of noise 1, without most of it; channels share their weights.
+
+        Followed by how much is kept of their noise, as one more channel.
+        """
         xp = namespace(Y)
         mean = xp.mean(Y, axis=1, keepdims=True)
         each = [self.parts((Y - mean)[..., k]) for k in range(Y.shape[2])]
         p = _shares([e for _, e in each])
-        found = []
+        found, left = [], xp.ones_like(mean[:, :, :1])
         for j, half in enumerate(self.halves):
             keep = xp.matmul(p, half.gains(Y))  # (K, G, r')
+            left = left + xp.sum(keep, axis=(0, 2))[:, None, None]
             U = move(np.swapaxes(half.bases, 1, 2).copy(), Y, Y.dtype)
             parts = []
             for modes, _ in each:
@@ -292,7 +297,8 @@ class Shapes:
                     kept = kept + xp.sum(xp.matrix_transpose(p)[..., None] * more, axis=1)
                 parts.append(xp.sum(xp.matmul(kept, U), axis=0))
             found.append(parts)
-        return xp.stack([unfold_parities(*both) for both in zip(*found)], axis=-1) + mean
+        X = xp.stack([unfold_parities(*both) for both in zip(*found)], axis=-1) + mean
+        return xp.concat([X, left / Y.shape[1] + 0 * X[..., :1]], axis=2)
 
     def sums(self, Y: Array) -> list[Array]:
         """How often members are met at amplitudes in boxes Y, (G, S, C), of mean 0: (K, A).
@@ -437,13 +443,14 @@ def remove_noise(y: Array, noise: Array, periodic: Sequence[bool]) -> Array:
     top = max(STRONGEST, math.ceil(math.log(max(most, 1.0), 4)))  # no box goes beyond 4^top
     shapes = learn_shapes(family_shapes(box, top), some)
     n = math.prod(shape)
-    total = [xp.zeros(n, dtype=kind, device=device(y)) for _ in range(C)]
+    total = [xp.zeros(n, dtype=kind, device=device(y)) for _ in range(C + 1)]
     for i, j in runs(len(index), shapes.at_once(y)):
         at = move(index[i:j], y)
         X = recompute(shapes, take_boxes(z, at)) if requires_grad(y) else shapes(take_boxes(z, at))
-        for c in range(C):
+        for c in range(C + 1):
             values = xp.reshape(X[..., c], (-1,))
             total[c] = total[c] + scatter_add(n, xp.reshape(at, (-1,)), values)
-    times = move(np.bincount(index.reshape(-1), minlength=n)[:, None], y, xp.float64)
-    found = xp.astype(xp.stack(total, axis=-1), xp.float64) / times
-    return xp.astype(xp.reshape(found, y.shape) * unit, y.dtype)
+    times = move(np.bincount(index.reshape(-1), minlength=n)[:, None], y, kind)
+    found = xp.reshape(xp.stack(total, axis=-1) / times, (*shape, C + 1))
+    found = smooth_further(z, found[..., :C], found[..., C:], periodic)
+    return xp.astype(xp.astype(found, xp.float64) * unit, y.dtype)

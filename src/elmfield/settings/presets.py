@@ -32,6 +32,10 @@ FILL_ORDER = 1.55
 """Order along a line that filled photographs best (benchmarks/targets.py): thin plates, in 2-D."""
 
 
+WIDE_ORDER = 5.0
+"""From this order on boxes overlap more: errors of smooth functions halve (benchmarks/smooth.py)."""
+
+
 @dataclass(frozen=True)
 class Paper:
     """Settings of the paper; see :func:`paper`.
@@ -199,6 +203,8 @@ class Smooth:
         if drops_modes:
             # Half a sample of overlap blends between samples: no sample is stored twice.
             return (32, 0.5, 0) if d == 1 else (16, 0.5, 0) if d <= 3 else (8, 0.5, 0)
+        if self.is_resolved and np.mean(self.order) >= WIDE_ORDER and d <= 3:
+            return {1: (64, 4.0, 4), 2: (32, 3.0, 3), 3: (24, 3.0, 2)}[d]
         return {1: (64, 2.0, 2), 2: (32, 2.0, 2), 3: (24, 2.0, 1)}.get(d, (8, 1.0, 0))
 
     def adopt(self, partition: Partition) -> Partition:
