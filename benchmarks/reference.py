@@ -12,7 +12,6 @@ import numpy as np
 import common  # noqa: F401  puts measurement/ on the path
 from elmfield.local.energies import price
 from elmfield.local.layers import Cosines
-from elmfield.local.layers.axis_layers import PRICE_DECADES
 from elmfield.partition import Partition, blend
 from measurement.heldout import thinned
 
@@ -39,12 +38,14 @@ class Priced(Cosines):
 
     def prices(self, order):
         """What each feature costs."""
-        return self.priced(prices(self.angular**2, order, self.epsilon), order)
+        if self.epsilon is None:
+            return super().prices(order)
+        return self.priced((self.epsilon + self.angular**2) ** order, order)
 
 
 def prices(omega2, order, epsilon):
     """The library's price, or one with an ε of our own."""
-    return price(omega2, order, PRICE_DECADES) if epsilon is None else (epsilon + omega2) ** order
+    return price(omega2, order) if epsilon is None else (epsilon + omega2) ** order
 
 
 def radial(values, cell, overlap, order, epsilon=None):

@@ -25,7 +25,7 @@ from elmfield.field.model import Model
 from elmfield.fit.gaps.fill import fill_gaps
 from elmfield.fit.noise import denoise_samples, removed_energy
 from elmfield.fit.statistics import ArrayView, Slabs, Survey
-from elmfield.local.bases import WaveModel
+from elmfield.local.bases import ProductModes, WaveModel
 from elmfield.local.model import Basis
 from elmfield.partition import Partition, without_rings
 from elmfield.samples import WHOLE, Samples, read, unmasked, warn_of_rounding
@@ -429,7 +429,9 @@ class Encoder:
         shape = None if inside is None else inside.tobytes()
         key = (box, shape, namespace(like).__name__, str(device_of(like)))
         if key not in self._models:
-            self._models[key] = settings.model(box, inside, like)
+            model, rings = settings.model(box, inside, like), self.partition.rings
+            closes = any(rings) and isinstance(model, ProductModes)
+            self._models[key] = model.closed(rings) if closes else model
         return self._models[key]
 
 

@@ -62,14 +62,16 @@ LEFT_OUT_SEGMENTS = 2048
 """Segments in which samples are left out, at most about."""
 
 
-def suited_orders(view: View, fallback: float) -> tuple[tuple[float, ...], tuple[int, ...]]:
+def suited_orders(
+    view: View, fallback: float, found: Sequence[float | None] | None = None
+) -> tuple[tuple[float, ...], tuple[int, ...]]:
     """The order for each axis of samples (..., C), and how many polynomials have no price there.
 
     The spectrum's, ``order = 0.05 + 1.3 p``, was chosen on the 33 arrays of the README's results,
     none held back, and has lines for free; an axis too short to tell, or of straight lines only,
-    takes the mean of the others, or `fallback`.
+    takes the mean of the others, or `fallback`. `found` are the :func:`exponents`, if known.
     """
-    found = exponents(view)
+    found = exponents(view) if found is None else found
     spectral = orders_of(found, 0.05, 1.3, fallback)
     chosen = {}
     for k, (n, s, p) in enumerate(zip(view.shape, spectral, found)):

@@ -35,6 +35,9 @@ FILL_ORDER = 1.55
 WIDE_ORDER = 5.0
 """From this order on boxes overlap more: errors of smooth functions halve (benchmarks/smooth.py)."""
 
+RING_SAMPLES = 128
+"""Periodic axes of such an order, up to so long, are not cut: their waves are whole numbers."""
+
 
 @dataclass(frozen=True)
 class Paper:
@@ -176,9 +179,11 @@ class Smooth:
     def partition(self, shape: Sequence[int], periodic: Sequence[bool]) -> Partition:
         """Cells whose boxes are all of one size: one factorisation for the whole array."""
         usual, blend, beyond = self._usual_cells(sum(n > 1 for n in shape), self._drops_modes)
-        cell = per_axis("cell", usual if self.cell is None else self.cell, len(shape))
+        cell = list(per_axis("cell", usual if self.cell is None else self.cell, len(shape)))
         # The default overlap must not be the reason for an error about small cells.
         overlap = [min(blend, c / 2) for c in cell] if self.overlap is None else self.overlap
+        for k in self._rings(shape, periodic):
+            cell[k], overlap[k] = shape[k], 0.0
         context = beyond if self.context is None else self.context
         return Partition.regular(
             shape,
@@ -189,6 +194,15 @@ class Smooth:
             context=context,
             mirrored=self.mirrored,
         )
+
+    def _rings(self, shape: Sequence[int], periodic: Sequence[bool]) -> list[int]:
+        """Axes that are so smooth, and so short, that one cell goes all around them."""
+        own = self.cell is not None or self.overlap is not None or self.network or self.layer
+        if own or self._drops_modes or not self.is_resolved:
+            return []
+        orders = per_axis("order", self.order, len(shape))
+        smooth = [s >= WIDE_ORDER and 1 < n <= RING_SAMPLES for s, n in zip(orders, shape)]
+        return [k for k, wraps in enumerate(periodic) if wraps and smooth[k]]
 
     @property
     def _drops_modes(self) -> bool:

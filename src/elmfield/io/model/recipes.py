@@ -49,7 +49,7 @@ def recipe_of(model: LocalModel) -> Recipe:
     """Return how to make a local model again, in plain values; TypeError if no file can say it."""
     recipe: Recipe | None = None
     if isinstance(model, ProductModes):
-        if all(isinstance(a.layer, Cosines) and a.n_free > 0 for a in model.axes):
+        if all(isinstance(a.layer, Cosines) for a in model.axes):
             recipe = {
                 "kind": "product",
                 "orders": [float(a.order) for a in model.axes],

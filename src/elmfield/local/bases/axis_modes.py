@@ -107,6 +107,7 @@ def axis_modes(
     """The smooth modes of `n` samples, one unit apart, with an energy of the given order.
 
     `free` is the number of polynomials without a price where not all that the order allows are.
+    With 0 the axis is a ring: functions of period n, of whole numbers of cycles around it.
 
     Notes
     -----
@@ -117,10 +118,15 @@ def axis_modes(
     basis stays that of the samples alone; with the continuation's own energy kodim05 needs a tenth
     more coefficients for 35 dB.
     """
-    own = _modes(n, order, make, free)
+    own = _modes(n, order, _ring if free == 0 else make, free)
     if own.n_free == 0 or n == 1 or order >= STIFF_ORDER:
         return own
     return replace(own, functions=partial(_continued, own.basis, order, make, free))
+
+
+def _ring(n: int) -> Cosines:
+    """The waves of a closed axis of n samples."""
+    return Cosines(n // 2, 1 / n)
 
 
 def _continued(

@@ -5,7 +5,8 @@ weights of the product layer itself.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic, TypeVar
 
@@ -120,6 +121,16 @@ class ProductModes(ProductModel[AxisModes]):
     def weights(self, c: Array) -> Array:
         """Output weights of the product neurons, in array order of their axes' neurons."""
         return self._along(c, [a.mixing.T for a in self.axes])
+
+    def closed(self, rings: Sequence[bool]) -> "ProductModes":
+        """The same with functions of the box's period along axes that are rings."""
+        return replace(
+            self,
+            axes=tuple(
+                axis_modes(len(a.basis), a.order, free=0) if ring else a
+                for a, ring in zip(self.axes, rings)
+            ),
+        )
 
     def _along(self, X: Array, matrices: list[Floats]) -> Array:
         """X (G, n_1 ... n_d, C) with ``matrices[k]``, (n_k, q_k), contracted along each axis k."""
