@@ -26,7 +26,7 @@ from elmfield._array.cache import memoised
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats
 from elmfield.fit.gaps.planes import box_index, plane_through, take_boxes
-from elmfield.fit.smooth_noise import smooth_further
+from elmfield.fit.smooth_noise import level_factor, smooth_further
 from elmfield.local.bases import product_modes
 from elmfield.local.energies import FEW_STRETCHES, STRETCH, Family, lines, neighbours
 from elmfield.local.energy_mixture import fold_parities, unfold_parities
@@ -89,6 +89,9 @@ def denoise_samples(
         noise = noise_level(y, samples.present) if level is True else level / samples.scale
         # Without a plane, which has no noise: it comes back exactly.
         plane = cast(plane_through(y, None, periodic), y)
+        if level is True and sum(n > 1 for n in y.shape[:-1]) == 1:
+            unit = cast(noise + (noise <= 0), y)
+            noise = noise * level_factor((y - plane) / unit, periodic)
         samples = samples.changed(remove_noise(y - plane, noise, periodic) + plane)
     return _clipped(before, samples) if clip and not samples.is_original else samples
 
