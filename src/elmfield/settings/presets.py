@@ -16,7 +16,7 @@ from elmfield.local.bases import (
 )
 from elmfield.local.layers import Cosines, Dense, MakeLayer
 from elmfield.local.model import Basis
-from elmfield.local.order import probe_grids, suited_orders
+from elmfield.local.order import probe_grids, spectral_orders, suited_orders
 from elmfield.partition import Partition
 from elmfield.samples import Grid, View
 from elmfield.settings.protocol import Target
@@ -171,9 +171,12 @@ class Smooth:
         """These settings with an order that suits the samples, unless it was given."""
         if self.is_resolved:
             return self
-        orders, free = suited_orders(view, USUAL_ORDER)
         if self.network is not None:
-            return replace(self, order=float(np.mean(orders)))
+            return replace(self, order=float(np.mean(spectral_orders(view, USUAL_ORDER))))
+        if self.target is not None:  # the samples will be off, and what is free follows them
+            orders = spectral_orders(view, USUAL_ORDER)
+            return replace(self, order=orders, free=(2,) * len(orders))
+        orders, free = suited_orders(view, USUAL_ORDER)
         return replace(self, order=orders, free=free)
 
     def partition(self, shape: Sequence[int], periodic: Sequence[bool]) -> Partition:

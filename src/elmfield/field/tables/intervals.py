@@ -219,7 +219,7 @@ def _shortened(rows: Floats) -> tuple[Floats, Floats]:
     Function by function: rough ones of high orders are sums of large numbers, and have more of it.
     """
     size = np.abs(rows).max(axis=0)  # (terms, r)
-    kept = size > np.maximum(4e-15 * size.max(axis=0), 8 * size[-4:].max(axis=0))
+    kept = size > np.maximum(4e-15 * size.max(axis=0), 2 * size[-4:].max(axis=0))
     last = np.maximum(3, len(size) - np.argmax(kept[::-1], axis=0) * kept.any(axis=0))
     beyond = np.arange(len(size))[:, None] >= last
     gone = np.abs(rows * beyond).sum(axis=1).max(axis=0)
