@@ -24,7 +24,7 @@ import elmfield as ef
 from common import ROOT, main, record, rows_of
 from paper.research import datasets
 
-SIZES = {1: (12, 16, 24, 36, 50, 100, 200), 2: (12, 20, 36, 60, 100), 3: (12, 20, 32)}
+SIZES = {1: (12, 16, 24, 36, 50, 100, 200), 2: (12, 20, 36, 60, 100), 3: (12, 20)}
 """Samples an axis, by number of axes."""
 
 # --- functions of one variable on [0, 1], each with two derivatives -------------------------------
@@ -108,14 +108,10 @@ def spline_on(y, axes, degree, along):
     return y
 
 
-def field_on(field, n, axes, along):
-    """A field through samples on [0, 1], on a grid."""
+def field_on(field, n, axes, order):
+    """A field through samples on [0, 1], on a grid: values, gradients or Hessians."""
     points = np.stack(np.meshgrid(*(t * (n - 1) for t in axes), indexing="ij"), axis=-1)
-    if not along:
-        return field(points)
-    if len(along) == 1:
-        return field.gradient(points)[..., along[0]] * (n - 1)
-    return field.hessian(points)[..., along[0], along[1]] * (n - 1) ** 2
+    return (field, field.gradient, field.hessian)[order](points) * (n - 1) ** order
 
 
 def looked_at(n, d):
@@ -145,7 +141,8 @@ def compare(d, name, n, presets):
         row[f"{what}, cubic"] = worst(lambda a: spline_on(y, t, 3, a))
         row[f"{what}, quintic"] = worst(lambda a: spline_on(y, t, 5, a))
         for word, field in fields.items():
-            row[f"{what}, {word}"] = worst(lambda a, field=field: field_on(field, n, t, a))
+            every = field_on(field, n, t, len(orders[0]))
+            row[f"{what}, {word}"] = worst(lambda a, every=every: every[(..., *a)])
     if d == 1:
         nodes = (1 - np.cos(np.pi * np.arange(n) / (n - 1))) / 2
         best = Chebyshev.fit(nodes, on_grid(terms, [nodes]), n - 1, domain=[0, 1])
@@ -251,7 +248,10 @@ def noise_section():
         row = {"axes": 1, "seed": seed}
         for word, field in fields.items():
             found = field.gradient(x[:, None])[:, 0] * (n - 1)
-            row |= {f"{word}, value": rms(field(x[:, None]) - y), f"{word}, slope": rms(found - slope)}
+            row |= {
+                f"{word}, value": rms(field(x[:, None]) - y),
+                f"{word}, slope": rms(found - slope),
+            }
         row["make_smoothing_spline, value"] = rms(spline(x) - y)
         row["make_smoothing_spline, slope"] = rms(spline(x, 1) * (n - 1) - slope)
         rows.append(row)
@@ -322,7 +322,7 @@ def scattered_section():
     w, rows = datasets.load("navier-stokes").astype(float), []
     sets = {
         "ERA5 t2m": np.asarray(datasets.load("era5-winter"), float),
-        "ERA5 t850": np.asarray(datasets.load("era5-t850"), float).squeeze(),
+        "ERA5 t850": np.asarray(datasets.load("t850"), float).squeeze(),
         "DEM": np.asarray(datasets.load("dem"), float),
         "Navier-Stokes, t = 50": w[..., 50],
     }

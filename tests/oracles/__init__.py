@@ -166,7 +166,9 @@ def axis_weights(n, order, points):
     X = np.stack([at**k for k in range(q)], axis=1)
     whole = np.block([[(A / E) @ A.T, X], [X.T, np.zeros((q, q))]])
     solved = np.linalg.solve(whole, np.vstack([T, np.zeros((q, n))]))
-    rows = [np.concatenate([(features(u) / E) @ A.T, [u**k for k in range(q)]]) @ solved for u in points]
+    rows = [
+        np.concatenate([(features(u) / E) @ A.T, [u**k for k in range(q)]]) @ solved for u in points
+    ]
     return np.array(rows)
 
 

@@ -27,7 +27,7 @@ from elmfield.fit.noise import denoise_samples, removed_energy
 from elmfield.fit.statistics import ArrayView, Slabs, Survey
 from elmfield.local.bases import ProductModes, WaveModel
 from elmfield.local.model import Basis
-from elmfield.partition import Partition, without_rings
+from elmfield.partition import Partition, rings_of, without_rings
 from elmfield.samples import WHOLE, Samples, read, unmasked, warn_of_rounding
 from elmfield.settings import Settings, Smooth
 
@@ -429,9 +429,10 @@ class Encoder:
         shape = None if inside is None else inside.tobytes()
         key = (box, shape, namespace(like).__name__, str(device_of(like)))
         if key not in self._models:
-            model, rings = settings.model(box, inside, like), self.partition.rings
-            closes = any(rings) and isinstance(model, ProductModes)
-            self._models[key] = model.closed(rings) if closes else model
+            model, rings = settings.model(box, inside, like), rings_of(self.partition)
+            if any(rings) and isinstance(model, ProductModes):
+                model = model.closed(rings)
+            self._models[key] = model
         return self._models[key]
 
 

@@ -1,8 +1,8 @@
 """Denoising over large boxes, where a signal is smooth enough for them.
 
-Small boxes cannot average over what is smooth for fifty samples. Larger ones, of several sizes, weigh
-energies by an unbiased estimate of the error that they leave (Stein's); each replaces what smaller
-ones found as far as that estimate says that it is nearer to the signal.
+Small boxes cannot average over what is smooth for fifty samples. Larger ones, of several sizes,
+weigh energies by an unbiased estimate of the error that they leave (Stein's); each replaces what
+smaller ones found as far as that estimate says that it is nearer to the signal.
 """
 
 import math
@@ -27,9 +27,6 @@ STRETCHES = (1.0, 9.0)
 
 AMPLITUDES = (-3, 14)
 """Variances of the signal that are tried, in units of the noise's, as powers of 4."""
-
-LEVELS_AGREE = 1.3
-"""Estimates of the noise on a line that differ by less are of one thing."""
 
 COST = {1: 2.8, 2: 2.0, 3: 2.0}
 """What a number kept of the samples counts, in variances of the noise, by number of axes: 2 in
@@ -61,7 +58,7 @@ def _over_boxes(
     """Both estimates blended, and what is kept of the noise, after boxes of one size."""
     xp, C, n = namespace(z), z.shape[-1], math.prod(z.shape[:-1])
     modes = product_modes(box, (2.0,) * len(box))
-    variances, free = _variances(modes)
+    variances, free = mode_variances(modes)
     cost = COST[sum(b > 1 for b in box)] * C
     window = np.ones(1)
     for b in box:
@@ -74,11 +71,9 @@ def _over_boxes(
         Y, X, K = (take_boxes(part, at) for part in (z, x, kept))
         found, gain = _smoothed(modes, v, move(~free, z, z.dtype), cost, Y)
         freedom = xp.sum(gain, axis=1, keepdims=True)  # (G, 1, 1)
-        errors = [
-            xp.sum((Y - part) ** 2, axis=(1, 2), keepdims=True) + cost * left
-            for part, left in ((X, xp.sum(K, axis=1, keepdims=True)), (found, freedom))
-        ]
-        p = 1 / (1 + xp.exp(_limited((errors[1] - errors[0]) / CLEAR_DIFFERENCE)))
+        more = xp.sum((found - X) * (found + X - 2 * Y), axis=(1, 2), keepdims=True)
+        more = more + cost * (freedom - xp.sum(K, axis=1, keepdims=True))
+        p = 1 / (1 + xp.exp(_limited(more / CLEAR_DIFFERENCE)))
         own = xp.concat([X + p * (found - X), K + p * (freedom / K.shape[1] - K)], axis=2)
         part = xp.concat([w * own, w + 0 * K], axis=2)
         place = (at * (C + 2))[..., None] + move(np.arange(C + 2), at)
@@ -94,7 +89,7 @@ def _limited(x: Array) -> Array:
     return xp.minimum(xp.maximum(x, xp.full_like(x, -80.0)), xp.full_like(x, 80.0))
 
 
-def _variances(modes: ProductModes) -> tuple[Floats, np.ndarray]:
+def mode_variances(modes: ProductModes) -> tuple[Floats, np.ndarray]:
     """Variances of the modes of a box in units of the noise, (K, r), and which have no price.
 
     Mode j of an axis of n samples has about the frequency ``ω = π (j - 1/2) / n``, as those of
@@ -142,25 +137,3 @@ def _errors(squares: Array, v: Array, cost: float) -> Array:
     xp = namespace(squares)
     off = 1 / (1 + v)
     return squares @ xp.matrix_transpose(off * off) - cost * xp.sum(off, axis=1)
-
-
-def level_factor(z: Array, periodic: Sequence[bool]) -> Array:
-    """By what the noise of samples z along a line, (..., C), is larger than 1; (C,).
-
-    From what smooth boxes leave over, by generalised cross-validation: on few samples that is
-    better known than what their roughest modes say. 1 where the two disagree.
-    """
-    xp, shape = namespace(z), tuple(z.shape[:-1])
-    box = tuple(min(LARGE_BOXES[1][-1], n) for n in shape)
-    modes = product_modes(box, (2.0,) * len(box))
-    v, free = _variances(modes)
-    index = box_index(shape, box, max(box) // 2, periodic)
-    c = xp.astype(modes.project(take_boxes(z, move(index, z))), xp.float64) ** 2
-    off = move(np.where(free, 0, 1 / (1 + v)), c)
-    left = xp.matmul(off**2, c)  # (G, K, C)
-    n = xp.sum(off, axis=1)[:, None]
-    best = xp.min(left / n**2, axis=1, keepdims=True) == left / n**2
-    var = xp.max(xp.where(best, left / n, 0 * left), axis=1)
-    factor = xp.mean(var, axis=0) ** 0.5
-    near = (factor > 1 / LEVELS_AGREE) & (factor < LEVELS_AGREE)
-    return xp.where(near, factor, xp.ones_like(factor))

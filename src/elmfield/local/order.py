@@ -3,8 +3,8 @@
 If a signal's power falls as ω^(-2p) along an axis, the best linear interpolation uses an energy of
 order p. The exponent is fitted to the upper octave of the spectrum, with the part beyond the
 Nyquist frequency folded back as sampling folds it. What rounding adds to a spectrum is not the
-signal's: where it drowns the upper octave, the octave below counts. Where that says that an array is
-smooth, or few samples make a spectrum, samples are left out in turn, and the order is taken that
+signal's: where it drowns the upper octave, the octave below counts. Where that says that an array
+is smooth, or few samples make a spectrum, samples are left out in turn, and the order is taken that
 says best what they were.
 """
 
@@ -48,7 +48,9 @@ CALM_EXPONENT = 3.0
 SMOOTH_ORDER = 2.5
 """From this order of the spectrum on, samples left out choose the order."""
 
-SMOOTH_MODELS = tuple((s, q) for s in (2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0) for q in (2, math.ceil(s)))
+SMOOTH_MODELS = tuple(
+    (s, q) for s in (2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0) for q in (2, math.ceil(s))
+)
 """Orders, and numbers of polynomials without a price, that are tried then."""
 
 ROUGH_MODELS = ((1.1, 2), (1.5, 2), (2.0, 2))

@@ -294,12 +294,6 @@ class Partition:
             periodic=wraps_of(periodic, d),
         )
 
-    @property
-    def rings(self) -> tuple[bool, ...]:
-        """Whether one cell goes all around each axis."""
-        whole = zip(self.periodic, self.n_cells, self.shape)
-        return tuple(wraps and count == 1 and n > 1 for wraps, count, n in whole)
-
     def changed(self, **parts: Any) -> "Partition":
         """The same with other edges, labels or overlap; boxes follow from them again."""
         return replace(self, **{"starts": None, "sizes": None, **parts})

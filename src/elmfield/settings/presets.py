@@ -33,7 +33,7 @@ FILL_ORDER = 1.55
 
 
 WIDE_ORDER = 5.0
-"""From this order on boxes overlap more: errors of smooth functions halve (benchmarks/smooth.py)."""
+"""From this order on boxes overlap more: errors of smooth functions halve."""
 
 RING_SAMPLES = 128
 """Periodic axes of such an order, up to so long, are not cut: their waves are whole numbers."""
@@ -184,7 +184,8 @@ class Smooth:
         usual, blend, beyond = self._usual_cells(sum(n > 1 for n in shape), self._drops_modes)
         cell = list(per_axis("cell", usual if self.cell is None else self.cell, len(shape)))
         # The default overlap must not be the reason for an error about small cells.
-        overlap = [min(blend, c / 2) for c in cell] if self.overlap is None else self.overlap
+        own = [min(blend, c / 2) for c in cell] if self.overlap is None else self.overlap
+        overlap = list(per_axis("overlap", own, len(shape)))
         for k in self._rings(shape, periodic):
             cell[k], overlap[k] = shape[k], 0.0
         context = beyond if self.context is None else self.context
@@ -198,12 +199,19 @@ class Smooth:
             mirrored=self.mirrored,
         )
 
+    def _orders(self, d: int) -> tuple[float, ...]:
+        """The order of each of d axes; the usual one before it was chosen."""
+        order = USUAL_ORDER if isinstance(self.order, str) else self.order
+        if np.ndim(order) > 0 and len(np.atleast_1d(order)) != d:  # of axes of one sample, too
+            return tuple(map(float, np.atleast_1d(order)))
+        return tuple(map(float, per_axis("order", order, d)))
+
     def _rings(self, shape: Sequence[int], periodic: Sequence[bool]) -> list[int]:
         """Axes that are so smooth, and so short, that one cell goes all around them."""
         own = self.cell is not None or self.overlap is not None or self.network or self.layer
         if own or self._drops_modes or not self.is_resolved:
             return []
-        orders = per_axis("order", self.order, len(shape))
+        orders = self._orders(len(shape))
         smooth = [s >= WIDE_ORDER and 1 < n <= RING_SAMPLES for s, n in zip(orders, shape)]
         return [k for k, wraps in enumerate(periodic) if wraps and smooth[k]]
 
@@ -220,7 +228,7 @@ class Smooth:
         if drops_modes:
             # Half a sample of overlap blends between samples: no sample is stored twice.
             return (32, 0.5, 0) if d == 1 else (16, 0.5, 0) if d <= 3 else (8, 0.5, 0)
-        if self.is_resolved and np.mean(self.order) >= WIDE_ORDER and d <= 3:
+        if self.is_resolved and np.mean(self._orders(d)) >= WIDE_ORDER and d <= 3:
             return {1: (64, 4.0, 4), 2: (32, 3.0, 3), 3: (24, 3.0, 2)}[d]
         return {1: (64, 2.0, 2), 2: (32, 2.0, 2), 3: (24, 2.0, 1)}.get(d, (8, 1.0, 0))
 
@@ -241,10 +249,9 @@ class Smooth:
 
     def model(self, box: tuple[int, ...], inside: Array | None, like: Array) -> Basis:
         """Modes ordered from smooth to rough, on the whole box."""
-        order = USUAL_ORDER if isinstance(self.order, str) else self.order
+        orders = self._orders(len(box))
         if self.network is not None:
-            return smooth_dense_modes(self.network, box, float(np.mean(order)), like)
-        orders = tuple(map(float, per_axis("order", order, len(box))))
+            return smooth_dense_modes(self.network, box, float(np.mean(orders)), like)
         return product_modes(box, orders, self.layer or Cosines.lattice, self.free)
 
 

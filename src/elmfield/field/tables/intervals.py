@@ -16,7 +16,7 @@ from numpy.polynomial import chebyshev
 from elmfield._array.typing import Floats, Integers
 from elmfield.local.layers import Pieces
 from elmfield.local.model import AxisFunctions
-from elmfield.partition import Partition
+from elmfield.partition import Partition, rings_of
 
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
@@ -119,7 +119,7 @@ def _intervals(
     found, before = lattice(part, k), np.inf
     while found is not None and found[1] <= MAX_INTERVALS_PER_SAMPLE:
         made = _expanded(blended, k, axis, span, *found)
-        if part.periodic[k] and not part.rings[k] and made.reach > part.shape[k] / 2 + 1e-9:
+        if part.periodic[k] and not rings_of(part)[k] and made.reach > part.shape[k] / 2 + 1e-9:
             return None  # a window that meets itself jumps from one end of its box to the other
         # Waves are resolved by so many terms; a layer of another kind may have knots. What shorter
         # intervals do not resolve either is rounding, of the roughest modes of high orders.

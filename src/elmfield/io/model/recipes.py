@@ -114,8 +114,9 @@ def _make(recipe: Recipe, inside: Array | None) -> LocalModel:
         raise ValueError("a box without samples")
     if kind == "product":
         _check_bytes(sum(60 * n * n * 8 for n in box), f"a box of {box} samples")
-        orders, free = map(float, recipe["orders"]), map(int, recipe["free"])
-        return product_modes(box, tuple(orders), free=tuple(free))
+        free = recipe.get("free")  # without it, as many polynomials as the orders allow
+        counts = None if free is None else tuple(map(int, free))
+        return product_modes(box, tuple(map(float, recipe["orders"])), free=counts)
     if kind == "oriented":
         order = float(recipe["order"])
         if not 0 < order <= 16:

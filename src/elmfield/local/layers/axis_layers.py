@@ -158,7 +158,7 @@ order 8 miss their samples by 1e-7, with 20 by 2e-9; with 16 smooth functions lo
 
 @dataclass(frozen=True)
 class Cosines:
-    """One axis of the product layer: ``a(u) = [1, √2 cos 2πf u, √2 sin 2πf u, u, R P_2(u/R), ...]``.
+    """One axis of the product layer: ``[1, √2 cos 2πf u, √2 sin 2πf u, u, R P_2(u/R), ...]``.
 
     Parameters
     ----------
