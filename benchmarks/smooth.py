@@ -294,6 +294,7 @@ def slopes_section():
     sets = {
         "ERA5 t2m": (np.asarray(datasets.load("era5-winter"), float)[100:300, 200:400], 1.0),
         "Navier-Stokes, t = 50": (w[..., 50], 0.1 * w[..., 50].std()),
+        "DEM": (np.asarray(datasets.load("dem"), float)[:200, :200], None),
         "MRI": (np.asarray(datasets.load("mri"), float)[100:300, 100:300], None),
     }
     rows = []

@@ -417,4 +417,4 @@ def remove_noise(y: Array, noise: Array, periodic: Sequence[bool]) -> Array:
     times = move(np.bincount(index.reshape(-1), minlength=n)[:, None], y, kind)
     found = xp.reshape(xp.stack(total, axis=-1) / times, (*shape, C + 1))
     found = smooth_further(z, found[..., :C], found[..., C:], periodic)
-    return xp.astype(xp.astype(found, xp.float64) * unit, y.dtype)
+    return xp.astype(found * unit, y.dtype)

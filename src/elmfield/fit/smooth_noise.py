@@ -42,7 +42,8 @@ def smooth_further(z: Array, x: Array, kept: Array, periodic: Sequence[bool]) ->
 
     `kept`, (..., 1), is how much of a sample's own noise is left in its estimate, between 0 and 1.
     """
-    shape = tuple(x.shape[:-1])
+    xp, shape = namespace(z), tuple(x.shape[:-1])
+    z, x, kept = (xp.astype(part, xp.float64) for part in (z, x, kept))  # small differences decide
     before: tuple[int, ...] = ()
     for size in LARGE_BOXES[sum(n > 1 for n in shape)]:
         box = tuple(min(size, n) for n in shape)
