@@ -21,8 +21,8 @@ from elmfield.local.order import (
 )
 from elmfield.partition import Partition
 from elmfield.samples import Grid, View
-from elmfield.settings.presets import USUAL_ORDER, Smooth, check_denoise
-from elmfield.settings.protocol import Settings
+from elmfield.settings.presets import USUAL_ORDER, Smooth
+from elmfield.settings.protocol import Settings, check_denoise
 
 CELL_LAYOUT = {1: (9, 4.5, 2), 2: (3, 1.5, 1), 3: (3, 1.0, 0)}
 """Cell, overlap and context by number of axes: boxes of 21, of 7 by 7 and of 5 by 5 by 5.

@@ -21,7 +21,8 @@ from elmfield.local.model import Basis
 from elmfield.local.order import probe_grids, spectral_orders, suited_orders
 from elmfield.partition import Partition
 from elmfield.samples import Grid, View
-from elmfield.settings.protocol import Target
+from elmfield.settings.layout import rings, usual_cells
+from elmfield.settings.protocol import Target, check_denoise
 
 PAPER_CELL = 32
 """Samples of a cell in most of the paper's experiments."""
@@ -35,13 +36,6 @@ have a spectrum."""
 
 FILL_ORDER = 1.55
 """Order along a line that filled photographs best (benchmarks/targets.py): thin plates, in 2-D."""
-
-
-WIDE_ORDER = 5.0
-"""From this order on boxes overlap more: errors of smooth functions halve."""
-
-RING_SAMPLES = 128
-"""Periodic axes of such an order, up to so long, are not cut: their waves are whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -235,8 +229,10 @@ class Smooth:
         # The default overlap must not be the reason for an error about small cells.
         own = [min(blend, c / 2) for c in cell] if self.overlap is None else self.overlap
         overlap = list(per_axis("overlap", own, len(shape)))
-        for k in self._rings(shape, periodic):
-            cell[k], overlap[k] = shape[k], 0.0
+        own_cells = self.cell is not None or self.overlap is not None
+        if not (own_cells or self.network or self.layer or self._drops_modes):
+            for k in rings(shape, periodic, self._known_order):
+                cell[k], overlap[k] = shape[k], 0.0
         context = beyond if self.context is None else self.context
         return Partition.regular(
             shape,
@@ -248,38 +244,19 @@ class Smooth:
             mirrored=self.mirrored,
         )
 
-    def _orders(self, d: int) -> tuple[float, ...]:
-        """The order of each of d axes; the usual one before it was chosen."""
-        order = USUAL_ORDER if isinstance(self.order, str) else self.order
-        if np.ndim(order) > 0 and len(np.atleast_1d(order)) != d:  # of axes of one sample, too
-            return tuple(map(float, np.atleast_1d(order)))
-        return tuple(map(float, per_axis("order", order, d)))
-
-    def _rings(self, shape: Sequence[int], periodic: Sequence[bool]) -> list[int]:
-        """Axes that are so smooth, and so short, that one cell goes all around them."""
-        own = self.cell is not None or self.overlap is not None or self.network or self.layer
-        if own or self._drops_modes or not self.is_resolved:
-            return []
-        orders = self._orders(len(shape))
-        smooth = [s >= WIDE_ORDER and 1 < n <= RING_SAMPLES for s, n in zip(orders, shape)]
-        return [k for k, wraps in enumerate(periodic) if wraps and smooth[k]]
-
     @property
     def _drops_modes(self) -> bool:
         """Whether a target is met by leaving modes out, on cells of these settings' own."""
         return self.target is not None and not self.target.is_coded
 
     def _usual_cells(self, d: int, drops_modes: bool) -> tuple[int, float, int]:
-        """Cell, overlap and context in `d` dimensions, chosen by measurement (docs/defaults.md)."""
-        d = max(d, 1)
-        if self.network is not None:
-            return 8, 4.0, 0
-        if drops_modes:
-            # Half a sample of overlap blends between samples: no sample is stored twice.
-            return (32, 0.5, 0) if d == 1 else (16, 0.5, 0) if d <= 3 else (8, 0.5, 0)
-        if self.is_resolved and np.mean(self._orders(d)) >= WIDE_ORDER and d <= 3:
-            return {1: (64, 4.0, 4), 2: (32, 3.0, 3), 3: (24, 3.0, 2)}[d]
-        return {1: (64, 2.0, 2), 2: (32, 2.0, 2), 3: (24, 2.0, 1)}.get(d, (8, 1.0, 0))
+        """Cell, overlap and context in `d` dimensions."""
+        return usual_cells(d, self._known_order, self.network is not None, drops_modes)
+
+    @property
+    def _known_order(self) -> float | tuple[float, ...]:
+        """The order, or the usual one before it was chosen."""
+        return USUAL_ORDER if isinstance(self.order, str) else self.order
 
     def adopt(self, partition: Partition) -> Partition:
         """The partition, with a blend between its regions if it has none: else the field jumps."""
@@ -298,18 +275,10 @@ class Smooth:
 
     def model(self, box: tuple[int, ...], inside: Array | None, like: Array) -> Basis:
         """Modes ordered from smooth to rough, on the whole box."""
-        orders = self._orders(len(box))
         if self.network is not None:
-            return smooth_dense_modes(self.network, box, float(np.mean(orders)), like)
+            return smooth_dense_modes(self.network, box, float(np.mean(self._known_order)), like)
+        orders = tuple(map(float, per_axis("order", self._known_order, len(box))))
         return product_modes(box, orders, self.layer or Cosines.lattice, self.free)
-
-
-def check_denoise(d: object) -> None:
-    """Raise unless `d` says whether, or how much, noise is to be taken out."""
-    if d is not True and d is not False and not (is_number(d) and d > 0):
-        raise ValueError(
-            f"`denoise` must be True, False or the noise's standard deviation, above 0; got {d!r}."
-        )
 
 
 def _refuse_with_partition(**given: object) -> None:

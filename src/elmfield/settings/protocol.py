@@ -75,6 +75,14 @@ class Target:
         return self.kind in CODED
 
 
+def check_denoise(d: object) -> None:
+    """Raise unless `d` says whether, or how much, noise is to be taken out."""
+    if d is not True and d is not False and not (is_number(d) and d > 0):
+        raise ValueError(
+            f"`denoise` must be True, False or the noise's standard deviation, above 0; got {d!r}."
+        )
+
+
 @runtime_checkable
 class Settings(Protocol):
     """Everything `fit` asks of a preset."""
