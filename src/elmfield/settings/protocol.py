@@ -10,6 +10,7 @@ from elmfield._array.checks import (
     check_effort,
     choice,
     is_integer,
+    is_number,
     is_whole,
     positive,
 )
