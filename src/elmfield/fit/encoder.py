@@ -26,10 +26,10 @@ from elmfield.field.model import Model
 from elmfield.fit.gaps.fill import fill_gaps
 from elmfield.fit.noise import denoise_samples, removed_energy
 from elmfield.fit.statistics import ArrayView, Slabs, Survey
-from elmfield.local.bases import DenseWeights, WaveModel
+from elmfield.local.bases import DenseWeights, ProductModes, WaveModel
 from elmfield.local.bases.spline_modes import uneven_modes
 from elmfield.local.model import Basis
-from elmfield.partition import Partition, without_rings
+from elmfield.partition import Partition, rings_of, without_rings
 from elmfield.samples import WHOLE, Samples, read, unmasked, warn_of_rounding
 from elmfield.settings import Settings, Smooth
 from elmfield.settings.uneven import resolved
@@ -428,8 +428,10 @@ class Encoder:
         own = None if inside is None else inside.tobytes()
         key = (box, own, namespace(like).__name__, str(device_of(like)))
         if key not in self._models:
-            made = settings.model(box, inside, like)
-            self._models[key] = uneven_modes(made, self.domain.spacings)
+            model, rings = settings.model(box, inside, like), rings_of(self.partition)
+            if any(rings) and isinstance(model, ProductModes):
+                model = model.closed(rings)
+            self._models[key] = uneven_modes(model, self.domain.spacings)
         return self._models[key]
 
 

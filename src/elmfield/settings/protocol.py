@@ -10,6 +10,7 @@ from elmfield._array.checks import (
     check_effort,
     choice,
     is_integer,
+    is_number,
     is_whole,
     positive,
 )
@@ -73,6 +74,14 @@ class Target:
     def is_coded(self) -> bool:
         """Whether it is met by coding samples, where a field keeps these."""
         return self.kind in CODED
+
+
+def check_denoise(d: object) -> None:
+    """Raise unless `d` says whether, or how much, noise is to be taken out."""
+    if d is not True and d is not False and not (is_number(d) and d > 0):
+        raise ValueError(
+            f"`denoise` must be True, False or the noise's standard deviation, above 0; got {d!r}."
+        )
 
 
 @runtime_checkable

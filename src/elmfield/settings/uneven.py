@@ -26,9 +26,14 @@ def resolved(asked: Settings, view: View, spacings: Sequence[Spacing | None]) ->
     if isinstance(settings, Oriented):
         order = settings.order if asked.is_resolved else "auto"
         settings = Smooth(order=order, denoise=settings.denoise).resolve(view)
+    shape = view.shape
+    if isinstance(settings, Smooth) and settings.cell is None and settings.overlap is None:
+        around = [n for n, s in zip(shape, spacings) if s is not None and s.turn is not None]
+        if around:  # rings, whose functions are waves, are for even axes: an overlap leaves them out
+            settings = replace(settings, overlap=min(2.0, min(around) / 4))
     if asked.is_resolved or not isinstance(settings, Smooth) or settings.network is not None:
         return settings
-    orders, shape = list(np.broadcast_to(settings.order, len(spacings))), view.shape
+    orders = list(np.broadcast_to(settings.order, len(spacings)))
     probed = [k for k, n in enumerate(shape[:-1]) if n >= LEAST_SAMPLES]
     for k, grid in zip(probed, probe_grids(shape)):
         spacing = spacings[k]

@@ -16,7 +16,7 @@ from numpy.polynomial import chebyshev
 from elmfield._array.typing import Floats, Integers
 from elmfield.local.layers import Pieces
 from elmfield.local.model import AxisFunctions
-from elmfield.partition import Partition, blend
+from elmfield.partition import Partition, blend, rings_of
 
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
@@ -52,8 +52,8 @@ class Intervals:
         Which of `rows` the lower and the upper cell have; -1 where it does not contribute.
     rows : array, shape (U, K, r)
         The expansions that differ.
-    left_over : float
-        What the terms that are not there may add, at most, for any function.
+    left_over : array, shape (r,)
+        What the terms that are not there may add to each function, at most.
     reach : float
         How far from the centres of their boxes cells contribute.
     per_step : array, shape (J,), or None
@@ -66,7 +66,7 @@ class Intervals:
     upper: Integers
     piece: Integers
     rows: Floats = field(repr=False)
-    left_over: float = 0.0
+    left_over: Floats | float = 0.0
     reach: float = 0.0
     per_step: Floats | None = field(default=None, repr=False)
 
@@ -127,17 +127,20 @@ def _intervals(
     blended: "Blended", k: int, axis: AxisFunctions, span: tuple[float, float]
 ) -> Intervals | None:
     part = blended.partition
-    found = lattice(part, k)
+    found, before = lattice(part, k), np.inf
     while found is not None and found[1] <= MAX_INTERVALS_PER_SAMPLE:
         if part.spacing(k) is not None and not _meets_samples(*found):
             found = found[0], 2 * found[1]
             continue
         made = _expanded(blended, k, axis, span, *found)
-        if part.periodic[k] and made.reach > part.shape[k] / 2 + 1e-9:
+        if part.periodic[k] and not rings_of(part)[k] and made.reach > part.shape[k] / 2 + 1e-9:
             return None  # a window that meets itself jumps from one end of its box to the other
-        # Waves are resolved by so many terms; a layer of another kind may have knots.
-        if made.left_over <= 1e-12 * np.abs(made.rows).max():
+        # Waves are resolved by so many terms; a layer of another kind may have knots. What shorter
+        # intervals do not resolve either is rounding, of the roughest modes of high orders.
+        left, size = np.max(made.left_over), np.abs(made.rows).max()
+        if left <= 1e-12 * size or 0.7 * before < left <= 1e-6 * size:
             return made
+        before = left
         found = found[0], 2 * found[1]
     return None
 
@@ -182,7 +185,7 @@ def _expanded(
         ramp = blend(part, k, x.reshape(-1)).ramp[0].reshape(x.shape)
         weights = np.where(unique[:, 2:] > 0, ramp, 1 - ramp)
     rows = turn @ (values * weights[..., None])
-    unresolved = 4 * float(np.abs(rows[:, -3:]).sum(axis=1).max(initial=0))
+    unresolved = 4 * np.abs(rows[:, -3:]).sum(axis=1).max(axis=0)
     rows, gone = _shortened(rows)
     upper = np.where(piece[:, 1] >= 0, upper, lower)
     reach = float(np.abs(unique[:, 0]).max()) + 0.5 / per_unit
@@ -233,10 +236,14 @@ def _nodes(terms: int) -> tuple[Floats, Floats]:
     return np.asarray(s), np.asarray(turn, np.float64)
 
 
-def _shortened(rows: Floats) -> tuple[Floats, float]:
-    """The expansions without the last terms, which are nothing but rounding; and what these add."""
-    size = np.abs(rows).max(axis=(0, 2), initial=0)
-    kept = np.flatnonzero(size > 4e-15 * size.max(initial=0))
-    last = max(3, int(kept.max(initial=0)) + 1)
-    gone = float(np.abs(rows[:, last:]).sum(axis=1).max(initial=0))
-    return np.ascontiguousarray(rows[:, :last]), gone
+def _shortened(rows: Floats) -> tuple[Floats, Floats]:
+    """The expansions without the last terms, which are nothing but rounding; and what these add.
+
+    Function by function: rough ones of high orders are sums of large numbers, and have more of it.
+    """
+    size = np.abs(rows).max(axis=0)  # (terms, r)
+    kept = size > np.maximum(4e-15 * size.max(axis=0), 2 * size[-4:].max(axis=0))
+    last = np.maximum(3, len(size) - np.argmax(kept[::-1], axis=0) * kept.any(axis=0))
+    beyond = np.arange(len(size))[:, None] >= last
+    gone = np.abs(rows * beyond).sum(axis=1).max(axis=0)
+    return np.ascontiguousarray((rows * ~beyond)[:, : last.max()]), gone

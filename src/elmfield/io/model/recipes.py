@@ -51,8 +51,12 @@ def recipe_of(model: LocalModel) -> Recipe:
     """Return how to make a local model again, in plain values; TypeError if no file can say it."""
     recipe: Recipe | None = None
     if isinstance(model, ProductModes):
-        if all(isinstance(a.layer, Cosines) and a.n_free > 0 for a in model.axes):
-            recipe = {"kind": "product", "orders": [float(a.order) for a in model.axes]}
+        if all(isinstance(a.layer, Cosines) for a in model.axes):
+            recipe = {
+                "kind": "product",
+                "orders": [float(a.order) for a in model.axes],
+                "free": [a.n_free for a in model.axes],
+            }
     elif isinstance(model, Polyharmonic):
         recipe = {
             "kind": "kernels", "power": float(model.power), "degree": int(model.degree),
@@ -114,7 +118,9 @@ def _make(recipe: Recipe, inside: Array | None) -> LocalModel:
         raise ValueError("a box without samples")
     if kind == "product":
         _check_bytes(sum(60 * n * n * 8 for n in box), f"a box of {box} samples")
-        return product_modes(box, tuple(float(s) for s in recipe["orders"]))
+        free = recipe.get("free")  # without it, as many polynomials as the orders allow
+        counts = None if free is None else tuple(map(int, free))
+        return product_modes(box, tuple(map(float, recipe["orders"])), free=counts)
     if kind == "oriented":
         order = float(recipe["order"])
         if not 0 < order <= 16:

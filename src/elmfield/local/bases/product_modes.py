@@ -5,7 +5,8 @@ weights of the product layer itself.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic, TypeVar
 
@@ -60,8 +61,8 @@ class ProductModes(ProductModel[AxisModes]):
 
     The price of a product neuron is the product of its axes' prices. K is then the Kronecker
     product of the axes' kernels and its eigenvectors are products of theirs: nothing larger than
-    n by n is ever factored or applied, whatever the number of axes. Where lines are free on every
-    axis, planes are exact, and so are products of lines.
+    n by n is ever factored or applied, whatever the number of axes. Products of polynomials that
+    are free on their axes are exact.
     """
 
     inside = None
@@ -121,6 +122,16 @@ class ProductModes(ProductModel[AxisModes]):
         """Output weights of the product neurons, in array order of their axes' neurons."""
         return self._along(c, [a.mixing.T for a in self.axes])
 
+    def closed(self, rings: Sequence[bool]) -> "ProductModes":
+        """The same with functions of the box's period along axes that are rings."""
+        return replace(
+            self,
+            axes=tuple(
+                axis_modes(len(a.basis), a.order, free=0) if ring else a
+                for a, ring in zip(self.axes, rings)
+            ),
+        )
+
     def _along(self, X: Array, matrices: list[Floats]) -> Array:
         """X (G, n_1 ... n_d, C) with ``matrices[k]``, (n_k, q_k), contracted along each axis k."""
         xp = namespace(X)
@@ -141,10 +152,17 @@ class ProductModes(ProductModel[AxisModes]):
 
 @memoised(64)
 def product_modes(
-    box: tuple[int, ...], orders: tuple[float, ...], make: MakeLayer = Cosines.lattice
+    box: tuple[int, ...],
+    orders: tuple[float, ...],
+    make: MakeLayer = Cosines.lattice,
+    free: tuple[int, ...] | None = None,
 ) -> ProductModes:
-    """The smooth modes of a box of samples, with an energy order per axis."""
-    return ProductModes(tuple(axis_modes(n, s, make) for n, s in zip(box, orders)))
+    """The smooth modes of a box of samples, with an energy order per axis.
+
+    `free` says how many polynomials of each axis have no price; None: as the orders have it.
+    """
+    counts = (None,) * len(box) if free is None else free
+    return ProductModes(tuple(axis_modes(n, s, make, q) for n, s, q in zip(box, orders, counts)))
 
 
 @dataclass(frozen=True)
