@@ -29,7 +29,7 @@ def resolved(asked: Settings, view: View, spacings: Sequence[Spacing | None]) ->
     shape = view.shape
     if isinstance(settings, Smooth) and settings.cell is None and settings.overlap is None:
         around = [n for n, s in zip(shape, spacings) if s is not None and s.turn is not None]
-        if around:  # rings, whose functions are waves, are for even axes: an overlap leaves them out
+        if around:  # an overlap leaves rings out: their functions are waves, for even axes
             settings = replace(settings, overlap=min(2.0, min(around) / 4))
     if asked.is_resolved or not isinstance(settings, Smooth) or settings.network is not None:
         return settings
