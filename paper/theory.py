@@ -19,7 +19,7 @@ from scipy.stats import spearmanr
 
 import elmfield as ef
 from common import at_hand, load, main
-from elmfield.show.pictures import toy_field
+from paper.research.concept import toy_field
 from readings import NORMALISATIONS, picture
 
 DATA = {  # cells of the mesh, BEAM's atoms, width

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import spearmanr
 
 import elmfield as ef
-from elmfield.show.pictures import toy_field
+from paper.research.concept import toy_field
 
 CELL = 32
 

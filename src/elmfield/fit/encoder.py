@@ -36,9 +36,8 @@ Footprint = tuple[tuple[int, ...], Array | None, Integers]
 """A box, which samples in it count (None: all), and the regions that have it."""
 
 GAP_ORDER = 2.0
-"""Order along a line by which gaps are filled that stay gaps. Beside the coasts of half of ERA5
-the values between samples were as good as after a careful fill (t2m 0.371 K, 0.372 K; t850 0.144,
-0.143), in a tenth of its time."""
+"""Order along a line by which gaps are filled that stay gaps. At the coasts of half of ERA5 values
+were as good as after a careful fill (t2m 0.371 K, 0.372 K), in a tenth of its time."""
 
 
 def encoder(
@@ -325,7 +324,7 @@ class Encoder:
         mask: Array | Sequence[Any] | None = None,
         progress: Progress | bool = False,
     ) -> list[Any]:
-        """A Field for each array along the first axes, from one matrix product.
+        """A list of Fields, one for each array, from one matrix product; nested for several axes.
 
         Parameters
         ----------
@@ -335,11 +334,6 @@ class Encoder:
             What is missing in each of them.
         progress : callable or bool
             As for `elmfield.fit`.
-
-        Returns
-        -------
-        list of Field
-            With several axes of arrays, lists of lists, as they are nested.
         """
         frames, mask = unmasked(frames, mask, self.channel_axis, len(self.shape))
         xp, d = namespace(frames), len(self.shape)
@@ -348,7 +342,10 @@ class Encoder:
             flat = xp.reshape(frames, (-1, *self.shape))
             if mask is not None and is_array(mask):
                 mask = xp.reshape(mask, (flat.shape[0], *mask.shape[len(lead) :]))
-            return nested(self.batch(flat, mask=mask, progress=progress), lead)
+            found: list[Any] = self.batch(flat, mask=mask, progress=progress)
+            for n in reversed(lead[1:]):
+                found = [found[i : i + n] for i in range(0, len(found), n)]
+            return found
         if tuple(frames.shape[1:]) != self.shape or frames.shape[0] == 0:
             raise ValueError(
                 f"a batch must have shape (n, {', '.join(map(str, self.shape))}), n at least 1; "
@@ -385,20 +382,18 @@ class Encoder:
         return [self(frames[t, ...], mask=m, progress=progress) for t, m in enumerate(parts)]
 
     def _unlabelled(self, values: Array) -> Array:
-        """The numbers of a DataArray that lies where this encoder's samples do; else an error."""
+        """The numbers of a DataArray that lies where this encoder's samples do."""
         dims = tuple(map(str, values.dims))
         every = len(dims) == len(self.shape)  # some names leave channels out
         own = [d for k, d in enumerate(dims) if not every or k != self.channel_axis]
         same = tuple(own) == self.domain.dims
         for axis in self.domain.axes if same else ():
-            if axis.name in values.coords:
-                at = np.asarray(values.coords[axis.name])
-                mine = axis.from_index(np.arange(axis.size, dtype=float))
-                same = at.dtype.kind in "iuf" and len(at) == axis.size and np.allclose(at, mine)
-            else:
-                same = axis.coords is None
-            if not same:
-                break
+            if axis.name not in values.coords:
+                same = same and axis.coords is None
+                continue
+            at = np.asarray(values.coords[axis.name])
+            same = same and at.dtype.kind in "iuf" and len(at) == axis.size
+            same = same and np.allclose(at, axis.from_index(np.arange(axis.size, dtype=float)))
         if not same:
             raise ValueError(
                 f"an array with named axes must lie where the encoder's samples do; got dims "
@@ -454,13 +449,5 @@ def _kept(c: FromSamples, values: Array) -> Coefficients:
 
 def _draws(c: FromSamples) -> Draws | None:
     """The layers of regions that each have their own; else None."""
-    own = isinstance(c.model, DenseWeights) and c.model.is_own
-    return Draws(c.model, c.regions) if own else None  # type: ignore[arg-type]
-
-
-def nested(fields: Sequence[Any], lead: Sequence[int]) -> list[Any]:
-    """Fields in lists of lists, as many as `lead` says on each level."""
-    if len(lead) == 1:
-        return list(fields)
-    each = len(fields) // lead[0]
-    return [nested(fields[i * each : (i + 1) * each], lead[1:]) for i in range(lead[0])]
+    model = c.model
+    return Draws(model, c.regions) if isinstance(model, DenseWeights) and model.is_own else None
