@@ -194,7 +194,7 @@ def together():
 
 def paid(n):
     """The library's layer with a price on straight lines."""
-    return Cosines.lattice(n, lines=False)
+    return Cosines.lattice(n, free=0)
 
 
 def borders():

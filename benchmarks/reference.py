@@ -27,7 +27,7 @@ class Lattice:
     def __call__(self, n):
         """The layer of a box of n samples."""
         usual = Cosines.lattice(n, period=self.period, band=self.band)
-        return Priced(usual.count, usual.fundamental, usual.lines, self.epsilon)
+        return Priced(usual.count, usual.fundamental, usual.free, self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,9 @@ class Priced(Cosines):
 
     def prices(self, order):
         """What each feature costs."""
-        E = prices(self.angular**2, order, self.epsilon)
-        return np.concatenate([[0.0], E[1:], [0.0]]) if self.lines else E
+        if self.epsilon is None:
+            return super().prices(order)
+        return self.priced((self.epsilon + self.angular**2) ** order, order)
 
 
 def prices(omega2, order, epsilon):
@@ -57,7 +58,7 @@ def radial(values, cell, overlap, order, epsilon=None):
     y = thinned(values)
     part = Partition.regular(y.shape, cell, overlap, equal_boxes=True)
     ((box, regions),) = part.footprints
-    layers = [Cosines.lattice(n, lines=False) for n in box]
+    layers = [Cosines.lattice(n, free=0) for n in box]
     omega2 = np.zeros(())
     for a in layers:
         omega2 = np.add.outer(omega2, a.angular[: a.count + 1] ** 2)

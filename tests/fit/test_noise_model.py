@@ -82,7 +82,8 @@ def test_counts(peak, rng):
     found = cleaned(counts, "poisson")
     assert found.min() >= 0
     assert rms(found - clean) < 0.85 * min(rms(cleaned(counts, True) - clean), rms(counts - clean))
-    assert abs(np.mean(found - clean)) < 0.02 * clean.mean()  # no bias
+    # No bias: means of counts have this standard error, of which four are allowed.
+    assert abs(np.mean(found - clean)) < 4 * np.sqrt(clean.mean() / clean.size)
     with pytest.raises(ValueError, match="is for counts, which are not negative"):
         cleaned(counts - counts.max(), "poisson")
 

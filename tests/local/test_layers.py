@@ -2,6 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
+from numpy.polynomial import legendre
 
 import elmfield as ef
 import oracles
@@ -60,12 +61,16 @@ def test_relu_has_the_slope_of_its_active_side_and_no_curvature():
 
 @pytest.mark.parametrize("order", [0, 1, 2])
 def test_cosines_by_doubling_equal_cosines_one_by_one(xp, order):
-    layer = Cosines.lattice(13)
+    layer = Cosines.lattice(13, free=5)
     u = np.linspace(-6.5, 6.5, 41)
     found = host(layer(xp.asarray(u), order))
     assert found.shape == (41, layer.width)
-    assert layer.width == len(oracles.axis_neurons(13)) + 1  # u itself comes last
-    close(found[:, -1], (u, np.ones(41), np.zeros(41))[order], 0)
+    assert layer.width == len(oracles.axis_neurons(13)) + 4  # polynomials come last
+    radius = 0.625 * 13
+    for k in range(1, 5):
+        p = legendre.Legendre.basis(k, domain=[-radius, radius])
+        expected = radius * (p.deriv(order) if order else p)(u)
+        close(found[:, k - 5], expected, 1e-14 * radius)
     for j, (kind, w) in enumerate(oracles.axis_neurons(13)):
         turn = {"one": 0.0 if order else 1.0}.get(kind)
         if turn is None:
@@ -75,13 +80,13 @@ def test_cosines_by_doubling_equal_cosines_one_by_one(xp, order):
         close(found[:, j], turn, 1e-13 * 7**order)
 
 
-def test_the_price_grows_with_frequency_and_spans_at_most_twelve_decades():
+def test_the_price_grows_with_frequency_and_spans_so_many_decades():
     omega = np.linspace(0, np.pi, 50)
     for order in (0.5, 1.1, 2.0, 3.7, 8.0, 16.0):
-        found = price(omega**2, order)
+        found = price(omega**2, order, 20.0 if order <= 8 else 12.0)
         close(found / [oracles.axis_price(w, order) for w in omega], 1, 1e-12)
         assert np.all(np.diff(found) > 0)
-        assert found[-1] / found[0] <= 1.1e12 * 2**order
+        assert found[-1] / found[0] <= (1.1e20 if order <= 8 else 1.1e12) * 2**order
 
 
 @pytest.mark.parametrize(
@@ -130,7 +135,8 @@ def test_pieces_are_the_cosines_they_stand_for(n, order, rng):
         expected = modes(u, times)
         # Doubling the angle loses a few digits at the highest of 50 frequencies; a term left out at
         # 1e-16 weighs (p⁴/3) (2/h)² = 3e5 in the second derivative, at the end of an interval.
-        tolerance = (2e-14, 2e-13, 4e-11)[times] * max(1, np.abs(expected).max())
+        size = max(1, np.abs(expected).max(), np.abs(modes.mixing).max())
+        tolerance = (2e-14, 2e-13, 4e-11)[times] * size
         close(pieces(u, times), expected, tolerance)
         close(pieces(u[-9:].reshape(3, 3), times), expected[-9:].reshape(3, 3, -1), tolerance)
 

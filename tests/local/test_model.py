@@ -125,7 +125,7 @@ class Constant:
 
 def paid(n):
     """The cosines of files before version 3, with a price on lines."""
-    return Cosines.lattice(n, lines=False)
+    return Cosines.lattice(n, free=0)
 
 
 LAYERS = {

@@ -3,7 +3,7 @@
 import numpy as np
 
 from elmfield.fit.statistics import ArrayView
-from elmfield.local.order import exponent, suited_order
+from elmfield.local.order import exponent, suited_orders
 from support import close
 
 
@@ -25,14 +25,14 @@ def test_offset_and_scale_change_no_order(rng):
     offset, scale = np.array([5.0, -3.0]), np.array([2.0, 0.5])
     raw = y * scale + offset
     brought = ArrayView(raw, lambda v: (v - offset) / scale)
-    assert suited_order(brought, 1.1) == suited_order(at_hand(y), 1.1)
+    assert suited_orders(brought, 1.1) == suited_orders(at_hand(y), 1.1)
 
 
 def test_few_lines_of_a_large_array_tell_the_same(rng, monkeypatch):
     y = rng.standard_normal((700, 500)).cumsum(axis=0).cumsum(axis=1)[..., None]
-    few = suited_order(at_hand(y), 1.1)
+    few = suited_orders(at_hand(y), 1.1)
     monkeypatch.setattr("elmfield.local.order.SPECTRUM_SAMPLES", 1 << 30)
-    close(few, suited_order(at_hand(y), 1.1), 0.15)
+    close(few, suited_orders(at_hand(y), 1.1), 0.15)
 
 
 def test_no_copy_of_all_samples_is_made(rng):
@@ -43,5 +43,5 @@ def test_no_copy_of_all_samples_is_made(rng):
         seen.append(part.size)
         return part
 
-    suited_order(ArrayView(y, bring), 1.1)
+    suited_orders(ArrayView(y, bring), 1.1)
     assert max(seen) < y.size / 6

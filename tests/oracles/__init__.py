@@ -122,7 +122,7 @@ def axis_neuron(kind, omega, u):
 
 
 def axis_price(omega, order):
-    epsilon = max(0.01, math.pi**2 * 10 ** (-12 / order))
+    epsilon = max(0.01, math.pi**2 * 10 ** ((-20 if order <= 8 else -12) / order))
     return (epsilon + omega**2) ** order
 
 
@@ -149,8 +149,8 @@ def continued(n, order):
 def axis_weights(n, order, points):
     """W, (len(points), n): what each sample adds to the function at offsets from the centre.
 
-    Of all β + β' u + Σ α_j a_j(u) that meet the samples (and those beyond), that of least
-    Σ E_j α_j²: α = E⁻¹ Aᵀ w with K w + X β = T y and Xᵀ w = 0, solved as it stands.
+    Of all Σ_k β_k u^k + Σ α_j a_j(u), k below the order, that meet the samples (and those beyond),
+    that of least Σ E_j α_j²: α = E⁻¹ Aᵀ w with K w + X β = T y and Xᵀ w = 0, solved as it stands.
     """
     T = continued(n, order)
     m = len(T)
@@ -162,11 +162,13 @@ def axis_weights(n, order, points):
 
     at = np.arange(m) - (m - 1) / 2
     A = np.array([features(u) for u in at]).reshape(m, -1)
-    X = np.stack([np.ones(m), at], axis=1)[:, : min(m, 2)]
-    q = X.shape[1]
+    q = min(m, max(2, math.ceil(order)), max(2, m // 2))
+    X = np.stack([at**k for k in range(q)], axis=1)
     whole = np.block([[(A / E) @ A.T, X], [X.T, np.zeros((q, q))]])
     solved = np.linalg.solve(whole, np.vstack([T, np.zeros((q, n))]))
-    rows = [np.concatenate([(features(u) / E) @ A.T, [1.0, u][:q]]) @ solved for u in points]
+    rows = [
+        np.concatenate([(features(u) / E) @ A.T, [u**k for k in range(q)]]) @ solved for u in points
+    ]
     return np.array(rows)
 
 

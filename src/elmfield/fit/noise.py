@@ -25,7 +25,7 @@ from elmfield._array.cache import memoised
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats
 from elmfield.fit.gaps.planes import box_index, take_boxes
-from elmfield.local.bases import product_modes
+from elmfield.fit.smooth_noise import smooth_further
 from elmfield.local.energies import FEW_STRETCHES, STRETCH, Family, lines, neighbours
 from elmfield.local.energy_mixture import fold_parities, unfold_parities
 from elmfield.local.kernels import covariances
@@ -56,12 +56,6 @@ LEAST_SHARE = 0.05
 
 LEARNING_BOXES = 8192
 """Boxes that shapes are learned from, at most."""
-
-LEVEL_BOX = {1: 64, 2: 16, 3: 8}
-"""Samples per axis of the boxes that the noise's level is estimated from, by number of axes."""
-
-QUIET_SHARE = 0.1
-"""Part of the boxes taken to hold hardly more than noise in their roughest modes."""
 
 SINGLE_PRECISION_RATIO = 2e3
 """Signals below this many times the noise are denoised in single precision: it leaves a thousandth
@@ -97,40 +91,6 @@ def clip_samples(before: Samples, samples: Samples) -> Samples:
     high = raw if have is None else xp.where(have, raw, xp.full_like(raw, -xp.inf))
     within = xp.minimum(xp.maximum(samples.raw, xp.min(low, axis=axes)), xp.max(high, axis=axes))
     return replace(samples, raw=within)
-
-
-# --- the level ------------------------------------------------------------------------------------
-
-
-def noise_level(y: Array, present: Array | None = None) -> Array:
-    """Standard deviation of the noise in samples y, (..., C); shape (C,).
-
-    From the modes of boxes that are rough along every axis, in the boxes where they are weakest:
-    the quantile QUIET_SHARE of their root mean squares, corrected for how far below σ that lies for
-    noise alone. Boxes with samples that were filled in do not count, unless all have some.
-    """
-    shape = tuple(y.shape[:-1])
-    d = min(max(1, sum(n > 1 for n in shape)), 3)
-    box = tuple(min(LEVEL_BOX[d], n) for n in shape)
-    index = box_index(shape, box, LEVEL_BOX[d] // 2, (False,) * len(shape))
-    if present is not None:
-        full = to_numpy(namespace(y).all(present, axis=-1)).reshape(-1)[index].all(axis=1)
-        index = index[full] if full.any() else index
-    index = index[:: max(1, len(index) // LEARNING_BOXES)]
-    modes = product_modes(box, (1.1,) * len(box))
-    rough = np.ones(1, bool)
-    for a in modes.axes:
-        rough = np.logical_and.outer(rough, np.arange(a.width) >= a.width // 2)
-    xp, which = namespace(y), move(np.flatnonzero(rough), y)
-    c = xp.take(modes.project(take_boxes(y, move(index, y))), which, axis=1)
-    squares = xp.sort(xp.mean(xp.astype(c, xp.float64) ** 2, axis=1), axis=0)
-    place = QUIET_SHARE * (len(index) - 1)
-    low = int(place)
-    some = squares[low : low + 2, :]  # what lies on both sides of the quantile
-    rms = xp.where(some > 0, some, xp.ones_like(some)) ** 0.5 * xp.astype(some > 0, xp.float64)
-    level = rms[0, :] + (place - low) * (rms[-1, :] - rms[0, :])
-    # rms of n normal numbers: mean about 1, standard deviation 1 / √(2n); 10 % lie 1.28 below.
-    return level / max(0.5, 1 - 1.28 / math.sqrt(2 * rough.sum()))
 
 
 # --- members and amplitudes -----------------------------------------------------------------------
@@ -255,14 +215,18 @@ class Shapes:
         return modes, e
 
     def __call__(self, Y: Array) -> Array:
-        """Boxes Y, (G, S, C), of noise 1, without most of it; channels share their weights."""
+        """Boxes Y, (G, S, C), of noise 1, without most of it; channels share their weights.
+
+        Followed by how much is kept of their noise, as one more channel.
+        """
         xp = namespace(Y)
         mean = xp.mean(Y, axis=1, keepdims=True)
         each = [self.parts((Y - mean)[..., k]) for k in range(Y.shape[2])]
         p = _shares([e for _, e in each])
-        found = []
+        found, left = [], xp.ones_like(mean[:, :, :1])
         for j, half in enumerate(self.halves):
             keep = xp.matmul(p, half.gains(Y))  # (K, G, r')
+            left = left + xp.sum(keep, axis=(0, 2))[:, None, None]
             U = move(np.swapaxes(half.bases, 1, 2).copy(), Y, Y.dtype)
             parts = []
             for modes, _ in each:
@@ -272,7 +236,8 @@ class Shapes:
                     kept = kept + xp.sum(xp.matrix_transpose(p)[..., None] * more, axis=1)
                 parts.append(xp.sum(xp.matmul(kept, U), axis=0))
             found.append(parts)
-        return xp.stack([unfold_parities(*both) for both in zip(*found)], axis=-1) + mean
+        X = xp.stack([unfold_parities(*both) for both in zip(*found)], axis=-1) + mean
+        return xp.concat([X, left / Y.shape[1] + 0 * X[..., :1]], axis=2)
 
     def sums(self, Y: Array) -> list[Array]:
         """How often members are met at amplitudes in boxes Y, (G, S, C), of mean 0: (K, A).
@@ -417,13 +382,14 @@ def remove_noise(y: Array, noise: Array, periodic: Sequence[bool]) -> Array:
     top = max(STRONGEST, math.ceil(math.log(max(most, 1.0), 4)))  # no box goes beyond 4^top
     shapes = learn_shapes(family_shapes(box, top), some)
     n = math.prod(shape)
-    total = [xp.zeros(n, dtype=kind, device=device(y)) for _ in range(C)]
+    total = [xp.zeros(n, dtype=kind, device=device(y)) for _ in range(C + 1)]
     for i, j in runs(len(index), shapes.at_once(y)):
         at = move(index[i:j], y)
         X = recompute(shapes, take_boxes(z, at)) if requires_grad(y) else shapes(take_boxes(z, at))
-        for c in range(C):
+        for c in range(C + 1):
             values = xp.reshape(X[..., c], (-1,))
             total[c] = total[c] + scatter_add(n, xp.reshape(at, (-1,)), values)
-    times = move(np.bincount(index.reshape(-1), minlength=n)[:, None], y, xp.float64)
-    found = xp.astype(xp.stack(total, axis=-1), xp.float64) / times
-    return xp.astype(xp.reshape(found, y.shape) * unit, y.dtype)
+    times = move(np.bincount(index.reshape(-1), minlength=n)[:, None], y, kind)
+    found = xp.reshape(xp.stack(total, axis=-1) / times, (*shape, C + 1))
+    found = smooth_further(z, found[..., :C], found[..., C:], periodic)
+    return xp.astype(found * unit, y.dtype)

@@ -12,16 +12,14 @@ import numpy as np
 from elmfield._array.backend import cast, move, namespace, to_numpy
 from elmfield._array.typing import Array, Floats
 from elmfield.errors import NoiseWarning
-from elmfield.fit.gaps.planes import box_index, plane_through, take_boxes
+from elmfield.fit.gaps.planes import Spacings, box_index, plane_through, take_boxes
 from elmfield.fit.noise import (
     BOX,
     LEARNING_BOXES,
-    LEVEL_BOX,
-    QUIET_SHARE,
     clip_samples,
-    noise_level,
     remove_noise,
 )
+from elmfield.fit.noise_level import LEVEL_BOX, QUIET_SHARE, line_level, noise_level
 from elmfield.local.bases import product_modes
 from elmfield.samples import Samples
 
@@ -37,7 +35,12 @@ LEAST_BOXES = 100
 
 
 def denoise_samples(
-    samples: Samples, level: object, periodic: Sequence[bool], *, clip: bool = False
+    samples: Samples,
+    level: object,
+    periodic: Sequence[bool],
+    spacings: Spacings = (),
+    *,
+    clip: bool = False,
 ) -> tuple[Samples, tuple[float, ...]]:
     """The samples without most of their noise, and the level of each channel that was taken out.
 
@@ -48,11 +51,14 @@ def denoise_samples(
     """
     before, found = samples, tuple[float, ...]()
     if isinstance(level, str):
-        samples = samples.changed(_of_counts(samples, periodic))
+        samples = samples.changed(_of_counts(samples, periodic, spacings))
     elif level is not False:
         y, here = samples.values, None
         if level is True:
             noise = noise_level(y, samples.present)
+            if sum(n > 1 for n in y.shape[:-1]) == 1:
+                rest = y - cast(plane_through(y, None, periodic, spacings), y)
+                noise = line_level(rest, noise, periodic)
             warn_if_correlated(y, samples.present, to_numpy(noise))
         else:
             given = _levels(level, samples)
@@ -61,7 +67,7 @@ def denoise_samples(
             if given.ndim > 1:  # divided by, noise is alike everywhere
                 here = move(given / usual, y, y.dtype)
         found = tuple(to_numpy(noise * samples.scale)[: samples.n_channels].tolist())
-        z = remove_mixed_noise(y if here is None else y / here, noise, periodic)
+        z = remove_mixed_noise(y if here is None else y / here, noise, periodic, spacings)
         samples = samples.changed(z if here is None else z * here)
     if clip and not samples.is_original:
         samples = clip_samples(before, samples)
@@ -92,7 +98,9 @@ def _levels(level: object, samples: Samples) -> Floats:
 # --- channels -------------------------------------------------------------------------------------
 
 
-def remove_mixed_noise(y: Array, noise: Array, periodic: Sequence[bool]) -> Array:
+def remove_mixed_noise(
+    y: Array, noise: Array, periodic: Sequence[bool], spacings: Spacings = ()
+) -> Array:
     """Samples y, (..., C), without most of their noise of standard deviation `noise`, (C,).
 
     Channels are divided by their noise and turned to the axes along which their boxes vary most
@@ -102,7 +110,7 @@ def remove_mixed_noise(y: Array, noise: Array, periodic: Sequence[bool]) -> Arra
     """
     xp, C = namespace(y), y.shape[-1]
     # Without a plane, which has no noise: it comes back exactly.
-    plane = cast(plane_through(y, None, periodic), y)
+    plane = cast(plane_through(y, None, periodic, spacings), y)
     rest = y - plane
     size = xp.astype(xp.max(xp.abs(rest), axis=tuple(range(rest.ndim - 1))), xp.float64)
     loud = to_numpy(noise) > LOUD_SHARE * to_numpy(size)
@@ -135,7 +143,7 @@ def _each(y: Array, noise: Array, periodic: Sequence[bool]) -> Array:
 # --- counts ---------------------------------------------------------------------------------------
 
 
-def _of_counts(samples: Samples, periodic: Sequence[bool]) -> Array:
+def _of_counts(samples: Samples, periodic: Sequence[bool], spacings: Spacings) -> Array:
     """Counts without most of their Poisson noise.
 
     ``z = 2 √(y + 3/8)`` has noise of about 1 (Anscombe); what is left of it goes back by the
@@ -150,7 +158,7 @@ def _of_counts(samples: Samples, periodic: Sequence[bool]) -> Array:
         )
     z = 2 * xp.maximum(raw + 0.375, xp.zeros_like(raw)) ** 0.5
     ones = xp.ones((raw.shape[-1],), dtype=xp.float64)
-    z = remove_mixed_noise(z, move(to_numpy(ones), raw, xp.float64), periodic)
+    z = remove_mixed_noise(z, move(to_numpy(ones), raw, xp.float64), periodic, spacings)
     z = xp.maximum(z, xp.full_like(z, 2 * 0.375**0.5))
     a = 1.5**0.5
     back = z**2 / 4 + a / 4 / z - 11 / 8 / z**2 + 5 / 8 * a / z**3 - 1 / 8

@@ -38,16 +38,16 @@ STEEPEST = 5.0
 """Orders above this leave K without a digit in double precision when stretched by 8."""
 
 
-def price(omega2: Floats, order: float) -> Floats:
+def price(omega2: Floats, order: float, decades: float = 12.0) -> Floats:
     """``E = (ε + ω²)^s``: what a neuron of squared frequency ω² (per sample) costs in the energy.
 
     Notes
     -----
     ε = 0.01 leaves everything slower than about 60 samples nearly free. For high orders it grows so
-    that E, and with it the condition number of the kernel, spans no more than twelve decades; the
-    held-out error does not feel it (docs/defaults.md).
+    that E, and with it the condition number of the kernel, spans no more than so many decades;
+    above order 4 a larger one costs digits at the borders of smooth functions (docs/smooth.md).
     """
-    epsilon = max(0.01, np.pi**2 * 10 ** (-12 / order))
+    epsilon = max(0.01, np.pi**2 * 10 ** (-decades / order))
     return np.asarray((epsilon + omega2) ** order)
 
 

@@ -26,7 +26,7 @@ def waves_of(box: Sequence[int]) -> tuple[Cosines, ...]:
     Two waves in that band share each set of values at the samples. With less of the band (0.9:
     -0.01 dB) or more (1.15: -0.05 dB) photographs are met less well.
     """
-    return tuple(Cosines.lattice(n, period=PERIOD, lines=True) for n in box)
+    return tuple(Cosines.lattice(n, period=PERIOD, free=2) for n in box)
 
 
 def frequencies(waves: Cosines) -> Floats:

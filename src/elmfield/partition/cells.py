@@ -175,6 +175,11 @@ def without_rings(part: "Partition") -> "Partition":
     return part
 
 
+def rings_of(part: "Partition") -> tuple[bool, ...]:
+    """Whether one cell goes all around each axis."""
+    return tuple(wraps and count == 1 for wraps, count in zip(part.periodic, part.n_cells))
+
+
 def _cut(part: "Partition", k: int) -> "Partition":
     """The partition without regions that take all cells of axis k."""
     count = part.n_cells[k]
@@ -224,6 +229,7 @@ def plane_of(part: "Partition", at: Mapping[int, int] | None = None) -> "Partiti
         labels=labels.reshape(cells),
         overlap=tuple(part.overlap[k] for k in left),
         periodic=tuple(part.periodic[k] for k in left),
+        spacings=tuple(part.spacing(k) for k in left),
     )
 
 

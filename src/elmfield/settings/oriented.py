@@ -17,6 +17,8 @@ from elmfield.local.order import (
     line_order,
     orders_of,
     probe_grids,
+    spectral_orders,
+    suited_orders,
 )
 from elmfield.partition import Partition
 from elmfield.samples import Grid, View
@@ -34,6 +36,13 @@ ORDER_PROBE_BOXES = 4096
 
 SPECTRAL_ORDER = (0.2, 1.15)
 """``order = 0.2 + 1.15 p``, the least that is chosen: smoother ones are tried by `line_order`."""
+
+LARGE_BOX_ORDER = 4.0
+"""From this given order on, boxes are large and isotropic: polynomials below it are free there."""
+
+WANTS_LARGE_BOXES = 6.0
+"""Orders along every axis that large boxes choose for themselves and are better at; three free
+polynomials count as much."""
 
 ORDER_STEP = 0.05
 """Orders are rounded to this, so that arrays alike share their factorisations."""
@@ -54,6 +63,7 @@ class Oriented:
     denoise: Noise = False
     clip: bool = False
     samples: str = "points"
+    chosen: bool = False  # whether the order is not the caller's, but found for the samples
 
     cell = None  # of its own, by number of axes
     centred = True
@@ -75,30 +85,38 @@ class Oriented:
 
     @property
     def is_resolved(self) -> bool:
-        """Whether the order is a number."""
-        return self.order != "auto"
+        """Whether the order is a number that regions can choose around."""
+        return not isinstance(self.order, str) and (self.chosen or self.order < LARGE_BOX_ORDER)
 
     def probe_grids(self, shape: Sequence[int]) -> tuple[Grid, ...]:
         """Lines for the spectrum, and boxes from all over the array, unless an order was given."""
-        return () if self.is_resolved else (*probe_grids(shape), self._some_boxes(shape)[0])
+        if self.order != "auto":
+            return ()
+        return (*probe_grids(shape), self._some_boxes(shape)[0])
 
     def resolve(self, view: View) -> Settings:
         """These settings with the order chosen, or those of large isotropic boxes.
 
-        The latter for arrays as smooth as an initial condition, and for more than three axes.
+        The latter for arrays that want free polynomials or very high orders, as an initial
+        condition does, and for more than three axes.
         """
-        if self.is_resolved:
-            return self
+        if not isinstance(self.order, str):
+            return self if self.is_resolved else Smooth(order=self.order, denoise=self.denoise)
         wide = [k for k, n in enumerate(view.shape[:-1]) if n > 1]
         means = self.samples == "means"
         found = exponents(view, means)
-        if len(wide) > 3 or is_very_smooth([found[k] for k in wide]):
-            return Smooth(denoise=self.denoise, samples=self.samples).resolve(view)
+        orders, free = suited_orders(view, USUAL_ORDER, found)
+        if means:
+            orders, free = spectral_orders(view, USUAL_ORDER, True), (2,) * len(found)
+        smooth = wide and min(max(orders[k], 2.0 * free[k]) for k in wide) >= WANTS_LARGE_BOXES
+        if smooth or len(wide) > 3 or is_very_smooth([found[k] for k in wide]):
+            return Smooth(order=orders, denoise=self.denoise, free=free, samples=self.samples)
         spectral = orders_of(found, *SPECTRAL_ORDER, USUAL_ORDER)
         along = float(np.mean([spectral[k] for k in wide] or [USUAL_ORDER]))
         grid, box = self._some_boxes(view.shape)
         order = line_order(_as_boxes(view.on(grid), box), box, along, means)
-        return replace(self, order=round(round(order / ORDER_STEP) * ORDER_STEP, 9))
+        rounded = round(round(order / ORDER_STEP) * ORDER_STEP, 9)
+        return replace(self, order=rounded, chosen=True)
 
     def _some_boxes(self, shape: Sequence[int]) -> tuple[Grid, tuple[int, ...]]:
         """Where the samples of boxes lie that are taken evenly from all over an array; a box."""
@@ -162,7 +180,7 @@ def oriented(
     order : float or "auto"
         How steeply energies grow with frequency. "auto" reads it off the spectrum, and off samples
         left out; very smooth arrays, and those of more than three axes, are given to
-        ``smooth(order="auto")``.
+        ``smooth(order="auto")``, and all of them from order 4 on to ``smooth(order=order)``.
     denoise : bool, float, array or "poisson"
         Take noise out; True estimates its level, which the field's settings then have. A number is
         its standard deviation, an array that of each channel or sample; "poisson" is for counts.

@@ -18,9 +18,10 @@ from elmfield.local.bases import (
 )
 from elmfield.local.layers import Cosines, Dense, MakeLayer
 from elmfield.local.model import Basis
-from elmfield.local.order import probe_grids, suited_order
+from elmfield.local.order import probe_grids, spectral_orders, suited_orders
 from elmfield.partition import Partition
 from elmfield.samples import Grid, View
+from elmfield.settings.layout import rings, usual_cells
 from elmfield.settings.protocol import Noise, Target, parse_noise
 
 PAPER_CELL = 32
@@ -152,6 +153,7 @@ class Smooth:
     layer: MakeLayer | None = None
     mirrored: bool = False
     samples: str = "points"
+    free: tuple[int, ...] | None = None  # polynomials without a price; found with the order
 
     centred = True
     own_samples = clip = False
@@ -210,19 +212,30 @@ class Smooth:
         return () if self.is_resolved else probe_grids(shape)
 
     def resolve(self, view: View) -> "Smooth":
-        """These settings with the order read off the samples' spectrum, unless it was given."""
+        """These settings with an order that suits the samples, unless it was given."""
         if self.is_resolved:
             return self
-        orders = suited_order(view, USUAL_ORDER, self.samples == "means")
-        one = self.network is not None
-        return replace(self, order=float(np.mean(orders)) if one else orders)
+        if self.network is not None:
+            return replace(self, order=float(np.mean(spectral_orders(view, USUAL_ORDER))))
+        means = self.samples == "means"
+        # Where samples will be off, what is free follows them.
+        if self.target is not None or means:
+            orders = spectral_orders(view, USUAL_ORDER, means)
+            return replace(self, order=orders, free=(2,) * len(orders))
+        orders, free = suited_orders(view, USUAL_ORDER)
+        return replace(self, order=orders, free=free)
 
     def partition(self, shape: Sequence[int], periodic: Sequence[bool]) -> Partition:
         """Cells whose boxes are all of one size: one factorisation for the whole array."""
         usual, blend, beyond = self._usual_cells(sum(n > 1 for n in shape), self._drops_modes)
-        cell = per_axis("cell", usual if self.cell is None else self.cell, len(shape))
+        cell = list(per_axis("cell", usual if self.cell is None else self.cell, len(shape)))
         # The default overlap must not be the reason for an error about small cells.
-        overlap = [min(blend, c / 2) for c in cell] if self.overlap is None else self.overlap
+        own = [min(blend, c / 2) for c in cell] if self.overlap is None else self.overlap
+        overlap = list(per_axis("overlap", own, len(shape)))
+        own_cells = self.cell is not None or self.overlap is not None
+        if not (own_cells or self.network or self.layer or self._drops_modes):
+            for k in rings(shape, periodic, self._known_order):
+                cell[k], overlap[k] = shape[k], 0.0
         context = beyond if self.context is None else self.context
         if self.samples == "means":  # boxes hold all cells that their window touches
             context = max(context, 1)
@@ -242,14 +255,13 @@ class Smooth:
         return self.target is not None and not self.target.is_coded
 
     def _usual_cells(self, d: int, drops_modes: bool) -> tuple[int, float, int]:
-        """Cell, overlap and context in `d` dimensions, chosen by measurement (docs/defaults.md)."""
-        d = max(d, 1)
-        if self.network is not None:
-            return 8, 4.0, 0
-        if drops_modes:
-            # Half a sample of overlap blends between samples: no sample is stored twice.
-            return (32, 0.5, 0) if d == 1 else (16, 0.5, 0) if d <= 3 else (8, 0.5, 0)
-        return {1: (64, 2.0, 2), 2: (32, 2.0, 2), 3: (24, 2.0, 1)}.get(d, (8, 1.0, 0))
+        """Cell, overlap and context in `d` dimensions."""
+        return usual_cells(d, self._known_order, self.network is not None, drops_modes)
+
+    @property
+    def _known_order(self) -> float | tuple[float, ...]:
+        """The order, or the usual one before it was chosen."""
+        return USUAL_ORDER if isinstance(self.order, str) else self.order
 
     def adopt(self, partition: Partition) -> Partition:
         """The partition, with a blend between its regions if it has none: else the field jumps."""
@@ -268,11 +280,11 @@ class Smooth:
 
     def model(self, box: tuple[int, ...], inside: Array | None, like: Array) -> Basis:
         """Modes ordered from smooth to rough, on the whole box."""
-        order = USUAL_ORDER if isinstance(self.order, str) else self.order
         if self.network is not None:
-            return smooth_dense_modes(self.network, box, float(np.mean(order)), like)
-        orders = tuple(map(float, per_axis("order", order, len(box))))
-        return product_modes(box, orders, self.layer or Cosines.lattice, self.samples == "means")
+            return smooth_dense_modes(self.network, box, float(np.mean(self._known_order)), like)
+        means = self.samples == "means"
+        orders = tuple(map(float, per_axis("order", self._known_order, len(box))))
+        return product_modes(box, orders, self.layer or Cosines.lattice, self.free, means)
 
 
 def _refuse_with_partition(**given: object) -> None:

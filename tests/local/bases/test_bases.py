@@ -30,7 +30,7 @@ def test_a_mode_is_the_function_of_least_energy_through_its_samples(order):
         expected = oracles.product_model(modes.basis[:, j], order, u[:, None])
         # The kernel's condition number, at most 1e12 by the choice of ε, in both computations.
         condition = modes.smoothness[0] / modes.smoothness[-1]
-        close(modes(u)[:, j], expected, 100 * EPS * condition)
+        close(modes(u)[:, j], expected, 100 * EPS * max(condition, 1e4))
 
 
 def test_product_modes_are_the_separable_solution(xp, rng):

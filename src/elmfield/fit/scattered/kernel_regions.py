@@ -1,5 +1,6 @@
 """Regions of scattered samples: sums of kernels around the samples, and free polynomials."""
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -108,8 +109,13 @@ class KernelRegion:
         L, A = self.split[0], self.rest
         if L.shape[1] == len(A):  # polynomials through anything
             return 0.0
+        from scipy.linalg import lapack
+
         A = A + 1e-13 * float(np.mean(np.diag(A))) * np.eye(len(A))
-        inverse = np.linalg.inv(A)
+        half, info = lapack.dpotri(lapack.dpotrf(A, lower=1)[0], lower=1)
+        if info:
+            return math.inf
+        inverse = np.tril(half) + np.tril(half, -1).T
         inverse -= L @ (L.T @ inverse)
         own = np.diag(inverse)[:, None]
         own = np.maximum(own, 1e-12 * own.max())
@@ -177,17 +183,17 @@ and no faster; in space 3 and 2.5 half as far off and three times as slow."""
 NOISY_CELL, NOISY_CONTEXT = {1: 64, 2: 16, 3: 4}, {1: 16.0, 2: 8.0, 3: 3.0}
 """The same where noise is taken out: a mean over more samples."""
 
-ORDERS = (1.1, 1.5, 2.0, 2.5, 3.0, 4.0)
+ORDERS = (1.1, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
 """Orders tried by leave-one-out for ``order="auto"``; those that samples are too close for give way
 to lower ones, region by region."""
 
-NOISY_ORDERS = (1.1, 2.0, 3.0, 4.0)
+NOISY_ORDERS = (1.1, 1.5, 2.0, 3.0, 4.0)
 """Orders tried by their likelihood, with noise."""
 
 HIGHEST_ORDER = 5.0
 """Highest order: r⁹ beside polynomials of degree 4."""
 
-CHOOSING_REGIONS = 6
+CHOOSING_REGIONS = 12
 """Regions that settle order and noise for all."""
 
 CHOOSING_SAMPLES = 500

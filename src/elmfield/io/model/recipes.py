@@ -31,6 +31,7 @@ from elmfield.local.bases import (
     wave_model,
 )
 from elmfield.local.bases.polyharmonic import n_monomials
+from elmfield.local.bases.spline_modes import even_modes
 from elmfield.local.layers import Cosines, Dense
 from elmfield.local.model import LocalModel
 from elmfield.settings import Oriented, Paper, Smooth, Target
@@ -50,8 +51,12 @@ def recipe_of(model: LocalModel) -> Recipe:
     """Return how to make a local model again, in plain values; TypeError if no file can say it."""
     recipe: Recipe | None = None
     if isinstance(model, ProductModes):
-        if all(isinstance(a.layer, Cosines) and a.n_free > 0 for a in model.axes):
-            recipe = {"kind": "product", "orders": [float(a.order) for a in model.axes]}
+        if all(isinstance(a.layer, Cosines) for a in model.axes):
+            recipe = {
+                "kind": "product",
+                "orders": [float(a.order) for a in model.axes],
+                "free": [a.n_free for a in model.axes],
+            }
             recipe |= {"means": True} if model.means else {}
     elif isinstance(model, Polyharmonic):
         recipe = {
@@ -115,8 +120,10 @@ def _make(recipe: Recipe, inside: Array | None) -> LocalModel:
         raise ValueError("a box without samples")
     if kind == "product":
         _check_bytes(sum(60 * n * n * 8 for n in box), f"a box of {box} samples")
-        orders = tuple(float(s) for s in recipe["orders"])
-        return product_modes(box, orders, means=recipe.get("means") is True)
+        free = recipe.get("free")  # without it, as many polynomials as the orders allow
+        counts = None if free is None else tuple(map(int, free))
+        orders = tuple(map(float, recipe["orders"]))
+        return product_modes(box, orders, free=counts, means=recipe.get("means") is True)
     if kind == "oriented":
         order = float(recipe["order"])
         if not 0 < order <= 16:
@@ -169,6 +176,8 @@ def probe(modes: LocalModel, d: int) -> list[float]:
         # To ask its modes would factor the region once more; the layer settles them.
         w = np.cos(np.arange(1, modes.network.width + 1)) / math.sqrt(modes.network.width)
         return [float(v) for v in modes.network(_places(d)) @ w]
+    if isinstance(modes, ProductModes):  # whose functions between samples the axes settle
+        modes = even_modes(modes)
     if isinstance(modes, Polyharmonic) and modes.nodes is None:
         modes = modes.around(_places(d, modes.n_nodes))
     r = modes.n_modes

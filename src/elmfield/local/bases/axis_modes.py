@@ -1,4 +1,4 @@
-"""Modes of one axis of a product layer: orthonormal on its samples, lines first, smooth to rough.
+"""Modes of one axis of a product layer: orthonormal on its samples, free ones first, then smooth.
 
 They are made of the layer of the axis, a number of samples and an order; factored once, in
 float64.
@@ -42,8 +42,8 @@ class AxisModes:
 
         a(u) E⁻¹ Aᵀ U_j / γ_j - x(u) X⁺ K U_j / γ_j ,
 
-    of all functions with the values U_j at the samples the one of least energy. Where lines are
-    free, one is a sum of the first two modes, everywhere.
+    of all functions with the values U_j at the samples the one of least energy. Polynomials that
+    are free are sums of the first modes, everywhere.
 
     Parameters
     ----------
@@ -109,14 +109,24 @@ class AxisModes:
             return None
         return self.layer.pieces(self.mixing, self.basis.shape[0] + 2).deviations()
 
+    def at(self, centres: Array) -> "AxisModes":
+        """Itself: samples lie alike in all boxes."""
+        return self
+
 
 @memoised(64)
 def axis_modes(
-    n: int, order: float, make: MakeLayer = Cosines.lattice, means: bool = False
+    n: int,
+    order: float,
+    make: MakeLayer = Cosines.lattice,
+    free: int | None = None,
+    means: bool = False,
 ) -> AxisModes:
     """The smooth modes of `n` samples, one unit apart, with an energy of the given order.
 
-    With `means` the samples are means over cells of one unit: features count there with theirs.
+    `free` is the number of polynomials without a price where not all that the order allows are.
+    With 0 the axis is a ring: functions of period n, of whole numbers of cycles around it. With
+    `means` the samples are means over cells of one unit: features count there with theirs.
 
     Notes
     -----
@@ -127,18 +137,23 @@ def axis_modes(
     basis stays that of the samples alone; with the continuation's own energy kodim05 needs a tenth
     more coefficients for 35 dB.
     """
-    own = _modes(n, order, make, means)
+    own = _modes(n, order, _ring if free == 0 else make, free, means)
     if own.n_free == 0 or n == 1 or order >= STIFF_ORDER:
         return own
-    return replace(own, functions=partial(_continued, own.basis, order, make, means))
+    return replace(own, functions=partial(_continued, own.basis, order, make, free, means))
+
+
+def _ring(n: int) -> Cosines:
+    """The waves of a closed axis of n samples."""
+    return Cosines(n // 2, 1 / n)
 
 
 def _continued(
-    basis: Floats, order: float, make: MakeLayer, means: bool
+    basis: Floats, order: float, make: MakeLayer, free: int | None, means: bool
 ) -> tuple[Floats, AxisLayer]:
     """Functions of least energy through modes on the samples and their continuation."""
     T = continuation(len(basis))
-    outer = _modes(len(T), order, make, means)
+    outer = _modes(len(T), order, make, free, means)
     return outer.mixing @ (outer.basis.T @ (T @ basis)), outer.layer
 
 
@@ -157,12 +172,14 @@ def continuation(n: int) -> Floats:
     return np.vstack([*low, np.eye(n), *(row[::-1] for row in reversed(low))])
 
 
-def _modes(n: int, order: float, make: MakeLayer, means: bool) -> AxisModes:
+def _modes(n: int, order: float, make: MakeLayer, free: int | None, means: bool) -> AxisModes:
     """Modes whose functions have the least energy, whatever that is beyond the samples."""
     layer, A = _on_samples(n, make, means)
     E = layer.prices(order)
-    made = _factored(A, E, _halves(n, make, (E == 0).tobytes(), means), layer, order)
-    return replace(made, means=means)
+    if free is not None:
+        E[np.flatnonzero(E == 0)[free:]] = np.inf
+    halves = _halves(n, make, (E == 0).tobytes(), np.isinf(E).tobytes(), means)
+    return replace(_factored(A, E, halves, layer, order), means=means)
 
 
 # What does not depend on the order is made once for axes that differ in nothing else.
@@ -181,7 +198,8 @@ class _Halves(NamedTuple):
     Parameters
     ----------
     lines : array, shape (n, q)
-        Orthonormal columns that span what the free features X are, each even or odd.
+        Orthonormal columns that span what the free features X are, each even or odd, in the order
+        of their degrees.
     onto : array, shape (number of free features, q)
         What X has to be multiplied by to give them.
     rest : array, shape (2, h, n)
@@ -200,26 +218,41 @@ class _Halves(NamedTuple):
 
 
 @memoised(16)
-def _halves(n: int, make: MakeLayer, free: bytes, means: bool) -> _Halves:
-    """Both halves of n samples, of which some features are `free`, booleans."""
+def _halves(n: int, make: MakeLayer, free: bytes, absent: bytes, means: bool) -> _Halves:
+    """Both halves of n samples, of which some features are `free` and some `absent`, booleans."""
     A, unpaid = _on_samples(n, make, means)[1], np.frombuffer(free, bool)
-    X, P = A[:, unpaid], _parities(n)
-    V, size, Rt = np.linalg.svd(P @ X)
-    spanned = size > 1e-10 * np.linalg.norm(X)
+    lines, onto = _orthonormal(A[:, unpaid])
+    P = _parities(n)
+    V, size, _ = np.linalg.svd(P @ lines)
     q = size.shape[1]
-    lines = (V[:, :, :q].mT @ P)[spanned]
-    up = np.where(lines[:, :1] < 0, -1.0, 1.0)
-    onto = Rt[:, :q][spanned] / size[spanned][:, None]
-    V[:, :, :q] *= ~spanned[:, None, :]
+    V[:, :, :q] *= size[:, None, :] < 0.5  # 1, but 0 for a line of the other parity
     rest = V.mT @ P
-    paid = np.flatnonzero(~unpaid)
+    paid = np.flatnonzero(~unpaid & ~np.frombuffer(absent, bool))
     features = rest @ A[:, paid]
     size = np.linalg.norm(features, axis=1)
     held = size > 1e-12 * size.max(initial=0)  # what is of the other parity is nothing here
     features *= held[:, None, :]
     own = np.argsort(~held, axis=1, kind="stable")[:, : np.count_nonzero(held, axis=1).max()]
     features = features[[[0], [1]], :, own].mT
-    return _Halves((lines * up).T, (onto * up).T, rest, paid[own], features)
+    return _Halves(lines, onto, rest, paid[own], features)
+
+
+def _orthonormal(X: Floats) -> tuple[Floats, Floats]:
+    """Orthonormal columns for those of X in turn, (n, q), and what X has to be multiplied by.
+
+    A column that the earlier ones span on the samples gives none. Each is orthogonalised twice, so
+    that it stays even or odd, and is positive first.
+    """
+    lines, onto = np.zeros((len(X), 0)), np.zeros((X.shape[1], 0))
+    for k, x in enumerate(X.T):
+        line, weights = x, np.eye(X.shape[1])[k]
+        for _ in range(2):
+            c = lines.T @ line
+            line, weights = line - lines @ c, weights - onto @ c
+        size = np.linalg.norm(line) * (-1 if line[0] < 0 else 1)
+        if abs(size) > 1e-10 * np.linalg.norm(X):
+            lines, onto = np.c_[lines, line / size], np.c_[onto, weights / size]
+    return lines, onto
 
 
 def _factored(A: Floats, E: Floats, halves: _Halves, layer: AxisLayer, order: float) -> AxisModes:
@@ -274,7 +307,7 @@ def _mixed(
     back = (right.mT * inverse[:, None, :]) @ (left.mT @ V)
     weights[[[0], [1]], halves.own] = back / root_E[:, :, None]
     others = (_columns(weights, keep) * sign)[:, turn]
-    # A line that the other functions hold on the samples is taken off them again.
+    # What is free in the other functions on the samples is taken off them again.
     free, L, onto = E == 0, halves.lines, halves.onto
     others[free] = -onto @ (L.T @ (A @ others))
     first = np.zeros((len(E), L.shape[1]))
@@ -307,7 +340,10 @@ def rows_of(axes: Sequence[AxisFunctions], t: Array, order: Sequence[int]) -> li
     By polynomials on the processor; t may lie a sample outside the box at most.
     """
     # On a card sines are cheap, and sorting points is not; nor can it be differentiated.
-    if requires_grad(t) or not is_on_host(t):
-        return [a(t[..., k], order[k]) for k, a in enumerate(axes)]
-    u = to_numpy(t)
-    return [move(a.pieces(u[..., k], order[k]), t, t.dtype) for k, a in enumerate(axes)]
+    slow, found = requires_grad(t) or not is_on_host(t), []
+    for k, a in enumerate(axes):
+        if slow or a.pieces is None:
+            found.append(a(t[..., k], order[k]))
+        else:
+            found.append(move(a.pieces(to_numpy(t)[..., k], order[k]), t, t.dtype))
+    return found

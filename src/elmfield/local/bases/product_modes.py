@@ -5,7 +5,8 @@ weights of the product layer itself.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic, TypeVar
 
@@ -65,8 +66,8 @@ class ProductModes(ProductModel[AxisModes]):
 
     The price of a product neuron is the product of its axes' prices. K is then the Kronecker
     product of the axes' kernels and its eigenvectors are products of theirs: nothing larger than
-    n by n is ever factored or applied, whatever the number of axes. Where lines are free on every
-    axis, planes are exact, and so are products of lines.
+    n by n is ever factored or applied, whatever the number of axes. Products of polynomials that
+    are free on their axes are exact.
     """
 
     inside = None
@@ -126,6 +127,16 @@ class ProductModes(ProductModel[AxisModes]):
         """Output weights of the product neurons, in array order of their axes' neurons."""
         return self._along(c, [a.mixing.T for a in self.axes])
 
+    def closed(self, rings: Sequence[bool]) -> "ProductModes":
+        """The same with functions of the box's period along axes that are rings."""
+        return replace(
+            self,
+            axes=tuple(
+                axis_modes(len(a.basis), a.order, free=0) if ring else a
+                for a, ring in zip(self.axes, rings)
+            ),
+        )
+
     def _along(self, X: Array, matrices: list[Floats]) -> Array:
         """X (G, n_1 ... n_d, C) with ``matrices[k]``, (n_k, q_k), contracted along each axis k."""
         xp = namespace(X)
@@ -149,10 +160,16 @@ def product_modes(
     box: tuple[int, ...],
     orders: tuple[float, ...],
     make: MakeLayer = Cosines.lattice,
+    free: tuple[int, ...] | None = None,
     means: bool = False,
 ) -> ProductModes:
-    """The smooth modes of a box of samples, or of means, with an energy order per axis."""
-    return ProductModes(tuple(axis_modes(n, s, make, means) for n, s in zip(box, orders)))
+    """The smooth modes of a box of samples, or of means, with an energy order per axis.
+
+    `free` says how many polynomials of each axis have no price; None: as the orders have it.
+    """
+    counts = (None,) * len(box) if free is None else free
+    every = zip(box, orders, counts)
+    return ProductModes(tuple(axis_modes(n, s, make, q, means) for n, s, q in every))
 
 
 @dataclass(frozen=True)
@@ -179,6 +196,10 @@ class AxisWaves:
         if not self.means:
             return None
         return self.layer.pieces(np.eye(self.width), self.n + 2).deviations()
+
+    def at(self, centres: Array) -> "AxisWaves":
+        """Itself: samples lie alike in all boxes."""
+        return self
 
     def __call__(self, u: Array, order: int = 0) -> Array:
         """The features, (..., width), at offsets `u` from the box's centre, in samples."""
