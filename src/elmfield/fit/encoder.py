@@ -26,7 +26,7 @@ from elmfield.field.model import Model
 from elmfield.fit.gaps.fill import fill_gaps
 from elmfield.fit.noise import denoise_samples, removed_energy
 from elmfield.fit.statistics import ArrayView, Slabs, Survey
-from elmfield.local.bases import DenseWeights, WaveModel, close_rings
+from elmfield.local.bases import DenseWeights, ProductModes, WaveModel
 from elmfield.local.model import Basis
 from elmfield.partition import Partition, rings_of, without_rings
 from elmfield.samples import WHOLE, Samples, read, unmasked, warn_of_rounding
@@ -430,8 +430,10 @@ class Encoder:
         shape = None if inside is None else inside.tobytes()
         key = (box, shape, namespace(like).__name__, str(device_of(like)))
         if key not in self._models:
-            model = settings.model(box, inside, like)
-            self._models[key] = close_rings(model, rings_of(self.partition))
+            model, rings = settings.model(box, inside, like), rings_of(self.partition)
+            if any(rings) and isinstance(model, ProductModes):
+                model = model.closed(rings)
+            self._models[key] = model
         return self._models[key]
 
 

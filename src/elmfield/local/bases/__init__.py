@@ -17,7 +17,6 @@ from elmfield.local.bases.polyharmonic import Polyharmonic
 from elmfield.local.bases.product_modes import (
     ProductModes,
     WaveModel,
-    close_rings,
     product_modes,
     wave_model,
 )
@@ -34,7 +33,6 @@ __all__ = [
     "WaveModel",
     "axis_modes",
     "box_positions",
-    "close_rings",
     "half_widths",
     "plain_modes",
     "product_modes",

@@ -21,7 +21,6 @@ from elmfield.local.layers import Cosines, MakeLayer, Pieces
 from elmfield.local.model import AxisFunctions
 
 Functions = TypeVar("Functions", bound=AxisFunctions)
-Model = TypeVar("Model")
 
 
 @dataclass(frozen=True)
@@ -123,6 +122,16 @@ class ProductModes(ProductModel[AxisModes]):
         """Output weights of the product neurons, in array order of their axes' neurons."""
         return self._along(c, [a.mixing.T for a in self.axes])
 
+    def closed(self, rings: Sequence[bool]) -> "ProductModes":
+        """The same with functions of the box's period along axes that are rings."""
+        return replace(
+            self,
+            axes=tuple(
+                axis_modes(len(a.basis), a.order, free=0) if ring else a
+                for a, ring in zip(self.axes, rings)
+            ),
+        )
+
     def _along(self, X: Array, matrices: list[Floats]) -> Array:
         """X (G, n_1 ... n_d, C) with ``matrices[k]``, (n_k, q_k), contracted along each axis k."""
         xp = namespace(X)
@@ -139,15 +148,6 @@ class ProductModes(ProductModel[AxisModes]):
             before *= q
         X = xp.matmul(xp.reshape(X, (C * G, -1, right.shape[0])), right)
         return xp.permute_dims(xp.reshape(X, (C, G, -1)), (1, 2, 0))
-
-
-def close_rings(model: Model, rings: Sequence[bool]) -> Model:
-    """A model of products with functions of the box's period along rings; any other as it is."""
-    if not any(rings) or not isinstance(model, ProductModes):
-        return model
-    every = zip(model.axes, rings)
-    axes = (axis_modes(len(a.basis), a.order, free=0) if ring else a for a, ring in every)
-    return replace(model, axes=tuple(axes))
 
 
 @memoised(64)
