@@ -238,8 +238,9 @@ def complexity(records):
 
 def budgets(records):
     """Better than networks at equal emissions."""
-    elm = records.get("co2", "ELM-INR, region by region")[0]
-    found = results(records, "co2", co2.PRINTED)
+    units = max((records.on(d, "co2") for d in ("cuda", "cpu")), key=len)
+    elm = units.get("ELM-INR, region by region", {}).get("result")
+    found = [units[m]["result"] for m in co2.PRINTED if m in units]
     if not elm or not found:
         return None
     most = [r["rows"][-1]["paper_psnr"] for r in found]

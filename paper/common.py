@@ -251,7 +251,8 @@ def cold_fit(run, values, settings, channels=None):
 def at_samples(run, values, settings, channels=None):
     """Errors at the samples and cold cost of a preset."""
     field, spent = measured(partial(cold_fit, run, values, settings, channels), run)
-    return errors(values, to_numpy(field.resize(field.shape)), channels) | spent
+    numbers = {"coefficients_per_sample": field.model.n_coefficients / values.size}
+    return errors(values, to_numpy(field.resize(field.shape)), channels) | numbers | spent
 
 
 def one_by_one(run, values, settings):

@@ -124,11 +124,11 @@ EXPECTED = {
     "noisy points in space": 0.116322,
     "bytes without loss": 2554,
     "bytes of floats": 15098,
-    "bytes at a step": 703,
+    "bytes at a step": 678,
     "bytes at a fine step": 1815,
-    "bytes within an error": 686,
-    "bytes of a volume": 684,
-    "bytes with gaps": 1556,
+    "bytes within an error": 665,
+    "bytes of a volume": 661,
+    "bytes with gaps": 1546,
     "coefficients": 8.08817,
 }
 

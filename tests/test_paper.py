@@ -76,6 +76,7 @@ def test_the_report_has_both_forms_and_every_part(toy):
             assert path.stat().st_size > 1000, path
 
 
+@pytest.mark.timeout(900)
 def test_without_data_everything_else_is_measured(tmp_path):
     empty, nowhere = tmp_path / "empty", "http://127.0.0.1:9"
     empty.mkdir()
@@ -85,7 +86,7 @@ def test_without_data_everything_else_is_measured(tmp_path):
         **places, http_proxy=nowhere, https_proxy=nowhere,
     )  # fmt: skip
     assert "data sets are not at hand; their rows are marked." in told
-    assert "  kodim05: Kodak 5" in told
+    assert "  kodim05: " in told
     text = (tmp_path / "REPORT.md").read_text()
     assert "data not at hand" in text
     units = json.loads((tmp_path / "results" / "cpu" / "readings.json").read_text())["units"]

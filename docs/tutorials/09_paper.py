@@ -111,7 +111,10 @@ draw_partition(merged, picture, axes[2], title="BEAM")
 # What ``make paper`` measures on this picture (the rows *camera* and *CC0 512 halved* of :doc:`/paper`), and
 # on the flow that the library can make by itself, in a minute on two cores.
 
-print("table of images, ELM-INR:    ", f"{ef.paper_psnr(picture, ef.fit(picture, full).samples()):.2f} dB")
+print(
+    "table of images, ELM-INR:    ",
+    f"{ef.paper_psnr(picture, ef.fit(picture, full).samples()):.2f} dB",
+)
 for solver in ("qr", "normal"):
     single = ef.paper(cell=32, width=1024, solver=solver, dtype="float32")
     back = ef.fit(picture, single).samples()
@@ -122,7 +125,8 @@ for overlap in (0, 0.5, 1):
     print(f"overlap {overlap}:", f"{ef.paper_psnr(picture, back):.1f} dB")
 for width in (256, 512):
     found = [
-        ef.over_seeds(picture, ef.paper(width=width), 3, partition=p).mean for p in (regular, merged)
+        ef.over_seeds(picture, ef.paper(width=width), 3, partition=p).mean
+        for p in (regular, merged)
     ]
     print(f"BEAM, m = {width}: {found[0]:.2f} -> {found[1]:.2f} dB")
 curves = {F: ef.psnr_by_width(camera().astype(float), ef.paper(cell=16, width=256, frequencies=F), [128, 256])

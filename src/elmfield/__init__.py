@@ -44,7 +44,9 @@ from elmfield.partition import Partition
 from elmfield.settings import Oriented, Paper, Smooth, Target, oriented, paper, smooth
 
 if TYPE_CHECKING:
+    from elmfield.fit.curvilinear import curvilinear
     from elmfield.fit.globe import sphere
+    from elmfield.fit.polygon_means import polygon_means
     from elmfield.fit.scattered.points import fit_points
     from elmfield.io.model.load import load
     from elmfield.io.model.save import save
@@ -56,10 +58,12 @@ if TYPE_CHECKING:
 LATER = {
     "append": "elmfield.io.stream.append",
     "barron_norm": "elmfield.partition.beam.energy",
+    "curvilinear": "elmfield.fit.curvilinear",
     "fit_points": "elmfield.fit.scattered.points",
     "heldout_score": "elmfield.measure.scores",
     "load": "elmfield.io.model.load",
     "over_seeds": "elmfield.measure.scores",
+    "polygon_means": "elmfield.fit.polygon_means",
     "psnr_by_width": "elmfield.measure.scores",
     "save": "elmfield.io.model.save",
     "sphere": "elmfield.fit.globe",
@@ -106,6 +110,7 @@ __all__ = [
     "barron_norm",
     "beam",
     "cache_modes",
+    "curvilinear",
     "encoder",
     "fit",
     "fit_points",
@@ -118,6 +123,7 @@ __all__ = [
     "over_seeds",
     "paper",
     "paper_psnr",
+    "polygon_means",
     "psnr",
     "psnr_by_width",
     "read",

@@ -190,8 +190,10 @@ def test_its_samples_can_be_coded(field):
     small = field.keep(psnr=40)
     assert ef.psnr(y, small.samples()) >= 40
     assert small.n_bytes < field.n_bytes / 4
-    squares = sum(small.model.residual)  # of cells, which share no samples
-    assert squares == pytest.approx(np.sum((y - small.samples()) ** 2), rel=1e-6)
+    squares, part = np.sum((y - small.samples()) ** 2, axis=-1), field.partition
+    for left, start, size in zip(small.model.residual, *part.boxes, strict=True):
+        at = [part.within(k, start[k] + np.arange(size[k])) for k in range(2)]
+        assert left == pytest.approx(squares[np.ix_(*at)].sum(), rel=1e-6)
 
 
 def test_torch_gives_what_numpy_gives(rng):

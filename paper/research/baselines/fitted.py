@@ -122,9 +122,7 @@ class Fitted:
                 f"`points` must have shape (..., {d}), one coordinate per axis; got shape "
                 f"{x.shape}.{hint}"
             )
-        index, _, _, beyond = self.domain.to_index(
-            np.asarray(x, np.float64).reshape(-1, d), outside
-        )
+        index, beyond = self.domain.to_index(np.asarray(x, np.float64).reshape(-1, d), outside)
         return np.asarray(index).reshape(x.shape), beyond
 
     def gradient(self, points: Array, *, outside: str = "raise") -> Array:

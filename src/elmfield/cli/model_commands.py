@@ -182,7 +182,8 @@ def fit(
 
 def _settings(preset: str, options: Mapping[str, Any]) -> Settings:
     """The preset with the options that are its own; cells are BEAM's if that is asked for."""
-    own = {name: set(signature(make).parameters) for name, make in PRESETS.items()}
+    # The command's --dtype is the file's.
+    own = {name: {*signature(make).parameters} - {"dtype"} for name, make in PRESETS.items()}
     given = {k: v for k, v in options.items() if v is not None}
     for other in PRESETS:
         wrong = [f"--{n.replace('_', '-')}" for n in given if n in own[other] - own[preset]]

@@ -1,17 +1,19 @@
 """Axis: a name, samples, and the way between their coordinates and their indices.
 
 Sample k sits at index coordinate k, and the axis covers the interval from -1/2 to n - 1/2. Only
-here are degrees and metres known.
+here are degrees and metres known. Where samples are uneven, a :class:`Spacing` has their positions
+in steps, the mean distance between two of them.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from elmfield._array.backend import move, namespace, searchsorted
+from elmfield._array.backend import move, namespace, requires_grad, searchsorted
 from elmfield._array.checks import array, is_number, numbers, shown, sizes_of
 from elmfield._array.typing import Array, Floats
 
@@ -38,6 +40,71 @@ def coordinate_error(
     return error
 
 
+@dataclass(frozen=True, eq=False)
+class Spacing:
+    """Where the samples of an uneven axis lie, in steps from the first; straight between them.
+
+    Parameters
+    ----------
+    positions : array, shape (n,)
+        Of the samples, ascending from 0.
+    turn : float, optional
+        The period, in steps.
+
+    Notes
+    -----
+    An index coordinate between two samples divides their distance as it divides 1. Functions of an
+    axis are functions of the position, so that the kinks of this map are not theirs; derivatives
+    are by the position.
+    """
+
+    positions: Floats
+    turn: float | None = None
+
+    def at(self, i: Array) -> Array:
+        """Positions of samples by number; beyond the ends of the next turn, or mirrored there."""
+        xp, p, n = namespace(i), self.positions, len(self.positions)
+        turn = self.turn
+        inner = i % n if turn is not None else xp.where(i < 0, -1 - i, 2 * n - 1 - i)
+        inner = xp.clip(xp.where((i < 0) | (i >= n), inner, i), 0, n - 1)
+        own = xp.reshape(xp.take(move(p, i), xp.reshape(inner, (-1,))), i.shape)
+        if turn is not None:
+            return own + turn * xp.astype(i // n, own.dtype)
+        low, high = 1.5 * p[0] - 0.5 * p[1], 1.5 * p[-1] - 0.5 * p[-2]
+        return xp.where(i < 0, 2 * low - own, xp.where(i < n, own, 2 * high - own))
+
+    def to_steps(self, index: Array) -> Array:
+        """Positions of index coordinates."""
+        xp = namespace(index)
+        j = xp.floor(index)
+        i = xp.astype(j, xp.int64)
+        low, high = self.at(i), self.at(i + 1)
+        return low + (high - low) * (index - j)
+
+    def per_step(self, index: Array) -> Array:
+        """Index coordinates per step, where index coordinates are."""
+        xp = namespace(index)
+        i = xp.astype(xp.floor(index), xp.int64)
+        return 1 / (self.at(i + 1) - self.at(i))
+
+    def to_index(self, v: Array) -> tuple[Array, Array]:
+        """Index coordinates of positions, in the turn of the first sample; and whole turns."""
+        xp, n = namespace(v), len(self.positions)
+        turns = xp.zeros_like(v) if self.turn is None else xp.floor(v / self.turn)
+        v = v if self.turn is None else v - turns * self.turn
+        knots = move(self.knots, v, v.dtype)
+        piece = xp.clip(searchsorted(knots, xp.reshape(v, (-1,))) - 1, 0, n)
+        low, high = (xp.reshape(xp.take(knots, piece + j), v.shape) for j in (0, 1))
+        first = xp.reshape(xp.astype(piece, v.dtype), v.shape) - 1
+        return first + (v - low) / (high - low), turns
+
+    @cached_property
+    def knots(self) -> Floats:
+        """Positions of the samples and one more at either end, (n + 2,)."""
+        found: Floats = self.at(np.arange(-1, len(self.positions) + 1))
+        return found
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Axis:
     """One axis of the box: its name, its samples, and where they lie.
@@ -56,14 +123,8 @@ class Axis:
         The axis repeats after this distance, in the unit of the coordinates.
     origin, step : float
         Where the first sample lies, and the mean distance to the next; negative downwards.
-    knots, pieces : arrays, shapes (p + 1,) and (4, p), or None
-        The way from coordinate to index where it is no straight line: cubics between the knots,
-        highest power first, each in the distance from its own knot.
-
-    Notes
-    -----
-    Evenly spaced coordinates (to the rounding of their own dtype) give a linear map. Others give a
-    monotone cubic one (PCHIP): exact at the samples, once continuously differentiable between them.
+    spacing : Spacing, optional
+        Where the samples lie that are not evenly spaced, to the rounding of their own dtype.
 
     Examples
     --------
@@ -78,14 +139,13 @@ class Axis:
     period: float | None = None
     origin: float = 0.0
     step: float = 1.0
-    knots: Floats | None = field(default=None, repr=False)
-    pieces: Floats | None = field(default=None, repr=False)
+    spacing: Spacing | None = None
 
     @classmethod
     def counted(cls, name: str, size: int, period: float | None = None) -> "Axis":
         """An axis whose samples lie at 0, 1, ..., n - 1."""
-        knots, pieces = _over_the_seam(name, size, 0.0, 1.0, period)
-        return cls(name=name, size=size, period=period, knots=knots, pieces=pieces)
+        spacing = _over_the_seam(name, size, 1.0, period)
+        return cls(name=name, size=size, period=period, spacing=spacing)
 
     @classmethod
     def even(
@@ -111,7 +171,6 @@ class Axis:
             )
         if coords is None:
             coords = origin + step * np.arange(size, dtype=np.float64)
-        knots, pieces = _over_the_seam(name, size, origin, step, period)
         return cls(
             name=name,
             size=size,
@@ -119,8 +178,7 @@ class Axis:
             period=period,
             origin=float(origin),
             step=float(step),
-            knots=knots,
-            pieces=pieces,
+            spacing=_over_the_seam(name, size, step, period),
         )
 
     @classmethod
@@ -159,7 +217,6 @@ class Axis:
             return cls.even(name, size, float(c[0]), step, period, coords=c)
         if period is not None:
             _check_period(name, size, step, period)
-        knots, pieces = _curve(c, step, period)
         return cls(
             name=name,
             size=size,
@@ -167,8 +224,7 @@ class Axis:
             period=period,
             origin=float(c[0]),
             step=step,
-            knots=knots,
-            pieces=pieces,
+            spacing=Spacing((c - c[0]) / step, None if period is None else period / abs(step)),
         )
 
     def _key(self) -> tuple[Any, ...]:
@@ -188,37 +244,23 @@ class Axis:
         if np.array_equal(self.coords, line):
             return f"Axis.even({said}, {self.origin!r}, {self.step!r}{turn})"
         ends = f"{self.coords[0]:g} to {self.coords[-1]:g}"
-        return f"Axis({said}, {ends}{'' if self.knots is None else ', uneven'}{turn})"
+        return f"Axis({said}, {ends}{'' if self.spacing is None else ', uneven'}{turn})"
 
     def __hash__(self) -> int:
         return hash(self._key())
 
-    def to_index(self, x: Array, *, derivatives: bool = True) -> tuple[Array, ...]:
-        """Index coordinates of `x`; also first and second derivatives; each of x's shape."""
-        xp = namespace(x)
-        if self.knots is None:
-            i = (x - self.origin) / self.step
-            if not derivatives:
-                return (i,)
-            return i, xp.full_like(x, 1 / self.step), xp.full_like(x, 0.0)
-        assert self.pieces is not None
-        if self.period is not None:
-            x = x - self._turns(x) * self.period
-        knots = move(self.knots, x, x.dtype)
-        piece = searchsorted(knots, xp.reshape(x, (-1,))) - 1
-        piece = xp.clip(piece, 0, len(self.knots) - 2)
-        a = [xp.reshape(xp.take(move(p, x, x.dtype), piece), x.shape) for p in self.pieces]
-        u = x - xp.reshape(xp.take(knots, piece), x.shape)
-        i = ((a[0] * u + a[1]) * u + a[2]) * u + a[3]
-        if not derivatives:
-            return (i,)
-        return i, (3 * a[0] * u + 2 * a[1]) * u + a[2], 6 * a[0] * u + 2 * a[1]
+    def to_index(self, x: Array) -> Array:
+        """Index coordinates of `x`; of an uneven periodic axis in the turn of the first sample.
 
-    def _turns(self, x: Array) -> Array:
-        """Whole periods between `x` and the turn in which the curve is its own neighbour."""
-        assert self.period is not None
-        # The outermost pieces of the curve bend as its ends do: stay in the copy between them.
-        return namespace(x).floor((x - self.origin) / self.period) + float(self.step < 0)
+        Derivatives of a field's functions are by steps: so is that of the index, where a library
+        follows `x`.
+        """
+        v = (x - self.origin) / self.step
+        if self.spacing is None:
+            return v
+        if requires_grad(x):
+            return self.spacing.to_index(v.detach())[0] + (v - v.detach())
+        return self.spacing.to_index(v)[0]
 
     def span(self, low: float, high: float) -> tuple[float, float]:
         """Index coordinates of both ends of an interval, ascending; turns of a period count."""
@@ -227,38 +269,16 @@ class Axis:
 
     def along(self, x: Floats) -> Floats:
         """Index coordinates of `x` that run on from turn to turn of a period."""
-        index = np.asarray(self.to_index(x, derivatives=False)[0])
-        if self.knots is not None and self.period is not None:  # `to_index` left out the turns
-            index = index + np.sign(self.step) * self.size * self._turns(x)
-        return index
+        if self.spacing is None:
+            return np.asarray(self.to_index(x))
+        index, turns = self.spacing.to_index((x - self.origin) / self.step)
+        return np.asarray(index + self.size * turns)
 
     def from_index(self, index: Floats) -> Floats:
         """Coordinates, in the axis's own unit, of the given index coordinates."""
         index = np.asarray(index, dtype=np.float64)
-        if self.knots is None:
-            return self.origin + self.step * index
-        assert self.pieces is not None
-        beyond: Floats | float = 0.0
-        if self.period is not None:  # the curve is that of one turn
-            turns = np.floor((index + 0.5) / self.size)
-            index = index - turns * self.size
-            beyond = turns * self.period * np.sign(self.step)
-        # The curve is monotone: find the piece, then bisect within it (53 halvings: rounding).
-        values = np.append(self.pieces[3], np.polyval(self.pieces[:, -1], np.diff(self.knots)[-1]))
-        rising = values[-1] > values[0]
-        order = slice(None) if rising else slice(None, None, -1)
-        piece = np.searchsorted(values[order], index, side="right") - 1
-        if not rising:
-            piece = len(values) - 2 - piece
-        piece = np.clip(piece, 0, len(values) - 2)
-        low, high = self.knots[piece], self.knots[piece + 1]
-        for _ in range(53):
-            middle = (low + high) / 2
-            above = (
-                np.polyval(self.pieces[:, piece], middle - self.knots[piece]) > index
-            ) == rising
-            low, high = np.where(above, low, middle), np.where(above, middle, high)
-        return (low + high) / 2 + beyond
+        v = index if self.spacing is None else self.spacing.to_steps(index)
+        return self.origin + self.step * v
 
 
 def _check_period(name: str, size: int, step: float, period: float) -> float:
@@ -280,31 +300,11 @@ def _check_period(name: str, size: int, step: float, period: float) -> float:
     return covered
 
 
-def _over_the_seam(
-    name: str, size: int, origin: float, step: float, period: float | None
-) -> tuple[Floats, Floats] | tuple[None, None]:
-    """The curve of an even axis, if the gap at its seam is not one step wide; else none."""
+def _over_the_seam(name: str, size: int, step: float, period: float | None) -> Spacing | None:
+    """The spacing of an even axis, if the gap at its seam is not one step wide; else none."""
     if period is None:
-        return None, None
+        return None
     covered = _check_period(name, size, step, period)
     if abs(period - covered - abs(step)) <= 1e-6 * abs(step):
-        return None, None
-    return _curve(origin + step * np.arange(size, dtype=np.float64), step, period)
-
-
-def _curve(c: Floats, step: float, period: float | None) -> tuple[Floats, Floats]:
-    """Knots and local polynomials of the monotone cubic from coordinate to index."""
-    from scipy.interpolate import PchipInterpolator  # 0.1 s, for uneven axes only
-
-    n, index = len(c), np.arange(len(c), dtype=np.float64)
-    if period is None:  # half a sample beyond both ends, straight on
-        c = np.concatenate([[c[0] - (c[1] - c[0]) / 2], c, [c[-1] + (c[-1] - c[-2]) / 2]])
-        index = np.concatenate([[-0.5], index, [n - 0.5]])
-    else:
-        jump = np.sign(step) * period
-        c = np.concatenate([c - jump, c, c + jump])
-        index = np.concatenate([index - n, index, index + n])
-    if step < 0:
-        c, index = c[::-1], index[::-1]
-    curve = PchipInterpolator(c, index)
-    return np.asarray(curve.x), np.asarray(curve.c)
+        return None
+    return Spacing(np.arange(size, dtype=np.float64), period / abs(step))

@@ -22,7 +22,7 @@ from elmfield._array.checks import (
     shown,
 )
 from elmfield._array.typing import Array
-from elmfield.domain.axis import Axis, coordinate_error
+from elmfield.domain.axis import Axis, Spacing, coordinate_error
 from elmfield.errors import OutsideDomainError
 
 Periodic = str | int | Iterable[str | int] | Mapping[Any, float | None] | Array
@@ -78,10 +78,18 @@ class Domain:
         """Whether each axis repeats."""
         return tuple(a.period is not None for a in self.axes)
 
-    def to_index(
-        self, points: Array, outside: str, *, derivatives: bool = True
-    ) -> tuple[Array, Array | None, Array | None, Array | None]:
-        """Index coordinates, their first and second derivatives, and what lies outside.
+    @property
+    def spacings(self) -> tuple[Spacing | None, ...]:
+        """Where the samples of each axis lie; None where they are evenly spaced."""
+        return tuple(a.spacing for a in self.axes)
+
+    @property
+    def per_unit(self) -> tuple[float, ...]:
+        """Steps per unit of each axis's coordinate: derivatives of functions are by steps."""
+        return tuple(1 / a.step for a in self.axes)
+
+    def to_index(self, points: Array, outside: str) -> tuple[Array, Array | None]:
+        """Index coordinates, and what lies outside.
 
         Parameters
         ----------
@@ -95,24 +103,21 @@ class Domain:
 
         Returns
         -------
-        index, slope, bend : arrays, shape (n, d)
-            Index coordinates and their derivatives along each axis.
+        index : array, shape (n, d)
+            Index coordinates.
         beyond : array of bool, shape (n,), or None
             The points to answer with NaN.
         """
         xp = namespace(points)
         columns, beyond = [], None
         for k, axis in enumerate(self.axes):
-            i, *more = axis.to_index(points[:, k], derivatives=derivatives)
-            i, wrong = self.settle(k, i, outside)
+            i, wrong = self.settle(k, axis.to_index(points[:, k]), outside)
             if wrong is not None and bool(xp.any(wrong)):
                 if outside == "raise":
                     self._refuse(k, points[:, k][wrong])
                 beyond = wrong if beyond is None else beyond | wrong
-            columns.append((i, *more))
-        index, *both = (xp.stack(column, axis=-1) for column in zip(*columns))
-        slope, bend = both or (None, None)
-        return index, slope, bend, beyond
+            columns.append(i)
+        return xp.stack(columns, axis=-1), beyond
 
     def settle(self, k: int, i: Array, outside: str) -> tuple[Array, Array | None]:
         """Index coordinates on axis k, (n,), moved into the box; and which of them lie outside it.
@@ -291,7 +296,7 @@ def _axis(name: str, size: int, coords: Array | None, period: float | None = Non
 
 def _period(axis: Axis) -> float:
     """The period that evenly spaced samples cover exactly."""
-    if axis.knots is not None:
+    if axis.spacing is not None:
         raise coordinate_error(
             axis.name,
             "axis {axis!r} is periodic but unevenly spaced, so its period cannot be read off; say "

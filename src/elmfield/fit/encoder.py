@@ -27,10 +27,12 @@ from elmfield.fit.gaps.fill import fill_gaps
 from elmfield.fit.noise import denoise_samples, removed_energy
 from elmfield.fit.statistics import ArrayView, Slabs, Survey
 from elmfield.local.bases import DenseWeights, ProductModes, WaveModel
+from elmfield.local.bases.spline_modes import uneven_modes
 from elmfield.local.model import Basis
 from elmfield.partition import Partition, rings_of, without_rings
 from elmfield.samples import WHOLE, Samples, read, unmasked, warn_of_rounding
 from elmfield.settings import Settings, Smooth
+from elmfield.settings.uneven import resolved
 
 Footprint = tuple[tuple[int, ...], Array | None, Integers]
 """A box, which samples in it count (None: all), and the regions that have it."""
@@ -107,14 +109,10 @@ class Encoder:
 
     Parameters
     ----------
-    shape : tuple of int
-        Of the arrays, channels included.
-    settings : Settings
-        What to do with them.
-    channel_axis : int or None
-        Which axis holds channels.
-    domain : Domain
-        Where the samples lie.
+    shape, channel_axis : tuple of int, and int or None
+        Of the arrays, channels included; which axis these are.
+    settings, domain : Settings and Domain
+        What to do with them, and where samples lie.
     partition : Partition, optional
         The regions; by default as the settings cut them.
 
@@ -137,13 +135,13 @@ class Encoder:
     ) -> None:
         self.shape, self.channel_axis = shape, channel_axis
         self.settings, self.domain = settings, domain
-        self._cut = partition
+        self._cut = partition and replace(partition, spacings=domain.spacings)
         self.read: Callable[[Any], Any] | None = None
         """How labelled arrays become an array and what is known of it; None takes the numbers."""
-        # Two threads that miss at once make the same model twice, and one of them is kept.
         self._models: dict[tuple[object, ...], Basis | DenseWeights | WaveModel] = {}
         # Choices that depend on the samples are made once, by the first array.
-        self._resolved: Settings | None = settings if settings.is_resolved else None
+        fixed = settings.is_resolved and not any(domain.spacings)
+        self._resolved: Settings | None = settings if fixed else None
 
     @property
     def partition(self) -> Partition:
@@ -151,6 +149,7 @@ class Encoder:
         if self._cut is None:
             settings = self.settings if self._resolved is None else self._resolved
             cut = settings.partition(self.domain.shape, self.domain.periodic)
+            cut = replace(cut, spacings=self.domain.spacings)
             if self._resolved is None:
                 return cut
             self._cut = cut
@@ -201,17 +200,18 @@ class Encoder:
         missing: str = "fill",
     ) -> Model:
         """The method, step by step: what stands between checked samples and their field."""
-        asked, wraps = self.settings, self.domain.periodic
+        asked, wraps, spacings = self.settings, self.domain.periodic, self.domain.spacings
         if requires_grad(samples.raw) and asked.target is not None:
             raise gradient_error("an error target, which chooses what to keep")
         if asked.target is None and samples.dtype in WHOLE:
             warn_of_rounding(float(np.max(np.abs(to_numpy(samples.raw)))))
         if samples.present is not None:
-            samples = fill_gaps(samples, gap_order(asked, missing), wraps)
+            samples = fill_gaps(samples, gap_order(asked, missing), wraps, spacings)
         noisy = samples
         if asked.denoise is not False or (asked.clip and not samples.is_original):
-            samples = denoise_samples(noisy, asked.denoise, wraps, clip=asked.clip)
-        settings = self._resolved = self._resolved or asked.resolve(ArrayView.of(samples))
+            samples = denoise_samples(noisy, asked.denoise, wraps, spacings, clip=asked.clip)
+        settings = self._resolved or resolved(asked, ArrayView.of(samples), spacings)
+        self._resolved = settings
         groups = self._coefficients(settings, SampleBoxes.of_fit(samples, own=False))
         found, left = self._project(groups, samples, progress)
         blended = self._blended(groups, found)
@@ -403,11 +403,9 @@ class Encoder:
         return values.values
 
     def from_source(self, survey: Survey, slabs: Slabs) -> Field:
-        """The Field of samples that are read slab by slab, projected when asked for.
-
-        `survey` is what is known of all samples, `slabs` where they are.
-        """
-        settings = self._resolved = self._resolved or self.settings.resolve(survey)
+        """The Field of surveyed samples that are read slab by slab, projected when asked for."""
+        settings = self._resolved or resolved(self.settings, survey, self.domain.spacings)
+        self._resolved = settings
         groups = self._coefficients(settings, survey.boxes(slabs))
         return Field(
             Model(
@@ -427,13 +425,13 @@ class Encoder:
     def _model(
         self, settings: Settings, box: tuple[int, ...], inside: Array | None, like: Array
     ) -> Basis | DenseWeights | WaveModel:
-        shape = None if inside is None else inside.tobytes()
-        key = (box, shape, namespace(like).__name__, str(device_of(like)))
+        own = None if inside is None else inside.tobytes()
+        key = (box, own, namespace(like).__name__, str(device_of(like)))
         if key not in self._models:
             model, rings = settings.model(box, inside, like), rings_of(self.partition)
             if any(rings) and isinstance(model, ProductModes):
                 model = model.closed(rings)
-            self._models[key] = model
+            self._models[key] = uneven_modes(model, self.domain.spacings)
         return self._models[key]
 
 

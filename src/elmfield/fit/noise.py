@@ -25,7 +25,7 @@ from elmfield._array.backend import (
 from elmfield._array.cache import memoised
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats
-from elmfield.fit.gaps.planes import box_index, plane_through, take_boxes
+from elmfield.fit.gaps.planes import Spacings, box_index, plane_through, take_boxes
 from elmfield.fit.noise_level import line_level, noise_level
 from elmfield.fit.smooth_noise import smooth_further
 from elmfield.local.energies import FEW_STRETCHES, STRETCH, Family, lines, neighbours
@@ -69,7 +69,7 @@ arrays would come from memory that the system's allocator does not give back."""
 
 
 def denoise_samples(
-    samples: Samples, level: float | bool, periodic: Sequence[bool], *, clip: bool = False
+    samples: Samples, level: float, periodic: Sequence[bool], spacings: Spacings, *, clip: bool
 ) -> Samples:
     """The samples without most of their noise.
 
@@ -81,7 +81,7 @@ def denoise_samples(
     if level is not False:
         y = samples.values
         # Without a plane, which has no noise: it comes back exactly.
-        plane = cast(plane_through(y, None, periodic), y)
+        plane = cast(plane_through(y, None, periodic, spacings), y)
         noise = level / samples.scale
         if level is True:
             noise = noise_level(y, samples.present)

@@ -352,6 +352,7 @@ def regrid(
     quantity: str = "value",
     align: str | None = None,
     missing: str | None = None,
+    min_coverage: float = 0.5,
 ) -> "xarray.DataArray | xarray.Dataset":
     """A field on another grid, as an xarray.DataArray, or a Dataset if it was fitted to one.
 
@@ -371,13 +372,16 @@ def regrid(
         about as many places as samples.
     mean : bool
         Means over the cells of the grid, by area on the sphere: conservative regridding. Cells
-        reach halfway to the next place, or as far as the bounds that `like` has.
+        reach halfway to the next place, or as far as the bounds that `like` has; those of another
+        reference system, or of two-dimensional coordinates, are polygons.
     quantity : {"value", "gradient_magnitude", "laplacian"}
         "gradient" is its magnitude.
     align : {"areas", "nodes"}, optional
         Whether a `step` counts from the first sample (nodes) or from the domain's border (areas).
     missing : {"nan", "fill"}, optional
-        As for points; a mean is NaN where more than half of it was missing.
+        As for points.
+    min_coverage : float
+        A mean is NaN where samples cover less than this part of its cell.
 
     Notes
     -----
@@ -397,5 +401,7 @@ def regrid(
     if not where.is_target:
         raise ValueError("say which grid: one of `like`, `step`, `grid` and `crs`.")
     field = values if isinstance(values, Field) else fit(values)
-    out = Rendering(field=field, quantity=quantity, mean=mean, missing=missing).on(where)
+    out = Rendering(
+        field=field, quantity=quantity, mean=mean, missing=missing, min_coverage=min_coverage
+    ).on(where)
     return split_variables(to_dataarray(out), out.labels)

@@ -29,6 +29,7 @@ from elmfield.field.coordinates.labels import (
     Labels,
     VariableLabels,
 )
+from elmfield.io.conventions import ENCODED, FILLS, Gaps, crs_of, gaps_of, kind_of_samples
 from elmfield.io.files import is_path, read
 from elmfield.io.formats.medical import from_image
 from elmfield.io.gridded import Gridded, axis_number
@@ -241,16 +242,24 @@ def from_dataarray(
         coords[name] = at
         if is_circle(name, at, c.attrs):
             periods[name] = 360.0
+    gaps, told = gaps_of(da), {name: axis.attrs for name, axis in axes.items()}
+    is_stored = gaps is not None and gaps.is_stored
+    times = [name for name, axis in axes.items() if axis.is_time]
     labels = Labels(
         name=None if da.name is None else str(da.name),
         align="nodes",
-        attrs=keepable(da.attrs),
+        attrs=keepable({k: v for k, v in da.attrs.items() if not (is_stored and k in FILLS)}),
         axes=axes,
+        crs=crs_of(da),
+        fill_value=None if gaps is None else gaps.fill,
+        dtype=da.dtype.name if is_stored and da.dtype.kind in "iu" else None,
+        encoding=_encoding(da, gaps),
+        samples=kind_of_samples(da.attrs.get("cell_methods"), names, told, times),
         coords=_other_coords(da, every),
         channels=ChannelLabels() if channel is None else _channel_labels(da, every[channel]),
     )
     return Gridded(
-        values=_values_of(da) if lazily else np.asarray(da.values),
+        values=_values_of(da, gaps) if lazily else _without(gaps, np.asarray(da.values)),
         dims=names,
         coords=coords,
         channel_axis=channel,
@@ -316,16 +325,28 @@ def _without_repeat(da: "xarray.DataArray", name: str) -> "xarray.DataArray":
     return da.isel({name: slice(None, -1)})
 
 
-def _values_of(da: "xarray.DataArray") -> Array:
+def _values_of(da: "xarray.DataArray", gaps: Gaps | None) -> Array:
     """The numbers of a DataArray where they are; in memory, if they are there."""
-    if da.chunks is not None:
-        return da.data
-    if isinstance(da.variable._data, np.ndarray):
-        return da.values
+    if da.chunks is not None or isinstance(da.variable._data, np.ndarray):
+        return _without(gaps, da.data)
     stored = da.encoding.get("chunksizes") or da.encoding.get("chunks")
-    if stored is None or len(stored) != da.ndim:
-        return Lazy(DataArraySlabs(da), da.shape, da.dtype)
-    return Lazy(DataArraySlabs(da), da.shape, da.dtype, stored=tuple(stored))
+    chunk = tuple(stored) if stored is not None and len(stored) == da.ndim else None
+    kind = da.dtype if gaps is None else gaps.dtype(da.dtype)
+    slabs = DataArraySlabs(da, None if gaps is None else gaps.out_of)
+    return Lazy(slabs, da.shape, kind, stored=chunk)
+
+
+def _without(gaps: Gaps | None, values: Array) -> Array:
+    """Values with NaN in place of the number that stands for a missing one."""
+    return values if gaps is None else gaps.out_of(values)
+
+
+def _encoding(da: "xarray.DataArray", gaps: Gaps | None) -> Attrs:
+    """How a file holds the numbers of a DataArray, as far as that suits other ones."""
+    own = {k: v for k, v in da.encoding.items() if k in ENCODED}
+    if gaps is not None and gaps.is_stored:
+        own |= {"_FillValue": gaps.fill, "dtype": da.dtype}
+    return keepable({k: str(np.dtype(v)) if k == "dtype" else v for k, v in own.items()})
 
 
 def _channel_labels(da: "xarray.DataArray", name: str) -> ChannelLabels:

@@ -128,7 +128,9 @@ class DataArraySlabs:
     """Reads slabs of a DataArray that lies in a file."""
 
     da: Any
+    decode: Callable[[Array], Array] | None = None
 
     def __call__(self, slab: tuple[slice, ...]) -> Array:
         """The slab, decoded."""
-        return np.asarray(self.da.isel(dict(zip(self.da.dims, slab))).values)
+        found = np.asarray(self.da.isel(dict(zip(self.da.dims, slab))).values)
+        return found if self.decode is None else self.decode(found)

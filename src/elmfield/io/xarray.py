@@ -5,7 +5,6 @@ Imports xarray; nothing else in the package imports this module before xarray is
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,9 @@ from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
 from elmfield._array.backend import to_numpy
+from elmfield._array.checks import choice
 from elmfield._array.typing import Array, Integers
+from elmfield.domain.sphere import is_longitude
 from elmfield.field import Field
 from elmfield.field.adapters.labelled_arrays import make_dataarray, split_variables
 from elmfield.field.adapters.lazy_grid import LazyGrid, matching
@@ -27,7 +28,7 @@ from elmfield.io.export.output_grid import TargetGrid
 from elmfield.io.export.rendering import Rendering, coordinates_at
 from elmfield.io.inputs import to_dataarray
 from elmfield.io.model.load import load
-from elmfield.settings import Settings
+from elmfield.settings import Settings, smooth
 
 
 class ElmfieldBackend(BackendEntrypoint):
@@ -186,28 +187,119 @@ class _Decoded(BackendArray):
         return out
 
 
+METHODS = {"slinear": 1.0, "linear": 1.0, "cubic": 2.0, "quintic": 3.0}
+"""Orders that stand for the methods of xarray's `interp`; without one the samples choose."""
+
+
 class ElmAccessor:
     """``da.elm`` and ``ds.elm``: fields of labelled arrays."""
 
     def __init__(self, labelled: xr.DataArray | xr.Dataset) -> None:
         self._labelled = labelled
+        self._made: dict[str | None, Field] = {}
 
     def fit(self, settings: Settings | None = None, **options: Any) -> Field:
         """The Field of this array or Dataset; parameters as for :func:`elmfield.fit`."""
         return fit(self._labelled, settings, **options)
 
-    @cached_property
-    def _field(self) -> Field:
-        """Of the default's settings, made once."""
-        return self.fit()
+    def _field(self, method: str | None = None) -> Field:
+        """Of the default's settings, or of those that a method stands for; each made once."""
+        if method not in self._made:
+            if method is not None:
+                choice("method", method, tuple(METHODS))
+            self._made[method] = self.fit(None if method is None else smooth(order=METHODS[method]))
+        return self._made[method]
 
-    def interp(self, coords: Mapping[str, Array] | None = None, **options: Any) -> Any:
-        """Values at other coordinates; parameters as for :meth:`elmfield.Field.interp`."""
-        return self._field.interp(coords, **options)
+    def interp(
+        self,
+        coords: Mapping[str, Array] | None = None,
+        method: str | None = None,
+        assume_sorted: bool = False,
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        bounds: str = "domain",
+        outside: str = "nan",
+        quantity: str = "value",
+        missing: str | None = None,
+        **by_name: Any,
+    ) -> Any:
+        """Values at other coordinates, as xarray's own `interp` has them.
+
+        Parameters
+        ----------
+        coords, **by_name
+            Positions by dim, as for :meth:`elmfield.Field.interp`. Variables of a Dataset without
+            these dims stay as they are.
+        method : {"linear", "cubic", "quintic"}, optional
+            The order of the fit, 1, 2 or 3; by default the one that suits the samples.
+        assume_sorted : bool
+            Positions may come in any order.
+        kwargs : mapping, optional
+            ``fill_value`` other than NaN is refused: fields do not go on beyond their domain.
+        bounds : {"domain", "nan"}
+            Whether half a step around the outermost samples has values, or is NaN as in xarray.
+        outside, quantity, missing : optional
+            As for :meth:`elmfield.Field.interp`; NaN outside by default.
+
+        Notes
+        -----
+        A Dask array gives one: each block is fitted when it is computed, whole along `coords`.
+        """
+        choice("bounds", bounds, ("domain", "nan"))
+        fill = dict(kwargs or {}).get("fill_value", np.nan)
+        if isinstance(fill, str) or not np.all(np.isnan(np.asarray(fill, float))):
+            raise ValueError(
+                f"`fill_value` must be NaN; got {fill!r}. outside='nearest' gives what is nearest."
+            )
+        at = {str(k): v for k, v in {**dict(coords or {}), **by_name}.items()}
+        own: dict[str, Any] = {"outside": outside, "quantity": quantity, "missing": missing}
+        if isinstance(self._labelled, xr.Dataset):
+            return self._interp_variables(self._labelled, at, method, bounds, own)
+        if self._labelled.chunks is not None and at and quantity == "value":
+            return self._interp_blocks(self._labelled, at, method, bounds, own)
+        found = self._field(method).interp(at, **own)
+        return found if bounds == "domain" else _within_samples(found, self._labelled, at)
+
+    def interp_like(self, other: xr.DataArray | xr.Dataset, **options: Any) -> Any:
+        """Values at the coordinates of something else, on the dims that both have."""
+        at = {d: other.coords[d] for d in self._labelled.dims if d in other.coords}
+        return self.interp({str(d): c for d, c in at.items() if c.dtype.kind != "O"}, **options)
+
+    def _interp_variables(
+        self, ds: xr.Dataset, at: dict[str, Any], method: str | None, bounds: str, own: Any
+    ) -> xr.Dataset:
+        unknown = sorted(set(at) - set(map(str, ds.dims)))
+        if unknown:
+            raise ValueError(f"`coords` names {unknown}, but the dims are {list(ds.dims)}.")
+        parts = {}
+        for name, da in ds.data_vars.items():
+            some = {k: v for k, v in at.items() if k in da.dims}
+            if not some:
+                parts[name] = da
+            elif da.dtype.kind in "biuf":  # what is none of numbers has no place elsewhere
+                one = da.elm.interp(some, method, bounds=bounds, **own)
+                parts[name] = one.rename(name)
+        return xr.Dataset(parts, attrs=ds.attrs)
+
+    def _interp_blocks(
+        self, da: xr.DataArray, at: dict[str, Any], method: str | None, bounds: str, own: Any
+    ) -> xr.DataArray:
+        """The same of a Dask array, block by block along the other dims."""
+        known = [d for d in at if d in da.dims]
+        whole = da.chunk(dict.fromkeys(known, -1))
+        template = whole.interp(at, "nearest")
+        template = template.astype(np.result_type(da.dtype, np.float32))
+
+        def block(part: xr.DataArray) -> xr.DataArray:
+            found = part.compute().elm.interp(at, method, bounds=bounds, **own)
+            made: xr.DataArray = found.transpose(*template.dims).astype(template.dtype)
+            return made
+
+        return template.copy(data=xr.map_blocks(block, whole, template=template).data)
 
     def regrid(self, like: object = None, **options: Any) -> xr.DataArray | xr.Dataset:
         """The same on another grid; parameters as for :func:`elmfield.regrid`."""
-        return regrid(self._field, like, **options)
+        return regrid(self._field(), like, **options)
 
     def means(
         self,
@@ -218,20 +310,53 @@ class ElmAccessor:
     ) -> xr.DataArray | xr.Dataset:
         """Means over the boxes between edges, given by dim; at the middle of each box.
 
-        Latitudes count by area. Dims that are not named keep their samples.
+        Latitudes count by area. Dims that are not named keep their samples. On a dim of dates edges
+        may be a frequency of pandas: ``means(time="MS")`` are those of months.
         """
-        edges, field = {**dict(edges or {}), **by_name}, self._field
-        names = field.domain.dims
-        unknown = sorted(set(map(str, edges)) - set(names))
-        if unknown or not edges:
-            raise ValueError(
-                f"`edges` must name some of the axes {list(names)}; got {list(edges)}."
-            )
-        numbers = {n: field.model.coordinates.numbers(names.index(n), e) for n, e in edges.items()}
-        middles = {n: (e[:-1] + e[1:]) / 2 for n, e in numbers.items()}
-        target = TargetGrid(axes=middles, edges=numbers)
-        out = Rendering(field=field, mean=True, missing=missing).on_target(target)
-        return split_variables(to_dataarray(out), out.labels)
+        both = {**dict(edges or {}), **by_name}
+        for name, e in both.items():
+            if isinstance(e, str):
+                both[name] = _periods_of(self._labelled[name], e)
+        return _means_between(self._field(), both, missing)
+
+
+def _within_samples(found: Any, da: xr.DataArray, at: Mapping[str, Any]) -> Any:
+    """Values with NaN beyond the outermost samples."""
+    for name in at:
+        own = da.coords[name]
+        if name in found.coords and not is_longitude(name, own.attrs):
+            c = found.coords[name]
+            found = found.where((c >= own.min()) & (c <= own.max()))
+    return found
+
+
+def _periods_of(time: xr.DataArray, frequency: str) -> Array:
+    """Edges of the periods, of a frequency of pandas, that dates lie in."""
+    first, last = time.values.min(), time.values.max()
+    edges = xr.date_range(first, last, freq=frequency)
+    before = xr.date_range(end=edges[0] if len(edges) else first, periods=2, freq=frequency)
+    after = xr.date_range(start=edges[-1] if len(edges) else last, periods=2, freq=frequency)
+    every = np.unique(np.concatenate([before, edges, after]))
+    begin = max(0, int(np.searchsorted(every, first, side="right")) - 1)
+    return every[begin : int(np.searchsorted(every, last, side="right")) + 1]
+
+
+def _means_between(
+    field: Field, edges: Mapping[str, Array], missing: str | None
+) -> xr.DataArray | xr.Dataset:
+    """Means of a field over the boxes between edges, by dim, as a DataArray or Dataset.
+
+    They are labelled with the middle of each box. Latitudes count by area.
+    """
+    names = field.domain.dims
+    unknown = sorted(set(map(str, edges)) - set(names))
+    if unknown or not edges:
+        raise ValueError(f"`edges` must name some of the axes {list(names)}; got {list(edges)}.")
+    numbers = {n: field.model.coordinates.numbers(names.index(n), e) for n, e in edges.items()}
+    middles = {n: (e[:-1] + e[1:]) / 2 for n, e in numbers.items()}
+    target = TargetGrid(axes=middles, edges=numbers)
+    out = Rendering(field=field, mean=True, missing=missing).on_target(target)
+    return split_variables(to_dataarray(out), out.labels)
 
 
 def register() -> None:

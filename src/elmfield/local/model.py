@@ -66,8 +66,14 @@ class AxisFunctions(Protocol):
         """How many there are, r."""
 
     @property
-    def pieces(self) -> Pieces:
-        """The functions up to one sample beyond the outermost, as polynomials."""
+    def pieces(self) -> Pieces | None:
+        """The functions up to one sample beyond the outermost, as polynomials.
+
+        None where they differ from box to box.
+        """
+
+    def at(self, centres: Array) -> "AxisFunctions":
+        """The functions of boxes around index coordinates `centres`, which fit offsets' shape."""
 
     def __call__(self, u: Array, order: int = 0) -> Array:
         """The functions, (..., r), at offsets `u` from the box's centre, in samples."""

@@ -229,6 +229,7 @@ def plane_of(part: "Partition", at: Mapping[int, int] | None = None) -> "Partiti
         labels=labels.reshape(cells),
         overlap=tuple(part.overlap[k] for k in left),
         periodic=tuple(part.periodic[k] for k in left),
+        spacings=tuple(part.spacing(k) for k in left),
     )
 
 

@@ -20,7 +20,7 @@ from elmfield._array.checks import (
     whole,
 )
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.domain.box import Periodic, wraps_of
+from elmfield.domain import Periodic, Spacing, wraps_of
 from elmfield.partition.cells import Shape, boxes_of, check_labels, even_cells, line, shapes_of
 
 TABULATED_MAX_SAMPLES = 1 << 20
@@ -57,6 +57,8 @@ class Partition:
     starts, sizes : integer arrays, shape (N, d), optional
         First sample and number of samples of each region's box, where they do not follow from the
         cells: a crop has fewer cells than its regions were fitted to.
+    spacings : tuple of Spacing or None
+        Where samples of uneven axes lie: windows there are functions of the position.
     threshold, energies : float and array, shape (N,), optional
         τ and β of every region, where BEAM merged them; `made` says with which options.
 
@@ -78,6 +80,7 @@ class Partition:
     mirrored: bool = False
     starts: Integers | None = None
     sizes: Integers | None = None
+    spacings: tuple[Spacing | None, ...] = ()
     threshold: float | None = None
     energies: Floats | None = None
     made: str = ""
@@ -278,14 +281,7 @@ class Partition:
     ) -> "Partition":
         """A Partition of the caller's own cells and labels; lists will do.
 
-        Parameters
-        ----------
-        shape, edges, labels : sequences of int
-            See `Partition`.
-        overlap : float or sequence of float
-            Half-width of the blend between neighbours, in samples, on all axes or one by one.
-        periodic : int, sequence of int, or mapping
-            Numbers of the axes that wrap around, as in `fit`; axes have no names here.
+        `overlap` is one number or one per axis, `periodic` numbers of axes, as in :meth:`regular`.
         """
         shape = sizes_of("shape", shape)
         d, listed = len(shape), entries(edges)
@@ -298,6 +294,10 @@ class Partition:
             overlap=tuple(map(float, per_axis("overlap", overlap, d))),
             periodic=wraps_of(periodic, d),
         )
+
+    def spacing(self, k: int) -> Spacing | None:
+        """Where the samples of axis k lie; None where they are evenly spaced."""
+        return self.spacings[k] if self.spacings else None
 
     def changed(self, **parts: Any) -> "Partition":
         """The same with other edges, labels or overlap; boxes follow from them again."""

@@ -34,6 +34,8 @@ def blend(partition: Partition, k: int, x: Array, order: int = 0) -> Blend:
 
     `order` is how many derivatives of the weights are wanted.
 
+    Derivatives are by steps: along an uneven axis the ramp is a function of the position.
+
     Notes
     -----
     The ramp is the quintic ``t³ (10 - 15 t + 6 t²)``: its first two derivatives vanish at both
@@ -64,7 +66,13 @@ def blend(partition: Partition, k: int, x: Array, order: int = 0) -> Blend:
     nothing = xp.zeros_like(x)
     t = xp.maximum(delta - below, nothing) - xp.maximum(delta - above, nothing)
     t = t / (2 * delta) + xp.astype(low, t.dtype)
-    slope = 1 / (2 * delta)
+    slope, spacing = 1 / (2 * delta), partition.spacing(k)
+    if spacing is not None:
+        border = xp.where(low, xp.take(edges, cell), xp.take(edges, cell + 1))
+        border = xp.where(low | high, border, x)
+        first, last = spacing.to_steps(border - delta), spacing.to_steps(border + delta)
+        slope = 1 / (last - first)
+        t = xp.where(low | high, (spacing.to_steps(x) - first) * slope, nothing)
     ramp = [t * t * t * (10 - t * (15 - 6 * t))]
     if order > 0:
         ramp.append(30 * slope * (t * (1 - t)) ** 2)

@@ -191,7 +191,8 @@ FULL = Labels(
     align="nodes", samples="means", crs="EPSG:4326", transform=[1.0] * 6,
     affine=[[1.0, 0.0, 0.0, 0.0]] * 4, space="LPS", n_placed=2,
     grid=FileGrid(start=[0.0], step=[2.0]), rate="30000/1001", suits={"order": 16.0},
-    header={"icc": "x"}, file_attrs={"title": "t"}, source={"file": "f"}, limits=[0.0, 1.0],
+    header={"icc": "x"}, file_attrs={"title": "t"}, encoding={"dtype": "int16"},
+    source={"file": "f"}, limits=[0.0, 1.0],
 )  # fmt: skip
 
 

@@ -127,7 +127,7 @@ def test_the_function_comes_back(tmp_path, name):
             assert (a.coords is None) == (b.coords is None)
             if a.coords is not None:
                 assert_array_equal(a.coords, b.coords)
-            assert (a.knots is None) == (b.knots is None)
+            assert (a.spacing is None) == (b.spacing is None)
         assert back.model.n_coefficients == field.model.n_coefficients
         assert back.model.index_cost == field.model.index_cost
         assert back.settings == field.settings

@@ -290,9 +290,9 @@ def test_indexing(model, weather, pick):
 
 
 def test_points_are_not_turned_into_grids(weather, tmp_path, monkeypatch):
-    """Many single points cost their number, not its square."""
-    ef.save(ef.fit(weather, ef.smooth(max_error=0.01)), tmp_path / "coded.elm")
-    lazy = xr.open_dataset(tmp_path / "coded.elm", engine="elmfield").t2m
+    """Many single points of a function cost their number, not its square."""
+    ef.save(ef.fit(weather, ef.smooth(per_region=20)), tmp_path / "modes.elm")
+    lazy = xr.open_dataset(tmp_path / "modes.elm", engine="elmfield").t2m
     seen = []
     own = ef.Field.__call__
     monkeypatch.setattr(

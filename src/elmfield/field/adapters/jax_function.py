@@ -52,16 +52,16 @@ def table_function(table: "Table") -> Callable[[Any], Any]:
 
 def _index(x: Any, axis: Axis, low: float, high: float) -> Any:
     """Index coordinates of coordinates along an axis, moved into the box."""
-    period = axis.period
-    if axis.knots is not None and axis.pieces is not None:
-        if period is not None:
-            x = x - (jnp.floor((x - axis.origin) / period) + (axis.step < 0)) * period
-        piece = jnp.searchsorted(axis.knots, jax.lax.stop_gradient(x), side="right") - 1
-        piece = jnp.clip(piece, 0, len(axis.knots) - 2)
-        x = jnp.polyval(jnp.asarray(axis.pieces)[:, piece], x - jnp.asarray(axis.knots)[piece])
-    elif (axis.origin, axis.step) != (0, 1):
+    if (axis.origin, axis.step) != (0, 1):
         x = (x - axis.origin) / axis.step
-    if period is not None:
+    if axis.spacing is not None:
+        turn, knots = axis.spacing.turn, jnp.asarray(axis.spacing.knots)
+        if turn is not None:
+            x = x - jnp.floor(jax.lax.stop_gradient(x) / turn) * turn
+        piece = jnp.searchsorted(knots, jax.lax.stop_gradient(x), side="right") - 1
+        piece = jnp.clip(piece, 0, len(knots) - 2)
+        x = piece - 1 + (x - knots[piece]) / (knots[piece + 1] - knots[piece])
+    if axis.period is not None:
         x = x - jnp.floor((jax.lax.stop_gradient(x) + 0.5) / axis.size) * axis.size
         x = jnp.where((x < low) & (x + axis.size <= high + 1e-9 * axis.size), x + axis.size, x)
     return jnp.clip(x, low, high)

@@ -18,7 +18,7 @@ from elmfield._array.checks import array, choice, shown
 from elmfield._array.typing import Array, Floats
 from elmfield.field.adapters.lazy_grid import LazyGrid, to_dask
 from elmfield.field.coordinates.dates import coordinates_in, coordinates_out
-from elmfield.field.coordinates.gap_masks import shows_gaps
+from elmfield.field.coordinates.gap_masks import shows_gaps, whole_dtype
 from elmfield.field.coordinates.labels import Attrs, Labels, VariableLabels, derivative_labels
 from elmfield.field.coordinates.output_positions import mark_outside
 from elmfield.field.coordinates.parse import own_samples, own_slab
@@ -93,6 +93,21 @@ def make_dataarray(
         name=labels.name,
         attrs=dict(labels.attrs),
     )
+    return with_encoding(found, labels)
+
+
+def with_encoding(found: "xarray.DataArray", labels: Labels) -> "xarray.DataArray":
+    """A DataArray that says which number stands for a missing one, and how a file held it.
+
+    Whole numbers hold that number themselves; floats are NaN there, and a file of them has it.
+    """
+    fill, whole = labels.fill_value, found.dtype.kind in "iu"
+    if whole and fill is not None and np.isfinite(fill):
+        found.attrs["_FillValue"] = np.asarray(fill).astype(found.dtype)[()]
+    elif found.dtype.kind == "f":
+        found.encoding.update(labels.encoding)
+        if fill is not None:
+            found.encoding["_FillValue"] = fill
     return found
 
 
@@ -141,7 +156,9 @@ def interpolate(
     def on_grid(columns: list[Array]) -> Array:
         gaps = shows_gaps(model, missing)
         if not coords and quantity == "value":
-            return at_samples(model, own_slab(model.domain), gaps=gaps)
+            # Whole numbers as they were, if a number among them stands for a missing one.
+            kind = whole_dtype(model, missing) if model.labels.dtype is not None else None
+            return at_samples(model, own_slab(model.domain), kind, gaps=gaps)
         x, beyond = model.coordinates.columns(tuple(columns), outside)
         return mark_outside(
             gridded(model, x, None, quantity, gaps=gaps), beyond, model.channel_axis
@@ -380,6 +397,8 @@ def _to_dataarray(
     if is_scalar:
         attrs["long_name"] = quantity
     array = xarray.DataArray(values, coords=coords, dims=dims, name=about.name, attrs=attrs)
+    if quantity == "value":
+        array = with_encoding(array, about)
     return split_variables(array, about)
 
 

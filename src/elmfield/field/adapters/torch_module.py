@@ -54,26 +54,24 @@ class IndexModule(nn.Module):
     def __init__(self, domain: Domain) -> None:
         super().__init__()
         self.axes = [
-            (a.origin, a.step, a.size, a.period, a.knots is not None, low, high)
+            (a.origin, a.step, a.size, a.period, a.spacing is not None, low, high)
             for a, low, high in zip(domain.axes, domain.low, domain.high)
         ]
         for k, a in enumerate(domain.axes):
-            if a.knots is not None and a.pieces is not None:
-                self.register_buffer(f"knots_{k}", torch.as_tensor(np.array(a.knots)))
-                self.register_buffer(f"pieces_{k}", torch.as_tensor(np.array(a.pieces)))
+            if a.spacing is not None:
+                self.register_buffer(f"knots_{k}", torch.as_tensor(a.spacing.knots.copy()))
 
     def forward(self, points: Tensor) -> list[Tensor]:
         """Columns (n,) in float64, of points (n, d)."""
         found = []
-        for k, (origin, step, size, period, is_curve, low, high) in enumerate(self.axes):
+        for k, (origin, step, size, period, is_uneven, low, high) in enumerate(self.axes):
             x = points[:, k].to(torch.float64)
-            if is_curve:
+            i = x if (origin, step) == (0, 1) else (x - origin) / step
+            if is_uneven:
                 if period is not None:
-                    turns = torch.floor((x - origin) / period) + float(step < 0)
-                    x = x - turns.detach() * period
-                i = _along(x, self.get_buffer(f"knots_{k}"), self.get_buffer(f"pieces_{k}"))
-            else:
-                i = x if (origin, step) == (0, 1) else (x - origin) / step
+                    turn = period / abs(step)
+                    i = i - torch.floor(i / turn).detach() * turn
+                i = _along(i, self.get_buffer(f"knots_{k}"))
             if period is not None:
                 i = i - (torch.floor((i + 0.5) / size) * size).detach()
                 i = torch.where((i < low) & (i + size <= high + 1e-9 * size), i + size, i)
@@ -81,12 +79,11 @@ class IndexModule(nn.Module):
         return found
 
 
-def _along(x: Tensor, knots: Tensor, pieces: Tensor) -> Tensor:
-    """The curve from coordinate to index."""
-    dense = x.detach() + 0.0  # in one piece of memory, under `vmap` too: torch warns of strides
+def _along(v: Tensor, knots: Tensor) -> Tensor:
+    """From positions in steps to index coordinates: straight between samples."""
+    dense = v.detach() + 0.0  # in one piece of memory, under `vmap` too: torch warns of strides
     piece = torch.clamp(torch.searchsorted(knots, dense, right=True) - 1, 0, len(knots) - 2)
-    a, u = pieces[:, piece], x - knots[piece]
-    return ((a[0] * u + a[1]) * u + a[2]) * u + a[3]
+    return piece - 1 + (v - knots[piece]) / (knots[piece + 1] - knots[piece])
 
 
 M = TypeVar("M", bound=nn.Module)

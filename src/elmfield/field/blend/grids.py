@@ -73,6 +73,8 @@ class AxisPlan:
         Weight of the upper one; None where cells do not overlap.
     groups : integer array, shape (N,)
         Which cells share their local model.
+    centres : array, shape (N, 1)
+        Index coordinates of the centres of their boxes.
     bends : tuple of arrays, shape (p,)
         Derivatives of the ramp along the axis, as many as were asked for.
     """
@@ -83,6 +85,7 @@ class AxisPlan:
     upper: Integers
     ramp: Floats | None
     groups: Integers
+    centres: Floats
     bends: tuple[Floats, ...] = ()
 
     @property
@@ -143,6 +146,7 @@ class AxisPlan:
             upper,
             b.ramp[0] if two.any() else None,
             groups[line[cells]],
+            centres[line[cells], k, None],
             b.ramp[1:],
         )
 
@@ -173,7 +177,7 @@ class AxisPlan:
         key = at // self.n_slots * n + np.concatenate([owner, owner[two]])
         order = np.argsort(key, kind="stable")
         found, first = np.unique(key[order], return_index=True)
-        F = functions(self.offsets)
+        F = functions.at(self.centres)(self.offsets)
         rows = F.reshape(-1, F.shape[-1])[at[order]] * w[order, None]
         rows = np.add.reduceat(rows, first, axis=0)
         cell, run = np.divmod(found, n)
@@ -196,7 +200,8 @@ class AxisPlan:
         the blended function's own.
         """
         top = max(orders)
-        F = [functions(self.offsets, j) for j in range(top + 1)]
+        own = functions.at(self.centres)
+        F = [own(self.offsets, j) for j in range(top + 1)]
         if self.ramp is None:
             return AxisTable(self.cells, {m: F[m] for m in orders}, self.lower)
         two = np.flatnonzero(self.ramp > 0)
@@ -303,6 +308,8 @@ def along(blended: "Blended", x: Floats) -> Floats | None:
     axes = group.model.axes
     assert axes is not None
     pieces = axes[0].pieces
+    if pieces is None:
+        return None
     tables = np.ascontiguousarray(pieces.coefficients.transpose(1, 2, 0))  # (p, r, J)
     out = np.empty((len(x), blended.n_channels))
 

@@ -28,6 +28,8 @@ from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.blend.grids import Order, arranged, contract
 from elmfield.local.bases import DenseWeights, Polyharmonic
+from elmfield.local.bases.axis_modes import rows_of
+from elmfield.local.model import LocalModel
 from elmfield.partition import Blend, blend
 
 if TYPE_CHECKING:
@@ -266,7 +268,8 @@ def local_values(
         model = field.local_model(r)
         F = arranged(model.expand(group.coefficients.take(row[r])))
         for a in orders:
-            values = xp.reshape(contract(model.rows(cast(u, F), a), F), (len(r) * p, -1))
+            rows = _rows(field, model, r, u, a, F)
+            values = xp.reshape(contract(rows, F), (len(r) * p, -1))
             found[a] = put_rows(found[a], to, cast(values, found[a]))
 
     spread(work, tiles.batches, _threads(field))
@@ -276,8 +279,24 @@ def local_values(
         stretch = np.prod(field.radii ** -np.asarray(a, dtype=float), axis=1)
         if np.any(stretch != 1):
             values = values * cast(xp.take(move(stretch, region), own), values)[:, None]
+        for k, order in enumerate(a):  # a dense layer knows numbers of samples, not positions
+            spacing = field.partition.spacing(k)
+            if order and spacing is not None and field.groups[0].model.axes is None:
+                steps = spacing.per_step(xp.take(x[k], by_region)) ** order
+                values = values * cast(steps, values)[:, None]
         out[a] = put_rows(xp.empty_like(values), by_region, values)
     return out
+
+
+def _rows(
+    field: "Blended", model: LocalModel, regions: Integers, u: Array, a: Order, like: Array
+) -> list[Array]:
+    """Functions of some regions at local coordinates u (G, p, d), in the dtype of `like`."""
+    axes = model.axes
+    if axes is None or not any(field.partition.spacings):
+        return model.rows(cast(u, like), a)
+    own = [axis.at(field.centres[regions, k, None]) for k, axis in enumerate(axes)]
+    return [cast(row, like) for row in rows_of(own, u, a)]
 
 
 def _threads(field: "Blended") -> int | None:
@@ -363,47 +382,46 @@ def _taken(x: Array, at: Array | None) -> Array:
 
 # --- derivatives per unit of the coordinates ------------------------------------------------------
 
-# A function enters as its mixed derivatives in index coordinates, at points or on a grid; with it
-# the first and second derivatives of the index coordinates by the coordinates, `slope` and `bend`,
-# one array per axis. The chain rule does the rest.
+# A function enters as its mixed derivatives by steps, at points or on a grid; with it the number of
+# steps per unit of each axis's coordinate.
 
 Partials = Callable[[list[Order]], list[Array]]
-"""Mixed derivatives (..., C) in index units, for each of some orders."""
+"""Mixed derivatives (..., C) by steps, for each of some orders."""
 
 
 class Function(Protocol):
     """A function of index coordinates, with channels, before offset and scale."""
 
     def partials(self, x: Array, orders: list[Order]) -> list[Array]:
-        """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
+        """Mixed derivatives (n, C) at index coordinates x (n, d), by steps."""
 
 
-def value(f: Partials, slope: Sequence[Array], bend: Sequence[Array | None]) -> Array:
-    """Values, (..., C). `bend` is None along axes of even spacing."""
-    return f([(0,) * len(slope)])[0]
+def value(f: Partials, per_unit: Sequence[float]) -> Array:
+    """Values, (..., C)."""
+    return f([(0,) * len(per_unit)])[0]
 
 
-def gradient(f: Partials, slope: Sequence[Array], bend: Sequence[Array | None]) -> Array:
+def gradient(f: Partials, per_unit: Sequence[float]) -> Array:
     """First derivatives, (..., C, d)."""
-    d = len(slope)
+    d = len(per_unit)
     parts = f([_unit(d, k) for k in range(d)])
-    return namespace(parts[0]).stack([p * cast(s, p) for p, s in zip(parts, slope)], axis=-1)
+    return namespace(parts[0]).stack([p * s for p, s in zip(parts, per_unit)], axis=-1)
 
 
-def hessian(f: Partials, slope: Sequence[Array], bend: Sequence[Array | None]) -> Array:
+def hessian(f: Partials, per_unit: Sequence[float]) -> Array:
     """Second derivatives, (..., C, d, d)."""
-    d = len(slope)
+    d = len(per_unit)
     pairs = [(k, l) for k in range(d) for l in range(k, d)]
-    found = _second(f, pairs, slope, bend)
+    found = _second(f, pairs, per_unit)
     entry = dict(zip(pairs, found))
     xp = namespace(found[0])
     rows = xp.stack([entry[min(k, l), max(k, l)] for k in range(d) for l in range(d)], axis=-1)
     return xp.reshape(rows, (*found[0].shape, d, d))
 
 
-def laplacian(f: Partials, slope: Sequence[Array], bend: Sequence[Array | None]) -> Array:
+def laplacian(f: Partials, per_unit: Sequence[float]) -> Array:
     """Sum of the unmixed second derivatives, (..., C)."""
-    found = _second(f, [(k, k) for k in range(len(slope))], slope, bend)
+    found = _second(f, [(k, k) for k in range(len(per_unit))], per_unit)
     return sum(found[1:], start=found[0])
 
 
@@ -413,21 +431,10 @@ def magnitude(gradient: Array) -> Array:
     return xp.sqrt(xp.sum(xp.abs(gradient) ** 2, axis=-1))
 
 
-def _second(
-    f: Partials,
-    pairs: list[tuple[int, int]],
-    slope: Sequence[Array],
-    bend: Sequence[Array | None],
-) -> list[Array]:
+def _second(f: Partials, pairs: list[tuple[int, int]], per_unit: Sequence[float]) -> list[Array]:
     """Second derivatives along pairs of axes, (..., C) each."""
-    d = len(slope)
-    uneven = [k for k in range(d) if bend[k] is not None and (k, k) in pairs]
-    parts = f([_unit(d, *pair) for pair in pairs] + [_unit(d, k) for k in uneven])
-    found = [p * cast(slope[k] * slope[l], p) for (k, l), p in zip(pairs, parts)]
-    for k, p in zip(uneven, parts[len(pairs) :]):  # the axis's own curvature
-        i = pairs.index((k, k))
-        found[i] = found[i] + p * cast(bend[k], p)
-    return found
+    parts = f([_unit(len(per_unit), *pair) for pair in pairs])
+    return [p * (per_unit[k] * per_unit[l]) for (k, l), p in zip(pairs, parts)]
 
 
 def _unit(d: int, *axes: int) -> Order:
@@ -436,9 +443,6 @@ def _unit(d: int, *axes: int) -> Order:
 
 
 DERIVATIVES: dict[str, Callable[..., Array]] = {
-    "value": value,
-    "gradient": gradient,
-    "hessian": hessian,
-    "laplacian": laplacian,
+    f.__name__: f for f in (value, gradient, hessian, laplacian)
 }
 """Quantities made of a function's partial derivatives, by name."""

@@ -140,6 +140,8 @@ class Labels:
         What a file had in place of missing samples.
     dtype : str or None
         What a file had, where samples were read as another one.
+    encoding : mapping
+        How a file of a DataArray held its numbers.
     alpha : Alpha or None
         If not None, the field holds each colour times alpha, and divides its values by alpha again.
     align : {"areas", "nodes"} or None
@@ -191,6 +193,7 @@ class Labels:
     missing: str = "fill"
     fill_value: float | None = None
     dtype: str | None = None
+    encoding: Attrs = field(default_factory=dict)
     alpha: Alpha | None = None
     align: str | None = None
     samples: str = "points"
@@ -427,7 +430,7 @@ def _part(kind: Any, told: object) -> Any:
     own = _mapping(told)
     known = {f.name: own[f.name] for f in fields(kind) if f.name in own}
     for name, value in known.items():
-        if name in ("attrs", "header", "source", "suits", "file_attrs"):
+        if name in ("attrs", "header", "source", "suits", "file_attrs", "encoding"):
             _mapping(value)
     return kind(**known)
 

@@ -122,13 +122,11 @@ class Coordinates:
                 ) from error
         return np.stack([self.numbers(k, c) for k, c in enumerate(columns)], axis=-1)
 
-    def to_index(
-        self, x: Array, outside: str, derivatives: bool
-    ) -> tuple[Array, Array | None, Array | None, Array | None]:
+    def to_index(self, x: Array, outside: str) -> tuple[Array, Array | None]:
         """What the domain makes of points; see :meth:`Domain.to_index`."""
         axes = self.labels.axes
         with date_errors(axes) if axes else nullcontext():
-            return self.domain.to_index(x, outside, derivatives=derivatives)
+            return self.domain.to_index(x, outside)
 
     # --- grids and boxes -----------------------------------------------------------------------
 
@@ -143,7 +141,7 @@ class Coordinates:
             )
         only = replace(domain, axes=domain.axes[one], low=domain.low[one], high=domain.high[one])
         with date_errors(self.labels.axes):
-            index, _, _, wrong = only.to_index(c[:, None], outside)
+            index, wrong = only.to_index(c[:, None], outside)
         return index[:, 0], np.zeros(len(c), bool) if wrong is None else wrong
 
     def columns(self, coords: tuple[Array, ...], outside: str) -> tuple[list[Floats], list[Array]]:
@@ -295,12 +293,13 @@ class Coordinates:
             i = i - math.floor((i.min() - first + 1e-9) / axis.size) * axis.size
             if last - first > axis.size * (1 - 1e-9):  # not cropped: the seam is no border
                 last = math.inf
-        slack = 1e-9 * axis.size
+        # Periods of dates begin with their first sample, half a step inside the domain.
+        slack = 0.5 + 1e-9 * axis.size if self.about(k).is_time else 1e-9 * axis.size
         if i.min() < first - slack or i.max() > last + slack:
             own = sorted(axis.from_index(np.asarray([first, self.domain.high[k]])))
             raise error(
                 "leave the domain, which covers {} to {}; got {} to {}. Half a step around the "
-                "outermost samples belongs to it.",
+                "outermost samples belongs to it, and edges of dates may lie one step from them.",
                 *own,
                 *ends,
             )

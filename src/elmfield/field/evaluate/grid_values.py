@@ -193,17 +193,8 @@ def _block(model: "Model", x: list[Floats], quantity: str) -> Array:
         found = model.finish(flat(model.blended.on_grid(x)), True)
         return xp.reshape(found, (*map(len, x), *found.shape[1:]))
     derive = DERIVATIVES[quantity.removesuffix("_magnitude")]
-    slope: list[Array] = []
-    bend: list[Array | None] = []
-    for k, (axis, c) in enumerate(zip(model.domain.axes, x)):
-        _, *both = axis.to_index(axis.from_index(c))
-        shape = [-1 if j == k else 1 for j in range(d + 1)]
-        s, b = (move(a.reshape(shape), model.offset) for a in both)
-        slope.append(s)
-        bend.append(None if axis.knots is None else b)
-    found = model.finish(
-        flat(derive(partial(model.blended.partials_on_grid, x), slope, bend)), False
-    )
+    partials = partial(model.blended.partials_on_grid, x)
+    found = model.finish(flat(derive(partials, model.domain.per_unit)), False)
     if model.labels.alpha is not None:
         refuse_alpha(quantity)
         values = model.premultiplied.finish(flat(model.blended.on_grid(x)), True)

@@ -45,6 +45,9 @@ take 20 ms, at 50 000 it is 70 and 40 ms. Compiled loops over points were 1.0 to
 from 1000 points on, and a table that is made for the call and thrown away pays from four points a
 sample on, at most twice: neither is worth a second way."""
 
+UNEVEN_MAX_SAMPLES = 2048
+"""Samples of an uneven axis up to which there are direct sums."""
+
 REGIONS_KEPT = 64
 """Regions whose coefficients are kept ready for points that come one by one."""
 
@@ -118,6 +121,8 @@ class Direct:
         up = np.flatnonzero(two)
         piece = np.concatenate([own.piece[j, 0], own.piece[j[up], 1]])
         both = own.pieces.at(piece, np.concatenate([s, s[up]]), order)
+        if order and own.per_step is not None:
+            both *= own.per_step[np.concatenate([j, j[up]]), None] ** order
         low, high = both[: len(j)], both[len(j) :]
         seat = np.cumsum(two) - 1
         parts = []
@@ -248,6 +253,9 @@ def direct_sums(model: "Model") -> Direct | None:
         or blended.groups[0].model.basis is None
     ):
         return None
+    # Every box of an uneven axis has functions of its own: of long ones only those that are asked.
+    if any(a.spacing is not None and a.size > UNEVEN_MAX_SAMPLES for a in model.domain.axes):
+        return None
     expansion = expanded(model)
     return None if expansion is None else Direct(expansion)
 
@@ -307,8 +315,8 @@ def _query(
     xp, d = namespace(x), x.shape[-1]
     lead = tuple(x.shape[:-1])
     x = xp.reshape(x, (-1, d))
-    index, slope, bend, beyond = model.coordinates.to_index(x, outside, not constant)
-    out = _evaluate(model, derive, (index, slope, bend), constant, function)
+    index, beyond = model.coordinates.to_index(x, outside)
+    out = _evaluate(model, derive, index, constant, function)
     mark, gone = None if beyond is None else beyond[:, None], model.hidden(index, missing)
     if gone is not None:
         mark = gone if mark is None else mark | gone
@@ -321,27 +329,23 @@ def _query(
 
 def values_at_index(model: "Model", index: Array) -> Array:
     """Values (n, C) at index coordinates (n, d) inside the domain; what is missing filled."""
-    return _evaluate(model, value, (index, None, None), True, None)
+    return _evaluate(model, value, index, True, None)
 
 
 def _evaluate(
     model: "Model",
     derive: Derive,
-    at: tuple[Array, Array | None, Array | None],
+    index: Array,
     constant: bool,
     function: Function | None,
 ) -> Array:
-    """A derivative at index coordinates, which come with their own derivatives, in batches."""
-    n, d = at[0].shape
+    """A derivative at index coordinates, in batches."""
+    n, d = index.shape
     function = model.function_for(n) if function is None else function
-    uneven = [a.knots is not None for a in model.domain.axes]
     step = max(1, capacity(model.offset) // (6 * d + 4 * int(model.offset.shape[0])))
     parts = []
     for i, j in runs(n, step):
-        x, slope, bend = (None if a is None else a[i:j, :] for a in at)
-        slopes = [None if slope is None else slope[:, k, None] for k in range(d)]
-        bends = [bend[:, k, None] if uneven[k] and bend is not None else None for k in range(d)]
-        found = derive(partial(function.partials, x), slopes, bends)
+        found = derive(partial(function.partials, index[i:j, :]), model.domain.per_unit)
         parts.append(model.finish(found, constant))
     return parts[0] if len(parts) == 1 else namespace(model.offset).concat(parts, axis=0)
 
@@ -360,7 +364,7 @@ def _value_at_one(model: "Model", points: object) -> Any:
     domain, index = model.domain, []
     ends = zip(domain.axes, domain.low, domain.high)
     for c, (axis, low, high) in zip(points.reshape(-1).tolist(), ends):
-        if axis.knots is not None or axis.period is not None:
+        if axis.spacing is not None or axis.period is not None:
             return None
         i = (c - axis.origin) / axis.step
         if not low <= i <= high:

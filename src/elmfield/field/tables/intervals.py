@@ -16,13 +16,16 @@ from numpy.polynomial import chebyshev
 from elmfield._array.typing import Floats, Integers
 from elmfield.local.layers import Pieces
 from elmfield.local.model import AxisFunctions
-from elmfield.partition import Partition, rings_of
+from elmfield.partition import Partition, blend, rings_of
 
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
 
 EXPANSION_TERMS = 32
 """Terms of an expansion: at one cycle per sample the last is below 1e-25 of the first."""
+
+SPLINE_TERMS = 17
+"""The same for splines, of degree 7 at most, times windows of degree 5: three more are nothing."""
 
 MAX_INTERVALS_PER_SAMPLE = 8
 """Intervals per sample at most."""
@@ -53,6 +56,8 @@ class Intervals:
         What the terms that are not there may add to each function, at most.
     reach : float
         How far from the centres of their boxes cells contribute.
+    per_step : array, shape (J,), or None
+        Along an uneven axis, index coordinates per step on each interval.
     """
 
     low: float
@@ -63,6 +68,7 @@ class Intervals:
     rows: Floats = field(repr=False)
     left_over: Floats | float = 0.0
     reach: float = 0.0
+    per_step: Floats | None = field(default=None, repr=False)
 
     @property
     def count(self) -> int:
@@ -112,12 +118,20 @@ def lattice(partition: Partition, k: int) -> tuple[float, int] | None:
     return None
 
 
+def _meets_samples(origin: float, per_unit: int) -> bool:
+    """Whether samples are points of a lattice, as the knots of uneven axes must be."""
+    return abs(origin * per_unit - round(origin * per_unit)) < 1e-9
+
+
 def _intervals(
     blended: "Blended", k: int, axis: AxisFunctions, span: tuple[float, float]
 ) -> Intervals | None:
     part = blended.partition
     found, before = lattice(part, k), np.inf
     while found is not None and found[1] <= MAX_INTERVALS_PER_SAMPLE:
+        if part.spacing(k) is not None and not _meets_samples(*found):
+            found = found[0], 2 * found[1]
+            continue
         made = _expanded(blended, k, axis, span, *found)
         if part.periodic[k] and not rings_of(part)[k] and made.reach > part.shape[k] / 2 + 1e-9:
             return None  # a window that meets itself jumps from one end of its box to the other
@@ -148,26 +162,35 @@ def _expanded(
     middle = low + (np.arange(J) + 0.5) / per_unit
     lower, upper, t = _cells_at(part, k, middle)
     along = tuple(slice(None) if j == k else 0 for j in range(len(part.shape)))
-    u = middle - blended.centres[part.labels[along], k][np.stack([lower, upper])]
+    centre = blended.centres[part.labels[along], k][np.stack([lower, upper])]
+    u, spacing = middle - centre, part.spacing(k)
     if part.periodic[k]:
         u -= np.round(u / n) * n
     side, j = np.nonzero([np.ones(J, bool), t > 0])
-    u, t = u[side, j], t[j]
+    u, t, centre = u[side, j], t[j], centre[side, j]
     # Distances and ramps that differ do so by more than 2^-8 and 2^-22; rounding makes less.
     keys = (np.round(u * 2**8).astype(np.int64) << 24) + np.round(t * 2**22).astype(np.int64)
+    if spacing is not None:  # no two boxes are alike
+        keys = np.arange(len(keys))
     _, first_of, inverse = np.unique(2 * keys + side, return_index=True, return_inverse=True)
     unique = np.stack([u, t, side], axis=1)[first_of]
     piece = np.full((J, 2), -1)
     piece[j, side] = inverse
-    s, turn = _nodes()
+    s, turn = _nodes(EXPANSION_TERMS if spacing is None else SPLINE_TERMS)
     u = unique[:, :1] + s / (2 * per_unit)
-    values = np.asarray(axis(u.reshape(-1)), np.float64).reshape(len(unique), EXPANSION_TERMS, -1)
-    rows = turn @ (values * _weights(unique, s, per_unit, part.overlap[k])[..., None])
+    values = np.asarray(axis.at(centre[first_of, None])(u), np.float64)
+    weights = _weights(unique, s, per_unit, part.overlap[k])
+    if spacing is not None and part.overlap[k] > 0:
+        x = middle[j[first_of], None] + s / (2 * per_unit)
+        ramp = blend(part, k, x.reshape(-1)).ramp[0].reshape(x.shape)
+        weights = np.where(unique[:, 2:] > 0, ramp, 1 - ramp)
+    rows = turn @ (values * weights[..., None])
     unresolved = 4 * np.abs(rows[:, -3:]).sum(axis=1).max(axis=0)
     rows, gone = _shortened(rows)
     upper = np.where(piece[:, 1] >= 0, upper, lower)
     reach = float(np.abs(unique[:, 0]).max()) + 0.5 / per_unit
-    return Intervals(low, per_unit, lower, upper, piece, rows, gone + unresolved, reach)
+    per_step = None if spacing is None else spacing.per_step(middle)
+    return Intervals(low, per_unit, lower, upper, piece, rows, gone + unresolved, reach, per_step)
 
 
 def _cells_at(part: Partition, k: int, x: Floats) -> tuple[Integers, Integers, Floats]:
@@ -204,11 +227,11 @@ def to_powers(terms: int) -> Floats:
     return M
 
 
-@lru_cache(maxsize=1)
-def _nodes() -> tuple[Floats, Floats]:
+@lru_cache(maxsize=2)
+def _nodes(terms: int) -> tuple[Floats, Floats]:
     """Chebyshev's points, and the matrix from values there to coefficients."""
-    s = np.cos(np.pi * (np.arange(EXPANSION_TERMS) + 0.5) / EXPANSION_TERMS)
-    turn = 2 / EXPANSION_TERMS * chebyshev.chebvander(s, EXPANSION_TERMS - 1).T
+    s = np.cos(np.pi * (np.arange(terms) + 0.5) / terms)
+    turn = 2 / terms * chebyshev.chebvander(s, terms - 1).T
     turn[0] /= 2
     return np.asarray(s), np.asarray(turn, np.float64)
 

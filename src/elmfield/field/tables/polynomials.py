@@ -14,6 +14,7 @@ import numpy as np
 
 from elmfield._array.autograd import differentiable
 from elmfield._array.backend import (
+    cast,
     is_numpy,
     move,
     n_bytes,
@@ -59,6 +60,8 @@ class Polynomials:
         The highest total degree; `exponents` tells the order of terms.
     coefficients : array, shape (C, T, cells), or (cells, T, C) outside NumPy
         c: what a point needs lies together on a device; on a processor points come by cell.
+    per_step : tuple of arrays or None
+        Along uneven axes, index coordinates per step in each cell: derivatives are by steps.
     """
 
     low: tuple[float, ...]
@@ -66,6 +69,7 @@ class Polynomials:
     counts: tuple[int, ...]
     degree: int
     coefficients: Array = field(repr=False)
+    per_step: tuple[Floats | None, ...] = field(default=(), repr=False)
 
     @property
     def n_channels(self) -> int:
@@ -83,7 +87,7 @@ class Polynomials:
         return places_of(len(self.counts), self.degree)
 
     def partials(self, x: Array, orders: list[Order]) -> list[Array]:
-        """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
+        """Mixed derivatives (n, C) at index coordinates x (n, d), by steps."""
         if not is_numpy(x):
             if not is_numpy(self.coefficients):
                 return self._by_library(x, orders)
@@ -95,9 +99,14 @@ class Polynomials:
         """What NumPy answers to points of another library in the processor's memory."""
         return [move(v, x) for v in self.partials(to_numpy(x), orders)]
 
-    def stretch(self, a: Order) -> float:
-        """What a derivative by s is by the index."""
-        return float(math.prod((2.0 * m) ** i for m, i in zip(self.per_unit, a)))
+    def stretch(self, a: Order, cell: Array) -> Any:
+        """What a derivative by s is by steps: a number, or one for each cell of (n,)."""
+        found: Any = math.prod((2.0 * m) ** i for m, i in zip(self.per_unit, a))
+        for k, (i, own) in enumerate(zip(a, self.per_step)):
+            if i and own is not None:
+                j = cell // math.prod(self.counts[k + 1 :]) % self.counts[k]
+                found = found * namespace(cell).take(move(own, cell), j) ** i
+        return found
 
     # --- on a processor ------------------------------------------------------------------------
 
@@ -129,7 +138,7 @@ class Polynomials:
         powers = np.asarray(exponents(len(self.counts), self.degree))
         out = []
         for a in orders:
-            M: Array = np.full((len(powers), 1), self.stretch(a))
+            M: Array = self.stretch(a, cell) * np.ones((len(powers), 1))
             for k, i in enumerate(a):
                 M = M * _powers(s[k], self.degree, i)[powers[:, k]]
             found = np.einsum("ctn,tn->nc", c, M)
@@ -151,7 +160,7 @@ class Polynomials:
                 found = horner(terms, s, orders, self.degree, self.places)
                 for a, values, into in zip(orders, found, out):
                     if any(a):
-                        values *= self.stretch(a)
+                        values *= self.stretch(a, cell)
                     into[:, c][at] = values
 
         spread(work, runs(n, BLOCK_POINTS))
@@ -193,7 +202,10 @@ class Polynomials:
             cell = cell * J + xp.astype(j, xp.int64)
         terms = Taken(xp.take(self.coefficients, cell, axis=0))
         found = horner(terms, s, orders, self.degree, self.places)
-        return [v * self.stretch(a) if any(a) else v for a, v in zip(orders, found)]
+        for n, a in enumerate(orders):
+            by = self.stretch(a, cell) if any(a) else 1.0
+            found[n] = found[n] * (by if isinstance(by, float) else cast(by, found[n])[:, None])
+        return found
 
 
 def horner(

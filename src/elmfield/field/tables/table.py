@@ -151,6 +151,7 @@ def tabulated(expansion: Expansion, degree: int, full: int, dtype: DType, order:
     own = Polynomials(
         low=tuple(a.low for a in expansion.axes),
         per_unit=tuple(a.per_unit for a in expansion.axes),
+        per_step=tuple(a.per_step for a in expansion.axes),
         counts=counts,
         degree=degree,
         coefficients=xp.reshape(table, (C, T, -1) if host else (-1, T, C)),
@@ -225,7 +226,8 @@ class Table:
         The function in index coordinates, before offset and scale.
     errors : tuple of float
         Bounds on the distance from the model, no point excepted: of values, in the field's unit;
-        then of derivatives of each order asked for, per sample. Rounding is counted in, but for
+        then of derivatives of each order asked for, per sample: along an uneven axis, by the
+        distance of the two samples around a point. Rounding is counted in, but for
         that of the answer to the field's dtype, and of sums over a region's modes, which the
         field's own answers have too. Polynomials are in float64 where float32 would not keep the
         tolerance. Of pictures with transparency, before colours are divided by it.

@@ -23,11 +23,11 @@ MAX_TRIES = 8
 GUESS_SAMPLES = 1 << 21
 """Samples that the first guess of a step is made from, about."""
 
-NEAR_RATIO = 0.97
+NEAR_RATIO = 0.95
 """A result between this part of the allowed error, or bytes, and all of it is accepted."""
 
-AIM = math.log((1 + NEAR_RATIO) / 2)
-"""The logarithm of the middle of what is accepted."""
+AIM = math.log(0.985)
+"""The logarithm of the ratio that is aimed at."""
 
 MAX_READINGS = 12
 """Points of a curve that are read to find a step."""

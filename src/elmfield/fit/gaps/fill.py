@@ -36,6 +36,7 @@ from elmfield.fit.gaps.levels import (
 from elmfield.fit.gaps.planes import (
     PlaneSums,
     SamplePlane,
+    Spacings,
     join_index,
     plane_through,
     starts_of,
@@ -45,16 +46,22 @@ from elmfield.fit.statistics import Slabs, Survey
 from elmfield.samples import Samples, Slab, whole_of
 
 
-def fill_gaps(samples: Samples, order: float | None, periodic: Sequence[bool]) -> Samples:
+def fill_gaps(
+    samples: Samples, order: float | None, periodic: Sequence[bool], spacings: Spacings = ()
+) -> Samples:
     """The samples with what is missing filled in; `order` as for :func:`fill_missing`."""
     if samples.present is None:
         return samples
-    y = fill_missing(samples.values, samples.present, periodic, order)
+    y = fill_missing(samples.values, samples.present, periodic, order, spacings)
     return samples.changed(y, ~samples.present)
 
 
 def fill_missing(
-    y: Array, present: Array, periodic: Sequence[bool], order: float | None = None
+    y: Array,
+    present: Array,
+    periodic: Sequence[bool],
+    order: float | None = None,
+    spacings: Spacings = (),
 ) -> Array:
     """`y`, shape (..., C), with every sample that is not `present` filled in.
 
@@ -64,7 +71,7 @@ def fill_missing(
     xp = namespace(y)
     if bool(xp.all(present)):
         return y
-    plane = xp.astype(plane_through(y, present, periodic), y.dtype)
+    plane = xp.astype(plane_through(y, present, periodic, spacings), y.dtype)
     rest = y - plane
     found = []
     for own in _channel_groups(y.shape[-1], bool(xp.all(present == present[..., :1]))):
@@ -354,6 +361,7 @@ def fill_slabs(
     periodic: Sequence[bool],
     clip: bool,
     folder: Path,
+    spacings: Spacings = (),
 ) -> FilledSlabs:
     """The slabs of a surveyed array with its gaps filled when read; `folder` is for files."""
     fillers = []
@@ -362,7 +370,7 @@ def fill_slabs(
         level = SourceLevel(
             slabs=slabs, channels=channels, offset=survey.offset, scale=survey.scale
         )
-        sums = PlaneSums.of(level.shape, periodic)
+        sums = PlaneSums.of(level.shape, periodic, spacings)
         parts = []
         for slab in level.windows:
             at = [np.arange(s.start, s.stop) for s in slab]

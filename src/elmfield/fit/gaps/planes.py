@@ -7,6 +7,7 @@ import numpy as np
 
 from elmfield._array.backend import device, move, namespace, to_numpy
 from elmfield._array.typing import Array, Floats, Integers
+from elmfield.domain import Spacing
 
 
 def box_index(
@@ -51,14 +52,20 @@ LEAST_POSITION_VARIANCE = 1e-3
 """Variance of the positions of present samples, in that of all, that a slope needs."""
 
 
-def plane_through(y: Array, present: Array | None, periodic: Sequence[bool]) -> Array:
+Spacings = Sequence[Spacing | None]
+"""Where the samples of each axis lie, None where they are even; empty for axes that all are."""
+
+
+def plane_through(
+    y: Array, present: Array | None, periodic: Sequence[bool], spacings: Spacings = ()
+) -> Array:
     """The plane nearest to the present samples of each channel, at all samples; float64.
 
     Level along periodic axes, and along directions in which the present samples are too close to
     each other to determine a slope.
     """
-    sums = PlaneSums.of(y.shape[:-1], periodic)
-    every = [np.arange(n) for n in sums.shape]
+    sums = PlaneSums.of(y.shape[:-1], periodic, spacings)
+    every = [np.arange(n) for n in y.shape[:-1]]
     here = namespace(y).ones_like(y) if present is None else present
     return sums.plane(sums.of_part(y, here, every)).at(every)
 
@@ -70,7 +77,7 @@ class SamplePlane:
     Along each axis positions run from -√3 to √3: of unit variance, about.
     """
 
-    shape: tuple[int, ...]
+    lines: tuple[Floats, ...]
     axes: tuple[int, ...]
     level: Array
     slopes: Array
@@ -81,15 +88,14 @@ class SamplePlane:
         out = xp.zeros((*map(len, positions), C), dtype=xp.float64, device=device(self.level))
         out = out + self.level
         for i, k in enumerate(self.axes):
-            t = _along(self.shape, k, positions)
+            t = _along(self.lines, k, positions)
             out = out + move(t, out, xp.float64) * self.slopes[:, i]
         return out
 
 
-def _along(shape: Sequence[int], k: int, positions: Sequence[Integers]) -> Floats:
-    """Positions along axis k, shaped to multiply samples (..., C)."""
-    t = np.linspace(-(3**0.5), 3**0.5, shape[k])[positions[k]]
-    return t.reshape([-1 if j == k else 1 for j in range(len(shape) + 1)])
+def _along(lines: Sequence[Floats], k: int, at: Sequence[Integers]) -> Floats:
+    """Positions of samples along axis k, shaped to multiply samples (..., C)."""
+    return lines[k][at[k]].reshape([-1 if j == k else 1 for j in range(len(lines) + 1)])
 
 
 @dataclass(frozen=True)
@@ -100,20 +106,27 @@ class PlaneSums:
     with j ≤ i, y, and the y t_i.
     """
 
-    shape: tuple[int, ...]
+    lines: tuple[Floats, ...]
     axes: tuple[int, ...]
 
     @classmethod
-    def of(cls, shape: Sequence[int], periodic: Sequence[bool]) -> "PlaneSums":
+    def of(
+        cls, shape: Sequence[int], periodic: Sequence[bool], spacings: Spacings = ()
+    ) -> "PlaneSums":
         """For an array with these samples on each axis."""
         axes = tuple(k for k, n in enumerate(shape) if n > 1 and not periodic[k])
-        return cls(tuple(shape), axes)
+        lines, root = [np.linspace(-(3**0.5), 3**0.5, n) for n in shape], 3**0.5
+        for k, spacing in enumerate(spacings):
+            if spacing is not None and shape[k] > 1:
+                p = spacing.positions
+                lines[k] = root * (2 * (p - p[0]) / (p[-1] - p[0]) - 1)
+        return cls(tuple(lines), axes)
 
     def of_part(self, y: Array, present: Array, at: Sequence[Integers]) -> Array:
         """The sums of samples y, (..., C), on a grid of positions; (number of sums, C)."""
         xp = namespace(y)
         m, y = xp.astype(present, xp.float64), xp.astype(y, xp.float64)
-        t = [move(_along(self.shape, k, at), y, xp.float64) for k in self.axes]
+        t = [move(_along(self.lines, k, at), y, xp.float64) for k in self.axes]
         pairs = [s * u for i, s in enumerate(t) for u in t[: i + 1]]
         terms = [xp.ones_like(y), *t, *pairs, y, *(y * s for s in t)]
         return xp.stack([xp.sum(m * term, axis=tuple(range(y.ndim - 1))) for term in terms])
@@ -134,7 +147,7 @@ class PlaneSums:
         centre = move(centre, sums, xp.float64)
         moment = xp.permute_dims(moments, (1, 0)) - centre * level[:, None]
         slopes = (solve @ moment[..., None])[..., 0]  # (C, a)
-        return SamplePlane(self.shape, self.axes, level - xp.sum(slopes * centre, axis=1), slopes)
+        return SamplePlane(self.lines, self.axes, level - xp.sum(slopes * centre, axis=1), slopes)
 
 
 def _safe_inverse(spread: Floats) -> Floats:

@@ -275,7 +275,7 @@ def _check_order(order: object) -> None:
 
 def _indexed(x: Floats, domain: Domain) -> Floats:
     """Positions (n, d) in index coordinates, if they lie inside the domain."""
-    x = np.stack([a.to_index(x[:, k])[0] for k, a in enumerate(domain.axes)], axis=1)
+    x = np.stack([a.to_index(x[:, k]) for k, a in enumerate(domain.axes)], axis=1)
     inside = np.all(
         [
             domain.periodic[k] | ((x[:, k] >= -0.5 - 1e-9) & (x[:, k] <= m - 0.5 + 1e-9))

@@ -14,8 +14,20 @@ from elmfield.domain.sphere import is_latitude, is_longitude
 from elmfield.field import Field
 from elmfield.field.adapters.affine import affine_of, checked_affine
 from elmfield.field.coordinates.labels import AxisLabels, Labels
+from elmfield.io.conventions import crs_of, map_axes
+from elmfield.io.export.map_targets import (
+    Projected,
+    curvilinear,
+    map_plane,
+    own_crs,
+    projected,
+)
 from elmfield.io.export.rates import Rate, own_rate, rate_in
-from elmfield.io.export.reference_systems import EARTH, Transformation, as_wkt, same_system
+from elmfield.io.export.reference_systems import (
+    Transformation,
+    same_system,
+    whole_bounds,
+)
 from elmfield.io.files import check_exists, format_of, is_model, is_path, path_of, read
 from elmfield.io.formats.medical import LPS_TO_RAS, from_image
 from elmfield.io.gridded import Gridded
@@ -57,7 +69,8 @@ class OutputGrid:
         Whether a sample stands for the area around it or for the node it sits on; by default as
         the samples did.
     crs : str, optional
-        Another reference system, with `step` or `grid`, or about as many places as samples.
+        Another reference system, with `step` or `grid`, or about as many places as samples; of
+        `like`, if that does not say its own.
 
     Examples
     --------
@@ -88,8 +101,6 @@ class OutputGrid:
             raise ValueError(f"say `{own[0]}` or `{[*own[1:], *also][0]}`, not both.")
         if len(given := self.named("like", "step", "grid")) > 1:
             raise ValueError(f"say one of `like`, `step` and `grid`; got {' and '.join(given)}.")
-        if self.like is not None and self.crs is not None:
-            raise ValueError("`like` brings its own reference system; leave `crs` out.")
 
     def named(self, *names: str) -> list[str]:
         """Which of some parameters were given."""
@@ -145,7 +156,7 @@ class OutputGrid:
         if wrong := self.named("shape", "scale"):
             raise ValueError(f"say `{wrong[0]}` or a target grid, not both.")
         if self.like is not None:
-            return _like(of, coordinates_of(self.like))
+            return _like(of, coordinates_of(self.like), self.crs)
         if self.crs is not None:
             return _projected_grid(of, self.crs, self.step, self.grid)
         pair = of.labels.horizontal(of.domain.dims)
@@ -171,30 +182,7 @@ class TargetGrid:
 
     axes: Mapping[str, Floats] = field(default_factory=dict)
     edges: Mapping[str, Floats] = field(default_factory=dict)
-    projected: "Projected | None" = None
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Projected:
-    """A grid of another reference system.
-
-    Parameters
-    ----------
-    crs : str
-        The system, as well-known text.
-    plane : tuple of str
-        The field's two axes.
-    y, x : arrays
-        GridCoordinates of rows and columns, evenly spaced.
-    points : array, shape (len(y), len(x), 2)
-        The same places on the field's two axes.
-    """
-
-    crs: str
-    plane: tuple[str, str]
-    y: Floats
-    x: Floats
-    points: Floats = field(repr=False)
+    projected: Projected | None = None
 
 
 # --- by step or count -----------------------------------------------------------------------------
@@ -325,35 +313,40 @@ def _of_dataset(like: Array) -> GridCoordinates:
                 edges[name] = np.append(b[:, 0], b[-1, 1])
     return GridCoordinates(
         {name: np.asarray(c.values, np.float64) for name, c in found.items()},
-        Labels(axes={name: AxisLabels(attrs=dict(c.attrs)) for name, c in found.items()}),
+        Labels(
+            axes={name: AxisLabels(attrs=dict(c.attrs)) for name, c in found.items()},
+            crs=crs_of(like),
+        ),
         edges,
     )
 
 
-def _like(of: Field, given: GridCoordinates) -> TargetGrid:
+def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid:
     """The coordinates that a grid and a field have in common, by name or by what they are."""
-    own, crs = of.domain.dims, given.labels.crs
+    own, crs = of.domain.dims, given.labels.crs or asked
+    if asked is not None and crs is not None and not same_system(asked, crs):
+        raise ValueError(
+            f"`like` says its own reference system, {crs[:60]!r}, and `crs` another; leave it out."
+        )
+    pair = map_axes(list(given.coords), {n: given.labels.axis(n).attrs for n in given.coords})
     mine = of.labels.horizontal(own)
     names = {name: name for name in given.coords if name in own}
     for k, is_one in zip(mine or (), (is_latitude, is_longitude)):
         alike = [n for n in given.coords if is_one(n, given.labels.axis(n).attrs)]
         if len(alike) == 1:
             names[alike[0]] = own[k]
-    if crs is not None and {"y", "x"} <= set(given.coords):
-        if not same_system(crs, _own_crs(of)):
-            return _projected(of, crs, given.coords["y"], given.coords["x"])
-        plane = mine if mine is not None else (own.index("y"), own.index("x"))
-        names |= {"y": own[plane[0]], "x": own[plane[1]]}
+    if crs is not None and pair is not None and all(given.coords[n].ndim == 1 for n in pair):
+        if not same_system(crs, own_crs(of)):
+            return TargetGrid(projected=projected(of, crs, *(given.coords[n] for n in pair)))
+        names |= dict(zip(pair, (own[k] for k in map_plane(of))))
     if not names:
         raise ValueError(
             f"`like` has no axis of the field's; it has {list(given.coords)}, the field "
             f"{list(own)}. Rename its dims, or say its reference system."
         )
-    if any(np.ndim(given.coords[n]) == 2 for n in names):
-        raise ValueError(
-            "`like` has two-dimensional coordinates, a curvilinear grid; ask for it with "
-            "field.interp(latitude=..., longitude=...)."
-        )
+    flat = {own_: np.asarray(given.coords[n]) for n, own_ in names.items()}
+    if any(c.ndim == 2 for c in flat.values()):
+        return TargetGrid(projected=curvilinear(of, flat))
     return TargetGrid(
         axes={own_: np.asarray(given.coords[n], np.float64) for n, own_ in names.items()},
         edges={own_: given.edges[n] for n, own_ in names.items() if n in given.edges},
@@ -363,36 +356,17 @@ def _like(of: Field, given: GridCoordinates) -> TargetGrid:
 # --- other projections ----------------------------------------------------------------------------
 
 
-def _own_crs(of: Field) -> str:
-    """The field's own system, which it must have."""
-    if of.labels.crs is not None:
-        return of.labels.crs
-    if of.labels.horizontal(of.domain.dims) is None:
-        raise ValueError(
-            "`crs` needs a field that knows its own reference system: axes of latitude and "
-            f"longitude, or a GeoTIFF's; got axes {list(of.domain.dims)}."
-        )
-    return EARTH
-
-
-def _plane(of: Field) -> tuple[int, int]:
-    """The axes that are y and x of the field's own system."""
-    dims = of.domain.dims
-    found = of.labels.horizontal(dims)
-    if found is not None:
-        return found
-    if {"y", "x"} <= set(dims):
-        return dims.index("y"), dims.index("x")
-    raise ValueError(f"a map needs axes y and x; got {list(dims)}.")
-
-
 def _projected_grid(
     of: Field, crs: str, step: PerAxis | None, grid: Sequence[int] | None
 ) -> TargetGrid:
     """An even grid over the field's domain in another system."""
-    there = Transformation(_own_crs(of), crs)
-    (y0, y1), (x0, x1) = (sorted(_ends(of, k)) for k in _plane(of))
-    west, south, east, north = there.bounds(x0, y0, x1, y1)
+    there = Transformation(own_crs(of), crs)
+    (y0, y1), (x0, x1) = (sorted(_ends(of, k)) for k in map_plane(of))
+    if _is_whole_circle(of, map_plane(of)[1]):  # its edges are one meridian
+        box = whole_bounds(own_crs(of), crs, (x0, y0, x1, y1)) or (np.nan,) * 4
+    else:
+        box = there.bounds(x0, y0, x1, y1)
+    west, south, east, north = box
     if not np.isfinite([west, south, east, north]).all():
         raise ValueError(
             f"{crs} cannot show all of the field, {y0:g} to {y1:g} and {x0:g} to {x1:g}. Crop it "
@@ -406,19 +380,9 @@ def _projected_grid(
         ny, nx = max(1, math.ceil(high / hy - 1e-6)), max(1, math.ceil(wide / hx - 1e-6))
         north, east = south + ny * hy, west + nx * hx
     else:  # about as many places as samples
-        n = math.prod(of.shape[k] for k in _plane(of))
+        n = math.prod(of.shape[k] for k in map_plane(of))
         h = math.sqrt(wide * high / n)
         ny, nx = max(1, round(high / h)), max(1, round(wide / h))
     y = north - (np.arange(ny) + 0.5) * (north - south) / ny
     x = west + (np.arange(nx) + 0.5) * (east - west) / nx
-    return _projected(of, crs, y, x)
-
-
-def _projected(of: Field, crs: str, y: Floats, x: Floats) -> TargetGrid:
-    """Points of a grid in another system."""
-    y, x = np.asarray(y, float), np.asarray(x, float)
-    X, Y = np.meshgrid(x, y)
-    u, v = Transformation(crs, _own_crs(of))(X, Y)
-    a, b = (of.domain.dims[k] for k in _plane(of))
-    points = np.stack([v, u], axis=-1)
-    return TargetGrid(projected=Projected(crs=as_wkt(crs), plane=(a, b), y=y, x=x, points=points))
+    return TargetGrid(projected=projected(of, crs, y, x))

@@ -21,8 +21,6 @@ from elmfield.field.blend.means import averaged, over
 from elmfield.field.coordinates.dates import format_coordinate
 from elmfield.field.coordinates.gap_masks import shows_gaps, whole_dtype
 from elmfield.field.coordinates.labels import (
-    AxisLabels,
-    CoordinateLabels,
     FileGrid,
     Labels,
     derivative_labels,
@@ -30,7 +28,9 @@ from elmfield.field.coordinates.labels import (
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.evaluate.grid_values import MEAN_MIN_COVER, at_samples, gridded, tail_of
 from elmfield.field.evaluate.point_values import QUANTITIES, query
-from elmfield.io.export.output_grid import OutputGrid, Projected, TargetGrid
+from elmfield.fit.polygon_means import polygon_means
+from elmfield.io.export.map_targets import Projected, reprojected
+from elmfield.io.export.output_grid import OutputGrid, TargetGrid
 from elmfield.io.export.rates import decimate, own_rate, time_axis
 from elmfield.io.formats.media import noted_rate, times
 from elmfield.io.gridded import Gridded
@@ -57,6 +57,8 @@ class Rendering:
         Of the numbers; whole numbers stay what they were by default.
     missing, progress : optional
         As for :func:`elmfield.write`.
+    min_coverage : float
+        Part of a cell that samples have to cover for it to have a mean.
     """
 
     field: Field
@@ -66,6 +68,7 @@ class Rendering:
     dtype: DTypeLike | None = None
     missing: str | None = None
     progress: Progress = silent
+    min_coverage: float = MEAN_MIN_COVER
 
     def __post_init__(self) -> None:
         choice("quantity", self.quantity, QUANTITIES)
@@ -177,7 +180,7 @@ class Rendering:
                 for k, name in enumerate(dims)
             ]
             self._check_size(at)
-            if self.mean:
+            if self.mean or self._gives_means(target):
                 values = self._means(target, at)
             else:
                 values = self.field.grid(
@@ -188,6 +191,13 @@ class Rendering:
             found = self._gridded(to_numpy(values), dict(zip(dims, at)), labels)
         self.progress("render", 1, 1)
         return self._finish(found)
+
+    def _gives_means(self, target: TargetGrid) -> bool:
+        """Whether values on a grid are means over its cells, as the field's samples are."""
+        ordered = all(len(c) < 2 or abs(np.sign(np.diff(c)).sum()) == len(c) - 1
+                      for c in target.axes.values())  # fmt: skip
+        is_mean = self.field.labels.samples == "means" and self.quantity == "value"
+        return self.antialias and is_mean and ordered
 
     def _own(self, k: int) -> Floats:
         """Coordinates of the samples of axis k inside the domain."""
@@ -248,22 +258,47 @@ class Rendering:
         )
         means = np.asarray(to_numpy(found)).astype(str(field.dtype).rsplit(".", 1)[-1])
         if covered is not None:
-            means = np.where(covered < MEAN_MIN_COVER, np.nan, means)
+            means = np.where(covered < self.min_coverage, np.nan, means)
         whole = np.full((*map(len, at), means.shape[-1]), np.nan, means.dtype)
         whole[np.ix_(*inside, np.ones(means.shape[-1], bool))] = means
         return field.model.channels_back(whole)
 
     def _on_map(self, grid: Projected) -> Gridded:
         """The quantity at points of another system: y and x in place of the field's two axes."""
-        if self.mean:
-            raise ValueError(
-                "means are taken between latitudes and longitudes (or the field's own axes); a "
-                "grid in another reference system has values at points. Leave `mean` out."
-            )
         dims, channel = self.field.domain.dims, self.field.model.channel_axis
         plane = [dims.index(n) for n in grid.plane]
         others = {name: self._own(k) for k, name in enumerate(dims) if k not in plane}
-        parts = []
+        is_mean = self.field.labels.samples == "means" and self.antialias
+        if self.mean or (is_mean and self.quantity == "value"):
+            values = self._means_on_map(grid, len(others))
+        else:
+            values = self._points_on_map(grid, plane, others)
+        kept = {} if grid.crs is None else {"y": grid.y, "x": grid.x}
+        return Gridded(
+            # Channels lie before y and x, which end the dims.
+            values=values if channel is None else np.moveaxis(values, -1, channel),
+            dims=(*others, "y", "x"),
+            coords={**others, **kept},
+            channel_axis=channel,
+            labels=reprojected(self.field.labels, grid),
+        )
+
+    def _means_on_map(self, grid: Projected, n_others: int) -> Array:
+        """Means over the cells of a map, the field's other axes first and channels last."""
+        corners = grid.cells()
+        seen = np.isfinite(corners).all(axis=(2, 3))
+        found, _ = polygon_means(self.field, missing=self.missing)(
+            corners[seen], min_coverage=self.min_coverage
+        )
+        whole = np.full((*seen.shape, *found.shape[1:]), np.nan)
+        whole[seen] = found
+        return np.moveaxis(whole, (0, 1), (n_others, n_others + 1))
+
+    def _points_on_map(
+        self, grid: Projected, plane: list[int], others: Mapping[str, Floats]
+    ) -> Array:
+        """The quantity at the places of a map, the field's other axes first and channels last."""
+        dims, parts = self.field.domain.dims, []
         for index in np.ndindex(*map(len, others.values())):
             points = np.empty((*grid.points.shape[:2], len(dims)))
             points[..., plane] = grid.points
@@ -271,15 +306,7 @@ class Rendering:
                 points[..., dims.index(name)] = others[name][i]
             found = query(self.field.model, self.quantity, points, "nan", self.missing)
             parts.append(to_numpy(found))
-        values = np.stack(parts).reshape(*map(len, others.values()), *parts[0].shape)
-        return Gridded(
-            # Channels lie before y and x, which end the dims.
-            values=values if channel is None else np.moveaxis(values, -1, channel),
-            dims=(*others, "y", "x"),
-            coords={**others, "y": grid.y, "x": grid.x},
-            channel_axis=channel,
-            labels=_reprojected(self.field.labels, grid),
-        )
+        return np.stack(parts).reshape(*map(len, others.values()), *parts[0].shape)
 
     # --- scans, sound and video ----------------------------------------------------------------
 
@@ -366,31 +393,3 @@ def _moved(labels: Labels, dims: Sequence[str], at: Sequence[Floats]) -> Labels:
         step = [s * t for s, t in zip(base.step, step)]
     grid = FileGrid(start=start, step=step)
     return replace(labels, grid=grid, coords=labels.coords_off(dims))
-
-
-def _reprojected(labels: Labels, grid: Projected) -> Labels:
-    """Labels of a map in another system, as GeoTIFF and CF have them."""
-    y, x = grid.y, grid.x
-    hy = float(y[1] - y[0]) if len(y) > 1 else -1.0
-    hx = float(x[1] - x[0]) if len(x) > 1 else 1.0
-    axes = {k: v for k, v in labels.axes.items() if k not in grid.plane}
-    for name in ("y", "x"):
-        told = {"standard_name": f"projection_{name}_coordinate", "axis": name.upper()}
-        axes[name] = AxisLabels(attrs=told)
-    coords = labels.coords_off(grid.plane)
-    for k, name in enumerate(grid.plane):
-        if name not in ("y", "x"):
-            coords[name] = CoordinateLabels(
-                dims=["y", "x"], values=grid.points[..., k], attrs=labels.axis(name).attrs
-            )
-    coords["spatial_ref"] = CoordinateLabels(values=0, attrs={"crs_wkt": grid.crs})
-    return replace(
-        labels,
-        axes=axes,
-        coords=coords,
-        attrs={**labels.attrs, "grid_mapping": "spatial_ref"},
-        align="areas",
-        crs=grid.crs,
-        transform=[hx, 0.0, float(x[0]) - hx / 2, 0.0, hy, float(y[0]) - hy / 2],
-        grid=None,
-    )

@@ -114,7 +114,8 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     told = split_variables(to_dataarray(samples), samples.labels)
     ds: Any = told if isinstance(told, xarray.Dataset) else told.to_dataset(name=name)
     ds.attrs = _file_attrs(samples)
-    for v in ds.variables.values():  # what no file can hold as an attribute
+    for v in ds.variables.values():  # what no file can hold as an attribute; gaps are said below
+        v.attrs.pop("_FillValue", None)
         v.attrs = {k: a for k, a in v.attrs.items() if a is not None and not isinstance(a, dict)}
         for k, a in v.attrs.items():
             v.attrs[k] = int(a) if isinstance(a, bool) else a

@@ -190,7 +190,7 @@ def _axis(axis: Axis, k: int, arrays: dict[str, Array]) -> AxisRecord:
     listed = not np.array_equal(axis.coords, axis.origin + axis.step * np.arange(axis.size))
     if listed:
         arrays[f"coordinates_{k}"] = np.asarray(axis.coords, np.float64)
-    even = axis.knots is None
+    even = axis.spacing is None
     return replace(record, origin=axis.origin, step=axis.step, even=even, listed=listed)
 
 

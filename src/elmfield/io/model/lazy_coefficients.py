@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from elmfield._array.typing import Array, Integers
+from elmfield.domain import Spacing
 from elmfield.errors import StoreError
 from elmfield.field import Group
 from elmfield.field.blend.points import Draws, Nodes
@@ -21,6 +22,7 @@ from elmfield.io.model.coefficient_files import file_order, run_starts
 from elmfield.io.model.metadata import Metadata
 from elmfield.io.store.blocks import ArrayReader, Blocks
 from elmfield.local.bases import DenseWeights, Polyharmonic
+from elmfield.local.bases.spline_modes import uneven_modes
 from elmfield.local.model import Basis, LocalModel
 from elmfield.partition import Partition
 
@@ -206,6 +208,8 @@ class DescribedModel:
         d.
     inside : array of bool, of the box's shape, or None
         Which samples of the box count.
+    spacings : tuple
+        Where the samples of uneven axes lie.
     """
 
     recipe: dict[str, Any]
@@ -213,6 +217,7 @@ class DescribedModel:
     probe: list[float]
     n_axes: int
     inside: Array | None = None
+    spacings: tuple[Spacing | None, ...] = ()
 
     @cached_property
     def model(self) -> LocalModel:
@@ -224,7 +229,7 @@ class DescribedModel:
                 f"{self.n_modes}; it is damaged."
             )
         recipes.check_probe(model, self.n_axes, self.probe)
-        return model
+        return uneven_modes(model, self.spacings)
 
     @property
     def basis(self) -> "DescribedModel | None":
@@ -250,7 +255,7 @@ class DescribedModel:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def read_models(arrays: ArrayReader, meta: Metadata, n_axes: int) -> list[DescribedModel]:
+def read_models(arrays: ArrayReader, meta: Metadata, part: Partition) -> list[DescribedModel]:
     """Return the local models of all groups, which are made when first used."""
     boxes = [tuple(map(int, g.modes["box"])) if g.modes.get("masked") else () for g in meta.groups]
     ends = np.cumsum([math.prod(box) if box else 0 for box in boxes])
@@ -263,7 +268,8 @@ def read_models(arrays: ArrayReader, meta: Metadata, n_axes: int) -> list[Descri
         are_numbers = isinstance(group.probe, list) and all(map(is_number, group.probe))
         arrays.require(are_numbers, "the probe of its modes is no list of numbers")
         inside = bits[end - math.prod(box) : end].reshape(box) if box else None
-        models.append(DescribedModel(recipe, int(group.n_modes), group.probe, n_axes, inside))
+        about = recipe, int(group.n_modes), group.probe, len(part.shape), inside
+        models.append(DescribedModel(*about, part.spacings))
     return models
 
 
@@ -275,7 +281,7 @@ def read_coefficients(
     Local models are made when first used, and if `lazy`, coefficients are read then.
     """
     shelf, rankings = _read_shelf(arrays, meta, part, which, dtype)
-    models = read_models(arrays, meta, len(part.shape))
+    models = read_models(arrays, meta, part)
     nodes: list[Nodes | Draws | None] = [None] * len(models)
     if any(model.recipe["kind"] == "weights" for model in models):
         nodes = [_read_draws(arrays, m, int((which == g).sum())) for g, m in enumerate(models)]

@@ -214,7 +214,7 @@ class Reader:
         starts = np.round(centres - (boxes - 1) / 2).astype(np.int64)
         part = part.changed(starts=starts, sizes=boxes)
         groups = []
-        for g, described in enumerate(read_models(self.arrays, meta, len(part.shape))):
+        for g, described in enumerate(read_models(self.arrays, meta, part)):
             is_product = described.recipe["kind"] == "product"
             model = cast(Basis, described if is_product else described.model)
             regions = np.flatnonzero(which == g)
@@ -299,6 +299,7 @@ class Reader:
             equal_boxes=bool(kept.equal_boxes),
             context=int(kept.context),
             mirrored=bool(kept.mirrored),
+            spacings=domain.spacings,
             **self._boxes(domain, cells),
         )
 

@@ -31,6 +31,7 @@ from elmfield.local.bases import (
     wave_model,
 )
 from elmfield.local.bases.polyharmonic import n_monomials
+from elmfield.local.bases.spline_modes import even_modes
 from elmfield.local.layers import Cosines, Dense
 from elmfield.local.model import LocalModel
 from elmfield.settings import Oriented, Paper, Smooth, Target
@@ -172,6 +173,8 @@ def probe(modes: LocalModel, d: int) -> list[float]:
         # To ask its modes would factor the region once more; the layer settles them.
         w = np.cos(np.arange(1, modes.network.width + 1)) / math.sqrt(modes.network.width)
         return [float(v) for v in modes.network(_places(d)) @ w]
+    if isinstance(modes, ProductModes):  # whose functions between samples the axes settle
+        modes = even_modes(modes)
     if isinstance(modes, Polyharmonic) and modes.nodes is None:
         modes = modes.around(_places(d, modes.n_nodes))
     r = modes.n_modes

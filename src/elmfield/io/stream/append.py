@@ -347,7 +347,7 @@ def _new_coordinates(
     if coords is None and axis.name in given.coords:
         coords = coordinates_out(given.coords[axis.name], given.labels.axis(axis.name))
     if coords is None:
-        if axis.knots is not None:
+        if axis.spacing is not None:
             raise ValueError(
                 f"axis {axis.name!r} is not even; say where the new samples lie: coords=..."
             )

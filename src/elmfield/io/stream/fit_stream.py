@@ -281,6 +281,7 @@ class Stream:
             periodic=self.encode.domain.periodic,
             clip=settings.clip,
             folder=work.levels(),
+            spacings=self.encode.domain.spacings,
         )
         self.progress("fill", 1, 1)
         return found

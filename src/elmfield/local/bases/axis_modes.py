@@ -99,6 +99,10 @@ class AxisModes:
         """
         return self.layer.pieces(self.mixing, self.basis.shape[0] + 1)
 
+    def at(self, centres: Array) -> "AxisModes":
+        """Itself: samples lie alike in all boxes."""
+        return self
+
 
 @memoised(64)
 def axis_modes(
@@ -321,7 +325,10 @@ def rows_of(axes: Sequence[AxisFunctions], t: Array, order: Sequence[int]) -> li
     By polynomials on the processor; t may lie a sample outside the box at most.
     """
     # On a card sines are cheap, and sorting points is not; nor can it be differentiated.
-    if requires_grad(t) or not is_on_host(t):
-        return [a(t[..., k], order[k]) for k, a in enumerate(axes)]
-    u = to_numpy(t)
-    return [move(a.pieces(u[..., k], order[k]), t, t.dtype) for k, a in enumerate(axes)]
+    slow, found = requires_grad(t) or not is_on_host(t), []
+    for k, a in enumerate(axes):
+        if slow or a.pieces is None:
+            found.append(a(t[..., k], order[k]))
+        else:
+            found.append(move(a.pieces(to_numpy(t)[..., k], order[k]), t, t.dtype))
+    return found

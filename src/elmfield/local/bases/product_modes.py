@@ -182,6 +182,10 @@ class AxisWaves:
         """The features up to one sample beyond the outermost, as polynomials."""
         return self.layer.pieces(np.eye(self.width), self.n + 1)
 
+    def at(self, centres: Array) -> "AxisWaves":
+        """Itself: samples lie alike in all boxes."""
+        return self
+
     def __call__(self, u: Array, order: int = 0) -> Array:
         """The features, (..., width), at offsets `u` from the box's centre, in samples."""
         return self.layer(u, order)

@@ -293,7 +293,7 @@ class Scene:
         about = self.field.labels.axis(axis.name)
         low, high = -0.5, axis.size - 0.5
         listed = None
-        if axis.knots is not None:
+        if axis.spacing is not None:
             at = np.linspace(low, high, min(LISTED_MAX_COORDS, 2 * axis.size + 1))
             listed = {"index": at.tolist(), "coords": axis.from_index(at).tolist()}
         epoch, since = about.epoch, math.nan

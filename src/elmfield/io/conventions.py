@@ -1,0 +1,129 @@
+"""What attributes of DataArrays say: gaps, reference systems, means; CF's words and rioxarray's."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from elmfield._array.typing import Array
+from elmfield.domain.sphere import is_latitude, is_longitude
+
+if TYPE_CHECKING:
+    import xarray
+
+    XArray = xarray.DataArray | xarray.Dataset
+
+FILLS = ("_FillValue", "missing_value")
+"""Attributes that say which number stands for a missing sample."""
+
+ENCODED = (*FILLS, "dtype", "scale_factor", "add_offset")
+"""What of an encoding holds for other values of the same kind: not chunks, nor the file's name."""
+
+HORIZONTAL = {
+    "Y": ("projection_y_coordinate", "grid_latitude"),
+    "X": ("projection_x_coordinate", "grid_longitude"),
+}
+"""Standard names of the two coordinates of a map that are no latitude and longitude."""
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """The number that stands for a missing sample; in the values, or only in a file of them.
+
+    Parameters
+    ----------
+    fill : float
+        The number.
+    is_stored : bool
+        Whether values still hold it; else they are NaN there.
+    """
+
+    fill: float
+    is_stored: bool
+
+    def dtype(self, own: np.dtype[Any]) -> np.dtype[Any]:
+        """The dtype of values with NaN for it."""
+        if not self.is_stored or own.kind == "f":
+            return own
+        return np.dtype(np.float64 if own.itemsize > 2 else np.float32)
+
+    def out_of(self, values: Array) -> Array:
+        """Values, a NumPy or Dask array, with NaN in its place."""
+        if not self.is_stored:
+            return values
+        found = values.astype(self.dtype(values.dtype))
+        found[values == self.fill] = np.nan
+        return found
+
+
+def gaps_of(da: "xarray.DataArray") -> Gaps | None:
+    """What stands for a missing sample of a DataArray; None if nothing does."""
+    if da.dtype.kind not in "iuf":
+        return None
+    for told, is_stored in ((da.attrs, True), (da.encoding, False)):
+        for name in FILLS:
+            fill = np.asarray(told.get(name, "")).reshape(-1)
+            if fill.size == 1 and fill.dtype.kind in "iuf" and not np.isnan(fill[0]):
+                return Gaps(fill[0].item(), is_stored)
+    return None
+
+
+def crs_of(da: "XArray") -> str | None:
+    """The reference system of a DataArray or Dataset, as well-known text; None if it has none.
+
+    That of the variable which ``grid_mapping`` names, or rioxarray's ``spatial_ref``.
+    """
+    arrays = list(da.data_vars.values()) if hasattr(da, "data_vars") else [da]
+    named = [a.attrs.get("grid_mapping") or a.encoding.get("grid_mapping") for a in (da, *arrays)]
+    for name in (*(str(n).split(":")[0] for n in named if n), "spatial_ref", "crs"):
+        known = name in da.coords or (hasattr(da, "data_vars") and name in da)
+        told: Mapping[str, Any] = da[name].attrs if known else {}
+        for key in ("crs_wkt", "spatial_ref"):
+            if told.get(key):
+                return str(told[key])
+        if "grid_mapping_name" in told:
+            from elmfield.io.export.reference_systems import from_cf
+
+            return from_cf(told)
+    return None
+
+
+def map_axes(
+    names: Sequence[str], attrs: Mapping[str, Mapping[str, Any]]
+) -> tuple[str, str] | None:
+    """Which names are y and x of a map: latitude and longitude, or what attributes say; or None."""
+    told = {n: attrs.get(n, {}) for n in names}
+    lat = [n for n, a in told.items() if is_latitude(n, a)]
+    lon = [n for n, a in told.items() if is_longitude(n, a)]
+    if len(lat) == len(lon) == 1:
+        return lat[0], lon[0]
+    found = []
+    for letter, standard in HORIZONTAL.items():
+        by = [n for n, a in told.items() if a.get("standard_name") in standard]
+        by = by or [n for n, a in told.items() if a.get("axis") == letter]
+        by = by or [n for n in names if n.lower() == letter.lower()]
+        found += by[:1]
+    return (found[0], found[1]) if len(found) == 2 else None
+
+
+def kind_of_samples(
+    told: object, dims: Sequence[str], attrs: Mapping[str, Mapping[str, Any]], times: Sequence[str]
+) -> str:
+    """Whether CF's ``cell_methods`` say that samples are means over their cells, on every axis.
+
+    "area" stands for the axes of a map; `times` are the axes of dates, "time".
+    """
+    means = set()
+    for names, method in re.findall(r"((?:[\w-]+\s*:\s*)+)(\w+)", str(told or "")):
+        if method == "mean":
+            means |= {n.strip() for n in names.split(":") if n.strip()}
+    plane = map_axes(dims, attrs)
+    if "area" in means and plane is not None:
+        means |= set(plane)
+    if "time" in means:
+        means |= set(times)
+    standard = {n: str(attrs.get(n, {}).get("standard_name", n)) for n in dims}
+    covered = all(n in means or standard[n] in means for n in dims)
+    return "means" if dims and covered else "points"

@@ -1,0 +1,219 @@
+"""Modes of an uneven axis: those of its samples' numbers, with splines of their positions between.
+
+What is projected, coded and dropped is the same for every box, as on an even axis. Only the
+functions between the samples differ from box to box: a spline through the modes' values, at the
+positions of the box's own samples.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from elmfield._array.autograd import gradient_error
+from elmfield._array.backend import move, namespace, requires_grad, to_numpy
+from elmfield._array.typing import Array, Floats
+from elmfield.domain import Spacing
+from elmfield.local.bases.axis_modes import AxisModes
+from elmfield.local.bases.product_modes import ProductModes
+from elmfield.local.layers import Pieces, split
+from elmfield.samples import Grid, View
+
+M = TypeVar("M")
+
+DEGREES = (1, 3, 5, 7)
+"""Of splines of order 1, 2, 3 and 4; between two orders their mixture."""
+
+ORDER_STEP = 0.25
+"""Between the orders that are tried."""
+
+FOLDS = 10
+"""One of so many samples is left out at a time: their gaps do not feel each other."""
+
+KEPT_BOXES = 256
+"""Boxes whose polynomials are kept."""
+
+MOST_GROWTH = 4096.0
+"""How many times larger than its samples a spline may become; of several uneven axes together.
+
+Next to a wide gap two samples a thousandth of it apart make 150 of one at order 2, 10 000 at order
+3: rounding and noise grow as much. A box whose splines would grow more takes a lower order; at
+order 1 they do not grow."""
+
+MOST_LINES, MOST_RUNS = 256, 16
+"""Lines along an axis, and runs of samples on each, from which the order is chosen."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SplineModes(AxisModes):
+    """The modes of an axis whose samples lie at positions of their own.
+
+    Values at the samples, and the order, are those of modes of even samples.
+
+    Parameters
+    ----------
+    spacing : Spacing
+        Where the samples of the whole axis lie.
+    growth : float
+        How many times larger than its samples the spline of a box may become.
+    centres : array, optional
+        Index coordinates of the centres of the boxes that are asked, as `at` was given them.
+
+    Notes
+    -----
+    A spline of degree 2s - 1 has knots at all samples but the s - 1 next to either end ("not a
+    knot"): polynomials up to that degree are exact, and its error at the ends is of the same order
+    as inside. Box by box, so that what lies far away plays no part. Derivatives are by the
+    position, in steps: across a sample they go on smoothly, as those by the index would not.
+    """
+
+    spacing: Spacing
+    growth: float = MOST_GROWTH
+    centres: Floats | None = field(default=None, repr=False)
+    _kept: dict[int, tuple[Pieces, Floats]] = field(default_factory=dict, repr=False)
+
+    pieces = None  # type: ignore[assignment]
+
+    @property
+    def mixing(self) -> Floats:
+        """Each mode as a sum of splines that are 1 at one sample and 0 at the others, (n, r)."""
+        return self.basis
+
+    def at(self, centres: Array) -> "SplineModes":
+        """The functions of boxes around `centres`, in a shape that fits that of offsets."""
+        return replace(self, centres=np.asarray(centres, np.float64))
+
+    def __call__(self, u: Array, order: int = 0) -> Array:
+        """Mode functions, (..., r), at offsets `u` from the boxes' centres; derivatives by steps.
+
+        Offsets in index coordinates, at most one sample beyond the box.
+        """
+        if requires_grad(u):
+            raise gradient_error("the splines of an uneven axis, with points that are followed too")
+        n, offsets = len(self.basis), np.asarray(to_numpy(u), np.float64)
+        flat = offsets.reshape(-1)
+        given = 0.0 if self.centres is None else self.centres
+        starts = np.broadcast_to(np.rint(given - (n - 1) / 2), offsets.shape).astype(np.int64)
+        found, own = np.unique(starts, return_inverse=True)
+        by_box = np.argsort(own.reshape(-1), kind="stable")
+        ends = np.cumsum(np.bincount(own.reshape(-1), minlength=len(found)))
+        out = np.empty((len(flat), self.width))
+        for start, some in zip(found.tolist(), np.split(by_box, ends[:-1])):
+            pieces, gaps = self._of_box(start)
+            j, s = split(pieces.scaled(flat[some]))
+            rows = pieces.at(j, s, order)
+            out[some] = rows if order == 0 else rows / gaps[j, None] ** order
+        return move(out.reshape(*offsets.shape, -1), u, u.dtype)
+
+    def _of_box(self, start: int) -> tuple[Pieces, Floats]:
+        """The modes as polynomials between the samples of a box, and these intervals' lengths."""
+        found = self._kept.get(start)
+        if found is None:
+            n = len(self.basis)
+            x = self.spacing.at(np.arange(start - 1, start + n + 1))
+            order, pieces = self.order, spline_pieces(x, self.order)
+            while order > 1 and growth_of(pieces[1:-1]) > self.growth:
+                order = max(1.0, order - ORDER_STEP)
+                pieces = spline_pieces(x, order)
+            found = Pieces(-(n + 1) / 2, 1, pieces @ self.basis), np.diff(x)
+            if len(self._kept) >= KEPT_BOXES:
+                self._kept.clear()
+            self._kept[start] = found
+        return found
+
+
+def weights_of(order: float) -> list[tuple[int, float]]:
+    """Degrees of splines and their weights in the mixture that stands for an order."""
+    s = min(max(order, 1.0), float(len(DEGREES)))
+    low = min(int(s), len(DEGREES) - 1)
+    both = ((DEGREES[low - 1], low + 1 - s), (DEGREES[low], s - low))
+    return [(degree, w) for degree, w in both if w > 0]
+
+
+def spline(x: Floats, y: Floats, degree: int) -> Any:
+    """The spline through values y, (n, ...), at x, (n,), of a degree or as high as n allows."""
+    from scipy.interpolate import make_interp_spline  # 0.1 s, for uneven axes only
+
+    n = len(x)
+    degree = min(degree, n - 1)
+    return make_interp_spline(x, y, k=degree - (degree % 2 == 0 and n > degree + 1))
+
+
+def spline_pieces(x: Floats, order: float) -> Floats:
+    """Splines that are 1 at one sample and 0 at the others, as powers of s: (n + 1, p, n).
+
+    Samples lie at ``x[1:-1]``; on interval j, from ``x[j]`` to ``x[j + 1]``, s goes from -1 to 1.
+    """
+    n, found = len(x) - 2, np.zeros((len(x) - 1, DEGREES[-1] + 1, len(x) - 2))
+    if n == 1:
+        found[:, 0] = 1
+        return found[:, :1]
+    middle, half, most = (x[:-1] + x[1:]) / 2, np.diff(x) / 2, 0
+    # The outermost polynomials go on: their intervals end at samples, which they begin from.
+    for degree, weight in weights_of(order):
+        made = spline(x[1:-1], np.eye(n), degree)
+        most = max(most, made.k)
+        for t in range(made.k + 1):
+            found[:, t] += weight * made(middle, t) * (half**t / math.factorial(t))[:, None]
+    return found[:, : most + 1]
+
+
+def growth_of(pieces: Floats) -> float:
+    """The largest sum of sizes of the splines of a box (J, p, n): their Lebesgue constant."""
+    s = np.linspace(-1, 1, 7)
+    at = np.vander(s, pieces.shape[1], increasing=True) @ pieces  # (J, 7, n)
+    return float(np.abs(at).sum(axis=2).max(initial=0))
+
+
+def uneven_modes(model: M, spacings: Sequence[Spacing | None]) -> M | ProductModes:
+    """The modes of a box of an array some of whose axes are uneven; other models as they are."""
+    if not any(spacings) or not isinstance(model, ProductModes):
+        return model
+    growth = MOST_GROWTH ** (1 / sum(s is not None for s in spacings))
+    axes = (
+        a if s is None else SplineModes(**_parts(a), spacing=s, growth=growth)
+        for a, s in zip(model.axes, spacings)
+    )
+    return ProductModes(tuple(axes))
+
+
+def even_modes(model: ProductModes) -> ProductModes:
+    """The modes that those of uneven axes were made of."""
+    return ProductModes(tuple(AxisModes(**_parts(a)) for a in model.axes))
+
+
+def _parts(modes: AxisModes) -> dict[str, Any]:
+    return {f.name: getattr(modes, f.name) for f in fields(AxisModes)}
+
+
+# --- the order ------------------------------------------------------------------------------------
+
+
+def spline_order(view: View, k: int, grid: Grid, spacing: Spacing) -> float:
+    """The order whose splines predict samples of axis k best that are left out, from the others.
+
+    From samples of the array on a grid, run by run of samples that follow each other along the
+    axis. What is left out lies between others: nothing is predicted beyond the ends.
+    """
+    seen = view.on(grid)
+    at, first = np.unique(grid[k], return_index=True)
+    Y = np.asarray(to_numpy(namespace(seen).moveaxis(seen, k, 0)), np.float64)[first]
+    Y = Y.reshape(len(at), -1)
+    Y = Y[:, :: max(1, Y.shape[1] // MOST_LINES)]
+    orders = np.arange(1.0, len(DEGREES) + ORDER_STEP / 2, ORDER_STEP)
+    missed = np.zeros(len(orders))
+    for run in np.split(np.arange(len(at)), np.flatnonzero(np.diff(at) > 1) + 1)[:MOST_RUNS]:
+        x, y = spacing.positions[at[run]], Y[run]
+        errors = {degree: np.zeros_like(y) for degree in DEGREES}
+        for fold in range(FOLDS):
+            out = np.arange(1 + fold, len(run) - 1, FOLDS)
+            kept = np.delete(np.arange(len(run)), out)
+            for degree, e in errors.items() if len(out) else ():
+                e[out] = spline(x[kept], y[kept], degree)(x[out]) - y[out]
+        for i, order in enumerate(orders):
+            missed[i] += np.sum(sum(w * errors[d] for d, w in weights_of(order)) ** 2)
+    # Lines are met at every order: the least that is as good as the best but for rounding.
+    known = missed <= missed.min() * (1 + 1e-9) + (1e3 * view.eps) ** 2 * Y.size
+    return float(orders[int(np.argmax(known))])

@@ -1,0 +1,119 @@
+"""Curvilinear grids: places are found, values and slopes are those of the function."""
+
+import numpy as np
+import pytest
+
+import elmfield as ef
+from support import close
+
+RADIUS = 6.371e6
+
+
+def rotated(n=60, m=70, step=0.5, pole=39.25):
+    """Latitudes and longitudes of a grid whose pole is moved, as regional models have it."""
+    la, lo = np.radians((np.arange(n) - n / 2) * step), np.radians((np.arange(m) - m / 2) * step)
+    la, lo = np.meshgrid(la, lo, indexing="ij")
+    x, y, z = np.cos(la) * np.cos(lo), np.cos(la) * np.sin(lo), np.sin(la)
+    a = np.radians(90 - pole)
+    x, z = np.cos(a) * x - np.sin(a) * z, np.sin(a) * x + np.cos(a) * z
+    return np.degrees(np.arcsin(z)), np.degrees(np.arctan2(y, x)) + 178  # over the date line
+
+
+def wave(lat, lon):
+    return np.sin(np.radians(6 * lat)) * np.cos(np.radians(5 * lon))
+
+
+def slopes(lat, lon):
+    """Per metre, northward and eastward."""
+    f, l = np.radians(lat), np.radians(lon)
+    north = 6 * np.cos(6 * f) * np.cos(5 * l)
+    east = -5 * np.sin(6 * f) * np.sin(5 * l) / np.cos(f)
+    return np.stack([north, east], axis=-1) / RADIUS
+
+
+@pytest.fixture(scope="module")
+def mesh():
+    lat, lon = rotated()
+    return ef.curvilinear(ef.fit(wave(lat, lon)), lat, lon)
+
+
+@pytest.mark.parametrize("n", [200, 25_000])
+def test_places_are_found(mesh, n):
+    i = np.random.default_rng(0).uniform(-0.5, [59.5, 69.5], (n, 2))
+    p = mesh.places(i)
+    lat = np.degrees(np.arcsin(p[:, 2] / np.linalg.norm(p, axis=1)))
+    at = np.column_stack([lat, np.degrees(np.arctan2(p[:, 1], p[:, 0]))])
+    found, on_mesh = mesh.locate(at)
+    assert on_mesh.all()
+    close(found, i, 1e-9)
+    inner = (i > 1).all(axis=1) & (i < [58, 68]).all(axis=1)
+    close(mesh(at)[inner], wave(*at[inner].T), 1e-4)
+    top = np.abs(slopes(*at.T)).max()
+    close(mesh.gradient(at[inner]) / top, slopes(*at[inner].T) / top, 1e-3)
+
+
+def test_samples_are_where_they_were(mesh):
+    lat, lon = rotated()
+    at = np.stack([lat, lon], axis=-1)
+    close(mesh(at), wave(lat, lon), 1e-9)
+    assert mesh(at + np.array([0.0, 360.0])).shape == lat.shape
+
+
+def test_places_off_the_mesh_are_nan(mesh):
+    assert np.isnan(mesh([[-80.0, 0.0], [np.nan, 3.0], [89.9, 10.0]])).all()
+    assert np.isnan(mesh.gradient([[-80.0, 0.0]])).all()
+
+
+def test_a_sheared_map_of_a_plane_is_exact():
+    j, i = np.indices((20, 25)).astype(float)
+    y, x = 3 * j + 0.7 * i, 2 * i - 0.4 * j + 0.01 * i * j
+    values = np.stack([y + 2 * x, x], axis=-1)
+    mesh = ef.curvilinear(ef.fit(values, channel_axis=-1), y, x, is_map=True)
+    at = np.column_stack([y[3:17, 3:20].ravel() + 0.4, x[3:17, 3:20].ravel() + 0.3])
+    close(mesh(at), np.column_stack([at[:, 0] + 2 * at[:, 1], at[:, 1]]), 1e-4)
+    close(mesh.gradient(at), np.broadcast_to([[1, 2], [0, 1]], (len(at), 2, 2)), 1e-3)
+
+
+def test_other_axes_come_first():
+    lat, lon = rotated(30, 30)
+    values = np.arange(5)[:, None, None] + wave(lat, lon)
+    mesh = ef.curvilinear(ef.fit(values), lat, lon)
+    at = np.array([[2.5, lat[10, 12], lon[10, 12]]])
+    close(mesh(at), 2.5 + wave(lat[10, 12], lon[10, 12]), 1e-4)
+
+
+def test_an_axis_may_go_round():
+    j, i = np.indices((12, 36)).astype(float)
+    lat, lon = 40 + 2 * j + np.sin(np.radians(10 * i)), 10 * i + j
+    mesh = ef.curvilinear(ef.fit(lat, periodic=1), lat, lon)
+    at = np.column_stack([np.full(50, 52.0), np.linspace(-300, 400, 50)])
+    close(mesh(at), 52.0, 1e-3)
+
+
+def test_samples_without_a_place_are_no_start():
+    lat, lon = rotated(40, 40)
+    lat[10:13, 20], lon[10:13, 20] = np.nan, np.nan
+    full = rotated(40, 40)
+    mesh = ef.curvilinear(ef.fit(wave(*full)), lat, lon)
+    at = np.stack(full, axis=-1)[5:30:7, 5:30:7]
+    close(mesh(at), wave(at[..., 0], at[..., 1]), 1e-6)
+
+
+def test_means_are_by_area(mesh):
+    lat, lon = rotated()
+    c = np.array([lat[30, 35], lon[30, 35]])
+    box = c + np.array([[-2, -3], [-2, 3], [2, 3], [2, -3.0]])
+    found, covered = mesh.means([box, box - [100, 0]])
+    y, x = np.meshgrid(c[0] + np.linspace(-2, 2, 401), c[1] + np.linspace(-3, 3, 401))
+    w = np.cos(np.radians(y))
+    close(found[0], (wave(y, x) * w).sum() / w.sum(), 5e-3)  # sides are straight on the mesh
+    close(covered[0], 1, 1e-6)
+    assert np.isnan(found[1])
+
+
+def test_shapes_are_checked():
+    field = ef.fit(np.eye(8))
+    with pytest.raises(ValueError, match="must have the shape of the field's last two axes"):
+        ef.curvilinear(field, np.eye(7), np.eye(7))
+    with pytest.raises(ValueError, match="`points` must have 2 coordinates each"):
+        ef.curvilinear(field, *np.indices((8, 8)).astype(float))([1.0])

@@ -1,0 +1,97 @@
+"""``da.elm`` as xarray's own methods: interp, interp_like, Dask, Datasets, months."""
+
+import numpy as np
+import pytest
+
+from support import close
+
+xr = pytest.importorskip("xarray")
+import elmfield.io.xarray  # noqa: E402, F401  (registers the accessor)
+
+
+def weather():
+    """Time, latitude and longitude: a plane in all of them."""
+    time = np.datetime64("2020-01-01") + np.arange(60) * np.timedelta64(1, "D")
+    lat, lon = np.linspace(50, 40, 9), np.linspace(0, 15, 12)
+    values = np.arange(60.0)[:, None, None] + lat[:, None] + 2 * lon
+    coords = {"time": time, "latitude": lat, "longitude": lon}
+    return xr.DataArray(values, dims=tuple(coords), coords=coords, name="t", attrs={"units": "K"})
+
+
+@pytest.mark.parametrize("method", [None, "linear", "cubic", "quintic"])
+def test_interp_is_xarrays(method):
+    da = weather()
+    at = {"latitude": [41.3, 47.0], "longitude": xr.DataArray([1.0, 2.5, 9.0], dims="place")}
+    own = da.interp(at, method="linear", kwargs={"fill_value": np.nan})
+    got = da.elm.interp(at, method, assume_sorted=True, kwargs={"fill_value": np.nan})
+    assert got.dims == own.dims
+    assert set(got.coords) == set(own.coords)
+    assert got.attrs == own.attrs
+    close(got.values, own.values, 1e-10)
+
+
+def test_bounds_are_those_of_samples():
+    da = weather()
+    at = {"latitude": [50.3, 45.0, 39.9, 30.0]}
+    assert np.isnan(da.elm.interp(at).values).any(axis=(0, 2)).tolist() == [False] * 3 + [True]
+    own = np.isnan(da.interp(at).values)
+    assert np.array_equal(np.isnan(da.elm.interp(at, bounds="nan").values), own)
+    assert not np.isnan(da.elm.interp(at, outside="nearest").values).any()
+    with pytest.raises(ValueError, match="`fill_value` must be NaN; got 'extrapolate'"):
+        da.elm.interp(at, kwargs={"fill_value": "extrapolate"})
+    with pytest.raises(ValueError, match="method"):
+        da.elm.interp(at, method="makima")
+
+
+def test_interp_like():
+    da = weather()
+    other = xr.DataArray(
+        np.zeros((4, 5)), dims=("latitude", "x"), coords={"latitude": [42.0, 43, 44, 45]}
+    )
+    close(da.elm.interp_like(other).values, da.interp_like(other).values, 1e-10)
+
+
+def test_variables_without_the_dims_pass_through():
+    da = weather()
+    ds = xr.Dataset({"t": da, "height": da[0].drop_vars("time"), "name": ("time", ["a"] * 60)},
+                    attrs={"title": "weather"})  # fmt: skip
+    at = {"latitude": [41.0, 42.5]}
+    own, got = ds.interp(at), ds.elm.interp(at)
+    assert set(got.data_vars) == set(own.data_vars)
+    assert got.attrs == ds.attrs
+    for name in ("t", "height"):
+        assert got[name].dims == own[name].dims
+        close(got[name].values, own[name].values, 1e-10)
+    assert (ds.elm.interp(time=da.time[3]).height == ds.height).all()
+    with pytest.raises(ValueError, match=r"`coords` names \['depth'\]"):
+        ds.elm.interp(depth=[1.0])
+
+
+def test_dask_in_dask_out():
+    dask = pytest.importorskip("dask")
+    da = weather().chunk(time=20, latitude=4)
+    calls = []
+    with dask.config.set(scheduler=lambda *a, **k: calls.append(1)):
+        lazy = da.elm.interp(latitude=[41.0, 44.5], longitude=[3.0])
+    assert not calls  # nothing was computed
+    assert lazy.chunks is not None
+    close(lazy.compute().values, da.interp(latitude=[41.0, 44.5], longitude=[3.0]).values, 1e-10)
+
+
+def test_months_are_periods():
+    da = weather()
+    got = da.elm.means(time="MS")
+    assert got.sizes["time"] == 2
+    # Noon to noon of the last days: half a day at either end is not there.
+    close(got[:, 0, 0].values - 50, [(30.5 - 0) / 2 + 0.25, (30.5 + 1 + 59.5) / 2 - 0.25], 0.51)
+    by_hand = np.array(["2020-01-01", "2020-02-01", "2020-03-01"], "datetime64[ns]")
+    close(da.elm.means(time=by_hand).values, got.values, 1e-12)
+
+
+def test_groups_of_dates():
+    da = weather()
+    got = da.groupby("time.month").map(lambda g: g.elm.interp(latitude=[44.0]).mean("time"))
+    own = da.groupby("time.month").map(lambda g: g.interp(latitude=[44.0]).mean("time"))
+    close(got.values, own.values, 1e-10)
+    close(da.resample(time="MS").mean().elm.interp(latitude=[44.0]).values,
+          da.resample(time="MS").mean().interp(latitude=[44.0]).values, 1e-10)  # fmt: skip
