@@ -26,6 +26,13 @@ from elmfield.field.evaluate.point_values import query, refuse_array
 from elmfield.field.model import Model
 from elmfield.field.tables.table import Table, tabulate
 from elmfield.field.targets.drop_modes import keep_less
+from elmfield.field.uncertainty.posterior import (
+    covariance_at_points,
+    draw_at_points,
+    std_at_points,
+    std_of_integral,
+    std_of_means,
+)
 from elmfield.partition import Partition
 from elmfield.settings import Settings, Target
 
@@ -58,8 +65,9 @@ class Field:
     - `outside`, "raise", "nearest" or "nan": what to do with positions outside the domain.
     - `missing`, "nan" or "fill": NaN, or what was filled in, where the nearest sample was missing,
       or more than half of what a mean covers. By default NaN where DataArrays and files have gaps.
-    - `quantity`, "value", "gradient", "gradient_magnitude", "hessian" or "laplacian": derivatives
-      are per unit of the coordinates. Components of gradients (d) and Hessians (d, d) come last.
+    - `quantity`, "value", "gradient", "gradient_magnitude", "hessian", "laplacian" or "std":
+      derivatives are per unit of the coordinates. Components of gradients (d) and Hessians (d, d)
+      come last. "std" is how sure a value is, see :meth:`std`.
     - `dtype`: integers are rounded and clipped, and cannot be NaN; booleans are True from 1/2 on.
     - `chunks`, as for `dask.array.from_array`: a lazy array comes back, evaluated block by block
       when it is computed; ``{}`` for chunks that match the tiles in which a file keeps samples.
@@ -178,6 +186,37 @@ class Field:
         """Sum of the unmixed second derivatives, shape (...,) or (..., C)."""
         return query(self.model, "laplacian", points, outside, missing)
 
+    def std(
+        self,
+        points: Any,
+        *,
+        quantity: str = "value",
+        outside: str = "raise",
+        missing: Missing = None,
+    ) -> Array:
+        """Standard deviations of values at points, or of "gradient" or "laplacian", as these are.
+
+        What the samples leave open: zero at samples without noise, growing between them, into gaps
+        and beyond the border. Calibrated by leaving samples out, see `report` and
+        docs/uncertainty.md; computed from the samples when first asked for.
+        """
+        return std_at_points(self.model, points, quantity, outside, missing)
+
+    def covariance(self, points: Any) -> Array:
+        """Covariances of values at points (n, d) near each other, shape (n, n) or (n, n, C).
+
+        The deviation of a weighted sum is ``sqrt(w @ covariance @ w)``.
+        """
+        return covariance_at_points(self.model, points)
+
+    def draw(self, n: int, points: Any, *, seed: int = 0) -> Array:
+        """Values at points (..., d) of `n` functions that could have been, shape (n, ...).
+
+        Drawn from the posterior: their mean is the field and their spread its `std`. Points that
+        are asked for together belong to the same function. The same `seed` gives the same.
+        """
+        return draw_at_points(self.model, n, points, seed)
+
     def tabulate(
         self, tolerance: float = 1e-6, order: int = 1, window: Coords | None = None
     ) -> Table:
@@ -271,6 +310,7 @@ class Field:
         self,
         *edges: Array | Mapping[str, Array] | None,
         covered: bool = False,
+        quantity: str = "value",
         missing: Missing = None,
     ) -> Any:
         """Means over the boxes between edges: the integral over each, divided by its volume.
@@ -278,25 +318,31 @@ class Field:
         `edges` ascend; n + 1 edges make n boxes. Axes given as None, or left out of a mapping by
         dim, keep their samples. On a periodic axis edges may lie in any turn and span one period.
         What lies nearest to a missing sample does not count, unless that is filled; with `covered`,
-        which part of each box counted comes too.
+        which part of each box counted comes too. The `quantity` "std" gives the standard deviations
+        of the means, of all of each box.
 
         Exact to rounding for fields of products (the default, `oriented`). Others (BEAM, `paper`)
         are summed at three places or more between two samples on each axis: to 1e-6 where they are
         smooth, a ReLU network through noise to 1e-3 of the range, a few hundredths without overlap.
         """
+        if choice("quantity", quantity, ("value", "std")) == "std":
+            return std_of_means(self.model, self.model.coordinates.edges_of(edges))
         values, part = means_between(self.model, edges, missing)
         pair = namespace(values).astype(values, self.dtype), part
         return pair if choice("covered", covered, (True, False)) else pair[0]
 
-    def integral(self, low: Sequence[Any], high: Sequence[Any]) -> Array:
-        """Integral over the box between two corners, a number or shape (C,).
+    def integral(
+        self, low: Sequence[Any], high: Sequence[Any], *, quantity: str = "value"
+    ) -> Array:
+        """Integral over the box between two corners, a number or shape (C,); or its "std".
 
         On a periodic axis the box may lie anywhere, across the end of the array too, and be as long
         as one period. Per second on axes of dates. Gauss-Legendre between the knots of windows and
         axes: to rounding for fields of products, on uneven axes to 1e-14 of the range; of ReLU
         layers about three digits better than midpoints.
         """
-        return integral_between(self.model, low, high)
+        std = choice("quantity", quantity, ("value", "std")) == "std"
+        return (std_of_integral if std else integral_between)(self.model, low, high)
 
     def warp(
         self,

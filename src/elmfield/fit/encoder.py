@@ -22,6 +22,7 @@ from elmfield.field.coefficients.stored import Coefficients, Full
 from elmfield.field.coordinates.gap_masks import WAYS, gaps_of
 from elmfield.field.coordinates.labels import Labels
 from elmfield.field.model import Model
+from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.fit.gaps.fill import fill_gaps
 from elmfield.fit.noise import denoise_samples, removed_energy
 from elmfield.fit.statistics import ArrayView, Slabs, Survey

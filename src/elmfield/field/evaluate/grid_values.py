@@ -23,6 +23,7 @@ from elmfield.field.coordinates.gap_masks import gone_at, near_grid, shown, show
 from elmfield.field.coordinates.output_positions import Places, counted
 from elmfield.field.coordinates.parse import own_samples, own_slab
 from elmfield.field.evaluate.point_values import QUANTITIES
+from elmfield.field.uncertainty.posterior import std_on_grid
 from elmfield.samples import EXACT
 
 if TYPE_CHECKING:
@@ -195,6 +196,8 @@ def _block(model: "Model", x: list[Floats], quantity: str) -> Array:
     if quantity == "value":
         found = model.finish(flat(model.blended.on_grid(x)), True)
         return xp.reshape(found, (*map(len, x), *found.shape[1:]))
+    if quantity == "std":
+        return std_on_grid(model, x)
     derive = getattr(derivatives, quantity.removesuffix("_magnitude"))
     slope: list[Array] = []
     bend: list[Array | None] = []

@@ -33,6 +33,7 @@ from elmfield.field.blend.grids import arranged, dot
 from elmfield.field.coordinates.alpha import refuse_alpha, unpremultiply_gradient
 from elmfield.field.tables.expansion import Expansion, expanded
 from elmfield.field.tables.intervals import Intervals
+from elmfield.field.uncertainty.posterior import std_at_points
 
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
@@ -243,7 +244,7 @@ def direct_sums(model: "Model") -> Direct | None:
 
 # --- what callers ask for ---------------------------------------------------------------------
 
-QUANTITIES = ("value", "gradient", "gradient_magnitude", "hessian", "laplacian")
+QUANTITIES = ("value", "gradient", "gradient_magnitude", "hessian", "laplacian", "std")
 """What can be asked of a field, at points and on grids."""
 
 Derive = Callable[..., Array]
@@ -268,6 +269,8 @@ def query(
         if one is not None:
             return one
         return _query(model, points, outside, missing, derivatives.value, function, True)
+    if quantity == "std":
+        return std_at_points(model, points, "value", outside, missing)
     if quantity == "gradient_magnitude":
         slopes = query(model, "gradient", points, outside, missing, function)
         return derivatives.magnitude(slopes)

@@ -1,0 +1,262 @@
+"""The posterior of samples anywhere: every place asks its nearest samples.
+
+For scattered samples, and grids with gaps. The farthest of the samples asked count less and less,
+so that the posterior changes continuously from place to place.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from elmfield._array.memory import runs
+from elmfield._array.typing import Floats, Integers
+from elmfield.field.uncertainty.lattice import COMMON_SHARE, CONFIDENCE, QUANTILE, compact
+from elmfield.field.uncertainty.prior import (
+    LARGEST_POWER,
+    LEAST_POWER,
+    Prior,
+    Terms,
+    require_small,
+)
+
+if TYPE_CHECKING:
+    from scipy.spatial import cKDTree
+
+ASKED = {1: 16, 2: 48, 3: 80}
+"""Samples that a place asks, by number of axes; 100 on more than three."""
+
+AVERAGED = {1: 12, 2: 14, 3: 20}
+"""Samples around a place whose residuals make its amplitude."""
+
+FADING = 0.7
+"""Samples beyond this part of the farthest one's distance count less."""
+
+PROBES = 400
+"""Samples from which power and calibration are found."""
+
+BATCH_NUMBERS = 1 << 22
+"""Numbers of the systems that are solved together, at most."""
+
+NORMAL_RATIO = math.sqrt(math.pi / 2)
+"""Standard deviation of a normal number by its mean absolute value."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Neighbours:
+    """Samples at any places, and how sure a function between them is.
+
+    Parameters
+    ----------
+    x : array, shape (n, d)
+        Places, in index coordinates.
+    y : array, shape (n, C)
+        Samples there.
+    periods : array, shape (d,)
+        Length of each axis that repeats; infinite for others.
+    prior : Prior
+        Of amplitude 1.
+    noise : float
+        Variance of the samples' noise, in parts of the amplitude's square.
+    amplitude : array, shape (C,), or None
+        Standard deviation of the prior; None for a local one by residuals of left-out samples.
+    factor, common, shares, floor :
+        As for a lattice.
+    """
+
+    x: Floats = field(repr=False)
+    y: Floats = field(repr=False)
+    periods: Floats
+    prior: Prior
+    noise: float = 0.0
+    amplitude: Floats | None = None
+    factor: float = NORMAL_RATIO
+    common: Floats = field(default_factory=lambda: np.ones(1))
+    floor: Floats = field(default_factory=lambda: np.zeros(1))
+    shares: tuple[float, ...] = ()
+
+    @classmethod
+    def calibrated(
+        cls, x: Floats, y: Floats, periods: Floats, *, power: float, floor: Floats
+    ) -> "Neighbours":
+        """Find power and calibration from samples without noise; `power` serves few of them."""
+        n, d = x.shape
+        power = min(max(power, LEAST_POWER), LARGEST_POWER)
+        prior = Prior(power, np.ones(d))
+        made = cls(x=x, y=y, periods=periods, prior=prior, floor=floor)
+        rng = np.random.default_rng(0)
+        probes = np.sort(rng.permutation(n)[:PROBES])
+        fewer = np.sort(rng.permutation(n)[: n >> d])
+        if len(fewer) > 2 * made.asked:
+            coarse = replace(made, x=x[fewer], y=y[fewer])
+            for _ in range(2):
+                own = np.abs(replace(made, prior=prior)._errors(probes)[0]).mean()
+                some = np.arange(len(fewer))[:: max(1, len(fewer) // PROBES)]
+                far = np.abs(replace(coarse, prior=prior)._errors(some)[0]).mean()
+                if own > 0 and far > 0:
+                    found = float(np.clip(2 * np.log2(far / own), LEAST_POWER, LARGEST_POWER))
+                    prior = replace(prior, power=found)
+            made = replace(made, prior=prior)
+        made = replace(made, common=made.residuals(probes).mean(axis=0))
+        if n <= made.averaged + 1:
+            return made
+        near = made._nearest(x[probes], made.averaged + 2)
+        near = (near[0][:, 1:], near[1][:, 1:])
+        z = made.residuals(probes) / np.maximum(made._local(*near), 1e-300)
+        factor = float(np.quantile(z, CONFIDENCE)) / QUANTILE
+        factor = factor if factor > 0 else NORMAL_RATIO
+        inside = tuple(float(np.mean(z <= q * factor)) for q in (0.674, QUANTILE, 2.576))
+        return replace(made, factor=factor, shares=inside)
+
+    def evidence_scale(self) -> float:
+        """By what the square of the amplitude has to be multiplied for left-out samples to fit it.
+
+        Of noisy samples y: ``mean e² / (s v + noise) = 1``, e their errors in amplitudes, v variances
+        of the function there.
+        """
+        n = len(self.x)
+        probes = np.arange(n)[:: max(1, n // PROBES)]
+        error, unit = self._errors(probes)
+        squares = (error / self.amplitude) ** 2
+        low, high = -4.0, 4.0  # logarithm of s
+        for _ in range(40):
+            middle = (low + high) / 2
+            z = squares / (math.exp(middle) * unit + self.noise)[:, None]
+            low, high = (middle, high) if z.mean() > 1 else (low, middle)
+        return math.exp(low)
+
+    @property
+    def asked(self) -> int:
+        """Samples that a place asks."""
+        return ASKED.get(self.x.shape[1], 100)
+
+    @property
+    def averaged(self) -> int:
+        """Samples whose residuals make an amplitude."""
+        return AVERAGED.get(self.x.shape[1], 30)
+
+    # --- nearest samples ------------------------------------------------------------------------
+
+    @cached_property
+    def tree(self) -> "cKDTree":
+        """The samples, to be searched."""
+        from scipy.spatial import cKDTree  # 0.1 s, for who asks
+
+        wraps = np.isfinite(self.periods)
+        sizes = np.where(wraps, self.periods, 0.0) * self.prior.stretch
+        return cKDTree(self._wrapped(self.x), boxsize=sizes if wraps.any() else None)
+
+    def _wrapped(self, x: Floats) -> Floats:
+        wraps = np.isfinite(self.periods)
+        period = np.where(wraps, self.periods, 1.0)
+        inside = np.where(wraps, (x + 0.5) % period, x)
+        return np.asarray(np.where(wraps & (inside >= period), 0.0, inside) * self.prior.stretch)
+
+    def _nearest(self, x: Floats, k: int) -> tuple[Floats, Integers]:
+        """Distances and numbers of the k nearest samples, or of all, (n, k)."""
+        k = min(k, len(self.x))
+        far, which = self.tree.query(self._wrapped(x), k=k)
+        return far.reshape(len(x), k), which.reshape(len(x), k)
+
+    def _offsets(self, x: Floats, which: Integers) -> Floats:
+        """Where samples lie as seen from places, (n, k, d)."""
+        t = self.x[which] - x[:, None, :]
+        wraps = np.isfinite(self.periods)
+        period = np.where(wraps, self.periods, 1.0)
+        return np.asarray(t - np.where(wraps, np.round(t / period) * period, 0.0))
+
+    def _asked(self, x: Floats, terms: Terms, without: bool) -> tuple[Integers, Floats, Floats]:
+        """Samples asked at x, what each counts for, and the variance per amplitude.
+
+        `without` the nearest sample, which is the place's own.
+        """
+        k = self.asked
+        prior = self.prior.soft if terms else self.prior
+        far, which = self._nearest(x, k + 1 + without)
+        far, which = far[:, int(without) :], which[:, int(without) :]
+        extra: Floats = np.zeros((len(x), 1))
+        if which.shape[1] > k:  # the last one tells where the others end
+            last = np.maximum(far[:, k:], 1e-300)
+            far, which = far[:, :k], which[:, :k]
+            part = np.minimum(far / last, 1 - 1e-6)
+            fading = np.maximum(part - FADING, 0) / (1 - part)
+            extra = fading**2 * last**self.prior.power
+        weights, unit = [], []
+        S = which.shape[1] + prior.n_free
+        for i, j in runs(len(x), max(1, BATCH_NUMBERS // (S * S))):
+            t = self._offsets(x[i:j], which[i:j])
+            w, v = prior.weights(t, self.noise + extra[i:j], terms)
+            weights.append(w)
+            unit.append(v)
+        return which, np.concatenate(weights), np.concatenate(unit)
+
+    # --- residuals of left-out samples ----------------------------------------------------------
+
+    def _errors(self, which: Integers) -> tuple[Floats, Floats]:
+        """What left-out samples differ by from what others say, (n, C); variances of that, (n,)."""
+        near, weights, unit = self._asked(self.x[which], (), True)
+        said = np.einsum("nk,nkc->nc", weights, self.y[near])
+        return self.y[which] - said, unit
+
+    @cached_property
+    def _kept(self) -> Floats:
+        """Residuals that are known, (n, C); NaN for others."""
+        return np.full(self.y.shape, np.nan)
+
+    def residuals(self, which: Integers) -> Floats:
+        """Absolute residuals of samples, in deviations of amplitude 1."""
+        new = np.unique(which)
+        new = new[np.isnan(self._kept[new, 0])]
+        if len(new) and len(self.x) > 1:
+            error, unit = self._errors(new)
+            self._kept[new] = np.abs(error) / np.sqrt(np.maximum(unit, 1e-300))[:, None]
+        return np.nan_to_num(self._kept[which])
+
+    def _local(self, far: Floats, which: Integers) -> Floats:
+        """Means of the nearest residuals, (n, C); the farthest one counts for nothing."""
+        weight = compact(far / np.maximum(far[:, -1:], 1e-300))[..., None]
+        weight = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
+        local = np.sum(weight * self.residuals(which), axis=1)
+        return np.asarray((local + COMMON_SHARE * self.common) / (1 + COMMON_SHARE))
+
+    def amplitudes(self, x: Floats) -> Floats:
+        """Standard deviations of the prior at places, (n, C)."""
+        if self.amplitude is not None:
+            return np.broadcast_to(self.amplitude, (len(x), len(self.amplitude)))
+        return self.factor * self._local(*self._nearest(x, self.averaged + 1))
+
+    # --- what is asked --------------------------------------------------------------------------
+
+    def variance(self, x: Floats, terms: Terms = ()) -> Floats:
+        """Variances (n, C) of values, or of derivatives, at index coordinates x, (n, d)."""
+        unit = self._asked(x, terms, False)[2]
+        floor = np.zeros(1) if terms else self.floor
+        return np.asarray(unit[:, None] * self.amplitudes(x) ** 2 + floor)
+
+    def on_grid(self, x: Sequence[Floats]) -> Floats:
+        """Variances (..., C) of values on the grid of index coordinates x."""
+        points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1).reshape(-1, len(x))
+        return self.variance(points).reshape(*map(len, x), -1)
+
+    def joint(self, x: Floats) -> Floats:
+        """Covariances per amplitude of values at places x near each other, (n, n)."""
+        used = np.unique(self._nearest(x, self.asked)[1])
+        require_small(len(used))
+        t = x[:1] + self._offsets(x[:1], used[None])[0]
+        return self.prior.joint(x[:1] + self._seen(x[:1], x), t, self.noise)
+
+    @property
+    def block(self) -> float:
+        """Samples on each axis of a box whose covariances fit into one dense matrix."""
+        sizes = {1: 1000.0, 2: 40.0, 3: 10.0} if self.noise else {1: 500.0, 2: 14.0, 3: 4.0}
+        return sizes.get(self.x.shape[1], 2.0)
+
+    def pattern(self, low: Floats, high: Floats) -> None:
+        """No two boxes are alike."""
+
+    def _seen(self, place: Floats, x: Floats) -> Floats:
+        """Where places lie as seen from one of them."""
+        return replace(self, x=x)._offsets(place, np.arange(len(x))[None])[0]
