@@ -24,7 +24,7 @@ from elmfield.field.coordinates.labels import Labels
 from elmfield.field.model import Model
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.fit.gaps.fill import fill_gaps
-from elmfield.fit.noise import denoise_samples, removed_energy
+from elmfield.fit.noise import denoise_samples, noise_level, removed_energy
 from elmfield.fit.statistics import ArrayView, Slabs, Survey
 from elmfield.local.bases import WaveModel
 from elmfield.local.model import Basis
@@ -210,8 +210,12 @@ class Encoder:
         if samples.present is not None:
             samples = fill_gaps(samples, gap_order(asked, missing), wraps)
         noisy = samples
-        if asked.denoise is not False or (asked.clip and not samples.is_original):
-            samples = denoise_samples(noisy, asked.denoise, wraps, clip=asked.clip)
+        level: Array | float | bool = asked.denoise
+        remaining = 1.0
+        if level is True:
+            level = noise_level(samples.values, samples.present) * samples.scale
+        if level is not False or (asked.clip and not samples.is_original):
+            samples, remaining = denoise_samples(noisy, level, wraps, clip=asked.clip)
         settings = self._resolved = self._resolved or asked.resolve(ArrayView.of(samples))
         groups = self._coefficients(settings, SampleBoxes.of_fit(samples, own=False))
         found, left = self._project(groups, samples, progress)
@@ -239,6 +243,7 @@ class Encoder:
             residual=residual if np.isfinite(residual).all() else None,
             gaps=gaps,
             settings=settings,
+            evidence=None if level is False else Evidence.of_noise(level, remaining, samples.scale),
             labels=Labels(missing=missing),
         )
 

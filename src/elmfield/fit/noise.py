@@ -15,6 +15,7 @@ from elmfield._array.autograd import recompute
 from elmfield._array.backend import (
     cast,
     contiguous,
+    detach,
     device,
     move,
     namespace,
@@ -58,6 +59,9 @@ LEAST_SHARE = 0.05
 LEARNING_BOXES = 8192
 """Boxes that shapes are learned from, at most."""
 
+LEFT_BOXES = 1024
+"""Boxes from which it is estimated how much noise is left."""
+
 LEVEL_BOX = {1: 64, 2: 16, 3: 8}
 """Samples per axis of the boxes that the noise's level is estimated from, by number of axes."""
 
@@ -74,22 +78,23 @@ arrays would come from memory that the system's allocator does not give back."""
 
 
 def denoise_samples(
-    samples: Samples, level: float | bool, periodic: Sequence[bool], *, clip: bool = False
-) -> Samples:
-    """The samples without most of their noise.
+    samples: Samples, level: Array | float | bool, periodic: Sequence[bool], *, clip: bool = False
+) -> tuple[Samples, float]:
+    """The samples without most of their noise, and the part of its variance that is left.
 
-    `level` is False for nothing to do, True to estimate it, or a standard deviation in the caller's
-    units. With `clip`, what comes back lies between the least and largest of the samples given, in
+    `level` is False for nothing to do, or a standard deviation in the caller's units, for all
+    channels or each, (C,). With `clip`, what comes back lies between the least and largest of the samples given, in
     each channel, filled samples included.
     """
-    before = samples
+    before, left = samples, 1.0
     if level is not False:
         y = samples.values
-        noise = noise_level(y, samples.present) if level is True else level / samples.scale
+        noise = level / samples.scale
         # Without a plane, which has no noise: it comes back exactly.
         plane = cast(plane_through(y, None, periodic), y)
-        samples = samples.changed(remove_noise(y - plane, noise, periodic) + plane)
-    return _clipped(before, samples) if clip and not samples.is_original else samples
+        found, left = remove_noise(y - plane, noise, periodic)
+        samples = samples.changed(found + plane)
+    return (_clipped(before, samples) if clip and not samples.is_original else samples), left
 
 
 def removed_energy(before: Samples, after: Samples, partition: Partition) -> Floats:
@@ -294,6 +299,14 @@ class Shapes:
             found.append(parts)
         return xp.stack([unfold_parities(*both) for both in zip(*found)], axis=-1) + mean
 
+    def left(self, Y: Array) -> float:
+        """Mean variance that boxes Y, (G, S, C), of noise 1 leave uncertain in each sample."""
+        xp = namespace(Y)
+        Y = Y - xp.mean(Y, axis=1, keepdims=True)
+        p = _shares([self.parts(Y[..., k])[1] for k in range(Y.shape[2])])
+        kept = sum(float(xp.sum(xp.matmul(p, h.gains(Y)))) for h in self.halves)
+        return (kept / Y.shape[0] + 1) / Y.shape[1]
+
     def sums(self, Y: Array) -> list[Array]:
         """How often members are met at amplitudes in boxes Y, (G, S, C), of mean 0: (K, A).
 
@@ -413,8 +426,11 @@ def learn_shapes(start: Shapes, Y: Array) -> Shapes:
 # --- an array -------------------------------------------------------------------------------------
 
 
-def remove_noise(y: Array, noise: Array, periodic: Sequence[bool]) -> Array:
-    """Samples y, (..., C), without most of their noise of standard deviation `noise`, (C,)."""
+def remove_noise(y: Array, noise: Array, periodic: Sequence[bool]) -> tuple[Array, float]:
+    """Samples y, (..., C), without most of their noise of standard deviation `noise`, (C,).
+
+    And the part of its variance that is left in them, as the boxes' posteriors say.
+    """
     xp = namespace(y)
     shape, C = tuple(y.shape[:-1]), y.shape[-1]
     wide = [k for k, n in enumerate(shape) if n > 1]
@@ -422,11 +438,12 @@ def remove_noise(y: Array, noise: Array, periodic: Sequence[bool]) -> Array:
     if d > 3:  # in space, one after the other
         k = wide[0]
         parts = [xp.take(y, move(np.asarray([i]), y), axis=k) for i in range(shape[k])]
-        return xp.concat([remove_noise(part, noise, periodic) for part in parts], axis=k)
+        found, lefts = zip(*(remove_noise(part, noise, periodic) for part in parts))
+        return xp.concat(found, axis=k), float(np.mean(lefts))
     size = xp.astype(xp.max(xp.abs(y), axis=tuple(range(len(shape)))), xp.float64)
     unit = xp.maximum(move(noise, y, xp.float64), 1e-12 * size)
     if d == 0 or not bool(xp.all(unit > 0)):  # one sample, or nothing but zeros
-        return y
+        return y, 1.0
     is_single = not requires_grad(y) and bool(xp.all(size / SINGLE_PRECISION_RATIO < unit))
     kind = xp.float32 if is_single else xp.float64
     z = xp.astype(xp.astype(y, xp.float64) / unit, kind)
@@ -436,6 +453,7 @@ def remove_noise(y: Array, noise: Array, periodic: Sequence[bool]) -> Array:
     most = float(to_numpy(xp.max(xp.var(some, axis=1))))
     top = max(STRONGEST, math.ceil(math.log(max(most, 1.0), 4)))  # no box goes beyond 4^top
     shapes = learn_shapes(family_shapes(box, top), some)
+    left = shapes.left(detach(some)[:: max(1, some.shape[0] // LEFT_BOXES), ...])
     n = math.prod(shape)
     total = [xp.zeros(n, dtype=kind, device=device(y)) for _ in range(C)]
     for i, j in runs(len(index), shapes.at_once(y)):
@@ -446,4 +464,4 @@ def remove_noise(y: Array, noise: Array, periodic: Sequence[bool]) -> Array:
             total[c] = total[c] + scatter_add(n, xp.reshape(at, (-1,)), values)
     times = move(np.bincount(index.reshape(-1), minlength=n)[:, None], y, xp.float64)
     found = xp.astype(xp.stack(total, axis=-1), xp.float64) / times
-    return xp.astype(xp.reshape(found, y.shape) * unit, y.dtype)
+    return xp.astype(xp.reshape(found, y.shape) * unit, y.dtype), left

@@ -50,6 +50,12 @@ KEPT_RESIDUALS = 1 << 24
 CONFIDENCE, QUANTILE = 0.9, 1.6448536269514722
 """The share of left-out samples that are to lie within so many standard deviations."""
 
+NORMAL_RATIO = math.sqrt(math.pi / 2)
+"""Standard deviation of a normal number by its mean absolute value."""
+
+NOISE_RATIOS = np.logspace(-4, 4, 17)
+"""Variances of the noise, in parts of the prior's amplitude squared, that are tabulated."""
+
 START_POWER = 1.5
 """The power from which its estimate begins: two steps are taken."""
 
@@ -88,6 +94,9 @@ class Lattice:
         Variance that every value has besides: what coding lost.
     shares : tuple of float
         Left-out samples inside 50, 90 and 99 %.
+    noise, shown : arrays, shape (C,), or None
+        Standard deviation of the noise that was taken out of the samples: as it scales deviations,
+        and as amplitudes are compared with.
     """
 
     shape: tuple[int, ...]
@@ -98,6 +107,8 @@ class Lattice:
     common: Floats = field(default_factory=lambda: np.ones(1))
     floor: Floats = field(default_factory=lambda: np.zeros(1))
     shares: tuple[float, ...] = ()
+    noise: Floats | None = None
+    shown: Floats | None = None
 
     # --- how it is made -------------------------------------------------------------------------
 
@@ -112,11 +123,14 @@ class Lattice:
         power: float,
         means: bool,
         floor: Floats,
+        noise: Floats | None = None,
+        left: float = 1.0,
     ) -> "Lattice":
         """Find power, stretch and calibration from the samples; `power` serves short axes.
 
         `values` gives the function on a grid of index coordinates. Where it differs from the
-        posterior's mean by more than the latter's deviation, deviations are that much larger.
+        posterior's mean by more than the latter's deviation, deviations are that much larger. Of
+        `noise`, (C,), that was taken out a part is `left`, in variance.
         """
         d, side = len(shape), box_side(LEFT_OUT_BOX, len(shape))
         probes = _probes(shape)
@@ -131,8 +145,12 @@ class Lattice:
         residuals = [made.left_out(b) for b in blocks]
         C = blocks[0].shape[-1]
         flat = np.concatenate([r.reshape(-1, C) for r in residuals])
-        common = flat.mean(axis=0)
-        made = replace(made, common=common)
+        made = replace(made, common=flat.mean(axis=0))
+        if noise is not None and (noise > 0).all():
+            made = replace(made, noise=noise, factor=NORMAL_RATIO)
+            at = [[np.arange(s.start, s.stop, dtype=float) for s in slab] for slab in probes]
+            found = np.mean([(made.on_grid(x) / noise**2).mean() for x in at])
+            return replace(made, noise=noise * math.sqrt(left / max(found, 1e-300)), shown=noise)
         z = np.concatenate([made._standardised(r).reshape(-1) for r in residuals])
         factor = float(np.quantile(z, CONFIDENCE)) / QUANTILE if z.size else 1.0
         factor = factor if factor > 0 else 1.0
@@ -301,6 +319,43 @@ class Lattice:
     def _soft_inverse(self) -> Floats:
         return self.prior.soft.inverse(self._pattern[0])
 
+    # --- noise ----------------------------------------------------------------------------------
+
+    @cached_property
+    def _noisy(self) -> list[tuple[Floats, float, Floats]]:
+        """For variances λ of the noise per amplitude: inverse, what residuals lose, and table.
+
+        The smoother is the posterior's mean; residuals of its values at the samples are smaller
+        than those of the signal, by a factor that follows from the prior. The table has variances
+        in units of the noise's.
+        """
+        t, (table, steps) = self._pattern[0], self._table
+        axes = [-np.arange(n)[::-1] / steps for n in table.shape]
+        points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+        b, S = self.prior.rows(points, t), len(t)
+        wide = tuple(n + 4 for n in self.side)
+        s = np.indices(wide).reshape(len(wide), -1).T - (np.asarray(wide) - 1) / 2
+        inner = (np.abs(s) <= (np.asarray(self.side) - 1) / 2).all(axis=1)
+        K, rows, h = self.prior.covariance(s, s), self.prior.rows(s[inner], s), self._filter
+        found = []
+        for ratio in NOISE_RATIOS:
+            inverse = self.prior.inverse(t, ratio)
+            left = np.maximum(-np.einsum("ij,ij->i", b @ inverse, b), 0) / ratio
+            g = h.reshape(-1) @ rows @ self.prior.inverse(s, ratio)[:, : len(s)]
+            seen = float(g @ K @ g + ratio * g @ g)
+            found.append((inverse[:S, :S], max(seen, 1e-12) ** 0.5, left.reshape(table.shape)))
+        return found
+
+    def _noise_weights(self, a: Floats) -> list[Floats]:
+        """How much each of NOISE_RATIOS counts where denoised samples have amplitudes a, (..., C)."""
+        level = self.noise if self.shown is None else self.shown
+        logs = np.log(NOISE_RATIOS)
+        # Amplitudes that residuals show, in units of the noise, where the ratio is such a one.
+        shown = [-log / 2 + math.log(seen) for log, (_, seen, _) in zip(logs, self._noisy)]
+        at = np.interp(np.log(np.maximum(a / level, 1e-300)), shown[::-1], logs[::-1])
+        step = logs[1] - logs[0]
+        return [np.maximum(0, 1 - np.abs(at - log) / step) for log in logs]
+
     # --- what is asked --------------------------------------------------------------------------
 
     def variance(self, x: Floats, terms: Terms = ()) -> Floats:
@@ -311,22 +366,24 @@ class Lattice:
         else:
             (table, steps), floor = self._table, self.floor
             seats = [_between(c, steps, n) for c, n in zip(u, table.shape)]
-            unit = np.zeros(len(x))
-            for corner in cartesian((0, 1), repeat=len(seats)):
-                weight = math.prod(w if up else 1 - w for (_, w), up in zip(seats, corner))
-                unit += weight * table[tuple(i + up for (i, _), up in zip(seats, corner))]
+            if self.noise is not None:
+                shares = self._noise_weights(self.amplitudes(x))
+                parts = (w * _at(t, seats)[:, None] for w, (*_, t) in zip(shares, self._noisy))
+                return np.asarray(sum(parts) * self.noise**2 + floor)
+            unit = _at(table, seats)
         return unit[:, None] * self.amplitudes(x) ** 2 + floor
 
     def on_grid(self, x: Sequence[Floats]) -> Floats:
         """Variances (..., C) of values on the grid of index coordinates x."""
-        unit, steps = self._table
-        for k, c in enumerate(x):
-            i, w = _between(self._folded(k, c), steps, unit.shape[k])
-            w = w.reshape([-1 if j == k else 1 for j in range(unit.ndim)])
-            unit = (1 - w) * np.take(unit, i, axis=k) + w * np.take(unit, i + 1, axis=k)
+        table, steps = self._table
+        seats = [_between(self._folded(k, c), steps, table.shape[k]) for k, c in enumerate(x)]
         found = self.amplitudes_on_grid(x)
+        if self.noise is not None:
+            shares = self._noise_weights(found)
+            parts = (w * _spanned(t, seats)[..., None] for w, (*_, t) in zip(shares, self._noisy))
+            return np.asarray(sum(parts) * self.noise**2 + self.floor)
         found *= found
-        found *= unit[..., None]
+        found *= _spanned(table, seats)[..., None]
         found += self.floor
         return found
 
@@ -392,6 +449,23 @@ def _between(u: Floats, steps: int, n: int) -> tuple[Integers, Floats]:
     at = u * steps + (n - 1)
     low = np.clip(np.floor(at), 0, n - 2).astype(np.int64)
     return low, np.clip(at - low, 0, 1)
+
+
+def _at(table: Floats, seats: Sequence[tuple[Integers, Floats]]) -> Floats:
+    """A table at points, (n,), that lie at seats on each axis."""
+    total: Floats = np.zeros(())
+    for corner in cartesian((0, 1), repeat=len(seats)):
+        weight = math.prod(w if up else 1 - w for (_, w), up in zip(seats, corner))
+        total = total + weight * table[tuple(i + up for (i, _), up in zip(seats, corner))]
+    return total
+
+
+def _spanned(table: Floats, seats: Sequence[tuple[Integers, Floats]]) -> Floats:
+    """A table on the grid of seats on each axis."""
+    for k, (i, w) in enumerate(seats):
+        w = w.reshape([-1 if j == k else 1 for j in range(table.ndim)])
+        table = (1 - w) * np.take(table, i, axis=k) + w * np.take(table, i + 1, axis=k)
+    return table
 
 
 def left_out_filter(prior: Prior, side: Sequence[int]) -> Floats:

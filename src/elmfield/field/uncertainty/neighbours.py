@@ -14,7 +14,13 @@ import numpy as np
 
 from elmfield._array.memory import runs
 from elmfield._array.typing import Floats, Integers
-from elmfield.field.uncertainty.lattice import COMMON_SHARE, CONFIDENCE, QUANTILE, compact
+from elmfield.field.uncertainty.lattice import (
+    COMMON_SHARE,
+    CONFIDENCE,
+    NORMAL_RATIO,
+    QUANTILE,
+    compact,
+)
 from elmfield.field.uncertainty.prior import (
     LARGEST_POWER,
     LEAST_POWER,
@@ -40,9 +46,6 @@ PROBES = 400
 
 BATCH_NUMBERS = 1 << 22
 """Numbers of the systems that are solved together, at most."""
-
-NORMAL_RATIO = math.sqrt(math.pi / 2)
-"""Standard deviation of a normal number by its mean absolute value."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

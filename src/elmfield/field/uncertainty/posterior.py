@@ -46,14 +46,24 @@ class Evidence:
     amplitude : tuple of float, or None
         Standard deviation of each channel's prior at a distance of one sample, where the fit
         estimated it too.
+    left : float
+        The part of the noise's variance that is left in the samples.
     """
 
     noise: tuple[float, ...]
     amplitude: tuple[float, ...] | None = None
+    left: float = 1.0
+
+    @classmethod
+    def of_noise(cls, level: Array | float, left: float, scale: Array) -> "Evidence":
+        """Noise of one level in all channels, or of a level in each, and the part that is left."""
+        each = np.broadcast_to(np.asarray(to_numpy(level), np.float64), (int(scale.shape[0]),))
+        return cls(tuple(each.tolist()), left=left)
 
     def channels(self, own: slice) -> "Evidence":
         """The same of some channels."""
-        return Evidence(self.noise[own], None if self.amplitude is None else self.amplitude[own])
+        some = None if self.amplitude is None else self.amplitude[own]
+        return Evidence(self.noise[own], some, self.left)
 
 
 class Posterior(Protocol):
@@ -226,8 +236,10 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
     else:
         means = model.labels.samples == "means"
         found = Lattice.calibrated(
-            shape, periodic, read, values=values, power=power, means=means, floor=floor
-        )
+            shape, periodic, read,
+            values=values, power=power, means=means, floor=floor, noise=noise,
+            left=1.0 if model.evidence is None else model.evidence.left,
+        )  # fmt: skip
     return Part(found, np.asarray(low, float), wide)
 
 
