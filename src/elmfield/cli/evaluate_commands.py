@@ -46,6 +46,7 @@ LONGEST = 1 << 20
     "--quantity", type=click.Choice(["value", "gradient_magnitude", "laplacian"]), default="value",
     show_default=True, help="The values, the length of their gradient, or their Laplacian.",
 )  # fmt: skip
+@click.option("--std", is_flag=True, help="Standard deviations: how sure the values are.")
 @click.option(
     "--align", type=click.Choice(["areas", "nodes"]),
     help="Samples stand for areas (pictures) or nodes (weather: old nodes stay nodes).",
@@ -87,6 +88,7 @@ def render(
     index: Sequence[str],
     align: str | None,
     colours: str | None,
+    std: bool,
     quiet: bool,
     as_json: bool,
     **options: Any,
@@ -102,6 +104,7 @@ def render(
     elmfield render sst.elm -o fine.nc --scale 2
     elmfield render sst.elm -o part.png --window latitude=35:60 --window longitude=-10:30 --scale 4
     elmfield render photo.elm -o edges.png --quantity gradient_magnitude
+    elmfield render sst.elm -o sure.nc --std
     elmfield render sst.elm -o coarse.nc --grid 18x36 --mean
     elmfield render sst.elm -o same.nc --like sst.nc
     elmfield render sst.elm -o map.nc --window latitude=35:70 --window longitude=0:9 --crs EPSG:3035
@@ -114,6 +117,10 @@ def render(
     part = _window(field, window) | _index_window(field, index, align)
     how = ("quantity", "mean", "antialias", "missing", "dtype")
     asked = {name: options.pop(name) for name in how}
+    if std:
+        if asked["quantity"] != "value":
+            raise click.UsageError("--std is of values; leave --quantity out.")
+        asked["quantity"] = "std"
     grid = ef.OutputGrid(window=part, align=align, **options)
     with bars(False if quiet or as_json else None) as progress:
         out = Rendering(field=field, progress=progress, **asked).on(grid)
@@ -192,6 +199,7 @@ class Table(NamedTuple):
     "--quantity", type=click.Choice(["value", "gradient", "laplacian"]), default="value",
     show_default=True, help="The gradient has one number per axis here.",
 )  # fmt: skip
+@click.option("--std", is_flag=True, help="Standard deviations in columns of their own.")
 @click.option(
     "--outside", type=click.Choice(["raise", "nearest", "nan"]), default="raise",
     show_default=True, help="What to do with points outside the domain.",
@@ -203,6 +211,7 @@ def query(
     at: Sequence[str],
     points: Path | None,
     quantity: str,
+    std: bool,
     outside: str,
     missing: str | None,
     as_json: bool,
@@ -214,6 +223,7 @@ def query(
     elmfield query photo.elm --at 100.5,80.25 --at 12,40
     elmfield query sst.elm --at latitude=48.2,longitude=16.4 --json
     elmfield query photo.elm --points points.csv --quantity gradient
+    elmfield query sst.elm --at latitude=48.2,longitude=16.4 --std
     """
     if not at and points is None:
         raise click.UsageError("Say where: --at X,X... or --points FILE.csv.")
@@ -226,15 +236,16 @@ def query(
         "gradient": field.gradient,
         "laplacian": field.laplacian,
     }
+    where, how = _coordinates(rows, field), {"outside": outside, "missing": missing}
     try:
-        values = to_numpy(
-            calls[quantity](_coordinates(rows, field), outside=outside, missing=missing)
-        )
+        values = to_numpy(calls[quantity](where, **how)).reshape(len(rows), -1)
     except ef.OutsideDomainError as error:  # in the command's own words
         advice = re.sub(r"outside='(\w+)'", r"--outside \1", str(error))
         raise ef.OutsideDomainError(advice) from error
-    values = values.reshape(len(rows), -1)
     names, heads = field.domain.dims, _value_heads(field, quantity)
+    if std:
+        sure = to_numpy(field.std(where, quantity=quantity, **how)).reshape(len(rows), -1)
+        values, heads = np.concatenate([values, sure], axis=1), heads + [f"{h}_std" for h in heads]
     if as_json:
         terminal.print_json(
             [

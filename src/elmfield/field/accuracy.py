@@ -229,6 +229,9 @@ def left_between(before: "Blended", after: "Blended", units: Floats) -> Floats:
     return left
 
 
+CALIBRATION = "left-out samples inside 50, 90, 99 %"
+"""Shares of samples that lie within a posterior's intervals when they are left out."""
+
 FORMATS = {
     "index, in coefficients": "{:.0f}",
     "coefficients per sample": "{:.3f}",
@@ -292,7 +295,7 @@ def _text(name: str, value: Any) -> str:
         return FORMATS.get(name, "{}").format(value)
     if name in ("samples", "samples of the whole", "cells"):
         return " × ".join(map(str, value))
-    return ", ".join(f"{v:g}" if name == "overlap" else str(v) for v in value)
+    return ", ".join(f"{v:.3g}" if name in ("overlap", CALIBRATION) else str(v) for v in value)
 
 
 def describe(model: "Model", samples: Array | None, heldout: float | None) -> Report:
@@ -337,6 +340,9 @@ def describe(model: "Model", samples: Array | None, heldout: float | None) -> Re
         rows["largest error"] = max_error(truth[have], mine[have])
     if heldout is not None:
         rows["PSNR held out"] = heldout
+    posterior = model.__dict__.get("posterior")  # if somebody asked for deviations before
+    if posterior is not None and posterior.shares:
+        rows[CALIBRATION] = posterior.shares
     if model.settings is not None:
         rows["settings"] = str(model.settings)
     return Report(rows)

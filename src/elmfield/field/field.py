@@ -13,7 +13,7 @@ from elmfield._array.typing import Array, Floats
 from elmfield.domain import Domain
 from elmfield.field.accuracy import Report, describe, errors_by_cell
 from elmfield.field.adapters.affine import World
-from elmfield.field.adapters.labelled_arrays import interpolate, plot_array
+from elmfield.field.adapters.labelled_arrays import interpolate, plot_array, with_deviations
 from elmfield.field.adapters.lazy_grid import LazyGrid, to_dask
 from elmfield.field.adapters.warp import warped
 from elmfield.field.blend.means import integral_between, means_between
@@ -326,7 +326,8 @@ class Field:
         smooth, a ReLU network through noise to 1e-3 of the range, a few hundredths without overlap.
         """
         if choice("quantity", quantity, ("value", "std")) == "std":
-            return std_of_means(self.model, self.model.coordinates.edges_of(edges))
+            boxes = self.model.coordinates.edges_of(edges)
+            return self.model.channels_back(std_of_means(self.model, boxes))
         values, part = means_between(self.model, edges, missing)
         pair = namespace(values).astype(values, self.dtype), part
         return pair if choice("covered", covered, (True, False)) else pair[0]
@@ -385,6 +386,7 @@ class Field:
         quantity: str = "value",
         outside: str = "raise",
         missing: Missing = None,
+        std: bool = False,
         chunks: Any = None,
         **coords_by_name: Any,
     ) -> Any:
@@ -394,10 +396,17 @@ class Field:
         units: numbers drop their axis; 1-D arrays span a grid; DataArrays bring their own dims, and
         those that share a dim are points along it; two-dimensional ones are curvilinear grids. Axes
         that are not named keep their samples. Components of derivatives lie along new dims
-        "direction" and "direction_2". A field fitted to a Dataset gives a Dataset.
+        "direction" and "direction_2". A field fitted to a Dataset gives a Dataset; so does `std`,
+        which adds the standard deviations as variables of their own, with CF's names.
         """
         both = {**by_name("coords", coords), **coords_by_name}
-        return interpolate(self.model, both, quantity, outside, missing, chunks)
+        found = interpolate(self.model, both, quantity, outside, missing, chunks)
+        if not choice("std", std, (True, False)):
+            return found
+        if quantity != "value":
+            raise ValueError(f"`std` is of values; got quantity={quantity!r}.")
+        sure = interpolate(self.model, both, "std", outside, missing, chunks)
+        return with_deviations(found, sure)
 
     to_xarray = interp
 
@@ -406,16 +415,18 @@ class Field:
         coords: Coords | None = None,
         *,
         quantity: str = "value",
+        std: bool = False,
         ax: Any = None,
         **options: Any,
     ) -> Any:
         """A quick look: what `interp` gives at `coords`, drawn as xarray draws it.
 
         A line for one axis, colours for two; latitudes and longitudes on a map with coastlines
-        where cartopy is installed. Choose slices of other axes by numbers in `coords`. `options`
-        are those of ``DataArray.plot``.
+        where cartopy is installed. Choose slices of other axes by numbers in `coords`. With `std`, a
+        band of two standard deviations around a line. `options` are those of ``DataArray.plot``.
         """
-        return plot_array(self.interp(coords, quantity=quantity), ax, options)
+        sure = self.interp(coords, quantity="std") if choice("std", std, (True, False)) else None
+        return plot_array(self.interp(coords, quantity=quantity), ax, options, sure)
 
     def view(self, **options: Any) -> Any:
         """A page in the browser that shows the field; `options` are those of :func:`elmfield.view`.

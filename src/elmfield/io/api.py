@@ -371,8 +371,8 @@ def regrid(
     mean : bool
         Means over the cells of the grid, by area on the sphere: conservative regridding. Cells
         reach halfway to the next place, or as far as the bounds that `like` has.
-    quantity : {"value", "gradient_magnitude", "laplacian"}
-        "gradient" is its magnitude.
+    quantity : {"value", "gradient_magnitude", "laplacian", "std"}
+        "gradient" is its magnitude; "std" the standard deviation of values, or of means.
     align : {"areas", "nodes"}, optional
         Whether a `step` counts from the first sample (nodes) or from the domain's border (areas).
     missing : {"nan", "fill"}, optional

@@ -59,6 +59,9 @@ NOISE_RATIOS = np.logspace(-4, 4, 17)
 START_POWER = 1.5
 """The power from which its estimate begins: two steps are taken."""
 
+LEAST_VARIANCE = 1e-9
+"""Variances below this part of the largest are rounding."""
+
 AROUND = 4
 """Samples around places whose covariances are asked for that are taken into account."""
 
@@ -140,7 +143,9 @@ class Lattice:
             prior = replace(prior, power=min(max(power, LEAST_POWER), LARGEST_POWER))
         else:
             for _ in range(2):
-                prior = replace(prior, power=_growth(prior, blocks), stretch=_stretch(prior, blocks))
+                prior = replace(
+                    prior, power=_growth(prior, blocks), stretch=_stretch(prior, blocks)
+                )
         made = cls(shape=shape, periodic=periodic, read=read, prior=prior, floor=floor)
         residuals = [made.left_out(b) for b in blocks]
         C = blocks[0].shape[-1]
@@ -175,9 +180,7 @@ class Lattice:
         middle = np.zeros((1, len(sides)))
         weights = (self.prior.rows(middle, t) @ inverse)[0, : len(t)].reshape(sides)
         mean = filtered(y, weights, even=True)
-        x = [
-            s.start + np.arange(n) + (m - 1) / 2 for s, m, n in zip(slab, sides, mean.shape)
-        ]
+        x = [s.start + np.arange(n) + (m - 1) / 2 for s, m, n in zip(slab, sides, mean.shape)]
         deviation = self.amplitudes_on_grid(x) * self._direct(middle, ()) ** 0.5
         off = (values(x) - mean) / np.maximum(deviation, 1e-300)
         known = deviation > 0
@@ -302,7 +305,10 @@ class Lattice:
         steps = PATTERN_STEPS.get(len(self.shape), 2)
         axes = [-np.arange(m * steps // 2 + 1)[::-1] / steps for m in self._pattern_sides]
         points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
-        return self._direct(points, ()).reshape([len(a) for a in axes]), steps
+        found = self._direct(points, ())
+        if not self.prior.means:  # what rounding leaves at samples
+            found = np.where(found > LEAST_VARIANCE * found.max(initial=0), found, 0.0)
+        return found.reshape([len(a) for a in axes]), steps
 
     def _direct(self, u: Floats, terms: Terms) -> Floats:
         """Variances per amplitude at places of the pattern's box, (n,)."""
@@ -507,9 +513,7 @@ def _growth(prior: Prior, blocks: Sequence[Floats]) -> float:
     weights = left_out_filter(prior, (box_side(LEFT_OUT_BOX, d),) * d)
     fine = np.mean([np.abs(filtered(b, weights)).mean() for b in blocks])
     halves = [
-        b[tuple(slice(i, None, 2) for i in phase)]
-        for b in blocks
-        for phase in ((0,) * d, (1,) * d)
+        b[tuple(slice(i, None, 2) for i in phase)] for b in blocks for phase in ((0,) * d, (1,) * d)
     ]
     coarse = np.mean([np.abs(filtered(h, weights)).mean() for h in halves])
     if not (fine > 0 and coarse > 0):
@@ -520,7 +524,9 @@ def _growth(prior: Prior, blocks: Sequence[Floats]) -> float:
 def _stretch(prior: Prior, blocks: Sequence[Floats]) -> Floats:
     """By how much farther apart samples are on some axes than on others, as the prior sees it."""
     d = blocks[0].ndim - 1
-    rough = np.array([np.mean([np.abs(np.diff(b, 2, axis=k)).mean() for b in blocks]) for k in range(d)])
+    rough = np.array(
+        [np.mean([np.abs(np.diff(b, 2, axis=k)).mean() for b in blocks]) for k in range(d)]
+    )
     if not (rough > 0).all():
         return np.ones(d)
     logs = 2 / max(prior.power, MILD_POWER) * np.log(rough)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from elmfield._array.memory import runs
+from elmfield._array.threads import spread
 from elmfield._array.typing import Floats, Integers
 from elmfield.field.uncertainty.lattice import (
     COMMON_SHARE,
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 ASKED = {1: 16, 2: 48, 3: 80}
 """Samples that a place asks, by number of axes; 100 on more than three."""
 
+MOST_ASKED = 128
+"""Samples that a place asks at most."""
+
 AVERAGED = {1: 12, 2: 14, 3: 20}
 """Samples around a place whose residuals make its amplitude."""
 
@@ -44,7 +48,7 @@ FADING = 0.7
 PROBES = 400
 """Samples from which power and calibration are found."""
 
-BATCH_NUMBERS = 1 << 22
+BATCH_NUMBERS = 1 << 20
 """Numbers of the systems that are solved together, at most."""
 
 
@@ -131,10 +135,16 @@ class Neighbours:
             low, high = (middle, high) if z.mean() > 1 else (low, middle)
         return math.exp(low)
 
-    @property
+    @cached_property
     def asked(self) -> int:
-        """Samples that a place asks."""
-        return ASKED.get(self.x.shape[1], 100)
+        """Samples that a place asks: of noisy ones several times as many as it averages."""
+        k = ASKED.get(self.x.shape[1], 100)
+        if not self.noise:
+            return k
+        few, k = replace(self), max(k, 12 * self.prior.n_free)
+        few.__dict__["asked"] = k
+        unit = few._asked(self.x[:: max(1, len(self.x) // 64)], (), False)[2]
+        return int(np.clip(4 * self.noise / max(float(np.median(unit)), 1e-300), k, MOST_ASKED))
 
     @property
     def averaged(self) -> int:
@@ -187,14 +197,20 @@ class Neighbours:
             part = np.minimum(far / last, 1 - 1e-6)
             fading = np.maximum(part - FADING, 0) / (1 - part)
             extra = fading**2 * last**self.prior.power
-        weights, unit = [], []
         S = which.shape[1] + prior.n_free
-        for i, j in runs(len(x), max(1, BATCH_NUMBERS // (S * S))):
-            t = self._offsets(x[i:j], which[i:j])
-            w, v = prior.weights(t, self.noise + extra[i:j], terms)
-            weights.append(w)
-            unit.append(v)
-        return which, np.concatenate(weights), np.concatenate(unit)
+
+        def solve(ends: tuple[int, int]) -> tuple[Floats, Floats]:
+            some = slice(*ends)
+            return prior.weights(
+                self._offsets(x[some], which[some]), self.noise + extra[some], terms
+            )
+
+        parts = spread(solve, runs(len(x), max(1, BATCH_NUMBERS // (S * S))))
+        weights, unit = zip(*parts) if parts else ((), ())
+        found = np.concatenate([np.zeros(0), *unit])
+        if not (terms or without or self.noise):
+            found[far[:, 0] == 0] = 0.0
+        return which, np.concatenate([np.zeros((0, which.shape[1])), *weights]), found
 
     # --- residuals of left-out samples ----------------------------------------------------------
 

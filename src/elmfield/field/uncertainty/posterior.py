@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -41,18 +41,21 @@ class Evidence:
 
     Parameters
     ----------
-    noise : tuple of float
+    noise : tuple of float, or None
         Standard deviation of each channel's noise.
     amplitude : tuple of float, or None
         Standard deviation of each channel's prior at a distance of one sample, where the fit
         estimated it too.
     left : float
         The part of the noise's variance that is left in the samples.
+    coding : float
+        Root mean square of what coding lost, where only the file knows it.
     """
 
-    noise: tuple[float, ...]
+    noise: tuple[float, ...] | None = None
     amplitude: tuple[float, ...] | None = None
     left: float = 1.0
+    coding: float = 0.0
 
     @classmethod
     def of_noise(cls, level: Array | float, left: float, scale: Array) -> "Evidence":
@@ -62,8 +65,8 @@ class Evidence:
 
     def channels(self, own: slice) -> "Evidence":
         """The same of some channels."""
-        some = None if self.amplitude is None else self.amplitude[own]
-        return Evidence(self.noise[own], some, self.left)
+        noise, amplitude = (None if a is None else a[own] for a in (self.noise, self.amplitude))
+        return replace(self, noise=noise, amplitude=amplitude)
 
 
 class Posterior(Protocol):
@@ -153,25 +156,30 @@ class Part:
         return self.inner.pattern(self._own(low[None])[0], self._own(high[None])[0])
 
 
-def posterior_of(model: "Model") -> Posterior:
-    """The posterior of a field, calibrated on its samples."""
-    blended = model.blended
+def why_none(model: "Model") -> str | None:
+    """Why a field has no posterior; None if it has one."""
     if model.labels.alpha is not None:
-        raise TypeError(
+        return (
             "a picture with transparency has no standard deviation: its colours were fitted times "
             "alpha. Fit the colours, image[..., :3]."
         )
+    groups = model.blended.groups
+    if not model.blended.is_scattered and any(g.model.axes is None for g in groups):
+        return (
+            "this field has no standard deviation: a random layer through its samples says nothing "
+            "about what lies between them. Fit with smooth() or oriented()."
+        )
+    return None
+
+
+def posterior_of(model: "Model") -> Posterior:
+    """The posterior of a field, calibrated on its samples."""
+    if (reason := why_none(model)) is not None:
+        raise TypeError(reason)
     order = getattr(model.settings, "order", None)
     power = 2 * float(np.mean(order)) - 1 if order is not None else USUAL_POWER
     units = np.asarray(to_numpy(model.scale), np.float64)
-    if blended.is_scattered:
-        return _of_points(model, power, units)
-    if any(g.model.axes is None for g in blended.groups):
-        raise TypeError(
-            "this field has no standard deviation: a random layer through all its samples says "
-            "nothing about what lies between them. Fit with smooth() or oriented()."
-        )
-    return _of_grid(model, power, units)
+    return (_of_points if model.blended.is_scattered else _of_grid)(model, power, units)
 
 
 def _of_points(model: "Model", power: float, units: Floats) -> Posterior:
@@ -182,6 +190,7 @@ def _of_points(model: "Model", power: float, units: Floats) -> Posterior:
     periods = np.where(blended.partition.periodic, np.asarray(model.shape, float), np.inf)
     if evidence is not None and evidence.amplitude is not None:
         amplitude = np.asarray(evidence.amplitude) / units
+        assert evidence.noise is not None
         ratio = float(np.mean((np.asarray(evidence.noise) / units / amplitude) ** 2))
         return Neighbours(
             x=x, y=np.zeros((len(x), len(units))), periods=periods, amplitude=amplitude,
@@ -222,8 +231,9 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
 
     shape = tuple(sizes[k] for k in wide)
     periodic = tuple(blended.partition.periodic[k] for k in wide)
-    floor = (_coding_error(model) / units) ** 2
-    noise = None if model.evidence is None else np.asarray(model.evidence.noise) / units
+    floor = (coding_error(model) / units) ** 2
+    evidence = Evidence() if model.evidence is None else model.evidence
+    noise = None if evidence.noise is None else np.asarray(evidence.noise) / units
     if gone is not None:
         gone = gone if gone.ndim == len(low) else gone.any(axis=-1)
         gone = gone[tuple(map(slice, low, high))].reshape(shape)
@@ -238,16 +248,18 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
         found = Lattice.calibrated(
             shape, periodic, read,
             values=values, power=power, means=means, floor=floor, noise=noise,
-            left=1.0 if model.evidence is None else model.evidence.left,
+            left=evidence.left,
         )  # fmt: skip
     return Part(found, np.asarray(low, float), wide)
 
 
-def _coding_error(model: "Model") -> float:
+def coding_error(model: "Model") -> float:
     """Root mean square of what coding lost, in the caller's units."""
     boxes, target = model.blended.source_samples, getattr(model.settings, "target", None)
     if target is None and (boxes is None or not boxes.is_lossy):
         return 0.0
+    if model.evidence is not None and model.evidence.coding:
+        return model.evidence.coding
     if model.residual is not None:
         count = float(np.prod(model.partition.boxes[1], axis=1, dtype=float).sum())
         return math.sqrt(float(np.sum(model.residual)) / model.n_channels / count)
@@ -288,7 +300,11 @@ def std_at_points(
     else:
         if any(a.knots is not None for a in model.domain.axes):
             raise TypeError("the standard deviation of a Laplacian needs axes of even steps.")
-        terms = tuple((float(s), tuple(2 * int(i) for i in e)) for s, e in zip(own[0] ** 2, unit)) if len(own) else ()
+        terms = (
+            tuple((float(s), tuple(2 * int(i) for i in e)) for s, e in zip(own[0] ** 2, unit))
+            if len(own)
+            else ()
+        )
         found = model.posterior.variance(at, terms)
     out = deviations(model, found)
     mark, gone = None if beyond is None else beyond[:, None], model.hidden(index, missing)
@@ -311,7 +327,9 @@ def std_on_grid(model: "Model", x: Sequence[Floats]) -> Array:
 def covariance_at_points(model: "Model", points: Any, outside: str = "raise") -> Array:
     """Covariances of values at points (n, d): (n, n), or (n, n, C); see :meth:`Field.covariance`."""
     if model.is_complex:
-        raise TypeError("covariances of complex values are not given. Fit real and imaginary parts.")
+        raise TypeError(
+            "covariances of complex values are not given. Fit real and imaginary parts."
+        )
     x = model.coordinates.points(points, model.offset)
     if x.ndim != 2:
         raise ValueError(f"`points` must have shape (n, d); got {tuple(x.shape)}.")
@@ -354,18 +372,18 @@ def draw_at_points(model: "Model", n: int, points: Any, seed: int) -> Array:
 
 
 def std_of_means(model: "Model", edges: Sequence[Floats | None]) -> Array:
-    """Standard deviations of means over boxes between edges; see :meth:`Field.means`."""
+    """Standard deviations (..., C) of means over boxes between edges, in index coordinates."""
     spans = [
         np.stack([o, o] if e is None else [e[:-1], e[1:]], axis=1)
         for e, o in zip(edges, own_samples(model.domain))
     ]
     sizes, known = [len(s) for s in spans], dict[Any, float]()
-    found = [
-        mean_variance(model.posterior, *np.array([s[i] for s, i in zip(spans, at)]).T, known)
-        for at in np.ndindex(*sizes)
-    ]
+    found = []
+    for at in np.ndindex(*sizes):
+        ends = np.sort([s[i] for s, i in zip(spans, at)], axis=1).astype(float)
+        found.append(mean_variance(model.posterior, ends[:, 0], ends[:, 1], known))
     out = deviations(model, np.reshape(found, (math.prod(sizes), -1)))
-    return model.channels_back(namespace(out).reshape(out, (*sizes, -1)))
+    return namespace(out).reshape(out, (*sizes, -1))
 
 
 def std_of_integral(model: "Model", low: Sequence[Any], high: Sequence[Any]) -> Array:
