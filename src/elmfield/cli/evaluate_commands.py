@@ -236,16 +236,18 @@ def query(
         "gradient": field.gradient,
         "laplacian": field.laplacian,
     }
-    where, how = _coordinates(rows, field), {"outside": outside, "missing": missing}
+    where = _coordinates(rows, field)
     try:
-        values = to_numpy(calls[quantity](where, **how)).reshape(len(rows), -1)
+        values = to_numpy(calls[quantity](where, outside=outside, missing=missing))
+        values = values.reshape(len(rows), -1)
     except ef.OutsideDomainError as error:  # in the command's own words
         advice = re.sub(r"outside='(\w+)'", r"--outside \1", str(error))
         raise ef.OutsideDomainError(advice) from error
     names, heads = field.domain.dims, _value_heads(field, quantity)
     if std:
-        sure = to_numpy(field.std(where, quantity=quantity, **how)).reshape(len(rows), -1)
-        values, heads = np.concatenate([values, sure], axis=1), heads + [f"{h}_std" for h in heads]
+        sure = field.std(where, quantity=quantity, outside=outside, missing=missing)
+        values = np.concatenate([values, to_numpy(sure).reshape(len(rows), -1)], axis=1)
+        heads = heads + [f"{h}_std" for h in heads]
     if as_json:
         terminal.print_json(
             [

@@ -341,8 +341,8 @@ def describe(model: "Model", samples: Array | None, heldout: float | None) -> Re
     if heldout is not None:
         rows["PSNR held out"] = heldout
     posterior = model.__dict__.get("posterior")  # if somebody asked for deviations before
-    if posterior is not None and posterior.shares:
-        rows[CALIBRATION] = posterior.shares
+    if posterior is not None and posterior.inner.calibration.shares:
+        rows[CALIBRATION] = posterior.inner.calibration.shares
     if model.settings is not None:
         rows["settings"] = str(model.settings)
     return Report(rows)

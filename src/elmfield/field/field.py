@@ -13,7 +13,7 @@ from elmfield._array.typing import Array, Floats
 from elmfield.domain import Domain
 from elmfield.field.accuracy import Report, describe, errors_by_cell
 from elmfield.field.adapters.affine import World
-from elmfield.field.adapters.labelled_arrays import interpolate, plot_array, with_deviations
+from elmfield.field.adapters.labelled_arrays import interpolate, plot_array
 from elmfield.field.adapters.lazy_grid import LazyGrid, to_dask
 from elmfield.field.adapters.warp import warped
 from elmfield.field.blend.means import integral_between, means_between
@@ -26,13 +26,9 @@ from elmfield.field.evaluate.point_values import query, refuse_array
 from elmfield.field.model import Model
 from elmfield.field.tables.table import Table, tabulate
 from elmfield.field.targets.drop_modes import keep_less
-from elmfield.field.uncertainty.posterior import (
-    covariance_at_points,
-    draw_at_points,
-    std_at_points,
-    std_of_integral,
-    std_of_means,
-)
+from elmfield.field.uncertainty.deviations import WithDeviations
+from elmfield.field.uncertainty.labelled_deviations import draw_band, interpolate_both
+from elmfield.field.uncertainty.posterior import std_between, std_of_integral
 from elmfield.partition import Partition
 from elmfield.settings import Settings, Target
 
@@ -41,7 +37,7 @@ Missing = str | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Field:
+class Field(WithDeviations):
     """A continuous function of d coordinates with C channels; call it with points.
 
     Where samples say all about it, as with the default settings, a field keeps its samples
@@ -65,9 +61,9 @@ class Field:
     - `outside`, "raise", "nearest" or "nan": what to do with positions outside the domain.
     - `missing`, "nan" or "fill": NaN, or what was filled in, where the nearest sample was missing,
       or more than half of what a mean covers. By default NaN where DataArrays and files have gaps.
-    - `quantity`, "value", "gradient", "gradient_magnitude", "hessian", "laplacian" or "std":
-      derivatives are per unit of the coordinates. Components of gradients (d) and Hessians (d, d)
-      come last. "std" is how sure a value is, see :meth:`std`.
+    - `quantity`, "value", "gradient", "gradient_magnitude", "hessian", "laplacian" or "std" (how
+      sure values are): derivatives are per unit of the coordinates. Components of gradients (d)
+      and Hessians (d, d) come last.
     - `dtype`: integers are rounded and clipped, and cannot be NaN; booleans are True from 1/2 on.
     - `chunks`, as for `dask.array.from_array`: a lazy array comes back, evaluated block by block
       when it is computed; ``{}`` for chunks that match the tiles in which a file keeps samples.
@@ -186,37 +182,6 @@ class Field:
         """Sum of the unmixed second derivatives, shape (...,) or (..., C)."""
         return query(self.model, "laplacian", points, outside, missing)
 
-    def std(
-        self,
-        points: Any,
-        *,
-        quantity: str = "value",
-        outside: str = "raise",
-        missing: Missing = None,
-    ) -> Array:
-        """Standard deviations of values at points, or of "gradient" or "laplacian", as these are.
-
-        What the samples leave open: zero at samples without noise, growing between them, into gaps
-        and beyond the border. Calibrated by leaving samples out, see `report` and
-        docs/uncertainty.md; computed from the samples when first asked for.
-        """
-        return std_at_points(self.model, points, quantity, outside, missing)
-
-    def covariance(self, points: Any) -> Array:
-        """Covariances of values at points (n, d) near each other, shape (n, n) or (n, n, C).
-
-        The deviation of a weighted sum is ``sqrt(w @ covariance @ w)``.
-        """
-        return covariance_at_points(self.model, points)
-
-    def draw(self, n: int, points: Any, *, seed: int = 0) -> Array:
-        """Values at points (..., d) of `n` functions that could have been, shape (n, ...).
-
-        Drawn from the posterior: their mean is the field and their spread its `std`. Points that
-        are asked for together belong to the same function. The same `seed` gives the same.
-        """
-        return draw_at_points(self.model, n, points, seed)
-
     def tabulate(
         self, tolerance: float = 1e-6, order: int = 1, window: Coords | None = None
     ) -> Table:
@@ -318,23 +283,19 @@ class Field:
         `edges` ascend; n + 1 edges make n boxes. Axes given as None, or left out of a mapping by
         dim, keep their samples. On a periodic axis edges may lie in any turn and span one period.
         What lies nearest to a missing sample does not count, unless that is filled; with `covered`,
-        which part of each box counted comes too. The `quantity` "std" gives the standard deviations
-        of the means, of all of each box.
+        which part of each box counted comes too. The `quantity` "std" is how sure means are.
 
         Exact to rounding for fields of products (the default, `oriented`). Others (BEAM, `paper`)
         are summed at three places or more between two samples on each axis: to 1e-6 where they are
         smooth, a ReLU network through noise to 1e-3 of the range, a few hundredths without overlap.
         """
         if choice("quantity", quantity, ("value", "std")) == "std":
-            boxes = self.model.coordinates.edges_of(edges)
-            return self.model.channels_back(std_of_means(self.model, boxes))
+            return std_between(self.model, edges)
         values, part = means_between(self.model, edges, missing)
         pair = namespace(values).astype(values, self.dtype), part
         return pair if choice("covered", covered, (True, False)) else pair[0]
 
-    def integral(
-        self, low: Sequence[Any], high: Sequence[Any], *, quantity: str = "value"
-    ) -> Array:
+    def integral(self, low: Sequence[Any], high: Sequence[Any], quantity: str = "value") -> Array:
         """Integral over the box between two corners, a number or shape (C,); or its "std".
 
         On a periodic axis the box may lie anywhere, across the end of the array too, and be as long
@@ -380,53 +341,36 @@ class Field:
         )  # fmt: skip
 
     def interp(
-        self,
-        coords: Coords | None = None,
-        *,
-        quantity: str = "value",
-        outside: str = "raise",
-        missing: Missing = None,
-        std: bool = False,
-        chunks: Any = None,
-        **coords_by_name: Any,
-    ) -> Any:
+        self, coords: Coords | None = None, *, quantity: str = "value", outside: str = "raise",
+        missing: Missing = None, std: bool = False, chunks: Any = None, **coords_by_name: Any,
+    ) -> Any:  # fmt: skip
         """The field as an xarray.DataArray, with the dims, coords and attrs of the input.
 
         At its own samples, or as xarray's `interp` has it at `coords`, by dim and in the axes' own
         units: numbers drop their axis; 1-D arrays span a grid; DataArrays bring their own dims, and
         those that share a dim are points along it; two-dimensional ones are curvilinear grids. Axes
         that are not named keep their samples. Components of derivatives lie along new dims
-        "direction" and "direction_2". A field fitted to a Dataset gives a Dataset; so does `std`,
-        which adds the standard deviations as variables of their own, with CF's names.
+        "direction" and "direction_2". A field fitted to a Dataset gives a Dataset, and so does
+        `std`, whose standard deviations are variables of their own.
         """
         both = {**by_name("coords", coords), **coords_by_name}
-        found = interpolate(self.model, both, quantity, outside, missing, chunks)
-        if not choice("std", std, (True, False)):
-            return found
-        if quantity != "value":
-            raise ValueError(f"`std` is of values; got quantity={quantity!r}.")
-        sure = interpolate(self.model, both, "std", outside, missing, chunks)
-        return with_deviations(found, sure)
+        ask = interpolate_both if choice("std", std, (True, False)) else interpolate
+        return ask(self.model, both, quantity, outside, missing, chunks)
 
     to_xarray = interp
 
     def plot(
-        self,
-        coords: Coords | None = None,
-        *,
-        quantity: str = "value",
-        std: bool = False,
-        ax: Any = None,
-        **options: Any,
-    ) -> Any:
+        self, coords: Coords | None = None, *, quantity: str = "value", std: bool = False,
+        ax: Any = None, **options: Any,
+    ) -> Any:  # fmt: skip
         """A quick look: what `interp` gives at `coords`, drawn as xarray draws it.
 
         A line for one axis, colours for two; latitudes and longitudes on a map with coastlines
-        where cartopy is installed. Choose slices of other axes by numbers in `coords`. With `std`, a
-        band of two standard deviations around a line. `options` are those of ``DataArray.plot``.
+        where cartopy is installed. Choose slices of other axes by numbers in `coords`. `std` adds a
+        band of two standard deviations to a line. `options` are those of ``DataArray.plot``.
         """
-        sure = self.interp(coords, quantity="std") if choice("std", std, (True, False)) else None
-        return plot_array(self.interp(coords, quantity=quantity), ax, options, sure)
+        drawn = plot_array(self.interp(coords, quantity=quantity), ax, options)
+        return draw_band(drawn, self.interp(coords, std=True)) if std else drawn
 
     def view(self, **options: Any) -> Any:
         """A page in the browser that shows the field; `options` are those of :func:`elmfield.view`.

@@ -24,7 +24,8 @@ from elmfield.field.coordinates.labels import Labels
 from elmfield.field.model import Model
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.fit.gaps.fill import fill_gaps
-from elmfield.fit.noise import denoise_samples, noise_level, removed_energy
+from elmfield.fit.noise import denoise_samples, removed_energy
+from elmfield.fit.noise_level import noise_level
 from elmfield.fit.statistics import ArrayView, Slabs, Survey
 from elmfield.local.bases import WaveModel
 from elmfield.local.model import Basis

@@ -27,7 +27,6 @@ from elmfield._array.cache import memoised
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats
 from elmfield.fit.gaps.planes import box_index, plane_through, take_boxes
-from elmfield.local.bases import product_modes
 from elmfield.local.energies import FEW_STRETCHES, STRETCH, Family, lines, neighbours
 from elmfield.local.energy_mixture import fold_parities, unfold_parities
 from elmfield.local.kernels import covariances
@@ -62,12 +61,6 @@ LEARNING_BOXES = 8192
 LEFT_BOXES = 1024
 """Boxes from which it is estimated how much noise is left."""
 
-LEVEL_BOX = {1: 64, 2: 16, 3: 8}
-"""Samples per axis of the boxes that the noise's level is estimated from, by number of axes."""
-
-QUIET_SHARE = 0.1
-"""Part of the boxes taken to hold hardly more than noise in their roughest modes."""
-
 SINGLE_PRECISION_RATIO = 2e3
 """Signals below this many times the noise are denoised in single precision: it leaves a thousandth
 of the noise, in half the time."""
@@ -82,9 +75,9 @@ def denoise_samples(
 ) -> tuple[Samples, float]:
     """The samples without most of their noise, and the part of its variance that is left.
 
-    `level` is False for nothing to do, or a standard deviation in the caller's units, for all
-    channels or each, (C,). With `clip`, what comes back lies between the least and largest of the samples given, in
-    each channel, filled samples included.
+    `level` is False for nothing to do, or a standard deviation in the caller's units, of all or of
+    each channel. With `clip`, what comes back lies between the least and largest of the samples
+    given, in each channel, filled samples included.
     """
     before, left = samples, 1.0
     if level is not False:
@@ -122,40 +115,6 @@ def _clipped(before: Samples, samples: Samples) -> Samples:
     high = raw if have is None else xp.where(have, raw, xp.full_like(raw, -xp.inf))
     within = xp.minimum(xp.maximum(samples.raw, xp.min(low, axis=axes)), xp.max(high, axis=axes))
     return replace(samples, raw=within)
-
-
-# --- the level ------------------------------------------------------------------------------------
-
-
-def noise_level(y: Array, present: Array | None = None) -> Array:
-    """Standard deviation of the noise in samples y, (..., C); shape (C,).
-
-    From the modes of boxes that are rough along every axis, in the boxes where they are weakest:
-    the quantile QUIET_SHARE of their root mean squares, corrected for how far below σ that lies for
-    noise alone. Boxes with samples that were filled in do not count, unless all have some.
-    """
-    shape = tuple(y.shape[:-1])
-    d = min(max(1, sum(n > 1 for n in shape)), 3)
-    box = tuple(min(LEVEL_BOX[d], n) for n in shape)
-    index = box_index(shape, box, LEVEL_BOX[d] // 2, (False,) * len(shape))
-    if present is not None:
-        full = to_numpy(namespace(y).all(present, axis=-1)).reshape(-1)[index].all(axis=1)
-        index = index[full] if full.any() else index
-    index = index[:: max(1, len(index) // LEARNING_BOXES)]
-    modes = product_modes(box, (1.1,) * len(box))
-    rough = np.ones(1, bool)
-    for a in modes.axes:
-        rough = np.logical_and.outer(rough, np.arange(a.width) >= a.width // 2)
-    xp, which = namespace(y), move(np.flatnonzero(rough), y)
-    c = xp.take(modes.project(take_boxes(y, move(index, y))), which, axis=1)
-    squares = xp.sort(xp.mean(xp.astype(c, xp.float64) ** 2, axis=1), axis=0)
-    place = QUIET_SHARE * (len(index) - 1)
-    low = int(place)
-    some = squares[low : low + 2, :]  # what lies on both sides of the quantile
-    rms = xp.where(some > 0, some, xp.ones_like(some)) ** 0.5 * xp.astype(some > 0, xp.float64)
-    level = rms[0, :] + (place - low) * (rms[-1, :] - rms[0, :])
-    # rms of n normal numbers: mean about 1, standard deviation 1 / √(2n); 10 % lie 1.28 below.
-    return level / max(0.5, 1 - 1.28 / math.sqrt(2 * rough.sum()))
 
 
 # --- members and amplitudes -----------------------------------------------------------------------
@@ -304,8 +263,8 @@ class Shapes:
         xp = namespace(Y)
         Y = Y - xp.mean(Y, axis=1, keepdims=True)
         p = _shares([self.parts(Y[..., k])[1] for k in range(Y.shape[2])])
-        kept = sum(float(xp.sum(xp.matmul(p, h.gains(Y)))) for h in self.halves)
-        return (kept / Y.shape[0] + 1) / Y.shape[1]
+        kept: float = sum(float(xp.sum(xp.matmul(p, h.gains(Y)))) for h in self.halves)
+        return float((kept / Y.shape[0] + 1) / Y.shape[1])
 
     def sums(self, Y: Array) -> list[Array]:
         """How often members are met at amplitudes in boxes Y, (G, S, C), of mean 0: (K, A).

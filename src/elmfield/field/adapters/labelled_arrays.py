@@ -383,27 +383,8 @@ def _to_dataarray(
     return split_variables(array, about)
 
 
-def with_deviations(values: XArray, sure: XArray) -> "xarray.Dataset":
-    """Values and their standard deviations as variables of one Dataset, named as CF has it."""
-    import xarray
-
-    if isinstance(values, xarray.DataArray):
-        values, sure = (a.to_dataset(name=str(a.name or "value")) for a in (values, sure))
-    other = sure.rename({name: f"{name}_std" for name in sure.data_vars})
-    for name in values.data_vars:
-        values[name].attrs["ancillary_variables"] = f"{name}_std"
-    return values.merge(other)
-
-
-BAND_DEVIATIONS = 2.0
-"""Half the width of a band around a line, in standard deviations."""
-
-
-def plot_array(array: XArray, ax: Any, options: Attrs, sure: XArray | None = None) -> Any:
-    """An array drawn as xarray draws it; on a map, if it has latitudes and longitudes.
-
-    With standard deviations, a band around a line.
-    """
+def plot_array(array: XArray, ax: Any, options: Attrs) -> Any:
+    """An array drawn as xarray draws it; on a map, if it has latitudes and longitudes."""
     import xarray
 
     try:
@@ -421,18 +402,6 @@ def plot_array(array: XArray, ax: Any, options: Attrs, sure: XArray | None = Non
             f"plot({{{str(array.dims[0])!r}: ...}})."
         )
     options = dict(options)
-    if sure is not None:
-        if array.ndim != 1:
-            raise ValueError(
-                f"`std` draws a band around a line; got axes {list(array.dims)}. Choose a slice, or "
-                "plot(quantity='std')."
-            )
-        drawn = array.plot(ax=ax, **options) if ax is not None else array.plot(**options)
-        off, (dim,) = BAND_DEVIATIONS * np.asarray(sure.squeeze().values), array.dims
-        x = array[dim].values if dim in array.coords else np.arange(array.size)
-        mean = np.asarray(array.values)
-        drawn[0].axes.fill_between(x, mean - off, mean + off, alpha=0.25, linewidth=0)
-        return drawn
     if ax is None and array.ndim == 2 and _is_map(array):
         try:
             import cartopy.crs

@@ -33,7 +33,7 @@ from elmfield.field.blend.grids import arranged, dot
 from elmfield.field.coordinates.alpha import refuse_alpha, unpremultiply_gradient
 from elmfield.field.tables.expansion import Expansion, expanded
 from elmfield.field.tables.intervals import Intervals
-from elmfield.field.uncertainty.posterior import std_at_points
+from elmfield.field.uncertainty.posterior import DEVIATIONS, std_at_index
 
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
@@ -269,8 +269,10 @@ def query(
         if one is not None:
             return one
         return _query(model, points, outside, missing, derivatives.value, function, True)
-    if quantity == "std":
-        return std_at_points(model, points, "value", outside, missing)
+    if quantity.startswith("std"):  # of a value, or of what else is named
+        of = choice("quantity", quantity.removeprefix("std").strip() or "value", DEVIATIONS)
+        deviate = partial(std_at_index, model, of)
+        return _query(model, points, outside, missing, deviate, None)
     if quantity == "gradient_magnitude":
         slopes = query(model, "gradient", points, outside, missing, function)
         return derivatives.magnitude(slopes)
@@ -300,7 +302,10 @@ def _query(
     lead = tuple(x.shape[:-1])
     x = xp.reshape(x, (-1, d))
     index, slope, bend, beyond = model.coordinates.to_index(x, outside, not constant)
-    out = _evaluate(model, derive, (index, slope, bend), constant, function)
+    if isinstance(derive, partial):  # a standard deviation
+        out = derive(index, slope)
+    else:
+        out = _evaluate(model, derive, (index, slope, bend), constant, function)
     mark, gone = None if beyond is None else beyond[:, None], model.hidden(index, missing)
     if gone is not None:
         mark = gone if mark is None else mark | gone

@@ -15,16 +15,11 @@ import numpy as np
 from elmfield._array.memory import runs
 from elmfield._array.threads import spread
 from elmfield._array.typing import Floats, Integers
-from elmfield.field.uncertainty.lattice import (
-    COMMON_SHARE,
-    CONFIDENCE,
-    NORMAL_RATIO,
-    QUANTILE,
-    compact,
-)
+from elmfield.field.uncertainty.lattice import BLOCKS, COMMON_SHARE, compact
 from elmfield.field.uncertainty.prior import (
     LARGEST_POWER,
     LEAST_POWER,
+    Calibration,
     Prior,
     Terms,
     require_small,
@@ -33,14 +28,14 @@ from elmfield.field.uncertainty.prior import (
 if TYPE_CHECKING:
     from scipy.spatial import cKDTree
 
-ASKED = {1: 16, 2: 48, 3: 80}
-"""Samples that a place asks, by number of axes; 100 on more than three."""
-
-MOST_ASKED = 128
-"""Samples that a place asks at most."""
+ASKED, MOST_ASKED = {1: 16, 2: 48, 3: 80}, 128
+"""Samples that a place asks, by number of axes, else 100; and at most, with noise."""
 
 AVERAGED = {1: 12, 2: 14, 3: 20}
-"""Samples around a place whose residuals make its amplitude."""
+"""Samples around a place whose residuals make its amplitude; else 30."""
+
+NOISY_BLOCKS = {1: 1000.0, 2: 40.0, 3: 10.0}
+"""As BLOCKS, where errors have longer waves; else 2."""
 
 FADING = 0.7
 """Samples beyond this part of the farthest one's distance count less."""
@@ -58,10 +53,8 @@ class Neighbours:
 
     Parameters
     ----------
-    x : array, shape (n, d)
-        Places, in index coordinates.
-    y : array, shape (n, C)
-        Samples there.
+    x, y : arrays, shapes (n, d) and (n, C)
+        Places, in index coordinates, and samples there.
     periods : array, shape (d,)
         Length of each axis that repeats; infinite for others.
     prior : Prior
@@ -70,7 +63,7 @@ class Neighbours:
         Variance of the samples' noise, in parts of the amplitude's square.
     amplitude : array, shape (C,), or None
         Standard deviation of the prior; None for a local one by residuals of left-out samples.
-    factor, common, shares, floor :
+    common, calibration, floor :
         As for a lattice.
     """
 
@@ -80,10 +73,9 @@ class Neighbours:
     prior: Prior
     noise: float = 0.0
     amplitude: Floats | None = None
-    factor: float = NORMAL_RATIO
     common: Floats = field(default_factory=lambda: np.ones(1))
+    calibration: Calibration = field(default_factory=Calibration)
     floor: Floats = field(default_factory=lambda: np.zeros(1))
-    shares: tuple[float, ...] = ()
 
     @classmethod
     def calibrated(
@@ -91,49 +83,46 @@ class Neighbours:
     ) -> "Neighbours":
         """Find power and calibration from samples without noise; `power` serves few of them."""
         n, d = x.shape
-        power = min(max(power, LEAST_POWER), LARGEST_POWER)
-        prior = Prior(power, np.ones(d))
+        prior = Prior(min(max(power, LEAST_POWER), LARGEST_POWER), np.ones(d))
         made = cls(x=x, y=y, periods=periods, prior=prior, floor=floor)
         rng = np.random.default_rng(0)
-        probes = np.sort(rng.permutation(n)[:PROBES])
-        fewer = np.sort(rng.permutation(n)[: n >> d])
-        if len(fewer) > 2 * made.asked:
+        probes, fewer = (np.sort(rng.permutation(n)[:m]) for m in (PROBES, n >> d))
+        if len(fewer) > 2 * made.asked:  # the power by which errors grow where samples are sparser
             coarse = replace(made, x=x[fewer], y=y[fewer])
+            some = np.arange(len(fewer))[:: max(1, len(fewer) // PROBES)]
             for _ in range(2):
-                own = np.abs(replace(made, prior=prior)._errors(probes)[0]).mean()
-                some = np.arange(len(fewer))[:: max(1, len(fewer) // PROBES)]
-                far = np.abs(replace(coarse, prior=prior)._errors(some)[0]).mean()
+                own, far = (
+                    np.abs(replace(m, prior=prior).errors(at)[0]).mean()
+                    for m, at in ((made, probes), (coarse, some))
+                )
                 if own > 0 and far > 0:
                     found = float(np.clip(2 * np.log2(far / own), LEAST_POWER, LARGEST_POWER))
                     prior = replace(prior, power=found)
             made = replace(made, prior=prior)
-        made = replace(made, common=made.residuals(probes).mean(axis=0))
-        if n <= made.averaged + 1:
+        own = made.residuals(probes)
+        made = replace(made, common=own.mean(axis=0))
+        if n < AVERAGED.get(d, 30) + 2:
             return made
-        near = made._nearest(x[probes], made.averaged + 2)
-        near = (near[0][:, 1:], near[1][:, 1:])
-        z = made.residuals(probes) / np.maximum(made._local(*near), 1e-300)
-        factor = float(np.quantile(z, CONFIDENCE)) / QUANTILE
-        factor = factor if factor > 0 else NORMAL_RATIO
-        inside = tuple(float(np.mean(z <= q * factor)) for q in (0.674, QUANTILE, 2.576))
-        return replace(made, factor=factor, shares=inside)
+        far, near = made._nearest(x[probes], AVERAGED.get(d, 30) + 2)
+        z = own / np.maximum(made._local(far[:, 1:], near[:, 1:]), 1e-300)
+        return replace(made, calibration=Calibration.of(z.ravel()))
 
     def evidence_scale(self) -> float:
-        """By what the square of the amplitude has to be multiplied for left-out samples to fit it.
+        """By what the amplitude's square has to be multiplied for left-out samples to fit it.
 
-        Of noisy samples y: ``mean e² / (s v + noise) = 1``, e their errors in amplitudes, v variances
+        Of noisy samples: ``mean e² / (s v + noise) = 1``, e their errors in amplitudes, v variances
         of the function there.
         """
-        n = len(self.x)
-        probes = np.arange(n)[:: max(1, n // PROBES)]
-        error, unit = self._errors(probes)
-        squares = (error / self.amplitude) ** 2
+        error, unit = self.errors(np.arange(len(self.x))[:: max(1, len(self.x) // PROBES)])
+        squares = (error / (1.0 if self.amplitude is None else self.amplitude)) ** 2
         low, high = -4.0, 4.0  # logarithm of s
         for _ in range(40):
             middle = (low + high) / 2
             z = squares / (math.exp(middle) * unit + self.noise)[:, None]
             low, high = (middle, high) if z.mean() > 1 else (low, middle)
         return math.exp(low)
+
+    # --- nearest samples ------------------------------------------------------------------------
 
     @cached_property
     def asked(self) -> int:
@@ -143,51 +132,44 @@ class Neighbours:
             return k
         few, k = replace(self), max(k, 12 * self.prior.n_free)
         few.__dict__["asked"] = k
-        unit = few._asked(self.x[:: max(1, len(self.x) // 64)], (), False)[2]
-        return int(np.clip(4 * self.noise / max(float(np.median(unit)), 1e-300), k, MOST_ASKED))
-
-    @property
-    def averaged(self) -> int:
-        """Samples whose residuals make an amplitude."""
-        return AVERAGED.get(self.x.shape[1], 30)
-
-    # --- nearest samples ------------------------------------------------------------------------
+        unit = few._ask(self.x[:: max(1, len(self.x) // 64)], (), False)[2]
+        averaged = self.noise / max(float(np.median(unit)), 1e-300)
+        return int(np.clip(4 * averaged, k, max(k, MOST_ASKED)))
 
     @cached_property
-    def tree(self) -> "cKDTree":
+    def _tree(self) -> "cKDTree":
         """The samples, to be searched."""
         from scipy.spatial import cKDTree  # 0.1 s, for who asks
 
         wraps = np.isfinite(self.periods)
-        sizes = np.where(wraps, self.periods, 0.0) * self.prior.stretch
+        sizes = np.where(wraps, self.periods, 0.0)
         return cKDTree(self._wrapped(self.x), boxsize=sizes if wraps.any() else None)
 
     def _wrapped(self, x: Floats) -> Floats:
+        """Places on periodic axes between 0 and their period."""
         wraps = np.isfinite(self.periods)
         period = np.where(wraps, self.periods, 1.0)
         inside = np.where(wraps, (x + 0.5) % period, x)
-        return np.asarray(np.where(wraps & (inside >= period), 0.0, inside) * self.prior.stretch)
+        return np.asarray(np.where(wraps & (inside >= period), 0.0, inside))
 
     def _nearest(self, x: Floats, k: int) -> tuple[Floats, Integers]:
         """Distances and numbers of the k nearest samples, or of all, (n, k)."""
         k = min(k, len(self.x))
-        far, which = self.tree.query(self._wrapped(x), k=k)
+        far, which = self._tree.query(self._wrapped(x), k=k)
         return far.reshape(len(x), k), which.reshape(len(x), k)
 
-    def _offsets(self, x: Floats, which: Integers) -> Floats:
-        """Where samples lie as seen from places, (n, k, d)."""
-        t = self.x[which] - x[:, None, :]
-        wraps = np.isfinite(self.periods)
-        period = np.where(wraps, self.periods, 1.0)
-        return np.asarray(t - np.where(wraps, np.round(t / period) * period, 0.0))
+    def _seen(self, x: Floats, at: Floats) -> Floats:
+        """Where places `at` lie as seen from places x, the nearest image of each."""
+        period = np.where(np.isfinite(self.periods), self.periods, 1.0)
+        t = at - x
+        return np.asarray(t - np.where(np.isfinite(self.periods), np.round(t / period) * period, 0))
 
-    def _asked(self, x: Floats, terms: Terms, without: bool) -> tuple[Integers, Floats, Floats]:
+    def _ask(self, x: Floats, terms: Terms, without: bool) -> tuple[Integers, Floats, Floats]:
         """Samples asked at x, what each counts for, and the variance per amplitude.
 
         `without` the nearest sample, which is the place's own.
         """
-        k = self.asked
-        prior = self.prior.soft if terms else self.prior
+        k, prior = self.asked, self.prior.soft if terms else self.prior
         far, which = self._nearest(x, k + 1 + without)
         far, which = far[:, int(without) :], which[:, int(without) :]
         extra: Floats = np.zeros((len(x), 1))
@@ -195,30 +177,27 @@ class Neighbours:
             last = np.maximum(far[:, k:], 1e-300)
             far, which = far[:, :k], which[:, :k]
             part = np.minimum(far / last, 1 - 1e-6)
-            fading = np.maximum(part - FADING, 0) / (1 - part)
-            extra = fading**2 * last**self.prior.power
-        S = which.shape[1] + prior.n_free
+            extra = (np.maximum(part - FADING, 0) / (1 - part)) ** 2 * last**self.prior.power
 
         def solve(ends: tuple[int, int]) -> tuple[Floats, Floats]:
-            some = slice(*ends)
-            return prior.weights(
-                self._offsets(x[some], which[some]), self.noise + extra[some], terms
-            )
+            i = slice(*ends)
+            t = self._seen(x[i, None, :], self.x[which[i]])
+            return prior.weights(t, self.noise + extra[i], terms)
 
-        parts = spread(solve, runs(len(x), max(1, BATCH_NUMBERS // (S * S))))
-        weights, unit = zip(*parts) if parts else ((), ())
-        found = np.concatenate([np.zeros(0), *unit])
+        size = (which.shape[1] + prior.n_free) ** 2
+        parts = spread(solve, runs(len(x), max(1, BATCH_NUMBERS // size)))
+        weights = np.concatenate([np.zeros((0, which.shape[1])), *(w for w, _ in parts)])
+        unit = np.concatenate([np.zeros(0), *(v for _, v in parts)])
         if not (terms or without or self.noise):
-            found[far[:, 0] == 0] = 0.0
-        return which, np.concatenate([np.zeros((0, which.shape[1])), *weights]), found
+            unit[far[:, 0] == 0] = 0.0
+        return which, weights, unit
 
     # --- residuals of left-out samples ----------------------------------------------------------
 
-    def _errors(self, which: Integers) -> tuple[Floats, Floats]:
+    def errors(self, which: Integers) -> tuple[Floats, Floats]:
         """What left-out samples differ by from what others say, (n, C); variances of that, (n,)."""
-        near, weights, unit = self._asked(self.x[which], (), True)
-        said = np.einsum("nk,nkc->nc", weights, self.y[near])
-        return self.y[which] - said, unit
+        near, weights, unit = self._ask(self.x[which], (), True)
+        return self.y[which] - np.einsum("nk,nkc->nc", weights, self.y[near]), unit
 
     @cached_property
     def _kept(self) -> Floats:
@@ -230,7 +209,7 @@ class Neighbours:
         new = np.unique(which)
         new = new[np.isnan(self._kept[new, 0])]
         if len(new) and len(self.x) > 1:
-            error, unit = self._errors(new)
+            error, unit = self.errors(new)
             self._kept[new] = np.abs(error) / np.sqrt(np.maximum(unit, 1e-300))[:, None]
         return np.nan_to_num(self._kept[which])
 
@@ -241,19 +220,19 @@ class Neighbours:
         local = np.sum(weight * self.residuals(which), axis=1)
         return np.asarray((local + COMMON_SHARE * self.common) / (1 + COMMON_SHARE))
 
+    # --- what is asked --------------------------------------------------------------------------
+
     def amplitudes(self, x: Floats) -> Floats:
         """Standard deviations of the prior at places, (n, C)."""
         if self.amplitude is not None:
             return np.broadcast_to(self.amplitude, (len(x), len(self.amplitude)))
-        return self.factor * self._local(*self._nearest(x, self.averaged + 1))
-
-    # --- what is asked --------------------------------------------------------------------------
+        near = self._nearest(x, AVERAGED.get(x.shape[1], 30) + 1)
+        return self.calibration.factor * self._local(*near)
 
     def variance(self, x: Floats, terms: Terms = ()) -> Floats:
         """Variances (n, C) of values, or of derivatives, at index coordinates x, (n, d)."""
-        unit = self._asked(x, terms, False)[2]
-        floor = np.zeros(1) if terms else self.floor
-        return np.asarray(unit[:, None] * self.amplitudes(x) ** 2 + floor)
+        unit = self._ask(x, terms, False)[2]
+        return np.asarray(unit[:, None] * self.amplitudes(x) ** 2 + (0 if terms else self.floor))
 
     def on_grid(self, x: Sequence[Floats]) -> Floats:
         """Variances (..., C) of values on the grid of index coordinates x."""
@@ -264,18 +243,13 @@ class Neighbours:
         """Covariances per amplitude of values at places x near each other, (n, n)."""
         used = np.unique(self._nearest(x, self.asked)[1])
         require_small(len(used))
-        t = x[:1] + self._offsets(x[:1], used[None])[0]
-        return self.prior.joint(x[:1] + self._seen(x[:1], x), t, self.noise)
+        t, near = (self._seen(x[:1], at) for at in (self.x[used], x))
+        return self.prior.joint(near, t, self.noise)
 
     @property
     def block(self) -> float:
         """Samples on each axis of a box whose covariances fit into one dense matrix."""
-        sizes = {1: 1000.0, 2: 40.0, 3: 10.0} if self.noise else {1: 500.0, 2: 14.0, 3: 4.0}
-        return sizes.get(self.x.shape[1], 2.0)
+        return (NOISY_BLOCKS if self.noise else BLOCKS).get(self.x.shape[1], 2.0)
 
     def pattern(self, low: Floats, high: Floats) -> None:
         """No two boxes are alike."""
-
-    def _seen(self, place: Floats, x: Floats) -> Floats:
-        """Where places lie as seen from one of them."""
-        return replace(self, x=x)._offsets(place, np.arange(len(x))[None])[0]

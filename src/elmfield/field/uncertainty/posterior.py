@@ -3,12 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from elmfield._array.backend import move, namespace, to_numpy
-from elmfield._array.checks import choice, is_whole, shown
+from elmfield._array.checks import is_whole, shown
 from elmfield._array.typing import Array, Floats
 from elmfield.field.coordinates.dates import date_errors
 from elmfield.field.coordinates.parse import own_samples
@@ -41,11 +41,9 @@ class Evidence:
 
     Parameters
     ----------
-    noise : tuple of float, or None
-        Standard deviation of each channel's noise.
-    amplitude : tuple of float, or None
-        Standard deviation of each channel's prior at a distance of one sample, where the fit
-        estimated it too.
+    noise, amplitude : tuples of float, or None
+        Standard deviation of each channel's noise, and of its prior at a distance of one sample,
+        where the fit estimated that too.
     left : float
         The part of the noise's variance that is left in the samples.
     coding : float
@@ -69,91 +67,71 @@ class Evidence:
         return replace(self, noise=noise, amplitude=amplitude)
 
 
-class Posterior(Protocol):
-    """How sure a function of index coordinates is, in the unit of the fit."""
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """How sure a field's function is, in the unit of the fit.
 
-    @property
-    def shares(self) -> tuple[float, ...]:
-        """Left-out samples inside 50, 90 and 99 %; empty where none could be left out."""
+    Parameters
+    ----------
+    inner : Lattice or Neighbours
+        Of the axes with more than one sample, counted from a first sample.
+    first : array, shape (d,)
+        The first sample.
+    wide : list of int
+        These axes.
+    """
 
-    @property
-    def floor(self) -> Floats:
-        """Variance that every value has besides, (C,)."""
+    inner: Lattice | Neighbours
+    first: Floats
+    wide: list[int]
+
+    def own(self, x: Floats) -> Floats:
+        """Places (..., d) as the inner posterior counts them."""
+        return np.asarray((x - self.first)[..., self.wide])
 
     def variance(self, x: Floats, terms: Terms = ()) -> Floats:
         """Variances (n, C) of values, or of derivatives, at index coordinates x, (n, d)."""
-
-    def on_grid(self, x: Sequence[Floats]) -> Floats:
-        """Variances (..., C) of values on the grid of index coordinates x."""
-
-    def joint(self, x: Floats) -> Floats:
-        """Covariances per amplitude of values at places x near each other, (n, n)."""
-
-    def amplitudes(self, x: Floats) -> Floats:
-        """Standard deviations of the prior at places, (n, C)."""
-
-    @property
-    def block(self) -> float:
-        """Samples on each axis of a box whose covariances fit into one dense matrix."""
-
-    def pattern(self, low: Floats, high: Floats) -> Any:
-        """What boxes with the same covariances per amplitude share; None where none are alike."""
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """A posterior that knows only the axes of more than one sample, from a first sample on."""
-
-    inner: Posterior
-    first: Floats
-    wide: tuple[int, ...]
-
-    @property
-    def shares(self) -> tuple[float, ...]:
-        """Left-out samples inside 50, 90 and 99 %; empty where none could be left out."""
-        return self.inner.shares
-
-    @property
-    def floor(self) -> Floats:
-        """Variance that every value has besides, (C,)."""
-        return self.inner.floor
-
-    def _own(self, x: Floats) -> Floats:
-        return (x - self.first)[:, list(self.wide)]
-
-    def variance(self, x: Floats, terms: Terms = ()) -> Floats:
-        """Variances of values, or of derivatives; those along one sample have none."""
-        own = tuple(
-            (c, tuple(order[k] for k in self.wide))
-            for c, order in terms
-            if sum(order) == sum(order[k] for k in self.wide)
-        )
-        found = self.inner.variance(self._own(x), own)
+        own = [(c, tuple(order[k] for k in self.wide)) for c, order in terms]
+        own = [(c, order) for c, order in own if sum(order)]  # nothing is known along one sample
+        found = self.inner.variance(self.own(x), tuple(own))
         return found if own or not terms else np.zeros_like(found)
 
     def on_grid(self, x: Sequence[Floats]) -> Floats:
-        """Variances on a grid."""
+        """Variances (..., C) of values on the grid of index coordinates x."""
         found = self.inner.on_grid([x[k] - self.first[k] for k in self.wide])
-        shape = [len(c) if k in self.wide else 1 for k, c in enumerate(x)]
-        found = found.reshape(*shape, -1)
+        found = found.reshape(*(len(c) if k in self.wide else 1 for k, c in enumerate(x)), -1)
         return np.broadcast_to(found, (*map(len, x), found.shape[-1]))
 
-    def joint(self, x: Floats) -> Floats:
-        """Covariances per amplitude."""
-        return self.inner.joint(self._own(x))
+    def covariance(self, x: Floats) -> Floats:
+        """Covariances of values at places near each other, (n, n, C)."""
+        at = self.own(x)
+        a = self.inner.amplitudes(at)
+        found = self.inner.joint(at)[:, :, None] * a[:, None] * a
+        return np.asarray(found + np.eye(len(x))[:, :, None] * self.inner.floor)
 
-    def amplitudes(self, x: Floats) -> Floats:
-        """Standard deviations of the prior."""
-        return self.inner.amplitudes(self._own(x))
+    def mean_variance(self, low: Floats, high: Floats, known: dict[Any, float]) -> Floats:
+        """Variance of the mean over a box, (C,); `known` keeps what boxes that are alike share.
 
-    @property
-    def block(self) -> float:
-        """Samples on each axis of a box whose covariances fit into one dense matrix."""
-        return self.inner.block
-
-    def pattern(self, low: Floats, high: Floats) -> Any:
-        """What boxes with the same covariances per amplitude share."""
-        return self.inner.pattern(self._own(low[None])[0], self._own(high[None])[0])
+        A large box is cut into blocks whose errors are taken for independent.
+        """
+        low, high, inner = self.own(low), self.own(high), self.inner
+        counts = np.maximum(1, np.ceil((high - low) / inner.block - 1e-9)).astype(int)
+        steps, total = (high - low) / counts, np.zeros(1)
+        each = np.maximum(1, np.ceil(QUADRATURE * steps - 1e-9)).astype(int)
+        each = np.minimum(each, int(BLOCK_MAX_PLACES ** (1 / max(1, np.sum(each > 1)))))
+        for at in np.ndindex(*counts):
+            first = low + at * steps
+            axes = [a + h * (np.arange(m) + 0.5) / m for a, h, m in zip(first, steps, each)]
+            x = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+            a, key = inner.amplitudes(x), inner.pattern(first, first + steps)
+            if key is None:
+                own = np.einsum("ic,ij,jc->c", a, inner.joint(x), a) / len(x) ** 2
+            else:
+                if key not in known:
+                    known[key] = float(inner.joint(x).mean())
+                own = known[key] * (a * a).mean(axis=0)
+            total = total + own + inner.floor / float(np.prod(np.maximum(steps, 1)))
+        return np.asarray(np.maximum(total / np.prod(counts) ** 2, 0))
 
 
 def why_none(model: "Model") -> str | None:
@@ -184,82 +162,77 @@ def posterior_of(model: "Model") -> Posterior:
 
 def _of_points(model: "Model", power: float, units: Floats) -> Posterior:
     """The posterior of scattered samples; of noisy ones, as the fit found noise and amplitude."""
-    blended, evidence = model.blended, model.evidence
+    blended, found = model.blended, model.evidence or Evidence()
     every = [np.asarray(to_numpy(g.nodes.positions)) for g in blended.groups if g.nodes is not None]
     x = np.unique(np.concatenate(every), axis=0)
-    periods = np.where(blended.partition.periodic, np.asarray(model.shape, float), np.inf)
-    if evidence is not None and evidence.amplitude is not None:
-        amplitude = np.asarray(evidence.amplitude) / units
-        assert evidence.noise is not None
-        ratio = float(np.mean((np.asarray(evidence.noise) / units / amplitude) ** 2))
-        return Neighbours(
+    d, periods = x.shape[1], np.where(blended.partition.periodic, model.shape, np.inf)
+    if found.noise is not None and found.amplitude is not None:
+        noise, amplitude = (np.asarray(a) / units for a in (found.noise, found.amplitude))
+        near = Neighbours(
             x=x, y=np.zeros((len(x), len(units))), periods=periods, amplitude=amplitude,
-            prior=Prior(power, np.ones(x.shape[1])), noise=ratio, factor=1.0,
+            prior=Prior(power, np.ones(d)), noise=float(np.mean((noise / amplitude) ** 2)),
         )  # fmt: skip
-    at = move(x, blended.like, namespace(blended.like).float64)
-    y = np.asarray(to_numpy(blended.partials(at, [(0,) * x.shape[1]])[0]), np.float64)
-    return Neighbours.calibrated(x, y, periods, power=power, floor=np.zeros(1))
+    else:
+        at = move(x, blended.like, namespace(blended.like).float64)
+        y = np.asarray(to_numpy(blended.partials(at, [(0,) * d])[0]), np.float64)
+        near = Neighbours.calibrated(x, y, periods, power=power, floor=np.zeros(1))
+    return Posterior(near, np.zeros(d), list(range(d)))
 
 
 def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
     """The posterior of samples on a grid, complete or with gaps."""
-    blended = model.blended
-    low, high = blended.needed
-    boxes, gone = blended.source_samples, model.missing
+    blended, gone, known = model.blended, model.missing, model.evidence or Evidence()
+    (low, high), boxes = blended.needed, blended.source_samples
     sizes = [b - a for a, b in zip(low, high)]
-    wide = tuple(k for k, n in enumerate(sizes) if n > 1) or (0,)
-
-    def whole(x: Sequence[Any]) -> list[Any]:
-        """Positions on wide axes, from the first sample, as positions on all."""
-        own = dict(zip(wide, x))
-        return [own.get(k) for k in range(len(low))]
-
-    def read(slab: tuple[slice, ...]) -> Floats:
-        own = [
-            slice(a, a + 1) if s is None else slice(s.start + a, s.stop + a)
-            for s, a in zip(whole(slab), low)
-        ]
-        if boxes is None:
-            return values([np.arange(s.start, s.stop, dtype=float) for s in slab])
-        found = np.asarray(to_numpy(boxes.read_standardised(tuple(own))), np.float64)
-        return found.reshape(*(found.shape[k] for k in wide), -1)
-
-    def values(x: Sequence[Floats]) -> Floats:
-        at = [np.asarray([a]) if c is None else c + a for c, a in zip(whole(x), low)]
-        found = np.asarray(to_numpy(blended.on_grid(at)), np.float64)
-        return found.reshape(*(found.shape[k] for k in wide), -1)
-
+    wide = [k for k, n in enumerate(sizes) if n > 1] or [0]
     shape = tuple(sizes[k] for k in wide)
     periodic = tuple(blended.partition.periodic[k] for k in wide)
+
+    def read(slab: Sequence[slice]) -> Floats:
+        own = [slice(a, a + 1) for a in low]
+        for k, s in zip(wide, slab):
+            own[k] = slice(s.start + low[k], s.stop + low[k])
+        if boxes is None:
+            return values([np.arange(s.start, s.stop, dtype=float) for s in slab])
+        return narrowed(boxes.read_standardised(tuple(own)))
+
+    def values(x: Sequence[Floats]) -> Floats:
+        at = [np.asarray([float(a)]) for a in low]
+        for k, c in zip(wide, x):
+            at[k] = c + low[k]
+        return narrowed(blended.on_grid(at))
+
+    def narrowed(found: Array) -> Floats:
+        host = np.asarray(to_numpy(found), np.float64)
+        return host.reshape(*(host.shape[k] for k in wide), -1)
+
     floor = (coding_error(model) / units) ** 2
-    evidence = Evidence() if model.evidence is None else model.evidence
-    noise = None if evidence.noise is None else np.asarray(evidence.noise) / units
+    noise = None if known.noise is None else (np.asarray(known.noise) / units) ** 2
     if gone is not None:
         gone = gone if gone.ndim == len(low) else gone.any(axis=-1)
         gone = gone[tuple(map(slice, low, high))].reshape(shape)
-    found: Posterior
+    inner: Lattice | Neighbours
     if gone is not None and gone.any() and not gone.all():
-        y = read(tuple(slice(0, n) for n in shape))[~gone]
+        x, y = np.argwhere(~gone).astype(float), read([slice(0, n) for n in shape])[~gone]
         periods = np.where(periodic, shape, np.inf)
-        x = np.argwhere(~gone).astype(float)
-        found = Neighbours.calibrated(x, y, periods, power=power, floor=floor)
+        floor = floor if noise is None else floor + noise * known.left
+        inner = Neighbours.calibrated(x, y, periods, power=power, floor=floor)
     else:
         means = model.labels.samples == "means"
-        found = Lattice.calibrated(
+        inner = Lattice.calibrated(
             shape, periodic, read,
-            values=values, power=power, means=means, floor=floor, noise=noise,
-            left=evidence.left,
+            values=values, power=power, means=means, floor=floor, noise=noise, left=known.left,
         )  # fmt: skip
-    return Part(found, np.asarray(low, float), wide)
+    return Posterior(inner, np.asarray(low, float), wide)
 
 
 def coding_error(model: "Model") -> float:
     """Root mean square of what coding lost, in the caller's units."""
     boxes, target = model.blended.source_samples, getattr(model.settings, "target", None)
-    if target is None and (boxes is None or not boxes.is_lossy):
-        return 0.0
     if model.evidence is not None and model.evidence.coding:
         return model.evidence.coding
+    if target is None and (boxes is None or not boxes.is_lossy):
+        return 0.0
     if model.residual is not None:
         count = float(np.prod(model.partition.boxes[1], axis=1, dtype=float).sum())
         return math.sqrt(float(np.sum(model.residual)) / model.n_channels / count)
@@ -281,40 +254,19 @@ def deviations(model: "Model", variances: Floats) -> Array:
     return move(np.sqrt(found), model.offset, model.offset.dtype)
 
 
-def std_at_points(
-    model: "Model", points: Any, quantity: str, outside: str, missing: str | None
-) -> Array:
-    """Standard deviations at points (..., d); see :meth:`Field.std`."""
-    choice("quantity", quantity, DEVIATIONS)
-    x = model.coordinates.points(points, model.offset)
-    xp, d = namespace(x), x.shape[-1]
-    lead = tuple(x.shape[:-1])
-    index, slope, _, beyond = model.coordinates.to_index(xp.reshape(x, (-1, d)), outside, True)
-    at, own = (np.asarray(to_numpy(a), np.float64) for a in (index, slope))
-    unit = np.eye(d, dtype=int)
-    if quantity == "value":
-        found = model.posterior.variance(at)
-    elif quantity == "gradient":
-        parts = [model.posterior.variance(at, ((1.0, tuple(map(int, e))),)) for e in unit]
-        found = np.stack(parts, axis=-1) * own[:, None, :] ** 2
-    else:
-        if any(a.knots is not None for a in model.domain.axes):
-            raise TypeError("the standard deviation of a Laplacian needs axes of even steps.")
-        terms = (
-            tuple((float(s), tuple(2 * int(i) for i in e)) for s, e in zip(own[0] ** 2, unit))
-            if len(own)
-            else ()
-        )
-        found = model.posterior.variance(at, terms)
-    out = deviations(model, found)
-    mark, gone = None if beyond is None else beyond[:, None], model.hidden(index, missing)
-    if gone is not None:
-        mark = gone if mark is None else mark | gone
-    if mark is not None:
-        mark = xp.reshape(mark, (*mark.shape, *(1,) * (out.ndim - 2)))
-        out = xp.where(mark, xp.full_like(out, xp.nan), out)
-    out = xp.reshape(out, lead + tuple(out.shape[1:]))
-    return out[(slice(None),) * len(lead) + (0, ...)] if model.channel_axis is None else out
+def std_at_index(model: "Model", quantity: str, index: Array, slope: Array) -> Array:
+    """Standard deviations (n, C, ...) at index coordinates, (n, d), with their derivatives."""
+    x, slopes = (np.asarray(to_numpy(a), np.float64) for a in (index, slope))
+    steps, posterior = np.eye(x.shape[1], dtype=int).tolist(), model.posterior
+    if quantity == "gradient":
+        parts = [posterior.variance(x, ((1.0, tuple(e)),)) for e in steps]
+        return deviations(model, np.stack(parts, axis=-1) * slopes[:, None, :] ** 2)
+    if quantity == "value" or not len(x):
+        return deviations(model, posterior.variance(x))
+    if any(a.knots is not None for a in model.domain.axes):
+        raise TypeError("the standard deviation of a Laplacian needs axes of even steps.")
+    terms = tuple((float(s) ** 2, tuple(2 * i for i in e)) for s, e in zip(slopes[0], steps))
+    return deviations(model, posterior.variance(x, terms))
 
 
 def std_on_grid(model: "Model", x: Sequence[Floats]) -> Array:
@@ -324,51 +276,38 @@ def std_on_grid(model: "Model", x: Sequence[Floats]) -> Array:
     return namespace(flat).reshape(flat, (*found.shape[:-1], -1))
 
 
-def covariance_at_points(model: "Model", points: Any, outside: str = "raise") -> Array:
-    """Covariances of values at points (n, d): (n, n), or (n, n, C); see :meth:`Field.covariance`."""
+def covariance_at_points(model: "Model", points: Any) -> Array:
+    """Covariances of values at points (n, d); see :meth:`Field.covariance`."""
     if model.is_complex:
-        raise TypeError(
-            "covariances of complex values are not given. Fit real and imaginary parts."
-        )
+        raise TypeError("complex values have no covariance here. Fit real and imaginary parts.")
     x = model.coordinates.points(points, model.offset)
     if x.ndim != 2:
         raise ValueError(f"`points` must have shape (n, d); got {tuple(x.shape)}.")
-    index = np.asarray(to_numpy(model.coordinates.to_index(x, outside, False)[0]), np.float64)
-    found = _covariance(model.posterior, index) * np.asarray(to_numpy(model.scale), np.float64) ** 2
-    found = found[..., 0] if model.channel_axis is None else found
-    return move(found, model.offset)
+    index = np.asarray(to_numpy(model.coordinates.to_index(x, "raise", False)[0]), np.float64)
+    units = np.asarray(to_numpy(model.scale), np.float64)
+    found = model.posterior.covariance(index) * units**2
+    return move(found[..., 0] if model.channel_axis is None else found, model.offset)
 
 
-def _covariance(posterior: Posterior, x: Floats) -> Floats:
-    """Covariances in the unit of the fit, (n, n, C)."""
-    a, unit = posterior.amplitudes(x), posterior.joint(x)
-    return unit[:, :, None] * a[:, None] * a + np.eye(len(x))[:, :, None] * posterior.floor
-
-
-def draw_at_points(model: "Model", n: int, points: Any, seed: int) -> Array:
-    """Functions from the posterior at points (..., d): (n, ...); see :meth:`Field.draw`."""
+def draw_around(model: "Model", mean: Array, n: int, points: Any, seed: int) -> Array:
+    """Functions from the posterior at points (..., d), around a mean; see :meth:`Field.draw`."""
     if not is_whole(n) or n < 1:
         raise ValueError(f"`n` must be a whole number of functions, 1 or more; got {shown(n)}.")
     x = model.coordinates.points(points, model.offset)
-    lead = tuple(x.shape[:-1])
-    flat = namespace(x).reshape(x, (-1, x.shape[-1]))
-    if len(flat) > DRAW_MAX_POINTS:
+    m = math.prod(x.shape[:-1])
+    if m > DRAW_MAX_POINTS:
         raise ValueError(
-            f"functions are drawn at {DRAW_MAX_POINTS} points at most; got {len(flat)}. Take a "
-            "part of them, or a coarser grid."
+            f"functions are drawn at {DRAW_MAX_POINTS} points at most; got {m}. Take a part of "
+            "them, or a coarser grid."
         )
-    C = np.asarray(to_numpy(covariance_at_points(model, flat))).reshape(len(flat), len(flat), -1)
-    index = model.coordinates.to_index(flat, "raise", False)[0]
-    (mean,) = model.function_for(len(flat)).partials(index, [(0,) * flat.shape[1]])
-    mean = np.asarray(to_numpy(model.finish(mean, True)), np.float64)
+    C = covariance_at_points(model, namespace(x).reshape(x, (m, -1)))
+    C = np.asarray(to_numpy(C)).reshape(m, m, -1)
     rng, parts = np.random.default_rng(seed), []
     for c in range(C.shape[2]):
         g, U = np.linalg.eigh(C[..., c])
-        z = rng.standard_normal((n, len(g)))
-        parts.append(z @ (U * np.sqrt(np.maximum(g, 0))).T)
-    drawn = (mean + np.stack(parts, axis=-1)).reshape(n, *lead, -1)
-    drawn = drawn[..., 0] if model.channel_axis is None else drawn
-    return move(drawn, model.offset, model.offset.dtype)
+        parts.append(rng.standard_normal((n, m)) @ (U * np.sqrt(np.maximum(g, 0))).T)
+    drawn = np.stack(parts, axis=-1).reshape(n, *mean.shape)
+    return mean + move(drawn, model.offset, model.offset.dtype)
 
 
 def std_of_means(model: "Model", edges: Sequence[Floats | None]) -> Array:
@@ -377,47 +316,24 @@ def std_of_means(model: "Model", edges: Sequence[Floats | None]) -> Array:
         np.stack([o, o] if e is None else [e[:-1], e[1:]], axis=1)
         for e, o in zip(edges, own_samples(model.domain))
     ]
-    sizes, known = [len(s) for s in spans], dict[Any, float]()
-    found = []
+    sizes, known, found = [len(s) for s in spans], dict[Any, float](), []
     for at in np.ndindex(*sizes):
         ends = np.sort([s[i] for s, i in zip(spans, at)], axis=1).astype(float)
-        found.append(mean_variance(model.posterior, ends[:, 0], ends[:, 1], known))
+        found.append(model.posterior.mean_variance(ends[:, 0], ends[:, 1], known))
     out = deviations(model, np.reshape(found, (math.prod(sizes), -1)))
     return namespace(out).reshape(out, (*sizes, -1))
+
+
+def std_between(model: "Model", edges: Sequence[Any]) -> Array:
+    """Standard deviations of means over boxes as :meth:`Field.means` takes them."""
+    return model.channels_back(std_of_means(model, model.coordinates.edges_of(edges)))
 
 
 def std_of_integral(model: "Model", low: Sequence[Any], high: Sequence[Any]) -> Array:
     """Standard deviation of the integral over a box; see :meth:`Field.integral`."""
     ends = model.coordinates.corners(low, high)
     with date_errors(model.labels.axes):
-        span = model.domain.span(*ends)
-    volume = math.prod(b - a for a, b in zip(*ends))
-    found = mean_variance(model.posterior, *(np.asarray(e, float) for e in span), {})
-    value = abs(volume) * deviations(model, found[None])[0, ...]
-    return value[0] if model.channel_axis is None else value
-
-
-def mean_variance(
-    posterior: Posterior, low: Floats, high: Floats, known: dict[Any, float]
-) -> Floats:
-    """Variance of the mean over a box in index coordinates, (C,); `known` has what was computed.
-
-    A large box is cut into blocks whose errors are taken for independent.
-    """
-    counts = np.maximum(1, np.ceil((high - low) / posterior.block - 1e-9)).astype(int)
-    steps, total = (high - low) / counts, np.zeros(1)
-    for at in np.ndindex(*counts):
-        first = low + at * steps
-        each = np.maximum(1, np.ceil(QUADRATURE * steps - 1e-9)).astype(int)
-        each = np.minimum(each, int(BLOCK_MAX_PLACES ** (1 / max(1, np.sum(each > 1)))))
-        axes = [a + h * (np.arange(m) + 0.5) / m for a, h, m in zip(first, steps, each)]
-        x = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
-        a, key = posterior.amplitudes(x), posterior.pattern(first, first + steps)
-        if key is None:
-            own = np.einsum("ic,ij,jc->c", a, posterior.joint(x), a) / len(x) ** 2
-        else:
-            if key not in known:
-                known[key] = float(posterior.joint(x).mean())
-            own = known[key] * (a * a).mean(axis=0)
-        total = total + own + posterior.floor / max(1.0, float(np.prod(np.maximum(steps, 1))))
-    return np.maximum(total / np.prod(counts) ** 2, 0)
+        a, b = (np.asarray(e, float) for e in model.domain.span(*ends))
+    volume = math.prod(q - p for p, q in zip(*ends))
+    found = deviations(model, model.posterior.mean_variance(a, b, {})[None])[0, ...]
+    return abs(volume) * (found[0] if model.channel_axis is None else found)

@@ -188,7 +188,7 @@ def _evidence(
     penalty: float,
     amplitude: float,
     level: Floats | None,
-    scale: Floats,
+    scale: Array,
 ) -> Evidence:
     """Noise as the likelihood has it, and the amplitude as left-out samples say, for deviations.
 

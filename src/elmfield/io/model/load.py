@@ -178,13 +178,14 @@ class Reader:
         found = self.meta.evidence
         if found is None:
             return None
-        each = [None if a is None else tuple(a) for a in (found.noise, found.amplitude)]
-        known = [found.left, found.coding, *(v for a in each for v in a or ())]
+        noise, amplitude = (None if a is None else tuple(a) for a in (found.noise, found.amplitude))
+        each = [a for a in (noise, amplitude) if a is not None]
+        known = [found.left, found.coding, *(v for a in each for v in a)]
         said = all(map(is_number, known)) and min(known) >= 0
         self.arrays.require(said, "its noise is no number")
-        lengths = all(a is None or len(a) == C for a in each)
+        lengths = all(len(a) == C for a in each)
         self.arrays.require(lengths, "noise and channels differ in length")
-        return Evidence(*each, float(found.left), float(found.coding))
+        return Evidence(noise, amplitude, float(found.left), float(found.coding))
 
     def _labels(self) -> Labels:
         """What the input said about itself."""
