@@ -263,8 +263,8 @@ class Shapes:
         xp = namespace(Y)
         Y = Y - xp.mean(Y, axis=1, keepdims=True)
         p = _shares([self.parts(Y[..., k])[1] for k in range(Y.shape[2])])
-        kept: float = sum(float(xp.sum(xp.matmul(p, h.gains(Y)))) for h in self.halves)
-        return float((kept / Y.shape[0] + 1) / Y.shape[1])
+        kept = sum(float(to_numpy(xp.sum(xp.matmul(p, h.gains(Y))))) for h in self.halves)
+        return (kept / int(Y.shape[0]) + 1) / int(Y.shape[1])
 
     def sums(self, Y: Array) -> list[Array]:
         """How often members are met at amplitudes in boxes Y, (G, S, C), of mean 0: (K, A).

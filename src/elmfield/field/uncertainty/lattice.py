@@ -225,8 +225,18 @@ class Lattice:
         return self.calibration.factor * total / (1 + COMMON_SHARE)
 
     def amplitudes(self, x: Floats) -> Floats:
-        """Standard deviations of the prior at points x, (n, d): (n, C)."""
+        """Standard deviations of what `joint` has covariances of, at points x, (n, d): (n, C)."""
+        if self.noise is not None:
+            return np.sqrt(self.variance(x) - self.floor)
         return self._amplitudes(list(x.T), _at_points)
+
+    @property
+    def _noise_ratio(self) -> float:
+        """Variance of the noise in parts of the square of the mean amplitude."""
+        if self.noise is None:
+            return 0.0
+        a = self.calibration.factor * np.maximum(self.common, 1e-300)
+        return float(np.mean(self.noise[1] / a**2))
 
     def _noise_shares(self, a: Floats) -> Floats:
         """How much noise is left where denoised samples have amplitudes a, to a factor.
@@ -244,7 +254,7 @@ class Lattice:
         """Places of the samples of the box for variances, counted from its middle; and inverse."""
         sides = self._pattern_sides
         t = np.indices(sides).reshape(len(sides), -1).T - (np.asarray(sides) - 1) / 2
-        return t, self.prior.inverse(t)
+        return t, self.prior.inverse(t, self._noise_ratio)
 
     @property
     def _pattern_sides(self) -> tuple[int, ...]:
@@ -283,7 +293,7 @@ class Lattice:
         prior, (t, inverse) = self.prior, self._pattern
         if terms:
             prior = prior.soft
-            inverse = prior.inverse(t)
+            inverse = prior.inverse(t, self._noise_ratio)
         found = np.empty(len(u))
         for i, j in runs(len(u), max(1, (1 << 22) // len(t))):
             b = prior.rows(u[i:j], t, terms)
@@ -315,7 +325,10 @@ class Lattice:
         if not terms:
             return self._variances(list(x.T), _at_points)
         u = np.stack([self._folded(k, c) for k, c in enumerate(x.T)], axis=1)
-        return self._direct(u, terms)[:, None] * self.amplitudes(x) ** 2
+        unit = self._direct(u, terms)
+        if self.noise is not None:
+            unit = unit / np.maximum(self._direct(u, ()), 1e-300)
+        return unit[:, None] * self.amplitudes(x) ** 2
 
     def on_grid(self, x: Sequence[Floats]) -> Floats:
         """Variances (..., C) of values on the grid of index coordinates x."""
@@ -329,7 +342,9 @@ class Lattice:
             axes.append(np.arange(low, high) if wraps else np.arange(max(0, low), min(n, high)))
         require_small(math.prod(map(len, axes)))
         t = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
-        return self.prior.joint(x, t.astype(float))
+        found = self.prior.joint(x, t.astype(float), self._noise_ratio)
+        own = np.sqrt(np.diagonal(found)) if self.noise is not None else np.ones(len(x))
+        return np.asarray(found / own[:, None] / own)
 
     @property
     def block(self) -> float:

@@ -103,11 +103,13 @@ class Posterior:
         return np.broadcast_to(found, (*map(len, x), found.shape[-1]))
 
     def covariance(self, x: Floats) -> Floats:
-        """Covariances of values at places near each other, (n, n, C)."""
-        at = self.own(x)
-        a = self.inner.amplitudes(at)
-        found = self.inner.joint(at)[:, :, None] * a[:, None] * a
-        return np.asarray(found + np.eye(len(x))[:, :, None] * self.inner.floor)
+        """Covariances at places near each other, (n, n, C), with `variance` on the diagonal."""
+        at, floor = self.own(x), self.inner.floor
+        unit = self.inner.joint(at)
+        variance = self.inner.variance(at) - floor
+        own = np.sqrt(np.maximum(np.diagonal(unit), 1e-300))[:, None]
+        a = np.sqrt(np.maximum(variance, 0)) / own
+        return np.asarray(unit[:, :, None] * a[:, None] * a + np.eye(len(x))[:, :, None] * floor)
 
     def mean_variance(self, low: Floats, high: Floats, known: dict[Any, float]) -> Floats:
         """Variance of the mean over a box, (C,); `known` keeps what boxes that are alike share.
