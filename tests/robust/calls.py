@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import elmfield as ef
+from elmfield.field.uncertainty.posterior import why_none
 from elmfield.io.zarr import Codec
 from robust.damage import Hung, limited
 from support import on_samples
@@ -163,6 +164,8 @@ def _one(rng, path):
     else:
         at = np.stack([rng.uniform(-0.5, n - 0.5, 5) for n in field.shape], axis=-1)
         got = field(at, missing="fill") if what == "points" else field.gradient(at, missing="fill")
+        sure = field.std(at, missing="fill") if why_none(field.model) is None else np.zeros(1)
+        assert np.all(np.asarray(sure) >= 0), "a standard deviation is no number, or negative"
     return "done" if np.isfinite(np.asarray(got)).all() else f"wrong: {what} is not finite"
 
 

@@ -7,7 +7,7 @@ import elmfield as ef
 from elmfield.field.uncertainty.lattice import Lattice
 from elmfield.field.uncertainty.neighbours import Neighbours
 from elmfield.field.uncertainty.prior import Calibration, Prior
-from tests.oracles.kriging import krige
+from oracles.kriging import krige
 
 RNG = np.random.default_rng(5)
 
