@@ -1,6 +1,7 @@
 """Tables of ``results/uncertainty.json``."""
 
 import numpy as np
+
 from common import rows_of
 from measurement.tables import table
 

@@ -85,6 +85,8 @@ class Neighbours:
         n, d = x.shape
         prior = Prior(min(max(power, LEAST_POWER), LARGEST_POWER), np.ones(d))
         made = cls(x=x, y=y, periods=periods, prior=prior, floor=floor)
+        if n <= prior.n_free + 1:  # too few to leave one out
+            return replace(made, amplitude=y.std(axis=0))
         rng = np.random.default_rng(0)
         probes, fewer = (np.sort(rng.permutation(n)[:m]) for m in (PROBES, n >> d))
         if len(fewer) > 2 * made.asked:  # the power by which errors grow where samples are sparser
@@ -114,7 +116,8 @@ class Neighbours:
         of the function there.
         """
         error, unit = self.errors(np.arange(len(self.x))[:: max(1, len(self.x) // PROBES)])
-        squares = (error / (1.0 if self.amplitude is None else self.amplitude)) ** 2
+        a = np.ones(1) if self.amplitude is None else np.maximum(self.amplitude, 1e-300)
+        squares = np.clip(error / a, -1e100, 1e100) ** 2
         low, high = -4.0, 4.0  # logarithm of s
         for _ in range(40):
             middle = (low + high) / 2
@@ -210,7 +213,8 @@ class Neighbours:
         new = new[np.isnan(self._kept[new, 0])]
         if len(new) and len(self.x) > 1:
             error, unit = self.errors(new)
-            self._kept[new] = np.abs(error) / np.sqrt(np.maximum(unit, 1e-300))[:, None]
+            root = np.sqrt(unit)[:, None]
+            self._kept[new] = np.divide(np.abs(error), root, out=0 * error, where=root > 0)
         return np.nan_to_num(self._kept[which])
 
     def _local(self, far: Floats, which: Integers) -> Floats:

@@ -248,12 +248,12 @@ def coding_error(model: "Model") -> float:
 
 def deviations(model: "Model", variances: Floats) -> Array:
     """Standard deviations in the caller's units, (n, C, ...), from variances in that of the fit."""
-    units = np.asarray(to_numpy(model.scale), np.float64) ** 2
-    found = variances * units.reshape(-1, *(1,) * (variances.ndim - 2))
+    units = np.asarray(to_numpy(model.scale), np.float64)
+    found = np.sqrt(variances) * units.reshape(-1, *(1,) * (variances.ndim - 2))
     if model.is_complex:
         half = found.shape[1] // 2
-        found = found[:, :half] + found[:, half:]
-    return move(np.sqrt(found), model.offset, model.offset.dtype)
+        found = np.hypot(found[:, :half], found[:, half:])
+    return move(found, model.offset, model.offset.dtype)
 
 
 def std_at_index(model: "Model", quantity: str, index: Array, slope: Array) -> Array:

@@ -35,6 +35,9 @@ JOINT_MAX_SAMPLES = 3000
 FREE_PRICE = 1e-9
 """What free polynomials cost in parts of the kernel: slopes that no sample tells are uncertain."""
 
+JITTER = 1e-13
+"""Noise of every sample in parts of the kernel, so that two at one place are no contradiction."""
+
 Terms = tuple[tuple[float, tuple[int, ...]], ...]
 """``Σ c ∂^order f`` as pairs of c and order; none for the value itself."""
 
@@ -130,7 +133,7 @@ class Prior:
         unit = float(np.abs(K).max(initial=0)) or 1.0
         M = np.zeros((*t.shape[:-2], S + q, S + q))
         M[..., :S, :S] = K / unit
-        M[..., np.arange(S), np.arange(S)] += np.asarray(noise) / unit
+        M[..., np.arange(S), np.arange(S)] += np.asarray(noise) / unit + JITTER
         M[..., :S, S:], M[..., S:, :S] = P, np.swapaxes(P, -1, -2)
         M[..., np.arange(S, S + q), np.arange(S, S + q)] = -FREE_PRICE
         return M, np.concatenate([np.full(S, unit**-0.5), size * unit**0.5])
