@@ -44,6 +44,7 @@ NAMES = [
     "paper",
     "paper_psnr",
     "psnr",
+    "over_seeds",
     "psnr_by_width",
     "read",
     "regrid",

@@ -10,6 +10,7 @@ import numpy as np
 from elmfield._array.backend import move, namespace, to_numpy
 from elmfield._array.checks import is_whole, shown
 from elmfield._array.typing import Array, Floats
+from elmfield.field.blend.points import Nodes
 from elmfield.field.coordinates.dates import date_errors
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.uncertainty.lattice import Lattice
@@ -144,7 +145,7 @@ def why_none(model: "Model") -> str | None:
             "alpha. Fit the colours, image[..., :3]."
         )
     groups = model.blended.groups
-    if not model.blended.is_scattered and any(g.model.axes is None for g in groups):
+    if any(g.model.axes is None and not isinstance(g.nodes, Nodes) for g in groups):
         return (
             "this field has no standard deviation: a random layer through its samples says nothing "
             "about what lies between them. Fit with smooth() or oriented()."
@@ -165,8 +166,8 @@ def posterior_of(model: "Model") -> Posterior:
 def _of_points(model: "Model", power: float, units: Floats) -> Posterior:
     """The posterior of scattered samples; of noisy ones, as the fit found noise and amplitude."""
     blended, found = model.blended, model.evidence or Evidence()
-    every = [np.asarray(to_numpy(g.nodes.positions)) for g in blended.groups if g.nodes is not None]
-    x = np.unique(np.concatenate(every), axis=0)
+    nodes = [g.nodes for g in blended.groups if isinstance(g.nodes, Nodes)]
+    x = np.unique(np.concatenate([to_numpy(n.positions) for n in nodes]), axis=0)
     d, periods = x.shape[1], np.where(blended.partition.periodic, model.shape, np.inf)
     if found.noise is not None and found.amplitude is not None:
         noise, amplitude = (np.asarray(a) / units for a in (found.noise, found.amplitude))
