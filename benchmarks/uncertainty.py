@@ -54,7 +54,10 @@ def relative(error, s):
     """How many errors intervals hold, and the CRPS beside the best constant deviation's."""
     s = np.maximum(s, 1e-9 * np.abs(error).max())
     rms = np.sqrt(np.mean(error**2))
-    constant = min(crps(error, np.full(error.size, c)) for c in rms * np.linspace(0.1, 1.2, 23))
+    some = error[:: max(1, error.size // 50_000)]
+    trials = rms * np.linspace(0.1, 1.2, 23)
+    best = min(trials, key=lambda c: crps(some, np.full(some.size, c)))
+    constant = crps(error, np.full(error.size, best))
     held = {f"inside_{q}": float(np.mean(np.abs(error) <= z * s)) for q, z in QUANTILES.items()}
     return {**held, "crps_ratio": crps(error, s) / constant}
 
@@ -209,10 +212,10 @@ def heldout(_):
 
 
 def gaps(_):
-    """Half, or four fifths, of the samples missing at random, in a square of 160."""
+    """Half, or four fifths, of the samples missing at random, in a square of 96."""
     rows, rng = [], np.random.default_rng(0)
     for name, x in arrays():
-        x = x[:160, :160]
+        x = x[:96, :96]
         for missing in (0.5, 0.8):
             gone = rng.uniform(size=x.shape) < missing
             field = ef.fit(np.where(gone, np.nan, x))

@@ -51,20 +51,25 @@ def heldout_short():
     return table(["", "settings", "90 % hold, mean", "each", "CRPS"], lines)
 
 
-def gaps_noise():
-    lines = []
-    for section, key, name in (("gaps", "missing", "missing"), ("noise", "noise", "noise")):
-        rows = rows_of("uncertainty", section)
-        for level in sorted({r[key] for r in rows}):
-            some = [r for r in rows if r[key] == level]
-            held = [r["inside_0.9"] for r in some]
-            told = f"{100 * level:.0f} % {name}" if section == "gaps" else f"{name} {level}"
-            crps = np.mean([r["crps_ratio"] for r in some])
-            lines.append(
-                [told, len(some), f"{np.mean(held):.3f}", f"{min(held):.2f} to {max(held):.2f}",
-                 f"{crps:.3f}"]
-            )  # fmt: skip
+def _by_level(section, key, name):
+    """Rows of one section by how much is missing, or how noisy it is."""
+    lines, rows = [], rows_of("uncertainty", section)
+    for level in sorted({r[key] for r in rows}):
+        some = [r for r in rows if r[key] == level]
+        held = [r["inside_0.9"] for r in some]
+        told = f"{100 * level:.0f} % {name}" if section == "gaps" else f"{name} {level} of 255"
+        spread = f"{min(held):.2f} to {max(held):.2f}"
+        crps = np.mean([r["crps_ratio"] for r in some])
+        lines.append([told, len(some), f"{np.mean(held):.3f}", spread, f"{crps:.3f}"])
     return table(["", "arrays", "90 % hold, mean", "each", "CRPS"], lines)
+
+
+def gaps():
+    return _by_level("gaps", "missing", "missing")
+
+
+def noise():
+    return _by_level("noise", "noise", "noise")
 
 
 def cost():
@@ -75,11 +80,6 @@ def cost():
     return table(["512² to 1024²", "first call, processor s", "after that"], lines)
 
 
-TABLES = {
-    "process": process,
-    "large": large,
-    "heldout": heldout,
-    "heldout_short": heldout_short,
-    "gaps_noise": gaps_noise,
-    "cost": cost,
-}
+EVERY = (process, large, heldout, heldout_short, gaps, noise, cost)
+
+TABLES = {f"uncertainty_{f.__name__}": f for f in EVERY}
