@@ -29,6 +29,7 @@ import scale_tables
 import sizes_tables
 import speed_tables
 import targets_tables
+import uncertainty_tables
 import view_tables
 from common import RESULTS, ROOT
 from measurement.records import NotRecorded, read
@@ -47,6 +48,7 @@ GATHERED = {
     "images": images_tables,
     "codec": codec_tables,
     "scale": scale_tables,
+    "uncertainty": uncertainty_tables,
 }
 """Whose tables also stand in one file each, for whoever opens the folder."""
 

@@ -31,6 +31,8 @@ def test_query(run, folder):
     assert found["value"] == pytest.approx(15.5 + 10 * np.cos(np.deg2rad(10)) * np.cos(
         np.deg2rad(15)), abs=0.2)  # fmt: skip
     assert found["at"]["time"] == "2023-01-01T12:00"
+    (sure,) = csv.DictReader(io.StringIO(run("query", "sst.elm", "--at", at, "--std").stdout))
+    assert float(sure["value_std"]) > 0
     outside = run("query", "photo.elm", "--at", "-50,0", code=1).stderr
     assert "inside the domain" in outside
     assert "nan" in run("query", "photo.elm", "--at", "-50,0", "--outside", "nan").stdout

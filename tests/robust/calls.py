@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import elmfield as ef
+from elmfield.field.uncertainty.posterior import why_none
 from elmfield.io.zarr import Codec
 from robust.damage import Hung, limited
 from support import on_samples
@@ -165,6 +166,9 @@ def _one(rng, path):
     else:
         at = np.stack([rng.uniform(-0.5, n - 0.5, 5) for n in field.shape], axis=-1)
         got = field(at, missing="fill") if what == "points" else field.gradient(at, missing="fill")
+        sure = field.std(at, missing="fill") if why_none(field.model) is None else np.zeros(1)
+        if not np.all(np.asarray(sure) >= 0):
+            return "wrong: a standard deviation is no number, or negative"
     return "done" if np.isfinite(np.asarray(got)).all() else f"wrong: {what} is not finite"
 
 
@@ -386,7 +390,7 @@ def one_fit_of_points(seed):
         with limited(60), warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             field = ef.fit_points(x, y, **options)
-            got = np.asarray(field(x))
+            got, sure = np.asarray(field(x)), np.asarray(field.std(x[:5]))
     except REFUSED as error:
         ours = traceback.extract_tb(error.__traceback__)[-1]
         is_ours = "elmfield" in ours.filename and ours.line.startswith("raise")
@@ -395,8 +399,8 @@ def one_fit_of_points(seed):
         return f"hung: {told}"
     except Exception as error:
         return f"foreign: {told}: {type(error).__name__}: {error}"
-    if not np.isfinite(got).all():
-        return f"wrong: {told}: values are not finite"
+    if not np.isfinite(got).all() or not (np.isfinite(sure) & (sure >= 0)).all():
+        return f"wrong: {told}: values or their deviations are not finite"
     if foreign := [w for w in heard if issubclass(w.category, RuntimeWarning)]:
         return f"wrong: {told}: {foreign[0].message} at {foreign[0].filename}:{foreign[0].lineno}"
     bounds = [re.search(r"off by up to (\S+) of", str(w.message)) for w in heard]

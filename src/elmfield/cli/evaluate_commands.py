@@ -47,6 +47,7 @@ MAX_LINE_CHARACTERS = 1 << 20
     "--quantity", type=click.Choice(["value", "gradient_magnitude", "laplacian"]), default="value",
     show_default=True, help="The values, the length of their gradient, or their Laplacian.",
 )  # fmt: skip
+@click.option("--std", is_flag=True, help="Standard deviations: how sure the values are.")
 @click.option(
     "--align", type=click.Choice(["areas", "nodes"]),
     help="Samples stand for areas (pictures) or nodes (weather: old nodes stay nodes).",
@@ -90,6 +91,7 @@ def render(
     align: str | None,
     colours: str | None,
     how: SampleOptions,
+    std: bool,
     quiet: bool,
     as_json: bool,
     **options: Any,
@@ -106,6 +108,7 @@ def render(
     elmfield render sst.elm -o fine.nc --scale 2
     elmfield render sst.elm -o part.png --window latitude=35:60 --window longitude=-10:30 --scale 4
     elmfield render photo.elm -o edges.png --quantity gradient_magnitude
+    elmfield render sst.elm -o sure.nc --std
     elmfield render sst.elm -o coarse.nc --grid 18x36 --mean
     elmfield render sst.elm -o same.nc --like sst.nc
     elmfield render sst.elm -o map.nc --window latitude=35:70 --window longitude=0:9 --crs EPSG:3035
@@ -119,6 +122,10 @@ def render(
     part = _window(field, window) | _index_window(field, index, align)
     own = ("quantity", "mean", "antialias", "missing", "dtype")
     asked = {name: options.pop(name) for name in own}
+    if std:
+        if asked["quantity"] != "value":
+            raise click.UsageError("--std is of values; leave --quantity out.")
+        asked["quantity"] = "std"
     grid = ef.OutputGrid(window=part, align=align, **options)
     with bars(False if quiet or as_json else None) as progress:
         out = Rendering(field=field, progress=progress, **asked).on(grid)
@@ -197,6 +204,7 @@ class PointTable(NamedTuple):
     "--quantity", type=click.Choice(["value", "gradient", "laplacian"]), default="value",
     show_default=True, help="The gradient has one number per axis here.",
 )  # fmt: skip
+@click.option("--std", is_flag=True, help="Standard deviations in columns of their own.")
 @click.option(
     "--outside", type=click.Choice(["raise", "nearest", "nan"]), default="raise",
     show_default=True, help="What to do with points outside the domain.",
@@ -209,6 +217,7 @@ def query(
     at: Sequence[str],
     points: Path | None,
     quantity: str,
+    std: bool,
     outside: str,
     missing: str | None,
     how: SampleOptions,
@@ -223,6 +232,7 @@ def query(
     elmfield query photo.elm --at 100.5,80.25 --at 12,40
     elmfield query sst.elm --at latitude=48.2,longitude=16.4 --json
     elmfield query photo.elm --points points.csv --quantity gradient
+    elmfield query sst.elm --at latitude=48.2,longitude=16.4 --std
     """
     if not at and points is None:
         raise click.UsageError("Say where: --at X,X... or --points FILE.csv.")
@@ -235,15 +245,18 @@ def query(
         "gradient": field.gradient,
         "laplacian": field.laplacian,
     }
+    where = _coordinates(rows, field)
     try:
-        values = to_numpy(
-            calls[quantity](_coordinates(rows, field), outside=outside, missing=missing)
-        )
+        values = to_numpy(calls[quantity](where, outside=outside, missing=missing))
+        values = values.reshape(len(rows), -1)
     except ef.OutsideDomainError as error:  # in the command's own words
         advice = re.sub(r"outside='(\w+)'", r"--outside \1", str(error))
         raise ef.OutsideDomainError(advice) from error
-    values = values.reshape(len(rows), -1)
     names, heads = field.domain.dims, _value_heads(field, quantity)
+    if std:
+        sure = field.std(where, quantity=quantity, outside=outside, missing=missing)
+        values = np.concatenate([values, to_numpy(sure).reshape(len(rows), -1)], axis=1)
+        heads = heads + [f"{h}_std" for h in heads]
     if as_json:
         terminal.print_json(
             [

@@ -234,6 +234,9 @@ def energy_in_boxes(blended: "Blended", squares: Floats, first: Sequence[int]) -
     return squares.reshape(-1)
 
 
+CALIBRATION = "left-out samples inside 50, 90, 99 %"
+"""Shares of samples that lie within a posterior's intervals when they are left out."""
+
 FORMATS = {
     "index, in coefficients": "{:.0f}",
     "coefficients per sample": "{:.3f}",
@@ -297,7 +300,7 @@ def _text(name: str, value: Any) -> str:
         return FORMATS.get(name, "{}").format(value)
     if name in ("samples", "samples of the whole", "cells"):
         return " × ".join(map(str, value))
-    return ", ".join(f"{v:g}" if name == "overlap" else str(v) for v in value)
+    return ", ".join(f"{v:.3g}" if name in ("overlap", CALIBRATION) else str(v) for v in value)
 
 
 def describe(model: "Model", samples: Array | None, heldout: float | None) -> Report:
@@ -345,6 +348,9 @@ def describe(model: "Model", samples: Array | None, heldout: float | None) -> Re
     noise = False if model.settings is None else model.settings.denoise
     if noise is not False:
         rows["noise taken out"] = noise
+    posterior = model.__dict__.get("posterior")  # if somebody asked for deviations before
+    if posterior is not None and posterior.inner.calibration.shares:
+        rows[CALIBRATION] = posterior.inner.calibration.shares
     if model.settings is not None:
         rows["settings"] = str(model.settings)
     return Report(rows)

@@ -26,6 +26,9 @@ from elmfield.field.evaluate.point_values import query, refuse_array
 from elmfield.field.model import Model
 from elmfield.field.tables.table import Table, tabulate
 from elmfield.field.targets.drop_modes import keep_less
+from elmfield.field.uncertainty.deviations import WithDeviations
+from elmfield.field.uncertainty.labelled_deviations import draw_band, interpolate_both
+from elmfield.field.uncertainty.posterior import std_between, std_of_integral
 from elmfield.partition import Partition
 from elmfield.settings import Settings, Target
 
@@ -34,7 +37,7 @@ Missing = str | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Field:
+class Field(WithDeviations):
     """A continuous function of d coordinates with C channels; call it with points.
 
     Where samples say all about it, as with the default settings, a field keeps its samples
@@ -58,8 +61,9 @@ class Field:
     - `outside`, "raise", "nearest" or "nan": what to do with positions outside the domain.
     - `missing`, "nan" or "fill": NaN, or what was filled in, where the nearest sample was missing,
       or more than half of what a mean covers. By default NaN where DataArrays and files have gaps.
-    - `quantity`, "value", "gradient", "gradient_magnitude", "hessian" or "laplacian": derivatives
-      are per unit of the coordinates. Components of gradients (d) and Hessians (d, d) come last.
+    - `quantity`, "value", "gradient", "gradient_magnitude", "hessian", "laplacian" or "std" (how
+      sure values are): derivatives are per unit of the coordinates. Components of gradients (d)
+      and Hessians (d, d) come last.
     - `dtype`: integers are rounded and clipped, and cannot be NaN; booleans are True from 1/2 on.
     - `chunks`, as for `dask.array.from_array`: a lazy array comes back, evaluated block by block
       when it is computed; ``{}`` for chunks that match the tiles in which a file keeps samples.
@@ -274,6 +278,7 @@ class Field:
         self,
         *edges: Array | Mapping[str, Array] | None,
         covered: bool = False,
+        quantity: str = "value",
         missing: Missing = None,
     ) -> Any:
         """Means over the boxes between edges: the integral over each, divided by its volume.
@@ -281,25 +286,30 @@ class Field:
         `edges` ascend; n + 1 edges make n boxes. Axes given as None, or left out of a mapping by
         dim, keep their samples. On a periodic axis edges may lie in any turn and span one period.
         What lies nearest to a missing sample does not count, unless that is filled; with `covered`,
-        which part of each box counted comes too.
+        which part of each box counted comes too. The `quantity` "std" is how sure means are.
 
         Exact to rounding for fields of products (the default, `oriented`). Others (BEAM, `paper`)
         are summed at three places or more between two samples on each axis: to 1e-6 where they are
         smooth, a ReLU network through noise to 1e-3 of the range, a few hundredths without overlap.
         """
+        if choice("quantity", quantity, ("value", "std")) == "std":
+            return std_between(self.model, edges)
         values, part = means_between(self.model, edges, missing)
         pair = namespace(values).astype(values, self.dtype), part
         return pair if choice("covered", covered, (True, False)) else pair[0]
 
-    def integral(self, low: Sequence[Coordinate], high: Sequence[Coordinate]) -> Array:
-        """Integral over the box between two corners, a number or shape (C,).
+    def integral(
+        self, low: Sequence[Coordinate], high: Sequence[Coordinate], quantity: str = "value"
+    ) -> Array:
+        """Integral over the box between two corners, a number or shape (C,); or its "std".
 
         On a periodic axis the box may lie anywhere, across the end of the array too, and be as long
         as one period. Per second on axes of dates. Gauss-Legendre between the knots of windows and
         axes: to rounding for fields of products, on uneven axes to 1e-14 of the range; of ReLU
         layers about three digits better than midpoints.
         """
-        return integral_between(self.model, low, high)
+        std = choice("quantity", quantity, ("value", "std")) == "std"
+        return (std_of_integral if std else integral_between)(self.model, low, high)
 
     def warp(
         self,
@@ -336,43 +346,36 @@ class Field:
         )  # fmt: skip
 
     def interp(
-        self,
-        coords: Coords | None = None,
-        *,
-        quantity: str = "value",
-        outside: str = "raise",
-        missing: Missing = None,
-        chunks: Any = None,
-        **coords_by_name: Any,
-    ) -> Any:
+        self, coords: Coords | None = None, *, quantity: str = "value", outside: str = "raise",
+        missing: Missing = None, std: bool = False, chunks: Any = None, **coords_by_name: Any,
+    ) -> Any:  # fmt: skip
         """The field as an xarray.DataArray, with the dims, coords and attrs of the input.
 
         At its own samples, or as xarray's `interp` has it at `coords`, by dim and in the axes' own
         units: numbers drop their axis; 1-D arrays span a grid; DataArrays bring their own dims, and
         those that share a dim are points along it; two-dimensional ones are curvilinear grids. Axes
         that are not named keep their samples. Components of derivatives lie along new dims
-        "direction" and "direction_2". A field fitted to a Dataset gives a Dataset.
+        "direction" and "direction_2". A field fitted to a Dataset gives a Dataset, and so does
+        `std`, whose standard deviations are variables of their own.
         """
         both = {**by_name("coords", coords), **coords_by_name}
-        return interpolate(self.model, both, quantity, outside, missing, chunks)
+        ask = interpolate_both if choice("std", std, (True, False)) else interpolate
+        return ask(self.model, both, quantity, outside, missing, chunks)
 
     to_xarray = interp
 
     def plot(
-        self,
-        coords: Coords | None = None,
-        *,
-        quantity: str = "value",
-        ax: Any = None,
-        **options: Any,
-    ) -> Any:
+        self, coords: Coords | None = None, *, quantity: str = "value", std: bool = False,
+        ax: Any = None, **options: Any,
+    ) -> Any:  # fmt: skip
         """A quick look: what `interp` gives at `coords`, drawn as xarray draws it.
 
         A line for one axis, colours for two; latitudes and longitudes on a map with coastlines
-        where cartopy is installed. Choose slices of other axes by numbers in `coords`. `options`
-        are those of ``DataArray.plot``.
+        where cartopy is installed. Choose slices of other axes by numbers in `coords`. `std` adds a
+        band of two standard deviations to a line. `options` are those of ``DataArray.plot``.
         """
-        return plot_array(self.interp(coords, quantity=quantity), ax, options)
+        drawn = plot_array(self.interp(coords, quantity=quantity), ax, options)
+        return draw_band(drawn, self.interp(coords, std=True)) if std else drawn
 
     def view(self, **options: Any) -> Any:
         """A page in the browser that shows the field; `options` are those of :func:`elmfield.view`.

@@ -28,6 +28,7 @@ from elmfield.field.coordinates.gap_masks import all_gaps, near_points, of_chann
 from elmfield.field.coordinates.labels import ChannelLabels, Labels, unpremultiply
 from elmfield.field.coordinates.parse import Coordinates
 from elmfield.field.evaluate.point_values import DIRECT_MAX_POINTS, Direct, Evaluator, direct_sums
+from elmfield.field.uncertainty.posterior import Evidence, Posterior, posterior_of
 from elmfield.partition import Partition
 from elmfield.settings import Settings
 
@@ -58,6 +59,8 @@ class Model:
         What `missing` is, unless the samples that the field keeps know it.
     settings : Settings or None
         What the field was made with.
+    evidence : Evidence or None
+        Noise, and its part in the samples, where the fit took some out.
     labels : Labels
         What the input said about itself: names, units, reference system, what is missing.
     """
@@ -73,6 +76,7 @@ class Model:
     residual: Array | None = field(default=None, repr=False)
     gaps: Array | None = field(default=None, repr=False)
     settings: Settings | None = None
+    evidence: Evidence | None = None
     labels: Labels = field(default_factory=Labels, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -136,6 +140,11 @@ class Model:
     def coordinates(self) -> Coordinates:
         """Reads positions as callers give them: points, grids, boxes, windows."""
         return Coordinates(self.domain, self.labels)
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        """How sure the function is, from its samples: computed when first asked for."""
+        return posterior_of(self)
 
     # --- the function --------------------------------------------------------------------------
 
@@ -209,6 +218,7 @@ class Model:
             data_range=self.data_range if data_range is None else data_range,
             residual=None,
             gaps=of_channels(self.gaps, own, len(self.shape)),
+            evidence=None if self.evidence is None else self.evidence.channels(own),
             labels=replace(self.labels, alpha=None),
         )
 

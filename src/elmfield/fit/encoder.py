@@ -23,6 +23,7 @@ from elmfield.field.coefficients.stored import Coefficients, Full, Ragged
 from elmfield.field.coordinates.gap_masks import WAYS, gaps_of
 from elmfield.field.coordinates.labels import Labels
 from elmfield.field.model import Model
+from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.fit.gaps.fill import fill_gaps
 from elmfield.fit.noise import removed_energy
 from elmfield.fit.noise_model import denoise_samples
@@ -208,10 +209,10 @@ class Encoder:
             warn_of_rounding(float(np.max(np.abs(to_numpy(samples.raw)))))
         if samples.present is not None:
             samples = fill_gaps(samples, gap_order(asked, missing), wraps, spacings)
-        noisy, levels = samples, tuple[float, ...]()
+        noisy, levels, kept = samples, tuple[float, ...](), 1.0
         if asked.denoise is not False or (asked.clip and not samples.is_original):
             how = asked.denoise, wraps, spacings
-            samples, levels = denoise_samples(noisy, *how, clip=asked.clip)
+            samples, levels, kept = denoise_samples(noisy, *how, clip=asked.clip)
         settings = self._resolved or resolved(asked, ArrayView.of(samples), spacings)
         self._resolved = settings
         groups = self._coefficients(settings, SampleBoxes.of_fit(samples, own=False))
@@ -240,6 +241,7 @@ class Encoder:
             residual=residual if np.isfinite(residual).all() else None,
             gaps=gaps,
             settings=with_levels(settings, levels),
+            evidence=Evidence.of_noise(levels, kept, samples.scale) if levels else None,
             labels=Labels(missing=missing, samples=settings.samples),
         )
 

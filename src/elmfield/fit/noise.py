@@ -14,6 +14,7 @@ import numpy as np
 from elmfield._array.autograd import recompute
 from elmfield._array.backend import (
     contiguous,
+    detach,
     device,
     move,
     namespace,
@@ -358,8 +359,11 @@ def learn_shapes(start: Shapes, Y: Array) -> Shapes:
 # --- an array -------------------------------------------------------------------------------------
 
 
-def remove_noise(y: Array, noise: Array, periodic: Sequence[bool]) -> Array:
-    """Samples y, (..., C), without most of their noise of standard deviation `noise`, (C,)."""
+def remove_noise(y: Array, noise: Array, periodic: Sequence[bool]) -> tuple[Array, float]:
+    """Samples y, (..., C), without most of their noise of standard deviation `noise`, (C,).
+
+    And the part of its variance that is left in them, as the boxes' posteriors say.
+    """
     xp = namespace(y)
     shape, C = tuple(y.shape[:-1]), y.shape[-1]
     wide = [k for k, n in enumerate(shape) if n > 1]
@@ -367,11 +371,12 @@ def remove_noise(y: Array, noise: Array, periodic: Sequence[bool]) -> Array:
     if d > 3:  # in space, one after the other
         k = wide[0]
         parts = [xp.take(y, move(np.asarray([i]), y), axis=k) for i in range(shape[k])]
-        return xp.concat([remove_noise(part, noise, periodic) for part in parts], axis=k)
+        found, lefts = zip(*(remove_noise(part, noise, periodic) for part in parts))
+        return xp.concat(found, axis=k), float(np.mean(lefts))
     size = xp.astype(xp.max(xp.abs(y), axis=tuple(range(len(shape)))), xp.float64)
     unit = xp.maximum(move(noise, y, xp.float64), 1e-12 * size)
     if d == 0 or not bool(xp.all(unit > 0)):  # one sample, or nothing but zeros
-        return y
+        return y, 1.0
     is_single = not requires_grad(y) and bool(xp.all(size / SINGLE_PRECISION_RATIO < unit))
     kind = xp.float32 if is_single else xp.float64
     z = xp.astype(xp.astype(y, xp.float64) / unit, kind)
@@ -391,5 +396,5 @@ def remove_noise(y: Array, noise: Array, periodic: Sequence[bool]) -> Array:
             total[c] = total[c] + scatter_add(n, xp.reshape(at, (-1,)), values)
     times = move(np.bincount(index.reshape(-1), minlength=n)[:, None], y, kind)
     found = xp.reshape(xp.stack(total, axis=-1) / times, (*shape, C + 1))
-    found = smooth_further(z, found[..., :C], found[..., C:], periodic)
-    return xp.astype(found * unit, y.dtype)
+    found, kept = smooth_further(z, found[..., :C], found[..., C:], periodic)
+    return xp.astype(found * unit, y.dtype), float(to_numpy(xp.mean(detach(kept))))

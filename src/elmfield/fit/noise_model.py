@@ -41,15 +41,17 @@ def denoise_samples(
     spacings: Spacings = (),
     *,
     clip: bool = False,
-) -> tuple[Samples, tuple[float, ...]]:
-    """The samples without most of their noise, and the level of each channel that was taken out.
+) -> tuple[Samples, tuple[float, ...], float]:
+    """The samples without most of their noise, the level of each channel, and what part is left.
+
+    The part is that of the noise's variance, a mean over all samples.
 
     `level` is False for nothing to do, True to estimate it, "poisson" for counts, or a standard
     deviation in the caller's units: one for all, or an array that can be broadcast to the samples.
     With `clip`, what comes back lies between the least and largest of the samples given, in each
     channel, filled samples included.
     """
-    before, found = samples, tuple[float, ...]()
+    before, found, left = samples, tuple[float, ...](), 1.0
     if isinstance(level, str):
         samples = samples.changed(_of_counts(samples, periodic, spacings))
     elif level is not False:
@@ -67,11 +69,12 @@ def denoise_samples(
             if given.ndim > 1:  # divided by, noise is alike everywhere
                 here = move(given / usual, y, y.dtype)
         found = tuple(to_numpy(noise * samples.scale)[: samples.n_channels].tolist())
-        z = remove_mixed_noise(y if here is None else y / here, noise, periodic, spacings)
+        even = y if here is None else y / here
+        z, left = remove_mixed_noise(even, noise, periodic, spacings)
         samples = samples.changed(z if here is None else z * here)
     if clip and not samples.is_original:
         samples = clip_samples(before, samples)
-    return samples, found
+    return samples, found, left
 
 
 def _levels(level: object, samples: Samples) -> Floats:
@@ -100,8 +103,10 @@ def _levels(level: object, samples: Samples) -> Floats:
 
 def remove_mixed_noise(
     y: Array, noise: Array, periodic: Sequence[bool], spacings: Spacings = ()
-) -> Array:
+) -> tuple[Array, float]:
     """Samples y, (..., C), without most of their noise of standard deviation `noise`, (C,).
+
+    And the part of its variance that is left.
 
     Channels are divided by their noise and turned to the axes along which their boxes vary most
     (an orthonormal map, so noise stays white and alike); each is denoised alone, and turned back.
@@ -115,7 +120,8 @@ def remove_mixed_noise(
     size = xp.astype(xp.max(xp.abs(rest), axis=tuple(range(rest.ndim - 1))), xp.float64)
     loud = to_numpy(noise) > LOUD_SHARE * to_numpy(size)
     if np.count_nonzero(loud) < 2:
-        return plane + _each(rest, noise, periodic)
+        found, left = _each(rest, noise, periodic)
+        return plane + found, left
     unit = xp.where(move(loud, noise), noise, xp.ones_like(noise))
     shape = tuple(rest.shape[:-1])
     side = BOX[min(max(1, sum(n > 1 for n in shape)), 3)]
@@ -128,16 +134,17 @@ def remove_mixed_noise(
     turned = xp.astype(xp.matmul(xp.astype(rest, xp.float64) / unit, U), y.dtype)
     # A channel that stays by itself keeps its own noise; its column of U is a unit vector.
     level = xp.matmul(U.T**2, (noise / unit) ** 2) ** 0.5
-    clean = xp.matmul(xp.astype(_each(turned, level, periodic), xp.float64), U.T) * unit
-    return plane + xp.astype(clean, y.dtype)
+    found, left = _each(turned, level, periodic)
+    clean = xp.matmul(xp.astype(found, xp.float64), U.T) * unit
+    return plane + xp.astype(clean, y.dtype), left
 
 
-def _each(y: Array, noise: Array, periodic: Sequence[bool]) -> Array:
-    """Channels of y, (..., C), denoised one by one."""
-    parts = [
-        remove_noise(y[..., k : k + 1], noise[k : k + 1], periodic) for k in range(y.shape[-1])
-    ]
-    return parts[0] if len(parts) == 1 else namespace(y).concat(parts, axis=-1)
+def _each(y: Array, noise: Array, periodic: Sequence[bool]) -> tuple[Array, float]:
+    """Channels of y, (..., C), denoised one by one, and the mean part of the noise left."""
+    each = range(y.shape[-1])
+    parts, left = zip(*(remove_noise(y[..., k : k + 1], noise[k : k + 1], periodic) for k in each))
+    found = parts[0] if len(parts) == 1 else namespace(y).concat(parts, axis=-1)
+    return found, float(np.mean(left))
 
 
 # --- counts ---------------------------------------------------------------------------------------
@@ -158,7 +165,7 @@ def _of_counts(samples: Samples, periodic: Sequence[bool], spacings: Spacings) -
         )
     z = 2 * xp.maximum(raw + 0.375, xp.zeros_like(raw)) ** 0.5
     ones = xp.ones((raw.shape[-1],), dtype=xp.float64)
-    z = remove_mixed_noise(z, move(to_numpy(ones), raw, xp.float64), periodic, spacings)
+    z, _ = remove_mixed_noise(z, move(to_numpy(ones), raw, xp.float64), periodic, spacings)
     z = xp.maximum(z, xp.full_like(z, 2 * 0.375**0.5))
     a = 1.5**0.5
     back = z**2 / 4 + a / 4 / z - 11 / 8 / z**2 + 5 / 8 * a / z**3 - 1 / 8

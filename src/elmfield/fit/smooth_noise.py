@@ -37,10 +37,13 @@ CLEAR_DIFFERENCE = 4.0
 """By how much, in variances of the noise, an error must be below another to be preferred."""
 
 
-def smooth_further(z: Array, x: Array, kept: Array, periodic: Sequence[bool]) -> Array:
+def smooth_further(
+    z: Array, x: Array, kept: Array, periodic: Sequence[bool]
+) -> tuple[Array, Array]:
     """Estimates x, (..., C), of samples z with noise of 1, improved where large boxes know more.
 
-    `kept`, (..., 1), is how much of a sample's own noise is left in its estimate, between 0 and 1.
+    `kept`, (..., 1), is how much of a sample's own noise is left in its estimate, between 0 and 1;
+    it is given back for the new ones.
     """
     xp, shape = namespace(z), tuple(x.shape[:-1])
     z, x, kept = (xp.astype(part, xp.float64) for part in (z, x, kept))  # small differences decide
@@ -50,7 +53,7 @@ def smooth_further(z: Array, x: Array, kept: Array, periodic: Sequence[bool]) ->
         if box != before:
             x, kept = _over_boxes(z, x, kept, box, size // 2, periodic)
         before = box
-    return x
+    return x, kept
 
 
 def _over_boxes(

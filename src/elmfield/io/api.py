@@ -392,8 +392,8 @@ def regrid(
         Means over the cells of the grid, by area on the sphere: conservative regridding. Cells
         reach halfway to the next place, or as far as the bounds that `like` has; those of another
         reference system, or of two-dimensional coordinates, are polygons.
-    quantity : {"value", "gradient_magnitude", "laplacian"}
-        "gradient" is its magnitude.
+    quantity : {"value", "gradient_magnitude", "laplacian", "std"}
+        "gradient" is its magnitude; "std" the standard deviation of values, or of means.
     align : {"areas", "nodes"}, optional
         Whether a `step` counts from the first sample (nodes) or from the domain's border (areas).
     missing : {"nan", "fill"}, optional

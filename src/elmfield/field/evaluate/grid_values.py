@@ -23,6 +23,7 @@ from elmfield.field.coordinates.gap_masks import gone_at, near_grid, shown, show
 from elmfield.field.coordinates.labels import refuse_alpha, unpremultiply_gradient
 from elmfield.field.coordinates.parse import own_samples, own_slab
 from elmfield.field.evaluate.point_values import QUANTITIES
+from elmfield.field.uncertainty.posterior import std_on_grid
 from elmfield.samples import EXACT
 
 if TYPE_CHECKING:
@@ -195,6 +196,8 @@ def _block(model: "Model", x: list[Floats], quantity: str) -> Array:
         own = model.blended.on_grid if quantity == "value" else model.blended.at_samples
         found = model.finish(flat(own(x)), True)
         return xp.reshape(found, (*map(len, x), *found.shape[1:]))
+    if quantity == "std":
+        return std_on_grid(model, x)
     derive = DERIVATIVES[quantity.removesuffix("_magnitude")]
     partials = partial(model.blended.partials_on_grid, x)
     found = model.finish(flat(derive(partials, model.domain.per_unit)), False)

@@ -32,6 +32,7 @@ from elmfield.field.blend.points import DERIVATIVES, Function, magnitude, value
 from elmfield.field.coordinates.labels import refuse_alpha, unpremultiply_gradient
 from elmfield.field.tables.expansion import Expansion, expanded
 from elmfield.field.tables.intervals import Intervals
+from elmfield.field.uncertainty.posterior import DEVIATIONS, std_at_index
 
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
@@ -262,7 +263,7 @@ def direct_sums(model: "Model") -> Direct | None:
 
 # --- what callers ask for ---------------------------------------------------------------------
 
-QUANTITIES = ("value", "gradient", "gradient_magnitude", "hessian", "laplacian")
+QUANTITIES = ("value", "gradient", "gradient_magnitude", "hessian", "laplacian", "std")
 """What can be asked of a field, at points and on grids."""
 
 Derive = Callable[..., Array]
@@ -287,6 +288,10 @@ def query(
         if one is not None:
             return one
         return _query(model, points, outside, missing, value, function, True)
+    if quantity.startswith("std"):  # of a value, or of what else is named
+        of = choice("quantity", quantity.removeprefix("std").strip() or "value", DEVIATIONS)
+        deviate = partial(std_at_index, model, of)
+        return _query(model, points, outside, missing, deviate, None)
     if quantity == "gradient_magnitude":
         slopes = query(model, "gradient", points, outside, missing, function)
         return magnitude(slopes)
@@ -316,7 +321,10 @@ def _query(
     lead = tuple(x.shape[:-1])
     x = xp.reshape(x, (-1, d))
     index, beyond = model.coordinates.to_index(x, outside)
-    out = _evaluate(model, derive, index, constant, function)
+    if isinstance(derive, partial):  # a standard deviation
+        out = derive(index)
+    else:
+        out = _evaluate(model, derive, index, constant, function)
     mark, gone = None if beyond is None else beyond[:, None], model.hidden(index, missing)
     if gone is not None:
         mark = gone if mark is None else mark | gone

@@ -290,15 +290,17 @@ class KernelRegions:
 
         return orders[int(np.argmin(np.sum(spread(score, self._few()), axis=0)))]
 
-    def likeliest(self, orders: Sequence[float], level: Floats | None) -> tuple[float, float]:
-        """Order and variance of the noise, in the kernel's unit, that make samples likeliest.
+    def likeliest(
+        self, orders: Sequence[float], level: Floats | None
+    ) -> tuple[float, float, float]:
+        """Order, noise's variance in the kernel's unit, and a, that make samples likeliest.
 
         ``z = Vᵀ y`` in the kernel's eigenvectors has variances ``a (g + λ)``, where ``a λ`` is the
         noise's. Where the noise's level is known values are in its unit, which determines a;
         otherwise a is the likeliest. One λ serves all regions.
         """
         orders = self.possible(orders)
-        best, found = -np.inf, (orders[0], float(PENALTIES[0]))
+        best, found = -np.inf, (orders[0], float(PENALTIES[0]), 1.0)
         for order in orders:
 
             def sums(i: int, order: float = order) -> Floats:
@@ -311,7 +313,8 @@ class KernelRegions:
             a = np.maximum(squares / n if level is None else 1 / PENALTIES, 1e-300)
             score = -0.5 * (logs + n * np.log(a) + squares / a)
             if score.max() > best:
-                best, found = score.max(), (order, float(PENALTIES[int(np.argmax(score))]))
+                best, i = score.max(), int(np.argmax(score))
+                found = (order, float(PENALTIES[i]), float(a[i]))
         return found
 
     def solve(

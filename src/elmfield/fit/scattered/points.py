@@ -28,12 +28,16 @@ from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Axis, Domain, Periodic, names_of, periods_of
 from elmfield.field import Blended, Field
 from elmfield.field.model import Model
+from elmfield.field.uncertainty.neighbours import Neighbours
+from elmfield.field.uncertainty.posterior import Evidence
+from elmfield.field.uncertainty.prior import Prior
 from elmfield.fit.scattered.dense_regions import dense_model
 from elmfield.fit.scattered.kernel_regions import (
     HIGHEST_ORDER,
     LARGEST_MISS,
     NOISY_ORDERS,
     KernelRegions,
+    power_of,
 )
 from elmfield.partition import Partition
 from elmfield.samples import refuse_far, with_nan
@@ -153,13 +157,14 @@ def fit_points(
         overlap=settings.overlap,
         noisy=noisy,
     )
-    order, auto = settings.order, settings.order == "auto"
+    order, auto, evidence = settings.order, settings.order == "auto", None
     orders = NOISY_ORDERS if auto else (float(np.mean(order)),)  # type: ignore[arg-type]
     if noisy:
         known = None if settings.denoise is True else settings.denoise
         # Beyond these ends all is noise, or none is.
         level = None if known is None else np.clip(known, 1e-12 * scale, 1e12 * scale) / scale
-        order, penalty = regions.likeliest(orders, level)
+        order, penalty, amplitude = regions.likeliest(orders, level)
+        evidence = _evidence(regions, order, penalty, amplitude, level, scale)
         solved = regions.solve(order, penalty=penalty, progress=reporter(progress))
     else:
         order = regions.suited_order() if auto else regions.possible(orders)[0]
@@ -191,6 +196,7 @@ def fit_points(
             input_dtype=str(values.dtype).removeprefix("torch."),
             data_range=data_range,
             settings=settings,
+            evidence=evidence,
         )
     )
     if not noisy:
@@ -198,6 +204,29 @@ def fit_points(
         parts = (solved.missed * scale / data_range, solved.rounding * scale / data_range)
         _tell_missed(field, at[first], y, *parts)
     return field
+
+
+def _evidence(
+    regions: KernelRegions,
+    order: float,
+    penalty: float,
+    amplitude: float,
+    level: Floats | None,
+    scale: Array,
+) -> Evidence:
+    """Noise as the likelihood has it, and the amplitude as left-out samples say, for deviations.
+
+    In the caller's units. The likelihood looks at whole regions; over their width a process often
+    varies less than its increments between neighbours let expect.
+    """
+    x, d = regions.cells.x, regions.cells.x.shape[1]
+    a = np.broadcast_to(np.sqrt(amplitude) * (1.0 if level is None else level), scale.shape)
+    near = Neighbours(
+        x=x, y=regions.y, periods=regions.cells.period, prior=Prior(power_of(order), np.ones(d)),
+        noise=penalty, amplitude=a,
+    )  # fmt: skip
+    local = a * np.sqrt(near.evidence_scale())
+    return Evidence(tuple((a * scale * np.sqrt(penalty)).tolist()), tuple((local * scale).tolist()))
 
 
 def _means(values: Array, kept: Integers, place: Integers, is_complex: bool) -> Array:

@@ -28,6 +28,7 @@ from elmfield.field.coordinates.labels import (
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.evaluate.grid_values import MEAN_MIN_COVER, at_samples, gridded, tail_of
 from elmfield.field.evaluate.point_values import QUANTITIES, query
+from elmfield.field.uncertainty.posterior import std_of_means
 from elmfield.fit.polygon_means import polygon_means
 from elmfield.io.export.map_targets import Projected, reprojected
 from elmfield.io.export.output_grid import OutputGrid, TargetGrid
@@ -47,7 +48,7 @@ class Rendering:
     ----------
     field : Field
         What to evaluate.
-    quantity : {"value", "gradient_magnitude", "laplacian"}
+    quantity : {"value", "gradient_magnitude", "laplacian", "std"}
         What of it.
     mean : bool
         Whether values are means over the cells of the grid, by area on the sphere.
@@ -73,7 +74,7 @@ class Rendering:
     def __post_init__(self) -> None:
         choice("quantity", self.quantity, QUANTITIES)
         choice("antialias", self.antialias, (True, False))
-        if choice("mean", self.mean, (True, False)) and self.quantity != "value":
+        if choice("mean", self.mean, (True, False)) and self.quantity not in ("value", "std"):
             raise ValueError(f"means are of values; got quantity={self.quantity!r}.")
 
     def on(self, grid: OutputGrid) -> Gridded:
@@ -258,9 +259,12 @@ class Rendering:
                 )
             inside.append(there)
         x = [axis.along(c) for axis, c in zip(field.domain.axes, at)]
-        found, covered = averaged(
-            field.model, over(field.model, edges, x, split=gaps, weights=weights), gaps
-        )
+        if self.quantity == "std":
+            found, covered = std_of_means(field.model, edges), None
+        else:
+            found, covered = averaged(
+                field.model, over(field.model, edges, x, split=gaps, weights=weights), gaps
+            )
         means = np.asarray(to_numpy(found)).astype(str(field.dtype).rsplit(".", 1)[-1])
         if covered is not None:
             means = np.where(covered < self.min_coverage, np.nan, means)

@@ -14,12 +14,14 @@ from elmfield.domain import Axis
 from elmfield.field import Field
 from elmfield.field.blend.points import Draws
 from elmfield.field.coordinates.labels import labels_to_plain
+from elmfield.field.uncertainty.posterior import Evidence, coding_error
 from elmfield.io.model import recipes
 from elmfield.io.model.coefficient_files import CoefficientPlan, narrow_integers
 from elmfield.io.model.lazy_coefficients import DescribedModel
 from elmfield.io.model.metadata import (
     AxisRecord,
     DomainRecord,
+    EvidenceRecord,
     GroupRecord,
     Metadata,
     PartitionRecord,
@@ -132,6 +134,7 @@ def describe(field: Field, dtype: str) -> Description:
         residual=residual,
         gaps=_gaps(field),
         settings=recipes.settings_to_plain(field.settings),
+        evidence=_evidence(field),
         attributes=labels_to_plain(field.labels),
     )
     return Description(meta=meta, arrays=arrays, plan=plan)
@@ -172,6 +175,14 @@ def _residual(field: Field, plan: Plan, arrays: dict[str, Array]) -> bool | str:
     fits = np.isfinite(left).all() and ((left > 0) == (wide > 0)).all()
     arrays["residual"] = left if fits else wide
     return True
+
+
+def _evidence(field: Field) -> EvidenceRecord | None:
+    """Noise that was taken out, and what coding lost, if any."""
+    found, lost = field.model.evidence or Evidence(), coding_error(field.model)
+    noise, amplitude = (None if a is None else list(a) for a in (found.noise, found.amplitude))
+    record = EvidenceRecord(noise=noise, amplitude=amplitude, left=found.left, coding=lost)
+    return None if record == EvidenceRecord() else record
 
 
 def _gaps(field: Field) -> str | None:

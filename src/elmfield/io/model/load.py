@@ -17,6 +17,7 @@ from elmfield.errors import StoreError
 from elmfield.field import Blended, Field, FromSamples, Group
 from elmfield.field.coordinates.labels import Labels, labels_from_plain
 from elmfield.field.model import Model
+from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.io.files import refuse_samples
 from elmfield.io.model import recipes
 from elmfield.io.model.description import frames_of
@@ -169,9 +170,24 @@ class Reader:
                 residual=residual,
                 gaps=self._gaps(domain.shape, C),
                 settings=settings if isinstance(settings, Settings) else None,
+                evidence=self._evidence(C),
                 labels=self._labels(),
             )
         )
+
+    def _evidence(self, C: int) -> Evidence | None:
+        """Return what the fit said of noise."""
+        found = self.meta.evidence
+        if found is None:
+            return None
+        noise, amplitude = (None if a is None else tuple(a) for a in (found.noise, found.amplitude))
+        each = [a for a in (noise, amplitude) if a is not None]
+        known = [found.left, found.coding, *(v for a in each for v in a)]
+        said = all(map(is_number, known)) and min(known) >= 0
+        self.arrays.require(said, "its noise is no number")
+        lengths = all(len(a) == C for a in each)
+        self.arrays.require(lengths, "noise and channels differ in length")
+        return Evidence(noise, amplitude, float(found.left), float(found.coding))
 
     def _labels(self) -> Labels:
         """What the input said about itself."""

@@ -88,6 +88,16 @@ class SamplesRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EvidenceRecord:
+    """Noise that was taken out, and what else standard deviations need; see `Evidence`."""
+
+    noise: list[float] | None = None
+    amplitude: list[float] | None = None
+    left: float = 1.0
+    coding: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class AppendingRecord:
     """Samples are being added to an axis, which had `start` before."""
 
@@ -119,13 +129,18 @@ class Metadata:
     checks: dict[str, str] = field(default_factory=dict)
     settings: Any = None
     attributes: dict[str, Any] = field(default_factory=dict)
+    evidence: EvidenceRecord | None = None
     appending: AppendingRecord | None = None
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> "Metadata":
         """Make the records of a JSON object; TypeError or ValueError if it is none of these."""
         meta, domain = _parse(cls, found), _parse(DomainRecord, found["domain"])
-        optional = {"samples": SamplesRecord, "appending": AppendingRecord}
+        optional = {
+            "samples": SamplesRecord,
+            "evidence": EvidenceRecord,
+            "appending": AppendingRecord,
+        }
         return replace(
             meta,
             domain=replace(domain, axes=[_parse(AxisRecord, a) for a in domain.axes]),  # type: ignore[arg-type]

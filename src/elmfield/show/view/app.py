@@ -364,8 +364,8 @@ def ends_of(scene: Scene, query: Mapping[str, str]) -> tuple[Floats, Floats]:
 def download_of(scene: Scene, query: Mapping[str, str]) -> Download:
     """The download that is asked for; not more of it than fits in memory."""
     look = look_of(scene, query)
-    if look.quantity not in ("value", "gradient", "laplacian"):
-        raise ValueError("values, gradients and Laplacians can be downloaded.")
+    if look.quantity not in ("value", "gradient", "laplacian", "std"):
+        raise ValueError("values, gradients, Laplacians and deviations can be downloaded.")
     if not scene.formats:
         raise ValueError("this page cannot write files.")
     a, b, c, d = several(query, "window", 4)

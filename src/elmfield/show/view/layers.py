@@ -42,7 +42,7 @@ class Look:
     Parameters
     ----------
     quantity : str
-        "value", "gradient", "laplacian", "error", or "regions".
+        "value", "gradient", "laplacian", "std", "error", or "regions".
     method : str
         "field", or a spline to compare it with.
     channels : tuple of int

@@ -15,6 +15,7 @@ from elmfield._array.typing import Array, Floats
 from elmfield.domain import Axis, Domain
 from elmfield.field import Field
 from elmfield.field.coordinates.labels import Attrs, Labels
+from elmfield.field.uncertainty.posterior import why_none
 from elmfield.show.drawing import MAPS, direction_lines, has_directions
 
 TILE_PIXELS = 256
@@ -190,7 +191,7 @@ class Scene:
     @property
     def quantities(self) -> tuple[str, ...]:
         """What can be shown."""
-        every = ("value", "gradient", "laplacian", "error")
+        every = ("value", "gradient", "laplacian", "std", "error")
         return tuple(q for q in every if q not in self.lacks)
 
     @property
@@ -199,6 +200,8 @@ class Scene:
         lacks = {}
         if self.field.labels.alpha is not None:
             lacks["laplacian"] = "Second derivatives are not known for colours with transparency."
+        if (reason := why_none(self.field.model)) is not None:
+            lacks["std"] = reason[0].upper() + reason[1:]
         boxes = self.field.model.blended.source_samples
         is_lossy = boxes is None or boxes.is_lossy
         if self.samples is None and not is_lossy:

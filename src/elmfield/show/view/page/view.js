@@ -3,8 +3,8 @@
 "use strict";
 
 const $ = (id) => document.getElementById(id);
-const NAMES = { value: "Value", gradient: "Gradient", laplacian: "Laplacian", error: "Error" };
-const USUAL = { value: "viridis", gradient: "magma", laplacian: "balance", error: "error" };
+const NAMES = { value: "Value", gradient: "Gradient", laplacian: "Laplacian", std: "Deviation", error: "Error" };
+const USUAL = { value: "viridis", gradient: "magma", laplacian: "balance", std: "magma", error: "error" };
 const SURE = ["#8c7bff", "#d765c4", "#ff7c6b", "#ffae42", "#fff07a"]; // from 0 to 1
 const TITLES = { field: "none", nearest: "nearest", linear: "linear", cubic: "cubic" };
 
@@ -99,7 +99,7 @@ function setPercent() {
   let low = Math.min(...quantiles.map((q) => q[p])), high = Math.max(...quantiles.map((q) => q[100 - p]));
   if (state.quantity === "value" && facts.top && p === 0) { low = 0; high = facts.top; }
   if (state.quantity === "laplacian" || (state.map ?? "") === "balance") { high = Math.max(Math.abs(low), Math.abs(high)); low = -high; }
-  if (state.quantity === "gradient" || state.quantity === "error") low = 0;
+  if (["gradient", "std", "error"].includes(state.quantity)) low = 0;
   if (!(high > low)) high = low + 1;
   Object.assign(state, { low, high });
 }

@@ -1,0 +1,272 @@
+"""How sure fields are: standard deviations beside errors that are known.
+
+    python benchmarks/uncertainty.py                                all sections
+    python benchmarks/uncertainty.py process --rivals PYTHON        beside other libraries
+
+Sections: process, large, heldout, gaps, noise, cost. Each rewrites its part of
+``results/uncertainty.json``. `process` draws from a Gaussian process (Matérn 3/2, length 0.1 on a
+unit square), 1000 samples with noise 0.05, and scores values and deviations at 1000 other places
+against the noiseless truth, ten seeds; `--rivals` names an interpreter that has scikit-learn,
+PyKrige and GSTools. `heldout` fits every second sample on each axis and scores the others but for
+a margin of 17; `gaps` and `noise` score missing, or denoised, samples. CRPS is given in parts of
+that of the best constant deviation, chosen with the truth. Constants of the method were chosen on
+cameraman, camera, blue-marble, Sentinel-2 and WorldView pictures, which are not scored here.
+"""
+
+import json
+import resource
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+from scipy.spatial.distance import cdist
+from scipy.stats import norm
+
+import elmfield as ef
+from common import asked, record
+from paper.research import datasets
+
+SEEDS = range(10)
+WEATHER = ("era5-winter", "era5-spring", "era5-summer", "era5-autumn", "t850")
+QUANTILES = {q: norm.ppf(0.5 + q / 2) for q in (0.5, 0.9, 0.99)}
+
+
+def crps(error, s):
+    """Mean continuous ranked probability score of normal distributions."""
+    z = error / s
+    return float(np.mean(s * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - np.pi**-0.5)))
+
+
+def nlpd(error, s):
+    """Mean negative logarithm of normal densities."""
+    return float(np.mean(0.5 * np.log(2 * np.pi * s * s) + 0.5 * (error / s) ** 2))
+
+
+def scores(error, s):
+    """RMSE, CRPS, NLPD, and how many errors intervals hold."""
+    held = {f"inside_{q}": float(np.mean(np.abs(error) <= z * s)) for q, z in QUANTILES.items()}
+    rms = float(np.sqrt(np.mean(error**2)))
+    return {"rmse": rms, "crps": crps(error, s), "nlpd": nlpd(error, s), **held}
+
+
+def relative(error, s):
+    """How many errors intervals hold, and the CRPS beside the best constant deviation's."""
+    s = np.maximum(s, 1e-9 * np.abs(error).max())
+    rms = np.sqrt(np.mean(error**2))
+    some = error[:: max(1, error.size // 50_000)]
+    trials = rms * np.linspace(0.1, 1.2, 23)
+    best = min(trials, key=lambda c: crps(some, np.full(some.size, c)))
+    constant = crps(error, np.full(error.size, best))
+    held = {f"inside_{q}": float(np.mean(np.abs(error) <= z * s)) for q, z in QUANTILES.items()}
+    return {**held, "crps_ratio": crps(error, s) / constant}
+
+
+# --- a Gaussian process -------------------------------------------------------------------------
+
+
+def matern(a, b):
+    r = np.sqrt(3) * cdist(a, b) / 0.1
+    return (1 + r) * np.exp(-r)
+
+
+def trial(seed):
+    """Places, noisy samples, other places and the truth there."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(0, 1, (2000, 2))
+    f = np.linalg.cholesky(matern(x, x) + 1e-10 * np.eye(2000)) @ rng.standard_normal(2000)
+    return x[:1000], f[:1000] + 0.05 * rng.standard_normal(1000), x[1000:], f[1000:]
+
+
+def exact(x, y, at):
+    """The posterior with the true kernel and noise."""
+    k, inverse = matern(at, x), np.linalg.inv(matern(x, x) + 0.05**2 * np.eye(len(x)))
+    return k @ inverse @ y, np.sqrt(1 - np.einsum("ij,jk,ik->i", k, inverse, k))
+
+
+def ours(x, y, at):
+    """A field of scattered samples; noise, order and amplitude by itself."""
+    field = ef.fit_points(x, y, bounds=((0, 0), (1, 1)), denoise=True)
+    return field(at), field.std(at)
+
+
+RIVALS = """
+import json, sys, time, warnings
+import numpy as np
+warnings.filterwarnings("ignore")
+which, path = sys.argv[1:]
+x, y, at = (np.load(path)[k] for k in ("x", "y", "at"))
+if which == "scikit-learn":
+    from sklearn.gaussian_process import GaussianProcessRegressor as GPR
+    from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+    kernel = ConstantKernel(1.0) * Matern(0.2, nu=1.5) + WhiteKernel(0.01)
+    t = time.process_time()
+    model = GPR(kernel, normalize_y=True).fit(x, y)
+    mean, s = model.predict(at, return_std=True)
+    noise = model.kernel_.k2.noise_level * model._y_train_std**2
+    s = np.sqrt(np.maximum(s**2 - noise, 1e-12))
+elif which == "PyKrige":
+    from pykrige.ok import OrdinaryKriging
+    t = time.process_time()
+    model = OrdinaryKriging(*x.T, y, variogram_model="exponential", nlags=30)
+    mean, s = model.execute("points", *at.T)
+    mean, s = np.asarray(mean), np.sqrt(np.maximum(np.asarray(s), 1e-12))
+else:
+    import gstools
+    t = time.process_time()
+    edges, gamma = gstools.vario_estimate(x.T, y, np.linspace(0, 0.5, 31))
+    model = gstools.Matern(dim=2)
+    model.fit_variogram(edges, gamma, nugget=True)
+    krige = gstools.krige.Ordinary(model, x.T, y, exact=False)
+    mean, s = krige(at.T)
+    s = np.sqrt(np.maximum(s - model.nugget, 1e-12))
+print(json.dumps({"mean": mean.tolist(), "s": s.tolist(), "seconds": time.process_time() - t}))
+"""
+
+
+def rival(python, which, x, y, at):
+    """Values and deviations of another library, and its seconds of processor time."""
+    path = Path("/tmp") / "elmfield-uncertainty.npz"
+    np.savez(path, x=x, y=y, at=at)
+    done = subprocess.run(
+        [python, "-c", RIVALS, which, str(path)], capture_output=True, text=True, check=True
+    )
+    found = json.loads(done.stdout)
+    return np.asarray(found["mean"]), np.asarray(found["s"]), found["seconds"]
+
+
+def process(python):
+    """All methods on all seeds: means of their scores."""
+    rows, methods = [], {"exact, true kernel": exact, "fit_points(denoise=True)": ours}
+    names = [*methods, *(("scikit-learn", "PyKrige", "GSTools") if python else ())]
+    for name in names:
+        found = []
+        for seed in SEEDS:
+            x, y, at, truth = trial(seed)
+            if name in methods:
+                start = time.process_time()
+                mean, s = methods[name](x, y, at)
+                spent = time.process_time() - start
+            else:
+                mean, s, spent = rival(python, name, x, y, at)
+            found.append({**scores(mean - truth, s), "seconds": spent})
+        row = {k: float(np.mean([f[k] for f in found])) for k in found[0]}
+        rows.append({"method": name, "seeds": len(SEEDS), **row})
+        print(rows[-1], flush=True)
+    record("uncertainty", "process", rows)
+
+
+def large(_):
+    """116 351 scattered points with noise: fit, 20 000 values and deviations."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 1, (116_351, 2))
+    y = np.sin(9 * x[:, 0]) * np.cos(7 * x[:, 1]) + 0.1 * rng.standard_normal(len(x))
+    at = rng.uniform(0, 1, (20_000, 2))
+    clock = [time.process_time()]
+    field = ef.fit_points(x, y, denoise=True, bounds=((0, 0), (1, 1)))
+    clock.append(time.process_time())
+    values = field(at)
+    clock.append(time.process_time())
+    s = field.std(at)
+    clock.append(time.process_time())
+    fit, evaluate, sure = np.diff(clock)
+    error = values - np.sin(9 * at[:, 0]) * np.cos(7 * at[:, 1])
+    row = {"fit_s": fit, "values_s": evaluate, "std_s": sure, **scores(error, s)}
+    row["peak_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(row)
+    record("uncertainty", "large", [row], note="seconds of processor time, all threads together")
+
+
+# --- arrays -------------------------------------------------------------------------------------
+
+
+def arrays():
+    """Names and arrays that are scored."""
+    for name in datasets.photographs():
+        yield name, np.asarray(datasets.load(name), float)
+    for name in (*WEATHER, "mri", "dem"):
+        yield name, np.asarray(datasets.load(name), float).squeeze()
+    flow = np.asarray(datasets.load("navier-stokes"), float)
+    yield "navier-stokes, t = 50", flow[..., 50]
+    yield "navier-stokes, t = 99", flow[..., 99]
+
+
+def heldout(_):
+    """Every second sample fitted, the others scored."""
+    rows = []
+    for name, x in arrays():
+        for settings, label in ((ef.smooth(), "smooth()"), (ef.oriented(), "oriented()")):
+            field = ef.fit(x[::2, ::2], settings)
+            at = [np.arange(2 * n - 1) / 2 for n in field.shape]
+            error = field.grid(*at) - x[: len(at[0]), : len(at[1])]
+            s = field.grid(*at, quantity="std")
+            scored = np.ones(error.shape, bool)
+            scored[::2, ::2] = False
+            inner = np.zeros(error.shape, bool)
+            inner[17:-17, 17:-17] = True
+            power = field.model.posterior.inner.prior.power
+            found = relative(error[scored & inner], s[scored & inner])
+            rows.append({"data": name, "settings": label, "power": power, **found})
+            print(rows[-1], flush=True)
+    record("uncertainty", "heldout", rows)
+
+
+def gaps(_):
+    """Half, or four fifths, of the samples missing at random, in a square of 96."""
+    rows, rng = [], np.random.default_rng(0)
+    for name, x in arrays():
+        x = x[:96, :96]
+        for missing in (0.5, 0.8):
+            gone = rng.uniform(size=x.shape) < missing
+            field = ef.fit(np.where(gone, np.nan, x))
+            error = field.samples(missing="fill") - x
+            s = field.grid(*map(np.arange, x.shape), quantity="std", missing="fill")
+            rows.append({"data": name, "missing": missing, **relative(error[gone], s[gone])})
+            print(rows[-1], flush=True)
+    record("uncertainty", "gaps", rows)
+
+
+def noise(_):
+    """Noise of 5, 10 and 25 of 255 in a square of 256; its level estimated."""
+    rows, rng = [], np.random.default_rng(0)
+    for name in datasets.photographs():
+        x = np.asarray(datasets.load(name), float)[:256, :256]
+        x = x * (255 if x.max() <= 1 else 1)
+        for level in (5, 10, 25):
+            noisy = x + level * rng.standard_normal(x.shape)
+            field = ef.fit(noisy, ef.smooth(denoise=True))
+            s = field.grid(*map(np.arange, x.shape), quantity="std")
+            found = relative((field.samples() - x).ravel(), s.ravel())
+            rows.append({"data": name, "noise": level, **found})
+            print(rows[-1], flush=True)
+    record("uncertainty", "noise", rows)
+
+
+def cost(_):
+    """A picture of 512 samples enlarged twice: values, and their deviations."""
+    field, rows = ef.fit(np.asarray(datasets.load("kodim05"), float)), []
+    for quantity in ("value", "std"):
+        spent = []
+        for _ in range(6):
+            start = time.process_time()
+            field.resize(scale=2, quantity=quantity)
+            spent.append(time.process_time() - start)
+        rows.append({"quantity": quantity, "first_s": spent[0], "seconds": min(spent[1:])})
+        print(rows[-1])
+    record("uncertainty", "cost", rows)
+
+
+SECTIONS = {
+    "process": process,
+    "large": large,
+    "heldout": heldout,
+    "gaps": gaps,
+    "noise": noise,
+    "cost": cost,
+}
+
+if __name__ == "__main__":
+    rivals = ("--rivals", {"help": "an interpreter with scikit-learn, PyKrige and GSTools"})
+    words = asked(__doc__, SECTIONS, rivals)
+    for section in words.sections.values():
+        section(words.rivals)

@@ -1,0 +1,1 @@
+"""How sure a field is: standard deviations, covariances and draws from its posterior."""

@@ -1,0 +1,259 @@
+"""The posterior of samples anywhere: every place asks its nearest samples.
+
+For scattered samples, and grids with gaps. The farthest of the samples asked count less and less,
+so that the posterior changes continuously from place to place.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from elmfield._array.memory import runs
+from elmfield._array.threads import spread
+from elmfield._array.typing import Floats, Integers
+from elmfield.field.uncertainty.lattice import BLOCKS, COMMON_SHARE, compact
+from elmfield.field.uncertainty.prior import (
+    LARGEST_POWER,
+    LEAST_POWER,
+    Calibration,
+    Prior,
+    Terms,
+    require_small,
+)
+
+if TYPE_CHECKING:
+    from scipy.spatial import cKDTree
+
+ASKED, MOST_ASKED = {1: 16, 2: 48, 3: 80}, 128
+"""Samples that a place asks, by number of axes, else 100; and at most, with noise."""
+
+AVERAGED = {1: 12, 2: 14, 3: 20}
+"""Samples around a place whose residuals make its amplitude; else 30."""
+
+NOISY_BLOCKS = {1: 1000.0, 2: 40.0, 3: 10.0}
+"""As BLOCKS, where errors have longer waves; else 2."""
+
+FADING = 0.7
+"""Samples beyond this part of the farthest one's distance count less."""
+
+PROBES = 400
+"""Samples from which power and calibration are found."""
+
+BATCH_NUMBERS = 1 << 20
+"""Numbers of the systems that are solved together, at most."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Neighbours:
+    """Samples at any places, and how sure a function between them is.
+
+    Parameters
+    ----------
+    x, y : arrays, shapes (n, d) and (n, C)
+        Places, in index coordinates, and samples there.
+    periods : array, shape (d,)
+        Length of each axis that repeats; infinite for others.
+    prior : Prior
+        Of amplitude 1.
+    noise : float
+        Variance of the samples' noise, in parts of the amplitude's square.
+    amplitude : array, shape (C,), or None
+        Standard deviation of the prior; None for a local one by residuals of left-out samples.
+    common, calibration, floor :
+        As for a lattice.
+    """
+
+    x: Floats = field(repr=False)
+    y: Floats = field(repr=False)
+    periods: Floats
+    prior: Prior
+    noise: float = 0.0
+    amplitude: Floats | None = None
+    common: Floats = field(default_factory=lambda: np.ones(1))
+    calibration: Calibration = field(default_factory=Calibration)
+    floor: Floats = field(default_factory=lambda: np.zeros(1))
+
+    @classmethod
+    def calibrated(
+        cls, x: Floats, y: Floats, periods: Floats, *, power: float, floor: Floats
+    ) -> "Neighbours":
+        """Find power and calibration from samples without noise; `power` serves few of them."""
+        n, d = x.shape
+        prior = Prior(min(max(power, LEAST_POWER), LARGEST_POWER), np.ones(d))
+        made = cls(x=x, y=y, periods=periods, prior=prior, floor=floor)
+        if n <= prior.n_free + 1:  # too few to leave one out
+            return replace(made, amplitude=y.std(axis=0))
+        rng = np.random.default_rng(0)
+        probes, fewer = (np.sort(rng.permutation(n)[:m]) for m in (PROBES, n >> d))
+        if len(fewer) > 2 * made.asked:  # the power by which errors grow where samples are sparser
+            coarse = replace(made, x=x[fewer], y=y[fewer])
+            some = np.arange(len(fewer))[:: max(1, len(fewer) // PROBES)]
+            for _ in range(2):
+                own, far = (
+                    np.abs(replace(m, prior=prior).errors(at)[0]).mean()
+                    for m, at in ((made, probes), (coarse, some))
+                )
+                if own > 0 and far > 0:
+                    found = float(np.clip(2 * np.log2(far / own), LEAST_POWER, LARGEST_POWER))
+                    prior = replace(prior, power=found)
+            made = replace(made, prior=prior)
+        own = made.residuals(probes)
+        made = replace(made, common=own.mean(axis=0))
+        if n < AVERAGED.get(d, 30) + 2:
+            return made
+        far, near = made._nearest(x[probes], AVERAGED.get(d, 30) + 2)
+        z = own / np.maximum(made._local(far[:, 1:], near[:, 1:]), 1e-300)
+        return replace(made, calibration=Calibration.of(z.ravel()))
+
+    def evidence_scale(self) -> float:
+        """By what the amplitude's square has to be multiplied for left-out samples to fit it.
+
+        Of noisy samples: ``mean e² / (s v + noise) = 1``, e their errors in amplitudes, v variances
+        of the function there.
+        """
+        error, unit = self.errors(np.arange(len(self.x))[:: max(1, len(self.x) // PROBES)])
+        a = np.ones(1) if self.amplitude is None else np.maximum(self.amplitude, 1e-300)
+        squares = np.clip(error / a, -1e100, 1e100) ** 2
+        low, high = -4.0, 4.0  # logarithm of s
+        for _ in range(40):
+            middle = (low + high) / 2
+            z = squares / (math.exp(middle) * unit + self.noise)[:, None]
+            low, high = (middle, high) if z.mean() > 1 else (low, middle)
+        return math.exp(low)
+
+    # --- nearest samples ------------------------------------------------------------------------
+
+    @cached_property
+    def asked(self) -> int:
+        """Samples that a place asks: of noisy ones several times as many as it averages."""
+        k = ASKED.get(self.x.shape[1], 100)
+        if not self.noise:
+            return k
+        few, k = replace(self), max(k, 12 * self.prior.n_free)
+        few.__dict__["asked"] = k
+        unit = few._ask(self.x[:: max(1, len(self.x) // 64)], (), False)[2]
+        averaged = self.noise / max(float(np.median(unit)), 1e-300)
+        return int(np.clip(4 * averaged, k, max(k, MOST_ASKED)))
+
+    @cached_property
+    def _tree(self) -> "cKDTree":
+        """The samples, to be searched."""
+        from scipy.spatial import cKDTree  # 0.1 s, for who asks
+
+        wraps = np.isfinite(self.periods)
+        sizes = np.where(wraps, self.periods, 0.0)
+        return cKDTree(self._wrapped(self.x), boxsize=sizes if wraps.any() else None)
+
+    def _wrapped(self, x: Floats) -> Floats:
+        """Places on periodic axes between 0 and their period."""
+        wraps = np.isfinite(self.periods)
+        period = np.where(wraps, self.periods, 1.0)
+        inside = np.where(wraps, (x + 0.5) % period, x)
+        return np.asarray(np.where(wraps & (inside >= period), 0.0, inside))
+
+    def _nearest(self, x: Floats, k: int) -> tuple[Floats, Integers]:
+        """Distances and numbers of the k nearest samples, or of all, (n, k)."""
+        k = min(k, len(self.x))
+        far, which = self._tree.query(self._wrapped(x), k=k)
+        return far.reshape(len(x), k), which.reshape(len(x), k)
+
+    def _seen(self, x: Floats, at: Floats) -> Floats:
+        """Where places `at` lie as seen from places x, the nearest image of each."""
+        period = np.where(np.isfinite(self.periods), self.periods, 1.0)
+        t = at - x
+        return np.asarray(t - np.where(np.isfinite(self.periods), np.round(t / period) * period, 0))
+
+    def _ask(self, x: Floats, terms: Terms, without: bool) -> tuple[Integers, Floats, Floats]:
+        """Samples asked at x, what each counts for, and the variance per amplitude.
+
+        `without` the nearest sample, which is the place's own.
+        """
+        k, prior = self.asked, self.prior.soft if terms else self.prior
+        far, which = self._nearest(x, k + 1 + without)
+        far, which = far[:, int(without) :], which[:, int(without) :]
+        extra: Floats = np.zeros((len(x), 1))
+        if which.shape[1] > k:  # the last one tells where the others end
+            last = np.maximum(far[:, k:], 1e-300)
+            far, which = far[:, :k], which[:, :k]
+            part = np.minimum(far / last, 1 - 1e-6)
+            extra = (np.maximum(part - FADING, 0) / (1 - part)) ** 2 * last**self.prior.power
+
+        def solve(ends: tuple[int, int]) -> tuple[Floats, Floats]:
+            i = slice(*ends)
+            t = self._seen(x[i, None, :], self.x[which[i]])
+            return prior.weights(t, self.noise + extra[i], terms)
+
+        size = (which.shape[1] + prior.n_free) ** 2
+        parts = spread(solve, runs(len(x), max(1, BATCH_NUMBERS // size)))
+        weights = np.concatenate([np.zeros((0, which.shape[1])), *(w for w, _ in parts)])
+        unit = np.concatenate([np.zeros(0), *(v for _, v in parts)])
+        if not (terms or without or self.noise):
+            unit[far[:, 0] == 0] = 0.0
+        return which, weights, unit
+
+    # --- residuals of left-out samples ----------------------------------------------------------
+
+    def errors(self, which: Integers) -> tuple[Floats, Floats]:
+        """What left-out samples differ by from what others say, (n, C); variances of that, (n,)."""
+        near, weights, unit = self._ask(self.x[which], (), True)
+        return self.y[which] - np.einsum("nk,nkc->nc", weights, self.y[near]), unit
+
+    @cached_property
+    def _kept(self) -> Floats:
+        """Residuals that are known, (n, C); NaN for others."""
+        return np.full(self.y.shape, np.nan)
+
+    def residuals(self, which: Integers) -> Floats:
+        """Absolute residuals of samples, in deviations of amplitude 1."""
+        new = np.unique(which)
+        new = new[np.isnan(self._kept[new, 0])]
+        if len(new) and len(self.x) > 1:
+            error, unit = self.errors(new)
+            root = np.sqrt(unit)[:, None]
+            self._kept[new] = np.divide(np.abs(error), root, out=0 * error, where=root > 0)
+        return np.nan_to_num(self._kept[which])
+
+    def _local(self, far: Floats, which: Integers) -> Floats:
+        """Means of the nearest residuals, (n, C); the farthest one counts for nothing."""
+        weight = compact(far / np.maximum(far[:, -1:], 1e-300))[..., None]
+        weight = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
+        local = np.sum(weight * self.residuals(which), axis=1)
+        return np.asarray((local + COMMON_SHARE * self.common) / (1 + COMMON_SHARE))
+
+    # --- what is asked --------------------------------------------------------------------------
+
+    def amplitudes(self, x: Floats) -> Floats:
+        """Standard deviations of the prior at places, (n, C)."""
+        if self.amplitude is not None:
+            return np.broadcast_to(self.amplitude, (len(x), len(self.amplitude)))
+        near = self._nearest(x, AVERAGED.get(x.shape[1], 30) + 1)
+        return self.calibration.factor * self._local(*near)
+
+    def variance(self, x: Floats, terms: Terms = ()) -> Floats:
+        """Variances (n, C) of values, or of derivatives, at index coordinates x, (n, d)."""
+        unit = self._ask(x, terms, False)[2]
+        return np.asarray(unit[:, None] * self.amplitudes(x) ** 2 + (0 if terms else self.floor))
+
+    def on_grid(self, x: Sequence[Floats]) -> Floats:
+        """Variances (..., C) of values on the grid of index coordinates x."""
+        points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1).reshape(-1, len(x))
+        return self.variance(points).reshape(*map(len, x), -1)
+
+    def joint(self, x: Floats) -> Floats:
+        """Covariances per amplitude of values at places x near each other, (n, n)."""
+        used = np.unique(self._nearest(x, self.asked)[1])
+        require_small(len(used))
+        t, near = (self._seen(x[:1], at) for at in (self.x[used], x))
+        return self.prior.joint(near, t, self.noise)
+
+    @property
+    def block(self) -> float:
+        """Samples on each axis of a box whose covariances fit into one dense matrix."""
+        return (NOISY_BLOCKS if self.noise else BLOCKS).get(self.x.shape[1], 2.0)
+
+    def pattern(self, low: Floats, high: Floats) -> None:
+        """No two boxes are alike."""

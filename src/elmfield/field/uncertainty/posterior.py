@@ -1,0 +1,341 @@
+"""How sure a field is: which posterior it has, and what callers ask of it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from elmfield._array.backend import move, namespace, to_numpy
+from elmfield._array.checks import is_whole, shown
+from elmfield._array.typing import Array, Floats
+from elmfield.field.blend.points import Nodes
+from elmfield.field.coordinates.dates import date_errors
+from elmfield.field.coordinates.parse import own_samples
+from elmfield.field.uncertainty.lattice import Lattice
+from elmfield.field.uncertainty.neighbours import Neighbours
+from elmfield.field.uncertainty.prior import Prior, Terms
+
+if TYPE_CHECKING:
+    from elmfield.field.model import Model
+
+DEVIATIONS = ("value", "gradient", "laplacian")
+"""Quantities that have a standard deviation at points."""
+
+USUAL_POWER = 1.2
+"""Power of a prior that neither samples nor settings tell."""
+
+QUADRATURE = 3
+"""Places between two samples, on each axis, by which means over boxes are taken."""
+
+BLOCK_MAX_PLACES = 2000
+"""Places of a box whose covariances are taken together, at most."""
+
+DRAW_MAX_POINTS = 4096
+"""Points at which functions are drawn together, at most: one dense factorisation."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a fit found out about noise, in the caller's units.
+
+    Parameters
+    ----------
+    noise, amplitude : tuples of float, or None
+        Standard deviation of each channel's noise, and of its prior at a distance of one sample,
+        where the fit estimated that too.
+    left : float
+        The part of the noise's variance that is left in the samples.
+    coding : float
+        Root mean square of what coding lost, where only the file knows it.
+    """
+
+    noise: tuple[float, ...] | None = None
+    amplitude: tuple[float, ...] | None = None
+    left: float = 1.0
+    coding: float = 0.0
+
+    @classmethod
+    def of_noise(cls, levels: Sequence[float], left: float, scale: Array) -> "Evidence":
+        """Noise of a level in each channel, and the part that is left; of both parts if complex."""
+        return cls(tuple(np.resize(levels, int(scale.shape[0])).tolist()), left=left)
+
+    def channels(self, own: slice) -> "Evidence":
+        """The same of some channels."""
+        noise, amplitude = (None if a is None else a[own] for a in (self.noise, self.amplitude))
+        return replace(self, noise=noise, amplitude=amplitude)
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """How sure a field's function is, in the unit of the fit.
+
+    Parameters
+    ----------
+    inner : Lattice or Neighbours
+        Of the axes with more than one sample, counted from a first sample.
+    first : array, shape (d,)
+        The first sample.
+    wide : list of int
+        These axes.
+    """
+
+    inner: Lattice | Neighbours
+    first: Floats
+    wide: list[int]
+
+    def own(self, x: Floats) -> Floats:
+        """Places (..., d) as the inner posterior counts them."""
+        return np.asarray((x - self.first)[..., self.wide])
+
+    def variance(self, x: Floats, terms: Terms = ()) -> Floats:
+        """Variances (n, C) of values, or of derivatives, at index coordinates x, (n, d)."""
+        own = [(c, tuple(order[k] for k in self.wide)) for c, order in terms]
+        own = [(c, order) for c, order in own if sum(order)]  # nothing is known along one sample
+        found = self.inner.variance(self.own(x), tuple(own))
+        return found if own or not terms else np.zeros_like(found)
+
+    def on_grid(self, x: Sequence[Floats]) -> Floats:
+        """Variances (..., C) of values on the grid of index coordinates x."""
+        found = self.inner.on_grid([x[k] - self.first[k] for k in self.wide])
+        found = found.reshape(*(len(c) if k in self.wide else 1 for k, c in enumerate(x)), -1)
+        return np.broadcast_to(found, (*map(len, x), found.shape[-1]))
+
+    def covariance(self, x: Floats) -> Floats:
+        """Covariances at places near each other, (n, n, C), with `variance` on the diagonal."""
+        at, floor = self.own(x), self.inner.floor
+        unit = self.inner.joint(at)
+        variance = self.inner.variance(at) - floor
+        own = np.sqrt(np.maximum(np.diagonal(unit), 1e-300))[:, None]
+        a = np.sqrt(np.maximum(variance, 0)) / own
+        return np.asarray(unit[:, :, None] * a[:, None] * a + np.eye(len(x))[:, :, None] * floor)
+
+    def mean_variance(self, low: Floats, high: Floats, known: dict[Any, float]) -> Floats:
+        """Variance of the mean over a box, (C,); `known` keeps what boxes that are alike share.
+
+        A large box is cut into blocks whose errors are taken for independent.
+        """
+        low, high, inner = self.own(low), self.own(high), self.inner
+        counts = np.maximum(1, np.ceil((high - low) / inner.block - 1e-9)).astype(int)
+        steps, total = (high - low) / counts, np.zeros(1)
+        each = np.maximum(1, np.ceil(QUADRATURE * steps - 1e-9)).astype(int)
+        each = np.minimum(each, int(BLOCK_MAX_PLACES ** (1 / max(1, np.sum(each > 1)))))
+        for at in np.ndindex(*counts):
+            first = low + at * steps
+            axes = [a + h * (np.arange(m) + 0.5) / m for a, h, m in zip(first, steps, each)]
+            x = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+            a, key = inner.amplitudes(x), inner.pattern(first, first + steps)
+            if key is None:
+                own = np.einsum("ic,ij,jc->c", a, inner.joint(x), a) / len(x) ** 2
+            else:
+                if key not in known:
+                    known[key] = float(inner.joint(x).mean())
+                own = known[key] * (a * a).mean(axis=0)
+            total = total + own + inner.floor / float(np.prod(np.maximum(steps, 1)))
+        return np.asarray(np.maximum(total / np.prod(counts) ** 2, 0))
+
+
+def why_none(model: "Model") -> str | None:
+    """Why a field has no posterior; None if it has one."""
+    if model.labels.alpha is not None:
+        return (
+            "a picture with transparency has no standard deviation: its colours were fitted times "
+            "alpha. Fit the colours, image[..., :3]."
+        )
+    groups = model.blended.groups
+    if any(g.model.axes is None and not isinstance(g.nodes, Nodes) for g in groups):
+        return (
+            "this field has no standard deviation: a random layer through its samples says nothing "
+            "about what lies between them. Fit with smooth() or oriented()."
+        )
+    return None
+
+
+def posterior_of(model: "Model") -> Posterior:
+    """The posterior of a field, calibrated on its samples."""
+    if (reason := why_none(model)) is not None:
+        raise TypeError(reason)
+    order = getattr(model.settings, "order", None)
+    power = 2 * float(np.mean(order)) - 1 if order is not None else USUAL_POWER
+    units = np.asarray(to_numpy(model.scale), np.float64)
+    return (_of_points if model.blended.is_scattered else _of_grid)(model, power, units)
+
+
+def _of_points(model: "Model", power: float, units: Floats) -> Posterior:
+    """The posterior of scattered samples; of noisy ones, as the fit found noise and amplitude."""
+    blended, found = model.blended, model.evidence or Evidence()
+    nodes = [g.nodes for g in blended.groups if isinstance(g.nodes, Nodes)]
+    x = np.unique(np.concatenate([to_numpy(n.positions) for n in nodes]), axis=0)
+    d, periods = x.shape[1], np.where(blended.partition.periodic, model.shape, np.inf)
+    if found.noise is not None and found.amplitude is not None:
+        noise, amplitude = (np.asarray(a) / units for a in (found.noise, found.amplitude))
+        near = Neighbours(
+            x=x, y=np.zeros((len(x), len(units))), periods=periods, amplitude=amplitude,
+            prior=Prior(power, np.ones(d)), noise=float(np.mean((noise / amplitude) ** 2)),
+        )  # fmt: skip
+    else:
+        at = move(x, blended.like, namespace(blended.like).float64)
+        y = np.asarray(to_numpy(blended.partials(at, [(0,) * d])[0]), np.float64)
+        near = Neighbours.calibrated(x, y, periods, power=power, floor=np.zeros(1))
+    return Posterior(near, np.zeros(d), list(range(d)))
+
+
+def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
+    """The posterior of samples on a grid, complete or with gaps."""
+    blended, gone, known = model.blended, model.missing, model.evidence or Evidence()
+    (low, high), boxes = blended.needed, blended.source_samples
+    sizes = [b - a for a, b in zip(low, high)]
+    wide = [k for k, n in enumerate(sizes) if n > 1] or [0]
+    shape = tuple(sizes[k] for k in wide)
+    periodic = tuple(blended.partition.periodic[k] for k in wide)
+
+    def read(slab: Sequence[slice]) -> Floats:
+        own = [slice(a, a + 1) for a in low]
+        for k, s in zip(wide, slab):
+            own[k] = slice(s.start + low[k], s.stop + low[k])
+        if boxes is None:
+            return values([np.arange(s.start, s.stop, dtype=float) for s in slab])
+        return narrowed(boxes.read_standardised(tuple(own)))
+
+    def values(x: Sequence[Floats]) -> Floats:
+        at = [np.asarray([float(a)]) for a in low]
+        for k, c in zip(wide, x):
+            at[k] = c + low[k]
+        return narrowed(blended.on_grid(at))
+
+    def narrowed(found: Array) -> Floats:
+        host = np.asarray(to_numpy(found), np.float64)
+        return host.reshape(*(host.shape[k] for k in wide), -1)
+
+    floor = (coding_error(model) / units) ** 2
+    noise = None if known.noise is None else (np.asarray(known.noise) / units) ** 2
+    if gone is not None:
+        gone = gone if gone.ndim == len(low) else gone.any(axis=-1)
+        gone = gone[tuple(map(slice, low, high))].reshape(shape)
+    inner: Lattice | Neighbours
+    if gone is not None and gone.any() and not gone.all():
+        x, y = np.argwhere(~gone).astype(float), read([slice(0, n) for n in shape])[~gone]
+        periods = np.where(periodic, shape, np.inf)
+        floor = floor if noise is None else floor + noise * known.left
+        inner = Neighbours.calibrated(x, y, periods, power=power, floor=floor)
+    else:
+        means = model.labels.samples == "means"
+        inner = Lattice.calibrated(
+            shape, periodic, read,
+            values=values, power=power, means=means, floor=floor, noise=noise, left=known.left,
+        )  # fmt: skip
+    return Posterior(inner, np.asarray(low, float), wide)
+
+
+def coding_error(model: "Model") -> float:
+    """Root mean square of what coding lost, in the caller's units."""
+    boxes, target = model.blended.source_samples, getattr(model.settings, "target", None)
+    if model.evidence is not None and model.evidence.coding:
+        return model.evidence.coding
+    if target is None and (boxes is None or not boxes.is_lossy):
+        return 0.0
+    if model.residual is not None:
+        count = float(np.prod(model.partition.boxes[1], axis=1, dtype=float).sum())
+        return math.sqrt(float(np.sum(model.residual)) / model.n_channels / count)
+    if target is not None and target.kind == "psnr":
+        return float(model.data_range * 10 ** (-target.value / 20))
+    return float(target.value) / math.sqrt(3) if target and target.kind == "max_error" else 0.0
+
+
+# --- what callers ask for -------------------------------------------------------------------------
+
+
+def deviations(model: "Model", variances: Floats) -> Array:
+    """Standard deviations in the caller's units, (n, C, ...), from variances in that of the fit."""
+    units = np.asarray(to_numpy(model.scale), np.float64)
+    found = np.sqrt(variances) * units.reshape(-1, *(1,) * (variances.ndim - 2))
+    if model.is_complex:
+        half = found.shape[1] // 2
+        found = np.hypot(found[:, :half], found[:, half:])
+    return move(found, model.offset, model.offset.dtype)
+
+
+def std_at_index(model: "Model", quantity: str, index: Array) -> Array:
+    """Standard deviations (n, C, ...) at index coordinates, (n, d)."""
+    x, slopes = np.asarray(to_numpy(index), np.float64), np.asarray(model.domain.per_unit)
+    if quantity != "value" and any(model.domain.spacings):
+        raise TypeError("standard deviations of derivatives need axes of even steps.")
+    steps, posterior = np.eye(x.shape[1], dtype=int).tolist(), model.posterior
+    if quantity == "gradient":
+        parts = [posterior.variance(x, ((1.0, tuple(e)),)) for e in steps]
+        return deviations(model, np.stack(parts, axis=-1) * slopes**2)
+    if quantity == "value" or not len(x):
+        return deviations(model, posterior.variance(x))
+    terms = tuple((float(s) ** 2, tuple(2 * i for i in e)) for s, e in zip(slopes, steps))
+    return deviations(model, posterior.variance(x, terms))
+
+
+def std_on_grid(model: "Model", x: Sequence[Floats]) -> Array:
+    """Standard deviations (..., C) on a grid of index coordinates."""
+    found = model.posterior.on_grid(x)
+    flat = deviations(model, found.reshape(-1, found.shape[-1]))
+    return namespace(flat).reshape(flat, (*found.shape[:-1], -1))
+
+
+def covariance_at_points(model: "Model", points: Any) -> Array:
+    """Covariances of values at points (n, d); see :meth:`Field.covariance`."""
+    if model.is_complex:
+        raise TypeError("complex values have no covariance here. Fit real and imaginary parts.")
+    x = model.coordinates.points(points, model.offset)
+    if x.ndim != 2:
+        raise ValueError(f"`points` must have shape (n, d); got {tuple(x.shape)}.")
+    index = np.asarray(to_numpy(model.coordinates.to_index(x, "raise")[0]), np.float64)
+    units = np.asarray(to_numpy(model.scale), np.float64)
+    found = model.posterior.covariance(index) * units**2
+    return move(found[..., 0] if model.channel_axis is None else found, model.offset)
+
+
+def draw_around(model: "Model", mean: Array, n: int, points: Any, seed: int) -> Array:
+    """Functions from the posterior at points (..., d), around a mean; see :meth:`Field.draw`."""
+    if not is_whole(n) or n < 1:
+        raise ValueError(f"`n` must be a whole number of functions, 1 or more; got {shown(n)}.")
+    x = model.coordinates.points(points, model.offset)
+    m = math.prod(x.shape[:-1])
+    if m > DRAW_MAX_POINTS:
+        raise ValueError(
+            f"functions are drawn at {DRAW_MAX_POINTS} points at most; got {m}. Take a part of "
+            "them, or a coarser grid."
+        )
+    C = covariance_at_points(model, namespace(x).reshape(x, (m, -1)))
+    C = np.asarray(to_numpy(C)).reshape(m, m, -1)
+    rng, parts = np.random.default_rng(seed), []
+    for c in range(C.shape[2]):
+        g, U = np.linalg.eigh(C[..., c])
+        parts.append(rng.standard_normal((n, m)) @ (U * np.sqrt(np.maximum(g, 0))).T)
+    drawn = np.stack(parts, axis=-1).reshape(n, *mean.shape)
+    return mean + move(drawn, model.offset, model.offset.dtype)
+
+
+def std_of_means(model: "Model", edges: Sequence[Floats | None]) -> Array:
+    """Standard deviations (..., C) of means over boxes between edges, in index coordinates."""
+    spans = [
+        np.stack([o, o] if e is None else [e[:-1], e[1:]], axis=1)
+        for e, o in zip(edges, own_samples(model.domain))
+    ]
+    sizes, known, found = [len(s) for s in spans], dict[Any, float](), []
+    for at in np.ndindex(*sizes):
+        ends = np.sort([s[i] for s, i in zip(spans, at)], axis=1).astype(float)
+        found.append(model.posterior.mean_variance(ends[:, 0], ends[:, 1], known))
+    out = deviations(model, np.reshape(found, (math.prod(sizes), -1)))
+    return namespace(out).reshape(out, (*sizes, -1))
+
+
+def std_between(model: "Model", edges: Sequence[Any]) -> Array:
+    """Standard deviations of means over boxes as :meth:`Field.means` takes them."""
+    return model.channels_back(std_of_means(model, model.coordinates.edges_of(edges)))
+
+
+def std_of_integral(model: "Model", low: Sequence[Any], high: Sequence[Any]) -> Array:
+    """Standard deviation of the integral over a box; see :meth:`Field.integral`."""
+    ends = model.coordinates.corners(low, high)
+    with date_errors(model.labels.axes):
+        a, b = (np.asarray(e, float) for e in model.domain.span(*ends))
+    volume = math.prod(q - p for p, q in zip(*ends))
+    found = deviations(model, model.posterior.mean_variance(a, b, {})[None])[0, ...]
+    return abs(volume) * (found[0] if model.channel_axis is None else found)

@@ -1,0 +1,324 @@
+"""How sure fields are: standard deviations, covariances, draws."""
+
+import numpy as np
+import pytest
+
+import elmfield as ef
+from elmfield.field.uncertainty.lattice import Lattice
+from elmfield.field.uncertainty.neighbours import Neighbours
+from elmfield.field.uncertainty.prior import Calibration, Prior
+from oracles.kriging import krige
+
+RNG = np.random.default_rng(5)
+
+
+def rough(shape, power, seed=0):
+    """A random array whose increments grow as a power of distance."""
+    rng = np.random.default_rng(seed)
+    wide = [2 * n for n in shape]
+    k = np.meshgrid(*(np.fft.fftfreq(n) for n in wide), indexing="ij")
+    r = np.sqrt(sum(q**2 for q in k))
+    r.flat[0] = np.inf
+    noise = np.fft.fftn(rng.standard_normal(wide)) * r ** (-(power + len(shape)) / 2)
+    return np.fft.ifftn(noise).real[tuple(slice(0, n) for n in shape)]
+
+
+PICTURE = rough((48, 56), 1.5)
+
+
+def make_fields():
+    """A field of every kind that has a posterior."""
+    gaps = np.where(RNG.uniform(size=PICTURE.shape) < 0.4, np.nan, PICTURE)
+    where = RNG.uniform(0, 30, (400, 2))
+    values = np.sin(where[:, 0] / 3) + 0.1 * RNG.standard_normal(400)
+    box = ((0, 0), (30, 30))
+    return {
+        "smooth": ef.fit(PICTURE),
+        "oriented": ef.fit(PICTURE, ef.oriented()),
+        "gaps": ef.fit(gaps),
+        "denoised": ef.fit(PICTURE, ef.smooth(denoise=True)),
+        "means": ef.fit(PICTURE, samples="means"),
+        "periodic": ef.fit(PICTURE, periodic=(1,)),
+        "channels": ef.fit(np.stack([PICTURE, 3 * PICTURE], -1), channel_axis=-1),
+        "complex": ef.fit(PICTURE + 2j * PICTURE),
+        "coded": ef.fit(PICTURE, ef.smooth(psnr=40)),
+        "narrow": ef.fit(PICTURE.astype(np.float32)),
+        "scattered": ef.fit_points(where, np.sin(where[:, 0] / 3), bounds=box),
+        "noisy scattered": ef.fit_points(where, values, bounds=box, denoise=True),
+        "line": ef.fit(rough((200,), 1.5)),
+        "volume": ef.fit(rough((14, 12, 13), 2.0)),
+    }
+
+
+FIELDS = make_fields()
+
+
+def inside(field, n=20, seed=1):
+    low, high = (np.asarray(c) for c in (field.domain.low, field.domain.high))
+    x = np.random.default_rng(seed).uniform(low, high, (n, len(low)))
+    return np.stack([a.from_index(x[:, k]) for k, a in enumerate(field.domain.axes)], axis=1)
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+class TestEveryPosterior:
+    def test_std_is_positive_and_shaped_like_values(self, kind):
+        field = FIELDS[kind]
+        x = inside(field).reshape(4, 5, -1)
+        found = field.std(x)
+        assert found.shape == field(x).shape
+        assert np.isfinite(found).all()
+        assert (found > 0).all()
+        assert found.dtype.kind == "f"
+
+    def test_grids_equal_points(self, kind):
+        field = FIELDS[kind]
+        x = inside(field, 3)
+        on = np.asarray(field.grid(*x.T, quantity="std"))
+        at = np.stack(np.meshgrid(*x.T, indexing="ij"), axis=-1)
+        assert np.allclose(on, field.std(at), rtol=1e-5)
+
+    def test_is_continuous(self, kind):
+        # Across regions, samples, and changes of neighbours: no jump on a fine line.
+        field = FIELDS[kind]
+        low, high = (np.asarray(c, float) for c in (field.domain.low, field.domain.high))
+        t = np.linspace(0.2, 0.21, 801)[:, None]
+        index = low + (high - low) * (t * np.linspace(1, 1.7, len(low)) + 0.1)
+        x = np.stack([a.from_index(index[:, k]) for k, a in enumerate(field.domain.axes)], axis=1)
+        s = np.asarray(field.std(x)).reshape(801, -1) ** 2
+        steps = np.abs(np.diff(s, axis=0)).max(axis=0)
+        assert (steps < 0.05 * s.max(axis=0)).all()
+
+    def test_scale_and_file(self, kind, tmp_path):
+        field = FIELDS[kind]
+        x = inside(field, 4)
+        ef.save(field, tmp_path / "a.elm")
+        found = ef.load(tmp_path / "a.elm").std(x)
+        assert np.allclose(found, field.std(x), rtol=1e-4)
+
+    def test_derivatives_have_deviations(self, kind):
+        field = FIELDS[kind]
+        x = inside(field, 3)
+        slope, bend = field.std(x, quantity="gradient"), field.std(x, quantity="laplacian")
+        assert slope.shape == field.gradient(x).shape
+        assert bend.shape == field.laplacian(x).shape
+        assert (slope > 0).all()
+        assert (bend > 0).all()
+
+    def test_draws_have_the_deviation(self, kind):
+        field = FIELDS[kind]
+        if kind == "complex":
+            with pytest.raises(TypeError, match="Fit real and imaginary parts"):
+                field.draw(3, inside(field, 2))
+            return
+        centre = inside(field, 1)
+        x = centre + 0.4 * RNG.standard_normal((5, centre.shape[1]))
+        low, high = (np.asarray(c, float) for c in (field.domain.low, field.domain.high))
+        ends = zip(field.domain.axes, low, high)
+        ends = [np.sort(a.from_index(np.asarray(e))) for a, *e in ends]
+        x = np.clip(x, *np.transpose(ends))
+        drawn = np.asarray(field.draw(1000, x, seed=3))
+        # 1000 draws tell a deviation to 1 / sqrt(2000): four and a half times that.
+        assert np.allclose(drawn.std(axis=0), field.std(x), rtol=0.1, atol=1e-6)
+        assert np.array_equal(drawn, np.asarray(field.draw(1000, x, seed=3)))
+
+
+@pytest.mark.parametrize("kind", ["smooth", "oriented", "gaps", "periodic", "line", "scattered"])
+def test_is_zero_at_samples_and_grows_away_from_them(kind):
+    field = FIELDS[kind]
+    if kind == "scattered":
+        at = field.model.posterior.inner.x[:5]
+        at = np.stack([a.from_index(at[:, k]) for k, a in enumerate(field.domain.axes)], axis=1)
+        assert (field.std(at) == 0).all()
+        return
+    at = np.argwhere(np.isfinite(field.samples(missing="nan")))[7:12].astype(float)
+    assert (field.std(at, missing="fill") == 0).all()
+    if kind != "gaps":
+        near, far = (field.std(at + off) for off in (0.1, 0.5))
+        assert (near > 0).all()
+        assert (far > near).all()
+
+
+def test_grows_into_gaps_and_beyond_the_border():
+    y = PICTURE.copy()
+    y[20:30, 20:30] = np.nan
+    field = ef.fit(y)
+    s = field.std([[20.0, 25.0], [22.0, 25.0], [25.0, 25.0]])
+    assert 0 < s[0] < s[1] < s[2]
+    edge = ef.fit(PICTURE).std([[0.0, 20.5], [-0.5, 20.5], [10.5, 20.5]])
+    assert edge[1] > edge[0]
+    assert edge[1] > edge[2]
+
+
+@pytest.mark.parametrize("power", [0.7, 1.5, 3.0, 4.6])
+def test_prior_is_universal_kriging(power):
+    t, x = RNG.uniform(0, 6, (40, 2)), RNG.uniform(1, 5, (6, 2))
+    weights, C = krige(t, x, power, noise=0.01)
+    found = Prior(power, np.ones(2)).joint(x, t, 0.01)
+    assert np.allclose(found, C, rtol=1e-4, atol=1e-7 * np.abs(C).max())
+    own, variance = Prior(power, np.ones(2)).weights(t[None] - x[:1, None], np.full((1, 40), 0.01))
+    assert np.allclose(own[0], weights[0], atol=1e-5)
+    assert np.isclose(variance[0], C[0, 0], 1e-4)
+
+
+def test_lattice_is_kriging_of_the_whole_array():
+    # Far samples add next to nothing; beyond a corner a box of 8 by 8 leaves out 2 %.
+    lattice = Lattice(
+        shape=(20, 20), periodic=(False, False), read=None, prior=Prior(1.5, np.ones(2))
+    )
+    t = np.indices((20, 20)).reshape(2, -1).T.astype(float)
+    x = np.array([[9.5, 9.5], [9.0, 9.5], [0.5, 7.5], [-0.5, 3.25], [19.3, 19.4]])
+    exact = np.diagonal(krige(t, x, 1.5)[1])
+    u = np.stack([lattice._folded(k, x[:, k]) for k in range(2)], axis=1)
+    assert np.allclose(lattice._direct(u, ()), exact, rtol=0.02)
+
+
+@pytest.mark.parametrize("power", [1.5, 3.0])
+def test_power_and_intervals_are_found(power):
+    y = rough((160, 160), power, seed=2)
+    field = ef.fit(y[::2, ::2])
+    at = np.indices((150, 150)).reshape(2, -1).T / 2
+    truth, s = y[:150, :150].reshape(-1), field.std(at)
+    between = (at % 1 != 0).any(axis=1)
+    error = np.abs(field(at) - truth)[between]
+    assert abs(field.model.posterior.inner.prior.power - power) < 0.2
+    assert 0.85 < np.mean(error < 1.645 * s[between]) < 0.95
+    assert field.report()["left-out samples inside 50, 90, 99 %"][1] == pytest.approx(0.9, abs=1e-3)
+
+
+def test_noisy_points_are_an_exact_process():
+    # A process of power 3 with noise, all of it known: deviations of the exact posterior.
+    rng = np.random.default_rng(1)
+    t, x = rng.uniform(0, 20, (500, 2)), rng.uniform(5, 15, (30, 2))
+    near = Neighbours(
+        x=t, y=np.zeros((500, 1)), periods=np.full(2, np.inf), prior=Prior(3.0, np.ones(2)),
+        noise=0.05, amplitude=np.ones(1),
+    )  # fmt: skip
+    exact = np.diagonal(krige(t, x, 3.0, noise=0.05)[1])
+    assert np.allclose(near.variance(x)[:, 0], exact, rtol=0.03)
+    assert np.allclose(np.diagonal(near.joint(x)), exact, rtol=0.03)
+
+
+def test_mean_and_integral_are_those_of_the_exact_process():
+    rng = np.random.default_rng(2)
+    where = rng.uniform(0, 20, (400, 2))
+    values = np.cos(where[:, 0] / 4) + 0.2 * rng.standard_normal(400)
+    field = ef.fit_points(where, values, bounds=((0, 0), (20, 20)), denoise=True)
+    inner = field.model.posterior.inner
+    low, high = np.array([6.0, 7.0]), np.array([12.0, 11.0])
+    m = 24
+    axes = [a + (b - a) * (np.arange(m) + 0.5) / m for a, b in zip(low, high)]
+    x = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 2)
+    index = np.stack([a.to_index(x[:, k])[0] for k, a in enumerate(field.domain.axes)], axis=1)
+    exact = krige(inner.x, index, inner.prior.power, inner.noise)[1].mean() ** 0.5
+    exact *= inner.amplitude[0] * float(field.model.scale[0])
+    found = field.means([low[0], high[0]], [low[1], high[1]], quantity="std")[0, 0]
+    assert found == pytest.approx(exact, rel=0.02)
+    assert field.integral(low, high, quantity="std") == pytest.approx(found * 24, rel=1e-9)
+
+
+def test_mean_of_white_noise_falls_as_one_by_root_n():
+    field = ef.fit(np.random.default_rng(3).standard_normal((64, 64)))
+    sides = np.array([4, 8, 16, 32])
+    s = [float(field.means([8, 8 + n], [8, 8 + n], quantity="std")[0, 0]) for n in sides]
+    slope = np.polyfit(np.log(sides**2), np.log(s), 1)[0]
+    assert slope == pytest.approx(-0.5, abs=0.06)
+
+
+def test_sum_of_values_has_the_deviation_of_its_weights():
+    field = FIELDS["smooth"]
+    x = inside(field, 1) + RNG.uniform(-1, 1, (6, 2))
+    x = np.clip(x, 0, 40)
+    w = RNG.standard_normal(6)
+    sums = field.draw(4000, x, seed=0) @ w
+    assert sums.std() == pytest.approx(np.sqrt(w @ field.covariance(x) @ w), rel=0.06)
+
+
+def test_coding_adds_its_error():
+    field = FIELDS["smooth"].keep(max_error=0.05 * float(np.ptp(PICTURE)))
+    at = np.array([[10.0, 10.0], [20.0, 30.0]])
+    assert (field.std(at) > 0).all()
+    assert (field.std(at) <= 0.05 * float(np.ptp(PICTURE))).all()
+    assert (field.std(at + 0.5) > FIELDS["smooth"].std(at + 0.5)).all()
+
+
+def test_xarray_has_a_second_variable():
+    xarray = pytest.importorskip("xarray")
+    about = {"units": "K", "standard_name": "air_temperature"}
+    array = xarray.DataArray(PICTURE, dims=("y", "x"), name="t2m", attrs=about)
+    found = ef.fit(array).to_xarray({"y": [3.5, 4.0]}, std=True)
+    assert list(found.data_vars) == ["t2m", "t2m_std"]
+    told = found["t2m_std"].attrs
+    assert told["standard_name"] == "air_temperature standard_error"
+    assert told["units"] == "K"
+    assert found["t2m"].attrs["ancillary_variables"] == "t2m_std"
+    grid = ef.regrid(ef.fit(array), grid=(4, 4), mean=True, quantity="std")
+    assert grid.shape == (4, 4)
+    assert (grid.values > 0).all()
+
+
+def test_plot_draws_a_band():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pytest.importorskip("xarray")
+    _figure, ax = pyplot.subplots()
+    FIELDS["line"].plot(std=True, ax=ax)
+    assert len(ax.collections) == 1
+    with pytest.raises(ValueError, match="band around a line"):
+        FIELDS["smooth"].plot(std=True)
+    pyplot.close("all")
+
+
+def test_results_live_where_the_field_lives():
+    torch = pytest.importorskip("torch")
+    field = FIELDS["smooth"].to("cpu")
+    x = torch.as_tensor(inside(FIELDS["smooth"], 3))
+    assert isinstance(field.std(x), torch.Tensor)
+    assert np.allclose(field.std(x).numpy(), FIELDS["smooth"].std(x.numpy()))
+    assert isinstance(field.draw(2, x), torch.Tensor)
+
+
+def test_what_has_no_deviation_says_why():
+    dense = ef.fit(PICTURE, ef.paper(cell=8, width=64))
+    with pytest.raises(TypeError, match=r"random layer.*Fit with smooth"):
+        dense.std([1.5, 1.5])
+    clear = ef.fit(np.ones((8, 8, 4)), channel_axis=-1)
+    assert clear.std([1.5, 1.5]).shape == (4,)
+    field = FIELDS["smooth"]
+    with pytest.raises(ValueError, match=r"must be one of.*hessian"):
+        field.std([1.0, 1.0], quantity="hessian")
+    with pytest.raises(ValueError, match="1 or more; got 0"):
+        field.draw(0, [[1.0, 1.0]])
+    with pytest.raises(ValueError, match="4096 points at most"):
+        field.draw(1, np.zeros((5000, 2)))
+    with pytest.raises(ValueError, match="small sets of places"):
+        ef.fit(np.zeros((80, 80))).covariance([[0.0, 0.0], [79.0, 79.0]])
+    with pytest.raises(ValueError, match=r"shape \(n, d\)"):
+        field.covariance([1.0, 1.0])
+    with pytest.raises(ValueError, match="`std` is of values"):
+        field.interp(quantity="gradient", std=True)
+
+
+@pytest.mark.parametrize("shape", [(1,), (2,), (3, 1), (2, 3), (5, 5, 5), (3, 3, 3, 3)])
+def test_few_samples(shape):
+    y = np.random.default_rng(0).standard_normal(shape)
+    field = ef.fit(y)
+    at = (np.asarray(shape) - 1) / 2
+    assert np.isfinite(field.std(at))
+    assert np.isfinite(field.std(at, quantity="gradient")).all()
+    assert field.std(np.zeros(len(shape))) == pytest.approx(0, abs=1e-6)
+
+
+def test_constants_are_sure():
+    assert (ef.fit(np.full((20, 20), 7.0)).std([[3.5, 4.5]]) == 0).all()
+    assert Calibration.of(np.zeros(10)) == Calibration()
+
+
+def test_large_arrays_are_read_in_parts(monkeypatch):
+    import elmfield.field.uncertainty.lattice as module
+
+    y = rough((90, 80), 1.2, seed=4)
+    whole, x = ef.fit(y), np.random.default_rng(0).uniform(0, 79, (30, 2))
+    expected = whole.std(x)
+    monkeypatch.setattr(module, "KEPT_RESIDUALS", 100)
+    assert np.allclose(ef.fit(y).std(x), expected)
+    monkeypatch.setattr(module, "PROBE_SAMPLES", 2000)
+    assert np.allclose(ef.fit(y).std(x), expected, rtol=0.5)
