@@ -16,7 +16,7 @@ from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Domain, Periodic, make_domain
 from elmfield.field import Blended, Field, Group, meet
-from elmfield.field.blend.points import Draws
+from elmfield.field.blend.own_models import draws_of
 from elmfield.field.coefficients.from_samples import FromSamples
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.stored import Coefficients, Full, Ragged
@@ -314,7 +314,12 @@ class Encoder:
             for c in made:
                 radii[c.regions] = c.model.radius
         groups = (
-            Group(model=c.model, regions=c.regions, coefficients=values, nodes=_draws(c))
+            Group(
+                model=c.model,
+                regions=c.regions,
+                coefficients=values,
+                nodes=draws_of(c.model, c.regions),
+            )
             for c, values in zip(made, found)
         )
         centres = starts + (sizes - 1) / 2
@@ -447,9 +452,3 @@ def _kept(c: FromSamples, values: Array) -> Coefficients:
     _, r, C = values.shape
     own = np.arange(r) < np.asarray(widths)[c.regions][:, None]
     return Ragged.keep(values, np.repeat(own[:, None, :], C, axis=1), np.arange(r))
-
-
-def _draws(c: FromSamples) -> Draws | None:
-    """The layers of regions that each have their own; else None."""
-    model = c.model
-    return Draws(model, c.regions) if isinstance(model, DenseWeights) and model.is_own else None

@@ -6,6 +6,13 @@ import numpy as np
 
 from elmfield._array.checks import per_axis
 
+USUAL_ORDER = 1.1
+"""The energy order that suited 21 photographs best (docs/defaults.md): for what is too short to
+have a spectrum."""
+
+FILL_ORDER = 1.55
+"""Order along a line that filled photographs best (benchmarks/targets.py): thin plates, in 2-D."""
+
 WIDE_ORDER = 5.0
 """From this order on boxes overlap more: errors of smooth functions halve."""
 

@@ -21,7 +21,7 @@ from elmfield.local.model import Basis
 from elmfield.local.order import probe_grids, spectral_orders, suited_orders
 from elmfield.partition import Partition
 from elmfield.samples import Grid, View
-from elmfield.settings.layout import rings, usual_cells
+from elmfield.settings.layout import FILL_ORDER, USUAL_ORDER, rings, usual_cells
 from elmfield.settings.protocol import Noise, Target, parse_noise
 
 PAPER_CELL = 32
@@ -29,13 +29,6 @@ PAPER_CELL = 32
 
 PAPER_OVERLAP = 0.5
 """Half a sample: windows blend between the last sample of a cell and the first of the next."""
-
-USUAL_ORDER = 1.1
-"""The energy order that suited 21 photographs best (docs/defaults.md): for what is too short to
-have a spectrum."""
-
-FILL_ORDER = 1.55
-"""Order along a line that filled photographs best (benchmarks/targets.py): thin plates, in 2-D."""
 
 
 @dataclass(frozen=True)

@@ -208,7 +208,7 @@ def test_mean_and_integral_are_those_of_the_exact_process():
     m = 24
     axes = [a + (b - a) * (np.arange(m) + 0.5) / m for a, b in zip(low, high)]
     x = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 2)
-    index = np.stack([a.to_index(x[:, k])[0] for k, a in enumerate(field.domain.axes)], axis=1)
+    index = np.stack([a.to_index(x[:, k]) for k, a in enumerate(field.domain.axes)], axis=1)
     exact = krige(inner.x, index, inner.prior.power, inner.noise)[1].mean() ** 0.5
     exact *= inner.amplitude[0] * float(field.model.scale[0])
     found = field.means([low[0], high[0]], [low[1], high[1]], quantity="std")[0, 0]
