@@ -19,7 +19,7 @@ from elmfield.field import Blended, Field, Group, meet
 from elmfield.field.blend.own_models import draws_of
 from elmfield.field.coefficients.from_samples import FromSamples
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
-from elmfield.field.coefficients.stored import Coefficients, Full, Ragged
+from elmfield.field.coefficients.stored import Coefficients
 from elmfield.field.coordinates.gap_masks import WAYS, gaps_of
 from elmfield.field.coordinates.labels import Labels
 from elmfield.field.model import Model
@@ -295,7 +295,7 @@ class Encoder:
                 every, boxes = np.arange(len(c.regions)), c.boxes
                 ready = replace(c, boxes=boxes.with_standardised(samples.standardised))
                 values, left[c.regions] = ready.project(every, samples.present, tell)
-                found.append(replace(c, computed=values) if c.keeps_samples else _kept(c, values))
+                found.append(replace(c, computed=values) if c.keeps_samples else c.kept(values))
             else:  # regions pass through their samples, and choose an energy in between
                 found.append(c.precompute())
                 tell(len(c.regions))
@@ -442,13 +442,3 @@ class Encoder:
                 model = model.closed(rings)
             self._models[key] = uneven_modes(model, self.domain.spacings)
         return self._models[key]
-
-
-def _kept(c: FromSamples, values: Array) -> Coefficients:
-    """Coefficients (G, r, C) as they are kept: without the neurons that a region does not have."""
-    widths = c.model.widths if isinstance(c.model, DenseWeights) else None
-    if widths is None:
-        return Full(values)
-    _, r, C = values.shape
-    own = np.arange(r) < np.asarray(widths)[c.regions][:, None]
-    return Ragged.keep(values, np.repeat(own[:, None, :], C, axis=1), np.arange(r))

@@ -22,7 +22,8 @@ from elmfield.local.order import (
 )
 from elmfield.partition import Partition
 from elmfield.samples import Grid, View
-from elmfield.settings.presets import USUAL_ORDER, Smooth
+from elmfield.settings.layout import USUAL_ORDER
+from elmfield.settings.presets import Smooth
 from elmfield.settings.protocol import Noise, Settings, parse_noise
 
 CELL_LAYOUT = {1: (9, 4.5, 2), 2: (3, 1.5, 1), 3: (3, 1.0, 0)}

@@ -11,7 +11,7 @@ from elmfield._array.backend import device, is_numpy, is_on_host, move, namespac
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
-from elmfield.field.coefficients.stored import Coefficients, rows_of
+from elmfield.field.coefficients.stored import Coefficients, Full, Ragged, rows_of
 from elmfield.local.bases import DenseWeights, WaveModel
 from elmfield.local.energy_mixture import Beliefs
 from elmfield.local.model import Basis
@@ -106,6 +106,15 @@ class FromSamples(Coefficients):
     @cached_property
     def _kept(self) -> Array:
         return self.project(np.arange(len(self.regions)))[0]
+
+    def kept(self, values: Array) -> Coefficients:
+        """Coefficients (G, r, C) as a field keeps them: without neurons that a region has not."""
+        widths = self.model.widths if isinstance(self.model, DenseWeights) else None
+        if widths is None:
+            return Full(values)
+        _, r, C = values.shape
+        own = np.arange(r) < np.asarray(widths)[self.regions][:, None]
+        return Ragged.keep(values, np.repeat(own[:, None, :], C, axis=1), np.arange(r))
 
     def project(
         self,
