@@ -13,6 +13,7 @@ from elmfield.local.bases.dense_modes import (
     smooth_dense_modes,
 )
 from elmfield.local.bases.polyharmonic import Polyharmonic
+from elmfield.local.bases.polynomials import PolynomialModel, polynomial_model
 from elmfield.local.bases.product_modes import (
     ProductModes,
     WaveModel,
@@ -25,6 +26,7 @@ __all__ = [
     "AxisModes",
     "DenseModes",
     "Polyharmonic",
+    "PolynomialModel",
     "ProductModes",
     "ShapedModes",
     "WaveModel",
@@ -32,6 +34,7 @@ __all__ = [
     "box_positions",
     "half_widths",
     "plain_modes",
+    "polynomial_model",
     "product_modes",
     "shaped_modes",
     "smooth_dense_modes",
