@@ -293,8 +293,9 @@ class OnSamples:
 
 def _quadrature(low: Floats, high: Floats, breaks: Floats, nodes: int) -> tuple[Floats, Floats]:
     """Nodes and weights (n, q) of means over intervals, exact for polynomials between breaks."""
-    part = np.max((high - low) / np.max(np.diff(breaks)))
-    q = min(nodes, 6 + int(np.ceil(nodes * part)))  # a short box sees little of a high degree
+    part = min(1.0, float(np.max((high - low) / np.max(np.diff(breaks)))))
+    waves = np.arccos(1 - 2 * part) / np.pi  # a short box sees few of them, most at the ends
+    q = min(nodes, 10 + int(np.ceil(2 * nodes * waves)))
     s, v = np.polynomial.legendre.leggauss(q)
     first = int(np.max(np.searchsorted(breaks, high) - np.searchsorted(breaks, low, side="right")))
     begin = np.searchsorted(breaks, low, side="right") - 1

@@ -1,6 +1,5 @@
 """Observations of a smooth function: one region of polynomials, its prior by evidence."""
 
-import math
 import warnings
 from dataclasses import dataclass, field
 
@@ -14,9 +13,11 @@ from elmfield.field.coefficients.stored import Full
 from elmfield.fit.observations.axis_rows import AxisRows
 from elmfield.fit.observations.evidence import (
     KEPT_LEVEL,
+    FREE_DEVIATION,
     LEAST_LEVEL,
     Evidence,
     Prior,
+    ProductPrior,
     RowGroup,
     Solution,
     solve,
@@ -28,11 +29,11 @@ from elmfield.partition import Partition
 MOST_COEFFICIENTS = 1024
 """Of one region and channel: some 0.5 s of a processor."""
 
-SEARCH_COEFFICIENTS = 400
+SEARCH_COEFFICIENTS = 300
 """Of the basis in which the prior is searched; it holds the lowest degrees."""
 
-START = (3.0, 3.0, 1e-2)
-"""Power, scale and noise from which the search sets out."""
+STARTS = {"power": (2.0, 4.0), "scale": (1.5, 4.0, 12.0), "level": (1e-4, 1e-2, 0.3)}
+"""From the two likeliest of these priors the search sets out."""
 
 
 def model_of(domain: Domain, n_channels: int) -> PolynomialModel:
@@ -56,29 +57,41 @@ class Posterior:
     ----------
     rows : AxisRows
         The functions.
-    factor : array, shape (m, m)
-        R: coefficients deviate from their mean by ``deviations R⁻¹ z``, z standard normal.
-    deviations : array, shape (m,)
-        The prior's.
+    space : ProductPrior
+        Their prior, whose factors are `factors`, of this amplitude.
+    R : array, shape (m, m)
+        Coefficients deviate from their mean by ``amplitude L R⁻¹ z``, z standard normal.
     """
 
     rows: AxisRows
-    factor: Floats = field(repr=False)
-    deviations: Floats = field(repr=False)
+    space: ProductPrior
+    factors: list[Floats] = field(repr=False)
+    amplitude: float
+    R: Floats = field(repr=False)
+
+    def covariance(self, observation: Observation) -> Floats:
+        """The covariance of what an observation would see of the function, (n, n)."""
+        half = self._half(observation)
+        return np.asarray(half.T @ half)
 
     def variance(self, observation: Observation) -> Floats:
         """The variance of what an observation would see of the function, (n,)."""
-        from scipy.linalg import solve_triangular
-
-        A = self.rows.matrix(observation, 1, coupled=False) * self.deviations
-        return np.asarray((solve_triangular(self.factor, A.T, trans="T") ** 2).sum(axis=0))
+        return np.asarray((self._half(observation) ** 2).sum(axis=0))
 
     def draws(self, n: int, seed: int) -> Floats:
-        """Deviations of coefficients from their mean, (n, m)."""
+        """Deviations of coefficients from their mean, (m, n)."""
         from scipy.linalg import solve_triangular
 
-        z = np.random.default_rng(seed).standard_normal((len(self.factor), n))
-        return np.asarray((self.deviations[:, None] * solve_triangular(self.factor, z)).T)
+        z = np.random.default_rng(seed).standard_normal((len(self.R), n))
+        z = self.amplitude * solve_triangular(self.R, z)
+        return self.space.coefficients(self.factors, z)
+
+    def _half(self, observation: Observation) -> Floats:
+        from scipy.linalg import solve_triangular
+
+        A = self.rows.matrix(observation, self.space.n_channels, coupled=self.space.n_channels > 1)
+        A = self.amplitude * self.space.apply(self.factors, A)
+        return np.asarray(solve_triangular(self.R, A.T, trans="T"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,20 +141,19 @@ def fit_one_region(
     """
     coupled = any(o.kind == "divergence" for o in observations)
     model = model_of(domain, n_channels if coupled else 1)
-    rows, degrees = rows_of(domain, model), model.degrees
-    if coupled:
-        degrees = np.tile(degrees, (n_channels, 1))
-    start = Prior(START[0], np.full(degrees.shape[1], START[1]), 1.0, np.full(len(values), START[2]))
-    deviations = start.deviations(degrees)
-    groups = []
+    rows = rows_of(domain, model)
+    space = ProductPrior(model.shape, domain.periodic, n_channels if coupled else 1)
+    d = len(domain.shape)
+    start = Prior(3.0, np.full(d, 3.0), 1.0, np.full(len(values), 1e-2))
+    factors, groups = space.factors(start), []
     for o, y in zip(observations, values):
         A = rows.matrix(o, n_channels, coupled=coupled)
         if coupled:
             y = y.reshape(-1, 1) if o.kind != "divergence" else y[:, :1]
-        groups.append(_group(o, A, y, deviations))
-    prior = _choose(groups, degrees, start)
-    found = solve(groups, degrees, prior)
-    _tell(observations, groups, found, degrees)
+        groups.append(_group(o, A, y, space.apply(factors, A)))
+    prior = _choose(groups, space, start)
+    found = solve(groups, space, prior)
+    _tell(observations, groups, found, space)
     c = found.c.reshape(n_channels, -1).T if coupled else found.c
     partition = Partition.regular(
         domain.shape, domain.shape, 0, periodic=np.flatnonzero(domain.periodic)
@@ -152,13 +164,17 @@ def fit_one_region(
         partition=partition, groups=(group,), centres=centre, radii=np.ones_like(centre)
     )
     size = np.abs(np.diag(found.R))
-    posterior = Posterior(rows, found.R, found.deviations)
+    posterior = Posterior(rows, space, found.factors, prior.amplitude, found.R)
     return OneRegion(blended, posterior, prior, found.residuals, float(size.max() / size.min()))
 
 
-def _group(o: Observation, A: Floats, y: Floats, deviations: Floats) -> RowGroup:
-    """Rows and values in units of their noise, or of what the prior says of the rows' size."""
-    size = np.sqrt(((A * np.minimum(deviations, 1.0)) ** 2).sum(axis=1))
+def _group(o: Observation, A: Floats, y: Floats, B: Floats) -> RowGroup:
+    """Rows and values in units of their noise, or of what the prior says of the rows' size.
+
+    B has the rows in terms of the prior.
+    """
+    free = B.shape[1] - A.shape[1]
+    size = np.hypot(np.linalg.norm(B[:, :-free], axis=1), np.linalg.norm(B[:, -free:], axis=1) / FREE_DEVIATION)
     if not size.all():
         raise ValueError(f"{o.kind}: {int((size == 0).sum())} of {len(A)} rows say nothing.")
     known = o.noise is not None and not o.is_exact
@@ -167,44 +183,52 @@ def _group(o: Observation, A: Floats, y: Floats, deviations: Floats) -> RowGroup
         unit = np.repeat(unit, len(A) // len(o))
     else:
         unit = size if o.is_exact else np.full(len(A), float(np.sqrt(np.mean(size**2))))
-    return RowGroup(A / unit[:, None], y / unit[:, None], unit, known, o.is_exact, o.is_law)
+    is_met = o.kind != "equation"
+    return RowGroup(
+        A / unit[:, None], y / unit[:, None], unit, known, o.is_exact, o.is_law, is_met
+    )
 
 
-def _choose(groups: list[RowGroup], degrees: Floats, start: Prior) -> Prior:
+def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
     """The prior and the noise that the evidence chooses; rows that are kept have next to none."""
     exact = np.asarray([g.is_exact for g in groups])
+    law = np.asarray([g.is_law for g in groups]) & exact
     n_exact = sum(len(g.A) for g in groups if g.is_exact)
-    kept = np.where(exact, KEPT_LEVEL, start.levels)
-    square = sum(float((g.y**2).sum()) for g in groups) / sum(g.y.size for g in groups)
-    amplitude = max(
-        [float(np.sqrt(np.mean((g.y * g.unit[:, None]) ** 2))) for g in groups if g.is_known]
-        or [math.sqrt(square)]
-    )
+    squares = [(g.y * (g.unit[:, None] if g.is_known else 1.0)) ** 2 for g in groups]
+    amplitude = max(float(np.sqrt(s.mean())) for s in squares)
     start = start._replace(amplitude=amplitude or 1.0)
-    if exact.all() and n_exact >= 1.05 * len(degrees):  # the prior has no say
-        return start._replace(levels=kept / 10)
-    order = np.argsort(((degrees) ** 2).sum(axis=1), kind="stable")
-    few = np.sort(order[:SEARCH_COEFFICIENTS])
-    search = Evidence([g.columns(few) for g in groups], degrees[few])
-    prior = search.search(start)
-    law = np.asarray([g.is_law and g.is_exact for g in groups])
+    if exact.all() and n_exact >= 1.05 * space.n_functions * space.n_channels:
+        return start._replace(levels=np.full(len(groups), KEPT_LEVEL / 10))  # no prior has a say
+    small, few = space.lowest(SEARCH_COEFFICIENTS)
+    # Rows that can be kept are; where there are more than functions, what these miss is noise.
+    fixed = exact & ~law & (n_exact < len(few) / 2)
+    search = Evidence([g.columns(few) for g in groups], small, list(fixed))
+    starts = [
+        start._replace(
+            power=p, scales=np.full(len(start.scales), w), levels=np.where(fixed, LEAST_LEVEL, t)
+        )
+        for p in STARTS["power"] for w in STARTS["scale"] for t in STARTS["level"]
+    ]  # fmt: skip
+    if search.known:
+        starts = [p._replace(amplitude=start.amplitude * f) for p in starts for f in (0.3, 1.0)]
+    prior = search.likeliest(starts)
     if law.any():  # how well all functions can keep an equation, not only the lowest
-        every = Evidence(groups, degrees)
+        every = Evidence(groups, space, list(fixed))
         tried = np.geomspace(LEAST_LEVEL / 10, 1e-1, 7)
         each = [prior._replace(levels=np.where(law, t, prior.levels)) for t in tried]
         prior = min(each, key=lambda p: every.score(p)[0])
         prior = prior._replace(amplitude=every.score(prior)[1])
-    return prior._replace(levels=np.where(exact & ~law, kept, prior.levels))
+    kept = exact & np.asarray([g.is_met for g in groups])
+    return prior._replace(levels=np.where(kept, KEPT_LEVEL, prior.levels))
 
 
 def _tell(
-    observations: list[Observation], groups: list[RowGroup], found: Solution, degrees: Floats
+    observations: list[Observation], groups: list[RowGroup], found: Solution, space: ProductPrior
 ) -> None:
     """Warn of rows that are not kept, and of what no row determines."""
     for o, g, r in zip(observations, groups, found.residuals):
-        worst = float(np.abs(r).max())
-        size = float(np.abs(g.y).max()) or 1.0
-        if g.is_exact and worst > (1e-3 if g.is_law else 1e-8) * size:
+        worst, size = float(np.abs(r).max()), float(np.abs(g.y).max()) or 1.0
+        if g.is_exact and worst > (1e-8 if g.is_met else 1e-3) * size:
             left = float(np.abs(r * g.unit[:, None]).max())
             warnings.warn(
                 f"{o.kind}: rows that should hold exactly are missed by up to {left:.3g}: they "
@@ -213,15 +237,14 @@ def _tell(
                 RankWarning,
                 stacklevel=5,
             )
-    low = np.flatnonzero(degrees.sum(axis=1) <= 1)
-    spread = np.linalg.norm(np.linalg.solve(found.R, np.eye(len(degrees))[:, low]), axis=0)
-    own = np.linalg.inv(found.R[: low.max() + 1, : low.max() + 1]) if False else spread
-    loose = [k for k, s in zip(low, own) if s > 0.5]
-    if loose:
-        what = ["the level" if not degrees[k].any() else f"the slope along axis {int(np.argmax(degrees[k]))}" for k in loose]
+    q = len(space.planes)
+    free = np.linalg.norm(np.linalg.inv(found.R[-q:, -q:]), axis=1) if q else np.zeros(0)
+    names = ["the level", *(f"the slope along axis {k}" for k in range(len(space.widths)))]
+    loose = [name for name, s in zip(names, free) if s > 0.5]
+    if loose and space.n_channels == 1:
         warnings.warn(
-            f"no row determines {', '.join(dict.fromkeys(what))} of the function: taken to be 0. "
-            "Add a value or a mean.",
+            f"no row determines {' or '.join(loose)} of the function: taken to be 0. Add a value "
+            "or a mean.",
             RankWarning,
             stacklevel=5,
         )
