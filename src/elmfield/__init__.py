@@ -45,6 +45,7 @@ from elmfield.settings import Oriented, Paper, Smooth, Target, oriented, paper, 
 
 if TYPE_CHECKING:
     from elmfield.fit.globe import sphere
+    from elmfield.fit.observations.fit_observations import fit_observations
     from elmfield.fit.scattered.points import fit_points
     from elmfield.io.model.load import load
     from elmfield.io.model.save import save
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 LATER = {
     "append": "elmfield.io.stream.append",
     "barron_norm": "elmfield.partition.beam.energy",
+    "fit_observations": "elmfield.fit.observations.fit_observations",
     "fit_points": "elmfield.fit.scattered.points",
     "heldout_score": "elmfield.measure.scores",
     "load": "elmfield.io.model.load",
@@ -107,6 +109,7 @@ __all__ = [
     "cache_modes",
     "encoder",
     "fit",
+    "fit_observations",
     "fit_points",
     "heldout_score",
     "load",

@@ -83,14 +83,14 @@ class AxisRows:
         m = int(np.prod(self.widths))
         if terms[0].channel is None:
             one = np.asarray(sum(self.dense(t) for t in terms))
-            return _diagonal(one, n_channels)
+            return diagonal(one, n_channels)
         out = np.zeros((len(observation), n_channels, m))
         for t in terms:
             out[:, t.channel] += self.dense(t)
         return out.reshape(len(out), -1)
 
 
-def _diagonal(rows: Floats, n_channels: int) -> Floats:
+def diagonal(rows: Floats, n_channels: int) -> Floats:
     """The same rows for each channel's own coefficients, (n C, C m); channels vary fastest."""
     n, m = rows.shape
     out = np.zeros((n, n_channels, n_channels, m))

@@ -60,6 +60,7 @@ class ProductPrior:
     widths: tuple[int, ...]
     periodic: tuple[bool, ...]
     n_channels: int = 1
+    free: bool = True
 
     @property
     def n_functions(self) -> int:
@@ -67,8 +68,10 @@ class ProductPrior:
         return int(np.prod(self.widths))
 
     @cached_property
-    def planes(self) -> Floats:
+    def planes(self) -> Integers:
         """Which coefficients planes have, (d + 1,); fewer where axes are short or wrap."""
+        if not self.free:
+            return np.zeros(0, np.int64)
         one = [(0,) * len(self.widths)]
         for k, (w, wraps) in enumerate(zip(self.widths, self.periodic)):
             if w > 1 and not wraps:
@@ -105,6 +108,15 @@ class ProductPrior:
             v /= v[: (len(omega) + 1) // 2].sum()
             found.append(np.linalg.qr((T * np.sqrt(v)).T, mode="r").T)
         return found
+
+    def unresolved(self, prior: Prior) -> float:
+        """The part of the prior's variance that is finer than the functions."""
+        rest = 1.0
+        for w, wraps, scale in zip(self.widths, self.periodic, prior.scales):
+            omega = np.arange(0, 40 * w, np.pi / EXTENSION)
+            v = (1 + (omega / scale) ** 2) ** -prior.power
+            rest *= float(v[omega < (np.pi / 2 if wraps else 1) * w].sum() / v.sum())
+        return 1 - rest
 
     def apply(self, factors: list[Floats], A: Floats) -> Floats:
         """``A L``, (n, m'): rows in terms of z; planes come last."""

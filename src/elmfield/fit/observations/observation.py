@@ -53,10 +53,13 @@ class Resolution:
         Places on each axis between which the function is smooth, both ends included.
     nodes : tuple of int
         Nodes that integrate it exactly from one break to the next.
+    line : tuple of float
+        Nodes that a line along all of an axis needs.
     """
 
     breaks: list[Floats]
     nodes: tuple[int, ...]
+    line: tuple[float, ...]
 
 
 class Functional(Protocol):
@@ -114,7 +117,9 @@ def observation(
         values = np.full(n, values)
     y = _numbers("values", values)
     if y.ndim not in (1, 2) or len(y) != n:
-        raise ValueError(f"{kind}: {n} rows need values of shape ({n},) or ({n}, C); got {y.shape}.")
+        raise ValueError(
+            f"{kind}: {n} rows need values of shape ({n},) or ({n}, C); got {y.shape}."
+        )
     if n == 0:
         raise ValueError(f"{kind}: there must be at least one row; got none.")
     if noise is not None:
@@ -217,14 +222,13 @@ class AlongLines:
         """One term per node: summands of all rows."""
         way, n = self.end - self.start, len(self.start)
         whole = np.array([b[-1] - b[0] for b in resolution.breaks])
-        pieces = np.array([len(b) - 1 for b in resolution.breaks])
-        fine = np.asarray(resolution.nodes) * pieces
-        q = np.ceil((np.abs(way) / whole * fine).sum(axis=1)).astype(int) + 4
+        q = (np.abs(way) / whole) @ np.asarray(resolution.line)
+        q = 16 * np.ceil(q / 16).astype(int)
         t, w = (np.zeros((n, int(q.max()))) for _ in range(2))
         for m in np.unique(q):
             s, v = np.polynomial.legendre.leggauss(int(m))
             t[q == m, :m], w[q == m, :m] = (1 + s) / 2, v / 2
-        row, node = np.nonzero(w)
+        row, node = np.nonzero(w)  # in order of rows
         x = self.start[row] + t[row, node][:, None] * way[row]
         length = np.sqrt((way**2).sum(axis=1))
         columns = [x[:, k : k + 1] for k in range(x.shape[1])]
@@ -256,7 +260,9 @@ class ThroughKernel:
             else:
                 o, w = (np.broadcast_to(a, (len(x), *a.shape)) for a in self.kernel)
             at = x[:, None, :] + o
-            inside = np.all([(at[..., k] >= a) & (at[..., k] <= b) for k, (a, b) in enumerate(low)], 0)
+            inside = np.all(
+                [(at[..., k] >= a) & (at[..., k] <= b) for k, (a, b) in enumerate(low)], 0
+            )
             w = _kept_sum(np.asarray(w, np.float64), inside)
             row, node = np.nonzero(w)
             columns = [at[row, node, k][:, None] for k in range(d)]
@@ -396,7 +402,10 @@ def blurred(
     if isinstance(psf, Gaussian):
         widths = np.broadcast_to(np.asarray(psf.width, float), (d,))
         steps = widths / 2 if psf.step is None else np.full(d, float(psf.step))
-        o = [h * np.arange(-(reach := int(np.ceil(4.5 * s / h))), reach + 1) for s, h in zip(widths, steps)]
+        o = [
+            h * np.arange(-(reach := int(np.ceil(4.5 * s / h))), reach + 1)
+            for s, h in zip(widths, steps)
+        ]
         w = [np.exp(-((c / s) ** 2) / 2) for c, s in zip(o, widths)]
         kernel: object = (o, [c / c.sum() for c in w])
     elif callable(psf):
@@ -405,7 +414,9 @@ def blurred(
         K = _numbers("psf", psf)
         if K.ndim != d or not K.any():
             raise ValueError(f"`psf` must have {d} axes and weights; got shape {K.shape}.")
-        grid = np.stack(np.meshgrid(*(np.arange(n) - (n - 1) / 2 for n in K.shape), indexing="ij"), -1)
+        grid = np.stack(
+            np.meshgrid(*(np.arange(n) - (n - 1) / 2 for n in K.shape), indexing="ij"), -1
+        )
         kernel = (step * grid.reshape(-1, d), K.reshape(-1))
     return observation("blurred", ThroughKernel(x, kernel), len(x), b, noise)  # type: ignore[arg-type]
 
@@ -424,12 +435,16 @@ def equation(
     """
     x = _places("points", points)
     if not isinstance(terms, Mapping) or not terms:
-        raise TypeError(f"`terms` must be a mapping from orders to coefficients; got {shown(terms)}.")
+        raise TypeError(
+            f"`terms` must be a mapping from orders to coefficients; got {shown(terms)}."
+        )
     parts: list[tuple[tuple[int, ...], Floats, int | None]] = []
     for order, c in terms.items():
         w = _numbers("terms", c)
         if w.shape not in ((), (len(x),)):
-            raise ValueError(f"a coefficient is a number, or one per point, {len(x)}; got {w.shape}.")
+            raise ValueError(
+                f"a coefficient is a number, or one per point, {len(x)}; got {w.shape}."
+            )
         parts.append((_orders(order, x.shape[1]), np.broadcast_to(w, (len(x),)), None))
     return observation("equation", AtPoints(x, parts), len(x), rhs, noise)
 

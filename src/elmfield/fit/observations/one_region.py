@@ -1,6 +1,7 @@
 """Observations of a smooth function: one region of polynomials, its prior by evidence."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,10 +11,10 @@ from elmfield.domain import Domain
 from elmfield.errors import RankWarning
 from elmfield.field import Blended, Group
 from elmfield.field.coefficients.stored import Full
-from elmfield.fit.observations.axis_rows import AxisRows
+from elmfield.fit.observations.axis_rows import AxisRows, diagonal
 from elmfield.fit.observations.evidence import (
-    KEPT_LEVEL,
     FREE_DEVIATION,
+    KEPT_LEVEL,
     LEAST_LEVEL,
     Evidence,
     Prior,
@@ -34,6 +35,10 @@ SEARCH_COEFFICIENTS = 300
 
 STARTS = {"power": (2.0, 4.0), "scale": (1.5, 4.0, 12.0), "level": (1e-4, 1e-2, 0.3)}
 """From the two likeliest of these priors the search sets out."""
+
+
+Terms = tuple[tuple[float, tuple[int, ...]], ...]
+"""``Σ c ∂^order f`` as pairs of c and order, per sample; none for the value itself."""
 
 
 def model_of(domain: Domain, n_channels: int) -> PolynomialModel:
@@ -69,14 +74,39 @@ class Posterior:
     amplitude: float
     R: Floats = field(repr=False)
 
-    def covariance(self, observation: Observation) -> Floats:
-        """The covariance of what an observation would see of the function, (n, n)."""
-        half = self._half(observation)
+    shares = ()
+    block = float("inf")
+
+    @property
+    def floor(self) -> Floats:
+        """No variance besides."""
+        return np.zeros(1)
+
+    def variance(self, x: Floats, terms: Terms = ()) -> Floats:
+        """Variances (n, C) of values, or of sums of derivatives, at index coordinates (n, d)."""
+        found = [
+            (self._half(x[i : i + 4096], terms) ** 2).sum(axis=0) for i in range(0, len(x), 4096)
+        ]
+        return np.concatenate(found).reshape(len(x), -1)
+
+    def on_grid(self, x: Sequence[Floats]) -> Floats:
+        """Variances (..., C) of values on the grid of index coordinates x."""
+        points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1)
+        found = self.variance(points.reshape(-1, len(x)))
+        return found.reshape(*points.shape[:-1], -1)
+
+    def joint(self, x: Floats) -> Floats:
+        """Covariances of the first channel's values at places x, (n, n)."""
+        half = self._half(x, ())[:, :: self.space.n_channels]
         return np.asarray(half.T @ half)
 
-    def variance(self, observation: Observation) -> Floats:
-        """The variance of what an observation would see of the function, (n,)."""
-        return np.asarray((self._half(observation) ** 2).sum(axis=0))
+    def amplitudes(self, x: Floats) -> Floats:
+        """The unit of :meth:`joint`, (n, C)."""
+        return np.ones((len(x), 1))
+
+    def pattern(self, low: Floats, high: Floats) -> None:
+        """No two boxes are alike."""
+        return None
 
     def draws(self, n: int, seed: int) -> Floats:
         """Deviations of coefficients from their mean, (m, n)."""
@@ -86,12 +116,19 @@ class Posterior:
         z = self.amplitude * solve_triangular(self.R, z)
         return self.space.coefficients(self.factors, z)
 
-    def _half(self, observation: Observation) -> Floats:
+    def _half(self, x: Floats, terms: Terms) -> Floats:
+        """``R⁻ᵀ`` times rows at places, (m', n C)."""
         from scipy.linalg import solve_triangular
 
-        A = self.rows.matrix(observation, self.space.n_channels, coupled=self.space.n_channels > 1)
-        A = self.amplitude * self.space.apply(self.factors, A)
-        return np.asarray(solve_triangular(self.R, A.T, trans="T"))
+        total = np.zeros((len(x), 1))
+        for factor, order in terms or ((1.0, (0,) * x.shape[1]),):
+            A = np.full((len(x), 1), factor)
+            for k, f in enumerate(self.rows.axes):
+                A = (A[:, :, None] * f(x[:, k], order[k])[:, None, :]).reshape(len(x), -1)
+            total = total + A
+        C = self.space.n_channels
+        B = self.space.apply(self.factors, total if C == 1 else diagonal(total, C))
+        return np.asarray(solve_triangular(self.R, self.amplitude * B.T, trans="T"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +147,8 @@ class OneRegion:
         What is left of each observation, in units of its noise.
     condition : float
         Of the system with its prior.
+    unresolved : float
+        The part of the prior's variance that is finer than the basis.
     """
 
     blended: Blended
@@ -117,6 +156,7 @@ class OneRegion:
     prior: Prior
     residuals: list[Floats] = field(repr=False)
     condition: float
+    unresolved: float
 
 
 def rows_of(domain: Domain, model: PolynomialModel) -> AxisRows:
@@ -124,6 +164,7 @@ def rows_of(domain: Domain, model: PolynomialModel) -> AxisRows:
     resolution = Resolution(
         [np.sort(a.from_index(np.asarray([-0.5, a.size - 0.5]))) for a in domain.axes],
         tuple(w // 2 + 2 for w in model.shape),
+        tuple(w + 8.0 for w in model.shape),
     )
     centre = [(n - 1) / 2 for n in domain.shape]
     axes = [
@@ -133,16 +174,18 @@ def rows_of(domain: Domain, model: PolynomialModel) -> AxisRows:
 
 
 def fit_one_region(
-    observations: list[Observation], values: list[Floats], domain: Domain, n_channels: int
+    observations: list[Observation],
+    values: list[Floats],
+    domain: Domain,
+    n_channels: int,
+    *,
+    free: bool,
 ) -> OneRegion:
-    """The function of one region that the observations make likeliest.
-
-    `values` are those of the observations, (n, C), without an offset.
-    """
+    """The function of one region that the observations make likeliest; planes may be `free`."""
     coupled = any(o.kind == "divergence" for o in observations)
     model = model_of(domain, n_channels if coupled else 1)
     rows = rows_of(domain, model)
-    space = ProductPrior(model.shape, domain.periodic, n_channels if coupled else 1)
+    space = ProductPrior(model.shape, domain.periodic, n_channels if coupled else 1, free)
     d = len(domain.shape)
     start = Prior(3.0, np.full(d, 3.0), 1.0, np.full(len(values), 1e-2))
     factors, groups = space.factors(start), []
@@ -165,7 +208,10 @@ def fit_one_region(
     )
     size = np.abs(np.diag(found.R))
     posterior = Posterior(rows, space, found.factors, prior.amplitude, found.R)
-    return OneRegion(blended, posterior, prior, found.residuals, float(size.max() / size.min()))
+    return OneRegion(
+        blended, posterior, prior, found.residuals, float(size.max() / size.min()),
+        space.unresolved(prior),
+    )  # fmt: skip
 
 
 def _group(o: Observation, A: Floats, y: Floats, B: Floats) -> RowGroup:
@@ -173,8 +219,9 @@ def _group(o: Observation, A: Floats, y: Floats, B: Floats) -> RowGroup:
 
     B has the rows in terms of the prior.
     """
-    free = B.shape[1] - A.shape[1]
-    size = np.hypot(np.linalg.norm(B[:, :-free], axis=1), np.linalg.norm(B[:, -free:], axis=1) / FREE_DEVIATION)
+    m = A.shape[1]
+    planes = np.linalg.norm(B[:, m:], axis=1) / FREE_DEVIATION
+    size = np.hypot(np.linalg.norm(B[:, :m], axis=1), planes)
     if not size.all():
         raise ValueError(f"{o.kind}: {int((size == 0).sum())} of {len(A)} rows say nothing.")
     known = o.noise is not None and not o.is_exact
@@ -184,9 +231,7 @@ def _group(o: Observation, A: Floats, y: Floats, B: Floats) -> RowGroup:
     else:
         unit = size if o.is_exact else np.full(len(A), float(np.sqrt(np.mean(size**2))))
     is_met = o.kind != "equation"
-    return RowGroup(
-        A / unit[:, None], y / unit[:, None], unit, known, o.is_exact, o.is_law, is_met
-    )
+    return RowGroup(A / unit[:, None], y / unit[:, None], unit, known, o.is_exact, o.is_law, is_met)
 
 
 def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
