@@ -106,7 +106,7 @@ class ProductPrior:
             T, omega = _waves(w)
             v = (1 + (omega / scale) ** 2) ** -prior.power
             v /= v[: (len(omega) + 1) // 2].sum()
-            found.append(np.linalg.qr((T * np.sqrt(v)).T, mode="r").T)
+            found.append(np.asarray(np.linalg.qr((T * np.sqrt(v)).T, mode="r")).T)
         return found
 
     def unresolved(self, prior: Prior) -> float:

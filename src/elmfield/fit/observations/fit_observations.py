@@ -114,7 +114,7 @@ def fit_observations(
         values = [y - _seen(background, o) for o, y in zip(listed, values)]
     first = next((o.like for o in listed if o.like is not None), np.empty(0))
     data = [v.reshape(-1) for o, v in zip(listed, values) if o.kind not in ("equation", "lines")]
-    about = {
+    about: dict[str, Any] = {
         "domain": domain,
         "channel_axis": None if single else len(domain.shape),
         "data_range": float(np.ptp(np.concatenate(data or [np.ones(1)]))) or 1.0,
@@ -162,7 +162,7 @@ def _fit_grid(
 
     domain = about["domain"]
     order = settings.order if isinstance(settings, Smooth) else "auto"
-    cells = {"cell": 6, "overlap": 1.0, "context": 1}
+    cells: dict[str, Any] = {"cell": 6, "overlap": 1.0, "context": 1}
     if isinstance(settings, Smooth) and settings.cell is not None:
         cells = {k: getattr(settings, k) for k in cells}
     own = Smooth(order=GRID_ORDER if order == "auto" else order, **cells)
@@ -228,6 +228,7 @@ def _seen(background: Field, o: Observation) -> Floats:
         [a.from_index(np.arange(-0.5, a.size)) for a in domain.axes],
         (4,) * len(domain.shape),
         tuple(2.0 * n for n in domain.shape),
+        domain.periodic,
     )
     fine = replace(fine, breaks=[np.sort(b) for b in fine.breaks])
     total = np.zeros((len(o), 1 if o.kind == "divergence" else model.n_channels))
@@ -248,7 +249,7 @@ def _seen(background: Field, o: Observation) -> Floats:
 
 
 def _add(background: Field, correction: Field, about: dict[str, Any]) -> Field:
-    """The field through the background's samples plus the correction's, on the correction's grid."""
+    """The field through the sums of both fields' samples, on the correction's grid."""
     domain: Domain = about["domain"]
     at = [a.from_index(np.arange(float(a.size))) for a in domain.axes]
     points = np.stack(np.meshgrid(*at, indexing="ij"), axis=-1)
@@ -327,7 +328,7 @@ def _domain(
             raise ValueError("say `shape`, `like` or `bounds`: an operator does not tell them.")
         low, high = places.min(axis=0), places.max(axis=0)
     else:
-        corners = [entries(c) if entries(c) is not None else (c,) for c in entries(bounds) or ()]
+        corners = [(c,) if is_number(c) else entries(c) or () for c in entries(bounds) or ()]
         fits = len(corners) == 2 and len(corners[0]) == len(corners[1])
         if not fits or not all(is_number(a) and is_number(b) and a < b for a, b in zip(*corners)):
             raise ValueError(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmfield._array.typing import Floats
+from elmfield._array.typing import Floats, Integers
 from elmfield.domain import Domain
 from elmfield.errors import RankWarning
 from elmfield.field import Blended
@@ -78,6 +78,7 @@ class Spectrum(NamedTuple):
     power: float
 
     def __call__(self, squares: Floats) -> Floats:
+        """S of waves of these |ω|²."""
         return np.asarray(np.exp(self.log - self.power * np.log(self.floor + squares)))
 
 
@@ -211,14 +212,14 @@ class GridSystem:
             self._diagonal = None
 
 
-def _bands(squares: Floats) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+def _bands(squares: Floats) -> Integers:
     """Bands of |ω|, evenly by its logarithm; the mean has its own, 0."""
     omega = np.sqrt(squares)
     low, high = np.log(omega[1:].min()), np.log(omega.max())
     at = (np.log(np.maximum(omega, 1e-300)) - low) / max(high - low, 1e-9) * (BANDS - 1)
     band = 1 + np.clip(at.astype(np.int64), 0, BANDS - 1)
     band[0] = 0
-    return band
+    return np.asarray(band)
 
 
 def _fitted(middle: Floats, power: Floats, weight: Floats, before: Spectrum) -> Spectrum:

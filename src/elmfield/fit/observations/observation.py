@@ -3,9 +3,9 @@
 Each kind becomes a sum of :class:`Term`: products over axes of weighted values or derivatives.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -60,6 +60,25 @@ class Resolution:
     breaks: list[Floats]
     nodes: tuple[int, ...]
     line: tuple[float, ...]
+    periodic: tuple[bool, ...]
+
+    @property
+    def lengths(self) -> Floats:
+        """Of the axes."""
+        return np.array([b[-1] - b[0] for b in self.breaks])
+
+    @property
+    def ends(self) -> list[tuple[float, float]]:
+        """Of the axes; those that repeat have none."""
+        both = zip(self.breaks, self.periodic)
+        return [(-np.inf, np.inf) if wraps else (b[0], b[-1]) for b, wraps in both]
+
+    def around(self, k: int) -> Floats:
+        """Breaks of axis k, once more at either side where it repeats."""
+        b = self.breaks[k]
+        if not self.periodic[k]:
+            return b
+        return np.concatenate([b[:-1] - self.lengths[k], b, b[1:] + self.lengths[k]])
 
 
 class Functional(Protocol):
@@ -110,12 +129,12 @@ class Observation:
 
 
 def observation(
-    kind: str, functional: Functional, n: int, values: object, noise: Noise
+    kind: str, functional: Functional, n: int, values: Any, noise: Noise
 ) -> Observation:
     """Check what was measured and its noise, against n rows."""
     if np.ndim(to_numpy(values) if is_array(values) else values) == 0:
         values = np.full(n, values)
-    y = _numbers("values", values)
+    y = as_numbers("values", values)
     if y.ndim not in (1, 2) or len(y) != n:
         raise ValueError(
             f"{kind}: {n} rows need values of shape ({n},) or ({n}, C); got {y.shape}."
@@ -123,22 +142,23 @@ def observation(
     if n == 0:
         raise ValueError(f"{kind}: there must be at least one row; got none.")
     if noise is not None:
-        sigma = _numbers("noise", noise)
+        sigma = as_numbers("noise", noise)
         if sigma.shape not in ((), (n,)) or (sigma < 0).any():
             raise ValueError(
-                f"{kind}: `noise` must be None, or a standard deviation, 0 or more, for all rows or "
-                f"each of {n}; got {shown(noise)}."
+                f"{kind}: `noise` must be None, or a standard deviation, 0 or more, for all rows "
+                f"or each of {n}; got {shown(noise)}."
             )
         if sigma.ndim and np.any(sigma) and not np.all(sigma):
             raise ValueError(
-                f"{kind}: `noise` must be 0 for all rows or none of them; {int((sigma == 0).sum())} "
-                f"of {n} are 0. Make two observations of them."
+                f"{kind}: `noise` must be 0 for all rows or none; {int((sigma == 0).sum())} of {n} "
+                "are 0. Make two observations of them."
             )
         noise = float(sigma) if sigma.ndim == 0 else sigma
     return Observation(kind, functional, y, noise, values if is_array(values) else None)
 
 
-def _numbers(name: str, values: object) -> Floats:
+def as_numbers(name: str, values: Any) -> Floats:
+    """Finite real numbers in float64."""
     found = np.asarray(to_numpy(values) if is_array(values) else values)
     if found.dtype.kind not in "biuf":
         raise TypeError(f"`{name}` must hold real numbers; got {shown(values)}.")
@@ -151,23 +171,29 @@ def _numbers(name: str, values: object) -> Floats:
     return found
 
 
-def _places(name: str, points: object) -> Floats:
+def as_places(name: str, points: Any) -> Floats:
     """Positions (n, d); a line of numbers is n positions on one axis."""
-    x = _numbers(name, points)
-    x = x[:, None] if x.ndim == 1 else x
+    x = as_numbers(name, points)
+    x = np.atleast_2d(x.T).T if x.ndim == 1 else x
     if x.ndim != 2 or x.shape[1] == 0:
         raise ValueError(f"`{name}` must have shape (n, d); got {x.shape}.")
     return x
 
 
-def _orders(order: object, d: int) -> tuple[int, ...]:
-    each = entries(order) if entries(order) is not None else (order,)
-    if each is None or len(each) != d or not all(is_whole(a) and 0 <= a <= 8 for a in each):
+def as_orders(order: object, d: int) -> tuple[int, ...]:
+    """How often each of d axes is differentiated."""
+    each = entries(order)
+    each = (order,) if each is None else each
+    if len(each) != d or not all(is_whole(a) and 0 <= a <= 8 for a in each):
         raise ValueError(
-            f"`order` must be {d} whole numbers, 0 to 8: how often each axis is differentiated; got "
-            f"{shown(order)}."
+            f"`order` must be {d} whole numbers, 0 to 8: how often each axis is differentiated; "
+            f"got {shown(order)}."
         )
     return tuple(int(a) for a in each)
+
+
+Part = tuple[tuple[int, ...], Floats, int | None]
+"""A derivative's order, its weight at each point, and the channel, None for all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +201,7 @@ class AtPoints:
     """Sums of derivatives at points, (n, d): pairs of order and weights; perhaps of channels."""
 
     places: Floats
-    parts: list[tuple[tuple[int, ...], Floats, int | None]]
+    parts: list[Part]
 
     def terms(self, resolution: Resolution) -> list[Term]:
         """A term for each derivative."""
@@ -199,7 +225,7 @@ class OverBoxes:
     def terms(self, resolution: Resolution) -> list[Term]:
         """One term: quadrature along each axis, exact between breaks."""
         found = [
-            _quadrature(a, b, resolution.breaks[k], resolution.nodes[k])
+            _quadrature(a, b, resolution.around(k), resolution.nodes[k])
             for k, (a, b) in enumerate(zip(self.low.T, self.high.T))
         ]
         x, w = ([one[i] for one in found] for i in (0, 1))
@@ -221,8 +247,7 @@ class AlongLines:
     def terms(self, resolution: Resolution) -> list[Term]:
         """One term per node: summands of all rows."""
         way, n = self.end - self.start, len(self.start)
-        whole = np.array([b[-1] - b[0] for b in resolution.breaks])
-        q = (np.abs(way) / whole) @ np.asarray(resolution.line)
+        q = (np.abs(way) / resolution.lengths) @ np.asarray(resolution.line)
         q = 16 * np.ceil(q / 16).astype(int)
         t, w = (np.zeros((n, int(q.max()))) for _ in range(2))
         for m in np.unique(q):
@@ -236,44 +261,46 @@ class AlongLines:
         return [Term((0,) * len(ones), columns, ones, w[row, node] * length[row], row)]
 
 
-Kernel = tuple[list[Floats], list[Floats]] | tuple[Floats, Floats]
-"""Offsets and weights: of each axis, (q_k,), for a product; or (q, d) and (q,) for any other."""
-
-
 @dataclass(frozen=True, eq=False)
-class ThroughKernel:
-    """``Σ_q w_q f(x + o_q)`` at points x: a picture seen through a point spread.
+class ThroughProduct:
+    """A picture seen through a point spread that is a product: offsets and weights of each axis.
 
     Where a node falls beyond the domain, the other weights are raised to the same sum.
     """
 
     places: Floats
-    kernel: Kernel | Callable[[Floats], tuple[Floats, Floats]]
+    offsets: list[Floats]
+    weights: list[Floats]
 
     def terms(self, resolution: Resolution) -> list[Term]:
-        """One term: a product of axes, or a summand for each node."""
-        x, d = self.places, self.places.shape[1]
-        order, low = (0,) * d, [(b[0], b[-1]) for b in resolution.breaks]
-        if callable(self.kernel) or isinstance(self.kernel[0], np.ndarray):
-            if callable(self.kernel):
-                o, w = self.kernel(x)
-            else:
-                o, w = (np.broadcast_to(a, (len(x), *a.shape)) for a in self.kernel)
-            at = x[:, None, :] + o
-            inside = np.all(
-                [(at[..., k] >= a) & (at[..., k] <= b) for k, (a, b) in enumerate(low)], 0
-            )
-            w = _kept_sum(np.asarray(w, np.float64), inside)
-            row, node = np.nonzero(w)
-            columns = [at[row, node, k][:, None] for k in range(d)]
-            return [Term(order, columns, [np.ones_like(c) for c in columns], w[row, node], row)]
-        at = [x[:, k : k + 1] + o for k, o in enumerate(self.kernel[0])]
-        weights = [
-            _kept_sum(np.broadcast_to(w, a.shape), (a >= low[k][0]) & (a <= low[k][1]))
-            for k, (w, a) in enumerate(zip(self.kernel[1], at))
-        ]
-        at = [np.clip(a, *low[k]) for k, a in enumerate(at)]
-        return [Term(order, at, weights, np.ones(len(x)))]
+        """One term: a product of axes."""
+        x, at, weights = self.places, [], []
+        for k, (low, high) in enumerate(resolution.ends):
+            p = x[:, k : k + 1] + self.offsets[k]
+            own = np.broadcast_to(self.weights[k], p.shape)
+            weights.append(_kept_sum(own, (p >= low) & (p <= high)))
+            at.append(np.clip(p, low, high))
+        return [Term((0,) * len(at), at, weights, np.ones(len(x)))]
+
+
+@dataclass(frozen=True, eq=False)
+class ThroughKernel:
+    """``Σ_q w_q f(x + o_q)`` at points x; `kernel` gives offsets (n, q, d) and weights (n, q)."""
+
+    places: Floats
+    kernel: Callable[[Floats], tuple[Floats, Floats]]
+
+    def terms(self, resolution: Resolution) -> list[Term]:
+        """One term: a summand for each node."""
+        x = self.places
+        o, w = self.kernel(x)
+        at = x[:, None, :] + o
+        low, high = np.asarray(resolution.ends).T
+        w = _kept_sum(np.asarray(w, np.float64), np.all((at >= low) & (at <= high), axis=-1))
+        row, node = np.nonzero(w)
+        columns = [at[row, node, k][:, None] for k in range(x.shape[1])]
+        ones = [np.ones_like(c) for c in columns]
+        return [Term((0,) * len(ones), columns, ones, w[row, node], row)]
 
 
 def _kept_sum(w: Floats, inside: Array) -> Floats:
@@ -290,7 +317,7 @@ class OnSamples:
     """A matrix or LinearOperator on the samples of the field's grid, in array order."""
 
     matrix: Array
-    places = np.zeros((0, 0))
+    places: Floats = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
 
     def terms(self, resolution: Resolution) -> list[Term]:
         """None: it sees samples only."""
@@ -314,154 +341,3 @@ def _quadrature(low: Floats, high: Floats, breaks: Floats, nodes: int) -> tuple[
         x.append(a[:, None] + half * (1 + s))
         w.append(half * v / (high - low)[:, None])
     return np.concatenate(x, axis=1), np.concatenate(w, axis=1)
-
-
-def values(points: Array, y: Array, *, noise: Noise = None) -> Observation:
-    """Values at points, (n, d): (n,) or (n, C).
-
-    Parameters
-    ----------
-    points : array, shape (n, d)
-        Where, in the unit of the domain.
-    y : array, shape (n,) or (n, C)
-        What was measured.
-    noise : float or array, optional
-        Standard deviation, for all rows or each; 0 keeps them exactly, None: estimated.
-
-    Examples
-    --------
-    >>> from elmfield import observe as ob
-    >>> ob.values([[0.5, 0.5]], [1.0], noise=0.1)
-    Observation(kind='values', noise=0.1)
-    """
-    x = _places("points", points)
-    parts = [((0,) * x.shape[1], np.ones(len(x)), None)]
-    return observation("values", AtPoints(x, parts), len(x), y, noise)
-
-
-def derivatives(
-    points: Array, g: Array, *, order: Sequence[int] | int, noise: Noise = None
-) -> Observation:
-    """Derivatives at points, (n, d), `order` times along each axis, per unit of the coordinates."""
-    x = _places("points", points)
-    parts = [(_orders(order, x.shape[1]), np.ones(len(x)), None)]
-    return observation("derivatives", AtPoints(x, parts), len(x), g, noise)
-
-
-def means(low: Array, high: Array, m: Array, *, noise: Noise = 0) -> Observation:
-    """Means over boxes from `low` to `high`, (n, d) each; kept exactly unless noise is given."""
-    a, b = _places("low", low), _places("high", high)
-    if a.shape != b.shape or not np.all(a < b):
-        raise ValueError(
-            f"means: `low` must lie below `high` on every axis, shapes (n, d); got shapes {a.shape} "
-            f"and {b.shape}."
-        )
-    return observation("means", OverBoxes(a, b), len(a), m, noise)
-
-
-def lines(start: Array, end: Array, p: Array, *, noise: Noise = None) -> Observation:
-    """Integrals along segments from `start` to `end`, (n, d) each, by their length."""
-    a, b = _places("start", start), _places("end", end)
-    if a.shape != b.shape:
-        raise ValueError(f"lines: as many starts as ends; got shapes {a.shape} and {b.shape}.")
-    return observation("lines", AlongLines(a, b), len(a), p, noise)
-
-
-@dataclass(frozen=True)
-class Gaussian:
-    """A Gaussian point spread; see :func:`gaussian`."""
-
-    width: float | tuple[float, ...]
-    step: float | tuple[float, ...] | None = None
-
-
-def gaussian(width: float | Sequence[float], *, step: float | None = None) -> Gaussian:
-    """A Gaussian point spread of this standard deviation, for all axes or one by one.
-
-    `step` sums its samples so far apart instead of integrating it: as a picture was blurred that
-    was made of pixels.
-    """
-    each = entries(width)
-    return Gaussian(width if each is None else tuple(each), step)
-
-
-def blurred(
-    points: Array, b: Array, *, psf: object, noise: Noise = None, step: float = 1.0
-) -> Observation:
-    """Values seen through a point spread, at points (n, d).
-
-    Parameters
-    ----------
-    psf : Gaussian, array, or callable
-        ``gaussian(width)``; a kernel of d axes sampled `step` apart, centre in the middle (not
-        normalised); or, where it varies, a function of points (n, d) that returns offsets
-        (n, q, d) and weights (n, q).
-    """
-    x = _places("points", points)
-    d = x.shape[1]
-    if isinstance(psf, Gaussian):
-        widths = np.broadcast_to(np.asarray(psf.width, float), (d,))
-        steps = widths / 2 if psf.step is None else np.full(d, float(psf.step))
-        o = [
-            h * np.arange(-(reach := int(np.ceil(4.5 * s / h))), reach + 1)
-            for s, h in zip(widths, steps)
-        ]
-        w = [np.exp(-((c / s) ** 2) / 2) for c, s in zip(o, widths)]
-        kernel: object = (o, [c / c.sum() for c in w])
-    elif callable(psf):
-        kernel = psf
-    else:
-        K = _numbers("psf", psf)
-        if K.ndim != d or not K.any():
-            raise ValueError(f"`psf` must have {d} axes and weights; got shape {K.shape}.")
-        grid = np.stack(
-            np.meshgrid(*(np.arange(n) - (n - 1) / 2 for n in K.shape), indexing="ij"), -1
-        )
-        kernel = (step * grid.reshape(-1, d), K.reshape(-1))
-    return observation("blurred", ThroughKernel(x, kernel), len(x), b, noise)  # type: ignore[arg-type]
-
-
-def equation(
-    points: Array, terms: Mapping[Sequence[int], object], rhs: object = 0.0, *, noise: Noise = 0
-) -> Observation:
-    """A linear differential equation at points: ``Σ coefficient ∂^order f = rhs``.
-
-    Parameters
-    ----------
-    terms : mapping
-        Coefficients by order, ``{(2, 0): 1, (0, 2): 1, (0, 0): -10}``: numbers, or one per point.
-    rhs : number or array, shape (n,) or (n, C)
-        The right-hand side.
-    """
-    x = _places("points", points)
-    if not isinstance(terms, Mapping) or not terms:
-        raise TypeError(
-            f"`terms` must be a mapping from orders to coefficients; got {shown(terms)}."
-        )
-    parts: list[tuple[tuple[int, ...], Floats, int | None]] = []
-    for order, c in terms.items():
-        w = _numbers("terms", c)
-        if w.shape not in ((), (len(x),)):
-            raise ValueError(
-                f"a coefficient is a number, or one per point, {len(x)}; got {w.shape}."
-            )
-        parts.append((_orders(order, x.shape[1]), np.broadcast_to(w, (len(x),)), None))
-    return observation("equation", AtPoints(x, parts), len(x), rhs, noise)
-
-
-def divergence(points: Array, q: object = 0.0, *, noise: Noise = 0) -> Observation:
-    """The divergence at points of a function with one channel per axis."""
-    x = _places("points", points)
-    d, ones = x.shape[1], np.ones(len(x))
-    parts: list[tuple[tuple[int, ...], Floats, int | None]] = [
-        (tuple(int(j == k) for j in range(d)), ones, k) for k in range(d)
-    ]
-    return observation("divergence", AtPoints(x, parts), len(x), q, noise)
-
-
-def operator(A: Array, y: Array, *, noise: Noise = None) -> Observation:
-    """What a matrix, sparse or not, or a LinearOperator makes of the samples of the grid."""
-    shape = getattr(A, "shape", ())
-    if len(shape) != 2 or not (hasattr(A, "rmatvec") or hasattr(A, "T")):
-        raise TypeError(f"`A` must be a matrix or a scipy LinearOperator; got {shown(A)}.")
-    return observation("operator", OnSamples(A), int(shape[0]), y, noise)

@@ -11,7 +11,7 @@ from elmfield.domain import Domain
 from elmfield.errors import RankWarning
 from elmfield.field import Blended, Group
 from elmfield.field.coefficients.stored import Full
-from elmfield.fit.observations.axis_rows import AxisRows, diagonal
+from elmfield.fit.observations.axis_rows import AxisFunction, AxisRows, diagonal
 from elmfield.fit.observations.evidence import (
     FREE_DEVIATION,
     KEPT_LEVEL,
@@ -44,7 +44,7 @@ Terms = tuple[tuple[float, tuple[int, ...]], ...]
 def model_of(domain: Domain, n_channels: int) -> PolynomialModel:
     """Polynomials as high as the budget and the domain's samples allow, alike on long axes."""
     d, n = len(domain.shape), np.asarray(domain.shape)
-    each = int(round((MOST_COEFFICIENTS / n_channels) ** (1 / d)))
+    each = round((MOST_COEFFICIENTS / n_channels) ** (1 / d))
     widths = np.minimum(min(each, 256), np.maximum(n, 8))
     for k in np.argsort(n):  # short axes leave more to long ones
         rest = widths.prod() / widths[k]
@@ -165,11 +165,15 @@ def rows_of(domain: Domain, model: PolynomialModel) -> AxisRows:
         [np.sort(a.from_index(np.asarray([-0.5, a.size - 0.5]))) for a in domain.axes],
         tuple(w // 2 + 2 for w in model.shape),
         tuple(w + 8.0 for w in model.shape),
+        domain.periodic,
     )
     centre = [(n - 1) / 2 for n in domain.shape]
-    axes = [
-        lambda x, order, a=a, c=c: np.asarray(a(x - c, order)) for a, c in zip(model.axes, centre)
-    ]
+
+    def function(k: int) -> AxisFunction:
+        own, c = model.axes[k], centre[k]
+        return lambda x, order: np.asarray(own(x - c, order))
+
+    axes = [function(k) for k in range(len(centre))]
     return AxisRows(domain, axes, model.shape, resolution)
 
 

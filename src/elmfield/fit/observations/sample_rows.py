@@ -92,7 +92,9 @@ def _axis_rows(domain: Domain, settings: Smooth) -> AxisRows:
         domain,
         axes,
         domain.shape,
-        Resolution(breaks, (10,) * len(axes), tuple(1.5 * n for n in domain.shape)),
+        Resolution(
+            breaks, (10,) * len(axes), tuple(1.5 * n for n in domain.shape), domain.periodic
+        ),
     )
 
 
@@ -102,7 +104,7 @@ def _weights(encode: Encoder, n: int) -> AxisFunction:
 
     def weights(x: Floats, order: int) -> Floats:
         (found,) = model.blended.partials(x[:, None], [(order,)])
-        return np.asarray(found) * scale + (offset if order == 0 else 0)
+        return np.asarray(np.asarray(found) * scale + (offset if order == 0 else 0))
 
     return weights
 
