@@ -136,7 +136,7 @@ def blurred(
         w: list[Floats] = []
         for s in widths.tolist():
             h = s / 2 if psf.step is None else psf.step
-            reach = int(np.ceil(4.5 * s / h))
+            reach = int(np.ceil(4.5 * s / h - 1e-9))
             o.append(h * np.arange(-reach, reach + 1.0))
             w.append(np.asarray(np.exp(-((o[-1] / s) ** 2) / 2)))
         product = ThroughProduct(x, o, [np.asarray(c / c.sum()) for c in w])

@@ -325,11 +325,11 @@ def kept(system: GridSystem, observations: list[Observation]) -> Floats:
             left = system.values[g] - system.maps[g].forward(x)
             worst = max(worst, float(np.abs(left).max() / (np.ptp(system.values[g]) or 1.0)))
             values[g] = values[g] + left
-        if worst < 1e-11:
+        if worst < 1e-10:
             break
         x = system.solve(system.right(values), start=x, tolerance=1e-10)
     else:
-        if exact:
+        if exact and worst > 1e-6:
             warnings.warn(
                 f"rows that should hold exactly are missed by up to {worst:.1e} of their range: "
                 "they contradict each other, or need a finer grid. Give them a `noise`.",
