@@ -34,6 +34,7 @@ NAMES = [
     "cache_modes",
     "encoder",
     "fit",
+    "fit_observations",
     "fit_points",
     "heldout_score",
     "load",

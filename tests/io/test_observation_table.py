@@ -2,10 +2,7 @@
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-import elmfield as ef
-from elmfield.cli import cli
 from elmfield.io.observation_table import read_observations
 
 MONTHS = "kind,t,t_low,t_high,along,value,noise\n" + "".join(
@@ -39,13 +36,3 @@ def test_tables_that_are_refused(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
         read_observations(path)
-
-
-def test_the_command(tmp_path):
-    (tmp_path / "a.csv").write_text(MONTHS)
-    words = ["fit", "--observations", str(tmp_path / "a.csv"), "--spacing", "1", "-o"]
-    done = CliRunner().invoke(cli, [*words, str(tmp_path / "a.elm")])
-    assert done.exit_code == 0, done.output
-    field = ef.load(tmp_path / "a.elm")
-    assert abs(field.integral([30], [60]) / 30 - np.sin(1)) < 1e-5
-    assert CliRunner().invoke(cli, ["fit", "-o", str(tmp_path / "b.elm")]).exit_code != 0

@@ -37,6 +37,10 @@ STARTS = {"power": (2.0, 4.0), "scale": (1.5, 4.0, 12.0), "level": (1e-4, 1e-2, 
 """From the two likeliest of these priors the search sets out."""
 
 
+LAW_LEVEL, LAW_PATIENCE = 1e-3, 6.0
+"""How well equations hold while the prior is searched, in parts of it; and how much less likely,
+by -2 log p, data may be for them to hold better in the end."""
+
 Terms = tuple[tuple[float, tuple[int, ...]], ...]
 """``Σ c ∂^order f`` as pairs of c and order, per sample; none for the value itself."""
 
@@ -250,11 +254,12 @@ def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
         return start._replace(levels=np.full(len(groups), KEPT_LEVEL / 10))  # no prior has a say
     small, few = space.lowest(SEARCH_COEFFICIENTS)
     # Rows that can be kept are; where there are more than functions, what these miss is noise.
-    fixed = exact & ~law & (n_exact < len(few) / 2)
+    fixed = law | (exact & (n_exact < len(few) / 2))
+    least = np.where(law, LAW_LEVEL, LEAST_LEVEL)
     search = Evidence([g.columns(few) for g in groups], small, list(fixed))
     starts = [
         start._replace(
-            power=p, scales=np.full(len(start.scales), w), levels=np.where(fixed, LEAST_LEVEL, t)
+            power=p, scales=np.full(len(start.scales), w), levels=np.where(fixed, least, t)
         )
         for p in STARTS["power"] for w in STARTS["scale"] for t in STARTS["level"]
     ]  # fmt: skip
@@ -265,7 +270,9 @@ def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
         every = Evidence(groups, space, list(fixed))
         tried = np.geomspace(LEAST_LEVEL / 10, 1e-1, 7)
         each = [prior._replace(levels=np.where(law, t, prior.levels)) for t in tried]
-        prior = min(each, key=lambda p: every.score(p)[0])
+        scores = np.asarray([every.score(p)[0] for p in each])
+        # The strictest that the data do not speak against.
+        prior = each[int(np.argmax(scores <= scores.min() + LAW_PATIENCE))]
         prior = prior._replace(amplitude=every.score(prior)[1])
     kept = exact & np.asarray([g.is_met for g in groups])
     return prior._replace(levels=np.where(kept, KEPT_LEVEL, prior.levels))
