@@ -101,7 +101,7 @@ changelog:
 release-check:
 	$(PYTHON) release/check.py
 
-# Needs the data folder; a network can fetch most of it, not the MRI slice: docs/data.md.
+# Measures what the data at hand allow, and marks the rest: paper/README.md.
 paper: $(VENV)/.test
 	$(PY) paper/run.py --device $(DEVICE)
 

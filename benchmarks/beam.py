@@ -17,10 +17,10 @@ import elmfield as ef
 from common import asked, record
 from elmfield._array.backend import to_numpy
 from elmfield._array.threads import n_processors
-from elmfield.show.pictures import toy_field
 from measurement.data import BEAM_PRINTED
 from measurement.records import shortest
 from paper.research import datasets
+from paper.research.concept import toy_field
 
 SEASONS = ("spring", "summer", "autumn", "winter")
 VARIANTS = {

@@ -57,7 +57,7 @@ def features(y, sizes):
 
 def moments(x):
     """For each level of roughness, products of features of samples in steps, and with errors."""
-    _, y, sizes = write_boxes(x, choose_sizes(x))
+    _, y, sizes = write_boxes(x, *choose_sizes(x, 7))
     level = deblock.find_levels(deblock.find_roughness(y), deblock.EDGES).ravel()
     F, error = features(y, sizes), (x * UNIT - y).ravel().astype(np.float32)
     for a in range(deblock.LEVELS):
@@ -108,7 +108,7 @@ def further(targets=(35, 40)):
     for values, peak in pictures():
         for target in targets:
             x = (values - values.mean())[None] / (peak * 10 ** (-target / 20) * 3.4)
-            _, y, sizes = write_boxes(x, choose_sizes(x))
+            _, y, sizes = write_boxes(x, *choose_sizes(x, 7))
             for factor in FACTORS:
                 scale = np.where(beside < 1, factor / FURTHER, 1).reshape(table.shape)
                 weights = np.rint(table * scale).astype(np.int16)

@@ -1,5 +1,8 @@
 """Recorded results: JSON files, each number with the circumstances it was made under."""
 
+import ast
+import functools
+import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -42,14 +45,59 @@ def kind(device):
     return str(device).split(":")[0]
 
 
+ROOT = Path(__file__).resolve().parents[1]
+"""The repository."""
+
+PACKAGES = ("_array", "domain", "partition", "local", "fit", "field", "settings", "measure")
+LIBRARY = (
+    *(f"src/elmfield/{part}" for part in PACKAGES),
+    "src/elmfield/samples.py",
+    "measurement/heldout.py",
+    "measurement/rivals.py",
+)
+"""Code that closed-form numbers depend on."""
+
+NETWORKS = ("paper/research/baselines",)
+"""Code that numbers of trained networks depend on."""
+
+
 def commit():
-    """Return the commit that is checked out, "-dirty" where files differ; None without git."""
-    words = ["git", "-C", Path(__file__).parent, "describe", "--always", "--dirty", "--exclude=*"]
+    """Return the commit that is checked out, "-dirty" where code differs; None without git."""
+    git = ["git", "-C", ROOT]
     try:
-        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
+        )
+        changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "*.py", "*.toml"])
     except (OSError, subprocess.CalledProcessError):
         return None
-    return done.stdout.strip()
+    return done.stdout.strip() + ("-dirty" if changed.returncode else "")
+
+
+@functools.cache
+def code(*parts):
+    """Return a digest of Python files, or of all in folders: what they do, not how they look.
+
+    Comments, docstrings and layout do not count.
+    """
+    found = hashlib.sha256()
+    for part in parts:
+        place = ROOT / part
+        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            for node in ast.walk(tree):
+                body = getattr(node, "body", None)
+                if isinstance(body, list):
+                    node.body = [s for s in body if not _is_text(s)]
+            found.update(f"{path.relative_to(ROOT)}\n{ast.dump(tree)}\n".encode())
+    return found.hexdigest()[:12]
+
+
+def _is_text(statement):
+    """Whether a statement is a string that stands alone."""
+    value = getattr(statement, "value", None)
+    alone = isinstance(statement, ast.Expr) and isinstance(value, ast.Constant)
+    return alone and isinstance(value.value, str)
 
 
 def circumstances(place="cpu", **more):

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 import elmfield as ef
-from common import load, main
+from common import at_hand, load, main
 from elmfield._array.backend import to_device
 from figures import plt, save
 from measurement.records import kind
@@ -58,18 +58,19 @@ def curve(run, values, cell, frequencies):
     }
 
 
-def title(cell, words):
+def title(cell, words, name=NAME):
     """A unit's name."""
-    return f"{NAME}: cells of {cell}, {words}"
+    return f"{name}: cells of {cell}, {words}"
 
 
 def compute(run):
     """One curve per number of regions and kind of input."""
-    values = load(run, NAME)
-    for cell in cells(run):
-        for words, frequencies in INPUTS.items():
-            work = partial(curve, run, values, cell, frequencies)
-            run.unit(title(cell, words), work, widest=widest(cell))
+    for name in at_hand(run, (NAME, "camera")):
+        values = load(run, name)
+        for cell in cells(run) if name == NAME else cells(run)[:2]:
+            for words, frequencies in INPUTS.items():
+                work = partial(curve, run, values, cell, frequencies)
+                run.unit(title(cell, words, name), work, widest=widest(cell))
 
 
 def draw(run):

@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.colors import LogNorm
 
 import elmfield as ef
-from common import cold_fit, cost_of, load, main
+from common import at_hand, cold_fit, cost_of, load, main
 from elmfield._array.backend import to_numpy
 from figures import RGB, plt, save, shown
 from measurement.heldout import predicted, score
@@ -35,6 +35,25 @@ BANDS = {
     ),
 }  # fmt: skip
 """Names and wavelengths in nm, as the paper's tables have them."""
+
+USAGE = {
+    "worldview": (
+        "coastal monitoring and atmospheric correction", "aerosol/haze effects and water quality cues",
+        "vegetation vigor and true-color rendering", "vegetation stress and chlorosis cues",
+        "chlorophyll absorption and vegetation discrimination",
+        "chlorophyll-related sensitivity and crop condition monitoring",
+        "biomass estimation, soil moisture, water body delineation",
+        "vegetation and moisture-related sensitivity",
+    ),
+    "sentinel2": (
+        "atmospheric correction", "water body analysis", "vegetation monitoring",
+        "vegetation and soil analysis", "vegetation monitoring", "vegetation structure analysis",
+        "vegetation chlorophyll assessment", "biomass and vegetation vigor monitoring",
+        "vegetation monitoring", "cloud screening and water vapour analysis",
+        "cloud and snow monitoring", "soil and water content analysis",
+    ),
+}  # fmt: skip
+"""Primary usage, as the paper's tables have it."""
 
 PART = 96
 """Samples along a side of the error maps: pixels should be seen."""
@@ -80,7 +99,7 @@ def errors(run, name, method, preset):
 
 def compute(run):
     """Both presets on a square of each scene."""
-    for name in BANDS:
+    for name in at_hand(run, BANDS):
         for method, preset in settings(run).items():
             work = partial(errors, run, name, method, preset)
             status = datasets.about(name).status
@@ -145,7 +164,7 @@ def error_maps(run, name):
 
 def draw(run):
     """Bands and error maps of each scene."""
-    for name in BANDS:
+    for name in at_hand(run, BANDS):
         all_bands(run, name)
         error_maps(run, name)
 

@@ -24,7 +24,16 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))  # for measurement/, which benchmarks/ uses too
 
 from measurement.heldout import axes, halves, predicted, score  # noqa: E402
-from measurement.records import circumstances, kind, plain, read, write  # noqa: E402
+from measurement.records import (  # noqa: E402
+    LIBRARY,
+    NETWORKS,
+    circumstances,
+    code,
+    kind,
+    plain,
+    read,
+    write,
+)
 from measurement.rivals import SPLINES, cosines_at, spline_at  # noqa: E402
 from paper.research import baselines, datasets, joules  # noqa: E402
 
@@ -47,6 +56,8 @@ class Run:
     folder: Path = HERE
     again: bool = False
     recorded: bool = False
+    closed: bool = False
+    names: tuple = ()
 
     @property
     def toy(self):
@@ -75,7 +86,7 @@ class Run:
         if same and not self.again and (self.recorded or name in own):
             return kept["result"]
         result = json.loads(json.dumps(work(), default=plain))
-        about = circumstances(self.device)
+        about = circumstances(self.device, code=code_of(settings))
         units = self.found() | {name: {"settings": settings, "result": result, "about": about}}
         write(self.path, {"script": self.script, "units": units})
         done.parent.mkdir(parents=True, exist_ok=True)
@@ -113,6 +124,42 @@ class Run:
         return path
 
 
+def code_of(settings):
+    """The digest of the code that a unit of these settings is measured with."""
+    return code(*(NETWORKS if "train" in settings or "rungs" in settings else LIBRARY))
+
+
+def is_current(unit):
+    """Whether a unit was measured with the code there is now, whatever else was committed since."""
+    return unit["about"].get("code") == code_of(unit["settings"])
+
+
+def at_hand(run, names):
+    """Those of some data sets that can be had; the others are named once, and marked in the report."""
+    found = []
+    for name in names:
+        if (not run.names or name in run.names) and missing(run, name) is None:
+            found.append(name)
+    return found
+
+
+def missing(run, name):
+    """Why a data set cannot be had, None if it can; asked once a run, as servers may not answer."""
+    path = run.folder / "kept" / "missing.json"
+    known = read(path)
+    if name not in known:
+        try:
+            datasets.path(name)
+            why = None
+        except datasets.MissingDataError as error:
+            why = str(error)
+            if run.script != "run":  # which lists them all
+                print(f"[{run.script}] skipped, data not at hand: {name}. {why}", flush=True)
+        write(path, read(path) | {name: why})
+        return why
+    return known[name]
+
+
 def main(compute, draw, script):
     """The command line of one script."""
     parser = argparse.ArgumentParser(description=compute.__doc__)
@@ -121,10 +168,12 @@ def main(compute, draw, script):
     parser.add_argument("--folder", type=Path, default=HERE, help="for results/ and figures/")
     parser.add_argument("--again", action="store_true", help="also what was done here already")
     parser.add_argument("--recorded", action="store_true", help="not what is recorded, by anybody")
+    parser.add_argument("--closed", action="store_true", help="closed forms only, no training")
+    parser.add_argument("--names", nargs="+", default=(), help="only these data sets")
     parser.add_argument("--draw", action="store_true", help="only the pictures, from the record")
     a = parser.parse_args()
     profile = a.profile or ("full" if kind(a.device) == "cuda" else "short")
-    run = Run(script, a.device, profile, a.folder, a.again, a.recorded)
+    run = Run(script, a.device, profile, a.folder, a.again, a.recorded, a.closed, tuple(a.names))
     if not a.draw:
         compute(run)
     draw(run)
@@ -199,10 +248,10 @@ def cold_fit(run, values, settings, channels=None):
     return ef.fit(values, settings, channel_axis=channels, device=run.place)
 
 
-def at_samples(run, values, settings):
+def at_samples(run, values, settings, channels=None):
     """Errors at the samples and cold cost of a preset."""
-    field, spent = measured(partial(cold_fit, run, values, settings), run)
-    return errors(values, to_numpy(field.resize(field.shape))) | spent
+    field, spent = measured(partial(cold_fit, run, values, settings, channels), run)
+    return errors(values, to_numpy(field.resize(field.shape)), channels) | spent
 
 
 def one_by_one(run, values, settings):

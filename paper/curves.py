@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 import elmfield as ef
-from common import ITERATIVE, Run, at_samples, load, main, one_by_one
+from common import ITERATIVE, Run, at_hand, at_samples, load, main, one_by_one
 from figures import COLOURS, plt, save
 from training import printed_settings, trained
 
@@ -32,7 +32,7 @@ LEGEND = (
 
 def compute(run):
     """Closed-form points with their times; trainings with several seeds."""
-    for name in TIMED[2:3] if run.toy else TIMED:
+    for name in at_hand(run, TIMED[2:3] if run.toy else TIMED):
         y = load(run, name)
         for cell, width in ((16, 64), (16, 256)) if run.toy else SETTINGS:
             work = partial(at_samples, run, y, ef.paper(cell=cell, width=width))
@@ -45,7 +45,7 @@ def compute(run):
         run.unit(f"{name}: region by region, cells {cell}, m = {cell**2}", work)
     settings = printed_settings(run, steps=1000, usual=True)
     for seed in range(3 if run.profile == "full" else 2):
-        for name in TRAINED[1:2] if run.toy else TRAINED:
+        for name in at_hand(run, TRAINED[1:2] if run.toy else TRAINED):
             y = load(run, name)
             own = settings
             if run.profile == "short":  # two cores have minutes

@@ -12,10 +12,13 @@ from functools import partial
 import numpy as np
 
 import elmfield as ef
-from common import channel_axis, closed_form, load, main, rivals
+from common import at_hand, channel_axis, closed_form, load, main, rivals
+from elmfield._array.backend import to_numpy
 from figures import comparison, plt, save
 from measurement.heldout import predicted, score, thinned
 from measurement.rivals import spline
+from paper.research import datasets
+from paper.research.datasets.prepare import halved
 from training import left_out, printed_settings, trained, tuned_settings
 
 PRINTED = {  # SIREN, FFN, GaussNet, WIRE, ELM-INR; the paper's PSNR in dB
@@ -51,12 +54,36 @@ def without_training(run, name, values, paper, channels=None):
     rivals(run, name, values, channels)
 
 
+def load_camera():
+    """The picture that comes with scikit-image, halved: what anybody can repeat."""
+    return np.asarray(halved(np.asarray(datasets.load("camera"), np.float64)))
+
+
+def load_magnitude():
+    """The magnitude picture of raw k-space, in thousandths."""
+    return 1e3 * np.asarray(datasets.load("kspace", prepare="magnitude"))
+
+
+def coils(run, settings):
+    """Raw k-space itself, complex, all coils as channels: what a fit leaves over at its samples."""
+    k = np.asarray(datasets.load("kspace"), np.complex128)
+    field = ef.fit(k, settings, channel_axis=-1)
+    back = to_numpy(field.samples())
+    return {"psnr": ef.psnr(k, back), "max_error": ef.max_error(k, back)}
+
+
 def compute(run):
     """Fit and train on all pictures, the most telling first."""
     names = ("kodim05", "cameraman") if run.toy else sorted(PRINTED, key=ORDER.index)
+    names = at_hand(run, names)
     cell = 16 if run.toy else 32
     for name in names:
         without_training(run, name, load(run, name), ef.paper(cell=cell, width=cell**2))
+    more = {"camera": load_camera, "kspace": load_magnitude}
+    for name in at_hand(run, () if run.toy else more):
+        without_training(run, name, more[name](), ef.paper(cell=cell, width=cell**2))
+    if at_hand(run, () if run.toy else ["kspace"]):
+        run.unit("kspace: coils, ELM-INR", partial(coils, run, ef.paper(cell=cell, width=cell**2)))
     jobs = []
     for name in names:
         tuned = tuned_settings(run, steps=1000 if name in LONG else 500)
@@ -91,8 +118,9 @@ def between_the_samples(run, name="kodim05"):
 
 def draw(run):
     """Each picture by every method, with its error; and what lies between the samples."""
-    between_the_samples(run)
-    for name in PRINTED:
+    if at_hand(run, ["kodim05"]):
+        between_the_samples(run)
+    for name in at_hand(run, PRINTED):
         comparison(run, name, channels=channel_axis(name))
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from scipy.ndimage import uniform_filter
 
 import elmfield as ef
-from beam import fitted, kept_as, partitions, widths
-from common import cold_fit, cost_of, load, main
+from beam import NATURAL, cells, fitted, kept_as, partitions, widths
+from common import at_hand, cold_fit, cost_of, load, main
 from elmfield._array.backend import to_numpy
 from figures import plt, save
 from measurement.heldout import predicted, score
@@ -174,6 +174,8 @@ def close_pixels(run):
 
 def compute(run):
     """The close-up, and reconstructions that beam.py did not keep."""
+    if not at_hand(run, [NAME]):
+        return
     for method, preset in settings(run).items():
         work = partial(close_up, run, method)
         run.unit(f"{NAME}: close-up, {method}", work, preset=repr(preset), view=CLOSE)
@@ -187,9 +189,14 @@ def compute(run):
 
 def seasons(run):
     """The four data sets on equal-area maps."""
+    if not at_hand(run, SEASONS.values()):
+        return
     figure, axes = plt.subplots(2, 2, figsize=(7.4, 4.3), layout="constrained")
     pixels = mollweide(60 if run.toy else 330)
     for ax, (season, name) in zip(axes.flat, SEASONS.items()):
+        if not at_hand(run, [name]):
+            ax.set_axis_off()
+            continue
         drawn = show(
             ax, nearest(name, load(run, name), pixels) - 273.15, "RdYlBu_r", (-45, 45), (2, 1)
         )
@@ -277,11 +284,45 @@ def closer(run):
     save(figure, run.figure("maps-close"))
 
 
+def every_season(run):
+    """BEAM's partition of every season, and the errors of both partitions at the smaller width."""
+    names = at_hand(run, SEASONS.values())
+    width = widths(run, NAME)[0]
+    backs = {(n, v): run.kept(kept_as(n, v, width)) for n in names for v in ("regular", NATURAL)}
+    names = [n for n in names if all(backs[n, v] is not None for v in ("regular", NATURAL))]
+    if not names:
+        return
+    found = replace(run, script="beam").found()
+    figure, axes = plt.subplots(
+        len(names), 3, figsize=(7.4, 1.5 * len(names) + 0.5), layout="constrained", squeeze=False
+    )
+    pixels = mollweide(60 if run.toy else 330)
+    for line, name in zip(axes, names):
+        values, atom = load(run, name), cells(run, name)[1]
+        N = ef.Partition.regular(values.shape, cells(run, name)[0]).n_regions
+        partition = ef.beam(values, cell=atom, regions=N, normalisation="backward")
+        show(line[0], nearest(name, values, pixels) - 273.15, "RdYlBu_r", (-45, 45), (2, 1))
+        edge = np.where(fences(partition, name, pixels), 1.0, np.nan)
+        line[0].imshow(edge, cmap="gray_r", vmin=0, vmax=1, extent=(-2, 2, -1, 1))
+        line[0].set_title(f"{name}: BEAM, N = {N}", fontsize=8)
+        for ax, variant in zip(line[1:], ("regular", NATURAL)):
+            local = uniform_filter(np.abs(backs[name, variant] - values), 5, mode="nearest")
+            drawn = show(ax, nearest(name, local, pixels), "magma_r", (0, 1), (2, 1))
+            unit = found.get(f"{name}: {variant}, m = {width}")
+            mae = "" if unit is None else f": MAE {unit['result']['mae']:.3f} K"
+            ax.set_title(f"{variant}, m = {width}{mae}", fontsize=8)
+    bar = figure.colorbar(drawn, ax=axes[:, 1:], shrink=0.6, aspect=25, extend="max", pad=0.02)
+    bar.set_label("mean absolute error over 5 × 5 samples, K")
+    save(figure, run.figure("maps-seasons-beam"))
+
+
 def draw(run):
     """Seasons, partitions with errors, the close-up."""
     seasons(run)
-    globes(run)
-    closer(run)
+    every_season(run)
+    if at_hand(run, [NAME]):
+        globes(run)
+        closer(run)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 import elmfield as ef
-from common import closed_form, load, main, rivals
+from common import at_hand, closed_form, load, main, rivals
 from training import left_out, printed_settings, trained, tuned_settings
 
 PRINTED = {
@@ -26,6 +26,8 @@ BATCH = 65536
 
 def compute(run):
     """Both readings, ours, rivals, training."""
+    if not at_hand(run, [NAME]):
+        return
     w = load(run, NAME)
     rows = printed_settings(run, steps=3000, batch=BATCH, usual=True)
     tuned = tuned_settings(run, steps=3000, batch=BATCH, flow=True)
@@ -33,8 +35,10 @@ def compute(run):
     for label, settings in rows.items():
         trained(run, NAME, label, w, settings)
     wide, side = (256, 16) if run.toy else (4096, 64)
+    small = (5, 5) if run.toy else (20, 20)  # S = 4000 for m = 4096: both sentences hold
     readings = {
         "ELM-INR, S = m": (ef.paper(cell=(side, side), width=wide), -1),
+        "ELM-INR, 20 × 20 × 10": (ef.paper(cell=(*small, 10), width=wide), None),
         "ELM-INR, 10 steps a piece": (ef.paper(cell=(side, side, 10), width=wide), None),
         "default": (ef.smooth(), None),
         "oriented": (ef.oriented(), None),

@@ -13,7 +13,7 @@ photograph and wants other scales, so ours is made on Navier-Stokes too.
 import os
 from dataclasses import asdict, replace
 
-from common import ITERATIVE, load, main
+from common import ITERATIVE, at_hand, load, main
 from paper.research import baselines
 from training import schedule, trained
 
@@ -81,7 +81,7 @@ def everything(run):
     train = {"steps": 1000, "precision": "high", "compiled": True}
     if run.profile != "full":
         train = {"steps": 2 if run.toy else 10, "batch": 256}
-    for name in PICTURES[:1] if run.toy else PICTURES:
+    for name in at_hand(run, PICTURES[:1] if run.toy else PICTURES):
         values = load(run, name)
         for method in ITERATIVE:
             grid = baselines.paper_grid(method.lower())
@@ -95,6 +95,8 @@ def compute(run):
     """Units `<method>`, `<method>, tuned` and `..., navier-stokes`: the ranking, the best network."""
     if os.environ.get("ALL"):
         return everything(run)
+    if run.closed or not at_hand(run, ["kodim05"]):
+        return None
     values = load(run, "kodim05")
     if run.profile == "short":  # on two cores a corner of the picture, and few steps
         values = values[:96, :96]

@@ -12,8 +12,8 @@ import numpy as np
 
 import elmfield as ef
 from common import main
-from elmfield.show.pictures import draw_balance, toy_field
 from figures import plt, save
+from paper.research.concept import draw_balance, toy_field
 
 MESHES = {64: (64, 16), 256: (32, 16), 1024: (16, 8)}
 """Regions of 512 x 512 samples: cells of the mesh, BEAM's atoms."""

@@ -92,6 +92,8 @@ def fitter(run, label, values, settings, channels=None, seed=0):
 
 def trained(run, name, label, values, settings, channels=None, seed=0, picture=True):
     """Train one method on one array, unless that is recorded; the row, and its log of errors."""
+    if run.closed:
+        return None
 
     def work():
         fit = fitter(run, label, values, settings, channels, seed)
@@ -116,6 +118,8 @@ def trained(run, name, label, values, settings, channels=None, seed=0, picture=T
 
 def left_out(run, name, label, values, settings, channels=None):
     """The same training on every second sample per axis, scored at the others."""
+    if run.closed:
+        return None
 
     def work():
         fit = fitter(run, label, values, settings, channels)

@@ -15,7 +15,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.transforms import Affine2D
 
 import elmfield as ef
-from common import ITERATIVE, cold_fit, cost_of, load, main
+from common import ITERATIVE, at_hand, cold_fit, cost_of, load, main
 from elmfield._array.backend import to_numpy
 from figures import plt, save
 from measurement.heldout import places
@@ -81,6 +81,8 @@ def slices(w):
 
 def compute(run):
     """The closed forms: every sample fitted, and every second one in space."""
+    if not at_hand(run, [NAME]):
+        return
     for method, (preset, channels) in settings(run).items():
         work = partial(errors, run, method)
         run.unit(f"{NAME}: {method}", work, preset=repr(preset), channels=channels)
@@ -272,7 +274,7 @@ def error_slices(run, made):
 
 def draw(run):
     """The volume by every method, and errors on slices."""
-    if made := reconstructions(run):
+    if at_hand(run, [NAME]) and (made := reconstructions(run)):
         volumes(run, made)
         error_slices(run, made)
 

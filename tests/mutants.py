@@ -125,7 +125,7 @@ MUTANTS = [
     # --- the field -----------------------------------------------------------------------------
     Mutant(
         "gradient: without the scale of its axis",
-        "field/blend/derivatives.py",
+        "field/blend/points.py",
         "stack([p * cast(s, p) for p, s in zip(parts, slope)], axis=-1)",
         "stack([p + 0 * cast(s, p) for p, s in zip(parts, slope)], axis=-1)",
         "tests/field/test_every_field.py",
@@ -133,7 +133,7 @@ MUTANTS = [
     ),
     Mutant(
         "Hessian: with one scale of two",
-        "field/blend/derivatives.py",
+        "field/blend/points.py",
         "cast(slope[k] * slope[l], p)",
         "cast(slope[k], p)",
         "tests/field/test_every_field.py",
@@ -141,7 +141,7 @@ MUTANTS = [
     ),
     Mutant(
         "Hessian: without the curvature of an uneven axis",
-        "field/blend/derivatives.py",
+        "field/blend/points.py",
         "found[i] = found[i] + p * cast(bend[k], p)",
         "found[i] = found[i] + 0 * p * cast(bend[k], p)",
         "tests/field/blend/test_derivatives.py",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PAPER = Path(__file__).parents[1] / "paper"
-SHARED = {"changed", "common", "document", "figures", "training", "report", "run"}
+SHARED = {"claims", "common", "document", "figures", "training", "report", "run"}
 SCRIPTS = sorted({p.stem for p in PAPER.glob("*.py")} - SHARED)
 pytestmark = [
     pytest.mark.slow,
@@ -17,14 +17,14 @@ pytestmark = [
 ]
 
 
-def python(*arguments):
+def python(*arguments, **environment):
     """Run a script as a user does, one thread, and give back what it printed."""
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     done = subprocess.run(
         [sys.executable, *map(str, arguments)],
         capture_output=True,
         text=True,
-        env=os.environ | one,
+        env=os.environ | one | environment,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
@@ -47,6 +47,7 @@ def test_every_script_leaves_numbers_with_their_circumstances(toy):
             assert unit["settings"]["profile"] == "toy", (script, name)
             assert unit["about"]["device"], (script, name)
             assert unit["about"]["versions"]["elmfield"], (script, name)
+            assert len(unit["about"]["code"]) == 12, (script, name)
 
 
 def test_closed_form_rows_are_at_the_papers_ceiling(toy):
@@ -62,7 +63,8 @@ def test_closed_form_rows_are_at_the_papers_ceiling(toy):
 
 def test_the_report_has_both_forms_and_every_part(toy):
     text = (toy / "REPORT.md").read_text()
-    for part in ("How to read this", "Pictures", "The search", "Satellite scenes", "Navier-Stokes",
+    for part in ("Claims", "What the text leaves open", "Theory", "Data",
+                 "How to read this", "Pictures", "The search", "Satellite scenes", "Navier-Stokes",
                  "Energy budgets", "BEAM at equal N and m", "Ablation", "Runs"):  # fmt: skip
         assert f"# {part}" in text, part
         assert part in (toy / "report.html").read_text(), part
@@ -72,6 +74,45 @@ def test_the_report_has_both_forms_and_every_part(toy):
         if line.startswith("!["):
             path = toy / line.split("](")[1].rstrip(")")
             assert path.stat().st_size > 1000, path
+
+
+def test_without_data_everything_else_is_measured(tmp_path):
+    empty, nowhere = tmp_path / "empty", "http://127.0.0.1:9"
+    empty.mkdir()
+    places = {"ELMFIELD_DATA": str(empty), "ELMFIELD_CACHE": str(tmp_path / "cache")}
+    told = python(
+        PAPER / "run.py", "--profile", "toy", "--folder", tmp_path, "--closed",
+        **places, http_proxy=nowhere, https_proxy=nowhere,
+    )  # fmt: skip
+    assert "data sets are not at hand; their rows are marked." in told
+    assert "  kodim05: Kodak 5" in told
+    text = (tmp_path / "REPORT.md").read_text()
+    assert "data not at hand" in text
+    units = json.loads((tmp_path / "results" / "cpu" / "readings.json").read_text())["units"]
+    assert any("CC0" in name for name in units)
+    assert not any("kodim" in name for name in units)
+    assert (tmp_path / "results" / "cpu" / "toy.json").exists()
+
+
+def test_a_record_of_other_code_is_marked(tmp_path):
+    code = (
+        "import sys; sys.path[:0] = [{paper!r}]\n"
+        "from pathlib import Path\n"
+        "import report\n"
+        "from common import Run, is_current\n"
+        "run = Run('images', folder=Path({folder!r}))\n"
+        "run.unit('kodim05: ELM-INR', lambda: {{'paper_psnr': 79.0}})\n"
+        "records = report.Records(run.folder)\n"
+        "_, unit = records.get('images', 'kodim05: ELM-INR')\n"
+        "assert is_current(unit) and records.mark(unit) == ''\n"
+        "unit['about']['code'] = '0' * 12\n"
+        "assert records.mark(unit) == '†'\n"
+        "assert report.verdict(78.4, 79.0) == 'reproduced'\n"
+        "assert report.verdict(30.5, 35.8) == 'better (+5.3 dB)'\n"
+        "assert report.verdict(44.2, 36.9) == 'worse (-7.3 dB)'\n"
+        "assert report.verdict(33.7, 40.0, 'stand-in').startswith('not comparable')\n"
+    )
+    python("-c", code.format(paper=str(PAPER), folder=str(tmp_path)))
 
 
 def test_pictures_that_may_not_be_published_are_kept_apart(toy):

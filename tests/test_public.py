@@ -45,6 +45,7 @@ NAMES = [
     "paper",
     "paper_psnr",
     "psnr",
+    "over_seeds",
     "psnr_by_width",
     "read",
     "regrid",

@@ -15,7 +15,12 @@ from support import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OWN = {"elmfield", "elmfield_command"}
-NAMES = {"pil": "pillow", "skimage": "scikit-image", "google": "google-crc32c"}
+NAMES = {
+    "pil": "pillow",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "google": "google-crc32c",
+}
 
 SCRIPT = """
 import numpy as np

@@ -23,7 +23,7 @@ class RankWarning(UserWarning):
 
 
 class ChannelWarning(UserWarning):
-    """An array looks like a picture in colour, and nobody said where its channels are."""
+    """An array looks like a picture in colour, and no channel axis was given."""
 
 
 class StoreError(Exception):

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from elmfield._array.channel_stats import (
     standard_of,
 )
 from elmfield._array.checks import array
-from elmfield._array.typing import Array, Floats, Integers
+from elmfield._array.typing import Array, DType, Floats, Integers
 
 # --- where samples lie ----------------------------------------------------------------------------
 
@@ -50,7 +50,7 @@ class Source(Protocol):
         """Samples on each axis, channels included."""
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         """Of the samples."""
 
     def read(self, slab: Slab = ()) -> Array:
@@ -69,7 +69,7 @@ class InMemory:
         return tuple(self.array.shape)
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         """Of the samples."""
         return self.array.dtype
 
@@ -82,7 +82,7 @@ class InMemory:
 class Sliced:
     """A container that gives NumPy arrays when it is sliced: a Zarr, HDF5 or Dask array."""
 
-    container: Any = field(repr=False)
+    container: Array = field(repr=False)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -90,7 +90,7 @@ class Sliced:
         return tuple(map(int, self.container.shape))
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         """Of the samples."""
         return np.dtype(self.container.dtype)
 
@@ -99,7 +99,7 @@ class Sliced:
         return np.asarray(self.container[slab or ...])
 
 
-def source_of(values: Any) -> Source:
+def source_of(values: Array) -> Source:
     """Return the source of `values`: an array, anything with shape, dtype and slices, or a list."""
     if is_array(values):
         return InMemory(values)
@@ -132,7 +132,7 @@ class View(Protocol):
 
 
 def unmasked(
-    values: Any, mask: Array | None, channel_axis: int | None, d: int | None
+    values: Array, mask: Array | None, channel_axis: int | None, d: int | None
 ) -> tuple[Array, Array | None]:
     """Return an array without its `numpy.ma` mask, and that mask joined with `mask`.
 
@@ -148,7 +148,7 @@ def unmasked(
     return source_of(values).read(), mask
 
 
-def with_nan(values: Any) -> Array:
+def with_nan(values: Array) -> Array:
     """Return an array with NaN in place of a `numpy.ma` mask."""
     if isinstance(values, np.ma.MaskedArray):
         numbers = values.data if values.dtype.kind in "fc" else values.data.astype(np.float64)

@@ -17,7 +17,13 @@ def main() -> None:
     hears = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else told to ignore it
     if hears:
         signal.signal(signal.SIGINT, _leave)
-    from elmfield.cli import main as run
+    try:
+        from elmfield.cli import main as run
+    except ModuleNotFoundError as error:
+        if error.name != "click":
+            raise
+        sys.stderr.write("The command needs click; pip install 'elmfield[cli]'.\n")
+        sys.exit(4)
 
     if hears:
         signal.signal(signal.SIGINT, signal.default_int_handler)

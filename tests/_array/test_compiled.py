@@ -20,13 +20,53 @@ def total(x):
     return found
 
 
-def test_a_process_pays_for_the_compiler_once_it_has_enough_to_do(monkeypatch):
+def test_loops_are_loaded_once_there_is_enough_to_do_and_compiled_for_large_jobs(monkeypatch):
+    """The first colour picture took 14 s instead of 1: loops were compiled for it."""
+    done = []
     monkeypatch.setattr(compiled, "installed", lambda: True)
     monkeypatch.setattr(compiled._Seen, "work", 0)
+    monkeypatch.setattr(compiled._Seen, "is_ready", None)
+    monkeypatch.setattr(compiled, "were_compiled", lambda: True)
     assert not compiled.pays(compiled.MIN_SAMPLES - 1)
     assert compiled.pays(1)
+    monkeypatch.setattr(compiled, "were_compiled", lambda: done.append("asked"))
+    monkeypatch.setattr(
+        compiled, "compile_loops", lambda: setattr(compiled._Seen, "is_ready", True)
+    )
+    compiled._Seen.is_ready = None
+    for _ in range(3):  # many small jobs are none that pays
+        assert not compiled.pays(compiled.COMPILE_MIN_SAMPLES - 1)
+        compiled._Seen.is_ready = compiled._Seen.is_ready or False
+    assert done == ["asked"]
+    assert compiled.pays(compiled.COMPILE_MIN_SAMPLES)
+    assert compiled.pays(1)
     monkeypatch.setattr(compiled, "installed", lambda: False)
-    assert not compiled.pays(10 * compiled.MIN_SAMPLES)
+    assert not compiled.pays(10 * compiled.COMPILE_MIN_SAMPLES)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not compiled.installed(), reason="numba is not installed")
+def test_the_command_compiles_ahead(tmp_path):
+    """A picture is then coded with loops; before, nothing is compiled for it."""
+    code = """
+        import numpy as np
+        from elmfield.codec import pack, unpack
+        from elmfield._array import compiled
+        unpack(pack(np.zeros((600, 600)) + np.random.default_rng(0).random((600, 600))))
+        print(compiled.pays(0))
+    """
+    env = {"PYTHONPATH": ":".join(sys.path), "NUMBA_CACHE_DIR": str(tmp_path), "PATH": "/usr/bin"}
+
+    def run(*words):
+        ran = subprocess.run(
+            [sys.executable, *words], env=env, capture_output=True, text=True, check=True
+        )
+        return ran.stdout.split()
+
+    command = "-c", "from elmfield.cli import main; main(['compile'])"
+    found = [run("-c", textwrap.dedent(code)), run(*command), run("-c", textwrap.dedent(code))]
+    assert found == [["False"], ["compiled"], ["True"]]
+    assert run(*command) == ["compiled", "before"]
 
 
 @pytest.mark.parametrize("value", ["0", "1"])
@@ -51,6 +91,8 @@ def test_a_process_with_and_without_loops_makes_the_same_model(tmp_path):
     code = """
         import sys, numpy as np, elmfield as ef
         from elmfield._array import compiled
+        if compiled.installed():
+            compiled.compile_loops()
         x = np.random.default_rng(0).standard_normal((400, 400)).cumsum(0).cumsum(1)
         ef.save(ef.fit(x), sys.argv[1] + "/a.elm")
         ef.save(ef.fit(x, ef.smooth(max_error=1.0)), sys.argv[1] + "/b.elm")

@@ -1,13 +1,12 @@
 """Batches within a limit, and memory that runs out."""
 
-import threading
 import tracemalloc
 
 import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield._array.memory import Workspace, capacity, with_less_memory
+from elmfield._array.memory import capacity, with_less_memory
 
 
 def test_a_limit_bounds_the_memory_of_a_fit_and_a_resize(rng):
@@ -97,20 +96,6 @@ def test_running_out_of_memory_halves_the_batch_once():
 
     with pytest.raises(KeyError):
         broken()
-
-
-def test_a_workspace_gives_each_thread_and_name_its_own_memory():
-    space = Workspace()
-    a, b = space("a", 3, 4), space("b", 3, 4)
-    assert a.shape == (3, 4)
-    assert not np.shares_memory(a, b)
-    assert np.shares_memory(a, space("a", 2, 5))
-    assert space("a", 100).size == 100
-    others = []
-    thread = threading.Thread(target=lambda: others.append(space("b", 3, 4)))
-    thread.start()
-    thread.join()
-    assert not np.shares_memory(others[0], b)
 
 
 @pytest.mark.parametrize("limit", [1000, 0, "1GB", True])

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from elmfield._array.progress import Bar, bars, reporter, silent
+from elmfield.errors import MissingExtraError
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 
@@ -92,3 +93,10 @@ def test_no_bars_without_a_terminal(monkeypatch):
         assert report is silent
     reporter(True)("fit", 1, 1)
     assert sys.stderr.getvalue() == ""
+
+
+def test_without_rich_the_extra_is_named(monkeypatch):
+    for name in ("rich", "rich.console", "rich.progress"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'elmfield\[cli\]'"):
+        reporter(True)

@@ -16,7 +16,10 @@ HEAVY = [
     *(f"scipy.{part}" for part in ("linalg", "fft", "interpolate", "spatial", "optimize")),
 ]
 
-NAMES = ("fit", "info", "view", "render", "query", "compare", "beam", "demo", "completion")
+NAMES = (
+    *("fit", "info", "view", "render", "query", "compare", "beam", "demo"),
+    *("compile", "completion"),
+)
 
 
 @pytest.mark.slow
@@ -47,6 +50,16 @@ except SystemExit as done:
     for name in NAMES:
         assert name in ran.stdout
     assert "Exit codes" in ran.stdout
+
+
+def test_without_click_the_command_names_the_extra(environment, tmp_path):
+    code = "import sys; sys.modules['click'] = None; import elmfield_command as c; c.main()"
+    ran = subprocess.run(
+        [sys.executable, "-c", code, "info", "x.elm"],
+        capture_output=True, text=True, env=environment, cwd=tmp_path,
+    )  # fmt: skip
+    assert ran.returncode == 4
+    assert ran.stderr == "The command needs click; pip install 'elmfield[cli]'.\n"
 
 
 def commands():

@@ -1,4 +1,4 @@
-"""Fields that several tests of this room ask."""
+"""Fields that several tests of this package use."""
 
 import numpy as np
 import pytest

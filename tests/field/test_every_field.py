@@ -76,6 +76,18 @@ def scattered(values, **more):
     return ef.fit_points(at, values.reshape(-1), dims=("y", "x"), bounds=(low, high), **more)
 
 
+SLOW_WAVES = SMOOTH_DENSE | {"scale": 0.3}
+"""Of layers that every region draws: the fastest of many is integrated by quadrature too."""
+
+
+def scattered_paper(values, **more):
+    at = np.stack(np.meshgrid(*COORDS.values(), indexing="ij"), axis=-1).reshape(-1, 2)
+    bounds = [(c.min() - 0.25, c.max() + 0.25) for c in COORDS.values()]
+    settings = ef.paper(cell=12, width=30, layers="own", overlap=2, **SLOW_WAVES)
+    options = {"dims": ("y", "x"), "bounds": tuple(zip(*bounds)), "spacing": (0.5, 0.25)}
+    return ef.fit_points(at, values.reshape(-1), settings, **options, **more)
+
+
 DENSE = ef.Dense(100, **SMOOTH_DENSE)
 
 LEAST_SQUARES = {"keeps_samples": False, "planes": False, "shifts": False, "meets": False}
@@ -91,6 +103,15 @@ PRESETS = {
         on_grid(ef.paper(cell=9, width=40, overlap=2, **SMOOTH_DENSE)), **LEAST_SQUARES
     ),
     "merged": Preset(merged, **LEAST_SQUARES),
+    "own layers": Preset(
+        on_grid(ef.paper(cell=9, width=40, overlap=2, layers="own", **SLOW_WAVES)),
+        **LEAST_SQUARES,
+    ),
+    "ridge": Preset(
+        on_grid(ef.paper(cell=9, width=40, overlap=2, ridge=1e-3, solver="lstsq", **SMOOTH_DENSE)),
+        **LEAST_SQUARES,
+    ),
+    "points by least squares": Preset(scattered_paper, gaps=False, **LEAST_SQUARES),
     "fewer": Preset(on_grid(ef.smooth(coefficients=300)), planes=False, meets=False),
     "coded": Preset(on_grid(ef.smooth(max_error=1e-3)), planes=False, shifts=False, meets=False),
     "means": Preset(on_grid(None, samples="means"), meets=False),
@@ -131,7 +152,7 @@ PAIRS = [
     for name, preset in PRESETS.items()
     for kind, way in WAYS.items()
     if way in (fresh, saved)
-    or name in ("smooth", "oriented", "paper")
+    or name in ("smooth", "oriented", "paper", "own layers")
     or (name, kind) in {("coded", "streamed"), ("merged", "on_torch"), ("points", "cropped")}
 ]
 

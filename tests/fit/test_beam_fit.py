@@ -134,7 +134,8 @@ def test_regular_partitions_are_fitted_as_before(wavy):
     settings = ef.paper(width=30)
     field = ef.fit(wavy, settings, partition=ef.Partition.regular(wavy.shape, 8))
     assert np.array_equal(field.samples(), ef.fit(wavy, ef.paper(cell=8, width=30)).samples())
-    beam = ef.beam(wavy, cell=8, regions=30)
+    with pytest.warns(UserWarning, match="nothing was merged: with regions=30"):
+        beam = ef.beam(wavy, cell=8, regions=30)
     assert beam.is_regular
     assert np.array_equal(ef.fit(wavy, settings, partition=beam).samples(), field.samples())
 

@@ -56,9 +56,50 @@ def test_the_two_ratios_are_those_of_their_definitions():
 
 
 def test_curves_refuse_what_they_cannot_say(picture):
-    with pytest.raises(ValueError, match="without overlap"):
-        ef.psnr_by_width(picture, ef.paper(overlap=2))
+    with pytest.raises(ValueError, match="with one width; got"):
+        ef.psnr_by_width(picture, ef.paper(width=[20] * 16))
     with pytest.raises(ValueError, match="between 1 and the settings' width, 64"):
         ef.psnr_by_width(picture, ef.paper(width=64), [100])
     with pytest.raises(ValueError, match="none missing"):
         ef.psnr_by_width(np.where(picture > 200, np.nan, picture), ef.paper())
+
+
+MERGED = {"cell": 16, "regions": 20}
+
+
+@pytest.mark.parametrize(
+    "options", [{"layers": "own"}, {"overlap": 2}, {"solver": "lstsq"}, {"ridge": 1.0}]
+)
+def test_a_curve_of_every_kind_is_that_of_its_fits(picture, options):
+    curve = ef.psnr_by_width(picture, ef.paper(cell=16, width=64, **options), [16, 64])
+    for m, found in zip(curve.widths, curve.psnr):
+        fitted = ef.fit(picture, ef.paper(cell=16, width=int(m), **options)).samples()
+        assert found == pytest.approx(ef.psnr(picture, fitted), abs=1e-5)
+
+
+@pytest.mark.parametrize("layers", ["shared", "own"])
+@pytest.mark.filterwarnings("ignore::elmfield.RankWarning")
+def test_a_curve_on_merged_regions_is_that_of_their_fits(picture, layers):
+    part = ef.beam(picture, **MERGED)
+    curve = ef.psnr_by_width(picture, ef.paper(width=64, layers=layers), [16, 64], partition=part)
+    for m, found in zip(curve.widths, curve.psnr):
+        settings = ef.paper(width=int(m), layers=layers)
+        fitted = ef.fit(picture, settings, partition=part).samples()
+        assert found == pytest.approx(ef.psnr(picture, fitted), abs=1e-4)
+
+
+def test_seeds_have_a_mean_and_a_spread(picture):
+    shared = ef.over_seeds(picture, ef.paper(cell=16, width=64), seeds=6)
+    own = ef.over_seeds(
+        picture, ef.paper(cell=16, width=64, layers="own"), seeds=[3, 4, 5, 6, 7, 8]
+    )
+    assert shared.scores[2] == pytest.approx(
+        ef.paper_psnr(picture, ef.fit(picture, ef.paper(cell=16, width=64, seed=2)).samples())
+    )
+    assert shared.mean == pytest.approx(np.mean(shared.scores))
+    assert own.spread < 0.6 * shared.spread  # an average over 64 layers instead of one
+    assert abs(own.mean - shared.mean) < 3 * shared.spread
+    one = ef.over_seeds(picture, ef.paper(cell=16, width=64), seeds=1, score=ef.mae)
+    assert one.spread == 0
+    with pytest.raises(TypeError, match=r"must come from paper\(...\); got"):
+        ef.over_seeds(picture, ef.smooth())

@@ -96,3 +96,15 @@ def test_ranges_of_narrow_integers_do_not_wrap_around(dtype, rng):
 def test_the_range_of_complex_samples_is_that_of_both_parts():
     values = on_grid(wave, (40, 40))
     close(ef.heldout_score(1j * values), ef.heldout_score(values.astype(complex)), 1e-9)
+
+
+def test_the_default_border_is_that_of_the_tables(rng):
+    from measurement import heldout
+
+    for shape in ((40, 70), (200, 64)):
+        values = rng.standard_normal(shape).cumsum(0).cumsum(1)
+        guess, _ = heldout.predicted(values, ef.smooth(order=2))
+        close(ef.heldout_score(values, ef.smooth(order=2)), heldout.score(values, guess), 1e-8)
+    assert ef.heldout_score(values, ef.smooth(order=2)) != ef.heldout_score(
+        values, ef.smooth(order=2), border=0
+    )

@@ -36,6 +36,22 @@ def test_writing_that_fails_leaves_what_was_there(tmp_path):
     assert json.loads(path.read_text()) == {"kept": 1}
 
 
+def test_a_digest_of_code_is_of_what_it_does(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "ROOT", tmp_path)
+    file = tmp_path / "some.py"
+    found = []
+    for text in (
+        '"""One."""\ndef f(x):\n    """Text."""\n    return x + 1\n',
+        '"""Two."""\n\n\ndef f(x):  # a comment\n    return x + 1\n',
+        "def f(x):\n    return x + 2\n",
+    ):
+        file.write_text(text)
+        records.code.cache_clear()
+        found.append(records.code("some.py"))
+    records.code.cache_clear()
+    assert found[0] == found[1] != found[2]
+
+
 def test_what_is_not_recorded_is_named(tmp_path):
     assert records.read(tmp_path / "none.json") == {}
     with pytest.raises(records.NotRecorded, match=r"none.json has no section 'rows'"):

@@ -84,7 +84,9 @@ def settings(rng, values):
         return None, {}
     if kind == "paper":
         activation = str(rng.choice(["relu", "sin", "tanh", "gaussian"]))
-        return ef.paper(width=int(rng.integers(1, 80)), activation=activation), {}
+        layers, solver = str(rng.choice(["shared", "own"])), str(rng.choice(["qr", "lstsq"]))
+        width = int(rng.integers(1, 80))
+        return ef.paper(width=width, activation=activation, layers=layers, solver=solver), {}
     order = float(rng.choice([0.5, 1, 1.7, 2, 3, 6])) if rng.integers(2) else "auto"
     if kind == "oriented":
         return ef.oriented(order=order, denoise=bool(rng.integers(8) == 0)), {}
@@ -217,7 +219,8 @@ def entry_points(folder):
           "layer": None, "mirrored": False}),
         ("paper", lambda **o: ef.fit(values, ef.paper(**o)),
          {"cell": 6, "width": 20, "frequencies": 4, "scale": 1.0, "activation": "sin", "overlap": 1,
-          "draw": "normal", "seed": 0}),
+          "draw": "normal", "seed": 0, "layers": "own", "solver": "lstsq", "ridge": 0.0,
+          "dtype": "float64"}),
         ("oriented", lambda **o: ef.fit(values, ef.oriented(**o)),
          {"order": 2, "denoise": False, "clip": False}),
         ("beam", ef.beam, {"values": values, "cell": 4, "regions": 4, "channel_axis": None,
@@ -240,7 +243,9 @@ def entry_points(folder):
         ("mae", ef.mae, {"truth": values, "estimate": values}),
         ("max_error", ef.max_error, {"truth": values, "estimate": values}),
         ("psnr_by_width", ef.psnr_by_width,
-         {"values": values, "settings": ef.paper(width=20), "widths": [10]}),
+         {"values": values, "settings": ef.paper(width=20), "widths": [10], "partition": None}),
+        ("over_seeds", ef.over_seeds,
+         {"values": values, "settings": ef.paper(width=20), "seeds": 2, "partition": None}),
         ("regrid", ef.regrid, {"values": field, "step": (3, 2), "mean": False, "align": None,
                                "quantity": "value", "missing": None, "crs": None, "like": None}),
         ("Partition.regular", ef.Partition.regular,

@@ -44,7 +44,12 @@ def fitted(rng):
         "plain": None,
         "few": ef.smooth(cell=cell, overlap=overlap, per_region=int(rng.integers(2, 9))),
         "coded": ef.smooth(psnr=30),
-        "paper": ef.paper(cell=cell, overlap=overlap, width=int(rng.integers(5, 40))),
+        "paper": ef.paper(
+            cell=cell,
+            overlap=overlap,
+            width=int(rng.integers(5, 40)),
+            layers=str(rng.choice(["shared", "own"])),
+        ),
         "beam": ef.smooth(order=1.5),
         "oriented": ef.oriented(),
     }[kind]

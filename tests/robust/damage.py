@@ -105,6 +105,7 @@ def bases(folder):
         "coded": ef.fit(rgb, ef.smooth(psnr=40), channel_axis=-1),
         "kept": ef.fit(rgb, ef.smooth(coefficients=900), channel_axis=-1),
         "paper": ef.fit(values, ef.paper(cell=12, width=40)),
+        "own layers": ef.fit(values, ef.paper(cell=12, width=40, layers="own")),
         "beam": ef.fit(values, ef.paper(width=30), partition=ef.beam(values, cell=6, regions=7)),
         "gaps": ef.fit(gaps, missing="nan", coords=[np.linspace(9, 3, 24), np.arange(30.0) ** 1.1]),
         "oriented": ef.fit(values.astype("f4"), ef.oriented(order=1.5)),

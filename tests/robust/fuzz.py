@@ -33,6 +33,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "src")]
 import elmfield as ef  # noqa: E402
 from measurement.records import read, record  # noqa: E402
 from robust import (  # noqa: E402
+    bounds,
     calls,
     crops,
     damage,
@@ -132,6 +133,18 @@ def compiled_twins(seeds, folder):
     """Compiled loops and NumPy."""
     for s in seeds:
         yield s, "array", twins.attempt(s)
+
+
+def bounds_of_files(seeds, folder):
+    """Files with a bound, decoded by the slow decoder."""
+    for s in seeds:
+        yield s, "file", bounds.bounded(s, folder)
+
+
+def damaged_tiles(seeds, folder):
+    """Damaged tiles, by compiled loops and by NumPy."""
+    for s in seeds:
+        yield s, "tile", bounds.damaged_tile(s)
 
 
 def maps_on_grids(seeds, folder):
@@ -247,6 +260,8 @@ PARTS = {  # how, attempts, title
     "zarr": (coded_arrays, 1_000, "Zarr arrays of any kind, by the codec"),
     "tensors": (torch_combinations, 500, "combinations of torch: modes, dtypes, gradients"),
     "twins": (compiled_twins, 300, "compiled loops against NumPy"),
+    "bounds": (bounds_of_files, 521, "files with a bound, read by another decoder"),
+    "tiles": (damaged_tiles, 10_000, "damaged tiles, with compiled loops and without"),
     "grids": (maps_on_grids, 2_000, "generated maps and derivatives on grids"),
     "crops": (cropped_fields, 5_000, "crops, windows and their tables"),
     "levels": (coarse_levels, 1_000, "coarse levels in memory, files and streams"),

@@ -30,6 +30,7 @@ COMMANDS = {
     "beam": "beam {} --regions 3",
     "view": "view {} --export page --no-open",
     "demo": "demo --output good.png/{}",
+    "compile": "compile {}",
     "completion": "completion {}",
 }
 

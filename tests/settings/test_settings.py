@@ -21,6 +21,8 @@ PRESETS = {
     "denoise": ef.smooth(denoise=0.1),
     "dense": ef.smooth(network=ef.Dense(width=300, activation="cos")),
     "paper": ef.paper(width=40, cell=8),
+    "own layers": ef.paper(width=40, cell=8, layers="own"),
+    "ridge": ef.paper(width=40, cell=8, ridge=0.1, solver="normal", dtype="float32"),
     "oriented": ef.oriented(),
     "oriented at an order": ef.oriented(order=1.3),
 }
@@ -119,5 +121,8 @@ def test_a_smooth_fit_on_regions_without_overlap_does_not_jump(rng):
     for x in (7.5, 15.5, 23.5):
         below, above = (np.stack([border * 0 + x + s, border], -1) for s in (-1e-9, 1e-9))
         close(field(below), field(above), 1e-6 * np.ptp(values))
-    jumps = ef.fit(values, ef.paper(width=20), partition=merged)  # as the paper has it
+    blends = ef.fit(values, ef.paper(width=20), partition=merged)
+    assert blends.partition.overlap == (0.5, 0.5)
+    jumps = ef.fit(values, ef.paper(width=20, overlap=0), partition=merged)
     assert jumps.partition.overlap == (0.0, 0.0)
+    close(blends.samples(), jumps.samples(), 1e-9)

@@ -78,26 +78,6 @@ def test_energies_in_colours(rng):
     assert mesh.get_clim() == (0, beta.max())
 
 
-def test_the_concept_figure():
-    toy = pictures.toy_field(64)
-    assert toy[-1, 31] == pytest.approx(
-        np.sin(8 * np.pi * (63.5 / 64) ** 3) * np.sin(np.pi * 31.5 / 64)
-    )
-    meshes = {
-        "regular": ef.Partition.regular(toy.shape, 16),
-        "BEAM": ef.beam(toy, cell=8, regions=16),
-    }
-    axes = pictures.draw_balance(toy, meshes)
-    assert [a.get_title() for a in axes] == ["regular, N = 16", "BEAM, N = 16", ""]
-    texts = [t.get_text() for t in axes[-1].get_legend().get_texts()]
-    beta = ef.barron_norm(toy, partition=meshes["BEAM"])
-    assert texts[1] == (
-        f"BEAM: max / median {beta.max() / np.median(beta):.1f}, "
-        f"variation {beta.std() / beta.mean():.2f}"
-    )
-    axes[0].figure.canvas.draw()
-
-
 def test_volumes_are_drawn_as_slices(rng):
     labels = np.arange(8).reshape(2, 2, 2)
     labels[1] = 4  # below, all one region
@@ -125,8 +105,6 @@ def test_what_cannot_be_drawn(rng):
         pictures.draw_partition(ef.Partition.regular((4, 4, 4), 2), at={0: 9})
     with pytest.raises(ValueError, match="must have the partition's shape"):
         pictures.draw_partition(part(), rng.random((9, 8)))
-    with pytest.raises(ValueError, match="one per partition and one more, 2; got 1"):
-        pictures.draw_balance(rng.random((8, 9)), {"a": part()}, [None])
 
 
 def test_pictures_without_matplotlib_name_what_is_missing():

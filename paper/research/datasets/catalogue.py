@@ -1,6 +1,7 @@
 """The catalogue of data sets, read from ``catalogue.toml``, which holds all that is known of them.
 
-Status: "paper's own" is the very array the paper names; "same product" the same instrument and
+Status: "paper's own" is the very array the paper names; "by name"
+one of several files that go by the name the paper gives; "same product" the same instrument and
 grid, another date or place; "regenerated" made again by the recipe of the paper's source;
 "stand-in" another real source, because the paper's own is not to be had; "extra" not in the paper.
 """
@@ -21,14 +22,15 @@ Read = Callable[[Sequence[Path], str], Array]
 Make = Callable[[Path, Progress], None]
 
 READERS: dict[str, Callable[..., Array]] = {
+    "coils": prepare.coils,
     "flow": prepare.flow,
     "native_bands": prepare.native_bands,
     "photograph": prepare.photograph,
     "plain": prepare.plain,
     "weather": prepare.weather,
 }
-MAKERS: dict[str, Make] = {"navier_stokes": navier_stokes.write}
-STATUS = ("paper's own", "same product", "regenerated", "stand-in", "extra")
+MAKERS: dict[str, Make] = {"navier_stokes": navier_stokes.write, "camera": prepare.write_camera}
+STATUS = ("paper's own", "by name", "same product", "regenerated", "stand-in", "extra")
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Dataset:
         What it shows.
     shape : tuple of int
         Of the array that `load` returns, channels included.
-    status : {"paper's own", "same product", "regenerated", "stand-in", "extra"}
+    status : {"paper's own", "by name", "same product", "regenerated", "stand-in", "extra"}
         What it is to the paper.
     terms : str
         Licence, as far as it is known.

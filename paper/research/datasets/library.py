@@ -65,7 +65,11 @@ def path(name: str, *, progress: Progress | bool = False) -> tuple[Path, ...]:
         return here
     for files in _choices(data):
         if all(file.url for file in files):
-            return tuple((found([f]) or (fetched(f, tell),))[0] for f in files)
+            try:
+                return tuple((found([f]) or (fetched(f, tell),))[0] for f in files)
+            except MissingDataError:
+                if data.make is None:
+                    raise
     if data.make is not None:
         with complete(_made(data)) as work:
             data.make(work, tell)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from elmfield._array.typing import Array, Floats
+from elmfield._array.typing import Array, Floats, Progress
 from elmfield.io.api import read
 
 LUMA = (0.299, 0.587, 0.114)
@@ -133,6 +133,28 @@ def native_bands(paths: Sequence[Path], prepare: str = "") -> Floats:
         times = made.shape[0] // found.shape[0]
         made[..., list(places)] = np.repeat(np.repeat(found, times, axis=0), times, axis=1)
     return made
+
+
+def coils(paths: Sequence[Path], prepare: str = "coils") -> Array:
+    """K-space of all coils, complex64, (rows, columns, coils), of a BART file (header last).
+
+    With "magnitude" the picture: the root of the sum over coils of squared inverse transforms.
+    """
+    sizes = [int(n) for n in paths[1].read_text().splitlines()[1].split()]
+    k = np.fromfile(paths[0], np.complex64).reshape([n for n in sizes if n > 1], order="F")
+    if prepare != "magnitude":
+        return k
+    axes = (0, 1)
+    pictures = np.fft.fftshift(np.fft.ifft2(np.fft.ifftshift(k, axes), axes=axes), axes)
+    return np.sqrt((np.abs(pictures.astype(np.complex128)) ** 2).sum(axis=-1))
+
+
+def write_camera(path: Path, progress: Progress) -> None:
+    """Write the picture that comes with scikit-image, `skimage.data.camera()`, as a file."""
+    from PIL import Image
+    from skimage.data import camera
+
+    Image.fromarray(camera()).save(path)  # type: ignore[no-untyped-call]
 
 
 def flow(paths: Sequence[Path], prepare: str = "") -> Array:

@@ -43,7 +43,7 @@ def _function() -> Any:
             return tuple(found[: len(orders)])
 
         @staticmethod
-        def backward(ctx: Any, *given: Any) -> Any:
+        def backward(ctx: Any, *given: Array) -> Any:
             x, *kept = ctx.saved_tensors
             known, plain, orders = ctx.how
             d, again = x.shape[1], torch.is_grad_enabled()
@@ -103,7 +103,7 @@ def _linear_function() -> Any:
             return torch.as_tensor(found, dtype=x.dtype, device=x.device)
 
         @staticmethod
-        def backward(ctx: Any, *given: Any) -> Any:
+        def backward(ctx: Any, *given: Array) -> Any:
             apply, adjoint = ctx.how
             return apply_linear(adjoint, apply, given[0]), None, None, None
 

@@ -11,7 +11,7 @@ import array_api_compat as compat
 import numpy as np
 
 from elmfield._array.checks import shown
-from elmfield._array.typing import Array, Namespace
+from elmfield._array.typing import Array, DType, Namespace
 
 _NAMESPACES: dict[type, Namespace] = {}
 
@@ -138,7 +138,7 @@ def move(x: Array, like: Array, dtype: object = None) -> Array:
     xp = namespace(like)
     if compat.is_torch_array(x):
         if compat.is_torch_namespace(xp):  # `asarray` of a tracked tensor warns
-            wanted: Any = x.dtype if dtype is None else dtype
+            wanted: Array = x.dtype if dtype is None else dtype
             return x.to(device=like.device, dtype=wanted)
         x = to_numpy(x)
     if compat.is_torch_namespace(xp) and isinstance(x, np.ndarray):
@@ -212,7 +212,7 @@ def as_complex(real: Array, imag: Array) -> Array:
     return out
 
 
-def as_dtype(values: Array, dtype: Any) -> Array:
+def as_dtype(values: Array, dtype: DType) -> Array:
     """`values` as `dtype`, or as they are for None.
 
     Integers are rounded and clipped to what the dtype holds, 0 where nothing is known (NaN);
@@ -235,7 +235,7 @@ def as_dtype(values: Array, dtype: Any) -> Array:
     return xp.astype(values, dtype)
 
 
-def _dtype_of(xp: Any, dtype: Any) -> Any:
+def _dtype_of(xp: Namespace, dtype: DType) -> DType:
     """The library's own dtype for what a caller named."""
     try:
         named = isinstance(dtype, (str, type, np.dtype))

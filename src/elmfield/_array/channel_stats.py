@@ -14,10 +14,10 @@ from elmfield._array.backend import is_array, move, namespace, to_numpy, to_nump
 from elmfield._array.checks import array
 from elmfield._array.typing import Array, Floats, Integers
 
-FINENESS = 16
+MEAN_BITS = 16
 """Means are rounded to the span of the numbers, a power of two, divided by 2 to this power."""
 
-SMALLEST = -1074
+MIN_EXPONENT = -1074
 """Power of two of the least number above 0 in float64."""
 
 
@@ -84,8 +84,8 @@ class ChannelStats:
         sum is beyond float64, the middle between the least and the largest stands for the mean.
         """
         span = self.high - self.low
-        power = np.floor(np.log2(np.where(span > 0, span, 1.0))) - FINENESS
-        step = 2.0 ** np.maximum(power, SMALLEST)
+        power = np.floor(np.log2(np.where(span > 0, span, 1.0))) - MEAN_BITS
+        step = 2.0 ** np.maximum(power, MIN_EXPONENT)
         middle = self.low / 2 + self.high / 2
         exact = np.where(np.isfinite(self.total), self.total / self.count, middle)
         near = np.round(exact / step) * step

@@ -175,3 +175,13 @@ def at_most_one(**asked: T | None) -> tuple[str, T] | None:
             f"{', '.join(name for name, _ in given)}. Drop all but one."
         )
     return given[0] if given else None
+
+
+USUAL_EFFORT = 5
+"""Of coding with loss, from 1, fast, to 9, small."""
+
+
+def check_effort(effort: Any) -> None:
+    """Raise unless `effort` is a whole number from 1 to 9."""
+    if not is_integer(effort) or not 1 <= int(effort) <= 9:
+        raise ValueError(f"`effort` must be a whole number from 1 to 9; got {effort!r}.")

@@ -1,18 +1,14 @@
 """How much is held at once: batches sized by a limit, smaller ones when memory runs out."""
 
 import functools
-import math
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-import numpy as np
-
 from elmfield._array.backend import is_on_host, is_out_of_memory, outside_torch_modes
 from elmfield._array.checks import is_number, shown
-from elmfield._array.typing import Array, Floats
+from elmfield._array.typing import Array
 
 HOST_BATCH_BYTES, DEVICE_BATCH_BYTES = 1 << 27, 1 << 30
 """Bytes of intermediate results in a batch: 128 MiB on the host, 1 GiB on a device."""
@@ -77,34 +73,6 @@ def table_bytes(like: Array) -> int:
 def runs(n: int, step: int) -> list[tuple[int, int]]:
     """Ranges of at most `step` that cover 0 to n; one, empty, for n = 0."""
     return [(i, min(i + step, n)) for i in range(0, max(n, 1), step)]
-
-
-Space = Callable[..., Floats]
-"""``space(name, *shape)``: memory for an array of float64, whatever is in it."""
-
-
-def fresh(name: str, *shape: int) -> Floats:
-    """New memory each time."""
-    return np.empty(shape)
-
-
-class Workspace(threading.local):
-    """The same memory for the same name, for each thread its own.
-
-    Memory that is freed after each batch is cleared by the system for the next: a twentieth of the
-    time of a million points.
-    """
-
-    def __init__(self, dtype: Any = np.float64) -> None:
-        self._kept: dict[str, Floats] = {}
-        self._dtype = dtype
-
-    def __call__(self, name: str, *shape: int) -> Floats:
-        """Memory of that shape; what had this name before is lost."""
-        size, kept = math.prod(shape), self._kept.get(name)
-        if kept is None or kept.size < size:
-            kept = self._kept[name] = np.empty(size, self._dtype)
-        return kept[:size].reshape(shape)
 
 
 def with_less_memory(work: F) -> F:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from elmfield._array.typing import Progress
+from elmfield.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -97,7 +98,13 @@ def bars(show: bool | None = None) -> Iterator[Progress]:
 
 def _bars() -> "Bars":
     """Bars on stderr with what is done, a rate and the time left; not started."""
-    from rich.console import Console  # takes 0.05 s
+    try:
+        from rich.console import Console  # takes 0.05 s
+    except ImportError as error:
+        raise MissingExtraError(
+            "A progress bar needs rich; pip install 'elmfield[cli]', or pass `progress` a callable "
+            "of (stage, done, total)."
+        ) from error
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,

@@ -13,6 +13,12 @@ from numpy.typing import NDArray
 Array = Any
 """An array of any array-API library: NumPy, torch, array-api-strict."""
 
+DType = Any
+"""A dtype of an array library, or what names one: "float32", numpy.uint8."""
+
+Coordinate = Any
+"""A place on an axis as callers write it: a number, or on axes of dates a date or a text."""
+
 Namespace = Any
 """The module of functions that goes with an :data:`Array`."""
 

@@ -14,7 +14,7 @@ from typing import Any
 import click
 from click.shell_completion import get_completion_class
 
-from elmfield.errors import StoreError
+from elmfield.errors import MissingExtraError, StoreError
 from elmfield.io.files import UnreadableError
 
 EXIT = {
@@ -32,7 +32,7 @@ Example:
 
 \b
 Exit codes:
-  0    done, even if nobody reads the output any more (a closed pipe)
+  0    done, even if the output was closed before the end (a pipe)
   1    the data or the options do not go together
   2    wrong usage: unknown option, missing argument
   3    a file is missing, damaged, or cannot be written
@@ -50,6 +50,7 @@ COMMANDS = {
     "compare": ("look_commands", "How well MODEL gives back the samples in INPUT."),
     "beam": ("look_commands", "Cut INPUT into regions of about equal energy (BEAM)."),
     "demo": ("demo_command", "Fit a picture, print a table, write a page (extra: demo)."),
+    "compile": ("", "Compile the loops of the codec ahead, once a machine (extra: fast)."),
     "completion": ("", "Print what a shell must run to complete this command's words."),
 }
 """Module and summary of each command, in the order in which one uses them."""
@@ -172,3 +173,25 @@ def completion(shell: str) -> None:
     kind = get_completion_class(shell)
     assert kind is not None
     click.echo(kind(cli, {}, "elmfield", "_ELMFIELD_COMPLETE").source())
+
+
+@cli.command(
+    name="compile",
+    epilog="""\b
+Example, also as a step that builds a container:
+  elmfield compile
+""",
+)
+def compile_command() -> None:
+    """Compile the loops of the codec ahead, once a machine (extra: fast).
+
+    Else they are compiled for the first job of 32 million samples or more; smaller ones are done
+    without.
+    """
+    from elmfield._array import compiled
+
+    if not compiled.installed():
+        raise MissingExtraError("compiled loops need numba; pip install 'elmfield[fast]'.")
+    before = compiled.were_compiled()
+    compiled.compile_loops()
+    click.echo("compiled before" if before else "compiled")

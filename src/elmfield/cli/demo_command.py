@@ -18,8 +18,8 @@ from scipy.ndimage import map_coordinates
 import elmfield as ef
 from elmfield._array.typing import Array, Floats
 from elmfield.cli import terminal
-from elmfield.errors import MissingExtraError
 from elmfield.field import Field
+from elmfield.io.files import need
 from elmfield.io.formats.raster import png
 from elmfield.io.store.atomic_write import write_atomically
 from elmfield.io.view_source import export_view
@@ -71,15 +71,10 @@ def demo(output: Path) -> None:
     --------
     elmfield demo --output demo
     """
-    try:
-        from skimage.data import camera
-    except ImportError as error:
-        raise MissingExtraError(
-            "the demo's picture ships with scikit-image: pip install 'elmfield[demo]'."
-        ) from error
+    data = need("skimage.data", "demo", "the demo's picture")
     output.mkdir(parents=True, exist_ok=True)  # said at once if it cannot be
     began = time.perf_counter()
-    picture = np.asarray(camera(), dtype=np.float64)  # type: ignore[no-untyped-call]
+    picture = np.asarray(data.camera(), dtype=np.float64)
     rows = {name: measure(picture, settings) for name, settings in PRESETS.items()}
     rows |= {name: {"held-out PSNR": spline_score(picture, k)} for name, k in SPLINES.items()}
     fields = {name: ef.fit(picture, settings) for name, settings in PRESETS.items()}

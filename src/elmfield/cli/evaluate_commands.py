@@ -14,7 +14,7 @@ import numpy as np
 import elmfield as ef
 from elmfield._array.backend import to_numpy
 from elmfield._array.progress import bars
-from elmfield._array.typing import Array, Floats
+from elmfield._array.typing import Array, Coordinate, Floats
 from elmfield.cli import terminal
 from elmfield.domain import Axis
 from elmfield.domain.sphere import is_latitude, is_longitude
@@ -23,7 +23,7 @@ from elmfield.field.coordinates.dates import coordinates_in, format_coordinate
 from elmfield.io.export.rendering import Rendering
 from elmfield.io.files import format_of
 
-LONGEST = 1 << 20
+MAX_LINE_CHARACTERS = 1 << 20
 """Characters of a line in a table of points."""
 
 
@@ -126,9 +126,9 @@ def render(
         click.echo(f"{output}: {' × '.join(map(str, shape))} {kind}", err=True)
 
 
-def _window(field: Field, texts: Sequence[str]) -> dict[str, tuple[Any, Any]]:
+def _window(field: Field, texts: Sequence[str]) -> dict[str, tuple[Coordinate, Coordinate]]:
     """What --window says, by axis: two ends in its units, dates as they are written."""
-    found: dict[str, tuple[Any, Any]] = {}
+    found: dict[str, tuple[Coordinate, Coordinate]] = {}
     for text in texts:
         name, content = terminal.assignment(text, field.domain.dims, "--window")
         # Dates have colons of their own.
@@ -169,7 +169,7 @@ def _index_window(field: Field, texts: Sequence[str], align: str) -> dict[str, t
 # --- points ---------------------------------------------------------------------------------------
 
 
-class Table(NamedTuple):
+class PointTable(NamedTuple):
     """Points as they were written: coordinates in axis order, and the other columns of a file."""
 
     points: list[list[str]]
@@ -218,7 +218,7 @@ def query(
     if not at and points is None:
         raise click.UsageError("Say where: --at X,X... or --points FILE.csv.")
     field = ef.load(model)
-    table = Table([], [], []) if points is None else _read_table(points, field)
+    table = PointTable([], [], []) if points is None else _read_table(points, field)
     rows = [_point(text, field) for text in at] + table.points
     others = [[""] * len(table.heads)] * len(at) + table.others
     calls: dict[str, Callable[..., Array]] = {
@@ -310,7 +310,7 @@ def _only(axis: Axis, field: Field) -> str:
     return format_coordinate(float(axis.origin), field.labels.axis(axis.name))
 
 
-def _read_table(path: Path, field: Field) -> Table:
+def _read_table(path: Path, field: Field) -> PointTable:
     """The points in a table, under a header of axis names or in axis order."""
     axes, name = field.domain.axes, path.name
     try:
@@ -331,7 +331,7 @@ def _read_table(path: Path, field: Field) -> Table:
     if max((j for j in places if j is not None), default=-1) >= min(map(len, rows)):
         raise ValueError(f"{name}: every line needs {len(axes)} coordinates.")
     kept = [j for j in range(len(heads)) if j not in places]
-    return Table(
+    return PointTable(
         [[_only(a, field) if j is None else r[j] for a, j in zip(axes, places)] for r in rows],
         [heads[j] for j in kept],
         [[r[j] if j < len(r) else "" for j in kept] for r in rows],
@@ -342,9 +342,9 @@ def _rows(file: TextIO) -> list[list[str]]:
     """The rows of a table of comma-separated values; a line without an end is an error."""
 
     def lines() -> Iterator[str]:
-        while line := file.readline(LONGEST + 1):
-            if len(line) > LONGEST:
-                raise csv.Error(f"a line is longer than {LONGEST}")
+        while line := file.readline(MAX_LINE_CHARACTERS + 1):
+            if len(line) > MAX_LINE_CHARACTERS:
+                raise csv.Error(f"a line is longer than {MAX_LINE_CHARACTERS}")
             yield line.removeprefix("\ufeff")  # spreadsheets put it there
 
     rows = [[word.strip() for word in row] for row in csv.reader(lines())]

@@ -1,4 +1,4 @@
-"""view, compare and beam: a model in the browser, beside its samples, and regions by energy."""
+"""view, compare and beam: a model in the browser, against its samples, and regions by energy."""
 
 import math
 import socket
@@ -206,7 +206,7 @@ ROWS = {
 
 
 def _measure(field: Field, samples: Gridded, errors: Array | None) -> Score:
-    """Errors of a field beside samples, block by block, gaps left out; each goes into `errors`."""
+    """Errors of a field against samples, block by block, gaps left out; each goes into `errors`."""
     slabs = Slabs(source=source_of(samples.values), channel_axis=samples.channel_axis)
     score = Score()
     for slab in blocks_of_model(field, slabs):

@@ -35,7 +35,7 @@ from elmfield.settings import Settings
 
 PRESETS: dict[str, Callable[..., Settings]] = {"smooth": ef.smooth, "paper": ef.paper}
 
-LARGE = 1 << 27
+STREAMED_MIN_BYTES = 1 << 27
 """Bytes of samples above which they are fitted in parts."""
 
 
@@ -64,6 +64,10 @@ LARGE = 1 << 27
 @click.option(
     "--per-region", type=int, metavar="N", help="Keep so many in every region and channel."
 )
+@click.option(
+    "--effort", type=click.IntRange(1, 9), metavar="1-9",
+    help="Of --psnr, --max-error, --bits, --bytes: 1 is fast, 9 is small; 5 by default.",
+)  # fmt: skip
 @click.option(
     "--denoise", type=terminal.numbers(float, {"yes": True, "true": True, "auto": True}),
     metavar="yes|LEVEL",
@@ -241,7 +245,7 @@ def _streams(samples: Gridded, settings: Settings, options: Mapping[str, Any]) -
     if wishes:
         return True
     streams = (settings.target is None or settings.target.is_coded) and settings.denoise is False
-    return streams and not against and int(samples.values.nbytes) > LARGE
+    return streams and not against and int(samples.values.nbytes) > STREAMED_MIN_BYTES
 
 
 def _fit_in_parts(
@@ -344,7 +348,7 @@ def info(model: str, as_json: bool) -> None:
         "format": f"version {VERSION}, written by {meta.written_by}",
     }
     held = {k: v for k, v in from_plain(asdict(meta)).items() if v is not None}
-    facts = {"file": model, "bytes": size, **held}
+    facts = {"file": model, "bytes": size, "version": VERSION, **held}
     terminal.report(facts, rows, as_json=as_json, title=model)
 
 

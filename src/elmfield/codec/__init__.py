@@ -2,8 +2,9 @@
 
 Other packages use these names only:
 
-- `pack` and `unpack` for one tile, `pack_many` and `unpack_many` for several at once;
-- `trial`: what a step would cost, in bits and squared errors;
+- `pack` and `unpack` for one tile, `pack_many` and `unpack_many` for several at once, and
+  `pack_decoded` for their bytes with what these will be decoded to;
+- `rate_curve`: what steps would cost, in bits, and lose, in squared errors;
 - `has_coarse`: whether a tile begins with a coarse picture;
 - `MAX_SAMPLES_PER_BYTE`: no valid tile claims more samples for its size.
 
@@ -12,7 +13,15 @@ coder; `lossless` and `lossy` are the two codecs. Modules called kernels hold co
 """
 
 from elmfield.codec.container import SAMPLES_PER_BYTE
-from elmfield.codec.tile import has_coarse, pack, pack_many, trial, unpack, unpack_many
+from elmfield.codec.tile import (
+    has_coarse,
+    pack,
+    pack_decoded,
+    pack_many,
+    rate_curve,
+    unpack,
+    unpack_many,
+)
 
 MAX_SAMPLES_PER_BYTE = max(SAMPLES_PER_BYTE)
 
@@ -20,8 +29,9 @@ __all__ = [
     "MAX_SAMPLES_PER_BYTE",
     "has_coarse",
     "pack",
+    "pack_decoded",
     "pack_many",
-    "trial",
+    "rate_curve",
     "unpack",
     "unpack_many",
 ]

@@ -14,63 +14,6 @@ Array = NDArray[Any]
 
 
 @compiled
-def encode_batches(entries: Array, ends: Array, bits: int, x: Array, words: Array) -> int:
-    """Run `ans.encode_batches` for batches that end at `ends`; return where the words begin.
-
-    `words` has a place for each entry and is filled from its end.
-    """
-    L, top, most = len(x), len(words), 32 - bits
-    for batch in range(len(ends) - 1, -1, -1):
-        first = ends[batch - 1] if batch else 0
-        lane = (ends[batch] - first) % L
-        for i in range(ends[batch] - 1, first - 1, -1):
-            lane = (L if lane == 0 else lane) - 1
-            freq, start = entries[i] & np.uint32(0xFFFF), entries[i] >> np.uint32(16)
-            state = x[lane]
-            if state >> np.uint32(most) >= freq:
-                top -= 1
-                words[top] = state
-                state = state >> np.uint32(16)
-            quotient = state // freq
-            x[lane] = (quotient << np.uint32(bits)) + (state - quotient * freq) + start
-    return top
-
-
-@compiled
-def decode(
-    classes: Array,
-    slots: Array,
-    entries: Array,
-    bits: int,
-    states: Array,
-    words: Array,
-    next_word: Array,
-    end: Any,
-    out: Array,
-) -> bool:
-    """Run `ans.Decoder.decode` for one stream; return False where words are missing."""
-    lane, at = 0, next_word[0]
-    for i in range(len(classes)):
-        c, x = classes[i], np.int64(states[lane])
-        slot = x & ((1 << bits) - 1)
-        out[i] = slots[c, slot]
-        entry = np.int64(entries[c, out[i]])
-        x = (x >> bits) * (entry & 0xFFFF) + slot - (entry >> 16)
-        if x < 1 << 16:
-            if at >= end:
-                return False
-            x = x << 16 | np.int64(words[at])
-            at += 1
-        states[lane] = np.uint32(x)
-        lane = lane + 1 if lane + 1 < len(states) else 0
-    next_word[0] = at
-    return True
-
-
-# --- planes of the lossless codec -----------------------------------------------------------------
-
-
-@compiled
 def count_tokens(
     energy: Array,
     far: Array,

@@ -5,11 +5,16 @@ Both codecs are imported when first used: they are a tenth of the time of `impor
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield._array.checks import USUAL_EFFORT, check_effort
 from elmfield.codec.container import LOSSY
+
+if TYPE_CHECKING:
+    from elmfield.codec.lossy import RateCurve
 
 Values = NDArray[np.generic]
 
@@ -24,6 +29,7 @@ def pack(
     step: float | None = None,
     max_error: float | None = None,
     channel_axis: int | None = None,
+    effort: int = USUAL_EFFORT,
 ) -> bytes:
     """Return the bytes of one tile: an array of one to four axes, besides channels.
 
@@ -38,43 +44,66 @@ def pack(
         Code with loss, but no sample comes back more than this off, in its dtype.
     channel_axis : int, optional
         An axis along which samples are different quantities at one place: colours, bands.
+    effort : int
+        From 1, fast, to 9, small; coding without loss has one effort.
 
     Notes
     -----
     Without `step` and `max_error` the array comes back bit for bit. With them it may too: where
     that takes fewer bytes, and where samples are bools, infinite, or integers beyond 2^53.
     """
-    return pack_many([values], step=step, max_error=max_error, channel_axis=channel_axis)[0]
+    asked = {"step": step, "max_error": max_error}
+    return pack_many([values], channel_axis=channel_axis, effort=effort, **asked)[0]
 
 
-@WITHOUT_NAN_WARNINGS
 def pack_many(
     tiles: Sequence[Values],
     *,
     step: float | None = None,
     max_error: float | None = None,
     channel_axis: int | None = None,
+    effort: int = USUAL_EFFORT,
 ) -> list[bytes]:
     """Return the bytes of several tiles, each as :func:`pack` makes it, in less time."""
+    asked = {"step": step, "max_error": max_error}
+    made = pack_decoded(tiles, channel_axis=channel_axis, effort=effort, **asked)
+    return [data for data, _ in made]
+
+
+@WITHOUT_NAN_WARNINGS
+def pack_decoded(
+    tiles: Sequence[Values],
+    *,
+    step: float | None = None,
+    max_error: float | None = None,
+    channel_axis: int | None = None,
+    effort: int = USUAL_EFFORT,
+) -> list[tuple[bytes, Values]]:
+    """Return the bytes of several tiles, and what :func:`unpack` will make of each.
+
+    The second is the coder's own reconstruction: nothing is decoded to know it.
+    """
     from elmfield.codec import lossless
 
     if step is not None and max_error is not None:
         raise ValueError("Give `step` or `max_error`, not both.")
+    check_effort(effort)
     arrays = [np.asarray(values) for values in tiles]
     tolerance = max_error if step is None else step
     if tolerance is None:
-        return lossless.pack_many(arrays, channel_axis)
+        return list(zip(lossless.pack_many(arrays, channel_axis), arrays))
     from elmfield.codec import lossy
 
     good = 0 < tolerance < math.inf
     exact = [v.size == 0 or (good and _takes_no_loss(v)) for v in arrays]
     rest = [v for v, is_exact in zip(arrays, exact) if not is_exact]
     if step is not None:
-        found = iter([lossy.pack_step(v, step, channel_axis) for v in rest])
+        found = iter([lossy.pack_step(v, step, channel_axis, effort) for v in rest])
     else:
-        found = iter(lossy.pack_bounded(rest, tolerance, channel_axis))
-    same = iter(lossless.pack_many([v for v, e in zip(arrays, exact) if e], channel_axis))
-    return [next(same if is_exact else found) for is_exact in exact]
+        found = iter(lossy.pack_bounded(rest, tolerance, channel_axis, effort))
+    same = [v for v, is_exact in zip(arrays, exact) if is_exact]
+    without = iter(zip(lossless.pack_many(same, channel_axis), same))
+    return [next(without if is_exact else found) for is_exact in exact]
 
 
 def _takes_no_loss(values: Values) -> bool:
@@ -128,14 +157,10 @@ def has_coarse(data: bytes) -> bool:
 
 
 @WITHOUT_NAN_WARNINGS
-def trial(
-    values: Values, step: float, channel_axis: int | None = None, *, exact: bool = False
-) -> tuple[float, float]:
-    """Return about the sum of squared errors and the bits of a tile coded with a step.
-
-    Boxes of one size are priced as the encoder prices them; nothing is written. With `exact` the
-    tile is coded in boxes, and both numbers are those of the result.
-    """
+def rate_curve(
+    tiles: Sequence[Values], channel_axis: int | None = None, effort: int = USUAL_EFFORT
+) -> "RateCurve":
+    """Return what coding tiles would cost and lose at any step."""
     from elmfield.codec import lossy
 
-    return lossy.trial(values, step, channel_axis, exact=exact)
+    return lossy.RateCurve(tiles, channel_axis, effort)

@@ -193,12 +193,14 @@ class Axis:
     def __hash__(self) -> int:
         return hash(self._key())
 
-    def to_index(self, x: Array) -> tuple[Array, Array, Array]:
-        """Index coordinates of `x`, with first and second derivatives, each of x's shape."""
+    def to_index(self, x: Array, *, derivatives: bool = True) -> tuple[Array, ...]:
+        """Index coordinates of `x`; also first and second derivatives; each of x's shape."""
         xp = namespace(x)
         if self.knots is None:
-            i, slope, bend = (x - self.origin) / self.step, 1 / self.step, 0.0
-            return i, xp.full_like(x, slope), xp.full_like(x, bend)
+            i = (x - self.origin) / self.step
+            if not derivatives:
+                return (i,)
+            return i, xp.full_like(x, 1 / self.step), xp.full_like(x, 0.0)
         assert self.pieces is not None
         if self.period is not None:
             x = x - self._turns(x) * self.period
@@ -207,11 +209,10 @@ class Axis:
         piece = xp.clip(piece, 0, len(self.knots) - 2)
         a = [xp.reshape(xp.take(move(p, x, x.dtype), piece), x.shape) for p in self.pieces]
         u = x - xp.reshape(xp.take(knots, piece), x.shape)
-        return (
-            ((a[0] * u + a[1]) * u + a[2]) * u + a[3],
-            (3 * a[0] * u + 2 * a[1]) * u + a[2],
-            6 * a[0] * u + 2 * a[1],
-        )
+        i = ((a[0] * u + a[1]) * u + a[2]) * u + a[3]
+        if not derivatives:
+            return (i,)
+        return i, (3 * a[0] * u + 2 * a[1]) * u + a[2], 6 * a[0] * u + 2 * a[1]
 
     def _turns(self, x: Array) -> Array:
         """Whole periods between `x` and the turn in which the curve is its own neighbour."""
@@ -226,7 +227,7 @@ class Axis:
 
     def along(self, x: Floats) -> Floats:
         """Index coordinates of `x` that run on from turn to turn of a period."""
-        index = np.asarray(self.to_index(x)[0])
+        index = np.asarray(self.to_index(x, derivatives=False)[0])
         if self.knots is not None and self.period is not None:  # `to_index` left out the turns
             index = index + np.sign(self.step) * self.size * self._turns(x)
         return index

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from elmfield._array.backend import is_on_host, move, namespace, to_numpy
+from elmfield._array.backend import namespace
 from elmfield._array.checks import (
     choice,
     entries,
@@ -78,7 +78,9 @@ class Domain:
         """Whether each axis repeats."""
         return tuple(a.period is not None for a in self.axes)
 
-    def to_index(self, points: Array, outside: str) -> tuple[Array, Array, Array, Array | None]:
+    def to_index(
+        self, points: Array, outside: str, *, derivatives: bool = True
+    ) -> tuple[Array, Array | None, Array | None, Array | None]:
         """Index coordinates, their first and second derivatives, and what lies outside.
 
         Parameters
@@ -88,6 +90,8 @@ class Domain:
         outside : {"raise", "nearest", "nan"}
             What to do with points outside the box: refuse, move them to its border, or mark them.
             A coordinate that is NaN is refused or marked.
+        derivatives : bool
+            Whether derivatives are wanted; else they are None.
 
         Returns
         -------
@@ -99,20 +103,22 @@ class Domain:
         xp = namespace(points)
         columns, beyond = [], None
         for k, axis in enumerate(self.axes):
-            i, slope, bend = axis.to_index(points[:, k])
+            i, *more = axis.to_index(points[:, k], derivatives=derivatives)
             i, wrong = self.settle(k, i, outside)
-            if bool(xp.any(wrong)):
+            if wrong is not None and bool(xp.any(wrong)):
                 if outside == "raise":
                     self._refuse(k, points[:, k][wrong])
                 beyond = wrong if beyond is None else beyond | wrong
-            columns.append((i, slope, bend))
-        index, slope, bend = (xp.stack([c[j] for c in columns], axis=-1) for j in range(3))
+            columns.append((i, *more))
+        index, *both = (xp.stack(column, axis=-1) for column in zip(*columns))
+        slope, bend = both or (None, None)
         return index, slope, bend, beyond
 
-    def settle(self, k: int, i: Array, outside: str) -> tuple[Array, Array]:
+    def settle(self, k: int, i: Array, outside: str) -> tuple[Array, Array | None]:
         """Index coordinates on axis k, (n,), moved into the box; and which of them lie outside it.
 
-        With "nearest" only NaN lies outside. Periodic axes are taken to the box's own turn.
+        None if none does. With "nearest" only NaN lies outside. Periodic axes are taken to the
+        box's own turn.
         """
         xp, axis, low, high = namespace(i), self.axes[k], self.low[k], self.high[k]
         if axis.period is not None:
@@ -121,51 +127,14 @@ class Domain:
             # The end of the axis is also its beginning; a crop may hold only one of them.
             again = i + axis.size
             i = xp.where((i < low) & (again <= high + 1e-9 * axis.size), again, i)
+        if bool(xp.all((i >= low) & (i <= high))):
+            return i, None
         # A rounding error past the border is not a mistake of the caller's.
         slack = 1e-9 * (high - low)
         wrong = ~((i >= low - slack) & (i <= high + slack))
         if choice("outside", outside, OUTSIDE) == "nearest":  # nothing is nearest to NaN
             wrong = xp.isnan(i)
         return xp.clip(xp.where(xp.isnan(i), xp.full_like(i, low), i), low, high), wrong
-
-    def inside(self, points: Array) -> tuple[Array, Array, Array] | None:
-        """What `to_index` says of points (n, d) on the host that all lie inside; None if in doubt.
-
-        In a few steps, for axes of even spacing that do not repeat. Nothing is copied that need not
-        be: what comes back is to be read only.
-        """
-        if any(a.knots is not None or a.period is not None for a in self.axes):
-            return None
-        plain = all(a.origin == 0 and a.step == 1 for a in self.axes)
-        if not isinstance(points, np.ndarray):
-            return self._inside_elsewhere(points, plain)
-        index = points if plain else np.empty_like(points)
-        for k, (axis, low, high) in enumerate(zip(self.axes, self.low, self.high)):
-            # Column by column: NumPy takes twenty times as long for the ends of short rows.
-            i = index[:, k]
-            if not plain:
-                np.subtract(points[:, k], axis.origin, out=i)
-                i /= axis.step
-            if len(i) and not (i.min() >= low and i.max() <= high):
-                return None
-        slope = np.asarray([1 / a.step for a in self.axes])
-        both = (np.broadcast_to(c, index.shape) for c in (slope, np.zeros(1)))
-        return (index, *both)  # type: ignore[return-value]
-
-    def _inside_elsewhere(self, points: Array, plain: bool) -> tuple[Array, Array, Array] | None:
-        """The same in another library, which may follow what is done; other devices would wait."""
-        if not is_on_host(points):
-            return None
-        xp, index = namespace(points), points
-        origin, step = np.asarray([[a.origin, a.step] for a in self.axes], np.float64).T
-        if not plain:
-            index = (points - move(origin, points)) / move(step, points)
-        host = to_numpy(index)  # which knows the ends of columns ten times as fast
-        for i, low, high in zip(host.T, self.low, self.high):
-            if len(i) and not (i.min() >= low and i.max() <= high):
-                return None
-        both = (xp.broadcast_to(move(c, points), index.shape) for c in (1 / step, 0 * step))
-        return (index, *both)
 
     def _refuse(self, k: int, wrong: Array) -> None:
         ends = self.axes[k].from_index(np.asarray([self.low[k], self.high[k]]))

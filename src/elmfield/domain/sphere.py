@@ -4,7 +4,6 @@ Names, attributes and degrees enter. What is fitted on a sphere it does not know
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ NORTH = ("degrees_north", "degree_north", "degrees_n", "degree_n", "degreen", "d
 EAST = ("degrees_east", "degree_east", "degrees_e", "degree_e", "degreee", "degreese")
 
 
-def is_latitude(name: str, attrs: Mapping[str, Any]) -> bool:
+def is_latitude(name: str, attrs: Mapping[str, object]) -> bool:
     """Whether an axis is a latitude, by its name or by what it says about itself."""
     return (
         str(attrs.get("units", "")).lower() in NORTH
@@ -26,7 +25,7 @@ def is_latitude(name: str, attrs: Mapping[str, Any]) -> bool:
     )
 
 
-def is_longitude(name: str, attrs: Mapping[str, Any]) -> bool:
+def is_longitude(name: str, attrs: Mapping[str, object]) -> bool:
     """Whether an axis is a longitude."""
     return (
         str(attrs.get("units", "")).lower() in EAST
@@ -36,7 +35,7 @@ def is_longitude(name: str, attrs: Mapping[str, Any]) -> bool:
 
 
 def horizontal(
-    dims: Sequence[str], attrs: Mapping[str, Mapping[str, Any]]
+    dims: Sequence[str], attrs: Mapping[str, Mapping[str, object]]
 ) -> tuple[int, int] | None:
     """Numbers of the axes that are latitude and longitude; None if there are no such two."""
     told = [(name, attrs.get(name, {})) for name in dims]

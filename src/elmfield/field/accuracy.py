@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elmfield._array.backend import cast, move, namespace, to_numpy
+from elmfield._array.backend import cast, is_array, move, namespace, to_numpy
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats
 from elmfield.field.coordinates.parse import own_samples
@@ -35,15 +35,13 @@ def errors_by_cell(model: "Model", samples: Array | None) -> Floats:
 def _left_over(model: "Model") -> tuple[Array, Array]:
     """Sum of squares and number of samples in each region's box, (N,), as its fit left them."""
     if model.residual is None:
-        beside_what = "it was cropped or encoded in a batch. Pass the samples: error_map(samples)."
+        reason = "it was cropped or encoded in a batch. Pass the samples: error_map(samples)."
         if model.blended.is_scattered:
-            beside_what = "its samples are scattered. Compare their values with field(points)."
-        raise ValueError(f"this field does not know its errors: {beside_what}")
+            reason = "its samples are scattered. Compare their values with field(points)."
+        raise ValueError(f"this field does not know its errors: {reason}")
     count = np.prod(model.partition.boxes[1], axis=1, dtype=np.int64)
     for g in model.blended.groups:  # a merged region may be less than its box
-        basis = g.model.basis
-        if basis is not None:
-            count[g.regions] = basis.n_samples
+        count[g.regions] = getattr(g.model, "n_samples", count[g.regions])
     return np.asarray(model.residual) / model.n_channels, count
 
 
@@ -82,7 +80,7 @@ def _shapes(model: "Model") -> list[tuple[int, ...]]:
     return shapes
 
 
-def _source(model: "Model", samples: Any) -> Source:
+def _source(model: "Model", samples: Array) -> Source:
     """What was fitted, to be read in parts; an error if it cannot be."""
     if model.blended.is_scattered:
         raise ValueError(
@@ -100,7 +98,7 @@ def _source(model: "Model", samples: Any) -> Source:
     return source
 
 
-def align_samples(model: "Model", samples: Any) -> tuple[Array, Array]:
+def align_samples(model: "Model", samples: Array) -> tuple[Array, Array]:
     """What was fitted and the function there, channels last, as far as the domain goes."""
     k, own = model.channel_axis, own_samples(model.domain)
     truth = np.asarray(to_numpy(_source(model, samples).read()))
@@ -177,14 +175,17 @@ SQUARE_MAX_ERROR = 1e150
 
 def errors(
     samples: Samples,
-    blended: "Blended",
+    found: "Blended | Array",
     first: Sequence[int] | None = None,
     counted: Array | None = None,
 ) -> tuple[float, float]:
     """Mean squared and largest absolute error of what a caller gets back, rounding included.
 
-    At the samples that are present, or those `counted`; they begin at `first` of the array.
+    Of a function, or of an array like the samples. At the samples that are present, or those
+    `counted`; they begin at `first` of the array.
     """
+    array: Array = found
+    blended = None if is_array(found) else found
     xp = namespace(samples.raw)
     shape = samples.raw.shape[:-1]
     total, largest, count = 0.0, 0.0, 0
@@ -193,9 +194,12 @@ def errors(
     counts = samples.present if counted is None else counted
     rest = [a + np.arange(n, dtype=float) for a, n in zip(low[1:], shape[1:])]
     for i, j in runs(shape[0], max(1, (1 << 22) // max(across, 1))):
-        f = blended.on_grid([low[0] + np.arange(i, j, dtype=float), *rest])
-        f = cast(f, samples.offset) * samples.scale + samples.offset
-        f = xp.round(f) if blended.gives_whole_numbers else f
+        if blended is None:
+            f = move(array[i:j], samples.raw)
+        else:
+            f = blended.on_grid([low[0] + np.arange(i, j, dtype=float), *rest])
+            f = cast(f, samples.offset) * samples.scale + samples.offset
+            f = xp.round(f) if blended.gives_whole_numbers else f
         e = xp.abs(xp.astype(f, xp.float64) - xp.astype(samples.raw[i:j, ...], xp.float64))
         e = samples.moduli(e)
         if counts is not None:
@@ -210,23 +214,24 @@ def errors(
     return total / count, largest
 
 
-def left_between(before: "Blended", after: "Blended", units: Floats) -> Floats:
-    """Sum of squares, (N,), by which the samples of each region's box differ, in their units."""
-    left = np.zeros(before.partition.n_regions)
-    for g, h in zip(before.groups, after.groups):
-        c, counts = g.coefficients, g.coefficients.counts
-        step = max(1, capacity(c.like) // (4 * c.shape[1] * c.shape[2]))
-        for i, j in runs(len(g.regions), step):
-            # The numbers are samples, or coordinates of them in orthonormal modes.
-            rows = np.arange(i, j)
-            mine, theirs = (
-                to_numpy(x.numbers(rows)).reshape(-1, len(units)) for x in (c, h.coefficients)
-            )
-            with np.errstate(over="ignore"):  # infinite where float64 has no squares
-                squares = np.sum(((mine.astype(np.float64) - theirs) * units) ** 2, axis=1)
-            ends = np.cumsum(counts[rows] // len(units))
-            left[g.regions[i:j]] = np.add.reduceat(squares, ends - counts[rows] // len(units))
-    return left
+def energy_in_boxes(blended: "Blended", squares: Floats, first: Sequence[int]) -> Floats:
+    """Sums over the box of each region, (N,), of numbers at the samples, which begin at `first`.
+
+    Regions are regular cells: boxes that are alike on one axis are summed there together.
+    """
+    part = blended.partition
+    sizes = np.empty(blended.centres.shape, np.int64)
+    for g in blended.groups:
+        sizes[g.regions] = np.asarray(g.coefficients.box)
+    starts = np.round(blended.centres - (sizes - 1) / 2).astype(np.int64)
+    for k, a in enumerate(first):
+        every = np.arange(part.n_cells[k]) * math.prod(part.n_cells[k + 1 :])
+        begin, n = starts[every, k], sizes[every, k]
+        ends = np.cumsum(n)
+        inner = np.arange(ends[-1]) - np.repeat(ends - n, n)
+        at = part.within(k, np.repeat(begin, n) + inner) - a
+        squares = np.add.reduceat(squares.take(at, axis=k), ends - n, axis=k)
+    return squares.reshape(-1)
 
 
 FORMATS = {

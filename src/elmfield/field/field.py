@@ -9,7 +9,7 @@ from typing import Any
 
 from elmfield._array.backend import namespace, outside_torch_modes
 from elmfield._array.checks import by_name, choice, is_whole, shown
-from elmfield._array.typing import Array, Floats
+from elmfield._array.typing import Array, Coordinate, DType, Floats
 from elmfield.domain import Domain
 from elmfield.field.accuracy import Report, describe, errors_by_cell
 from elmfield.field.adapters.affine import World
@@ -105,7 +105,7 @@ class Field:
         return self.model.shape
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         """Dtype of the values; complex where the samples were."""
         return self.model.dtype
 
@@ -162,19 +162,19 @@ class Field:
         alpha = self.model.finish(self.model.blended.weights(int(region)), constant=False)
         return alpha[..., 0] if self.model.channel_axis is None else alpha
 
-    def __call__(self, points: Any, *, outside: str = "raise", missing: Missing = None) -> Array:
+    def __call__(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
         """Values at points, shape (...,) or (..., C)."""
         return query(self.model, "value", points, outside, missing)
 
-    def gradient(self, points: Any, *, outside: str = "raise", missing: Missing = None) -> Array:
+    def gradient(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
         """First derivatives along the axes, shape (..., d) or (..., C, d), per coordinate unit."""
         return query(self.model, "gradient", points, outside, missing)
 
-    def hessian(self, points: Any, *, outside: str = "raise", missing: Missing = None) -> Array:
+    def hessian(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
         """Second derivatives, shape (..., d, d) or (..., C, d, d), per coordinate unit squared."""
         return query(self.model, "hessian", points, outside, missing)
 
-    def laplacian(self, points: Any, *, outside: str = "raise", missing: Missing = None) -> Array:
+    def laplacian(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
         """Sum of the unmixed second derivatives, shape (...,) or (..., C)."""
         return query(self.model, "laplacian", points, outside, missing)
 
@@ -201,7 +201,7 @@ class Field:
         self,
         *coords: Array | Mapping[str, Array],
         quantity: str = "value",
-        dtype: Any = None,
+        dtype: DType = None,
         outside: str = "raise",
         missing: Missing = None,
     ) -> Array:
@@ -222,7 +222,7 @@ class Field:
         window: Coords | None = None,
         align: str = "areas",
         quantity: str = "value",
-        dtype: Any = None,
+        dtype: DType = None,
         antialias: bool = True,
         missing: Missing = None,
         chunks: Any = None,
@@ -254,7 +254,7 @@ class Field:
         boxes = at.boxes(x, window) if choice("antialias", antialias, (True, False)) else ()
         return gridded(self.model, at.in_turn(x), dtype, quantity, gaps=gaps, boxes=boxes)
 
-    def samples(self, *, dtype: Any = None, missing: Missing = None, chunks: Any = None) -> Any:
+    def samples(self, *, dtype: DType = None, missing: Missing = None, chunks: Any = None) -> Any:
         """The samples: an array like the one fitted, or what a crop has of it.
 
         Without a target, denoising or the paper's least squares these are what was given, bit for
@@ -288,7 +288,7 @@ class Field:
         pair = namespace(values).astype(values, self.dtype), part
         return pair if choice("covered", covered, (True, False)) else pair[0]
 
-    def integral(self, low: Sequence[Any], high: Sequence[Any]) -> Array:
+    def integral(self, low: Sequence[Coordinate], high: Sequence[Coordinate]) -> Array:
         """Integral over the box between two corners, a number or shape (C,).
 
         On a periodic axis the box may lie anywhere, across the end of the array too, and be as long
@@ -306,7 +306,7 @@ class Field:
         antialias: bool = True,
         outside: str = "nan",
         fill: float | None = None,
-        dtype: Any = None,
+        dtype: DType = None,
         missing: Missing = None,
     ) -> Array:
         """The field through a map: turned, sheared, projected, bent.
@@ -384,7 +384,7 @@ class Field:
         """The field of one variable of a Dataset, by name; or of some channels, by number."""
         return Field(self.model[key])
 
-    def crop(self, low: Sequence[Any], high: Sequence[Any]) -> "Field":
+    def crop(self, low: Sequence[Coordinate], high: Sequence[Coordinate]) -> "Field":
         """The same function on a smaller box, without the regions that do not reach into it.
 
         `low` and `high` are its corners. On a periodic axis the box may lie in any turn, but not
@@ -437,11 +437,11 @@ class Field:
         points and parameter, a copy of the coefficients; samples that require gradients are
         refused. Points take memory: give it some 1e5 at a time, 1e4 where compiled or batched.
         """
-        from elmfield.field.adapters.torch_module import field_module  # torch: who asks has it
+        from elmfield.field.adapters.torch_module import field_module  # imports torch
 
         return field_module(self.model)
 
     @property
     def world(self) -> World:
-        """The field of a scan in millimetres of the room: values, gradients, other grids."""
+        """The field of a scan in world coordinates, millimetres: values, gradients, other grids."""
         return World(self)

@@ -19,14 +19,13 @@ from elmfield._array.backend import (
     namespace,
     outside_torch_modes,
 )
-from elmfield._array.typing import Array, Floats
+from elmfield._array.typing import Array, Coordinate, DType, Floats
 from elmfield.domain import Domain
 from elmfield.field.blend.blended import Blended
-from elmfield.field.blend.derivatives import Function
-from elmfield.field.coordinates.alpha import unpremultiply
+from elmfield.field.blend.points import Function
 from elmfield.field.coordinates.dates import date_errors
 from elmfield.field.coordinates.gap_masks import all_gaps, near_points, of_channels, shows_gaps
-from elmfield.field.coordinates.labels import ChannelLabels, Labels
+from elmfield.field.coordinates.labels import ChannelLabels, Labels, unpremultiply
 from elmfield.field.coordinates.parse import Coordinates
 from elmfield.field.evaluate.point_values import DIRECT_MAX_POINTS, Direct, Evaluator, direct_sums
 from elmfield.partition import Partition
@@ -132,12 +131,12 @@ class Model:
         return math.ceil(self.n_coefficients * itemsize(self.blended.like) + 4 * self.index_cost)
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         """Dtype of the values; complex where the samples were."""
         return self.joined(self.offset[:0]).dtype
 
     @property
-    def coefficient_dtype(self) -> Any:
+    def coefficient_dtype(self) -> DType:
         """Dtype of the stored numbers: real, also where values are complex."""
         return self.blended.dtype
 
@@ -167,6 +166,8 @@ class Model:
 
     def hidden(self, index: Array, missing: str | None) -> Array | None:
         """Which points, index coordinates (n, d), lie nearest to a gap that is to be seen."""
+        if missing is None and self.labels.missing == "fill":
+            return None
         return near_points(self, index) if shows_gaps(self, missing) else None
 
     def finish(self, values: Array, constant: bool) -> Array:
@@ -203,7 +204,7 @@ class Model:
         """Of a picture with transparency: as it was fitted, colours times alpha."""
         return replace(self, labels=replace(self.labels, alpha=None))
 
-    def crop(self, low: Sequence[Any], high: Sequence[Any]) -> "Model":
+    def crop(self, low: Sequence[Coordinate], high: Sequence[Coordinate]) -> "Model":
         """The same on a smaller box, see :meth:`Field.crop`."""
         corners = self.coordinates.corners(low, high)
         with date_errors(self.labels.axes):

@@ -16,16 +16,17 @@ from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Domain, Periodic, make_domain
 from elmfield.field import Blended, Field, Group, meet
+from elmfield.field.blend.points import Draws
 from elmfield.field.coefficients.from_samples import FromSamples
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
-from elmfield.field.coefficients.stored import Coefficients, Full
+from elmfield.field.coefficients.stored import Coefficients, Full, Ragged
 from elmfield.field.coordinates.gap_masks import WAYS, gaps_of
 from elmfield.field.coordinates.labels import Labels
 from elmfield.field.model import Model
 from elmfield.fit.gaps.fill import fill_gaps
 from elmfield.fit.noise import denoise_samples, removed_energy
 from elmfield.fit.statistics import ArrayView, Slabs, Survey
-from elmfield.local.bases import WaveModel
+from elmfield.local.bases import DenseWeights, WaveModel
 from elmfield.local.model import Basis
 from elmfield.partition import Partition, without_rings
 from elmfield.samples import WHOLE, Samples, read, unmasked, warn_of_rounding
@@ -44,7 +45,7 @@ def encoder(
     shape: Sequence[int],
     settings: Settings | None = None,
     *,
-    channel_axis: int | None = None,
+    channel_axis: int | str | None = None,
     dims: Sequence[str] | None = None,
     coords: Mapping[str, Array] | Sequence[Array | None] | None = None,
     periodic: Periodic = (),
@@ -141,7 +142,7 @@ class Encoder:
         self.read: Callable[[Any], Any] | None = None
         """How labelled arrays become an array and what is known of it; None takes the numbers."""
         # Two threads that miss at once make the same model twice, and one of them is kept.
-        self._models: dict[tuple[object, ...], Basis | WaveModel] = {}
+        self._models: dict[tuple[object, ...], Basis | DenseWeights | WaveModel] = {}
         # Choices that depend on the samples are made once, by the first array.
         self._resolved: Settings | None = settings if settings.is_resolved else None
 
@@ -256,7 +257,8 @@ class Encoder:
                     partition=self.partition,
                     regions=regions,
                     model=model,
-                    keeps_samples=model.basis is None or (is_plain and model.axes is not None),
+                    keeps_samples=isinstance(model, WaveModel)
+                    or (is_plain and model.axes is not None),
                 )
             )
         return found
@@ -281,12 +283,16 @@ class Encoder:
             nonlocal done
             progress("fit", done := done + count, N)
 
+        target = self.settings.target
+        if target is not None and target.is_coded and all(c.is_their_samples for c in groups):
+            tell(N)  # coefficients are those of the samples that will be coded
+            return [replace(c, boxes=SampleBoxes.of_fit(samples)) for c in groups], left
         for c in groups:
             if c.beliefs is None:
                 every, boxes = np.arange(len(c.regions)), c.boxes
                 ready = replace(c, boxes=boxes.with_standardised(samples.standardised))
                 values, left[c.regions] = ready.project(every, samples.present, tell)
-                found.append(replace(c, computed=values) if c.keeps_samples else Full(values))
+                found.append(replace(c, computed=values) if c.keeps_samples else _kept(c, values))
             else:  # regions pass through their samples, and choose an energy in between
                 found.append(c.precompute())
                 tell(len(c.regions))
@@ -305,7 +311,7 @@ class Encoder:
             for c in made:
                 radii[c.regions] = c.model.radius
         groups = (
-            Group(model=c.model, regions=c.regions, coefficients=values)
+            Group(model=c.model, regions=c.regions, coefficients=values, nodes=_draws(c))
             for c, values in zip(made, found)
         )
         centres = starts + (sizes - 1) / 2
@@ -378,7 +384,7 @@ class Encoder:
             raise ValueError(f"`mask` must have one part for each of {T} arrays; got {len(parts)}.")
         return [self(frames[t, ...], mask=m, progress=progress) for t, m in enumerate(parts)]
 
-    def _unlabelled(self, values: Any) -> Array:
+    def _unlabelled(self, values: Array) -> Array:
         """The numbers of a DataArray that lies where this encoder's samples do; else an error."""
         dims = tuple(map(str, values.dims))
         every = len(dims) == len(self.shape)  # some names leave channels out
@@ -425,12 +431,28 @@ class Encoder:
 
     def _model(
         self, settings: Settings, box: tuple[int, ...], inside: Array | None, like: Array
-    ) -> Basis | WaveModel:
+    ) -> Basis | DenseWeights | WaveModel:
         shape = None if inside is None else inside.tobytes()
         key = (box, shape, namespace(like).__name__, str(device_of(like)))
         if key not in self._models:
             self._models[key] = settings.model(box, inside, like)
         return self._models[key]
+
+
+def _kept(c: FromSamples, values: Array) -> Coefficients:
+    """Coefficients (G, r, C) as they are kept: without the neurons that a region does not have."""
+    widths = c.model.widths if isinstance(c.model, DenseWeights) else None
+    if widths is None:
+        return Full(values)
+    _, r, C = values.shape
+    own = np.arange(r) < np.asarray(widths)[c.regions][:, None]
+    return Ragged.keep(values, np.repeat(own[:, None, :], C, axis=1), np.arange(r))
+
+
+def _draws(c: FromSamples) -> Draws | None:
+    """The layers of regions that each have their own; else None."""
+    own = isinstance(c.model, DenseWeights) and c.model.is_own
+    return Draws(c.model, c.regions) if own else None  # type: ignore[arg-type]
 
 
 def nested(fields: Sequence[Any], lead: Sequence[int]) -> list[Any]:

@@ -185,7 +185,7 @@ def encoder(
         return encoder_of(
             shape,
             settings,
-            channel_axis=channel_axis,  # type: ignore[arg-type]
+            channel_axis=channel_axis,
             dims=dims,
             coords=coords,
             periodic=() if periodic is None else periodic,
@@ -211,7 +211,8 @@ def encoder(
 
 def _encoder(given: Gridded, settings: Settings | None, partition: Partition | None) -> Encoder:
     """An encoder for samples like these; errors about dates say dates."""
-    with date_errors(given.labels.axes):
+    axes = given.labels.axes
+    with date_errors(axes) if axes else nullcontext():
         return encoder_of(
             given.values.shape,
             settings,

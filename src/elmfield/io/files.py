@@ -123,6 +123,8 @@ FORMATS = (
     Format("GRIB", (".grib", ".grib2", ".grb", ".grb2"), "climate", "grib"),
     Format("Zarr", (".zarr",), "climate", "xarray"),
     Format("NIfTI", (".nii", ".nii.gz"), "medical", "io"),
+    Format("MGH", (".mgz", ".mgh"), "medical", "io"),
+    Format("MetaImage, NRRD", (".mha", ".mhd", ".nrrd", ".nhdr"), "medical", "itk"),
     Format("DICOM", (".dcm", ".dicom"), "dicom", "io"),
     Format("NumPy", (".npy", ".npz"), "arrays", ""),
     Format("MATLAB", (".mat",), "arrays", "io"),

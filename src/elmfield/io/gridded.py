@@ -11,7 +11,7 @@ import numpy as np
 from elmfield._array.backend import as_dtype, to_numpy
 from elmfield._array.checks import is_integer
 from elmfield._array.memory import capacity
-from elmfield._array.typing import Array, Floats
+from elmfield._array.typing import Array, DType, Floats
 from elmfield.field.coordinates.dates import coordinates_out, format_coordinate
 from elmfield.field.coordinates.labels import (
     Alpha,
@@ -98,7 +98,7 @@ class Gridded:
         values, k = to_numpy(self.values), self.channel_axis
         return values if k is None else np.moveaxis(values, k, -1)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: DType = None, copy: bool | None = None) -> Array:
         """The samples alone, for ``np.asarray``."""
         return np.array(to_numpy(self.values), dtype=dtype, copy=copy)
 
@@ -135,8 +135,9 @@ class Gridded:
         for name in self.dims:
             a, b = (g.coords.get(name) for g in (self, other))
             epochs = {g.labels.axis(name).epoch for g in (self, other)}
-            same = same and (a is None) == (b is None) and len(epochs) == 1
-            same = same and (a is None or np.allclose(a, b, rtol=1e-6))  # type: ignore[arg-type]
+            same = same and len(epochs) == 1 and (a is None) == (b is None)
+            if same and a is not None and b is not None:
+                same = bool(np.allclose(a, b, rtol=1e-6))
         return same
 
     # --- channels ------------------------------------------------------------------------------
@@ -282,7 +283,7 @@ def grid_of(samples: Gridded) -> tuple[list[float], list[float]]:
     return list(map(float, grid.start)), list(map(float, grid.step))
 
 
-def fingerprint(values: Any) -> dict[str, Any]:
+def fingerprint(values: Array) -> dict[str, Any]:
     """Return shape, dtype, range and SHA-256 of an array, read a few rows at a time."""
     source = source_of(values)
     n, *others = source.shape
@@ -304,7 +305,7 @@ def fingerprint(values: Any) -> dict[str, Any]:
 def premultiply(samples: Gridded) -> Gridded:
     """Samples, of which a channel is alpha, with colours times alpha, unless it is full everywhere.
 
-    :mod:`elmfield.field.coordinates.alpha` divides values of the field by alpha again.
+    `elmfield.field.coordinates.labels.unpremultiply` divides values of the field by alpha again.
 
     Raises
     ------

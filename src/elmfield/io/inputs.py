@@ -50,7 +50,7 @@ COORD_MAX_SIZE = 4096
 
 
 def parse_input(
-    values: Any,
+    values: Array,
     *,
     channel_axis: Hashable = None,
     dims: Sequence[str] | None = None,
@@ -87,16 +87,12 @@ def parse_input(
     return replace(samples, periods=_periods(_as_names(periodic, known), samples.dims))
 
 
-def _has_labels(values: object) -> bool:
-    return is_path(values) or is_xarray(values) or isinstance(values, Gridded)
-
-
 def _periods(periodic: Periodic, dims: Sequence[str]) -> dict[str, float | None]:
     return {dims[k]: period for k, period in periods_of(periodic, dims).items()}
 
 
 def _from_array(
-    values: Any, channel_axis: Any, dims: Any, coords: Any, periodic: Periodic
+    values: Array, channel_axis: Any, dims: Any, coords: Any, periodic: Periodic
 ) -> Gridded:
     """An array, which knows nothing of itself, with what the caller says of it."""
     labels = Labels()
@@ -146,7 +142,7 @@ def _warn_of_colours(shape: tuple[int, ...]) -> None:
 
 
 def samples_of(
-    values: Any, channel_axis: Any = None, variable: str | None = None, lazily: bool = False
+    values: Array, channel_axis: Any = None, variable: str | None = None, lazily: bool = False
 ) -> Gridded:
     """Anything that is not a field as gridded samples."""
     values = from_image(values)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.typing import Array
+from elmfield._array.typing import Array, DType
 
 Read = Callable[[tuple[slice, ...]], Array]
 """Gives a slab of a whole array: slices with numbers, steps above 0."""
@@ -34,7 +34,7 @@ class Lazy:
 
     read: Read = field(repr=False)
     whole: tuple[int, ...]
-    dtype: Any
+    dtype: DType
     part: tuple[range | int, ...] = ()
     stored: tuple[int, ...] | None = None
 
@@ -81,7 +81,7 @@ class Lazy:
         part = tuple(p if isinstance(p, int) else p[next(rest)] for p in self._part)
         return Lazy(self.read, self.whole, self.dtype, part, self.stored)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: DType = None, copy: bool | None = None) -> Array:
         """The numbers."""
         slab, turn = [], []
         for p in self._part:
@@ -100,7 +100,7 @@ class Mapped:
     """An array that lies in a file as it is in memory."""
 
     path: Path
-    dtype: Any
+    dtype: DType
     offset: int
     shape: tuple[int, ...]
     order: str = "C"

@@ -7,7 +7,6 @@ import tempfile
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from elmfield.io.store.atomic_write import write_folder_atomically
 from elmfield.samples import with_nan
 from elmfield.settings import Settings
 from elmfield.show.drawing import colourise
-from elmfield.show.view.export_page import SIZE, export
+from elmfield.show.view.export_page import TILES_MAX_BYTES, export
 from elmfield.show.view.layers import SHOWN, Download, middles, on_plane
 from elmfield.show.view.scene import Scene
 from elmfield.show.view.server import LOCAL, Served, serve
@@ -48,7 +47,7 @@ def view(
     browser: bool | None = None,
     progress: Progress | bool = False,
 ) -> Served:
-    """A page in the browser that shows a field: deep zoom, profiles, gradients, splines beside it.
+    """A page in the browser that shows a field: deep zoom, profiles, gradients, splines to compare.
 
     Parameters
     ----------
@@ -102,7 +101,7 @@ def export_view(
     samples: Array | None = None,
     channel_axis: int | str | None = None,
     variable: str | None = None,
-    size: int = SIZE,
+    size: int = TILES_MAX_BYTES,
     progress: Progress | bool = False,
 ) -> int:
     """Write the page as files that a browser opens without a server; return how many tiles it has.
@@ -130,7 +129,7 @@ def export_view(
 
 
 def scene_of(
-    values: Any,
+    values: Array,
     settings: Settings | None = None,
     samples: Array | None = None,
     channel_axis: int | str | None = None,

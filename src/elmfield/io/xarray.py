@@ -5,6 +5,7 @@ Imports xarray; nothing else in the package imports this module before xarray is
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from elmfield.field.coordinates.gap_masks import shows_gaps
 from elmfield.field.coordinates.labels import Attrs
 from elmfield.field.evaluate.grid_values import at_samples, exact_samples
 from elmfield.io.api import fit, regrid
-from elmfield.io.export.output_grid import Target
+from elmfield.io.export.output_grid import TargetGrid
 from elmfield.io.export.rendering import Rendering, coordinates_at
 from elmfield.io.inputs import to_dataarray
 from elmfield.io.model.load import load
@@ -120,8 +121,8 @@ class _Decoded(BackendArray):
         self._lazy = LazyGrid(model, gaps=shows_gaps(model, missing))
         self.positions, self.channel = self._lazy.places, model.channel_axis
         if scale != 1:
-            places = model.coordinates.positions(scale=scale, align="nodes")
-            self.positions = [c[:] for c in places]  # beyond the end of an axis that repeats
+            # Beyond the end of an axis that repeats they run on.
+            self.positions = model.coordinates.positions(scale=scale, align="nodes")
             self._lazy = replace(self._lazy, x=model.coordinates.in_turn(self.positions))
         self.shape, self.dtype = self._lazy.shape, self._lazy.dtype
 
@@ -190,18 +191,15 @@ class ElmAccessor:
 
     def __init__(self, labelled: xr.DataArray | xr.Dataset) -> None:
         self._labelled = labelled
-        self._made: Field | None = None
 
     def fit(self, settings: Settings | None = None, **options: Any) -> Field:
         """The Field of this array or Dataset; parameters as for :func:`elmfield.fit`."""
         return fit(self._labelled, settings, **options)
 
-    @property
+    @cached_property
     def _field(self) -> Field:
         """Of the default's settings, made once."""
-        if self._made is None:
-            self._made = self.fit()
-        return self._made
+        return self.fit()
 
     def interp(self, coords: Mapping[str, Array] | None = None, **options: Any) -> Any:
         """Values at other coordinates; parameters as for :meth:`elmfield.Field.interp`."""
@@ -222,25 +220,18 @@ class ElmAccessor:
 
         Latitudes count by area. Dims that are not named keep their samples.
         """
-        return _means_between(self._field, {**dict(edges or {}), **by_name}, missing)
-
-
-def _means_between(
-    field: Field, edges: Mapping[str, Array], missing: str | None
-) -> xr.DataArray | xr.Dataset:
-    """Means of a field over the boxes between edges, by dim, as a DataArray or Dataset.
-
-    They are labelled with the middle of each box. Latitudes count by area.
-    """
-    names = field.domain.dims
-    unknown = sorted(set(map(str, edges)) - set(names))
-    if unknown or not edges:
-        raise ValueError(f"`edges` must name some of the axes {list(names)}; got {list(edges)}.")
-    numbers = {n: field.model.coordinates.numbers(names.index(n), e) for n, e in edges.items()}
-    middles = {n: (e[:-1] + e[1:]) / 2 for n, e in numbers.items()}
-    target = Target(axes=middles, edges=numbers)
-    out = Rendering(field=field, mean=True, missing=missing).on_target(target)
-    return split_variables(to_dataarray(out), out.labels)
+        edges, field = {**dict(edges or {}), **by_name}, self._field
+        names = field.domain.dims
+        unknown = sorted(set(map(str, edges)) - set(names))
+        if unknown or not edges:
+            raise ValueError(
+                f"`edges` must name some of the axes {list(names)}; got {list(edges)}."
+            )
+        numbers = {n: field.model.coordinates.numbers(names.index(n), e) for n, e in edges.items()}
+        middles = {n: (e[:-1] + e[1:]) / 2 for n, e in numbers.items()}
+        target = TargetGrid(axes=middles, edges=numbers)
+        out = Rendering(field=field, mean=True, missing=missing).on_target(target)
+        return split_variables(to_dataarray(out), out.labels)
 
 
 def register() -> None:

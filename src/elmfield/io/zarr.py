@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elmfield._array.checks import at_most_one, is_integer, positive
+from elmfield._array.checks import USUAL_EFFORT, at_most_one, check_effort, is_integer, positive
 from elmfield._array.typing import Array
-from elmfield.codec import trial, unpack
+from elmfield.codec import unpack
 from elmfield.errors import MissingExtraError, StoreError
-from elmfield.field.coefficients.tiles import packed, without_channels
-from elmfield.field.targets.rate_control import guess_step, search_step
+from elmfield.field.coefficients.tiles import pack_tiles, packed, without_channels
+from elmfield.field.targets.rate_control import read_off, search_step
 
 try:
     from zarr.abc.codec import ArrayBytesCodec
@@ -50,6 +50,8 @@ class Codec(ArrayBytesCodec):
         lost.
     channel_axis : int, optional
         An axis of channels (colours, bands), which are alike but not neighbours.
+    effort : int
+        Of coding with loss: from 1, fast, to 9, small.
 
     Notes
     -----
@@ -72,6 +74,7 @@ class Codec(ArrayBytesCodec):
     max_error: float | None = None
     psnr: float | None = None
     channel_axis: int | None = None
+    effort: int = USUAL_EFFORT
 
     is_fixed_size = False
 
@@ -79,6 +82,7 @@ class Codec(ArrayBytesCodec):
         asked = at_most_one(max_error=self.max_error, psnr=self.psnr)
         if asked is not None:
             positive(*asked)
+        check_effort(self.effort)
         if self.channel_axis is not None and not is_integer(self.channel_axis):
             raise ValueError(f"`channel_axis` must be a whole number; got {self.channel_axis!r}.")
 
@@ -86,7 +90,7 @@ class Codec(ArrayBytesCodec):
     def from_dict(cls, data: dict[str, Any]) -> "Codec":
         """The codec that a zarr.json describes."""
         said = dict(data.get("configuration", {}))
-        known = {"max_error", "psnr", "channel_axis"}
+        known = {"max_error", "psnr", "channel_axis", "effort"}
         if data.get("name") != NAME or set(said) - known:
             raise ValueError(
                 f"the codec {NAME!r} knows {', '.join(sorted(known))}; got {data!r}. It was "
@@ -100,6 +104,7 @@ class Codec(ArrayBytesCodec):
             "max_error": self.max_error,
             "psnr": self.psnr,
             "channel_axis": self.channel_axis,
+            "effort": None if self.effort == USUAL_EFFORT else self.effort,
         }
         return {"name": NAME, "configuration": {k: v for k, v in said.items() if v is not None}}
 
@@ -148,9 +153,10 @@ class Codec(ArrayBytesCodec):
             last = np.ascontiguousarray(last).view(last.real.dtype)
         if self.max_error is not None:
             # A little less than √½: rounding cannot make the modulus larger than promised.
-            return packed(last, max_error=self.max_error * (0.7071 if is_complex else 1))
+            bound = self.max_error * (0.7071 if is_complex else 1)
+            return pack_tiles([last], max_error=bound, effort=self.effort)[0][0]
         if self.psnr is not None and values.dtype.kind != "b":
-            return _at_psnr(last, self.psnr, parts=1 + is_complex)
+            return _at_psnr(last, self.psnr, 1 + is_complex, self.effort)
         return packed(last)
 
     def decoded(self, data: bytes, shape: tuple[int, ...], dtype: Any, fill: Any) -> Array:
@@ -176,7 +182,7 @@ class Codec(ArrayBytesCodec):
         )
 
 
-def _at_psnr(values: Array, psnr: float, parts: int) -> bytes:
+def _at_psnr(values: Array, psnr: float, parts: int, effort: int) -> bytes:
     """A chunk, channels last, in as few bytes as a PSNR needs; a sample has one part or two."""
     have = ~np.isnan(values)
     if parts == 2:  # a sample with one part missing does not count
@@ -188,16 +194,14 @@ def _at_psnr(values: Array, psnr: float, parts: int) -> bytes:
         return packed(values)
 
     def at(step: float) -> tuple[bytes, float]:
-        data = packed(values, step=step)
-        got = unpack(data).reshape(values.shape)[have]
-        return data, float(np.mean((got - truth) ** 2)) / allowed
-
-    def guess(step: float) -> float:
-        return float(trial(plain, step, axis)[0] / (truth.size * allowed))
+        ((data, found),) = pack_tiles([values], step=step, effort=effort)
+        return data, float(np.mean((found[have] - truth) ** 2)) / allowed
 
     plain, axis = without_channels(values)
     least = 1.0 if values.dtype.kind in "iu" else float(np.finfo(values.dtype).eps) * span / 4
-    start, power = guess_step(guess, math.sqrt(12 * allowed), 2.0)
+    start, power = read_off(
+        [plain], axis, effort, "error", lambda e: e / allowed, math.sqrt(12 * allowed)
+    )
     return search_step(at, start, power, least) or packed(values)
 
 

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -14,8 +14,9 @@ from elmfield.domain import names_of, periods_of
 from elmfield.domain.box import Periodic
 from elmfield.fit import encoder
 from elmfield.local.bases import box_positions, half_widths
-from elmfield.measure.metrics import peak_to_peak, psnr
-from elmfield.partition import gather, sample_index
+from elmfield.local.layers import Dense
+from elmfield.measure.metrics import paper_psnr, peak_to_peak, psnr
+from elmfield.partition import Partition, gather_boxes
 from elmfield.samples import prepare, with_nan
 from elmfield.settings import Paper, Settings
 
@@ -39,7 +40,7 @@ def heldout_score(
     settings: Settings | Fits | None = None,
     *,
     channel_axis: int | None = None,
-    border: int = 0,
+    border: int | None = None,
     data_range: float | None = None,
     dims: Sequence[str] | None = None,
     periodic: Periodic = (),
@@ -58,8 +59,9 @@ def heldout_score(
         has `grid`, such as ``functools.partial(baselines.fit, method=baselines.siren())``.
     channel_axis : int, optional
         As for `fit`.
-    border : int
-        Samples at the edges of the array that are not scored.
+    border : int, optional
+        Samples at the edges of the array that are not scored; by default 16, or an eighth of a
+        short axis, as in all tables of the documentation.
     data_range : float, optional
         As for `psnr`; by default of all of `values`.
     dims, periodic, device, progress : optional
@@ -86,8 +88,8 @@ def heldout_score(
     if channel_axis is not None:
         channel_axis = axis_of("channel_axis", channel_axis, values.shape)
     values = values[..., None] if channel_axis is None else xp.moveaxis(values, channel_axis, -1)
-    border = whole("border", border, 0)
     shape = tuple(values.shape[:-1])
+    edges = [min(16, n // 8) if border is None else whole("border", border, 0) for n in shape]
     periods = periods_of(periodic, names_of(dims, len(shape)))
     # One sample of the half is two of the whole.
     halved = {k: (shape[k] if p is None else p) / 2 for k, p in periods.items()}
@@ -102,12 +104,12 @@ def heldout_score(
     predicted = to_numpy(field.grid(*(move(np.arange(n) / 2, values) for n in shape)))
     truth = to_numpy(values)
     held = np.zeros(shape, bool)
-    held[tuple(slice(border, n - border) for n in shape)] = True
+    held[tuple(slice(b, n - b) for n, b in zip(shape, edges))] = True
     held[every] = False
     held &= ~np.isnan(truth).any(axis=-1)
     if not held.any():
         raise ValueError(
-            f"no sample is left to score; got shape {shape} and border={border}. Use a larger "
+            f"no sample is left to score; got shape {shape} and border={edges[0]}. Use a larger "
             "array or a smaller border."
         )
     if data_range is None:
@@ -169,21 +171,23 @@ def psnr_by_width(
     widths: Sequence[int] | None = None,
     *,
     channel_axis: int | None = None,
+    partition: Partition | None = None,
 ) -> Curve:
-    """Errors of the paper's fit for every width up to the settings' own, fitted once.
+    """Errors of the paper's fit for every width up to the settings' own.
 
     Orthonormal coordinates are nested in the number of neurons, so that the coefficients of the
-    widest layer say what each narrower one leaves over: ``|y|² - Σ_{j ≤ m} c_j²``.
+    widest layer say what each narrower one leaves over: ``|y|² - Σ_{j ≤ m} c_j²``. Where windows
+    blend samples (an overlap above 0.5), or with a solver other than QR, each width is fitted.
 
     Parameters
     ----------
     values : array
         Samples, none missing.
     settings : Paper
-        From ``paper(...)``, without overlap; its width is the largest on the curve.
+        From ``paper(...)``; its width is the largest on the curve.
     widths : sequence of int, optional
         Which widths to report; by default all.
-    channel_axis : int, optional
+    channel_axis, partition : optional
         As for `fit`.
 
     Examples
@@ -194,8 +198,8 @@ def psnr_by_width(
     >>> bool(curve.psnr[0] < curve.psnr[1])
     True
     """
-    if not isinstance(settings, Paper) or np.any(np.asarray(settings.overlap or 0) > 0):
-        raise ValueError(f"`settings` must be paper(...) without overlap; got {settings!r}.")
+    if not isinstance(settings, Paper) or settings.widths is not None:
+        raise ValueError(f"`settings` must be paper(...) with one width; got {settings!r}.")
     widest = settings.network.width
     listed = range(1, widest + 1) if widths is None else entries(widths) or ()
     if not listed or not all(is_whole(m) and 1 <= m <= widest for m in listed):
@@ -205,23 +209,19 @@ def psnr_by_width(
     wanted = np.asarray(listed, np.int64)
     if not is_array(values):
         values = array("values", values)
-    encode = encoder(values.shape, settings, channel_axis=channel_axis)
+    encode = encoder(values.shape, settings, channel_axis=channel_axis, partition=partition)
     y, present, is_complex, _ = prepare(values, encode.shape, encode.channel_axis)
     if present is not None or is_complex:
         raise ValueError("a curve needs real samples, none missing; got NaN or complex numbers.")
-    xp = namespace(y)
-    left = np.zeros(widest + 1)  # what the first m neurons leave over, all regions together
-    for box, regions in encode.partition:
-        radius = move(half_widths(box), y, xp.float64)
-        Q, neurons = _independent(settings.network(box_positions(box, y) / radius))
-        Y = gather(y, sample_index(encode.partition, regions, box, y))
-        Y = xp.reshape(xp.permute_dims(xp.astype(Y, xp.float64), (1, 0, 2)), (Y.shape[1], -1))
-        c = xp.matrix_transpose(Q) @ Y
-        # Exact at the widest, where |y|² - |c|² would only leave rounding.
-        rest = Y - Q @ c
-        gain = np.zeros(widest)
-        gain[neurons] = to_numpy(xp.sum(c * c, axis=1))
-        left += float(xp.sum(rest * rest)) + np.append(np.cumsum(gain[::-1])[::-1], 0.0)
+    plain = replace(settings, overlap=None, cell=None, layers="shared", network=Dense()) == Paper()
+    if max(encode.partition.overlap) > 0.5 or not plain:
+        left = np.zeros(widest + 1)
+        for m in set(wanted.tolist()):
+            one = replace(settings, network=replace(settings.network, width=m))
+            field = encoder(y.shape, one, channel_axis=-1, partition=partition)(y)
+            left[m] = float(((to_numpy(field.samples()) - to_numpy(y)) ** 2).sum())
+    else:
+        left = _left_over(settings, encode.partition, y)
     truth = to_numpy(y)
     return Curve(
         wanted,
@@ -229,6 +229,30 @@ def psnr_by_width(
         float(np.ptp(truth)) or 1.0,
         float(truth.max()),
     )
+
+
+def _left_over(settings: Paper, partition: Partition, y: Array) -> Floats:
+    """What the first m neurons leave over, all regions together, for m from 0 to the width."""
+    xp, widest = namespace(y), settings.network.width
+    left = np.zeros(widest + 1)
+    for box, inside, regions in partition.shapes:
+        radius = move(half_widths(box), y, xp.float64)
+        t = box_positions(box, y) / radius
+        if inside is not None:
+            t = xp.take(t, move(np.flatnonzero(inside), t), axis=0)
+        own = settings.layers == "own"
+        for some in np.array_split(regions, len(regions)) if own else [regions]:
+            network = settings.network.of_region(some[0]) if own else settings.network
+            Q, neurons = _independent(network(t))
+            Y = gather_boxes(y, partition, some, box, inside)
+            Y = xp.reshape(xp.permute_dims(xp.astype(Y, xp.float64), (1, 0, 2)), (Y.shape[1], -1))
+            c = xp.matrix_transpose(Q) @ Y
+            # Exact at the widest, where |y|² - |c|² would only leave rounding.
+            rest = Y - Q @ c
+            gain = np.zeros(widest)
+            gain[neurons] = to_numpy(xp.sum(c * c, axis=1))
+            left += float(xp.sum(rest * rest)) + np.append(np.cumsum(gain[::-1])[::-1], 0.0)
+    return left
 
 
 def _independent(H: Array) -> tuple[Array, Integers]:
@@ -246,3 +270,59 @@ def _independent(H: Array) -> tuple[Array, Integers]:
         if good.all():
             return Q, neurons[:k]
         neurons = np.concatenate([neurons[:k][good], neurons[k:]])
+
+
+# --- several seeds --------------------------------------------------------------------------------
+
+
+class Spread(NamedTuple):
+    """Scores of one fit with several seeds: mean, standard deviation of one, all of them."""
+
+    mean: float
+    spread: float
+    scores: tuple[float, ...]
+
+
+def over_seeds(
+    values: Array,
+    settings: Paper,
+    seeds: int | Sequence[int] = 5,
+    *,
+    score: Callable[[Array, Array], float] = paper_psnr,
+    channel_axis: int | None = None,
+    partition: Partition | None = None,
+) -> Spread:
+    """Scores of the paper's fit at its samples for several draws of its hidden layers.
+
+    Parameters
+    ----------
+    values : array
+        The samples.
+    settings : Paper
+        From ``paper(...)``; its seed is replaced.
+    seeds : int or sequence of int
+        How many, from 0, or which.
+    score : callable
+        Of the samples and what the fit makes of them; `paper_psnr` by default.
+    channel_axis, partition : optional
+        As for `fit`.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> picture = np.random.default_rng(0).random((32, 32))
+    >>> found = ef.over_seeds(picture, ef.paper(cell=16, width=64, layers="own"), seeds=3)
+    >>> len(found.scores), bool(found.spread < 1)
+    (3, True)
+    """
+    if not isinstance(settings, Paper):
+        raise TypeError(f"`settings` must come from paper(...); got {settings!r}.")
+    listed = entries(seeds)
+    if not is_array(values):
+        values = array("values", values)
+    found = []
+    for seed in range(whole("seeds", seeds)) if listed is None else listed:
+        one = replace(settings, network=replace(settings.network, seed=seed))
+        field = encoder(values.shape, one, channel_axis=channel_axis, partition=partition)(values)
+        found.append(float(score(to_numpy(values), to_numpy(field.samples()))))
+    return Spread(float(np.mean(found)), float(np.std(found, ddof=len(found) > 1)), tuple(found))

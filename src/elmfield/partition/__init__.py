@@ -1,7 +1,14 @@
 """Cutting Ω into regions Ω_i, and the windows φ_i that blend them."""
 
-from elmfield.partition.boxes import gather, gather_boxes, sample_index, whole_rows
-from elmfield.partition.cells import fixed_axes, plane_of, without_rings
+from elmfield.partition.cells import (
+    fixed_axes,
+    gather,
+    gather_boxes,
+    plane_of,
+    sample_index,
+    whole_rows,
+    without_rings,
+)
 from elmfield.partition.partition import Partition
 from elmfield.partition.windows import Blend, blend
 

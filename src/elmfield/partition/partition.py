@@ -21,8 +21,7 @@ from elmfield._array.checks import (
 )
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain.box import Periodic, wraps_of
-from elmfield.partition.boxes import Shape, boxes_of, shapes_of
-from elmfield.partition.cells import even_cells, line
+from elmfield.partition.cells import Shape, boxes_of, check_labels, even_cells, line, shapes_of
 
 TABULATED_MAX_SAMPLES = 1 << 20
 """Samples of an axis up to which the cell of each is listed."""
@@ -58,6 +57,8 @@ class Partition:
     starts, sizes : integer arrays, shape (N, d), optional
         First sample and number of samples of each region's box, where they do not follow from the
         cells: a crop has fewer cells than its regions were fitted to.
+    threshold, energies : float and array, shape (N,), optional
+        τ and β of every region, where BEAM merged them; `made` says with which options.
 
     Examples
     --------
@@ -77,6 +78,9 @@ class Partition:
     mirrored: bool = False
     starts: Integers | None = None
     sizes: Integers | None = None
+    threshold: float | None = None
+    energies: Floats | None = None
+    made: str = ""
 
     @classmethod
     def regular(
@@ -258,8 +262,9 @@ class Partition:
         beta = Barron(
             y, present, mesh.edges, mesh.periodic, normalisation=normalisation, outside=outside
         )
-        labels = merge_cells(beta, threshold, regions, boxes=shapes == "boxes")
-        return mesh.changed(labels=labels)
+        labels, tau, energies = merge_cells(beta, threshold, regions, boxes=shapes == "boxes")
+        made = f"BEAM, {normalisation}, outside {outside}, shapes {shapes}"
+        return replace(mesh, labels=labels, threshold=tau, energies=energies, made=made)
 
     @classmethod
     def of(
@@ -296,7 +301,18 @@ class Partition:
 
     def changed(self, **parts: Any) -> "Partition":
         """The same with other edges, labels or overlap; boxes follow from them again."""
-        return replace(self, **{"starts": None, "sizes": None, **parts})
+        old: dict[str, Any] = {"starts": None, "sizes": None}
+        if "labels" in parts:  # other regions than those that were merged
+            old |= {"threshold": None, "energies": None, "made": ""}
+        return replace(self, **old | parts)
+
+    def __repr__(self) -> str:
+        size, cells = ("×".join(map(str, n)) for n in (self.shape, self.n_cells))
+        tau = "" if self.threshold is None else f", τ={self.threshold:.4g}"
+        return (
+            f"Partition({size}, {self.n_regions} regions of {cells} cells, overlap={self.overlap}"
+            f"{', ' * bool(self.made)}{self.made}{tau})"
+        )
 
     def __post_init__(self) -> None:
         d = len(self.shape)
@@ -322,7 +338,7 @@ class Partition:
                     f"`overlap` must lie between 0 and half a cell; got overlap={overlap} with a "
                     f"cell of {least} on axis {k}. Use a smaller overlap or larger cells."
                 )
-        self._check_labels()
+        check_labels(self)
         for name in ("starts", "sizes"):
             rows = getattr(self, name)
             if rows is not None and rows.shape != (self.n_regions, d):
@@ -330,25 +346,6 @@ class Partition:
                     f"`{name}` must have one row per region, shape {(self.n_regions, d)}; got "
                     f"{rows.shape}."
                 )
-
-    def _check_labels(self) -> None:
-        counts = tuple(len(e) - 1 for e in self.edges)
-        if self.labels.shape != counts:
-            raise ValueError(
-                f"`labels` must have one entry per cell, shape {counts}; got {self.labels.shape}."
-            )
-        if self.is_regular:
-            return
-        flat = self.labels.reshape(-1)
-        top = int(flat.max()) if flat.size and flat.min() >= 0 else flat.size
-        # By counting, not by sorting: a partition may have a million cells.
-        if top >= flat.size or not np.bincount(flat).all():
-            found = np.unique(flat)
-            raise ValueError(
-                "`labels` must number the regions 0 to N - 1 without gaps; got "
-                f"{np.array2string(found, threshold=6)}. numpy.unique(..., return_inverse=True) "
-                "renumbers them."
-            )
 
     @property
     def n_cells(self) -> tuple[int, ...]:

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.checks import choice, entries, is_number, is_whole, per_axis, shown
+from elmfield._array.checks import choice, entries, is_number, is_whole, per_axis, shown, whole
 from elmfield._array.typing import Array
 from elmfield.local.bases import (
+    SOLVERS,
+    DenseWeights,
     plain_modes,
     product_modes,
     shaped_modes,
@@ -23,6 +25,9 @@ from elmfield.settings.protocol import Target
 
 PAPER_CELL = 32
 """Samples of a cell in most of the paper's experiments."""
+
+PAPER_OVERLAP = 0.5
+"""Half a sample: windows blend between the last sample of a cell and the first of the next."""
 
 USUAL_ORDER = 1.1
 """The energy order that suited 21 photographs best (docs/defaults.md): for what is too short to
@@ -46,6 +51,11 @@ class Paper:
     cell: float | tuple[float, ...] | None = None
     overlap: float | tuple[float, ...] | None = None
     network: Dense = field(default_factory=Dense)
+    layers: str = "shared"
+    solver: str = "qr"
+    ridge: float = 0.0
+    dtype: str = "float64"
+    widths: tuple[int, ...] | None = None
 
     centred = False  # least squares on the samples as they are
     target = None
@@ -54,6 +64,13 @@ class Paper:
     is_resolved = True
     is_linear = True
     own_samples = True
+
+    def __post_init__(self) -> None:
+        choice("layers", self.layers, ("shared", "own"))
+        choice("solver", self.solver, SOLVERS)
+        choice("dtype", self.dtype, ("float64", "float32"))
+        if not is_number(self.ridge) or not 0 <= self.ridge < np.inf:
+            raise ValueError(f"`ridge` must be a number, 0 or more; got {self.ridge!r}.")
 
     def resolve(self, view: View) -> "Paper":
         """Nothing here depends on the samples."""
@@ -66,16 +83,48 @@ class Paper:
     def partition(self, shape: Sequence[int], periodic: Sequence[bool]) -> Partition:
         """Cells as the paper cuts them: a region's samples are those its window touches."""
         cell = PAPER_CELL if self.cell is None else self.cell
-        overlap = 0 if self.overlap is None else self.overlap
-        return Partition.regular(shape, cell, overlap, periodic=np.flatnonzero(periodic))
+        overlap = PAPER_OVERLAP if self.overlap is None else self.overlap
+        part = Partition.regular(shape, cell, overlap, periodic=np.flatnonzero(periodic))
+        return self._with_widths(part)
 
     def adopt(self, partition: Partition) -> Partition:
-        """The partition as it is."""
-        _refuse_with_partition(cell=self.cell, overlap=self.overlap)
+        """The partition, with a blend of half a sample if it has none and 0 was not asked for."""
+        _refuse_with_partition(cell=self.cell, overlap=self.overlap or None)
+        if self.overlap is None and partition.n_regions > 1 and not any(partition.overlap):
+            wide = tuple(PAPER_OVERLAP if n > 1 else 0.0 for n in partition.n_cells)
+            partition = partition.changed(overlap=wide)
+        return self._with_widths(partition)
+
+    def _with_widths(self, partition: Partition) -> Partition:
+        """The partition, if it has as many regions as there are widths."""
+        if self.widths is not None and len(self.widths) != partition.n_regions:
+            raise ValueError(
+                f"`width` must be one number, or one for each of {partition.n_regions} regions; "
+                f"got {len(self.widths)}."
+            )
         return partition
 
-    def model(self, box: tuple[int, ...], inside: Array | None, like: Array) -> Basis:
-        """Plain least squares in orthonormal coordinates; a merged region's on its own samples."""
+    @property
+    def weights_model(self) -> DenseWeights | None:
+        """The model that keeps output weights as they are solved for; None for the usual one."""
+        if self == replace(self, layers="shared", solver="qr", ridge=0.0, dtype="float64",
+                           widths=None):  # fmt: skip
+            return None
+        return DenseWeights(
+            network=self.network, box=(), is_own=self.layers == "own", solver=self.solver,
+            ridge=float(self.ridge), dtype=self.dtype, widths=self.widths,
+        )  # fmt: skip
+
+    def model(
+        self, box: tuple[int, ...], inside: Array | None, like: Array
+    ) -> Basis | DenseWeights:
+        """Plain least squares, in orthonormal coordinates where all regions share their layer.
+
+        A merged region's is on its own samples.
+        """
+        if (weights := self.weights_model) is not None:
+            whole_box = inside is None or bool(inside.all())
+            return replace(weights, box=box, inside=None if whole_box else inside)
         if inside is None:
             return plain_modes(self.network, box, like)
         return shaped_modes(self.network, box, None if inside.all() else inside, like)
@@ -89,7 +138,7 @@ class Smooth:
     --------
     >>> import elmfield as ef
     >>> ef.smooth(psnr=40).target
-    Target(kind='psnr', value=40)
+    Target(kind='psnr', value=40, effort=5)
     """
 
     order: float | tuple[float, ...] | str = "auto"
@@ -244,22 +293,29 @@ def _refuse_with_partition(**given: object) -> None:
 def paper(
     *,
     cell: int | Sequence[int] | None = None,
-    width: int = 1024,
+    width: int | Sequence[int] = 1024,
     frequencies: int = 10,
     scale: float = 1.0,
     activation: str = "relu",
     overlap: float | Sequence[float] | None = None,
     draw: str = "normal",
     seed: int = 0,
+    layers: str = "shared",
+    solver: str = "qr",
+    ridge: float = 0.0,
+    dtype: str = "float64",
 ) -> Paper:
     """The paper's configuration: random Fourier features, one dense layer, least squares.
+
+    Its equations to the letter are ``paper(layers="own", solver="normal")``; the defaults have the
+    same minimiser with one hidden layer for all regions, which is factored once.
 
     Parameters
     ----------
     cell : int or sequence of int
         Samples per cell and axis, 32 by default.
-    width : int
-        Hidden neurons m per region.
+    width : int or sequence of int
+        Hidden neurons m per region, for all or one by one: a region has the first m of its layer.
     frequencies : int
         Fourier features F; 0 feeds raw local coordinates.
     scale : float
@@ -267,12 +323,21 @@ def paper(
     activation : {"relu", "sin", "cos", "tanh", "gaussian"}
         Of the hidden layer.
     overlap : float or sequence of float
-        Half-width of the blend between cells, in samples; 0 by default, as in the
-        paper's experiments.
+        Half-width of the blend between cells, in samples. By default 0.5, which is smooth and
+        touches no sample of a neighbour; with 0 the function jumps at borders.
     draw : {"normal", "uniform"}
         Distribution of hidden weights and biases, which the paper leaves open.
     seed : int
         Of the hidden layer.
+    layers : {"shared", "own"}
+        Whether all regions share a hidden layer, or each draws its own, as in the paper's
+        equation 1: the same mean over seeds, less spread, one factorisation a region.
+    solver : {"qr", "lstsq", "normal"}
+        QR; singular values, as ``lstsq`` has it; or the normal equations, as the paper prints them.
+    ridge : float
+        Penalty on the squared output weights, added to the squared error of a region.
+    dtype : {"float64", "float32"}
+        Precision of hidden layer, solution and evaluation.
 
     Examples
     --------
@@ -281,9 +346,12 @@ def paper(
     >>> bool(ef.paper_psnr(np.eye(32), field.samples()) > 79.9)
     True
     """
-    m, F = (int(n) if is_whole(n) else n for n in (width, frequencies))
+    listed = entries(width)
+    widths = None if listed is None else tuple(whole("width", n) for n in listed) or (0,)
+    one: Any = width if widths is None else max(widths)
+    m, F = (int(n) if is_whole(n) else n for n in (one, frequencies))
     network = Dense(m, F, scale, activation, draw, seed)
-    return Paper(_frozen(cell), _frozen(overlap), network)
+    return Paper(_frozen(cell), _frozen(overlap), network, layers, solver, ridge, dtype, widths)
 
 
 def smooth(
@@ -298,6 +366,7 @@ def smooth(
     bytes: int | None = None,
     coefficients: int | None = None,
     per_region: int | None = None,
+    effort: int | None = None,
     denoise: float | bool = False,
     context: int | None = None,
     layer: MakeLayer | None = None,
@@ -329,6 +398,8 @@ def smooth(
         buy most.
     per_region : int, optional
         Keep this many in every region and channel, the strongest. (At most one of these six.)
+    effort : int, optional
+        How hard to work on one of the first four: from 1, fast, to 9, small; 5 by default.
     denoise : bool or float
         Take noise out; True estimates its level, a number is its standard deviation.
     context : int, optional
@@ -360,6 +431,7 @@ def smooth(
             bytes=bytes,
             coefficients=coefficients,
             per_region=per_region,
+            effort=effort,
         ),
         denoise=denoise,
         context=context,

@@ -4,9 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from elmfield._array.checks import at_most_one, choice, is_integer, is_whole, positive
+from elmfield._array.checks import (
+    USUAL_EFFORT,
+    at_most_one,
+    check_effort,
+    choice,
+    is_integer,
+    is_whole,
+    positive,
+)
 from elmfield._array.typing import Array
-from elmfield.local.bases import WaveModel
+from elmfield.local.bases import DenseWeights, WaveModel
 from elmfield.local.model import Basis
 from elmfield.partition import Partition
 from elmfield.samples import Grid, View
@@ -26,19 +34,23 @@ class Target:
         Which of them; bits are those of a sample.
     value : float
         How much.
+    effort : int
+        Of coding samples: from 1, fast, to 9, small.
 
     Examples
     --------
     >>> import elmfield as ef
     >>> ef.smooth(max_error=0.5).target
-    Target(kind='max_error', value=0.5)
+    Target(kind='max_error', value=0.5, effort=5)
     """
 
     kind: str
     value: float
+    effort: int = USUAL_EFFORT
 
     def __post_init__(self) -> None:
         choice("kind", self.kind, KINDS)
+        check_effort(self.effort)
         positive(self.kind, self.value)
         if self.kind in ("bytes", "coefficients", "per_region") and not is_whole(self.value):
             raise ValueError(f"`{self.kind}` must be a whole number; got {self.value!r}.")
@@ -47,10 +59,15 @@ class Target:
             object.__setattr__(self, "value", plain)
 
     @classmethod
-    def one_of(cls, **asked: float | None) -> "Target | None":
+    def one_of(cls, effort: int | None = None, **asked: float | None) -> "Target | None":
         """The one target among those that are not None; None if there is none."""
         given = at_most_one(**asked)
-        return None if given is None else cls(*given)
+        if effort is not None and (given is None or given[0] not in CODED):
+            raise ValueError(
+                f"`effort` is that of coding samples; got effort={effort!r} without psnr, "
+                "max_error, bits or bytes. Ask for one of these, or leave it out."
+            )
+        return None if given is None else cls(*given, USUAL_EFFORT if effort is None else effort)
 
     @property
     def is_coded(self) -> bool:
@@ -119,7 +136,9 @@ class Settings(Protocol):
         Raises ValueError where the settings say something that the partition settles.
         """
 
-    def model(self, box: tuple[int, ...], inside: Array | None, like: Array) -> Basis | WaveModel:
+    def model(
+        self, box: tuple[int, ...], inside: Array | None, like: Array
+    ) -> Basis | DenseWeights | WaveModel:
         """The local model of a box of samples, ready for arrays like `like`.
 
         `inside`, booleans of the box's shape, says which samples count; None for all.

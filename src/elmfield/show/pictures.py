@@ -1,4 +1,4 @@
-"""Pictures: partitions, energies, directions that regions believe in; matplotlib axes come back.
+"""Pictures: partitions, energies, directions of regions; all return matplotlib axes.
 
 Each function draws on `axes`, or on new ones, and returns them; saving and showing is the caller's.
 Needs matplotlib, which is imported when first drawn with.
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from elmfield._array.backend import is_array, to_numpy
-from elmfield._array.typing import Array, Floats
+from elmfield._array.typing import Array
 from elmfield.field import Field
 from elmfield.partition import Partition, fixed_axes, plane_of
 from elmfield.partition.beam.energy import barron_norm
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 LINE = "#ffd23f"
 """Borders of regions: seen on dark, bright and grey."""
-
-COLOURS = ("#8a8f98", "#0b6e99", "#d1495b", "#3a7d44")
 
 
 def draw_partition(
@@ -134,80 +132,6 @@ def draw_energies(
     return axes
 
 
-def draw_spread(
-    energies: Mapping[str, Floats],
-    axes: "Axes | None" = None,
-    *,
-    bins: int = 40,
-    title: str | None = None,
-) -> "Axes":
-    """Histograms of regions' energies on one scale; matplotlib axes.
-
-    Parameters
-    ----------
-    energies : mapping
-        Energies (N,) by name: a regular mesh's and BEAM's, say. Each name is completed by max /
-        median and by the coefficient of variation.
-    axes : matplotlib axes, optional
-        Where to draw.
-    bins : int
-        Bars from 0 to the greatest energy.
-    title : str, optional
-        None by default.
-    """
-    axes = _new_axes((5.0, 3.2)) if axes is None else axes
-    edges = np.linspace(0, max(float(np.max(e)) for e in energies.values()) * 1.001, bins + 1)
-    for (name, beta), colour in zip(energies.items(), COLOURS):
-        beta = np.asarray(beta)
-        ratio, variation = beta.max() / np.median(beta), beta.std() / beta.mean()
-        label = f"{name}: max / median {ratio:.1f}, variation {variation:.2f}"
-        axes.hist(
-            beta, edges.tolist(), color=colour, alpha=0.65, label=label, edgecolor="white", lw=0.3
-        )
-    axes.set_xlabel("energy β of a region", fontsize=9)
-    axes.set_ylabel("regions", fontsize=9)
-    axes.set_xlim(0, edges[-1])
-    axes.tick_params(labelsize=8)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    axes.legend(fontsize=8, frameon=False, loc="upper right")
-    if title is not None:
-        axes.set_title(title, fontsize=10)
-    return axes
-
-
-def draw_balance(
-    values: Array,
-    partitions: Mapping[str, Partition],
-    axes: "Sequence[Axes] | None" = None,
-    **energy: Any,
-) -> "Sequence[Axes]":
-    """Energies of several partitions of one array, side by side, and their histograms.
-
-    The paper's concept figure, for a regular mesh and BEAM. Parameters as for
-    :func:`draw_energies`; `axes` are one per partition and one for the histograms; they come back.
-    """
-    if axes is None:
-        pyplot = _pyplot()
-        n = len(partitions)
-        figure = pyplot.figure(figsize=(4.2 * n, 6.4), layout="constrained")
-        grid = figure.add_gridspec(2, n, height_ratios=(1.5, 1))
-        axes = [*(figure.add_subplot(grid[0, j]) for j in range(n)), figure.add_subplot(grid[1, :])]
-    if len(axes) != len(partitions) + 1:
-        raise ValueError(
-            f"`axes` must be one per partition and one more, {len(partitions) + 1}; got "
-            f"{len(axes)}."
-        )
-    beta = {name: barron_norm(values, partition=p, **energy) for name, p in partitions.items()}
-    top = max(float(b.max()) for b in beta.values())
-    for ax, (name, p) in zip(axes, partitions.items()):
-        draw_energies(
-            p, values, ax, limits=(0.0, top), title=f"{name}, N = {p.n_regions}", **energy
-        )
-    draw_spread(beta, axes[-1])
-    return axes
-
-
 def draw_directions(
     field: Field,
     axes: "Axes | None" = None,
@@ -218,10 +142,10 @@ def draw_directions(
     cmap: str = "gray",
     title: str | None = None,
 ) -> "Axes":
-    """What regions believe, over the field: a line along which each is smooth; matplotlib axes.
+    """The direction along which each region is smooth, as a line over the field; matplotlib axes.
 
-    A line is as long as its region is sure: from nothing, where it believes in no direction, to the
-    size of its cell.
+    A line is the longer the more certain the direction: from nothing, where none was chosen, to
+    the size of its cell.
 
     Parameters
     ----------
@@ -251,12 +175,6 @@ def draw_directions(
     return axes
 
 
-def toy_field(n: int = 512) -> Floats:
-    """The paper's toy field ``sin(2π 4 x₁³) sin(π x₂)`` on n by n points of the unit square."""
-    x = (np.arange(n) + 0.5) / n
-    return np.sin(8 * np.pi * x**3)[:, None] * np.sin(np.pi * x)
-
-
 def _draw_lines(
     axes: "Axes",
     lines: Sequence[Sequence[tuple[float, ...]]],
@@ -268,8 +186,8 @@ def _draw_lines(
     """Draw lines in a box (left, right, bottom, top) that fills axes without frame and ticks."""
     from matplotlib.collections import LineCollection
 
-    style = {"colors": colour, "linewidths": width, "capstyle": "projecting"}
-    axes.add_collection(LineCollection(lines, **style))  # type: ignore[arg-type]
+    style = LineCollection(lines, colors=colour, linewidths=width, capstyle="projecting")
+    axes.add_collection(style)
     axes.set(xlim=box[:2], ylim=box[2:], aspect="equal", xticks=[], yticks=[])
     for spine in axes.spines.values():
         spine.set_visible(False)
@@ -277,8 +195,8 @@ def _draw_lines(
         axes.set_title(title, fontsize=10, pad=6)
 
 
-def _new_axes(size: tuple[float, float] = (4.8, 4.8)) -> "Axes":
-    axes: Axes = _pyplot().subplots(figsize=size, layout="constrained")[1]
+def _new_axes() -> "Axes":
+    axes: Axes = _pyplot().subplots(figsize=(4.8, 4.8), layout="constrained")[1]
     return axes
 
 

@@ -1,4 +1,4 @@
-"""Scans in millimetres of the room."""
+"""Scans in world coordinates."""
 
 import itertools
 
@@ -145,7 +145,7 @@ def test_bad_affines_say_what_is_wrong():
         field.world.reslice(np.eye(4), (3, 3))
     with pytest.raises(ValueError, match=r"x, y, z in millimetres; got shape \(2,\)"):
         field.world([1.0, 2.0])
-    with pytest.raises(ValueError, match="does not know where its samples lie in the room"):
+    with pytest.raises(ValueError, match="does not know where its samples lie in world space"):
         _ = ef.fit(np.random.default_rng(0).random((8, 8, 8))).world.affine
     with pytest.raises(ValueError, match="the file's affine` must be invertible"):
         _ = ef.fit(

@@ -174,6 +174,7 @@ def test_nothing_is_modified(rng):
     assert np.array_equal(y, before[1])
 
 
+MESH = ef.Partition.regular((8, 8), 4)
 XY = np.random.default_rng(0).random((20, 2))
 
 
@@ -199,7 +200,15 @@ XY = np.random.default_rng(0).random((20, 2))
         ((XY * np.nan, XY[:, 0]), {}, ValueError, "must be finite"),
         ((XY.astype(str), XY[:, 0]), {}, TypeError, "must hold numbers; got dtypes <U"),
         ((XY, XY[:, 0].astype(str)), {}, TypeError, "must hold numbers; got dtypes"),
-        ((XY, XY[:, 0], ef.paper()), {}, TypeError, "`settings` of fit_points must be smooth"),
+        ((XY, XY[:, 0], ef.oriented()), {}, TypeError, "`settings` of fit_points must be smooth"),
+        ((XY, XY[:, 0], ef.paper()), {}, ValueError, "as many samples as neurons, or some and a"),
+        ((XY, XY[:, 0], ef.paper()), {"denoise": True}, TypeError, "`denoise` for smooth"),
+        (
+            (XY, XY[:, 0]),
+            {"partition": ef.Partition.regular((8, 8), 4)},
+            TypeError,
+            "`partition` is",
+        ),
         ((XY, XY[:, 0]), {"bounds": ([0, 0], [1, -1])}, ValueError, "two corners of 2 numbers"),
         ((XY, XY[:, 0]), {"bounds": ([0, 0], [1, 0.5])}, ValueError, "must lie inside `bounds`; "),
         (

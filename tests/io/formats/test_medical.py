@@ -179,7 +179,7 @@ def test_images_of_simpleitk_bring_their_place(itk):
     assert_allclose(field.world(at * [-1, -1, 1]), truth(at), atol=2e-3)  # of the default's kind
     flat = ef.fit(itk(RNG.random((7, 8)), (0.5, 2.0), (0, 0), np.eye(2).ravel()))
     assert_allclose(flat([2.0, 0.5]), flat.samples()[1, 1])
-    with pytest.raises(ValueError, match="does not know where its samples lie in the room"):
+    with pytest.raises(ValueError, match="does not know where its samples lie in world space"):
         _ = ef.fit(RNG.random((4, 4, 4))).world.affine
     coloured = itk(RNG.random((6, 7, 3)), (1, 1), (0, 0), np.eye(2).ravel())
     assert ef.fit(coloured).model.n_channels == 3
@@ -249,5 +249,53 @@ def test_scans_and_other_questions_do_not_mix(tmp_path):
         ef.write(field, tmp_path / "x.nii", spacing=1, quantity="gradient")
     with pytest.raises(ValueError, match="an `affine` needs the `shape` of the new grid"):
         ef.write(field, tmp_path / "x.nii", affine=np.eye(4))
-    with pytest.raises(ValueError, match="does not know where its samples lie in the room"):
+    with pytest.raises(ValueError, match="does not know where its samples lie in world space"):
         ef.write(ef.fit(RNG.random((6, 6, 6))), tmp_path / "x.nii", spacing=1)
+
+
+ROOMS = {
+    "plane": ((7, 8), (0.5, 2.0), (3.0, -4.0), np.eye(2)),
+    "volume": ((4, 5, 6), (0.5, 2.0, 3.0), (3.0, -4.0, 9.0), None),
+    "vectors": ((4, 5, 6, 3), (1.0, 2.0, 3.0), (0.0, 1.0, 2.0), None),
+    "series": ((3, 4, 5, 6), (1.0, 2.0, 3.0, 0.5), (0.0, 1.0, 2.0, 0.0), np.eye(4)),
+}
+
+
+@pytest.mark.parametrize("suffix", [".mha", ".mhd", ".nrrd"])
+@pytest.mark.parametrize("kind", ROOMS)
+def test_files_of_itk_keep_their_place(tmp_path, kind, suffix):
+    sitk = pytest.importorskip("SimpleITK")
+    shape, spacing, origin, direction = ROOMS[kind]
+    if direction is None:  # oblique
+        direction = np.linalg.qr(np.random.default_rng(3).standard_normal((3, 3)))[0]
+    image = sitk.GetImageFromArray(RNG.random(shape), isVector=len(shape) > len(spacing))
+    image.SetSpacing(spacing)
+    image.SetOrigin(origin)
+    image.SetDirection(direction.ravel().tolist())
+    sitk.WriteImage(image, str(tmp_path / f"a{suffix}"))
+    ef.write(ef.read(tmp_path / f"a{suffix}"), tmp_path / f"b{suffix}")
+    back = sitk.ReadImage(str(tmp_path / f"b{suffix}"))
+    np.testing.assert_array_equal(sitk.GetArrayFromImage(back), sitk.GetArrayFromImage(image))
+    for ask in ("GetSpacing", "GetOrigin", "GetDirection"):
+        assert_allclose(getattr(back, ask)(), getattr(image, ask)(), atol=1e-6)
+
+
+def test_a_scan_goes_from_nifti_to_itk_and_back(tmp_path):
+    nibabel, sitk = pytest.importorskip("nibabel"), pytest.importorskip("SimpleITK")
+    affine = AFFINES[-2]
+    values = RNG.random((5, 6, 7)).astype("f4")
+    nibabel.save(nibabel.Nifti1Image(values, affine), tmp_path / "a.nii.gz")
+    ef.write(ef.read(tmp_path / "a.nii.gz"), tmp_path / "b.mha")
+    theirs = sitk.ReadImage(str(tmp_path / "a.nii.gz"))
+    ours = sitk.ReadImage(str(tmp_path / "b.mha"))
+    index = [2, 3, 4]  # i, j, k of NIfTI are ITK's; ours run in the opposite order
+    lies, should = ours.TransformIndexToPhysicalPoint, theirs.TransformIndexToPhysicalPoint
+    assert_allclose(lies(index[::-1]), should(index), atol=1e-4)
+    assert ours[index[::-1]] == theirs[index]
+    ef.write(ef.read(tmp_path / "b.mha"), tmp_path / "c.mgz")
+    mgh = nibabel.load(tmp_path / "c.mgz")
+    assert_allclose(
+        mgh.affine @ [4, 3, 2, 1] if mgh.shape == (7, 6, 5) else mgh.affine @ [2, 3, 4, 1],
+        affine @ [2, 3, 4, 1], atol=1e-3,
+    )  # fmt: skip
+    assert ef.read(tmp_path / "c.mgz").labels.space == "RAS"

@@ -139,3 +139,43 @@ def test_a_map_without_rasterio_is_not_read_as_a_picture(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "rasterio", None)
     with pytest.raises(MissingExtraError, match=r"map coordinates needs rasterio; .*\[geo\]"):
         read(tmp_path / "x.tif")
+
+
+SIZES = {"PhysicalSizeX": 0.2, "PhysicalSizeY": 0.25, "PhysicalSizeZ": 1.5, "TimeIncrement": 0.1}
+
+
+def test_microscopes_sizes_come_and_go(tmp_path):
+    """OME's sizes, units, frame interval and names of channels, through a fit too."""
+    tifffile = pytest.importorskip("tifffile")
+    about = {
+        "axes": "TZCYX", **SIZES, "PhysicalSizeXUnit": "nm", "PhysicalSizeYUnit": "nm",
+        "PhysicalSizeZUnit": "nm", "TimeIncrementUnit": "ms", "Channel": {"Name": ["red", "blue"]},
+    }  # fmt: skip
+    values = RNG.integers(0, 999, (3, 4, 2, 8, 9)).astype("u2")
+    tifffile.imwrite(tmp_path / "a.ome.tif", values, metadata=about)
+    samples = read(tmp_path / "a.ome.tif")
+    assert samples.dims == ("time", "depth", "row", "column")
+    assert samples.channel_axis == 2
+    field = ef.fit(tmp_path / "a.ome.tif")
+    assert [a.step for a in field.domain.axes] == pytest.approx([0.1, 1.5, 0.25, 0.2])
+    ef.write(field, tmp_path / "b.tif", dtype="uint16")
+    with tifffile.TiffFile(tmp_path / "b.tif") as file:
+        pixels = tifffile.xml2dict(file.ome_metadata)["OME"]["Image"]["Pixels"]
+        assert_array_equal(file.asarray(), values)
+    for name, size in SIZES.items():
+        assert float(pixels[name]) == pytest.approx(size)
+        assert pixels[f"{name}Unit"] == ("ms" if name == "TimeIncrement" else "nm")
+    assert [c["Name"] for c in pixels["Channel"]] == ["red", "blue"]
+
+
+def test_imagej_sizes_are_read(tmp_path):
+    tifffile = pytest.importorskip("tifffile")
+    values = RNG.integers(0, 99, (3, 5, 8, 9)).astype("u1")
+    tifffile.imwrite(
+        tmp_path / "a.tif", values, imagej=True, resolution=(5.0, 4.0),
+        metadata={"axes": "TZYX", "spacing": 1.5, "unit": "um", "finterval": 0.1},
+    )  # fmt: skip
+    samples = read(tmp_path / "a.tif")
+    steps = [float(np.diff(samples.coords[n])[0]) for n in samples.dims]
+    assert steps == pytest.approx([0.1, 1.5, 0.25, 0.2])
+    assert samples.labels.axes["column"].units == "um"

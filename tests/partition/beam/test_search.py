@@ -207,3 +207,31 @@ def all_boxes(partition):
 def test_bad_options(options, message):
     with pytest.raises(ValueError, match=message):
         ef.beam(np.zeros((32, 32)), **options)
+
+
+def test_a_partition_knows_how_it_was_made(rng):
+    values = rng.random((48, 64)).cumsum(0).cumsum(1)
+    part = ef.beam(values, cell=8, regions=9, normalisation="backward")
+    expected = ef.barron_norm(values, partition=part, normalisation="backward")
+    np.testing.assert_allclose(part.energies, expected, rtol=1e-9)
+    again = ef.beam(values, cell=8, threshold=part.threshold, normalisation="backward")
+    assert again.n_regions in (9, 8)  # where no τ gives 9, the last run was broken off
+    assert part.energies[np.bincount(part.labels.ravel()) > 1].max() <= part.threshold
+    said = repr(part)
+    assert "\n" not in said
+    assert said.startswith(
+        "Partition(48×64, 9 regions of 6×8 cells, overlap=(0.0, 0.0), BEAM, back"
+    )
+    assert f"τ={part.threshold:.4g}" in said
+    wider = part.changed(overlap=(1.0, 1.0))
+    assert wider.threshold == part.threshold
+    assert part.changed(labels=np.arange(48).reshape(6, 8)).energies is None
+    field = ef.fit(values, ef.paper(width=20), partition=part)
+    assert field.partition.threshold == part.threshold
+
+
+@pytest.mark.parametrize("how", [{"regions": 12}, {"threshold": 1e-6}])
+def test_merging_nothing_is_told(how, rng):
+    with pytest.warns(UserWarning, match="nothing was merged: with .* each of the 12 cells"):
+        part = ef.beam(rng.random((24, 32)), cell=8, **how)
+    assert part.is_regular

@@ -5,7 +5,7 @@ import pytest
 
 from elmfield.domain.box import make_domain
 from elmfield.field.coordinates.labels import AxisLabels, Labels
-from elmfield.show.view.scene import FINEST, TILE, Plane
+from elmfield.show.view.scene import FINEST_LEVEL, TILE_PIXELS, Plane
 
 NORTH = {"latitude": "degrees_north"}
 
@@ -46,11 +46,11 @@ def test_samples_are_as_oblong_as_their_steps():
 
 def test_a_level_has_half_the_pixels_of_the_next_and_the_coarsest_is_one_tile():
     found = plane((1000, 3001))
-    for level in range(FINEST, found.coarsest):
+    for level in range(FINEST_LEVEL, found.coarsest):
         for n, half in zip(found.pixels(level), found.pixels(level + 1)):
             assert half == -(-n // 2)
     assert found.pixels(0) == (1000, 3001)
-    assert max(found.pixels(found.coarsest)) <= TILE < max(found.pixels(found.coarsest - 1))
+    assert max(found.pixels(found.coarsest)) <= TILE_PIXELS < max(found.pixels(found.coarsest - 1))
 
 
 def test_pixels_of_level_0_are_samples():

@@ -347,8 +347,8 @@ BEGUN = [
 
 
 def test_requests_that_never_end_keep_nobody_out(opened, small, monkeypatch):
-    monkeypatch.setattr("elmfield.show.view.server.CONNECTIONS", 10)
-    monkeypatch.setattr("elmfield.show.view.server.STALLED", 0)
+    monkeypatch.setattr("elmfield.show.view.server.MAX_CONNECTIONS", 10)
+    monkeypatch.setattr("elmfield.show.view.server.STALLED_SECONDS", 0)
     client = opened(small)
     with contextlib.ExitStack() as stack:
         for begun in 3 * BEGUN:

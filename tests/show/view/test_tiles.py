@@ -243,7 +243,7 @@ def test_tiles_are_kept_but_not_for_ever(plain, monkeypatch):
     assert tiles._size == sum(map(len, tiles._kept.values()))
     for k in range(10):
         tiles._overview(Look(at=(float(k),)))
-    assert len(tiles._overviews) == module.OVERVIEWS
+    assert len(tiles._overviews) == module.MAX_OVERVIEWS
 
 
 def test_an_overview_has_a_limit(plain, monkeypatch):

@@ -5,6 +5,7 @@ among all of the dtype, from -NaN through -inf, -0, 0 and inf to NaN. No two val
 what is coded as ranks comes back bit for bit.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,12 @@ from elmfield._array.typing import Floats, Integers
 Ranks = NDArray[np.unsignedinteger]
 
 _CHUNK = 1 << 16
+LARGEST_PLACE = 2.0**40
+"""Places on a lattice that values are rounded to are smaller than this."""
+LATTICE_HALVINGS = 6
+
+Placed = tuple[NDArray[np.generic], tuple[float, float]]
+"""Values on a lattice, and its offset and step."""
 
 
 def ranks(values: NDArray[np.generic]) -> Ranks:
@@ -164,3 +171,44 @@ def on_lattice(
             return x.astype(dtype)
     ends = np.iinfo(dtype)
     return np.clip(np.rint(x), ends.min, ends.max).astype(dtype)
+
+
+# --- values rounded to a lattice, which are then packed without loss ------------------------------
+
+
+def round_floats(x: Floats, step: float, dtype: np.dtype[np.generic]) -> Placed | None:
+    """Return samples x on the lattice of all multiples of `step`; None where there are too many.
+
+    0 comes back as 0.
+    """
+    top = max(float(np.abs(x).max(initial=0.0)), np.finfo(np.float64).tiny)
+    if not 2.0**-960 < step < 2.0**960 or top / step > LARGEST_PLACE:
+        return None
+    found = on_lattice(0.0, step, np.rint(x / step).astype(np.int64), dtype)
+    return (found, (0.0, step)) if np.isfinite(found).all() else None
+
+
+def _round_whole(x: Floats, step: float, dtype: np.dtype[np.generic]) -> Placed | None:
+    """Return whole numbers x on a lattice from the least on; None where the step is 1 or less."""
+    if step <= 1 or dtype.itemsize > 4:
+        return None
+    low = float(x.min())
+    return on_lattice(low, step, np.rint((x - low) / step).astype(np.int64), dtype), (low, step)
+
+
+def round_as_good(x: Floats, error: float, dtype: np.dtype[np.generic]) -> Placed | None:
+    """Return samples x on the coarsest lattice, about, of at most this mean squared error."""
+    is_whole = dtype.kind in "iu"
+    place, high = _round_whole if is_whole else round_floats, math.sqrt(12 * error + is_whole)
+    low, best = 0.8 * high, None
+    high *= 1.05
+    for _ in range(LATTICE_HALVINGS):
+        step = (low + high) / 2
+        found = place(x, step, dtype)
+        if found is None:
+            return best
+        if float(np.mean((found[0].astype(np.float64) - x) ** 2)) <= error:
+            low, best = step, found
+        else:
+            high = step
+    return best

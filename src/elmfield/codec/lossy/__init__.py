@@ -7,6 +7,6 @@ a coefficient is expected to be) with their `coder` and its streams of symbols, 
 
 from elmfield.codec.lossy.bounded import pack_bounded
 from elmfield.codec.lossy.lossy_tile import unpack
-from elmfield.codec.lossy.packing import pack_step, trial
+from elmfield.codec.lossy.packing import RateCurve, pack_step
 
-__all__ = ["pack_bounded", "pack_step", "trial", "unpack"]
+__all__ = ["RateCurve", "pack_bounded", "pack_step", "unpack"]

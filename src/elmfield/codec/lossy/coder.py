@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield._array import compiled
 from elmfield.codec import ans
-from elmfield.codec.ans import LOW, AdaptiveTables, Decoder, Entries, Symbols, Tables, Words
+from elmfield.codec.ans import LOW, AdaptiveTables, Decoder, Entries, Symbols
 from elmfield.codec.container import ByteReader, ByteWriter, damaged
 from elmfield.codec.lossy import contexts
 from elmfield.codec.lossy.contexts import BatchCoder, Counts, Places, Prior, Small
@@ -88,13 +87,13 @@ class StreamWriter:
         raw = np.concatenate([np.zeros(0, np.uint8), *self.raw])
         lanes = _choose_lanes(self.batches, len(raw))
         x = np.full(lanes, round(LOW * 2**0.5), np.uint32)
-        _encode(self.batches, x)
+        ans.encode_batches(self.batches, TABLE_BITS, x)
         result = np.log2(x.astype(np.float64))  # of a last state of 16.5 bits
         widths = 16 + np.floor(TOP_OCTAVE - result + 0.5).astype(np.int64) % 16
         used = int(widths.sum())
         raw = np.concatenate([raw, np.zeros(max(0, used - len(raw)), np.uint8)])
         x = ((np.int64(1) << widths) + unpack_bits(raw, widths)).astype(np.uint32)
-        words = _encode(self.batches, x)
+        words = ans.encode_batches(self.batches, TABLE_BITS, x)
         octaves = _octaves(x)
         odd = np.flatnonzero((octaves != TOP_OCTAVE) & (octaves != TOP_OCTAVE - 1))
         below = x.astype(np.int64) - (np.int64(1) << octaves)
@@ -116,18 +115,6 @@ def _choose_lanes(batches: Sequence[Entries], n_raw: int) -> int:
         total += TABLE_BITS * len(freq) - float(np.log2(freq).sum())
     largest = max((len(entries) for entries in batches), default=1)
     return max(1, min(MAX_LANES, largest, n_raw // 24, int(total / BITS_PER_LANE)))
-
-
-def _encode(batches: Sequence[Entries], x: Entries) -> Words:
-    """Encode all batches from last states to first ones, in place; return the words."""
-    if not batches or not compiled.pays(0):
-        return ans.encode_batches(batches, TABLE_BITS, x)
-    from elmfield.codec import ans_kernels
-
-    entries = np.concatenate(batches)
-    ends = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
-    words = np.empty(len(entries), np.uint16)
-    return words[ans_kernels.encode_batches(entries, ends, TABLE_BITS, x, words) :]
 
 
 class StreamReader(Decoder):
@@ -159,22 +146,9 @@ class StreamReader(Decoder):
 
     def symbols(self, tables: AdaptiveTables, classes: NDArray[np.integer]) -> Symbols:
         """Return the next batch, shape (n,), and learn from it."""
-        symbols = self._decode_batch(tables.tables, classes)
+        symbols = self.decode(tables.tables, classes)
         tables.update(classes, symbols)
         return symbols
-
-    def _decode_batch(self, tables: Tables, classes: NDArray[np.integer]) -> Symbols:
-        if not compiled.pays(0):
-            return self.decode(tables, classes)
-        from elmfield.codec import ans_kernels
-
-        out, rows = np.empty(len(classes), np.uint8), classes.astype(np.uint8)
-        if not ans_kernels.decode(
-            rows, tables.slots, tables.entries, tables.bits, self.x[0], self.words, self.next,
-            self.end[0], out,
-        ):  # fmt: skip
-            raise ans.too_short()
-        return out
 
     def finish_symbols(self) -> None:
         """Find the raw bits, once all symbols were read: in the lanes, then behind the words."""

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield._array import compiled
 from elmfield.codec import lossless
 from elmfield.codec.ans import AdaptiveTables
 from elmfield.codec.container import LOSSY, Head, damaged
@@ -144,7 +143,6 @@ class Tile:
     def values(self) -> Values:
         """Return the samples."""
         frame = self.frame
-        compiled.pays(math.prod(frame.shape))  # the loops ask again
         y = read_samples(self.sections, frame.spread, self.B, self.n_cuts, self.gains)
         whole = self._mix(y)
         if self.unit:

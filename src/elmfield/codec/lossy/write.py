@@ -204,14 +204,15 @@ def _add_pieces(x: Floats, grid: Shape) -> Floats:
     return np.asarray(x.reshape(pairs).sum(axis=tuple(range(1, len(pairs), 2))).ravel())
 
 
-def _choose_cuts(modes_of: dict[int, Floats], shape: Shape, sizes: tuple[int, ...]) -> list[Mask]:
+def _choose_cuts(
+    modes_of: dict[int, Floats], shape: Shape, sizes: tuple[int, ...], usual: int
+) -> list[Mask]:
     """Return, for each size but the smallest, which boxes of a channel are cut.
 
-    The middle size is priced first. Smaller boxes are then tried only where there is something to
+    The usual size is priced first. Smaller boxes are then tried only where there is something to
     code, larger ones only where there is little.
     """
-    C, price = shape[0], BIT_PRICE
-    middle = min(1, len(sizes) - 1)
+    C, price, middle = shape[0], BIT_PRICE, usual
     bits: dict[int, Floats] = {}
     costs: dict[int, Floats] = {}
     for j in (middle, *range(middle + 1, len(sizes)), *range(middle - 1, -1, -1)):
@@ -241,7 +242,9 @@ def _choose_cuts(modes_of: dict[int, Floats], shape: Shape, sizes: tuple[int, ..
     return cuts[::-1]
 
 
-def write_boxes(x: Floats, sizes: tuple[int, ...]) -> tuple[list[bytes], Whole, NDArray[np.uint8]]:
+def write_boxes(
+    x: Floats, sizes: tuple[int, ...], usual: int = 0
+) -> tuple[list[bytes], Whole, NDArray[np.uint8]]:
     """Return sections, the smallest level first; samples as decoded, in units; sizes of boxes.
 
     Parameters
@@ -250,11 +253,13 @@ def write_boxes(x: Floats, sizes: tuple[int, ...]) -> tuple[list[bytes], Whole, 
         Samples in steps.
     sizes : tuple of int
         Sizes of boxes, each half of the one before.
+    usual : int
+        Which of them most boxes are thought to have.
     """
     C, d = x.shape[0], x.ndim - 1
     full = pad_to_boxes(x, sizes[0])
     X = {B: transform.find_modes(full, B)[modes(B, d).rows] for B in sizes}
-    cuts = _choose_cuts(X, full.shape, sizes) if len(sizes) > 1 else []
+    cuts = _choose_cuts(X, full.shape, sizes, usual) if len(sizes) > 1 else []
     may = np.ones(X[sizes[0]].shape[1] // C, bool)
     sections, plane = _write_plane(X[sizes[0]][0].reshape(grid_shape(full.shape, sizes[0])))
     parts = []

@@ -1,19 +1,19 @@
-"""World: a scan asked in millimetres of the room, not along its own axes.
+"""World: a scan in world coordinates, millimetres, not along its own axes.
 
-The affine of a file maps sample numbers on three axes to places in the room; ``labels`` keep
+The affine of a file maps sample numbers on three axes to places in world space; ``labels`` keep
 it, with the ``grid`` that a part or another resolution of the file has. Other axes (time) stay as
 they are.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from elmfield._array.backend import is_array, move, namespace
 from elmfield._array.checks import numbers, sizes_of
-from elmfield._array.typing import Array, Floats
+from elmfield._array.typing import Array, DType, Floats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from elmfield.field.field import Field
 
 AXES = {"RAS": ("LR", "PA", "IS"), "LPS": ("RL", "AP", "IS")}
-"""What lies at the low and the high end of x, y and z: NIfTI's room, and DICOM's."""
+"""What lies at the low and the high end of x, y and z: NIfTI's world space, and DICOM's."""
 
 
 def affine_of(labels: "Labels", n_axes: int) -> Floats:
-    """The 4 × 4 map from sample numbers on the first three axes to places in the room."""
+    """The 4 × 4 map from sample numbers on the first three axes to places in world space."""
     if labels.affine is None:
         raise ValueError(
-            "this field does not know where its samples lie in the room; world coordinates come "
+            "this field does not know where its samples lie in world space; world coordinates come "
             "with NIfTI and DICOM files. Use the field itself, in the units of its axes."
         )
     affine = np.asarray(labels.affine, np.float64)
@@ -41,7 +41,7 @@ def affine_of(labels: "Labels", n_axes: int) -> Floats:
     return affine
 
 
-def checked_affine(affine: Any, name: str = "affine") -> Floats:
+def checked_affine(affine: Array, name: str = "affine") -> Floats:
     """An affine as a 4 × 4 matrix; refused if it has no inverse."""
     A = numbers(name, affine)
     if A.shape == (3, 4):
@@ -108,7 +108,7 @@ class World:
 
     @property
     def space(self) -> str:
-        """Whose room it is: "RAS" (NIfTI: x runs to the right) or "LPS" (DICOM: to the left)."""
+        """World space: "RAS" (NIfTI: x runs to the right) or "LPS" (DICOM: to the left)."""
         return self.field.labels.space
 
     @property
@@ -157,16 +157,16 @@ class World:
 
     def reslice(
         self,
-        affine: Any,
+        affine: Array,
         shape: "Sequence[int]",
         *,
         antialias: bool = True,
         outside: str = "nan",
         fill: float | None = None,
-        dtype: Any = None,
+        dtype: DType = None,
         missing: str | None = None,
     ) -> Array:
-        """The field on another grid of the room, also an oblique one.
+        """The field on another grid in world space, also an oblique one.
 
         Parameters
         ----------
@@ -189,7 +189,7 @@ class World:
         )  # fmt: skip
 
     def isotropic(self, spacing: "float | Sequence[float]") -> tuple[Floats, tuple[int, ...]]:
-        """Affine and shape of the same room with voxels so many millimetres apart.
+        """Affine and shape of the same space with voxels so many millimetres apart.
 
         The axes run as before, and the voxels fill the field of view as nearly as they can, its
         middle in the middle.

@@ -1,7 +1,7 @@
 """A field as labelled arrays: positions by xarray's rules in, DataArrays and Datasets out.
 
-xarray is imported when one of its containers is asked for. Whose dims become whose is decided here;
-what stands there is asked of the field.
+xarray is imported when one of its containers is asked for. Dims and coordinates of
+results are decided here, values come from the field.
 """
 
 import warnings
@@ -105,7 +105,7 @@ def need_xarray(purpose: str) -> ModuleType:
 
 
 def channel_dim(labels: Labels, dims: Sequence[str]) -> str:
-    """What the dim of channels is called beside those of the axes."""
+    """Name of the dim of channels, different from those of the axes."""
     label = labels.channels.name
     while label in dims:
         label += "_"

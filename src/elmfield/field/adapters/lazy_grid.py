@@ -9,9 +9,9 @@ import numpy as np
 
 from elmfield._array.backend import as_dtype, namespace, to_numpy
 from elmfield._array.checks import is_mapping, shown
-from elmfield._array.typing import Array, Floats, Integers
+from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.errors import MissingExtraError
-from elmfield.field.coordinates.output_positions import Places, mark_outside
+from elmfield.field.coordinates.output_positions import mark_outside
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.evaluate.grid_values import at_samples, gridded, sample_dtype, tail_of
 
@@ -27,7 +27,7 @@ class LazyGrid:
     ----------
     model : Model
         The field's.
-    x : sequence of places, optional
+    x : sequence of arrays, optional
         Index coordinates on each axis; by default of the field's own samples, which come back as
         they were given.
     beyond : list of arrays of bool, optional
@@ -41,10 +41,10 @@ class LazyGrid:
     """
 
     model: "Model" = field(repr=False)
-    x: Sequence[Places] | None = field(default=None, repr=False)
+    x: Sequence[Floats] | None = field(default=None, repr=False)
     beyond: Sequence[Array] = field(default=(), repr=False)
     quantity: str = "value"
-    dtype_asked: Any = None
+    dtype_asked: DType = None
     gaps: bool = False
 
     @cached_property
@@ -52,7 +52,7 @@ class LazyGrid:
         """Index coordinates on each axis."""
         if self.x is None:
             return [own.astype(np.float64) for own in own_samples(self.model.domain)]
-        return [c[:] for c in self.x]
+        return list(self.x)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -73,7 +73,7 @@ class LazyGrid:
         return len(self.shape)
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         """Of the values."""
         kind = self.dtype_asked
         if kind is None and self._gives_samples:

@@ -376,7 +376,7 @@ class Sphere:
         """Means over boxes, by area: as :meth:`Field.means`, latitudes counting by their cosine."""
         return self._means(edges, covered, missing)
 
-    def _means(self, edges: Sequence[Any], covered: bool, missing: str | None) -> Any:
+    def _means(self, edges: Sequence[Array], covered: bool, missing: str | None) -> Any:
         weights = {self.frame.plane[0]: cosine}
         values, part = means_between(self.field.model, edges, missing, weights)
         return (to_numpy(values), part) if covered else to_numpy(values)

@@ -1,6 +1,6 @@
 """Fields and tables as modules of torch: parameters, `state_dict`, `torch.compile`, `vmap`.
 
-Opened only when somebody asks for a module. All is plain operations that torch differentiates;
+Imported only by `Field.module` and `Table.module`. Plain operations that torch differentiates;
 where a graph is recorded or points are batched, without a branch on data. Points outside go to the
 border.
 """
@@ -37,7 +37,7 @@ Tensor = torch.Tensor
 
 BLOCK_BALANCE = 16
 """Points of a block times blocks of a region, as a part of its points: a block costs as much as
-eight points beside its own, and the last one of a region is half empty."""
+eight points more than its own, and the last one of a region is half empty."""
 
 PREPARED_NUMBERS_PER_POINT = 16
 """Numbers a point for which the polynomials of an axis are multiplied out before points are asked.
@@ -48,7 +48,7 @@ CACHE_NUMBERS = 1 << 18
 """Numbers that stay in a processor's cache between two steps."""
 
 
-class Places(nn.Module):
+class IndexModule(nn.Module):
     """Index coordinates of points, moved into the box: d columns."""
 
     def __init__(self, domain: Domain) -> None:
@@ -92,7 +92,7 @@ def _along(x: Tensor, knots: Tensor, pieces: Tensor) -> Tensor:
 M = TypeVar("M", bound=nn.Module)
 
 
-class Answers(nn.Module):
+class PointModule(nn.Module):
     """What fields and tables share: points read, offset and scale put back."""
 
     offset: Tensor
@@ -100,7 +100,7 @@ class Answers(nn.Module):
 
     def __init__(self, model: Any) -> None:
         super().__init__()
-        self.places = Places(model.domain)
+        self.places = IndexModule(model.domain)
         self.d, self.single = len(model.shape), model.channel_axis is None
         self.is_complex = model.is_complex
         for name in ("offset", "scale"):
@@ -127,7 +127,7 @@ class Answers(nn.Module):
         return values.reshape(*points.shape[:-1], values.shape[-1])
 
 
-class TableModule(Answers):
+class TableModule(PointModule):
     """A table as a module; its polynomials are a buffer."""
 
     coefficients: Tensor
@@ -180,9 +180,7 @@ class TableModule(Answers):
 class _Fused(Taken):
     """Terms of points; a step of Horner's rule is one kernel."""
 
-    def joined(
-        self, total: Tensor | None, part: Tensor, s: Tensor, factor: int, name: Order
-    ) -> Tensor:
+    def joined(self, total: Tensor | None, part: Tensor, s: Tensor, factor: int = 1) -> Tensor:
         """``total s + factor part``."""
         part = part if factor == 1 else part * factor
         return part if total is None else torch.addcmul(part, total, s)
@@ -195,23 +193,23 @@ class _Columns(_Fused):
         super().__init__(rows)
         self.cell = cell
 
-    def added(self, total: Tensor | None, i: int, s: Tensor, name: Order) -> Tensor:
+    def added(self, total: Tensor | None, i: int, s: Tensor) -> Tensor:
         """``total s + c_i``, (n, C)."""
-        return self.joined(total, self.rows[:, i][self.cell], s, 1, name)
+        return self.joined(total, self.rows[:, i][self.cell], s)
 
     def zeros(self, s: Tensor) -> Tensor:
         """Nothing, at every point."""
         return s.new_zeros((len(self.cell), self.rows.shape[2]))
 
 
-class FieldModule(Answers):
+class FieldModule(PointModule):
     """A field as a module: coefficients of all regions are its parameter.
 
-    Every point asks the regions that speak there for ``Σ F[q] Π rows``: F are a region's
+    A value is the sum of ``Σ F[q] Π rows`` over the regions that contribute: F are a region's
     coefficients, and rows the functions of the axes, windows included, by polynomials on short
-    intervals. Points of one region are asked together, points of one interval have their rows made
-    together. Where points are many, the polynomials of the last axes are multiplied out first, for
-    all regions: F is then by interval, and powers are the rows.
+    intervals. Points of one region are evaluated together, rows of one interval made together.
+    Where points are many, the polynomials of the last axes are multiplied out first, for all
+    regions: F is then by interval, and powers are the rows.
     """
 
     def __init__(self, model: "Model", axes: tuple[Intervals, ...]) -> None:
@@ -239,7 +237,7 @@ class FieldModule(Answers):
                 self.register_buffer(f"{name}_{k}", torch.as_tensor(array), persistent=False)
 
     def values(self, index: list[Tensor], order: Order) -> Tensor:
-        """``Σ F[q] Π rows`` over all that speak at each point."""
+        """``Σ F[q] Π rows`` over all that contribute at each point."""
         s, j = [], []
         for i, (low, m, J) in zip(index, self.lattice):
             at = (i - low) * m
@@ -253,7 +251,7 @@ class FieldModule(Answers):
     # --- without looking at the points: what can be compiled, exported and batched ---------------
 
     def _corner(self, s: list[Tensor], j: list[Tensor], corner: tuple[int, ...]) -> Tensor:
-        """What the lower or upper cells say at all points, (n, C): 0 where they do not speak."""
+        """Values of the lower or upper cells at all points, (n, C): 0 outside their windows."""
         rows, key = [], None
         for k, side in enumerate(corner):
             piece, cell = (self.get_buffer(f"{a}_{k}")[:, side][j[k]] for a in ("piece", "cells"))
@@ -268,7 +266,7 @@ class FieldModule(Answers):
 
     @outside_torch_modes()
     def _grouped(self, s: list[Tensor], j: list[Tensor]) -> Tensor:
-        """The same, (n, C), from those that speak: as many questions as there are answers."""
+        """The same, (n, C), only from cells that contribute."""
         n, d = len(s[0]), len(s)
         F, ready = self._prepared(PREPARED_NUMBERS_PER_POINT * n)
         at, key, pieces = self._asked(j, F.shape[:d], ready)
@@ -297,9 +295,9 @@ class FieldModule(Answers):
     def _asked(
         self, j: list[Tensor], counts: Sequence[int], ready: list[bool]
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Who is asked what: points, keys of F, and pieces on each axis; (m,) each.
+        """Pairs of a point and a contributing cell: points, keys of F, pieces on each axis; (m,).
 
-        First every point asks the lower cells, then those that are blended there the others.
+        First all points with their lower cells, then blended ones with the others.
         """
         two = [self.get_buffer(f"two_{k}")[j[k]] for k in range(len(j))]
         found: list[list[Tensor]] = []
@@ -326,17 +324,17 @@ class FieldModule(Answers):
         found = (P @ table.index_select(0, group.key)).reshape(-1, table.shape[2])
         return found.index_select(0, group.slot)
 
-    def _prepared(self, room: int) -> tuple[Tensor, list[bool]]:
+    def _prepared(self, max_numbers: int) -> tuple[Tensor, list[bool]]:
         """F by cell or interval of each axis, (n_1, ..., n_d, q_1, ..., q_d, C), and which it is.
 
-        The last axes are multiplied out as far as that takes no more than `room` numbers.
+        The last axes are multiplied out as far as that takes no more than `max_numbers`.
         """
         d = len(self.n_cells)
         F: Tensor = self.coefficients
         F, ready = F.reshape(*self.n_cells, *F.shape[1:]), [False] * d
         for k in reversed(range(d)):
             J, K = self.lattice[k][2], self.terms[k]
-            if F.numel() // (F.shape[k] * F.shape[d + k]) * J * K > room:
+            if F.numel() // (F.shape[k] * F.shape[d + k]) * J * K > max_numbers:
                 break
             X = F.movedim((k, d + k), (0, 1))
             N, q, *rest = X.shape
@@ -354,7 +352,7 @@ class FieldModule(Answers):
 
 
 def _spans(axis: Intervals, n_cells: int, nothing: int) -> dict[str, np.ndarray]:
-    """On which intervals each cell speaks, one after the other, and where these are found.
+    """On which intervals each cell contributes, one after the other, and where these are found.
 
     `span`, (N, L), is the piece of each, or `nothing` after the last; `low`, (J,), says where the
     lower cell's is found among them, `up` where the upper cell's is on the intervals `at`; `two`,
@@ -375,23 +373,23 @@ def _spans(axis: Intervals, n_cells: int, nothing: int) -> dict[str, np.ndarray]
 
 
 class _Groups:
-    """Questions of one key in blocks of one size, the last of each key filled up with any others.
+    """Pairs of one key in blocks of one size, the last of each key filled up with any others.
 
     Parameters
     ----------
     key : tensor, shape (m,)
-        Of each question, below `bound`.
+        Of each pair of a point and a cell, below `bound`.
 
     Attributes
     ----------
     size : int
-        Questions of a block.
+        Pairs of a block.
     key : tensor, shape (blocks,)
         Of each block.
     source : tensor, shape (blocks size,)
-        The question in each place of the blocks, one after the other.
+        The pair in each place of the blocks, one after the other.
     slot : tensor, shape (m,)
-        The place of each question.
+        The place of each pair.
     """
 
     def __init__(self, key: Tensor, bound: int) -> None:
@@ -401,7 +399,7 @@ class _Groups:
         self.size = B = int(min(each, math.sqrt(BLOCK_BALANCE * each)))
         blocks = (counts + (B - 1)) // B
         self.key = torch.repeat_interleave(torch.arange(bound, device=where), blocks)
-        # How far the places of a key are behind its questions in sorted order.
+        # How far the places of a key are behind its pairs in sorted order.
         gap = (torch.cumsum(blocks, 0) - blocks) * B - (torch.cumsum(counts, 0) - counts)
         slot = torch.arange(len(key), device=where) + gap[key[order]]
         self.slot = torch.empty_like(slot).index_copy_(0, order, slot)
@@ -426,7 +424,7 @@ def _is_traced(*tensors: Tensor) -> bool:
 @outside_torch_modes()
 def table_module(table: "Table") -> TableModule:
     """A table as a module of torch."""
-    return _beside(TableModule(table), table.model.offset)
+    return _on_device_of(TableModule(table), table.model.offset)
 
 
 @outside_torch_modes()
@@ -440,9 +438,9 @@ def field_module(model: "Model") -> FieldModule:
             "only fields of product modes on a regular partition become modules, as smooth() and "
             "oriented() make them. Ask the field itself, which torch can follow too."
         )
-    return _beside(FieldModule(model, expansion.axes), model.offset)
+    return _on_device_of(FieldModule(model, expansion.axes), model.offset)
 
 
-def _beside(module: M, like: Any) -> M:
+def _on_device_of(module: M, like: Any) -> M:
     """A module on the device of an array of torch; where it is for other libraries' arrays."""
     return module.to(like.device) if isinstance(like, torch.Tensor) else module

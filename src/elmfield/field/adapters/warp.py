@@ -21,7 +21,7 @@ from elmfield._array.backend import (
 )
 from elmfield._array.checks import choice, numbers, sizes_of
 from elmfield._array.memory import capacity, runs, with_less_memory
-from elmfield._array.typing import Array, Floats
+from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.errors import OutsideDomainError
 from elmfield.field.coordinates.gap_masks import shown, shows_gaps
 from elmfield.field.evaluate.grid_values import MEAN_MIN_COVER, gridded
@@ -58,7 +58,7 @@ def warped(
     antialias: bool,
     outside: str,
     fill: float | None,
-    dtype: Any,
+    dtype: DType,
     missing: str | None,
 ) -> Array:
     """See :meth:`Field.warp`."""
@@ -91,7 +91,7 @@ def _numbers(i: int, j: int, sizes: Sequence[int]) -> Floats:
 
 def _block(
     model: "Model", place: Place, x: Floats, antialias: bool, outside: str, missing: str | None
-) -> tuple[Array, Any]:
+) -> tuple[Array, Array]:
     """Values (n, C) at samples x (n, d) of the result, and which of them lie outside the field."""
     at, gone = _settled(model, place(x), outside)
     if outside == "raise" and gone.any():
@@ -124,10 +124,12 @@ def _block(
     return xp.concat(parts, axis=0)[move(back, model.offset), ...], gone
 
 
-def _settled(model: "Model", at: Array, outside: str) -> tuple[Array, Any]:
+def _settled(model: "Model", at: Array, outside: str) -> tuple[Array, Array]:
     """Index coordinates (n, d) inside the domain, and which of the places lie outside it."""
     columns = [model.domain.settle(k, at[:, k], outside) for k in range(at.shape[1])]
-    gone = np.logical_or.reduce([to_numpy(wrong) for _, wrong in columns])
+    gone = np.zeros(at.shape[0], bool)
+    for _, wrong in columns:
+        gone |= False if wrong is None else to_numpy(wrong)
     return namespace(at).stack([i for i, _ in columns], axis=-1), gone
 
 
@@ -149,7 +151,7 @@ def _means(model: "Model", at: Array, each: int, missing: str | None) -> Array:
     return xp.where(is_known, total / xp.where(is_known, there, 1.0), xp.nan)
 
 
-def _counts(place: Place, x: Floats) -> Any:
+def _counts(place: Place, x: Floats) -> Integers:
     """Places to average over along each axis of the result, (n, d); 1 where nothing shrinks."""
     counts = np.ones(x.shape, np.int64)
     for k in range(x.shape[1]):
@@ -164,7 +166,7 @@ def _counts(place: Place, x: Floats) -> Any:
     return counts
 
 
-def _filled(values: Array, gone: Any, fill: float | None, dtype: Any) -> Array:
+def _filled(values: Array, gone: Array, fill: float | None, dtype: DType) -> Array:
     """Values (n, C) with `fill` or NaN where they lie outside; refused where `dtype` has no NaN."""
     if not gone.any():
         return values
@@ -212,7 +214,7 @@ def place_of(transform: Any, like: Array, d: int) -> tuple[Place, tuple[int, ...
     )
 
 
-def _brought(given: Any, like: Array) -> Array:
+def _brought(given: Array, like: Array) -> Array:
     """What a transform has or gives, in float64, in the library and on the device of `like`."""
     if requires_grad(given) and not is_torch(like):
         raise TypeError(
@@ -223,7 +225,7 @@ def _brought(given: Any, like: Array) -> Array:
     return move(array, like, namespace(like).float64)
 
 
-def matrix_of(given: Any, d: int) -> Floats:
+def matrix_of(given: Array, d: int) -> Floats:
     """An affine or projective matrix on the host, (d + 1, d + 1); refused if it has no inverse."""
     matrix: Floats = np.asarray(to_numpy(given), np.float64)
     if matrix.shape == (d, d + 1):
@@ -306,7 +308,7 @@ def _along_axes(
     antialias: bool,
     outside: str,
     gaps: bool,
-) -> tuple[Array, Any] | None:
+) -> tuple[Array, Array] | None:
     """What :func:`_block` gives for all samples, of a matrix whose axes are the field's; else None.
 
     In any order and sense, stretched and shifted: then axis by axis, as `resize` does it, and means
@@ -350,7 +352,7 @@ def _along_axes(
     channels = values[..., None]
     if model.channel_axis is not None:
         channels = xp.moveaxis(values, model.channel_axis, -1)
-    gone: Any = np.zeros((), bool)
+    gone: Array = np.zeros((), bool)
     for k, rows in enumerate(kept):
         if beyond[k].any():
             channels = xp.take(channels, move(rows, values), axis=k)

@@ -8,17 +8,16 @@ import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product as cartesian
-from typing import Any
 
 import numpy as np
 
 from elmfield._array.backend import add_runs, move, namespace
 from elmfield._array.memory import capacity
 from elmfield._array.memory import runs as runs_of
-from elmfield._array.typing import Array, Floats, Integers
+from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.field.blend.grids import AxisPlan, AxisTable, along, contracted
 from elmfield.field.blend.integrals import Runs
-from elmfield.field.blend.points import Nodes, partials
+from elmfield.field.blend.points import Draws, Nodes, partials
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.stored import Coefficients
 from elmfield.local.model import AxisFunctions, Basis, LocalModel
@@ -40,14 +39,14 @@ class Group:
         Region numbers, ascending.
     coefficients : Coefficients
         c of each of them, (G, r, C).
-    nodes : Nodes, optional
-        The places of a model of kernels, which every region has its own of.
+    nodes : Nodes or Draws, optional
+        What every region has its own of: the places of a model of kernels, or a hidden layer.
     """
 
     model: LocalModel
     regions: Integers
     coefficients: Coefficients = field(repr=False)
-    nodes: Nodes | None = field(default=None, repr=False)
+    nodes: Nodes | Draws | None = field(default=None, repr=False)
 
     def moved(self, like: Array) -> "Group":
         """The same in the library and on the device of `like`."""
@@ -90,7 +89,7 @@ class Blended:
         return self.groups[0].coefficients.like
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         """Dtype of the coefficients and of the values."""
         return self.like.dtype
 
@@ -102,7 +101,7 @@ class Blended:
     @property
     def n_stored(self) -> int:
         """Numbers stored: coefficients, and the places of kernels, which groups share."""
-        nodes = [g.nodes for g in self.groups if g.nodes is not None]
+        nodes = [g.nodes for g in self.groups if isinstance(g.nodes, Nodes)]
         places = {id(n.positions): int(math.prod(n.positions.shape)) for n in nodes}
         numbers = [g.coefficients.n_stored for g in self.groups]
         return sum((*numbers, *(len(n.members) for n in nodes), *places.values()))
@@ -119,6 +118,8 @@ class Blended:
         """Why no coefficient can be left out; None where coordinates of samples are stored."""
         if self.is_scattered:
             return "a field of scattered samples keeps all its coefficients"
+        if all(g.model.basis is None and g.coefficients.beliefs is None for g in self.groups):
+            return "a field that keeps output weights as they were solved for keeps all of them"
         if any(g.model.basis is None for g in self.groups):
             return (
                 "a field of oriented regions is its samples, and keeps all of them. Ask for "
@@ -134,12 +135,9 @@ class Blended:
 
     @property
     def exact(self) -> SampleBoxes | None:
-        """The caller's samples, where the function passes through all of them; else None.
-
-        Not where they were coded with loss, or are kept with fewer digits.
-        """
+        """The samples in the caller's units, where the function passes through all; else None."""
         boxes = self.source_samples
-        if boxes is None or not boxes.is_raw or boxes.is_lossy:
+        if boxes is None or not boxes.is_raw:
             return None
         every = (g.coefficients for g in self.groups)
         return boxes if all(c.shape[1] >= math.prod(c.box or ()) for c in every) else None
@@ -184,7 +182,7 @@ class Blended:
         return group.model.weights(group.coefficients.take(row[region : region + 1]))[0, ...]
 
     def local_model(self, regions: Integers) -> LocalModel:
-        """The model of some regions of one group; kernels with their places."""
+        """The model of some regions of one group; kernels with their places, layers as drawn."""
         which, row = self.group_of
         group: Group = self.groups[which[regions[0]]]
         if group.nodes is None:
@@ -219,7 +217,7 @@ class Blended:
     def on_grid(self, x: list[Floats]) -> Array:
         """Blended values, (p_1, ..., p_d, C), on the grid of index coordinates `x`."""
         xp = namespace(self.like)
-        if not self.partition.is_regular or self.is_scattered or self._is_mixed:
+        if not self.partition.is_regular or self.is_scattered or self._differs:
             points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1).reshape(-1, len(x))
             at = move(points, self.like, xp.float64)
             (values,) = self.partials(at, [(0,) * len(x)])
@@ -265,7 +263,7 @@ class Blended:
         return found[0] if len(found) == 1 else [xp.concat(pair) for pair in zip(*found)]
 
     def plan(self, k: int, x: Floats, order: int = 0) -> AxisPlan:
-        """Which cells of axis k speak at index coordinates `x`, and how, up to derivatives."""
+        """Which cells of axis k contribute at index coordinates `x`, and how, up to derivatives."""
         return AxisPlan.make(self.partition, self.centres, self.group_of[0], k, x, order)
 
     @property
@@ -280,8 +278,10 @@ class Blended:
         return self._axes is not None
 
     @property
-    def _is_mixed(self) -> bool:
-        """Whether some of several groups take their modes axis by axis."""
+    def _differs(self) -> bool:
+        """Whether regions have layers of their own, or some groups take their modes by axes."""
+        if any(g.nodes is not None for g in self.groups):
+            return True
         return len(self.groups) > 1 and any(g.model.axes is not None for g in self.groups)
 
     @property
@@ -296,13 +296,13 @@ class Blended:
         return capacity(self.like) // (each * math.prod(a.cells.size for a in others))
 
     def _parts(self, x: Floats, starts: Integers, most: int) -> list[tuple[int, int]]:
-        """Ranges of runs of positions on the first axis in which at most so many cells speak."""
+        """Ranges of runs of positions on the first axis, each with at most so many cells."""
         if self.partition.n_cells[0] <= most:
             return [(0, len(starts))]
         return self.plan(0, x).parts(starts, most)
 
     def _products(
-        self, axes: list[AxisTable], orders: list[tuple[int, ...]], dtype: Any = None
+        self, axes: list[AxisTable], orders: list[tuple[int, ...]], dtype: DType = None
     ) -> list[Array]:
         """Results (p_1, ..., p_d, C) of product models for each of some orders."""
         xp, group = namespace(self.like), self.groups[0]
@@ -353,7 +353,7 @@ class Blended:
 
     # --- sums and parts -------------------------------------------------------------------------
 
-    def sums(self, runs: list[Runs], dtype: Any = None) -> Array:
+    def sums(self, runs: list[Runs], dtype: DType = None) -> Array:
         """``Σ weights f(places)`` over boxes, (n_1, ..., n_d, C): one for each run on each axis.
 
         With product modes each axis is summed first, so the grid of places is never formed; in
@@ -407,7 +407,7 @@ class Blended:
         return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
 
     def crop(self, low: tuple[float, ...], high: tuple[float, ...]) -> "Blended":
-        """The same function without the regions that do not speak between two corners."""
+        """The same function without the regions that do not contribute between two corners."""
         part = self.partition
         edges, kept = [], []
         for k, n_cells in enumerate(part.n_cells):

@@ -12,7 +12,6 @@ from elmfield._array.backend import add_rows, move, namespace, take
 from elmfield._array.memory import runs
 from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.field.blend.derivatives import Order
 from elmfield.field.blend.integrals import Runs
 from elmfield.local.layers import Pieces, split
 from elmfield.local.model import AxisFunctions
@@ -20,6 +19,9 @@ from elmfield.partition import Partition, blend
 
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
+
+Order = tuple[int, ...]
+"""How often a function is differentiated along each axis."""
 
 
 def arranged(factors: Array) -> Array:
@@ -57,12 +59,12 @@ cell; a volume of 100³ takes 32 ms so, and 20 with one of 900."""
 
 @dataclass(frozen=True, eq=False)
 class AxisPlan:
-    """Which cells of one axis speak at which of its p positions, laid out for batched products.
+    """Which cells of an axis contribute at which of its p positions, laid out for batched products.
 
     Parameters
     ----------
     cells : integer array, shape (N,)
-        The cells that speak at all.
+        The cells that contribute at all.
     offsets : array, shape (N, n_slots)
         Positions relative to each cell's box, padded with zeros.
     lower, upper : integer arrays, shape (p,)
@@ -90,7 +92,7 @@ class AxisPlan:
 
     @cached_property
     def patterns(self) -> tuple[Floats, Integers]:
-        """The different rows of `offsets`, boxes of different size kept apart; and who has which.
+        """The different rows of `offsets`, boxes of different size apart; and which cell has which.
 
         Shapes (n_patterns, n_slots) and (N,). Only dense layers ask: a fifth of a grid's time.
         """
@@ -113,8 +115,8 @@ class AxisPlan:
         `centres`, (N, d), are those of the regions' boxes; `groups`, (N,), tells which share them.
         Derivatives up to `order` can be merged with it.
         """
-        along = [0] * len(partition.shape)
-        along[k] = slice(None)  # type: ignore[call-overload]
+        along: list[int | slice] = [0] * len(partition.shape)
+        along[k] = slice(None)
         line = partition.labels[tuple(along)]  # one region per cell of this axis
         b = blend(partition, k, x, order)
         two = b.ramp[0] > 0
@@ -145,7 +147,7 @@ class AxisPlan:
         )
 
     def parts(self, starts: Integers, most: int) -> list[tuple[int, int]]:
-        """Ranges of runs of the positions that at most so many cells speak in, or of one run each.
+        """Ranges of runs of the positions with at most so many cells each, or of one run each.
 
         `starts`, (n,), tells where each run begins.
         """
@@ -223,7 +225,7 @@ class AxisTable:
     Parameters
     ----------
     cells : integer array, shape (N,)
-        The cells that speak.
+        The cells that contribute.
     tables : dict of arrays, shape (N, n_slots, q)
         The q functions of each cell in its slots, by their order of differentiation.
     first : integer array, shape (p,)

@@ -6,19 +6,19 @@ leave, and how much of each box the samples cover. `parse` reads edges in other 
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from elmfield._array.backend import add_runs, move, namespace
 from elmfield._array.memory import capacity, with_less_memory
 from elmfield._array.memory import runs as runs_of
-from elmfield._array.typing import Array, Floats
+from elmfield._array.typing import Array, Coordinate, Floats
 from elmfield.field.blend.blended import Blended
 from elmfield.field.blend.integrals import Split, Weight, averages
-from elmfield.field.coordinates.alpha import unpremultiply
 from elmfield.field.coordinates.dates import date_errors
 from elmfield.field.coordinates.gap_masks import gone_at, shows_gaps
+from elmfield.field.coordinates.labels import unpremultiply
 from elmfield.field.coordinates.parse import own_samples
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def over(
 
 def means_between(
     model: "Model",
-    edges: Sequence[Any],
+    edges: Sequence[Array],
     missing: str | None,
     weights: Mapping[int, Weight] | None = None,
 ) -> tuple[Array, Array]:
@@ -83,7 +83,9 @@ def means_between(
     return model.channels_back(values), model.channels_back(part)
 
 
-def integral_between(model: "Model", low: Sequence[Any], high: Sequence[Any]) -> Array:
+def integral_between(
+    model: "Model", low: Sequence[Coordinate], high: Sequence[Coordinate]
+) -> Array:
     """Integral over the box between two corners; see :meth:`Field.integral`."""
     ends = model.coordinates.corners(low, high)
     with date_errors(model.labels.axes):

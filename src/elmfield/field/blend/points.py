@@ -1,14 +1,15 @@
-"""A blended function at points: which regions speak there, and sums of their local models.
+"""A blended function at points: sums of the local models whose windows reach there; derivatives.
 
 And where the kernels of scattered regions sit: places that neighbouring regions share.
 """
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import product as cartesian
 from operator import and_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -25,8 +26,8 @@ from elmfield._array.backend import (
 from elmfield._array.memory import capacity, runs
 from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.field.blend.grids import arranged, contract
-from elmfield.local.bases import Polyharmonic
+from elmfield.field.blend.grids import Order, arranged, contract
+from elmfield.local.bases import DenseWeights, Polyharmonic
 from elmfield.partition import Blend, blend
 
 if TYPE_CHECKING:
@@ -100,25 +101,54 @@ class Nodes:
         return replace(self, positions=move(self.positions, like))
 
 
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Which hidden layers G regions drew, by number: each has its own.
+
+    Parameters
+    ----------
+    model : DenseWeights
+        How a layer is drawn.
+    numbers : integer array, shape (G,)
+        Those of the regions when they were fitted; a crop counts anew.
+    """
+
+    model: DenseWeights
+    numbers: Integers = field(repr=False)
+
+    def local(
+        self, rows: Integers, centres: Floats, radii: Floats, periods: Floats
+    ) -> DenseWeights:
+        """The model of some regions."""
+        return self.model.of(self.numbers[rows])
+
+    def rows(self, rows: Integers) -> "Draws":
+        """The layers of some regions, and no others."""
+        return replace(self, numbers=self.numbers[rows])
+
+    def moved(self, like: Array) -> "Draws":
+        """Itself: layers are drawn where they are used."""
+        return self
+
+
 WINDOW_BATCH_POINTS = 1 << 14
 """Points whose windows are taken together on a processor: short arrays stay in its cache."""
 
 CACHE_NUMBERS = 1 << 20
 """Numbers a batch of points holds at most on a processor: what fits its cache."""
 
-Order = tuple[int, ...]
 Ask = tuple[tuple[int, ...], Array | None, slice]
 
 
 def partials(field: "Blended", x: Array, orders: list[Order]) -> list[Array]:
     """Mixed derivatives (n, C) at index coordinates x (n, d), in index units.
 
-    Leibniz: ``∂^a (φ f) = Σ_{b ≤ a} C(a, b) ∂^b φ ∂^(a-b) f``, over the cells that speak.
+    Leibniz: ``∂^a (φ f) = Σ_{b ≤ a} C(a, b) ∂^b φ ∂^(a-b) f``, over the cells that contribute.
     """
     xp = namespace(x)
     top = [max(a[k] for a in orders) for k in range(x.shape[1])]
     spans = runs(x.shape[0], WINDOW_BATCH_POINTS if is_on_host(x) else x.shape[0] + 1)
-    parts = [_speakers(field, x[i:j, :], top) for i, j in spans]
+    parts = [_contributions(field, x[i:j, :], top) for i, j in spans]
     region = xp.concat([p.region for p in parts])
     columns = [xp.concat([p.columns[k] for p in parts]) for k in range(x.shape[1])]
     needed = sorted({rest for a in orders for _, _, rest in _leibniz(a)})
@@ -132,8 +162,8 @@ def partials(field: "Blended", x: Array, orders: list[Order]) -> list[Array]:
 
 
 @dataclass(frozen=True)
-class Speakers:
-    """Which regions speak at n points: questions to ask of local models, and how to sum answers.
+class Contributions:
+    """Which regions contribute at n points: what to evaluate, and how to sum it.
 
     Parameters
     ----------
@@ -152,30 +182,32 @@ class Speakers:
     columns: list[Array]
 
 
-def _speakers(field: "Blended", x: Array, top: list[int]) -> Speakers:
-    """Every point asks its lower cells; where another cell speaks too, that one as well."""
+def _contributions(field: "Blended", x: Array, top: list[int]) -> Contributions:
+    """Every point has its lower cells; where another cell contributes too, that one as well."""
     xp, part = namespace(x), field.partition
     columns = [xp.concat([x[:, k]]) for k in range(x.shape[1])]  # each in one piece of memory
     blends = [blend(part, k, c, order) for k, (c, order) in enumerate(zip(columns, top))]
     labels = move(np.ascontiguousarray(part.labels.reshape(-1)), x)
     asks: list[Ask] = []
     regions, first = [], 0
-    for corner in cartesian((0, 1), repeat=len(columns)):
+    # An axis of one cell that does not repeat has no upper cell: 2^d corners are many in d = 20.
+    alone = [n == 1 and not wraps for n, wraps in zip(part.n_cells, part.periodic)]
+    for corner in cartesian(*((0,) if one else (0, 1) for one in alone)):
         at = _shared(blends, corner)
         size = x.shape[0] if at is None else at.shape[0]
         if size == 0 and asks:
             continue
-        cell: Any = 0
+        cell: Array = 0
         for b, up, n_cells in zip(blends, corner, part.n_cells):
             cell = cell * n_cells + _taken(b.upper if up else b.lower, at)
         regions.append(xp.take(labels, cell))
         asks.append((corner, at, slice(first, first := first + size)))
     everyone = [xp.concat([_taken(c, at) for _, at, _ in asks]) for c in columns]
-    return Speakers(blends, asks, xp.concat(regions), everyone)
+    return Contributions(blends, asks, xp.concat(regions), everyone)
 
 
 def _shared(blends: list[Blend], corner: tuple[int, ...]) -> Array | None:
-    """The points at which the upper cells of a corner speak; None for all of them."""
+    """The points at which the upper cells of a corner contribute; None for all of them."""
     active = [b.ramp[0] > 0 for b, up in zip(blends, corner) if up]
     if not active:
         return None
@@ -183,13 +215,13 @@ def _shared(blends: list[Blend], corner: tuple[int, ...]) -> Array | None:
     return at
 
 
-def _sum(a: Order, speakers: Speakers, local: dict[Order, Array]) -> Array:
+def _sum(a: Order, speakers: Contributions, local: dict[Order, Array]) -> Array:
     """``Σ ∂^a (φ f)`` over the cells asked, (n, C)."""
-    total: Any = None
+    total: Array = None
     for corner, at, mine in speakers.asks:
-        part: Any = None
+        part: Array = None
         for factor, times, rest in _leibniz(a):
-            w: Any = factor
+            w: Array = factor
             for b, up, t in zip(speakers.blends, corner, times):
                 ramp = _taken(b.ramp[t], at)
                 w = w * (ramp if up else (1.0 if t == 0 else 0.0) - ramp)
@@ -327,3 +359,86 @@ def _leibniz(a: Order) -> list[tuple[int, Order, Order]]:
 def _taken(x: Array, at: Array | None) -> Array:
     """``x[at]``, or all of x."""
     return x if at is None else namespace(x).take(x, at)
+
+
+# --- derivatives per unit of the coordinates ------------------------------------------------------
+
+# A function enters as its mixed derivatives in index coordinates, at points or on a grid; with it
+# the first and second derivatives of the index coordinates by the coordinates, `slope` and `bend`,
+# one array per axis. The chain rule does the rest.
+
+Partials = Callable[[list[Order]], list[Array]]
+"""Mixed derivatives (..., C) in index units, for each of some orders."""
+
+
+class Function(Protocol):
+    """A function of index coordinates, with channels, before offset and scale."""
+
+    def partials(self, x: Array, orders: list[Order]) -> list[Array]:
+        """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
+
+
+def value(f: Partials, slope: Sequence[Array], bend: Sequence[Array | None]) -> Array:
+    """Values, (..., C). `bend` is None along axes of even spacing."""
+    return f([(0,) * len(slope)])[0]
+
+
+def gradient(f: Partials, slope: Sequence[Array], bend: Sequence[Array | None]) -> Array:
+    """First derivatives, (..., C, d)."""
+    d = len(slope)
+    parts = f([_unit(d, k) for k in range(d)])
+    return namespace(parts[0]).stack([p * cast(s, p) for p, s in zip(parts, slope)], axis=-1)
+
+
+def hessian(f: Partials, slope: Sequence[Array], bend: Sequence[Array | None]) -> Array:
+    """Second derivatives, (..., C, d, d)."""
+    d = len(slope)
+    pairs = [(k, l) for k in range(d) for l in range(k, d)]
+    found = _second(f, pairs, slope, bend)
+    entry = dict(zip(pairs, found))
+    xp = namespace(found[0])
+    rows = xp.stack([entry[min(k, l), max(k, l)] for k in range(d) for l in range(d)], axis=-1)
+    return xp.reshape(rows, (*found[0].shape, d, d))
+
+
+def laplacian(f: Partials, slope: Sequence[Array], bend: Sequence[Array | None]) -> Array:
+    """Sum of the unmixed second derivatives, (..., C)."""
+    found = _second(f, [(k, k) for k in range(len(slope))], slope, bend)
+    return sum(found[1:], start=found[0])
+
+
+def magnitude(gradient: Array) -> Array:
+    """Lengths (...) of vectors (..., d), real also where these are complex."""
+    xp = namespace(gradient)
+    return xp.sqrt(xp.sum(xp.abs(gradient) ** 2, axis=-1))
+
+
+def _second(
+    f: Partials,
+    pairs: list[tuple[int, int]],
+    slope: Sequence[Array],
+    bend: Sequence[Array | None],
+) -> list[Array]:
+    """Second derivatives along pairs of axes, (..., C) each."""
+    d = len(slope)
+    uneven = [k for k in range(d) if bend[k] is not None and (k, k) in pairs]
+    parts = f([_unit(d, *pair) for pair in pairs] + [_unit(d, k) for k in uneven])
+    found = [p * cast(slope[k] * slope[l], p) for (k, l), p in zip(pairs, parts)]
+    for k, p in zip(uneven, parts[len(pairs) :]):  # the axis's own curvature
+        i = pairs.index((k, k))
+        found[i] = found[i] + p * cast(bend[k], p)
+    return found
+
+
+def _unit(d: int, *axes: int) -> Order:
+    """The multi-index that differentiates once along each of the given axes."""
+    return tuple(axes.count(k) for k in range(d))
+
+
+DERIVATIVES: dict[str, Callable[..., Array]] = {
+    "value": value,
+    "gradient": gradient,
+    "hessian": hessian,
+    "laplacian": laplacian,
+}
+"""Quantities made of a function's partial derivatives, by name."""

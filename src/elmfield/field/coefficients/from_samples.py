@@ -3,15 +3,16 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
-from elmfield._array.backend import device, is_on_host, move, namespace, to_numpy
+from elmfield._array.backend import device, is_numpy, is_on_host, move, namespace, to_numpy
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.stored import Coefficients, rows_of
-from elmfield.local.bases import WaveModel
+from elmfield.local.bases import DenseWeights, WaveModel
 from elmfield.local.energy_mixture import Beliefs
 from elmfield.local.model import Basis
 from elmfield.partition import Partition, gather_boxes, whole_rows
@@ -34,21 +35,25 @@ class FromSamples(Coefficients):
         In which the regions' boxes lie: that of the fit, also for a part of its regions.
     regions : integer array, shape (G,)
         The regions' numbers there.
-    model : Basis or WaveModel
+    model : Basis, DenseWeights or WaveModel
         Of all of them.
     keeps_samples : bool
         Whether the field keeps its samples, and a file holds these; else what is made from them.
     computed : array or None
         Results of the fit: coefficients, (G, r, C), or with a WaveModel each region's mixture of
         energies, (G, 1 + R). None to compute them at each call.
+    is_kept : bool
+        Whether coefficients that were not computed are computed for all regions when first asked
+        for, and kept.
     """
 
     boxes: SampleBoxes = field(repr=False)
     partition: Partition = field(repr=False)
     regions: Integers = field(repr=False)
-    model: Basis | WaveModel = field(repr=False)
+    model: Basis | DenseWeights | WaveModel = field(repr=False)
     keeps_samples: bool = True
     computed: Array | None = field(default=None, repr=False)
+    is_kept: bool = False
 
     @property
     def beliefs(self) -> Beliefs | None:
@@ -77,6 +82,11 @@ class FromSamples(Coefficients):
         return self.boxes if self.keeps_samples else None
 
     @property
+    def is_their_samples(self) -> bool:
+        """Whether samples are kept, and coefficients are coordinates of all of them."""
+        return self.keeps_samples and self.beliefs is None and self.shape[1] >= math.prod(self.box)
+
+    @property
     def is_shared(self) -> bool:
         """Whether nothing has to be projected first, and NumPy holds it."""
         at_hand = self.computed is not None or self.beliefs is not None
@@ -87,9 +97,15 @@ class FromSamples(Coefficients):
     def take(self, rows: Integers) -> Array:
         """Coefficients (len(rows), r, C) of some regions."""
         rows = np.asarray(rows)
-        if self.computed is not None and self.beliefs is None:
-            return rows_of(self.computed, rows)
+        if self.beliefs is None:
+            known = self._kept if self.computed is None and self.is_kept else self.computed
+            if known is not None:
+                return rows_of(known, rows)
         return self.project(rows)[0]
+
+    @cached_property
+    def _kept(self) -> Array:
+        return self.project(np.arange(len(self.regions)))[0]
 
     def project(
         self,
@@ -122,11 +138,16 @@ class FromSamples(Coefficients):
                 beliefs = self.model.beliefs
                 c = beliefs.alphas(Y, self._mixture(beliefs, Y, rows[i:j]))
             else:
+                model, some = self.model, self.regions[rows[i:j]]
+                model = model.of(some) if isinstance(model, DenseWeights) else model
                 if present is not None:
-                    where = self.regions[rows[i:j]], self.model.box, self.model.inside
-                    Y = self.model.complete(Y, gather_boxes(present, self.partition, *where))
-                c = self.model.project(Y)
-                if r < self.model.n_samples:  # else nothing is left over
+                    where = some, model.box, model.inside
+                    Y = model.complete(Y, gather_boxes(present, self.partition, *where))
+                c = model.project(Y)
+                if isinstance(model, DenseWeights):
+                    left = xp.sum((Y - model.values(c)) ** 2, axis=1)
+                    lefts.append(xp.astype(left, xp.float64))
+                elif r < model.n_samples:  # else nothing is left over
                     left = xp.sum(Y * Y, axis=1) - xp.sum(c * c, axis=1)
                     lefts.append(xp.astype(left, xp.float64))
             c = xp.permute_dims(c, (2, 0, 1))
@@ -174,9 +195,11 @@ class FromSamples(Coefficients):
         return replace(self, computed=mixture)
 
     def with_samples(self, boxes: SampleBoxes) -> "FromSamples":
-        """Return those of the same regions for other samples, computed."""
-        found = replace(self, boxes=boxes, computed=None).precompute()
-        return found if self.beliefs is not None else found.moved(self.like)
+        """Return those of the same regions for other samples, computed when first asked for."""
+        found = replace(self, boxes=boxes, computed=None, is_kept=True)
+        if self.beliefs is None:
+            return found if is_numpy(self.like) else found.moved(self.like)
+        return found.precompute()
 
     def _mixture(self, beliefs: Beliefs, Y: Array, rows: Integers) -> Array:
         """Mixture of energies of regions, (len(rows), 1 + R), with the samples of their boxes Y."""
@@ -193,7 +216,7 @@ class FromSamples(Coefficients):
         found = [beliefs.weights(Y, self.boxes.rounding) for _, _, Y in every]
         return namespace(self.like).concat(found, axis=0)
 
-    # --- parts, and elsewhere -------------------------------------------------------------------
+    # --- parts, and other places ----------------------------------------------------------------
 
     def rows(self, rows: Integers) -> "FromSamples":
         """The same for some of the regions."""

@@ -229,7 +229,7 @@ class SampleBoxes:
             out = (out - to_numpy(self.offset)) / to_numpy(self.scale)
         return out.astype(to_numpy(self.like[:0]).dtype)
 
-    # --- elsewhere ------------------------------------------------------------------------------
+    # --- other places ---------------------------------------------------------------------------
 
     def channels(self, own: slice) -> "SampleBoxes":
         """The same for some of the channels."""

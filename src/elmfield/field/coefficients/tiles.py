@@ -11,9 +11,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from elmfield._array import compiled
+from elmfield._array.checks import USUAL_EFFORT
 from elmfield._array.memory import capacity
-from elmfield._array.typing import Array, Floats, Integers
-from elmfield.codec import has_coarse, pack, pack_many, unpack, unpack_many
+from elmfield._array.typing import Array, DType, Floats, Integers
+from elmfield.codec import has_coarse, pack, pack_decoded, unpack, unpack_many
 from elmfield.errors import StoreError
 from elmfield.partition import Partition
 
@@ -138,26 +140,28 @@ def without_channels(values: Array) -> tuple[Array, int | None]:
     C = values.shape[-1]
     if values.ndim > 5:
         values = values.reshape(-1, *values.shape[-4:])
-    return (
-        (np.ascontiguousarray(values), -1)
-        if C > 1
-        else (np.ascontiguousarray(values[..., 0]), None)
-    )
+    own, axis = (values, -1) if C > 1 else (values[..., 0], None)
+    return np.ascontiguousarray(own), axis
 
 
-def packed(values: Array, **asked: float) -> bytes:
-    """A tile, channels last, coded; without loss if nothing is asked."""
+def packed(values: Array) -> bytes:
+    """A tile, channels last, coded without loss."""
     values, channel_axis = without_channels(values)
-    return pack(values, channel_axis=channel_axis, **asked)
+    return pack(values, channel_axis=channel_axis)
 
 
-def packed_many(tiles: Sequence[Array], **asked: float) -> list[bytes]:
-    """Some tiles of an array, channels last; together is faster, unless a step is asked for."""
-    if "step" in asked:
-        return [packed(tile, **asked) for tile in tiles]
+def pack_tiles(
+    tiles: Sequence[Array], *, effort: int = USUAL_EFFORT, **asked: float
+) -> list[tuple[bytes, Array]]:
+    """Some tiles of an array, channels last, coded together; and what they are decoded to.
+
+    Without loss, unless a `step` or a `max_error` is asked for.
+    """
     found = [without_channels(values) for values in tiles]
     axis = found[0][1] if found else None
-    return pack_many([values for values, _ in found], channel_axis=axis, **asked)
+    given = [values for values, _ in found]
+    made = pack_decoded(given, channel_axis=axis, effort=effort, **asked)
+    return [(data, values.reshape(tile.shape)) for (data, values), tile in zip(made, tiles)]
 
 
 # --- decoding -------------------------------------------------------------------------------------
@@ -185,7 +189,7 @@ class CodedTiles:
     """
 
     def __init__(
-        self, tiles: TileBytes, tiling: Tiling, dtype: Any, sizes: Sequence[int] | None = None
+        self, tiles: TileBytes, tiling: Tiling, dtype: DType, sizes: Sequence[int] | None = None
     ) -> None:
         self.tiles, self.tiling, self.dtype, self.sizes = tiles, tiling, np.dtype(dtype), sizes
         self._kept: OrderedDict[int, Array] = OrderedDict()
@@ -235,6 +239,11 @@ class CodedTiles:
                     self._kept.move_to_end(i)
         for i, values in zip(missing, self.decode(missing) if missing else ()):
             self._keep(i, values)
+
+    def know(self, decoded: dict[int, Array]) -> None:
+        """Take over decoded tiles, if there is room for all."""
+        if len(decoded) <= self._room:
+            self._kept.update(decoded)
 
     def _keep(self, number: int, values: Array) -> None:
         room = self._room
@@ -286,6 +295,7 @@ class CodedTiles:
                 ]
             )
         out = np.empty(tuple(map(len, every)), self.dtype)
+        compiled.pays(out.size)
         corners = list(cartesian(*spans))
         numbers = [int(np.ravel_multi_index([i for i, _, _ in c], t.counts)) for c in corners]
         room = self._room

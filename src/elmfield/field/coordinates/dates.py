@@ -75,7 +75,7 @@ def from_calendar(dates: Array, epoch: str, calendar: str) -> Floats:
     return np.asarray(seconds, np.float64).reshape(np.shape(dates))
 
 
-def _date(given: Any, calendar: str, cftime: ModuleType) -> Any:
+def _date(given: Array, calendar: str, cftime: ModuleType) -> Any:
     """A date of a calendar."""
     if isinstance(given, cftime.datetime):
         if given.calendar != calendar:

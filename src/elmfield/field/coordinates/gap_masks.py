@@ -11,7 +11,7 @@ import numpy as np
 
 from elmfield._array.backend import move, namespace, to_numpy
 from elmfield._array.checks import choice
-from elmfield._array.typing import Array, Floats, Integers
+from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.field.blend.integrals import nearest
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def shows_gaps(model: "Model", missing: str | None) -> bool:
     return bool(way == "nan" and _has_gaps(model))
 
 
-def whole_dtype(model: "Model", missing: str | None = "fill") -> Any:
+def whole_dtype(model: "Model", missing: str | None = "fill") -> DType:
     """The dtype of what was fitted, if it was one of whole numbers, which can say gaps; or None."""
     own = model.labels.dtype or model.input_dtype
     if np.dtype(own).kind not in "biu":
@@ -136,7 +136,7 @@ def shown(values: Array, gone: Array, fill: Any = None) -> Array:
     return xp.where(move(gone, values), xp.full_like(values, fill), values)
 
 
-def _holds(dtype: Any, fill: float) -> bool:
+def _holds(dtype: DType, fill: float) -> bool:
     """Whether whole numbers of this dtype can be `fill`."""
     kind = np.dtype(str(dtype).rsplit(".", 1)[-1])
     if kind.kind not in "iu" or not np.isfinite(fill):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from elmfield._array.backend import namespace
 from elmfield._array.typing import Array
 from elmfield.domain.sphere import horizontal
 
@@ -150,9 +151,9 @@ class Labels:
     transform : sequence of six float, or None
         Of a map: from columns and rows to x and y.
     affine : four rows of four float, or None
-        Of a scan: from sample numbers on its first axes to places in the room, in millimetres.
+        Of a scan: from sample numbers on its first axes to places in world space, in millimetres.
     space : {"RAS", "LPS"}
-        Which way that room's axes run: NIfTI's (right, front, up), or DICOM's (left, back, up).
+        Which way its axes run: NIfTI's (right, front, up), or DICOM's (left, back, up).
     n_placed : int
         How many axes the affine is for: fewer than three where one was picked out.
     grid : FileGrid or None
@@ -218,7 +219,7 @@ class Labels:
 
     @property
     def is_placed(self) -> bool:
-        """Whether samples are a volume that knows its place in the room."""
+        """Whether samples are a volume that knows its place in world space."""
         return self.affine is not None and self.n_placed == 3
 
     def horizontal(self, dims: Sequence[str]) -> tuple[int, int] | None:
@@ -331,6 +332,50 @@ def derivative_units(own: str, quantity: str, axes: Sequence[str]) -> str | list
     if len(set(each)) == 1:
         return each[0]
     return None if quantity in ("laplacian", "gradient_magnitude") else each
+
+
+# --- transparency ---------------------------------------------------------------------------------
+
+# A transparent pixel has a colour that nobody sees; blended with its neighbours it makes fringes.
+# So the field of a picture with transparency holds each colour times alpha, and its values are
+# divided by alpha again.
+
+VISIBLE_MIN_ALPHA = 1 / 512
+"""Below this part of full alpha (half a level of 8 bits) there is no colour to be told."""
+
+
+def unpremultiply(alpha: Alpha | None, values: Array) -> Array:
+    """Colours of values (n, C) that are times alpha; what is transparent is black."""
+    if alpha is None:
+        return values
+    xp, k, full = namespace(values), alpha.channel, alpha.full
+    a = values[:, k : k + 1]
+    seen = a > VISIBLE_MIN_ALPHA * full
+    colour = xp.where(seen, full * values / xp.where(seen, a, xp.ones_like(a)), 0 * values)
+    colour = xp.clip(colour, 0.0, full)
+    return xp.concat([colour[:, :k], a, colour[:, k + 1 :]], axis=1)
+
+
+def unpremultiply_gradient(alpha: Alpha, values: Array, slopes: Array) -> Array:
+    """Gradients (..., C, d) of colours, from values (..., C) and slopes that are times alpha.
+
+    ``∇c = (∇p - c ∇a) / a`` for a colour c, alpha a between 0 and 1, and p = c a.
+    """
+    xp, k, full = namespace(values), alpha.channel, alpha.full
+    a, da = values[..., k, None, None] / full, slopes[..., k : k + 1, :] / full
+    seen = a > VISIBLE_MIN_ALPHA
+    a = xp.where(seen, a, xp.ones_like(a))
+    found = xp.where(seen, (slopes - values[..., None] / a * da) / a, 0 * slopes)
+    return xp.concat([found[..., :k, :], da * full, found[..., k + 1 :, :]], axis=-2)
+
+
+def refuse_alpha(quantity: str) -> None:
+    """Refuse second derivatives of colours with transparency."""
+    if "gradient" not in quantity:
+        raise ValueError(
+            "second derivatives are not known for colours with transparency. Ask "
+            "elmfield.Field(field.model.premultiplied), whose colours are times alpha."
+        )
 
 
 # --- in a model file ------------------------------------------------------------------------------

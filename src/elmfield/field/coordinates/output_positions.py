@@ -1,9 +1,7 @@
-"""Index coordinates of output grids, axis by axis; those of long axes are made when sliced."""
+"""Index coordinates of output grids, axis by axis, and what lies outside the domain."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -12,77 +10,6 @@ from elmfield._array.checks import choice, per_axis, positive, sizes_of
 from elmfield._array.typing import Array, Floats
 from elmfield.domain import Axis, Domain
 from elmfield.domain.axis import coordinate_error
-
-LISTED_MAX_PLACES = 1 << 20
-"""Places up to which a list of them costs nothing worth saving."""
-
-
-class Places(Protocol):
-    """Index coordinates on an axis: an array, or what makes one of any stretch."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, stretch: slice, /) -> Floats: ...
-
-
-@dataclass(frozen=True, eq=False)
-class LazyPlaces:
-    """`count` places of which ``make(i, j)`` gives those from i up to j."""
-
-    count: int
-    make: Callable[[int, int], Floats] = field(repr=False)
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __getitem__(self, stretch: slice, /) -> Floats:
-        """The places of a stretch."""
-        i, j, _ = stretch.indices(self.count)
-        return self.make(i, j)
-
-
-def counted(first: int, count: int) -> Places:
-    """The places first, first + 1, ..."""
-    if count <= LISTED_MAX_PLACES:
-        return np.arange(first, first + count, dtype=np.float64)
-    return LazyPlaces(count, lambda i, j: np.arange(first + i, first + j, dtype=np.float64))
-
-
-def even(low: float, high: float, count: int) -> Places:
-    """The middles of so many equal parts from low to high."""
-
-    def make(i: int, j: int) -> Floats:
-        return np.asarray(low + (np.arange(i, j) + 0.5) * ((high - low) / count))
-
-    return make(0, count) if count <= LISTED_MAX_PLACES else LazyPlaces(count, make)
-
-
-def changed(x: Places, change: Callable[[Floats], Floats]) -> Places:
-    """Places of which each is changed alone."""
-    if isinstance(x, LazyPlaces):
-        return LazyPlaces(len(x), lambda i, j: change(x[i:j]))
-    return change(x[:])
-
-
-def between(x: Places, edges: Callable[[Floats], Floats | None]) -> Places | None:
-    """Edges around places, one more than these, that need their neighbours alone.
-
-    ``edges`` gives those of a stretch, and None where all places are close.
-    """
-    if not isinstance(x, LazyPlaces):
-        return edges(x[:])
-    n = len(x)
-    if edges(x[:2]) is None:
-        return None
-
-    def make(i: int, j: int) -> Floats:
-        a, b = max(i - 1, 0), min(j, n)
-        found = edges(x[a:b])
-        assert found is not None
-        return found[i - a : j - a]
-
-    return LazyPlaces(n + 1, make)
-
 
 Window = Mapping[str, tuple[float, float]]
 """Ends of the window on some axes, by dim, in index coordinates."""
@@ -95,8 +22,8 @@ def positions(
     scale: float | Sequence[float] | None = None,
     window: Window | None = None,
     align: str = "areas",
-) -> list[Places]:
-    """Index coordinates of an output grid, for each axis; long ones are made where looked at.
+) -> list[Floats]:
+    """Index coordinates of an output grid, for each axis.
 
     Parameters
     ----------
@@ -117,7 +44,7 @@ def positions(
     choice("align", align, ("areas", "nodes"))
     counts: Sequence[int | None] = [None] * d if shape is None else sizes_of("shape", shape, d)
     scales = [positive("scale", s) for s in per_axis("scale", 1.0 if scale is None else scale, d)]
-    out: list[Places] = []
+    out: list[Floats] = []
     for k, axis in enumerate(domain.axes):
         a, b = window.get(axis.name, (domain.low[k], domain.high[k]))
         n = counts[k]
@@ -129,7 +56,7 @@ def positions(
             out.append(np.zeros(1))
         elif align == "areas":
             n = max(1, round((b - a) * scales[k])) if n is None else n
-            out.append(even(a, b, n))
+            out.append(np.asarray(a + (np.arange(n) + 0.5) * ((b - a) / n)))
         else:
             out.append(_nodes(domain, k, a, b, n, scales[k]))
     return out

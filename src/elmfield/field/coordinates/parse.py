@@ -5,8 +5,8 @@ What callers write becomes numbers in the axes' units, or index coordinates; `da
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,21 +25,12 @@ from elmfield._array.backend import (
     to_numpy,
 )
 from elmfield._array.checks import array, by_name, entries, is_mapping, shown
-from elmfield._array.memory import runs
-from elmfield._array.typing import Array, Floats, Integers
+from elmfield._array.typing import Array, Coordinate, Floats, Integers
 from elmfield.domain import Domain
 from elmfield.domain.axis import coordinate_error
-from elmfield.errors import OutsideDomainError
-from elmfield.field.blend.points import WINDOW_BATCH_POINTS
 from elmfield.field.coordinates.dates import coordinates_in, date_errors
 from elmfield.field.coordinates.labels import AxisLabels, Labels
-from elmfield.field.coordinates.output_positions import (
-    Places,
-    between,
-    boxes_around,
-    changed,
-    positions,
-)
+from elmfield.field.coordinates.output_positions import boxes_around, positions
 
 
 def own_slab(domain: Domain) -> tuple[slice, ...]:
@@ -72,7 +63,7 @@ class Coordinates:
         """What is known of axis k."""
         return self.labels.axis(self.domain.dims[k])
 
-    def numbers(self, k: int, given: Any) -> Floats:
+    def numbers(self, k: int, given: Array) -> Floats:
         """Coordinates on axis k as a caller gives them, dates too, as the numbers it counts in."""
         name = self.domain.dims[k]
         try:
@@ -133,31 +124,15 @@ class Coordinates:
 
     def to_index(
         self, x: Array, outside: str, derivatives: bool
-    ) -> tuple[Array, Array, Array, Array | None]:
-        """What the domain makes of the points, in short parts; perhaps without its derivatives."""
-        xp = namespace(x)
-        spans = runs(x.shape[0], WINDOW_BATCH_POINTS)
-        with date_errors(self.labels.axes):
-            found = self.domain.inside(x)
-            if found is not None:
-                return (*found, None)
-            if len(spans) == 1 or not isinstance(x, np.ndarray):
-                return self.domain.to_index(x, outside)
-            index, more, beyond = np.empty_like(x), [], []
-            try:
-                for i, j in spans:
-                    index[i:j], *both, wrong = self.domain.to_index(x[i:j, :], outside)
-                    more.append(both if derivatives else [x[:0, :]] * 2)
-                    beyond.append(np.zeros(j - i, bool) if wrong is None else wrong)
-            except OutsideDomainError:
-                return self.domain.to_index(x, outside)  # to say how many there are in all
-        slope, bend = (xp.concat(parts, axis=0) for parts in zip(*more))
-        marks = xp.concat(beyond)
-        return index, slope, bend, marks if marks.any() else None
+    ) -> tuple[Array, Array | None, Array | None, Array | None]:
+        """What the domain makes of points; see :meth:`Domain.to_index`."""
+        axes = self.labels.axes
+        with date_errors(axes) if axes else nullcontext():
+            return self.domain.to_index(x, outside, derivatives=derivatives)
 
     # --- grids and boxes -----------------------------------------------------------------------
 
-    def column(self, k: int, given: Any, outside: str) -> tuple[Floats, Array]:
+    def column(self, k: int, given: Array, outside: str) -> tuple[Floats, Array]:
         """Index coordinates on axis k of what a caller gives, and which of them lie outside."""
         c = np.atleast_1d(self.numbers(k, given))
         one, domain = slice(k, k + 1), self.domain
@@ -171,7 +146,7 @@ class Coordinates:
             index, _, _, wrong = only.to_index(c[:, None], outside)
         return index[:, 0], np.zeros(len(c), bool) if wrong is None else wrong
 
-    def columns(self, coords: tuple[Any, ...], outside: str) -> tuple[list[Floats], list[Array]]:
+    def columns(self, coords: tuple[Array, ...], outside: str) -> tuple[list[Floats], list[Array]]:
         """Index coordinates of a grid on each axis, and which of them lie outside.
 
         From one array of coordinates per axis, or from one mapping by dim.
@@ -193,7 +168,7 @@ class Coordinates:
         scale: float | Sequence[float] | None = None,
         window: Mapping[str, Any] | None = None,
         align: str = "areas",
-    ) -> list[Places]:
+    ) -> list[Floats]:
         """Index coordinates of the grid of :meth:`Field.resize`, for each axis.
 
         On a periodic axis they run on beyond its end, as the window does: see `in_turn`.
@@ -205,16 +180,18 @@ class Coordinates:
             return positions(self.domain, shape=shape, scale=scale, window=seen, align=align)
 
     def boxes(
-        self, x: Sequence[Places], window: Mapping[str, Any] | None = None
-    ) -> list[Places | None]:
+        self, x: Sequence[Floats], window: Mapping[str, Any] | None = None
+    ) -> list[Floats | None]:
         """Edges around the places of a grid, in index coordinates; None where they are close."""
         seen, found = self.window({} if window is None else window), []
         for axis, c, *ends in zip(self.domain.axes, x, self.domain.low, self.domain.high):
             low, high = seen.get(axis.name, ends) if len(c) == 1 else ends
-            found.append(between(c, partial(boxes_around, axis, low=low, high=high)))
+            found.append(boxes_around(axis, c, low, high))
         return found
 
-    def ends(self, window: Mapping[str, tuple[Any, Any]]) -> tuple[list[float], list[float]]:
+    def ends(
+        self, window: Mapping[str, tuple[Coordinate, Coordinate]]
+    ) -> tuple[list[float], list[float]]:
         """Corners of a window, in the axes' own units, for a crop."""
         self.window(window)  # it says what is wrong with names and ends
         low, high = [], []
@@ -228,7 +205,9 @@ class Coordinates:
             high.append(b)
         return low, high
 
-    def window(self, window: Mapping[str, tuple[Any, Any]]) -> dict[str, tuple[float, float]]:
+    def window(
+        self, window: Mapping[str, tuple[Coordinate, Coordinate]]
+    ) -> dict[str, tuple[float, float]]:
         """Ends of a window, by dim, as index coordinates; on periodic axes in any turn."""
         dims = self.domain.dims
         window = by_name("window", window)
@@ -267,12 +246,12 @@ class Coordinates:
             raise error("it reaches beyond the domain, {2} to {3}", *own)
         return a, b
 
-    def edges(self, k: int, given: Any) -> Floats:
+    def edges(self, k: int, given: Array) -> Floats:
         """Edges on axis k, in its unit, as index coordinates; on a periodic axis in any turn."""
         with date_errors(self.labels.axes):
             return self._edges(k, given)
 
-    def edges_of(self, edges: Sequence[Any]) -> list[Floats | None]:
+    def edges_of(self, edges: Sequence[Array]) -> list[Floats | None]:
         """Edges of boxes on each axis as index coordinates; None on axes that keep their samples.
 
         From one array per axis, None for some, or from one mapping by dim.
@@ -285,7 +264,7 @@ class Coordinates:
             raise ValueError(f"`means` takes one array of edges per axis, {d}; got {len(given)}.")
         return [None if e is None else self.edges(k, e) for k, e in enumerate(given)]
 
-    def _edges(self, k: int, given: Any) -> Floats:
+    def _edges(self, k: int, given: Array) -> Floats:
         axis, name = self.domain.axes[k], self.domain.dims[k]
         c = np.asarray(self.numbers(k, given), np.float64)
 
@@ -327,9 +306,9 @@ class Coordinates:
             )
         return np.clip(i, first, last)
 
-    def in_turn(self, x: Sequence[Places]) -> list[Places]:
+    def in_turn(self, x: Sequence[Floats]) -> list[Floats]:
         """Index coordinates on each axis; on periodic ones in the turn that is the box's own."""
-        return [changed(c, partial(self._turned, k)) for k, c in enumerate(x)]
+        return [self._turned(k, c) for k, c in enumerate(x)]
 
     def _turned(self, k: int, c: Floats) -> Floats:
         axis, low, high = self.domain.axes[k], self.domain.low[k], self.domain.high[k]
@@ -370,7 +349,9 @@ class Coordinates:
                 shown.append(None if listed is None and len(own) == axis.size else c)
         return at, shown, moved
 
-    def corners(self, low: Sequence[Any], high: Sequence[Any]) -> tuple[list[float], list[float]]:
+    def corners(
+        self, low: Sequence[Coordinate], high: Sequence[Coordinate]
+    ) -> tuple[list[float], list[float]]:
         """Two corners as numbers, in the axes' own units."""
         d = len(self.domain.shape)
         if any(len(entries(c) or ()) != d for c in (low, high)):
@@ -378,9 +359,10 @@ class Coordinates:
                 f"`low` and `high` must be corners with one coordinate per axis, {d}; got "
                 f"{shown(low)} and {shown(high)}."
             )
-        return tuple([self._number(k, c[k]) for k in range(d)] for c in (low, high))  # type: ignore[return-value]
+        a, b = ([self._number(k, c[k]) for k in range(d)] for c in (low, high))
+        return a, b
 
-    def _number(self, k: int, given: Any) -> float:
+    def _number(self, k: int, given: Array) -> float:
         """One coordinate on axis k."""
         found = self.numbers(k, given)
         if np.ndim(found):

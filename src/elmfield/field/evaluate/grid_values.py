@@ -13,14 +13,14 @@ import numpy as np
 from elmfield._array.backend import as_dtype, device, move, namespace, take, to_numpy
 from elmfield._array.checks import choice, whole
 from elmfield._array.memory import capacity, with_less_memory
-from elmfield._array.typing import Array, Floats, Integers
-from elmfield.field.blend import derivatives
+from elmfield._array.progress import silent
+from elmfield._array.typing import Array, DType, Floats, Integers, Progress
 from elmfield.field.blend.means import means_over
+from elmfield.field.blend.points import DERIVATIVES, magnitude
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.tiles import Tiling, Totals
-from elmfield.field.coordinates.alpha import refuse_alpha, unpremultiply_gradient
 from elmfield.field.coordinates.gap_masks import gone_at, near_grid, shown, shows_gaps
-from elmfield.field.coordinates.output_positions import Places, counted
+from elmfield.field.coordinates.labels import refuse_alpha, unpremultiply_gradient
 from elmfield.field.coordinates.parse import own_samples, own_slab
 from elmfield.field.evaluate.point_values import QUANTITIES
 from elmfield.samples import EXACT
@@ -35,12 +35,13 @@ MEAN_MIN_COVER = 0.5
 @with_less_memory
 def gridded(
     model: "Model",
-    x: Sequence[Places],
-    dtype: Any,
+    x: Sequence[Floats],
+    dtype: DType,
     quantity: str = "value",
     *,
     gaps: bool = False,
-    boxes: Sequence[Places | None] = (),
+    boxes: Sequence[Floats | None] = (),
+    progress: Progress = silent,
 ) -> Array:
     """A quantity on the grid of index coordinates `x`; channels where the input had them.
 
@@ -55,11 +56,8 @@ def gridded(
     rows = max(1, capacity(model.offset) // max(1, 4 * across))
     fill = None if quantity != "value" else model.labels.fill_value
     out = None
-    # Only the first axis is looked at stretch by stretch.
-    first, others = x[0], [c[:] for c in x[1:]]
-    around: list[Floats | None] = [None if b is None else b[:] for b in boxes[1:]]
-    around = around or [None] * len(others)
-    edged = boxes[0] if boxes else None
+    first, *others = x
+    edged, *around = boxes or [None] * d
     if not all(map(len, x)):
         kind = model.joined(model.offset)
         sizes = (*map(len, x), model.n_channels, *tail)
@@ -76,6 +74,7 @@ def gridded(
             gone = None if gone is None else gone.reshape(*gone.shape, *(1,) * len(tail))
         block = as_dtype(block, dtype)
         block = block if gone is None else shown(block, gone, fill)
+        progress("render", min(i + rows, len(first)), len(first))
         if rows >= len(first):
             out = block
             break
@@ -95,12 +94,13 @@ def tail_of(quantity: str, d: int) -> tuple[int, ...]:
 
 
 def at_samples(
-    model: "Model", x: Sequence[Integers | slice], dtype: Any = None, *, gaps: bool = False
+    model: "Model", x: Sequence[Integers | slice], dtype: DType = None, *, gaps: bool = False
 ) -> Array:
     """The samples with these numbers on each axis, in any order, as they were given.
 
-    Bit for bit and in their dtype, where the field passes through its samples and keeps them; else
-    its values there. With `gaps`, NaN where a sample was missing.
+    Bit for bit and in their dtype, where the field passes through its samples and keeps them, or
+    as they are decoded, where they were coded with loss; else its values there. With `gaps`, NaN
+    where a sample was missing.
     """
     boxes = exact_samples(model)
     if boxes is None:
@@ -123,14 +123,11 @@ def at_samples(
 
 
 def values_at_samples(
-    model: "Model", x: Sequence[Integers | slice], dtype: Any = None, *, gaps: bool = False
+    model: "Model", x: Sequence[Integers | slice], dtype: DType = None, *, gaps: bool = False
 ) -> Array:
     """The function at samples; whole numbers, where these were coded with loss."""
-    places: list[Any] = [
-        counted(i.start, i.stop - i.start) if isinstance(i, slice) else i.astype(np.float64)
-        for i in x
-    ]
-    found = gridded(model, places, dtype, gaps=gaps)
+    numbers = (np.arange(i.start, i.stop) if isinstance(i, slice) else i for i in x)
+    found = gridded(model, [n.astype(np.float64) for n in numbers], dtype, gaps=gaps)
     if dtype is None and model.blended.gives_whole_numbers:
         found = namespace(found).round(found)
     return found
@@ -164,14 +161,14 @@ def coarse_means(model: "Model", k: int) -> Array:
 
 
 def exact_samples(model: "Model") -> SampleBoxes | None:
-    """The samples that a field gives back as they were; None where they are its values."""
+    """The samples that a field gives back as they are kept; None where it gives its values."""
     return None if model.labels.alpha is not None else model.blended.exact  # colours times alpha
 
 
-def sample_dtype(model: "Model", gaps: bool) -> Any:
+def sample_dtype(model: "Model", gaps: bool) -> DType:
     """The dtype of a field's samples as it gives them back: the caller's, if it can say gaps."""
     boxes, own = exact_samples(model), model.input_dtype
-    if boxes is None or EXACT.get(own) != boxes.kind or gaps:
+    if boxes is None or boxes.is_lossy or EXACT.get(own) != boxes.kind or gaps:
         return model.dtype
     return getattr(namespace(model.offset), own)
 
@@ -195,7 +192,7 @@ def _block(model: "Model", x: list[Floats], quantity: str) -> Array:
     if quantity == "value":
         found = model.finish(flat(model.blended.on_grid(x)), True)
         return xp.reshape(found, (*map(len, x), *found.shape[1:]))
-    derive = getattr(derivatives, quantity.removesuffix("_magnitude"))
+    derive = DERIVATIVES[quantity.removesuffix("_magnitude")]
     slope: list[Array] = []
     bend: list[Array | None] = []
     for k, (axis, c) in enumerate(zip(model.domain.axes, x)):
@@ -212,5 +209,5 @@ def _block(model: "Model", x: list[Floats], quantity: str) -> Array:
         values = model.premultiplied.finish(flat(model.blended.on_grid(x)), True)
         found = unpremultiply_gradient(model.labels.alpha, values, found)
     if quantity == "gradient_magnitude":
-        found = derivatives.magnitude(found)
+        found = magnitude(found)
     return xp.reshape(found, (*map(len, x), *found.shape[1:]))

@@ -25,12 +25,11 @@ from elmfield._array.backend import (
 )
 from elmfield._array.checks import choice
 from elmfield._array.memory import capacity, runs, with_less_memory
-from elmfield._array.typing import Array, Floats, Integers
+from elmfield._array.typing import Array, Bools, DType, Floats, Integers
 from elmfield.domain.box import OUTSIDE
-from elmfield.field.blend import derivatives
-from elmfield.field.blend.derivatives import Function, Order
-from elmfield.field.blend.grids import arranged, dot
-from elmfield.field.coordinates.alpha import refuse_alpha, unpremultiply_gradient
+from elmfield.field.blend.grids import Order, arranged, dot
+from elmfield.field.blend.points import DERIVATIVES, Function, magnitude, value
+from elmfield.field.coordinates.labels import refuse_alpha, unpremultiply_gradient
 from elmfield.field.tables.expansion import Expansion, expanded
 from elmfield.field.tables.intervals import Intervals
 
@@ -100,14 +99,19 @@ class Direct:
             every = np.empty_like(values)
             every[by] = values
             total, begin = every[: len(x)], len(x)  # the first corner asks for all points
-            for _, at in asks[1:]:
-                total[at] += every[begin : begin + len(at)]  # type: ignore[arg-type]
-                begin += len(at)  # type: ignore[arg-type]
+            for at in (at for _, at in asks[1:] if at is not None):
+                total[at] += every[begin : begin + len(at)]
+                begin += len(at)
             out.append(total)
         return out
 
     def _rows(
-        self, k: int, place: Any, two: Any, asks: list[tuple[Order, Integers | None]], order: int
+        self,
+        k: int,
+        place: tuple[Integers, Floats],
+        two: Bools,
+        asks: list[tuple[Order, Integers | None]],
+        order: int,
     ) -> Floats:
         """The functions of axis k for all that is asked, (m, q)."""
         own, (j, s) = self.axes[k], place
@@ -124,11 +128,13 @@ class Direct:
                 parts.append(low if at is None else low[at])
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _regions(self, places: list[Any], asks: list[tuple[Order, Integers | None]]) -> Integers:
+    def _regions(
+        self, places: list[tuple[Integers, Floats]], asks: list[tuple[Order, Integers | None]]
+    ) -> Integers:
         """The region of each thing asked, (m,)."""
         part, cells = self.blended.partition, []
         for corner, at in asks:
-            cell: Any = 0
+            cell: Array = 0
             for own, (j, _), side, n in zip(self.axes, places, corner, part.n_cells):
                 cell = cell * n + (own.upper if side else own.lower)[j if at is None else j[at]]
             cells.append(cell)
@@ -141,7 +147,7 @@ class Direct:
         return np.asarray(arranged(group.model.expand(np.asarray(to_numpy(c)))))
 
     def _one(self, cell: int) -> Floats:
-        """Those of the region of one cell, (q_1, C q_2 ...), kept: who asks one asks its like."""
+        """Those of the region of one cell, (q_1, C q_2 ...), kept: the next point is often near."""
         found = self._kept.get(cell)
         if found is None:
             region = self.blended.partition.labels.reshape(-1)[cell]
@@ -164,7 +170,7 @@ class Direct:
             if second >= 0:
                 sides.append((int(own.upper[j]), P @ table[second]))
             pairs.append(sides)
-        total: Any = None
+        total: Array = None
         for corner in cartesian(*pairs):
             cell = 0
             for (own_cell, _), n in zip(corner, part.n_cells):
@@ -182,8 +188,8 @@ class Direct:
         return np.arange(n)
 
 
-def _asked(two: list[Any], corner: Order) -> Integers | None:
-    """Points at which the upper cells of a corner speak; None for all of them."""
+def _asked(two: list[Bools], corner: Order) -> Integers | None:
+    """Points at which the upper cells of a corner contribute; None for all of them."""
     up = [t for t, side in zip(two, corner) if side]
     return np.flatnonzero(np.logical_and.reduce(up)) if up else None
 
@@ -222,6 +228,8 @@ class Evaluator:
         like, plain = self.blended.like, self.blended.partials
         if requires_grad(like) or not (is_numpy(like) or is_torch(like)):
             return plain(x, orders)
+        if not requires_grad(x):
+            return self._known(x, orders)
         return differentiable(self._known, plain, x, orders)
 
     def _known(self, x: Array, orders: list[Order]) -> list[Array]:
@@ -235,7 +243,10 @@ def direct_sums(model: "Model") -> Direct | None:
     """Direct sums of a field's function; None where it has none, or lies on another device."""
     blended = model.blended
     # Weights of waves are large and cancel: rounding in expansions would show in derivatives.
-    if not is_on_host(blended.like) or blended.groups[0].model.basis is None:
+    if (
+        not (is_on_host(blended.like) and blended.is_product)
+        or blended.groups[0].model.basis is None
+    ):
         return None
     expansion = expanded(model)
     return None if expansion is None else Direct(expansion)
@@ -253,7 +264,7 @@ Derive = Callable[..., Array]
 def query(
     model: "Model",
     quantity: str,
-    points: Any,
+    points: Array,
     outside: str = "raise",
     missing: str | None = None,
     function: Function | None = None,
@@ -267,16 +278,16 @@ def query(
         one = _value_at_one(model, points) if missing is None and function is None else None
         if one is not None:
             return one
-        return _query(model, points, outside, missing, derivatives.value, function, True)
+        return _query(model, points, outside, missing, value, function, True)
     if quantity == "gradient_magnitude":
         slopes = query(model, "gradient", points, outside, missing, function)
-        return derivatives.magnitude(slopes)
-    alpha, derive = model.labels.alpha, getattr(derivatives, quantity)
+        return magnitude(slopes)
+    alpha, derive = model.labels.alpha, DERIVATIVES[quantity]
     if alpha is None:
         return _query(model, points, outside, missing, derive, function)
     refuse_alpha(quantity)
     plain = model.premultiplied
-    values = _query(plain, points, outside, missing, derivatives.value, function, True)
+    values = _query(plain, points, outside, missing, value, function, True)
     slopes = _query(plain, points, outside, missing, derive, function)
     return unpremultiply_gradient(alpha, values, slopes)
 
@@ -284,7 +295,7 @@ def query(
 @with_less_memory
 def _query(
     model: "Model",
-    points: Any,
+    points: Array,
     outside: str,
     missing: str | None,
     derive: Derive,
@@ -310,13 +321,13 @@ def _query(
 
 def values_at_index(model: "Model", index: Array) -> Array:
     """Values (n, C) at index coordinates (n, d) inside the domain; what is missing filled."""
-    return _evaluate(model, derivatives.value, (index, index, index), True, None)
+    return _evaluate(model, value, (index, None, None), True, None)
 
 
 def _evaluate(
     model: "Model",
     derive: Derive,
-    at: tuple[Array, Array, Array],
+    at: tuple[Array, Array | None, Array | None],
     constant: bool,
     function: Function | None,
 ) -> Array:
@@ -327,9 +338,9 @@ def _evaluate(
     step = max(1, capacity(model.offset) // (6 * d + 4 * int(model.offset.shape[0])))
     parts = []
     for i, j in runs(n, step):
-        x, slope, bend = (a[i:j, :] for a in at)
-        slopes = [slope[:, k, None] for k in range(d)]
-        bends = [bend[:, k, None] if uneven[k] else None for k in range(d)]
+        x, slope, bend = (None if a is None else a[i:j, :] for a in at)
+        slopes = [None if slope is None else slope[:, k, None] for k in range(d)]
+        bends = [bend[:, k, None] if uneven[k] and bend is not None else None for k in range(d)]
         found = derive(partial(function.partials, x), slopes, bends)
         parts.append(model.finish(found, constant))
     return parts[0] if len(parts) == 1 else namespace(model.offset).concat(parts, axis=0)
@@ -363,7 +374,7 @@ def _value_at_one(model: "Model", points: object) -> Any:
     return shaped[()] if model.channel_axis is None and not lead else shaped
 
 
-def refuse_array(function: object, dtype: Any = None, copy: bool | None = None) -> Any:
+def refuse_array(function: object, dtype: DType = None, copy: bool | None = None) -> Any:
     """Refuse to be an array, as ``__array__``: NumPy would make one of a single object."""
     raise TypeError(
         f"a {type(function).__name__} is a function, not an array. Ask for its values at points, "

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product as cartesian
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,9 +28,6 @@ BLOCK_NUMBERS = 1 << 22
 
 PROBE_NUMBERS = 1 << 18
 """The same for boxes that only tell which degree will do."""
-
-DENSE_MAX_CELLS = 4
-"""Cells of the last axis up to which the terms of all are one matrix."""
 
 ORDERS = 3
 """Values, first and second derivatives have bounds."""
@@ -54,7 +51,6 @@ class Expansion:
     axes: tuple[Intervals, ...]
     scale: Floats
     _kept: dict[tuple[int, int, int], list["Stack"]] = field(default_factory=dict, repr=False)
-    _filled: dict[tuple[int, int, int], Array] = field(default_factory=dict, repr=False)
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -84,8 +80,8 @@ class Expansion:
         far terms are small: it settles how many near ones are looked at, one by one.
 
         What the expansions of the axes leave over is rounding. It counts as one term more on each,
-        of both cells that may speak, beyond every degree and no rougher than T_4: derivatives of
-        the field's own functions are rounded as theirs.
+        of both contributing cells, beyond every degree and no rougher than T_4: derivatives of the
+        field's own functions are rounded as theirs.
         """
         d, K, B = len(self.axes), self.n_terms, self._largest()
         for a in self.axes:  # from the last axis of B to its first place
@@ -241,11 +237,6 @@ class Expansion:
         before, terms, after = X.shape[0], min(int(out.shape[1]), self.n_terms), X.shape[3]
         if out.shape[1] > terms:
             out[:, terms:, ...] = 0
-        if last and k > 0 and len(cells) <= DENSE_MAX_CELLS:
-            D = self._dense(part, X)[:, :terms, :]
-            y = xp.reshape(X, (before, -1)) @ xp.reshape(D, (D.shape[0], -1))
-            out[:, :terms, :] = xp.reshape(y, (before, terms, -1))
-            return
         row = {int(c): i for i, c in enumerate(cells)}
         for s in self._stacks(k, part, X):
             G, first = s.count, row[s.cell]
@@ -264,29 +255,13 @@ class Expansion:
             else:
                 there[...] = xp.swapaxes(y, 1, 2)
 
-    def _dense(self, part: slice, like: Array) -> Array:
-        """Terms of all cells of the last axis on some intervals, (cells q, K, j), 0 elsewhere.
-
-        Where cells are few, one product with zeros in it is faster than one for each.
-        """
-        key = (-1, part.start, part.stop)
-        if key not in self._filled:
-            q, n = self._widths[-1], self.blended.partition.n_cells[-1]
-            D = np.zeros((n, q, self.n_terms, part.stop - part.start))
-            for s in self._stacks(len(self.axes) - 1, part, like):
-                for g in range(s.count):
-                    first = s.start + g * s.stride
-                    D[s.cell + g, :, :, first : first + s.size] += to_numpy(s.terms)
-            self._filled[key] = move(D.reshape(n * q, *D.shape[2:]), like)
-        return self._filled[key]
-
     def _beyond(self, job: "_Job", a: int, order: int) -> float:
         """The most that terms left out add to a derivative, of this order by the last axis."""
         k, C = len(self.axes) - 1, self.blended.n_channels
         part = job.parts[k]
         cells = np.arange(self.blended.partition.n_cells[k]) if k else job.cells
         row = {int(c): i for i, c in enumerate(cells)}
-        total: Any = None
+        total: Array = None
         for terms, sizes in job.before.items():
             size = sizes[a]
             xp = namespace(size)
@@ -302,15 +277,15 @@ class Expansion:
         return float((by_channel * self.scale).max())
 
     def _stacks(self, k: int, part: slice, like: Array) -> list["Stack"]:
-        """Who speaks on some intervals of axis k, and its functions' terms there."""
+        """Which cells contribute on some intervals of axis k, and their functions' terms there."""
         key = (k, part.start, part.stop)
         if key in self._kept:
             return self._kept[key]
         own, found = self.axes[k], []
         for side, who in enumerate((own.lower, own.upper)):
-            speaks = np.flatnonzero(own.piece[part, side] >= 0) + part.start
-            breaks = (np.diff(who[speaks]) != 0) | (np.diff(speaks) != 1)
-            alone = [s for s in np.split(speaks, np.flatnonzero(breaks) + 1) if len(s)]
+            active = np.flatnonzero(own.piece[part, side] >= 0) + part.start
+            breaks = (np.diff(who[active]) != 0) | (np.diff(active) != 1)
+            alone = [s for s in np.split(active, np.flatnonzero(breaks) + 1) if len(s)]
             for some in _alike(alone, who, own.piece[:, side], part.stop, k > 0):
                 first = some[0]
                 W = np.zeros((len(first), self.n_terms, own.rows.shape[2]))
@@ -347,10 +322,10 @@ class Stack:
     cell, count : int
         The first of them, and how many there are.
     start, stride, size : int
-        The first interval on which the first cell speaks, how many intervals farther the next one
-        begins, and on how many each speaks.
+        The first interval of the first cell, how many intervals farther the next one begins, and
+        how many each has.
     adds : bool
-        Whether others speak on these intervals that are in a stack before.
+        Whether others contribute on these intervals that are in a stack before.
     terms : array, shape (K, size, q), or (q, K, size) on the last axis
         Terms of the functions: any number of the first of them is one matrix.
     after : array, shape (order, K + 1, q, size), of the last axis
@@ -437,7 +412,7 @@ def _alike(
 
 
 def _sizes(own: Intervals) -> Floats:
-    """Sizes of the terms of all that speaks on the intervals that differ, (J, K, q)."""
+    """Sizes of the terms of all that contributes on the intervals that differ, (J, K, q)."""
     pairs, size = np.unique(own.piece, axis=0), np.abs(own.rows)
     return np.asarray(size[pairs[:, 0]] + size[pairs[:, 1]] * (pairs[:, 1:, None] >= 0))
 

@@ -1,7 +1,7 @@
 """Windows times functions of one axis: polynomials on a lattice of short intervals.
 
 A regular partition and the functions of an axis enter. On every interval of the lattice one or two
-cells speak, each with a polynomial for every function, its window included: whoever multiplies
+cells contribute, each with a polynomial for every function, its window included: whoever multiplies
 those of all axes need not ask for windows again.
 """
 
@@ -44,15 +44,15 @@ class Intervals:
     per_unit : int
         Intervals per sample.
     lower, upper : integer arrays, shape (J,)
-        The cells that speak; equal where there is only one.
+        The cells that contribute; equal where there is only one.
     piece : integer array, shape (J, 2)
-        Which of `rows` the lower and the upper cell have; -1 where it does not speak.
+        Which of `rows` the lower and the upper cell have; -1 where it does not contribute.
     rows : array, shape (U, K, r)
         The expansions that differ.
     left_over : float
         What the terms that are not there may add, at most, for any function.
     reach : float
-        How far from the centres of their boxes cells speak.
+        How far from the centres of their boxes cells contribute.
     """
 
     low: float
@@ -143,7 +143,7 @@ def _expanded(
     last = max(first + 1, math.ceil((span[1] - origin) * per_unit - 1e-12))
     low, J = origin + first / per_unit, last - first
     middle = low + (np.arange(J) + 0.5) / per_unit
-    lower, upper, t = _speakers(part, k, middle)
+    lower, upper, t = _cells_at(part, k, middle)
     along = tuple(slice(None) if j == k else 0 for j in range(len(part.shape)))
     u = middle - blended.centres[part.labels[along], k][np.stack([lower, upper])]
     if part.periodic[k]:
@@ -167,10 +167,10 @@ def _expanded(
     return Intervals(low, per_unit, lower, upper, piece, rows, gone + unresolved, reach)
 
 
-def _speakers(part: Partition, k: int, x: Floats) -> tuple[Integers, Integers, Floats]:
+def _cells_at(part: Partition, k: int, x: Floats) -> tuple[Integers, Integers, Floats]:
     """Lower and upper cell at the middles x of intervals, and how far the ramp has come there.
 
-    Windows end on the lattice: who speaks there speaks on the whole interval.
+    Windows end on the lattice: a cell that contributes there does so on the whole interval.
     """
     edges, delta, N = part.borders(k), part.overlap[k], part.n_cells[k]
     at = np.clip(np.floor(x + 0.5), 0, part.shape[k] - 1).astype(np.int64)

@@ -21,7 +21,7 @@ from elmfield._array.backend import (
     sort_order,
     to_numpy,
 )
-from elmfield._array.memory import Workspace, runs
+from elmfield._array.memory import runs
 from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Floats, Integers
 
@@ -86,12 +86,12 @@ class Polynomials:
         """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
         if not is_numpy(x):
             if not is_numpy(self.coefficients):
-                return self._elsewhere(x, orders)
-            return differentiable(self._beside, None, x, orders)
+                return self._by_library(x, orders)
+            return differentiable(self._by_numpy, None, x, orders)
         few = x.shape[0] <= GATHERED_MAX_POINTS
         return self._few(x, orders) if few else self._many(x, orders)
 
-    def _beside(self, x: Array, orders: list[Order]) -> list[Array]:
+    def _by_numpy(self, x: Array, orders: list[Order]) -> list[Array]:
         """What NumPy answers to points of another library in the processor's memory."""
         return [move(v, x) for v in self.partials(to_numpy(x), orders)]
 
@@ -103,7 +103,7 @@ class Polynomials:
 
     def _cells(self, x: Floats) -> tuple[Integers, list[Floats]]:
         """Cell numbers (n,) and positions s, d arrays (n,), of index coordinates."""
-        cell: Any = 0.0  # whole, and counted in floats: integers would take three times as long
+        cell: Array = 0.0  # whole, and counted in floats: integers would take three times as long
         s = []
         for k, (low, m, J) in enumerate(zip(self.low, self.per_unit, self.counts)):
             at = x[:, k] - low
@@ -129,7 +129,7 @@ class Polynomials:
         powers = np.asarray(exponents(len(self.counts), self.degree))
         out = []
         for a in orders:
-            M: Any = np.full((len(powers), 1), self.stretch(a))
+            M: Array = np.full((len(powers), 1), self.stretch(a))
             for k, i in enumerate(a):
                 M = M * _powers(s[k], self.degree, i)[powers[:, k]]
             found = np.einsum("ctn,tn->nc", c, M)
@@ -140,7 +140,6 @@ class Polynomials:
         n, C, dtype = len(x), self.n_channels, self.coefficients.dtype
         order = self._by_cell(x)
         out = [np.empty((n, C), dtype) for _ in orders]
-        space = Workspace(dtype)
 
         def work(span: tuple[int, int]) -> None:
             i, j = span
@@ -148,7 +147,7 @@ class Polynomials:
             cell, s = self._cells(x[at] if order is None else x.take(at, axis=0))
             s = [c.astype(dtype, copy=False) for c in s]
             for c in range(C):
-                terms = _Gathered(self.coefficients[c], cell, space)
+                terms = _Gathered(self.coefficients[c], cell)
                 found = horner(terms, s, orders, self.degree, self.places)
                 for a, values, into in zip(orders, found, out):
                     if any(a):
@@ -164,7 +163,7 @@ class Polynomials:
         shift = max(0, int(total - 1).bit_length() - 16)
         key = np.empty(len(x), np.uint16)
         for i, j in runs(len(x), BLOCK_POINTS):
-            cell: Any = 0
+            cell: Array = 0
             for k, (low, m, J) in enumerate(zip(self.low, self.per_unit, self.counts)):
                 at = x[i:j, k] - low
                 if m != 1:
@@ -181,9 +180,9 @@ class Polynomials:
         order: Integers = sort_order(key, bound)
         return order
 
-    # --- elsewhere -----------------------------------------------------------------------------
+    # --- other libraries -----------------------------------------------------------------------
 
-    def _elsewhere(self, x: Array, orders: list[Order]) -> list[Array]:
+    def _by_library(self, x: Array, orders: list[Order]) -> list[Array]:
         """The same in another library: plain operations, which it can follow and compile."""
         xp = namespace(x)
         cell, s = 0, []
@@ -222,12 +221,12 @@ def horner(
                     lower = sums.get((i - 1, *rest))
                     if lower is not None:
                         a = (i, *rest)
-                        sums[a] = terms.joined(sums.get(a), lower, s[k], i, (k, *a))
+                        sums[a] = terms.joined(sums.get(a), lower, s[k], i)
                 a = (0, *rest)
                 if below is None:
-                    sums[a] = terms.added(sums.get(a), places[own], s[k], (k, *a))
+                    sums[a] = terms.added(sums.get(a), places[own], s[k])
                 elif rest in below:
-                    sums[a] = terms.joined(sums.get(a), below[rest], s[k], 1, (k, *a))
+                    sums[a] = terms.joined(sums.get(a), below[rest], s[k])
         return sums
 
     found = along(0, (), degree)
@@ -249,32 +248,23 @@ def _highest(orders: list[Order], k: int) -> list[tuple[Order, int]]:
 
 
 class _Gathered:
-    """Terms of the points of a block, gathered one by one; sums in memory that is kept."""
+    """Terms of the points of a block, gathered one by one."""
 
-    def __init__(self, coefficients: Floats, cell: Integers, space: Workspace) -> None:
-        self.coefficients, self.cell, self.space = coefficients, cell, space
+    def __init__(self, coefficients: Floats, cell: Integers) -> None:
+        self.coefficients, self.cell = coefficients, cell
 
-    def added(self, total: Floats | None, i: int, s: Floats, name: Order) -> Floats:
+    def added(self, total: Floats | None, i: int, s: Floats) -> Floats:
         """``total s + c_i``; the first term is the sum itself."""
-        out = self.space("term" if total is not None else str(name), len(self.cell))
         # "clip" looks no cell up twice: they are inside already.
-        self.coefficients[i].take(self.cell, out=out, mode="clip")
-        if total is None:
-            return out
-        total *= s
-        total += out
-        return total
+        term = self.coefficients[i].take(self.cell, mode="clip")
+        return term if total is None else self.joined(total, term, s)
 
-    def joined(
-        self, total: Floats | None, part: Floats, s: Floats, factor: int, name: Order
-    ) -> Floats:
+    def joined(self, total: Floats | None, part: Floats, s: Floats, factor: int = 1) -> Floats:
         """``total s + factor part``, where `part` stays what it is."""
         if total is None:
-            return np.multiply(part, factor, out=self.space(str(name), len(part)))
-        if factor != 1:
-            part = np.multiply(part, factor, out=self.space("term", len(part)))
+            return part * factor
         total *= s
-        total += part
+        total += part if factor == 1 else part * factor
         return total
 
     def zeros(self, s: Floats) -> Floats:
@@ -288,11 +278,11 @@ class Taken:
     def __init__(self, rows: Array) -> None:
         self.rows = rows
 
-    def added(self, total: Array | None, i: int, s: Array, name: Order) -> Array:
+    def added(self, total: Array | None, i: int, s: Array) -> Array:
         """``total s + c_i``, (n, C)."""
-        return self.joined(total, self.rows[:, i, :], s, 1, name)
+        return self.joined(total, self.rows[:, i, :], s)
 
-    def joined(self, total: Array | None, part: Array, s: Array, factor: int, name: Order) -> Array:
+    def joined(self, total: Array | None, part: Array, s: Array, factor: int = 1) -> Array:
         """``total s + factor part``."""
         part = part if factor == 1 else part * factor
         return part if total is None else total * s + part

@@ -6,6 +6,7 @@ out add at most the sum of their sizes.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from elmfield._array.backend import (
 from elmfield._array.checks import choice, positive
 from elmfield._array.memory import table_bytes
 from elmfield._array.threads import spread
-from elmfield._array.typing import Array, Floats, Integers
+from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.field.evaluate.point_values import query, refuse_array
 from elmfield.field.tables.expansion import ORDERS, Expansion, expanded
 from elmfield.field.tables.intervals import to_powers
@@ -108,7 +109,7 @@ class Tabulated:
         up to an order.
     lost : array, shape (2, 3)
         The same for rounding, up to the second order: in units of that of their dtype, and of
-        float64; see :func:`rounded`. 0 where nobody asked.
+        float64; see :func:`rounded`. 0 where they were not computed.
     """
 
     polynomials: Polynomials
@@ -116,7 +117,7 @@ class Tabulated:
     lost: Floats
 
 
-def tabulated(expansion: Expansion, degree: int, full: int, dtype: Any, order: int) -> Tabulated:
+def tabulated(expansion: Expansion, degree: int, full: int, dtype: DType, order: int) -> Tabulated:
     """Polynomials of a total degree, in some dtype; terms up to a degree `full` are counted in.
 
     Those of the next degrees one by one, others by sums of sizes (:meth:`Expansion.blocks`).
@@ -228,8 +229,6 @@ class Table:
         that of the answer to the field's dtype, and of sums over a region's modes, which the
         field's own answers have too. Polynomials are in float64 where float32 would not keep the
         tolerance. Of pictures with transparency, before colours are divided by it.
-    made_of : Pointwise, optional
-        The model: it knows what was missing.
     """
 
     model: "Model" = field(repr=False)
@@ -238,25 +237,31 @@ class Table:
 
     __array__ = refuse_array
 
-    def __call__(self, points: Any, *, outside: str = "raise", missing: str | None = None) -> Array:
+    def __call__(
+        self, points: Array, *, outside: str = "raise", missing: str | None = None
+    ) -> Array:
         """Values at points, as the field's."""
         return self._query("value", points, outside, missing)
 
-    def gradient(self, points: Any, *, outside: str = "raise", missing: str | None = None) -> Array:
+    def gradient(
+        self, points: Array, *, outside: str = "raise", missing: str | None = None
+    ) -> Array:
         """First derivatives at points, as the field's."""
         return self._query("gradient", points, outside, missing)
 
-    def hessian(self, points: Any, *, outside: str = "raise", missing: str | None = None) -> Array:
+    def hessian(
+        self, points: Array, *, outside: str = "raise", missing: str | None = None
+    ) -> Array:
         """Second derivatives at points, as the field's."""
         return self._query("hessian", points, outside, missing)
 
     def laplacian(
-        self, points: Any, *, outside: str = "raise", missing: str | None = None
+        self, points: Array, *, outside: str = "raise", missing: str | None = None
     ) -> Array:
         """Sums of the unmixed second derivatives at points, as the field's."""
         return self._query("laplacian", points, outside, missing)
 
-    def _query(self, quantity: str, points: Any, outside: str, missing: str | None) -> Array:
+    def _query(self, quantity: str, points: Array, outside: str, missing: str | None) -> Array:
         return query(self.model, quantity, points, outside, missing, self.polynomials)
 
     @property
@@ -280,11 +285,19 @@ class Table:
         Its polynomials are a buffer; ``torch.compile(table.module())`` makes one kernel of it.
         Points outside go to the border.
         """
-        from elmfield.field.adapters.torch_module import (
-            table_module,  # torch: only who asks for it has it
-        )
+        from elmfield.field.adapters.torch_module import table_module  # imports torch
 
         return table_module(self)
+
+    def jax(self) -> Callable[[Any], Any]:
+        """The table as a pure function of JAX, points (..., d) to values: `jit`, `vmap`, `grad`.
+
+        ``jax.grad`` of it is the table's gradient. Points outside go to the border; what was
+        missing is filled. Without JAX's 64-bit mode, coordinates are rounded to float32.
+        """
+        from elmfield.field.adapters.jax_function import table_function  # imports JAX
+
+        return table_function(self)
 
     def __repr__(self) -> str:
         sizes = "×".join(map(str, self.polynomials.counts))
@@ -337,7 +350,7 @@ def tabulate(model: "Model", tolerance: float, order: int) -> Table:
     return Table(model=model, polynomials=made.polynomials, errors=bounds)
 
 
-def _size(expansion: Expansion, degree: int, dtype: Any) -> int:
+def _size(expansion: Expansion, degree: int, dtype: DType) -> int:
     """Bytes of the polynomials of a total degree."""
     T = n_terms(len(expansion.counts), degree)
     each = (
@@ -384,14 +397,14 @@ def _looked_at(expansion: Expansion, full: int, allowed: float, order: int) -> t
     return degree, np.max([rounded(expansion, *both, degree, near) for both in made], axis=0)
 
 
-def _rounding(model: "Model", lost: Floats, dtype: Any) -> Floats:
+def _rounding(model: "Model", lost: Floats, dtype: DType) -> Floats:
     """What rounding in the polynomials adds to each order at most, in the field's unit."""
     units = [float(namespace(model.offset).finfo(dtype).eps) / 2, 2.0**-53]
     level = float(np.max(np.abs(to_numpy(model.offset)))) + model.data_range
     return np.asarray(units @ lost + units[0] * np.asarray([2 * level, 0.0, 0.0]))
 
 
-def _refuse_large(model: "Model", expansion: Expansion, degree: int, dtype: Any) -> None:
+def _refuse_large(model: "Model", expansion: Expansion, degree: int, dtype: DType) -> None:
     T, size = n_terms(len(expansion.counts), degree), _size(expansion, degree, dtype)
     room = table_bytes(model.offset)
     if size > room:

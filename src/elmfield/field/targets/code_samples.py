@@ -12,20 +12,22 @@ from itertools import chain
 
 import numpy as np
 
+from elmfield._array import compiled
 from elmfield._array.backend import to_numpy
 from elmfield._array.channel_stats import ChannelStats
+from elmfield._array.checks import USUAL_EFFORT
 from elmfield._array.memory import runs
 from elmfield._array.threads import n_threads, spread
-from elmfield._array.typing import Array
-from elmfield.field.accuracy import errors
+from elmfield._array.typing import Array, Floats
+from elmfield.field.accuracy import energy_in_boxes, errors
 from elmfield.field.blend.blended import Blended
 from elmfield.field.coefficients.sample_boxes import SampleBoxes, missing_in
 from elmfield.field.coefficients.tiles import (
     TILES_PER_BATCH,
     CodedTiles,
     Tiling,
+    pack_tiles,
     packed,
-    packed_many,
 )
 from elmfield.field.targets.rate_control import RateControl, Scope
 from elmfield.samples import Samples
@@ -46,12 +48,15 @@ class Coder(RateControl["Attempt"]):
         Where on each axis of the array they begin.
     counted : array of bool, shape (..., C or 1), or None
         The samples at which errors count; those that are present by default.
+    effort : int
+        Of coding.
     """
 
     blended: Blended
     samples: Samples
     first: tuple[int, ...]
     counted: Array | None = field(default=None, repr=False)
+    effort: int = USUAL_EFFORT
 
     @cached_property
     def own(self) -> Array:
@@ -76,13 +81,22 @@ class Coder(RateControl["Attempt"]):
 
     def code(self, **asked: float) -> "Attempt":
         """All tiles, coded as asked; without loss if nothing is."""
-        n = self.tiling.n_tiles
+        n, found = self.tiling.n_tiles, np.empty_like(self.own)
+
+        def work(some: range) -> list[bytes]:
+            made = pack_tiles([self.values(i) for i in some], effort=self.effort, **asked)
+            for i, (_, decoded) in zip(some, made):
+                self._cut(found, self.tiling.slab(i))[:] = decoded
+            return [data for data, _ in made]
+
+        compiled.pays(self.own.size)
         most = max(1, min(TILES_PER_BATCH, n // n_threads()))
-        shares = [range(a, b) for a, b in runs(n, most)]
-        made = spread(lambda some: packed_many([self.values(i) for i in some], **asked), shares)
+        made = spread(work, [range(a, b) for a, b in runs(n, most)])
         offset, scale = (np.asarray(to_numpy(u)) for u in (self.samples.offset, self.samples.scale))
+        tiles = CodedTiles(tuple(chain.from_iterable(made)), self.tiling, self.own.dtype)
+        tiles.know({i: self._cut(found, self.tiling.slab(i)) for i in range(n)})
         boxes = SampleBoxes(
-            source=CodedTiles(tuple(chain.from_iterable(made)), self.tiling, self.own.dtype),
+            source=tiles,
             offset=offset,
             scale=scale,
             like=offset[:0],
@@ -90,7 +104,7 @@ class Coder(RateControl["Attempt"]):
             is_lossy=bool(asked),
             missing=self._missing,
         )
-        return Attempt(coder=self, boxes=boxes)
+        return Attempt(coder=self, boxes=boxes, found=found)
 
     @cached_property
     def _missing(self) -> CodedTiles | None:
@@ -124,6 +138,7 @@ class Attempt:
 
     coder: Coder
     boxes: SampleBoxes
+    found: Array = field(repr=False)
 
     @property
     def n_bytes(self) -> int:
@@ -137,9 +152,21 @@ class Attempt:
 
     @cached_property
     def errors(self) -> tuple[float, float]:
-        """Mean squared and largest error of the function at the samples."""
-        coder = self.coder
-        return errors(coder.samples, self.made, coder.first, coder.counted)
+        """Mean squared and largest error at the samples: of the coder's own reconstruction.
+
+        A function that does not pass through its samples has to be evaluated.
+        """
+        coder, made = self.coder, self.made
+        found = made if made.exact is None else self.found
+        return errors(coder.samples, found, coder.first, coder.counted)
+
+    @property
+    def lost(self) -> Floats:
+        """Sum of squares, (N,), by which the samples of each region's box have changed."""
+        truth, found = (np.asarray(x, np.float64) for x in (self.coder.own, self.found))
+        with np.errstate(over="ignore"):  # infinite where float64 has no squares
+            squares = np.square(truth - found).sum(axis=-1)
+            return energy_in_boxes(self.coder.blended, squares, self.coder.first)
 
 
 def code_to_target(
@@ -148,8 +175,10 @@ def code_to_target(
     target: Target,
     first: Sequence[int] | None = None,
     counted: Array | None = None,
-) -> Blended:
-    """The function of coded samples that meet a target; parameters are those of `Coder`.
+) -> tuple[Blended, Floats]:
+    """The function of coded samples that meet a target, and the energy that was lost, (N,).
+
+    Parameters are those of `Coder`.
 
     Raises
     ------
@@ -159,5 +188,8 @@ def code_to_target(
     low = (0,) * (samples.raw.ndim - 1) if first is None else tuple(first)
     if samples.integers is not None:  # beyond what can be coded with loss as whole numbers
         samples = replace(samples, integers=None, is_exact=False)
-    coder = Coder(blended=blended, samples=samples, first=low, counted=counted)
-    return coder.meet(target).made
+    coder = Coder(
+        blended=blended, samples=samples, first=low, counted=counted, effort=target.effort
+    )
+    met = coder.meet(target)
+    return met.made, met.lost

@@ -17,7 +17,7 @@ import numpy as np
 from elmfield._array.backend import device, move, namespace, to_numpy
 from elmfield._array.memory import runs
 from elmfield._array.typing import Array, Floats
-from elmfield.field.accuracy import errors, kept_values, left_between, own_values
+from elmfield.field.accuracy import errors, kept_values, own_values
 from elmfield.field.blend.blended import Blended
 from elmfield.field.coefficients.stored import Ragged
 from elmfield.field.targets.code_samples import code_to_target
@@ -132,15 +132,14 @@ def meet(blended: Blended, samples: Samples, target: Target) -> tuple[Blended, F
         If the target cannot be met; the message names the nearest that can.
     """
     if target.is_coded and blended.source_samples is not None:
-        coded = code_to_target(blended, samples, target)
-        return coded, left_between(blended, coded, samples.units)
+        return code_to_target(blended, samples, target)
     if target.kind in ("bits", "bytes"):
         raise ValueError(
             f"`{target.kind}` can be asked of fields that their samples settle, as those of "
             "smooth() on regular cells; this one keeps coefficients. Ask for a number of "
             "`coefficients`."
         )
-    # A constant has no range to speak of, but its unit may have no square either.
+    # A constant has hardly a range, but its unit may have no square either.
     check_range(max(samples.data_range, float(np.max(to_numpy(samples.units)))), target)
     ledger = Ledger(blended, samples.units)
     if target.kind == "per_region":
@@ -163,8 +162,7 @@ def keep_less(model: "Model", target: Target | None) -> "Model":
         )
     if target.is_coded and model.blended.source_samples is not None:
         samples, first, counted = kept_values(model)
-        kept = code_to_target(model.blended, samples, target, first, counted)
-        dropped = left_between(model.blended, kept, samples.units)
+        kept, dropped = code_to_target(model.blended, samples, target, first, counted)
     else:
         samples = own_values(model, measured=target.kind in ("psnr", "max_error"))
         kept, dropped = meet(model.blended.with_boxes, samples, target)

@@ -2,16 +2,15 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
 from elmfield._array.channel_stats import spacing_at
 from elmfield._array.typing import Array
-from elmfield.codec import trial
+from elmfield.codec import rate_curve
 from elmfield.field.coefficients.tiles import Tiling, without_channels
 from elmfield.samples import EXACT_WHOLE, WHOLE
 from elmfield.settings import Target
@@ -27,32 +26,30 @@ GUESS_SAMPLES = 1 << 21
 NEAR_RATIO = 0.97
 """A result between this part of the allowed error, or bytes, and all of it is accepted."""
 
+AIM = math.log((1 + NEAR_RATIO) / 2)
+"""The logarithm of the middle of what is accepted."""
 
-def guess_step(
-    ratio: Callable[[float], float],
-    start: float,
-    power: float,
-    off: Callable[[float], float] | None = None,
-) -> tuple[float, float]:
-    """A step at which a ratio that grows about as ``step**power`` is near 1, by cheap trials.
+MAX_READINGS = 12
+"""Points of a curve that are read to find a step."""
+
+
+def guess_step(ratio: Callable[[float], float], start: float, power: float) -> tuple[float, float]:
+    """A step at which a ratio that grows about as ``step**power`` is near 1.
 
     Parameters
     ----------
     ratio : callable
-        The ratio at a step, about.
+        The ratio at a step, about, read off a curve.
     start, power : float
         The first step, and the power as far as it is known.
-    off : callable, optional
-        How many times what `ratio` says the true one is at a step, about.
 
     Returns
     -------
     step, power : float
-        After two trials the power is known better.
+        The power is that of the curve at this step.
     """
-    aim = math.log((1 + NEAR_RATIO) / 2)  # the middle of what is near enough
     step, slope, seen = start, power, list[tuple[float, float]]()
-    for _ in range(5):
+    for _ in range(MAX_READINGS):
         found = ratio(step)
         if not 0 < found < math.inf:
             break
@@ -61,13 +58,28 @@ def guess_step(
             grown = (y - seen[-1][1]) / (x - seen[-1][0]) / power
             slope = power * min(max(grown, 1 / 4), 2)
         seen.append((x, y))
-        if abs(y - aim) < 0.01:
+        if abs(y - AIM) < 1e-3:
             break
-        step *= math.exp(min(max((aim - y) / slope, -2.8), 2.8))
-    truly = 1.0 if off is None else off(step)
-    if 0 < truly < math.inf:
-        step *= math.exp(min(max(-math.log(truly) / slope, -0.5), 0.5))
+        step *= math.exp(min(max((AIM - y) / slope, -2.8), 2.8))
     return step, slope
+
+
+def read_off(
+    tiles: Sequence[Array],
+    channel_axis: int | None,
+    effort: int,
+    of: str,
+    ratio: Callable[[float], float],
+    start: float,
+) -> tuple[float, float]:
+    """A step at which a ratio of tiles' "error" or "bits" is near 1, and by which power it grows.
+
+    Read off the curve of their modes, which is calibrated by coding some pieces.
+    """
+    curve, power = rate_curve(tiles, channel_axis, effort), 2.0 if of == "error" else -1.0
+    step, _ = guess_step(lambda s: ratio(getattr(curve, of)(s)), start, power)
+    curve.calibrate(step)
+    return guess_step(lambda s: ratio(getattr(curve, of)(s)), step, power)
 
 
 def search_step(
@@ -102,7 +114,7 @@ def _rounded(step: float) -> float:
 def _next(seen: list[tuple[float, float]], power: float) -> float:
     """The logarithm of the step to try next: along a line through the last two, if it climbs."""
     # Few samples make steps of their own: the more tries missed, the farther below is aimed.
-    aim = math.log((1 + NEAR_RATIO) / 2) - 0.02 * max(0, len(seen) - 2) ** 2
+    aim = AIM - 0.02 * max(0, len(seen) - 2) ** 2
     (x, y), slope = seen[-1], power
     if len(seen) > 1:
         a, b = seen[-2]
@@ -116,11 +128,6 @@ def _next(seen: list[tuple[float, float]], power: float) -> float:
     if below and above and not max(below) < to < min(above):
         to = (max(below) + min(above)) / 2
     return to
-
-
-EXACT_MAX_WHOLE = 2.0**24
-"""Whole numbers below this come back from the function as they were coded, once rounded: what
-evaluating it adds is below 1e-8 of the largest, and the codec keeps its bound."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +196,8 @@ A = TypeVar("A", bound=Trial)
 class RateControl(ABC, Generic[A]):
     """Codes samples, in memory or on a disk, until what comes out meets a target."""
 
+    effort: int
+
     @property
     @abstractmethod
     def scope(self) -> Scope:
@@ -224,26 +233,14 @@ class RateControl(ABC, Generic[A]):
             return self._at_psnr(target.value)
         return self._in_bytes(target)
 
-    @cached_property
-    def _some(self) -> list[tuple[Array, int | None]]:
-        """Tiles from all over the array as the codec takes them, for a first guess."""
+    def _guess(self, of: str, ratio: Callable[[float], float], start: float) -> tuple[float, float]:
+        """What :func:`read_off` finds in some tiles from all over the array."""
         n = self.tiling.n_tiles
         count = min(n, max(1, GUESS_SAMPLES * n // self.tiling.n_values))
         numbers = np.linspace(0, n - 1, count).round().astype(int).tolist()
-        return [without_channels(self.values(i)) for i in numbers]
-
-    def _estimate(self, step: float) -> tuple[float, float]:
-        """Mean squared error, and bits per sample, at a step, about."""
-        found = [trial(v, step, axis) for v, axis in self._some]
-        n = sum(v.size for v, _ in self._some)
-        return sum(e for e, _ in found) / n, sum(b for _, b in found) / n
-
-    def _correction(self, step: float) -> tuple[float, float]:
-        """By what the estimates of error and bits must be multiplied, as the middle tile has it."""
-        v, axis = self._some[len(self._some) // 2]
-        about, truly = trial(v, step, axis), trial(v, step, axis, exact=True)
-        error, bits = (t / a if a > 0 else 1.0 for a, t in zip(about, truly))
-        return error, bits
+        tiles = [without_channels(self.values(i)) for i in numbers]
+        given = [values for values, _ in tiles]
+        return read_off(given, tiles[0][1], self.effort, of, ratio, start)
 
     def _at_psnr(self, psnr: float) -> A:
         """As few bytes as a PSNR needs."""
@@ -251,21 +248,17 @@ class RateControl(ABC, Generic[A]):
         # Beyond what float64 can say, only all digits will do.
         allowed = scope.data_range**2 * 10 ** (-min(psnr, 600.0) / 10)
         if psnr > 300:
-            return self._without_loss("psnr", psnr, lambda e: e[0] <= allowed)
+            return self._without_loss("psnr", psnr, 0, allowed)
         parts = 2 if scope.is_complex else 1  # errors are moduli, of two parts
-
-        def guess(step: float) -> float:
-            return parts * self._estimate(step)[0] / allowed
 
         def at(step: float) -> tuple[A, float]:
             found = self.code(step=step)
             return found, found.errors[0] / allowed
 
-        start, power = guess_step(
-            guess, math.sqrt(12 * allowed / parts), 2.0, lambda step: self._correction(step)[0]
-        )
+        start = math.sqrt(12 * allowed / parts)
+        start, power = self._guess("error", lambda e: parts * e / allowed, start)
         found = search_step(at, start, power, scope.least_step)
-        return found or self._without_loss("psnr", psnr, lambda e: e[0] <= allowed)
+        return found or self._without_loss("psnr", psnr, 0, allowed)
 
     def _within(self, largest: float) -> A:
         """As few bytes as a largest error needs."""
@@ -274,33 +267,22 @@ class RateControl(ABC, Generic[A]):
         # numbers are rounded again.
         whole = np.dtype(self.scope.kind).kind in "iu"
         bound = allowed - (0 if whole else min(2 * self.scope.spacing, 0.1 * allowed))
-        for _ in range(MAX_TRIES):
-            if bound <= 0:
-                break
-            made = self.code(max_error=bound)
-            if whole and self.scope.top < EXACT_MAX_WHOLE:
-                return made
-            found = made.errors[1]
-            if found <= largest:
-                return made
-            bound -= 1.25 * (found - largest) + 1e-3 * (allowed - bound)
-        return self._without_loss("max_error", largest, lambda e: e[1] <= largest)
+        made = self.code(max_error=bound)
+        if made.errors[1] <= largest:
+            return made
+        return self._without_loss("max_error", largest, 1, largest)
 
     def _in_bytes(self, target: Target) -> A:
         """As little error as a number of bytes allows."""
         n = self.scope.size
         room = target.value * n / 8 if target.kind == "bits" else float(target.value)
 
-        def guess(step: float) -> float:
-            return self._estimate(step)[1] * float(n) / 8 / room
-
         def at(step: float) -> tuple[A, float]:
             found = self.code(step=step)
             return found, found.n_bytes / room
 
-        start, power = guess_step(
-            guess, self.scope.data_range / 16, -1.0, lambda step: self._correction(step)[1]
-        )
+        start = self.scope.data_range / 16
+        start, power = self._guess("bits", lambda b: b * float(n) / 8 / room, start)
         is_fine = np.dtype(self.scope.kind).kind in "iu" and start <= 8
         if room > self.scope.n_bytes / 4 or is_fine:  # that may be enough for all there is
             exact = self.code()
@@ -315,26 +297,15 @@ class RateControl(ABC, Generic[A]):
             )
         return found
 
-    def _without_loss(
-        self, kind: str, value: float, keeps: Callable[[tuple[float, float]], bool]
-    ) -> A:
-        """Code without loss, if rounding of the function allows the target; else raise."""
+    def _without_loss(self, kind: str, value: float, of: int, allowed: float) -> A:
+        """Code without loss; raise where a function misses its samples by more than is allowed."""
         made = self.code()
-        mean, largest = made.errors
-        if keeps((mean, largest)):
-            return made
-        dtype = self.scope.dtype
-        advice = "" if dtype == "float64" else ", or fit float64 samples"
-        if kind == "max_error":
+        if made.errors[of] > allowed:
             raise ValueError(
-                f"`max_error` cannot be kept: with all digits the largest error at the samples is "
-                f"{largest:.2g} in {dtype}; got {value:g}. Ask for more than that{advice}."
+                f"`{kind}` cannot be kept: with all digits the function is off by "
+                f"{made.errors[1]:.2g} at most at the samples; got {value:g}. Ask for less."
             )
-        limit = 10 * math.log10(self.scope.data_range**2 / mean)
-        raise ValueError(
-            f"`psnr` cannot be reached: with all digits this field has {limit:.1f} dB at the "
-            f"samples in {dtype}; got {value:g}. Ask for less{advice}."
-        )
+        return made
 
 
 def check_whole(top: float, target: Target) -> None:

@@ -28,14 +28,16 @@ from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Axis, Domain, Periodic, names_of, periods_of
 from elmfield.field import Blended, Field
 from elmfield.field.model import Model
+from elmfield.fit.scattered.dense_regions import dense_model
 from elmfield.fit.scattered.kernel_regions import (
     HIGHEST_ORDER,
     LARGEST_MISS,
     NOISY_ORDERS,
     KernelRegions,
 )
+from elmfield.partition import Partition
 from elmfield.samples import refuse_far, with_nan
-from elmfield.settings import Smooth
+from elmfield.settings import Paper, Smooth
 
 MOST_CELLS, MOST_CELLS_PER_SAMPLE = 1 << 18, 16
 """Cells of the size of `spacing` in the box, the larger of both, at most: some 10 s."""
@@ -45,13 +47,14 @@ MOST_CELLS, MOST_CELLS_PER_SAMPLE = 1 << 18, 16
 def fit_points(
     points: Array,
     values: Array,
-    settings: Smooth | None = None,
+    settings: Smooth | Paper | None = None,
     *,
     bounds: tuple[Sequence[float], Sequence[float]] | None = None,
     dims: Sequence[str] | None = None,
     periodic: Periodic = (),
     spacing: float | Sequence[float] | None = None,
     denoise: float | bool = False,
+    partition: Partition | None = None,
     progress: Progress | bool = False,
 ) -> Field:
     """A Field through scattered samples, or, with `denoise`, near noisy ones.
@@ -63,8 +66,9 @@ def fit_points(
     values : array, shape (n,) or (n, C)
         What was measured there; rows with NaN or a mask are left out, samples at one place are
         averaged.
-    settings : Smooth, optional
-        Its `order` is the energy's; `cell` and `overlap` count in units of `spacing`.
+    settings : Smooth or Paper, optional
+        Its `order` is the energy's; `cell` and `overlap` count in units of `spacing`. With
+        ``paper(...)`` each region is its least squares, near the samples instead of through them.
     bounds : pair of sequences, optional
         Lower and upper corner of the domain; by default the bounding box of the samples.
     dims, periodic : optional
@@ -76,6 +80,8 @@ def fit_points(
     denoise : bool or float
         Take noise out; True estimates its level, a number is its standard deviation. As in
         ``smooth(denoise=)``.
+    partition : Partition, optional
+        The regions of ``paper(...)``, for instance of `beam`, of any grid over `bounds`.
     progress : callable or bool
         Called with (stage, done, total); True shows a bar.
 
@@ -102,7 +108,10 @@ def fit_points(
     np.float64(0.3)
     """
     values = with_nan(values)
-    settings = _checked(Smooth() if settings is None else settings, denoise)
+    if not isinstance(settings, Paper):
+        settings = _checked(Smooth() if settings is None else settings, denoise)
+    if partition is not None if isinstance(settings, Smooth) else denoise is not False:
+        raise TypeError("`partition` is for paper(...), and `denoise` for smooth(...).")
     if requires_grad(points):
         raise TypeError(
             "positions that require gradients are not followed: which samples a region has depends "
@@ -112,10 +121,25 @@ def fit_points(
         raise gradient_error("denoising of scattered samples, which learns from them")
     at, y, single, is_complex, kept = _check(points, values)
     d = at.shape[1]
-    _check_order(settings.order)
+    if partition is not None:
+        low, high = (at.min(0), at.max(0)) if bounds is None else map(np.asarray, bounds)
+        spacing = tuple((high - low) / partition.shape)
     domain = _domain(at, bounds, dims, periodic, spacing)
     x, y, place = _average_repeats(_indexed(at, domain), y)
     data_range = float(np.ptp(y)) or 1.0
+    if isinstance(settings, Paper):
+        own = _means(values, kept, place, is_complex)
+        model = dense_model(x, own, domain, settings, partition)
+        return Field(
+            replace(
+                model,
+                channel_axis=None if single else d,
+                is_complex=is_complex,
+                input_dtype=str(values.dtype).removeprefix("torch."),
+                data_range=data_range,
+            )
+        )
+    _check_order(settings.order)
     unit = 2.0 ** np.floor(np.log2(np.abs(y).max() or 1.0))  # a sum may overflow
     offset = (y / unit).mean(axis=0) * unit
     scale = np.max(np.abs(y - offset), axis=0)

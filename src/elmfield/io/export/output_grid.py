@@ -4,12 +4,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from elmfield._array.checks import choice, is_number, is_whole
-from elmfield._array.typing import Array, Floats
+from elmfield._array.typing import Array, Coordinate, Floats
 from elmfield.domain.sphere import is_latitude, is_longitude
 from elmfield.field import Field
 from elmfield.field.adapters.affine import affine_of, checked_affine
@@ -21,13 +21,10 @@ from elmfield.io.formats.medical import LPS_TO_RAS, from_image
 from elmfield.io.gridded import Gridded
 from elmfield.io.inputs import is_dataset, is_xarray
 
-if TYPE_CHECKING:
-    pass
-
 PerAxis = float | Sequence[float]
 """One number for all axes, or one for each."""
 
-Window = Mapping[str, tuple[Any, Any]]
+Window = Mapping[str, tuple[Coordinate, Coordinate]]
 """Two ends for some axes, by name, in their units; dates on axes of dates."""
 
 
@@ -47,13 +44,13 @@ class OutputGrid:
         so many equal cells of latitude and longitude, or of all axes where there are none; or
     like : file, DataArray, Dataset, Gridded, Field or mapping
         the grid of something else: its coordinates by name, or as latitude and longitude, or
-        through its reference system; of a scan, its grid in the room; or
+        through its reference system; of a scan, its grid in world space; or
     rate : number or text
         of sound and video, samples or frames per second; or
     spacing : float or sequence of float
         of a scan, millimetres between voxels; or
     affine : array
-        of a scan, another grid in the room, with `shape`.
+        of a scan, another grid in world space, with `shape`.
     window : mapping, optional
         Only this part of some axes, ``{dim: (low, high)}``, in their units.
     align : {"areas", "nodes"}, optional
@@ -104,7 +101,7 @@ class OutputGrid:
         return bool(self.named("like", "step", "grid", "crs"))
 
     def alignment(self, of: Field) -> str:
-        """What samples stand for, if nobody says: as in the file or DataArray the field is of."""
+        """What samples stand for; by default as in the file or DataArray the field is of."""
         return self.align or of.labels.align or "areas"
 
     def rate_for(self, of: Field) -> Fraction | None:
@@ -121,8 +118,8 @@ class OutputGrid:
             raise ValueError(f"`shape` must be one whole number of at least 1; got {self.shape!r}.")
         return own_rate(of, 0) * Fraction(int(n[0]), of.shape[0])
 
-    def in_room(self, of: Field) -> tuple[Floats, tuple[int, ...]] | None:
-        """Affine and shape of a grid in the room, if a scan is wanted on one."""
+    def in_world(self, of: Field) -> tuple[Floats, tuple[int, ...]] | None:
+        """Affine and shape of a grid in world space, if a scan is wanted on one."""
         if self.spacing is not None:
             return of.world.isotropic(self.spacing)
         if self.affine is not None:
@@ -141,7 +138,7 @@ class OutputGrid:
             affine = LPS_TO_RAS @ affine
         return checked_affine(affine), tuple(len(c) for c in list(other.coords.values())[:3])
 
-    def target(self, of: Field) -> "Target | None":
+    def target(self, of: Field) -> "TargetGrid | None":
         """Coordinates on the field's axes, or points in another system; None at other samples."""
         if not self.is_target:
             return None
@@ -154,18 +151,18 @@ class OutputGrid:
         pair = of.labels.horizontal(of.domain.dims)
         plane = list(range(len(of.shape))) if pair is None else list(pair)
         if self.step is not None:
-            return Target(axes=_by_step(of, plane, self.step, self.alignment(of)))
-        return Target(axes=_by_count(of, plane, self.grid))
+            return TargetGrid(axes=_by_step(of, plane, self.step, self.alignment(of)))
+        return TargetGrid(axes=_by_count(of, plane, self.grid))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Target:
+class TargetGrid:
     """A grid that is not made of a field's samples.
 
     Parameters
     ----------
     axes : mapping
-        Coordinates on some of the field's axes, by dim; the others keep their samples.
+        GridCoordinates on some of the field's axes, by dim; the others keep their samples.
     edges : mapping
         Borders of the cells around these, where they are known; else midway.
     projected : Projected or None
@@ -188,7 +185,7 @@ class Projected:
     plane : tuple of str
         The field's two axes.
     y, x : arrays
-        Coordinates of rows and columns, evenly spaced.
+        GridCoordinates of rows and columns, evenly spaced.
     points : array, shape (len(y), len(x), 2)
         The same places on the field's two axes.
     """
@@ -272,7 +269,7 @@ def _by_count(of: Field, plane: list[int], grid: Sequence[int] | None) -> dict[s
 
 
 @dataclass(frozen=True, eq=False)
-class Coordinates:
+class GridCoordinates:
     """Coordinates by dim, what is known about them, and borders of cells where they are known."""
 
     coords: Mapping[str, Array]
@@ -280,7 +277,7 @@ class Coordinates:
     edges: Mapping[str, Floats] = field(default_factory=dict)
 
 
-def coordinates_of(like: Array) -> Coordinates:
+def coordinates_of(like: Array) -> GridCoordinates:
     """Coordinates and labels of what a caller points at."""
     if is_path(like):
         if is_model(path_of(like)):
@@ -296,20 +293,20 @@ def coordinates_of(like: Array) -> Coordinates:
     like = from_image(like)
     if isinstance(like, Field):
         at = {a.name: a.coords for a in like.domain.axes if a.coords is not None}
-        return Coordinates(at, like.labels)
+        return GridCoordinates(at, like.labels)
     if isinstance(like, Gridded):
-        return Coordinates(like.coords, like.labels)
+        return GridCoordinates(like.coords, like.labels)
     if is_xarray(like):
         return _of_dataset(like)
     if isinstance(like, Mapping):
-        return Coordinates({str(k): np.asarray(v) for k, v in like.items()})
+        return GridCoordinates({str(k): np.asarray(v) for k, v in like.items()})
     raise TypeError(
         "`like` must be a file, a DataArray or Dataset, an image, samples that were read, a field, "
         f"or a mapping of coordinates; got a {type(like).__name__}."
     )
 
 
-def _of_dataset(like: Array) -> Coordinates:
+def _of_dataset(like: Array) -> GridCoordinates:
     """Coordinates of a DataArray or Dataset, with the bounds of their cells."""
     borders = {c.attrs.get("bounds", f"{name}_bnds") for name, c in like.coords.items()}
     found = {
@@ -326,14 +323,14 @@ def _of_dataset(like: Array) -> Coordinates:
             b = np.asarray(like[told].values, np.float64)
             if b.ndim == 2 and b.shape[1] == 2:
                 edges[name] = np.append(b[:, 0], b[-1, 1])
-    return Coordinates(
+    return GridCoordinates(
         {name: np.asarray(c.values, np.float64) for name, c in found.items()},
         Labels(axes={name: AxisLabels(attrs=dict(c.attrs)) for name, c in found.items()}),
         edges,
     )
 
 
-def _like(of: Field, given: Coordinates) -> Target:
+def _like(of: Field, given: GridCoordinates) -> TargetGrid:
     """The coordinates that a grid and a field have in common, by name or by what they are."""
     own, crs = of.domain.dims, given.labels.crs
     mine = of.labels.horizontal(own)
@@ -357,7 +354,7 @@ def _like(of: Field, given: Coordinates) -> Target:
             "`like` has two-dimensional coordinates, a curvilinear grid; ask for it with "
             "field.interp(latitude=..., longitude=...)."
         )
-    return Target(
+    return TargetGrid(
         axes={own_: np.asarray(given.coords[n], np.float64) for n, own_ in names.items()},
         edges={own_: given.edges[n] for n, own_ in names.items() if n in given.edges},
     )
@@ -391,7 +388,7 @@ def _plane(of: Field) -> tuple[int, int]:
 
 def _projected_grid(
     of: Field, crs: str, step: PerAxis | None, grid: Sequence[int] | None
-) -> Target:
+) -> TargetGrid:
     """An even grid over the field's domain in another system."""
     there = Transformation(_own_crs(of), crs)
     (y0, y1), (x0, x1) = (sorted(_ends(of, k)) for k in _plane(of))
@@ -417,11 +414,11 @@ def _projected_grid(
     return _projected(of, crs, y, x)
 
 
-def _projected(of: Field, crs: str, y: Floats, x: Floats) -> Target:
+def _projected(of: Field, crs: str, y: Floats, x: Floats) -> TargetGrid:
     """Points of a grid in another system."""
     y, x = np.asarray(y, float), np.asarray(x, float)
     X, Y = np.meshgrid(x, y)
     u, v = Transformation(crs, _own_crs(of))(X, Y)
     a, b = (of.domain.dims[k] for k in _plane(of))
     points = np.stack([v, u], axis=-1)
-    return Target(projected=Projected(crs=as_wkt(crs), plane=(a, b), y=y, x=x, points=points))
+    return TargetGrid(projected=Projected(crs=as_wkt(crs), plane=(a, b), y=y, x=x, points=points))

@@ -59,7 +59,7 @@ class Transformation:
         return _parse(self.start), _parse(self.end)
 
     def _rasterio(self) -> ModuleType:
-        return need("rasterio.warp", "geo", f"a grid in {self.end[:40]} beside ecCodes")
+        return need("rasterio.warp", "geo", f"a grid in {self.end[:40]} while ecCodes is loaded")
 
     def _by_pyproj(self) -> Any:
         return _pyproj(self.end).Transformer.from_crs(*self._systems(), always_xy=True)

@@ -30,13 +30,10 @@ from elmfield.field.coordinates.labels import (
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.evaluate.grid_values import MEAN_MIN_COVER, at_samples, gridded, tail_of
 from elmfield.field.evaluate.point_values import QUANTITIES, query
-from elmfield.io.export.output_grid import OutputGrid, Projected, Target, Window
+from elmfield.io.export.output_grid import OutputGrid, Projected, TargetGrid
 from elmfield.io.export.rates import decimate, own_rate, time_axis
 from elmfield.io.formats.media import noted_rate, times
 from elmfield.io.gridded import Gridded
-
-BLOCK_VALUES = 1 << 22
-"""Numbers evaluated between two reports of progress."""
 
 MAX_VALUES = 1 << 33
 """Numbers that are made at once."""
@@ -82,8 +79,8 @@ class Rendering:
             raise ValueError(f"`{own[0]}` is for values; got quantity={self.quantity!r}.")
         if (rate := grid.rate_for(self.field)) is not None:
             found = self.at_rate(rate)
-        elif (room := grid.in_room(self.field)) is not None:
-            found = self._in_room(*room)
+        elif (world := grid.in_world(self.field)) is not None:
+            found = self._in_world(*world)
         else:
             return self._on_axes_or_map(grid)
         self.progress("render", 1, 1)
@@ -98,18 +95,18 @@ class Rendering:
             )
         window = by_name("window", grid.window)
         if grid.is_target and window:
-            return replace(self, field=_crop(self.field, window)).on(replace(grid, window=None))
+            part = self.field.crop(*self.field.model.coordinates.ends(window))
+            return replace(self, field=part).on(replace(grid, window=None))
         target, axes = grid.target(self.field), self.field.domain.axes
         if target is None:
             coordinates = self.field.model.coordinates
-            places = coordinates.positions(
+            x = coordinates.positions(
                 grid.shape, scale=grid.scale, window=window, align=grid.alignment(self.field)
             )
-            x = [c[:] for c in places]
             if not self.mean:
-                around = coordinates.boxes(x, window) if self.antialias else [None] * len(x)
-                return self._at_places(x, [None if e is None else e[:] for e in around])
-            target = Target(axes={a.name: a.from_index(c) for a, c in zip(axes, x)})
+                around = coordinates.boxes(x, window) if self.antialias else ()
+                return self._at_places(x, around)
+            target = TargetGrid(axes={a.name: a.from_index(c) for a, c in zip(axes, x)})
         return self.on_target(target)
 
     def _check_size(self, x: Sequence[Floats]) -> None:
@@ -147,42 +144,29 @@ class Rendering:
         if not all(np.array_equal(c, np.arange(a.size)) for a, c in zip(axes, x)):
             labels = _moved(labels, self.field.domain.dims, x)
         coords = {a.name: coordinates_at(a, c) for a, c in zip(axes, x) if a.coords is not None}
-        values = self._by_blocks([c[:] for c in self.field.model.coordinates.in_turn(x)], boxes)
+        values = self._values_at(self.field.model.coordinates.in_turn(x), boxes)
         return self._gridded(values, coords, self._labels(labels))
 
-    def _by_blocks(self, x: Sequence[Floats], boxes: Sequence[Floats | None]) -> Array:
-        """The values, on the host, block of rows by block."""
-        field, dtype = self.field, self.dtype
+    def _values_at(self, x: Sequence[Floats], boxes: Sequence[Floats | None]) -> Array:
+        """The quantity, on the host; at samples, these as they were given."""
+        model, dtype = self.field.model, self.dtype
         if dtype is None and self.quantity == "value":
-            dtype = whole_dtype(field.model, self.missing)
-        gaps = shows_gaps(field.model, self.missing)
-        across = math.prod(len(c) for c in x[1:]) * max(1, field.model.n_channels)
-        rows, n = max(1, BLOCK_VALUES // max(1, across)), len(x[0])
-        k = 1 if field.model.channel_axis == 0 else 0
+            dtype = whole_dtype(model, self.missing)
+        gaps = shows_gaps(model, self.missing)
         is_own = self.quantity == "value" and all(map(_is_whole, x))
-        is_own = is_own and all(b is None for b in boxes)
-        out: Array = None
-        for i in range(0, n, rows):
-            some = [x[0][i : i + rows], *x[1:]]
-            if is_own:
-                kind = field.dtype if dtype is None else dtype
-                part = at_samples(field.model, [c.astype(np.int64) for c in some], kind, gaps=gaps)
-            else:
-                first = None if boxes[0] is None else boxes[0][i : i + rows + 1]
-                around = [first, *boxes[1:]]
-                part = gridded(field.model, some, dtype, self.quantity, gaps=gaps, boxes=around)
-            part = to_numpy(part)
-            if out is None:  # rows go to their place: all of them twice would be too much
-                shape = list(part.shape)
-                shape[k] = n
-                out = np.empty(shape, part.dtype)
-            out[(slice(None),) * k + (slice(i, i + rows),)] = part
-            self.progress("render", min(i + rows, n), n)
-        return out
+        if is_own and all(b is None for b in boxes):
+            kind = self.field.dtype if dtype is None else dtype
+            found = at_samples(model, [c.astype(np.int64) for c in x], kind, gaps=gaps)
+            self.progress("render", len(x[0]), len(x[0]))
+        else:
+            found = gridded(
+                model, x, dtype, self.quantity, gaps=gaps, boxes=boxes, progress=self.progress
+            )
+        return to_numpy(found)
 
     # --- other coordinates, other systems ------------------------------------------------------
 
-    def on_target(self, target: Target) -> Gridded:
+    def on_target(self, target: TargetGrid) -> Gridded:
         """The quantity on a grid that is not made of the field's samples."""
         if target.projected is not None:
             found = self._on_map(target.projected)
@@ -222,7 +206,7 @@ class Rendering:
             values = np.where(gone, fill, as_dtype(values, dtype))
         return replace(found, values=values, labels=labels)
 
-    def _means(self, target: Target, at: Sequence[Floats]) -> Array:
+    def _means(self, target: TargetGrid, at: Sequence[Floats]) -> Array:
         """Means over the cells of a grid, by area on the sphere; NaN beyond the field."""
         field = self.field
         pair = field.labels.horizontal(field.domain.dims)
@@ -299,8 +283,8 @@ class Rendering:
 
     # --- scans, sound and video ----------------------------------------------------------------
 
-    def _in_room(self, affine: Floats, shape: tuple[int, ...]) -> Gridded:
-        """A scan on another grid of the room.
+    def _in_world(self, affine: Floats, shape: tuple[int, ...]) -> Gridded:
+        """A scan on another grid in world space.
 
         What lies outside it is NaN in floats; whole numbers get the scan's least value there.
         """
@@ -350,19 +334,6 @@ class Rendering:
         coords[field.domain.dims[k]] = start + times(count, new)
         labels = replace(field.labels, rate=noted_rate(new))
         return self._gridded(as_dtype(values, dtype), coords, labels)
-
-
-def _crop(field: Field, window: Window) -> Field:
-    """The field in a window, which names some of its axes."""
-    domain = field.domain
-    unknown = sorted(set(map(str, window)) - set(domain.dims))
-    if unknown:
-        raise ValueError(f"`window` names {unknown}, but the axes are {list(domain.dims)}.")
-    ends = []
-    for a, low, high in zip(domain.axes, domain.low, domain.high):
-        own = sorted(a.from_index(np.asarray([low, high])))
-        ends.append(window.get(a.name, own))
-    return field.crop([e[0] for e in ends], [e[1] for e in ends])
 
 
 def coordinates_at(axis: Axis, at: Floats) -> Floats:

@@ -73,7 +73,7 @@ def _find_grib(path: Path, variable: str | None) -> "xr.DataArray":
     cfgrib = need("cfgrib", "grib", "reading GRIB files")
     with reading(path, "GRIB"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about merging, which is not asked for
-        # No index files beside the data.
+        # No index files next to the data.
         found = cfgrib.open_datasets(
             str(path), backend_kwargs={"indexpath": "", "decode_timedelta": True}
         )
@@ -209,8 +209,8 @@ def _write_grib(samples: Gridded, path: Path) -> None:
                 values = np.asarray(one.values, float).reshape(-1)
                 if np.isnan(values).any():
                     codes.codes_set(message, "bitmapPresent", 1)
-                    codes.codes_set(message, "missingValue", NOTHING)
-                    values = np.where(np.isnan(values), NOTHING, values)
+                    codes.codes_set(message, "missingValue", MISSING_VALUE)
+                    values = np.where(np.isnan(values), MISSING_VALUE, values)
                 codes.codes_set_values(message, values)
                 codes.codes_write(message, file)
             except codes.CodesInternalError as error:
@@ -219,7 +219,7 @@ def _write_grib(samples: Gridded, path: Path) -> None:
                 codes.codes_release(message)
 
 
-NOTHING = 3.4e38
+MISSING_VALUE = 3.4e38
 """What ecCodes is told to take for a missing value."""
 
 DATES = ("time", "valid_time")

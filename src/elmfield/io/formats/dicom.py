@@ -1,8 +1,8 @@
-"""DICOM: a slice in a file, a series of slices in a folder; places in the room kept.
+"""DICOM: a slice in a file, a series of slices in a folder; places in world space kept.
 
 A series becomes one volume, its slices in the order in which they lie, and goes back to a folder of
 new files under new identifiers: what is derived must not pass for the original. The affine is that
-of DICOM's own room (LPS: x runs to the left, y to the back).
+of DICOM's own world space (LPS: x runs to the left, y to the back).
 """
 
 import math
@@ -21,7 +21,7 @@ from elmfield.io.gridded import Gridded, grid_of
 Slice = Any
 """A Dataset of pydicom: a picture and what is said about it."""
 
-EVEN = 0.01
+SLICE_MAX_OFFSET = 0.01
 """By which part of their distance slices may lie off their place in an even series."""
 
 
@@ -87,7 +87,7 @@ def _rescale(data: Slice) -> tuple[float, float]:
 
 
 def _header(data: Slice) -> Attrs:
-    """What a file says beside its pixels: public elements, without large ones."""
+    """Metadata of a file: public elements, without large ones."""
     return {
         tag: element
         for tag, element in data.to_json_dict().items()
@@ -169,7 +169,7 @@ def _sort_slices(folder: Path, slices: Sequence[Slice]) -> tuple[Floats, list[in
     if len(at) > 2:
         gaps = np.diff(depth)
         usual = float(np.median(gaps))
-        off = np.abs(gaps - usual) > EVEN * max(usual, 1e-6)
+        off = np.abs(gaps - usual) > SLICE_MAX_OFFSET * max(usual, 1e-6)
         if (gaps < 1e-4).any():
             raise UnreadableError(
                 f"{folder.name}: slices lie at one place, {depth[:-1][gaps < 1e-4][0]:g} mm. "
@@ -189,7 +189,7 @@ def _sort_slices(folder: Path, slices: Sequence[Slice]) -> tuple[Floats, list[in
                 "or read the even part alone."
             )
         line = at[0] + np.linspace(0, 1, len(at))[:, None] * (at[-1] - at[0])
-        if np.abs(at - line).max() > 10 * EVEN * usual:
+        if np.abs(at - line).max() > 10 * SLICE_MAX_OFFSET * usual:
             raise UnreadableError(
                 f"{folder.name}: slices do not lie on a straight line; they are shifted against "
                 f"each other by up to {np.abs(at - line).max():.3g} mm. Read single files instead."
@@ -222,7 +222,7 @@ def _stack(slices: Sequence[Slice]) -> Array:
 
 
 def _affine(slices: Sequence[Slice], places: Floats) -> Floats:
-    """From slice, row and column to millimetres in DICOM's room."""
+    """From slice, row and column to millimetres in DICOM's world space."""
     first = slices[0]
     along = np.array([float(v) for v in first.ImageOrientationPatient])
     rows, columns = (float(s) for s in first.get("PixelSpacing", [1.0, 1.0]))
@@ -321,7 +321,7 @@ def _write_series(samples: Gridded, folder: Path) -> None:
     data = _derive_header(about, folder)
     if len(samples.dims) != 3 or samples.labels.affine is None:
         raise ValueError(
-            f"{folder.name}: a DICOM series is a volume with a place in the room; got axes "
+            f"{folder.name}: a DICOM series is a volume with a place in world space; got axes "
             f"{', '.join(samples.dims)}. Write a .dcm, .nii or .npy file instead."
         )
     values = _to_stored(samples, data, about)

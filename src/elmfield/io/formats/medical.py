@@ -1,4 +1,4 @@
-"""NIfTI: volumes with a place in the scanner, and series of them in time.
+"""Scans: NIfTI, FreeSurfer's MGH and ITK's MetaImage and NRRD, and images of their libraries.
 
 Axes count millimetres (or seconds) along the array's own axes; where that lies in the room is in
 the affine, which follows the grid if it changes.
@@ -7,11 +7,12 @@ the affine, which follows the grid if it changes.
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from elmfield._array.typing import Array
+from elmfield._array.checks import choice
+from elmfield._array.typing import Array, Floats
 from elmfield.field.adapters.affine import affine_of
 from elmfield.field.coordinates.labels import AxisLabels, Labels
 from elmfield.io.files import need, reading
@@ -21,16 +22,22 @@ VECTOR = 1007
 """NIfTI's intent code of components on the fifth axis."""
 
 LPS_TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])
-"""From DICOM's room (LPS) to NIfTI's (RAS), and back."""
+"""From DICOM's world space (LPS) to NIfTI's (RAS), and back."""
+
+
+ITK = (".mha", ".mhd", ".nrrd", ".nhdr")
+"""Files that SimpleITK reads and writes."""
 
 
 def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gridded:
     """A volume, or a series of them in time; components of vectors are channels."""
+    if path.suffix.lower() in ITK:
+        itk = need("SimpleITK", "itk", "reading MetaImage and NRRD files")
+        with reading(path, "a file of ITK"):
+            return cast(Gridded, from_image(itk.ReadImage(str(path))))
     nibabel = need("nibabel", "io", "reading NIfTI files")
     with reading(path, "NIfTI"):
-        image = nibabel.load(path)
-        values = np.asanyarray(image.dataobj)
-    return _from_nifti(image, values)
+        return cast(Gridded, from_image(nibabel.load(path)))
 
 
 def from_image(image: Any) -> Any:
@@ -62,6 +69,7 @@ def _from_simpleitk(image: Any, values: Array) -> Gridded:
         raise ValueError(f"an image has two to four axes; got one of SimpleITK with {d}.")
     axes = {name: AxisLabels(attrs={"units": "mm"}) for name in names[:3]}
     labels = Labels(align="areas", axes=axes)
+    first_of = image.GetOrigin()[::-1] if d == 2 else (0.0,) * d  # of volumes, the affine has it
     if d > 2:
         direction = np.asarray(image.GetDirection(), float).reshape(d, d)[:3, 2::-1]
         affine = np.eye(4)
@@ -70,7 +78,10 @@ def _from_simpleitk(image: Any, values: Array) -> Gridded:
     return Gridded(
         values=values,
         dims=names,
-        coords={name: np.arange(n) * s for name, n, s in zip(names, values.shape, spacing)},
+        coords={
+            name: np.arange(n) * s + first
+            for name, n, s, first in zip(names, values.shape, spacing, first_of)
+        },
         channel_axis=d if values.ndim > d else None,
         labels=labels,
     )
@@ -117,7 +128,57 @@ def _from_nifti(image: Any, values: Array) -> Gridded:
 
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
-    """Write NIfTI; the affine follows the grid, and the axes run as they did."""
+    """Write a scan; the affine follows the grid, and the axes run as they did."""
+    if path.suffix.lower() in ITK:
+        itk = need("SimpleITK", "itk", "writing MetaImage and NRRD files")
+        itk.WriteImage(to_image(samples, "SimpleITK"), str(path))
+    else:
+        need("nibabel", "io", "writing NIfTI files").save(to_image(samples, "nibabel"), path)
+
+
+def to_image(samples: Gridded, library: str) -> Any:
+    """Samples as an image of nibabel or SimpleITK, in their place."""
+    choice("library", library, ("nibabel", "SimpleITK"))
+    return _to_nifti(samples) if library == "nibabel" else _to_simpleitk(samples)
+
+
+def _to_simpleitk(samples: Gridded) -> Any:
+    """An image of SimpleITK: axes in the opposite order, time first, the room DICOM's (LPS)."""
+    itk = need("SimpleITK", "itk", "images of SimpleITK")
+    values, d = np.asarray(samples.channels_last), len(samples.dims)
+    values = values.astype(np.uint8) if values.dtype == bool else values
+    values = np.moveaxis(values, 3, 0) if d == 4 else values
+    image = itk.GetImageFromArray(values, isVector=samples.channel_axis is not None)
+    affine = _affine_for_file(samples)
+    n = min(d, 3)
+    if samples.labels.affine is None:  # x of the room runs along the last axis, as in pictures
+        affine[:n] = affine[:n][::-1]
+    elif samples.labels.space == "RAS":
+        affine = LPS_TO_RAS @ affine
+    steps = np.linalg.norm(affine[:n, :n], axis=0)
+    direction = np.eye(d)
+    direction[:n, :n] = (affine[:n, :n] / steps)[:, ::-1]
+    apart = [float(np.diff(samples.coords[name][:2])[0]) for name in samples.dims[3:]]
+    image.SetSpacing([*steps[::-1].tolist(), *apart])
+    image.SetOrigin([*affine[:n, 3].tolist(), *(0.0 for _ in apart)])
+    image.SetDirection(direction.ravel().tolist())
+    return image
+
+
+def _affine_for_file(samples: Gridded) -> Floats:
+    """Where the samples lie in the room; of other formats, along their own axes."""
+    if samples.labels.affine is not None:
+        return np.asarray(affine_of(samples.labels, len(samples.dims)), float)
+    affine = np.eye(4)
+    for k, name in enumerate(samples.dims[:3]):
+        c = samples.coords.get(name)
+        if c is not None and len(c) > 1:
+            affine[k, k], affine[k, 3] = (c[-1] - c[0]) / (len(c) - 1), c[0]
+    return affine
+
+
+def _to_nifti(samples: Gridded) -> Any:
+    """An image of nibabel."""
     nibabel = need("nibabel", "io", "writing NIfTI files")
     values = samples.channels_last
     if samples.channel_axis is not None:  # on the fifth axis
@@ -129,17 +190,9 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         values = values.astype({"b": np.uint8, "f": np.float32}.get(values.dtype.kind, np.int32))
     while values.ndim < 3:
         values = values[..., None]
-    labels, kept = samples.labels, samples.labels.header
-    if labels.affine is not None:
-        affine = affine_of(labels, len(samples.dims))
-        if labels.space == "LPS":
-            affine = LPS_TO_RAS @ affine
-    else:
-        affine = np.eye(4)
-        for k, name in enumerate(samples.dims[:3]):  # from another format: along the axes
-            c = samples.coords.get(name)
-            if c is not None and len(c) > 1:
-                affine[k, k], affine[k, 3] = (c[-1] - c[0]) / (len(c) - 1), c[0]
+    kept, affine = samples.labels.header, _affine_for_file(samples)
+    if samples.labels.space == "LPS":
+        affine = LPS_TO_RAS @ affine
     image = nibabel.Nifti1Image(values, affine)
     header = image.header
     zooms = list(header.get_zooms())
@@ -159,4 +212,4 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     if "qform_code" in kept:
         image.set_sform(affine, code=kept["sform_code"])
         image.set_qform(affine, code=kept["qform_code"], strip_shears=True)
-    nibabel.save(image, path)
+    return image

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.typing import Array
-from elmfield.field.coordinates.labels import ChannelLabels, Labels
+from elmfield.field.coordinates.labels import AxisLabels, ChannelLabels, Labels
 from elmfield.io.files import check_pixels, need, reading
 from elmfield.io.formats.picture_headers import as_text, icc_for
 from elmfield.io.formats.raster import make_picture
@@ -25,7 +25,7 @@ GEO_TAGS = (33550, 33922, 34264, 34735)
 ICC = 34675
 """The tag of a colour profile."""
 
-SEARCHED = 1 << 22
+SEARCH_PIXELS = 1 << 22
 """Pixels that are searched at a time for the number that stands for none."""
 
 WHITE_IS_LEAST, PALETTE = 0, 3
@@ -41,15 +41,20 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
             check_pixels(path, series.shape)
             if not any(tag in tags for tag in GEO_TAGS):
                 page, icc = series.keyframe, tags.get(ICC)
+                sizes, channels = _sizes_of(file)
                 if lazily and page.photometric not in (PALETTE, WHITE_IS_LEAST):
                     shape, stored = tuple(series.shape), tuple(page.chunks)
                     stored = (*(1,) * (len(shape) - len(stored)), *stored)[-len(shape) :]
                     values = Lazy(Pages(path), shape, np.dtype(series.dtype), stored=stored)
-                    found = _make_stack(values, series.axes)
+                    found = _make_stack(values, series.axes, sizes)
                 else:
-                    found = _make_stack(*_to_visible(series.asarray(), series.axes, page))
+                    visible = _to_visible(series.asarray(), series.axes, page)
+                    found = _make_stack(*visible, sizes)
                 header = {} if icc is None else {"icc": as_text(icc.value)}
-                return replace(found, labels=replace(found.labels, header=header))
+                labels = replace(found.labels, header=header)
+                if channels and found.channel_axis is not None:
+                    labels = replace(labels, channels=ChannelLabels(labels=channels))
+                return replace(found, labels=labels)
         return _read_map(path, lazily)
 
 
@@ -68,7 +73,7 @@ class Pages:
 
 
 @dataclass(frozen=True)
-class Windows:
+class MapWindows:
     """Reads windows of a map: bands, rows, columns; gaps are NaN, and numbers as they are meant."""
 
     path: Path
@@ -114,22 +119,64 @@ def _to_visible(values: Array, axes: str, page: Opened) -> tuple[Array, str]:
     return values, axes
 
 
-def _make_stack(values: Array, axes: str) -> Gridded:
+Sizes = dict[str, tuple[float, str]]
+"""Distance between samples along axes that tifffile names by letters, and its unit."""
+
+
+def _sizes_of(file: Opened) -> tuple[Sizes, list[str]]:
+    """Distances between samples, and names of channels, as microscopes (OME, ImageJ) write them."""
+    found: Sizes = {}
+    if file.is_ome:
+        tifffile = need("tifffile", "io", "reading TIFF files")
+        images = tifffile.xml2dict(file.ome_metadata)["OME"]["Image"]
+        pixels = (images[0] if isinstance(images, list) else images)["Pixels"]
+        names = {"X": "PhysicalSizeX", "Y": "PhysicalSizeY", "Z": "PhysicalSizeZ"}
+        for letter, name in {**names, "T": "TimeIncrement"}.items():
+            usual = "s" if letter == "T" else "µm"
+            found[letter] = (float(pixels.get(name, 0)), str(pixels.get(f"{name}Unit", usual)))
+        every = pixels.get("Channel", [])
+        every = every if isinstance(every, list) else [every]
+        channels = [str(c.get("Name", "")) for c in every]
+    elif file.is_imagej:
+        about, tags = file.imagej_metadata or {}, file.pages[0].tags
+        unit = str(about.get("unit", "")).replace("\\u00B5", "µ").replace("micron", "µm")
+        for letter, name in {"X": "XResolution", "Y": "YResolution"}.items():
+            count, per = tags[name].value if name in tags else (0, 1)
+            found[letter] = (per / count if count and unit else 0.0, unit)
+        found["Z"] = (float(about.get("spacing", 0)), unit)
+        found["T"] = (float(about.get("finterval", 0)), "s")
+        channels = []
+    else:
+        return {}, []
+    known = {a: size for a, size in found.items() if size[0] > 0 and np.isfinite(size[0])}
+    return known, channels if any(channels) else []
+
+
+def _make_stack(values: Array, axes: str, sizes: Sizes) -> Gridded:
     """An array whose axes tifffile names by letters; S and C are channels."""
     axes = axes.upper()
     channel = next((axes.index(a) for a in "SC" if a in axes), None)
-    if values.ndim == 2 or (values.ndim == 3 and channel == 2):
+    if not sizes and (values.ndim == 2 or (values.ndim == 3 and channel == 2)):
         return make_picture(values)
     names = {"Y": "row", "X": "column", "Z": "depth", "T": "time"}
     used: list[str] = []
+    coords, labels = {}, {}
     for k, a in enumerate(axes):
         if k != channel:
             name = names.get(a, "frame")
             while name in used:
                 name += "_"
             used.append(name)
-    labels = Labels(align="areas")
-    return Gridded(values=values, dims=tuple(used), channel_axis=channel, labels=labels)
+            if a in sizes:
+                coords[name] = sizes[a][0] * np.arange(values.shape[k])
+                labels[name] = AxisLabels(attrs={"units": sizes[a][1]})
+    return Gridded(
+        values=values,
+        dims=tuple(used),
+        coords=coords,
+        channel_axis=channel,
+        labels=Labels(align="areas", axes=labels),
+    )
 
 
 def _read_map(path: Path, lazily: bool) -> Gridded:
@@ -147,7 +194,7 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
         labels = [text or f"band {k + 1}" for k, text in enumerate(file.descriptions)]
         header, attrs = {"compress": file.profile.get("compress")}, keepable(file.tags())
         if file.count == 1 and "palette" in file.colorinterp[0].name:
-            # In a map the numbers are what counts; their colours are kept beside them.
+            # In a map the numbers are what counts; their colours are kept in the header.
             header["colours"] = keepable(file.colormap(1))
         scales, offsets = (np.reshape(v, (-1, 1, 1)) for v in (file.scales, file.offsets))
         units = {u for u in file.units if u}
@@ -173,7 +220,7 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
         header=header,
     )
     each = (tuple(map(float, np.ravel(v))) for v in (scales, offsets))
-    meant = Windows(path, dtype, nodata if has_gaps else None, *each)
+    meant = MapWindows(path, dtype, nodata if has_gaps else None, *each)
     if lazily:
         return _make_map(Lazy(meant, whole, dtype, stored=(1, *block)), t, about)
     return _make_map(meant.meant(values, range(whole[0])), t, about)
@@ -183,7 +230,7 @@ def _is_marked(file: Opened, nodata: float, values: Array) -> bool:
     """Whether some pixel of an open map, of which `values` may be read, has the number for none."""
     if values is not None:
         return bool((values == nodata).any())
-    rows = max(1, SEARCHED // (file.width * file.count))
+    rows = max(1, SEARCH_PIXELS // (file.width * file.count))
     rows = -(-rows // file.block_shapes[0][0]) * file.block_shapes[0][0]
     return any(
         bool((file.read(window=((a, min(a + rows, file.height)), (0, file.width))) == nodata).any())
@@ -220,16 +267,32 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         values = values.astype(np.complex64)
     colour = samples.channel_axis == values.ndim - 1 and values.shape[-1] in (3, 4)
     options: dict[str, Any] = {"photometric": "rgb" if colour else "minisblack"}
-    if not colour and values.ndim > 2:
-        letters = {"row": "Y", "column": "X", "depth": "Z", "time": "T", "y": "Y", "x": "X"}
-        axes = [letters.get(n, "Q") for n in samples.dims]
-        if samples.channel_axis is not None:
-            axes.insert(samples.channel_axis, "C")
-        if len(set(axes)) == len(axes):
-            options["metadata"] = {"axes": "".join(axes)}
+    letters = {"row": "Y", "column": "X", "depth": "Z", "time": "T", "y": "Y", "x": "X"}
+    axes = [letters.get(n, "Q") for n in samples.dims]
+    sizes = _sizes_for_file(samples, axes)
+    if samples.channel_axis is not None:
+        axes.insert(samples.channel_axis, "S" if colour else "C")
+    if len(set(axes)) == len(axes) and (sizes or (not colour and values.ndim > 2)):
+        options |= {"metadata": {"axes": "".join(axes), **sizes}, "ome": bool(sizes)}
     channels = 1 if samples.channel_axis is None else values.shape[samples.channel_axis]
     icc = icc_for(samples.labels.header, channels)
     tifffile.imwrite(path, values, compression="zlib", iccprofile=icc, **options)
+
+
+def _sizes_for_file(samples: Gridded, letters: Sequence[str]) -> dict[str, Any]:
+    """Distances between samples and names of channels, as OME calls them; none without units."""
+    found: dict[str, Any] = {}
+    names = {"X": "PhysicalSizeX", "Y": "PhysicalSizeY", "Z": "PhysicalSizeZ", "T": "TimeIncrement"}
+    for name, letter in zip(samples.dims, letters):
+        coords = samples.coords.get(name)
+        unit = samples.labels.axes.get(name, AxisLabels()).units
+        if letter in names and unit and coords is not None and len(coords) > 1:
+            found[names[letter]] = abs(float(coords[-1] - coords[0])) / (len(coords) - 1)
+            found[f"{names[letter]}Unit"] = {"um": "µm", "micron": "µm"}.get(unit, unit)
+    called = samples.labels.channels.labels
+    if found and called and "C" not in letters and samples.channel_axis is not None:
+        found["Channel"] = {"Name": [str(c) for c in called]}
+    return found
 
 
 def _to_map(samples: Gridded) -> Gridded | None:

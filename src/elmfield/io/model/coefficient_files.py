@@ -13,6 +13,7 @@ from elmfield._array.backend import to_numpy
 from elmfield._array.memory import runs
 from elmfield._array.typing import Array, Integers, Progress
 from elmfield.field import Field, Group
+from elmfield.field.blend.points import Nodes
 from elmfield.io.model.metadata import Metadata
 from elmfield.io.store.blocks import write_array
 from elmfield.io.store.stores import Store
@@ -170,7 +171,7 @@ def _node_arrays(plan: CoefficientPlan) -> dict[str, Array]:
     positions, total = [], 0
     nodes = [group.nodes for group in plan.groups]
     for own in nodes:
-        if own is not None and id(own.positions) not in firsts:
+        if isinstance(own, Nodes) and id(own.positions) not in firsts:
             firsts[id(own.positions)] = total
             positions.append(to_numpy(own.positions))
             total += len(positions[-1])
@@ -179,7 +180,7 @@ def _node_arrays(plan: CoefficientPlan) -> dict[str, Array]:
     members = []
     for region in plan.order:
         own = nodes[plan.group_numbers[region]]
-        if own is not None:
+        if isinstance(own, Nodes):
             first, last = own.starts[plan.row[region] : plan.row[region] + 2]
             members.append(own.members[first:last] + firsts[id(own.positions)])
     flat = np.concatenate(positions).astype(np.float64).reshape(-1)

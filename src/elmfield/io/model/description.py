@@ -12,6 +12,7 @@ from elmfield._array.backend import to_numpy
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Axis
 from elmfield.field import Field
+from elmfield.field.blend.points import Draws
 from elmfield.field.coordinates.labels import labels_to_plain
 from elmfield.io.model import recipes
 from elmfield.io.model.coefficient_files import CoefficientPlan, narrow_integers
@@ -229,6 +230,8 @@ def _groups(
     for group in field.model.blended.groups:
         kept = _described(group.model, len(field.shape))
         recipe = dict(kept.recipe)
+        if isinstance(group.nodes, Draws):
+            recipe["draws"] = group.nodes.numbers.tolist()
         if "network" in recipe:  # said once, not in every group
             if recipe["network"] not in networks:
                 networks.append(recipe["network"])
@@ -249,7 +252,7 @@ def _frames(field: Field, groups: list[GroupRecord], plan: Plan, arrays: dict[st
     """Whether local coordinates are those of the regions' boxes; else they become an array."""
     own, sizes = field.model.blended, field.partition.boxes[1]
     centres, radii = frames_of(field.partition, groups, plan.group_numbers)
-    boxes = np.asarray([g.modes.get("box", sizes[0]) for g in groups])[plan.group_numbers]
+    boxes = np.asarray([g.modes.get("box") or sizes[0] for g in groups])[plan.group_numbers]
     if all(map(np.array_equal, (centres, radii, sizes), (own.centres, own.radii, boxes))):
         return "boxes"
     arrays["frames"] = np.concatenate([own.centres, own.radii], axis=1).reshape(-1)
@@ -260,7 +263,7 @@ def _described(model: LocalModel, d: int) -> DescribedModel:
     """How to make a local model again; what a file says about one need not be made for that."""
     if isinstance(model, DescribedModel):
         return model
-    inside = None if model.basis is None else model.basis.inside
+    inside: Array | None = getattr(model, "inside", None)
     recipe, probe = recipes.recipe_of(model), recipes.probe(model, d)
     return DescribedModel(recipe, int(model.n_modes), probe, d, inside)
 
@@ -271,6 +274,6 @@ def frames_of(part: Partition, groups: list[GroupRecord], which: Integers) -> tu
     d = len(part.shape)
     radius = np.ones((len(groups), d))
     for g, group in enumerate(groups):
-        if group.modes["kind"] in ("plain", "smooth", "shaped"):
+        if group.modes["kind"] in ("plain", "smooth", "shaped", "weights") and group.modes["box"]:
             radius[g] = half_widths(tuple(group.modes["box"]))
     return starts + (sizes - 1) / 2, radius[which]

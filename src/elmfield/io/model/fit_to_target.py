@@ -86,7 +86,7 @@ def _fit_file(
                 f"`bytes` cannot be kept: a file takes about {overhead} bytes beside its samples; "
                 f"got {room}. Ask for more."
             )
-        inner = replace(settings, target=Target("bytes", room - overhead))
+        inner = replace(settings, target=replace(settings.target, value=room - overhead))
         field = fit(samples, inner, **options)
         settled: Any = field.settings
         field = Field(replace(field.model, settings=replace(settled, target=settings.target)))
@@ -121,7 +121,8 @@ def _tighten(
         if target.kind == "psnr":
             tighter -= 10 * math.log10(limit / allowed)
         try:
-            now = fit(samples, replace(settings, target=Target(target.kind, tighter)), **options)
+            tight = replace(settings, target=replace(target, value=tighter))
+            now = fit(samples, tight, **options)
         except ValueError:  # so much cannot be reached
             break
     return None, first

@@ -14,13 +14,13 @@ import numpy as np
 from elmfield._array.typing import Array, Integers
 from elmfield.errors import StoreError
 from elmfield.field import Group
-from elmfield.field.blend.points import Nodes
+from elmfield.field.blend.points import Draws, Nodes
 from elmfield.field.coefficients.stored import Coefficients, Full, Ragged
 from elmfield.io.model import recipes
 from elmfield.io.model.coefficient_files import file_order, run_starts
 from elmfield.io.model.metadata import Metadata
 from elmfield.io.store.blocks import ArrayReader, Blocks
-from elmfield.local.bases import Polyharmonic
+from elmfield.local.bases import DenseWeights, Polyharmonic
 from elmfield.local.model import Basis, LocalModel
 from elmfield.partition import Partition
 
@@ -228,8 +228,8 @@ class DescribedModel:
 
     @property
     def basis(self) -> "DescribedModel | None":
-        """Itself, unless its samples were scattered."""
-        return None if self.recipe["kind"] == "kernels" else self
+        """Itself, unless its coefficients are weights."""
+        return None if self.recipe["kind"] in ("kernels", "weights") else self
 
     @property
     def box(self) -> tuple[int, ...]:
@@ -276,8 +276,10 @@ def read_coefficients(
     """
     shelf, rankings = _read_shelf(arrays, meta, part, which, dtype)
     models = read_models(arrays, meta, len(part.shape))
-    nodes: list[Nodes | None] = [None] * len(models)
-    if any(model.basis is None for model in models):
+    nodes: list[Nodes | Draws | None] = [None] * len(models)
+    if any(model.recipe["kind"] == "weights" for model in models):
+        nodes = [_read_draws(arrays, m, int((which == g).sum())) for g, m in enumerate(models)]
+    elif any(model.basis is None for model in models):
         nodes = _read_nodes(arrays, part, which, shelf, [model.model for model in models])
     groups = []
     for g, model in enumerate(models):
@@ -334,7 +336,7 @@ def _read_nodes(
     which: Integers,
     shelf: Shelf,
     models: Sequence[LocalModel],
-) -> list[Nodes | None]:
+) -> list[Nodes | Draws | None]:
     """Return the places of the kernels of each group; all groups have kernels."""
     d, order, index = len(part.shape), file_order(part), shelf.index
     kernels = [model for model in models if isinstance(model, Polyharmonic)]
@@ -355,6 +357,17 @@ def _read_nodes(
         ends = np.concatenate([[0], np.cumsum(counts[own])]).astype(np.int64)
         found.append(Nodes(model=model, positions=positions, members=runs, starts=ends))
     return list(found)
+
+
+def _read_draws(arrays: ArrayReader, described: DescribedModel, n: int) -> Draws | None:
+    """Return which layers the n regions of a group drew; None where they share one."""
+    model, numbers = described.model, described.recipe.get("draws")
+    if not isinstance(model, DenseWeights) or not model.is_own:
+        return None
+    listed = numbers if isinstance(numbers, list) else []
+    fits = len(listed) == n and all(type(i) is int and 0 <= i < 1 << 48 for i in listed)
+    arrays.require(fits, "which hidden layers its regions drew")
+    return Draws(model, np.asarray(numbers, np.int64))
 
 
 def is_number(value: object) -> bool:

@@ -134,8 +134,8 @@ class Reader:
         # A field's own dtype is that of its samples: what is taken off may need more digits than
         # what is left.
         given = dtype if meta.input_dtype in NARROW else np.dtype("float64")
-        if meta.input_dtype in NARROW and meta.groups[0].modes["kind"] == "kernels":
-            given = np.dtype("float32")  # only the weights of kernels need more
+        if meta.input_dtype in NARROW and meta.groups[0].modes["kind"] in ("kernels", "weights"):
+            given = np.dtype("float32")  # only weights need more
         centres, radii = self._frames(part, which)
         if meta.samples is None:
             groups = read_coefficients(self.arrays, meta, part, which, dtype, self.lazy)
@@ -156,7 +156,7 @@ class Reader:
                     groups=tuple(groups),
                     centres=centres,
                     radii=radii,
-                    is_scattered=any(g.modes["kind"] == "kernels" for g in meta.groups),
+                    is_scattered=not all(g.modes.get("box") for g in meta.groups),
                 ),
                 offset=np.asarray(meta.offset, given),
                 scale=np.asarray(meta.scale, given),
@@ -315,7 +315,7 @@ class Reader:
         coded = sum(n for key, n in self.arrays.sizes.items() if key.startswith("samples/c/"))
         return max(room, MAX_SAMPLES_PER_BYTE * coded // 2)
 
-    def _boxes(self, domain: Domain, cells: tuple[int, ...]) -> dict[str, Integers]:
+    def _boxes(self, domain: Domain, cells: tuple[int, ...]) -> dict[str, Any]:
         """Return starts and sizes of boxes that do not follow from the cells."""
         if self.meta.partition.boxes != "listed":
             return {}

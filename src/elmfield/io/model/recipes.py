@@ -19,6 +19,7 @@ from elmfield.io.model.json_values import to_plain
 from elmfield.io.model.metadata import Recipe
 from elmfield.local.bases import (
     DenseModes,
+    DenseWeights,
     Polyharmonic,
     PolynomialModel,
     ProductModes,
@@ -67,6 +68,8 @@ def recipe_of(model: LocalModel) -> Recipe:
         recipe = {"kind": "plain"}
         if model.order is not None:
             recipe = {"kind": "smooth", "order": float(model.order)}
+    elif isinstance(model, DenseWeights):
+        recipe = {"kind": "weights", "masked": model.inside is not None, "own": model.is_own}
     elif isinstance(model, WaveModel):
         recipe = {"kind": "oriented", "order": model.beliefs.order}
     elif isinstance(model, PolynomialModel):
@@ -77,9 +80,10 @@ def recipe_of(model: LocalModel) -> Recipe:
             f"a field of {type(model).__name__} on a layer of one's own cannot be saved: a file "
             "would not say how to make it again. Save its samples() instead."
         )
-    if isinstance(model, (DenseModes, ShapedModes)):
+    if isinstance(model, (DenseModes, DenseWeights, ShapedModes)):
         recipe["network"] = asdict(model.network)
-    if isinstance(model, (ProductModes, DenseModes, ShapedModes, WaveModel, PolynomialModel)):
+    boxed = (ProductModes, DenseModes, DenseWeights, ShapedModes, WaveModel, PolynomialModel)
+    if isinstance(model, boxed):
         recipe["box"] = [int(n) for n in model.box]
     return recipe
 
@@ -112,7 +116,7 @@ def _make(recipe: Recipe, inside: Array | None) -> LocalModel:
         return Polyharmonic(power, degree, d, n)
     box = tuple(int(n) for n in recipe["box"])
     S = math.prod(box)
-    if min(box) < 1:
+    if min(box, default=1) < 1:
         raise ValueError("a box without samples")
     if kind == "product":
         _check_bytes(sum(60 * n * n * 8 for n in box), f"a box of {box} samples")
@@ -129,10 +133,12 @@ def _make(recipe: Recipe, inside: Array | None) -> LocalModel:
             raise ValueError(f"polynomials {widths} on axes of {box} samples")
         _check_bytes(sum(160 * n * w for n, w in zip(box, widths)), f"{widths} polynomials")
         return polynomial_model(box, widths, periodic)
-    if kind not in ("shaped", "plain", "smooth"):
+    if kind not in ("shaped", "plain", "smooth", "weights"):
         raise ValueError(f"modes of kind {kind!r}")
     network, like = Dense(**recipe["network"]), np.empty(0)
     m, what = network.width, f"{network.width} neurons on {S} samples"
+    if kind == "weights":
+        return DenseWeights(network=network, box=box, inside=inside, is_own=bool(recipe["own"]))
     if kind == "shaped":
         _check_bytes(max(4 * m * m * 8, S * len(box) * 8), what)
         return shaped_modes(network, box, inside, like)
@@ -162,6 +168,8 @@ def can_have(recipe: Recipe, n_modes: int) -> bool:
             return n_modes == _n_waves(recipe["box"])
         if recipe["kind"] == "polynomials":
             return n_modes == math.prod(map(int, recipe["widths"]))
+        if recipe["kind"] == "weights":
+            return n_modes > 0
         return 0 < n_modes <= math.prod(int(n) for n in recipe["box"])
     except (KeyError, TypeError, ValueError):
         return False

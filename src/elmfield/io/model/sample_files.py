@@ -26,8 +26,8 @@ from elmfield.field.coefficients.tiles import (
     TILES_PER_BATCH,
     CodedTiles,
     Tiling,
+    pack_tiles,
     packed,
-    packed_many,
 )
 from elmfield.io.model import thumbnail
 from elmfield.io.model.metadata import Metadata, SamplesRecord
@@ -238,7 +238,8 @@ class SamplePlan:
     def _code(self, numbers: range) -> list[bytes]:
         """Return some tiles, coded without loss."""
         slabs = map(self.samples.tiling.slab, numbers)
-        return packed_many([self._stored_values(s[:-1])[..., s[-1]] for s in slabs])
+        made = pack_tiles([self._stored_values(s[:-1])[..., s[-1]] for s in slabs])
+        return [data for data, _ in made]
 
     def _stored_values(self, slab: tuple[slice, ...]) -> Array:
         """Return samples of all channels, as they are stored."""

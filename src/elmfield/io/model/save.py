@@ -102,9 +102,11 @@ def save(
     dtype = own if dtype is None else str(dtype)
     if dtype not in ("float64", "float32", "float16"):
         raise ValueError(f"`dtype` must be 'float64', 'float32' or 'float16'; got {dtype!r}.")
-    if dtype != "float64" and field.model.blended.groups[0].nodes is not None:
+    group = field.model.blended.groups[0]
+    are_weights = group.model.basis is None and group.coefficients.beliefs is None
+    if dtype != own == "float64" and are_weights:
         raise ValueError(
-            "`dtype` must be 'float64' for scattered samples: the weights of their kernels cancel, "
+            "`dtype` must be 'float64' for scattered samples and for output weights: they cancel, "
             f"and lose what is rounded; got {dtype!r}. Leave it out."
         )
     if source is not None:

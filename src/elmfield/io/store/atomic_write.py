@@ -2,7 +2,7 @@
 
 They are made in a hidden folder on the same disk, and what is complete replaces what was there with
 one rename. A process that is killed leaves its folder behind; the next one that writes to the same
-place removes it: that it is abandoned shows in a lock that nobody holds.
+place removes it: it is abandoned if its lock is free.
 """
 
 import errno
@@ -201,7 +201,7 @@ def _make_scratch(target: Path) -> tuple[Path, int | None]:
 def _try_lock(folder: Path) -> tuple[int | None, bool]:
     """Return an open lock on a folder, if there is one to be had, and whether another has it.
 
-    Some systems and network disks have no locks: then there is none, and nobody has it.
+    Some systems and network disks have no locks: then there is none, and none is held.
     """
     try:
         import fcntl

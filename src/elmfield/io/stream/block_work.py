@@ -1,4 +1,4 @@
-"""One block of an array: its tiles coded and written, or measured against what a model says.
+"""One block of an array: its tiles coded, measured and written; or compared with a model.
 
 Everything here can be sent to another process, done twice, or done again after a crash: a block's
 result depends on its samples alone, files appear whole, and what is there already is not made anew.
@@ -9,23 +9,22 @@ import math
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from elmfield._array.backend import as_dtype, crc32, to_numpy
+from elmfield._array.checks import USUAL_EFFORT
 from elmfield._array.memory import capacity, runs
 from elmfield._array.threads import n_threads, spread
 from elmfield._array.typing import Array, Floats
 from elmfield.codec import has_coarse
 from elmfield.errors import StoreError
 from elmfield.field import Field
-from elmfield.field.coefficients.tiles import TILES_PER_BATCH, Tiling, packed_many, sums_of
+from elmfield.field.coefficients.tiles import TILES_PER_BATCH, Tiling, pack_tiles, sums_of
 from elmfield.fit.gaps.fill import FilledSlabs
 from elmfield.fit.statistics import Slabs, blocks_of
-from elmfield.io.model.load import load
 from elmfield.io.model.sample_files import TileArray
 from elmfield.io.store.blocks import add_check
 from elmfield.io.store.stores import RemoteStore, Store
@@ -47,12 +46,16 @@ class BlockResult:
         Sums of its samples for an overview.
     is_coarse : bool
         Whether all tiles begin with a coarse picture.
+    errors : triple of float
+        Of what was coded, at the samples that are there: the sum of squared errors, the largest
+        error, and how many samples there are.
     """
 
     checks: dict[int, str]
     missing_checks: dict[int, str]
     sums: Array | None
     is_coarse: bool
+    errors: tuple[float, float, int]
 
     def to_json(self) -> dict[str, Any]:
         """Return it in JSON's own terms."""
@@ -66,7 +69,9 @@ class BlockResult:
             for name in ("checks", "missing_checks")
         )
         sums = None if found["sums"] is None else sums_from_json(found["sums"])
-        return cls(first, second, sums, bool(found["is_coarse"]))
+        squares, largest, count = found["errors"]
+        errors = float(squares), float(largest), int(count)
+        return cls(first, second, sums, bool(found["is_coarse"]), errors)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -91,6 +96,8 @@ class Coding:
         Tiles of what was missing.
     level : int or None
         Of the overview; None if there is none.
+    effort : int
+        Of coding with loss.
     """
 
     slabs: Slabs
@@ -101,6 +108,7 @@ class Coding:
     filled: FilledSlabs | None = None
     missing: TileArray | None = None
     level: int | None = None
+    effort: int = USUAL_EFFORT
 
     def __call__(self, slab: Slab, values: Array | None = None) -> BlockResult:
         """Code the tiles of a block, or find that this was done before."""
@@ -120,34 +128,49 @@ class Coding:
         elif gone is not None and kind in WHOLE:  # which `y` rounds
             y = np.where(gone, as_dtype(y, kind), self.slabs.read(slab))
         y = y.astype(kind, copy=False)
-        checks, is_coarse = self._code(self.samples, y, slab, dict(self.asked))
+        found = np.empty_like(y) if self.asked else y
+        checks, is_coarse = self._code(self.samples, y, slab, dict(self.asked), found)
         missing_checks: dict[int, str] = {}
         if self.missing is not None and gone is not None:
-            missing_checks, _ = self._code(self.missing, gone.astype(np.uint8), slab, {})
+            missing = gone.astype(np.uint8)
+            missing_checks, _ = self._code(self.missing, missing, slab, {}, missing)
         sums = None
         if self.level is not None:
-            sums = sums_of(self.samples.tiling, self.level, slab, y)
-        result = BlockResult(checks, missing_checks, sums, is_coarse)
+            sums = sums_of(self.samples.tiling, self.level, slab, found)
+        errors = 0.0, 0.0, y.size
+        if self.asked:
+            score = compare(y, found, None if gone is None else ~gone, self.slabs.is_complex)[0]
+            errors = score.squares, score.largest, score.count
+        result = BlockResult(checks, missing_checks, sums, is_coarse, errors)
         if self.notes is not None:
             write_note(self.notes, note, {"seen": seen, **result.to_json()})
         return result
 
-    def _code(
-        self, array: TileArray, values: Array, slab: Slab, asked: dict[str, float]
-    ) -> tuple[dict[int, str], bool]:
-        """Write the tiles of a block; return their check sums, and whether all begin coarse."""
+    def load(self, slab: Slab) -> Array | None:
+        """Return the values of a block, to be read while another one is coded."""
+        return self.slabs.raw(slab) if self.filled is None else None
 
-        def cut(number: int) -> Array:
+    def _code(
+        self, array: TileArray, values: Array, slab: Slab, asked: dict[str, float], found: Array
+    ) -> tuple[dict[int, str], bool]:
+        """Write the tiles of a block; return their check sums, and whether all begin coarse.
+
+        What tiles are decoded to goes to `found`, unless that is where the values are.
+        """
+
+        def place(number: int) -> tuple[slice, ...]:
             *at, channels = array.tiling.slab(number)
             inner = [slice(a.start - s.start, a.stop - s.start) for a, s in zip(at, slab)]
-            return values[(*inner, channels)]
+            return (*inner, channels)
 
         def work(some: Sequence[int]) -> list[tuple[str, bool]]:
-            tiles = packed_many([cut(i) for i in some], **asked)
-            return [
-                (array.write_tile(self.model, i, tile), has_coarse(tile))
-                for i, tile in zip(some, tiles)
-            ]
+            done = []
+            tiles = pack_tiles([values[place(i)] for i in some], effort=self.effort, **asked)
+            for i, made in zip(some, tiles):
+                if found is not values:
+                    found[place(i)] = made[1]
+                done.append((array.write_tile(self.model, i, made[0]), has_coarse(made[0])))
+            return done
 
         numbers = tiles_in(array.tiling, slab)
         most = max(1, min(TILES_PER_BATCH, len(numbers) // n_threads()))
@@ -213,32 +236,6 @@ def is_tile(store: Store, key: str, check: str) -> bool:
     except StoreError:
         return False
     return data[-4:].hex() == check and add_check(data[:-4]) == data
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Averaging:
-    """How blocks of a model are added up for its overview.
-
-    Parameters
-    ----------
-    model, version : str
-        As for `Measuring`.
-    tiling : Tiling
-        Its tiles.
-    level : int
-        Of the overview.
-    """
-
-    model: str
-    version: str
-    tiling: Tiling
-    level: int
-
-    def __call__(self, slab: Slab, values: Array | None = None) -> dict[str, Any]:
-        """Return sums of the samples that a block gives back."""
-        boxes = _open_model(self.model, self.version).model.blended.source_samples
-        assert boxes is not None
-        return sums_to_json(sums_of(self.tiling, self.level, slab, boxes.read(slab)))
 
 
 def tiles_in(tiling: Tiling, slab: Slab) -> list[int]:
@@ -321,41 +318,6 @@ class Score:
         return float(np.mean(-10 * np.log10(means + 1e-8)))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Measuring:
-    """How blocks are compared with what a model gives back.
-
-    Parameters
-    ----------
-    slabs : Slabs
-        The samples.
-    model : str
-        The model file or folder.
-    version : str
-        What tells it from another one at the same place.
-    """
-
-    slabs: Slabs
-    model: str
-    version: str = ""
-
-    def __call__(self, slab: Slab, values: Array | None = None) -> tuple[float, float, int]:
-        """Of the errors at the samples of a block: sum of squares, the largest, how many."""
-        found = measure_block(_open_model(self.model, self.version), self.slabs, slab, values)[0]
-        return found.squares, found.largest, found.count
-
-    @staticmethod
-    def score(found: Sequence[float]) -> Score:
-        """The same as errors that can be put together."""
-        squares, largest, count = found
-        return Score(squares=float(squares), largest=float(largest), count=int(count))
-
-
-@lru_cache(maxsize=2)
-def _open_model(model: str, version: str) -> Field:
-    return load(model)
-
-
 def blocks_of_model(model: Field, slabs: Slabs) -> list[Slab]:
     """Slabs in which a field is compared with samples: of whole tiles, where it has some."""
     boxes = model.model.blended.source_samples
@@ -373,13 +335,26 @@ def measure_block(
     What a caller gets back counts, its rounding too; 0 where a sample is missing.
     """
     y, present, _ = slabs.part(slab, values)
-    f = model.model.blended.on_grid([np.arange(s.start, s.stop, dtype=float) for s in slab])
-    f = to_numpy(f).astype(model.model.offset.dtype) * model.model.scale + model.model.offset
-    f = np.round(f) if model.model.blended.gives_whole_numbers else f
-    gap = np.abs(f.astype(np.float64) - y)
-    C = model.model.n_channels
-    e = np.hypot(gap[..., :C], gap[..., C:]) if model.model.is_complex else gap
-    size = np.hypot(y[..., :C], y[..., C:]) if model.model.is_complex else y
+    boxes = model.model.blended.exact
+    if boxes is None:
+        f = model.model.blended.on_grid([np.arange(s.start, s.stop, dtype=float) for s in slab])
+        f = to_numpy(f).astype(model.model.offset.dtype) * model.model.scale + model.model.offset
+    else:
+        f = to_numpy(boxes.read(slab))
+    return compare(y, f, present, model.model.is_complex)
+
+
+def compare(y: Array, f: Array, present: Array | None, is_complex: bool) -> tuple[Score, Array]:
+    """Errors of values f at samples y, (..., C): what they come to, and each of them.
+
+    Of complex samples the parts are channels, all real parts first.
+    """
+    y = y.astype(np.float64, copy=False)
+    gap = np.abs(f.astype(np.float64, copy=False) - y)
+    C = y.shape[-1] // (1 + is_complex)
+    e = np.hypot(gap[..., :C], gap[..., C:]) if is_complex else gap
+    size = np.hypot(y[..., :C], y[..., C:]) if is_complex else y
+    present = None if present is None else np.broadcast_to(present, y.shape)
     here = None if present is None else present[..., :C]
     peaks = np.where(here, size, -np.inf) if here is not None else size
     peaks = peaks.max(axis=tuple(range(y.ndim - 1)))

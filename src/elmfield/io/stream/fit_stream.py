@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.backend import is_array, is_dask, to_numpy
-from elmfield._array.checks import choice
+from elmfield._array.checks import USUAL_EFFORT, choice
 from elmfield._array.memory import capacity
 from elmfield._array.typing import Array, Integers, Progress
 from elmfield.field import Field, FromSamples, Group
@@ -209,7 +209,8 @@ class Stream:
         whole = fills_whole(self.slabs.dtype, survey.ends.data_range)
         top = float(np.abs([survey.ends.low, survey.ends.high]).max())
         # Whole numbers beyond those of float64 cannot be coded with loss as such.
-        floats = self.encode.settings.target is not None and top > EXACT_WHOLE
+        target = self.encode.settings.target
+        floats = target is not None and top > EXACT_WHOLE
         is_exact = (survey.n_missing == 0 or whole) and not floats
         slabs = replace(self.slabs, is_exact=is_exact)
         if survey.n_missing:
@@ -229,6 +230,7 @@ class Stream:
             work=work,
             top=top,
             filled=filled,
+            effort=USUAL_EFFORT if target is None else target.effort,
         )
         work.begin(coder.fingerprint)
         work.finish(coder.make().name)

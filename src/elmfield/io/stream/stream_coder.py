@@ -1,12 +1,12 @@
-"""Models of a stream: samples coded as a target asks, and errors measured against the source."""
+"""Models of a stream: samples coded as a target asks, and measured in the same pass."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from operator import or_
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
+from elmfield._array import compiled
 from elmfield._array.backend import as_dtype
+from elmfield._array.checks import USUAL_EFFORT
 from elmfield._array.typing import Array
 from elmfield.field import Field
 from elmfield.field.coefficients.tiles import Tiling, Totals
@@ -17,29 +17,12 @@ from elmfield.io.model.metadata import Metadata, to_document, write_metadata
 from elmfield.io.model.sample_files import SamplePlan, TileArray
 from elmfield.io.model.thumbnail import Means, level_of
 from elmfield.io.store.stores import Store
-from elmfield.io.stream.block_work import (
-    NOT_A_NOTE,
-    Averaging,
-    Coding,
-    Measuring,
-    Score,
-    read_note,
-    sums_from_json,
-    write_note,
-)
+from elmfield.io.stream.block_work import Coding, Score
 from elmfield.io.stream.work_folder import Work
-from elmfield.io.stream.workers import Engine, Task
 from elmfield.samples import WHOLE, Slab, warn_of_rounding
 
 if TYPE_CHECKING:
     from elmfield.io.stream.fit_stream import Stream
-
-R = TypeVar("R")
-
-CHECK_MAX_SAMPLES = 1 << 22
-"""Samples of a model that are compared at a time, about: some seconds of work, which are lost if it
-is cut short. Larger parts are slower: 36 float32 frames of 361 x 720 took 20 s in one part, 7 s in
-three of 4 M samples, 8 s in six, 14 s tile by tile."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -116,24 +99,19 @@ class TrialModel:
         What made it.
     name : str
         Of its folder.
-    version : str
-        Digest of its metadata.
+    errors : pair of float
+        Mean squared and largest error at the samples.
     """
 
     coder: "StreamCoder"
     name: str
-    version: str
+    errors: tuple[float, float]
 
     @cached_property
     def n_bytes(self) -> int:
         """Bytes of its samples."""
         sizes = self.coder.work.model(self.name).sizes()
         return sum(n - 4 for key, n in sizes.items() if key.startswith("samples/c/"))
-
-    @cached_property
-    def errors(self) -> tuple[float, float]:
-        """Mean squared and largest error at the samples."""
-        return self.coder.measure(self)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -146,10 +124,13 @@ class StreamCoder(StreamLayout, RateControl[TrialModel]):
         Where models grow.
     top : float
         The largest magnitude of a sample.
+    effort : int
+        Of coding with loss.
     """
 
     work: Work
     top: float
+    effort: int = USUAL_EFFORT
 
     @property
     def fingerprint(self) -> dict[str, Any]:
@@ -176,6 +157,11 @@ class StreamCoder(StreamLayout, RateControl[TrialModel]):
     def make(self) -> TrialModel:
         """Make the model that meets the target; without one, the model without loss."""
         target = self.stream.encode.settings.target
+        if target is not None and self.field.model.blended.exact is None:
+            raise ValueError(
+                f"`{target.kind}` cannot be kept in parts by a function that does not pass through "
+                "its samples; fit windows that fit in memory."
+            )
         if target is None:
             if self.field.model.input_dtype in WHOLE:
                 warn_of_rounding(self.top)
@@ -195,90 +181,32 @@ class StreamCoder(StreamLayout, RateControl[TrialModel]):
             slabs=self.stream.sent,
             samples=self.plan.samples,
             asked=tuple(asked.items()),
+            effort=self.effort,
             model=self.work.model(name),
             notes=self.work.notes(name),
             filled=self.filled,
             missing=self.missing,
-            level=None if asked else level_of(self.tiling),
+            level=level_of(self.tiling),
         )
+        compiled.pays(self.tiling.n_values)
         checks: dict[int, str] = {}
         missing_checks: dict[int, str] = {}
         totals = None if coding.level is None else Totals(self.tiling, coding.level)
-        all_coarse = True
+        all_coarse, score = bool(asked), Score()
         for block, done in zip(self.blocks, self.stream.engine.each(coding, self.blocks)):
             checks |= done.checks
             missing_checks |= done.missing_checks
             if totals is not None and done.sums is not None:
                 totals.add(block, done.sums)
             all_coarse &= done.is_coarse
+            squares, largest, count = done.errors
+            score |= Score(squares=squares, largest=largest, count=count)
             self.stream.progress("fit", len(checks), self.tiling.n_tiles)
         texts = join_checks(checks), join_checks(missing_checks)
-        means = None if totals is None else Means.of(totals, self.plan.kind)
-        made = self._describe(name, texts, bool(asked), means)
-        if asked and not all_coarse and (level := level_of(self.tiling)) is not None:
-            made = self._describe(name, texts, True, self._overview(made, level))
-        return made
-
-    def _overview(self, made: TrialModel, level: int) -> Means:
-        """Return means of what a coded model gives back."""
-        model, totals = self.work.model(made.name).name, Totals(self.tiling, level)
-        task = Averaging(model=model, version=made.version, tiling=self.tiling, level=level)
-        engine = self.stream.engine.reading()
-        for part, sums in self._run_parts(made, "overview", task, sums_from_json, engine):
-            totals.add(part, sums)
-        return Means.of(totals, self.plan.kind)
-
-    def _describe(
-        self, name: str, checks: tuple[str, str], is_lossy: bool, means: Means | None
-    ) -> TrialModel:
+        means = None if totals is None or all_coarse else Means.of(totals, self.plan.kind)
         store = self.work.model(name)
-        version = write_metadata(store, self.write_rest(store, checks, is_lossy, means))
-        return TrialModel(coder=self, name=name, version=version)
-
-    def measure(self, made: TrialModel) -> tuple[float, float]:
-        """Return the mean squared and the largest error of a model at the samples."""
-        task = Measuring(
-            slabs=self.stream.sent, model=self.work.model(made.name).name, version=made.version
-        )
-        found = self._run_parts(made, "check", task, Measuring.score, self.stream.engine)
-        total = reduce(or_, (score for _, score in found), Score())
-        return total.mean_square, total.largest
-
-    def _run_parts(
-        self,
-        made: TrialModel,
-        stage: str,
-        task: Task[Any],
-        read: Callable[[Any], R],
-        engine: Engine,
-    ) -> Iterator[tuple[Slab, R]]:
-        """Yield what a task finds in each part of a model, as `read` has it.
-
-        It is noted part by part: work that was cut short goes on where it was.
-        """
-        notes, parts = (
-            self.work.notes(made.name),
-            self.stream.blocks(self.tiling, CHECK_MAX_SAMPLES),
-        )
-        names = ["-".join([stage, *(f"{s.start}.{s.stop}" for s in p)]) + ".json" for p in parts]
-        left = []
-        for part, name in zip(parts, names):
-            note = read_note(notes, name)
-            try:
-                known = read(note["found"]) if note["of"] == made.version else None
-            except NOT_A_NOTE:
-                known = None
-            if known is None:
-                left.append((part, name))
-            else:
-                yield part, known
-        n = len(parts)
-        self.stream.progress(stage, n - len(left), n)
-        every = engine.each(task, [part for part, _ in left])
-        for done, ((part, name), found) in enumerate(zip(left, every), n - len(left) + 1):
-            write_note(notes, name, {"of": made.version, "found": found})
-            self.stream.progress(stage, done, n)
-            yield part, read(found)
+        write_metadata(store, self.write_rest(store, texts, bool(asked), means))
+        return TrialModel(coder=self, name=name, errors=(score.mean_square, score.largest))
 
 
 def join_checks(checks: dict[int, str]) -> str:

@@ -12,6 +12,7 @@ from elmfield.local.bases.dense_modes import (
     plain_modes,
     smooth_dense_modes,
 )
+from elmfield.local.bases.dense_weights import SOLVERS, DenseWeights
 from elmfield.local.bases.polyharmonic import Polyharmonic
 from elmfield.local.bases.polynomials import PolynomialModel, polynomial_model
 from elmfield.local.bases.product_modes import (
@@ -23,8 +24,10 @@ from elmfield.local.bases.product_modes import (
 from elmfield.local.bases.shaped_modes import ShapedModes, shaped_modes
 
 __all__ = [
+    "SOLVERS",
     "AxisModes",
     "DenseModes",
+    "DenseWeights",
     "Polyharmonic",
     "PolynomialModel",
     "ProductModes",

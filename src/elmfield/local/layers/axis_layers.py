@@ -11,7 +11,6 @@ from typing import Protocol
 import numpy as np
 
 from elmfield._array.backend import device, move, namespace, requires_grad
-from elmfield._array.memory import Space, fresh
 from elmfield._array.typing import Array, Floats
 from elmfield.local.energies import price
 
@@ -53,10 +52,10 @@ class Pieces:
         at = (np.asarray(u, np.float64) - self.low) * self.per_unit
         return np.clip(at, 0, np.nextafter(len(self.coefficients), 0), out=at)
 
-    def powers(self, s: Floats, order: int = 0, space: Space = fresh) -> Floats:
+    def powers(self, s: Floats, order: int = 0) -> Floats:
         """The powers of s, shape (p, ...), or their derivative along u of the given order."""
         p = self.coefficients.shape[1]
-        P = space("powers", p, *s.shape)
+        P = np.empty((p, *s.shape))
         P[0] = 1
         m, power = 1, s
         while m < p:  # s^(m + k) = s^m s^k: a few long products
@@ -74,11 +73,10 @@ class Pieces:
         j, s = split(self.scaled(np.ravel(u)))
         return self.at(j, s, order).reshape(*u.shape, -1)
 
-    def at(self, j: np.ndarray, s: Floats, order: int = 0, space: Space = fresh) -> Floats:
+    def at(self, j: np.ndarray, s: Floats, order: int = 0) -> Floats:
         """The functions, (n, r), at positions s in intervals j, (n,) both.
 
-        Points are sorted by interval into tiles of equal length, each a small matrix product;
-        `space` gives the memory for them.
+        Points are sorted by interval into tiles of equal length, each a small matrix product.
         """
         table, n = self.coefficients, len(j)
         J, p, r = table.shape
@@ -98,10 +96,10 @@ class Pieces:
         point[place] = by_interval
         back = np.empty(n, np.int64)
         back[by_interval] = place
-        P = self.powers(s.take(point), order, space).reshape(p, -1, length)
-        tables = table.take(owner, axis=0, out=space("tables", len(owner), p, r), mode="clip")
-        rows = np.matmul(P.transpose(1, 2, 0), tables, out=space("tiles", len(owner), length, r))
-        return rows.reshape(-1, r).take(back, axis=0, out=space("rows", n, r), mode="clip")
+        P = self.powers(s.take(point), order).reshape(p, -1, length)
+        tables = table.take(owner, axis=0, mode="clip")
+        rows: Floats = np.matmul(P.transpose(1, 2, 0), tables)
+        return rows.reshape(-1, r).take(back, axis=0, mode="clip")
 
 
 def split(at: Floats) -> tuple[np.ndarray, Floats]:

@@ -1,14 +1,14 @@
 """The paper's layer: Fourier features, a random dense layer, an activation; two derivatives."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
 from elmfield._array.backend import device, move, namespace
 from elmfield._array.checks import choice, is_integer, positive, shown
-from elmfield._array.typing import Array, Floats
+from elmfield._array.typing import Array, Floats, Integers
 
 Activation = Callable[[Array, int], Array]
 
@@ -57,7 +57,7 @@ LARGEST_SCALE = 1e100
 
 @dataclass(frozen=True)
 class Dense:
-    """The paper's random hidden layer, shared by all regions.
+    """The paper's random hidden layer: one draw, or with :meth:`each` one per region.
 
     ``H(t) = activation(γ(t) W + b)`` with ``γ(t) = [cos 2πtB, sin 2πtB]``, or ``γ(t) = t`` when
     there are no Fourier features.
@@ -117,9 +117,25 @@ class Dense:
 
         `order` asks for a mixed derivative: how often along each axis, at most twice in all.
         """
+        return self._features(t, order, self.parameters(t.shape[-1]))
+
+    def of_region(self, region: int) -> "Dense":
+        """The layer that a region draws for itself: the same, with a seed of (seed, region)."""
+        words = np.random.SeedSequence([self.seed, int(region)]).generate_state(4)
+        return replace(self, seed=int.from_bytes(words.astype("<u4").tobytes(), "little"))
+
+    def each(self, t: Array, order: tuple[int, ...] | None, regions: Integers) -> Array:
+        """Features of each region's own layer, (G, p, m), at local coordinates t, (G, p, d)."""
+        drawn = [_draw(self.of_region(i), t.shape[-1]) for i in regions.tolist()]
+        B, W, b = (np.stack(parts) for parts in zip(*drawn))
+        return self._features(t, order, (B, W, b[:, None, :]))
+
+    def _features(
+        self, t: Array, order: tuple[int, ...] | None, drawn: tuple[Floats, Floats, Floats]
+    ) -> Array:
         xp = namespace(t)
         d = t.shape[-1]
-        B, W, b = (move(p, t, t.dtype) for p in self.parameters(d))
+        B, W, b = (move(p, t, t.dtype) for p in drawn)
         along = [k for k, times in enumerate(order or ()) for _ in range(times)]
         act = ACTIVATIONS[self.activation]
 
@@ -128,9 +144,9 @@ class Dense:
             c, s = xp.cos(phase), xp.sin(phase)
 
             def gamma(*axes: int) -> Array:  # derivatives of the encoding along the given axes
-                factor = xp.ones_like(B[0, :])
+                factor = xp.ones((), dtype=t.dtype, device=device(t))
                 for k in axes:
-                    factor = factor * (2 * xp.pi * B[k, :])
+                    factor = factor * (2 * xp.pi * (B[k, :] if B.ndim == 2 else B[:, k, None, :]))
                 parts = ((c, s), (-s, c), (-c, -s))[len(axes)]
                 return xp.concat([p * factor for p in parts], axis=-1)
         else:
@@ -154,7 +170,7 @@ class Dense:
         return act(z, 2) * (gamma(k) @ W) * (gamma(l) @ W) + act(z, 1) * (gamma(k, l) @ W)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def _draw(net: Dense, d: int) -> tuple[Floats, Floats, Floats]:
     rng = np.random.default_rng(net.seed)
     F, m = net.frequencies, net.width

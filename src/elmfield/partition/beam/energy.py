@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import chain, pairwise
 from operator import or_
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,30 +35,6 @@ THREADED_SAMPLES = 1 << 19
 """Samples from which a transform is worth several threads."""
 
 
-@overload
-def barron_norm(
-    values: Array,
-    *,
-    mask: Array | None = ...,
-    partition: None = ...,
-    channel_axis: int | None = ...,
-    normalisation: str = ...,
-    outside: str = ...,
-) -> float: ...
-
-
-@overload
-def barron_norm(
-    values: Array,
-    *,
-    mask: Array | None = ...,
-    partition: "Partition",
-    channel_axis: int | None = ...,
-    normalisation: str = ...,
-    outside: str = ...,
-) -> Floats: ...
-
-
 def barron_norm(
     values: Array,
     *,
@@ -67,7 +43,7 @@ def barron_norm(
     channel_axis: int | None = None,
     normalisation: str = "forward",
     outside: str = "zero",
-) -> float | Floats:
+) -> Array:
     """The spectral Barron norm of an array, or of each region of a partition of it.
 
     ``β = Σ_k |k|_1 |F(k)|`` over the discrete Fourier transform F of the smallest box around the

@@ -44,11 +44,14 @@ class Merges:
         How many are left.
     next_energy : float
         The least energy above τ that kept a region from merging; infinite if none did.
+    threshold : float
+        τ.
     """
 
     pairs: Sequence[tuple[Region, Region]]
     n_regions: int
     next_energy: float
+    threshold: float = 0.0
 
 
 class Mesh:
@@ -122,7 +125,7 @@ class Mesh:
     def measure_large(self, pairs: list[tuple[Region, Region]], limit: float) -> float:
         """Find the least energy of the unions, up to `limit`; return the least bound left.
 
-        Large boxes are dear. They are measured one by one, the lowest bound first, until no other
+        Large boxes take long. They are measured one by one, the lowest bound first, until no other
         can have less energy than what was found.
         """
         left = []
@@ -228,7 +231,7 @@ def merge(mesh: Mesh, tau: float, stop: int = 1) -> Merges:
                     queued.add(k)
                     heappush(queue, order[k])
     above = (energies[i] for i in around if energies[i] >= tau)
-    return Merges(pairs, len(around), min(blocked, min(above, default=math.inf)))
+    return Merges(pairs, len(around), min(blocked, min(above, default=math.inf)), tau)
 
 
 class LowerBound:

@@ -6,13 +6,14 @@ region, can be (`merge_boxes`).
 """
 
 import math
+import warnings
 from collections.abc import Iterable
 from functools import reduce
 from operator import or_
 
 import numpy as np
 
-from elmfield._array.typing import Integers
+from elmfield._array.typing import Floats, Integers
 from elmfield.partition.beam.energy import Barron, Region, span, union
 from elmfield.partition.beam.merge import Merges, Mesh, merge, touching
 
@@ -22,11 +23,28 @@ CANDIDATES = 16
 
 def merge_cells(
     beta: Barron, threshold: float | None, regions: int | None, *, boxes: bool
-) -> Integers:
-    """The region of each cell, merged up to a threshold, or else to a number of regions."""
+) -> tuple[Integers, float, Floats]:
+    """The region of each cell, merged up to a threshold, or else to a number of regions.
+
+    And τ, and the energy of each region.
+    """
     mesh = Mesh(beta, boxes)
     run = search(mesh, int(regions or 1)) if threshold is None else merge(mesh, float(threshold))
-    return mesh.labels(run.pairs)
+    labels = mesh.labels(run.pairs)
+    if not run.pairs and len(mesh.cells) > 1:
+        asked = f"threshold={run.threshold:.3g}" if regions is None else f"regions={regions}"
+        warnings.warn(
+            f"nothing was merged: with {asked} each of the {len(mesh.cells)} cells is a region of "
+            "its own. Use smaller cells, or ask for fewer regions or a larger threshold.",
+            UserWarning,
+            stacklevel=3,
+        )
+    parts: dict[int, list[Region]] = {}
+    for cell, i in zip(mesh.cells, labels.reshape(-1).tolist()):
+        parts.setdefault(i, []).append(cell)
+    found = [reduce(union, parts[i]) for i in range(len(parts))]
+    mesh.measure(found)
+    return labels, run.threshold, np.asarray([mesh.energies[r.key] for r in found])
 
 
 def search(mesh: Mesh, n_regions: int) -> Merges:
@@ -39,7 +57,7 @@ def search(mesh: Mesh, n_regions: int) -> Merges:
     beta = np.sort([mesh.energies[c.key] for c in mesh.cells])
     N, n = n_regions, len(beta)
     if n == N:
-        return Merges([], n, float(beta[0]))
+        return Merges([], n, float(beta[0]), float(beta[0]))
     positive = beta[beta > 0]
     least = float(positive[0]) if len(positive) else 1.0
     stop = N - 1 - N // 50
@@ -85,7 +103,7 @@ def merge_boxes(mesh: Mesh, run: Merges, n_regions: int) -> Merges:
         for c in r.cells
         if c != r.first
     ]
-    return Merges(pairs, n_regions, run.next_energy)
+    return Merges(pairs, n_regions, run.next_energy, run.threshold)
 
 
 class _BoxMerger:
@@ -123,7 +141,7 @@ class _BoxMerger:
             ordered = sorted(members)
             return self._energy(reduce(union, (self.regions[i] for i in ordered))), ordered
 
-        # Energies grow with the area, and large boxes are dear to transform.
+        # Energies grow with the area, and large boxes take long to transform.
         return min(sorted(fitting or every, key=size)[:CANDIDATES], key=energy)
 
     def _candidates(self) -> set[frozenset[int]]:

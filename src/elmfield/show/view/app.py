@@ -1,7 +1,7 @@
 """The server's answers: the page, facts, tiles, points, profiles, files; of one scene, GET only.
 
 Every answer is bounded: tiles are small, lines short, files limited, words checked. Requests for
-another host, as a page of somebody else could make them by pointing its own name at this machine,
+another host, as a foreign page could make them by pointing its own name at this machine,
 are refused. Needs starlette.
 """
 
@@ -38,7 +38,7 @@ from elmfield.show.view.layers import (
     series,
     spread,
 )
-from elmfield.show.view.scene import FINEST, METHODS, PARTS, TILE, Scene
+from elmfield.show.view.scene import FINEST_LEVEL, METHODS, PARTS, TILE_PIXELS, Scene
 from elmfield.show.view.view_tiles import Tiles
 
 MEDIA_TYPES = {
@@ -104,7 +104,7 @@ def app_of(
 def endpoint(
     answer: Callable[[Request], object], turn: AbstractAsyncContextManager[None] | None = None
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Return what makes an answer in a thread, in turn; not for somebody who has gone."""
+    """Return what makes an answer in a thread, in turn; not for a client that has gone."""
 
     async def respond(request: Request) -> Response:
         async with turn or nullcontext():
@@ -192,7 +192,7 @@ class Answers:
     def directions(self, request: Request) -> object:
         """Lines along which regions are smooth."""
         if not self.scene.has_directions:
-            raise ValueError("this field's regions believe in no direction.")
+            raise ValueError("this field's regions have no directions.")
         a, b, c, d = several(request.query_params, "window", 4)
         with self.tiles.lock:
             return directions_between(self.scene, (a, b), (c, d))
@@ -343,11 +343,11 @@ def tile_of(scene: Scene, words: Mapping[str, str]) -> tuple[int, int, int]:
             raise NotThereError(f"there is no tile with {name} {text[:40]!r}.")
         found.append(int(text))
     level, row, column = found
-    if not FINEST <= level <= scene.plane.coarsest:
+    if not FINEST_LEVEL <= level <= scene.plane.coarsest:
         raise NotThereError(
-            f"levels run from {FINEST} to {scene.plane.coarsest}; there is no level {level}."
+            f"levels run from {FINEST_LEVEL} to {scene.plane.coarsest}; there is no level {level}."
         )
-    rows, columns = (math.ceil(n / TILE) for n in scene.plane.pixels(level))
+    rows, columns = (math.ceil(n / TILE_PIXELS) for n in scene.plane.pixels(level))
     if not (0 <= row < rows and 0 <= column < columns):
         raise NotThereError(f"there is no tile {row}, {column} at level {level}.")
     return level, row, column

@@ -17,7 +17,7 @@ from importlib.resources import files
 from elmfield._array.progress import silent
 from elmfield._array.typing import Progress
 from elmfield.show.view.layers import Look, series
-from elmfield.show.view.scene import METHODS, TILE, Scene
+from elmfield.show.view.scene import METHODS, TILE_PIXELS, Scene
 from elmfield.show.view.view_tiles import Tiles, pack_floats, pack_short
 
 PAGE = (
@@ -26,10 +26,10 @@ PAGE = (
 )
 """The files of the page; no others are served."""
 
-SIZE = 64 << 20
+TILES_MAX_BYTES = 64 << 20
 """Bytes of tiles, before they are compressed."""
 
-CLOSEST = -4
+EXPORTED_FINEST_LEVEL = -4
 """The finest level that goes in: 16 pixels to a sample."""
 
 FACTS_TAG = b'<script src="facts.js" defer></script>\n'
@@ -55,7 +55,9 @@ class Layer:
     finest: int
 
 
-def export(scene: Scene, put: Put, *, size: int = SIZE, progress: Progress = silent) -> int:
+def export(
+    scene: Scene, put: Put, *, size: int = TILES_MAX_BYTES, progress: Progress = silent
+) -> int:
     """Hand every file of a static page to `put`; return how many of them are tiles.
 
     Parameters
@@ -105,7 +107,7 @@ def _quantities(layers: list[Layer]) -> list[str]:
 
 
 def _layers(scene: Scene, first: Look, size: int) -> list[Layer]:
-    """What goes in, level by level while it fits: the field, splines beside it, and the rest."""
+    """What goes in, level by level while it fits: the field, splines, and the rest."""
     others = [("value", m) for m in METHODS] + [(q, "field") for q in scene.quantities[1:]]
     looks = {f"{q}-{m}": replace(first, quantity=q, method=m) for q, m in others}
     looks["regions-field"] = Look(quantity="regions", at=first.at)
@@ -116,8 +118,8 @@ def _layers(scene: Scene, first: Look, size: int) -> list[Layer]:
         return int(sum(math.prod(scene.plane.pixels(z)) * 2 * channels for z in levels))
 
     finest = dict.fromkeys(looks, scene.plane.coarsest)
-    for level in range(scene.plane.coarsest - 1, CLOSEST - 1, -1):
-        for name in looks:  # the field first, splines beside it, the others
+    for level in range(scene.plane.coarsest - 1, EXPORTED_FINEST_LEVEL - 1, -1):
+        for name in looks:  # the field first, splines, the others
             closer = {**finest, name: level}
             if (
                 finest[name] == level + 1
@@ -144,7 +146,7 @@ def _put_tiles(tiles: Tiles, layers: list[Layer], put: Put, progress: Progress) 
 
 def _places(scene: Scene, layer: Layer) -> Iterator[tuple[int, int, int]]:
     for level in range(scene.plane.coarsest, layer.finest - 1, -1):
-        rows, columns = (math.ceil(n / TILE) for n in scene.plane.pixels(level))
+        rows, columns = (math.ceil(n / TILE_PIXELS) for n in scene.plane.pixels(level))
         for row in range(rows):
             for column in range(columns):
                 yield level, row, column

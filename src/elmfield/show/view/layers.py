@@ -26,12 +26,12 @@ PROFILE_PLACES = 400
 """Along a line."""
 
 PROFILE_MAX_SAMPLES = 400
-"""Marked beside a line; beside one that passes more, none is."""
+"""Samples marked along a line; where it passes more, none is."""
 
 DRAWN_MAX_DIRECTIONS = 4000
 """At once."""
 
-MARGIN = 12
+SPLINE_MARGIN_SAMPLES = 12
 """Samples around a part that its cubic spline is told of: 0.27^12 is 1e-7."""
 
 
@@ -44,7 +44,7 @@ class Look:
     quantity : str
         "value", "gradient", "laplacian", "error", or "regions".
     method : str
-        "field", or a spline to put beside it.
+        "field", or a spline to compare it with.
     channels : tuple of int
         Which, in the order of the result.
     part : str
@@ -208,7 +208,7 @@ def _spline(scene: Scene, look: Look, x: Sequence[Floats]) -> Array:
     order = SPLINES[look.method]
     around, local = [], []
     for c, n in zip(x, scene.field.shape):
-        margin = MARGIN if order > 1 else 1
+        margin = SPLINE_MARGIN_SAMPLES if order > 1 else 1
         first = max(0, math.floor(c.min()) - margin)
         last = min(n - 1, math.ceil(c.max()) + margin)
         around.append(np.arange(first, last + 1, dtype=np.float64))
@@ -297,7 +297,7 @@ def plain(values: Array) -> list[Any]:
 
 
 def profile(scene: Scene, look: Look, start: Floats, end: Floats) -> dict[str, Any]:
-    """What a look shows of the field along a line in the plane, and the samples beside it.
+    """What a look shows of the field along a line in the plane, and the samples near it.
 
     `start` and `end` are index coordinates of the plane's two axes. Places are told as parts of the
     way, from 0 to 1.
@@ -320,7 +320,7 @@ def profile(scene: Scene, look: Look, start: Floats, end: Floats) -> dict[str, A
 
 
 def _passed(start: Floats, end: Floats, shape: Sequence[int]) -> tuple[Floats, Floats, Floats]:
-    """Samples beside a line: where along it, (n,), how far off, (n,), and which, (n, 2).
+    """Samples near a line: where along it, (n,), how far off, (n,), and which, (n, 2).
 
     One for each row or column that the line crosses, at most half a sample away.
     """

@@ -17,23 +17,23 @@ from elmfield.field import Field
 from elmfield.field.coordinates.labels import Attrs, Labels
 from elmfield.show.drawing import MAPS, direction_lines, has_directions
 
-TILE = 256
+TILE_PIXELS = 256
 """Pixels on each side of a tile."""
 
-FINEST = -6
+FINEST_LEVEL = -6
 """The finest level: 2^-6 squares to a pixel."""
 
 NORTH = {"latitude", "lat", "northing", "projection_y_coordinate"}
 UP = {"altitude", "height", "level_height"}
 """Axes that grow upwards on the page, whichever way the array runs; so do degrees_north."""
 
-STRETCH = 16.0
+MAX_STRETCH = 16.0
 """Samples are not drawn more oblong than this."""
 
-LISTED = 2048
+LISTED_MAX_COORDS = 2048
 """Coordinates of an uneven axis that a page is told; between them it draws straight lines."""
 
-MARKED = 1 << 28
+MARKED_MAX_SAMPLES = 1 << 28
 """Samples of which it is marked at once which are missing; of more, as the field itself has it."""
 
 METHODS = ("field", "nearest", "linear", "cubic")
@@ -77,7 +77,7 @@ class Plane:
         ratio = 1.0
         if units[0] is not None and units[0] == units[1] and min(a.size for a in shown) > 1:
             ratio = abs(shown[0].step / shown[1].step)
-            ratio = min(max(ratio, 1 / STRETCH), STRETCH)
+            ratio = min(max(ratio, 1 / MAX_STRETCH), MAX_STRETCH)
         if abs(ratio - 1) < 1e-3:
             ratio = 1.0
         return cls(
@@ -91,19 +91,19 @@ class Plane:
     @property
     def size(self) -> tuple[float, float]:
         """Squares on each side of all that is shown."""
-        return tuple(  # type: ignore[return-value]
-            (b - a) * s for a, b, s in zip(self.low, self.high, self.squares)
-        )
+        rows, columns = ((b - a) * s for a, b, s in zip(self.low, self.high, self.squares))
+        return rows, columns
 
     @property
     def coarsest(self) -> int:
         """The level at which all is one tile."""
-        return max(0, math.ceil(math.log2(max(self.size) / TILE) - 1e-9))
+        return max(0, math.ceil(math.log2(max(self.size) / TILE_PIXELS) - 1e-9))
 
     def pixels(self, level: int) -> tuple[int, int]:
         """Pixels on each side at a level."""
-        full = [round(n * 2.0**-FINEST) for n in self.size]
-        return tuple(math.ceil(n * 2.0 ** (FINEST - level)) for n in full)  # type: ignore[return-value]
+        full = [round(n * 2.0**-FINEST_LEVEL) for n in self.size]
+        rows, columns = (math.ceil(n * 2.0 ** (FINEST_LEVEL - level)) for n in full)
+        return rows, columns
 
     def edges(self, k: int, level: int, first: int, last: int) -> Floats:
         """Index coordinates of the edges of pixels `first` to `last` on side k."""
@@ -178,11 +178,11 @@ class Scene:
 
     @cached_property
     def missing(self) -> Array | None:
-        """True where a sample is missing in all channels; None where none is, or nobody knows."""
+        """True where a sample is missing in all channels; None where none is, or not known."""
         if self.samples is not None and self.samples.dtype.kind in "fc":
             gone = np.isnan(self.samples).all(axis=-1)
             return gone if gone.any() else None
-        if math.prod(self.field.shape) > MARKED or self.field.model.missing is None:
+        if math.prod(self.field.shape) > MARKED_MAX_SAMPLES or self.field.model.missing is None:
             return None
         gone = np.asarray(self.field.model.missing)
         return gone if gone.ndim == len(self.field.shape) else gone.all(axis=-1)
@@ -205,7 +205,7 @@ class Scene:
             lacks["error"] = "The model keeps its samples without loss: at each, the error is 0."
         elif self.samples is None:
             lacks["error"] = (
-                "Errors are seen beside the samples that were fitted: "
+                "Errors need the samples that were fitted: "
                 "elmfield view MODEL --samples FILE, or field.view(samples=...)."
             )
         return lacks
@@ -283,10 +283,10 @@ class Scene:
         return {
             **asdict(plane),
             "size": plane.size,
-            "pixels": plane.pixels(FINEST),
-            "finest": FINEST,
+            "pixels": plane.pixels(FINEST_LEVEL),
+            "finest": FINEST_LEVEL,
             "coarsest": plane.coarsest,
-            "tile": TILE,
+            "tile": TILE_PIXELS,
         }
 
     def _axis(self, axis: Axis) -> dict[str, Any]:
@@ -294,7 +294,7 @@ class Scene:
         low, high = -0.5, axis.size - 0.5
         listed = None
         if axis.knots is not None:
-            at = np.linspace(low, high, min(LISTED, 2 * axis.size + 1))
+            at = np.linspace(low, high, min(LISTED_MAX_COORDS, 2 * axis.size + 1))
             listed = {"index": at.tolist(), "coords": axis.from_index(at).tolist()}
         epoch, since = about.epoch, math.nan
         if epoch is not None:

@@ -1,4 +1,4 @@
-"""The page, served: on this machine only unless told, until somebody closes it."""
+"""The page's server: for this machine only by default, until it is closed."""
 
 import ipaddress
 import socket
@@ -16,10 +16,10 @@ LOCAL = "127.0.0.1"
 OWN = ("127.0.0.1", "localhost", "[::1]")
 """What a browser on this machine calls it."""
 
-CONNECTIONS = 400
+MAX_CONNECTIONS = 400
 """How many are served at once; more are told to come back."""
 
-STALLED = 5
+STALLED_SECONDS = 5
 """Seconds after which a connection that waits for its client is dropped."""
 
 
@@ -101,8 +101,8 @@ def serve(scene: Scene, *, port: int = 0, host: str = LOCAL, write: Write | None
         access_log=False,
         lifespan="off",
         ws="none",
-        limit_concurrency=CONNECTIONS,
-        timeout_notify=STALLED,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_notify=STALLED_SECONDS,
         server_header=False,
     )
     server = uvicorn.Server(config)

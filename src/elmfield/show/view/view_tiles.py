@@ -47,10 +47,10 @@ from elmfield.show.view.layers import (
     region_lines,
     spread,
 )
-from elmfield.show.view.scene import TILE, Scene
+from elmfield.show.view.scene import TILE_PIXELS, Scene
 
 HEAD = struct.Struct("<4sBBBBHHff")
-GONE = 65535
+MISSING_CODE = 65535
 """Stands for a missing number in 16 bits."""
 
 KEPT_BYTES = 64 << 20
@@ -59,7 +59,7 @@ KEPT_BYTES = 64 << 20
 OVERVIEW_NUMBERS = 1 << 22
 """Of one overview, at most."""
 
-OVERVIEWS = 4
+MAX_OVERVIEWS = 4
 """That are kept."""
 
 FIRST_NUMBERS = 1 << 18
@@ -69,7 +69,7 @@ LOSSY_MAX_SAMPLES = 1 << 26
 """Of a file coded with loss, to be looked at first: all their first bytes are read at once."""
 
 PIECE_SAMPLES = 1 << 18
-"""That are evaluated before somebody else may ask."""
+"""Samples evaluated before another request gets its turn."""
 
 RANGE_PLACES = 160
 """Along each axis that is shown, of which the range of colours is read."""
@@ -77,7 +77,7 @@ RANGE_PLACES = 160
 SLIDER_PLACES = 3
 """Along each slider, of which it is read."""
 
-TINY = 1e-6
+ZERO_SHARE = 1e-6
 """What is smaller than this part of the range is 0 in it, but for rounding: no one reads -8e-12."""
 
 
@@ -96,7 +96,7 @@ class Overview:
         size = plane.pixels(self.level)
         self.error: Exception | None = None
         self._base = np.full((*size, C), np.inf, np.float32)  # infinite: not yet
-        self._side = max(8, min(TILE, int(PIECE_SAMPLES**0.5) >> self.level))
+        self._side = max(8, min(TILE_PIXELS, int(PIECE_SAMPLES**0.5) >> self.level))
         self._pieces = list(product(*(range(0, n, self._side) for n in size)))
 
     @property
@@ -115,7 +115,7 @@ class Overview:
         self._pieces.pop()
 
     def part(self, level: int, rows: tuple[int, int], columns: tuple[int, int]) -> Array:
-        """The means in some rows and columns of pixels; infinite where nobody knows them yet."""
+        """The means in some rows and columns of pixels; infinite where they are not there yet."""
         shown = _at_level(self._base, self.level, level, rows, columns)
         if self.done or self.first is None:
             return shown
@@ -175,7 +175,7 @@ def _at_level(
 
 
 class Turn:
-    """A lock, and whether somebody waits for it: the background lets them go first."""
+    """A lock that knows whether requests wait for it: background work lets them go first."""
 
     def __init__(self) -> None:
         self._lock, self._count, self._waiting = threading.Lock(), threading.Lock(), 0
@@ -191,7 +191,7 @@ class Turn:
         self._lock.release()
 
     def let_pass(self) -> None:
-        """Return when nobody waits."""
+        """Return when no request waits."""
         while self._waiting:
             time.sleep(0.001)
 
@@ -233,7 +233,7 @@ class Tiles:
         return found
 
     def _at_hand(self, look: Look, level: int, row: int, column: int) -> bytes | None:
-        """A tile for which nothing must be evaluated, so that nobody is waited for."""
+        """A tile for which nothing must be evaluated, so that it need not wait."""
         key = (look, level, row, column)
         with self._shelf:
             found = self._kept.get(key)
@@ -251,7 +251,7 @@ class Tiles:
     def _spans(self, level: int, row: int, column: int) -> list[tuple[int, int]]:
         """Pixels of a tile on both sides, from the first to behind the last."""
         n = self.scene.plane.pixels(level)
-        return [(k * TILE, min((k + 1) * TILE, m)) for k, m in zip((row, column), n)]
+        return [(k * TILE_PIXELS, min((k + 1) * TILE_PIXELS, m)) for k, m in zip((row, column), n)]
 
     def values(self, look: Look, level: int, row: int, column: int) -> tuple[Array, bool]:
         """The numbers of a tile, and whether they are a first look."""
@@ -313,7 +313,7 @@ class Tiles:
         for v in values.T:
             v = v[np.isfinite(v)]
             q = np.percentile(v, np.arange(101)) if v.size else np.linspace(0, 1, 101)
-            q[np.abs(q) < TINY * (q[-1] - q[0])] = 0
+            q[np.abs(q) < ZERO_SHARE * (q[-1] - q[0])] = 0
             found.append([float(c) for c in q])
         return found
 
@@ -332,7 +332,7 @@ class Tiles:
             found = self._overviews.get(look)
             if found is None:
                 found = self._overviews[look] = Overview(self.scene, look)
-                if len(self._overviews) > OVERVIEWS:
+                if len(self._overviews) > MAX_OVERVIEWS:
                     self._overviews.popitem(last=False)
             self._overviews.move_to_end(look)
             return found
@@ -392,7 +392,9 @@ def pack_short(values: Array) -> bytes:
     low = float(values[finite].min(initial=np.inf)) if finite.any() else 0.0
     high = float(values[finite].max(initial=-np.inf)) if finite.any() else 1.0
     span = high - low if high > low else 1.0
-    whole = np.where(finite, np.round((np.where(finite, values, low) - low) / span * 65534), GONE)
+    whole = np.where(
+        finite, np.round((np.where(finite, values, low) - low) / span * 65534), MISSING_CODE
+    )
     once = _differences(whole.astype(np.uint16))
     times, best = min(
         enumerate((once, _differences(once)), 1), key=lambda d: np.abs(d[1].view(np.int16)).mean()

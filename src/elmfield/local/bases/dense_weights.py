@@ -1,0 +1,211 @@
+"""Least squares of a dense layer that keeps the output weights themselves.
+
+For what `dense_modes` has no orthonormal coordinates for: a hidden layer of each region's own, a
+ridge, the normal equations, single precision, scattered samples.
+"""
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from elmfield._array.backend import (
+    device,
+    is_numpy,
+    is_on_host,
+    move,
+    namespace,
+    to_numpy,
+)
+from elmfield._array.linalg import solve_triangular, triangle
+from elmfield._array.memory import capacity
+from elmfield._array.typing import Array, Integers
+from elmfield.errors import RankWarning
+from elmfield.local.bases.dense_modes import OnDense, box_positions, complete_boxes
+
+SOLVERS = ("qr", "lstsq", "normal")
+"""Ways to solve ``H α = y``: QR, singular values, and ``HᵀH α = Hᵀy`` as the paper prints it."""
+
+LEAST_SHARE = 1e-10
+"""Of the largest diagonal entry or singular value, below which QR takes one for 0."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DenseWeights(OnDense):
+    """A dense layer whose coefficients are its output weights: ``f(t) = h(t) α``.
+
+    ``α = argmin |H α - y|² + ridge |α|²`` on the samples of a region; of least norm where that
+    leaves a choice.
+
+    Parameters
+    ----------
+    is_own : bool
+        Whether each region draws its own layer.
+    solver : {"qr", "lstsq", "normal"}
+        How α is found.
+    ridge : float
+        The penalty on the weights.
+    dtype : {"float64", "float32"}
+        In which H is formed, α is found and the function is evaluated.
+    widths : tuple of int, optional
+        Neurons of each region, the first ones of the layer; None where all have the layer's width.
+    regions : integer array, shape (G,), optional
+        The numbers of the regions that are asked; fits and rows need them where regions differ.
+    """
+
+    is_own: bool = False
+    solver: str = "qr"
+    ridge: float = 0.0
+    dtype: str = "float64"
+    widths: tuple[int, ...] | None = None
+    regions: Integers | None = None
+
+    basis = None
+
+    @property
+    def n_modes(self) -> int:
+        """Neurons m."""
+        return self.network.width
+
+    rank = row_size = n_modes
+
+    def of(self, regions: Integers) -> "DenseWeights":
+        """The model of some regions, by number; itself where all are alike."""
+        alike = not self.is_own and self.widths is None
+        return self if alike else replace(self, regions=np.asarray(regions))
+
+    def rows(self, t: Array, order: tuple[int, ...]) -> list[Array]:
+        """The hidden features at `t`: (G, p, d) where each region has its own layer."""
+        if not self.is_own or self.regions is None:
+            return [self.network(t, order)]
+        return [self.network.each(t, order, self.regions)]
+
+    def expand(self, c: Array) -> Array:
+        """The coefficients themselves."""
+        return c
+
+    weights = expand
+
+    def moved(self, like: Array) -> "DenseWeights":
+        """Itself: it holds no arrays that have to be moved."""
+        return self
+
+    def project(self, Y: Array) -> Array:
+        """α, (G, m, C), of the samples Y, (G, S, C): all at once where regions are alike."""
+        if self.regions is not None:
+            return self._by_regions(DenseWeights._project, Y)
+        xp, (G, S, C) = namespace(Y), Y.shape
+        y = xp.reshape(xp.permute_dims(Y, (1, 0, 2)), (1, S, G * C))
+        alpha = xp.reshape(self._project(y)[0, ...], (-1, G, C))
+        return xp.permute_dims(alpha, (1, 0, 2))
+
+    def values(self, c: Array) -> Array:
+        """``y = H α``, (G, S, C)."""
+        return self._by_regions(lambda part, c: part._features(c) @ c, c)
+
+    def complete(self, Y: Array, present: Array) -> Array:
+        """Y with its missing samples set to what least squares on the present ones predicts."""
+        return self._by_regions(lambda part, *a: complete_boxes(part._predict, *a), Y, present)
+
+    def _by_regions(self, function: Callable[..., Array], *parts: Array) -> Array:
+        """A function of the model of some regions and their parts of arrays, (G, ...); all of it.
+
+        LAPACK takes matrices one by one, a GPU has its batches.
+        """
+        regions, (X, *_), m = self.regions, parts, self.n_modes
+        if regions is None:
+            return function(self, *parts)
+        alone = is_on_host(X) or self.widths is not None
+        step = 1 if alone else max(1, capacity(X) // (8 * max(self.n_samples, m) * m))
+        some = (slice(i, i + step) for i in range(0, X.shape[0], step))
+        return namespace(X).concat(
+            [function(self.of(regions[i]), *(a[i, ...] for a in parts)) for i in some]
+        )
+
+    def _project(self, Y: Array) -> Array:
+        """α, (G, m, C), of regions with a layer each, or of one region, (1, S, C)."""
+        n = self.n_modes if self.widths is None else self.widths[int(self.regions[0])]  # type: ignore[index]
+        return self.solve(self._features(Y)[..., :n], Y)
+
+    def _predict(self, y: Array, have: Array) -> Array:
+        """All samples, (S,), predicted by least squares on the present ones of y, (S,)."""
+        xp, H = namespace(y), self._features(y[None, ...])[0, ...]
+        (rows,) = xp.nonzero(have)
+        some = xp.take(y, rows)[None, :, None]
+        return H @ self.solve(xp.take(H, rows, axis=0)[None, ...], some)[0, :, 0]
+
+    def _features(self, Y: Array) -> Array:
+        """H at the samples, (G, S, m) for regions with a layer each, else (1, S, m)."""
+        xp, n = namespace(Y), 1 if self.regions is None else len(self.regions)
+        t = box_positions(self.box, np.empty(0)) / self.radius
+        t = t if self.inside is None else t[np.asarray(self.inside).reshape(-1)]
+        here = move(t, Y, getattr(xp, self.dtype))
+        return self.rows(xp.broadcast_to(here[None, ...], (n, *t.shape)), (0,) * len(self.box))[0]
+
+    def solve(self, H: Array, y: Array) -> Array:
+        """α, (G, m, k), for H, (G, S, n), and samples y, (G, S, k); 0 beyond n neurons."""
+        xp, (G, S, n), k = namespace(H), H.shape, y.shape[2]
+        y = xp.astype(y, H.dtype)
+
+        def zeros(rows: int) -> Array:
+            return xp.zeros((G, rows, k), dtype=H.dtype, device=device(H))
+
+        if self.solver == "normal":
+            alpha = self._normal(H, y)
+        else:
+            if self.ridge:  # rows that want the weights to be 0
+                eye = math.sqrt(self.ridge) * xp.eye(n, dtype=H.dtype, device=device(H))
+                H = xp.concat([H, xp.broadcast_to(eye, (G, n, n))], axis=1)
+                y = xp.concat([y, zeros(n)], axis=1)
+            alpha = self._by_qr(H, y) if self.solver == "qr" and H.shape[1] >= n else None
+            alpha = self._by_singular_values(H, y, min(S, n)) if alpha is None else alpha
+        return alpha if n == self.n_modes else xp.concat([alpha, zeros(self.n_modes - n)], axis=1)
+
+    def _by_qr(self, H: Array, y: Array) -> Array | None:
+        """``R⁻¹ Qᵀ y``; None where R is as good as singular."""
+        xp, n = namespace(H), H.shape[2]
+        if is_numpy(H) and self.dtype == "float64":
+            T = np.stack([triangle(h, b)[:n] for h, b in zip(H, y)])
+            R, c = T[..., :n], T[..., n:]
+        else:
+            Q, R = xp.linalg.qr(H)
+            c = xp.matrix_transpose(Q) @ y
+        size = xp.abs(xp.linalg.diagonal(R))
+        if not bool(xp.all(xp.min(size, axis=-1) > LEAST_SHARE * xp.max(size, axis=-1))):
+            return None
+        if is_numpy(H):
+            return np.stack([solve_triangular(r, b) for r, b in zip(R, c)])
+        return solve_triangular(R, c)
+
+    def _by_singular_values(self, H: Array, y: Array, full: int) -> Array:
+        """The solution of least norm; warns where fewer than `full` neurons are independent."""
+        xp, (_, S, n) = namespace(H), H.shape
+        U, s, Vt = xp.linalg.svd(H, full_matrices=False)
+        usual = float(xp.finfo(H.dtype).eps) * max(S, n)  # as `numpy.linalg.lstsq` has it
+        kept = s > (LEAST_SHARE if self.solver == "qr" else usual) * s[:, :1]
+        rank = int(to_numpy(xp.sum(xp.astype(kept, xp.int64), axis=1)).min())
+        if rank < full:
+            warnings.warn(
+                f"only {rank} of {n} hidden neurons are independent on the samples of a region; "
+                "the others were left out of the fit",
+                RankWarning,
+                stacklevel=2,
+            )
+        inverse = xp.where(kept, 1 / xp.where(kept, s, xp.ones_like(s)), xp.zeros_like(s))
+        return xp.matrix_transpose(Vt) @ (inverse[..., None] * (xp.matrix_transpose(U) @ y))
+
+    def _normal(self, H: Array, y: Array) -> Array:
+        """``(HᵀH + ridge)⁻¹ Hᵀ y``."""
+        xp, (_, S, m), Ht = namespace(H), H.shape, namespace(H).matrix_transpose(H)
+        try:
+            if m > S and not self.ridge:
+                raise np.linalg.LinAlgError(f"{S} samples for {m} neurons")
+            eye = xp.eye(m, dtype=H.dtype, device=device(H))
+            return xp.linalg.solve(Ht @ H + self.ridge * eye, Ht @ y)
+        except (np.linalg.LinAlgError, RuntimeError) as error:  # torch's own is a RuntimeError
+            raise ValueError(
+                f"the normal equations of a region cannot be solved ({error}). Use solver='qr', a "
+                "`ridge`, or fewer neurons."
+            ) from error

@@ -1,0 +1,90 @@
+"""Estimators predict what fields say; coefficients mean the same at every resolution."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import elmfield as ef
+
+pytest.importorskip("sklearn", minversion="1.6")
+
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from elmfield.sklearn import FieldRegressor, FieldTransformer
+
+
+def waves(rng, n, outputs=None):
+    X = rng.uniform(0, 1, (n, 2))
+    y = np.sin(5 * X[:, 0]) + X[:, 1] ** 2
+    return X, y if outputs is None else np.stack([y, -y], axis=1)
+
+
+@pytest.mark.parametrize("outputs", [None, 2])
+def test_predictions_are_those_of_fit_points(outputs, rng):
+    X, y = waves(rng, 150, outputs)
+    model = FieldRegressor(denoise=False).fit(X, y)
+    expected = ef.fit_points(X, y)
+    np.testing.assert_array_equal(model.predict(X[:20]), expected(X[:20]))
+    assert model.score(*waves(rng, 100, outputs)) > 0.99
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_points_outside_get_the_value_at_the_border(rng):
+    model = FieldRegressor().fit(*waves(rng, 100))
+    X = model.field_.domain.high
+    assert np.isfinite(model.predict([[2.0, 2.0], [-1.0, 0.5]])).all(), X
+
+
+def test_pipelines_and_searches(rng):
+    X, y = waves(rng, 120)
+    y = y + 0.05 * rng.standard_normal(len(y))
+    steps = make_pipeline(StandardScaler(), FieldRegressor())
+    search = GridSearchCV(steps, {"fieldregressor__order": [1.1, 2.0]}, cv=3).fit(X * [1, 1e6], y)
+    assert search.best_score_ > 0.9
+    assert clone(search.best_estimator_[-1]).get_params()["order"] in (1.1, 2.0)
+
+
+def test_twenty_features_take_no_longer_than_ten(rng):
+    """Corners of cells are 2^d: an axis of one cell has none."""
+    X = rng.uniform(size=(60, 24))
+    assert FieldRegressor().fit(X, X.sum(axis=1)).predict(X).shape == (60,)
+
+
+@pytest.mark.parametrize(("shape", "modes"), [((20,), (9,)), ((8, 8), (6, 6)), ((5, 6, 4), None)])
+def test_coefficients_are_linear_and_come_back(shape, modes, rng):
+    X = rng.standard_normal((7, int(np.prod(shape))))
+    t = FieldTransformer(shape=shape, modes=modes).fit(X)
+    C = t.transform(X)
+    np.testing.assert_allclose(t.transform(2 * X[:3] - X[3:6]), 2 * C[:3] - C[3:6], atol=1e-10)
+    back = t.inverse_transform(C)
+    if modes is None:
+        np.testing.assert_allclose(back, X, atol=1e-12)
+    np.testing.assert_allclose(t.transform(t.inverse_transform(C))[:, 0], C[:, 0], rtol=0.5)
+    assert len(t.get_feature_names_out()) == C.shape[1]
+
+
+def test_coefficients_mean_the_same_at_every_resolution():
+    def picture(n):  # means over pixels of one smooth function on the unit square
+        x = (np.arange(8 * n) + 0.5) / (8 * n)
+        fine = np.cos(2 * x)[:, None] + np.sin(3 * x)[None, :]
+        return fine.reshape(n, 8, n, 8).mean(axis=(1, 3)).reshape(1, -1)
+
+    found = [
+        FieldTransformer(shape=(n, n), modes=(6, 6)).fit(picture(n)).transform(picture(n))
+        for n in (6, 9, 12, 24)
+    ]
+    for other in found[1:]:
+        assert np.linalg.norm(other - found[0]) < 0.01 * np.linalg.norm(found[0])
+
+
+def test_shapes_that_do_not_fit_are_refused(rng):
+    X = rng.random((4, 12))
+    with pytest.raises(ValueError, match="as many samples as rows, 12"):
+        FieldTransformer(shape=(5, 5)).fit(X)
+    with pytest.raises(ValueError, match=r"`X` must have shape \(n, 12\); got \(2, 3\)"):
+        FieldTransformer().fit(X).inverse_transform(np.ones((2, 3)))
