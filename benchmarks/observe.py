@@ -293,16 +293,6 @@ def tomography():
             )
             best = max(best, psnr(x.reshape(n, n), truth))
         row["sirt"] = best
-        forward = lambda x: A.forward(x.reshape(-1, 1)) / norm
-        back = lambda q: (A.adjoint(q) / norm).reshape(n, n)
-        tv = {}
-        for k in (1e-4, 3e-4, 1e-3, 3e-3):
-            weight = k * np.ptp(truth)
-            found = total_variation(
-                forward, back, y / norm, np.zeros((n, n)), weight, 1.0, positive=True, steps=3000
-            )
-            tv[k] = psnr(found, truth)
-        row |= {"tv": max(tv.values()), "tv_weight": max(tv, key=tv.get)}
         if len(start) == 30 * n and has("skimage"):
             from skimage.transform import iradon
 
@@ -317,6 +307,18 @@ def tomography():
                 for turn in (np.array, np.transpose, np.fliplr, np.flipud)
             )
         rows.append(row)
+        print(row, flush=True)
+        record("observe", "tomography", rows)
+        forward = lambda x: A.forward(x.reshape(-1, 1)) / norm
+        back = lambda q: (A.adjoint(q) / norm).reshape(n, n)
+        tv = {}
+        for k in (1e-4, 3e-4, 1e-3, 3e-3):
+            weight = k * np.ptp(truth)
+            found = total_variation(
+                forward, back, y / norm, np.zeros((n, n)), weight, 1.0, positive=True, steps=1500
+            )
+            tv[k] = psnr(found, truth)
+        row |= {"tv": max(tv.values()), "tv_weight": max(tv, key=tv.get)}
         print(row, flush=True)
         record("observe", "tomography", rows)
 
