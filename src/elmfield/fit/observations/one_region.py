@@ -238,8 +238,9 @@ def _group(o: Observation, A: Floats, y: Floats, B: Floats) -> RowGroup:
         unit = np.repeat(unit, len(A) // len(o))
     else:
         unit = size if o.is_exact else np.full(len(A), float(np.sqrt(np.mean(size**2))))
-    is_met = o.kind != "equation"
-    return RowGroup(A / unit[:, None], y / unit[:, None], unit, known, o.is_exact, o.is_law, is_met)
+    # Zeros that hold exactly are conditions too: as data they would make the function small.
+    is_law, is_met = o.is_law or (o.is_exact and not y.any()), o.kind != "equation"
+    return RowGroup(A / unit[:, None], y / unit[:, None], unit, known, o.is_exact, is_law, is_met)
 
 
 def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
