@@ -239,7 +239,7 @@ class Evidence:
         best = [self.search(p) for p in found]
         return min(best, key=lambda p: self.score(p)[0])
 
-    def search(self, start: Prior, *, evaluations: int = 300) -> Prior:
+    def search(self, start: Prior, *, evaluations: int = 200) -> Prior:
         """The likeliest prior near one, by Nelder and Mead's simplex."""
         from scipy.optimize import minimize
 
