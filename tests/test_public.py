@@ -36,6 +36,7 @@ NAMES = [
     "curvilinear",
     "encoder",
     "fit",
+    "fit_observations",
     "fit_points",
     "heldout_score",
     "load",

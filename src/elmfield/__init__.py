@@ -47,6 +47,7 @@ from elmfield.settings import Oriented, Paper, Smooth, Target, oriented, paper, 
 if TYPE_CHECKING:
     from elmfield.fit.curvilinear import curvilinear
     from elmfield.fit.globe import sphere
+    from elmfield.fit.observations.fit_observations import fit_observations
     from elmfield.fit.polygon_means import polygon_means
     from elmfield.fit.scattered.points import fit_points
     from elmfield.io.model.load import load
@@ -60,6 +61,7 @@ LATER = {
     "append": "elmfield.io.stream.append",
     "barron_norm": "elmfield.partition.beam.energy",
     "curvilinear": "elmfield.fit.curvilinear",
+    "fit_observations": "elmfield.fit.observations.fit_observations",
     "fit_points": "elmfield.fit.scattered.points",
     "heldout_score": "elmfield.measure.scores",
     "load": "elmfield.io.model.load",
@@ -115,6 +117,7 @@ __all__ = [
     "curvilinear",
     "encoder",
     "fit",
+    "fit_observations",
     "fit_points",
     "heldout_score",
     "load",

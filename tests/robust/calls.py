@@ -412,3 +412,39 @@ def one_fit_of_points(seed):
     if "denoise" not in options and off > bound + 1e-9:
         return f"wrong: {told}: samples are off by {off:g}, and {bound:g} was told"
     return "done"
+
+
+def one_fit_of_observations(seed):
+    """ "done", "refused", or what is wrong: a few rows of several kinds, values of any size."""
+    from elmfield import observe as ob
+
+    rng = np.random.default_rng(seed)
+    d, n = int(rng.integers(1, 3)), int(rng.choice([1, 2, 5, 30]))
+    size = 10.0 ** float(rng.choice([0, rng.uniform(-100, 100)]))
+    noise = rng.choice([None, 0.0, 0.1 * size, 10 * size])
+    x, y = rng.random((n, d)), size * rng.standard_normal(n)
+    rows = [ob.values(x, y, noise=noise)]
+    if rng.integers(2):
+        rows.append(ob.means(0.5 * x, 0.5 * x + 0.3, y, noise=noise))
+    if rng.integers(3) == 0:
+        order = [int(k == 0) for k in range(d)]
+        rows.append(ob.derivatives(x, y, order=order, noise=noise))
+    if rng.integers(3) == 0:
+        rows.append(ob.equation(x, {(2,) * d: 1.0, (0,) * d: 1.0}))
+    options = {"bounds": ([0] * d, [1] * d), "shape": [int(rng.integers(1, 12))] * d}
+    told = f"{d} axes, {n} rows, size {size:g}, noise {noise}, {options['shape']}"
+    try:
+        with limited(60), warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            got = np.asarray(ef.fit_observations(rows, **options)(x))
+    except REFUSED as error:
+        ours = traceback.extract_tb(error.__traceback__)[-1]
+        is_ours = "elmfield" in ours.filename and ours.line.startswith("raise")
+        return "refused" if is_ours else f"wrong: {told}: {type(error).__name__}: {error}"
+    except Hung:
+        return f"hung: {told}"
+    except Exception as error:
+        return f"foreign: {told}: {type(error).__name__}: {error}"
+    if foreign := [w for w in heard if issubclass(w.category, RuntimeWarning)]:
+        return f"wrong: {told}: {foreign[0].message} at {foreign[0].filename}:{foreign[0].lineno}"
+    return "done" if np.isfinite(got).all() else f"wrong: {told}: values are not finite"

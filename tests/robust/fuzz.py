@@ -106,6 +106,7 @@ def scattered_points(seeds, folder):
     """Fits of scattered samples."""
     for s in seeds:
         yield s, "points", calls.one_fit_of_points(s)
+        yield s, "observations", calls.one_fit_of_observations(s)
 
 
 def lossless_arrays(seeds, folder):

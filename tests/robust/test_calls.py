@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 import elmfield as ef
-from robust.calls import bad_call, one_call, one_fit_of_points
+from robust.calls import bad_call, one_call, one_fit_of_observations, one_fit_of_points
 from robust.conftest import PROFILE
 from robust.lossless import one_calendar, one_trip
 from robust.promises import checked
@@ -33,6 +33,11 @@ def test_an_odd_argument_is_refused_in_our_own_words(seed, path):
 @given(seed=SEEDS)
 def test_scattered_samples_are_met_or_refused(seed):
     assert one_fit_of_points(seed) in ("done", "refused")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_observations_are_fitted_or_refused(seed):
+    assert one_fit_of_observations(seed) in ("done", "refused")
 
 
 def test_numbers_that_no_float_holds_are_refused():

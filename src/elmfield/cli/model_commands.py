@@ -27,6 +27,7 @@ from elmfield.io.model.json_values import from_plain
 from elmfield.io.model.load import read_field
 from elmfield.io.model.metadata import VERSION, Metadata, read_metadata
 from elmfield.io.model.save import write_model
+from elmfield.io.observation_table import read_observations
 from elmfield.io.store.stores import open_store
 from elmfield.io.stream.fit_stream import fit_to
 from elmfield.io.stream.workers import cluster
@@ -38,7 +39,15 @@ STREAMED_MIN_BYTES = 1 << 27
 
 
 @terminal.command
-@click.argument("input", type=terminal.IN)
+@click.argument("input", type=terminal.IN, required=False)
+@click.option(
+    "--observations", type=terminal.IN,
+    help="Instead of INPUT: a table (CSV) of values, slopes and means; see the page observations.",
+)  # fmt: skip
+@click.option(
+    "--spacing", type=terminal.numbers(float), metavar="X[,X...]",
+    help="With --observations: how far apart the samples of the field's grid lie.",
+)  # fmt: skip
 @click.option(
     "-o", "--output", type=terminal.OUT, required=True, help="The model: NAME.elm or NAME.elm.zarr."
 )
@@ -103,7 +112,9 @@ STREAMED_MIN_BYTES = 1 << 27
 @terminal.quiet
 @terminal.as_json
 def fit(
-    input: Path,
+    input: Path | None,
+    observations: Path | None,
+    spacing: Any,
     output: Path,
     preset: str | None,
     files: terminal.FileOptions,
@@ -123,7 +134,10 @@ def fit(
     elmfield fit sst.nc -o sst.elm --order auto --slice time=0
     elmfield fit photo.png -o paper.elm --preset paper --cell 32 --width 512
     elmfield fit photo.png -o beam.elm --preset paper --width 256 --beam 40
+    elmfield fit --observations months.csv --spacing 1 -o days.elm
     """
+    if (input is None) == (observations is None):
+        raise click.UsageError("say INPUT or --observations, one of them.")
     if not is_model(output):
         raise click.BadParameter(
             f"{output.name}: a model's name ends in .elm or .elm.zarr.", param_hint="--output"
@@ -131,6 +145,9 @@ def fit(
     if not output.parent.is_dir():
         raise FileNotFoundError(f"cannot write {output}: its folder does not exist")
     settings = _settings(preset or "smooth", options)
+    if input is None:
+        _fit_observations(observations, settings, output, spacing, as_json, quiet)
+        return
     samples = files.read(input, lazily=True)
     began, n = time.perf_counter(), math.prod(samples.values.shape)
     with bars(False if quiet or as_json else None) as progress, memory_limit(memory):
@@ -168,6 +185,23 @@ def fit(
         f"{terminal.in_bytes(samples.values.nbytes)})",
     }
     terminal.report(facts, rows, as_json=as_json, quiet=quiet)
+
+
+def _fit_observations(
+    table: Any, settings: Settings, output: Path, spacing: Any, as_json: bool, quiet: bool
+) -> None:
+    """Fit a table of observations, save the field and say what was done."""
+    began = time.perf_counter()
+    rows, dims = read_observations(Path(table))
+    field = ef.fit_observations(rows, settings, spacing=spacing, dims=dims)
+    write_model(field, output, "float64", True, lambda stage, done, total: None)
+    facts = {
+        "model": str(output),
+        "rows": sum(len(o) for o in rows),
+        "coefficients": field.model.n_coefficients,
+        "seconds": time.perf_counter() - began,
+    }
+    terminal.report(facts, facts, as_json=as_json, quiet=quiet)
 
 
 def _settings(preset: str, options: Mapping[str, Any]) -> Settings:

@@ -21,16 +21,19 @@ from elmfield.local.bases import (
     DenseModes,
     DenseWeights,
     Polyharmonic,
+    PolynomialModel,
     ProductModes,
     ShapedModes,
     WaveModel,
     plain_modes,
+    polynomial_model,
     product_modes,
     shaped_modes,
     smooth_dense_modes,
     wave_model,
 )
 from elmfield.local.bases.polyharmonic import n_monomials
+from elmfield.local.bases.product_modes import AxisWaves
 from elmfield.local.bases.spline_modes import even_modes
 from elmfield.local.layers import Cosines, Dense
 from elmfield.local.model import LocalModel
@@ -76,6 +79,9 @@ def recipe_of(model: LocalModel) -> Recipe:
     elif isinstance(model, WaveModel):
         recipe = {"kind": "oriented", "order": model.beliefs.order}
         recipe |= {"means": True} if model.means else {}
+    elif isinstance(model, PolynomialModel):
+        periodic = [isinstance(a, AxisWaves) for a in model.axes]
+        recipe = {"kind": "polynomials", "widths": list(model.shape), "periodic": periodic}
     if recipe is None:
         raise TypeError(
             f"a field of {type(model).__name__} on a layer of one's own cannot be saved: a file "
@@ -83,7 +89,8 @@ def recipe_of(model: LocalModel) -> Recipe:
         )
     if isinstance(model, (DenseModes, DenseWeights, ShapedModes)):
         recipe["network"] = asdict(model.network)
-    if isinstance(model, (ProductModes, DenseModes, DenseWeights, ShapedModes, WaveModel)):
+    boxed = (ProductModes, DenseModes, DenseWeights, ShapedModes, WaveModel, PolynomialModel)
+    if isinstance(model, boxed):
         recipe["box"] = [int(n) for n in model.box]
     return recipe
 
@@ -130,6 +137,12 @@ def _make(recipe: Recipe, inside: Array | None) -> LocalModel:
             raise ValueError(f"order {order}")
         _check_bytes(320 * S * _n_waves(box), f"a box of {box} samples")
         return wave_model(box, order, recipe.get("means") is True)
+    if kind == "polynomials":
+        widths, periodic = tuple(map(int, recipe["widths"])), tuple(map(bool, recipe["periodic"]))
+        if not (len(widths) == len(periodic) == len(box) and min(widths) > 0):
+            raise ValueError(f"polynomials {widths} on axes of {box} samples")
+        _check_bytes(sum(160 * n * w for n, w in zip(box, widths)), f"{widths} polynomials")
+        return polynomial_model(box, widths, periodic)
     if kind not in ("shaped", "plain", "smooth", "weights"):
         raise ValueError(f"modes of kind {kind!r}")
     network, like = Dense(**recipe["network"]), np.empty(0)
@@ -163,6 +176,8 @@ def can_have(recipe: Recipe, n_modes: int) -> bool:
             return n_modes == int(recipe["nodes"]) + free
         if recipe["kind"] == "oriented":
             return n_modes == _n_waves(recipe["box"])
+        if recipe["kind"] == "polynomials":
+            return n_modes == math.prod(map(int, recipe["widths"]))
         if recipe["kind"] == "weights":
             return n_modes > 0
         return 0 < n_modes <= math.prod(int(n) for n in recipe["box"])
@@ -201,7 +216,7 @@ def _places(d: int, n: int = 3) -> Floats:
 
 def _half_box(modes: LocalModel, d: int) -> Floats:
     """Return half the box in the modes' local coordinates, (d,)."""
-    if isinstance(modes, (ProductModes, WaveModel)):
+    if isinstance(modes, (ProductModes, WaveModel, PolynomialModel)):
         return np.asarray([max(n - 1, 1) / 2 for n in modes.box])
     return np.ones(d)
 

@@ -14,6 +14,7 @@ from elmfield.local.bases.dense_modes import (
 )
 from elmfield.local.bases.dense_weights import SOLVERS, DenseWeights
 from elmfield.local.bases.polyharmonic import Polyharmonic
+from elmfield.local.bases.polynomials import PolynomialModel, polynomial_model
 from elmfield.local.bases.product_modes import (
     ProductModes,
     WaveModel,
@@ -28,6 +29,7 @@ __all__ = [
     "DenseModes",
     "DenseWeights",
     "Polyharmonic",
+    "PolynomialModel",
     "ProductModes",
     "ShapedModes",
     "WaveModel",
@@ -35,6 +37,7 @@ __all__ = [
     "box_positions",
     "half_widths",
     "plain_modes",
+    "polynomial_model",
     "product_modes",
     "shaped_modes",
     "smooth_dense_modes",

@@ -1,0 +1,1 @@
+"""Fits to observations: whatever is linear in the function, as rows of one least-squares system."""

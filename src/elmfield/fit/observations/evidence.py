@@ -1,0 +1,312 @@
+"""The evidence of observations: which prior, which noise make them likely; and the solution.
+
+A function is, before it is observed, a stationary process of amplitude a, whose spectrum is a
+product over axes of ``(1 + (ω / ω_0)²)^-q``, and a plane that costs next to nothing. Its
+coefficients are ``c = a L z`` with independent standard normal z.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from elmfield._array.cache import memoised
+from elmfield._array.typing import Array, Floats, Integers
+
+FREE_DEVIATION = 1e3
+"""Of planes, in parts of the amplitude."""
+
+LEAST_LEVEL = 1e-6
+"""Noise in parts of the prior that is tried, at least: below, sums of squares have no digits."""
+
+KEPT_LEVEL = 1e-9
+"""Noise, in parts of the prior, of rows that are kept."""
+
+CORRECTIONS = 8
+"""Times that rows which are kept are corrected for what the prior took from them."""
+
+EXTENSION = 2.0
+"""Period of the prior's waves, in parts of the axis: its ends know little of each other."""
+
+
+class Prior(NamedTuple):
+    """A prior and noise levels: q, ω_0 of each axis, the amplitude a, τ of each group."""
+
+    power: float
+    scales: Floats
+    amplitude: float
+    levels: Floats
+
+
+@memoised(32)
+def _waves(width: int) -> tuple[Floats, Floats]:
+    """Chebyshev coefficients of waves on [-1, 1], (width, r), and their frequencies, (r,)."""
+    most = 1.3 * width + 10
+    omega = np.arange(0, most, np.pi / EXTENSION)
+    n = 2 * (width + int(most))
+    theta = np.pi * (np.arange(n) + 0.5) / n
+    u = np.cos(theta)[:, None]
+    T = np.cos(np.arange(width)[:, None] * theta) * (2 / n)
+    T[0] /= 2
+    return T @ np.hstack([np.cos(u * omega), np.sin(u * omega[1:])]), np.append(omega, omega[1:])
+
+
+@dataclass(frozen=True)
+class ProductPrior:
+    """Priors of coefficients of products: polynomials of each axis, or waves where it wraps."""
+
+    widths: tuple[int, ...]
+    periodic: tuple[bool, ...]
+    n_channels: int = 1
+    free: bool = True
+
+    @property
+    def n_functions(self) -> int:
+        """Coefficients of one channel."""
+        return int(np.prod(self.widths))
+
+    @cached_property
+    def planes(self) -> Integers:
+        """Which coefficients planes have, (d + 1,); fewer where axes are short or wrap."""
+        if not self.free:
+            return np.zeros(0, np.int64)
+        one = [(0,) * len(self.widths)]
+        for k, (w, wraps) in enumerate(zip(self.widths, self.periodic)):
+            if w > 1 and not wraps:
+                one.append(tuple(int(j == k) for j in range(len(self.widths))))
+        return np.asarray([np.ravel_multi_index(i, self.widths) for i in one])
+
+    def lowest(self, most: int) -> tuple["ProductPrior", Integers]:
+        """The prior of the lowest functions, and which these are."""
+        widths = list(self.widths)
+        while np.prod(widths) * self.n_channels > most:
+            widths[int(np.argmax(widths))] -= 1
+        few = tuple(w - (w + 1) % 2 if wraps else w for w, wraps in zip(widths, self.periodic))
+        kept = [
+            np.concatenate([np.arange((f + 1) // 2), (w + 1) // 2 + np.arange(f // 2)])
+            if wraps
+            else np.arange(f)
+            for f, w, wraps in zip(few, self.widths, self.periodic)
+        ]
+        own = np.ravel_multi_index(np.meshgrid(*kept, indexing="ij"), self.widths).reshape(-1)
+        every = [own + c * self.n_functions for c in range(self.n_channels)]
+        return replace(self, widths=few), np.concatenate(every)
+
+    def factors(self, prior: Prior) -> list[Floats]:
+        """L of each axis, (width, width)."""
+        found = []
+        for w, wraps, scale in zip(self.widths, self.periodic, prior.scales):
+            if wraps:
+                k = np.concatenate([[0], *[np.arange(1, (w + 1) // 2)] * 2])
+                v = (1 + (np.pi * k / scale) ** 2) ** -prior.power
+                found.append(np.diag(np.sqrt(v / v.sum())))
+                continue
+            T, omega = _waves(w)
+            v = (1 + (omega / scale) ** 2) ** -prior.power
+            v /= v[: (len(omega) + 1) // 2].sum()
+            found.append(np.asarray(np.linalg.qr((T * np.sqrt(v)).T, mode="r")).T)
+        return found
+
+    def unresolved(self, prior: Prior) -> float:
+        """The part of the prior's variance that is finer than the functions."""
+        rest = 1.0
+        for w, wraps, scale in zip(self.widths, self.periodic, prior.scales):
+            omega = np.arange(0, 40 * w, np.pi / EXTENSION)
+            v = (1 + (omega / scale) ** 2) ** -prior.power
+            rest *= float(v[omega < (np.pi / 2 if wraps else 1) * w].sum() / v.sum())
+        return 1 - rest
+
+    def apply(self, factors: list[Floats], A: Floats) -> Floats:
+        """``A L``, (n, m'): rows in terms of z; planes come last."""
+        n, C, F = len(A), self.n_channels, FREE_DEVIATION
+        X = A.reshape(n * C, -1)
+        free = (F * X[:, self.planes]).reshape(n, -1)
+        before = 1
+        for L in factors:
+            X = np.matmul(L.T, X.reshape(n * C * before, len(L), -1))
+            before *= len(L)
+        return np.concatenate([X.reshape(n, -1), free], axis=1)
+
+    def coefficients(self, factors: list[Floats], z: Floats) -> Floats:
+        """``L z``, (m, C'), of z, (m', C')."""
+        q, C, r = len(self.planes), self.n_channels, z.shape[1]
+        X = z[: len(z) - q * C].reshape(C, *self.widths, r)
+        for k, L in enumerate(factors):
+            X = np.moveaxis(np.tensordot(L, X, axes=(1, k + 1)), 0, k + 1)
+        X = X.reshape(C, -1, r)
+        X[:, self.planes] += FREE_DEVIATION * z[len(z) - q * C :].reshape(C, q, r)
+        return np.asarray(X.reshape(-1, r))
+
+
+@dataclass(frozen=True, eq=False)
+class RowGroup:
+    """Rows of one instrument, divided by the size of their noise.
+
+    Parameters
+    ----------
+    A, y : arrays, shapes (n, m) and (n, C)
+        Rows and values, each divided by `unit`.
+    unit : array, shape (n,)
+        The noise of each row; where that is unknown, or 0, what the prior says of the row's size.
+    is_known : bool
+        Whether the noise is known; else it is ``a τ unit``, with τ from the evidence.
+    is_exact, is_law, is_met : bool
+        Rows to be kept; laws, which are no data; whether a basis can keep them.
+    """
+
+    A: Floats = field(repr=False)
+    y: Floats = field(repr=False)
+    unit: Floats = field(repr=False)
+    is_known: bool
+    is_exact: bool = False
+    is_law: bool = False
+    is_met: bool = True
+
+    def columns(self, kept: Integers) -> "RowGroup":
+        """The same in some of the functions."""
+        return replace(self, A=self.A[:, kept])
+
+
+@dataclass(eq=False)
+class Evidence:
+    """Sums of squares of groups of rows, from which the evidence of any prior follows.
+
+    With ``M = 1 + Σ_g (a/t_g)² Lᵀ A_gᵀA_g L`` and t the noise of a group,
+
+        -2 log p = log det M + 2 Σ n_g log t_g + Σ |y_g|²/t_g² - bᵀ M⁻¹ b .
+
+    Equations that hold exactly are no data: p is that of the other rows, given these.
+    """
+
+    groups: list[RowGroup]
+    space: ProductPrior
+    fixed: Sequence[bool]
+
+    def __post_init__(self) -> None:
+        self.G = [g.A.T @ g.A for g in self.groups]
+        self.b = [g.A.T @ g.y for g in self.groups]
+        self.yy = [float((g.y**2).sum()) for g in self.groups]
+        self.n = [g.y.size for g in self.groups]
+        self.known = any(g.is_known for g in self.groups)
+        self.laws = np.asarray([g.is_law and g.is_exact for g in self.groups])
+
+    def score(self, prior: Prior) -> tuple[float, float]:
+        """-2 log p, and the amplitude: the likeliest where no noise is known."""
+        factors = self.space.factors(prior)
+        total, rest, n = self._parts(prior, factors, np.ones(len(self.laws), bool))
+        if self.laws.any() and not self.laws.all():
+            given = self._parts(prior, factors, self.laws)
+            total, rest, n = total - given[0], rest - given[1], n - given[2]
+        else:
+            n -= self.b[0].shape[1] * len(self.space.planes) * self.space.n_channels
+        n = max(n, 1)
+        if not np.isfinite(total + rest):
+            return np.inf, prior.amplitude
+        if self.known:
+            return total + rest, prior.amplitude
+        rest = max(rest, 1e-300)
+        return total + n * np.log(rest / n), float(np.sqrt(rest / n))
+
+    def _parts(
+        self, prior: Prior, factors: list[Floats], counted: Array
+    ) -> tuple[float, float, int]:
+        """Log determinants, sum of squares and number of rows of some groups."""
+        from scipy.linalg import lapack
+
+        a = prior.amplitude if self.known else 1.0
+        G, b, squares, logs, n = np.zeros_like(self.G[0]), np.zeros_like(self.b[0]), 0.0, 0.0, 0
+        for i in np.flatnonzero(counted):
+            t = 1.0 if self.groups[i].is_known else a * prior.levels[i]
+            G += self.G[i] * (a / t) ** 2
+            b += self.b[i] * (a / t**2)
+            squares += self.yy[i] / t**2
+            logs += 2 * self.n[i] * float(np.log(t))
+            n += self.n[i]
+        M = self.space.apply(factors, self.space.apply(factors, G).T)
+        M[np.diag_indices_from(M)] += 1
+        R, info = lapack.dpotrf(M, lower=1, overwrite_a=1)
+        if info:
+            return np.inf, np.inf, n
+        z = lapack.dtrtrs(R, self.space.apply(factors, b.T).T, lower=1)[0]
+        rest = max(squares - float((z**2).sum()), 1e-12 * squares)
+        return logs + 2 * b.shape[1] * float(np.log(np.diag(R)).sum()), rest, n
+
+    def likeliest(self, starts: Sequence[Prior]) -> Prior:
+        """The likeliest prior, searched from the best of some."""
+        found = sorted(starts, key=lambda p: self.score(p)[0])[:2]
+        best = [self.search(p) for p in found]
+        return min(best, key=lambda p: self.score(p)[0])
+
+    def search(self, start: Prior, *, evaluations: int = 200) -> Prior:
+        """The likeliest prior near one, by Nelder and Mead's simplex."""
+        from scipy.optimize import minimize
+
+        free = np.asarray([not g.is_known and not f for g, f in zip(self.groups, self.fixed)])
+        d, n = len(start.scales), int(free.sum())
+
+        def prior_of(x: Floats) -> Prior:
+            x = np.clip(x, low, high)
+            levels = start.levels.copy()
+            levels[free] = np.exp(x[d + 2 :])
+            return Prior(float(x[0]), np.exp(x[1 : d + 1]), float(np.exp(x[d + 1])), levels)
+
+        first = [start.power, *np.log(start.scales), np.log(start.amplitude)]
+        x0 = np.asarray([*first, *np.log(start.levels[free])])
+        low = np.asarray([0.75, *[np.log(0.2)] * d, -60, *[np.log(LEAST_LEVEL)] * n])
+        high = np.asarray([12.0, *[np.log(200.0)] * d, 60, *[np.log(10.0)] * n])
+        steps = np.asarray([1.0, *[0.7] * d, 1.5, *[-3.0] * n])
+        simplex = x0 + np.vstack([np.zeros(len(x0)), np.diag(steps)])
+        used = np.ones(len(x0), bool)
+        used[d + 1] = self.known  # else the amplitude follows
+        options = {"maxfev": evaluations, "xatol": 0.02, "fatol": 0.02}
+        options["initial_simplex"] = simplex[np.append(True, used)][:, used]
+
+        def cost(part: Floats) -> float:
+            x = x0.copy()
+            x[used] = part
+            score, beyond = self.score(prior_of(x))[0], x - np.clip(x, low, high)
+            return score + float(beyond @ beyond) if np.isfinite(score) else 1e30
+
+        x = x0.copy()
+        x[used] = minimize(cost, x0[used], method="Nelder-Mead", options=options).x
+        best = prior_of(x)
+        return best._replace(amplitude=self.score(best)[1])
+
+
+class Solution(NamedTuple):
+    """Coefficients (m, C), and their posterior: ``c + a L R⁻¹ standard normal``."""
+
+    c: Floats
+    R: Floats
+    factors: list[Floats]
+    residuals: list[Floats]
+
+
+def solve(groups: Sequence[RowGroup], space: ProductPrior, prior: Prior) -> Solution:
+    """Least squares of all rows and the prior, by an orthogonal factorisation.
+
+    Rows that are kept are corrected for what the prior took from them.
+    """
+    from scipy.linalg import qr, solve_triangular
+
+    factors, a = space.factors(prior), prior.amplitude
+    t = [1.0 if g.is_known else a * l for g, l in zip(groups, prior.levels)]
+    rows = [space.apply(factors, g.A) * (a / w) for g, w in zip(groups, t)]
+    m, C = rows[0].shape[1], groups[0].y.shape[1]
+    both = np.eye(m, m + C)
+    for B, g, w in zip(rows, groups, t):
+        for i in range(0, len(B), 4 * m):
+            more = np.concatenate([B[i : i + 4 * m], g.y[i : i + 4 * m] / w], axis=1)
+            stack = np.concatenate([more, both])
+            both = qr(stack, mode="r", overwrite_a=True, check_finite=False)[0][: m + C]
+    R = both[:m, :m]
+    z = solve_triangular(R, both[:m, m:])
+    kept = [i for i, g in enumerate(groups) if g.is_exact and prior.levels[i] <= KEPT_LEVEL]
+    B = np.concatenate([np.zeros((0, m)), *(rows[i] for i in kept)])
+    y = np.concatenate([np.zeros((0, C)), *(groups[i].y / t[i] for i in kept)])
+    for _ in range(CORRECTIONS if len(B) else 0):
+        z = z + solve_triangular(R, solve_triangular(R, B.T @ (y - B @ z), trans="T"))
+    c = space.coefficients(factors, a * z)
+    return Solution(c, R, factors, [g.y - g.A @ c for g in groups])

@@ -1,0 +1,372 @@
+"""`fit_observations`: a Field from rows of any kind."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.checks import entries, is_number, per_axis, shown, sizes_of
+from elmfield._array.checks import positive as above_zero
+from elmfield._array.typing import Floats
+from elmfield.domain import Axis, Domain, Periodic, make_domain, names_of, periods_of
+from elmfield.field import Blended, Field
+from elmfield.field.coefficients.stored import Full
+from elmfield.field.model import Model
+from elmfield.fit.encoder import Encoder
+from elmfield.fit.observations.observation import Observation, Resolution
+from elmfield.fit.observations.one_region import fit_one_region
+from elmfield.settings import Oriented, Settings, Smooth
+
+MOST_ROWS, MOST_PICTURE_ROWS = 8000, 2000
+"""Rows, and rows of pictures and projections, above which they are taken for samples of a grid."""
+
+MOST_UNRESOLVED, LEAST_GRID_ROWS = 0.02, 1000
+"""Part of the prior's variance that may be finer than one region, and rows that can tell more."""
+
+GRID_ORDER = 2.0
+"""Order of fields whose samples are unknown: their energy is the spectrum's, learnt."""
+
+N_DRAWS = 64
+"""Draws that tell how sure samples are: deviations to 9 %."""
+
+USUAL_SAMPLES = {1: 256, 2: 64, 3: 24}
+"""Samples of an axis where neither spacing nor shape was said."""
+
+
+def fit_observations(
+    observations: Sequence[Observation],
+    settings: Settings | None = None,
+    *,
+    bounds: tuple[Sequence[float], Sequence[float]] | None = None,
+    spacing: float | Sequence[float] | None = None,
+    shape: Sequence[int] | None = None,
+    like: object = None,
+    background: Field | None = None,
+    positive: bool = False,
+    periodic: Periodic = (),
+    dims: Sequence[str] | None = None,
+) -> Field:
+    """A Field from whatever is known of it that is linear: rows of :mod:`elmfield.observe`.
+
+    Parameters
+    ----------
+    observations : list of Observation
+        Values, derivatives, means, line integrals, blurred values, equations, operators: of
+        several instruments, each with its own noise, known or not.
+    settings : smooth(...) or oriented(...), optional
+        With ``oriented()``, regions choose their energies while the rows are met; for `blurred`,
+        `lines` and `operator`.
+    bounds : pair of sequences, optional
+        Lower and upper corner of the domain; by default the box around all rows.
+    spacing : float or sequence of float, optional
+        How far apart the samples of the field's grid lie; or
+    shape : sequence of int
+        how many there are on each axis; without `bounds` they lie at 0, 1, 2, ...; or
+    like : Field or DataArray
+        something on that grid, with even axes.
+    background : Field, optional
+        What is known already; observations correct it, and far from them it stays.
+    positive : bool
+        Whether no sample of the grid is below 0.
+    periodic, dims : optional
+        Axes that repeat over the width of `bounds`, and names of the axes.
+
+    Notes
+    -----
+    A smooth function is one region of polynomials; its prior is a stationary process whose
+    smoothness, scale along each axis, amplitude and unknown noise levels are those that make the
+    observations likeliest. Equations without noise are conditions, no data. Anything rougher, more
+    than some thousand rows, operators, `positive` and ``oriented()`` are the samples of the grid,
+    with a spectrum by evidence. A warning says what no row determines, and which rows contradict
+    each other.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> from elmfield import observe as ob
+    >>> days = np.cumsum([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31.0])
+    >>> means = [1.0, 2, 5, 9, 14, 17, 19, 19, 15, 10, 5, 2]
+    >>> field = ef.fit_observations([ob.means(days[:-1], days[1:], means)], spacing=1)
+    >>> round(float(field.integral([0], [31])) / 31, 9)
+    1.0
+    """
+    listed = _listed(observations)
+    settings = Smooth() if settings is None else settings
+    if not isinstance(settings, (Smooth, Oriented)) or settings.target is not None:
+        raise TypeError(
+            f"`settings` must be smooth() or oriented() without a target; got {settings!r}."
+        )
+    C, single = _channels(listed)
+    if background is not None and like is None and bounds is None and shape is None:
+        like = background
+    domain = _domain(listed, bounds, spacing, shape, like, periodic, dims)
+    _inside(listed, domain)
+    values = [
+        np.broadcast_to(
+            o.values.reshape(len(o), -1), (len(o), 1 if o.kind == "divergence" else C)
+        ).copy()
+        for o in listed
+    ]
+    if background is not None:
+        _check_background(background, listed, C)
+        values = [y - _seen(background, o) for o, y in zip(listed, values)]
+    first = next((o.like for o in listed if o.like is not None), np.empty(0))
+    data = [v.reshape(-1) for o, v in zip(listed, values) if o.kind not in ("equation", "lines")]
+    about: dict[str, Any] = {
+        "domain": domain,
+        "channel_axis": None if single else len(domain.shape),
+        "data_range": float(np.ptp(np.concatenate(data or [np.ones(1)]))) or 1.0,
+    }
+    field = None
+    if not (positive or isinstance(settings, Oriented) or _needs_grid(listed)):
+        made = fit_one_region(listed, values, domain, C, free=background is None)
+        if made.unresolved < MOST_UNRESOLVED or not _may_use_grid(listed):
+            offset = np.zeros(C)
+            about |= {"blended": made.blended, "observed": made.posterior, "settings": settings}
+            field = Field(Model(offset=offset, scale=offset + 1, **about))
+    if field is None:
+        field = _fit_grid(listed, values, settings, about, positive)
+    if background is not None:
+        field = _add(background, field, about)
+    return field if type(first) is np.ndarray else Field(field.model.moved(first))
+
+
+def _needs_grid(listed: list[Observation]) -> bool:
+    pictures = sum(len(o) for o in listed if o.kind in ("lines", "blurred"))
+    rows = sum(len(o) for o in listed)
+    return (
+        any(o.kind == "operator" for o in listed)
+        or rows > MOST_ROWS
+        or pictures > MOST_PICTURE_ROWS
+    )
+
+
+def _may_use_grid(listed: list[Observation]) -> bool:
+    """Whether there is enough for the spectrum of samples, and no row that these are poor at."""
+    enough = sum(len(o) for o in listed) >= LEAST_GRID_ROWS
+    return enough and all(o.kind in ("values", "means", "lines", "blurred") for o in listed)
+
+
+def _fit_grid(
+    listed: list[Observation],
+    values: list[Floats],
+    settings: Smooth | Oriented,
+    about: dict[str, Any],
+    positive: bool,
+) -> Field:
+    """The field of the samples that the observations make likeliest."""
+    from elmfield.fit.observations import grid_samples
+    from elmfield.fit.observations.sample_rows import sample_maps
+
+    domain = about["domain"]
+    order = settings.order if isinstance(settings, Smooth) else "auto"
+    cells: dict[str, Any] = {"cell": 6, "overlap": 1.0, "context": 1}
+    if isinstance(settings, Smooth) and settings.cell is not None:
+        cells = {k: getattr(settings, k) for k in cells}
+    own = Smooth(order=GRID_ORDER if order == "auto" else order, **cells)
+    C = values[0].shape[1]
+    shape = (*domain.shape, C)
+
+    def encode(x: Floats, settings: Settings) -> Field:
+        made = Encoder(
+            shape=(*domain.shape, x.shape[-1]),
+            settings=settings,
+            channel_axis=len(domain.shape),
+            domain=domain,
+        )
+        return made(x.reshape(*domain.shape, -1))
+
+    maps = sample_maps(listed, domain, own)
+    system = grid_samples.make_system(listed, values, maps, domain)
+    observed = None
+    x = grid_samples.kept(system, listed)
+    if isinstance(settings, Oriented):
+
+        def denoise(z: Floats, level: float) -> Floats:
+            found = encode(z, replace(settings, denoise=level)).samples()
+            return np.asarray(found).reshape(z.shape)
+
+        x = grid_samples.alternate(system, denoise, x, positive=positive)
+    elif positive:
+        x = grid_samples.nonnegative(system, x)
+    else:
+        drawn = system.error(np.random.default_rng(0), N_DRAWS)
+        made = encode(drawn, own).model
+        observed = grid_samples.DrawnPosterior(_unscaled(made))
+    field = encode(x.reshape(shape), settings if isinstance(settings, Oriented) else own)
+    model = (
+        field.model
+        if about["channel_axis"] is not None
+        else field.model.channels(slice(0, 1), channel_axis=None)
+    )
+    return Field(replace(model, observed=observed))
+
+
+def _unscaled(model: Model) -> Blended:
+    """The function with its scale and without its offset: deviations have none."""
+    (group,) = model.blended.groups
+    c = np.asarray(group.coefficients.take(np.arange(len(group.regions)))) * np.asarray(model.scale)
+    return replace(model.blended, groups=(replace(group, coefficients=Full(c)),))
+
+
+def _check_background(background: Field, listed: list[Observation], C: int) -> None:
+    if not isinstance(background, Field) or background.model.is_complex:
+        raise TypeError(f"`background` must be a Field of real values; got {shown(background)}.")
+    if background.model.n_channels != C or any(o.kind == "operator" for o in listed):
+        raise ValueError(
+            f"`background` has {background.model.n_channels} channels, observations have {C}; and "
+            "operators cannot see it."
+        )
+
+
+def _seen(background: Field, o: Observation) -> Floats:
+    """What an observation sees of a field: its terms, node by node."""
+    domain, model = background.domain, background.model
+    fine = Resolution(
+        [a.from_index(np.arange(-0.5, a.size)) for a in domain.axes],
+        (4,) * len(domain.shape),
+        tuple(2.0 * n for n in domain.shape),
+        domain.periodic,
+    )
+    fine = replace(fine, breaks=[np.sort(b) for b in fine.breaks])
+    total = np.zeros((len(o), 1 if o.kind == "divergence" else model.n_channels))
+    for t in o.functional.terms(fine):
+        for node in np.ndindex(*(x.shape[1] for x in t.positions)):
+            x = np.stack([p[:, i] for p, i in zip(t.positions, node)], axis=1)
+            w = t.factor * np.prod([w[:, i] for w, i in zip(t.weights, node)], axis=0)
+            index, slope, _, _ = domain.to_index(x, "nearest")
+            (f,) = model.blended.partials(index, [t.order])
+            f = np.asarray(f) * np.asarray(model.scale) + (
+                np.asarray(model.offset) if not any(t.order) else 0
+            )
+            f = f * (w * np.prod(slope ** np.asarray(t.order), axis=1))[:, None]
+            f = f if t.channel is None else f[:, t.channel : t.channel + 1]
+            rows = np.arange(len(o)) if t.row is None else t.row
+            np.add.at(total, rows, f)
+    return total
+
+
+def _add(background: Field, correction: Field, about: dict[str, Any]) -> Field:
+    """The field through the sums of both fields' samples, on the correction's grid."""
+    domain: Domain = about["domain"]
+    at = [a.from_index(np.arange(float(a.size))) for a in domain.axes]
+    points = np.stack(np.meshgrid(*at, indexing="ij"), axis=-1)
+    total = np.asarray(background(points, outside="nearest")) + np.asarray(correction(points))
+    settings = background.settings if isinstance(background.settings, Smooth) else Smooth()
+    encode = Encoder(
+        shape=total.shape, settings=settings, channel_axis=about["channel_axis"], domain=domain
+    )
+    model = encode(total).model
+    return Field(replace(model, observed=correction.model.observed, labels=background.labels))
+
+
+def _listed(observations: object) -> list[Observation]:
+    listed = [observations] if isinstance(observations, Observation) else entries(observations)
+    if not listed or not all(isinstance(o, Observation) for o in listed):
+        raise TypeError(
+            "`observations` must be a list of what elmfield.observe makes, one at least; got "
+            f"{shown(observations)}."
+        )
+    d = {o.functional.places.shape[1] for o in listed if o.functional.places.size}
+    if len(d) > 1:
+        raise ValueError(f"all observations must have as many axes; got {sorted(d)}.")
+    return list(listed)
+
+
+def _channels(listed: list[Observation]) -> tuple[int, bool]:
+    """How many channels there are, and whether values had no axis for them."""
+    d = max((o.functional.places.shape[1] for o in listed), default=0)
+    counts = {o.values.shape[1] for o in listed if o.values.ndim == 2}
+    if any(o.kind == "divergence" for o in listed):
+        counts.add(d)
+    if len(counts) > 1:
+        raise ValueError(f"all observations must have as many channels; got {sorted(counts)}.")
+    return (counts.pop(), False) if counts else (1, True)
+
+
+def _inside(listed: list[Observation], domain: Domain) -> None:
+    d = len(domain.shape)
+    for o in listed:
+        x = o.functional.places
+        if not x.size:
+            continue
+        if x.shape[1] != d:
+            raise ValueError(f"{o.kind}: positions have {x.shape[1]} axes, the domain has {d}.")
+        i = np.stack([a.to_index(x[:, k])[0] for k, a in enumerate(domain.axes)], axis=1)
+        n = np.asarray(domain.shape)
+        out = ((i < -0.5 - 1e-6) | (i > n - 0.5 + 1e-6)) & ~np.asarray(domain.periodic)
+        if out.any():
+            raise ValueError(
+                f"{o.kind}: {int(out.any(axis=1).sum())} of {len(x)} positions lie outside the "
+                f"domain, for instance {x[out.any(axis=1)][0].tolist()}. Widen `bounds`, or leave "
+                "them out."
+            )
+
+
+def _domain(
+    listed: list[Observation],
+    bounds: object,
+    spacing: float | Sequence[float] | None,
+    shape: Sequence[int] | None,
+    like: object,
+    periodic: Periodic,
+    dims: Sequence[str] | None,
+) -> Domain:
+    """The box, cut into cells of the size of `spacing`, with a sample in the middle of each."""
+    if like is not None:
+        return _domain_like(like, periodic)
+    places = np.concatenate(
+        [o.functional.places for o in listed if o.functional.places.size] or [np.zeros((0, 0))]
+    )
+    if bounds is None and shape is not None:
+        sizes = sizes_of("shape", shape)
+        return make_domain(sizes, dims=dims, coords=None, periodic=periodic)
+    if bounds is None:
+        if not len(places):
+            raise ValueError("say `shape`, `like` or `bounds`: an operator does not tell them.")
+        low, high = places.min(axis=0), places.max(axis=0)
+    else:
+        corners = [(c,) if is_number(c) else entries(c) or () for c in entries(bounds) or ()]
+        fits = len(corners) == 2 and len(corners[0]) == len(corners[1])
+        if not fits or not all(is_number(a) and is_number(b) and a < b for a, b in zip(*corners)):
+            raise ValueError(
+                f"`bounds` must be two corners, lower ones first; got {shown(bounds)}."
+            )
+        low, high = np.asarray(corners, np.float64)
+    d, extent = len(low), high - low
+    if not np.all(extent > 0):
+        raise ValueError("observations lie on a line or in a plane; say `bounds`.")
+    if shape is not None:
+        n = np.asarray(sizes_of("shape", shape, d))
+    elif spacing is not None:
+        step = [above_zero("spacing", s) for s in per_axis("spacing", spacing, d)]
+        n = np.maximum(1, np.ceil(extent / step - 1e-9)).astype(int)
+    else:
+        n = np.full(d, USUAL_SAMPLES.get(d, 12))
+    if math.prod(map(int, n)) > 1 << 26:
+        raise ValueError(
+            f"`spacing` makes a grid of {tuple(map(int, n))} samples; use a larger one."
+        )
+    names = names_of(dims, d)
+    periods = periods_of(periodic, names)
+    axes = [
+        Axis.even(names[k], int(n[k]), low[k] + h / 2, h, extent[k] if k in periods else None)
+        for k, h in enumerate(extent / n)
+    ]
+    return Domain.of(axes)
+
+
+def _domain_like(like: object, periodic: Periodic) -> Domain:
+    if isinstance(like, Field):
+        domain = like.domain
+    elif hasattr(like, "dims") and hasattr(like, "coords"):
+        names = tuple(map(str, like.dims))
+        coords = [np.asarray(like[n]) for n in names]  # type: ignore[index]
+        domain = make_domain(tuple(map(len, coords)), dims=names, coords=coords, periodic=periodic)
+    else:
+        raise TypeError(f"`like` must be a Field or a DataArray; got {shown(like)}.")
+    if any(a.knots is not None for a in domain.axes):
+        raise ValueError("`like` must have axes of even spacing.")
+    return domain

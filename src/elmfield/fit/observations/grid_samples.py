@@ -1,0 +1,381 @@
+"""Observations of anything else: the samples of a grid, with a prior of their spectrum.
+
+Samples are, before they are observed, stationary: ``S(ω) = a² (ε² + |ω|²)^-s``. Their spectrum and
+the noise are those that make observations likely, by expectation and maximisation with draws from
+the posterior; no matrix of samples is formed.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from elmfield._array.typing import Floats, Integers
+from elmfield.domain import Domain
+from elmfield.errors import RankWarning
+from elmfield.field import Blended
+from elmfield.fit.observations.observation import Observation
+from elmfield.fit.observations.one_region import Terms
+from elmfield.fit.observations.sample_rows import LinearMap
+
+KEPT_NOISE = 1e-4
+"""Noise of rows that are kept, in parts of the range of values, before they are corrected."""
+
+LEARNING_STEPS = 12
+"""Times that spectrum and noise are estimated anew."""
+
+MOST_STEPS = 400
+"""Of conjugate gradients."""
+
+BANDS = 24
+"""Of the spectrum."""
+
+
+@dataclass(frozen=True)
+class Waves:
+    """Orthonormal waves of a grid: cosines, or sines and cosines along periodic axes."""
+
+    shape: tuple[int, ...]
+    periodic: tuple[bool, ...]
+
+    def forward(self, x: Floats) -> Floats:
+        """Coefficients of samples, (N, C) both."""
+        return self._apply(x, back=False)
+
+    def back(self, c: Floats) -> Floats:
+        """Samples of coefficients."""
+        return self._apply(c, back=True)
+
+    def _apply(self, x: Floats, *, back: bool) -> Floats:
+        from scipy import fft
+
+        X = x.reshape(*self.shape, -1)
+        for k, wraps in enumerate(self.periodic):
+            if wraps:  # Hartley's transform is its own inverse
+                Z = fft.fft(X, axis=k, norm="ortho")
+                X = Z.real - Z.imag
+            else:
+                X = (fft.idct if back else fft.dct)(X, axis=k, norm="ortho")
+        return np.asarray(X.reshape(x.shape))
+
+    @property
+    def squares(self) -> Floats:
+        """|ω|² of each wave, per sample, (N,)."""
+        total = np.zeros(())
+        for n, wraps in zip(self.shape, self.periodic):
+            omega = 2 * np.pi * np.fft.fftfreq(n) if wraps else np.pi * np.arange(n) / n
+            total = np.add.outer(total, omega**2)
+        return np.asarray(total.reshape(-1))
+
+
+class Spectrum(NamedTuple):
+    """``a² (ε² + |ω|²)^-s``: log a², ε², s."""
+
+    log: float
+    floor: float
+    power: float
+
+    def __call__(self, squares: Floats) -> Floats:
+        """S of waves of these |ω|²."""
+        return np.asarray(np.exp(self.log - self.power * np.log(self.floor + squares)))
+
+
+@dataclass(eq=False)
+class GridSystem:
+    """Samples x near observations: ``(Σ Aᵀ A / σ² + S⁻¹) x = Σ Aᵀ y / σ²``.
+
+    Parameters
+    ----------
+    maps : list of LinearMap
+        A of each observation.
+    values : list of arrays, shape (n, C)
+        y.
+    units : list of arrays, shape (n, 1)
+        The noise of each row in parts of `noise`.
+    noise : array, shape (G,)
+        σ of each observation.
+    waves : Waves
+        In which the prior is diagonal.
+    spectrum : Spectrum
+        The prior.
+    """
+
+    maps: list[LinearMap]
+    values: list[Floats]
+    units: list[Floats]
+    noise: Floats
+    waves: Waves
+    spectrum: Spectrum
+    _diagonal: Floats | None = field(default=None, repr=False)
+
+    def normal(self, x: Floats) -> Floats:
+        """``Σ Aᵀ A x / σ²``."""
+        return sum(
+            m.adjoint(m.forward(x) / (u * s) ** 2)
+            for m, u, s in zip(self.maps, self.units, self.noise)
+        )  # type: ignore[return-value]
+
+    def right(self, values: list[Floats]) -> Floats:
+        """``Σ Aᵀ y / σ²``."""
+        parts = zip(self.maps, values, self.units, self.noise)
+        return sum(m.adjoint(y / (u * s) ** 2) for m, y, u, s in parts)  # type: ignore[return-value]
+
+    @property
+    def prior(self) -> Floats:
+        """S of each wave, (N, 1); the mean costs next to nothing."""
+        S = self.spectrum(self.waves.squares)
+        S[0] = 1e4 * S.max()
+        return S[:, None]
+
+    def diagonal(self) -> Floats:
+        """About the diagonal of ``Σ Aᵀ A / σ²`` in waves, (N, 1): means over bands, by probing."""
+        n = len(self.waves.squares)
+        signs = np.sign(np.random.default_rng(0).standard_normal((n, 4)))
+        found = (self.waves.forward(self.normal(self.waves.back(signs))) * signs).mean(axis=1)
+        band = _bands(self.waves.squares)
+        mean = np.bincount(band, found) / np.maximum(np.bincount(band), 1)
+        return np.maximum(mean[band], 0)[:, None]
+
+    def solve(
+        self,
+        right: Floats,
+        *,
+        extra: float = 0.0,
+        prior: bool = True,
+        start: Floats | None = None,
+        tolerance: float = 1e-6,
+        most: int = MOST_STEPS,
+    ) -> Floats:
+        """Conjugate gradients, preconditioned in waves; `extra` is added to the diagonal."""
+        inverse = 1 / self.prior if prior else 0.0
+        if self._diagonal is None:
+            self._diagonal = self.diagonal()
+        scale = 1 / (self._diagonal + inverse + extra + 1e-300)
+
+        def apply(x: Floats) -> Floats:
+            own = self.waves.back(inverse * self.waves.forward(x)) if prior else 0.0
+            return self.normal(x) + own + extra * x
+
+        x = np.zeros_like(right) if start is None else start
+        r = right - apply(x) if start is not None else right
+        z = self.waves.back(scale * self.waves.forward(r))
+        p, rz = z, float((r * z).sum())
+        goal = tolerance**2 * float(
+            (right * self.waves.back(scale * self.waves.forward(right))).sum()
+        )
+        for _ in range(most):
+            if rz <= goal:
+                break
+            q = apply(p)
+            step = rz / float((p * q).sum())
+            x, r = x + step * p, r - step * q
+            z = self.waves.back(scale * self.waves.forward(r))
+            rz, before = float((r * z).sum()), rz
+            p = z + rz / before * p
+        return x
+
+    def error(self, rng: np.random.Generator, n: int = 1, tolerance: float = 1e-4) -> Floats:
+        """Draws of what samples deviate from their mean by, (N, n)."""
+        N = len(self.waves.squares)
+        S = self.prior.copy()
+        S[0] = S[1:].max()
+        x = self.waves.back(np.sqrt(S) * rng.standard_normal((N, n)))
+        y = [
+            m.forward(x) + u * s * rng.standard_normal((len(u), n))
+            for m, u, s in zip(self.maps, self.units, self.noise)
+        ]
+        return x - self.solve(self.right(y), tolerance=tolerance)
+
+    def learn(self, unknown: list[bool], steps: int = LEARNING_STEPS) -> None:
+        """Spectrum and unknown noise that make the observations likely."""
+        rng, squares = np.random.default_rng(0), self.waves.squares
+        band = _bands(squares)
+        count = np.maximum(np.bincount(band), 1)
+        middle = np.bincount(band, squares) / count
+        C, x = self.values[0].shape[1], None
+        for _ in range(steps):
+            x = self.solve(self.right(self.values), start=x, tolerance=1e-4)
+            e = self.error(rng, 1)
+            mean = (self.waves.forward(x) ** 2).mean(axis=1)
+            spread = (self.waves.forward(e) ** 2).mean(axis=1)
+            for g, (m, y, u) in enumerate(zip(self.maps, self.values, self.units)):
+                if unknown[g]:
+                    left = ((y - m.forward(x)) / u) ** 2
+                    own = (m.forward(e) / u) ** 2
+                    self.noise[g] = np.sqrt(left.mean() + own.mean())
+            S = self.spectrum(squares)
+            known = np.clip(1 - np.bincount(band, spread / S) / count, 0.0, 1.0)
+            power = np.bincount(band, mean + spread) / count
+            self.spectrum = _fitted(middle, power, count * C * known, self.spectrum)
+            self._diagonal = None
+
+
+def _bands(squares: Floats) -> Integers:
+    """Bands of |ω|, evenly by its logarithm; the mean has its own, 0."""
+    omega = np.sqrt(squares)
+    low, high = np.log(omega[1:].min()), np.log(omega.max())
+    at = (np.log(np.maximum(omega, 1e-300)) - low) / max(high - low, 1e-9) * (BANDS - 1)
+    band = 1 + np.clip(at.astype(np.int64), 0, BANDS - 1)
+    band[0] = 0
+    return np.asarray(band)
+
+
+def _fitted(middle: Floats, power: Floats, weight: Floats, before: Spectrum) -> Spectrum:
+    """The spectrum nearest to means over bands, by their likelihood; power 0.6 to 6."""
+    from scipy.optimize import minimize
+
+    own = np.flatnonzero(weight[1:] > 0) + 1
+    if len(own) < 2:
+        return before
+    w, P, x = weight[own], np.maximum(power[own], 1e-300), middle[own]
+
+    def cost(t: Floats) -> float:
+        log = t[0] - t[2] * np.log(np.exp(t[1]) + x)
+        return float(w @ (log + P * np.exp(np.minimum(-log, 600)))) + 1e3 * float(
+            max(0, 0.6 - t[2]) ** 2 + max(0, t[2] - 6) ** 2 + max(0, t[1]) ** 2
+        ) * float(w.sum())
+
+    start = np.asarray([before.log, np.log(before.floor), before.power])
+    found = minimize(cost, start, method="Nelder-Mead", options={"maxfev": 400}).x
+    return Spectrum(float(found[0]), float(np.exp(found[1])), float(found[2]))
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnPosterior:
+    """How sure a field of samples is: by draws of what they deviate by.
+
+    Parameters
+    ----------
+    deviations : Blended
+        The function with a channel for each draw, in index coordinates.
+    """
+
+    deviations: Blended = field(repr=False)
+
+    shares = ()
+    block = float("inf")
+
+    @property
+    def floor(self) -> Floats:
+        """No variance besides."""
+        return np.zeros(1)
+
+    def _draws(self, x: Floats, terms: Terms = ()) -> Floats:
+        """Draws at index coordinates x, (n, number of draws)."""
+        parts = terms or ((1.0, (0,) * x.shape[1]),)
+        found = self.deviations.partials(x, [order for _, order in parts])
+        return np.asarray(sum(c * np.asarray(f) for (c, _), f in zip(parts, found)))
+
+    def variance(self, x: Floats, terms: Terms = ()) -> Floats:
+        """Variances (n, 1) of values, or of sums of derivatives."""
+        return np.asarray((self._draws(x, terms) ** 2).mean(axis=1, keepdims=True))
+
+    def on_grid(self, x: Sequence[Floats]) -> Floats:
+        """Variances (..., 1) of values on the grid of index coordinates x."""
+        found = np.asarray(self.deviations.on_grid(list(x)))
+        return np.asarray((found**2).mean(axis=-1, keepdims=True))
+
+    def joint(self, x: Floats) -> Floats:
+        """Covariances of values at places x, (n, n)."""
+        found = self._draws(x)
+        return np.asarray(found @ found.T / found.shape[1])
+
+    def amplitudes(self, x: Floats) -> Floats:
+        """The unit of :meth:`joint`, (n, 1)."""
+        return np.ones((len(x), 1))
+
+    def pattern(self, low: Floats, high: Floats) -> None:
+        """No two boxes are alike."""
+        return None
+
+
+def make_system(
+    observations: list[Observation], values: list[Floats], maps: list[LinearMap], domain: Domain
+) -> GridSystem:
+    """The system, with its spectrum and noise learnt."""
+    waves = Waves(domain.shape, domain.periodic)
+    units, noise = [], []
+    for o, y in zip(observations, values):
+        size = float(np.sqrt(np.mean((y - y.mean()) ** 2))) or float(np.abs(y).max()) or 1.0
+        if o.noise is None or o.is_exact:
+            units.append(np.ones((len(o), 1)))
+            noise.append(size * (KEPT_NOISE if o.is_exact else 0.1))
+        else:
+            units.append(np.broadcast_to(np.asarray(o.noise, float), (len(o),))[:, None])
+            noise.append(1.0)
+    ones = np.ones((int(np.prod(domain.shape)), 1))
+    gain = [float(np.mean(np.abs(m.forward(ones)))) or 1.0 for m in maps]
+    size = max(float(np.std(y)) / g for y, g in zip(values, gain)) or 1.0
+    start = Spectrum(2 * np.log(size) + np.log(0.01), 0.01, 1.5)
+    system = GridSystem(maps, values, units, np.asarray(noise), waves, start)
+    system.learn([o.noise is None for o in observations])
+    return system
+
+
+def kept(system: GridSystem, observations: list[Observation]) -> Floats:
+    """The samples, (N, C); rows that are kept are corrected until they are."""
+    values = list(system.values)
+    exact = [g for g, o in enumerate(observations) if o.is_exact]
+    x = system.solve(system.right(values), tolerance=1e-8)
+    for _ in range(20 if exact else 0):
+        worst = 0.0
+        for g in exact:
+            left = system.values[g] - system.maps[g].forward(x)
+            worst = max(worst, float(np.abs(left).max() / (np.ptp(system.values[g]) or 1.0)))
+            values[g] = values[g] + left
+        if worst < 1e-10:
+            break
+        x = system.solve(system.right(values), start=x, tolerance=1e-10)
+    else:
+        if exact and worst > 1e-6:
+            warnings.warn(
+                f"rows that should hold exactly are missed by up to {worst:.1e} of their range: "
+                "they contradict each other, or need a finer grid. Give them a `noise`.",
+                RankWarning,
+                stacklevel=4,
+            )
+    return x
+
+
+def nonnegative(system: GridSystem, x: Floats, steps: int = 80) -> Floats:
+    """The samples of least cost, none below 0: alternating directions."""
+    right, rho = system.right(system.values), float(np.median(1 / system.prior[1:]))
+    z, u = np.maximum(x, 0), np.zeros_like(x)
+    for _ in range(steps):
+        x = system.solve(right + rho * (z - u), extra=rho, start=x, tolerance=1e-5, most=20)
+        z = np.maximum(x + u, 0)
+        u = u + x - z
+    return z
+
+
+def alternate(
+    system: GridSystem,
+    denoise: Callable[[Floats, float], Floats],
+    x: Floats,
+    *,
+    positive: bool,
+    steps: int = 12,
+) -> Floats:
+    """Samples near the rows that a denoiser leaves alone, its level falling from step to step."""
+    right, z = system.right(system.values), x
+    last = max(
+        1.0
+        * float(
+            np.min([np.sqrt(np.mean((u * s) ** 2)) for u, s in zip(system.units, system.noise)])
+        ),
+        1e-6,
+    )
+    rng = np.random.default_rng(0)
+    first = max(4 * float(np.sqrt(np.mean(system.error(rng, 1) ** 2))), 4 * last)
+    for level in np.geomspace(first, last, steps):
+        z = denoise(x, float(level))
+        weight = WEIGHT / level**2
+        x = system.solve(right + weight * z, extra=weight, prior=False, start=z, most=60)
+        x = np.maximum(x, 0) if positive else x
+    return z
+
+
+WEIGHT = 0.23
+"""Of a denoiser's answer, in parts of the inverse of its level's square."""

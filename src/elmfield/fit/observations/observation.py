@@ -1,0 +1,343 @@
+"""Observations: linear functionals of a function, with what was measured and how well.
+
+Each kind becomes a sum of :class:`Term`: products over axes of weighted values or derivatives.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from elmfield._array.backend import is_array, to_numpy
+from elmfield._array.checks import entries, is_whole, shown
+from elmfield._array.typing import Array, Floats, Integers
+
+Noise = float | Array | None
+"""Standard deviation: a number, one per row, 0 for rows that are kept exactly, None if unknown."""
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """``weight_i Π_k Σ_q weights_k[i, q] ∂_k^order_k f(positions_k[i, q])`` for rows i.
+
+    Parameters
+    ----------
+    order : tuple of int
+        How often each axis is differentiated.
+    positions, weights : lists of arrays, shape (n, q_k)
+        Of each axis, in its own unit.
+    factor : array, shape (n,)
+        The weight of all of it.
+    row : integer array, shape (n,), or None
+        The rows that summands belong to; None for one each.
+    channel : int or None
+        Which channel of the function; None for a row of each.
+    """
+
+    order: tuple[int, ...]
+    positions: list[Floats] = field(repr=False)
+    weights: list[Floats] = field(repr=False)
+    factor: Floats = field(repr=False)
+    row: Integers | None = field(default=None, repr=False)
+    channel: int | None = None
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """What quadrature has to resolve along each axis: pieces between `breaks`, and waves.
+
+    Parameters
+    ----------
+    breaks : list of arrays
+        Places on each axis between which the function is smooth, both ends included.
+    nodes : tuple of int
+        Nodes that integrate it exactly from one break to the next.
+    line : tuple of float
+        Nodes that a line along all of an axis needs.
+    """
+
+    breaks: list[Floats]
+    nodes: tuple[int, ...]
+    line: tuple[float, ...]
+    periodic: tuple[bool, ...]
+
+    @property
+    def lengths(self) -> Floats:
+        """Of the axes."""
+        return np.array([b[-1] - b[0] for b in self.breaks])
+
+    @property
+    def ends(self) -> list[tuple[float, float]]:
+        """Of the axes; those that repeat have none."""
+        both = zip(self.breaks, self.periodic)
+        return [(-np.inf, np.inf) if wraps else (b[0], b[-1]) for b, wraps in both]
+
+    def around(self, k: int) -> Floats:
+        """Breaks of axis k, once more at either side where it repeats."""
+        b = self.breaks[k]
+        if not self.periodic[k]:
+            return b
+        return np.concatenate([b[:-1] - self.lengths[k], b, b[1:] + self.lengths[k]])
+
+
+class Functional(Protocol):
+    """What was observed: rows of one kind."""
+
+    @property
+    def places(self) -> Floats:
+        """Corners of where rows look, (m, d): they have to lie inside the domain."""
+
+    def terms(self, resolution: Resolution) -> list[Term]:
+        """The rows as sums of products over axes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """Rows of one kind and one instrument.
+
+    Parameters
+    ----------
+    kind : str
+        What they are.
+    functional : Functional, or a matrix or LinearOperator
+        How a function gives them; a matrix acts on the samples of the grid, in array order.
+    values : array, shape (n,) or (n, C)
+        What was measured.
+    noise : float, array of shape (n,), or None
+        Its standard deviation; 0 for rows that are kept, None if unknown.
+    """
+
+    kind: str
+    functional: Functional = field(repr=False)
+    values: Floats = field(repr=False)
+    noise: Floats | float | None = None
+    like: Array | None = field(default=None, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether its rows are to be kept."""
+        return self.noise is not None and not np.any(self.noise)
+
+    @property
+    def is_law(self) -> bool:
+        """Whether it is an equation: a basis may be unable to meet it everywhere."""
+        return self.kind in ("equation", "divergence")
+
+
+def observation(
+    kind: str, functional: Functional, n: int, values: Any, noise: Noise
+) -> Observation:
+    """Check what was measured and its noise, against n rows."""
+    if np.ndim(to_numpy(values) if is_array(values) else values) == 0:
+        values = np.full(n, values)
+    y = as_numbers("values", values)
+    if y.ndim not in (1, 2) or len(y) != n:
+        raise ValueError(
+            f"{kind}: {n} rows need values of shape ({n},) or ({n}, C); got {y.shape}."
+        )
+    if n == 0:
+        raise ValueError(f"{kind}: there must be at least one row; got none.")
+    if noise is not None:
+        sigma = as_numbers("noise", noise)
+        if sigma.shape not in ((), (n,)) or (sigma < 0).any():
+            raise ValueError(
+                f"{kind}: `noise` must be None, or a standard deviation, 0 or more, for all rows "
+                f"or each of {n}; got {shown(noise)}."
+            )
+        if sigma.ndim and np.any(sigma) and not np.all(sigma):
+            raise ValueError(
+                f"{kind}: `noise` must be 0 for all rows or none; {int((sigma == 0).sum())} of {n} "
+                "are 0. Make two observations of them."
+            )
+        noise = float(sigma) if sigma.ndim == 0 else sigma
+    return Observation(kind, functional, y, noise, values if is_array(values) else None)
+
+
+def as_numbers(name: str, values: Any) -> Floats:
+    """Finite real numbers in float64."""
+    found = np.asarray(to_numpy(values) if is_array(values) else values)
+    if found.dtype.kind not in "biuf":
+        raise TypeError(f"`{name}` must hold real numbers; got {shown(values)}.")
+    found = found.astype(np.float64)
+    if not np.isfinite(found).all():
+        raise ValueError(
+            f"`{name}` must be finite; {int((~np.isfinite(found)).sum())} of {found.size} are not. "
+            "Leave such rows out."
+        )
+    return found
+
+
+def as_places(name: str, points: Any) -> Floats:
+    """Positions (n, d); a line of numbers is n positions on one axis."""
+    x = as_numbers(name, points)
+    x = np.atleast_2d(x.T).T if x.ndim == 1 else x
+    if x.ndim != 2 or x.shape[1] == 0:
+        raise ValueError(f"`{name}` must have shape (n, d); got {x.shape}.")
+    return x
+
+
+def as_orders(order: object, d: int) -> tuple[int, ...]:
+    """How often each of d axes is differentiated."""
+    each = entries(order)
+    each = (order,) if each is None else each
+    if len(each) != d or not all(is_whole(a) and 0 <= a <= 8 for a in each):
+        raise ValueError(
+            f"`order` must be {d} whole numbers, 0 to 8: how often each axis is differentiated; "
+            f"got {shown(order)}."
+        )
+    return tuple(int(a) for a in each)
+
+
+Part = tuple[tuple[int, ...], Floats, int | None]
+"""A derivative's order, its weight at each point, and the channel, None for all."""
+
+
+@dataclass(frozen=True, eq=False)
+class AtPoints:
+    """Sums of derivatives at points, (n, d): pairs of order and weights; perhaps of channels."""
+
+    places: Floats
+    parts: list[Part]
+
+    def terms(self, resolution: Resolution) -> list[Term]:
+        """A term for each derivative."""
+        x = [self.places[:, k : k + 1] for k in range(self.places.shape[1])]
+        ones = [np.ones_like(c) for c in x]
+        return [Term(order, x, ones, w, None, c) for order, w, c in self.parts]
+
+
+@dataclass(frozen=True, eq=False)
+class OverBoxes:
+    """Means over boxes with corners `low` and `high`, (n, d)."""
+
+    low: Floats
+    high: Floats
+
+    @property
+    def places(self) -> Floats:
+        """All corners."""
+        return np.concatenate([self.low, self.high])
+
+    def terms(self, resolution: Resolution) -> list[Term]:
+        """One term: quadrature along each axis, exact between breaks."""
+        found = [
+            _quadrature(a, b, resolution.around(k), resolution.nodes[k])
+            for k, (a, b) in enumerate(zip(self.low.T, self.high.T))
+        ]
+        x, w = ([one[i] for one in found] for i in (0, 1))
+        return [Term((0,) * len(x), x, w, np.ones(len(self.low)))]
+
+
+@dataclass(frozen=True, eq=False)
+class AlongLines:
+    """Integrals along segments from `start` to `end`, (n, d)."""
+
+    start: Floats
+    end: Floats
+
+    @property
+    def places(self) -> Floats:
+        """Both ends."""
+        return np.concatenate([self.start, self.end])
+
+    def terms(self, resolution: Resolution) -> list[Term]:
+        """One term per node: summands of all rows."""
+        way, n = self.end - self.start, len(self.start)
+        q = (np.abs(way) / resolution.lengths) @ np.asarray(resolution.line)
+        q = 16 * np.ceil(q / 16).astype(int)
+        t, w = (np.zeros((n, int(q.max()))) for _ in range(2))
+        for m in np.unique(q):
+            s, v = np.polynomial.legendre.leggauss(int(m))
+            t[q == m, :m], w[q == m, :m] = (1 + s) / 2, v / 2
+        row, node = np.nonzero(w)  # in order of rows
+        x = self.start[row] + t[row, node][:, None] * way[row]
+        length = np.sqrt((way**2).sum(axis=1))
+        columns = [x[:, k : k + 1] for k in range(x.shape[1])]
+        ones = [np.ones_like(c) for c in columns]
+        return [Term((0,) * len(ones), columns, ones, w[row, node] * length[row], row)]
+
+
+@dataclass(frozen=True, eq=False)
+class ThroughProduct:
+    """A picture seen through a point spread that is a product: offsets and weights of each axis.
+
+    Where a node falls beyond the domain, the other weights are raised to the same sum.
+    """
+
+    places: Floats
+    offsets: list[Floats]
+    weights: list[Floats]
+
+    def terms(self, resolution: Resolution) -> list[Term]:
+        """One term: a product of axes."""
+        x, at, weights = self.places, [], []
+        for k, (low, high) in enumerate(resolution.ends):
+            p = x[:, k : k + 1] + self.offsets[k]
+            own = np.broadcast_to(self.weights[k], p.shape)
+            weights.append(_kept_sum(own, (p >= low) & (p <= high)))
+            at.append(np.clip(p, low, high))
+        return [Term((0,) * len(at), at, weights, np.ones(len(x)))]
+
+
+@dataclass(frozen=True, eq=False)
+class ThroughKernel:
+    """``Σ_q w_q f(x + o_q)`` at points x; `kernel` gives offsets (n, q, d) and weights (n, q)."""
+
+    places: Floats
+    kernel: Callable[[Floats], tuple[Floats, Floats]]
+
+    def terms(self, resolution: Resolution) -> list[Term]:
+        """One term: a summand for each node."""
+        x = self.places
+        o, w = self.kernel(x)
+        at = x[:, None, :] + o
+        low, high = np.asarray(resolution.ends).T
+        w = _kept_sum(np.asarray(w, np.float64), np.all((at >= low) & (at <= high), axis=-1))
+        row, node = np.nonzero(w)
+        columns = [at[row, node, k][:, None] for k in range(x.shape[1])]
+        ones = [np.ones_like(c) for c in columns]
+        return [Term((0,) * len(ones), columns, ones, w[row, node], row)]
+
+
+def _kept_sum(w: Floats, inside: Array) -> Floats:
+    """Weights of nodes inside, with the sum that all had; a point without any is an error."""
+    own = np.where(inside, w, 0.0)
+    total = own.sum(axis=-1, keepdims=True)
+    if not np.all(np.abs(total) > 1e-3 * np.abs(w).sum(axis=-1, keepdims=True)):
+        raise ValueError("blurred: a point sees next to nothing of the domain. Leave it out.")
+    return np.asarray(own * (w.sum(axis=-1, keepdims=True) / total))
+
+
+@dataclass(frozen=True, eq=False)
+class OnSamples:
+    """A matrix or LinearOperator on the samples of the field's grid, in array order."""
+
+    matrix: Array
+    places: Floats = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
+
+    def terms(self, resolution: Resolution) -> list[Term]:
+        """None: it sees samples only."""
+        return []
+
+
+def _quadrature(low: Floats, high: Floats, breaks: Floats, nodes: int) -> tuple[Floats, Floats]:
+    """Nodes and weights (n, q) of means over intervals, exact for polynomials between breaks."""
+    part = min(1.0, float(np.max((high - low) / np.max(np.diff(breaks)))))
+    waves = np.arccos(1 - 2 * part) / np.pi  # a short box sees few of them, most at the ends
+    q = min(nodes, 10 + int(np.ceil(2 * nodes * waves)))
+    s, v = np.polynomial.legendre.leggauss(q)
+    first = int(np.max(np.searchsorted(breaks, high) - np.searchsorted(breaks, low, side="right")))
+    begin = np.searchsorted(breaks, low, side="right") - 1
+    x, w = [], []
+    for j in range(first + 1):
+        i = np.clip(begin + j, 0, len(breaks) - 2)
+        a = np.maximum(low, breaks[i])
+        b = np.where(begin + j == i, np.minimum(high, breaks[i + 1]), a)
+        half = np.maximum(b - a, 0)[:, None] / 2
+        x.append(a[:, None] + half * (1 + s))
+        w.append(half * v / (high - low)[:, None])
+    return np.concatenate(x, axis=1), np.concatenate(w, axis=1)

@@ -1,0 +1,308 @@
+"""Observations of a smooth function: one region of polynomials, its prior by evidence."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from elmfield._array.typing import Floats
+from elmfield.domain import Domain
+from elmfield.errors import RankWarning
+from elmfield.field import Blended, Group
+from elmfield.field.coefficients.stored import Full
+from elmfield.fit.observations.axis_rows import AxisFunction, AxisRows, diagonal
+from elmfield.fit.observations.evidence import (
+    FREE_DEVIATION,
+    KEPT_LEVEL,
+    LEAST_LEVEL,
+    Evidence,
+    Prior,
+    ProductPrior,
+    RowGroup,
+    Solution,
+    solve,
+)
+from elmfield.fit.observations.observation import Observation, Resolution
+from elmfield.local.bases import PolynomialModel, polynomial_model
+from elmfield.partition import Partition
+
+MOST_COEFFICIENTS = 1024
+"""Of one region and channel: some 0.5 s of a processor."""
+
+SEARCH_COEFFICIENTS, LAW_COEFFICIENTS = 300, 520
+"""Of the basis in which the prior is searched, without laws and with them; it holds the lowest
+degrees. Heat with seven modes, 60 sensors: 300 left an error of 0.53, 520 of 0.06."""
+
+STARTS = {"power": (2.0, 4.0), "scale": (1.5, 4.0, 12.0), "level": (1e-4, 1e-2, 0.3)}
+"""From the two likeliest of these priors the search sets out."""
+
+
+LAW_LEVEL, LAW_PATIENCE = 1e-3, 6.0
+"""How well equations hold while the prior is searched, in parts of it; and how much less likely,
+by -2 log p, data may be for them to hold better in the end."""
+
+Terms = tuple[tuple[float, tuple[int, ...]], ...]
+"""``Σ c ∂^order f`` as pairs of c and order, per sample; none for the value itself."""
+
+
+def model_of(domain: Domain, n_channels: int) -> PolynomialModel:
+    """Polynomials as high as the budget and the domain's samples allow, alike on long axes."""
+    d, n = len(domain.shape), np.asarray(domain.shape)
+    each = round((MOST_COEFFICIENTS / n_channels) ** (1 / d))
+    widths = np.minimum(min(each, 256), np.maximum(n, 8))
+    for k in np.argsort(n):  # short axes leave more to long ones
+        rest = widths.prod() / widths[k]
+        most = int((MOST_COEFFICIENTS / n_channels / rest) + 1e-9)
+        widths[k] = min(max(widths[k], most), max(int(n[k]), 8), 256)
+    widths = np.where(domain.periodic, widths - (widths + 1) % 2, widths)
+    return polynomial_model(domain.shape, tuple(map(int, widths)), domain.periodic)
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """How sure a function of one region is: the posterior of its coefficients.
+
+    Parameters
+    ----------
+    rows : AxisRows
+        The functions.
+    space : ProductPrior
+        Their prior, whose factors are `factors`, of this amplitude.
+    R : array, shape (m, m)
+        Coefficients deviate from their mean by ``amplitude L R⁻¹ z``, z standard normal.
+    """
+
+    rows: AxisRows
+    space: ProductPrior
+    factors: list[Floats] = field(repr=False)
+    amplitude: float
+    R: Floats = field(repr=False)
+
+    shares = ()
+    block = float("inf")
+
+    @property
+    def floor(self) -> Floats:
+        """No variance besides."""
+        return np.zeros(1)
+
+    def variance(self, x: Floats, terms: Terms = ()) -> Floats:
+        """Variances (n, C) of values, or of sums of derivatives, at index coordinates (n, d)."""
+        found = [
+            (self._half(x[i : i + 4096], terms) ** 2).sum(axis=0) for i in range(0, len(x), 4096)
+        ]
+        return np.concatenate(found).reshape(len(x), -1)
+
+    def on_grid(self, x: Sequence[Floats]) -> Floats:
+        """Variances (..., C) of values on the grid of index coordinates x."""
+        points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1)
+        found = self.variance(points.reshape(-1, len(x)))
+        return found.reshape(*points.shape[:-1], -1)
+
+    def joint(self, x: Floats) -> Floats:
+        """Covariances of the first channel's values at places x, (n, n)."""
+        half = self._half(x, ())[:, :: self.space.n_channels]
+        return np.asarray(half.T @ half)
+
+    def amplitudes(self, x: Floats) -> Floats:
+        """The unit of :meth:`joint`, (n, C)."""
+        return np.ones((len(x), 1))
+
+    def pattern(self, low: Floats, high: Floats) -> None:
+        """No two boxes are alike."""
+        return None
+
+    def draws(self, n: int, seed: int) -> Floats:
+        """Deviations of coefficients from their mean, (m, n)."""
+        from scipy.linalg import solve_triangular
+
+        z = np.random.default_rng(seed).standard_normal((len(self.R), n))
+        z = self.amplitude * solve_triangular(self.R, z)
+        return self.space.coefficients(self.factors, z)
+
+    def _half(self, x: Floats, terms: Terms) -> Floats:
+        """``R⁻ᵀ`` times rows at places, (m', n C)."""
+        from scipy.linalg import solve_triangular
+
+        total = np.zeros((len(x), 1))
+        for factor, order in terms or ((1.0, (0,) * x.shape[1]),):
+            A = np.full((len(x), 1), factor)
+            for k, f in enumerate(self.rows.axes):
+                A = (A[:, :, None] * f(x[:, k], order[k])[:, None, :]).reshape(len(x), -1)
+            total = total + A
+        C = self.space.n_channels
+        B = self.space.apply(self.factors, total if C == 1 else diagonal(total, C))
+        return np.asarray(solve_triangular(self.R, self.amplitude * B.T, trans="T"))
+
+
+@dataclass(frozen=True, eq=False)
+class OneRegion:
+    """A function of one region through, or near, observations.
+
+    Parameters
+    ----------
+    blended : Blended
+        The function, in index coordinates, without the offset.
+    posterior : Posterior
+        How sure it is.
+    prior : Prior
+        What the evidence chose.
+    residuals : list of arrays
+        What is left of each observation, in units of its noise.
+    condition : float
+        Of the system with its prior.
+    unresolved : float
+        The part of the prior's variance that is finer than the basis.
+    """
+
+    blended: Blended
+    posterior: Posterior
+    prior: Prior
+    residuals: list[Floats] = field(repr=False)
+    condition: float
+    unresolved: float
+
+
+def rows_of(domain: Domain, model: PolynomialModel) -> AxisRows:
+    """The rows of a region that is all of the domain."""
+    resolution = Resolution(
+        [np.sort(a.from_index(np.asarray([-0.5, a.size - 0.5]))) for a in domain.axes],
+        tuple(w // 2 + 2 for w in model.shape),
+        tuple(w + 8.0 for w in model.shape),
+        domain.periodic,
+    )
+    centre = [(n - 1) / 2 for n in domain.shape]
+
+    def function(k: int) -> AxisFunction:
+        own, c = model.axes[k], centre[k]
+        return lambda x, order: np.asarray(own(x - c, order))
+
+    axes = [function(k) for k in range(len(centre))]
+    return AxisRows(domain, axes, model.shape, resolution)
+
+
+def fit_one_region(
+    observations: list[Observation],
+    values: list[Floats],
+    domain: Domain,
+    n_channels: int,
+    *,
+    free: bool,
+) -> OneRegion:
+    """The function of one region that the observations make likeliest; planes may be `free`."""
+    coupled = any(o.kind == "divergence" for o in observations)
+    model = model_of(domain, n_channels if coupled else 1)
+    rows = rows_of(domain, model)
+    space = ProductPrior(model.shape, domain.periodic, n_channels if coupled else 1, free)
+    d = len(domain.shape)
+    start = Prior(3.0, np.full(d, 3.0), 1.0, np.full(len(values), 1e-2))
+    factors, groups = space.factors(start), []
+    for o, y in zip(observations, values):
+        A = rows.matrix(o, n_channels, coupled=coupled)
+        if coupled:
+            y = y.reshape(-1, 1) if o.kind != "divergence" else y[:, :1]
+        groups.append(_group(o, A, y, space.apply(factors, A)))
+    prior = _choose(groups, space, start)
+    found = solve(groups, space, prior)
+    _tell(observations, groups, found, space)
+    c = found.c.reshape(n_channels, -1).T if coupled else found.c
+    partition = Partition.regular(
+        domain.shape, domain.shape, 0, periodic=np.flatnonzero(domain.periodic)
+    )
+    group = Group(model=model, regions=np.zeros(1, np.int64), coefficients=Full(c[None]))
+    centre = (np.asarray(domain.shape, float) - 1)[None] / 2
+    blended = Blended(
+        partition=partition, groups=(group,), centres=centre, radii=np.ones_like(centre)
+    )
+    size = np.abs(np.diag(found.R))
+    posterior = Posterior(rows, space, found.factors, prior.amplitude, found.R)
+    return OneRegion(
+        blended, posterior, prior, found.residuals, float(size.max() / size.min()),
+        space.unresolved(prior),
+    )  # fmt: skip
+
+
+def _group(o: Observation, A: Floats, y: Floats, B: Floats) -> RowGroup:
+    """Rows and values in units of their noise, or of what the prior says of the rows' size.
+
+    B has the rows in terms of the prior.
+    """
+    m = A.shape[1]
+    planes = np.linalg.norm(B[:, m:], axis=1) / FREE_DEVIATION
+    size = np.hypot(np.linalg.norm(B[:, :m], axis=1), planes)
+    if not size.all():
+        raise ValueError(f"{o.kind}: {int((size == 0).sum())} of {len(A)} rows say nothing.")
+    known = o.noise is not None and not o.is_exact
+    if known:
+        unit = np.broadcast_to(np.asarray(o.noise, float), (len(o),))
+        unit = np.repeat(unit, len(A) // len(o))
+    else:
+        unit = size if o.is_exact else np.full(len(A), float(np.sqrt(np.mean(size**2))))
+    # Zeros that hold exactly are conditions too: as data they would make the function small.
+    is_law, is_met = o.is_law or (o.is_exact and not y.any()), o.kind != "equation"
+    return RowGroup(A / unit[:, None], y / unit[:, None], unit, known, o.is_exact, is_law, is_met)
+
+
+def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
+    """The prior and the noise that the evidence chooses; rows that are kept have next to none."""
+    exact = np.asarray([g.is_exact for g in groups])
+    law = np.asarray([g.is_law for g in groups]) & exact
+    n_exact = sum(len(g.A) for g in groups if g.is_exact)
+    squares = [(g.y * (g.unit[:, None] if g.is_known else 1.0)) ** 2 for g in groups]
+    amplitude = max(float(np.sqrt(s.mean())) for s in squares)
+    start = start._replace(amplitude=amplitude or 1.0)
+    if exact.all() and n_exact >= 1.05 * space.n_functions * space.n_channels:
+        return start._replace(levels=np.full(len(groups), KEPT_LEVEL / 10))  # no prior has a say
+    small, few = space.lowest(LAW_COEFFICIENTS if law.any() else SEARCH_COEFFICIENTS)
+    # Rows that can be kept are; where there are more than functions, what these miss is noise.
+    fixed = law | (exact & (n_exact < len(few) / 2))
+    least = np.where(law, LAW_LEVEL, LEAST_LEVEL)
+    search = Evidence([g.columns(few) for g in groups], small, list(fixed))
+    starts = [
+        start._replace(
+            power=p, scales=np.full(len(start.scales), w), levels=np.where(fixed, least, t)
+        )
+        for p in STARTS["power"] for w in STARTS["scale"] for t in STARTS["level"]
+    ]  # fmt: skip
+    if search.known:
+        starts = [p._replace(amplitude=start.amplitude * f) for p in starts for f in (0.3, 1.0)]
+    prior = search.likeliest(starts)
+    if law.any():  # how well all functions can keep an equation, not only the lowest
+        every = Evidence(groups, space, list(fixed))
+        tried = np.geomspace(LEAST_LEVEL / 10, 1e-1, 7)
+        each = [prior._replace(levels=np.where(law, t, prior.levels)) for t in tried]
+        scores = np.asarray([every.score(p)[0] for p in each])
+        # The strictest that the data do not speak against.
+        prior = each[int(np.argmax(scores <= scores.min() + LAW_PATIENCE))]
+        prior = prior._replace(amplitude=every.score(prior)[1])
+    kept = exact & np.asarray([g.is_met for g in groups])
+    return prior._replace(levels=np.where(kept, KEPT_LEVEL, prior.levels))
+
+
+def _tell(
+    observations: list[Observation], groups: list[RowGroup], found: Solution, space: ProductPrior
+) -> None:
+    """Warn of rows that are not kept, and of what no row determines."""
+    for o, g, r in zip(observations, groups, found.residuals):
+        worst, size = float(np.abs(r).max()), float(np.abs(g.y).max()) or 1.0
+        if g.is_exact and worst > (1e-8 if g.is_met else 1e-3) * size:
+            left = float(np.abs(r * g.unit[:, None]).max())
+            warnings.warn(
+                f"{o.kind}: rows that should hold exactly are missed by up to {left:.3g}: they "
+                "contradict each other or other rows, or ask for more detail than the basis has. "
+                "Give them a `noise`.",
+                RankWarning,
+                stacklevel=5,
+            )
+    q = len(space.planes)
+    free = np.linalg.norm(np.linalg.inv(found.R[-q:, -q:]), axis=1) if q else np.zeros(0)
+    names = ["the level", *(f"the slope along axis {k}" for k in range(len(space.widths)))]
+    loose = [name for name, s in zip(names, free) if s > 0.5]
+    if loose and space.n_channels == 1:
+        warnings.warn(
+            f"no row determines {' or '.join(loose)} of the function: taken to be 0. Add a value "
+            "or a mean.",
+            RankWarning,
+            stacklevel=5,
+        )

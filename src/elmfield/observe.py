@@ -1,0 +1,201 @@
+"""What can be observed of a function: rows for :func:`elmfield.fit_observations`.
+
+>>> from elmfield import observe as ob
+>>> ob.means([0.0], [31.0], [4.5])
+Observation(kind='means', noise=0.0)
+
+Positions, widths and lengths are in the unit of the domain. `noise` is a standard deviation, for
+all rows or one each; 0 keeps rows exactly, None lets the evidence find it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from elmfield._array.checks import shown
+from elmfield._array.typing import Array, Floats
+from elmfield.fit.observations.observation import (
+    AlongLines,
+    AtPoints,
+    Noise,
+    Observation,
+    OnSamples,
+    OverBoxes,
+    Part,
+    ThroughKernel,
+    ThroughProduct,
+    as_numbers,
+    as_orders,
+    as_places,
+    observation,
+)
+
+__all__ = [
+    "Observation",
+    "blurred",
+    "derivatives",
+    "divergence",
+    "equation",
+    "gaussian",
+    "lines",
+    "means",
+    "operator",
+    "values",
+]
+
+
+def values(points: Array, y: Array, *, noise: Noise = None) -> Observation:
+    """Values at points, (n, d): (n,) or (n, C).
+
+    Parameters
+    ----------
+    points : array, shape (n, d)
+        Where, in the unit of the domain.
+    y : array, shape (n,) or (n, C)
+        What was measured.
+    noise : float or array, optional
+        Standard deviation, for all rows or each; 0 keeps them exactly, None: estimated.
+
+    Examples
+    --------
+    >>> from elmfield import observe as ob
+    >>> ob.values([[0.5, 0.5]], [1.0], noise=0.1)
+    Observation(kind='values', noise=0.1)
+    """
+    x = as_places("points", points)
+    parts: list[Part] = [((0,) * x.shape[1], np.ones(len(x)), None)]
+    return observation("values", AtPoints(x, parts), len(x), y, noise)
+
+
+def derivatives(
+    points: Array, g: Array, *, order: Sequence[int] | int, noise: Noise = None
+) -> Observation:
+    """Derivatives at points, (n, d), `order` times along each axis, per unit of the coordinates."""
+    x = as_places("points", points)
+    parts: list[Part] = [(as_orders(order, x.shape[1]), np.ones(len(x)), None)]
+    return observation("derivatives", AtPoints(x, parts), len(x), g, noise)
+
+
+def means(low: Array, high: Array, m: Array, *, noise: Noise = 0) -> Observation:
+    """Means over boxes from `low` to `high`, (n, d) each; kept exactly unless noise is given."""
+    a, b = as_places("low", low), as_places("high", high)
+    if a.shape != b.shape or not np.all(a < b):
+        raise ValueError(
+            "means: `low` must lie below `high` on every axis, shapes (n, d); got shapes "
+            f"{a.shape} and {b.shape}."
+        )
+    return observation("means", OverBoxes(a, b), len(a), m, noise)
+
+
+def lines(start: Array, end: Array, p: Array, *, noise: Noise = None) -> Observation:
+    """Integrals along segments from `start` to `end`, (n, d) each, by their length."""
+    a, b = as_places("start", start), as_places("end", end)
+    if a.shape != b.shape:
+        raise ValueError(f"lines: as many starts as ends; got shapes {a.shape} and {b.shape}.")
+    return observation("lines", AlongLines(a, b), len(a), p, noise)
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """A Gaussian point spread; see :func:`gaussian`."""
+
+    width: tuple[float, ...]
+    step: float | None = None
+
+
+def gaussian(width: float | Sequence[float], *, step: float | None = None) -> Gaussian:
+    """A Gaussian point spread of this standard deviation, for all axes or one by one.
+
+    `step` sums its samples so far apart instead of integrating it: as a picture was blurred that
+    was made of pixels.
+    """
+    each = tuple(np.atleast_1d(as_numbers("width", width)).tolist())
+    if min(each) <= 0 or (step is not None and not step > 0):
+        raise ValueError(f"`width` and `step` must be above 0; got {width!r} and {step!r}.")
+    return Gaussian(each, step)
+
+
+def blurred(
+    points: Array, b: Array, *, psf: object, noise: Noise = None, step: float = 1.0
+) -> Observation:
+    """Values seen through a point spread, at points (n, d).
+
+    Parameters
+    ----------
+    psf : Gaussian, array, or callable
+        ``gaussian(width)``; a kernel of d axes sampled `step` apart, centre in the middle (not
+        normalised); or, where it varies, a function of points (n, d) that returns offsets
+        (n, q, d) and weights (n, q).
+    """
+    x = as_places("points", points)
+    d = x.shape[1]
+    if isinstance(psf, Gaussian):
+        widths = np.broadcast_to(psf.width, (d,))
+        o: list[Floats] = []
+        w: list[Floats] = []
+        for s in widths.tolist():
+            h = s / 2 if psf.step is None else psf.step
+            reach = int(np.ceil(4.5 * s / h - 1e-9))
+            o.append(h * np.arange(-reach, reach + 1.0))
+            w.append(np.asarray(np.exp(-((o[-1] / s) ** 2) / 2)))
+        product = ThroughProduct(x, o, [np.asarray(c / c.sum()) for c in w])
+        return observation("blurred", product, len(x), b, noise)
+    if not callable(psf):
+        K = as_numbers("psf", psf)
+        if K.ndim != d or not K.any():
+            raise ValueError(f"`psf` must have {d} axes and weights; got shape {K.shape}.")
+        lines = (step * (np.arange(n) - (n - 1) / 2) for n in K.shape)
+        grid = np.stack(np.meshgrid(*lines, indexing="ij"), -1).reshape(-1, d)
+
+        def kernel(x: Floats) -> tuple[Floats, Floats]:
+            return np.broadcast_to(grid, (len(x), *grid.shape)), np.broadcast_to(
+                K.reshape(-1), (len(x), K.size)
+            )
+
+        return observation("blurred", ThroughKernel(x, kernel), len(x), b, noise)
+    return observation("blurred", ThroughKernel(x, psf), len(x), b, noise)
+
+
+def equation(
+    points: Array, terms: Mapping[Sequence[int], object], rhs: object = 0.0, *, noise: Noise = 0
+) -> Observation:
+    """A linear differential equation at points: ``Σ coefficient ∂^order f = rhs``.
+
+    Parameters
+    ----------
+    terms : mapping
+        Coefficients by order, ``{(2, 0): 1, (0, 2): 1, (0, 0): -10}``: numbers, or one per point.
+    rhs : number or array, shape (n,) or (n, C)
+        The right-hand side.
+    """
+    x = as_places("points", points)
+    if not isinstance(terms, Mapping) or not terms:
+        raise TypeError(
+            f"`terms` must be a mapping from orders to coefficients; got {shown(terms)}."
+        )
+    parts: list[Part] = []
+    for order, c in terms.items():
+        w = as_numbers("terms", c)
+        if w.shape not in ((), (len(x),)):
+            raise ValueError(
+                f"a coefficient is a number, or one per point, {len(x)}; got {w.shape}."
+            )
+        parts.append((as_orders(order, x.shape[1]), np.broadcast_to(w, (len(x),)), None))
+    return observation("equation", AtPoints(x, parts), len(x), rhs, noise)
+
+
+def divergence(points: Array, q: object = 0.0, *, noise: Noise = 0) -> Observation:
+    """The divergence at points of a function with one channel per axis."""
+    x = as_places("points", points)
+    d, ones = x.shape[1], np.ones(len(x))
+    parts: list[Part] = [(tuple(int(j == k) for j in range(d)), ones, k) for k in range(d)]
+    return observation("divergence", AtPoints(x, parts), len(x), q, noise)
+
+
+def operator(A: Array, y: Array, *, noise: Noise = None) -> Observation:
+    """What a matrix, sparse or not, or a LinearOperator makes of the samples of the grid."""
+    shape: tuple[int, ...] = tuple(getattr(A, "shape", ()))
+    if len(shape) != 2 or not (hasattr(A, "rmatvec") or hasattr(A, "T")):
+        raise TypeError(f"`A` must be a matrix or a scipy LinearOperator; got {shown(A)}.")
+    return observation("operator", OnSamples(A), int(shape[0]), y, noise)

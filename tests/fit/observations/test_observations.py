@@ -1,0 +1,382 @@
+"""Fits to observations: rows of every kind, their adjoints, what is kept, and what is refused."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from scipy.sparse.linalg import LinearOperator
+
+import elmfield as ef
+from elmfield import observe as ob
+from elmfield.domain import make_domain
+from elmfield.fit.observations.one_region import model_of, rows_of
+from elmfield.fit.observations.sample_rows import sample_maps
+
+UNIT = ((0, 0), (1, 1))
+ZEROS = np.zeros(80)
+RNG = np.random.default_rng(0)
+POINTS, OTHERS = RNG.random((80, 2)), RNG.random((60, 2))
+LOW = 0.7 * RNG.random((40, 2))
+HIGH = LOW + 0.05 + 0.2 * RNG.random((40, 2))
+
+
+def wave(p):
+    return np.sin(5 * p[:, 0] + 2 * p[:, 1]) + p[:, 1]
+
+
+def slope(p):
+    return 5 * np.cos(5 * p[:, 0] + 2 * p[:, 1])
+
+
+def fit(*observations, **options):
+    return ef.fit_observations(list(observations), **options)
+
+
+def rms(x):
+    return float(np.sqrt(np.mean(np.asarray(x) ** 2)))
+
+
+def std(field, points):
+    """Deviations at points."""
+    index = field.domain.to_index(points, "raise")[0]
+    return np.sqrt(field.model.observed.variance(index)[:, 0])
+
+
+KERNEL = np.outer([1.0, 2, 1], [1.0, 3, 1])
+KINDS = {
+    "values": lambda y: ob.values(POINTS, y),
+    "derivatives": lambda y: ob.derivatives(POINTS, y, order=(1, 0)),
+    "second derivatives": lambda y: ob.derivatives(POINTS, y, order=(0, 2)),
+    "means": lambda y: ob.means(LOW, HIGH, y),
+    "lines": lambda y: ob.lines(POINTS[:40], POINTS[40:], y),
+    "gaussian": lambda y: ob.blurred(POINTS, y, psf=ob.gaussian(0.03)),
+    "kernel": lambda y: ob.blurred(POINTS, y, psf=KERNEL, step=0.02),
+    "varying": lambda y: ob.blurred(POINTS, y, psf=lambda x: (np.zeros((len(x), 1, 2)), x[:, :1])),
+    "equation": lambda y: ob.equation(POINTS, {(2, 0): 1, (0, 1): POINTS[:, 0]}, y),
+}
+ROWS = {"means": 40, "lines": 40}
+
+
+def by_hand(kind, f):
+    """What a field itself says about the rows of a kind, by its own queries."""
+    s, w = np.polynomial.legendre.leggauss(60)
+    if kind == "values":
+        return f(POINTS)
+    if kind == "derivatives":
+        return f.gradient(POINTS)[:, 0]
+    if kind == "second derivatives":
+        return f.hessian(POINTS)[:, 1, 1]
+    if kind == "means":
+        return np.array([f.integral(a, b) / np.prod(b - a) for a, b in zip(LOW, HIGH)])
+    if kind == "lines":
+        a, b = POINTS[:40], POINTS[40:]
+        at = a[:, None] + (b - a)[:, None] * (1 + s[:, None]) / 2
+        return f(at) @ (w / 2) * np.linalg.norm(b - a, axis=1)
+    if kind == "varying":
+        return f(POINTS) * POINTS[:, 0]
+    if kind == "equation":
+        return f.hessian(POINTS)[:, 0, 0] + POINTS[:, 0] * f.gradient(POINTS)[:, 1]
+    o = 0.02 * (np.indices((3, 3)).reshape(2, -1).T - 1) if kind == "kernel" else None
+    weights = KERNEL.ravel()
+    if kind == "gaussian":
+        line = 0.015 * np.arange(-9, 10)
+        o = np.stack(np.meshgrid(line, line, indexing="ij"), -1).reshape(-1, 2)
+        weights = np.exp(-(o**2).sum(1) / 2 / 0.03**2)
+        weights /= weights.sum()
+    return f(POINTS[:, None] + o, outside="nearest") @ weights
+
+
+@pytest.fixture(scope="module")
+def interior():
+    """Rows whose kernels stay inside."""
+    return np.all((POINTS > 0.14) & (POINTS < 0.86), axis=1)
+
+
+class TestEveryKindOfRows:
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_of_one_region_are_what_its_field_says(self, kind, interior):
+        # The rows of a function and the queries of its field are two codes for one number.
+        field = ef.fit_observations([ob.values(POINTS, wave(POINTS), noise=0)], bounds=UNIT)
+        n = ROWS.get(kind, 80)
+        rows = rows_of(field.domain, model_of(field.domain, 1))
+        c = field.model.blended.groups[0].coefficients.values[0]
+        found = (rows.matrix(KINDS[kind](np.zeros(n)), 1, coupled=False) @ c)[:, 0]
+        own = interior if kind in ("gaussian", "kernel") else slice(None)
+        expected = by_hand(kind, field)
+        assert np.abs(found - expected)[own].max() < 1e-8 * np.abs(expected).max()
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_of_samples_are_what_their_field_says(self, kind, interior):
+        x = np.random.default_rng(1).standard_normal((30, 24))
+        coords = [(np.arange(n) + 0.5) / n for n in x.shape]
+        settings = ef.smooth(order=2.0, cell=6, overlap=1.0, context=1)
+        field = ef.fit(x, settings, coords=coords)
+        (own_map,) = sample_maps(
+            [KINDS[kind](np.zeros(ROWS.get(kind, 80)))], field.domain, settings
+        )
+        found, expected = own_map.forward(x.reshape(-1, 1))[:, 0], by_hand(kind, field)
+        own = interior if kind in ("gaussian", "kernel") else slice(None)
+        # A line crosses kinks of third derivatives that its nodes do not know.
+        limit = 1e-2 if kind == "lines" else 1e-8
+        assert np.abs(found - expected)[own].max() < limit * np.abs(expected).max()
+
+    @pytest.mark.parametrize("kind", [*KINDS, "grid", "matrix", "operator"])
+    def test_of_samples_have_their_adjoint(self, kind):
+        domain = make_domain((30, 24), dims=None, coords=None, periodic=(1,))
+        scale = np.array([30, 24])
+        A = np.random.default_rng(2).standard_normal((50, 720))
+        special = {
+            "grid": lambda: ob.blurred(
+                np.stack(np.meshgrid(np.arange(10.0), np.arange(12.0), indexing="ij"), -1).reshape(
+                    -1, 2
+                ),
+                np.zeros(120),
+                psf=ob.gaussian(1.0),
+            ),
+            "matrix": lambda: ob.operator(csr_matrix(A), np.zeros(50)),
+            "operator": lambda: ob.operator(
+                LinearOperator(A.shape, matvec=lambda v: A @ v, rmatvec=lambda v: A.T @ v),
+                np.zeros(50),
+            ),
+        }
+        made = special[kind]() if kind in special else _scaled(kind, scale)
+        (own,) = sample_maps([made], domain, ef.smooth(order=2.0, cell=6, overlap=1.0))
+        rng = np.random.default_rng(3)
+        u, v = rng.standard_normal((len(made), 2)), rng.standard_normal((720, 2))
+        a, b = np.sum(own.forward(v) * u), np.sum(own.adjoint(u) * v)
+        assert abs(a - b) <= 1e-12 * np.linalg.norm(own.forward(v)) * np.linalg.norm(u)
+
+
+def _scaled(kind, scale):
+    """The rows of a kind on a grid of index coordinates."""
+    made = KINDS[kind](np.zeros(ROWS.get(kind, 80)))
+    parts = made.functional.__dict__
+    moved = {
+        k: v * (scale - 2) if k in ("places", "low", "high", "start", "end") else v
+        for k, v in parts.items()
+    }
+    functional = type(made.functional)(**moved)
+    return ob.Observation(made.kind, functional, made.values, made.noise)
+
+
+class TestOneRegion:
+    def test_slopes_tell_more_than_values_alone(self):
+        x = POINTS[:60]
+        values = ob.values(x, wave(x), noise=1e-3)
+        slopes = ob.derivatives(x, slope(x), order=(1, 0), noise=1e-3)
+        q = 0.05 + 0.9 * np.random.default_rng(5).random((300, 2))
+        alone = ef.fit_observations([values], bounds=UNIT, spacing=0.05)
+        both = ef.fit_observations([values, slopes], bounds=UNIT, spacing=0.05)
+        assert rms(both(q) - wave(q)) < 0.8 * rms(alone(q) - wave(q)) < 0.01
+
+    def test_uneven_means_are_kept(self):
+        edges = np.cumsum([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31.0])
+        m = np.random.default_rng(0).standard_normal(12) + 280
+        field = ef.fit_observations([ob.means(edges[:-1], edges[1:], m)], spacing=1)
+        kept = [field.integral([a], [b]) / (b - a) for a, b in pairwise(edges)]
+        np.testing.assert_allclose(kept, m, rtol=0, atol=1e-10)
+
+    def test_an_equation_and_its_boundary_are_solved(self):
+        line = (1 - np.cos(np.pi * np.arange(24) / 23)) / 2
+        p = np.stack(np.meshgrid(line, line, indexing="ij"), -1).reshape(-1, 2)
+        edge = ((p < 1e-9) | (p > 1 - 1e-9)).any(1)
+        u = lambda p: np.exp(p[:, 0]) * np.sin(3 * p[:, 1])  # noqa: E731
+        field = ef.fit_observations(
+            [
+                ob.equation(p[~edge], {(2, 0): 1, (0, 2): 1, (0, 0): -10}, -18 * u(p[~edge])),
+                ob.values(p[edge], u(p[edge]), noise=0),
+            ],
+            bounds=UNIT,
+            shape=(18, 18),
+        )
+        assert np.abs(field(OTHERS) - u(OTHERS)).max() < 1e-9
+
+    def test_a_law_is_no_data(self):
+        # Six hundred zeros that nobody measured must not make the function small.
+        rng = np.random.default_rng(0)
+        u = lambda p: np.sin(6 * (p[:, 0] - 0.7 * p[:, 1]))  # noqa: E731
+        x = rng.random((40, 2))
+        seen = ob.values(x, u(x) + 0.05 * rng.standard_normal(40), noise=0.05)
+        law = ob.equation(rng.random((300, 2)), {(0, 1): 1, (1, 0): 0.7})
+        alone = ef.fit_observations([seen], bounds=UNIT, shape=(20, 20))
+        both = ef.fit_observations([seen, law], bounds=UNIT, shape=(20, 20))
+        q = rng.random((400, 2))
+        assert rms(both(q) - u(q)) < 0.5 * rms(alone(q) - u(q))
+
+    def test_a_flow_without_divergence(self):
+        rng = np.random.default_rng(0)
+        x, law = rng.random((60, 2)), rng.random((80, 2))
+
+        def flow(p):
+            u, v = 3 * p[:, 0], 4 * p[:, 1]
+            return np.stack([4 * np.sin(u) * np.cos(v), -3 * np.cos(u) * np.sin(v)], -1)
+
+        seen = ob.values(x, flow(x) + 0.1 * rng.standard_normal((60, 2)), noise=0.1)
+        field = ef.fit_observations([seen, ob.divergence(law)], bounds=UNIT, shape=(12, 12))
+        G = field.gradient(law)
+        assert np.abs(G[:, 0, 0] + G[:, 1, 1]).max() < 1e-8 * np.abs(G).max()
+        assert rms(field(OTHERS) - flow(OTHERS)) < 0.15
+
+    def test_unknown_noise_is_found_and_intervals_hold(self):
+        rng = np.random.default_rng(3)
+        x, q = rng.random((250, 2)), rng.random((500, 2))
+        y = wave(x) + 0.2 * rng.standard_normal(250)
+        known, unknown = (
+            ef.fit_observations([ob.values(x, y, noise=s)], bounds=UNIT, shape=(20, 20))
+            for s in (0.2, None)
+        )
+        assert rms(unknown(q) - wave(q)) < 1.2 * rms(known(q) - wave(q)) < 0.1
+        for field in (known, unknown):
+            held = np.mean(np.abs(field(q) - wave(q)) < 1.645 * std(field, q))
+            assert held > 0.75  # one draw: errors of neighbours go together
+
+    def test_the_posterior_agrees_with_itself(self):
+        field = ef.fit_observations([ob.values(POINTS, wave(POINTS), noise=0.1)], bounds=UNIT)
+        posterior = field.model.observed
+        x = field.domain.to_index(OTHERS[:5], "raise")[0]
+        np.testing.assert_allclose(np.diag(posterior.joint(x)), posterior.variance(x)[:, 0])
+        lines = [np.array([3.0, 9.0]), np.array([4.0])]
+        expected = posterior.variance(np.array([[3.0, 4], [9, 4]]))[:, 0]
+        np.testing.assert_allclose(posterior.on_grid(lines)[:, 0, 0], expected)
+        c = posterior.draws(4000, 0)
+        rows = posterior.rows.matrix(ob.values(OTHERS[:5], np.zeros(5)), 1, coupled=False)
+        np.testing.assert_allclose((rows @ c).std(axis=1), std(field, OTHERS[:5]), rtol=0.06)
+
+    def test_a_periodic_axis_closes(self):
+        x = np.linspace(0, 6.28, 30)
+        field = ef.fit_observations(
+            [ob.values(x, np.sin(x), noise=0.01)],
+            bounds=((0,), (2 * np.pi,)), shape=(40,), periodic=(0,),
+        )  # fmt: skip
+        np.testing.assert_allclose(field([[0.0]]), field([[2 * np.pi]]), atol=1e-9)
+        assert abs(field.gradient([[0.0]])[0, 0] - 1) < 0.05
+
+    def test_it_is_an_ordinary_field(self, tmp_path):
+        field = ef.fit_observations(
+            [ob.values(POINTS, np.stack([wave(POINTS), -wave(POINTS)], 1), noise=0.01)],
+            bounds=UNIT, spacing=0.1, dims=("y", "x"),
+        )  # fmt: skip
+        assert field.domain.dims == ("y", "x")
+        assert field.resize((15, 15)).shape == (15, 15, 2)
+        ef.save(field, tmp_path / "a.elm")
+        np.testing.assert_allclose(ef.load(tmp_path / "a.elm")(OTHERS), field(OTHERS), atol=1e-12)
+        np.testing.assert_allclose(field.tabulate(1e-8)(OTHERS), field(OTHERS), atol=1e-6)
+
+    def test_torch_in_torch_out(self):
+        torch = pytest.importorskip("torch")
+        y = torch.tensor(wave(POINTS))
+        field = ef.fit_observations([ob.values(torch.tensor(POINTS), y, noise=0.01)], bounds=UNIT)
+        assert isinstance(field(torch.tensor(OTHERS)), torch.Tensor)
+
+
+class TestGrid:
+    def test_an_operator_on_samples(self):
+        rng = np.random.default_rng(0)
+        x = np.add.outer(np.sin(np.arange(24) / 4), np.cos(np.arange(20) / 3))
+        A = rng.standard_normal((400, 480)) * (rng.random((400, 480)) < 0.05)
+        y = A @ x.ravel() + 0.05 * rng.standard_normal(400)
+        for matrix in (A, csr_matrix(A)):
+            field = ef.fit_observations([ob.operator(matrix, y, noise=0.05)], shape=x.shape)
+            assert rms(field.samples() - x) < 0.05
+        spread = np.sqrt(field.model.observed.on_grid([np.arange(24.0), np.arange(20.0)]))[..., 0]
+        assert np.mean(np.abs(field.samples() - x) < 1.645 * spread) > 0.7
+
+    def test_rows_that_are_kept(self):
+        rng = np.random.default_rng(0)
+        A = csr_matrix(rng.random((30, 400)))
+        y = A @ np.sin(np.arange(400) / 40)
+        field = ef.fit_observations([ob.operator(A, y, noise=0)], shape=(400,))
+        np.testing.assert_allclose(A @ field.samples(), y, atol=1e-6 * np.abs(y).max())
+
+    def test_positive_samples(self):
+        rng = np.random.default_rng(0)
+        x = np.maximum(np.add.outer(np.sin(np.arange(24) / 3), np.cos(np.arange(24) / 3)) - 0.8, 0)
+        A = rng.standard_normal((250, 576))
+        y = A @ x.ravel() + 0.1 * rng.standard_normal(250)
+        free, above = (
+            ef.fit_observations([ob.operator(A, y, noise=0.1)], shape=x.shape, positive=p)
+            for p in (False, True)
+        )
+        assert free.samples().min() < 0 <= above.samples().min() + 1e-12
+        assert rms(above.samples() - x) < rms(free.samples() - x)
+
+    def test_oriented_regions_see_through_a_blur(self):
+        i, j = np.indices((40, 40))
+        x = 100.0 * (i + 0.5 * j > 30)
+        at = np.stack([i, j], -1).reshape(-1, 2).astype(float)
+        sharp = ob.blurred(at, np.zeros(1600), psf=ob.gaussian(1.2, step=1.0), noise=2.0)
+        domain = make_domain((40, 40), dims=None, coords=None, periodic=())
+        (A,) = sample_maps([sharp], domain, ef.smooth(order=2.0, cell=6, overlap=1.0, context=1))
+        y = A.forward(x.reshape(-1, 1))[:, 0] + 2 * np.random.default_rng(0).standard_normal(1600)
+        rows = [ob.blurred(at, y, psf=ob.gaussian(1.2, step=1.0), noise=2.0)]
+        plain = ef.fit_observations(rows, ef.smooth(order=2.0, cell=6, overlap=1.0), shape=(40, 40))
+        own = ef.fit_observations(rows, ef.oriented(), shape=(40, 40))
+        inner = (slice(4, -4),) * 2
+        assert rms((own.samples() - x)[inner]) < rms((plain.samples() - x)[inner])
+
+    def test_a_background_is_corrected_where_stations_are(self):
+        rng = np.random.default_rng(0)
+        i, j = np.indices((40, 50))
+        truth = 10 * np.sin(i / 9) * np.cos(j / 7)
+        guess = truth + 2 * np.exp(-((i - 12) ** 2 + (j - 12) ** 2) / 60)
+        background = ef.fit(guess, ef.smooth(order=2.0))
+        x = np.stack([rng.integers(0, 25, 80), rng.integers(0, 25, 80)], 1).astype(float)
+        y = truth[tuple(x.astype(int).T)] + 0.1 * rng.standard_normal(80)
+        field = ef.fit_observations([ob.values(x, y, noise=0.1)], background=background)
+        assert field.shape == (40, 50)
+        near = (slice(2, 23),) * 2
+        assert rms((field.samples() - truth)[near]) < 0.3 * rms((guess - truth)[near])
+        assert np.abs((field.samples() - guess)[35:, 45:]).max() < 0.5
+
+
+class TestWhatIsRefused:
+    @pytest.mark.parametrize(
+        ("call", "message"),
+        [
+            (lambda: ob.values(POINTS, np.full(80, np.nan)), "must be finite; 80 of 80"),
+            (lambda: ob.values(POINTS, np.zeros(7)), "80 rows need values"),
+            (lambda: ob.values(np.zeros((0, 2)), []), "at least one row"),
+            (lambda: ob.values(POINTS, ZEROS, noise=-1), "standard deviation"),
+            (lambda: ob.values(POINTS, ZEROS, noise=np.arange(80)), "two observations"),
+            (lambda: ob.derivatives(POINTS, ZEROS, order=(1,)), "2 whole numbers"),
+            (lambda: ob.means(HIGH, LOW, np.zeros(40)), "below `high`"),
+            (lambda: ob.lines(POINTS, POINTS[:3], 0), "as many starts as ends"),
+            (lambda: ob.blurred(POINTS, ZEROS, psf=np.zeros(3)), "2 axes"),
+            (lambda: ob.gaussian(0), "above 0"),
+            (lambda: ob.equation(POINTS, {(1, 0): np.ones(3)}), "one per point"),
+            (lambda: fit(ob.values(POINTS + 1, ZEROS), bounds=UNIT), "outside the domain"),
+            (lambda: fit(ob.operator(np.eye(3), np.zeros(3))), "say `shape`"),
+            (lambda: fit(ob.operator(np.eye(3), np.zeros(3)), shape=(2, 2)), "of the 4 samples"),
+            (lambda: fit(ob.values(POINTS, ZEROS), ob.values([1.0], [1.0])), "as many axes"),
+            (
+                lambda: fit(ob.values(POINTS, np.zeros((80, 3))), ob.divergence(POINTS)),
+                "as many channels",
+            ),
+            (lambda: fit(ob.values(POINTS, ZEROS), bounds=((1, 1), (0, 0))), "lower ones first"),
+        ],
+    )
+    def test_with_a_sentence(self, call, message):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+    def test_other_types(self):
+        with pytest.raises(TypeError, match=r"elmfield\.observe"):
+            ef.fit_observations([])
+        with pytest.raises(TypeError, match="without a target"):
+            ef.fit_observations([ob.values(POINTS, np.zeros(80))], ef.smooth(psnr=40))
+        with pytest.raises(TypeError, match="mapping"):
+            ob.equation(POINTS, [1, 2])
+        with pytest.raises(TypeError, match="LinearOperator"):
+            ob.operator(3, [1.0])
+
+    def test_contradictions_are_told_with_numbers(self):
+        x = np.repeat(POINTS[:10], 2, axis=0)
+        y = np.tile([0.0, 1.0], 10)
+        with pytest.warns(ef.RankWarning, match=r"missed by up to 0\.5"):
+            ef.fit_observations([ob.values(x, y, noise=0)], bounds=UNIT, shape=(12, 12))
+
+    def test_what_no_row_determines_is_told(self):
+        rows = ob.derivatives(POINTS, slope(POINTS), order=(1, 0), noise=0.01)
+        with pytest.warns(ef.RankWarning, match="no row determines the level"):
+            ef.fit_observations([rows], bounds=UNIT, shape=(12, 12))
