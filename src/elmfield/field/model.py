@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from elmfield._array.backend import (
     as_complex,
@@ -19,7 +19,7 @@ from elmfield._array.backend import (
     namespace,
     outside_torch_modes,
 )
-from elmfield._array.typing import Array, Coordinate, DType, Floats
+from elmfield._array.typing import Array, Coordinate, DType
 from elmfield.domain import Domain
 from elmfield.field.blend.blended import Blended
 from elmfield.field.blend.points import Function
@@ -28,22 +28,9 @@ from elmfield.field.coordinates.gap_masks import all_gaps, near_points, of_chann
 from elmfield.field.coordinates.labels import ChannelLabels, Labels, unpremultiply
 from elmfield.field.coordinates.parse import Coordinates
 from elmfield.field.evaluate.point_values import DIRECT_MAX_POINTS, Direct, Evaluator, direct_sums
-from elmfield.field.uncertainty.posterior import Evidence, Posterior, posterior_of
+from elmfield.field.uncertainty.posterior import Evidence, Posterior, PosteriorPart, posterior_of
 from elmfield.partition import Partition
 from elmfield.settings import Settings
-
-
-class PosteriorOfObservations(Protocol):
-    """How sure a function of index coordinates is, in the unit of the fit."""
-
-    def variance(self, x: Floats, terms: tuple[tuple[float, tuple[int, ...]], ...] = ()) -> Floats:
-        """Variances (n, C) of values, or of ``Σ c ∂^order f``, at index coordinates x, (n, d)."""
-
-    def on_grid(self, x: Sequence[Floats]) -> Floats:
-        """Variances (..., C) of values on the grid of index coordinates x."""
-
-    def joint(self, x: Floats) -> Floats:
-        """Covariances of values at places x, (n, n)."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -76,7 +63,7 @@ class Model:
         Noise, and its part in the samples, where the fit took some out.
     labels : Labels
         What the input said about itself: names, units, reference system, what is missing.
-    observed : PosteriorOfObservations or None
+    observed : PosteriorPart or None
         How sure a function is that was fitted to observations.
     """
 
@@ -93,7 +80,7 @@ class Model:
     settings: Settings | None = None
     evidence: Evidence | None = None
     labels: Labels = field(default_factory=Labels, repr=False)
-    observed: PosteriorOfObservations | None = field(default=None, repr=False)
+    observed: PosteriorPart | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """The parameters: what was only computed to be fast is not sent to other processes."""

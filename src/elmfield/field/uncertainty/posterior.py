@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from elmfield.field.coordinates.dates import date_errors
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.uncertainty.lattice import Lattice
 from elmfield.field.uncertainty.neighbours import Neighbours
-from elmfield.field.uncertainty.prior import Prior, Terms
+from elmfield.field.uncertainty.prior import Calibration, Prior, Terms
 
 if TYPE_CHECKING:
     from elmfield.field.model import Model
@@ -67,13 +67,48 @@ class Evidence:
         return replace(self, noise=noise, amplitude=amplitude)
 
 
+class PosteriorPart(Protocol):
+    """How sure a function of index coordinates is, in the unit of the fit.
+
+    Covariances are ``a(x) a(x') joint(x, x')`` with amplitudes a, and a variance `floor` of what
+    neighbours do not share.
+    """
+
+    @property
+    def floor(self) -> Floats:
+        """Variance that places do not share, (C,) or (1,)."""
+
+    @property
+    def calibration(self) -> Calibration:
+        """What left-out samples say."""
+
+    @property
+    def block(self) -> float:
+        """Length beyond which errors are taken for independent."""
+
+    def variance(self, x: Floats, terms: Terms = ()) -> Floats:
+        """Variances (n, C) of values, or of ``Σ c ∂^order f``, at places x, (n, d)."""
+
+    def on_grid(self, x: Sequence[Floats]) -> Floats:
+        """Variances (..., C) of values on the grid of x."""
+
+    def joint(self, x: Floats) -> Floats:
+        """Covariances at places x in units of the amplitudes, (n, n)."""
+
+    def amplitudes(self, x: Floats) -> Floats:
+        """Amplitudes at places x, (n, C)."""
+
+    def pattern(self, low: Floats, high: Floats) -> tuple[object, ...] | None:
+        """What boxes share whose `joint` is the same; None if nothing is known."""
+
+
 @dataclass(frozen=True, eq=False)
 class Posterior:
     """How sure a field's function is, in the unit of the fit.
 
     Parameters
     ----------
-    inner : Lattice or Neighbours
+    inner : PosteriorPart
         Of the axes with more than one sample, counted from a first sample.
     first : array, shape (d,)
         The first sample.
@@ -81,7 +116,7 @@ class Posterior:
         These axes.
     """
 
-    inner: Lattice | Neighbours
+    inner: PosteriorPart
     first: Floats
     wide: list[int]
 
@@ -154,6 +189,9 @@ def why_none(model: "Model") -> str | None:
 
 def posterior_of(model: "Model") -> Posterior:
     """The posterior of a field, calibrated on its samples."""
+    if model.observed is not None:
+        d = len(model.shape)
+        return Posterior(model.observed, np.zeros(d), list(range(d)))
     if (reason := why_none(model)) is not None:
         raise TypeError(reason)
     order = getattr(model.settings, "order", None)
@@ -213,7 +251,7 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
     if gone is not None:
         gone = gone if gone.ndim == len(low) else gone.any(axis=-1)
         gone = gone[tuple(map(slice, low, high))].reshape(shape)
-    inner: Lattice | Neighbours
+    inner: PosteriorPart
     if gone is not None and gone.any() and not gone.all():
         x, y = np.argwhere(~gone).astype(float), read([slice(0, n) for n in shape])[~gone]
         periods = np.where(periodic, shape, np.inf)

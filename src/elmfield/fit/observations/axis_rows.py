@@ -42,7 +42,7 @@ class AxisRows:
         axis, order = self.domain.axes[k], term.order[k]
         x, w = term.positions[k][part], term.weights[k][part]
         n, q = x.shape
-        index = np.asarray(axis.to_index(x.reshape(-1))[0])
+        index = np.asarray(axis.to_index(x.reshape(-1)))
         if axis.period is None:
             index = np.clip(index, -0.5, axis.size - 0.5)
         else:

@@ -236,12 +236,12 @@ def _seen(background: Field, o: Observation) -> Floats:
         for node in np.ndindex(*(x.shape[1] for x in t.positions)):
             x = np.stack([p[:, i] for p, i in zip(t.positions, node)], axis=1)
             w = t.factor * np.prod([w[:, i] for w, i in zip(t.weights, node)], axis=0)
-            index, slope, _, _ = domain.to_index(x, "nearest")
+            index, _ = domain.to_index(x, "nearest")
             (f,) = model.blended.partials(index, [t.order])
             f = np.asarray(f) * np.asarray(model.scale) + (
                 np.asarray(model.offset) if not any(t.order) else 0
             )
-            f = f * (w * np.prod(slope ** np.asarray(t.order), axis=1))[:, None]
+            f = f * (w * np.prod(np.power(domain.per_unit, t.order)))[:, None]
             f = f if t.channel is None else f[:, t.channel : t.channel + 1]
             rows = np.arange(len(o)) if t.row is None else t.row
             np.add.at(total, rows, f)
@@ -294,7 +294,7 @@ def _inside(listed: list[Observation], domain: Domain) -> None:
             continue
         if x.shape[1] != d:
             raise ValueError(f"{o.kind}: positions have {x.shape[1]} axes, the domain has {d}.")
-        i = np.stack([a.to_index(x[:, k])[0] for k, a in enumerate(domain.axes)], axis=1)
+        i = np.stack([a.to_index(x[:, k]) for k, a in enumerate(domain.axes)], axis=1)
         n = np.asarray(domain.shape)
         out = ((i < -0.5 - 1e-6) | (i > n - 0.5 + 1e-6)) & ~np.asarray(domain.periodic)
         if out.any():
@@ -367,6 +367,6 @@ def _domain_like(like: object, periodic: Periodic) -> Domain:
         domain = make_domain(tuple(map(len, coords)), dims=names, coords=coords, periodic=periodic)
     else:
         raise TypeError(f"`like` must be a Field or a DataArray; got {shown(like)}.")
-    if any(a.knots is not None for a in domain.axes):
+    if any(a.spacing is not None for a in domain.axes):
         raise ValueError("`like` must have axes of even spacing.")
     return domain

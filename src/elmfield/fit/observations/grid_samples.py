@@ -16,6 +16,7 @@ from elmfield._array.typing import Floats, Integers
 from elmfield.domain import Domain
 from elmfield.errors import RankWarning
 from elmfield.field import Blended
+from elmfield.field.uncertainty.prior import Calibration
 from elmfield.fit.observations.observation import Observation
 from elmfield.fit.observations.one_region import Terms
 from elmfield.fit.observations.sample_rows import LinearMap
@@ -254,7 +255,7 @@ class DrawnPosterior:
 
     deviations: Blended = field(repr=False)
 
-    shares = ()
+    calibration = Calibration()
     block = float("inf")
 
     @property

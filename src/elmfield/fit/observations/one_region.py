@@ -11,6 +11,7 @@ from elmfield.domain import Domain
 from elmfield.errors import RankWarning
 from elmfield.field import Blended, Group
 from elmfield.field.coefficients.stored import Full
+from elmfield.field.uncertainty.prior import Calibration
 from elmfield.fit.observations.axis_rows import AxisFunction, AxisRows, diagonal
 from elmfield.fit.observations.evidence import (
     FREE_DEVIATION,
@@ -60,7 +61,7 @@ def model_of(domain: Domain, n_channels: int) -> PolynomialModel:
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior:
+class RegionPosterior:
     """How sure a function of one region is: the posterior of its coefficients.
 
     Parameters
@@ -79,7 +80,7 @@ class Posterior:
     amplitude: float
     R: Floats = field(repr=False)
 
-    shares = ()
+    calibration = Calibration()
     block = float("inf")
 
     @property
@@ -144,7 +145,7 @@ class OneRegion:
     ----------
     blended : Blended
         The function, in index coordinates, without the offset.
-    posterior : Posterior
+    posterior : RegionPosterior
         How sure it is.
     prior : Prior
         What the evidence chose.
@@ -157,7 +158,7 @@ class OneRegion:
     """
 
     blended: Blended
-    posterior: Posterior
+    posterior: RegionPosterior
     prior: Prior
     residuals: list[Floats] = field(repr=False)
     condition: float
@@ -216,7 +217,7 @@ def fit_one_region(
         partition=partition, groups=(group,), centres=centre, radii=np.ones_like(centre)
     )
     size = np.abs(np.diag(found.R))
-    posterior = Posterior(rows, space, found.factors, prior.amplitude, found.R)
+    posterior = RegionPosterior(rows, space, found.factors, prior.amplitude, found.R)
     return OneRegion(
         blended, posterior, prior, found.residuals, float(size.max() / size.min()),
         space.unresolved(prior),

@@ -29,6 +29,15 @@ class AxisPolynomials:
         terms = min(self.width, 14 + math.ceil(6 * self.width / self.n))
         return Pieces.through(lambda u: np.asarray(self(u)), self.n, terms)
 
+    @property
+    def deviations(self) -> Pieces | None:
+        """None: rows, not means over cells, say what is known."""
+        return None
+
+    def at(self, centres: Array) -> "AxisPolynomials":
+        """Itself: samples lie alike in all boxes."""
+        return self
+
     def __call__(self, u: Array, order: int = 0) -> Array:
         """The polynomials, (..., width), at offsets u, differentiated `order` times."""
         t = 2 * np.asarray(to_numpy(u), np.float64) / self.n
