@@ -225,7 +225,7 @@ def test_every_public_member_is_in_the_reference():
     """And they are few: what other packages need beside them is `field.model`."""
     page = (Path(__file__).parents[2] / "docs" / "reference" / "fields.rst").read_text()
     listed = set(re.findall(r"^\.\. auto(?:method|attribute):: Field\.(\w+)$", page, re.M))
-    own = {f.name for f in fields(ef.Field)} | {n for n in vars(ef.Field) if n[0] != "_"}
+    own = {f.name for f in fields(ef.Field)} | {n for n in dir(ef.Field) if n[0] != "_"}
     assert listed - {"__call__"} == own
     assert len(own) <= 32
 

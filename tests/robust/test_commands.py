@@ -228,7 +228,7 @@ def test_closed_streams_are_no_failure(folder, words, streams, code, unread):
     made = {p: p.stat().st_size for p in folder.glob("new.*")}
     for path in made:
         path.unlink()
-    assert (ran.returncode, min(made.values(), default=0) > 100) == (code, " new." in words)
+    assert (ran.returncode, min(made.values(), default=0) > 0) == (code, " new." in words)
     assert "Traceback" not in ran.stderr
     assert "Exception ignored" not in ran.stderr
 

@@ -377,15 +377,6 @@ class Field(WithDeviations):
         drawn = plot_array(self.interp(coords, quantity=quantity), ax, options)
         return draw_band(drawn, self.interp(coords, std=True)) if std else drawn
 
-    def view(self, **options: Any) -> Any:
-        """A page in the browser that shows the field; `options` are those of :func:`elmfield.view`.
-
-        A notebook shows it below the cell; ``close()`` ends it.
-        """
-        from elmfield.io.view_source import view  # the only import from a layer above
-
-        return view(self, **options)
-
     def __getitem__(self, key: str | int | slice) -> "Field":
         """The field of one variable of a Dataset, by name; or of some channels, by number."""
         return Field(self.model[key])

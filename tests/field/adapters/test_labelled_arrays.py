@@ -212,10 +212,10 @@ def test_units_of_derivatives_where_axes_agree():
         ({"kwargs": {"fill_value": None}}, "what lies outside is said by outside='raise', 'near"),
     ],
 )
-def test_options_of_xarray_are_named(world, field, option, wanted):
-    for interp in (field.interp, world.elm.interp):
-        with pytest.raises(ValueError, match=wanted):
-            interp(latitude=3.0, **option)
+def test_options_of_xarray_are_named(field, option, wanted):
+    """The accessor fits as a method asks; a field is fitted already."""
+    with pytest.raises(ValueError, match=wanted):
+        field.interp(latitude=3.0, **option)
 
 
 @pytest.mark.parametrize(

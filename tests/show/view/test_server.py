@@ -438,7 +438,7 @@ def test_a_port_that_is_taken_is_told(plain, waves):
 def test_a_view_shows_itself_and_closes(waves, method):
     some = waves[:40, :40]
     with (
-        ef.fit(some).view(samples=some, title="waves", browser=False)
+        ef.view(ef.fit(some), samples=some, title="waves", browser=False)
         if method
         else ef.view(some, browser=False)
     ) as served:

@@ -1,8 +1,7 @@
 """What is known about samples besides their numbers: names, units, reference systems, gaps.
 
 :class:`Labels` go from the input with the field to whatever is made of it: DataArrays, files, model
-files, pages. Two of them change what a field answers: `missing` and `alpha`; the rest only says
-what the numbers mean.
+files, pages. `missing` and `alpha` change what a field answers.
 """
 
 import re
@@ -440,9 +439,8 @@ def labels_from_plain(told: object) -> Labels:
 def _part(kind: Any, told: object) -> Any:
     own = _mapping(told)
     known = {f.name: own[f.name] for f in fields(kind) if f.name in own}
-    for name, value in known.items():
-        if name in ("attrs", "header", "source", "suits", "file_attrs", "encoding"):
-            _mapping(value)
+    for name in {"attrs", "header", "source", "suits", "file_attrs", "encoding"} & set(known):
+        _mapping(known[name])
     return kind(**known)
 
 

@@ -209,7 +209,7 @@ class Scene:
         elif self.samples is None:
             lacks["error"] = (
                 "Errors need the samples that were fitted: "
-                "elmfield view MODEL --samples FILE, or field.view(samples=...)."
+                "elmfield view MODEL --samples FILE, or elmfield.view(field, samples=...)."
             )
         return lacks
 
