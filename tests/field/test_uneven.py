@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.interpolate import CubicSpline, make_interp_spline
 
 import elmfield as ef
+from elmfield import observe
 from elmfield.local.bases import product_modes
 from elmfield.local.bases.spline_modes import spline_pieces, uneven_modes, weights_of
 from support import close
@@ -145,14 +146,17 @@ def test_a_periodic_uneven_axis_has_no_seam():
     close(field.gradient(q[:, None])[:, 0], 3 * np.cos(np.radians(3 * q)) * np.pi / 180, 1e-6)
 
 
-def test_means_of_uneven_cells_come_back():
-    rng = np.random.default_rng(4)
-    x = uneven(rng, 40, 8.0)
-    y = rng.normal(size=40)
-    field = ef.fit(y, coords=[x], samples="means")
+def test_means_of_uneven_cells_are_observations():
+    x = np.sort(uneven(np.random.default_rng(4), 40, 8.0))
     edges = np.concatenate([[1.5 * x[0] - 0.5 * x[1]], (x[1:] + x[:-1]) / 2,
                             [1.5 * x[-1] - 0.5 * x[-2]]])  # fmt: skip
-    close(field.means(edges), y, 1e-12)
+    w = 9 / (x[-1] - x[0])
+    y = -np.diff(np.cos(w * edges)) / (w * np.diff(edges))  # means of sin(w x)
+    with pytest.raises(ValueError, match=r"got an uneven axis 'axis0'.*fit_observations"):
+        ef.fit(y, coords=[x], samples="means")
+    field = ef.fit_observations([observe.means(edges[:-1, None], edges[1:, None], y)])
+    close(field.means(edges), y, 1e-9)
+    close(field(x[:, None]), np.sin(w * x), 1e-3)
 
 
 def test_files_streams_crops_and_targets_are_the_same_function(tmp_path):

@@ -31,6 +31,18 @@ def test_means_come_back(shape, options, rng):
     assert np.abs(ef.fit(values, **options).means(*cells(field)) - values).max() > 0.1
 
 
+def test_a_ring_that_is_one_box_is_of_means_too(rng, tmp_path):
+    """Its box is the whole circle: other modes than those of boxes that begin and end."""
+    angles = np.radians(5.0 * np.arange(72))
+    values = 15 + np.cos(rng.uniform(0, 1, 20))[:, None] * np.cos(2 * angles)
+    field = ef.fit(values, ef.smooth(order=5.0), samples="means", periodic=(1,))
+    assert field.model.blended.groups[0].model.box[1] == 72
+    close(field.means(*cells(field)), values, 1e-10)
+    ef.save(field, tmp_path / "ring.elm")
+    assert np.array_equal(ef.load(tmp_path / "ring.elm").means(*cells(field)),
+                          field.means(*cells(field)))  # fmt: skip
+
+
 @pytest.mark.parametrize("settings", [ef.smooth(order=1.3), ef.smooth(order=3), ef.oriented()])
 def test_whatever_is_believed(settings, rng):
     values = rng.standard_normal((26, 28))

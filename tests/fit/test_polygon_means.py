@@ -165,3 +165,16 @@ def test_a_curvilinear_target_has_values_and_means():
         assert out.dims == ("y", "x")
         close(out.values, like.lat.values + 2 * like.lon.values, 0.2 if mean else 1e-9)
         close(out.lat.values, like.lat.values, 0)
+
+
+def test_slanted_polygons_over_the_border_have_the_mean_of_what_is_covered():
+    y, x = np.indices((20, 20)).astype(float)
+    means = ef.polygon_means(ef.fit(x + 2 * y))
+    # Triangles whose right corners lie beyond the domain, which ends at 19.5.
+    given = np.array([[[5.0, 19.0], [6.0, 19.0], [5.0, 20.0]], [[5.0, 18.5], [7.0, 18.5], [6, 21]]])
+    found, covered = means(given, min_coverage=0.1)
+    close(covered, [0.75, 1 - (1.5 / 2.5) ** 2], 1e-9)
+    # Of a triangle less the part beyond, which is a triangle: means are values at centroids.
+    whole = given.mean(axis=1) @ [2.0, 1.0]
+    beyond = np.array([[5 + 1 / 6, 19.5 + 1 / 6], [6.0, 20.0]]) @ [2.0, 1.0]
+    close(found, (whole - (1 - covered) * beyond) / covered, 1e-8)

@@ -9,7 +9,7 @@ way: whatever the cells, their sum is the integral over all of them.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -87,10 +87,13 @@ class PolygonMeans:
         positive("min_coverage", min_coverage + 1e-300)
         lead = given.shape[:-2]
         corners = self._closed(given.reshape(-1, *given.shape[-2:]))
-        pieces = self._pieces(corners)
-        each = max(1, BATCH_POINTS // (corners.shape[1] * pieces * NODES))
-        parts = [self._integrals(corners[i:j], pieces) for i, j in runs(len(corners), each)]
-        sums, area = (np.concatenate(p) for p in zip(*parts))
+        pieces, leaves = self._pieces(corners), self._leaves(corners)
+        sums, area = np.empty((len(corners), self.total.model.n_channels)), np.empty(len(corners))
+        for own in (np.flatnonzero(~leaves), np.flatnonzero(leaves)):
+            some = self._cut(corners[own]) if leaves[own].any() else corners[own]
+            each = max(1, BATCH_POINTS // (some.shape[1] * pieces * NODES))
+            for i, j in runs(len(own), each):
+                sums[own[i:j]], area[own[i:j]] = self._integrals(some[i:j], pieces)
         values, inside = sums[:, : self.n_values], sums[:, self.n_values :]
         with np.errstate(invalid="ignore", divide="ignore"):
             covered = np.clip(inside / area[:, None], 0, 1)
@@ -128,6 +131,35 @@ class PolygonMeans:
             leg[around, 0, 0] = pole[around]
         return np.concatenate([closed, *over_pole, closed[:, :1]], axis=1)
 
+    @cached_property
+    def _ends(self) -> tuple[Floats, Floats]:
+        """The lower and the upper corner of the domain of S, (2,) each."""
+        ends = [a.from_index(np.asarray([0.0, a.size - 1.0])) for a in self.total.domain.axes]
+        return np.min(ends, axis=1), np.max(ends, axis=1)
+
+    def _leaves(self, corners: Floats) -> Array:
+        """Which polygons reach beyond the domain, (n,), or lie in another turn."""
+        low, high = self._ends
+        return ((corners < low) | (corners > high)).any(axis=(1, 2))
+
+    def _cut(self, corners: Floats) -> Floats:
+        """Polygons with further corners where they cross borders: what is integrated jumps there.
+
+        S counts from one end of the domain: without them, a small error of a place were a large one
+        of the mean.
+        """
+        a, step = corners[:, :-1, None], np.diff(corners, axis=1)[:, :, None]  # (n, v, 1, 2)
+        ends = np.stack(self._ends)[:, None] + np.zeros((2, len(corners), 2))
+        if self._turn is not None:  # those of the nearest turn
+            off = corners[..., 1].mean(axis=1) - ends[..., 1]
+            ends[..., 1] += np.round(off / self._turn) * self._turn
+        with np.errstate(invalid="ignore", divide="ignore"):
+            t = np.stack([(end[:, None, None] - a) / step for end in ends], axis=-1)
+        t = np.nan_to_num(t.reshape(*step.shape[:2], -1), nan=0.0).clip(0, 1)
+        t = np.sort(np.concatenate([np.zeros_like(t[..., :1]), t], axis=-1), axis=-1)
+        more = (a + step * t[..., None]).reshape(len(corners), -1, 2)
+        return np.concatenate([more, corners[:, -1:]], axis=1)
+
     def _pieces(self, corners: Floats) -> int:
         """Pieces of an edge: none longer than a sample's cell, or as many as there may be."""
         longest = 1.0
@@ -164,9 +196,7 @@ class PolygonMeans:
 
     def _inside(self, at: Floats) -> tuple[Floats, Floats, Array]:
         """Places moved into the domain of S, whole turns that they lay off, and what was inside."""
-        axes = self.total.domain.axes
-        low, high = (np.array([float(a.from_index(np.asarray(i))) for a, i in zip(axes, ends)])
-                     for ends in ((0.0, 0.0), [n - 1.0 for n in self.total.shape]))  # fmt: skip
+        low, high = self._ends
         turns: Floats = np.zeros(at.shape[:-1])
         if self._turn is not None:
             turns = np.asarray(np.floor((at[..., 1] - low[1]) / self._turn))

@@ -242,7 +242,7 @@ def settle_samples(
             raise ValueError(
                 "samples='means' is for smooth() and oriented() on their own cells and even axes; "
                 f"got {f'an uneven axis {uneven[0]!r}' if uneven else chosen}. Use "
-                "samples='points'."
+                "samples='points', or fit_observations with observe.means of cells of any size."
             )
     return replace(given, labels=replace(given.labels, samples=kind)), settings
 

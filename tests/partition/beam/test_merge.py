@@ -1,6 +1,7 @@
 """Algorithm 1: the printed one, merge by merge, and what holds for every partition."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -157,8 +158,12 @@ def test_what_holds_for_every_partition(seed, factor, boxes, periodic):
     mesh = ef.Partition.regular(shape, 4, periodic=periodic)
     cells = ef.barron_norm(values, partition=mesh)
     tau = float(np.median(cells)) * factor + 1e-6
-    part = ef.beam(values, cell=4, threshold=tau, shapes=shapes, periodic=periodic)
-    again = ef.beam(values, cell=4, threshold=tau, shapes=shapes, periodic=periodic)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        part = ef.beam(values, cell=4, threshold=tau, shapes=shapes, periodic=periodic)
+        again = ef.beam(values, cell=4, threshold=tau, shapes=shapes, periodic=periodic)
+    is_alone = part.n_regions == mesh.n_regions > 1
+    assert ["nothing was merged" in str(w.message) for w in told] == [True] * (2 * is_alone)
     assert np.array_equal(part.labels, again.labels)
     assert part.labels.shape == mesh.labels.shape
     assert [np.flatnonzero(part.labels.ravel() == i)[0] for i in range(part.n_regions)] == sorted(

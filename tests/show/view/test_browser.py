@@ -314,7 +314,7 @@ def test_directions_are_brighter_the_surer_they_are(opened, page):
 def test_why_there_is_no_error_is_told(opened, page, waves):
     client = opened(ef.fit(waves[:60, :60]))
     tab = page(client.url)
-    tab.keyboard.press("4")
+    tab.keyboard.press("5")  # after value, gradient, Laplacian and standard deviation
     assert "the error is 0" in tab.inner_text("#toast")
     assert tab.evaluate("elmfield.state.quantity") == "value"
 

@@ -132,7 +132,7 @@ class ProductModes(ProductModel[AxisModes]):
         return replace(
             self,
             axes=tuple(
-                axis_modes(len(a.basis), a.order, free=0) if ring else a
+                axis_modes(len(a.basis), a.order, free=0, means=a.means) if ring else a
                 for a, ring in zip(self.axes, rings)
             ),
         )

@@ -598,7 +598,7 @@ function key(e) {
     const [x, y] = moves[e.key];
     if (series) series.go(series.low + x * (series.high - series.low), series.high + x * (series.high - series.low));
     else picture.move(x, y);
-  } else if (/^[1-4]$/.test(e.key) && offered()[e.key - 1]) choose(offered()[e.key - 1]);
+  } else if (/^[1-5]$/.test(e.key) && offered()[e.key - 1]) choose(offered()[e.key - 1]);
   else if (acts[e.key]) acts[e.key]();
   else return;
   e.preventDefault();
