@@ -288,7 +288,7 @@ def test_scattered_samples_choose_an_order_by_leaving_one_out(rng):
         ({"per_region": 1.5}, "`per_region` must be a whole number; got 1.5"),
         ({"per_region": "many"}, "`per_region` must be a positive number; got 'many'"),
         ({"context": 1.5}, "`context` must be a whole number of samples"),
-        ({"denoise": -1.0}, "`denoise` must be True, False or the noise's standard deviation"),
+        ({"denoise": -1.0}, "`denoise` must be True, False, 'poisson' for counts, or the noise's"),
         ({"denoise": True, "psnr": 30}, "`denoise` and `psnr` cannot be asked for together"),
         ({"order": "best"}, "`order` must be 'auto' or a number"),
     ],
