@@ -307,3 +307,13 @@ def test_truncation_wants_one_target_and_a_footprint(picture, rng):
         scattered.keep(psnr=30)
     with pytest.raises(TypeError, match="own product layer and no error target"):
         ef.fit_points(rng.random((50, 2)), rng.random(50), ef.smooth(psnr=30))
+
+
+@pytest.mark.parametrize("asked", [{"psnr": 35}, {"coefficients": 3000}], ids=str)
+def test_what_is_lost_twice_adds_up(picture, asked):
+    first = ef.fit(picture, ef.smooth(psnr=50))
+    second = first.keep(**asked)
+    whole = ef.fit(picture).keep(**asked)
+    both = np.hypot(first.model.evidence.coding, whole.model.evidence.coding)
+    assert second.model.evidence.coding == pytest.approx(both, rel=0.1)
+    assert second.crop([2, 2], [9, 9]).model.evidence.coding == second.model.evidence.coding
