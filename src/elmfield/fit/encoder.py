@@ -223,9 +223,11 @@ class Encoder:
             residual = ((np.sqrt(left) * samples.units) ** 2).sum(axis=1)
             if samples is not noisy:
                 residual = residual + removed_energy(noisy, samples, self.partition)
+        evidence = Evidence.of_noise(levels, kept, samples.scale) if levels else None
         if settings.target is not None:
-            blended, dropped = meet(blended, samples, settings.target)
+            blended, dropped, lost = meet(blended, samples, settings.target)
             residual = residual + dropped
+            evidence = replace(evidence or Evidence(), coding=lost)
         gaps = None
         if samples.present is not None and blended.source_samples is None:
             gaps = gaps_of(samples.present, samples.is_complex)
@@ -241,7 +243,7 @@ class Encoder:
             residual=residual if np.isfinite(residual).all() else None,
             gaps=gaps,
             settings=with_levels(settings, levels),
-            evidence=Evidence.of_noise(levels, kept, samples.scale) if levels else None,
+            evidence=evidence,
             labels=Labels(missing=missing, samples=settings.samples),
         )
 

@@ -288,7 +288,7 @@ def test_scattered_samples_choose_an_order_by_leaving_one_out(rng):
         ({"per_region": 1.5}, "`per_region` must be a whole number; got 1.5"),
         ({"per_region": "many"}, "`per_region` must be a positive number; got 'many'"),
         ({"context": 1.5}, "`context` must be a whole number of samples"),
-        ({"denoise": -1.0}, "`denoise` must be True, False or the noise's standard deviation"),
+        ({"denoise": -1.0}, "`denoise` must be True, False, 'poisson' for counts, or the noise's"),
         ({"denoise": True, "psnr": 30}, "`denoise` and `psnr` cannot be asked for together"),
         ({"order": "best"}, "`order` must be 'auto' or a number"),
     ],
@@ -307,3 +307,13 @@ def test_truncation_wants_one_target_and_a_footprint(picture, rng):
         scattered.keep(psnr=30)
     with pytest.raises(TypeError, match="own product layer and no error target"):
         ef.fit_points(rng.random((50, 2)), rng.random(50), ef.smooth(psnr=30))
+
+
+@pytest.mark.parametrize("asked", [{"psnr": 35}, {"coefficients": 3000}], ids=str)
+def test_what_is_lost_twice_adds_up(picture, asked):
+    first = ef.fit(picture, ef.smooth(psnr=50))
+    second = first.keep(**asked)
+    whole = ef.fit(picture).keep(**asked)
+    both = np.hypot(first.model.evidence.coding, whole.model.evidence.coding)
+    assert second.model.evidence.coding == pytest.approx(both, rel=0.1)
+    assert second.crop([2, 2], [9, 9]).model.evidence.coding == second.model.evidence.coding

@@ -69,6 +69,19 @@ def test_overviews_of_coded_samples_are_the_same(settings, tmp_path, monkeypatch
     assert streamed == saved
 
 
+@pytest.mark.parametrize("settings", [ef.smooth(max_error=0.1), ef.smooth(psnr=40)], ids=str)
+def test_what_coding_lost_is_that_at_the_samples(settings, tmp_path):
+    """Streams wrote down what was asked for, fields in memory what boxes had that overlap."""
+    values = rough((70, 90))
+    values[20:30, 40:60] = np.nan
+    field, whole = both(values, settings, tmp_path)[:2]
+    there = np.isfinite(values)
+    off = (whole.grid(*map(np.arange, values.shape)) - values)[there].astype(float)
+    lost = np.sqrt(np.mean(off**2))
+    assert whole.model.evidence.coding == pytest.approx(lost, rel=1e-3)
+    assert field.model.evidence.coding == whole.model.evidence.coding
+
+
 def test_one_file_has_the_same_bytes_too(tmp_path):
     values = rough((60, 80))
     ef.fit(values, out=tmp_path / "a.elm", memory_limit=SMALL)

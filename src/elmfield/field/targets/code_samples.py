@@ -29,7 +29,7 @@ from elmfield.field.coefficients.tiles import (
     pack_tiles,
     packed,
 )
-from elmfield.field.targets.rate_control import RateControl, Scope
+from elmfield.field.targets.rate_control import RateControl, Scope, typical_error
 from elmfield.samples import Samples
 from elmfield.settings import Target
 
@@ -175,10 +175,11 @@ def code_to_target(
     target: Target,
     first: Sequence[int] | None = None,
     counted: Array | None = None,
-) -> tuple[Blended, Floats]:
-    """The function of coded samples that meet a target, and the energy that was lost, (N,).
+) -> tuple[Blended, Floats, float]:
+    """The function of coded samples that meet a target, and what was lost.
 
-    Parameters are those of `Coder`.
+    Parameters are those of `Coder`. Lost are an energy in the box of each region, (N,), and the
+    root mean square of errors at the samples.
 
     Raises
     ------
@@ -192,4 +193,4 @@ def code_to_target(
         blended=blended, samples=samples, first=low, counted=counted, effort=target.effort
     )
     met = coder.meet(target)
-    return met.made, met.lost
+    return met.made, met.lost, typical_error(met.errors)

@@ -22,6 +22,7 @@ from elmfield.field.blend.blended import Blended
 from elmfield.field.coefficients.stored import Ragged
 from elmfield.field.targets.code_samples import code_to_target
 from elmfield.field.targets.rate_control import check_range
+from elmfield.field.uncertainty.posterior import mean_error, with_coding
 from elmfield.local.model import Basis
 from elmfield.partition import gather, sample_index
 from elmfield.samples import Samples
@@ -121,10 +122,13 @@ class Ledger:
         return replace(self.blended, groups=tuple(groups))
 
 
-def meet(blended: Blended, samples: Samples, target: Target) -> tuple[Blended, Floats]:
+def meet(
+    blended: Blended, samples: Samples, target: Target
+) -> tuple[Blended, Floats, float | None]:
     """The function with as little as the target allows, and the energy dropped, (N,).
 
-    Coded samples where these settle it and an error or a size is asked for; else as few modes.
+    Coded samples where these settle it and an error or a size is asked for, and the root mean
+    square of what coding lost; else as few modes, and None.
 
     Raises
     ------
@@ -150,7 +154,7 @@ def meet(blended: Blended, samples: Samples, target: Target) -> tuple[Blended, F
         kept = _modes_for_psnr(ledger, samples, target.value)
     else:
         kept = _modes_within(ledger, samples, target.value)
-    return ledger.apply(kept), ledger.dropped(kept)
+    return ledger.apply(kept), ledger.dropped(kept), None
 
 
 def keep_less(model: "Model", target: Target | None) -> "Model":
@@ -160,14 +164,17 @@ def keep_less(model: "Model", target: Target | None) -> "Model":
             "say what is wanted: exactly one of psnr, max_error, bits, bytes, coefficients, "
             "per_region."
         )
+    lost: float | None
     if target.is_coded and model.blended.source_samples is not None:
         samples, first, counted = kept_values(model)
-        kept, dropped = code_to_target(model.blended, samples, target, first, counted)
+        kept, dropped, lost = code_to_target(model.blended, samples, target, first, counted)
     else:
         samples = own_values(model, measured=target.kind in ("psnr", "max_error"))
-        kept, dropped = meet(model.blended.with_boxes, samples, target)
+        kept, dropped, lost = meet(model.blended.with_boxes, samples, target)
     left = None if model.residual is None else model.residual + dropped
-    return replace(model, blended=replace(model.blended, groups=kept.groups), residual=left)
+    evidence = with_coding(model, mean_error(model, dropped) if lost is None else lost)
+    blended = replace(model.blended, groups=kept.groups)
+    return replace(model, blended=blended, residual=left, evidence=evidence)
 
 
 def _bisect_price(

@@ -130,6 +130,15 @@ def _next(seen: list[tuple[float, float]], power: float) -> float:
     return to
 
 
+def typical_error(errors: tuple[float, float]) -> float:
+    """Root of a mean squared error; the largest one where float64 has no squares.
+
+    With few digits: errors that are summed in another order give the same.
+    """
+    mean, largest = errors
+    return float(f"{math.sqrt(mean) if 0 < mean < math.inf else largest:.6g}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scope:
     """The samples that are coded: how many, of which dtype and range.

@@ -47,14 +47,14 @@ class Evidence:
         where the fit estimated that too.
     left : float
         The part of the noise's variance that is left in the samples.
-    coding : float
-        Root mean square of what coding lost, where only the file knows it.
+    coding : float or None
+        Root mean square of what coding lost; None where the residual of a fit says it.
     """
 
     noise: tuple[float, ...] | None = None
     amplitude: tuple[float, ...] | None = None
     left: float = 1.0
-    coding: float = 0.0
+    coding: float | None = None
 
     @classmethod
     def of_noise(cls, levels: Sequence[float], left: float, scale: Array) -> "Evidence":
@@ -269,16 +269,27 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
 def coding_error(model: "Model") -> float:
     """Root mean square of what coding lost, in the caller's units."""
     boxes, target = model.blended.source_samples, getattr(model.settings, "target", None)
-    if model.evidence is not None and model.evidence.coding:
+    if model.evidence is not None and model.evidence.coding is not None:
         return model.evidence.coding
     if target is None and (boxes is None or not boxes.is_lossy):
         return 0.0
     if model.residual is not None:
-        count = float(np.prod(model.partition.boxes[1], axis=1, dtype=float).sum())
-        return math.sqrt(float(np.sum(model.residual)) / model.n_channels / count)
+        return mean_error(model, model.residual)
     if target is not None and target.kind == "psnr":
         return float(model.data_range * 10 ** (-target.value / 20))
     return float(target.value) / math.sqrt(3) if target and target.kind == "max_error" else 0.0
+
+
+def mean_error(model: "Model", energy: Array) -> float:
+    """Root of the mean square of errors from their energy in the boxes of all regions, (N,)."""
+    count = float(np.prod(model.partition.boxes[1], axis=1, dtype=float).sum())
+    return math.sqrt(float(np.sum(energy)) / model.n_channels / count)
+
+
+def with_coding(model: "Model", lost: float) -> Evidence:
+    """What is known of a model's noise once coding has lost this much more."""
+    known = coding_error(model)
+    return replace(model.evidence or Evidence(), coding=math.hypot(known, lost) if known else lost)
 
 
 # --- what callers ask for -------------------------------------------------------------------------

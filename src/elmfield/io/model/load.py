@@ -25,6 +25,7 @@ from elmfield.io.model.json_values import from_plain
 from elmfield.io.model.lazy_coefficients import is_number, read_coefficients, read_models
 from elmfield.io.model.metadata import (
     AxisRecord,
+    EvidenceRecord,
     Metadata,
     SamplesRecord,
     damaged_metadata,
@@ -175,11 +176,9 @@ class Reader:
             )
         )
 
-    def _evidence(self, C: int) -> Evidence | None:
-        """Return what the fit said of noise."""
-        found = self.meta.evidence
-        if found is None:
-            return None
+    def _evidence(self, C: int) -> Evidence:
+        """Return what the fit said of noise, and what coding lost: nothing where none is said."""
+        found = self.meta.evidence or EvidenceRecord()
         noise, amplitude = (None if a is None else tuple(a) for a in (found.noise, found.amplitude))
         each = [a for a in (noise, amplitude) if a is not None]
         known = [found.left, found.coding, *(v for a in each for v in a)]

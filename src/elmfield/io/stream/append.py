@@ -258,7 +258,7 @@ def _code(model: GrowingModel, layout: StreamLayout, k: int, folder: Path, first
         checks |= coding(block).checks
         stream.progress("fit", done + 1, len(blocks))
     means = _overview(layout, model.boxes, k, n)
-    meta = layout.write_rest(store, (join_checks(checks), ""), False, means)
+    meta = layout.write_rest(store, (join_checks(checks), ""), means)
     write_metadata(store, replace(meta, appending=AppendingRecord(axis=k, start=first)))
 
 

@@ -10,7 +10,8 @@ from elmfield._array.checks import USUAL_EFFORT
 from elmfield._array.typing import Array
 from elmfield.field import Field
 from elmfield.field.coefficients.tiles import Tiling, Totals
-from elmfield.field.targets.rate_control import RateControl, Scope
+from elmfield.field.targets.rate_control import RateControl, Scope, typical_error
+from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.fit.gaps.fill import FilledSlabs
 from elmfield.io.model.description import describe
 from elmfield.io.model.metadata import Metadata, to_document, write_metadata
@@ -76,10 +77,21 @@ class StreamLayout:
         return self.plan.missing(1 if self.filled.is_alike else self.tiling.sizes[-1])
 
     def write_rest(
-        self, store: Store, checks: tuple[str, str], is_lossy: bool, means: Means | None
+        self,
+        store: Store,
+        checks: tuple[str, str],
+        means: Means | None,
+        is_lossy: bool = False,
+        lost: float = 0.0,
     ) -> Metadata:
-        """Write all but tiles and metadata; return the metadata. `means` are the overview."""
-        field = Field(replace(self.field.model, residual=None)) if is_lossy else self.field
+        """Write all but tiles and metadata; return the metadata.
+
+        `means` are the overview, `lost` is the root mean square of what coding lost.
+        """
+        model = self.field.model
+        evidence = replace(model.evidence or Evidence(), coding=lost)
+        residual = None if is_lossy else model.residual
+        field = Field(replace(model, residual=residual, evidence=evidence))
         meta = describe(field, self.dtype).write_arrays(store, compress=True)
         missing, gaps = self.missing, None
         self.plan.samples.write_document(store)
@@ -205,8 +217,10 @@ class StreamCoder(StreamLayout, RateControl[TrialModel]):
         texts = join_checks(checks), join_checks(missing_checks)
         means = None if totals is None or all_coarse else Means.of(totals, self.plan.kind)
         store = self.work.model(name)
-        write_metadata(store, self.write_rest(store, texts, bool(asked), means))
-        return TrialModel(coder=self, name=name, errors=(score.mean_square, score.largest))
+        errors = score.mean_square, score.largest
+        meta = self.write_rest(store, texts, means, bool(asked), typical_error(errors))
+        write_metadata(store, meta)
+        return TrialModel(coder=self, name=name, errors=errors)
 
 
 def join_checks(checks: dict[int, str]) -> str:
