@@ -143,6 +143,7 @@ def one_trial(seed):
             for ours in (ef.RankWarning, ef.ChannelWarning):
                 warnings.simplefilter("ignore", ours)
             warnings.filterwarnings("ignore", "`torch.jit", DeprecationWarning)
+            warnings.filterwarnings("ignore", "nothing was merged", UserWarning)
             found = _one(trial := Trial(rng))
             return found if found == "done" else f"{found} ({trial})"
     except Hung:

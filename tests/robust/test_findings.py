@@ -209,3 +209,16 @@ def test_a_full_disk_leaves_no_half_file(tmp_path, rng):
     told = [line for line in ran.stderr.splitlines() if line.startswith("Error: ")]
     assert len(told) == len(WRITERS), ran.stderr
     assert Path(disk).is_dir()
+
+
+@pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        (lambda: ef.smooth(denoise=[""]), "`denoise` must be True, False"),
+        (lambda: ef.over_seeds(np.eye(20), ef.paper(cell=10, width=5), seeds=1 << 62), "at most"),
+        (lambda: ef.fit(np.eye(9), channel_axis=np.array(["a", "b"])), "`channel_axis` must be"),
+    ],
+)
+def test_odd_arguments_are_refused_in_a_sentence(call, wanted):
+    with pytest.raises(ValueError, match=wanted):
+        call()

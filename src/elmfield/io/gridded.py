@@ -257,7 +257,7 @@ def _without(by_dim: Mapping[str, Any], name: str) -> dict[str, Any]:
 def axis_number(axis: object, names: Sequence[Hashable]) -> int:
     """Which axis is meant by `channel_axis`: one of the names, or else a number."""
     n = len(names)
-    if axis in names:
+    if isinstance(axis, Hashable) and axis in names:
         return names.index(axis)
     if is_integer(axis) and -n <= axis < n:
         return int(axis) % n

@@ -300,6 +300,10 @@ class Spread(NamedTuple):
     scores: tuple[float, ...]
 
 
+MOST_SEEDS = 10_000
+"""Fits that one call makes, at most."""
+
+
 def over_seeds(
     values: Array,
     settings: Paper,
@@ -335,6 +339,8 @@ def over_seeds(
     if not isinstance(settings, Paper):
         raise TypeError(f"`settings` must come from paper(...); got {settings!r}.")
     listed = entries(seeds)
+    if listed is None and whole("seeds", seeds) > MOST_SEEDS:
+        raise ValueError(f"`seeds` must be at most {MOST_SEEDS}; got {shown(seeds)}.")
     if not is_array(values):
         values = array("values", values)
     found = []

@@ -101,7 +101,8 @@ def parse_noise(given: object) -> Noise:
     if is_number(given) and given > 0:
         return given
     if not isinstance(given, (str, bytes)) and np.ndim(given) > 0:  # type: ignore[arg-type]
-        levels = np.asarray(to_numpy(given), np.float64)
+        levels = np.asarray(to_numpy(given))
+        levels = levels.astype(np.float64) if levels.dtype.kind in "iuf" else np.zeros(1)
         if levels.size and np.isfinite(levels).all() and (levels > 0).all():
             return tuple(levels.tolist()) if isinstance(given, tuple) else NoiseMap(levels)
     raise ValueError(
