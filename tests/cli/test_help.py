@@ -98,6 +98,10 @@ def test_examples_in_the_help_work(line, run, folder):
         sound = pytest.importorskip("soundfile")
         sound.write(folder / "sound.wav", np.sin(np.arange(4000) / 9), 16000)
         run("fit", "sound.wav", "-o", "speech.elm", "-q")
+    if "months.csv" in words:
+        rows = [f"mean,{30 * k},{30 * k + 30},{np.sin(k / 2)},0" for k in range(12)]
+        table = ["kind,day_low,day_high,value,noise", *rows]
+        (folder / "months.csv").write_text("\n".join(table))
     if "scan.elm" in words:
         nibabel = pytest.importorskip("nibabel")
         volume = np.add.outer(np.add.outer(np.arange(8), np.arange(9)), np.arange(7))
