@@ -6,6 +6,7 @@
 #   make fuzz    tries to break it: damaged files, odd calls, kills (SEED=7: again; SEEDS=5: five new ones)
 #   make coverage  which lines and branches the tests run, build/coverage/index.html
 #   make mutants  formulas and bounds changed one by one; fails if the tests do not notice one
+#   make judges  other projects' tests, unchanged, and how many apply
 #   make test-oldest  the tests on the oldest versions of all dependencies
 #   make test-view  the page in the browser alone (needs a Chromium)
 #   make docs    the site: build/site/index.html (warnings are errors)
@@ -27,9 +28,9 @@ CODE := src tests benchmarks paper measurement changes/gather.py docs/conf.py do
 # Where `paper` and `bench` work.
 DEVICE ?= cpu
 
-.PHONY: help demo quick test coverage mutants fuzz test-oldest lint types layers fast pytest test-view docs changelog release-check paper bench tables clean
+.PHONY: help demo quick test coverage mutants fuzz judges test-oldest lint types layers fast pytest test-view docs changelog release-check paper bench tables clean
 help:
-	@sed -n '3,14s/^# *//p' Makefile
+	@sed -n '3,15s/^# *//p' Makefile
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/elmfield demo --output demo
@@ -70,6 +71,10 @@ mutants: $(VENV)/.test
 fuzz: $(VENV)/.test
 	$(PY) tests/robust/fuzz.py $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(SHARE),--share $(SHARE)) $(if $(WRITE),--write)
+
+# Those that do not apply are listed with their reasons in tests/outside/not_applicable.toml.
+judges: $(VENV)/.test
+	$(PY) -m pytest -n 0 -q tests/outside
 
 # An environment of its own, with every dependency as old as pyproject.toml allows.
 OLDEST := .venv-oldest

@@ -10,6 +10,8 @@ Data flows one way, and the packages are listed in that order::
 - `field`: local models blended into one function: values, derivatives, integrals, grids.
 - `fit`, `settings`, `measure`: from samples to a Field; the presets; errors and held-out scores.
 - `io`, `show`: files, DataArrays and the model file; pictures.
+- `codec`: arrays to bytes and back, used by `io`.
+- `observe`, `sklearn`: what can be observed of a function; estimators of scikit-learn.
 - `cli`: the command ``elmfield``.
 
 >>> import numpy as np, elmfield as ef
