@@ -74,7 +74,7 @@ fuzz: $(VENV)/.test
 
 # Those that do not apply are listed with their reasons in tests/outside/not_applicable.toml.
 judges: $(VENV)/.test
-	$(PY) -m pytest -n 0 -q tests/outside
+	JUDGES=1 $(PY) -m pytest -n 0 -q tests/outside
 
 # An environment of its own, with every dependency as old as pyproject.toml allows.
 OLDEST := .venv-oldest
