@@ -20,7 +20,8 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     for item in items:
         if item.name == "test_map_coordinates_large_data":
-            item.add_marker(pytest.mark.skipif("JUDGES" not in os.environ, reason="a minute, and 5 GB"))
+            asked = "JUDGES" in os.environ
+            item.add_marker(pytest.mark.skipif(not asked, reason="a minute, and 5 GB"))
         suite = REASONS.get(item.path.stem.removeprefix("test_"), {})
         for name, reason in suite.items():
             if item.name == name or item.name.startswith(f"{name}["):
