@@ -41,6 +41,16 @@ def pictures_shifted():
     return table(heads, lines)
 
 
+def pictures_local():
+    rows = rows_of("pictures", "local")
+    ways = [key for key in rows[0] if key not in ("of", "data", "protocol")]
+    lines = []
+    for protocol in ("area", "points"):
+        own = [row for row in rows if row["protocol"] == protocol]
+        lines.append([f"{len(own)}, {protocol}", *(f"{mean(r[w] for r in own):.2f}" for w in ways)])
+    return table(["pictures, protocol, dB", *ways], lines)
+
+
 def pictures_flat():
     rows = [r for r in rows_of("pictures", "flat") if r["missing"] in (0.3, 0.7)]
     ways = ("as it is", "half a grey of noise", "griddata linear", "griddata cubic", "biharmonic")
@@ -88,6 +98,7 @@ TABLES = {
     for f in (
         pictures_enlarged,
         pictures_shifted,
+        pictures_local,
         pictures_flat,
         pictures_colour,
         pictures_bands,
