@@ -21,7 +21,7 @@ from elmfield.field.coordinates.labels import (
     FileGrid,
     Labels,
 )
-from elmfield.io.model.json_values import keepable
+from elmfield.io.model.metadata import keepable
 from elmfield.samples import source_of
 
 

@@ -34,7 +34,7 @@ from elmfield.io.files import is_path, read
 from elmfield.io.formats.medical import from_image
 from elmfield.io.gridded import Gridded, axis_number
 from elmfield.io.lazy_arrays import DataArraySlabs, Lazy
-from elmfield.io.model.json_values import keepable
+from elmfield.io.model.metadata import keepable
 from elmfield.samples import with_nan
 
 if TYPE_CHECKING:

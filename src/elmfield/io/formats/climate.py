@@ -20,7 +20,7 @@ from elmfield.io.files import need, reading, suffix_of
 from elmfield.io.formats.arrays import choose
 from elmfield.io.gridded import Gridded
 from elmfield.io.inputs import from_dataarray, to_dataarray
-from elmfield.io.model.json_values import keepable
+from elmfield.io.model.metadata import keepable
 
 if TYPE_CHECKING:
     import xarray as xr

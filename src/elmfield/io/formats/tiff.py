@@ -14,7 +14,7 @@ from elmfield.io.formats.picture_headers import as_text, icc_for
 from elmfield.io.formats.raster import make_picture
 from elmfield.io.gridded import Gridded, grid_of, values_for_file
 from elmfield.io.lazy_arrays import Lazy
-from elmfield.io.model.json_values import keepable
+from elmfield.io.model.metadata import keepable
 
 Opened = Any
 """An object of tifffile or rasterio: a page, an open map, its transform."""

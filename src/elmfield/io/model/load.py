@@ -21,7 +21,6 @@ from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.io.files import refuse_samples
 from elmfield.io.model import recipes
 from elmfield.io.model.description import frames_of
-from elmfield.io.model.json_values import from_plain
 from elmfield.io.model.lazy_coefficients import is_number, read_coefficients, read_models
 from elmfield.io.model.metadata import (
     AxisRecord,
@@ -29,6 +28,7 @@ from elmfield.io.model.metadata import (
     Metadata,
     SamplesRecord,
     damaged_metadata,
+    from_plain,
     read_metadata,
     staging_folder,
 )

@@ -15,8 +15,7 @@ import numpy as np
 
 from elmfield._array.typing import Array, Floats
 from elmfield.errors import RankWarning, StoreError
-from elmfield.io.model.json_values import to_plain
-from elmfield.io.model.metadata import Recipe
+from elmfield.io.model.metadata import Recipe, to_plain
 from elmfield.local.bases import (
     DenseModes,
     DenseWeights,
