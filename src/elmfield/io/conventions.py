@@ -84,7 +84,7 @@ def crs_of(da: "XArray") -> str | None:
             if told.get(key):
                 return str(told[key])
         if "grid_mapping_name" in told:
-            from elmfield.io.export.reference_systems import from_cf
+            from elmfield.io.export.map_targets import from_cf
 
             return from_cf(told)
     return None

@@ -31,9 +31,9 @@ from elmfield.field.coordinates.labels import (
 )
 from elmfield.io.conventions import ENCODED, FILLS, Gaps, crs_of, gaps_of, kind_of_samples
 from elmfield.io.files import is_path, read
+from elmfield.io.formats.arrays import DataArraySlabs, Lazy
 from elmfield.io.formats.medical import from_image
 from elmfield.io.gridded import Gridded, axis_number
-from elmfield.io.lazy_arrays import DataArraySlabs, Lazy
 from elmfield.io.model.metadata import keepable
 from elmfield.samples import with_nan
 

@@ -17,18 +17,16 @@ from elmfield.field.coordinates.labels import AxisLabels, Labels
 from elmfield.io.conventions import crs_of, map_axes
 from elmfield.io.export.map_targets import (
     Projected,
+    Transformation,
     curvilinear,
     map_plane,
     own_crs,
     projected,
-)
-from elmfield.io.export.rates import Rate, own_rate, rate_in
-from elmfield.io.export.reference_systems import (
-    Transformation,
     same_system,
     whole_bounds,
 )
 from elmfield.io.files import check_exists, format_of, is_model, is_path, path_of, read
+from elmfield.io.formats.media import Rate, own_rate, rate_in
 from elmfield.io.formats.medical import LPS_TO_RAS, from_image
 from elmfield.io.gridded import Gridded
 from elmfield.io.inputs import is_dataset, is_xarray

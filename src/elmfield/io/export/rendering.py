@@ -32,8 +32,7 @@ from elmfield.field.uncertainty.posterior import std_of_means
 from elmfield.fit.polygon_means import polygon_means
 from elmfield.io.export.map_targets import Projected, reprojected
 from elmfield.io.export.output_grid import OutputGrid, TargetGrid
-from elmfield.io.export.rates import decimate, own_rate, time_axis
-from elmfield.io.formats.media import noted_rate, times
+from elmfield.io.formats.media import decimate, noted_rate, own_rate, time_axis, times
 from elmfield.io.gridded import Gridded
 
 MAX_VALUES = 1 << 33

@@ -6,6 +6,7 @@ frames of a video are pictures; its sound is carried along. Through soundfile an
 """
 
 import io
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -15,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.typing import Array, Floats
+from elmfield.field import Field
 from elmfield.field.coordinates.labels import AxisLabels, ChannelLabels, Labels
 from elmfield.io.files import need, reading, suffix_of
+from elmfield.io.formats.arrays import Lazy
 from elmfield.io.formats.picture_headers import as_bytes, as_text
 from elmfield.io.gridded import Gridded
-from elmfield.io.lazy_arrays import Lazy
 from elmfield.show.drawing import colourise
 
 SOUND_DTYPES = {
@@ -317,3 +319,70 @@ class _Track:
                     self.file.mux(packet)
         for packet in self.stream.encode():
             self.file.mux(packet)
+
+
+# --- another rate ---------------------------------------------------------------------------------
+
+
+Rate = float | str | Fraction
+"""Samples per second; text for a quotient, such as "30000/1001"."""
+
+TIME_UNITS = ("s", "sec", "second", "seconds")
+"""Units that say that an axis is time."""
+
+STOP_BAND_DB = 140.0
+"""What a low-pass filter leaves of what is too fast for a lower rate, in dB below it."""
+
+TRANSITION = 0.08
+"""The part of the band below half the new rate in which the filter falls."""
+
+
+def rate_in(rate: Rate) -> Fraction:
+    """A rate as callers write it: a number, a Fraction, or text such as "30000/1001"."""
+    try:
+        found = Fraction(str(rate)) if isinstance(rate, (float, str)) else Fraction(rate)
+    except (ValueError, TypeError, ZeroDivisionError):
+        found = Fraction(0)
+    if found <= 0:
+        raise ValueError(
+            f"`rate` must be samples per second, above 0, such as 44100 or '30000/1001'; got "
+            f"{rate!r}."
+        )
+    return found
+
+
+def time_axis(field: Field) -> int:
+    """The axis that counts seconds."""
+    for k, name in enumerate(field.domain.dims):
+        if name in ("time", "t") or field.labels.axis(name).attrs.get("units") in TIME_UNITS:
+            return k
+    raise ValueError(
+        f"`rate` is for an axis of time; got axes {', '.join(field.domain.dims)}. Use `shape` or "
+        "`scale`."
+    )
+
+
+def own_rate(field: Field, k: int) -> Fraction:
+    """Samples per second of the field's own samples."""
+    noted = field.labels.rate
+    axis = field.domain.axes[k]
+    along = Fraction(1) if axis.coords is None else Fraction(1 / abs(float(axis.step)))
+    if noted is not None and abs(Fraction(str(noted)) - along) < along / 10**6:
+        return Fraction(str(noted))
+    return along.limit_denominator(1001)
+
+
+def decimate(values: Array, m: int, axis: int) -> Array:
+    """Every m-th of values along an axis, after what is too fast for them was filtered out."""
+    from scipy.signal import firwin, kaiserord, upfirdn
+
+    taps, beta = kaiserord(STOP_BAND_DB, TRANSITION / m)
+    half = math.ceil(taps / 2 / m) * m
+    h: Floats = firwin(2 * half + 1, (1 - TRANSITION / 2) / m, window=("kaiser", beta))
+    n = values.shape[axis]
+    # Beyond its ends a recording is mirrored; silence would ring.
+    wide = [(half, half) if j == axis else (0, 0) for j in range(values.ndim)]
+    padded = np.pad(values, wide, mode="reflect" if n > half else "edge")
+    found = upfirdn(h, padded, up=1, down=m, axis=axis)
+    first = 2 * half // m
+    return np.take(found, range(first, first + math.ceil(n / m)), axis=axis)

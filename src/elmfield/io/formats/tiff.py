@@ -10,10 +10,10 @@ import numpy as np
 from elmfield._array.typing import Array
 from elmfield.field.coordinates.labels import AxisLabels, ChannelLabels, Labels
 from elmfield.io.files import check_pixels, need, reading
+from elmfield.io.formats.arrays import Lazy
 from elmfield.io.formats.picture_headers import as_text, icc_for
 from elmfield.io.formats.raster import make_picture
 from elmfield.io.gridded import Gridded, grid_of, values_for_file
-from elmfield.io.lazy_arrays import Lazy
 from elmfield.io.model.metadata import keepable
 
 Opened = Any

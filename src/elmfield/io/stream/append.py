@@ -1,7 +1,7 @@
 """Archives that grow: samples put at the end of an axis of a model folder.
 
 Tiles that are full stay as they are; those at the seam are coded again with what is new. How
-readers see the old samples or all is said in `growing_model`.
+readers see the old samples or all is said in `work_folder`.
 """
 
 import math
@@ -38,8 +38,8 @@ from elmfield.io.model.thumbnail import Means, level_of
 from elmfield.io.store.stores import ROOT, FolderStore
 from elmfield.io.stream.block_work import Coding
 from elmfield.io.stream.fit_stream import Stream
-from elmfield.io.stream.growing_model import GrowingModel, explain_writing, open_growing
 from elmfield.io.stream.stream_coder import StreamLayout, join_checks
+from elmfield.io.stream.work_folder import GrowingModel, explain_writing, open_growing
 from elmfield.io.stream.workers import Here
 from elmfield.samples import Slab, Source, source_of
 

@@ -26,30 +26,28 @@ from elmfield.fit.encoder import Encoder, encoder, gap_order
 from elmfield.fit.gaps.fill import FilledSlabs, fill_slabs
 from elmfield.fit.statistics import Part, Probes, Slabs, Survey, blocks_of, combine_parts
 from elmfield.io.files import check_model_name
+from elmfield.io.formats.arrays import lazy_memmap
 from elmfield.io.gridded import Gridded
-from elmfield.io.lazy_arrays import lazy_memmap
 from elmfield.io.model.coefficient_files import CoefficientPlan
 from elmfield.io.model.description import describe
 from elmfield.io.model.load import load
 from elmfield.io.model.metadata import write_metadata
 from elmfield.io.stream.block_work import NUMBERS_PER_SAMPLE
-from elmfield.io.stream.spool import (
-    MIN_READS_TO_COPY,
-    Spool,
-    count_reads,
-    make_spool,
-    merge_chunks,
-    own_chunks,
-)
 from elmfield.io.stream.stream_coder import StreamCoder
 from elmfield.io.stream.work_folder import Work
 from elmfield.io.stream.workers import (
     BLOCKS_PER_WORKER,
+    MIN_READS_TO_COPY,
     Engine,
     Here,
+    Spool,
     Spread,
     check_chunks,
+    count_reads,
+    make_spool,
+    merge_chunks,
     n_dask_workers,
+    own_chunks,
     shell_of,
 )
 from elmfield.partition import Partition
