@@ -14,7 +14,7 @@ from elmfield._array.backend import to_numpy
 from elmfield.field import Field
 from elmfield.io.api import fit
 from elmfield.io.gridded import Gridded
-from elmfield.io.model.save import as_stored, stored_size
+from elmfield.io.model.save import as_stored, own_dtype, to_bytes
 from elmfield.settings import Settings, Target
 
 MAX_FITS = 5
@@ -50,7 +50,7 @@ def fit_stored(
     if target is not None and target.kind == "bytes":
         return _fit_file(samples, settings, dtype, options)
     field = fit(samples, settings, **options)
-    own = str(field.model.coefficient_dtype).removeprefix("torch.")
+    own = own_dtype(field)
     dtypes = _dtypes(field, samples.values.dtype, own) if dtype is None else (dtype,)
     if target is None or target.kind not in ("psnr", "max_error"):
         return field, dtypes[0]
@@ -90,8 +90,8 @@ def _fit_file(
         field = fit(samples, inner, **options)
         settled: Any = field.settings
         field = Field(replace(field.model, settings=replace(settled, target=settings.target)))
-        name = dtype or str(field.model.coefficient_dtype).removeprefix("torch.")
-        size = stored_size(field, name)
+        name = dtype or own_dtype(field)
+        size = len(to_bytes(field, name))
         if size <= room and size - field.n_bytes > overhead - 256:
             return field, name
         overhead = size - field.n_bytes + 16

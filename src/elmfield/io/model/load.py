@@ -20,11 +20,11 @@ from elmfield.field.model import Model
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.io.files import refuse_samples
 from elmfield.io.model import recipes
-from elmfield.io.model.description import frames_of
-from elmfield.io.model.lazy_coefficients import is_number, read_coefficients, read_models
+from elmfield.io.model.coefficient_files import read_coefficients
 from elmfield.io.model.metadata import (
     AxisRecord,
     EvidenceRecord,
+    GroupRecord,
     Metadata,
     SamplesRecord,
     damaged_metadata,
@@ -32,9 +32,11 @@ from elmfield.io.model.metadata import (
     read_metadata,
     staging_folder,
 )
+from elmfield.io.model.recipes import is_number, read_models
 from elmfield.io.model.sample_files import read_samples
 from elmfield.io.store.blocks import ArrayReader
 from elmfield.io.store.stores import OverlayStore, Store, open_store
+from elmfield.local.bases import half_widths
 from elmfield.local.model import Basis
 from elmfield.partition import Partition
 from elmfield.settings import Settings
@@ -368,3 +370,14 @@ class Reader:
             own = sizes if len(self.meta.groups) == 1 else sizes[which == g]
             if box is None or (own != np.asarray(box)).any():
                 raise self.arrays.refuse("boxes of regions and modes disagree")
+
+
+def frames_of(part: Partition, groups: list[GroupRecord], which: Integers) -> tuple[Floats, Floats]:
+    """Centres and radii, (N, d) each, of regions whose boxes are the partition's."""
+    starts, sizes = part.boxes
+    d = len(part.shape)
+    radius = np.ones((len(groups), d))
+    for g, group in enumerate(groups):
+        if group.modes["kind"] in ("plain", "smooth", "shaped", "weights") and group.modes["box"]:
+            radius[g] = half_widths(tuple(group.modes["box"]))
+    return starts + (sizes - 1) / 2, radius[which]

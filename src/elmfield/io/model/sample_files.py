@@ -26,10 +26,10 @@ from elmfield.field.coefficients.tiles import (
     TILES_PER_BATCH,
     CodedTiles,
     Tiling,
+    Totals,
     pack_tiles,
     packed,
 )
-from elmfield.io.model import thumbnail
 from elmfield.io.model.metadata import Metadata, SamplesRecord
 from elmfield.io.store.blocks import (
     CHECK_DIGITS,
@@ -46,6 +46,22 @@ DTYPES = (*EXACT.values(), "float32", "float64")
 """Of samples in a file."""
 
 CODECS = ("elmfield", "crc32c")
+
+MIN_SAMPLES = 1 << 20
+"""Of an array without loss that has an overview: means of its samples, seen before a tile is
+decoded. Tiles that were coded with loss begin with such means."""
+
+MIN_HALVINGS = 10
+"""How often its axes are halved, all together: it has about a thousandth of the samples."""
+
+MAX_NUMBERS = 1 << 18
+"""Of an overview: more would not be seen at once."""
+
+BATCH_NUMBERS = 1 << 22
+"""Averaged at a time."""
+
+Overview = tuple[int, Array]
+"""How often axes are halved, k, and means of 2^k samples on each axis, channels last."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +88,12 @@ class TileArray:
     @property
     def _n_axes(self) -> int:
         return len(self.tiling.tile) - (not self.has_channels)
+
+    def overview(self, k: int) -> "TileArray":
+        """Return the array, of one tile, of means of 2^k samples on each axis."""
+        *sizes, C = self.tiling.sizes
+        tiling = Tiling.whole((*(-(-n >> k) for n in sizes), C))
+        return TileArray("overview", tiling, _kind_of_means(self.dtype), self.has_channels)
 
     def key(self, number: int) -> str:
         """Return the entry of a tile."""
@@ -149,7 +171,7 @@ class SamplePlan:
     dtype: str
     tile: tuple[int, ...] | None = None
 
-    @cached_property
+    @property
     def group_numbers(self) -> Integers:
         """Return the group of each region, (N,)."""
         return self.field.model.blended.group_of[0]
@@ -268,7 +290,7 @@ class SamplePlan:
         meta: Metadata,
         checks: str,
         missing: tuple[int, str] | None,
-        means: thumbnail.Means | None,
+        means: Overview | None,
         is_lossy: bool | None = None,
     ) -> Metadata:
         """Write an overview, if there is one; return the metadata of arrays that are written.
@@ -289,27 +311,44 @@ class SamplePlan:
         if missing is not None:
             record = replace(record, missing=missing[0], missing_checks=missing[1])
         if means is not None:
-            array = _overview_array(means.tiling, means.values.dtype.name, self.samples)
-            sums = array.write(store, iter([packed(means.values)]))
-            record = replace(record, overview=means.level, overview_checks=sums)
+            sums = self.samples.overview(means[0]).write(store, iter([packed(means[1])]))
+            record = replace(record, overview=means[0], overview_checks=sums)
         return replace(meta, samples=record)
 
-    def _overview(self) -> thumbnail.Means | None:
+    def _overview(self) -> Overview | None:
         """Return means that go into the file; None where all tiles begin with such means."""
         boxes, tiles, tiling = self.boxes, self.boxes.tiles, self.samples.tiling
-        if thumbnail.level_of(tiling) is None:
+        if (k := level_of(tiling)) is None:
             return None
         if tiles is not None and self._copied is not None and tiles.tiling == tiling:
             seen = boxes.overview_means()
             if boxes.overview is not None and seen is not None:
-                return thumbnail.Means(boxes.overview[0], seen)
+                return boxes.overview[0], seen
         if tiles is None or (self.is_lossy and not tiles.have_coarse):
-            return thumbnail.make_overview(tiling, self.kind, self._stored_values)
+            return overview_of(Totals.of(tiling, k, self._stored_values, BATCH_NUMBERS), self.kind)
         return None
 
 
-def _overview_array(tiling: Tiling, dtype: str, samples: TileArray) -> TileArray:
-    return TileArray("overview", tiling, dtype, samples.has_channels)
+def level_of(tiling: Tiling) -> int | None:
+    """Return how often the axes of an overview are halved; None of few samples."""
+    *sizes, _ = tiling.sizes
+    if math.prod(sizes) < MIN_SAMPLES:
+        return None
+    k = -(-MIN_HALVINGS // len(sizes))
+    while math.prod(-(-n >> k) for n in sizes) > MAX_NUMBERS:
+        k += 1
+    return k
+
+
+def overview_of(totals: Totals, kind: str) -> Overview:
+    """Return the means of samples of a dtype, as a file keeps them."""
+    out = totals.means()
+    out = np.rint(out) if np.dtype(kind).kind in "iu" else out
+    return totals.k, out.astype(_kind_of_means(kind))
+
+
+def _kind_of_means(kind: str) -> str:
+    return "float32" if np.dtype(kind).itemsize == 8 else kind
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -398,9 +437,7 @@ def read_samples(
     if k is not None:
         if not (isinstance(k, int) and 1 <= k <= 62):
             raise StoreError(f"{store.name} is damaged: an overview of level {k!r}.")
-        kind = thumbnail.kind_of(str(record.dtype))
-        array = _overview_array(thumbnail.tiling_of(tiling, k), kind, samples)
-        means = k, array.read(store, sizes, str(record.overview_checks))
+        means = k, samples.overview(k).read(store, sizes, str(record.overview_checks))
     return SampleBoxes(
         source=decoded,
         offset=offset,

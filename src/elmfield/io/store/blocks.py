@@ -203,24 +203,24 @@ class Blocks:
         endian = [c.get("configuration", {}).get("endian", "little") for c in first]
         known = codecs in (["bytes", "blosc", "crc32c"], ["bytes", "crc32c"])
         if about.shape != (size,) or about.dtype not in dtypes or not known or endian != ["little"]:
-            raise self._damaged(f"{size} numbers of type {' or '.join(dtypes)} were expected")
+            raise self.damaged(f"{size} numbers of type {' or '.join(dtypes)} were expected")
         self.dtype = np.dtype(about.dtype).newbyteorder("<")
         self.is_compressed = "blosc" in codecs
         (self.block,) = about.block
         if self.block * self.dtype.itemsize > MAX_BLOCK_BYTES:
-            raise self._damaged(f"blocks of {self.block} numbers")
+            raise self.damaged(f"blocks of {self.block} numbers")
         self.n_blocks = -(-size // self.block)
         # A block that is not there reads as zeros in Zarr; here it means that the file lies.
         if self.n_blocks > len(sizes) or not all(
             f"{name}/c/{i}" in sizes for i in range(self.n_blocks)
         ):
-            raise self._damaged("blocks are missing")
+            raise self.damaged("blocks are missing")
         if checks is not None and (
             not isinstance(checks, str) or len(checks) != CHECK_DIGITS * self.n_blocks
         ):
-            raise self._damaged("its check sums are not those of its blocks")
+            raise self.damaged("its check sums are not those of its blocks")
 
-    def _damaged(self, why: str) -> StoreError:
+    def damaged(self, why: str) -> StoreError:
         return damaged_array(self.store, self.name, why)
 
     def read(self, first: int) -> Array:
@@ -231,7 +231,7 @@ class Blocks:
         if self._checks is not None:
             expected = self._checks[CHECK_DIGITS * first : CHECK_DIGITS * (first + 1)]
             if data[-4:].hex() != expected:
-                raise self._damaged(f"block {first} is not the one that was saved here")
+                raise self.damaged(f"block {first} is not the one that was saved here")
         n_bytes = self.block * self.dtype.itemsize
         try:
             raw = strip_check(data)
@@ -242,7 +242,7 @@ class Blocks:
             if len(raw) != n_bytes:
                 raise ValueError("wrong length")
         except (RuntimeError, ValueError, TypeError, MemoryError) as error:
-            raise self._damaged(f"block {first} cannot be decoded ({error})") from error
+            raise self.damaged(f"block {first} cannot be decoded ({error})") from error
         return np.frombuffer(raw, self.dtype)
 
     def read_all(self) -> Array:

@@ -1,4 +1,4 @@
-"""Where a model's bytes lie: a folder, a zip file, either of them behind an fsspec URL, or memory.
+"""Where a model's bytes lie: a folder, a zip file, or either of them behind an fsspec URL.
 
 A :class:`Store` answers which names are there and what bytes one of them has. It never unpacks
 anything to a disk, and checks every name and size that an archive claims.
@@ -237,27 +237,6 @@ class RemoteStore:
         system, root = self._at()
         if system.exists(root):
             system.rm(root, recursive=True)
-
-
-class MemoryStore:
-    """Entries kept in memory."""
-
-    name = "a model in memory"
-
-    def __init__(self) -> None:
-        self._entries: dict[str, bytes] = {}
-
-    def sizes(self) -> dict[str, int]:
-        """Return the bytes of every entry, by name."""
-        return {key: len(data) for key, data in self._entries.items()}
-
-    def read(self, key: str) -> bytes:
-        """Return the bytes of one entry."""
-        return self._entries[key]
-
-    def write(self, key: str, data: bytes) -> None:
-        """Write one entry."""
-        self._entries[key] = data
 
 
 class OverlayStore:

@@ -34,7 +34,7 @@ from elmfield.io.model.metadata import (
     staging_folder,
     write_metadata,
 )
-from elmfield.io.model.thumbnail import Means, level_of
+from elmfield.io.model.sample_files import Overview, level_of, overview_of
 from elmfield.io.store.stores import ROOT, FolderStore
 from elmfield.io.stream.block_work import Coding
 from elmfield.io.stream.fit_stream import Stream
@@ -271,23 +271,22 @@ def _cut_from(blocks: list[Slab], k: int, start: int) -> list[Slab]:
     ]
 
 
-def _overview(layout: StreamLayout, boxes: SampleBoxes, k: int, n: int) -> Means | None:
+def _overview(layout: StreamLayout, boxes: SampleBoxes, k: int, n: int) -> Overview | None:
     """Return the overview of all samples: means of whole boxes before the seam stay."""
     level, slabs = level_of(layout.tiling), layout.stream.slabs
     if level is None:
         return None
-    kind = layout.plan.kind
     first = 0
     if boxes.overview is not None and boxes.overview[0] == level:
         first = n >> level << level
     totals = Totals(layout.tiling, level)
     for block in _cut_from(layout.blocks, k, first):
         totals.add(block, sums_of(layout.tiling, level, block, slabs.read(block)))
-    means = Means.of(totals, kind)
+    means = overview_of(totals, layout.plan.kind)
     if first:
         assert boxes.overview is not None
         stay = tuple(slice(first >> level) if j == k else slice(None) for j in range(k + 1))
-        means.values[stay] = boxes.overview[1].whole()[stay]
+        means[1][stay] = boxes.overview[1].whole()[stay]
     return means
 
 

@@ -29,9 +29,9 @@ from elmfield.io.files import check_model_name
 from elmfield.io.formats.arrays import lazy_memmap
 from elmfield.io.gridded import Gridded
 from elmfield.io.model.coefficient_files import CoefficientPlan
-from elmfield.io.model.description import describe
 from elmfield.io.model.load import load
 from elmfield.io.model.metadata import write_metadata
+from elmfield.io.model.save import describe
 from elmfield.io.stream.block_work import NUMBERS_PER_SAMPLE
 from elmfield.io.stream.stream_coder import StreamCoder
 from elmfield.io.stream.work_folder import Work

@@ -13,10 +13,9 @@ from elmfield.field.coefficients.tiles import Tiling, Totals
 from elmfield.field.targets.rate_control import RateControl, Scope, typical_error
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.fit.gaps.fill import FilledSlabs
-from elmfield.io.model.description import describe
 from elmfield.io.model.metadata import Metadata, to_document, write_metadata
-from elmfield.io.model.sample_files import SamplePlan, TileArray
-from elmfield.io.model.thumbnail import Means, level_of
+from elmfield.io.model.sample_files import Overview, SamplePlan, TileArray, level_of, overview_of
+from elmfield.io.model.save import describe
 from elmfield.io.store.stores import Store
 from elmfield.io.stream.block_work import Coding, Score
 from elmfield.io.stream.work_folder import Work
@@ -80,7 +79,7 @@ class StreamLayout:
         self,
         store: Store,
         checks: tuple[str, str],
-        means: Means | None,
+        means: Overview | None,
         is_lossy: bool = False,
         lost: float = 0.0,
     ) -> Metadata:
@@ -215,7 +214,7 @@ class StreamCoder(StreamLayout, RateControl[TrialModel]):
             score |= Score(squares=squares, largest=largest, count=count)
             self.stream.progress("fit", len(checks), self.tiling.n_tiles)
         texts = join_checks(checks), join_checks(missing_checks)
-        means = None if totals is None or all_coarse else Means.of(totals, self.plan.kind)
+        means = None if totals is None or all_coarse else overview_of(totals, self.plan.kind)
         store = self.work.model(name)
         errors = score.mean_square, score.largest
         meta = self.write_rest(store, texts, means, bool(asked), typical_error(errors))

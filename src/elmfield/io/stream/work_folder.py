@@ -27,10 +27,9 @@ from elmfield.field import Field
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.tiles import CodedTiles
 from elmfield.io.files import StrPath, path_of
-from elmfield.io.model.description import entry_order
 from elmfield.io.model.load import read_field
 from elmfield.io.model.metadata import Metadata, read_metadata, staging_folder, write_metadata
-from elmfield.io.model.save import FOLDER, check_target
+from elmfield.io.model.save import FOLDER, check_target, entry_order
 from elmfield.io.store.atomic_write import (
     explain_failure,
     lock_folder,
