@@ -283,6 +283,11 @@ def grid_of(samples: Gridded) -> tuple[list[float], list[float]]:
     return list(map(float, grid.start)), list(map(float, grid.step))
 
 
+def step_of(coords: Floats) -> float:
+    """Distance between coordinates, two or more, on average."""
+    return float(coords[-1] - coords[0]) / (len(coords) - 1)
+
+
 def fingerprint(values: Array) -> dict[str, Any]:
     """Return shape, dtype, range and SHA-256 of an array, read a few rows at a time."""
     source = source_of(values)

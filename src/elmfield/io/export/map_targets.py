@@ -104,34 +104,23 @@ def whole_bounds(start: str, end: str, box: Bounds) -> Bounds | None:
     _, south, _, north = box
     there, back = Transformation(start, end), Transformation(end, start)
     middle = _middle_longitude(end)
-    lon, lat = np.meshgrid(
-        middle + np.linspace(-180 + 1e-9, 180 - 1e-9, 721), np.linspace(south, north, 361)
-    )
-    used = _area_of_use(end)
-    for inside in (None, used):
-        shown = np.ones(lon.shape, bool)
-        if inside is not None:
-            w, s, e, n = inside
-            shown = (
-                (lat >= s) & (lat <= n) & ((lon - w) % 360 <= (e - w) % 360 + 360 * (e - w >= 360))
-            )
-        x, y = there(lon[shown], lat[shown])
+    around = middle + np.linspace(-180 + 1e-9, 180 - 1e-9, 721)
+    lon, lat = (c.reshape(-1) for c in np.meshgrid(around, np.linspace(south, north, 361)))
+    for used in (None, getattr(_parse(end), "area_of_use", None)):
+        if used is not None:
+            w, wide = used.west, used.east - used.west
+            shown = (lat >= used.south) & (lat <= used.north)
+            shown &= (lon - w) % 360 <= wide % 360 + 360 * (wide >= 360)
+            lon, lat = lon[shown], lat[shown]
+        x, y = there(lon, lat)
         again, same = back(x, y)
-        off = np.hypot(
-            np.cos(np.deg2rad(lat[shown])) * _turned(again - lon[shown]), same - lat[shown]
-        )
+        turned = (again - lon + 180) % 360 - 180
+        off = np.hypot(np.cos(np.deg2rad(lat)) * turned, same - lat)
         good = np.isfinite(off) & (off < 1e-4)
         found = x[good], y[good]
         if good.any() and max(float(np.abs(c).max()) for c in found) < LARGEST_MAP_METRES:
             return found[0].min(), found[1].min(), found[0].max(), found[1].max()
-        if inside is None and used is None:
-            break
     return None
-
-
-def _turned(degrees: Floats) -> Floats:
-    """Differences of longitudes, between -180 and 180."""
-    return (degrees + 180) % 360 - 180
 
 
 def _middle_longitude(crs: str) -> float:
@@ -140,12 +129,6 @@ def _middle_longitude(crs: str) -> float:
         warnings.simplefilter("ignore")  # what such a text leaves out
         told = _parse(crs).to_dict()
     return float(told.get("lon_0", 0.0)) if isinstance(told, Mapping) else 0.0
-
-
-def _area_of_use(crs: str) -> Bounds | None:
-    """Where a system is meant to be used: longitudes and latitudes; None if that is not known."""
-    area = getattr(_parse(crs), "area_of_use", None)
-    return None if area is None else (area.west, area.south, area.east, area.north)
 
 
 def same_system(one: str, other: str) -> bool:
@@ -273,10 +256,8 @@ def projected(of: Field, crs: str, y: Floats, x: Floats) -> Projected:
     near = 1e-3 * max(float(np.ptp(c)) / max(1, len(c) - 1) for c in (x, y)) + 1e-9
     u, v = (np.where(off <= near, c, np.nan) for c in (u, v))
     a, b = (of.domain.dims[k] for k in map_plane(of))
-    points = np.stack([v, u], axis=-1)
-    cells = partial(projected_cells, y, x, back)
-    text = as_wkt(crs)
-    return Projected(crs=text, plane=(a, b), y=y, x=x, points=points, cells=cells)
+    points, cells = np.stack([v, u], axis=-1), partial(projected_cells, y, x, back)
+    return Projected(crs=as_wkt(crs), plane=(a, b), y=y, x=x, points=points, cells=cells)
 
 
 def reprojected(labels: Labels, grid: Projected) -> Labels:
@@ -317,25 +298,12 @@ def projected_cells(y: Floats, x: Floats, back: Transformation) -> Floats:
 
     Sides are curves there: some places on each are corners too, which neighbours share.
     """
-    t = np.arange(SIDE_PIECES) / SIDE_PIECES
-    rows, columns = _edges(y), _edges(x)
-    top, bottom = rows[:-1, None, None], rows[1:, None, None]
-    left, right = columns[None, :-1, None], columns[None, 1:, None]
-    same = np.zeros((len(y), len(x), SIDE_PIECES))
-    Y = [
-        top + same,
-        top + (bottom - top) * t + same,
-        bottom + same,
-        bottom + (top - bottom) * t + same,
-    ]
-    X = [
-        left + (right - left) * t + same,
-        right + same,
-        right + (left - right) * t + same,
-        left + same,
-    ]
-    found = back(np.concatenate(X, axis=2), np.concatenate(Y, axis=2))
-    return np.stack(found[::-1], axis=-1)
+    t, one = np.arange(SIDE_PIECES) / SIDE_PIECES, np.ones(SIDE_PIECES)
+    along, down = (np.concatenate(c) for c in ((t, one, 1 - t, 0 * t), (0 * t, t, one, 1 - t)))
+    rows, columns = cell_edges(y)[:, None, None], cell_edges(x)[:, None]
+    Y = (1 - down) * rows[:-1] + down * rows[1:]
+    X = (1 - along) * columns[:-1] + along * columns[1:]
+    return np.stack(back(*np.broadcast_arrays(X, Y))[::-1], axis=-1)
 
 
 def cells_around(places: Floats, turn: float | None) -> Floats:
@@ -355,9 +323,8 @@ def cells_around(places: Floats, turn: float | None) -> Floats:
     return np.stack(around, axis=2)
 
 
-def _edges(c: Floats) -> Floats:
+def cell_edges(c: Floats) -> Floats:
     """Borders midway between coordinates, which may be one."""
     steps = np.diff(c) if len(c) > 1 else np.ones(1)
-    return np.concatenate(
-        [[c[0] - steps[0] / 2], c[:-1] + steps[: len(c) - 1] / 2, [c[-1] + steps[-1] / 2]]
-    )
+    inner = c[:-1] + steps[: len(c) - 1] / 2
+    return np.concatenate([[c[0] - steps[0] / 2], inner, [c[-1] + steps[-1] / 2]])

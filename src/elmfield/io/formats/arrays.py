@@ -34,11 +34,9 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
     with reading(path, what):
         if suffix == ".npy":
             return _from_array(_load(path, lazily))
-        if suffix == ".npz":
-            return _read_npz(path, variable)
         if suffix == ".cfl":
-            return _from_bart(_read_cfl(path))
-        return _read_mat(path, variable)
+            return _read_cfl(path)
+        return (_read_npz if suffix == ".npz" else _read_mat)(path, variable)
 
 
 def _load(path: Path, lazily: bool = False) -> Any:
@@ -63,16 +61,6 @@ def _from_array(values: Array, name: str | None = None) -> Gridded:
     return Gridded(values=values, dims=dims, labels=Labels(name=name))
 
 
-def _from_bart(values: Array) -> Gridded:
-    """An array of BART's, whose axes are in a fixed order; coils, the fourth, are channels."""
-    names = (*BART, *(f"axis{k}" for k in range(len(BART), values.ndim)))[: values.ndim]
-    if values.ndim <= COIL:
-        return Gridded(values=values, dims=names)
-    dims = tuple(n for k, n in enumerate(names) if k != COIL)
-    labels = Labels(channels=ChannelLabels(name=names[COIL]))
-    return Gridded(values=values, dims=dims, channel_axis=COIL, labels=labels)
-
-
 def choose(path: Path, found: dict[str, Any], variable: str | None) -> str:
     """The array that was asked for, or the only one there is."""
     if variable is not None:
@@ -93,10 +81,9 @@ def choose(path: Path, found: dict[str, Any], variable: str | None) -> str:
 def _read_npz(path: Path, variable: str | None) -> Gridded:
     arrays = _load(path)
     numeric = {k: v for k, v in arrays.items() if v.dtype.kind in "biufc" and v.ndim > 0}
-    big = {k: v.shape for k, v in numeric.items() if v.ndim > 1} or {
-        k: v.shape for k, v in numeric.items()
-    }
-    name = choose(path, {k: v.shape for k, v in numeric.items()} if variable else big, variable)
+    shapes = {k: v.shape for k, v in numeric.items()}
+    big = {k: shape for k, shape in shapes.items() if len(shape) > 1} or shapes
+    name = choose(path, shapes if variable else big, variable)
     values = numeric[name]
     # One-dimensional arrays whose lengths are, in this order, those of the axes, say where the
     # samples lie.
@@ -132,17 +119,14 @@ def _read_mat(path: Path, variable: str | None) -> Gridded:
         from scipy.io import loadmat
 
         found = loadmat(path)
-        arrays = {
-            k: v
-            for k, v in found.items()
-            if isinstance(v, np.ndarray) and v.dtype.kind in "biufc" and v.size > 1
-        }
-        name = choose(path, {k: v.shape for k, v in arrays.items()}, variable)
-        values = arrays[name]
+        arrays = {k: v for k, v in found.items() if isinstance(v, np.ndarray) and v.size > 1}
+        shapes = {k: v.shape for k, v in arrays.items() if v.dtype.kind in "biufc"}
+        values = arrays[name := choose(path, shapes, variable)]
     return _from_array(np.ascontiguousarray(values), name)
 
 
-def _read_cfl(path: Path) -> Array:
+def _read_cfl(path: Path) -> Gridded:
+    """An array of BART's, whose axes are in a fixed order; coils, the fourth, are channels."""
     lines = path.with_suffix(".hdr").read_text().splitlines()
     sizes = next((row for row in lines if row and not row.startswith("#")), "")
     shape = tuple(int(n) for n in sizes.split())
@@ -153,7 +137,13 @@ def _read_cfl(path: Path) -> Array:
         raise ValueError(f"it holds {values.size} numbers; its header says {shape}")
     while len(shape) > 1 and shape[-1] == 1:
         shape = shape[:-1]
-    return np.ascontiguousarray(values.reshape(shape, order="F"))
+    values, n = np.ascontiguousarray(values.reshape(shape, order="F")), len(shape)
+    names = (*BART, *(f"axis{k}" for k in range(len(BART), n)))[:n]
+    if n <= COIL:
+        return Gridded(values=values, dims=names)
+    labels = Labels(channels=ChannelLabels(name=names[COIL]))
+    dims = names[:COIL] + names[COIL + 1 :]
+    return Gridded(values=values, dims=dims, channel_axis=COIL, labels=labels)
 
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
@@ -163,16 +153,14 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         np.save(path, values, allow_pickle=False)
         return
     if suffix == ".cfl":
-        path.with_suffix(".hdr").write_text(
-            "# Dimensions\n" + " ".join(map(str, values.shape)) + "\n"
-        )
+        sizes = " ".join(map(str, values.shape))
+        path.with_suffix(".hdr").write_text(f"# Dimensions\n{sizes}\n")
         path.write_bytes(values.astype("<c8").tobytes(order="F"))
         return
     name = samples.labels.name or "values"
     lines = {n: samples.coords[n] for n in samples.dims if n in samples.coords and n != name}
     if suffix == ".npz":
-        arrays: dict[str, Any] = {name: values, **lines}
-        np.savez_compressed(path, **arrays)
+        np.savez_compressed(path, **{name: values, **lines})
     else:
         from scipy.io import savemat
 
@@ -287,13 +275,8 @@ class Mapped:
 
 def lazy_memmap(values: np.memmap) -> Lazy:
     """A memory map by the name of its file; slices of it, which begin elsewhere, as they are."""
-    read = Mapped(
-        Path(str(values.filename)),
-        values.dtype,
-        int(values.offset),
-        values.shape,
-        "C" if values.flags.c_contiguous else "F",
-    )
+    path, order = Path(str(values.filename)), "C" if values.flags.c_contiguous else "F"
+    read = Mapped(path, values.dtype, int(values.offset), values.shape, order)
     return Lazy(read, values.shape, values.dtype)
 
 

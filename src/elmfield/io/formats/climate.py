@@ -198,21 +198,17 @@ def _write_grib(samples: Gridded, path: Path) -> None:
     with path.open("wb") as file:
         for index in np.ndindex(*(da.sizes[d] for d in others)):
             one = da.isel(dict(zip(others, index)))
+            values = np.asarray(one.values, float).reshape(-1)
+            dates, steps = _time_keys(one, path)
+            # Steps come after the parameter: sums over time count from the forecast's beginning.
+            keys = [*_grid_keys(lat, lon), *dates, *_parameter_keys(one, about), *steps]
+            if (gone := np.isnan(values)).any():
+                keys += [("bitmapPresent", 1), ("missingValue", MISSING_VALUE)]
             message = codes.codes_grib_new_from_samples("regular_ll_sfc_grib2")
             try:
-                for key, value in [
-                    *_grid_keys(lat, lon),
-                    *_date_keys(one, path),
-                    *_parameter_keys(one, about),
-                    *_step_keys(one),
-                ]:
+                for key, value in keys:
                     codes.codes_set(message, key, value)
-                values = np.asarray(one.values, float).reshape(-1)
-                if np.isnan(values).any():
-                    codes.codes_set(message, "bitmapPresent", 1)
-                    codes.codes_set(message, "missingValue", MISSING_VALUE)
-                    values = np.where(np.isnan(values), MISSING_VALUE, values)
-                codes.codes_set_values(message, values)
+                codes.codes_set_values(message, np.where(gone, MISSING_VALUE, values))
                 codes.codes_write(message, file)
             except codes.CodesInternalError as error:
                 raise ValueError(f"{path.name}: GRIB cannot hold this: {error}.") from error
@@ -254,11 +250,14 @@ def _scalar(one: "xr.DataArray", name: str, kind: str) -> Any:
     return c.values[()] if c is not None and c.ndim == 0 and c.dtype.kind in kind else None
 
 
-def _date_keys(one: "xr.DataArray", path: Path) -> Keys:
+def _time_keys(one: "xr.DataArray", path: Path) -> tuple[Keys, Keys]:
+    """When a forecast began, and its step; of files with two dates, the second less the first."""
     began, valid = (_scalar(one, name, "M") for name in DATES)
+    step = _scalar(one, "step", "m")
     if began is None and valid is not None:
-        step = _scalar(one, "step", "m")
         began = valid if step is None else valid - step
+    elif step is None and valid is not None:
+        step = valid - began
     if began is None:
         raise ValueError(
             f"{path.name}: GRIB needs a date, and there is no coordinate time or valid_time. "
@@ -266,7 +265,14 @@ def _date_keys(one: "xr.DataArray", path: Path) -> Keys:
         )
     text = np.datetime_as_string(began.astype("datetime64[s]"))
     parts = [int(p) for p in text.replace("T", "-").replace(":", "-").split("-")]
-    return list(zip(("year", "month", "day", "hour", "minute", "second"), parts))
+    dates: Keys = list(zip(("year", "month", "day", "hour", "minute", "second"), parts))
+    if step is None:
+        return dates, []
+    for unit in ("h", "m", "s"):
+        count = step / np.timedelta64(1, unit)
+        if count == round(count):
+            break
+    return dates, [("stepUnits", unit), ("endStep", round(float(count)))]
 
 
 def _parameter_keys(one: "xr.DataArray", about: Attrs) -> Keys:
@@ -285,21 +291,5 @@ def _parameter_keys(one: "xr.DataArray", about: Attrs) -> Keys:
     if int(about.get("paramId", 0)):
         keys.append(("paramId", int(about["paramId"])))
     else:
-        unknown = ("discipline", "parameterCategory", "parameterNumber")
-        keys += [(key, 255) for key in unknown]
+        keys += [(k, 255) for k in ("discipline", "parameterCategory", "parameterNumber")]
     return keys
-
-
-def _step_keys(one: "xr.DataArray") -> Keys:
-    """The forecast's step, after the parameter: sums over time count from its beginning."""
-    step = _scalar(one, "step", "m")
-    began, valid = (_scalar(one, name, "M") for name in DATES)
-    if step is None and began is not None and valid is not None:
-        step = valid - began
-    if step is None:
-        return []
-    for unit in ("h", "m", "s"):
-        count = step / np.timedelta64(1, unit)
-        if count == round(count):
-            break
-    return [("stepUnits", unit), ("endStep", round(float(count)))]

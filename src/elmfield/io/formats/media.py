@@ -21,15 +21,12 @@ from elmfield.field.coordinates.labels import AxisLabels, ChannelLabels, Labels
 from elmfield.io.files import need, reading, suffix_of
 from elmfield.io.formats.arrays import Lazy
 from elmfield.io.formats.picture_headers import as_bytes, as_text
-from elmfield.io.gridded import Gridded
+from elmfield.io.gridded import Gridded, step_of
 from elmfield.show.drawing import colourise
 
 SOUND_DTYPES = {
-    "PCM_U8": "int16",
-    "PCM_S8": "int16",
-    "PCM_16": "int16",
-    "PCM_24": "int32",
-    "PCM_32": "int32",
+    **dict.fromkeys(("PCM_U8", "PCM_S8", "PCM_16"), "int16"),
+    **dict.fromkeys(("PCM_24", "PCM_32"), "int32"),
 }
 """Subtypes that hold whole numbers, and what they are read as."""
 
@@ -78,15 +75,16 @@ def rate_of(samples: Gridded, usual: Fraction) -> Fraction:
     """Samples or frames per second: as noted, or along the time axis."""
     noted = samples.labels.rate
     time = samples.coords.get(samples.dims[0])
-    along = usual
     if time is not None and len(time) > 1:
-        seconds = abs(float(time[-1]) - float(time[0]))
-        along = Fraction((len(time) - 1) / seconds).limit_denominator(1001)
-    elif noted is not None:
-        along = Fraction(str(noted))
-    # What is noted is exact, but not what a slice or another grid made of it.
-    same = noted is not None and abs(Fraction(str(noted)) - along) < along / 10**6
-    return Fraction(str(noted)) if same else along
+        return _settled(noted, Fraction(1 / abs(step_of(time))))
+    return usual if noted is None else Fraction(str(noted))
+
+
+def _settled(noted: int | str | None, along: Fraction) -> Fraction:
+    """The rate that is noted, which is exact, unless that along an axis is not the same."""
+    if noted is not None and abs(Fraction(str(noted)) - along) < along / 10**6:
+        return Fraction(str(noted))
+    return along.limit_denominator(1001)
 
 
 # --- sound ----------------------------------------------------------------------------------------
@@ -97,12 +95,11 @@ def _read_sound(path: Path) -> Gridded:
     with reading(path, "sound"), soundfile.SoundFile(path) as file:
         rate, subtype = file.samplerate, file.subtype
         values = file.read(dtype=SOUND_DTYPES.get(subtype, "float64"), always_2d=True)
-    time = times(len(values), Fraction(rate))
     single = values.shape[1] == 1
     return Gridded(
         values=values[:, 0] if single else values,
         dims=("time",),
-        coords={"time": time},
+        coords={"time": times(len(values), Fraction(rate))},
         channel_axis=None if single else 1,
         labels=Labels(
             align="nodes",
@@ -344,10 +341,7 @@ def rate_in(rate: Rate) -> Fraction:
     except (ValueError, TypeError, ZeroDivisionError):
         found = Fraction(0)
     if found <= 0:
-        raise ValueError(
-            f"`rate` must be samples per second, above 0, such as 44100 or '30000/1001'; got "
-            f"{rate!r}."
-        )
+        raise ValueError(f"`rate` must be samples per second, such as 44100; got {rate!r}.")
     return found
 
 
@@ -356,20 +350,15 @@ def time_axis(field: Field) -> int:
     for k, name in enumerate(field.domain.dims):
         if name in ("time", "t") or field.labels.axis(name).attrs.get("units") in TIME_UNITS:
             return k
-    raise ValueError(
-        f"`rate` is for an axis of time; got axes {', '.join(field.domain.dims)}. Use `shape` or "
-        "`scale`."
-    )
+    got = ", ".join(field.domain.dims)
+    raise ValueError(f"`rate` is for an axis of time; got axes {got}. Use `shape` or `scale`.")
 
 
 def own_rate(field: Field, k: int) -> Fraction:
     """Samples per second of the field's own samples."""
-    noted = field.labels.rate
     axis = field.domain.axes[k]
     along = Fraction(1) if axis.coords is None else Fraction(1 / abs(float(axis.step)))
-    if noted is not None and abs(Fraction(str(noted)) - along) < along / 10**6:
-        return Fraction(str(noted))
-    return along.limit_denominator(1001)
+    return _settled(field.labels.rate, along)
 
 
 def decimate(values: Array, m: int, axis: int) -> Array:

@@ -92,10 +92,9 @@ def _read_header(path: Path) -> tuple[dict[str, str], int]:
         return {}, 1
     try:
         with _open_pillow(Image, path) as opened:
-            header, lies = read_exif(opened)
+            return read_exif(opened)
     except UnidentifiedImageError:  # of another codec's kind; its pixels were read all the same
         return {}, 1
-    return header, lies
 
 
 @contextmanager
@@ -157,18 +156,14 @@ def _read_by_pillow(path: Path) -> Gridded:
     if (values[..., 3] == 255).all():
         values = values[..., :3]
     began = np.concatenate([[0.0], np.cumsum([t or 0.1 for t in times])[:-1]])
-    return Gridded(
-        values=values,
-        dims=("time", "row", "column"),
-        coords={"time": began},
-        channel_axis=3,
-        labels=Labels(
-            align="areas",
-            axes={"time": AxisLabels(attrs={"units": "s"})},
-            channels=ChannelLabels(name="colour", labels=LABELS[values.shape[-1]]),
-            header=header,
-        ),
+    labels = Labels(
+        align="areas",
+        axes={"time": AxisLabels(attrs={"units": "s"})},
+        channels=ChannelLabels(name="colour", labels=LABELS[values.shape[-1]]),
+        header=header,
     )
+    dims, at = ("time", "row", "column"), {"time": began}
+    return Gridded(values=values, dims=dims, coords=at, channel_axis=3, labels=labels)
 
 
 def _pixels(opened: Any) -> Array:
@@ -216,12 +211,11 @@ def _encode(values: Array, suffix: str) -> bytes:
 
 def _to_pillow(values: Array, suffix: str) -> Array:
     """Pixels as a kind of file can hold them: 8 bits, without transparency where there is none."""
-    if values.dtype == np.uint16 and suffix not in (".pgm",):
+    if values.dtype == np.uint16 and suffix != ".pgm":
         values = (values >> 8).astype(np.uint8)
     if values.ndim == 3 and values.shape[-1] == 2:
-        grey = suffix in OPAQUE
-        values = values[..., 0] if grey else values[..., [0, 0, 0, 1]]
-    if values.ndim == 3 and values.shape[-1] == 4 and suffix in OPAQUE:
+        values = values[..., 0] if suffix in OPAQUE else values[..., [0, 0, 0, 1]]
+    if values.ndim == 3 and suffix in OPAQUE:
         values = values[..., :3]
     if suffix == ".pgm" and values.ndim == 3:
         raise ValueError("a .pgm file is grey; got colours. Write a .ppm file instead.")
@@ -261,20 +255,17 @@ def to_pixels(samples: Gridded, path: Path, colours: str | None = None) -> Array
     """The samples as uint8 or uint16 with colours last: (H, W) or (H, W, 1 to 4)."""
     values = _north_up(samples)
     d = len(samples.dims)
-    extra = [k for k in range(d) if values.shape[k] == 1 and d > 2]
-    while d - len(extra) < 2 and extra:
-        extra.pop()
-    values = np.squeeze(values, axis=tuple(extra))
+    extra = tuple(k for k in range(d) if values.shape[k] == 1)[: max(0, d - 2)]
+    values = np.squeeze(values, axis=extra)
     if d - len(extra) != 2:
         raise ValueError(
             f"{path.name}: a picture has two axes; got {d - len(extra)} "
             f"({', '.join(samples.dims)}). Choose a slice, another format, or say which axis holds "
             "colours: channel_axis=-1."
         )
-    if values.ndim == 3 and values.shape[-1] > 4:
+    if values.ndim == 3 and (n := values.shape[-1]) > 4:
         raise ValueError(
-            f"{path.name}: a picture has at most four channels; got {values.shape[-1]}. Write a "
-            ".tif, .nc or .npy file instead."
+            f"{path.name}: a picture has at most four channels; got {n}. Write a .tif."
         )
     if values.dtype == bool:
         values = values.astype(np.uint8) * 255
@@ -318,9 +309,8 @@ def png(values: Array, *, exif: bytes | None = None, icc: bytes | None = None) -
     lines[0, 0] = 0
 
     def chunk(name: bytes, data: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-        )
+        body = name + data
+        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
 
     head = struct.pack(">IIBBBBB", w, h, 8 * values.dtype.itemsize, kind, 0, 0, 0)
     carried = b"" if icc is None else chunk(b"iCCP", b"ICC profile\0\0" + zlib.compress(icc))

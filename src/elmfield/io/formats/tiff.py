@@ -13,7 +13,7 @@ from elmfield.io.files import check_pixels, need, reading
 from elmfield.io.formats.arrays import Lazy
 from elmfield.io.formats.picture_headers import as_text, icc_for
 from elmfield.io.formats.raster import make_picture
-from elmfield.io.gridded import Gridded, grid_of, values_for_file
+from elmfield.io.gridded import Gridded, grid_of, step_of, values_for_file
 from elmfield.io.model.metadata import keepable
 
 Opened = Any
@@ -119,6 +119,9 @@ def _to_visible(values: Array, axes: str, page: Opened) -> tuple[Array, str]:
     return values, axes
 
 
+OME_SIZES = {"X": "PhysicalSizeX", "Y": "PhysicalSizeY", "Z": "PhysicalSizeZ", "T": "TimeIncrement"}
+"""Attributes of OME that have the distance between samples."""
+
 Sizes = dict[str, tuple[float, str]]
 """Distance between samples along axes that tifffile names by letters, and its unit."""
 
@@ -130,8 +133,7 @@ def _sizes_of(file: Opened) -> tuple[Sizes, list[str]]:
         tifffile = need("tifffile", "io", "reading TIFF files")
         images = tifffile.xml2dict(file.ome_metadata)["OME"]["Image"]
         pixels = (images[0] if isinstance(images, list) else images)["Pixels"]
-        names = {"X": "PhysicalSizeX", "Y": "PhysicalSizeY", "Z": "PhysicalSizeZ"}
-        for letter, name in {**names, "T": "TimeIncrement"}.items():
+        for letter, name in OME_SIZES.items():
             usual = "s" if letter == "T" else "µm"
             found[letter] = (float(pixels.get(name, 0)), str(pixels.get(f"{name}Unit", usual)))
         every = pixels.get("Channel", [])
@@ -252,12 +254,10 @@ def _make_map(values: Array, t: Opened, labels: Labels) -> Gridded:
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     """Write a map if the samples have map coordinates, else a stack."""
-    if samples.labels.transform is not None and samples.dims[-2:] == ("y", "x"):
-        _write_map(samples, path)
-        return
-    on_earth = _to_map(samples)
-    if on_earth is not None:
-        _write_map(on_earth, path)
+    is_map = samples.labels.transform is not None and samples.dims[-2:] == ("y", "x")
+    placed = samples if is_map else _to_map(samples)
+    if placed is not None:
+        _write_map(placed, path)
         return
     tifffile = need("tifffile", "io", "writing TIFF files")
     values = np.asarray(samples.values)
@@ -282,13 +282,12 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
 def _sizes_for_file(samples: Gridded, letters: Sequence[str]) -> dict[str, Any]:
     """Distances between samples and names of channels, as OME calls them; none without units."""
     found: dict[str, Any] = {}
-    names = {"X": "PhysicalSizeX", "Y": "PhysicalSizeY", "Z": "PhysicalSizeZ", "T": "TimeIncrement"}
     for name, letter in zip(samples.dims, letters):
         coords = samples.coords.get(name)
         unit = samples.labels.axes.get(name, AxisLabels()).units
-        if letter in names and unit and coords is not None and len(coords) > 1:
-            found[names[letter]] = abs(float(coords[-1] - coords[0])) / (len(coords) - 1)
-            found[f"{names[letter]}Unit"] = {"um": "µm", "micron": "µm"}.get(unit, unit)
+        if letter in OME_SIZES and unit and coords is not None and len(coords) > 1:
+            found[OME_SIZES[letter]] = abs(step_of(coords))
+            found[f"{OME_SIZES[letter]}Unit"] = {"um": "µm", "micron": "µm"}.get(unit, unit)
     called = samples.labels.channels.labels
     if found and called and "C" not in letters and samples.channel_axis is not None:
         found["Channel"] = {"Name": [str(c) for c in called]}
@@ -302,37 +301,25 @@ def _to_map(samples: Gridded) -> Gridded | None:
     if pair != (d - 2, d - 1):
         return None
     lat, lon = (samples.coords.get(samples.dims[k]) for k in pair)
-    values, axes = np.asarray(samples.values), samples.array_axes
-    one = [axes[k] for k in range(d - 2)]
-    if lat is None or lon is None or any(values.shape[k] > 1 for k in one):
+    values = np.asarray(samples.values)
+    if lat is None or lon is None or any(n > 1 for n in samples.shape[:-2]):
         return None
     for c in (lat, lon):
         steps = np.diff(np.asarray(c, np.float64))
         if len(c) < 2 or np.max(np.abs(steps - steps.mean())) > 1e-3 * abs(steps.mean()):
             return None
-    channel = samples.channel_axis
+    channel = None if samples.channel_axis is None else 0
     if channel is not None:
-        values, channel = np.moveaxis(values, channel, 0), 0
-        values = values.reshape(len(values), *values.shape[-2:])
-    else:
-        values = values.reshape(values.shape[-2:])
-    north, east = (float(c[-1] - c[0]) / (len(c) - 1) for c in (lat, lon))
+        values = np.moveaxis(values, samples.channel_axis, 0)
+    values = values.reshape(*values.shape[: 0 if channel is None else 1], *values.shape[-2:])
+    north, east = step_of(lat), step_of(lon)
     values = values[..., ::-1, :] if north > 0 else values
     values = values[..., ::-1] if east < 0 else values
     top, left = float(max(lat[0], lat[-1])), float(min(lon[0], lon[-1]))
     dlat, dlon = abs(north), abs(east)
-    return Gridded(
-        values=values,
-        dims=("y", "x"),
-        channel_axis=channel,
-        labels=replace(
-            samples.labels,
-            crs="EPSG:4326",
-            transform=[dlon, 0.0, left - dlon / 2, 0.0, -dlat, top + dlat / 2],
-            axes={},
-            grid=None,
-        ),
-    )
+    corners = [dlon, 0.0, left - dlon / 2, 0.0, -dlat, top + dlat / 2]
+    labels = replace(samples.labels, crs="EPSG:4326", transform=corners, axes={}, grid=None)
+    return Gridded(values=values, dims=("y", "x"), channel_axis=channel, labels=labels)
 
 
 def _write_map(samples: Gridded, path: Path) -> None:
@@ -340,10 +327,8 @@ def _write_map(samples: Gridded, path: Path) -> None:
     about = samples.labels
     assert about.transform is not None
     values = values_for_file(samples)
-    if samples.channel_axis is None:
-        values = values[None]
-    elif samples.channel_axis != 0:
-        values = np.moveaxis(values, samples.channel_axis, 0)
+    k = samples.channel_axis
+    values = values[None] if k is None else np.moveaxis(values, k, 0)
     if values.dtype == bool:
         values = values.astype(np.uint8)
     (r, c), (dr, dc) = grid_of(samples)
@@ -353,9 +338,7 @@ def _write_map(samples: Gridded, path: Path) -> None:
     transform = (a * dc, b * dr, a * left + b * top + x, d * dc, e * dr, d * left + e * top + y)
     profile = {
         "driver": "GTiff",
-        "height": values.shape[1],
-        "width": values.shape[2],
-        "count": values.shape[0],
+        **dict(zip(("count", "height", "width"), values.shape)),
         "dtype": values.dtype.name,
         "crs": about.crs,
         "transform": rasterio.Affine(*transform),
@@ -368,12 +351,10 @@ def _write_map(samples: Gridded, path: Path) -> None:
         kind = values.dtype
         if kind.kind == "f" or np.iinfo(kind).min <= fill <= np.iinfo(kind).max:
             profile["nodata"] = fill
-    labels = about.channels.labels
     with rasterio.open(path, "w", **profile) as file:
         file.write(values)
-        tags = {k: v for k, v in about.attrs.items() if isinstance(v, str)}
-        file.update_tags(**tags)
-        for k, text in enumerate(labels[: values.shape[0]]):
+        file.update_tags(**{k: v for k, v in about.attrs.items() if isinstance(v, str)})
+        for k, text in enumerate(about.channels.labels[: values.shape[0]]):
             if text != f"band {k + 1}":
                 file.set_band_description(k + 1, text)
         if about.units is not None:

@@ -29,11 +29,7 @@ from elmfield.fit.statistics import Probes, Slabs, Survey, blocks_of
 from elmfield.io.files import StrPath
 from elmfield.io.gridded import Gridded, axis_number
 from elmfield.io.inputs import parse_input
-from elmfield.io.model.metadata import (
-    AppendingRecord,
-    staging_folder,
-    write_metadata,
-)
+from elmfield.io.model.metadata import AppendingRecord, staging_folder, write_metadata
 from elmfield.io.model.sample_files import Overview, level_of, overview_of
 from elmfield.io.store.stores import ROOT, FolderStore
 from elmfield.io.stream.block_work import Coding
@@ -228,12 +224,9 @@ def _batches(frames: Iterator[Any], model: GrowingModel, k: int, left: int) -> I
 def _add(joined: JoinedSource, first: int, tell: Progress) -> GrowingModel:
     """Add samples to a model; the call that adds them began when it had `first`."""
     model, slabs = joined.model, joined.slabs(joined)
-    low, high = _find_limits(joined)
-    grown, encode = _grow(joined, slabs, low, high)
-    stream = Stream(
-        slabs=slabs, sent=slabs, encode=encode, labels=grown.labels, engine=Here(),
-        progress=tell,
-    )  # fmt: skip
+    grown, encode = _grow(joined, slabs, *_find_limits(joined))
+    own: dict[str, Any] = {"slabs": slabs, "sent": slabs, "engine": Here(), "progress": tell}
+    stream = Stream(encode=encode, labels=grown.labels, **own)
     layout = StreamLayout(field=grown, stream=stream, tile=model.tiles.tiling.tile)
     folder = model.target / staging_folder(joined.axis, grown.shape[joined.axis])
     with explain_writing(model.target):
@@ -347,17 +340,12 @@ def _new_coordinates(
         coords = coordinates_out(given.coords[axis.name], given.labels.axis(axis.name))
     if coords is None:
         if axis.spacing is not None:
-            raise ValueError(
-                f"axis {axis.name!r} is not even; say where the new samples lie: coords=..."
-            )
+            raise ValueError(f"axis {axis.name!r} is not even; say where samples lie: coords=...")
         return None, None
     coords = np.asarray(coords)
     if len(coords) != m:
-        raise ValueError(
-            f"`coords` must have one entry for each of {m} samples; got {len(coords)}."
-        )
-    number = field.domain.dims.index(axis.name)
-    return field.model.coordinates.numbers(number, coords), coords
+        raise ValueError(f"`coords` must have {m} entries, one per sample; got {len(coords)}.")
+    return field.model.coordinates.numbers(k, coords), coords
 
 
 def _grow(joined: JoinedSource, slabs: Slabs, low: float, high: float) -> tuple[Field, Any]:

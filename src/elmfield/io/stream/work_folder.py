@@ -30,25 +30,9 @@ from elmfield.io.files import StrPath, path_of
 from elmfield.io.model.load import read_field
 from elmfield.io.model.metadata import Metadata, read_metadata, staging_folder, write_metadata
 from elmfield.io.model.save import FOLDER, check_target, entry_order
-from elmfield.io.store.atomic_write import (
-    explain_failure,
-    lock_folder,
-    move_into_place,
-    resolve_links,
-    short_name,
-)
-from elmfield.io.store.stores import (
-    ROOT,
-    FolderStore,
-    RemoteStore,
-    Store,
-    ZipStore,
-    filesystem,
-    folder_at,
-    is_url,
-    local_path,
-    open_store,
-)
+from elmfield.io.store import atomic_write, stores
+from elmfield.io.store.atomic_write import explain_failure, lock_folder, resolve_links
+from elmfield.io.store.stores import ROOT, FolderStore, RemoteStore, is_url, local_path
 
 PLAN = "plan.json"
 """The entry that says what is being made; without it nothing can go on."""
@@ -70,8 +54,7 @@ class Work:
     def __init__(self, out: str | Path) -> None:
         out = local_path(out)
         self.is_remote = is_url(out)
-        self._held = ExitStack()
-        self._is_locked = False
+        self._held, self._is_locked = ExitStack(), False
         self._levels: Path | None = None
         self.target: str | Path
         if self.is_remote:
@@ -80,8 +63,8 @@ class Work:
             self.root = f"{folder}/.{name}.partial"
         else:
             self.target = resolve_links(Path(out))
-            self.root = str(self.target.parent / f".{short_name(self.target)}.partial")
-        self.store = folder_at(self.root)
+            self.root = str(self.target.parent / f".{atomic_write.short_name(self.target)}.partial")
+        self.store = stores.folder_at(self.root)
         if not (self.is_remote and PLAN in self.store.sizes()):  # else this work left it there
             check_target(out)
 
@@ -90,9 +73,8 @@ class Work:
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self.close()
-        if not isinstance(error, OSError) or isinstance(error, FileNotFoundError):
-            return
-        if error.errno is not None:
+        is_known = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
+        if is_known and error.errno is not None:
             why = explain_failure(error)
             raise StoreError(
                 f"cannot write {self.target}: {why}. What is done so far is kept in {self.root}; "
@@ -140,21 +122,18 @@ class Work:
 
     def model(self, name: str) -> FolderStore | RemoteStore:
         """Return where a model is made."""
-        return folder_at(f"{self.root}/model-{name}")
+        return stores.folder_at(f"{self.root}/model-{name}")
 
     def notes(self, name: str) -> FolderStore | RemoteStore:
         """Return where notes on its finished blocks are."""
-        return folder_at(f"{self.root}/done-{name}")
+        return stores.folder_at(f"{self.root}/done-{name}")
 
     def finish(self, name: str) -> None:
         """Put a model in place, and remove the folder."""
         made = self.model(name)
         if isinstance(made, RemoteStore):
             self._finish_remote(made)
-        else:
-            self._finish_local(made)
-
-    def _finish_local(self, made: FolderStore) -> None:
+            return
         path, target = Path(made.name), Path(self.target)
         if target.name.endswith(FOLDER):
             for part in path.rglob(".*"):  # what a process was writing when it was killed
@@ -165,12 +144,12 @@ class Work:
                 _pack(made, file)
         # From here on the notes on finished blocks speak of files that are gone.
         Path(self.root, PLAN).unlink()
-        move_into_place(path, target)
+        atomic_write.move_into_place(path, target)
         self.close()
         shutil.rmtree(self.root, ignore_errors=True)
 
     def _finish_remote(self, made: RemoteStore) -> None:
-        system, target = filesystem(str(self.target))
+        system, target = stores.filesystem(str(self.target))
         if not target.endswith(FOLDER):
             with system.open(target, "wb") as file:
                 _pack(made, file)
@@ -179,19 +158,19 @@ class Work:
             if system.exists(f"{target}/{ROOT}"):
                 system.rm_file(f"{target}/{ROOT}")
             RemoteStore(str(self.target)).clear()
-            source = filesystem(made.name)[1]
+            source = stores.filesystem(made.name)[1]
             for key in sorted(made.sizes(), key=lambda k: k == ROOT):
                 system.makedirs(f"{target}/{key}".rpartition("/")[0], exist_ok=True)
                 system.cp_file(f"{source}/{key}", f"{target}/{key}")
         self.close()
         # First what tells that work can go on: of the rest some may be left after a crash.
-        system.rm_file(f"{filesystem(self.root)[1]}/{PLAN}")
+        system.rm_file(f"{stores.filesystem(self.root)[1]}/{PLAN}")
         self.store.clear()
 
 
-def _pack(made: Store, file: IO[bytes]) -> None:
+def _pack(made: stores.Store, file: IO[bytes]) -> None:
     """Write the entries of a model to a zip file, in the order in which `save` writes them."""
-    with ZipStore("", file, is_new=True) as packed:
+    with stores.ZipStore("", file, is_new=True) as packed:
         for key in sorted(made.sizes(), key=entry_order):
             packed.write(key, made.read(key))
 
@@ -240,13 +219,12 @@ class GrowingModel:
         store = FolderStore(str(target))
         meta = read_metadata(store)
         field = read_field(store, meta)
-        growing, newest = meta.appending, None
+        newest, growing = None, meta.appending
         if growing is not None:
             newest = staging_folder(growing.axis, field.shape[growing.axis])
         for folder in [p for p in target.iterdir() if STAGING.fullmatch(p.name)]:
-            if folder.name == newest:
-                for key in FolderStore(str(folder)).sizes():
-                    _move_up(target, folder, key)
+            for key in FolderStore(str(folder)).sizes() if folder.name == newest else ():
+                _move_up(target, folder, key)
             if folder.is_symlink() or not folder.is_dir():
                 folder.unlink()
             else:
@@ -284,7 +262,7 @@ def open_growing(path: StrPath) -> Iterator[GrowingModel]:
             "as one: save(load(path), 'name.elm.zarr')."
         )
     target = resolve_links(target)
-    read_metadata(open_store(target))  # else an error that names what is there
+    read_metadata(stores.open_store(target))  # else an error that names what is there
     with lock_folder(target, target):
         with explain_writing(target):
             model = GrowingModel.open(target)

@@ -16,7 +16,7 @@ from importlib import import_module
 from itertools import product as cartesian
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,10 +24,10 @@ from elmfield._array.backend import is_dask
 from elmfield._array.checks import whole
 from elmfield._array.threads import n_processors, small_products
 from elmfield._array.typing import Array
-from elmfield.errors import MissingExtraError
+from elmfield.io.files import need
 from elmfield.io.formats.arrays import Lazy
 from elmfield.io.store.stores import new_file
-from elmfield.samples import Slab, Source
+from elmfield.samples import Slab
 
 R = TypeVar("R")
 
@@ -36,24 +36,6 @@ Task = Callable[..., R]
 
 BLOCKS_PER_WORKER = 4
 """Handed out at a time: few enough to report progress, enough to keep all busy."""
-
-
-class Engine(Protocol):
-    """Does the same to many blocks."""
-
-    @property
-    def n_workers(self) -> int:
-        """How many blocks are held at once."""
-
-    @property
-    def is_here(self) -> bool:
-        """Whether all work is done in this process."""
-
-    def reading(self) -> "Engine":
-        """The same for work that reads its samples itself."""
-
-    def each(self, task: Task[R], slabs: Sequence[Slab]) -> Iterator[R]:
-        """Yield ``task(slab)`` of every block, in order."""
 
 
 class Here:
@@ -89,8 +71,9 @@ class Spread:
 
     Parameters
     ----------
-    array : Dask array or None
-        The source, whose blocks are computed with the work on them; None where work reads itself.
+    array : callable or None
+        Gives the Dask array of a block, all channels, which is computed with the work on it; None
+        where work reads itself.
     n_workers : int
         How many there are.
     """
@@ -111,12 +94,12 @@ class Spread:
         step = BLOCKS_PER_WORKER * self.n_workers
         for i in range(0, len(slabs), step):
             some = slabs[i : i + step]
-            given = [None] * len(some) if self.array is None else [self.values(s) for s in some]
+            given = [None if self.array is None else self.array(s) for s in some]
             yield from dask.compute(*(delayed(task, s, v) for s, v in zip(some, given)))
 
-    def values(self, slab: Slab) -> Any:
-        """The Dask array of a block, all channels."""
-        return self.array(slab) if callable(self.array) else self.array[slab]
+
+Engine = Here | Spread
+"""Does the same to many blocks."""
 
 
 def run_alone(task: Task[R], slab: Slab, values: Array | None) -> R:
@@ -145,18 +128,12 @@ def cluster(n_workers: int | None, scheduler: str | None) -> Iterator[Engine | N
         return
     if n_workers is not None:
         whole("workers", n_workers)  # nobody would ever do the work
-    try:
-        distributed: Any = import_module("distributed")
-    except ImportError as error:
-        raise MissingExtraError(
-            "several workers need distributed; pip install 'elmfield[dist]'."
-        ) from error
+    distributed: Any = need("distributed", "dist", "work by several workers")
     with ExitStack() as stack:
         if scheduler is None:
-            local = distributed.LocalCluster(
-                n_workers=n_workers, threads_per_worker=1, dashboard_address=None
-            )
-            client = stack.enter_context(distributed.Client(stack.enter_context(local)))
+            how = {"threads_per_worker": 1, "dashboard_address": None}
+            local = stack.enter_context(distributed.LocalCluster(n_workers=n_workers, **how))
+            client = stack.enter_context(distributed.Client(local))
         else:
             client = stack.enter_context(distributed.Client(scheduler, timeout="15s"))
             client.wait_for_workers(n_workers or 1, timeout=60)
@@ -185,15 +162,6 @@ def check_workers(client: Any) -> None:
 # --- Dask arrays ----------------------------------------------------------------------------------
 
 
-def check_chunks(values: Any) -> None:
-    """Raise if a Dask array does not know its own shape."""
-    if any(math.isnan(n) for n in values.shape):
-        raise ValueError(
-            f"a Dask array must know its shape; got {values.shape}. Call "
-            "array.compute_chunk_sizes() first."
-        )
-
-
 def n_dask_workers() -> int:
     """Workers of the scheduler that Dask would use now."""
     distributed = sys.modules.get("distributed")
@@ -205,12 +173,10 @@ def n_dask_workers() -> int:
         else:
             check_workers(client)
             return max(1, int(sum(client.nthreads().values())))
-    dask: Any = import_module("dask")
-
-    chosen = dask.config.get("scheduler", None)
-    if chosen in ("sync", "synchronous", "single-threaded"):
+    config: Any = import_module("dask").config
+    if config.get("scheduler", None) in ("sync", "synchronous", "single-threaded"):
         return 1
-    return int(dask.config.get("num_workers", None) or n_processors())
+    return int(config.get("num_workers", None) or n_processors())
 
 
 @dataclass(frozen=True)
@@ -223,11 +189,6 @@ class Shell:
     def read(self, slab: Slab = ()) -> Array:
         """Nothing to read here."""
         raise RuntimeError("the samples of a Dask array come with the work on them.")
-
-
-def shell_of(source: Source) -> Shell:
-    """What travels of a source."""
-    return Shell(tuple(source.shape), np.dtype(source.dtype))
 
 
 # --- a copy of the source -------------------------------------------------------------------------
@@ -261,7 +222,7 @@ class Spool:
     @property
     def slabs(self) -> list[Slab]:
         """Return the slabs that have a file."""
-        return [tuple(slab) for slab in cartesian(*self.spans)]
+        return list(cartesian(*self.spans))
 
     def _file(self, slab: Sequence[slice]) -> Path:
         return self.folder / ("-".join(str(s.start) for s in slab) + ".npy")
