@@ -34,14 +34,14 @@ class Gaps:
 
     Parameters
     ----------
-    fill : float
-        The number.
+    fill : float or None
+        The number, if there is one.
     is_stored : bool
         Whether values still hold it; else they are NaN there.
     """
 
-    fill: float
-    is_stored: bool
+    fill: float | None = None
+    is_stored: bool = False
 
     def dtype(self, own: np.dtype[Any]) -> np.dtype[Any]:
         """The dtype of values with NaN for it."""
@@ -58,16 +58,14 @@ class Gaps:
         return found
 
 
-def gaps_of(da: "xarray.DataArray") -> Gaps | None:
-    """What stands for a missing sample of a DataArray; None if nothing does."""
-    if da.dtype.kind not in "iuf":
-        return None
+def gaps_of(da: "xarray.DataArray") -> Gaps:
+    """What stands for a missing sample of a DataArray, if anything does."""
     for told, is_stored in ((da.attrs, True), (da.encoding, False)):
-        for name in FILLS:
+        for name in FILLS if da.dtype.kind in "iuf" else ():
             fill = np.asarray(told.get(name, "")).reshape(-1)
             if fill.size == 1 and fill.dtype.kind in "iuf" and not np.isnan(fill[0]):
                 return Gaps(fill[0].item(), is_stored)
-    return None
+    return Gaps()
 
 
 def crs_of(da: "XArray") -> str | None:

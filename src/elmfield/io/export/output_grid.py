@@ -20,7 +20,7 @@ from elmfield.io.files import check_exists, format_of, is_model, is_path, path_o
 from elmfield.io.formats.media import Rate, own_rate, rate_in
 from elmfield.io.formats.medical import LPS_TO_RAS, from_image
 from elmfield.io.gridded import Gridded
-from elmfield.io.inputs import is_dataset, is_xarray
+from elmfield.io.inputs import is_dataarray, is_dataset
 
 PerAxis = float | Sequence[float]
 """One number for all axes, or one for each."""
@@ -268,7 +268,7 @@ def coordinates_of(like: Array) -> GridCoordinates:
         return GridCoordinates(at, like.labels)
     if isinstance(like, Gridded):
         return GridCoordinates(like.coords, like.labels)
-    if is_xarray(like):
+    if is_dataarray(like) or is_dataset(like):
         return _of_dataset(like)
     if isinstance(like, Mapping):
         return GridCoordinates({str(k): np.asarray(v) for k, v in like.items()})

@@ -285,12 +285,11 @@ class DataArraySlabs:
     """Reads slabs of a DataArray that lies in a file."""
 
     da: Any
-    decode: Callable[[Array], Array] | None = None
+    decode: Callable[[Array], Array]
 
     def __call__(self, slab: tuple[slice, ...]) -> Array:
         """The slab, decoded."""
-        found = np.asarray(self.da.isel(dict(zip(self.da.dims, slab))).values)
-        return found if self.decode is None else self.decode(found)
+        return self.decode(np.asarray(self.da.isel(dict(zip(self.da.dims, slab))).values))
 
 
 # --- tables of observations -----------------------------------------------------------------------

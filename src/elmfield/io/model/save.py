@@ -152,21 +152,16 @@ def as_stored(field: Field, dtype: str) -> Field:
 
 def _save_local(field: Field, path: Path, dtype: str, compress: bool, progress: Progress) -> None:
     check_target(path)
-    place = atomic_write.resolve_links(path)
     model = describe(field, dtype)
-    with atomic_write.scratch_folder(place) as work:
-        made = work / "model"
+    with atomic_write.replacing(path) as made:
         if path.name.endswith(FOLDER):
             made.mkdir()
             model.write(FolderStore(str(made)), compress, progress)
-            atomic_write.set_default_mode(made, 0o777)
         else:
             with made.open("wb") as file, ZipStore(str(path), file, is_new=True) as store:
                 model.write(store, compress, progress)
             with made.open("rb") as written:
                 os.fsync(written.fileno())
-            atomic_write.set_default_mode(made)
-        atomic_write.move_into_place(made, place)
 
 
 def _save_remote(field: Field, url: str, dtype: str, compress: bool, progress: Progress) -> None:
