@@ -132,12 +132,23 @@ def fit(
         # A target is for the samples as they are.
         given = premultiply(given) if "alpha" in given.labels.channels.labels else given
     if out is not None:
-        with limit:
-            return _fit_to(
-                out, given, device, settings=settings, mask=mask, partition=partition, missing=way,
-                progress=tell,
-            )  # fmt: skip
-    _warn_of_size(given.values, memory_limit)
+        from elmfield.io.stream import fit_to
+
+        if device is not None:
+            raise ValueError("`device` cannot be chosen together with `out`: coding has none.")
+        place = local_path(out)
+        place = str(place) if is_url(place) else path_of(place)
+        with limit, date_errors(given.labels.axes):
+            return fit_to(
+                given, settings, place, mask=mask, partition=partition, missing=way, progress=tell
+            )
+    most = HOST_BATCH_BYTES if memory_limit is None else memory_limit
+    if is_dask(given.values) and given.values.nbytes > most:
+        warnings.warn(
+            f"this Dask array of {given.values.nbytes / 2**20:.0f} MiB is computed whole, in "
+            "memory; fit(..., out='name.elm.zarr') works on it block by block.",
+            stacklevel=2,
+        )
     array, mask = unmasked(given.values, mask, given.channel_axis, None)
     if device is not None:
         array = to_device(array, device)
@@ -174,19 +185,11 @@ def encoder(
     >>> encode(np.ones((20, 30))).shape
     (20, 30)
     """
+    about: dict[str, Any] = {"channel_axis": channel_axis, "dims": dims, "coords": coords}
     if not is_labelled(shape):
-        return encoder_of(
-            shape,
-            settings,
-            channel_axis=channel_axis,
-            dims=dims,
-            coords=coords,
-            periodic=() if periodic is None else periodic,
-            partition=partition,
-        )
-    first = parse_input(
-        shape, channel_axis=channel_axis, dims=dims, coords=coords, periodic=periodic
-    )
+        around = () if periodic is None else periodic
+        return encoder_of(shape, settings, **about, periodic=around, partition=partition)
+    first = parse_input(shape, **about, periodic=periodic)
     encode = _encoder(first, settings, partition)
 
     def read(values: Array) -> Gridded:
@@ -245,31 +248,6 @@ def settle_samples(
                 "samples='points', or fit_observations with observe.means of cells of any size."
             )
     return replace(given, labels=replace(given.labels, samples=kind)), settings
-
-
-def _fit_to(out: StrPath, given: Gridded, device: object, **options: Any) -> Field:
-    """The field of a model file, made slab by slab."""
-    from elmfield.io.stream import fit_to
-
-    if device is not None:
-        raise ValueError(
-            "`device` cannot be chosen together with `out`: samples are coded on the processor. "
-            "Move the field's queries there instead."
-        )
-    place = local_path(out)
-    with date_errors(given.labels.axes):
-        return fit_to(given, out=str(place) if is_url(place) else path_of(place), **options)
-
-
-def _warn_of_size(values: Array, limit: int | None) -> None:
-    """Say what to do about a Dask array that will hardly fit."""
-    most = HOST_BATCH_BYTES if limit is None else limit
-    if is_dask(values) and values.nbytes > most:
-        warnings.warn(
-            f"this Dask array of {values.nbytes / 2**20:.0f} MiB is computed whole, in memory; "
-            "fit(..., out='name.elm.zarr') works on it block by block.",
-            stacklevel=3,
-        )
 
 
 def write(
@@ -331,9 +309,7 @@ def write(
     """
     tell, path = reporter(progress), path_of(path)
     if is_model(path):
-        raise ValueError(
-            f"{path.name} is a model's name; save a field with save(field, {str(path)!r})."
-        )
+        raise ValueError(f"{path.name} is a model's name; save a field with save(field, path).")
     format_of(path)
     if isinstance(values, Field):
         if not isinstance(grid, OutputGrid):

@@ -183,9 +183,8 @@ def need(package: str, extra: str, purpose: str) -> ModuleType:
         return import_module(package)
     except ImportError as error:
         name = package.split(".")[0]
-        raise MissingExtraError(
-            f"{purpose} needs {name}; pip install 'elmfield[{extra}]'."
-        ) from error
+        advice = f"pip install 'elmfield[{extra}]'"
+        raise MissingExtraError(f"{purpose} needs {name}; {advice}.") from error
 
 
 # --- read and write -------------------------------------------------------------------------------
@@ -250,10 +249,7 @@ def _series(path: Path) -> Format:
     from elmfield.io.formats.dicom import holds_series
 
     if not holds_series(path):
-        raise IsADirectoryError(
-            f"{path} is a folder; say which file in it to read. (Of folders, only those with the "
-            "slices of a DICOM series are read whole.)"
-        )
+        raise IsADirectoryError(f"{path} is a folder; say which file in it to read.")
     return next(f for f in FORMATS if f.module == "dicom")
 
 
@@ -264,10 +260,8 @@ def _kind(path: Path, variable: str | None) -> Format:
     kind = format_of(path)
     check_exists(path)
     if variable is not None and suffix_of(path) not in NAMED:
-        raise NoSuchArrayError(
-            f"{path.name}: arrays in {kind.name} files have no names; got variable {variable!r}. "
-            "Leave it out."
-        )
+        got = f"got variable {variable!r}"
+        raise NoSuchArrayError(f"{path.name}: arrays in {kind.name} files have no names; {got}.")
     return kind
 
 

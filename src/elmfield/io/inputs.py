@@ -67,7 +67,7 @@ def parse_input(
     arrays.
     """
     if variable is not None and not is_path(values):
-        got = f"{variable!r} for a {type(values).__name__}"
+        got = f"variable={variable!r} for a {type(values).__name__}"
         raise TypeError(f"`variable` names an array in a file; got {got}. Leave it out.")
     if not is_array(values):
         values = from_image(values)

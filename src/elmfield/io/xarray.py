@@ -248,9 +248,7 @@ class ElmAccessor:
         choice("bounds", bounds, ("domain", "nan"))
         fill = dict(kwargs or {}).get("fill_value", np.nan)
         if isinstance(fill, str) or not np.all(np.isnan(np.asarray(fill, float))):
-            raise ValueError(
-                f"`fill_value` must be NaN; got {fill!r}. outside='nearest' gives what is nearest."
-            )
+            raise ValueError(f"`fill_value` must be NaN; got {fill!r}. Say outside='nearest'.")
         at = {str(k): v for k, v in {**dict(coords or {}), **by_name}.items()}
         own: dict[str, Any] = {"outside": outside, "quantity": quantity, "missing": missing}
         if isinstance(self._labelled, xr.Dataset):
@@ -317,7 +315,16 @@ class ElmAccessor:
         for name, e in both.items():
             if isinstance(e, str):
                 both[name] = _periods_of(self._labelled[name], e)
-        return _means_between(self._field(), both, missing)
+        field = self._field()
+        names, coordinates = field.domain.dims, field.model.coordinates
+        if not both or set(map(str, both)) - set(names):
+            raise ValueError(f"`edges` must name some of the axes {list(names)}; got {list(both)}.")
+        numbers = {n: coordinates.numbers(names.index(n), e) for n, e in both.items()}
+        target = TargetGrid(
+            axes={n: (e[:-1] + e[1:]) / 2 for n, e in numbers.items()}, edges=numbers
+        )
+        out = Rendering(field=field, mean=True, missing=missing).on_target(target)
+        return split_variables(to_dataarray(out), out.labels)
 
 
 def _within_samples(found: Any, da: xr.DataArray, at: Mapping[str, Any]) -> Any:
@@ -339,24 +346,6 @@ def _periods_of(time: xr.DataArray, frequency: str) -> Array:
     every = np.unique(np.concatenate([before, edges, after]))
     begin = max(0, int(np.searchsorted(every, first, side="right")) - 1)
     return every[begin : int(np.searchsorted(every, last, side="right")) + 1]
-
-
-def _means_between(
-    field: Field, edges: Mapping[str, Array], missing: str | None
-) -> xr.DataArray | xr.Dataset:
-    """Means of a field over the boxes between edges, by dim, as a DataArray or Dataset.
-
-    They are labelled with the middle of each box. Latitudes count by area.
-    """
-    names = field.domain.dims
-    unknown = sorted(set(map(str, edges)) - set(names))
-    if unknown or not edges:
-        raise ValueError(f"`edges` must name some of the axes {list(names)}; got {list(edges)}.")
-    numbers = {n: field.model.coordinates.numbers(names.index(n), e) for n, e in edges.items()}
-    middles = {n: (e[:-1] + e[1:]) / 2 for n, e in numbers.items()}
-    target = TargetGrid(axes=middles, edges=numbers)
-    out = Rendering(field=field, mean=True, missing=missing).on_target(target)
-    return split_variables(to_dataarray(out), out.labels)
 
 
 def register() -> None:

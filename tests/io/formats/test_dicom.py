@@ -191,6 +191,6 @@ def test_what_cannot_be_a_series(tmp_path):
         ef.write(field, tmp_path / "x.dcm")
     sheared = np.array(field.world.affine)
     sheared[:3, 1] += sheared[:3, 2]
-    with pytest.raises(ValueError, match="rows and columns of a DICOM picture are perpendicular"):
+    with pytest.raises(ValueError, match="rows and columns are not perpendicular"):
         ef.write(field, tmp_path / "x.dicom", affine=sheared, shape=(3, 4, 4))
     assert not (tmp_path / "x.dicom").exists()

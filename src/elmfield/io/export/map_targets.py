@@ -171,9 +171,8 @@ def _parse(crs: str) -> Any:
                 f"no reference system can be looked up: PROJ says {str(error)!r}. If ecCodes is "
                 "installed (extra grib), import pyproj before all else; else look at PROJ_DATA."
             ) from error
-        raise ValueError(
-            f"`crs` must be a reference system, for instance EPSG:3035; got {crs[:60]!r}. {error}"
-        ) from error
+        told = f"such as EPSG:3035; got {crs[:60]!r}. {error}"
+        raise ValueError(f"`crs` must be a reference system, {told}") from error
 
 
 # --- maps -----------------------------------------------------------------------------------------
@@ -213,10 +212,7 @@ def curvilinear(of: Field, given: Mapping[str, Floats]) -> Projected:
     """Places that coordinates of two dims say, on the two axes of a map."""
     a, b = (of.domain.dims[k] for k in map_plane(of))
     if set(given) != {a, b} or given[a].shape != given[b].shape or given[a].ndim != 2:
-        raise ValueError(
-            f"a curvilinear grid needs coordinates of two dims for {a!r} and {b!r}; got "
-            f"{ {n: c.shape for n, c in given.items()} }."
-        )
+        raise ValueError(f"a curvilinear grid needs coordinates of two dims for {a!r} and {b!r}.")
     points = np.stack([given[a], given[b]], axis=-1).astype(np.float64)
     turn = of.domain.axes[map_plane(of)[1]].period
     y, x = (np.arange(n, dtype=np.float64) for n in points.shape[:2])

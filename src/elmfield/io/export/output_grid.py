@@ -343,10 +343,7 @@ def _projected_grid(
         box = there.bounds(x0, y0, x1, y1)
     west, south, east, north = box
     if not np.isfinite([west, south, east, north]).all():
-        raise ValueError(
-            f"{crs} cannot show all of the field, {y0:g} to {y1:g} and {x0:g} to {x1:g}. Crop it "
-            "first: field.crop(...)."
-        )
+        raise ValueError(f"{crs} cannot show all of the field. Crop it first: field.crop(...).")
     wide, high = east - west, north - south
     if grid is not None:
         ny, nx = (int(n) for n in _per_axis("grid", grid, 2, is_whole))

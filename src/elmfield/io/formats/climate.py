@@ -177,10 +177,7 @@ def _write_grib(samples: Gridded, path: Path) -> None:
     """GRIB 2 messages on a regular grid of latitudes and longitudes, one per step of other axes."""
     codes = need("eccodes", "grib", "writing GRIB files")
     if samples.dims[-2:] != ("latitude", "longitude") or samples.channel_axis is not None:
-        raise ValueError(
-            f"{path.name}: GRIB is written for axes that end in latitude, longitude; got "
-            f"{', '.join(samples.dims)}. Write a .nc file instead."
-        )
+        raise ValueError(f"{path.name}: axes must end in latitude, longitude. Write a .nc file.")
     da = to_dataarray(samples)
     lat, lon = (np.asarray(samples.coords.get(n, ()), float) for n in ("latitude", "longitude"))
     for c in (lat, lon):
@@ -191,10 +188,7 @@ def _write_grib(samples: Gridded, path: Path) -> None:
     known = {*DATES, "step", *_levels(about)}
     lost = [d for d in others if d not in known and da.sizes[d] > 1]
     if lost:
-        raise ValueError(
-            f"{path.name}: a GRIB message has no place for axis {lost[0]!r}. Choose a slice, or "
-            "write a .nc file instead."
-        )
+        raise ValueError(f"{path.name}: GRIB has no place for axis {lost[0]!r}. Write a .nc file.")
     with path.open("wb") as file:
         for index in np.ndindex(*(da.sizes[d] for d in others)):
             one = da.isel(dict(zip(others, index)))
@@ -259,10 +253,7 @@ def _time_keys(one: "xr.DataArray", path: Path) -> tuple[Keys, Keys]:
     elif step is None and valid is not None:
         step = valid - began
     if began is None:
-        raise ValueError(
-            f"{path.name}: GRIB needs a date, and there is no coordinate time or valid_time. "
-            "Write a .nc file instead."
-        )
+        raise ValueError(f"{path.name}: GRIB needs a date, time or valid_time. Write a .nc file.")
     text = np.datetime_as_string(began.astype("datetime64[s]"))
     parts = [int(p) for p in text.replace("T", "-").replace(":", "-").split("-")]
     dates: Keys = list(zip(("year", "month", "day", "hour", "minute", "second"), parts))

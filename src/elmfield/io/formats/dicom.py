@@ -311,10 +311,7 @@ def _steps(samples: Gridded, path: Path) -> tuple[Floats, Floats, Floats, Floats
     order = (0, 1, 2) if len(samples.dims) == 3 else (2, 0, 1)  # of a plane the third axis is left
     across, down, right = (affine[:3, k] for k in order)
     if abs(down @ right) > 1e-4 * np.linalg.norm(down) * np.linalg.norm(right):
-        raise ValueError(
-            f"{path.name}: rows and columns of a DICOM picture are perpendicular; got axes that "
-            "are not. Reslice to a grid without shear."
-        )
+        raise ValueError(f"{path.name}: rows and columns are not perpendicular; reslice it.")
     return across, down, right, affine[:3, 3]
 
 

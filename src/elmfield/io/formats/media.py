@@ -341,7 +341,7 @@ def rate_in(rate: Rate) -> Fraction:
     except (ValueError, TypeError, ZeroDivisionError):
         found = Fraction(0)
     if found <= 0:
-        raise ValueError(f"`rate` must be samples per second, such as 44100; got {rate!r}.")
+        raise ValueError(f"`rate` must be samples per second, above 0; got {rate!r}.")
     return found
 
 

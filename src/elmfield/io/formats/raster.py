@@ -129,10 +129,7 @@ def _read_png(path: Path, data: bytes) -> Array:
 def _read_by_codecs(path: Path, codec: str) -> Array:
     codecs = need("imagecodecs", "io", f"reading {path.suffix[1:]} files")
     if not getattr(codecs, codec.upper()).available:
-        raise UnreadableError(
-            f"{path.name}: this build of imagecodecs has no {codec} codec. Convert the file, for "
-            "instance to PNG, or install another build."
-        )
+        raise UnreadableError(f"{path.name}: this build of imagecodecs has no {codec} codec.")
     data = path.read_bytes()
     check_pixels(path, size_by_codec(codec, data))
     return np.asarray(getattr(codecs, f"{codec}_decode")(data))
@@ -264,9 +261,7 @@ def to_pixels(samples: Gridded, path: Path, colours: str | None = None) -> Array
             "colours: channel_axis=-1."
         )
     if values.ndim == 3 and (n := values.shape[-1]) > 4:
-        raise ValueError(
-            f"{path.name}: a picture has at most four channels; got {n}. Write a .tif."
-        )
+        raise ValueError(f"{path.name}: a picture has at most four channels; got {n}.")
     if values.dtype == bool:
         values = values.astype(np.uint8) * 255
     if values.dtype in (np.uint8, np.uint16) and (colours is None or values.ndim == 3):

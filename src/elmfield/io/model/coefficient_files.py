@@ -125,9 +125,7 @@ class CoefficientPlan:
                 with np.errstate(over="ignore"):
                     values = values.astype(dtype)
                 if dtype == "float16" and not np.isfinite(values).all():
-                    raise ValueError(
-                        "some coefficients exceed what float16 holds (65504); save as 'float32'."
-                    )
+                    raise ValueError("some coefficients exceed what float16 holds; use 'float32'.")
                 out[run_places(places[at], counts[at])] = values
             yield out
             first = last

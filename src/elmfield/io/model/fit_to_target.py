@@ -82,10 +82,7 @@ def _fit_file(
     overhead = OVERHEAD_BYTES
     for _ in range(MAX_FITS):
         if overhead >= room:
-            raise ValueError(
-                f"`bytes` cannot be kept: a file takes about {overhead} bytes beside its samples; "
-                f"got {room}. Ask for more."
-            )
+            raise ValueError(f"`bytes` must exceed {overhead}, of the rest of a file; got {room}.")
         inner = replace(settings, target=replace(settings.target, value=room - overhead))
         field = fit(samples, inner, **options)
         settled: Any = field.settings

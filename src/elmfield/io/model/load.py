@@ -15,7 +15,7 @@ from elmfield.codec import MAX_SAMPLES_PER_BYTE
 from elmfield.domain import Axis, Domain
 from elmfield.errors import StoreError
 from elmfield.field import Blended, Field, FromSamples, Group
-from elmfield.field.coordinates.labels import Labels, labels_from_plain
+from elmfield.field.coordinates.labels import labels_from_plain
 from elmfield.field.model import Model
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.io.files import refuse_samples
@@ -174,7 +174,7 @@ class Reader:
                 gaps=self._gaps(domain.shape, C),
                 settings=settings if isinstance(settings, Settings) else None,
                 evidence=self._evidence(C),
-                labels=self._labels(),
+                labels=labels_from_plain(from_plain(meta.attributes)),
             )
         )
 
@@ -184,18 +184,9 @@ class Reader:
         noise, amplitude = (None if a is None else tuple(a) for a in (found.noise, found.amplitude))
         each = [a for a in (noise, amplitude) if a is not None]
         known = [found.left, found.coding, *(v for a in each for v in a)]
-        said = all(map(is_number, known)) and min(known) >= 0
-        self.arrays.require(said, "its noise is no number")
-        lengths = all(len(a) == C for a in each)
-        self.arrays.require(lengths, "noise and channels differ in length")
+        said = all(map(is_number, known)) and min(known) >= 0 and all(len(a) == C for a in each)
+        self.arrays.require(said, "its noise is not a number for each channel")
         return Evidence(noise, amplitude, float(found.left), float(found.coding))
-
-    def _labels(self) -> Labels:
-        """What the input said about itself."""
-        try:
-            return labels_from_plain(from_plain(self.meta.attributes))
-        except TypeError as error:
-            raise self.arrays.refuse(f"its attributes are no labels: {error}") from error
 
     def _gaps(self, shape: tuple[int, ...], C: int) -> Array | None:
         """Return which samples were missing: for all channels, or each; None if none was."""
@@ -219,15 +210,9 @@ class Reader:
         fits = np.can_cast(np.dtype(record.dtype), dtype)
         if fits and all(np.array_equal(u, u.astype(dtype)) for u in units):
             units = [u.astype(dtype) for u in units]  # as the fit did, bit for bit
-        coded = read_samples(
-            self.arrays.store,
-            self.arrays.sizes,
-            record,
-            part.shape,
-            units=(units[0], units[1]),
-            dtype=dtype,
-            has_channels=meta.channel_axis is not None or len(units[0]) > 1,
-        )
+        has_channels = meta.channel_axis is not None or len(units[0]) > 1
+        offset, scale = units
+        coded = read_samples(self.arrays, record, part.shape, offset, scale, dtype, has_channels)
         coded = coded if self.lazy else coded.in_memory()
         boxes = np.asarray([kept.modes["box"] for kept in meta.groups], np.int64)[which]
         starts = np.round(centres - (boxes - 1) / 2).astype(np.int64)
@@ -246,7 +231,10 @@ class Reader:
         """Return centres and radii of the regions' local coordinates, (N, d) each."""
         N, d = part.n_regions, len(part.shape)
         if self.meta.frames == "boxes":
-            self._check_boxes(part, which)
+            for g, kept in enumerate(self.meta.groups):
+                box, own = kept.modes.get("box"), part.boxes[1][which == g]
+                fits = box is not None and (own == np.asarray(box)).all()
+                self.arrays.require(fits, "boxes of regions and modes disagree")
             return frames_of(part, self.meta.groups, which)
         frames = self.arrays.read("frames", 2 * d * N, "float64").reshape(N, 2 * d)
         centres, radii = frames[:, :d].copy(), frames[:, d:].copy()
@@ -357,19 +345,9 @@ class Reader:
         which = np.zeros(N, np.int64) if len(groups) == 1 else self.arrays.integers("group", N)
         self.arrays.require(int(which.max()) < len(groups), "a region belongs to no group")
         sizes = np.bincount(which, minlength=len(groups))
-        for kept, size in zip(groups, sizes):
-            if not size or not recipes.can_have(kept.modes, kept.n_modes):
-                raise self.arrays.refuse("the groups of its regions")
+        fits = sizes.all() and all(type(g.n_modes) is int and g.n_modes > 0 for g in groups)
+        self.arrays.require(fits, "the groups of its regions")
         return which
-
-    def _check_boxes(self, part: Partition, which: Integers) -> None:
-        """Raise unless regions' boxes are those of their modes."""
-        sizes = part.boxes[1]
-        for g, kept in enumerate(self.meta.groups):
-            box = kept.modes.get("box")
-            own = sizes if len(self.meta.groups) == 1 else sizes[which == g]
-            if box is None or (own != np.asarray(box)).any():
-                raise self.arrays.refuse("boxes of regions and modes disagree")
 
 
 def frames_of(part: Partition, groups: list[GroupRecord], which: Integers) -> tuple[Floats, Floats]:

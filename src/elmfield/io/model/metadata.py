@@ -8,7 +8,7 @@ import json
 import math
 import zlib
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -134,27 +134,27 @@ class Metadata:
     evidence: EvidenceRecord | None = None
     appending: AppendingRecord | None = None
 
-    @classmethod
-    def parse(cls, found: Mapping[str, Any]) -> "Metadata":
-        """Make the records of a JSON object; TypeError or ValueError if it is none of these."""
-        meta, domain = _parse(cls, found), _parse(DomainRecord, found["domain"])
-        optional = {
-            "samples": SamplesRecord,
-            "evidence": EvidenceRecord,
-            "appending": AppendingRecord,
-        }
-        return replace(
-            meta,
-            domain=replace(domain, axes=[_parse(AxisRecord, a) for a in domain.axes]),  # type: ignore[arg-type]
-            partition=_parse(PartitionRecord, found["partition"]),
-            groups=[_parse(GroupRecord, g) for g in found["groups"]],
-            **{key: _parse(kind, found[key]) for key, kind in optional.items() if key in found},
-        )
+
+PARTS: dict[str, Any] = {
+    "domain": DomainRecord,
+    "axes": AxisRecord,
+    "partition": PartitionRecord,
+    "groups": GroupRecord,
+    "samples": SamplesRecord,
+    "evidence": EvidenceRecord,
+    "appending": AppendingRecord,
+}
+"""What fields hold that are records, or lists of them."""
 
 
-def _parse(kind: type[Record], found: Mapping[str, Any]) -> Record:
-    names = [f.name for f in fields(kind)]  # type: ignore[arg-type]
-    return kind(**{name: found[name] for name in names if name in found})
+def parse(kind: type[Record], found: Mapping[str, Any]) -> Record:
+    """Make records of a JSON object; TypeError or ValueError if it is none of these."""
+    known = {f.name: found[f.name] for f in fields(kind) if f.name in found}  # type: ignore[arg-type]
+    for name, part in PARTS.items():
+        if name in known:
+            own = known[name]
+            known[name] = [parse(part, v) for v in own] if type(own) is list else parse(part, own)
+    return kind(**known)
 
 
 def to_document(value: Any) -> Any:
@@ -215,7 +215,7 @@ def read_metadata(store: Store) -> Metadata:
     if "digest" in content and content["digest"] != digest(content):
         raise StoreError(f"{store.name} is damaged: the check sum of its metadata is wrong.")
     try:
-        return Metadata.parse(content)
+        return parse(Metadata, content)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise damaged_metadata(store, error) from error
 
@@ -250,11 +250,9 @@ def to_plain(value: Any) -> Any:
         if np.isnat(value):
             return {kind: ["NaT", unit]}
         return {kind: [str(value) if kind == "$date" else int(value.astype(np.int64)), unit]}
-    if isinstance(value, np.generic):
-        return to_plain(value.item())
-    if isinstance(value, int):
-        return value
-    if isinstance(value, float):
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        return to_plain(value.item() if isinstance(value, np.generic) else value[()])
+    if isinstance(value, (int, float)):
         return value if math.isfinite(value) else {"$float": repr(value)}
     if isinstance(value, complex):
         return {"$complex": [to_plain(value.real), to_plain(value.imag)]}
@@ -262,14 +260,10 @@ def to_plain(value: Any) -> Any:
         return value.decode("utf-8", "replace")
     if isinstance(value, Mapping):
         return {str(k): to_plain(v) for k, v in value.items()}
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        return to_plain(value[()])
     if isinstance(value, (list, tuple, np.ndarray)):
         return [to_plain(v) for v in value]
-    raise TypeError(
-        f"only numbers, texts, dates, and lists and mappings of them can be kept with a field; got "
-        f"a {type(value).__name__}."
-    )
+    kinds = "numbers, texts, dates, and lists and mappings of them"
+    raise TypeError(f"only {kinds} can be kept with a field; got a {type(value).__name__}.")
 
 
 def from_plain(value: Any) -> Any:
@@ -278,16 +272,15 @@ def from_plain(value: Any) -> Any:
         return [from_plain(v) for v in value]
     if not isinstance(value, dict):
         return value
-    if len(value) == 1:
-        ((key, content),) = value.items()
-        if key == "$float":
-            return float(content)
-        if key == "$complex":
-            return complex(*(from_plain(v) for v in content))
-        if key == "$date":
-            return np.asarray(str(content[0]), f"datetime64[{content[1]}]")[()]
-        if key == "$duration":
-            return np.asarray(content[0], f"timedelta64[{content[1]}]")[()]
+    key, content = next(iter(value.items())) if len(value) == 1 else ("", None)
+    if key == "$float":
+        return float(content)
+    if key == "$complex":
+        return complex(*(from_plain(v) for v in content))
+    if key == "$date":
+        return np.asarray(str(content[0]), f"datetime64[{content[1]}]")[()]
+    if key == "$duration":
+        return np.asarray(content[0], f"timedelta64[{content[1]}]")[()]
     return {k: from_plain(v) for k, v in value.items()}
 
 

@@ -21,7 +21,6 @@ from elmfield.io.model.metadata import Metadata, Recipe, to_plain
 from elmfield.io.store.blocks import ArrayReader
 from elmfield.local import bases
 from elmfield.local.bases import DenseModes, DenseWeights, Polyharmonic, ProductModes, ShapedModes
-from elmfield.local.bases.polyharmonic import n_monomials
 from elmfield.local.bases.product_modes import AxisWaves
 from elmfield.local.bases.spline_modes import even_modes, uneven_modes
 from elmfield.local.layers import Cosines, Dense
@@ -146,23 +145,6 @@ def _check_bytes(n_bytes: int, what: str) -> None:
 def _n_waves(box: Sequence[int]) -> int:
     """Product neurons of kind "oriented" on a box."""
     return math.prod(2 * math.floor(1.5 * int(n) + 1e-9) + 2 if n > 1 else 2 for n in box)
-
-
-def can_have(recipe: Recipe, n_modes: int) -> bool:
-    """Whether a recipe can give so many modes."""
-    try:
-        if recipe["kind"] == "kernels":
-            free = n_monomials(int(recipe["axes"]), int(recipe["degree"]))
-            return n_modes == int(recipe["nodes"]) + free
-        if recipe["kind"] == "oriented":
-            return n_modes == _n_waves(recipe["box"])
-        if recipe["kind"] == "polynomials":
-            return n_modes == math.prod(map(int, recipe["widths"]))
-        if recipe["kind"] == "weights":
-            return n_modes > 0
-        return 0 < n_modes <= math.prod(int(n) for n in recipe["box"])
-    except (KeyError, TypeError, ValueError):
-        return False
 
 
 def probe(modes: LocalModel, d: int) -> list[float]:

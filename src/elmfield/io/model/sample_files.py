@@ -19,7 +19,6 @@ from elmfield._array.progress import silent
 from elmfield._array.threads import n_threads, spread
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.codec import has_coarse, unpack
-from elmfield.errors import StoreError
 from elmfield.field import Field
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.tiles import (
@@ -35,6 +34,7 @@ from elmfield.io.store.blocks import (
     CHECK_DIGITS,
     MAX_BLOCK_BYTES,
     ArrayDocument,
+    ArrayReader,
     add_check,
     damaged_array,
     strip_check,
@@ -122,11 +122,9 @@ class TileArray:
             progress("save", number + 1, self.tiling.n_tiles)
         return "".join(checks)
 
-    def read(self, store: Store, sizes: dict[str, int], checks: str) -> CodedTiles:
-        """Return the array in a store, all claims checked; its document has the size of tiles.
-
-        `sizes` are the bytes of each entry.
-        """
+    def read(self, arrays: ArrayReader, checks: str) -> CodedTiles:
+        """Return the array in a file, all claims checked; its document has the size of tiles."""
+        store, sizes = arrays.store, arrays.sizes
         own = self.tiling.sizes[: self._n_axes]
         found = ArrayDocument.read(store, self.name)
         kind = (found.shape, found.dtype, tuple(found.codec_names))
@@ -404,40 +402,33 @@ class TilesInFile:
 
 
 def read_samples(
-    store: Store,
-    sizes: dict[str, int],
+    arrays: ArrayReader,
     record: SamplesRecord,
     shape: tuple[int, ...],
-    *,
-    units: tuple[Floats, Floats],
+    offset: Floats,
+    scale: Floats,
     dtype: Any,
     has_channels: bool,
 ) -> SampleBoxes:
-    """Return the samples of a file, of an array of this shape; units are offset and scale.
-
-    They are handed out in `dtype`.
-    """
-    offset, scale = units
+    """Return the samples of a file, of an array of this shape; they are handed out in `dtype`."""
     low = tuple(map(int, [0] * len(shape) if record.low is None else record.low))
     high = tuple(map(int, shape if record.high is None else record.high))
     fits = len(low) == len(high) == len(shape)
-    if not (fits and all(0 <= a < b <= n for a, b, n in zip(low, high, shape))):
-        raise StoreError(f"{store.name} is damaged: which samples it holds.")
+    fits = fits and all(0 <= a < b <= n for a, b, n in zip(low, high, shape))
+    arrays.require(fits, "which samples it holds")
     C, tile = len(offset), (1,) * (len(shape) + 1)
     tiling = Tiling((*low, 0), (*high, C), tile)
     samples = TileArray("samples", tiling, str(record.dtype), has_channels)
-    decoded, missing, means = samples.read(store, sizes, str(record.checks)), None, None
+    decoded, missing, means = samples.read(arrays, str(record.checks)), None, None
     if record.missing is not None:
         n = int(record.missing)
-        if n not in (1, C):
-            raise StoreError(f"{store.name} is damaged: what is missing in {n} channels.")
+        arrays.require(n in (1, C), f"what is missing in {n} channels")
         array = TileArray("missing", tiling.with_channels(n), "uint8", n > 1)
-        missing = array.read(store, sizes, str(record.missing_checks))
+        missing = array.read(arrays, str(record.missing_checks))
     k = record.overview
     if k is not None:
-        if not (isinstance(k, int) and 1 <= k <= 62):
-            raise StoreError(f"{store.name} is damaged: an overview of level {k!r}.")
-        means = k, samples.overview(k).read(store, sizes, str(record.overview_checks))
+        arrays.require(isinstance(k, int) and 1 <= k <= 62, f"an overview of level {k!r}")
+        means = k, samples.overview(k).read(arrays, str(record.overview_checks))
     return SampleBoxes(
         source=decoded,
         offset=offset,

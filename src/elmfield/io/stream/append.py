@@ -305,12 +305,9 @@ def _check_fits(field: Field, new: Source, k: int) -> None:
             f"`values` must have the model's shape but on one axis, "
             f"({', '.join(map(str, wanted))}); got {tuple(got)}."
         )
-    dtype = np.dtype(new.dtype).newbyteorder("=").name
-    if dtype != field.model.input_dtype:
-        raise ValueError(
-            f"`values` must have the model's dtype, {field.model.input_dtype}; got {dtype}. "
-            "Convert them."
-        )
+    dtype, own = np.dtype(new.dtype).newbyteorder("=").name, field.model.input_dtype
+    if dtype != own:
+        raise ValueError(f"`values` must have the model's dtype, {own}; got {dtype}. Convert them.")
 
 
 def _find_limits(joined: JoinedSource) -> tuple[float, float]:

@@ -100,10 +100,7 @@ def fit_to(
 def check_can_stream(settings: Settings) -> None:
     """Raise if some settings have to see all samples at once."""
     if settings.denoise is not False:
-        raise ValueError(
-            "`denoise` has to see the whole array, and cannot be asked for together with `out`. "
-            "Denoise windows of it that fit in memory."
-        )
+        raise ValueError("`denoise` has to see the whole array, and cannot go together with `out`.")
     target = settings.target
     if target is not None and not target.is_coded:
         raise ValueError(
