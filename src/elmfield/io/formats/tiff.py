@@ -39,23 +39,24 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
         with tifffile.TiffFile(path) as file:
             tags, series = file.pages[0].tags, file.series[0]
             check_pixels(path, series.shape)
-            if not any(tag in tags for tag in GEO_TAGS):
-                page, icc = series.keyframe, tags.get(ICC)
-                sizes, channels = _sizes_of(file)
-                if lazily and page.photometric not in (PALETTE, WHITE_IS_LEAST):
-                    shape, stored = tuple(series.shape), tuple(page.chunks)
-                    stored = (*(1,) * (len(shape) - len(stored)), *stored)[-len(shape) :]
-                    values = Lazy(Pages(path), shape, np.dtype(series.dtype), stored=stored)
-                    found = _make_stack(values, series.axes, sizes)
-                else:
-                    visible = _to_visible(series.asarray(), series.axes, page)
-                    found = _make_stack(*visible, sizes)
-                header = {} if icc is None else {"icc": as_text(icc.value)}
-                labels = replace(found.labels, header=header)
-                if channels and found.channel_axis is not None:
-                    labels = replace(labels, channels=ChannelLabels(labels=channels))
-                return replace(found, labels=labels)
-        return _read_map(path, lazily)
+            if any(tag in tags for tag in GEO_TAGS):
+                return _read_map(path, lazily)
+            page, icc, axes = series.keyframe, tags.get(ICC), series.axes
+            sizes, channels = _sizes_of(file)
+            values: Array
+            if lazily and page.photometric not in (PALETTE, WHITE_IS_LEAST):
+                shape, stored = tuple(series.shape), tuple(page.chunks)
+                stored = (*(1,) * (len(shape) - len(stored)), *stored)[-len(shape) :]
+                values = Lazy(Pages(path), shape, np.dtype(series.dtype), stored=stored)
+            else:
+                values, axes = _to_visible(series.asarray(), axes, page)
+            found = _make_stack(values, axes, sizes)
+            labels = replace(
+                found.labels, header={} if icc is None else {"icc": as_text(icc.value)}
+            )
+            if channels and found.channel_axis is not None:
+                labels = replace(labels, channels=ChannelLabels(labels=channels))
+            return replace(found, labels=labels)
 
 
 @dataclass(frozen=True)
@@ -86,19 +87,15 @@ class MapWindows:
         """The window, of whatever tiles it touches."""
         rasterio = need("rasterio", "geo", "reading a TIFF file with map coordinates")
         bands, rows, columns = slab
-        every = list(range(bands.start, bands.stop, bands.step or 1))
         window = ((rows.start, rows.stop), (columns.start, columns.stop))
         with rasterio.open(self.path) as file:
-            values = file.read([b + 1 for b in every], window=window)
-        values = values[:, :: rows.step or 1, :: columns.step or 1]
-        return self.meant(values, every)
+            values = file.read([b + 1 for b in range(file.count)[bands]], window=window)
+        return self.meant(values[:, :: rows.step or 1, :: columns.step or 1], bands)
 
-    def meant(self, values: Array, bands: Sequence[int]) -> Array:
+    def meant(self, values: Array, bands: slice = slice(None)) -> Array:
         """Numbers of some bands as they are meant."""
         gaps = None if self.nodata is None else values == self.nodata
-        scales, offsets = (
-            np.reshape(v, (-1, 1, 1))[list(bands)] for v in (self.scales, self.offsets)
-        )
+        scales, offsets = (np.reshape(v, (-1, 1, 1))[bands] for v in (self.scales, self.offsets))
         if np.any(scales != 1) or np.any(offsets != 0):
             values = values * scales + offsets
         values = values.astype(self.dtype, copy=False)
@@ -186,11 +183,9 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
     with rasterio.open(path) as file:
         whole = (file.count, file.height, file.width)
         check_pixels(path, whole)
-        stored = np.result_type(*file.dtypes)
+        stored, nodata, t = np.result_type(*file.dtypes), file.nodata, file.transform
         values: Array = None if lazily else file.read()
         block = tuple(map(int, file.block_shapes[0]))
-        t = file.transform
-        nodata = file.nodata
         marked = nodata is not None and not np.isnan(nodata)
         has_gaps = marked and _is_marked(file, nodata, values)
         labels = [text or f"band {k + 1}" for k, text in enumerate(file.descriptions)]
@@ -198,12 +193,12 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
         if file.count == 1 and "palette" in file.colorinterp[0].name:
             # In a map the numbers are what counts; their colours are kept in the header.
             header["colours"] = keepable(file.colormap(1))
-        scales, offsets = (np.reshape(v, (-1, 1, 1)) for v in (file.scales, file.offsets))
+        scales, offsets = (tuple(map(float, v)) for v in (file.scales, file.offsets))
         units = {u for u in file.units if u}
         if len(units) == 1:
             attrs["units"] = units.pop()
         crs = file.crs.to_wkt() if file.crs else None
-    is_scaled = bool(np.any(scales != 1) or np.any(offsets != 0))  # applied, as NetCDF's are
+    is_scaled = set(scales) != {1.0} or set(offsets) != {0.0}  # applied, as NetCDF's are
     dtype = stored
     if has_gaps and stored.kind != "f":
         dtype = np.dtype(np.float64 if stored.itemsize > 2 else np.float32)
@@ -221,11 +216,10 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
         dtype=stored.name if has_gaps and not is_scaled else None,
         header=header,
     )
-    each = (tuple(map(float, np.ravel(v))) for v in (scales, offsets))
-    meant = MapWindows(path, dtype, nodata if has_gaps else None, *each)
+    meant = MapWindows(path, dtype, nodata if has_gaps else None, scales, offsets)
     if lazily:
         return _make_map(Lazy(meant, whole, dtype, stored=(1, *block)), t, about)
-    return _make_map(meant.meant(values, range(whole[0])), t, about)
+    return _make_map(meant.meant(values), t, about)
 
 
 def _is_marked(file: Opened, nodata: float, values: Array) -> bool:

@@ -19,18 +19,14 @@ from elmfield.field.coordinates.labels import labels_from_plain
 from elmfield.field.model import Model
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.io.files import refuse_samples
-from elmfield.io.model import recipes
+from elmfield.io.model import metadata, recipes
 from elmfield.io.model.coefficient_files import read_coefficients
 from elmfield.io.model.metadata import (
-    AxisRecord,
-    EvidenceRecord,
     GroupRecord,
     Metadata,
     SamplesRecord,
-    damaged_metadata,
     from_plain,
     read_metadata,
-    staging_folder,
 )
 from elmfield.io.model.recipes import is_number, read_models
 from elmfield.io.model.sample_files import read_samples
@@ -43,6 +39,9 @@ from elmfield.settings import Settings
 
 NARROW = ("float32", "float16", "bfloat16", "complex64")
 """Dtypes of samples that fits compute with in single precision."""
+
+WEIGHTS = ("kernels", "weights")
+"""Kinds of modes whose coefficients are weights."""
 
 
 def load(path: str | Path, *, lazy: bool = True, device: object = None) -> Field:
@@ -103,7 +102,7 @@ def read_field(store: Store, meta: Metadata | None = None, *, lazy: bool = True)
     except StoreError:
         raise
     except Exception as error:  # claims can be wrong in more ways than can be listed
-        raise damaged_metadata(store, error) from error
+        raise metadata.damaged_metadata(store, error) from error
 
 
 def _with_staged(store: Store, meta: Metadata) -> Store:
@@ -114,7 +113,7 @@ def _with_staged(store: Store, meta: Metadata) -> Store:
     k, first, axes = growing.axis, growing.start, meta.domain.axes
     if not (type(k) is type(first) is int and 0 <= k < len(axes) and 0 < first < axes[k].size):
         raise StoreError(f"{store.name} is damaged: which samples are being added to it.")
-    return OverlayStore(store, staging_folder(k, int(axes[k].size)))
+    return OverlayStore(store, metadata.staging_folder(k, int(axes[k].size)))
 
 
 class Reader:
@@ -129,8 +128,7 @@ class Reader:
         domain = self._domain()
         part = self._partition(domain)
         which = self._groups(part)
-        C = len(meta.offset)
-        units = [*meta.offset, *meta.scale, meta.data_range]
+        C, units = len(meta.offset), [*meta.offset, *meta.scale, meta.data_range]
         self.arrays.require(0 < C == len(meta.scale), "offset and scale differ in length")
         self.arrays.require(all(map(is_number, units)), "its units are no finite numbers")
         self.arrays.require(min(meta.scale) > 0, "its scale is not positive")
@@ -139,18 +137,16 @@ class Reader:
         dtype = np.dtype("float64" if meta.dtype == "float64" else "float32")
         # A field's own dtype is that of its samples: what is taken off may need more digits than
         # what is left.
-        given = dtype if meta.input_dtype in NARROW else np.dtype("float64")
-        if meta.input_dtype in NARROW and meta.groups[0].modes["kind"] in ("kernels", "weights"):
-            given = np.dtype("float32")  # only weights need more
+        given = np.dtype("float64")
+        if meta.input_dtype in NARROW:  # of these, only weights need more
+            given = np.dtype("float32") if meta.groups[0].modes.get("kind") in WEIGHTS else dtype
         centres, radii = self._frames(part, which)
         if meta.samples is None:
             groups = read_coefficients(self.arrays, meta, part, which, dtype, self.lazy)
         else:
             groups = self._read_sample_groups(meta.samples, part, which, dtype, centres)
-        residual = None
-        if meta.residual == "none":
-            residual = np.zeros(part.n_regions)
-        elif meta.residual:
+        residual = np.zeros(part.n_regions) if meta.residual == "none" else None
+        if meta.residual and residual is None:
             found = self.arrays.read("residual", part.n_regions, "float32", "float64")
             residual = found.astype(np.float64)
         settings = recipes.settings_from_plain(meta.settings)
@@ -180,7 +176,7 @@ class Reader:
 
     def _evidence(self, C: int) -> Evidence:
         """Return what the fit said of noise, and what coding lost: nothing where none is said."""
-        found = self.meta.evidence or EvidenceRecord()
+        found = self.meta.evidence or metadata.EvidenceRecord()
         noise, amplitude = (None if a is None else tuple(a) for a in (found.noise, found.amplitude))
         each = [a for a in (noise, amplitude) if a is not None]
         known = [found.left, found.coding, *(v for a in each for v in a)]
@@ -242,12 +238,9 @@ class Reader:
         return centres, radii
 
     def _channel_axis(self, d: int, C: int) -> int | None:
-        axis = self.meta.channel_axis
-        if axis is None:
-            self.arrays.require((2 if self.meta.complex else 1) == C, f"{C} channels, but no place")
-        else:
-            is_axis = isinstance(axis, int) and 0 <= axis <= d
-            self.arrays.require(is_axis, f"channels on axis {axis!r}")
+        axis, one = self.meta.channel_axis, 2 if self.meta.complex else 1
+        fits = C == one if axis is None else isinstance(axis, int) and 0 <= axis <= d
+        self.arrays.require(fits, f"{C} channels on axis {axis!r}")
         return axis
 
     def _domain(self) -> Domain:
@@ -260,7 +253,7 @@ class Reader:
         self.arrays.require(0 < d == len(low) == len(high) and fits, "the box of the domain")
         return Domain(axes=tuple(axes), low=low, high=high)
 
-    def _axis(self, k: int, entry: AxisRecord) -> Axis:
+    def _axis(self, k: int, entry: metadata.AxisRecord) -> Axis:
         name = f"axis{k}" if entry.name is None else str(entry.name)
         size, period = int(entry.size), entry.period
         self.arrays.require(1 <= size < 1 << 62, f"an axis of {size} samples")

@@ -250,9 +250,11 @@ def to_plain(value: Any) -> Any:
         if np.isnat(value):
             return {kind: ["NaT", unit]}
         return {kind: [str(value) if kind == "$date" else int(value.astype(np.int64)), unit]}
-    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
-        return to_plain(value.item() if isinstance(value, np.generic) else value[()])
-    if isinstance(value, (int, float)):
+    if isinstance(value, np.generic):
+        return to_plain(value.item())
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
         return value if math.isfinite(value) else {"$float": repr(value)}
     if isinstance(value, complex):
         return {"$complex": [to_plain(value.real), to_plain(value.imag)]}
@@ -260,6 +262,8 @@ def to_plain(value: Any) -> Any:
         return value.decode("utf-8", "replace")
     if isinstance(value, Mapping):
         return {str(k): to_plain(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return to_plain(value[()])
     if isinstance(value, (list, tuple, np.ndarray)):
         return [to_plain(v) for v in value]
     kinds = "numbers, texts, dates, and lists and mappings of them"

@@ -20,25 +20,12 @@ from elmfield._array.threads import n_threads, spread
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.codec import has_coarse, unpack
 from elmfield.field import Field
+from elmfield.field.coefficients import tiles as coded
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
-from elmfield.field.coefficients.tiles import (
-    TILES_PER_BATCH,
-    CodedTiles,
-    Tiling,
-    Totals,
-    pack_tiles,
-    packed,
-)
+from elmfield.field.coefficients.tiles import CodedTiles, Tiling, Totals, pack_tiles, packed
 from elmfield.io.model.metadata import Metadata, SamplesRecord
-from elmfield.io.store.blocks import (
-    CHECK_DIGITS,
-    MAX_BLOCK_BYTES,
-    ArrayDocument,
-    ArrayReader,
-    add_check,
-    damaged_array,
-    strip_check,
-)
+from elmfield.io.store import blocks
+from elmfield.io.store.blocks import ArrayDocument, ArrayReader, damaged_array
 from elmfield.io.store.stores import Store
 from elmfield.samples import EXACT
 
@@ -109,7 +96,7 @@ class TileArray:
 
     def write_tile(self, store: Store, number: int, tile: bytes) -> str:
         """Write one coded tile; return its check sum, eight hexadecimal digits."""
-        data = add_check(tile)
+        data = blocks.add_check(tile)
         store.write(self.key(number), data)
         return data[-4:].hex()
 
@@ -132,12 +119,12 @@ class TileArray:
             why = f"{self.dtype} of shape {own} in coded tiles was expected"
             raise damaged_array(store, self.name, why)
         tile, dtype = found.block, np.dtype(self.dtype)
-        if math.prod(map(min, zip(tile, own))) * dtype.itemsize > MAX_BLOCK_BYTES:
+        if math.prod(map(min, zip(tile, own))) * dtype.itemsize > blocks.MAX_BLOCK_BYTES:
             raise damaged_array(store, self.name, f"tiles of {tile} samples")
         tiling = replace(self.tiling, tile=(*tile, 1)[: len(self.tiling.tile)])
         array = replace(self, tiling=tiling)
         keys = []
-        if tiling.n_tiles <= len(sizes) and len(checks) == CHECK_DIGITS * tiling.n_tiles:
+        if tiling.n_tiles <= len(sizes) and len(checks) == blocks.CHECK_DIGITS * tiling.n_tiles:
             keys = [array.key(i) for i in range(tiling.n_tiles)]
         if not keys or not all(key in sizes for key in keys):
             raise damaged_array(store, self.name, "tiles are missing")
@@ -250,7 +237,7 @@ class SamplePlan:
         # Compiled loops take tiles one by one, so that no thread waits for long.
         tiling = self.samples.tiling
         loops = compiled.pays(tiling.n_values)
-        for i, j in runs(tiling.n_tiles, (4 if loops else 1) * TILES_PER_BATCH * n_threads()):
+        for i, j in runs(tiling.n_tiles, (4 if loops else 1) * coded.TILES_PER_BATCH * n_threads()):
             share = 1 if loops else -(-(j - i) // n_threads())
             some = [range(a, min(a + share, j)) for a in range(i, j, share)]
             yield from chain.from_iterable(spread(self._code, some))
@@ -377,17 +364,17 @@ class TilesInFile:
         """Return the bytes of one tile, its check sum verified."""
         data = self.store.read(self.keys[number])
         try:
-            raw = strip_check(data)
+            raw = blocks.strip_check(data)
         except ValueError as error:
             why = f"tile {number} cannot be decoded ({error})"
             raise damaged_array(self.store, self.array.name, why) from error
-        check = self.checks[CHECK_DIGITS * number : CHECK_DIGITS * (number + 1)]
+        check = self.checks[blocks.CHECK_DIGITS * number : blocks.CHECK_DIGITS * (number + 1)]
         if data[-4:].hex() == check:
             return raw
         # Samples may have been appended since: then what the tile held before is in it still, and
         # coded again it has the check sum that it had.
         before = self._first_samples(raw, number)
-        if before is None or add_check(before)[-4:].hex() != check:
+        if before is None or blocks.add_check(before)[-4:].hex() != check:
             why = f"tile {number} belongs to another place or file"
             raise damaged_array(self.store, self.array.name, why)
         return before

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from elmfield._array.checks import path_of
 from elmfield.errors import MissingExtraError, StoreError
@@ -38,23 +38,6 @@ MAX_DOCUMENT_BYTES = 1 << 20
 MAX_ENTRY_BYTES = 1 << 30
 """Bytes of the root document, of the document of one array, and of any other entry, beyond which it
 is not read: blocks and tiles are far smaller."""
-
-
-class Store(Protocol):
-    """Byte strings by name; each appears only once it is complete."""
-
-    @property
-    def name(self) -> str:
-        """Return the path or URL where they are."""
-
-    def sizes(self) -> dict[str, int]:
-        """Return the bytes of every entry, by name."""
-
-    def read(self, key: str) -> bytes:
-        """Return the bytes of one entry; StoreError if it is not there, or damaged."""
-
-    def write(self, key: str, data: bytes) -> None:
-        """Write one entry."""
 
 
 def is_url(path: object) -> bool:
@@ -89,7 +72,7 @@ def filesystem(url: str) -> tuple[Any, str]:
     return system, path.rstrip("/")
 
 
-def open_store(path: str | Path) -> Store:
+def open_store(path: str | Path) -> "Store":
     """Return the store at a path or URL: a folder if it is one, else a zip file.
 
     FileNotFoundError if nothing is there; StoreError if what is there is neither.
@@ -239,7 +222,7 @@ class OverlayStore:
     They may be moved up to their places meanwhile, one by one, and stay visible.
     """
 
-    def __init__(self, store: Store, folder: str) -> None:
+    def __init__(self, store: "Store", folder: str) -> None:
         self.name, self._store, self._folder = store.name, store, folder
 
     def sizes(self) -> dict[str, int]:
@@ -392,6 +375,10 @@ class ZipStore:
             self._file.close()
         except Exception:
             pass
+
+
+Store = FolderStore | RemoteStore | OverlayStore | ZipStore
+"""Byte strings by name; each appears only once it is complete."""
 
 
 # --- limits ---------------------------------------------------------------------------------------
