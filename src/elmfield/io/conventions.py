@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from elmfield._array.typing import Array
-from elmfield.domain.sphere import is_latitude, is_longitude
+from elmfield.domain.sphere import horizontal
 
 if TYPE_CHECKING:
     import xarray
@@ -93,10 +93,8 @@ def map_axes(
 ) -> tuple[str, str] | None:
     """Which names are y and x of a map: latitude and longitude, or what attributes say; or None."""
     told = {n: attrs.get(n, {}) for n in names}
-    lat = [n for n, a in told.items() if is_latitude(n, a)]
-    lon = [n for n, a in told.items() if is_longitude(n, a)]
-    if len(lat) == len(lon) == 1:
-        return lat[0], lon[0]
+    if (pair := horizontal(list(told), told)) is not None:
+        return names[pair[0]], names[pair[1]]
     found = []
     for letter, standard in HORIZONTAL.items():
         by = [n for n, a in told.items() if a.get("standard_name") in standard]

@@ -234,23 +234,20 @@ def read(
     (12, 12)
     """
     path = path_of(path)
-    is_series = path.is_dir() and not is_model(path) and suffix_of(path) != ".zarr"
-    kind = _series(path) if is_series else _kind(path, variable)
+    if path.is_dir() and not is_model(path) and suffix_of(path) != ".zarr":
+        from elmfield.io.formats.dicom import holds_series
+
+        if not holds_series(path):  # of folders, only those with the slices of one are read whole
+            raise IsADirectoryError(f"{path} is a folder; say which file in it to read.")
+        kind = next(f for f in FORMATS if f.module == "dicom")
+    else:
+        kind = _kind(path, variable)
     before = _max_pixels.set(max_pixels)
     try:
         found: Gridded = kind.load().read(path, variable, lazily=lazily)
     finally:
         _max_pixels.reset(before)
     return found
-
-
-def _series(path: Path) -> Format:
-    """The kind of a folder of DICOM slices; other folders are refused."""
-    from elmfield.io.formats.dicom import holds_series
-
-    if not holds_series(path):
-        raise IsADirectoryError(f"{path} is a folder; say which file in it to read.")
-    return next(f for f in FORMATS if f.module == "dicom")
 
 
 def _kind(path: Path, variable: str | None) -> Format:

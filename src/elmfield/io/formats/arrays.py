@@ -160,7 +160,8 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     name = samples.labels.name or "values"
     lines = {n: samples.coords[n] for n in samples.dims if n in samples.coords and n != name}
     if suffix == ".npz":
-        np.savez_compressed(path, **{name: values, **lines})
+        arrays: dict[str, Any] = {name: values, **lines}
+        np.savez_compressed(path, **arrays)
     else:
         from scipy.io import savemat
 

@@ -302,9 +302,9 @@ def _to_map(samples: Gridded) -> Gridded | None:
         steps = np.diff(np.asarray(c, np.float64))
         if len(c) < 2 or np.max(np.abs(steps - steps.mean())) > 1e-3 * abs(steps.mean()):
             return None
-    channel = None if samples.channel_axis is None else 0
+    channel = samples.channel_axis
     if channel is not None:
-        values = np.moveaxis(values, samples.channel_axis, 0)
+        values, channel = np.moveaxis(values, channel, 0), 0
     values = values.reshape(*values.shape[: 0 if channel is None else 1], *values.shape[-2:])
     north, east = step_of(lat), step_of(lon)
     values = values[..., ::-1, :] if north > 0 else values

@@ -225,7 +225,7 @@ class ModeIndex:
         found = np.bincount(np.repeat(np.arange(len(n)), n)[chosen], minlength=len(n))
         if not np.array_equal(found, self.kept[regions].reshape(-1)):
             raise self.bitmap.damaged("it does not mark as many modes as 'counts' says")
-        return run_places(np.zeros_like(n), n)[chosen]
+        return np.asarray(run_places(np.zeros_like(n), n)[chosen])
 
 
 @dataclass(frozen=True, eq=False)

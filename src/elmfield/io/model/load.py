@@ -137,7 +137,7 @@ class Reader:
         dtype = np.dtype("float64" if meta.dtype == "float64" else "float32")
         # A field's own dtype is that of its samples: what is taken off may need more digits than
         # what is left.
-        given = np.dtype("float64")
+        given: Any = np.dtype("float64")
         if meta.input_dtype in NARROW:  # of these, only weights need more
             given = np.dtype("float32") if meta.groups[0].modes.get("kind") in WEIGHTS else dtype
         centres, radii = self._frames(part, which)

@@ -276,6 +276,7 @@ def from_plain(value: Any) -> Any:
         return [from_plain(v) for v in value]
     if not isinstance(value, dict):
         return value
+    content: Any
     key, content = next(iter(value.items())) if len(value) == 1 else ("", None)
     if key == "$float":
         return float(content)

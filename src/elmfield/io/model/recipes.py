@@ -39,7 +39,7 @@ SETTINGS: dict[str, Any] = {c.__name__: c for c in (Smooth, Oriented, Paper, Den
 """What settings may consist of; no other name in a file is ever looked up."""
 
 
-def recipe_of(model: LocalModel) -> Recipe:
+def recipe_of(model: Any) -> Recipe:
     """Return how to make a local model again, in plain values; TypeError if no file can say it."""
     recipe: Recipe | None = None
     means = {"means": True} if getattr(model, "means", False) else {}
@@ -55,8 +55,8 @@ def recipe_of(model: LocalModel) -> Recipe:
     elif isinstance(model, ShapedModes) or (isinstance(model, DenseModes) and masked["masked"]):
         recipe = {"kind": "shaped", **masked}
     elif isinstance(model, DenseModes):
-        smooth = model.order is not None
-        recipe = {"kind": "smooth", "order": float(model.order)} if smooth else {"kind": "plain"}
+        order = model.order
+        recipe = {"kind": "plain"} if order is None else {"kind": "smooth", "order": float(order)}
     elif isinstance(model, DenseWeights):
         recipe = {"kind": "weights", **masked, "own": model.is_own}
     elif isinstance(model, bases.WaveModel):
@@ -159,8 +159,9 @@ def probe(modes: LocalModel, d: int) -> list[float]:
         modes = modes.around(_places(d, modes.n_nodes))
     r = modes.n_modes
     c = np.cos(np.arange(1, r + 1))[None, :, None] / math.sqrt(r)
-    on_box = isinstance(modes, (ProductModes, bases.WaveModel, bases.PolynomialModel))
-    t = _places(d) * [max(n - 1, 1) / 2 for n in modes.box] if on_box else _places(d)
+    t = _places(d)
+    if isinstance(modes, (ProductModes, bases.WaveModel, bases.PolynomialModel)):
+        t = t * [max(n - 1, 1) / 2 for n in modes.box]
     F = np.asarray(modes.expand(c))[0, ..., 0]
     rows = [np.asarray(a) for a in modes.rows(t, (0,) * d)]
     values = []

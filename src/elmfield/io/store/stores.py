@@ -223,7 +223,8 @@ class OverlayStore:
     """
 
     def __init__(self, store: "Store", folder: str) -> None:
-        self.name, self._store, self._folder = store.name, store, folder
+        self._store, self._folder = store, folder
+        self.name: str = store.name
 
     def sizes(self) -> dict[str, int]:
         """Return the bytes of every entry, by name."""

@@ -269,17 +269,15 @@ def _overview(layout: StreamLayout, boxes: SampleBoxes, k: int, n: int) -> Overv
     level, slabs = level_of(layout.tiling), layout.stream.slabs
     if level is None:
         return None
-    first = 0
-    if boxes.overview is not None and boxes.overview[0] == level:
-        first = n >> level << level
+    old = boxes.overview if boxes.overview is not None and boxes.overview[0] == level else None
+    first = 0 if old is None else n >> level << level
     totals = Totals(layout.tiling, level)
     for block in _cut_from(layout.blocks, k, first):
         totals.add(block, sums_of(layout.tiling, level, block, slabs.read(block)))
     means = overview_of(totals, layout.plan.kind)
-    if first:
-        assert boxes.overview is not None
-        stay = tuple(slice(first >> level) if j == k else slice(None) for j in range(k + 1))
-        means[1][stay] = boxes.overview[1].whole()[stay]
+    if old is not None:
+        stay = (*(slice(None),) * k, slice(first >> level))
+        means[1][stay] = old[1].whole()[stay]
     return means
 
 

@@ -73,8 +73,9 @@ class Work:
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self.close()
-        is_known = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
-        if is_known and error.errno is not None:
+        if isinstance(error, FileNotFoundError):
+            return
+        if isinstance(error, OSError) and error.errno is not None:
             why = explain_failure(error)
             raise StoreError(
                 f"cannot write {self.target}: {why}. What is done so far is kept in {self.root}; "

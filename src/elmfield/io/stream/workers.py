@@ -151,12 +151,12 @@ def check_workers(client: Any) -> None:
             and __import__("elmfield").__version__
         )
     )
-    wrong = {name: v or "none" for name, v in found.items() if v != __version__}
-    if wrong:
-        name, version = next(iter(wrong.items()))
-        raise RuntimeError(
-            f"every worker needs elmfield {__version__}; {name} has {version}. Install it there."
-        )
+    for name, version in found.items():
+        if version != __version__:
+            has = f"{name} has {version or 'none'}"
+            raise RuntimeError(
+                f"every worker needs elmfield {__version__}; {has}. Install it there."
+            )
 
 
 # --- Dask arrays ----------------------------------------------------------------------------------
@@ -253,14 +253,13 @@ class Spool:
             for spans, s in zip(self.spans, slab)
         )
         for file in cartesian(*touched):
-            both = [
-                (max(t.start, s.start), min(t.stop, s.stop), t.start, s.start)
-                for t, s in zip(file, slab)
-            ]
+            ends = [(max(t.start, s.start), min(t.stop, s.stop)) for t, s in zip(file, slab)]
             values = np.load(self._file(file), mmap_mode="r")
-            out[tuple(slice(a - s, b - s) for a, b, _, s in both)] = values[
-                tuple(slice(a - t, b - t) for a, b, t, _ in both)
-            ]
+            there, here = (
+                tuple(slice(a - s.start, b - s.start) for (a, b), s in zip(ends, of))
+                for of in (file, slab)
+            )
+            out[here] = values[there]
         return out
 
 
