@@ -5,7 +5,6 @@ Imports xarray; nothing else in the package imports this module before xarray is
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from elmfield.field.evaluate.grid_values import at_samples, exact_samples
 from elmfield.io.api import fit, regrid
 from elmfield.io.export.output_grid import TargetGrid
 from elmfield.io.export.rendering import Rendering, coordinates_at
+from elmfield.io.files import is_model, is_path
 from elmfield.io.inputs import to_dataarray
 from elmfield.io.model.load import load
 from elmfield.settings import Settings, smooth
@@ -86,8 +86,7 @@ class ElmfieldBackend(BackendEntrypoint):
 
     def guess_can_open(self, filename_or_obj: object) -> bool:
         """Whether the name is that of a model file."""
-        name = str(filename_or_obj) if isinstance(filename_or_obj, (str, Path)) else ""
-        return name.rstrip("/").endswith((".elm", ".elm.zarr"))
+        return is_path(filename_or_obj) and is_model(str(filename_or_obj).rstrip("/"))
 
 
 def _lazy(dims: Sequence[Hashable], values: "_Decoded", attrs: Attrs) -> xr.Variable:
@@ -136,11 +135,8 @@ class _Decoded(BackendArray):
     def __getitem__(self, key: Any) -> Array:
         if isinstance(key, indexing.VectorizedIndexer):
             return self._points(key.tuple)
-        return self._grid(key.tuple)
-
-    def _grid(self, key: tuple[Any, ...]) -> Array:
-        """Values on the grid that slices, numbers and lists of them span."""
-        index = [np.arange(n)[k] for n, k in zip(self.shape, key)]
+        # Values on the grid that slices, numbers and lists of them span.
+        index = [np.arange(n)[k] for n, k in zip(self.shape, key.tuple)]
         dropped = tuple(k for k, i in enumerate(index) if np.ndim(i) == 0)
         return np.squeeze(self._lazy[tuple(np.atleast_1d(i) for i in index)], axis=dropped)
 
@@ -266,8 +262,7 @@ class ElmAccessor:
     def _interp_variables(
         self, ds: xr.Dataset, at: dict[str, Any], method: str | None, bounds: str, own: Any
     ) -> xr.Dataset:
-        unknown = sorted(set(at) - set(map(str, ds.dims)))
-        if unknown:
+        if unknown := sorted(set(at) - set(map(str, ds.dims))):
             raise ValueError(f"`coords` names {unknown}, but the dims are {list(ds.dims)}.")
         parts = {}
         for name, da in ds.data_vars.items():
@@ -275,8 +270,7 @@ class ElmAccessor:
             if not some:
                 parts[name] = da
             elif da.dtype.kind in "biuf":  # what is none of numbers has no place elsewhere
-                one = da.elm.interp(some, method, bounds=bounds, **own)
-                parts[name] = one.rename(name)
+                parts[name] = da.elm.interp(some, method, bounds=bounds, **own).rename(name)
         return xr.Dataset(parts, attrs=ds.attrs)
 
     def _interp_blocks(

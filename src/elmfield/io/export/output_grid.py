@@ -112,7 +112,7 @@ class OutputGrid:
         if not is_sound or not self.named("shape", "scale") or self.named("window", "affine"):
             return None
         if self.shape is None:
-            return own_rate(of, 0) * rate_in(float(np.asarray(self.scale).reshape(-1)[0]))
+            return own_rate(of, 0) * rate_in(float(np.reshape(self.scale, -1)[0]))
         n = np.reshape(self.shape, -1)
         if n.size != 1 or int(n[0]) != n[0] or n[0] < 1:
             raise ValueError(f"`shape` must be one whole number of at least 1; got {self.shape!r}.")
@@ -251,18 +251,15 @@ class GridCoordinates:
 
 def coordinates_of(like: Array) -> GridCoordinates:
     """Coordinates and labels of what a caller points at."""
-    if is_path(like):
-        if is_model(path_of(like)):
-            from elmfield.io.model.load import load
+    if is_path(like) and is_model(path_of(like)):
+        from elmfield.io.model.load import load
 
-            like = load(path_of(like))
-        elif format_of(path_of(like)).module == "climate":
-            from elmfield.io.formats.climate import grid
+        like = load(path_of(like))
+    elif is_path(like) and format_of(path_of(like)).module == "climate":
+        from elmfield.io.formats.climate import grid
 
-            like = grid(check_exists(like))  # several variables, or none, will do
-        else:
-            like = read(like)
-    like = from_image(like)
+        like = grid(check_exists(like))  # several variables, or none, will do
+    like = read(like) if is_path(like) else from_image(like)
     if isinstance(like, Field):
         at = {a.name: a.coords for a in like.domain.axes if a.coords is not None}
         return GridCoordinates(at, like.labels)

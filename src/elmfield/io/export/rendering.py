@@ -178,7 +178,7 @@ class Rendering:
                 for k, name in enumerate(dims)
             ]
             self._check_size(at)
-            if self.mean or self._gives_means(target):
+            if self.mean or (self._is_mean and all(map(_is_ordered, target.axes.values()))):
                 values = self._means(target, at)
             else:
                 values = self.field.grid(
@@ -190,12 +190,11 @@ class Rendering:
         self.progress("render", 1, 1)
         return self._finish(found)
 
-    def _gives_means(self, target: TargetGrid) -> bool:
-        """Whether values on a grid are means over its cells, as the field's samples are."""
-        turns = [np.sign(np.diff(c)) for c in target.axes.values()]
-        ordered = all(abs(turn.sum()) == len(turn) for turn in turns)
-        is_mean = self.field.labels.samples == "means" and self.quantity == "value"
-        return self.antialias and is_mean and ordered
+    @property
+    def _is_mean(self) -> bool:
+        """Whether values are means over the cells of a grid, as the field's samples are."""
+        is_mean = self.field.labels.samples == "means"
+        return self.antialias and is_mean and self.quantity == "value"
 
     def _own(self, k: int) -> Floats:
         """Coordinates of the samples of axis k inside the domain."""
@@ -267,8 +266,7 @@ class Rendering:
         dims, channel = self.field.domain.dims, self.field.model.channel_axis
         plane = [dims.index(n) for n in grid.plane]
         others = {name: self._own(k) for k, name in enumerate(dims) if k not in plane}
-        is_mean = self.field.labels.samples == "means" and self.antialias
-        if self.mean or (is_mean and self.quantity == "value"):
+        if self.mean or self._is_mean:
             values = self._means_on_map(grid, len(others))
         else:
             values = self._points_on_map(grid, plane, others)
@@ -364,6 +362,11 @@ def coordinates_at(axis: Axis, at: Floats) -> Floats:
     """Coordinates at index coordinates; at samples those that were given, to the last bit."""
     given = axis.coords if _is_whole(at) and at.min() >= 0 and at.max() < axis.size else None
     return axis.from_index(at) if given is None else given[at.astype(int)]
+
+
+def _is_ordered(c: Floats) -> bool:
+    """Whether coordinates rise, or fall."""
+    return bool(abs(np.sign(np.diff(c)).sum()) == len(c) - 1)
 
 
 def _is_whole(at: Floats) -> bool:

@@ -20,14 +20,7 @@ from elmfield._array.typing import Array
 from elmfield.domain.sphere import is_latitude
 from elmfield.field.coordinates.labels import Attrs, AxisLabels, ChannelLabels, Labels
 from elmfield.io.files import UnreadableError, check_pixels, need, reading, suffix_of
-from elmfield.io.formats.picture_headers import (
-    MARK,
-    exif_for,
-    icc_for,
-    read_exif,
-    size_by_codec,
-    upright,
-)
+from elmfield.io.formats import picture_headers as headers
 from elmfield.io.gridded import Gridded
 from elmfield.show.drawing import colourise
 
@@ -68,7 +61,7 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
         else:
             return _read_by_pillow(path)
         header, lies = _read_header(path)
-    return make_picture(upright(np.asarray(values), lies), header)
+    return make_picture(headers.upright(np.asarray(values), lies), header)
 
 
 def make_picture(values: Array, header: Attrs | None = None) -> Gridded:
@@ -92,7 +85,7 @@ def _read_header(path: Path) -> tuple[dict[str, str], int]:
         return {}, 1
     try:
         with _open_pillow(Image, path) as opened:
-            return read_exif(opened)
+            return headers.read_exif(opened)
     except UnidentifiedImageError:  # of another codec's kind; its pixels were read all the same
         return {}, 1
 
@@ -131,7 +124,7 @@ def _read_by_codecs(path: Path, codec: str) -> Array:
     if not getattr(codecs, codec.upper()).available:
         raise UnreadableError(f"{path.name}: this build of imagecodecs has no {codec} codec.")
     data = path.read_bytes()
-    check_pixels(path, size_by_codec(codec, data))
+    check_pixels(path, headers.SIZES[codec](data))
     return np.asarray(getattr(codecs, f"{codec}_decode")(data))
 
 
@@ -139,11 +132,11 @@ def _read_by_pillow(path: Path) -> Gridded:
     """A picture of one frame, or all frames of an animation: (T, H, W, colours)."""
     pillow = need("PIL.Image", "io", f"reading {path.suffix[1:]} files")
     with _open_pillow(pillow, path) as opened:
-        header, lies = read_exif(opened)
+        header, lies = headers.read_exif(opened)
         count = getattr(opened, "n_frames", 1)  # pictures that cannot move have no such number
         check_pixels(path, (count, *opened.size))
         if count == 1:
-            return make_picture(upright(_pixels(opened), lies), header)
+            return make_picture(headers.upright(_pixels(opened), lies), header)
         frames, times = [], []
         for k in range(count):
             opened.seek(k)
@@ -186,14 +179,14 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     if values.ndim == 3 and values.shape[-1] == 1:
         values = values[..., 0]
     h, w = values.shape[:2]
-    exif = exif_for(header, h, w)
-    icc = icc_for(header, 1 if values.ndim == 2 else values.shape[2])
+    exif = headers.exif_for(header, h, w)
+    icc = headers.icc_for(header, 1 if values.ndim == 2 else values.shape[2])
     if suffix == ".png":
         path.write_bytes(png(values, exif=exif, icc=icc))
     elif suffix in BY_CODECS:
         path.write_bytes(_encode(values, suffix))
     else:
-        marked = None if exif is None else MARK + exif
+        marked = None if exif is None else headers.MARK + exif
         _save(_to_pillow(values, suffix), path, {"exif": marked, "icc_profile": icc})
 
 

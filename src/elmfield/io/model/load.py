@@ -21,13 +21,7 @@ from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.io.files import refuse_samples
 from elmfield.io.model import metadata, recipes
 from elmfield.io.model.coefficient_files import read_coefficients
-from elmfield.io.model.metadata import (
-    GroupRecord,
-    Metadata,
-    SamplesRecord,
-    from_plain,
-    read_metadata,
-)
+from elmfield.io.model.metadata import GroupRecord, Metadata, SamplesRecord
 from elmfield.io.model.recipes import is_number, read_models
 from elmfield.io.model.sample_files import read_samples
 from elmfield.io.store.blocks import ArrayReader
@@ -84,11 +78,11 @@ def load(path: str | Path, *, lazy: bool = True, device: object = None) -> Field
     while field is None:
         refuse_samples(path)
         store = open_store(path)
-        meta = read_metadata(store)
+        meta = metadata.read_metadata(store)
         try:
             field = read_field(store, meta, lazy=lazy)
         except StoreError:
-            if read_metadata(store) == meta:
+            if metadata.read_metadata(store) == meta:
                 raise
             # Another process replaced the model while it was being read, or added to it: again.
     return field if device is None else field.to(device)
@@ -96,7 +90,7 @@ def load(path: str | Path, *, lazy: bool = True, device: object = None) -> Field
 
 def read_field(store: Store, meta: Metadata | None = None, *, lazy: bool = True) -> Field:
     """Return the field in a store, by these metadata or, by default, its own."""
-    meta = read_metadata(store) if meta is None else meta
+    meta = metadata.read_metadata(store) if meta is None else meta
     try:
         return Reader(_with_staged(store, meta), meta, lazy).field()
     except StoreError:
@@ -132,6 +126,9 @@ class Reader:
         self.arrays.require(0 < C == len(meta.scale), "offset and scale differ in length")
         self.arrays.require(all(map(is_number, units)), "its units are no finite numbers")
         self.arrays.require(min(meta.scale) > 0, "its scale is not positive")
+        axis, one = meta.channel_axis, 2 if meta.complex else 1
+        fits = C == one if axis is None else type(axis) is int and 0 <= axis <= len(part.shape)
+        self.arrays.require(fits, f"{C} channels on axis {axis!r}")
         known = meta.dtype in ("float64", "float32", "float16")
         self.arrays.require(known, f"numbers of type {meta.dtype!r}")
         dtype = np.dtype("float64" if meta.dtype == "float64" else "float32")
@@ -162,7 +159,7 @@ class Reader:
                 ),
                 offset=np.asarray(meta.offset, given),
                 scale=np.asarray(meta.scale, given),
-                channel_axis=self._channel_axis(len(part.shape), C),
+                channel_axis=axis,
                 is_complex=bool(meta.complex),
                 input_dtype=str(meta.input_dtype),
                 data_range=float(meta.data_range),
@@ -170,7 +167,7 @@ class Reader:
                 gaps=self._gaps(domain.shape, C),
                 settings=settings if isinstance(settings, Settings) else None,
                 evidence=self._evidence(C),
-                labels=labels_from_plain(from_plain(meta.attributes)),
+                labels=labels_from_plain(metadata.from_plain(meta.attributes)),
             )
         )
 
@@ -236,12 +233,6 @@ class Reader:
         centres, radii = frames[:, :d].copy(), frames[:, d:].copy()
         self.arrays.require(np.isfinite(frames).all() and (radii > 0).all(), "a region has no size")
         return centres, radii
-
-    def _channel_axis(self, d: int, C: int) -> int | None:
-        axis, one = self.meta.channel_axis, 2 if self.meta.complex else 1
-        fits = C == one if axis is None else isinstance(axis, int) and 0 <= axis <= d
-        self.arrays.require(fits, f"{C} channels on axis {axis!r}")
-        return axis
 
     def _domain(self) -> Domain:
         kept = self.meta.domain

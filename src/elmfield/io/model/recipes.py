@@ -6,7 +6,6 @@ their values so that a reader can tell whether it made the same ones.
 
 import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cached_property
 from types import NoneType
@@ -114,7 +113,8 @@ def _make(recipe: Recipe, inside: Array | None) -> LocalModel:
         order = float(recipe["order"])
         if not 0 < order <= 16:
             raise ValueError(f"order {order}")
-        _check_bytes(320 * S * _n_waves(box), f"a box of {box} samples")
+        n_waves = math.prod(2 * math.floor(1.5 * n + 1e-9) + 2 if n > 1 else 2 for n in box)
+        _check_bytes(320 * S * n_waves, f"a box of {box} samples")
         return bases.wave_model(box, order, recipe.get("means") is True)
     if kind == "polynomials":
         widths, periodic = tuple(map(int, recipe["widths"])), tuple(map(bool, recipe["periodic"]))
@@ -140,11 +140,6 @@ def _make(recipe: Recipe, inside: Array | None) -> LocalModel:
 def _check_bytes(n_bytes: int, what: str) -> None:
     if n_bytes > MAX_MODEL_BYTES:
         raise ValueError(what)
-
-
-def _n_waves(box: Sequence[int]) -> int:
-    """Product neurons of kind "oriented" on a box."""
-    return math.prod(2 * math.floor(1.5 * int(n) + 1e-9) + 2 if n > 1 else 2 for n in box)
 
 
 def probe(modes: LocalModel, d: int) -> list[float]:

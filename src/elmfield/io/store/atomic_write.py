@@ -34,7 +34,10 @@ def scratch_folder(target: Path) -> Iterator[Path]:
         If there is no folder for the target, or nothing can be written there.
     """
     remove_leftovers(target)
-    work, lock = _make_scratch(target)
+    start, lock, is_taken, work = f".{short_name(target)}-", None, True, target
+    while is_taken or not work.exists():  # else another process took it for a leftover just now
+        work = Path(tempfile.mkdtemp(prefix=start, suffix=SUFFIX, dir=target.parent))
+        lock, is_taken = _try_lock(work)
     try:
         yield work
     except OSError as error:  # of a full disk, for instance, that says nothing of the file
@@ -186,17 +189,6 @@ def lock_folder(folder: Path, target: Path) -> Iterator[None]:
     finally:
         if lock is not None:
             os.close(lock)
-
-
-def _make_scratch(target: Path) -> tuple[Path, int | None]:
-    """Make a new hidden folder, and lock it where the system can."""
-    while True:
-        start = f".{short_name(target)}-"
-        work = Path(tempfile.mkdtemp(prefix=start, suffix=SUFFIX, dir=target.parent))
-        lock, is_taken = _try_lock(work)
-        if not is_taken and work.exists():
-            return work, lock
-        # Another process took it for a leftover just now: once more.
 
 
 def _try_lock(folder: Path) -> tuple[int | None, bool]:

@@ -22,7 +22,7 @@ from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Floats, Progress
 from elmfield.field import Field
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
-from elmfield.field.coefficients.tiles import Tiling, Totals, sums_of
+from elmfield.field.coefficients.tiles import Totals, sums_of
 from elmfield.field.coordinates.dates import add_ticks, coordinates_out, date_errors
 from elmfield.fit.encoder import encoder
 from elmfield.fit.statistics import Probes, Slabs, Survey, blocks_of
@@ -245,7 +245,11 @@ def _code(model: GrowingModel, layout: StreamLayout, k: int, folder: Path, first
     tiling, n = samples.tiling, model.field.shape[k]
     seam = n // tiling.tile[k] * tiling.tile[k]
     coding = Coding(slabs=stream.slabs, samples=samples, asked=(), model=store, notes=None)
-    checks = _old_checks(model, tiling)
+    old, text = model.tiles.tiling, getattr(model.meta.samples, "checks", "")
+    checks = {  # of the tiles that stay, under their new numbers
+        int(np.ravel_multi_index(old.place(i), tiling.counts)): text[8 * i : 8 * i + 8]
+        for i in range(old.n_tiles)
+    }
     blocks = _cut_from(layout.blocks, k, seam)
     for done, block in enumerate(blocks):
         checks |= coding(block).checks
@@ -281,28 +285,16 @@ def _overview(layout: StreamLayout, boxes: SampleBoxes, k: int, n: int) -> Overv
     return means
 
 
-def _old_checks(model: GrowingModel, new: Tiling) -> dict[int, str]:
-    """Return check sums of the tiles that stay, under their new numbers."""
-    old, text = model.tiles.tiling, getattr(model.meta.samples, "checks", "")
-    return {
-        int(np.ravel_multi_index(old.place(i), new.counts)): text[8 * i : 8 * i + 8]
-        for i in range(old.n_tiles)
-    }
-
-
 def _check_fits(field: Field, new: Source, k: int) -> None:
     """Raise unless samples fit to a model's on all axes but k, and in dtype."""
     wanted: list[Any] = list(field.shape)
-    wanted[k] = "any"
-    got = list(new.shape)
+    wanted[k], got = "any", list(new.shape)
     if field.model.channel_axis is not None:
         wanted.insert(field.model.channel_axis, field.model.n_channels)
     same = len(got) == len(wanted) and all(w in ("any", g) for w, g in zip(wanted, got))
     if not same or 0 in got:
-        raise ValueError(
-            f"`values` must have the model's shape but on one axis, "
-            f"({', '.join(map(str, wanted))}); got {tuple(got)}."
-        )
+        sizes = f"({', '.join(map(str, wanted))}); got {tuple(got)}"
+        raise ValueError(f"`values` must have the model's shape but on one axis, {sizes}.")
     dtype, own = np.dtype(new.dtype).newbyteorder("=").name, field.model.input_dtype
     if dtype != own:
         raise ValueError(f"`values` must have the model's dtype, {own}; got {dtype}. Convert them.")

@@ -327,18 +327,19 @@ def compare(y: Array, f: Array, present: Array | None, is_complex: bool) -> tupl
     """
     y = y.astype(np.float64, copy=False)
     gap = np.abs(f.astype(np.float64, copy=False) - y)
-    C = y.shape[-1] // (1 + is_complex)
+    C, first = y.shape[-1] // (1 + is_complex), tuple(range(y.ndim - 1))
     e = np.hypot(gap[..., :C], gap[..., C:]) if is_complex else gap
     size = np.hypot(y[..., :C], y[..., C:]) if is_complex else y
-    present = None if present is None else np.broadcast_to(present, y.shape)
-    here = None if present is None else present[..., :C]
-    peaks = np.where(here, size, -np.inf) if here is not None else size
-    peaks = peaks.max(axis=tuple(range(y.ndim - 1)))
-    parts = y if present is None else y[present]
-    if here is not None:
-        e = np.where(here, e, 0)
-        size = size[here]
-    count = e.size if here is None else int(np.count_nonzero(here))
+    there = np.broadcast_to(True if present is None else present, y.shape)
+    here = there[..., :C]
+    e = e if present is None else np.where(here, e, 0)
+    count = int(np.count_nonzero(here))
+
+    def ends(values: Array, among: Array) -> tuple[float, float]:
+        some = values if present is None else values[among]
+        return float(np.min(some, initial=math.inf)), float(np.max(some, initial=-math.inf))
+
+    low, high = ends(size, here)
     with np.errstate(over="ignore"):  # infinite where float64 has no squares
         squares = e * e
     return Score(
@@ -347,9 +348,9 @@ def compare(y: Array, f: Array, present: Array | None, is_complex: bool) -> tupl
         largest=float(np.max(e, initial=0)),
         count=count,
         missing=e.size - count,
-        low=float(np.min(size, initial=math.inf)),
-        high=float(np.max(size, initial=-math.inf)),
-        ends=(float(np.min(parts, initial=math.inf)), float(np.max(parts, initial=-math.inf))),
-        each=squares.sum(axis=tuple(range(e.ndim - 1))),
-        peaks=np.asarray(peaks, np.float64),
+        low=low,
+        high=high,
+        ends=ends(y, there) if is_complex else (low, high),
+        each=squares.sum(axis=first),
+        peaks=np.max(size, axis=first, where=here, initial=-math.inf),
     ), e
