@@ -18,14 +18,13 @@ from elmfield._array.typing import Array, Progress
 from elmfield.domain import Periodic
 from elmfield.field import Field
 from elmfield.field.adapters.labelled_arrays import split_variables
-from elmfield.field.coordinates.dates import date_errors
 from elmfield.fit import Encoder
 from elmfield.fit import encoder as encoder_of
 from elmfield.io.export.output_grid import OutputGrid
 from elmfield.io.export.rendering import Rendering
 from elmfield.io.files import StrPath, format_of, is_model, path_of, put, read
 from elmfield.io.gridded import Gridded, premultiply
-from elmfield.io.inputs import parse_input, samples_of, to_dataarray
+from elmfield.io.inputs import encoder_for, parse_input, samples_of, to_dataarray
 from elmfield.io.store.stores import is_url, local_path
 from elmfield.partition import Partition
 from elmfield.samples import unmasked
@@ -138,7 +137,7 @@ def fit(
             raise ValueError("`device` cannot be chosen together with `out`: coding has none.")
         place = local_path(out)
         place = str(place) if is_url(place) else path_of(place)
-        with limit, date_errors(given.labels.axes):
+        with limit:
             return fit_to(
                 given, settings, place, mask=mask, partition=partition, missing=way, progress=tell
             )
@@ -152,7 +151,7 @@ def fit(
     array, mask = unmasked(given.values, mask, given.channel_axis, None)
     if device is not None:
         array = to_device(array, device)
-    encode = _encoder(replace(given, values=array), settings, partition)
+    encode = encoder_for(replace(given, values=array), settings, partition)
     with limit:
         field = encode(array, mask=mask, missing=way, progress=tell)
     return Field(replace(field.model, labels=given.labels.of_field(field.labels)))
@@ -190,7 +189,7 @@ def encoder(
         around = () if periodic is None else periodic
         return encoder_of(shape, settings, **about, periodic=around, partition=partition)
     first = parse_input(shape, **about, periodic=periodic)
-    encode = _encoder(first, settings, partition)
+    encode = encoder_for(first, settings, partition)
 
     def read(values: Array) -> Gridded:
         given = parse_input(values, channel_axis=channel_axis)
@@ -203,21 +202,6 @@ def encoder(
 
     encode.read = read
     return encode
-
-
-def _encoder(given: Gridded, settings: Settings | None, partition: Partition | None) -> Encoder:
-    """An encoder for samples like these; errors about dates say dates."""
-    axes = given.labels.axes
-    with date_errors(axes) if axes else nullcontext():
-        return encoder_of(
-            given.values.shape,
-            settings,
-            channel_axis=given.channel_axis,
-            dims=given.dims,
-            coords=given.coords,
-            periodic=given.periods,
-            partition=partition,
-        )
 
 
 def settle_samples(
@@ -236,7 +220,9 @@ def settle_samples(
     if kind == "means":
         chosen: Any = smooth() if settings is None else settings
         fits = isinstance(chosen, (Oriented, Smooth)) and getattr(chosen, "network", None) is None
-        uneven = [a.name for a in _encoder(given, None, None).domain.axes if a.spacing is not None]
+        uneven = [
+            a.name for a in encoder_for(given, None, None).domain.axes if a.spacing is not None
+        ]
         if fits and (partition is None or partition.is_regular) and not uneven:
             settings = replace(chosen, samples="means")
         elif samples is None:

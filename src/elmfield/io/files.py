@@ -112,12 +112,7 @@ FORMATS = (
     Format("video", (".mp4", ".mkv", ".avi", ".mov", ".webm"), "media", "video"),
 )
 
-NAMED = {
-    ".npz",
-    ".mat",
-    ".dicom",
-    *(s for f in FORMATS if f.module == "climate" for s in f.suffixes),
-}
+NAMED = {".npz", ".mat", ".dicom"}.union(*(f.suffixes for f in FORMATS if f.module == "climate"))
 """Files whose arrays have names."""
 
 MODELS = (".elm", ".elm.zarr")

@@ -20,7 +20,13 @@ from elmfield.domain.box import coords_by_axis
 from elmfield.domain.sphere import is_longitude
 from elmfield.errors import ChannelWarning
 from elmfield.field.adapters.labelled_arrays import make_dataarray
-from elmfield.field.coordinates.dates import add_ticks, from_calendar, from_dates, from_durations
+from elmfield.field.coordinates.dates import (
+    add_ticks,
+    date_errors,
+    from_calendar,
+    from_dates,
+    from_durations,
+)
 from elmfield.field.coordinates.labels import (
     Attrs,
     AxisLabels,
@@ -29,13 +35,16 @@ from elmfield.field.coordinates.labels import (
     Labels,
     VariableLabels,
 )
+from elmfield.fit import Encoder, encoder
 from elmfield.io.conventions import ENCODED, FILLS, Gaps, crs_of, gaps_of, kind_of_samples
 from elmfield.io.files import is_path, read
 from elmfield.io.formats.arrays import DataArraySlabs, Lazy
 from elmfield.io.formats.medical import from_image
 from elmfield.io.gridded import Gridded, axis_number
 from elmfield.io.model.metadata import keepable
+from elmfield.partition import Partition
 from elmfield.samples import with_nan
+from elmfield.settings import Settings
 
 if TYPE_CHECKING:
     import xarray
@@ -176,6 +185,16 @@ def _label_source(values: object) -> str:
     if is_path(values):
         return "the file itself; fit the bare array instead: np.asarray(read(path))"
     return "the samples themselves; fit the bare array instead: np.asarray(samples)"
+
+
+def encoder_for(
+    given: Gridded, settings: Settings | None, partition: Partition | None = None
+) -> Encoder:
+    """An encoder for samples like these; errors about dates say dates."""
+    about: dict[str, Any] = {"dims": given.dims, "coords": given.coords, "periodic": given.periods}
+    with date_errors(given.labels.axes):
+        shape, k = given.values.shape, given.channel_axis
+        return encoder(shape, settings, channel_axis=k, partition=partition, **about)
 
 
 # --- DataArrays and Datasets ----------------------------------------------------------------------

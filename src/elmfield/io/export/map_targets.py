@@ -274,16 +274,10 @@ def reprojected(labels: Labels, grid: Projected) -> Labels:
     if grid.crs is None:
         return replace(labels, axes=axes, coords=coords, crs=None, transform=None, grid=None)
     coords["spatial_ref"] = CoordinateLabels(values=0, attrs={"crs_wkt": grid.crs})
-    return replace(
-        labels,
-        axes=axes,
-        coords=coords,
-        attrs={**labels.attrs, "grid_mapping": "spatial_ref"},
-        align="areas",
-        crs=grid.crs,
-        transform=[hx, 0.0, float(x[0]) - hx / 2, 0.0, hy, float(y[0]) - hy / 2],
-        grid=None,
-    )
+    attrs = {**labels.attrs, "grid_mapping": "spatial_ref"}
+    corners = [hx, 0.0, float(x[0]) - hx / 2, 0.0, hy, float(y[0]) - hy / 2]
+    about = replace(labels, axes=axes, coords=coords, attrs=attrs, align="areas", grid=None)
+    return replace(about, crs=grid.crs, transform=corners)
 
 
 # --- cells ---------------------------------------------------------------------------------------

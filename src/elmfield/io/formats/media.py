@@ -96,19 +96,14 @@ def _read_sound(path: Path) -> Gridded:
         rate, subtype = file.samplerate, file.subtype
         values = file.read(dtype=SOUND_DTYPES.get(subtype, "float64"), always_2d=True)
     single = values.shape[1] == 1
+    channels, at = ChannelLabels(name="voice"), {"time": times(len(values), Fraction(rate))}
+    about: dict[str, Any] = {"rate": rate, "suits": SUITS, "header": {"subtype": subtype}}
     return Gridded(
         values=values[:, 0] if single else values,
         dims=("time",),
-        coords={"time": times(len(values), Fraction(rate))},
+        coords=at,
         channel_axis=None if single else 1,
-        labels=Labels(
-            align="nodes",
-            axes=SECONDS,
-            channels=ChannelLabels(name="voice"),
-            rate=rate,
-            suits=SUITS,
-            header={"subtype": subtype},
-        ),
+        labels=Labels(align="nodes", axes=SECONDS, channels=channels, **about),
     )
 
 
@@ -162,19 +157,13 @@ def _read_video(path: Path, lazily: bool) -> Gridded:
             has_sound = bool(file.streams.audio)
         if has_sound:
             header["sound"] = as_text(_extract_sound(av, path))
-    return Gridded(
-        values=values,
-        dims=("time", "row", "column"),
-        coords={"time": times(n, rate)},
-        channel_axis=3,
-        labels=Labels(
-            align="areas",
-            axes=SECONDS,
-            channels=ChannelLabels(name="colour", labels=["red", "green", "blue"]),
-            rate=noted_rate(rate),
-            header=header,
-        ),
+    channels, noted = (
+        ChannelLabels(name="colour", labels=["red", "green", "blue"]),
+        noted_rate(rate),
     )
+    labels = Labels(align="areas", axes=SECONDS, channels=channels, rate=noted, header=header)
+    dims, at = ("time", "row", "column"), {"time": times(n, rate)}
+    return Gridded(values=values, dims=dims, coords=at, channel_axis=3, labels=labels)
 
 
 class Frames:

@@ -169,13 +169,8 @@ def _make_stack(values: Array, axes: str, sizes: Sizes) -> Gridded:
             if a in sizes:
                 coords[name] = sizes[a][0] * np.arange(values.shape[k])
                 labels[name] = AxisLabels(attrs={"units": sizes[a][1]})
-    return Gridded(
-        values=values,
-        dims=tuple(used),
-        coords=coords,
-        channel_axis=channel,
-        labels=Labels(align="areas", axes=labels),
-    )
+    dims, about = tuple(used), Labels(align="areas", axes=labels)
+    return Gridded(values=values, dims=dims, coords=coords, channel_axis=channel, labels=about)
 
 
 def _read_map(path: Path, lazily: bool) -> Gridded:

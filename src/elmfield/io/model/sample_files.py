@@ -285,14 +285,8 @@ class SamplePlan:
         tiling, shape = self.samples.tiling, self.field.shape
         corners = list(tiling.low[:-1]), list(tiling.high[:-1])
         low, high = (None, None) if corners == ([0] * len(shape), list(shape)) else corners
-        record = SamplesRecord(
-            low=low,
-            high=high,
-            dtype=self.kind,
-            raw=self.is_raw,
-            lossy=self.is_lossy if is_lossy is None else is_lossy,
-            checks=checks,
-        )
+        record = SamplesRecord(low=low, high=high, dtype=self.kind, raw=self.is_raw, checks=checks)
+        record = replace(record, lossy=self.is_lossy if is_lossy is None else is_lossy)
         if missing is not None:
             record = replace(record, missing=missing[0], missing_checks=missing[1])
         if means is not None:

@@ -22,12 +22,13 @@ from elmfield.field import Field, FromSamples, Group
 from elmfield.field.coefficients.tiles import TILE_BYTES, TILES_PER_BATCH, Tiling
 from elmfield.field.coordinates.gap_masks import WAYS
 from elmfield.field.coordinates.labels import Labels
-from elmfield.fit.encoder import Encoder, encoder, gap_order
+from elmfield.fit.encoder import Encoder, gap_order
 from elmfield.fit.gaps.fill import fill_slabs
 from elmfield.fit.statistics import Part, Probes, Slabs, Survey, blocks_of, combine_parts
 from elmfield.io.files import check_model_name
 from elmfield.io.formats.arrays import lazy_memmap
 from elmfield.io.gridded import Gridded
+from elmfield.io.inputs import encoder_for
 from elmfield.io.model.coefficient_files import CoefficientPlan
 from elmfield.io.model.load import load
 from elmfield.io.model.metadata import write_metadata
@@ -79,15 +80,7 @@ def fit_to(
     if is_dask(values) and any(math.isnan(n) for n in values.shape):
         advice = "Call array.compute_chunk_sizes() first."
         raise ValueError(f"a Dask array must know its shape; got {values.shape}. {advice}")
-    encode = encoder(
-        values.shape,
-        settings,
-        channel_axis=given.channel_axis,
-        dims=given.dims,
-        coords=given.coords,
-        periodic=given.periods,
-        partition=partition,
-    )
+    encode = encoder_for(given, settings, partition)
     check_can_stream(encode.settings)
     choice("missing", missing, WAYS)
     work = Work(out)
