@@ -112,7 +112,7 @@ class OutputGrid:
         if not is_sound or not self.named("shape", "scale") or self.named("window", "affine"):
             return None
         if self.shape is None:
-            return own_rate(of, 0) * rate_in(float(np.reshape(self.scale, -1)[0]))
+            return own_rate(of, 0) * rate_in(float(np.ravel(np.asarray(self.scale))[0]))
         n = np.reshape(self.shape, -1)
         if n.size != 1 or int(n[0]) != n[0] or n[0] < 1:
             raise ValueError(f"`shape` must be one whole number of at least 1; got {self.shape!r}.")

@@ -35,28 +35,25 @@ WHITE_IS_LEAST, PALETTE = 0, 3
 def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gridded:
     """A picture, a stack or a map; `lazily`, tiles and strips are read as they are needed."""
     tifffile = need("tifffile", "io", "reading TIFF files")
-    with reading(path, "TIFF"):
-        with tifffile.TiffFile(path) as file:
-            tags, series = file.pages[0].tags, file.series[0]
-            check_pixels(path, series.shape)
-            if any(tag in tags for tag in GEO_TAGS):
-                return _read_map(path, lazily)
-            page, icc, axes = series.keyframe, tags.get(ICC), series.axes
-            sizes, channels = _sizes_of(file)
-            values: Array
-            if lazily and page.photometric not in (PALETTE, WHITE_IS_LEAST):
-                shape, stored = tuple(series.shape), tuple(page.chunks)
-                stored = (*(1,) * (len(shape) - len(stored)), *stored)[-len(shape) :]
-                values = Lazy(Pages(path), shape, np.dtype(series.dtype), stored=stored)
-            else:
-                values, axes = _to_visible(series.asarray(), axes, page)
-            found = _make_stack(values, axes, sizes)
-            labels = replace(
-                found.labels, header={} if icc is None else {"icc": as_text(icc.value)}
-            )
-            if channels and found.channel_axis is not None:
-                labels = replace(labels, channels=ChannelLabels(labels=channels))
-            return replace(found, labels=labels)
+    with reading(path, "TIFF"), tifffile.TiffFile(path) as file:
+        tags, series = file.pages[0].tags, file.series[0]
+        check_pixels(path, series.shape)
+        if any(tag in tags for tag in GEO_TAGS):
+            return _read_map(path, lazily)
+        page, icc, axes = series.keyframe, tags.get(ICC), series.axes
+        sizes, channels = _sizes_of(file)
+        values: Array
+        if lazily and page.photometric not in (PALETTE, WHITE_IS_LEAST):
+            shape, stored = tuple(series.shape), tuple(page.chunks)
+            stored = (*(1,) * (len(shape) - len(stored)), *stored)[-len(shape) :]
+            values = Lazy(Pages(path), shape, np.dtype(series.dtype), stored=stored)
+        else:
+            values, axes = _to_visible(series.asarray(), axes, page)
+        found = _make_stack(values, axes, sizes)
+        labels = replace(found.labels, header={} if icc is None else {"icc": as_text(icc.value)})
+        if channels and found.channel_axis is not None:
+            labels = replace(labels, channels=ChannelLabels(labels=channels))
+        return replace(found, labels=labels)
 
 
 @dataclass(frozen=True)

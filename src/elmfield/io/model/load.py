@@ -127,7 +127,7 @@ class Reader:
         self.arrays.require(all(map(is_number, units)), "its units are no finite numbers")
         self.arrays.require(min(meta.scale) > 0, "its scale is not positive")
         axis, one = meta.channel_axis, 2 if meta.complex else 1
-        fits = C == one if axis is None else type(axis) is int and 0 <= axis <= len(part.shape)
+        fits = one == C if axis is None else type(axis) is int and 0 <= axis <= len(part.shape)
         self.arrays.require(fits, f"{C} channels on axis {axis!r}")
         known = meta.dtype in ("float64", "float32", "float16")
         self.arrays.require(known, f"numbers of type {meta.dtype!r}")

@@ -216,6 +216,7 @@ class Blocks:
             raise self.damaged("its check sums are not those of its blocks")
 
     def damaged(self, why: str) -> StoreError:
+        """Return the error for an array that is not what it should be."""
         return damaged_array(self.store, self.name, why)
 
     def read(self, first: int) -> Array:
