@@ -13,7 +13,7 @@ import numpy as np
 import elmfield as ef
 from elmfield.field.coefficients import tiles
 from elmfield.field.evaluate.grid_values import coarse_means
-from elmfield.io.model import thumbnail
+from elmfield.io.model import sample_files
 from support import block_means
 
 EACH = 5
@@ -49,8 +49,8 @@ def small_tiles(rng):
     with (
         mock.patch.object(tiles, "TILE_BYTES", int(rng.choice([300, 1000, 4000, 1 << 19]))),
         mock.patch.object(tiles, "TILE_MULTIPLE", int(rng.choice([4, 16, 64]))),
-        mock.patch.object(thumbnail, "MIN_SAMPLES", seen),
-        mock.patch.object(thumbnail, "MIN_HALVINGS", halvings),
+        mock.patch.object(sample_files, "MIN_SAMPLES", seen),
+        mock.patch.object(sample_files, "MIN_HALVINGS", halvings),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", UserWarning)

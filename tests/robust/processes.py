@@ -226,7 +226,7 @@ def growing(seed, folder):
 def small_parts(patch):
     """Small tiles, and overviews of few samples: small arrays then have what large ones have."""
     patch("elmfield.field.coefficients.tiles.TILE_BYTES", 1 << 10)
-    patch("elmfield.io.model.thumbnail.MIN_SAMPLES", 1 << 10)
+    patch("elmfield.io.model.sample_files.MIN_SAMPLES", 1 << 10)
 
 
 def killed_append(seed, number, folder):

@@ -52,7 +52,7 @@ def test_a_replace_that_fails_keeps_the_old(tmp_path, monkeypatch, exchange):
     before, real = tree(path), os.replace
 
     def fails(a, b):
-        if str(b) == str(path) and str(a).endswith("model"):
+        if str(b) == str(path) and str(a).endswith("made"):
             raise OSError(5, "Input/output error")
         real(a, b)
 

@@ -20,14 +20,13 @@ from elmfield.cli.sample_options import PRESETS, denoise_option, preset_option, 
 from elmfield.field import Field
 from elmfield.io.api import settle_samples
 from elmfield.io.files import is_model, refuse_samples
+from elmfield.io.formats.arrays import read_observations
 from elmfield.io.gridded import Gridded, describe_axis, fingerprint
 from elmfield.io.inputs import parse_input
 from elmfield.io.model.fit_to_target import fit_stored
-from elmfield.io.model.json_values import from_plain
 from elmfield.io.model.load import read_field
-from elmfield.io.model.metadata import VERSION, Metadata, read_metadata
+from elmfield.io.model.metadata import VERSION, Metadata, from_plain, read_metadata
 from elmfield.io.model.save import write_model
-from elmfield.io.observation_table import read_observations
 from elmfield.io.store.stores import open_store
 from elmfield.io.stream.fit_stream import fit_to
 from elmfield.io.stream.workers import cluster

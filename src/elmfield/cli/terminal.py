@@ -13,7 +13,7 @@ import click
 
 from elmfield.io.files import read
 from elmfield.io.gridded import Gridded
-from elmfield.io.model.json_values import to_plain
+from elmfield.io.model.metadata import to_plain
 
 Command = Callable[..., None]
 

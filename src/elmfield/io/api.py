@@ -18,14 +18,13 @@ from elmfield._array.typing import Array, Progress
 from elmfield.domain import Periodic
 from elmfield.field import Field
 from elmfield.field.adapters.labelled_arrays import split_variables
-from elmfield.field.coordinates.dates import date_errors
 from elmfield.fit import Encoder
 from elmfield.fit import encoder as encoder_of
 from elmfield.io.export.output_grid import OutputGrid
 from elmfield.io.export.rendering import Rendering
 from elmfield.io.files import StrPath, format_of, is_model, path_of, put, read
 from elmfield.io.gridded import Gridded, premultiply
-from elmfield.io.inputs import parse_input, samples_of, to_dataarray
+from elmfield.io.inputs import encoder_for, parse_input, samples_of, to_dataarray
 from elmfield.io.store.stores import is_url, local_path
 from elmfield.partition import Partition
 from elmfield.samples import unmasked
@@ -132,16 +131,27 @@ def fit(
         # A target is for the samples as they are.
         given = premultiply(given) if "alpha" in given.labels.channels.labels else given
     if out is not None:
+        from elmfield.io.stream import fit_to
+
+        if device is not None:
+            raise ValueError("`device` cannot be chosen together with `out`: coding has none.")
+        place = local_path(out)
+        place = str(place) if is_url(place) else path_of(place)
         with limit:
-            return _fit_to(
-                out, given, device, settings=settings, mask=mask, partition=partition, missing=way,
-                progress=tell,
-            )  # fmt: skip
-    _warn_of_size(given.values, memory_limit)
+            return fit_to(
+                given, settings, place, mask=mask, partition=partition, missing=way, progress=tell
+            )
+    most = HOST_BATCH_BYTES if memory_limit is None else memory_limit
+    if is_dask(given.values) and given.values.nbytes > most:
+        warnings.warn(
+            f"this Dask array of {given.values.nbytes / 2**20:.0f} MiB is computed whole, in "
+            "memory; fit(..., out='name.elm.zarr') works on it block by block.",
+            stacklevel=2,
+        )
     array, mask = unmasked(given.values, mask, given.channel_axis, None)
     if device is not None:
         array = to_device(array, device)
-    encode = _encoder(replace(given, values=array), settings, partition)
+    encode = encoder_for(replace(given, values=array), settings, partition)
     with limit:
         field = encode(array, mask=mask, missing=way, progress=tell)
     return Field(replace(field.model, labels=given.labels.of_field(field.labels)))
@@ -174,20 +184,12 @@ def encoder(
     >>> encode(np.ones((20, 30))).shape
     (20, 30)
     """
+    about: dict[str, Any] = {"channel_axis": channel_axis, "dims": dims, "coords": coords}
     if not is_labelled(shape):
-        return encoder_of(
-            shape,
-            settings,
-            channel_axis=channel_axis,
-            dims=dims,
-            coords=coords,
-            periodic=() if periodic is None else periodic,
-            partition=partition,
-        )
-    first = parse_input(
-        shape, channel_axis=channel_axis, dims=dims, coords=coords, periodic=periodic
-    )
-    encode = _encoder(first, settings, partition)
+        around = () if periodic is None else periodic
+        return encoder_of(shape, settings, **about, periodic=around, partition=partition)
+    first = parse_input(shape, **about, periodic=periodic)
+    encode = encoder_for(first, settings, partition)
 
     def read(values: Array) -> Gridded:
         given = parse_input(values, channel_axis=channel_axis)
@@ -200,21 +202,6 @@ def encoder(
 
     encode.read = read
     return encode
-
-
-def _encoder(given: Gridded, settings: Settings | None, partition: Partition | None) -> Encoder:
-    """An encoder for samples like these; errors about dates say dates."""
-    axes = given.labels.axes
-    with date_errors(axes) if axes else nullcontext():
-        return encoder_of(
-            given.values.shape,
-            settings,
-            channel_axis=given.channel_axis,
-            dims=given.dims,
-            coords=given.coords,
-            periodic=given.periods,
-            partition=partition,
-        )
 
 
 def settle_samples(
@@ -233,7 +220,9 @@ def settle_samples(
     if kind == "means":
         chosen: Any = smooth() if settings is None else settings
         fits = isinstance(chosen, (Oriented, Smooth)) and getattr(chosen, "network", None) is None
-        uneven = [a.name for a in _encoder(given, None, None).domain.axes if a.spacing is not None]
+        uneven = [
+            a.name for a in encoder_for(given, None, None).domain.axes if a.spacing is not None
+        ]
         if fits and (partition is None or partition.is_regular) and not uneven:
             settings = replace(chosen, samples="means")
         elif samples is None:
@@ -245,31 +234,6 @@ def settle_samples(
                 "samples='points', or fit_observations with observe.means of cells of any size."
             )
     return replace(given, labels=replace(given.labels, samples=kind)), settings
-
-
-def _fit_to(out: StrPath, given: Gridded, device: object, **options: Any) -> Field:
-    """The field of a model file, made slab by slab."""
-    from elmfield.io.stream import fit_to
-
-    if device is not None:
-        raise ValueError(
-            "`device` cannot be chosen together with `out`: samples are coded on the processor. "
-            "Move the field's queries there instead."
-        )
-    place = local_path(out)
-    with date_errors(given.labels.axes):
-        return fit_to(given, out=str(place) if is_url(place) else path_of(place), **options)
-
-
-def _warn_of_size(values: Array, limit: int | None) -> None:
-    """Say what to do about a Dask array that will hardly fit."""
-    most = HOST_BATCH_BYTES if limit is None else limit
-    if is_dask(values) and values.nbytes > most:
-        warnings.warn(
-            f"this Dask array of {values.nbytes / 2**20:.0f} MiB is computed whole, in memory; "
-            "fit(..., out='name.elm.zarr') works on it block by block.",
-            stacklevel=3,
-        )
 
 
 def write(
@@ -331,9 +295,7 @@ def write(
     """
     tell, path = reporter(progress), path_of(path)
     if is_model(path):
-        raise ValueError(
-            f"{path.name} is a model's name; save a field with save(field, {str(path)!r})."
-        )
+        raise ValueError(f"{path.name} is a model's name; save a field with save(field, path).")
     format_of(path)
     if isinstance(values, Field):
         if not isinstance(grid, OutputGrid):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from elmfield._array.typing import Array
-from elmfield.domain.sphere import is_latitude, is_longitude
+from elmfield.domain.sphere import horizontal
 
 if TYPE_CHECKING:
     import xarray
@@ -34,14 +34,14 @@ class Gaps:
 
     Parameters
     ----------
-    fill : float
-        The number.
+    fill : float or None
+        The number, if there is one.
     is_stored : bool
         Whether values still hold it; else they are NaN there.
     """
 
-    fill: float
-    is_stored: bool
+    fill: float | None = None
+    is_stored: bool = False
 
     def dtype(self, own: np.dtype[Any]) -> np.dtype[Any]:
         """The dtype of values with NaN for it."""
@@ -58,16 +58,14 @@ class Gaps:
         return found
 
 
-def gaps_of(da: "xarray.DataArray") -> Gaps | None:
-    """What stands for a missing sample of a DataArray; None if nothing does."""
-    if da.dtype.kind not in "iuf":
-        return None
+def gaps_of(da: "xarray.DataArray") -> Gaps:
+    """What stands for a missing sample of a DataArray, if anything does."""
     for told, is_stored in ((da.attrs, True), (da.encoding, False)):
-        for name in FILLS:
+        for name in FILLS if da.dtype.kind in "iuf" else ():
             fill = np.asarray(told.get(name, "")).reshape(-1)
             if fill.size == 1 and fill.dtype.kind in "iuf" and not np.isnan(fill[0]):
                 return Gaps(fill[0].item(), is_stored)
-    return None
+    return Gaps()
 
 
 def crs_of(da: "XArray") -> str | None:
@@ -84,7 +82,7 @@ def crs_of(da: "XArray") -> str | None:
             if told.get(key):
                 return str(told[key])
         if "grid_mapping_name" in told:
-            from elmfield.io.export.reference_systems import from_cf
+            from elmfield.io.export.map_targets import from_cf
 
             return from_cf(told)
     return None
@@ -95,10 +93,8 @@ def map_axes(
 ) -> tuple[str, str] | None:
     """Which names are y and x of a map: latitude and longitude, or what attributes say; or None."""
     told = {n: attrs.get(n, {}) for n in names}
-    lat = [n for n, a in told.items() if is_latitude(n, a)]
-    lon = [n for n, a in told.items() if is_longitude(n, a)]
-    if len(lat) == len(lon) == 1:
-        return lat[0], lon[0]
+    if (pair := horizontal(list(told), told)) is not None:
+        return names[pair[0]], names[pair[1]]
     found = []
     for letter, standard in HORIZONTAL.items():
         by = [n for n, a in told.items() if a.get("standard_name") in standard]

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol, TypeGuard, cast
+from typing import TypeGuard
 
 from elmfield.errors import MissingExtraError, StoreError
 from elmfield.io.gridded import Gridded
+from elmfield.io.store import atomic_write
 
 StrPath = str | os.PathLike[str]
 
@@ -44,16 +45,7 @@ MAX_PIXELS_PER_BYTE = 50
 """Pixels for each byte of a file that larger ones may claim; photographs have fewer than ten."""
 
 _max_pixels: ContextVar[int | None] = ContextVar("max_pixels", default=None)
-
-
-@contextmanager
-def allow_pixels(n: int | None) -> Iterator[None]:
-    """Within this, pictures may have up to so many pixels, whatever their files' sizes."""
-    before = _max_pixels.set(n)
-    try:
-        yield
-    finally:
-        _max_pixels.reset(before)
+"""How many pixels the file that is being read may have, whatever its size, if a caller says so."""
 
 
 def check_pixels(path: Path, shape: Sequence[int]) -> None:
@@ -68,22 +60,9 @@ def check_pixels(path: Path, shape: Sequence[int]) -> None:
     )
 
 
-class FormatModule(Protocol):
-    """A module that reads and writes one family of files."""
-
-    def read(self, path: Path, variable: str | None = None, *, lazily: bool = False) -> Gridded:
-        """The samples in a file; of several arrays the one that is named.
-
-        `lazily`, values are read where they are looked at, if the kind allows that.
-        """
-
-    def write(self, samples: Gridded, path: Path, *, colours: str | None = None) -> None:
-        """Write samples to a new file; `colours` are for pictures of numbers."""
-
-
 @dataclass(frozen=True)
 class Format:
-    """A kind of file.
+    """A kind of file, whose module has functions `read` and `write`.
 
     Parameters
     ----------
@@ -102,9 +81,9 @@ class Format:
     module: str
     extra: str
 
-    def load(self) -> FormatModule:
+    def load(self) -> ModuleType:
         """The module that reads and writes it; imported when first asked for."""
-        return cast(FormatModule, import_module(f"elmfield.io.formats.{self.module}"))
+        return import_module(f"elmfield.io.formats.{self.module}")
 
 
 FORMATS = (
@@ -133,12 +112,7 @@ FORMATS = (
     Format("video", (".mp4", ".mkv", ".avi", ".mov", ".webm"), "media", "video"),
 )
 
-NAMED = {
-    ".npz",
-    ".mat",
-    ".dicom",
-    *(s for f in FORMATS if f.module == "climate" for s in f.suffixes),
-}
+NAMED = {".npz", ".mat", ".dicom"}.union(*(f.suffixes for f in FORMATS if f.module == "climate"))
 """Files whose arrays have names."""
 
 MODELS = (".elm", ".elm.zarr")
@@ -160,13 +134,10 @@ def check_model_name(argument: str, path: str | Path) -> None:
     """Raise if a model that is to be written is not called as models are."""
     if is_model(path):
         return
-    name = Path(path).name
-    advice = ""
+    advice, name = "", Path(path).name
     if name.lower().endswith(TORCH):
         advice = f" For torch: torch.save(field.module().state_dict(), {name!r})."
-    raise ValueError(
-        f"`{argument}` must end in .elm or .elm.zarr, as models do; got {name!r}.{advice}"
-    )
+    raise ValueError(f"`{argument}` must end in .elm or .elm.zarr; got {name!r}.{advice}")
 
 
 def refuse_samples(path: object) -> None:
@@ -206,9 +177,9 @@ def need(package: str, extra: str, purpose: str) -> ModuleType:
     try:
         return import_module(package)
     except ImportError as error:
-        raise MissingExtraError(
-            f"{purpose} needs {package.split('.')[0]}; pip install 'elmfield[{extra}]'."
-        ) from error
+        name = package.split(".")[0]
+        advice = f"pip install 'elmfield[{extra}]'"
+        raise MissingExtraError(f"{purpose} needs {name}; {advice}.") from error
 
 
 # --- read and write -------------------------------------------------------------------------------
@@ -258,22 +229,20 @@ def read(
     (12, 12)
     """
     path = path_of(path)
-    is_series = path.is_dir() and not is_model(path) and suffix_of(path) != ".zarr"
-    kind = _series(path) if is_series else _kind(path, variable)
-    with allow_pixels(max_pixels):
-        return kind.load().read(path, variable, lazily=lazily)
+    if path.is_dir() and not is_model(path) and suffix_of(path) != ".zarr":
+        from elmfield.io.formats.dicom import holds_series
 
-
-def _series(path: Path) -> Format:
-    """The kind of a folder of DICOM slices; other folders are refused."""
-    from elmfield.io.formats.dicom import holds_series
-
-    if not holds_series(path):
-        raise IsADirectoryError(
-            f"{path} is a folder; say which file in it to read. (Of folders, only those with the "
-            "slices of a DICOM series are read whole.)"
-        )
-    return next(f for f in FORMATS if f.module == "dicom")
+        if not holds_series(path):  # of folders, only those with the slices of one are read whole
+            raise IsADirectoryError(f"{path} is a folder; say which file in it to read.")
+        kind = next(f for f in FORMATS if f.module == "dicom")
+    else:
+        kind = _kind(path, variable)
+    before = _max_pixels.set(max_pixels)
+    try:
+        found: Gridded = kind.load().read(path, variable, lazily=lazily)
+    finally:
+        _max_pixels.reset(before)
+    return found
 
 
 def _kind(path: Path, variable: str | None) -> Format:
@@ -283,47 +252,38 @@ def _kind(path: Path, variable: str | None) -> Format:
     kind = format_of(path)
     check_exists(path)
     if variable is not None and suffix_of(path) not in NAMED:
-        raise NoSuchArrayError(
-            f"{path.name}: arrays in {kind.name} files have no names; got variable {variable!r}. "
-            "Leave it out."
-        )
+        got = f"got variable {variable!r}"
+        raise NoSuchArrayError(f"{path.name}: arrays in {kind.name} files have no names; {got}.")
     return kind
 
 
 def put(samples: Gridded, path: Path, colours: str | None = None) -> None:
     """Write samples as they are; in place only once the file is complete."""
-    from elmfield.io.store.atomic_write import (
-        move_into_place,
-        resolve_links,
-        scratch_folder,
-        set_default_mode,
-    )
-
-    end = resolve_links(path)
+    end = atomic_write.resolve_links(path)
     if not end.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: its folder does not exist")
     kind = format_of(path).load()
-    with scratch_folder(end) as work:
+    with atomic_write.scratch_folder(end) as work:
         try:
             kind.write(samples, work / path.name, colours=colours)
         except RuntimeError as error:  # how HDF5 and others say that a disk is full
             raise OSError(f"cannot write {path}: {error}") from error
         for made in sorted(work.iterdir()):
-            place = end if made.name == path.name else resolve_links(end.parent / made.name)
+            place = end.parent / made.name
+            place = end if made.name == path.name else atomic_write.resolve_links(place)
             if place.is_dir():
                 _check_only(place, made)
             if made.is_file():
-                set_default_mode(made)
-            move_into_place(made, place)
+                atomic_write.set_default_mode(made)
+            atomic_write.move_into_place(made, place)
 
 
 def _check_only(place: Path, made: Path) -> None:
     """Raise if a folder is not replaced by one that holds the same arrays."""
     if not made.is_dir():
         raise IsADirectoryError(f"cannot write {place}: there is a folder of that name")
-    others = sorted({p.name for p in place.iterdir()} - {p.name for p in made.iterdir()})
-    others = [name for name in others if not name.startswith(".")]
-    if others:
+    own = {p.name for p in made.iterdir()}
+    if others := sorted(p.name for p in place.glob("[!.]*") if p.name not in own):
         raise OSError(
             f"cannot write {place}: the folder that is there holds more, such as {others[0]!r}, "
             "and is left alone. Choose another name, or remove it."

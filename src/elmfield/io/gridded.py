@@ -21,7 +21,7 @@ from elmfield.field.coordinates.labels import (
     FileGrid,
     Labels,
 )
-from elmfield.io.model.json_values import keepable
+from elmfield.io.model.metadata import keepable
 from elmfield.samples import source_of
 
 
@@ -117,10 +117,9 @@ class Gridded:
         return "\n  ".join(lines)
 
     def _axes_in_words(self) -> list[str]:
+        coords, axis, around = self.coords, self.labels.axis, self.periods
         return [
-            describe_axis(
-                dim, n, self.coords.get(dim), self.labels.axis(dim), periodic=dim in self.periods
-            )
+            describe_axis(dim, n, coords.get(dim), axis(dim), periodic=dim in around)
             for dim, n in zip(self.dims, self.shape)
         ]
 
@@ -202,12 +201,15 @@ class Gridded:
         if not -n <= which < n:
             raise ValueError(f"axis {name!r} has {n} samples; there is no number {which}.")
         channel = self.channel_axis
-        if channel is not None and self.array_axes[k] < channel:
-            channel -= 1
+        channel = None if channel is None else channel - (self.array_axes[k] < channel)
         labels, grid = self.labels, self.labels.grid
         if labels.affine is not None and k < labels.n_placed:
+            # At one place on axis k, which becomes the last of three.
             starts, steps = grid_of(self)
-            labels = _without_axis(labels, k, starts[k] + steps[k] * (which % n))
+            affine = np.array(labels.affine, np.float64)
+            affine[:, 3] += affine[:, k] * (starts[k] + steps[k] * (which % n))
+            affine[:, :3] = affine[:, [*(j for j in range(3) if j != k), k]]
+            labels = replace(labels, affine=affine.tolist(), n_placed=labels.n_placed - 1)
         if grid is not None:
             start, step = ([v for j, v in enumerate(s) if j != k] for s in (grid.start, grid.step))
             labels = replace(labels, grid=FileGrid(start=start, step=step))
@@ -244,10 +246,8 @@ def values_for_file(samples: Gridded) -> Array:
     fill, own = labels.fill_value, labels.dtype
     if fill is None or values.dtype.kind != "f" or not np.isfinite(fill):
         return values
-    gone = np.isnan(values)
-    if own is not None and np.dtype(own).kind in "iu":
-        return np.where(gone, np.asarray(fill, own), as_dtype(values, own))
-    return np.where(gone, np.asarray(fill, values.dtype), values)
+    kind = own if own is not None and np.dtype(own).kind in "iu" else values.dtype
+    return np.where(np.isnan(values), np.asarray(fill, kind), as_dtype(values, kind))
 
 
 def _without(by_dim: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -267,20 +267,16 @@ def axis_number(axis: object, names: Sequence[Hashable]) -> int:
     )
 
 
-def _without_axis(labels: Labels, k: int, at: float) -> Labels:
-    """With the affine of what is left at one place on axis k, which becomes the last of three."""
-    affine = np.array(labels.affine, np.float64)
-    affine[:, 3] += affine[:, k] * at
-    order = [*(j for j in range(3) if j != k), k]
-    affine[:, :3] = affine[:, order]
-    return replace(labels, affine=affine.tolist(), n_placed=labels.n_placed - 1)
-
-
 def grid_of(samples: Gridded) -> tuple[list[float], list[float]]:
     """First sample and step along each axis, in samples of the file the values came from."""
     d = len(samples.dims)
     grid = samples.labels.grid or FileGrid(start=[0.0] * d, step=[1.0] * d)
     return list(map(float, grid.start)), list(map(float, grid.step))
+
+
+def step_of(coords: Floats) -> float:
+    """Distance between coordinates, two or more, on average."""
+    return float(coords[-1] - coords[0]) / (len(coords) - 1)
 
 
 def fingerprint(values: Array) -> dict[str, Any]:
@@ -327,9 +323,8 @@ def premultiply(samples: Gridded) -> Gridded:
             "alpha is 0 everywhere: every pixel is transparent, and no colour is left to fit. "
             "Leave alpha out: fit(np.asarray(picture)[..., :-1], channel_axis=-1)."
         )
-    wide = np.float64 if kind.itemsize > 4 or kind == np.float64 else np.float32
+    wide = np.float64 if kind.itemsize > 4 else np.float32
     times = np.where(np.arange(len(labels)) == k, alpha, values * (alpha / full)).astype(wide)
-    about = replace(
-        samples.labels, alpha=Alpha(channel=k, full=full), dtype=samples.labels.dtype or kind.name
-    )
+    own = samples.labels.dtype or kind.name
+    about = replace(samples.labels, alpha=Alpha(channel=k, full=full), dtype=own)
     return replace(samples, values=np.moveaxis(times, -1, axis), labels=about)

@@ -20,7 +20,13 @@ from elmfield.domain.box import coords_by_axis
 from elmfield.domain.sphere import is_longitude
 from elmfield.errors import ChannelWarning
 from elmfield.field.adapters.labelled_arrays import make_dataarray
-from elmfield.field.coordinates.dates import add_ticks, from_calendar, from_dates, from_durations
+from elmfield.field.coordinates.dates import (
+    add_ticks,
+    date_errors,
+    from_calendar,
+    from_dates,
+    from_durations,
+)
 from elmfield.field.coordinates.labels import (
     Attrs,
     AxisLabels,
@@ -29,13 +35,16 @@ from elmfield.field.coordinates.labels import (
     Labels,
     VariableLabels,
 )
+from elmfield.fit import Encoder, encoder
 from elmfield.io.conventions import ENCODED, FILLS, Gaps, crs_of, gaps_of, kind_of_samples
 from elmfield.io.files import is_path, read
+from elmfield.io.formats.arrays import DataArraySlabs, Lazy
 from elmfield.io.formats.medical import from_image
 from elmfield.io.gridded import Gridded, axis_number
-from elmfield.io.lazy_arrays import DataArraySlabs, Lazy
-from elmfield.io.model.json_values import keepable
+from elmfield.io.model.metadata import keepable
+from elmfield.partition import Partition
 from elmfield.samples import with_nan
+from elmfield.settings import Settings
 
 if TYPE_CHECKING:
     import xarray
@@ -67,15 +76,12 @@ def parse_input(
     arrays.
     """
     if variable is not None and not is_path(values):
-        raise TypeError(
-            f"`variable` names an array in a file; got variable={variable!r} for a "
-            f"{type(values).__name__}. Leave it out."
-        )
+        got = f"variable={variable!r} for a {type(values).__name__}"
+        raise TypeError(f"`variable` names an array in a file; got {got}. Leave it out.")
     if not is_array(values):
         values = from_image(values)
-    if is_array(values) or not (
-        is_path(values) or is_xarray(values) or isinstance(values, Gridded)
-    ):
+    is_labelled = is_path(values) or is_dataarray(values) or is_dataset(values)
+    if is_array(values) or not (is_labelled or isinstance(values, Gridded)):
         return _from_array(values, channel_axis, dims, coords, () if periodic is None else periodic)
     for name, own in (("dims", dims), ("coords", coords)):
         if own is not None:
@@ -85,11 +91,8 @@ def parse_input(
     samples = replace(samples, labels=replace(samples.labels, missing="nan"))
     if periodic is None:
         return samples
-    return replace(samples, periods=_periods(_as_names(periodic, known), samples.dims))
-
-
-def _periods(periodic: Periodic, dims: Sequence[str]) -> dict[str, float | None]:
-    return {dims[k]: period for k, period in periods_of(periodic, dims).items()}
+    found = periods_of(_as_names(periodic, known), samples.dims)
+    return replace(samples, periods={samples.dims[k]: period for k, period in found.items()})
 
 
 def _from_array(
@@ -125,7 +128,7 @@ def _from_array(
         dims=names,
         coords={name: c for name, c in at.items() if c is not None},
         channel_axis=channel_axis,
-        periods=_periods(periodic, names),
+        periods={names[k]: period for k, period in periods_of(periodic, names).items()},
         labels=labels,
     )
 
@@ -184,12 +187,17 @@ def _label_source(values: object) -> str:
     return "the samples themselves; fit the bare array instead: np.asarray(samples)"
 
 
+def encoder_for(
+    given: Gridded, settings: Settings | None, partition: Partition | None = None
+) -> Encoder:
+    """An encoder for samples like these; errors about dates say dates."""
+    about: dict[str, Any] = {"dims": given.dims, "coords": given.coords, "periodic": given.periods}
+    with date_errors(given.labels.axes):
+        shape, k = given.values.shape, given.channel_axis
+        return encoder(shape, settings, channel_axis=k, partition=partition, **about)
+
+
 # --- DataArrays and Datasets ----------------------------------------------------------------------
-
-
-def is_xarray(values: object) -> bool:
-    """Whether `values` is a DataArray or a Dataset."""
-    return is_dataarray(values) or is_dataset(values)
 
 
 def is_dataarray(values: object) -> "TypeGuard[xarray.DataArray]":
@@ -230,7 +238,6 @@ def from_dataarray(
         da = _without_repeat(da, name)
     coords: dict[str, Floats] = {}
     axes: dict[str, AxisLabels] = {}
-    periods: dict[str, float] = {}
     for name in names:
         if name not in da.coords:
             continue
@@ -240,26 +247,24 @@ def from_dataarray(
             about = add_ticks(about, at, np.asarray(c.values))
         axes[name] = replace(about, attrs=keepable(c.attrs))
         coords[name] = at
-        if is_circle(name, at, c.attrs):
-            periods[name] = 360.0
+    periods = {n: 360.0 for n, at in coords.items() if is_circle(n, at, da.coords[n].attrs)}
     gaps, told = gaps_of(da), {name: axis.attrs for name, axis in axes.items()}
-    is_stored = gaps is not None and gaps.is_stored
     times = [name for name, axis in axes.items() if axis.is_time]
     labels = Labels(
         name=None if da.name is None else str(da.name),
         align="nodes",
-        attrs=keepable({k: v for k, v in da.attrs.items() if not (is_stored and k in FILLS)}),
+        attrs=keepable({k: v for k, v in da.attrs.items() if not (gaps.is_stored and k in FILLS)}),
         axes=axes,
         crs=crs_of(da),
-        fill_value=None if gaps is None else gaps.fill,
-        dtype=da.dtype.name if is_stored and da.dtype.kind in "iu" else None,
+        fill_value=gaps.fill,
+        dtype=da.dtype.name if gaps.is_stored and da.dtype.kind in "iu" else None,
         encoding=_encoding(da, gaps),
         samples=kind_of_samples(da.attrs.get("cell_methods"), names, told, times),
         coords=_other_coords(da, every),
         channels=ChannelLabels() if channel is None else _channel_labels(da, every[channel]),
     )
     return Gridded(
-        values=_values_of(da, gaps) if lazily else _without(gaps, np.asarray(da.values)),
+        values=_values_of(da, gaps) if lazily else gaps.out_of(np.asarray(da.values)),
         dims=names,
         coords=coords,
         channel_axis=channel,
@@ -325,26 +330,19 @@ def _without_repeat(da: "xarray.DataArray", name: str) -> "xarray.DataArray":
     return da.isel({name: slice(None, -1)})
 
 
-def _values_of(da: "xarray.DataArray", gaps: Gaps | None) -> Array:
+def _values_of(da: "xarray.DataArray", gaps: Gaps) -> Array:
     """The numbers of a DataArray where they are; in memory, if they are there."""
     if da.chunks is not None or isinstance(da.variable._data, np.ndarray):
-        return _without(gaps, da.data)
+        return gaps.out_of(da.data)
     stored = da.encoding.get("chunksizes") or da.encoding.get("chunks")
     chunk = tuple(stored) if stored is not None and len(stored) == da.ndim else None
-    kind = da.dtype if gaps is None else gaps.dtype(da.dtype)
-    slabs = DataArraySlabs(da, None if gaps is None else gaps.out_of)
-    return Lazy(slabs, da.shape, kind, stored=chunk)
+    return Lazy(DataArraySlabs(da, gaps.out_of), da.shape, gaps.dtype(da.dtype), stored=chunk)
 
 
-def _without(gaps: Gaps | None, values: Array) -> Array:
-    """Values with NaN in place of the number that stands for a missing one."""
-    return values if gaps is None else gaps.out_of(values)
-
-
-def _encoding(da: "xarray.DataArray", gaps: Gaps | None) -> Attrs:
+def _encoding(da: "xarray.DataArray", gaps: Gaps) -> Attrs:
     """How a file holds the numbers of a DataArray, as far as that suits other ones."""
     own = {k: v for k, v in da.encoding.items() if k in ENCODED}
-    if gaps is not None and gaps.is_stored:
+    if gaps.is_stored:
         own |= {"_FillValue": gaps.fill, "dtype": da.dtype}
     return keepable({k: str(np.dtype(v)) if k == "dtype" else v for k, v in own.items()})
 

@@ -3,6 +3,7 @@
 What a page shows is `show.view`'s business; here paths are opened, samples fitted, files written.
 """
 
+import sys
 import tempfile
 from dataclasses import replace
 from importlib.util import find_spec
@@ -86,7 +87,7 @@ def view(
     scene = scene_of(values, settings, samples, channel_axis, variable, progress)
     scene = scene if title is None else replace(scene, title=title)
     served = serve(scene, port=port, host=host, write=lambda order: written(scene, order))
-    if browser or (browser is None and not _in_notebook()):
+    if browser or (browser is None and "ipykernel" not in sys.modules):
         import webbrowser
 
         webbrowser.open(served.url)
@@ -150,31 +151,19 @@ def scene_of(
         given = samples_of(values, channel_axis, variable)
         samples, field = given.values, fit(given, settings, progress=progress)
     title = title or field.labels.title or field.labels.name or "field"
-    return Scene(field, _channels_last(field, samples), title, _formats())
+    formats = tuple(s for s, needs in WRITERS.items() if needs is None or find_spec(needs))
+    return Scene(field, _channels_last(field, samples), title, formats)
 
 
 def _channels_last(field: Field, samples: Array | None) -> Array | None:
     if samples is None:
         return None
     array = np.asarray(to_numpy(with_nan(samples)))
-    k = field.model.channel_axis
+    k, shape = field.model.channel_axis, (*field.shape, field.model.n_channels)
     array = array[..., None] if k is None else np.moveaxis(array, k, -1)
-    if array.shape != (*field.shape, field.model.n_channels):
-        raise ValueError(
-            f"`samples` must be what was fitted, {(*field.shape, field.model.n_channels)} with "
-            f"channels last; got {array.shape}."
-        )
+    if array.shape != shape:
+        raise ValueError(f"`samples` must be what was fitted, of shape {shape}; got {array.shape}.")
     return array
-
-
-def _formats() -> tuple[str, ...]:
-    return tuple(s for s, needs in WRITERS.items() if needs is None or find_spec(needs))
-
-
-def _in_notebook() -> bool:
-    import sys
-
-    return "ipykernel" in sys.modules
 
 
 # --- files that the page hands out ----------------------------------------------------------------
@@ -204,12 +193,10 @@ def _png(scene: Scene, order: Download) -> bytes:
     low, high = order.limits if order.limits is not None else (None, None)
     if values.shape[-1] == 1:
         return png(colourise(values[..., 0], order.colours, low, high))
-    return png(np.stack([colourise(v, "grey", low, high)[..., 0] for v in _rgb(values)], axis=-1))
-
-
-def _rgb(values: Array) -> list[Array]:
-    """Red, green and blue of what is shown; of two channels, blue stays dark."""
-    return [values[..., k] if k < values.shape[-1] else 0 * values[..., 0] for k in range(3)]
+    if values.shape[-1] == 2:  # of two channels, blue stays dark
+        values = np.concatenate([values, 0 * values[..., :1]], axis=-1)
+    grey = [colourise(values[..., k], "grey", low, high)[..., 0] for k in range(3)]
+    return png(np.stack(grey, axis=-1))
 
 
 def _samples_of_view(scene: Scene, order: Download) -> Gridded:

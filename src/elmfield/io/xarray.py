@@ -5,7 +5,6 @@ Imports xarray; nothing else in the package imports this module before xarray is
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from elmfield.field.evaluate.grid_values import at_samples, exact_samples
 from elmfield.io.api import fit, regrid
 from elmfield.io.export.output_grid import TargetGrid
 from elmfield.io.export.rendering import Rendering, coordinates_at
+from elmfield.io.files import is_model, is_path
 from elmfield.io.inputs import to_dataarray
 from elmfield.io.model.load import load
 from elmfield.settings import Settings, smooth
@@ -86,8 +86,7 @@ class ElmfieldBackend(BackendEntrypoint):
 
     def guess_can_open(self, filename_or_obj: object) -> bool:
         """Whether the name is that of a model file."""
-        name = str(filename_or_obj) if isinstance(filename_or_obj, (str, Path)) else ""
-        return name.rstrip("/").endswith((".elm", ".elm.zarr"))
+        return is_path(filename_or_obj) and is_model(str(filename_or_obj).rstrip("/"))
 
 
 def _lazy(dims: Sequence[Hashable], values: "_Decoded", attrs: Attrs) -> xr.Variable:
@@ -136,11 +135,8 @@ class _Decoded(BackendArray):
     def __getitem__(self, key: Any) -> Array:
         if isinstance(key, indexing.VectorizedIndexer):
             return self._points(key.tuple)
-        return self._grid(key.tuple)
-
-    def _grid(self, key: tuple[Any, ...]) -> Array:
-        """Values on the grid that slices, numbers and lists of them span."""
-        index = [np.arange(n)[k] for n, k in zip(self.shape, key)]
+        # Values on the grid that slices, numbers and lists of them span.
+        index = [np.arange(n)[k] for n, k in zip(self.shape, key.tuple)]
         dropped = tuple(k for k, i in enumerate(index) if np.ndim(i) == 0)
         return np.squeeze(self._lazy[tuple(np.atleast_1d(i) for i in index)], axis=dropped)
 
@@ -248,9 +244,7 @@ class ElmAccessor:
         choice("bounds", bounds, ("domain", "nan"))
         fill = dict(kwargs or {}).get("fill_value", np.nan)
         if isinstance(fill, str) or not np.all(np.isnan(np.asarray(fill, float))):
-            raise ValueError(
-                f"`fill_value` must be NaN; got {fill!r}. outside='nearest' gives what is nearest."
-            )
+            raise ValueError(f"`fill_value` must be NaN; got {fill!r}. Say outside='nearest'.")
         at = {str(k): v for k, v in {**dict(coords or {}), **by_name}.items()}
         own: dict[str, Any] = {"outside": outside, "quantity": quantity, "missing": missing}
         if isinstance(self._labelled, xr.Dataset):
@@ -268,8 +262,7 @@ class ElmAccessor:
     def _interp_variables(
         self, ds: xr.Dataset, at: dict[str, Any], method: str | None, bounds: str, own: Any
     ) -> xr.Dataset:
-        unknown = sorted(set(at) - set(map(str, ds.dims)))
-        if unknown:
+        if unknown := sorted(set(at) - set(map(str, ds.dims))):
             raise ValueError(f"`coords` names {unknown}, but the dims are {list(ds.dims)}.")
         parts = {}
         for name, da in ds.data_vars.items():
@@ -277,8 +270,7 @@ class ElmAccessor:
             if not some:
                 parts[name] = da
             elif da.dtype.kind in "biuf":  # what is none of numbers has no place elsewhere
-                one = da.elm.interp(some, method, bounds=bounds, **own)
-                parts[name] = one.rename(name)
+                parts[name] = da.elm.interp(some, method, bounds=bounds, **own).rename(name)
         return xr.Dataset(parts, attrs=ds.attrs)
 
     def _interp_blocks(
@@ -317,7 +309,16 @@ class ElmAccessor:
         for name, e in both.items():
             if isinstance(e, str):
                 both[name] = _periods_of(self._labelled[name], e)
-        return _means_between(self._field(), both, missing)
+        field = self._field()
+        names, coordinates = field.domain.dims, field.model.coordinates
+        if not both or set(map(str, both)) - set(names):
+            raise ValueError(f"`edges` must name some of the axes {list(names)}; got {list(both)}.")
+        numbers = {n: coordinates.numbers(names.index(n), e) for n, e in both.items()}
+        target = TargetGrid(
+            axes={n: (e[:-1] + e[1:]) / 2 for n, e in numbers.items()}, edges=numbers
+        )
+        out = Rendering(field=field, mean=True, missing=missing).on_target(target)
+        return split_variables(to_dataarray(out), out.labels)
 
 
 def _within_samples(found: Any, da: xr.DataArray, at: Mapping[str, Any]) -> Any:
@@ -339,24 +340,6 @@ def _periods_of(time: xr.DataArray, frequency: str) -> Array:
     every = np.unique(np.concatenate([before, edges, after]))
     begin = max(0, int(np.searchsorted(every, first, side="right")) - 1)
     return every[begin : int(np.searchsorted(every, last, side="right")) + 1]
-
-
-def _means_between(
-    field: Field, edges: Mapping[str, Array], missing: str | None
-) -> xr.DataArray | xr.Dataset:
-    """Means of a field over the boxes between edges, by dim, as a DataArray or Dataset.
-
-    They are labelled with the middle of each box. Latitudes count by area.
-    """
-    names = field.domain.dims
-    unknown = sorted(set(map(str, edges)) - set(names))
-    if unknown or not edges:
-        raise ValueError(f"`edges` must name some of the axes {list(names)}; got {list(edges)}.")
-    numbers = {n: field.model.coordinates.numbers(names.index(n), e) for n, e in edges.items()}
-    middles = {n: (e[:-1] + e[1:]) / 2 for n, e in numbers.items()}
-    target = TargetGrid(axes=middles, edges=numbers)
-    out = Rendering(field=field, mean=True, missing=missing).on_target(target)
-    return split_variables(to_dataarray(out), out.labels)
 
 
 def register() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import elmfield as ef
 from elmfield.errors import MissingExtraError
-from elmfield.io.export import reference_systems
+from elmfield.io.export import map_targets
 from oracles.earth import area_mean, conservative
 
 xr = pytest.importorskip("xarray")
@@ -238,11 +238,11 @@ def test_what_proj_says_is_said(monkeypatch):
             def from_user_input(crs):
                 raise RuntimeError(f"Invalid projection: {crs}: (no database context specified)")
 
-    monkeypatch.setattr(reference_systems, "_is_safe", lambda: True)
-    monkeypatch.setattr(reference_systems, "_pyproj", lambda crs: Broken)
+    monkeypatch.setattr(map_targets, "_is_safe", lambda: True)
+    monkeypatch.setattr(map_targets, "_pyproj", lambda crs: Broken)
     message = "no reference system can be looked up: PROJ says .*no database .*import pyproj"
     with pytest.raises(ValueError, match=message):
-        reference_systems.as_wkt("EPSG:3035")
+        map_targets.as_wkt("EPSG:3035")
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_pyproj_is_asked_where_it_can_answer(modules, safe, monkeypatch):
         monkeypatch.delitem(sys.modules, name, raising=False)
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
-    assert reference_systems._is_safe() is safe
+    assert map_targets._is_safe() is safe
 
 
 def test_a_missing_package_is_named(field, monkeypatch):

@@ -187,10 +187,10 @@ def test_what_cannot_be_a_series(tmp_path):
         ef.write(ef.fit(np.random.default_rng(0).random((8, 8, 8))), tmp_path / "x.dicom")
     make(tmp_path / "s", 6)
     field = ef.fit(tmp_path / "s")
-    with pytest.raises(ValueError, match=r"goes to a folder of slices; end its name in \.dicom"):
+    with pytest.raises(ValueError, match=r"goes to a folder; end its name in \.dicom"):
         ef.write(field, tmp_path / "x.dcm")
     sheared = np.array(field.world.affine)
     sheared[:3, 1] += sheared[:3, 2]
-    with pytest.raises(ValueError, match="rows and columns of a DICOM picture are perpendicular"):
+    with pytest.raises(ValueError, match="rows and columns are not perpendicular"):
         ef.write(field, tmp_path / "x.dicom", affine=sheared, shape=(3, 4, 4))
     assert not (tmp_path / "x.dicom").exists()

@@ -8,16 +8,16 @@ import pytest
 import elmfield as ef
 from elmfield.io.store import blocks
 from elmfield.io.store.blocks import Blocks, block_length, write_array
-from elmfield.io.store.stores import MemoryStore
+from elmfield.io.store.stores import FolderStore
 
 SIZE = 100_003  # in blocks that it does not fill
 
 
 @pytest.fixture(params=[True, False], ids=["compressed", "plain"])
-def written(request, rng):
+def written(request, rng, tmp_path):
     """Numbers, and the entries that hold them."""
     values = rng.standard_normal(SIZE).cumsum()
-    memory = MemoryStore()
+    memory = FolderStore(str(tmp_path))
     parts = np.split(values, [0, 1, 17, 50_000, 50_000, 99_999])
     write_array(memory, "c", iter(parts), SIZE, "float64", request.param)
     return values, memory
@@ -35,9 +35,9 @@ def test_numbers_come_back_bit_for_bit(written):
 
 
 @pytest.mark.parametrize("kind", ["float16", "float32", "uint8", "int64"])
-def test_every_kind_comes_back(kind, rng):
+def test_every_kind_comes_back(kind, rng, tmp_path):
     values = rng.integers(0, 200, 3001).astype(kind)
-    memory = MemoryStore()
+    memory = FolderStore(str(tmp_path))
     sums = write_array(memory, "c", iter([values]), 3001, kind, True)
     blocks = [memory.read(k) for k in memory.sizes() if k != "c/zarr.json"]
     assert sums == "".join(b[-4:].hex() for b in blocks)
@@ -55,11 +55,10 @@ def test_runs_come_in_the_order_asked_for(written, rng):
     assert np.array_equal(opened(memory).gather(starts, counts), expected)
 
 
-def test_a_run_reads_no_more_than_its_blocks(written):
+def test_a_run_reads_no_more_than_its_blocks(written, monkeypatch):
     values, memory = written
-    found, asked = opened(memory), []
-    read = memory.read
-    memory.read = lambda key: asked.append(key) or read(key)
+    found, asked, read = opened(memory), [], FolderStore.read
+    monkeypatch.setattr(FolderStore, "read", lambda s, key: asked.append(key) or read(s, key))
     where = np.array([found.block + 5]), np.array([10])
     assert np.array_equal(found.gather(*where), values[found.block + 5 : found.block + 15])
     found.gather(*where)

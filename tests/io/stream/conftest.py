@@ -8,6 +8,6 @@ import pytest
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch):
     monkeypatch.setattr("elmfield.field.coefficients.tiles.TILE_BYTES", 1 << 13)
-    monkeypatch.setattr("elmfield.io.model.thumbnail.MIN_SAMPLES", 1 << 12)
+    monkeypatch.setattr("elmfield.io.model.sample_files.MIN_SAMPLES", 1 << 12)
     # elmfield.fit is a function, too
     monkeypatch.setattr(import_module("elmfield.fit.gaps.levels"), "WINDOW_SAMPLES", 1 << 10)

@@ -10,7 +10,7 @@ import pytest
 import elmfield as ef
 from elmfield.field.evaluate.grid_values import coarse_means
 from elmfield.io.store.stores import FolderStore
-from elmfield.io.stream import append, growing_model
+from elmfield.io.stream import append, work_folder
 from robust import processes
 from support import block_means, close
 
@@ -240,7 +240,7 @@ def test_a_call_is_known_by_all_its_samples(small, monkeypatch):
         raise Stop
 
     with monkeypatch.context() as patch:
-        patch.setattr(growing_model.GrowingModel, "finish", stop)
+        patch.setattr(work_folder.GrowingModel, "finish", stop)
         for new, n in ((few(13, 30), 43), (few(5, 30), 48), (few(5, 30), 48), (few(6, 30), 54)):
             with pytest.raises(Stop):
                 ef.append(small, new)
@@ -251,7 +251,7 @@ def test_a_call_is_known_by_all_its_samples(small, monkeypatch):
 def test_what_grows_on_one_axis_is_not_seen_while_another_grows(small, monkeypatch):
     """A call that was cut short has left a name for folders; that of another is not it."""
     with monkeypatch.context() as patch:
-        patch.setattr(growing_model.GrowingModel, "finish", lambda model: None)
+        patch.setattr(work_folder.GrowingModel, "finish", lambda model: None)
         ef.append(small, few(13, 30))
     seen, write_metadata = [], append.write_metadata
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.io.model import thumbnail
+from elmfield.io.model import sample_files
 from support import close
 
 SMALL = 1 << 18
@@ -63,7 +63,7 @@ def test_arrays_too_small_for_a_spectrum(shape, settings, tmp_path):
 
 @pytest.mark.parametrize("settings", [ef.smooth(max_error=0.01), ef.smooth(psnr=60)], ids=str)
 def test_overviews_of_coded_samples_are_the_same(settings, tmp_path, monkeypatch):
-    monkeypatch.setattr(thumbnail, "MIN_SAMPLES", 1000)
+    monkeypatch.setattr(sample_files, "MIN_SAMPLES", 1000)
     streamed, saved = both(rough((70, 90)), settings, tmp_path)[2:]
     assert "overview/c/0/0" in saved  # some tile has no coarse picture of its own
     assert streamed == saved
@@ -95,11 +95,11 @@ def test_one_file_has_the_same_bytes_too(tmp_path):
 )
 def test_an_overview_is_never_large(shape, level, monkeypatch):
     from elmfield.field.coefficients.tiles import Tiling
-    from elmfield.io.model import thumbnail
+    from elmfield.io.model import sample_files
 
-    monkeypatch.setattr(thumbnail, "MIN_SAMPLES", 1 << 20)
+    monkeypatch.setattr(sample_files, "MIN_SAMPLES", 1 << 20)
     tiling = Tiling((0,) * (len(shape) + 1), (*shape, 1), (64,) * len(shape) + (1,))
-    assert thumbnail.level_of(tiling) == level
+    assert sample_files.level_of(tiling) == level
 
 
 def random_case(seed):
@@ -578,7 +578,7 @@ def test_a_cluster_writes_the_same_bytes_though_a_worker_dies(tmp_path):
         tmp_path,
         """
         import os, numpy as np, dask.array as da, elmfield as ef
-        import elmfield.field.coefficients.tiles, elmfield.io.model.thumbnail
+        import elmfield.field.coefficients.tiles, elmfield.io.model.sample_files
         from pathlib import Path
 
         def values():
@@ -598,7 +598,7 @@ def test_a_cluster_writes_the_same_bytes_though_a_worker_dies(tmp_path):
             from distributed import Client, LocalCluster
             from elmfield.cli import cli
             elmfield.field.coefficients.tiles.TILE_BYTES = 1 << 13
-            elmfield.io.model.thumbnail.MIN_SAMPLES = 1 << 12
+            elmfield.io.model.sample_files.MIN_SAMPLES = 1 << 12
             x = da.from_array(Deadly(), chunks=(60, 70), asarray=False)
             np.save("x.npy", values())
             with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as c:

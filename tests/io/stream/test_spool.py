@@ -12,9 +12,8 @@ from elmfield._array.progress import silent
 from elmfield.field.coefficients.tiles import Tiling
 from elmfield.fit.encoder import encoder
 from elmfield.io.stream.fit_stream import Stream
-from elmfield.io.stream.spool import Spool, count_reads, merge_chunks
 from elmfield.io.stream.work_folder import Work
-from elmfield.io.stream.workers import Spread
+from elmfield.io.stream.workers import Spool, Spread, count_reads, merge_chunks
 from support import close
 
 SMALL = 1 << 18
@@ -100,10 +99,10 @@ def cut_short_and_gone_on_with(tmp_path):
 
 
 def test_a_disk_too_small_for_a_copy_is_no_obstacle(tmp_path, monkeypatch):
-    from elmfield.io.stream import spool
+    from elmfield.io.stream import workers
 
-    full = spool.shutil.disk_usage(tmp_path)._replace(free=1000)
-    monkeypatch.setattr(spool.shutil, "disk_usage", lambda _: full)
+    full = workers.shutil.disk_usage(tmp_path)._replace(free=1000)
+    monkeypatch.setattr(workers.shutil, "disk_usage", lambda _: full)
     values = sea()
     values[40:44, 50:53] = np.nan
     source = counted(values, (70, 50), Counter())

@@ -13,7 +13,7 @@ from rasterio.warp import transform
 
 import elmfield as ef
 from elmfield.io.conventions import crs_of
-from elmfield.io.export.reference_systems import same_system
+from elmfield.io.export.map_targets import same_system
 
 UTM = "EPSG:32633"
 OTHER = "eccodes" not in sys.argv

@@ -79,9 +79,9 @@ def test_a_lazy_array_has_gaps_too(tmp_path):
 
 
 def test_what_stands_for_nothing():
-    assert gaps_of(xr.DataArray(np.ones(3))) is None
-    assert gaps_of(xr.DataArray(np.ones(3), attrs={"_FillValue": "none"})) is None
-    assert gaps_of(xr.DataArray(np.ones(3), attrs={"missing_value": np.nan})) is None
+    assert gaps_of(xr.DataArray(np.ones(3))).fill is None
+    assert gaps_of(xr.DataArray(np.ones(3), attrs={"_FillValue": "none"})).fill is None
+    assert gaps_of(xr.DataArray(np.ones(3), attrs={"missing_value": np.nan})).fill is None
 
 
 # --- reference systems ------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from scipy.ndimage import map_coordinates
 
 import elmfield as ef
 from elmfield.field.coefficients.tiles import CodedTiles
-from elmfield.io.model import thumbnail
+from elmfield.io.model import sample_files
 from elmfield.show.view import view_tiles as module
 from elmfield.show.view.layers import Look, means_on_plane, middles
 from elmfield.show.view.scene import Scene
@@ -115,8 +115,8 @@ def test_a_coded_file_is_seen_before_it_is_read(tmp_path, lossy):
 
 
 def test_a_large_file_without_loss_is_seen_at_once(tmp_path, monkeypatch, ocean):
-    monkeypatch.setattr(thumbnail, "MIN_SAMPLES", 1 << 10)
-    monkeypatch.setattr(thumbnail, "MIN_HALVINGS", 4)
+    monkeypatch.setattr(sample_files, "MIN_SAMPLES", 1 << 10)
+    monkeypatch.setattr(sample_files, "MIN_HALVINGS", 4)
     warm = ocean.isel(time=slice(0, 4))
     ef.save(ef.fit(warm), tmp_path / "sst.elm")
     monkeypatch.setattr(CodedTiles, "prefetch", lambda *_: pytest.fail("a tile was decoded"))

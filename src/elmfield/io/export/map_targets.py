@@ -1,8 +1,18 @@
-"""Maps that are no grids of the field's axes: of other reference systems, or curvilinear."""
+"""Reference systems, the way from one to another, and maps that are no grids of a field's axes.
 
+Through pyproj. Where ecCodes was loaded before it (xarray does so when it looks for who can open a
+file), pyproj finds no database and brings the process down when it ends; rasterio has a library of
+its own within, and is asked instead.
+"""
+
+import sys
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +20,163 @@ from elmfield._array.typing import Floats
 from elmfield.field import Field
 from elmfield.field.coordinates.labels import AxisLabels, CoordinateLabels, Labels
 from elmfield.io.conventions import map_axes
-from elmfield.io.export.reference_systems import EARTH, Transformation, as_wkt
+from elmfield.io.files import need
+
+EARTH = "EPSG:4326"
+"""Latitudes and longitudes in degrees."""
+
+LARGEST_MAP_METRES = 1e8
+"""A map of the Earth is smaller; where one is not, its projection has no end."""
+
+Bounds = tuple[float, float, float, float]
+"""West, south, east, north."""
+
+
+@dataclass(frozen=True)
+class Transformation:
+    """From one reference system to another; x, or longitude, comes first.
+
+    Parameters
+    ----------
+    start, end : str
+        The systems, in any words that PROJ knows: "EPSG:3035", well-known text.
+    """
+
+    start: str
+    end: str
+
+    def __call__(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+        """Coordinates of points; NaN for those that the other system cannot show."""
+        if _is_safe():
+            found = self._by_pyproj().transform(x, y)
+        else:
+            flat = self._by_rasterio(np.stack([np.ravel(x), np.ravel(y)]))
+            found = tuple(np.reshape(c, np.shape(x)) for c in flat)
+        a, b = (np.where(np.isfinite(c), c, np.nan) for c in found)
+        return a, b
+
+    def bounds(self, west: float, south: float, east: float, north: float) -> Bounds:
+        """A box around what a box becomes."""
+        box = west, south, east, north
+        if _is_safe():
+            found = self._by_pyproj().transform_bounds(*box, densify_pts=81)
+        else:
+            found = self._rasterio().transform_bounds(*self._systems(), *box, densify_pts=81)
+        a, b, c, d = map(float, found)
+        return a, b, c, d
+
+    def _systems(self) -> tuple[Any, Any]:
+        return _parse(self.start), _parse(self.end)
+
+    def _rasterio(self) -> ModuleType:
+        return need("rasterio.warp", "geo", f"a grid in {self.end[:40]} while ecCodes is loaded")
+
+    def _by_rasterio(self, xy: Floats) -> Floats:
+        """Points (2, n) by rasterio, which refuses all where one cannot be shown: by halves."""
+        good = np.isfinite(xy).all(axis=0)
+        found = np.full(xy.shape, np.nan)
+        try:
+            found[:, good] = self._rasterio().transform(*self._systems(), *xy[:, good])[:2]
+        except Exception:  # of GDAL, whatever it is
+            n = xy.shape[1]
+            if n > 1:
+                halves = [self._by_rasterio(h) for h in (xy[:, : n // 2], xy[:, n // 2 :])]
+                found = np.concatenate(halves, axis=1)
+        return found
+
+    def _by_pyproj(self) -> Any:
+        return _pyproj(self.end).Transformer.from_crs(*self._systems(), always_xy=True)
+
+
+def from_cf(attrs: Mapping[str, Any]) -> str | None:
+    """A system as CF's attributes of a grid mapping describe it; None where pyproj cannot say."""
+    if find_spec("pyproj") is None or not _is_safe():
+        return None
+    return str(_pyproj("a grid mapping").CRS.from_cf(dict(attrs)).to_wkt())
+
+
+def whole_bounds(start: str, end: str, box: Bounds) -> Bounds | None:
+    """A box around what latitudes and longitudes all around the Earth become in another system.
+
+    Those that it can show: places that come back where they were. Where a projection has no end, as
+    at the pole that it does not show, within the system's area of use; None where it has none.
+    """
+    _, south, _, north = box
+    there, back = Transformation(start, end), Transformation(end, start)
+    middle = _middle_longitude(end)
+    around = middle + np.linspace(-180 + 1e-9, 180 - 1e-9, 721)
+    lon, lat = (c.reshape(-1) for c in np.meshgrid(around, np.linspace(south, north, 361)))
+    for used in (None, getattr(_parse(end), "area_of_use", None)):
+        if used is not None:
+            w, wide = used.west, used.east - used.west
+            shown = (lat >= used.south) & (lat <= used.north)
+            shown &= (lon - w) % 360 <= wide % 360 + 360 * (wide >= 360)
+            lon, lat = lon[shown], lat[shown]
+        x, y = there(lon, lat)
+        again, same = back(x, y)
+        turned = (again - lon + 180) % 360 - 180
+        off = np.hypot(np.cos(np.deg2rad(lat)) * turned, same - lat)
+        good = np.isfinite(off) & (off < 1e-4)
+        found = x[good], y[good]
+        if good.any() and max(float(np.abs(c).max()) for c in found) < LARGEST_MAP_METRES:
+            return found[0].min(), found[1].min(), found[0].max(), found[1].max()
+    return None
+
+
+def _middle_longitude(crs: str) -> float:
+    """The longitude in the middle of a projection, which its ends are opposite to."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what such a text leaves out
+        told = _parse(crs).to_dict()
+    return float(told.get("lon_0", 0.0)) if isinstance(told, Mapping) else 0.0
+
+
+def same_system(one: str, other: str) -> bool:
+    """Whether two systems are one."""
+    return bool(_parse(one) == _parse(other))
+
+
+def as_wkt(crs: str) -> str:
+    """A system as well-known text."""
+    return str(_parse(crs).to_wkt())
+
+
+def _is_safe() -> bool:
+    """Whether pyproj may be used: not after ecCodes."""
+    loaded: Any = sys.modules.get("pyproj", False)
+    return "gribapi" not in sys.modules or loaded is None or bool(loaded and _works(loaded))
+
+
+def _works(library: ModuleType) -> bool:
+    """Whether a library finds the database of reference systems."""
+    try:
+        library.CRS.from_user_input(EARTH)
+    except Exception:  # each library has its own
+        return False
+    return True
+
+
+def _pyproj(crs: str) -> ModuleType:
+    return need("pyproj", "geo", f"a grid in another reference system, {crs[:40]},")
+
+
+def _parse(crs: str) -> Any:
+    """A system that PROJ knows; ValueError for others."""
+    library = _pyproj(crs) if _is_safe() else need("rasterio.crs", "geo", "reference systems")
+    try:
+        return library.CRS.from_user_input(crs)
+    except Exception as error:
+        if not _works(library):
+            raise ValueError(
+                f"no reference system can be looked up: PROJ says {str(error)!r}. If ecCodes is "
+                "installed (extra grib), import pyproj before all else; else look at PROJ_DATA."
+            ) from error
+        told = f"such as EPSG:3035; got {crs[:60]!r}. {error}"
+        raise ValueError(f"`crs` must be a reference system, {told}") from error
+
+
+# --- maps -----------------------------------------------------------------------------------------
+
 
 SIDE_PIECES = 4
 """Straight pieces that stand for the side of a projected cell."""
@@ -46,10 +212,7 @@ def curvilinear(of: Field, given: Mapping[str, Floats]) -> Projected:
     """Places that coordinates of two dims say, on the two axes of a map."""
     a, b = (of.domain.dims[k] for k in map_plane(of))
     if set(given) != {a, b} or given[a].shape != given[b].shape or given[a].ndim != 2:
-        raise ValueError(
-            f"a curvilinear grid needs coordinates of two dims for {a!r} and {b!r}; got "
-            f"{ {n: c.shape for n, c in given.items()} }."
-        )
+        raise ValueError(f"a curvilinear grid needs coordinates of two dims for {a!r} and {b!r}.")
     points = np.stack([given[a], given[b]], axis=-1).astype(np.float64)
     turn = of.domain.axes[map_plane(of)[1]].period
     y, x = (np.arange(n, dtype=np.float64) for n in points.shape[:2])
@@ -89,10 +252,8 @@ def projected(of: Field, crs: str, y: Floats, x: Floats) -> Projected:
     near = 1e-3 * max(float(np.ptp(c)) / max(1, len(c) - 1) for c in (x, y)) + 1e-9
     u, v = (np.where(off <= near, c, np.nan) for c in (u, v))
     a, b = (of.domain.dims[k] for k in map_plane(of))
-    points = np.stack([v, u], axis=-1)
-    cells = partial(projected_cells, y, x, back)
-    text = as_wkt(crs)
-    return Projected(crs=text, plane=(a, b), y=y, x=x, points=points, cells=cells)
+    points, cells = np.stack([v, u], axis=-1), partial(projected_cells, y, x, back)
+    return Projected(crs=as_wkt(crs), plane=(a, b), y=y, x=x, points=points, cells=cells)
 
 
 def reprojected(labels: Labels, grid: Projected) -> Labels:
@@ -113,16 +274,10 @@ def reprojected(labels: Labels, grid: Projected) -> Labels:
     if grid.crs is None:
         return replace(labels, axes=axes, coords=coords, crs=None, transform=None, grid=None)
     coords["spatial_ref"] = CoordinateLabels(values=0, attrs={"crs_wkt": grid.crs})
-    return replace(
-        labels,
-        axes=axes,
-        coords=coords,
-        attrs={**labels.attrs, "grid_mapping": "spatial_ref"},
-        align="areas",
-        crs=grid.crs,
-        transform=[hx, 0.0, float(x[0]) - hx / 2, 0.0, hy, float(y[0]) - hy / 2],
-        grid=None,
-    )
+    attrs = {**labels.attrs, "grid_mapping": "spatial_ref"}
+    corners = [hx, 0.0, float(x[0]) - hx / 2, 0.0, hy, float(y[0]) - hy / 2]
+    about = replace(labels, axes=axes, coords=coords, attrs=attrs, align="areas", grid=None)
+    return replace(about, crs=grid.crs, transform=corners)
 
 
 # --- cells ---------------------------------------------------------------------------------------
@@ -133,25 +288,12 @@ def projected_cells(y: Floats, x: Floats, back: Transformation) -> Floats:
 
     Sides are curves there: some places on each are corners too, which neighbours share.
     """
-    t = np.arange(SIDE_PIECES) / SIDE_PIECES
-    rows, columns = _edges(y), _edges(x)
-    top, bottom = rows[:-1, None, None], rows[1:, None, None]
-    left, right = columns[None, :-1, None], columns[None, 1:, None]
-    same = np.zeros((len(y), len(x), SIDE_PIECES))
-    Y = [
-        top + same,
-        top + (bottom - top) * t + same,
-        bottom + same,
-        bottom + (top - bottom) * t + same,
-    ]
-    X = [
-        left + (right - left) * t + same,
-        right + same,
-        right + (left - right) * t + same,
-        left + same,
-    ]
-    found = back(np.concatenate(X, axis=2), np.concatenate(Y, axis=2))
-    return np.stack(found[::-1], axis=-1)
+    t, one = np.arange(SIDE_PIECES) / SIDE_PIECES, np.ones(SIDE_PIECES)
+    along, down = (np.concatenate(c) for c in ((t, one, 1 - t, 0 * t), (0 * t, t, one, 1 - t)))
+    rows, columns = cell_edges(y)[:, None, None], cell_edges(x)[:, None]
+    Y = (1 - down) * rows[:-1] + down * rows[1:]
+    X = (1 - along) * columns[:-1] + along * columns[1:]
+    return np.stack(back(*np.broadcast_arrays(X, Y))[::-1], axis=-1)
 
 
 def cells_around(places: Floats, turn: float | None) -> Floats:
@@ -171,9 +313,8 @@ def cells_around(places: Floats, turn: float | None) -> Floats:
     return np.stack(around, axis=2)
 
 
-def _edges(c: Floats) -> Floats:
+def cell_edges(c: Floats) -> Floats:
     """Borders midway between coordinates, which may be one."""
     steps = np.diff(c) if len(c) > 1 else np.ones(1)
-    return np.concatenate(
-        [[c[0] - steps[0] / 2], c[:-1] + steps[: len(c) - 1] / 2, [c[-1] + steps[-1] / 2]]
-    )
+    inner = c[:-1] + steps[: len(c) - 1] / 2
+    return np.concatenate([[c[0] - steps[0] / 2], inner, [c[-1] + steps[-1] / 2]])

@@ -15,23 +15,12 @@ from elmfield.field import Field
 from elmfield.field.adapters.affine import affine_of, checked_affine
 from elmfield.field.coordinates.labels import AxisLabels, Labels
 from elmfield.io.conventions import crs_of, map_axes
-from elmfield.io.export.map_targets import (
-    Projected,
-    curvilinear,
-    map_plane,
-    own_crs,
-    projected,
-)
-from elmfield.io.export.rates import Rate, own_rate, rate_in
-from elmfield.io.export.reference_systems import (
-    Transformation,
-    same_system,
-    whole_bounds,
-)
+from elmfield.io.export import map_targets as maps
 from elmfield.io.files import check_exists, format_of, is_model, is_path, path_of, read
+from elmfield.io.formats.media import Rate, own_rate, rate_in
 from elmfield.io.formats.medical import LPS_TO_RAS, from_image
 from elmfield.io.gridded import Gridded
-from elmfield.io.inputs import is_dataset, is_xarray
+from elmfield.io.inputs import is_dataarray, is_dataset
 
 PerAxis = float | Sequence[float]
 """One number for all axes, or one for each."""
@@ -123,7 +112,7 @@ class OutputGrid:
         if not is_sound or not self.named("shape", "scale") or self.named("window", "affine"):
             return None
         if self.shape is None:
-            return own_rate(of, 0) * rate_in(float(np.asarray(self.scale).reshape(-1)[0]))
+            return own_rate(of, 0) * rate_in(float(np.ravel(np.asarray(self.scale))[0]))
         n = np.reshape(self.shape, -1)
         if n.size != 1 or int(n[0]) != n[0] or n[0] < 1:
             raise ValueError(f"`shape` must be one whole number of at least 1; got {self.shape!r}.")
@@ -135,9 +124,7 @@ class OutputGrid:
             return of.world.isotropic(self.spacing)
         if self.affine is not None:
             if self.shape is None:
-                raise ValueError(
-                    "an `affine` needs the `shape` of the new grid, and a shape an affine."
-                )
+                raise ValueError("an `affine` needs the `shape` of the new grid.")
             return checked_affine(self.affine), tuple(np.atleast_1d(self.shape))
         if self.like is None or not of.labels.is_placed:
             return None
@@ -182,13 +169,13 @@ class TargetGrid:
 
     axes: Mapping[str, Floats] = field(default_factory=dict)
     edges: Mapping[str, Floats] = field(default_factory=dict)
-    projected: Projected | None = None
+    projected: maps.Projected | None = None
 
 
 # --- by step or count -----------------------------------------------------------------------------
 
 
-def _ends(of: Field, k: int) -> tuple[float, float]:
+def ends_of(of: Field, k: int) -> tuple[float, float]:
     """Where axis k begins and ends, in the order of its samples; latitudes within 90 degrees."""
     axis = of.domain.axes[k]
     ends = axis.from_index(np.asarray([of.domain.low[k], of.domain.high[k]]))
@@ -215,26 +202,23 @@ def _by_step(of: Field, plane: list[int], step: PerAxis, align: str) -> dict[str
     found, half = {}, 0.5 if align == "areas" else 0.0
     for k, h in zip(plane, _per_axis("step", step, len(plane), is_number)):
         axis = of.domain.axes[k]
-        first, last = _ends(of, k)
+        first, last = ends_of(of, k)
         if align == "nodes":  # the outermost samples inside the domain
             outer = math.ceil(of.domain.low[k] - 1e-9), math.floor(of.domain.high[k] + 1e-9)
             first, last = map(float, axis.from_index(np.asarray(outer, float)))
         if axis.period is not None and _is_whole_circle(of, k):
             n = max(1, round(axis.period / h))
             if abs(n * h - axis.period) > 1e-6 * h:
-                raise ValueError(
-                    f"`step` must divide the period of axis {axis.name!r}, {axis.period:g}; got "
-                    f"{h:g}."
-                )
+                whole = f"the period of axis {axis.name!r}, {axis.period:g}"
+                raise ValueError(f"`step` must divide {whole}; got {h:g}.")
         else:
             count = abs(last - first) / h + 1e-6 + (1 if align == "nodes" else 0)
             n = math.floor(min(count, 1 << 53))
             if n == 1 << 53:
                 raise ValueError(f"`step` is too small for axis {axis.name!r}; got {h:g}.")
             if n < 1:
-                raise ValueError(
-                    f"`step` must not exceed axis {axis.name!r}, {abs(last - first):g}; got {h:g}."
-                )
+                whole = f"axis {axis.name!r}, {abs(last - first):g}"
+                raise ValueError(f"`step` must not exceed {whole}; got {h:g}.")
         steps = np.arange(n, dtype=np.float64) + half
         found[axis.name] = first + math.copysign(h, axis.step) * steps
     return found
@@ -244,7 +228,7 @@ def _by_count(of: Field, plane: list[int], grid: Sequence[int] | None) -> dict[s
     """So many equal cells of the domain; those of a whole circle begin around its first sample."""
     found = {}
     for k, n in zip(plane, _per_axis("grid", grid, len(plane), is_whole)):
-        axis, (first, last) = of.domain.axes[k], _ends(of, k)
+        axis, (first, last) = of.domain.axes[k], ends_of(of, k)
         if axis.period is not None and _is_whole_circle(of, k):
             turn = math.copysign(axis.period, axis.step)
             found[axis.name] = axis.origin + turn * np.arange(int(n)) / int(n)
@@ -267,24 +251,21 @@ class GridCoordinates:
 
 def coordinates_of(like: Array) -> GridCoordinates:
     """Coordinates and labels of what a caller points at."""
-    if is_path(like):
-        if is_model(path_of(like)):
-            from elmfield.io.model.load import load
+    if is_path(like) and is_model(path_of(like)):
+        from elmfield.io.model.load import load
 
-            like = load(path_of(like))
-        elif format_of(path_of(like)).module == "climate":
-            from elmfield.io.formats.climate import grid
+        like = load(path_of(like))
+    elif is_path(like) and format_of(path_of(like)).module == "climate":
+        from elmfield.io.formats.climate import grid
 
-            like = grid(check_exists(like))  # several variables, or none, will do
-        else:
-            like = read(like)
-    like = from_image(like)
+        like = grid(check_exists(like))  # several variables, or none, will do
+    like = read(like) if is_path(like) else from_image(like)
     if isinstance(like, Field):
         at = {a.name: a.coords for a in like.domain.axes if a.coords is not None}
         return GridCoordinates(at, like.labels)
     if isinstance(like, Gridded):
         return GridCoordinates(like.coords, like.labels)
-    if is_xarray(like):
+    if is_dataarray(like) or is_dataset(like):
         return _of_dataset(like)
     if isinstance(like, Mapping):
         return GridCoordinates({str(k): np.asarray(v) for k, v in like.items()})
@@ -311,23 +292,16 @@ def _of_dataset(like: Array) -> GridCoordinates:
             b = np.asarray(like[told].values, np.float64)
             if b.ndim == 2 and b.shape[1] == 2:
                 edges[name] = np.append(b[:, 0], b[-1, 1])
-    return GridCoordinates(
-        {name: np.asarray(c.values, np.float64) for name, c in found.items()},
-        Labels(
-            axes={name: AxisLabels(attrs=dict(c.attrs)) for name, c in found.items()},
-            crs=crs_of(like),
-        ),
-        edges,
-    )
+    axes = {name: AxisLabels(attrs=dict(c.attrs)) for name, c in found.items()}
+    at = {name: np.asarray(c.values, np.float64) for name, c in found.items()}
+    return GridCoordinates(at, Labels(axes=axes, crs=crs_of(like)), edges)
 
 
 def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid:
     """The coordinates that a grid and a field have in common, by name or by what they are."""
     own, crs = of.domain.dims, given.labels.crs or asked
-    if asked is not None and crs is not None and not same_system(asked, crs):
-        raise ValueError(
-            f"`like` says its own reference system, {crs[:60]!r}, and `crs` another; leave it out."
-        )
+    if asked is not None and crs is not None and not maps.same_system(asked, crs):
+        raise ValueError(f"`like` says its own reference system, {crs[:40]!r}; leave `crs` out.")
     pair = map_axes(list(given.coords), {n: given.labels.axis(n).attrs for n in given.coords})
     mine = of.labels.horizontal(own)
     names = {name: name for name in given.coords if name in own}
@@ -336,21 +310,19 @@ def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid:
         if len(alike) == 1:
             names[alike[0]] = own[k]
     if crs is not None and pair is not None and all(given.coords[n].ndim == 1 for n in pair):
-        if not same_system(crs, own_crs(of)):
-            return TargetGrid(projected=projected(of, crs, *(given.coords[n] for n in pair)))
-        names |= dict(zip(pair, (own[k] for k in map_plane(of))))
+        if not maps.same_system(crs, maps.own_crs(of)):
+            return TargetGrid(projected=maps.projected(of, crs, *(given.coords[n] for n in pair)))
+        names |= dict(zip(pair, (own[k] for k in maps.map_plane(of))))
     if not names:
         raise ValueError(
             f"`like` has no axis of the field's; it has {list(given.coords)}, the field "
             f"{list(own)}. Rename its dims, or say its reference system."
         )
-    flat = {own_: np.asarray(given.coords[n]) for n, own_ in names.items()}
+    flat = {own_: np.asarray(given.coords[n], np.float64) for n, own_ in names.items()}
     if any(c.ndim == 2 for c in flat.values()):
-        return TargetGrid(projected=curvilinear(of, flat))
-    return TargetGrid(
-        axes={own_: np.asarray(given.coords[n], np.float64) for n, own_ in names.items()},
-        edges={own_: given.edges[n] for n, own_ in names.items() if n in given.edges},
-    )
+        return TargetGrid(projected=maps.curvilinear(of, flat))
+    edges = {own_: given.edges[n] for n, own_ in names.items() if n in given.edges}
+    return TargetGrid(axes=flat, edges=edges)
 
 
 # --- other projections ----------------------------------------------------------------------------
@@ -360,18 +332,15 @@ def _projected_grid(
     of: Field, crs: str, step: PerAxis | None, grid: Sequence[int] | None
 ) -> TargetGrid:
     """An even grid over the field's domain in another system."""
-    there = Transformation(own_crs(of), crs)
-    (y0, y1), (x0, x1) = (sorted(_ends(of, k)) for k in map_plane(of))
-    if _is_whole_circle(of, map_plane(of)[1]):  # its edges are one meridian
-        box = whole_bounds(own_crs(of), crs, (x0, y0, x1, y1)) or (np.nan,) * 4
+    there = maps.Transformation(maps.own_crs(of), crs)
+    (y0, y1), (x0, x1) = (sorted(ends_of(of, k)) for k in maps.map_plane(of))
+    if _is_whole_circle(of, maps.map_plane(of)[1]):  # its edges are one meridian
+        box = maps.whole_bounds(maps.own_crs(of), crs, (x0, y0, x1, y1)) or (np.nan,) * 4
     else:
         box = there.bounds(x0, y0, x1, y1)
     west, south, east, north = box
     if not np.isfinite([west, south, east, north]).all():
-        raise ValueError(
-            f"{crs} cannot show all of the field, {y0:g} to {y1:g} and {x0:g} to {x1:g}. Crop it "
-            "first: field.crop(...)."
-        )
+        raise ValueError(f"{crs} cannot show all of the field. Crop it first: field.crop(...).")
     wide, high = east - west, north - south
     if grid is not None:
         ny, nx = (int(n) for n in _per_axis("grid", grid, 2, is_whole))
@@ -380,9 +349,9 @@ def _projected_grid(
         ny, nx = max(1, math.ceil(high / hy - 1e-6)), max(1, math.ceil(wide / hx - 1e-6))
         north, east = south + ny * hy, west + nx * hx
     else:  # about as many places as samples
-        n = math.prod(of.shape[k] for k in map_plane(of))
+        n = math.prod(of.shape[k] for k in maps.map_plane(of))
         h = math.sqrt(wide * high / n)
         ny, nx = max(1, round(high / h)), max(1, round(wide / h))
     y = north - (np.arange(ny) + 0.5) * (north - south) / ny
     x = west + (np.arange(nx) + 0.5) * (east - west) / nx
-    return TargetGrid(projected=projected(of, crs, y, x))
+    return TargetGrid(projected=maps.projected(of, crs, y, x))

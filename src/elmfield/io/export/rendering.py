@@ -20,20 +20,15 @@ from elmfield.field.blend.grids import along
 from elmfield.field.blend.means import averaged, over
 from elmfield.field.coordinates.dates import format_coordinate
 from elmfield.field.coordinates.gap_masks import shows_gaps, whole_dtype
-from elmfield.field.coordinates.labels import (
-    FileGrid,
-    Labels,
-    derivative_labels,
-)
+from elmfield.field.coordinates.labels import FileGrid, Labels, derivative_labels
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.evaluate.grid_values import MEAN_MIN_COVER, at_samples, gridded, tail_of
 from elmfield.field.evaluate.point_values import QUANTITIES, query
 from elmfield.field.uncertainty.posterior import std_of_means
 from elmfield.fit.polygon_means import polygon_means
-from elmfield.io.export.map_targets import Projected, reprojected
-from elmfield.io.export.output_grid import OutputGrid, TargetGrid
-from elmfield.io.export.rates import decimate, own_rate, time_axis
-from elmfield.io.formats.media import noted_rate, times
+from elmfield.io.export.map_targets import Projected, cell_edges, reprojected
+from elmfield.io.export.output_grid import OutputGrid, TargetGrid, ends_of
+from elmfield.io.formats.media import decimate, noted_rate, own_rate, time_axis, times
 from elmfield.io.gridded import Gridded
 
 MAX_VALUES = 1 << 33
@@ -116,9 +111,7 @@ class Rendering:
     def _check_size(self, x: Sequence[Floats]) -> None:
         count = math.prod(len(c) for c in x) * max(1, self.field.model.n_channels)
         if count > MAX_VALUES:
-            raise ValueError(
-                f"{count} values are more than fit in memory; ask for windows of them."
-            )
+            raise ValueError(f"{count} values do not fit in memory; ask for windows of them.")
 
     def _gridded(self, values: Array, coords: Mapping[str, Floats], labels: Labels) -> Gridded:
         """Values on the field's own axes."""
@@ -157,13 +150,12 @@ class Rendering:
         if dtype is None and self.quantity == "value":
             dtype = whole_dtype(model, self.missing)
         gaps = shows_gaps(model, self.missing)
-        is_own = self.quantity == "value" and all(map(_is_whole, x))
         is_mean = self.field.labels.samples == "means"
-        is_own = is_own and all(
+        own_boxes = (
             b is None or (is_mean and np.array_equal(b, np.append(c, c[-1] + 1) - 0.5))
             for c, b in zip(x, boxes)
         )
-        if is_own:
+        if self.quantity == "value" and all(map(_is_whole, x)) and all(own_boxes):
             kind = self.field.dtype if dtype is None else dtype
             found = at_samples(model, [c.astype(np.int64) for c in x], kind, gaps=gaps)
             self.progress("render", len(x[0]), len(x[0]))
@@ -186,7 +178,7 @@ class Rendering:
                 for k, name in enumerate(dims)
             ]
             self._check_size(at)
-            if self.mean or self._gives_means(target):
+            if self.mean or (self._is_mean and all(map(_is_ordered, target.axes.values()))):
                 values = self._means(target, at)
             else:
                 values = self.field.grid(
@@ -198,12 +190,11 @@ class Rendering:
         self.progress("render", 1, 1)
         return self._finish(found)
 
-    def _gives_means(self, target: TargetGrid) -> bool:
-        """Whether values on a grid are means over its cells, as the field's samples are."""
-        ordered = all(len(c) < 2 or abs(np.sign(np.diff(c)).sum()) == len(c) - 1
-                      for c in target.axes.values())  # fmt: skip
-        is_mean = self.field.labels.samples == "means" and self.quantity == "value"
-        return self.antialias and is_mean and ordered
+    @property
+    def _is_mean(self) -> bool:
+        """Whether values are means over the cells of a grid, as the field's samples are."""
+        is_mean = self.field.labels.samples == "means"
+        return self.antialias and is_mean and self.quantity == "value"
 
     def _own(self, k: int) -> Floats:
         """Coordinates of the samples of axis k inside the domain."""
@@ -235,14 +226,11 @@ class Rendering:
             if axis.name not in target.axes:
                 edges.append(None)
             elif axis.name in target.edges:
-                edges.append(
-                    field.model.coordinates.edges(k, np.asarray(target.edges[axis.name], float))
-                )
+                e = np.asarray(target.edges[axis.name], float)
+                edges.append(field.model.coordinates.edges(k, e))
             else:
-                ends = axis.from_index(np.asarray([field.domain.low[k], field.domain.high[k]]))
-                if pair is not None and k == pair[0]:
-                    ends = np.clip(ends, -90, 90)
-                low, high = sorted(map(float, ends))
+                ends = ends_of(field, k)
+                low, high = sorted(ends)
                 if axis.period is None:
                     there = (at[k] >= low - 1e-9) & (at[k] <= high + 1e-9)
                 if not there.any():
@@ -254,17 +242,18 @@ class Rendering:
                         "the target grid lies outside the field on axis {!r}, which covers {} to "
                         "{}; got {} to {}.".format(axis.name, *told)
                     )
-                edges.append(
-                    field.model.coordinates.edges(k, _cell_edges(axis, at[k][there], ends))
-                )
+                e = np.asarray(ends)
+                if np.count_nonzero(there) > 1:
+                    e = cell_edges(at[k][there])
+                    e = e if axis.period is not None else np.clip(e, low, high)
+                edges.append(field.model.coordinates.edges(k, e))
             inside.append(there)
         x = [axis.along(c) for axis, c in zip(field.domain.axes, at)]
         if self.quantity == "std":
             found, covered = std_of_means(field.model, edges), None
         else:
-            found, covered = averaged(
-                field.model, over(field.model, edges, x, split=gaps, weights=weights), gaps
-            )
+            parts = over(field.model, edges, x, split=gaps, weights=weights)
+            found, covered = averaged(field.model, parts, gaps)
         means = np.asarray(to_numpy(found)).astype(str(field.dtype).rsplit(".", 1)[-1])
         if covered is not None:
             means = np.where(covered < self.min_coverage, np.nan, means)
@@ -277,8 +266,7 @@ class Rendering:
         dims, channel = self.field.domain.dims, self.field.model.channel_axis
         plane = [dims.index(n) for n in grid.plane]
         others = {name: self._own(k) for k, name in enumerate(dims) if k not in plane}
-        is_mean = self.field.labels.samples == "means" and self.antialias
-        if self.mean or (is_mean and self.quantity == "value"):
+        if self.mean or self._is_mean:
             values = self._means_on_map(grid, len(others))
         else:
             values = self._points_on_map(grid, plane, others)
@@ -296,9 +284,8 @@ class Rendering:
         """Means over the cells of a map, the field's other axes first and channels last."""
         corners = grid.cells()
         seen = np.isfinite(corners).all(axis=(2, 3))
-        found, _ = polygon_means(self.field, missing=self.missing)(
-            corners[seen], min_coverage=self.min_coverage
-        )
+        means = polygon_means(self.field, missing=self.missing)
+        found, _ = means(corners[seen], min_coverage=self.min_coverage)
         whole = np.full((*seen.shape, *found.shape[1:]), np.nan)
         whole[seen] = found
         return np.moveaxis(whole, (0, 1), (n_others, n_others + 1))
@@ -359,9 +346,8 @@ class Rendering:
         if line is None:
             values = to_numpy(gridded(field.model, x, None, gaps=gaps))
         else:
-            values = field.model.channels_back(
-                field.model.finish(line.astype(field.model.coefficient_dtype), True)
-            )
+            found = field.model.finish(line.astype(field.model.coefficient_dtype), True)
+            values = field.model.channels_back(found)
         if m > 1:
             values = decimate(values, m, 0 if field.model.channel_axis in (None, 1) else 1)
         dtype = whole_dtype(field.model, self.missing) if self.dtype is None else self.dtype
@@ -378,18 +364,14 @@ def coordinates_at(axis: Axis, at: Floats) -> Floats:
     return axis.from_index(at) if given is None else given[at.astype(int)]
 
 
+def _is_ordered(c: Floats) -> bool:
+    """Whether coordinates rise, or fall."""
+    return bool(abs(np.sign(np.diff(c)).sum()) == len(c) - 1)
+
+
 def _is_whole(at: Floats) -> bool:
     """Whether index coordinates are numbers of samples."""
     return bool(np.array_equal(at, np.round(at)))
-
-
-def _cell_edges(axis: Axis, at: Floats, ends: Floats) -> Floats:
-    """Borders of cells around coordinates: midway, and within the ends of what is covered."""
-    if len(at) < 2:
-        return np.asarray(ends)
-    steps = np.diff(at)
-    e = np.concatenate([[at[0] - steps[0] / 2], at[:-1] + steps / 2, [at[-1] + steps[-1] / 2]])
-    return e if axis.period is not None else np.clip(e, min(ends), max(ends))
 
 
 def _moved(labels: Labels, dims: Sequence[str], at: Sequence[Floats]) -> Labels:

@@ -1,15 +1,24 @@
-"""Bare arrays: NumPy's NPY and NPZ, MATLAB's MAT, BART's CFL."""
+"""Bare arrays: NumPy's NPY and NPZ, MATLAB's MAT, BART's CFL; tables of observations in CSV.
 
+Also how arrays in files of any kind are read slab by slab, and sent between processes by name.
+"""
+
+import csv
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elmfield._array.typing import Array
+from elmfield._array.typing import Array, DType
 from elmfield.field.coordinates.labels import AxisLabels, ChannelLabels, Labels
 from elmfield.io.files import NoSuchArrayError, need, reading, suffix_of
 from elmfield.io.gridded import Gridded
-from elmfield.io.lazy_arrays import lazy_memmap
+
+if TYPE_CHECKING:
+    from elmfield.observe import Observation
 
 BART = ("readout", "phase1", "phase2", "coil", "map", "echo", "coefficient", "coefficient2")
 """What BART's first axes are."""
@@ -25,11 +34,9 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
     with reading(path, what):
         if suffix == ".npy":
             return _from_array(_load(path, lazily))
-        if suffix == ".npz":
-            return _read_npz(path, variable)
         if suffix == ".cfl":
-            return _from_bart(_read_cfl(path))
-        return _read_mat(path, variable)
+            return _read_cfl(path)
+        return (_read_npz if suffix == ".npz" else _read_mat)(path, variable)
 
 
 def _load(path: Path, lazily: bool = False) -> Any:
@@ -54,16 +61,6 @@ def _from_array(values: Array, name: str | None = None) -> Gridded:
     return Gridded(values=values, dims=dims, labels=Labels(name=name))
 
 
-def _from_bart(values: Array) -> Gridded:
-    """An array of BART's, whose axes are in a fixed order; coils, the fourth, are channels."""
-    names = (*BART, *(f"axis{k}" for k in range(len(BART), values.ndim)))[: values.ndim]
-    if values.ndim <= COIL:
-        return Gridded(values=values, dims=names)
-    dims = tuple(n for k, n in enumerate(names) if k != COIL)
-    labels = Labels(channels=ChannelLabels(name=names[COIL]))
-    return Gridded(values=values, dims=dims, channel_axis=COIL, labels=labels)
-
-
 def choose(path: Path, found: dict[str, Any], variable: str | None) -> str:
     """The array that was asked for, or the only one there is."""
     if variable is not None:
@@ -84,10 +81,9 @@ def choose(path: Path, found: dict[str, Any], variable: str | None) -> str:
 def _read_npz(path: Path, variable: str | None) -> Gridded:
     arrays = _load(path)
     numeric = {k: v for k, v in arrays.items() if v.dtype.kind in "biufc" and v.ndim > 0}
-    big = {k: v.shape for k, v in numeric.items() if v.ndim > 1} or {
-        k: v.shape for k, v in numeric.items()
-    }
-    name = choose(path, {k: v.shape for k, v in numeric.items()} if variable else big, variable)
+    shapes = {k: v.shape for k, v in numeric.items()}
+    big = {k: shape for k, shape in shapes.items() if len(shape) > 1} or shapes
+    name = choose(path, shapes if variable else big, variable)
     values = numeric[name]
     # One-dimensional arrays whose lengths are, in this order, those of the axes, say where the
     # samples lie.
@@ -123,17 +119,14 @@ def _read_mat(path: Path, variable: str | None) -> Gridded:
         from scipy.io import loadmat
 
         found = loadmat(path)
-        arrays = {
-            k: v
-            for k, v in found.items()
-            if isinstance(v, np.ndarray) and v.dtype.kind in "biufc" and v.size > 1
-        }
-        name = choose(path, {k: v.shape for k, v in arrays.items()}, variable)
-        values = arrays[name]
+        arrays = {k: v for k, v in found.items() if isinstance(v, np.ndarray) and v.size > 1}
+        shapes = {k: v.shape for k, v in arrays.items() if v.dtype.kind in "biufc"}
+        values = arrays[name := choose(path, shapes, variable)]
     return _from_array(np.ascontiguousarray(values), name)
 
 
-def _read_cfl(path: Path) -> Array:
+def _read_cfl(path: Path) -> Gridded:
+    """An array of BART's, whose axes are in a fixed order; coils, the fourth, are channels."""
     lines = path.with_suffix(".hdr").read_text().splitlines()
     sizes = next((row for row in lines if row and not row.startswith("#")), "")
     shape = tuple(int(n) for n in sizes.split())
@@ -144,7 +137,13 @@ def _read_cfl(path: Path) -> Array:
         raise ValueError(f"it holds {values.size} numbers; its header says {shape}")
     while len(shape) > 1 and shape[-1] == 1:
         shape = shape[:-1]
-    return np.ascontiguousarray(values.reshape(shape, order="F"))
+    values, n = np.ascontiguousarray(values.reshape(shape, order="F")), len(shape)
+    names = (*BART, *(f"axis{k}" for k in range(len(BART), n)))[:n]
+    if n <= COIL:
+        return Gridded(values=values, dims=names)
+    labels = Labels(channels=ChannelLabels(name=names[COIL]))
+    dims = names[:COIL] + names[COIL + 1 :]
+    return Gridded(values=values, dims=dims, channel_axis=COIL, labels=labels)
 
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
@@ -154,9 +153,8 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         np.save(path, values, allow_pickle=False)
         return
     if suffix == ".cfl":
-        path.with_suffix(".hdr").write_text(
-            "# Dimensions\n" + " ".join(map(str, values.shape)) + "\n"
-        )
+        sizes = " ".join(map(str, values.shape))
+        path.with_suffix(".hdr").write_text(f"# Dimensions\n{sizes}\n")
         path.write_bytes(values.astype("<c8").tobytes(order="F"))
         return
     name = samples.labels.name or "values"
@@ -170,3 +168,192 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         if values.nbytes >= 2**31:
             raise ValueError(f"{path.name}: MATLAB 5 files end at 2 GB; write a .npy file instead.")
         savemat(path, {name: values, **lines}, do_compression=True)
+
+
+# --- arrays that are read slab by slab ------------------------------------------------------------
+
+
+Read = Callable[[tuple[slice, ...]], Array]
+"""Gives a slab of a whole array: slices with numbers, steps above 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lazy:
+    """A part of an array that is read when it is asked for: ``np.asarray(lazy[10:20])``.
+
+    Parameters
+    ----------
+    read : callable
+        Reads slabs of the whole array; can be pickled.
+    whole : tuple of int
+        Shape of that.
+    dtype : NumPy dtype
+        Of its numbers.
+    part : tuple of range or int
+        What is meant on each axis of the whole; an axis with a number is gone.
+    stored : tuple of int or None
+        What is read at once, on each axis of the whole; None where that may be anything.
+    """
+
+    read: Read = field(repr=False)
+    whole: tuple[int, ...]
+    dtype: DType
+    part: tuple[range | int, ...] = ()
+    stored: tuple[int, ...] | None = None
+
+    @property
+    def chunk(self) -> tuple[int, ...] | None:
+        """What is read at once, about, on each axis; None where that may be anything."""
+        if self.stored is None:
+            return None
+        every = zip(self.stored, self._part)
+        return tuple(max(1, n // abs(p.step)) for n, p in every if isinstance(p, range))
+
+    @property
+    def _part(self) -> tuple[range | int, ...]:
+        return self.part or tuple(range(n) for n in self.whole)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers on each axis."""
+        return tuple(len(p) for p in self._part if isinstance(p, range))
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Numbers in all."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all numbers."""
+        return self.size * int(np.dtype(self.dtype).itemsize)
+
+    def __getitem__(self, key: Any) -> "Lazy":
+        """A part of it, of slices and numbers; nothing is read."""
+        keys = list(key) if isinstance(key, tuple) else [key]
+        if Ellipsis in keys:
+            i = keys.index(Ellipsis)
+            keys[i : i + 1] = [slice(None)] * (self.ndim - len(keys) + 1)
+        keys += [slice(None)] * (self.ndim - len(keys))
+        rest = iter(keys)
+        part = tuple(p if isinstance(p, int) else p[next(rest)] for p in self._part)
+        return Lazy(self.read, self.whole, self.dtype, part, self.stored)
+
+    def __array__(self, dtype: DType = None, copy: bool | None = None) -> Array:
+        """The numbers."""
+        slab, turn = [], []
+        for p in self._part:
+            one = range(p, p + 1) if isinstance(p, int) else p
+            up = one if one.step > 0 else one[::-1]
+            slab.append(slice(up.start, up.stop, up.step))
+            turn.append(0 if isinstance(p, int) else slice(None, None, 1 if one.step > 0 else -1))
+        if 0 in self.shape:
+            return np.empty(self.shape, self.dtype)
+        found = np.asarray(self.read(tuple(slab)))[tuple(turn)]
+        return found.astype(self.dtype if dtype is None else dtype, copy=False)
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """An array that lies in a file as it is in memory."""
+
+    path: Path
+    dtype: DType
+    offset: int
+    shape: tuple[int, ...]
+    order: str = "C"
+
+    def __call__(self, slab: tuple[slice, ...]) -> Array:
+        """A copy of a slab: what the system read for it is forgotten again."""
+        found = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, self.order)  # type: ignore[call-overload]
+        return np.array(found[slab])
+
+
+def lazy_memmap(values: np.memmap) -> Lazy:
+    """A memory map by the name of its file; slices of it, which begin elsewhere, as they are."""
+    path, order = Path(str(values.filename)), "C" if values.flags.c_contiguous else "F"
+    read = Mapped(path, values.dtype, int(values.offset), values.shape, order)
+    return Lazy(read, values.shape, values.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class DataArraySlabs:
+    """Reads slabs of a DataArray that lies in a file."""
+
+    da: Any
+    decode: Callable[[Array], Array]
+
+    def __call__(self, slab: tuple[slice, ...]) -> Array:
+        """The slab, decoded."""
+        return self.decode(np.asarray(self.da.isel(dict(zip(self.da.dims, slab))).values))
+
+
+# --- tables of observations -----------------------------------------------------------------------
+
+
+RESERVED = ("kind", "along", "value", "noise")
+"""Columns that are no axes."""
+
+
+def read_observations(path: Path) -> "tuple[list[Observation], tuple[str, ...]]":
+    """Read observations and the names of the axes from a CSV file.
+
+    Columns: ``value``; a column for each axis, for values and slopes; ``<axis>_low`` and
+    ``<axis>_high`` for means; and if needed ``kind`` (value, slope or mean), ``along`` (the axis of
+    a slope), ``noise`` (empty: estimated, 0: kept). Rows of one kind, axis and whether their noise
+    is known are one instrument.
+    """
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    if not rows or "value" not in rows[0]:
+        raise ValueError(f"{path.name}: a table of observations needs a column `value` and rows.")
+    names = [c for c in rows[0] if c not in RESERVED]
+    plain = [c.removesuffix("_low").removesuffix("_high") for c in names]
+    axes = tuple(dict.fromkeys(plain))
+    sets: dict[tuple[str, str, str], list[dict[str, str]]] = {}
+    for row in rows:
+        noise = (row.get("noise") or "").strip()
+        known = "unknown" if not noise else "kept" if _number(path, noise) == 0 else "known"
+        key = ((row.get("kind") or "value").strip(), (row.get("along") or "").strip(), known)
+        sets.setdefault(key, []).append(row)
+    return [_observation(path, key, own, axes) for key, own in sets.items()], axes
+
+
+def _number(path: Path, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{path.name}: {text!r} is not a number.") from None
+
+
+def _observation(
+    path: Path, key: tuple[str, str, str], rows: list[dict[str, str]], axes: Sequence[str]
+) -> "Observation":
+    """The rows of one kind."""
+    from elmfield import observe as ob
+
+    kind, along, known = key
+
+    def columns(names: Sequence[str]) -> np.ndarray:
+        if missing := [n for n in names if n not in rows[0]]:
+            raise ValueError(f"{path.name}: rows of kind {kind!r} need the column {missing[0]!r}.")
+        return np.array([[_number(path, row[n] or "") for n in names] for row in rows])
+
+    y = columns(["value"])[:, 0]
+    noise = None if known == "unknown" else columns(["noise"])[:, 0]
+    if kind == "mean":
+        low, high = (columns([f"{a}_{end}" for a in axes]) for end in ("low", "high"))
+        return ob.means(low, high, y, noise=noise)
+    if kind == "value":
+        return ob.values(columns(axes), y, noise=noise)
+    if kind != "slope" or along not in axes:
+        raise ValueError(
+            f"{path.name}: `kind` must be value, slope or mean, and a slope says `along` which of "
+            f"{list(axes)}; got {kind!r} along {along!r}."
+        )
+    return ob.derivatives(columns(axes), y, order=[int(a == along) for a in axes], noise=noise)

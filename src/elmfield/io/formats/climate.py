@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from elmfield.io.files import need, reading, suffix_of
 from elmfield.io.formats.arrays import choose
 from elmfield.io.gridded import Gridded
 from elmfield.io.inputs import from_dataarray, to_dataarray
-from elmfield.io.model.json_values import keepable
+from elmfield.io.model.metadata import keepable
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -132,16 +133,12 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         raise ValueError(f"{path.name}: NetCDF has no complex numbers; write a .npy file instead.")
     if kind.kind == "b":
         ds = ds.astype("int8")
-    try:
-        need("netCDF4", "geo", "writing NetCDF files")
-        engine = "netcdf4"
-    except ImportError:
-        need("h5netcdf", "geo", "writing NetCDF files")
-        engine = "h5netcdf"
+    library = "netCDF4" if find_spec("netCDF4") else "h5netcdf"
+    need(library, "geo", "writing NetCDF files")
     packing: dict[str, Any] = {"zlib": True, "complevel": 4} if samples.values.ndim else {}
     if fill is not None:
         packing |= _encoding(samples, fill)
-    ds.to_netcdf(path, engine=engine, encoding={str(k): packing for k in ds.data_vars})
+    ds.to_netcdf(path, engine=library.lower(), encoding={str(k): packing for k in ds.data_vars})
 
 
 def _encoding(samples: Gridded, fill: float) -> Attrs:
@@ -177,10 +174,7 @@ def _write_grib(samples: Gridded, path: Path) -> None:
     """GRIB 2 messages on a regular grid of latitudes and longitudes, one per step of other axes."""
     codes = need("eccodes", "grib", "writing GRIB files")
     if samples.dims[-2:] != ("latitude", "longitude") or samples.channel_axis is not None:
-        raise ValueError(
-            f"{path.name}: GRIB is written for axes that end in latitude, longitude; got "
-            f"{', '.join(samples.dims)}. Write a .nc file instead."
-        )
+        raise ValueError(f"{path.name}: axes must end in latitude, longitude. Write a .nc file.")
     da = to_dataarray(samples)
     lat, lon = (np.asarray(samples.coords.get(n, ()), float) for n in ("latitude", "longitude"))
     for c in (lat, lon):
@@ -191,28 +185,21 @@ def _write_grib(samples: Gridded, path: Path) -> None:
     known = {*DATES, "step", *_levels(about)}
     lost = [d for d in others if d not in known and da.sizes[d] > 1]
     if lost:
-        raise ValueError(
-            f"{path.name}: a GRIB message has no place for axis {lost[0]!r}. Choose a slice, or "
-            "write a .nc file instead."
-        )
+        raise ValueError(f"{path.name}: GRIB has no place for axis {lost[0]!r}. Write a .nc file.")
     with path.open("wb") as file:
         for index in np.ndindex(*(da.sizes[d] for d in others)):
             one = da.isel(dict(zip(others, index)))
+            values = np.asarray(one.values, float).reshape(-1)
+            dates, steps = _time_keys(one, path)
+            # Steps come after the parameter: sums over time count from the forecast's beginning.
+            keys = [*_grid_keys(lat, lon), *dates, *_parameter_keys(one, about), *steps]
+            if (gone := np.isnan(values)).any():
+                keys += [("bitmapPresent", 1), ("missingValue", MISSING_VALUE)]
             message = codes.codes_grib_new_from_samples("regular_ll_sfc_grib2")
             try:
-                for key, value in [
-                    *_grid_keys(lat, lon),
-                    *_date_keys(one, path),
-                    *_parameter_keys(one, about),
-                    *_step_keys(one),
-                ]:
+                for key, value in keys:
                     codes.codes_set(message, key, value)
-                values = np.asarray(one.values, float).reshape(-1)
-                if np.isnan(values).any():
-                    codes.codes_set(message, "bitmapPresent", 1)
-                    codes.codes_set(message, "missingValue", MISSING_VALUE)
-                    values = np.where(np.isnan(values), MISSING_VALUE, values)
-                codes.codes_set_values(message, values)
+                codes.codes_set_values(message, np.where(gone, MISSING_VALUE, values))
                 codes.codes_write(message, file)
             except codes.CodesInternalError as error:
                 raise ValueError(f"{path.name}: GRIB cannot hold this: {error}.") from error
@@ -254,19 +241,26 @@ def _scalar(one: "xr.DataArray", name: str, kind: str) -> Any:
     return c.values[()] if c is not None and c.ndim == 0 and c.dtype.kind in kind else None
 
 
-def _date_keys(one: "xr.DataArray", path: Path) -> Keys:
+def _time_keys(one: "xr.DataArray", path: Path) -> tuple[Keys, Keys]:
+    """When a forecast began, and its step; of files with two dates, the second less the first."""
     began, valid = (_scalar(one, name, "M") for name in DATES)
+    step = _scalar(one, "step", "m")
     if began is None and valid is not None:
-        step = _scalar(one, "step", "m")
         began = valid if step is None else valid - step
+    elif step is None and valid is not None:
+        step = valid - began
     if began is None:
-        raise ValueError(
-            f"{path.name}: GRIB needs a date, and there is no coordinate time or valid_time. "
-            "Write a .nc file instead."
-        )
+        raise ValueError(f"{path.name}: GRIB needs a date, time or valid_time. Write a .nc file.")
     text = np.datetime_as_string(began.astype("datetime64[s]"))
     parts = [int(p) for p in text.replace("T", "-").replace(":", "-").split("-")]
-    return list(zip(("year", "month", "day", "hour", "minute", "second"), parts))
+    dates: Keys = list(zip(("year", "month", "day", "hour", "minute", "second"), parts))
+    if step is None:
+        return dates, []
+    for unit in ("h", "m", "s"):
+        count = step / np.timedelta64(1, unit)
+        if count == round(count):
+            break
+    return dates, [("stepUnits", unit), ("endStep", round(float(count)))]
 
 
 def _parameter_keys(one: "xr.DataArray", about: Attrs) -> Keys:
@@ -285,21 +279,5 @@ def _parameter_keys(one: "xr.DataArray", about: Attrs) -> Keys:
     if int(about.get("paramId", 0)):
         keys.append(("paramId", int(about["paramId"])))
     else:
-        unknown = ("discipline", "parameterCategory", "parameterNumber")
-        keys += [(key, 255) for key in unknown]
+        keys += [(k, 255) for k in ("discipline", "parameterCategory", "parameterNumber")]
     return keys
-
-
-def _step_keys(one: "xr.DataArray") -> Keys:
-    """The forecast's step, after the parameter: sums over time count from its beginning."""
-    step = _scalar(one, "step", "m")
-    began, valid = (_scalar(one, name, "M") for name in DATES)
-    if step is None and began is not None and valid is not None:
-        step = valid - began
-    if step is None:
-        return []
-    for unit in ("h", "m", "s"):
-        count = step / np.timedelta64(1, unit)
-        if count == round(count):
-            break
-    return [("stepUnits", unit), ("endStep", round(float(count)))]

@@ -32,10 +32,7 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     """Write a file, or a folder (its name ends in .dicom) with a file for every slice."""
-    if suffix_of(path) == ".dicom":
-        _write_series(samples, path)
-    else:
-        _write_file(samples, path)
+    (_write_series if suffix_of(path) == ".dicom" else _write_file)(samples, path)
 
 
 def holds_series(folder: Path) -> bool:
@@ -63,23 +60,17 @@ def _read_file(path: Path) -> Gridded:
     if (slope, shift) != (1.0, 0.0):
         values = values * slope + shift
     names = ("frame", "row", "column")[-(values.ndim - colour) :]
-    spacing = [float(s) for s in data.get("PixelSpacing", [1.0, 1.0])]
-    known = "PixelSpacing" in data
+    spacing = map(float, data.get("PixelSpacing", ()))
     sizes = values.shape[len(names) - 2 :]
     at = {name: np.arange(n) * s for name, n, s in zip(names[-2:], sizes, spacing)}
     labels = Labels(
         align="areas",
-        axes={n: AxisLabels(attrs={"units": "mm"}) for n in ("row", "column")} if known else {},
+        axes={name: AxisLabels(attrs={"units": "mm"}) for name in at},
         channels=ChannelLabels(name="colour"),
         header={"dicom": _header(data), "slope": slope, "shift": shift},
     )
-    return Gridded(
-        values=values,
-        dims=names,
-        coords=at if known else {},
-        channel_axis=values.ndim - 1 if colour else None,
-        labels=labels,
-    )
+    k = values.ndim - 1 if colour else None
+    return Gridded(values=values, dims=names, coords=at, channel_axis=k, labels=labels)
 
 
 def _rescale(data: Slice) -> tuple[float, float]:
@@ -108,10 +99,14 @@ def _read_series(folder: Path, variable: str | None) -> Gridded:
         places, order = _sort_slices(folder, slices)
         slices = [slices[i] for i in order]
         _check_alike(folder, slices)
-        values = _stack(slices)
+        values = np.stack([d.pixel_array for d in slices])
+        scales = np.array([_rescale(d) for d in slices])
+        if not (scales == (1, 0)).all():
+            values = values * scales[:, :1, None] + scales[:, 1:, None]
     affine = _affine(slices, places)
-    step = spacing_of(affine)
     names = ("slice", "row", "column")
+    every = zip(names, values.shape, spacing_of(affine))
+    at = {name: np.arange(n) * s for name, n, s in every}
     slope, shift = _rescale(slices[0])
     labels = Labels(
         align="areas",
@@ -120,12 +115,7 @@ def _read_series(folder: Path, variable: str | None) -> Gridded:
         axes={name: AxisLabels(attrs={"units": "mm"}) for name in names},
         header={"dicom": _header(slices[0]), "slope": slope, "shift": shift, "series": True},
     )
-    return Gridded(
-        values=values,
-        dims=names,
-        coords={name: np.arange(n) * s for name, n, s in zip(names, values.shape, step)},
-        labels=labels,
-    )
+    return Gridded(values=values, dims=names, coords=at, labels=labels)
 
 
 def _choose_series(folder: Path, found: list[Slice], variable: str | None) -> list[Slice]:
@@ -152,14 +142,11 @@ def _choose_series(folder: Path, found: list[Slice], variable: str | None) -> li
 
 def _sort_slices(folder: Path, slices: Sequence[Slice]) -> tuple[Floats, list[int]]:
     """Where slices lie, (n, 3), in the order in which they follow each other, and that order."""
-    without = [
-        d for d in slices if not {"ImagePositionPatient", "ImageOrientationPatient"} <= set(d.dir())
-    ]
-    if without:
+    needed = {"ImagePositionPatient", "ImageOrientationPatient"}
+    if without := [d for d in slices if not needed <= set(d.dir())]:
         raise UnreadableError(
             f"{folder.name}: {len(without)} of {len(slices)} slices do not say where they lie "
-            "(ImagePositionPatient, ImageOrientationPatient); they cannot be put in order. Read "
-            "single files instead."
+            f"({', '.join(sorted(needed))}). Read single files instead."
         )
     at = np.array([[float(v) for v in d.ImagePositionPatient] for d in slices])
     along = np.array([float(v) for v in slices[0].ImageOrientationPatient])
@@ -177,22 +164,18 @@ def _sort_slices(folder: Path, slices: Sequence[Slice]) -> tuple[Floats, list[in
             )
         if off.any():
             first = int(np.flatnonzero(off)[0])
-            missing = gaps[first] / usual
-            what = (
-                "a slice is missing"
-                if abs(missing - round(missing)) < 0.05 and missing > 1.5
-                else "slices are not evenly spaced"
-            )
+            times = gaps[first] / usual
+            is_gap = abs(times - round(times)) < 0.05 and times > 1.5
+            what = "a slice is missing" if is_gap else "slices are not evenly spaced"
             raise UnreadableError(
                 f"{folder.name}: {what}: slices {first + 1} and {first + 2} are {gaps[first]:g} mm "
-                f"apart, most are {usual:g} mm. A volume needs even slices; add what is missing, "
-                "or read the even part alone."
+                f"apart, most are {usual:g} mm. Add what is missing, or read the even part alone."
             )
         line = at[0] + np.linspace(0, 1, len(at))[:, None] * (at[-1] - at[0])
         if np.abs(at - line).max() > 10 * SLICE_MAX_OFFSET * usual:
             raise UnreadableError(
-                f"{folder.name}: slices do not lie on a straight line; they are shifted against "
-                f"each other by up to {np.abs(at - line).max():.3g} mm. Read single files instead."
+                f"{folder.name}: slices do not lie on a straight line, but up to "
+                f"{np.abs(at - line).max():.3g} mm off it. Read single files instead."
             )
     return at, order
 
@@ -205,20 +188,10 @@ def _check_alike(folder: Path, slices: Sequence[Slice]) -> None:
         for data in slices[1:]:
             other = np.array(data.get(name, 1), float)
             if own.shape != other.shape or np.abs(own - other).max() > 1e-4:
-                raise UnreadableError(
-                    f"{folder.name}: slices differ in {name}: {own.tolist()} and "
-                    f"{other.tolist()}. A volume needs slices of one kind."
-                )
+                both = f"{own.tolist()} and {other.tolist()}"
+                raise UnreadableError(f"{folder.name}: slices differ in {name}: {both}.")
     if int(first.get("SamplesPerPixel", 1)) > 1:
         raise UnreadableError(f"{folder.name}: slices are coloured; read single files instead.")
-
-
-def _stack(slices: Sequence[Slice]) -> Array:
-    """All slices in the units of their slopes: (n, rows, columns)."""
-    scales = [_rescale(d) for d in slices]
-    if set(scales) == {(1.0, 0.0)}:
-        return np.stack([d.pixel_array for d in slices])
-    return np.stack([d.pixel_array * a + b for d, (a, b) in zip(slices, scales)])
 
 
 def _affine(slices: Sequence[Slice], places: Floats) -> Floats:
@@ -242,7 +215,6 @@ def _affine(slices: Sequence[Slice], places: Floats) -> Floats:
 def _derive_header(about: Attrs, path: Path) -> Slice:
     """A header for what was made from a DICOM file: a new series, and it says so."""
     pydicom = need("pydicom", "io", "writing DICOM files")
-    uid = need("pydicom.uid", "io", "writing DICOM files")
     if "dicom" not in about:
         raise ValueError(
             f"{path.name}: a DICOM file can be written only from a model of a DICOM file, which "
@@ -250,7 +222,7 @@ def _derive_header(about: Attrs, path: Path) -> Slice:
         )
     data = pydicom.Dataset.from_json(about["dicom"])
     data.ImageType = ["DERIVED", "SECONDARY", *list(data.get("ImageType", []))[2:]]
-    data.SeriesInstanceUID = uid.generate_uid()
+    data.SeriesInstanceUID = pydicom.uid.generate_uid()
     return data
 
 
@@ -258,9 +230,8 @@ def _to_stored(samples: Gridded, data: Slice, about: Attrs) -> Array:
     """Values as whole numbers of the file's kind, its slope undone."""
     values = np.asarray(samples.values)
     if values.dtype.kind == "f":
-        values = np.round(
-            (np.nan_to_num(values, nan=about["shift"]) - about["shift"]) / about["slope"]
-        )
+        shift = about["shift"]
+        values = np.round((np.nan_to_num(values, nan=shift) - shift) / about["slope"])
     signed = int(data.get("PixelRepresentation", 0))
     bits = 8 if int(data.get("BitsAllocated", 16)) == 8 else 16
     kind = np.dtype(f"{'i' if signed else 'u'}{bits // 8}")
@@ -277,10 +248,9 @@ def _to_stored(samples: Gridded, data: Slice, about: Attrs) -> Array:
 def _save(data: Slice, pixels: Array, path: Path) -> None:
     """Write a header with its pixels under an identifier of its own."""
     pydicom = need("pydicom", "io", "writing DICOM files")
-    uid = need("pydicom.uid", "io", "writing DICOM files")
-    data.SOPInstanceUID = uid.generate_uid()
+    data.SOPInstanceUID = pydicom.uid.generate_uid()
     data.file_meta = pydicom.dataset.FileMetaDataset()
-    data.file_meta.TransferSyntaxUID = uid.ExplicitVRLittleEndian
+    data.file_meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
     data.file_meta.MediaStorageSOPClassUID = data.SOPClassUID
     data.file_meta.MediaStorageSOPInstanceUID = data.SOPInstanceUID
     data.PixelData = np.ascontiguousarray(pixels).tobytes()
@@ -305,9 +275,7 @@ def _write_file(samples: Gridded, path: Path) -> None:
     n = len(samples.dims)
     if about.get("series"):
         if n != 2:
-            raise ValueError(
-                f"{path.name}: a volume goes to a folder of slices; end its name in .dicom."
-            )
+            raise ValueError(f"{path.name}: a volume goes to a folder; end its name in .dicom.")
         _set_position(data, *_steps(samples, path), 0)
     shape = [k for j, k in enumerate(values.shape) if j != samples.channel_axis]
     data.Rows, data.Columns = shape[n - 2 : n]
@@ -343,10 +311,7 @@ def _steps(samples: Gridded, path: Path) -> tuple[Floats, Floats, Floats, Floats
     order = (0, 1, 2) if len(samples.dims) == 3 else (2, 0, 1)  # of a plane the third axis is left
     across, down, right = (affine[:3, k] for k in order)
     if abs(down @ right) > 1e-4 * np.linalg.norm(down) * np.linalg.norm(right):
-        raise ValueError(
-            f"{path.name}: rows and columns of a DICOM picture are perpendicular; got axes that "
-            "are not. Reslice to a grid without shear."
-        )
+        raise ValueError(f"{path.name}: rows and columns are not perpendicular; reslice it.")
     return across, down, right, affine[:3, 3]
 
 

@@ -6,6 +6,7 @@ frames of a video are pictures; its sound is carried along. Through soundfile an
 """
 
 import io
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -15,19 +16,17 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.typing import Array, Floats
+from elmfield.field import Field
 from elmfield.field.coordinates.labels import AxisLabels, ChannelLabels, Labels
 from elmfield.io.files import need, reading, suffix_of
+from elmfield.io.formats.arrays import Lazy
 from elmfield.io.formats.picture_headers import as_bytes, as_text
-from elmfield.io.gridded import Gridded
-from elmfield.io.lazy_arrays import Lazy
+from elmfield.io.gridded import Gridded, step_of
 from elmfield.show.drawing import colourise
 
 SOUND_DTYPES = {
-    "PCM_U8": "int16",
-    "PCM_S8": "int16",
-    "PCM_16": "int16",
-    "PCM_24": "int32",
-    "PCM_32": "int32",
+    **dict.fromkeys(("PCM_U8", "PCM_S8", "PCM_16"), "int16"),
+    **dict.fromkeys(("PCM_24", "PCM_32"), "int32"),
 }
 """Subtypes that hold whole numbers, and what they are read as."""
 
@@ -76,15 +75,16 @@ def rate_of(samples: Gridded, usual: Fraction) -> Fraction:
     """Samples or frames per second: as noted, or along the time axis."""
     noted = samples.labels.rate
     time = samples.coords.get(samples.dims[0])
-    along = usual
     if time is not None and len(time) > 1:
-        seconds = abs(float(time[-1]) - float(time[0]))
-        along = Fraction((len(time) - 1) / seconds).limit_denominator(1001)
-    elif noted is not None:
-        along = Fraction(str(noted))
-    # What is noted is exact, but not what a slice or another grid made of it.
-    same = noted is not None and abs(Fraction(str(noted)) - along) < along / 10**6
-    return Fraction(str(noted)) if same else along
+        return _settled(noted, Fraction(1 / abs(step_of(time))))
+    return usual if noted is None else Fraction(str(noted))
+
+
+def _settled(noted: int | str | None, along: Fraction) -> Fraction:
+    """The rate that is noted, which is exact, unless that along an axis is not the same."""
+    if noted is not None and abs(Fraction(str(noted)) - along) < along / 10**6:
+        return Fraction(str(noted))
+    return along.limit_denominator(1001)
 
 
 # --- sound ----------------------------------------------------------------------------------------
@@ -95,21 +95,15 @@ def _read_sound(path: Path) -> Gridded:
     with reading(path, "sound"), soundfile.SoundFile(path) as file:
         rate, subtype = file.samplerate, file.subtype
         values = file.read(dtype=SOUND_DTYPES.get(subtype, "float64"), always_2d=True)
-    time = times(len(values), Fraction(rate))
     single = values.shape[1] == 1
+    channels, at = ChannelLabels(name="voice"), {"time": times(len(values), Fraction(rate))}
+    about: dict[str, Any] = {"rate": rate, "suits": SUITS, "header": {"subtype": subtype}}
     return Gridded(
         values=values[:, 0] if single else values,
         dims=("time",),
-        coords={"time": time},
+        coords=at,
         channel_axis=None if single else 1,
-        labels=Labels(
-            align="nodes",
-            axes=SECONDS,
-            channels=ChannelLabels(name="voice"),
-            rate=rate,
-            suits=SUITS,
-            header={"subtype": subtype},
-        ),
+        labels=Labels(align="nodes", axes=SECONDS, channels=channels, **about),
     )
 
 
@@ -163,19 +157,13 @@ def _read_video(path: Path, lazily: bool) -> Gridded:
             has_sound = bool(file.streams.audio)
         if has_sound:
             header["sound"] = as_text(_extract_sound(av, path))
-    return Gridded(
-        values=values,
-        dims=("time", "row", "column"),
-        coords={"time": times(n, rate)},
-        channel_axis=3,
-        labels=Labels(
-            align="areas",
-            axes=SECONDS,
-            channels=ChannelLabels(name="colour", labels=["red", "green", "blue"]),
-            rate=noted_rate(rate),
-            header=header,
-        ),
+    channels, noted = (
+        ChannelLabels(name="colour", labels=["red", "green", "blue"]),
+        noted_rate(rate),
     )
+    labels = Labels(align="areas", axes=SECONDS, channels=channels, rate=noted, header=header)
+    dims, at = ("time", "row", "column"), {"time": times(n, rate)}
+    return Gridded(values=values, dims=dims, coords=at, channel_axis=3, labels=labels)
 
 
 class Frames:
@@ -317,3 +305,62 @@ class _Track:
                     self.file.mux(packet)
         for packet in self.stream.encode():
             self.file.mux(packet)
+
+
+# --- another rate ---------------------------------------------------------------------------------
+
+
+Rate = float | str | Fraction
+"""Samples per second; text for a quotient, such as "30000/1001"."""
+
+TIME_UNITS = ("s", "sec", "second", "seconds")
+"""Units that say that an axis is time."""
+
+STOP_BAND_DB = 140.0
+"""What a low-pass filter leaves of what is too fast for a lower rate, in dB below it."""
+
+TRANSITION = 0.08
+"""The part of the band below half the new rate in which the filter falls."""
+
+
+def rate_in(rate: Rate) -> Fraction:
+    """A rate as callers write it: a number, a Fraction, or text such as "30000/1001"."""
+    try:
+        found = Fraction(str(rate)) if isinstance(rate, (float, str)) else Fraction(rate)
+    except (ValueError, TypeError, ZeroDivisionError):
+        found = Fraction(0)
+    if found <= 0:
+        raise ValueError(f"`rate` must be samples per second, above 0; got {rate!r}.")
+    return found
+
+
+def time_axis(field: Field) -> int:
+    """The axis that counts seconds."""
+    for k, name in enumerate(field.domain.dims):
+        if name in ("time", "t") or field.labels.axis(name).attrs.get("units") in TIME_UNITS:
+            return k
+    got = ", ".join(field.domain.dims)
+    raise ValueError(f"`rate` is for an axis of time; got axes {got}. Use `shape` or `scale`.")
+
+
+def own_rate(field: Field, k: int) -> Fraction:
+    """Samples per second of the field's own samples."""
+    axis = field.domain.axes[k]
+    along = Fraction(1) if axis.coords is None else Fraction(1 / abs(float(axis.step)))
+    return _settled(field.labels.rate, along)
+
+
+def decimate(values: Array, m: int, axis: int) -> Array:
+    """Every m-th of values along an axis, after what is too fast for them was filtered out."""
+    from scipy.signal import firwin, kaiserord, upfirdn
+
+    taps, beta = kaiserord(STOP_BAND_DB, TRANSITION / m)
+    half = math.ceil(taps / 2 / m) * m
+    h: Floats = firwin(2 * half + 1, (1 - TRANSITION / 2) / m, window=("kaiser", beta))
+    n = values.shape[axis]
+    # Beyond its ends a recording is mirrored; silence would ring.
+    wide = [(half, half) if j == axis else (0, 0) for j in range(values.ndim)]
+    padded = np.pad(values, wide, mode="reflect" if n > half else "edge")
+    found = upfirdn(h, padded, up=1, down=m, axis=axis)
+    first = 2 * half // m
+    return np.take(found, range(first, first + math.ceil(n / m)), axis=axis)

@@ -16,7 +16,7 @@ from elmfield._array.typing import Array, Floats
 from elmfield.field.adapters.affine import affine_of
 from elmfield.field.coordinates.labels import AxisLabels, Labels
 from elmfield.io.files import need, reading
-from elmfield.io.gridded import Gridded
+from elmfield.io.gridded import Gridded, step_of
 
 VECTOR = 1007
 """NIfTI's intent code of components on the fifth axis."""
@@ -32,12 +32,11 @@ ITK = (".mha", ".mhd", ".nrrd", ".nhdr")
 def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gridded:
     """A volume, or a series of them in time; components of vectors are channels."""
     if path.suffix.lower() in ITK:
-        itk = need("SimpleITK", "itk", "reading MetaImage and NRRD files")
-        with reading(path, "a file of ITK"):
-            return cast(Gridded, from_image(itk.ReadImage(str(path))))
-    nibabel = need("nibabel", "io", "reading NIfTI files")
-    with reading(path, "NIfTI"):
-        return cast(Gridded, from_image(nibabel.load(path)))
+        load = need("SimpleITK", "itk", "reading MetaImage and NRRD files").ReadImage
+    else:
+        load = need("nibabel", "io", "reading NIfTI files").load
+    with reading(path, "a scan"):
+        return cast(Gridded, from_image(load(str(path))))
 
 
 def from_image(image: Any) -> Any:
@@ -75,16 +74,10 @@ def _from_simpleitk(image: Any, values: Array) -> Gridded:
         affine = np.eye(4)
         affine[:3, :3], affine[:3, 3] = direction * spacing[:3], image.GetOrigin()[:3]
         labels = replace(labels, affine=affine.tolist(), space="LPS")
-    return Gridded(
-        values=values,
-        dims=names,
-        coords={
-            name: np.arange(n) * s + first
-            for name, n, s, first in zip(names, values.shape, spacing, first_of)
-        },
-        channel_axis=d if values.ndim > d else None,
-        labels=labels,
-    )
+    every = zip(names, values.shape, spacing, first_of)
+    at = {name: np.arange(n) * s + first for name, n, s, first in every}
+    k = d if values.ndim > d else None
+    return Gridded(values=values, dims=names, coords=at, channel_axis=k, labels=labels)
 
 
 def _from_nifti(image: Any, values: Array) -> Gridded:
@@ -118,13 +111,8 @@ def _from_nifti(image: Any, values: Array) -> Gridded:
     }
     affine = np.asarray(image.affine, float).tolist()
     labels = Labels(align="areas", affine=affine, space="RAS", axes=axes, header=kept)
-    return Gridded(
-        values=np.ascontiguousarray(values),
-        dims=names,
-        coords=at,
-        channel_axis=channel_axis,
-        labels=labels,
-    )
+    values = np.ascontiguousarray(values)
+    return Gridded(values=values, dims=names, coords=at, channel_axis=channel_axis, labels=labels)
 
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
@@ -173,7 +161,7 @@ def _affine_for_file(samples: Gridded) -> Floats:
     for k, name in enumerate(samples.dims[:3]):
         c = samples.coords.get(name)
         if c is not None and len(c) > 1:
-            affine[k, k], affine[k, 3] = (c[-1] - c[0]) / (len(c) - 1), c[0]
+            affine[k, k], affine[k, 3] = step_of(c), c[0]
     return affine
 
 
@@ -199,7 +187,7 @@ def _to_nifti(samples: Gridded) -> Any:
     for k in range(3, len(samples.dims)):
         c = samples.coords.get(samples.dims[k])
         if c is not None and len(c) > 1:
-            zooms[k] = abs(float(c[-1] - c[0])) / (len(c) - 1)
+            zooms[k] = abs(step_of(c))
         if c is not None and samples.dims[k] == "t":
             header["toffset"] = float(c[0])
     header.set_zooms(zooms)

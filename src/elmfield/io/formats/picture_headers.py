@@ -96,11 +96,6 @@ def as_bytes(text: str) -> bytes:
 # --- sizes ----------------------------------------------------------------------------------------
 
 
-def size_by_codec(codec: str, data: bytes) -> tuple[int, int]:
-    """Rows and columns that a file claims, by the name of its codec in imagecodecs."""
-    return {"jpeg2k": of_jpeg_2000, "jpegxl": of_jpeg_xl, "heif": of_heif}[codec](data)
-
-
 def of_jpeg_2000(data: bytes) -> tuple[int, int]:
     """Of a codestream, alone or in a box."""
     for stream in [data] if data[:4] == JPEG_2000 else _boxes(data, b"jp2c"):
@@ -167,3 +162,7 @@ def _boxes(data: bytes, kind: bytes) -> Iterator[bytes]:
         if data[at + 4 : at + 8] == kind:
             yield data[at + head : end]
         at = end
+
+
+SIZES = {"jpeg2k": of_jpeg_2000, "jpegxl": of_jpeg_xl, "heif": of_heif}
+"""What tells rows and columns that a file claims, by the name of its codec in imagecodecs."""

@@ -20,14 +20,7 @@ from elmfield._array.typing import Array
 from elmfield.domain.sphere import is_latitude
 from elmfield.field.coordinates.labels import Attrs, AxisLabels, ChannelLabels, Labels
 from elmfield.io.files import UnreadableError, check_pixels, need, reading, suffix_of
-from elmfield.io.formats.picture_headers import (
-    MARK,
-    exif_for,
-    icc_for,
-    read_exif,
-    size_by_codec,
-    upright,
-)
+from elmfield.io.formats import picture_headers as headers
 from elmfield.io.gridded import Gridded
 from elmfield.show.drawing import colourise
 
@@ -68,7 +61,7 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
         else:
             return _read_by_pillow(path)
         header, lies = _read_header(path)
-    return make_picture(upright(np.asarray(values), lies), header)
+    return make_picture(headers.upright(np.asarray(values), lies), header)
 
 
 def make_picture(values: Array, header: Attrs | None = None) -> Gridded:
@@ -92,10 +85,9 @@ def _read_header(path: Path) -> tuple[dict[str, str], int]:
         return {}, 1
     try:
         with _open_pillow(Image, path) as opened:
-            header, lies = read_exif(opened)
+            return headers.read_exif(opened)
     except UnidentifiedImageError:  # of another codec's kind; its pixels were read all the same
         return {}, 1
-    return header, lies
 
 
 @contextmanager
@@ -130,12 +122,9 @@ def _read_png(path: Path, data: bytes) -> Array:
 def _read_by_codecs(path: Path, codec: str) -> Array:
     codecs = need("imagecodecs", "io", f"reading {path.suffix[1:]} files")
     if not getattr(codecs, codec.upper()).available:
-        raise UnreadableError(
-            f"{path.name}: this build of imagecodecs has no {codec} codec. Convert the file, for "
-            "instance to PNG, or install another build."
-        )
+        raise UnreadableError(f"{path.name}: this build of imagecodecs has no {codec} codec.")
     data = path.read_bytes()
-    check_pixels(path, size_by_codec(codec, data))
+    check_pixels(path, headers.SIZES[codec](data))
     return np.asarray(getattr(codecs, f"{codec}_decode")(data))
 
 
@@ -143,11 +132,11 @@ def _read_by_pillow(path: Path) -> Gridded:
     """A picture of one frame, or all frames of an animation: (T, H, W, colours)."""
     pillow = need("PIL.Image", "io", f"reading {path.suffix[1:]} files")
     with _open_pillow(pillow, path) as opened:
-        header, lies = read_exif(opened)
+        header, lies = headers.read_exif(opened)
         count = getattr(opened, "n_frames", 1)  # pictures that cannot move have no such number
         check_pixels(path, (count, *opened.size))
         if count == 1:
-            return make_picture(upright(_pixels(opened), lies), header)
+            return make_picture(headers.upright(_pixels(opened), lies), header)
         frames, times = [], []
         for k in range(count):
             opened.seek(k)
@@ -157,18 +146,14 @@ def _read_by_pillow(path: Path) -> Gridded:
     if (values[..., 3] == 255).all():
         values = values[..., :3]
     began = np.concatenate([[0.0], np.cumsum([t or 0.1 for t in times])[:-1]])
-    return Gridded(
-        values=values,
-        dims=("time", "row", "column"),
-        coords={"time": began},
-        channel_axis=3,
-        labels=Labels(
-            align="areas",
-            axes={"time": AxisLabels(attrs={"units": "s"})},
-            channels=ChannelLabels(name="colour", labels=LABELS[values.shape[-1]]),
-            header=header,
-        ),
+    labels = Labels(
+        align="areas",
+        axes={"time": AxisLabels(attrs={"units": "s"})},
+        channels=ChannelLabels(name="colour", labels=LABELS[values.shape[-1]]),
+        header=header,
     )
+    dims, at = ("time", "row", "column"), {"time": began}
+    return Gridded(values=values, dims=dims, coords=at, channel_axis=3, labels=labels)
 
 
 def _pixels(opened: Any) -> Array:
@@ -194,14 +179,14 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     if values.ndim == 3 and values.shape[-1] == 1:
         values = values[..., 0]
     h, w = values.shape[:2]
-    exif = exif_for(header, h, w)
-    icc = icc_for(header, 1 if values.ndim == 2 else values.shape[2])
+    exif = headers.exif_for(header, h, w)
+    icc = headers.icc_for(header, 1 if values.ndim == 2 else values.shape[2])
     if suffix == ".png":
         path.write_bytes(png(values, exif=exif, icc=icc))
     elif suffix in BY_CODECS:
         path.write_bytes(_encode(values, suffix))
     else:
-        marked = None if exif is None else MARK + exif
+        marked = None if exif is None else headers.MARK + exif
         _save(_to_pillow(values, suffix), path, {"exif": marked, "icc_profile": icc})
 
 
@@ -216,12 +201,11 @@ def _encode(values: Array, suffix: str) -> bytes:
 
 def _to_pillow(values: Array, suffix: str) -> Array:
     """Pixels as a kind of file can hold them: 8 bits, without transparency where there is none."""
-    if values.dtype == np.uint16 and suffix not in (".pgm",):
+    if values.dtype == np.uint16 and suffix != ".pgm":
         values = (values >> 8).astype(np.uint8)
     if values.ndim == 3 and values.shape[-1] == 2:
-        grey = suffix in OPAQUE
-        values = values[..., 0] if grey else values[..., [0, 0, 0, 1]]
-    if values.ndim == 3 and values.shape[-1] == 4 and suffix in OPAQUE:
+        values = values[..., 0] if suffix in OPAQUE else values[..., [0, 0, 0, 1]]
+    if values.ndim == 3 and suffix in OPAQUE:
         values = values[..., :3]
     if suffix == ".pgm" and values.ndim == 3:
         raise ValueError("a .pgm file is grey; got colours. Write a .ppm file instead.")
@@ -261,21 +245,16 @@ def to_pixels(samples: Gridded, path: Path, colours: str | None = None) -> Array
     """The samples as uint8 or uint16 with colours last: (H, W) or (H, W, 1 to 4)."""
     values = _north_up(samples)
     d = len(samples.dims)
-    extra = [k for k in range(d) if values.shape[k] == 1 and d > 2]
-    while d - len(extra) < 2 and extra:
-        extra.pop()
-    values = np.squeeze(values, axis=tuple(extra))
+    extra = tuple(k for k in range(d) if values.shape[k] == 1)[: max(0, d - 2)]
+    values = np.squeeze(values, axis=extra)
     if d - len(extra) != 2:
         raise ValueError(
             f"{path.name}: a picture has two axes; got {d - len(extra)} "
             f"({', '.join(samples.dims)}). Choose a slice, another format, or say which axis holds "
             "colours: channel_axis=-1."
         )
-    if values.ndim == 3 and values.shape[-1] > 4:
-        raise ValueError(
-            f"{path.name}: a picture has at most four channels; got {values.shape[-1]}. Write a "
-            ".tif, .nc or .npy file instead."
-        )
+    if values.ndim == 3 and (n := values.shape[-1]) > 4:
+        raise ValueError(f"{path.name}: a picture has at most four channels; got {n}.")
     if values.dtype == bool:
         values = values.astype(np.uint8) * 255
     if values.dtype in (np.uint8, np.uint16) and (colours is None or values.ndim == 3):
@@ -318,9 +297,8 @@ def png(values: Array, *, exif: bytes | None = None, icc: bytes | None = None) -
     lines[0, 0] = 0
 
     def chunk(name: bytes, data: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-        )
+        body = name + data
+        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
 
     head = struct.pack(">IIBBBBB", w, h, 8 * values.dtype.itemsize, kind, 0, 0, 0)
     carried = b"" if icc is None else chunk(b"iCCP", b"ICC profile\0\0" + zlib.compress(icc))

@@ -10,11 +10,11 @@ import numpy as np
 from elmfield._array.typing import Array
 from elmfield.field.coordinates.labels import AxisLabels, ChannelLabels, Labels
 from elmfield.io.files import check_pixels, need, reading
+from elmfield.io.formats.arrays import Lazy
 from elmfield.io.formats.picture_headers import as_text, icc_for
 from elmfield.io.formats.raster import make_picture
-from elmfield.io.gridded import Gridded, grid_of, values_for_file
-from elmfield.io.lazy_arrays import Lazy
-from elmfield.io.model.json_values import keepable
+from elmfield.io.gridded import Gridded, grid_of, step_of, values_for_file
+from elmfield.io.model.metadata import keepable
 
 Opened = Any
 """An object of tifffile or rasterio: a page, an open map, its transform."""
@@ -35,27 +35,25 @@ WHITE_IS_LEAST, PALETTE = 0, 3
 def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gridded:
     """A picture, a stack or a map; `lazily`, tiles and strips are read as they are needed."""
     tifffile = need("tifffile", "io", "reading TIFF files")
-    with reading(path, "TIFF"):
-        with tifffile.TiffFile(path) as file:
-            tags, series = file.pages[0].tags, file.series[0]
-            check_pixels(path, series.shape)
-            if not any(tag in tags for tag in GEO_TAGS):
-                page, icc = series.keyframe, tags.get(ICC)
-                sizes, channels = _sizes_of(file)
-                if lazily and page.photometric not in (PALETTE, WHITE_IS_LEAST):
-                    shape, stored = tuple(series.shape), tuple(page.chunks)
-                    stored = (*(1,) * (len(shape) - len(stored)), *stored)[-len(shape) :]
-                    values = Lazy(Pages(path), shape, np.dtype(series.dtype), stored=stored)
-                    found = _make_stack(values, series.axes, sizes)
-                else:
-                    visible = _to_visible(series.asarray(), series.axes, page)
-                    found = _make_stack(*visible, sizes)
-                header = {} if icc is None else {"icc": as_text(icc.value)}
-                labels = replace(found.labels, header=header)
-                if channels and found.channel_axis is not None:
-                    labels = replace(labels, channels=ChannelLabels(labels=channels))
-                return replace(found, labels=labels)
-        return _read_map(path, lazily)
+    with reading(path, "TIFF"), tifffile.TiffFile(path) as file:
+        tags, series = file.pages[0].tags, file.series[0]
+        check_pixels(path, series.shape)
+        if any(tag in tags for tag in GEO_TAGS):
+            return _read_map(path, lazily)
+        page, icc, axes = series.keyframe, tags.get(ICC), series.axes
+        sizes, channels = _sizes_of(file)
+        values: Array
+        if lazily and page.photometric not in (PALETTE, WHITE_IS_LEAST):
+            shape, stored = tuple(series.shape), tuple(page.chunks)
+            stored = (*(1,) * (len(shape) - len(stored)), *stored)[-len(shape) :]
+            values = Lazy(Pages(path), shape, np.dtype(series.dtype), stored=stored)
+        else:
+            values, axes = _to_visible(series.asarray(), axes, page)
+        found = _make_stack(values, axes, sizes)
+        labels = replace(found.labels, header={} if icc is None else {"icc": as_text(icc.value)})
+        if channels and found.channel_axis is not None:
+            labels = replace(labels, channels=ChannelLabels(labels=channels))
+        return replace(found, labels=labels)
 
 
 @dataclass(frozen=True)
@@ -86,19 +84,15 @@ class MapWindows:
         """The window, of whatever tiles it touches."""
         rasterio = need("rasterio", "geo", "reading a TIFF file with map coordinates")
         bands, rows, columns = slab
-        every = list(range(bands.start, bands.stop, bands.step or 1))
         window = ((rows.start, rows.stop), (columns.start, columns.stop))
         with rasterio.open(self.path) as file:
-            values = file.read([b + 1 for b in every], window=window)
-        values = values[:, :: rows.step or 1, :: columns.step or 1]
-        return self.meant(values, every)
+            values = file.read([b + 1 for b in range(file.count)[bands]], window=window)
+        return self.meant(values[:, :: rows.step or 1, :: columns.step or 1], bands)
 
-    def meant(self, values: Array, bands: Sequence[int]) -> Array:
+    def meant(self, values: Array, bands: slice = slice(None)) -> Array:
         """Numbers of some bands as they are meant."""
         gaps = None if self.nodata is None else values == self.nodata
-        scales, offsets = (
-            np.reshape(v, (-1, 1, 1))[list(bands)] for v in (self.scales, self.offsets)
-        )
+        scales, offsets = (np.reshape(v, (-1, 1, 1))[bands] for v in (self.scales, self.offsets))
         if np.any(scales != 1) or np.any(offsets != 0):
             values = values * scales + offsets
         values = values.astype(self.dtype, copy=False)
@@ -119,6 +113,9 @@ def _to_visible(values: Array, axes: str, page: Opened) -> tuple[Array, str]:
     return values, axes
 
 
+OME_SIZES = {"X": "PhysicalSizeX", "Y": "PhysicalSizeY", "Z": "PhysicalSizeZ", "T": "TimeIncrement"}
+"""Attributes of OME that have the distance between samples."""
+
 Sizes = dict[str, tuple[float, str]]
 """Distance between samples along axes that tifffile names by letters, and its unit."""
 
@@ -130,8 +127,7 @@ def _sizes_of(file: Opened) -> tuple[Sizes, list[str]]:
         tifffile = need("tifffile", "io", "reading TIFF files")
         images = tifffile.xml2dict(file.ome_metadata)["OME"]["Image"]
         pixels = (images[0] if isinstance(images, list) else images)["Pixels"]
-        names = {"X": "PhysicalSizeX", "Y": "PhysicalSizeY", "Z": "PhysicalSizeZ"}
-        for letter, name in {**names, "T": "TimeIncrement"}.items():
+        for letter, name in OME_SIZES.items():
             usual = "s" if letter == "T" else "µm"
             found[letter] = (float(pixels.get(name, 0)), str(pixels.get(f"{name}Unit", usual)))
         every = pixels.get("Channel", [])
@@ -170,13 +166,8 @@ def _make_stack(values: Array, axes: str, sizes: Sizes) -> Gridded:
             if a in sizes:
                 coords[name] = sizes[a][0] * np.arange(values.shape[k])
                 labels[name] = AxisLabels(attrs={"units": sizes[a][1]})
-    return Gridded(
-        values=values,
-        dims=tuple(used),
-        coords=coords,
-        channel_axis=channel,
-        labels=Labels(align="areas", axes=labels),
-    )
+    dims, about = tuple(used), Labels(align="areas", axes=labels)
+    return Gridded(values=values, dims=dims, coords=coords, channel_axis=channel, labels=about)
 
 
 def _read_map(path: Path, lazily: bool) -> Gridded:
@@ -184,11 +175,9 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
     with rasterio.open(path) as file:
         whole = (file.count, file.height, file.width)
         check_pixels(path, whole)
-        stored = np.result_type(*file.dtypes)
+        stored, nodata, t = np.result_type(*file.dtypes), file.nodata, file.transform
         values: Array = None if lazily else file.read()
         block = tuple(map(int, file.block_shapes[0]))
-        t = file.transform
-        nodata = file.nodata
         marked = nodata is not None and not np.isnan(nodata)
         has_gaps = marked and _is_marked(file, nodata, values)
         labels = [text or f"band {k + 1}" for k, text in enumerate(file.descriptions)]
@@ -196,12 +185,12 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
         if file.count == 1 and "palette" in file.colorinterp[0].name:
             # In a map the numbers are what counts; their colours are kept in the header.
             header["colours"] = keepable(file.colormap(1))
-        scales, offsets = (np.reshape(v, (-1, 1, 1)) for v in (file.scales, file.offsets))
+        scales, offsets = (tuple(map(float, v)) for v in (file.scales, file.offsets))
         units = {u for u in file.units if u}
         if len(units) == 1:
             attrs["units"] = units.pop()
         crs = file.crs.to_wkt() if file.crs else None
-    is_scaled = bool(np.any(scales != 1) or np.any(offsets != 0))  # applied, as NetCDF's are
+    is_scaled = set(scales) != {1.0} or set(offsets) != {0.0}  # applied, as NetCDF's are
     dtype = stored
     if has_gaps and stored.kind != "f":
         dtype = np.dtype(np.float64 if stored.itemsize > 2 else np.float32)
@@ -219,11 +208,10 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
         dtype=stored.name if has_gaps and not is_scaled else None,
         header=header,
     )
-    each = (tuple(map(float, np.ravel(v))) for v in (scales, offsets))
-    meant = MapWindows(path, dtype, nodata if has_gaps else None, *each)
+    meant = MapWindows(path, dtype, nodata if has_gaps else None, scales, offsets)
     if lazily:
         return _make_map(Lazy(meant, whole, dtype, stored=(1, *block)), t, about)
-    return _make_map(meant.meant(values, range(whole[0])), t, about)
+    return _make_map(meant.meant(values), t, about)
 
 
 def _is_marked(file: Opened, nodata: float, values: Array) -> bool:
@@ -252,12 +240,10 @@ def _make_map(values: Array, t: Opened, labels: Labels) -> Gridded:
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     """Write a map if the samples have map coordinates, else a stack."""
-    if samples.labels.transform is not None and samples.dims[-2:] == ("y", "x"):
-        _write_map(samples, path)
-        return
-    on_earth = _to_map(samples)
-    if on_earth is not None:
-        _write_map(on_earth, path)
+    is_map = samples.labels.transform is not None and samples.dims[-2:] == ("y", "x")
+    placed = samples if is_map else _to_map(samples)
+    if placed is not None:
+        _write_map(placed, path)
         return
     tifffile = need("tifffile", "io", "writing TIFF files")
     values = np.asarray(samples.values)
@@ -282,13 +268,12 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
 def _sizes_for_file(samples: Gridded, letters: Sequence[str]) -> dict[str, Any]:
     """Distances between samples and names of channels, as OME calls them; none without units."""
     found: dict[str, Any] = {}
-    names = {"X": "PhysicalSizeX", "Y": "PhysicalSizeY", "Z": "PhysicalSizeZ", "T": "TimeIncrement"}
     for name, letter in zip(samples.dims, letters):
         coords = samples.coords.get(name)
         unit = samples.labels.axes.get(name, AxisLabels()).units
-        if letter in names and unit and coords is not None and len(coords) > 1:
-            found[names[letter]] = abs(float(coords[-1] - coords[0])) / (len(coords) - 1)
-            found[f"{names[letter]}Unit"] = {"um": "µm", "micron": "µm"}.get(unit, unit)
+        if letter in OME_SIZES and unit and coords is not None and len(coords) > 1:
+            found[OME_SIZES[letter]] = abs(step_of(coords))
+            found[f"{OME_SIZES[letter]}Unit"] = {"um": "µm", "micron": "µm"}.get(unit, unit)
     called = samples.labels.channels.labels
     if found and called and "C" not in letters and samples.channel_axis is not None:
         found["Channel"] = {"Name": [str(c) for c in called]}
@@ -302,9 +287,8 @@ def _to_map(samples: Gridded) -> Gridded | None:
     if pair != (d - 2, d - 1):
         return None
     lat, lon = (samples.coords.get(samples.dims[k]) for k in pair)
-    values, axes = np.asarray(samples.values), samples.array_axes
-    one = [axes[k] for k in range(d - 2)]
-    if lat is None or lon is None or any(values.shape[k] > 1 for k in one):
+    values = np.asarray(samples.values)
+    if lat is None or lon is None or any(n > 1 for n in samples.shape[:-2]):
         return None
     for c in (lat, lon):
         steps = np.diff(np.asarray(c, np.float64))
@@ -313,26 +297,15 @@ def _to_map(samples: Gridded) -> Gridded | None:
     channel = samples.channel_axis
     if channel is not None:
         values, channel = np.moveaxis(values, channel, 0), 0
-        values = values.reshape(len(values), *values.shape[-2:])
-    else:
-        values = values.reshape(values.shape[-2:])
-    north, east = (float(c[-1] - c[0]) / (len(c) - 1) for c in (lat, lon))
+    values = values.reshape(*values.shape[: 0 if channel is None else 1], *values.shape[-2:])
+    north, east = step_of(lat), step_of(lon)
     values = values[..., ::-1, :] if north > 0 else values
     values = values[..., ::-1] if east < 0 else values
     top, left = float(max(lat[0], lat[-1])), float(min(lon[0], lon[-1]))
     dlat, dlon = abs(north), abs(east)
-    return Gridded(
-        values=values,
-        dims=("y", "x"),
-        channel_axis=channel,
-        labels=replace(
-            samples.labels,
-            crs="EPSG:4326",
-            transform=[dlon, 0.0, left - dlon / 2, 0.0, -dlat, top + dlat / 2],
-            axes={},
-            grid=None,
-        ),
-    )
+    corners = [dlon, 0.0, left - dlon / 2, 0.0, -dlat, top + dlat / 2]
+    labels = replace(samples.labels, crs="EPSG:4326", transform=corners, axes={}, grid=None)
+    return Gridded(values=values, dims=("y", "x"), channel_axis=channel, labels=labels)
 
 
 def _write_map(samples: Gridded, path: Path) -> None:
@@ -340,10 +313,8 @@ def _write_map(samples: Gridded, path: Path) -> None:
     about = samples.labels
     assert about.transform is not None
     values = values_for_file(samples)
-    if samples.channel_axis is None:
-        values = values[None]
-    elif samples.channel_axis != 0:
-        values = np.moveaxis(values, samples.channel_axis, 0)
+    k = samples.channel_axis
+    values = values[None] if k is None else np.moveaxis(values, k, 0)
     if values.dtype == bool:
         values = values.astype(np.uint8)
     (r, c), (dr, dc) = grid_of(samples)
@@ -353,9 +324,7 @@ def _write_map(samples: Gridded, path: Path) -> None:
     transform = (a * dc, b * dr, a * left + b * top + x, d * dc, e * dr, d * left + e * top + y)
     profile = {
         "driver": "GTiff",
-        "height": values.shape[1],
-        "width": values.shape[2],
-        "count": values.shape[0],
+        **dict(zip(("count", "height", "width"), values.shape)),
         "dtype": values.dtype.name,
         "crs": about.crs,
         "transform": rasterio.Affine(*transform),
@@ -368,12 +337,10 @@ def _write_map(samples: Gridded, path: Path) -> None:
         kind = values.dtype
         if kind.kind == "f" or np.iinfo(kind).min <= fill <= np.iinfo(kind).max:
             profile["nodata"] = fill
-    labels = about.channels.labels
     with rasterio.open(path, "w", **profile) as file:
         file.write(values)
-        tags = {k: v for k, v in about.attrs.items() if isinstance(v, str)}
-        file.update_tags(**tags)
-        for k, text in enumerate(labels[: values.shape[0]]):
+        file.update_tags(**{k: v for k, v in about.attrs.items() if isinstance(v, str)})
+        for k, text in enumerate(about.channels.labels[: values.shape[0]]):
             if text != f"band {k + 1}":
                 file.set_band_description(k + 1, text)
         if about.units is not None:

@@ -1,11 +1,13 @@
 """Coefficients in a model file: in which order they follow each other, and what goes with them.
 
 Regions keep all their modes, or each its own; kernels of scattered samples have places of their
-own. What a writer says about both and how a reader understands it is here.
+own. What a writer says about both is in the first half; how a reader finds them there, every claim
+checked, and reads them when they are first used, in the second.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,10 +15,14 @@ from elmfield._array.backend import to_numpy
 from elmfield._array.memory import runs
 from elmfield._array.typing import Array, Integers, Progress
 from elmfield.field import Field, Group
-from elmfield.field.blend.own_models import Nodes
+from elmfield.field.blend.own_models import Draws, Nodes
+from elmfield.field.coefficients.stored import Coefficients, Full, Ragged
 from elmfield.io.model.metadata import Metadata
-from elmfield.io.store.blocks import write_array
+from elmfield.io.model.recipes import DescribedModel, read_models
+from elmfield.io.store.blocks import ArrayReader, Blocks, write_array
 from elmfield.io.store.stores import Store
+from elmfield.local.bases import DenseWeights, Polyharmonic
+from elmfield.local.model import Basis, LocalModel
 from elmfield.partition import Partition
 
 BATCH_NUMBERS = 1 << 22
@@ -56,9 +62,10 @@ def run_starts(lengths: Integers, order: Integers) -> Integers:
     return starts
 
 
-def numbers_of(group: Group, rows: Integers) -> Array:
-    """Return the stored numbers of some regions of a group, one region after the other."""
-    return group.coefficients.numbers(rows)
+def run_places(starts: Integers, lengths: Integers) -> Integers:
+    """Return the places of all entries of runs that begin somewhere, run after run."""
+    ends = np.cumsum(lengths)
+    return np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)
 
 
 class CoefficientPlan:
@@ -70,24 +77,20 @@ class CoefficientPlan:
         The field.
     dtype : str
         Of the coefficients in the file.
-    take : callable
-        Gives the numbers of some rows of a group.
+    take : callable, optional
+        Gives the numbers of some rows of a group; by default those that are stored.
     """
 
     is_lossy = False
 
     def __init__(
-        self, field: Field, dtype: str, take: Callable[[Group, Integers], Array] = numbers_of
+        self, field: Field, dtype: str, take: Callable[[Group, Integers], Array] | None = None
     ) -> None:
-        self.groups, self.dtype, self.take = field.model.blended.groups, dtype, take
+        self.groups, self.dtype = field.model.blended.groups, dtype
+        self.take = take or (lambda group, rows: group.coefficients.numbers(rows))
         self.order = file_order(field.partition)
-        N = len(self.order)
-        self.group_numbers = np.empty(N, np.int64)
-        self.row = np.empty(N, np.int64)
-        for g, group in enumerate(self.groups):
-            self.group_numbers[group.regions] = g
-            self.row[group.regions] = np.arange(len(group.regions))
-        self.counts = np.empty(N, np.int64)
+        self.group_numbers, self.row = field.model.blended.group_of
+        self.counts = np.empty(len(self.order), np.int64)
         for group in self.groups:
             self.counts[group.regions] = group.coefficients.counts
         self.n_values = int(self.counts.sum())
@@ -122,15 +125,8 @@ class CoefficientPlan:
                 with np.errstate(over="ignore"):
                     values = values.astype(dtype)
                 if dtype == "float16" and not np.isfinite(values).all():
-                    raise ValueError(
-                        "some coefficients exceed what float16 holds (65504); save as 'float32'."
-                    )
-                if len(at) == len(regions):
-                    out = values  # the only group here: already one after the other
-                    break
-                n, begin = counts[at], places[at]
-                index = np.repeat(begin - (np.cumsum(n) - n), n) + np.arange(len(values))
-                out[index] = values
+                    raise ValueError("some coefficients exceed what float16 holds; use 'float32'.")
+                out[run_places(places[at], counts[at])] = values
             yield out
             first = last
             progress("save", first, N)
@@ -192,3 +188,253 @@ def narrow_integers(values: Array) -> Array:
     values = np.asarray(values)
     top = int(values.max(initial=0))
     return values.astype("uint8" if top < 1 << 8 else "uint16" if top < 1 << 16 else "uint32")
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ModeIndex:
+    """Which modes each region keeps.
+
+    Parameters
+    ----------
+    bitmap : Blocks
+        One bit per rank: kept or not.
+    starts : integer array, shape (N,)
+        Where a region's bits begin.
+    lengths, kept : integer arrays, shape (N, C)
+        Bits, and ones among them, of each region and channel.
+    """
+
+    bitmap: Blocks
+    starts: Integers
+    lengths: Integers
+    kept: Integers
+
+    def ranks(self, regions: Integers) -> Integers:
+        """Ranks of the kept modes of some regions, run after run."""
+        first, lengths = self.starts[regions], self.lengths[regions]  # (G,), (G, C)
+        total = lengths.sum(axis=1)
+        low, high = first // 8, -(-(first + total) // 8)
+        bits = np.unpackbits(self.bitmap.gather(low, high - low))
+        # Where each region's bits begin in `bits`: its bytes, less what belongs to its neighbour.
+        begin = 8 * (np.cumsum(high - low) - (high - low)) + first % 8
+        chosen = bits[run_places(begin, total)].astype(bool)
+        n = lengths.reshape(-1)
+        found = np.bincount(np.repeat(np.arange(len(n)), n)[chosen], minlength=len(n))
+        if not np.array_equal(found, self.kept[regions].reshape(-1)):
+            raise self.bitmap.damaged("it does not mark as many modes as 'counts' says")
+        return np.asarray(run_places(np.zeros_like(n), n)[chosen])
+
+
+@dataclass(frozen=True, eq=False)
+class Shelf:
+    """Where in the file each region's numbers lie; one for all groups of a field.
+
+    Parameters
+    ----------
+    values : Blocks
+        The coefficients of all regions, in file order.
+    dtype : NumPy dtype
+        In which they are handed out.
+    starts, counts : integer arrays, shape (N,)
+        Of each region's run in `values`, by region number.
+    index : ModeIndex or None
+        Which modes regions keep; None if all keep everything.
+    """
+
+    values: Blocks
+    dtype: Any
+    starts: Integers
+    counts: Integers
+    index: ModeIndex | None = None
+
+    def numbers(self, regions: Integers) -> Array:
+        """The stored numbers of some regions, one region after the other."""
+        return self.values.gather(self.starts[regions], self.counts[regions]).astype(self.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class InModelFile(Coefficients):
+    """Coefficients of a group of regions, read when asked for.
+
+    Parameters
+    ----------
+    shelf : Shelf
+        Where they lie.
+    regions : integer array, shape (G,)
+        Their regions' numbers in the file.
+    n_modes, n_channels : int
+        r and C.
+    ranking : integer array, shape (r,), or None
+        Mode number of each rank, where regions keep different modes.
+    """
+
+    shelf: Shelf
+    regions: Integers
+    n_modes: int
+    n_channels: int
+    ranking: Integers | None = None
+
+    def part(self, rows: Integers | slice = slice(None)) -> Full | Ragged:
+        """Some of the regions, or all, in memory."""
+        shelf, regions, index = self.shelf, self.regions[rows], self.shelf.index
+        if self.ranking is None or index is None:
+            return Full(shelf.numbers(regions).reshape(-1, self.n_modes, self.n_channels))
+        counts = index.kept[regions].reshape(-1)
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        ranks = index.ranks(regions)
+        if len(ranks) and int(ranks.max()) >= self.n_modes:
+            raise index.bitmap.damaged("a rank is too high")
+        return Ragged(shelf.numbers(regions), ranks, starts, self.ranking, self.n_channels)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """G, r and C."""
+        return len(self.regions), self.n_modes, self.n_channels
+
+    @property
+    def like(self) -> Array:
+        """An array in the library, dtype and on the device of the coefficients."""
+        return np.empty(0, self.shelf.dtype)
+
+    @property
+    def counts(self) -> Integers:
+        """Numbers stored of each region, (G,)."""
+        return self.shelf.counts[self.regions]
+
+    @property
+    def index_bits(self) -> int:
+        """Bits it takes to say which modes were kept."""
+        if self.ranking is None or self.shelf.index is None:
+            return 0
+        lengths = self.shelf.index.lengths[self.regions]
+        return int(lengths.sum()) + 16 * lengths.size
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether what was found is at hand, and NumPy's."""
+        return False
+
+    def take(self, rows: Integers) -> Array:
+        """Coefficients (len(rows), r, C) of some regions."""
+        return self.part(rows).take(np.arange(len(rows)))
+
+    def rows(self, rows: Integers) -> "InModelFile":
+        """The same for some of the regions."""
+        return replace(self, regions=self.regions[rows])
+
+    def channels(self, own: slice) -> Coefficients:
+        """The same for some of the channels."""
+        return self.part().channels(own)
+
+    def moved(self, like: Array) -> Coefficients:
+        """The same in the library and on the device of `like`."""
+        return self.part().moved(like)
+
+    def numbers(self, rows: Integers) -> Array:
+        """The stored numbers of some regions, one region after the other."""
+        return self.shelf.numbers(self.regions[rows])
+
+    def ragged(self, rows: Integers) -> Ragged | None:
+        """Some of the regions, with the ranks they keep."""
+        return None if self.ranking is None else self.part(rows).ragged(np.arange(len(rows)))
+
+
+def read_coefficients(
+    arrays: ArrayReader, meta: Metadata, part: Partition, which: Integers, dtype: Any, lazy: bool
+) -> list[Group]:
+    """Return the groups of a field whose coefficients are in the file; `which` has each region's.
+
+    Local models are made when first used, and if `lazy`, coefficients are read then.
+    """
+    shelf, rankings = _read_shelf(arrays, meta, part, which, dtype)
+    models = read_models(arrays, meta, part)
+    nodes: list[Nodes | Draws | None] = [None] * len(models)
+    if any(model.recipe["kind"] == "weights" for model in models):
+        nodes = [_read_draws(arrays, m, int((which == g).sum())) for g, m in enumerate(models)]
+    elif any(model.basis is None for model in models):
+        nodes = _read_nodes(arrays, part, which, shelf, [model.model for model in models])
+    groups = []
+    for g, model in enumerate(models):
+        regions = np.flatnonzero(which == g)
+        stored = InModelFile(shelf, regions, model.n_modes, len(meta.offset), rankings[g])
+        found = stored if lazy else stored.part()
+        made = cast(Basis, model)
+        groups.append(Group(model=made, regions=regions, coefficients=found, nodes=nodes[g]))
+    return groups
+
+
+def _read_shelf(
+    arrays: ArrayReader, meta: Metadata, part: Partition, which: Integers, dtype: Any
+) -> tuple[Shelf, list[Integers | None]]:
+    """Return where coefficients lie, and the mode number of each rank of each group."""
+    N, C, groups = part.n_regions, len(meta.offset), meta.groups
+    ragged = np.asarray([bool(group.ragged) for group in groups])
+    n_modes = np.asarray([int(group.n_modes) for group in groups])
+    order = file_order(part)
+    counts = n_modes[which] * C
+    rankings: list[Integers | None] = [None] * len(groups)
+    index = None
+    if ragged.any():
+        listed = order[ragged[which[order]]]
+        kept, lengths = (np.zeros((N, C), np.int64) for _ in range(2))
+        kept[listed] = arrays.integers("counts", len(listed) * C).reshape(-1, C)
+        lengths[listed] = arrays.integers("lengths", len(listed) * C).reshape(-1, C)
+        fits = (kept <= lengths).all() and (lengths <= n_modes[which][:, None]).all()
+        arrays.require(fits, "counts of kept modes")
+        counts = np.where(ragged[which], kept.sum(axis=1), counts)
+        bits = lengths.sum(axis=1)
+        bitmap = arrays.open("bitmap", -(-int(bits.sum()) // 8), "uint8")
+        index = ModeIndex(bitmap, run_starts(bits, order), lengths, kept)
+        ranks = arrays.integers("ranking", int(n_modes[ragged].sum()))
+        for g, end in zip(np.flatnonzero(ragged), np.cumsum(n_modes[ragged])):
+            rankings[g] = ranking = ranks[end - n_modes[g] : end]
+            is_order = np.array_equal(np.sort(ranking), np.arange(n_modes[g]))
+            arrays.require(is_order, "the ranking of the modes")
+    n = int(counts.sum())
+    why = f"{meta.n_coefficients} coefficients, but its regions need {n}"
+    arrays.require(n == meta.n_coefficients, why)
+    values = arrays.open("coefficients", n, meta.dtype)
+    return Shelf(values, dtype, run_starts(counts, order), counts, index), rankings
+
+
+def _read_nodes(
+    arrays: ArrayReader,
+    part: Partition,
+    which: Integers,
+    shelf: Shelf,
+    models: Sequence[LocalModel],
+) -> list[Nodes | Draws | None]:
+    """Return the places of the kernels of each group; all groups have kernels."""
+    d, order, index = len(part.shape), file_order(part), shelf.index
+    kernels = [model for model in models if isinstance(model, Polyharmonic)]
+    fits = len(kernels) == len(models) and all(model.n_axes == d for model in kernels)
+    arrays.require(fits and index is not None, "its kernels")
+    kept = np.zeros((len(which), 1), np.int64) if index is None else index.kept
+    counts = kept[:, 0] - np.asarray([m.n_modes - m.n_nodes for m in kernels])[which]
+    fits = (kept == kept[:, :1]).all() and (counts > 0).all()
+    arrays.require(fits, "kernels that channels do not share")
+    positions = arrays.read("positions", arrays.length("positions"), "float64").reshape(-1, d)
+    members = arrays.integers("members", int(counts.sum()))
+    fits = np.isfinite(positions).all() and int(members.max()) < len(positions)
+    arrays.require(fits, "kernels that sit nowhere")
+    starts, found = run_starts(counts, order), []
+    for g, model in enumerate(kernels):
+        own = np.flatnonzero(which == g)
+        runs = np.concatenate([members[starts[i] : starts[i] + counts[i]] for i in own])
+        ends = np.concatenate([[0], np.cumsum(counts[own])]).astype(np.int64)
+        found.append(Nodes(model=model, positions=positions, members=runs, starts=ends))
+    return list(found)
+
+
+def _read_draws(arrays: ArrayReader, described: DescribedModel, n: int) -> Draws | None:
+    """Return which layers the n regions of a group drew; None where they share one."""
+    model, numbers = described.model, described.recipe.get("draws")
+    if not isinstance(model, DenseWeights) or not model.is_own:
+        return None
+    listed = numbers if isinstance(numbers, list) else []
+    fits = len(listed) == n and all(type(i) is int and 0 <= i < 1 << 48 for i in listed)
+    arrays.require(fits, "which hidden layers its regions drew")
+    return Draws(model, np.asarray(numbers, np.int64))

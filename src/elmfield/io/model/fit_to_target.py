@@ -14,7 +14,7 @@ from elmfield._array.backend import to_numpy
 from elmfield.field import Field
 from elmfield.io.api import fit
 from elmfield.io.gridded import Gridded
-from elmfield.io.model.save import as_stored, stored_size
+from elmfield.io.model.save import as_stored, own_dtype, to_bytes
 from elmfield.settings import Settings, Target
 
 MAX_FITS = 5
@@ -50,8 +50,10 @@ def fit_stored(
     if target is not None and target.kind == "bytes":
         return _fit_file(samples, settings, dtype, options)
     field = fit(samples, settings, **options)
-    own = str(field.model.coefficient_dtype).removeprefix("torch.")
-    dtypes = _dtypes(field, samples.values.dtype, own) if dtype is None else (dtype,)
+    own = own_dtype(field)
+    given, is_coded = samples.values.dtype, field.model.blended.source_samples is not None
+    narrow = given.kind in "biu" and given.itemsize <= 2 and not is_coded
+    dtypes = (dtype,) if dtype is not None else ("float32", own) if narrow else (own,)
     if target is None or target.kind not in ("psnr", "max_error"):
         return field, dtypes[0]
     missed = ""
@@ -68,12 +70,6 @@ def fit_stored(
     )
 
 
-def _dtypes(field: Field, given: Any, own: str) -> tuple[str, ...]:
-    """Return the dtypes that may be stored, best first."""
-    narrow = given.kind in "biu" and given.itemsize <= 2
-    return ("float32", own) if narrow and field.model.blended.source_samples is None else (own,)
-
-
 def _fit_file(
     samples: Gridded, settings: Any, dtype: str | None, options: dict[str, Any]
 ) -> tuple[Field, str]:
@@ -82,16 +78,14 @@ def _fit_file(
     overhead = OVERHEAD_BYTES
     for _ in range(MAX_FITS):
         if overhead >= room:
-            raise ValueError(
-                f"`bytes` cannot be kept: a file takes about {overhead} bytes beside its samples; "
-                f"got {room}. Ask for more."
-            )
+            why = f"a file takes about {overhead} bytes beside its samples"
+            raise ValueError(f"`bytes` cannot be kept: {why}; got {room}.")
         inner = replace(settings, target=replace(settings.target, value=room - overhead))
         field = fit(samples, inner, **options)
         settled: Any = field.settings
         field = Field(replace(field.model, settings=replace(settled, target=settings.target)))
-        name = dtype or str(field.model.coefficient_dtype).removeprefix("torch.")
-        size = stored_size(field, name)
+        name = dtype or own_dtype(field)
+        size = len(to_bytes(field, name))
         if size <= room and size - field.n_bytes > overhead - 256:
             return field, name
         overhead = size - field.n_bytes + 16
@@ -106,39 +100,26 @@ def _tighten(
     Rounding adds to the error, so the fit is asked for less by what it added. Where that is more
     than half of all that is allowed, a wider dtype is the better bargain.
     """
-    target = settings.target
-    allowed = limit = _allowed_error(target, field)
+    target, peak = settings.target, field.model.data_range
+    is_psnr = target.kind == "psnr"
+    allowed = limit = peak**2 * 10 ** (-target.value / 10) if is_psnr else float(target.value)
     now, first = field, ""
     for _ in range(MAX_FITS):
         got = _measure_error(as_stored(now, dtype), samples, target.kind)
         if got <= allowed:
             return Field(replace(now.model, settings=field.settings)), first
-        first = first or _format_error(target.kind, got, field)
+        found = f"{10 * math.log10(peak**2 / got):.6g} dB" if is_psnr else f"{got:.6g}"
+        first = first or found
         limit = allowed - 1.25 * (got - _measure_error(now, samples, target.kind))
         if limit < allowed / 2:
             break
-        tighter = target.value if target.kind == "psnr" else limit
-        if target.kind == "psnr":
-            tighter -= 10 * math.log10(limit / allowed)
+        tighter = target.value - 10 * math.log10(limit / allowed) if is_psnr else limit
         try:
             tight = replace(settings, target=replace(target, value=tighter))
             now = fit(samples, tight, **options)
         except ValueError:  # so much cannot be reached
             break
     return None, first
-
-
-def _allowed_error(target: Target, field: Field) -> float:
-    """Return the largest, or mean squared, error that a target allows."""
-    if target.kind == "max_error":
-        return float(target.value)
-    return float(field.model.data_range**2 * 10 ** (-target.value / 10))
-
-
-def _format_error(kind: str, error: float, field: Field) -> str:
-    if kind == "max_error":
-        return f"{error:.6g}"
-    return f"{10 * math.log10(field.model.data_range**2 / error):.6g} dB"
 
 
 def _measure_error(field: Field, samples: Gridded, kind: str) -> float:

@@ -15,32 +15,27 @@ from elmfield.codec import MAX_SAMPLES_PER_BYTE
 from elmfield.domain import Axis, Domain
 from elmfield.errors import StoreError
 from elmfield.field import Blended, Field, FromSamples, Group
-from elmfield.field.coordinates.labels import Labels, labels_from_plain
+from elmfield.field.coordinates.labels import labels_from_plain
 from elmfield.field.model import Model
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.io.files import refuse_samples
-from elmfield.io.model import recipes
-from elmfield.io.model.description import frames_of
-from elmfield.io.model.json_values import from_plain
-from elmfield.io.model.lazy_coefficients import is_number, read_coefficients, read_models
-from elmfield.io.model.metadata import (
-    AxisRecord,
-    EvidenceRecord,
-    Metadata,
-    SamplesRecord,
-    damaged_metadata,
-    read_metadata,
-    staging_folder,
-)
+from elmfield.io.model import metadata, recipes
+from elmfield.io.model.coefficient_files import read_coefficients
+from elmfield.io.model.metadata import GroupRecord, Metadata, SamplesRecord
+from elmfield.io.model.recipes import is_number, read_models
 from elmfield.io.model.sample_files import read_samples
 from elmfield.io.store.blocks import ArrayReader
 from elmfield.io.store.stores import OverlayStore, Store, open_store
+from elmfield.local.bases import half_widths
 from elmfield.local.model import Basis
 from elmfield.partition import Partition
 from elmfield.settings import Settings
 
 NARROW = ("float32", "float16", "bfloat16", "complex64")
 """Dtypes of samples that fits compute with in single precision."""
+
+WEIGHTS = ("kernels", "weights")
+"""Kinds of modes whose coefficients are weights."""
 
 
 def load(path: str | Path, *, lazy: bool = True, device: object = None) -> Field:
@@ -83,11 +78,11 @@ def load(path: str | Path, *, lazy: bool = True, device: object = None) -> Field
     while field is None:
         refuse_samples(path)
         store = open_store(path)
-        meta = read_metadata(store)
+        meta = metadata.read_metadata(store)
         try:
             field = read_field(store, meta, lazy=lazy)
         except StoreError:
-            if read_metadata(store) == meta:
+            if metadata.read_metadata(store) == meta:
                 raise
             # Another process replaced the model while it was being read, or added to it: again.
     return field if device is None else field.to(device)
@@ -95,13 +90,13 @@ def load(path: str | Path, *, lazy: bool = True, device: object = None) -> Field
 
 def read_field(store: Store, meta: Metadata | None = None, *, lazy: bool = True) -> Field:
     """Return the field in a store, by these metadata or, by default, its own."""
-    meta = read_metadata(store) if meta is None else meta
+    meta = metadata.read_metadata(store) if meta is None else meta
     try:
         return Reader(_with_staged(store, meta), meta, lazy).field()
     except StoreError:
         raise
     except Exception as error:  # claims can be wrong in more ways than can be listed
-        raise damaged_metadata(store, error) from error
+        raise metadata.damaged_metadata(store, error) from error
 
 
 def _with_staged(store: Store, meta: Metadata) -> Store:
@@ -112,7 +107,7 @@ def _with_staged(store: Store, meta: Metadata) -> Store:
     k, first, axes = growing.axis, growing.start, meta.domain.axes
     if not (type(k) is type(first) is int and 0 <= k < len(axes) and 0 < first < axes[k].size):
         raise StoreError(f"{store.name} is damaged: which samples are being added to it.")
-    return OverlayStore(store, staging_folder(k, int(axes[k].size)))
+    return OverlayStore(store, metadata.staging_folder(k, int(axes[k].size)))
 
 
 class Reader:
@@ -127,28 +122,28 @@ class Reader:
         domain = self._domain()
         part = self._partition(domain)
         which = self._groups(part)
-        C = len(meta.offset)
-        units = [*meta.offset, *meta.scale, meta.data_range]
+        C, units = len(meta.offset), [*meta.offset, *meta.scale, meta.data_range]
         self.arrays.require(0 < C == len(meta.scale), "offset and scale differ in length")
         self.arrays.require(all(map(is_number, units)), "its units are no finite numbers")
         self.arrays.require(min(meta.scale) > 0, "its scale is not positive")
+        axis, one = meta.channel_axis, 2 if meta.complex else 1
+        fits = one == C if axis is None else type(axis) is int and 0 <= axis <= len(part.shape)
+        self.arrays.require(fits, f"{C} channels on axis {axis!r}")
         known = meta.dtype in ("float64", "float32", "float16")
         self.arrays.require(known, f"numbers of type {meta.dtype!r}")
         dtype = np.dtype("float64" if meta.dtype == "float64" else "float32")
         # A field's own dtype is that of its samples: what is taken off may need more digits than
         # what is left.
-        given = dtype if meta.input_dtype in NARROW else np.dtype("float64")
-        if meta.input_dtype in NARROW and meta.groups[0].modes["kind"] in ("kernels", "weights"):
-            given = np.dtype("float32")  # only weights need more
+        given: Any = np.dtype("float64")
+        if meta.input_dtype in NARROW:  # of these, only weights need more
+            given = np.dtype("float32") if meta.groups[0].modes.get("kind") in WEIGHTS else dtype
         centres, radii = self._frames(part, which)
         if meta.samples is None:
             groups = read_coefficients(self.arrays, meta, part, which, dtype, self.lazy)
         else:
             groups = self._read_sample_groups(meta.samples, part, which, dtype, centres)
-        residual = None
-        if meta.residual == "none":
-            residual = np.zeros(part.n_regions)
-        elif meta.residual:
+        residual = np.zeros(part.n_regions) if meta.residual == "none" else None
+        if meta.residual and residual is None:
             found = self.arrays.read("residual", part.n_regions, "float32", "float64")
             residual = found.astype(np.float64)
         settings = recipes.settings_from_plain(meta.settings)
@@ -164,7 +159,7 @@ class Reader:
                 ),
                 offset=np.asarray(meta.offset, given),
                 scale=np.asarray(meta.scale, given),
-                channel_axis=self._channel_axis(len(part.shape), C),
+                channel_axis=axis,
                 is_complex=bool(meta.complex),
                 input_dtype=str(meta.input_dtype),
                 data_range=float(meta.data_range),
@@ -172,28 +167,19 @@ class Reader:
                 gaps=self._gaps(domain.shape, C),
                 settings=settings if isinstance(settings, Settings) else None,
                 evidence=self._evidence(C),
-                labels=self._labels(),
+                labels=labels_from_plain(metadata.from_plain(meta.attributes)),
             )
         )
 
     def _evidence(self, C: int) -> Evidence:
         """Return what the fit said of noise, and what coding lost: nothing where none is said."""
-        found = self.meta.evidence or EvidenceRecord()
+        found = self.meta.evidence or metadata.EvidenceRecord()
         noise, amplitude = (None if a is None else tuple(a) for a in (found.noise, found.amplitude))
         each = [a for a in (noise, amplitude) if a is not None]
         known = [found.left, found.coding, *(v for a in each for v in a)]
-        said = all(map(is_number, known)) and min(known) >= 0
-        self.arrays.require(said, "its noise is no number")
-        lengths = all(len(a) == C for a in each)
-        self.arrays.require(lengths, "noise and channels differ in length")
+        said = all(map(is_number, known)) and min(known) >= 0 and all(len(a) == C for a in each)
+        self.arrays.require(said, "its noise is not a number for each channel")
         return Evidence(noise, amplitude, float(found.left), float(found.coding))
-
-    def _labels(self) -> Labels:
-        """What the input said about itself."""
-        try:
-            return labels_from_plain(from_plain(self.meta.attributes))
-        except TypeError as error:
-            raise self.arrays.refuse(f"its attributes are no labels: {error}") from error
 
     def _gaps(self, shape: tuple[int, ...], C: int) -> Array | None:
         """Return which samples were missing: for all channels, or each; None if none was."""
@@ -217,15 +203,9 @@ class Reader:
         fits = np.can_cast(np.dtype(record.dtype), dtype)
         if fits and all(np.array_equal(u, u.astype(dtype)) for u in units):
             units = [u.astype(dtype) for u in units]  # as the fit did, bit for bit
-        coded = read_samples(
-            self.arrays.store,
-            self.arrays.sizes,
-            record,
-            part.shape,
-            units=(units[0], units[1]),
-            dtype=dtype,
-            has_channels=meta.channel_axis is not None or len(units[0]) > 1,
-        )
+        has_channels = meta.channel_axis is not None or len(units[0]) > 1
+        offset, scale = units
+        coded = read_samples(self.arrays, record, part.shape, offset, scale, dtype, has_channels)
         coded = coded if self.lazy else coded.in_memory()
         boxes = np.asarray([kept.modes["box"] for kept in meta.groups], np.int64)[which]
         starts = np.round(centres - (boxes - 1) / 2).astype(np.int64)
@@ -244,21 +224,15 @@ class Reader:
         """Return centres and radii of the regions' local coordinates, (N, d) each."""
         N, d = part.n_regions, len(part.shape)
         if self.meta.frames == "boxes":
-            self._check_boxes(part, which)
+            for g, kept in enumerate(self.meta.groups):
+                box, own = kept.modes.get("box"), part.boxes[1][which == g]
+                fits = box is not None and (own == np.asarray(box)).all()
+                self.arrays.require(fits, "boxes of regions and modes disagree")
             return frames_of(part, self.meta.groups, which)
         frames = self.arrays.read("frames", 2 * d * N, "float64").reshape(N, 2 * d)
         centres, radii = frames[:, :d].copy(), frames[:, d:].copy()
         self.arrays.require(np.isfinite(frames).all() and (radii > 0).all(), "a region has no size")
         return centres, radii
-
-    def _channel_axis(self, d: int, C: int) -> int | None:
-        axis = self.meta.channel_axis
-        if axis is None:
-            self.arrays.require((2 if self.meta.complex else 1) == C, f"{C} channels, but no place")
-        else:
-            is_axis = isinstance(axis, int) and 0 <= axis <= d
-            self.arrays.require(is_axis, f"channels on axis {axis!r}")
-        return axis
 
     def _domain(self) -> Domain:
         kept = self.meta.domain
@@ -270,7 +244,7 @@ class Reader:
         self.arrays.require(0 < d == len(low) == len(high) and fits, "the box of the domain")
         return Domain(axes=tuple(axes), low=low, high=high)
 
-    def _axis(self, k: int, entry: AxisRecord) -> Axis:
+    def _axis(self, k: int, entry: metadata.AxisRecord) -> Axis:
         name = f"axis{k}" if entry.name is None else str(entry.name)
         size, period = int(entry.size), entry.period
         self.arrays.require(1 <= size < 1 << 62, f"an axis of {size} samples")
@@ -355,16 +329,17 @@ class Reader:
         which = np.zeros(N, np.int64) if len(groups) == 1 else self.arrays.integers("group", N)
         self.arrays.require(int(which.max()) < len(groups), "a region belongs to no group")
         sizes = np.bincount(which, minlength=len(groups))
-        for kept, size in zip(groups, sizes):
-            if not size or not recipes.can_have(kept.modes, kept.n_modes):
-                raise self.arrays.refuse("the groups of its regions")
+        fits = sizes.all() and all(type(g.n_modes) is int and g.n_modes > 0 for g in groups)
+        self.arrays.require(fits, "the groups of its regions")
         return which
 
-    def _check_boxes(self, part: Partition, which: Integers) -> None:
-        """Raise unless regions' boxes are those of their modes."""
-        sizes = part.boxes[1]
-        for g, kept in enumerate(self.meta.groups):
-            box = kept.modes.get("box")
-            own = sizes if len(self.meta.groups) == 1 else sizes[which == g]
-            if box is None or (own != np.asarray(box)).any():
-                raise self.arrays.refuse("boxes of regions and modes disagree")
+
+def frames_of(part: Partition, groups: list[GroupRecord], which: Integers) -> tuple[Floats, Floats]:
+    """Centres and radii, (N, d) each, of regions whose boxes are the partition's."""
+    starts, sizes = part.boxes
+    d = len(part.shape)
+    radius = np.ones((len(groups), d))
+    for g, group in enumerate(groups):
+        if group.modes["kind"] in ("plain", "smooth", "shaped", "weights") and group.modes["box"]:
+            radius[g] = half_widths(tuple(group.modes["box"]))
+    return starts + (sizes - 1) / 2, radius[which]

@@ -5,13 +5,15 @@ small files that saves 150 of 900 bytes.
 """
 
 import json
+import math
 import zlib
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar
 
+import numpy as np
+
 from elmfield.errors import StoreError, StoreVersionError
-from elmfield.io.model.json_values import to_plain
 from elmfield.io.store.blocks import read_document, write_document
 from elmfield.io.store.stores import ROOT, Store
 
@@ -132,27 +134,27 @@ class Metadata:
     evidence: EvidenceRecord | None = None
     appending: AppendingRecord | None = None
 
-    @classmethod
-    def parse(cls, found: Mapping[str, Any]) -> "Metadata":
-        """Make the records of a JSON object; TypeError or ValueError if it is none of these."""
-        meta, domain = _parse(cls, found), _parse(DomainRecord, found["domain"])
-        optional = {
-            "samples": SamplesRecord,
-            "evidence": EvidenceRecord,
-            "appending": AppendingRecord,
-        }
-        return replace(
-            meta,
-            domain=replace(domain, axes=[_parse(AxisRecord, a) for a in domain.axes]),  # type: ignore[arg-type]
-            partition=_parse(PartitionRecord, found["partition"]),
-            groups=[_parse(GroupRecord, g) for g in found["groups"]],
-            **{key: _parse(kind, found[key]) for key, kind in optional.items() if key in found},
-        )
+
+PARTS: dict[str, Any] = {
+    "domain": DomainRecord,
+    "axes": AxisRecord,
+    "partition": PartitionRecord,
+    "groups": GroupRecord,
+    "samples": SamplesRecord,
+    "evidence": EvidenceRecord,
+    "appending": AppendingRecord,
+}
+"""What fields hold that are records, or lists of them."""
 
 
-def _parse(kind: type[Record], found: Mapping[str, Any]) -> Record:
-    names = [f.name for f in fields(kind)]  # type: ignore[arg-type]
-    return kind(**{name: found[name] for name in names if name in found})
+def parse(kind: type[Record], found: Mapping[str, Any]) -> Record:
+    """Make records of a JSON object; TypeError or ValueError if it is none of these."""
+    known = {f.name: found[f.name] for f in fields(kind) if f.name in found}  # type: ignore[arg-type]
+    for name, part in PARTS.items():
+        if name in known:
+            own = known[name]
+            known[name] = [parse(part, v) for v in own] if type(own) is list else parse(part, own)
+    return kind(**known)
 
 
 def to_document(value: Any) -> Any:
@@ -213,7 +215,7 @@ def read_metadata(store: Store) -> Metadata:
     if "digest" in content and content["digest"] != digest(content):
         raise StoreError(f"{store.name} is damaged: the check sum of its metadata is wrong.")
     try:
-        return Metadata.parse(content)
+        return parse(Metadata, content)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise damaged_metadata(store, error) from error
 
@@ -227,3 +229,73 @@ def damaged_metadata(store: Store, error: Exception) -> StoreError:
 def staging_folder(axis: int, size: int) -> str:
     """Return the folder of a model for store that make an axis `size` samples long."""
     return f"next-{axis}-{size}"
+
+
+# --- plain values ---------------------------------------------------------------------------------
+
+
+def to_plain(value: Any) -> Any:
+    """`value` in JSON's own terms.
+
+    Raises
+    ------
+    TypeError
+        If it is none of numbers, texts, dates, lists, mappings and arrays of them.
+    """
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        kind = "$date" if isinstance(value, np.datetime64) else "$duration"
+        unit = np.datetime_data(value.dtype)[0]
+        if np.isnat(value):
+            return {kind: ["NaT", unit]}
+        return {kind: [str(value) if kind == "$date" else int(value.astype(np.int64)), unit]}
+    if isinstance(value, np.generic):
+        return to_plain(value.item())
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"$float": repr(value)}
+    if isinstance(value, complex):
+        return {"$complex": [to_plain(value.real), to_plain(value.imag)]}
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, Mapping):
+        return {str(k): to_plain(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return to_plain(value[()])
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [to_plain(v) for v in value]
+    kinds = "numbers, texts, dates, and lists and mappings of them"
+    raise TypeError(f"only {kinds} can be kept with a field; got a {type(value).__name__}.")
+
+
+def from_plain(value: Any) -> Any:
+    """What :func:`to_plain` was given, arrays and tuples as lists."""
+    if isinstance(value, list):
+        return [from_plain(v) for v in value]
+    if not isinstance(value, dict):
+        return value
+    content: Any
+    key, content = next(iter(value.items())) if len(value) == 1 else ("", None)
+    if key == "$float":
+        return float(content)
+    if key == "$complex":
+        return complex(*(from_plain(v) for v in content))
+    if key == "$date":
+        return np.asarray(str(content[0]), f"datetime64[{content[1]}]")[()]
+    if key == "$duration":
+        return np.asarray(content[0], f"timedelta64[{content[1]}]")[()]
+    return {k: from_plain(v) for k, v in value.items()}
+
+
+def keepable(mapping: Mapping[Any, Any]) -> dict[str, Any]:
+    """The entries of `mapping` that a model file can keep; others are left out."""
+    kept = {}
+    for key, value in mapping.items():
+        try:
+            to_plain(value)
+        except TypeError:
+            continue
+        kept[str(key)] = value
+    return kept

@@ -6,37 +6,25 @@ their values so that a reader can tell whether it made the same ones.
 
 import math
 import warnings
-from collections.abc import Sequence
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from functools import cached_property
 from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from elmfield._array.typing import Array, Floats
+from elmfield.domain import Spacing
 from elmfield.errors import RankWarning, StoreError
-from elmfield.io.model.json_values import to_plain
-from elmfield.io.model.metadata import Recipe
-from elmfield.local.bases import (
-    DenseModes,
-    DenseWeights,
-    Polyharmonic,
-    PolynomialModel,
-    ProductModes,
-    ShapedModes,
-    WaveModel,
-    plain_modes,
-    polynomial_model,
-    product_modes,
-    shaped_modes,
-    smooth_dense_modes,
-    wave_model,
-)
-from elmfield.local.bases.polyharmonic import n_monomials
+from elmfield.io.model.metadata import Metadata, Recipe, to_plain
+from elmfield.io.store.blocks import ArrayReader
+from elmfield.local import bases
+from elmfield.local.bases import DenseModes, DenseWeights, Polyharmonic, ProductModes, ShapedModes
 from elmfield.local.bases.product_modes import AxisWaves
-from elmfield.local.bases.spline_modes import even_modes
+from elmfield.local.bases.spline_modes import even_modes, uneven_modes
 from elmfield.local.layers import Cosines, Dense
 from elmfield.local.model import LocalModel
+from elmfield.partition import Partition
 from elmfield.settings import Oriented, Paper, Smooth, Target
 
 MAX_MODEL_BYTES = 1 << 31
@@ -50,36 +38,29 @@ SETTINGS: dict[str, Any] = {c.__name__: c for c in (Smooth, Oriented, Paper, Den
 """What settings may consist of; no other name in a file is ever looked up."""
 
 
-def recipe_of(model: LocalModel) -> Recipe:
+def recipe_of(model: Any) -> Recipe:
     """Return how to make a local model again, in plain values; TypeError if no file can say it."""
     recipe: Recipe | None = None
-    if isinstance(model, ProductModes):
-        if all(isinstance(a.layer, Cosines) for a in model.axes):
-            recipe = {
-                "kind": "product",
-                "orders": [float(a.order) for a in model.axes],
-                "free": [a.n_free for a in model.axes],
-            }
-            recipe |= {"means": True} if model.means else {}
+    means = {"means": True} if getattr(model, "means", False) else {}
+    masked = {"masked": getattr(model, "inside", None) is not None}
+    if isinstance(model, ProductModes) and all(isinstance(a.layer, Cosines) for a in model.axes):
+        orders, free = [float(a.order) for a in model.axes], [a.n_free for a in model.axes]
+        recipe = {"kind": "product", "orders": orders, "free": free, **means}
     elif isinstance(model, Polyharmonic):
-        recipe = {
+        return {
             "kind": "kernels", "power": float(model.power), "degree": int(model.degree),
             "axes": int(model.n_axes), "nodes": int(model.n_nodes),
         }  # fmt: skip
-    elif isinstance(model, ShapedModes) or (
-        isinstance(model, DenseModes) and model.inside is not None
-    ):
-        recipe = {"kind": "shaped", "masked": model.inside is not None}
+    elif isinstance(model, ShapedModes) or (isinstance(model, DenseModes) and masked["masked"]):
+        recipe = {"kind": "shaped", **masked}
     elif isinstance(model, DenseModes):
-        recipe = {"kind": "plain"}
-        if model.order is not None:
-            recipe = {"kind": "smooth", "order": float(model.order)}
+        order = model.order
+        recipe = {"kind": "plain"} if order is None else {"kind": "smooth", "order": float(order)}
     elif isinstance(model, DenseWeights):
-        recipe = {"kind": "weights", "masked": model.inside is not None, "own": model.is_own}
-    elif isinstance(model, WaveModel):
-        recipe = {"kind": "oriented", "order": model.beliefs.order}
-        recipe |= {"means": True} if model.means else {}
-    elif isinstance(model, PolynomialModel):
+        recipe = {"kind": "weights", **masked, "own": model.is_own}
+    elif isinstance(model, bases.WaveModel):
+        recipe = {"kind": "oriented", "order": model.beliefs.order, **means}
+    elif isinstance(model, bases.PolynomialModel):
         periodic = [isinstance(a, AxisWaves) for a in model.axes]
         recipe = {"kind": "polynomials", "widths": list(model.shape), "periodic": periodic}
     if recipe is None:
@@ -89,13 +70,11 @@ def recipe_of(model: LocalModel) -> Recipe:
         )
     if isinstance(model, (DenseModes, DenseWeights, ShapedModes)):
         recipe["network"] = asdict(model.network)
-    boxed = (ProductModes, DenseModes, DenseWeights, ShapedModes, WaveModel, PolynomialModel)
-    if isinstance(model, boxed):
-        recipe["box"] = [int(n) for n in model.box]
+    recipe["box"] = [int(n) for n in model.box]
     return recipe
 
 
-def make_model(recipe: Recipe, inside: Array | None = None) -> LocalModel:
+def make_model(recipe: Recipe, inside: Array | None) -> LocalModel:
     """Make the model that a recipe describes; `inside` marks the samples of a box that count.
 
     Raises
@@ -108,9 +87,8 @@ def make_model(recipe: Recipe, inside: Array | None = None) -> LocalModel:
             warnings.simplefilter("ignore", RankWarning)  # was said when the field was fitted
             return _make(recipe, inside)
     except Exception as error:  # whatever linear algebra says about numbers that are no recipe
-        raise StoreError(
-            f"the model file asks for modes that cannot be made ({error}); it is damaged."
-        ) from error
+        why = f"modes that cannot be made ({error})"
+        raise StoreError(f"the model file asks for {why}; it is damaged.") from error
 
 
 def _make(recipe: Recipe, inside: Array | None) -> LocalModel:
@@ -130,19 +108,20 @@ def _make(recipe: Recipe, inside: Array | None) -> LocalModel:
         free = recipe.get("free")  # without it, as many polynomials as the orders allow
         counts = None if free is None else tuple(map(int, free))
         orders = tuple(map(float, recipe["orders"]))
-        return product_modes(box, orders, free=counts, means=recipe.get("means") is True)
+        return bases.product_modes(box, orders, free=counts, means=recipe.get("means") is True)
     if kind == "oriented":
         order = float(recipe["order"])
         if not 0 < order <= 16:
             raise ValueError(f"order {order}")
-        _check_bytes(320 * S * _n_waves(box), f"a box of {box} samples")
-        return wave_model(box, order, recipe.get("means") is True)
+        n_waves = math.prod(2 * math.floor(1.5 * n + 1e-9) + 2 if n > 1 else 2 for n in box)
+        _check_bytes(320 * S * n_waves, f"a box of {box} samples")
+        return bases.wave_model(box, order, recipe.get("means") is True)
     if kind == "polynomials":
         widths, periodic = tuple(map(int, recipe["widths"])), tuple(map(bool, recipe["periodic"]))
         if not (len(widths) == len(periodic) == len(box) and min(widths) > 0):
             raise ValueError(f"polynomials {widths} on axes of {box} samples")
         _check_bytes(sum(160 * n * w for n, w in zip(box, widths)), f"{widths} polynomials")
-        return polynomial_model(box, widths, periodic)
+        return bases.polynomial_model(box, widths, periodic)
     if kind not in ("shaped", "plain", "smooth", "weights"):
         raise ValueError(f"modes of kind {kind!r}")
     network, like = Dense(**recipe["network"]), np.empty(0)
@@ -151,38 +130,16 @@ def _make(recipe: Recipe, inside: Array | None) -> LocalModel:
         return DenseWeights(network=network, box=box, inside=inside, is_own=bool(recipe["own"]))
     if kind == "shaped":
         _check_bytes(max(4 * m * m * 8, S * len(box) * 8), what)
-        return shaped_modes(network, box, inside, like)
+        return bases.shaped_modes(network, box, inside, like)
     _check_bytes((4 * S * m + 2 * m * m) * 4, what)
     if kind == "plain":
-        return plain_modes(network, box, like)
-    return smooth_dense_modes(network, box, float(recipe["order"]), like)
+        return bases.plain_modes(network, box, like)
+    return bases.smooth_dense_modes(network, box, float(recipe["order"]), like)
 
 
 def _check_bytes(n_bytes: int, what: str) -> None:
     if n_bytes > MAX_MODEL_BYTES:
         raise ValueError(what)
-
-
-def _n_waves(box: Sequence[int]) -> int:
-    """Product neurons of kind "oriented" on a box."""
-    return math.prod(2 * math.floor(1.5 * int(n) + 1e-9) + 2 if n > 1 else 2 for n in box)
-
-
-def can_have(recipe: Recipe, n_modes: int) -> bool:
-    """Whether a recipe can give so many modes."""
-    try:
-        if recipe["kind"] == "kernels":
-            free = n_monomials(int(recipe["axes"]), int(recipe["degree"]))
-            return n_modes == int(recipe["nodes"]) + free
-        if recipe["kind"] == "oriented":
-            return n_modes == _n_waves(recipe["box"])
-        if recipe["kind"] == "polynomials":
-            return n_modes == math.prod(map(int, recipe["widths"]))
-        if recipe["kind"] == "weights":
-            return n_modes > 0
-        return 0 < n_modes <= math.prod(int(n) for n in recipe["box"])
-    except (KeyError, TypeError, ValueError):
-        return False
 
 
 def probe(modes: LocalModel, d: int) -> list[float]:
@@ -197,7 +154,9 @@ def probe(modes: LocalModel, d: int) -> list[float]:
         modes = modes.around(_places(d, modes.n_nodes))
     r = modes.n_modes
     c = np.cos(np.arange(1, r + 1))[None, :, None] / math.sqrt(r)
-    t = _places(d) * _half_box(modes, d)
+    t = _places(d)
+    if isinstance(modes, (ProductModes, bases.WaveModel, bases.PolynomialModel)):
+        t = t * [max(n - 1, 1) / 2 for n in modes.box]
     F = np.asarray(modes.expand(c))[0, ..., 0]
     rows = [np.asarray(a) for a in modes.rows(t, (0,) * d)]
     values = []
@@ -214,22 +173,14 @@ def _places(d: int, n: int = 3) -> Floats:
     return np.asarray(0.9 * np.cos(1.7 * np.arange(1, d + 1) * np.arange(1, n + 1)[:, None]))
 
 
-def _half_box(modes: LocalModel, d: int) -> Floats:
-    """Return half the box in the modes' local coordinates, (d,)."""
-    if isinstance(modes, (ProductModes, WaveModel, PolynomialModel)):
-        return np.asarray([max(n - 1, 1) / 2 for n in modes.box])
-    return np.ones(d)
-
-
 def check_probe(modes: LocalModel, d: int, expected: list[float]) -> None:
     """Raise StoreError unless `modes` has the probed values."""
     try:
         with np.errstate(all="ignore"):
             found = np.asarray(probe(modes, d))
     except Exception as error:
-        raise StoreError(
-            f"the model file asks for modes that have no values ({error}); it is damaged."
-        ) from error
+        why = f"modes that have no values ({error})"
+        raise StoreError(f"the model file asks for {why}; it is damaged.") from error
     wanted = np.asarray(expected, dtype=np.float64)
     size = max(float(np.max(np.abs(wanted), initial=0.0)), 1e-300)
     if wanted.shape != found.shape or not np.max(np.abs(found - wanted)) <= PROBE_TOLERANCE * size:
@@ -238,6 +189,100 @@ def check_probe(modes: LocalModel, d: int, expected: list[float]) -> None:
             f"{found.tolist()}, the file says {wanted.tolist()}. The file is damaged, or the "
             "linear algebra library on this machine orders them differently."
         )
+
+
+@dataclass(eq=False)
+class DescribedModel:
+    """A local model as a file describes it: made, and checked, when something first needs it.
+
+    Sizes are known before; all else is asked of the model itself.
+
+    Parameters
+    ----------
+    recipe : mapping
+        How to make it.
+    n_modes : int
+        How many modes there are.
+    probe : list of float
+        Values they must have.
+    n_axes : int
+        d.
+    inside : array of bool, of the box's shape, or None
+        Which samples of the box count.
+    spacings : tuple
+        Where the samples of uneven axes lie.
+    """
+
+    recipe: dict[str, Any]
+    n_modes: int
+    probe: list[float]
+    n_axes: int
+    inside: Array | None = None
+    spacings: tuple[Spacing | None, ...] = ()
+
+    @cached_property
+    def model(self) -> LocalModel:
+        """The model; StoreError if it is not the one the file was written with."""
+        model = make_model(self.recipe, self.inside)
+        if model.n_modes != self.n_modes:
+            why = f"{self.n_modes} modes, of which {model.n_modes} can be made"
+            raise StoreError(f"the model file says {why}; it is damaged.")
+        check_probe(model, self.n_axes, self.probe)
+        return uneven_modes(model, self.spacings)
+
+    @property
+    def basis(self) -> "DescribedModel | None":
+        """Itself, unless its coefficients are weights."""
+        return None if self.recipe["kind"] in ("kernels", "weights") else self
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        """Samples of the box on each axis."""
+        return tuple(int(n) for n in self.recipe["box"])
+
+    @property
+    def n_samples(self) -> int:
+        """Samples S that count."""
+        return math.prod(self.box) if self.inside is None else int(np.count_nonzero(self.inside))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # what `copy` and `pickle` ask for
+            raise AttributeError(name)
+        return getattr(self.model, name)
+
+
+def described(model: LocalModel, d: int) -> DescribedModel:
+    """How to make a local model again; what a file says about one need not be made for that."""
+    if isinstance(model, DescribedModel):
+        return model
+    inside: Array | None = getattr(model, "inside", None)
+    return DescribedModel(recipe_of(model), int(model.n_modes), probe(model, d), d, inside)
+
+
+def read_models(arrays: ArrayReader, meta: Metadata, part: Partition) -> list[DescribedModel]:
+    """Return the local models of all groups, which are made when first used."""
+    boxes = [tuple(map(int, g.modes["box"])) if g.modes.get("masked") else () for g in meta.groups]
+    ends = np.cumsum([math.prod(box) if box else 0 for box in boxes])
+    bits = arrays.bits("inside", int(ends[-1])) if ends[-1] else np.empty(0, bool)
+    models = []
+    for group, box, end in zip(meta.groups, boxes, ends):
+        recipe = dict(group.modes)
+        if "network" in recipe:
+            recipe["network"] = meta.networks[recipe["network"]]
+        are_numbers = isinstance(group.probe, list) and all(map(is_number, group.probe))
+        arrays.require(are_numbers, "the probe of its modes is no list of numbers")
+        inside = bits[end - math.prod(box) : end].reshape(box) if box else None
+        about = recipe, int(group.n_modes), group.probe, len(part.shape), inside
+        models.append(DescribedModel(*about, part.spacings))
+    return models
+
+
+def is_number(value: object) -> bool:
+    """Whether a value of a JSON document is a finite number."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+# --- settings -------------------------------------------------------------------------------------
 
 
 def settings_to_plain(settings: object) -> Any:

@@ -19,26 +19,13 @@ from elmfield._array.progress import silent
 from elmfield._array.threads import n_threads, spread
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.codec import has_coarse, unpack
-from elmfield.errors import StoreError
 from elmfield.field import Field
+from elmfield.field.coefficients import tiles as coded
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
-from elmfield.field.coefficients.tiles import (
-    TILES_PER_BATCH,
-    CodedTiles,
-    Tiling,
-    pack_tiles,
-    packed,
-)
-from elmfield.io.model import thumbnail
+from elmfield.field.coefficients.tiles import CodedTiles, Tiling, Totals, pack_tiles, packed
 from elmfield.io.model.metadata import Metadata, SamplesRecord
-from elmfield.io.store.blocks import (
-    CHECK_DIGITS,
-    MAX_BLOCK_BYTES,
-    ArrayDocument,
-    add_check,
-    damaged_array,
-    strip_check,
-)
+from elmfield.io.store import blocks
+from elmfield.io.store.blocks import ArrayDocument, ArrayReader, damaged_array
 from elmfield.io.store.stores import Store
 from elmfield.samples import EXACT
 
@@ -46,6 +33,22 @@ DTYPES = (*EXACT.values(), "float32", "float64")
 """Of samples in a file."""
 
 CODECS = ("elmfield", "crc32c")
+
+MIN_SAMPLES = 1 << 20
+"""Of an array without loss that has an overview: means of its samples, seen before a tile is
+decoded. Tiles that were coded with loss begin with such means."""
+
+MIN_HALVINGS = 10
+"""How often its axes are halved, all together: it has about a thousandth of the samples."""
+
+MAX_NUMBERS = 1 << 18
+"""Of an overview: more would not be seen at once."""
+
+BATCH_NUMBERS = 1 << 22
+"""Averaged at a time."""
+
+Overview = tuple[int, Array]
+"""How often axes are halved, k, and means of 2^k samples on each axis, channels last."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,12 @@ class TileArray:
     def _n_axes(self) -> int:
         return len(self.tiling.tile) - (not self.has_channels)
 
+    def overview(self, k: int) -> "TileArray":
+        """Return the array, of one tile, of means of 2^k samples on each axis."""
+        *sizes, C = self.tiling.sizes
+        tiling = Tiling.whole((*(-(-n >> k) for n in sizes), C))
+        return TileArray("overview", tiling, _kind_of_means(self.dtype), self.has_channels)
+
     def key(self, number: int) -> str:
         """Return the entry of a tile."""
         place = self.tiling.place(number)[: self._n_axes]
@@ -87,7 +96,7 @@ class TileArray:
 
     def write_tile(self, store: Store, number: int, tile: bytes) -> str:
         """Write one coded tile; return its check sum, eight hexadecimal digits."""
-        data = add_check(tile)
+        data = blocks.add_check(tile)
         store.write(self.key(number), data)
         return data[-4:].hex()
 
@@ -100,11 +109,9 @@ class TileArray:
             progress("save", number + 1, self.tiling.n_tiles)
         return "".join(checks)
 
-    def read(self, store: Store, sizes: dict[str, int], checks: str) -> CodedTiles:
-        """Return the array in a store, all claims checked; its document has the size of tiles.
-
-        `sizes` are the bytes of each entry.
-        """
+    def read(self, arrays: ArrayReader, checks: str) -> CodedTiles:
+        """Return the array in a file, all claims checked; its document has the size of tiles."""
+        store, sizes = arrays.store, arrays.sizes
         own = self.tiling.sizes[: self._n_axes]
         found = ArrayDocument.read(store, self.name)
         kind = (found.shape, found.dtype, tuple(found.codec_names))
@@ -112,12 +119,12 @@ class TileArray:
             why = f"{self.dtype} of shape {own} in coded tiles was expected"
             raise damaged_array(store, self.name, why)
         tile, dtype = found.block, np.dtype(self.dtype)
-        if math.prod(map(min, zip(tile, own))) * dtype.itemsize > MAX_BLOCK_BYTES:
+        if math.prod(map(min, zip(tile, own))) * dtype.itemsize > blocks.MAX_BLOCK_BYTES:
             raise damaged_array(store, self.name, f"tiles of {tile} samples")
         tiling = replace(self.tiling, tile=(*tile, 1)[: len(self.tiling.tile)])
         array = replace(self, tiling=tiling)
         keys = []
-        if tiling.n_tiles <= len(sizes) and len(checks) == CHECK_DIGITS * tiling.n_tiles:
+        if tiling.n_tiles <= len(sizes) and len(checks) == blocks.CHECK_DIGITS * tiling.n_tiles:
             keys = [array.key(i) for i in range(tiling.n_tiles)]
         if not keys or not all(key in sizes for key in keys):
             raise damaged_array(store, self.name, "tiles are missing")
@@ -149,7 +156,7 @@ class SamplePlan:
     dtype: str
     tile: tuple[int, ...] | None = None
 
-    @cached_property
+    @property
     def group_numbers(self) -> Integers:
         """Return the group of each region, (N,)."""
         return self.field.model.blended.group_of[0]
@@ -230,7 +237,7 @@ class SamplePlan:
         # Compiled loops take tiles one by one, so that no thread waits for long.
         tiling = self.samples.tiling
         loops = compiled.pays(tiling.n_values)
-        for i, j in runs(tiling.n_tiles, (4 if loops else 1) * TILES_PER_BATCH * n_threads()):
+        for i, j in runs(tiling.n_tiles, (4 if loops else 1) * coded.TILES_PER_BATCH * n_threads()):
             share = 1 if loops else -(-(j - i) // n_threads())
             some = [range(a, min(a + share, j)) for a in range(i, j, share)]
             yield from chain.from_iterable(spread(self._code, some))
@@ -268,7 +275,7 @@ class SamplePlan:
         meta: Metadata,
         checks: str,
         missing: tuple[int, str] | None,
-        means: thumbnail.Means | None,
+        means: Overview | None,
         is_lossy: bool | None = None,
     ) -> Metadata:
         """Write an overview, if there is one; return the metadata of arrays that are written.
@@ -278,38 +285,49 @@ class SamplePlan:
         tiling, shape = self.samples.tiling, self.field.shape
         corners = list(tiling.low[:-1]), list(tiling.high[:-1])
         low, high = (None, None) if corners == ([0] * len(shape), list(shape)) else corners
-        record = SamplesRecord(
-            low=low,
-            high=high,
-            dtype=self.kind,
-            raw=self.is_raw,
-            lossy=self.is_lossy if is_lossy is None else is_lossy,
-            checks=checks,
-        )
+        record = SamplesRecord(low=low, high=high, dtype=self.kind, raw=self.is_raw, checks=checks)
+        record = replace(record, lossy=self.is_lossy if is_lossy is None else is_lossy)
         if missing is not None:
             record = replace(record, missing=missing[0], missing_checks=missing[1])
         if means is not None:
-            array = _overview_array(means.tiling, means.values.dtype.name, self.samples)
-            sums = array.write(store, iter([packed(means.values)]))
-            record = replace(record, overview=means.level, overview_checks=sums)
+            sums = self.samples.overview(means[0]).write(store, iter([packed(means[1])]))
+            record = replace(record, overview=means[0], overview_checks=sums)
         return replace(meta, samples=record)
 
-    def _overview(self) -> thumbnail.Means | None:
+    def _overview(self) -> Overview | None:
         """Return means that go into the file; None where all tiles begin with such means."""
         boxes, tiles, tiling = self.boxes, self.boxes.tiles, self.samples.tiling
-        if thumbnail.level_of(tiling) is None:
+        if (k := level_of(tiling)) is None:
             return None
         if tiles is not None and self._copied is not None and tiles.tiling == tiling:
             seen = boxes.overview_means()
             if boxes.overview is not None and seen is not None:
-                return thumbnail.Means(boxes.overview[0], seen)
+                return boxes.overview[0], seen
         if tiles is None or (self.is_lossy and not tiles.have_coarse):
-            return thumbnail.make_overview(tiling, self.kind, self._stored_values)
+            return overview_of(Totals.of(tiling, k, self._stored_values, BATCH_NUMBERS), self.kind)
         return None
 
 
-def _overview_array(tiling: Tiling, dtype: str, samples: TileArray) -> TileArray:
-    return TileArray("overview", tiling, dtype, samples.has_channels)
+def level_of(tiling: Tiling) -> int | None:
+    """Return how often the axes of an overview are halved; None of few samples."""
+    *sizes, _ = tiling.sizes
+    if math.prod(sizes) < MIN_SAMPLES:
+        return None
+    k = -(-MIN_HALVINGS // len(sizes))
+    while math.prod(-(-n >> k) for n in sizes) > MAX_NUMBERS:
+        k += 1
+    return k
+
+
+def overview_of(totals: Totals, kind: str) -> Overview:
+    """Return the means of samples of a dtype, as a file keeps them."""
+    out = totals.means()
+    out = np.rint(out) if np.dtype(kind).kind in "iu" else out
+    return totals.k, out.astype(_kind_of_means(kind))
+
+
+def _kind_of_means(kind: str) -> str:
+    return "float32" if np.dtype(kind).itemsize == 8 else kind
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -340,17 +358,17 @@ class TilesInFile:
         """Return the bytes of one tile, its check sum verified."""
         data = self.store.read(self.keys[number])
         try:
-            raw = strip_check(data)
+            raw = blocks.strip_check(data)
         except ValueError as error:
             why = f"tile {number} cannot be decoded ({error})"
             raise damaged_array(self.store, self.array.name, why) from error
-        check = self.checks[CHECK_DIGITS * number : CHECK_DIGITS * (number + 1)]
+        check = self.checks[blocks.CHECK_DIGITS * number : blocks.CHECK_DIGITS * (number + 1)]
         if data[-4:].hex() == check:
             return raw
         # Samples may have been appended since: then what the tile held before is in it still, and
         # coded again it has the check sum that it had.
         before = self._first_samples(raw, number)
-        if before is None or add_check(before)[-4:].hex() != check:
+        if before is None or blocks.add_check(before)[-4:].hex() != check:
             why = f"tile {number} belongs to another place or file"
             raise damaged_array(self.store, self.array.name, why)
         return before
@@ -365,42 +383,33 @@ class TilesInFile:
 
 
 def read_samples(
-    store: Store,
-    sizes: dict[str, int],
+    arrays: ArrayReader,
     record: SamplesRecord,
     shape: tuple[int, ...],
-    *,
-    units: tuple[Floats, Floats],
+    offset: Floats,
+    scale: Floats,
     dtype: Any,
     has_channels: bool,
 ) -> SampleBoxes:
-    """Return the samples of a file, of an array of this shape; units are offset and scale.
-
-    They are handed out in `dtype`.
-    """
-    offset, scale = units
+    """Return the samples of a file, of an array of this shape; they are handed out in `dtype`."""
     low = tuple(map(int, [0] * len(shape) if record.low is None else record.low))
     high = tuple(map(int, shape if record.high is None else record.high))
     fits = len(low) == len(high) == len(shape)
-    if not (fits and all(0 <= a < b <= n for a, b, n in zip(low, high, shape))):
-        raise StoreError(f"{store.name} is damaged: which samples it holds.")
+    fits = fits and all(0 <= a < b <= n for a, b, n in zip(low, high, shape))
+    arrays.require(fits, "which samples it holds")
     C, tile = len(offset), (1,) * (len(shape) + 1)
     tiling = Tiling((*low, 0), (*high, C), tile)
     samples = TileArray("samples", tiling, str(record.dtype), has_channels)
-    decoded, missing, means = samples.read(store, sizes, str(record.checks)), None, None
+    decoded, missing, means = samples.read(arrays, str(record.checks)), None, None
     if record.missing is not None:
         n = int(record.missing)
-        if n not in (1, C):
-            raise StoreError(f"{store.name} is damaged: what is missing in {n} channels.")
+        arrays.require(n in (1, C), f"what is missing in {n} channels")
         array = TileArray("missing", tiling.with_channels(n), "uint8", n > 1)
-        missing = array.read(store, sizes, str(record.missing_checks))
+        missing = array.read(arrays, str(record.missing_checks))
     k = record.overview
     if k is not None:
-        if not (isinstance(k, int) and 1 <= k <= 62):
-            raise StoreError(f"{store.name} is damaged: an overview of level {k!r}.")
-        kind = thumbnail.kind_of(str(record.dtype))
-        array = _overview_array(thumbnail.tiling_of(tiling, k), kind, samples)
-        means = k, array.read(store, sizes, str(record.overview_checks))
+        arrays.require(isinstance(k, int) and 1 <= k <= 62, f"an overview of level {k!r}")
+        means = k, samples.overview(k).read(arrays, str(record.overview_checks))
     return SampleBoxes(
         source=decoded,
         offset=offset,

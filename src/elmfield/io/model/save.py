@@ -1,45 +1,46 @@
 """Writing a model file: a Field to a Zarr 3 hierarchy in one zip file or a folder.
 
-The layout is that of docs/format.md. The whole file or folder is made beside its target and then
-put in place with one rename. `restore` reads it back.
+The layout is that of docs/format.md: metadata, small arrays, and the samples or coefficients of the
+field. The whole file or folder is made beside its target and then put in place with one rename.
+`load` reads it back.
 """
 
 import io
 import os
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from elmfield._array.backend import to_numpy
 from elmfield._array.progress import reporter, silent
 from elmfield._array.typing import Array, Progress
+from elmfield.domain import Axis
 from elmfield.errors import StoreError
 from elmfield.field import Field
+from elmfield.field.blend.own_models import Draws
+from elmfield.field.coordinates.labels import labels_to_plain
+from elmfield.field.uncertainty.posterior import Evidence, coding_error
 from elmfield.io.files import check_model_name
 from elmfield.io.gridded import fingerprint
-from elmfield.io.model.description import describe, entry_order, promised_error
-from elmfield.io.model.load import read_field
-from elmfield.io.model.metadata import is_model
-from elmfield.io.store.atomic_write import (
-    explain_failure,
-    move_into_place,
-    resolve_links,
-    scratch_folder,
-    set_default_mode,
-)
-from elmfield.io.store.stores import (
-    FolderStore,
-    MemoryStore,
-    RemoteStore,
-    ZipStore,
-    filesystem,
-    is_url,
-    open_store,
-)
+from elmfield.io.model import metadata, recipes
+from elmfield.io.model.coefficient_files import CoefficientPlan, narrow_integers
+from elmfield.io.model.load import frames_of, read_field
+from elmfield.io.model.metadata import GroupRecord, Metadata
+from elmfield.io.model.sample_files import SamplePlan
+from elmfield.io.store import atomic_write, stores
+from elmfield.io.store.blocks import write_array
+from elmfield.io.store.stores import FolderStore, Store, ZipStore, is_url
+from elmfield.partition import Partition
+from elmfield.settings import Settings
 
 FOLDER = ".zarr"
 """A target whose name ends so becomes a folder; any other a single file."""
+
+Plan = SamplePlan | CoefficientPlan
+"""Which numbers of a field a file holds, and how they are written."""
 
 
 def save(
@@ -93,12 +94,10 @@ def save(
     True
     """
     if not isinstance(field, Field):
-        raise TypeError(
-            f"`field` must be a Field; got a {type(field).__name__}. Fit one first: "
-            "save(fit(values), path)."
-        )
+        got = type(field).__name__
+        raise TypeError(f"`field` must be a Field; got a {got}. Fit one: save(fit(values), path).")
     check_model_name("path", path)
-    own = str(field.model.coefficient_dtype).removeprefix("torch.")
+    own = own_dtype(field)
     dtype = own if dtype is None else str(dtype)
     if dtype not in ("float64", "float32", "float16"):
         raise ValueError(f"`dtype` must be 'float64', 'float32' or 'float16'; got {dtype!r}.")
@@ -112,7 +111,13 @@ def save(
     if source is not None:
         known = {**field.labels.source, **fingerprint(source)}
         field = Field(replace(field.model, labels=replace(field.labels, source=known)))
-    _check_promise(field, own, dtype)
+    kind, narrower = promised_error(field), np.dtype(dtype).itemsize < np.dtype(own).itemsize
+    if kind is not None and narrower and field.model.blended.source_samples is None:
+        raise ValueError(
+            f"`{kind}` was met with coefficients in {own}; rounded to {dtype} they may not "
+            f"keep it. Save as {own}, or let the command line look for a field that keeps it: "
+            "elmfield fit --dtype."
+        )
     write_model(field, path, dtype, compress, reporter(progress))
 
 
@@ -128,66 +133,48 @@ def write_model(
     except OSError as error:
         if isinstance(error, FileNotFoundError):
             raise StoreError(f"cannot write {path}: its folder does not exist.") from error
-        why = explain_failure(error)
+        why = atomic_write.explain_failure(error)
         raise StoreError(f"cannot write {path}: {why}. Nothing was left behind.") from error
 
 
-def _check_promise(field: Field, own: str, dtype: str) -> None:
-    """Raise if coefficients were chosen for an error, and rounding them adds to it."""
-    kind, narrower = promised_error(field), np.dtype(dtype).itemsize < np.dtype(own).itemsize
-    if kind is not None and narrower and field.model.blended.source_samples is None:
-        raise ValueError(
-            f"`{kind}` was met with coefficients in {own}; rounded to {dtype} they may not "
-            f"keep it. Save as {own}, or let the command line look for a field that keeps it: "
-            "elmfield fit --dtype."
-        )
+def to_bytes(field: Field, dtype: str) -> bytes:
+    """Return the file that the field would become, with coefficients of this dtype."""
+    file = io.BytesIO()
+    with ZipStore("", file, is_new=True) as store:
+        describe(field, dtype).write(store, True, silent)
+    return file.getvalue()
 
 
 def as_stored(field: Field, dtype: str) -> Field:
     """Return the field as it would come back from a file with coefficients of this dtype."""
-    memory = MemoryStore()
-    describe(field, dtype).write(memory, False, silent)
-    return read_field(memory)
-
-
-def stored_size(field: Field, dtype: str) -> int:
-    """Return the bytes of the file that the field would become."""
-    file = io.BytesIO()
-    with ZipStore("", file, is_new=True) as store:
-        describe(field, dtype).write(store, True, silent)
-    return len(file.getvalue())
+    return read_field(ZipStore("a model in memory", io.BytesIO(to_bytes(field, dtype))))
 
 
 def _save_local(field: Field, path: Path, dtype: str, compress: bool, progress: Progress) -> None:
     check_target(path)
-    place = resolve_links(path)
     model = describe(field, dtype)
-    with scratch_folder(place) as work:
-        made = work / "model"
+    with atomic_write.replacing(path) as made:
         if path.name.endswith(FOLDER):
             made.mkdir()
             model.write(FolderStore(str(made)), compress, progress)
-            set_default_mode(made, 0o777)
         else:
             with made.open("wb") as file, ZipStore(str(path), file, is_new=True) as store:
                 model.write(store, compress, progress)
             with made.open("rb") as written:
                 os.fsync(written.fileno())
-            set_default_mode(made)
-        move_into_place(made, place)
 
 
 def _save_remote(field: Field, url: str, dtype: str, compress: bool, progress: Progress) -> None:
     """Write a model to a disk of this machine, and copy it once it is complete."""
     check_target(url)
-    system, target = filesystem(url)
+    system, target = stores.filesystem(url)
     with tempfile.TemporaryDirectory(prefix="elmfield-") as work:
         local = Path(work, target.rsplit("/", 1)[-1] or "model.elm")
         _save_local(field, local, dtype, compress, progress)
         if not local.is_dir():
             system.put_file(str(local), target)
             return
-        store = RemoteStore(url)
+        store = stores.RemoteStore(url)
         store.clear()
         for key in sorted(FolderStore(str(local)).sizes(), key=entry_order):
             store.write(key, (local / key).read_bytes())
@@ -196,10 +183,10 @@ def _save_remote(field: Field, url: str, dtype: str, compress: bool, progress: P
 def check_target(path: str | Path) -> None:
     """Raise StoreError if a model cannot go to a path or URL: what is there is none."""
     if is_url(path):
-        system, inner = filesystem(str(path))
+        system, inner = stores.filesystem(str(path))
         is_ours = not system.exists(inner) or _is_model_at(path)
     else:
-        place = resolve_links(Path(path))
+        place = atomic_write.resolve_links(Path(path))
         if not place.parent.is_dir():
             raise StoreError(f"cannot write {path}: its folder does not exist.")
         if place.exists() and place.is_dir() != str(path).endswith(FOLDER):
@@ -226,6 +213,214 @@ def _is_replaceable(place: Path) -> bool:
 
 def _is_model_at(path: str | Path) -> bool:
     try:
-        return is_model(open_store(path))
+        return metadata.is_model(stores.open_store(path))
     except StoreError:
         return False
+
+
+# --- a field as a file has it ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Description:
+    """A field as a file has it.
+
+    Parameters
+    ----------
+    meta : Metadata
+        The metadata, without what is known once all is written.
+    arrays : mapping of str to array
+        The small arrays, one-dimensional.
+    plan : Plan
+        The samples or coefficients.
+    """
+
+    meta: Metadata
+    arrays: dict[str, Array]
+    plan: Plan
+
+    def write(self, store: Store, compress: bool, progress: Progress) -> None:
+        """Write all of a model."""
+        meta = self.write_arrays(store, compress)
+        metadata.write_metadata(store, self.plan.write(store, meta, compress, progress))
+
+    def write_arrays(self, store: Store, compress: bool) -> Metadata:
+        """Write the small arrays; return the metadata with their check sums."""
+        checks = {
+            name: write_array(store, name, iter([v]), len(v), v.dtype.name, compress)
+            for name, v in sorted(self.arrays.items())
+        }
+        return replace(self.meta, checks=checks)
+
+
+def entry_order(key: str) -> tuple[int, list[tuple[int, str]]]:
+    """Return the key that sorts entries as :class:`Description` writes them; the root is last."""
+    name, *place = key.split("/")
+    last = ("coefficients", "samples", "missing", "overview", stores.ROOT)
+    numbers = [(int(part), "") if part.isdigit() else (-1, part) for part in place]
+    is_block = "c" in place
+    return (last.index(name) + 1 if name in last else 0), [(0, name), (is_block, ""), *numbers]
+
+
+def describe(field: Field, dtype: str) -> Description:
+    """Return what a file says about a field, with numbers of this dtype."""
+    from elmfield import __version__
+
+    part = field.partition
+    plan = _plan(field, dtype)
+    arrays: dict[str, Array] = {}
+    axes = [_axis(a, k, arrays) for k, a in enumerate(field.domain.axes)]
+    partition = _partition(part, arrays)
+    groups, networks = _groups(field, plan, arrays)
+    arrays |= plan.arrays()
+    frames = _frames(field, groups, plan, arrays)
+    residual = _residual(field, plan, arrays)
+    per = None  # whether what is missing is the same in all channels, or told for each
+    if (gaps := field.model.gaps) is not None:
+        per = "sample" if gaps.ndim == len(field.shape) else "channel"
+        arrays["gaps"] = np.packbits(np.asarray(gaps, bool).reshape(-1))
+    known = replace(field.model.evidence or Evidence(), coding=coding_error(field.model))
+    noise = metadata.EvidenceRecord(**vars(known))
+    low, high = list(field.domain.low), list(field.domain.high)
+    is_whole = (low, high) == ([-0.5] * len(low), [n - 0.5 for n in field.domain.shape])
+    box = {} if is_whole else {"low": low, "high": high}
+    meta = Metadata(
+        written_by=f"elmfield {__version__}",
+        domain=metadata.DomainRecord(axes=axes, **box),
+        partition=partition,
+        networks=networks,
+        groups=groups,
+        frames=frames,
+        dtype=plan.dtype,
+        offset=to_numpy(field.model.offset).astype(np.float64).tolist(),
+        scale=to_numpy(field.model.scale).astype(np.float64).tolist(),
+        channel_axis=field.model.channel_axis,
+        complex=field.model.is_complex,
+        input_dtype=field.model.input_dtype,
+        data_range=float(field.model.data_range),
+        residual=residual,
+        gaps=per,
+        settings=recipes.settings_to_plain(field.settings),
+        evidence=None if noise == metadata.EvidenceRecord() else noise,
+        attributes=labels_to_plain(field.labels),
+    )
+    return Description(meta=meta, arrays=arrays, plan=plan)
+
+
+def promised_error(field: Field) -> str | None:
+    """Return which error a field was made for, "psnr" or "max_error", if any."""
+    made = field.settings
+    target = made.target if isinstance(made, Settings) else None
+    return target.kind if target is not None and target.kind in ("psnr", "max_error") else None
+
+
+def _plan(field: Field, dtype: str) -> Plan:
+    """Return what the file holds: samples where they settle the field, else coefficients."""
+    boxes = field.model.blended.source_samples
+    if boxes is None:
+        return CoefficientPlan(field, dtype)
+    if boxes.is_lossy or promised_error(field) is not None:
+        # Samples coded for an error keep it as they were computed with: rounding would add to it,
+        # and saves no byte.
+        dtype = own_dtype(field)
+    return SamplePlan(field=field, boxes=boxes, dtype=dtype)
+
+
+def own_dtype(field: Field) -> str:
+    """Return the name of the dtype in which a field computes."""
+    return str(field.model.coefficient_dtype).removeprefix("torch.")
+
+
+def _residual(field: Field, plan: Plan, arrays: dict[str, Array]) -> bool | str:
+    """Whether the file holds what the fit left over in each region; "none" where that is nothing.
+
+    Not beside samples that were coded with loss: it could be as long as they are.
+    """
+    if field.model.residual is None or plan.is_lossy:
+        return False
+    wide = np.asarray(to_numpy(field.model.residual), np.float64)
+    if not wide.any():
+        return "none"
+    with np.errstate(over="ignore", under="ignore"):
+        left = wide.astype(np.float32)
+    fits = np.isfinite(left).all() and ((left > 0) == (wide > 0)).all()
+    arrays["residual"] = left if fits else wide
+    return True
+
+
+def _axis(axis: Axis, k: int, arrays: dict[str, Array]) -> metadata.AxisRecord:
+    """Axis k; its coordinates become an array unless they are exactly even."""
+    name = None if axis.name == f"axis{k}" else axis.name
+    record = metadata.AxisRecord(name=name, size=axis.size, period=axis.period)
+    if axis.coords is None:
+        return record
+    listed = not np.array_equal(axis.coords, axis.origin + axis.step * np.arange(axis.size))
+    if listed:
+        arrays[f"coordinates_{k}"] = np.asarray(axis.coords, np.float64)
+    even = axis.spacing is None
+    return replace(record, origin=axis.origin, step=axis.step, even=even, listed=listed)
+
+
+def _partition(part: Partition, arrays: dict[str, Array]) -> metadata.PartitionRecord:
+    """The partition; edges that are not even, and labels that are not all different, as arrays."""
+    edges: list[int | str] = []
+    for k, e in enumerate(part.edges):
+        count = len(e) - 1
+        even = np.round(np.linspace(0, part.shape[k], count + 1))
+        edges.append(count if np.array_equal(e, even) else "listed")
+        if edges[-1] == "listed":
+            arrays[f"edges_{k}"] = np.asarray(e, np.int64)
+    listed = part.starts is not None and part.is_regular
+    if listed:
+        for k, line in enumerate(part.lines):
+            arrays[f"starts_{k}"] = np.asarray(line, np.int64)
+    if not part.is_regular:
+        arrays["labels"] = narrow_integers(part.labels.reshape(-1))
+    return metadata.PartitionRecord(
+        edges=edges,
+        overlap=list(map(float, part.overlap)),
+        equal_boxes=bool(part.equal_boxes),
+        context=int(part.context),
+        mirrored=bool(part.mirrored),
+        regular=part.is_regular,
+        boxes="listed" if listed else None,
+    )
+
+
+def _groups(
+    field: Field, plan: Plan, arrays: dict[str, Array]
+) -> tuple[list[GroupRecord], list[dict[str, Any]]]:
+    """Recipes of all groups, and the networks they share; masks, and who is in which, as arrays."""
+    groups: list[GroupRecord] = []
+    networks: list[dict[str, Any]] = []
+    inside: list[Array] = []
+    for group in field.model.blended.groups:
+        kept = recipes.described(group.model, len(field.shape))
+        recipe = dict(kept.recipe)
+        if isinstance(group.nodes, Draws):
+            recipe["draws"] = group.nodes.numbers.tolist()
+        if "network" in recipe:  # said once, not in every group
+            if recipe["network"] not in networks:
+                networks.append(recipe["network"])
+            recipe["network"] = networks.index(recipe["network"])
+        if kept.inside is not None:
+            inside.append(np.asarray(kept.inside, bool).reshape(-1))
+        probe = [float(f"{v:.9g}") for v in kept.probe]
+        ragged = bool(group.coefficients.index_bits)
+        groups.append(GroupRecord(modes=recipe, n_modes=kept.n_modes, probe=probe, ragged=ragged))
+    if len(groups) > 1:
+        arrays["group"] = narrow_integers(plan.group_numbers)
+    if inside:
+        arrays["inside"] = np.packbits(np.concatenate(inside))
+    return groups, networks
+
+
+def _frames(field: Field, groups: list[GroupRecord], plan: Plan, arrays: dict[str, Array]) -> str:
+    """Whether local coordinates are those of the regions' boxes; else they become an array."""
+    own, sizes = field.model.blended, field.partition.boxes[1]
+    centres, radii = frames_of(field.partition, groups, plan.group_numbers)
+    boxes = np.asarray([g.modes.get("box") or sizes[0] for g in groups])[plan.group_numbers]
+    if all(map(np.array_equal, (centres, radii, sizes), (own.centres, own.radii, boxes))):
+        return "boxes"
+    arrays["frames"] = np.concatenate([own.centres, own.radii], axis=1).reshape(-1)
+    return "listed"

@@ -34,7 +34,10 @@ def scratch_folder(target: Path) -> Iterator[Path]:
         If there is no folder for the target, or nothing can be written there.
     """
     remove_leftovers(target)
-    work, lock = _make_scratch(target)
+    start, lock, is_taken, work = f".{short_name(target)}-", None, True, target
+    while is_taken or not work.exists():  # else another process took it for a leftover just now
+        work = Path(tempfile.mkdtemp(prefix=start, suffix=SUFFIX, dir=target.parent))
+        lock, is_taken = _try_lock(work)
     try:
         yield work
     except OSError as error:  # of a full disk, for instance, that says nothing of the file
@@ -70,10 +73,9 @@ def resolve_links(path: Path) -> Path:
 
 def explain_failure(error: OSError) -> str:
     """Say why something cannot be written, and what helps."""
-    why = error.strerror or str(error)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        why += "; free some space or choose another place"
-    return why
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    advice = "; free some space or choose another place" if is_full else ""
+    return f"{error.strerror or error}{advice}"
 
 
 def move_into_place(made: Path, place: Path) -> None:
@@ -110,14 +112,21 @@ def _exchange(one: Path, other: Path) -> bool:
     return found == 0
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write all of a file, or nothing."""
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a place at which a file or folder is made that gets to `path` once the body is done."""
     place = resolve_links(path)
     with scratch_folder(place) as work:
-        made = work / "file"
-        made.write_bytes(data)
+        made = work / "made"
+        yield made
         set_default_mode(made)
         move_into_place(made, place)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write all of a file, or nothing."""
+    with replacing(path) as made:
+        made.write_bytes(data)
 
 
 @contextmanager
@@ -131,7 +140,7 @@ def write_folder_atomically(path: Path) -> Iterator[Path]:
     with scratch_folder(place) as work:
         made = work / "folder"
         made.mkdir()
-        set_default_mode(made, 0o777)
+        set_default_mode(made)
         yield made
         if not place.exists():
             move_into_place(made, place)
@@ -142,16 +151,16 @@ def write_folder_atomically(path: Path) -> Iterator[Path]:
             os.replace(file, end)
 
 
-def set_default_mode(path: Path, mode: int = 0o666) -> None:
-    """Give a file the permissions of a new one; those of a private folder are narrower."""
+def set_default_mode(path: Path) -> None:
+    """Give a file or folder the permissions of a new one; those of a private one are narrower."""
     mask = os.umask(0)
     os.umask(mask)
-    path.chmod(mode & ~mask)
+    path.chmod((0o777 if path.is_dir() else 0o666) & ~mask)
 
 
 def remove_leftovers(target: Path) -> None:
     """Remove folders that killed processes left next to `target`."""
-    kind = re.compile(re.escape(_prefix(target)) + "[a-z0-9_]{8}" + re.escape(SUFFIX))
+    kind = re.compile(re.escape(f".{short_name(target)}-") + "[a-z0-9_]{8}" + re.escape(SUFFIX))
     with suppress(OSError), os.scandir(target.parent) as there:
         for name in [e.name for e in there if kind.fullmatch(e.name)]:
             folder = target.parent / name
@@ -169,11 +178,6 @@ def short_name(target: Path) -> str:
     return f"{target.name[: MAX_NAME_BYTES // 8]}-{zlib.crc32(name):08x}"
 
 
-def _prefix(target: Path) -> str:
-    """Return how the names of all hidden folders for `target` begin."""
-    return f".{short_name(target)}-"
-
-
 @contextmanager
 def lock_folder(folder: Path, target: Path) -> Iterator[None]:
     """Let no other process change a folder, to write `target`; StoreError if one does."""
@@ -185,17 +189,6 @@ def lock_folder(folder: Path, target: Path) -> Iterator[None]:
     finally:
         if lock is not None:
             os.close(lock)
-
-
-def _make_scratch(target: Path) -> tuple[Path, int | None]:
-    """Make a new hidden folder, and lock it where the system can."""
-    while True:
-        made = tempfile.mkdtemp(prefix=_prefix(target), suffix=SUFFIX, dir=target.parent)
-        work = Path(made)
-        lock, is_taken = _try_lock(work)
-        if not is_taken and work.exists():
-            return work, lock
-        # Another process took it for a leftover just now: once more.
 
 
 def _try_lock(folder: Path) -> tuple[int | None, bool]:

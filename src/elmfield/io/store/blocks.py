@@ -123,10 +123,8 @@ class ArrayDocument:
             known = (found["zarr_format"], found["node_type"], grid["name"], keys)
             if known != (3, "array", "regular", "default"):
                 raise ValueError("another kind of array")
-            shape, block = (
-                tuple(int(n) for n in sizes)
-                for sizes in (found["shape"], grid["configuration"]["chunk_shape"])
-            )
+            both = found["shape"], grid["configuration"]["chunk_shape"]
+            shape, block = (tuple(int(n) for n in sizes) for sizes in both)
             if len(shape) != len(block) or not all(0 < n <= 1 << 40 for n in block):
                 raise ValueError("blocks of no size")
             codecs = [dict(codec) for codec in found["codecs"]]
@@ -203,24 +201,22 @@ class Blocks:
         endian = [c.get("configuration", {}).get("endian", "little") for c in first]
         known = codecs in (["bytes", "blosc", "crc32c"], ["bytes", "crc32c"])
         if about.shape != (size,) or about.dtype not in dtypes or not known or endian != ["little"]:
-            raise self._damaged(f"{size} numbers of type {' or '.join(dtypes)} were expected")
+            raise self.damaged(f"{size} numbers of type {' or '.join(dtypes)} were expected")
         self.dtype = np.dtype(about.dtype).newbyteorder("<")
         self.is_compressed = "blosc" in codecs
         (self.block,) = about.block
         if self.block * self.dtype.itemsize > MAX_BLOCK_BYTES:
-            raise self._damaged(f"blocks of {self.block} numbers")
+            raise self.damaged(f"blocks of {self.block} numbers")
         self.n_blocks = -(-size // self.block)
         # A block that is not there reads as zeros in Zarr; here it means that the file lies.
-        if self.n_blocks > len(sizes) or not all(
-            f"{name}/c/{i}" in sizes for i in range(self.n_blocks)
-        ):
-            raise self._damaged("blocks are missing")
-        if checks is not None and (
-            not isinstance(checks, str) or len(checks) != CHECK_DIGITS * self.n_blocks
-        ):
-            raise self._damaged("its check sums are not those of its blocks")
+        n = self.n_blocks
+        if n > len(sizes) or not all(f"{name}/c/{i}" in sizes for i in range(n)):
+            raise self.damaged("blocks are missing")
+        if checks is not None and (type(checks) is not str or len(checks) != CHECK_DIGITS * n):
+            raise self.damaged("its check sums are not those of its blocks")
 
-    def _damaged(self, why: str) -> StoreError:
+    def damaged(self, why: str) -> StoreError:
+        """Return the error for an array that is not what it should be."""
         return damaged_array(self.store, self.name, why)
 
     def read(self, first: int) -> Array:
@@ -231,7 +227,7 @@ class Blocks:
         if self._checks is not None:
             expected = self._checks[CHECK_DIGITS * first : CHECK_DIGITS * (first + 1)]
             if data[-4:].hex() != expected:
-                raise self._damaged(f"block {first} is not the one that was saved here")
+                raise self.damaged(f"block {first} is not the one that was saved here")
         n_bytes = self.block * self.dtype.itemsize
         try:
             raw = strip_check(data)
@@ -242,7 +238,7 @@ class Blocks:
             if len(raw) != n_bytes:
                 raise ValueError("wrong length")
         except (RuntimeError, ValueError, TypeError, MemoryError) as error:
-            raise self._damaged(f"block {first} cannot be decoded ({error})") from error
+            raise self.damaged(f"block {first} cannot be decoded ({error})") from error
         return np.frombuffer(raw, self.dtype)
 
     def read_all(self) -> Array:
@@ -258,15 +254,12 @@ class Blocks:
         starts, counts, places = starts[order], counts[order], places[order]
         # Neighbours in the file that are neighbours in the result are one run.
         new = np.ones(len(order), bool)
-        new[1:] = (starts[1:] != starts[:-1] + counts[:-1]) | (
-            places[1:] != places[:-1] + counts[:-1]
-        )
+        new[1:] = (np.diff(starts) != counts[:-1]) | (np.diff(places) != counts[:-1])
         head = np.flatnonzero(new)
         lengths = np.add.reduceat(counts, head) if len(head) else counts
+        runs = (starts[head].tolist(), lengths.tolist(), places[head].tolist())
         with self._lock:
-            for start, length, place in zip(
-                starts[head].tolist(), lengths.tolist(), places[head].tolist()
-            ):
+            for start, length, place in zip(*runs):
                 done = 0
                 while done < length:
                     i, offset = divmod(start + done, self.block)
@@ -287,9 +280,7 @@ class Blocks:
         return block
 
     def __getstate__(self) -> NoReturn:
-        raise TypeError(
-            "an open model file cannot be pickled; pickle its path, or load(lazy=False)"
-        )
+        raise TypeError("an open model file cannot be pickled; use its path, or load(lazy=False)")
 
 
 class ArrayReader:
@@ -307,14 +298,10 @@ class ArrayReader:
         self.store, self._checks, self.sizes = store, checks, store.sizes()
         self.n_bytes = sum(self.sizes.values())
 
-    def refuse(self, why: str) -> StoreError:
-        """Return the error for a claim that does not hold."""
-        return StoreError(f"{self.store.name} is damaged: {why}.")
-
     def require(self, holds: bool | np.bool_, why: str) -> None:
         """Raise unless a claim holds."""
         if not holds:
-            raise self.refuse(why)
+            raise StoreError(f"{self.store.name} is damaged: {why}.")
 
     def length(self, name: str) -> int:
         """Return the length of an array that says so itself; its blocks must then be there."""

@@ -1,4 +1,4 @@
-"""Where a model's bytes lie: a folder, a zip file, either of them behind an fsspec URL, or memory.
+"""Where a model's bytes lie: a folder, a zip file, or either of them behind an fsspec URL.
 
 A :class:`Store` answers which names are there and what bytes one of them has. It never unpacks
 anything to a disk, and checks every name and size that an archive claims.
@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from elmfield._array.checks import path_of
 from elmfield.errors import MissingExtraError, StoreError
@@ -40,23 +40,6 @@ MAX_ENTRY_BYTES = 1 << 30
 is not read: blocks and tiles are far smaller."""
 
 
-class Store(Protocol):
-    """Byte strings by name; each appears only once it is complete."""
-
-    @property
-    def name(self) -> str:
-        """Return the path or URL where they are."""
-
-    def sizes(self) -> dict[str, int]:
-        """Return the bytes of every entry, by name."""
-
-    def read(self, key: str) -> bytes:
-        """Return the bytes of one entry; StoreError if it is not there, or damaged."""
-
-    def write(self, key: str, data: bytes) -> None:
-        """Write one entry."""
-
-
 def is_url(path: object) -> bool:
     """Whether `path` is an fsspec URL rather than a place on a disk."""
     return isinstance(path, str) and "://" in path
@@ -74,9 +57,8 @@ def filesystem(url: str) -> tuple[Any, str]:
     try:
         import fsspec
     except ImportError as error:
-        raise MissingExtraError(
-            f"opening {url!r} needs fsspec; pip install 'elmfield[remote]'."
-        ) from error
+        advice = "pip install 'elmfield[remote]'"
+        raise MissingExtraError(f"opening {url!r} needs fsspec; {advice}.") from error
     try:
         system, path = fsspec.core.url_to_fs(url)
     except ImportError as error:
@@ -90,7 +72,7 @@ def filesystem(url: str) -> tuple[Any, str]:
     return system, path.rstrip("/")
 
 
-def open_store(path: str | Path) -> Store:
+def open_store(path: str | Path) -> "Store":
     """Return the store at a path or URL: a folder if it is one, else a zip file.
 
     FileNotFoundError if nothing is there; StoreError if what is there is neither.
@@ -107,10 +89,7 @@ def open_store(path: str | Path) -> Store:
         return FolderStore(str(path))
     if not path.exists():
         raise FileNotFoundError(f"no model at {path}")
-    try:
-        return ZipStore(str(path), open_plain_file(path))
-    except NotAFileError as error:
-        raise StoreError(f"{path} is no model: {error}.") from error
+    return ZipStore(str(path), open_plain_file(path))
 
 
 def folder_at(root: str | Path) -> "FolderStore | RemoteStore":
@@ -118,17 +97,16 @@ def folder_at(root: str | Path) -> "FolderStore | RemoteStore":
     return RemoteStore(str(root)) if is_url(root) else FolderStore(str(root))
 
 
-class NotAFileError(OSError):
-    """A device, a pipe or a folder where a file should be."""
-
-
 def open_plain_file(path: Path) -> IO[bytes]:
-    """Open a file for reading; never a pipe, which would wait, or a device, which has no end."""
+    """Open a file for reading; never a pipe, which would wait, or a device, which has no end.
+
+    StoreError if it is one of these, or a folder.
+    """
     wait = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, os.O_RDONLY | wait)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise NotAFileError(f"{path.name} is not a plain file")
+            raise StoreError(f"{path} is no model: {path.name} is not a plain file.")
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
@@ -177,11 +155,10 @@ class FolderStore:
                 check_size(self.name, key, size)
                 return file.read(size)
         except FileNotFoundError as error:
-            raise StoreError(
-                f"{self.name} has no {key!r}; it is damaged, incomplete, or was replaced."
-            ) from error
+            why = "it is damaged, incomplete, or was replaced"
+            raise StoreError(f"{self.name} has no {key!r}; {why}.") from error
         except OSError as error:
-            why = error.strerror or error
+            why = error.strerror or str(error)
             raise StoreError(f"{self.name} is damaged: {key!r} cannot be read ({why}).") from error
 
     def write(self, key: str, data: bytes) -> None:
@@ -239,35 +216,15 @@ class RemoteStore:
             system.rm(root, recursive=True)
 
 
-class MemoryStore:
-    """Entries kept in memory."""
-
-    name = "a model in memory"
-
-    def __init__(self) -> None:
-        self._entries: dict[str, bytes] = {}
-
-    def sizes(self) -> dict[str, int]:
-        """Return the bytes of every entry, by name."""
-        return {key: len(data) for key, data in self._entries.items()}
-
-    def read(self, key: str) -> bytes:
-        """Return the bytes of one entry."""
-        return self._entries[key]
-
-    def write(self, key: str, data: bytes) -> None:
-        """Write one entry."""
-        self._entries[key] = data
-
-
 class OverlayStore:
     """Entries of which those below `folder` are newer than others of the same name.
 
     They may be moved up to their places meanwhile, one by one, and stay visible.
     """
 
-    def __init__(self, store: Store, folder: str) -> None:
-        self.name, self._store, self._folder = store.name, store, folder
+    def __init__(self, store: "Store", folder: str) -> None:
+        self._store, self._folder = store, folder
+        self.name: str = store.name
 
     def sizes(self) -> dict[str, int]:
         """Return the bytes of every entry, by name."""
@@ -323,13 +280,14 @@ class ZipStore:
             with zipfile.ZipFile(file) as directory:
                 entries = directory.infolist()
         except Exception as error:  # zipfile has a dozen ways to say that it is none
-            raise StoreError(
-                f"{name} is not a model file, or a damaged one: {error or 'no zip directory'}."
-            ) from error
+            why = str(error) or "no zip directory"
+            raise StoreError(f"{name} is not a model file, or a damaged one: {why}.") from error
         if len(entries) > MAX_ENTRIES:
             raise StoreError(f"{name} claims {len(entries)} entries; it is no model file.")
         for e in entries:
-            key = checked_name(e.filename, name)
+            key = e.filename
+            if not SAFE_NAME.fullmatch(key) or ".." in key:
+                raise StoreError(f"{name} has an entry with the unsafe name {key!r}.")
             deflated = e.compress_type == zipfile.ZIP_DEFLATED and is_document(key)
             stored = e.compress_type == zipfile.ZIP_STORED and e.file_size == e.compress_size
             if not (stored or deflated):
@@ -420,11 +378,8 @@ class ZipStore:
             pass
 
 
-def checked_name(key: str, name: str) -> str:
-    """Return `key` if it is a plain relative name; archives may claim others."""
-    if not SAFE_NAME.fullmatch(key) or ".." in key:
-        raise StoreError(f"{name} has an entry with the unsafe name {key!r}; it was not opened.")
-    return key
+Store = FolderStore | RemoteStore | OverlayStore | ZipStore
+"""Byte strings by name; each appears only once it is complete."""
 
 
 # --- limits ---------------------------------------------------------------------------------------
@@ -444,7 +399,5 @@ def max_bytes(key: str) -> int:
 
 def check_size(name: str, key: str, size: int) -> None:
     """Raise if an entry claims, or has, more bytes than any of its kind."""
-    if size > max_bytes(key):
-        raise StoreError(
-            f"{name} is damaged: {key!r} has {size} bytes; at most {max_bytes(key)} were expected."
-        )
+    if size > (most := max_bytes(key)):
+        raise StoreError(f"{name} is damaged: {key!r} has {size} bytes; at most {most} are read.")

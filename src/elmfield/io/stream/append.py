@@ -1,7 +1,7 @@
 """Archives that grow: samples put at the end of an axis of a model folder.
 
 Tiles that are full stay as they are; those at the seam are coded again with what is new. How
-readers see the old samples or all is said in `growing_model`.
+readers see the old samples or all is said in `work_folder`.
 """
 
 import math
@@ -22,24 +22,20 @@ from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Floats, Progress
 from elmfield.field import Field
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
-from elmfield.field.coefficients.tiles import Tiling, Totals, sums_of
+from elmfield.field.coefficients.tiles import Totals, sums_of
 from elmfield.field.coordinates.dates import add_ticks, coordinates_out, date_errors
 from elmfield.fit.encoder import encoder
 from elmfield.fit.statistics import Probes, Slabs, Survey, blocks_of
 from elmfield.io.files import StrPath
 from elmfield.io.gridded import Gridded, axis_number
 from elmfield.io.inputs import parse_input
-from elmfield.io.model.metadata import (
-    AppendingRecord,
-    staging_folder,
-    write_metadata,
-)
-from elmfield.io.model.thumbnail import Means, level_of
+from elmfield.io.model.metadata import AppendingRecord, staging_folder, write_metadata
+from elmfield.io.model.sample_files import Overview, level_of, overview_of
 from elmfield.io.store.stores import ROOT, FolderStore
 from elmfield.io.stream.block_work import Coding
 from elmfield.io.stream.fit_stream import Stream
-from elmfield.io.stream.growing_model import GrowingModel, explain_writing, open_growing
 from elmfield.io.stream.stream_coder import StreamLayout, join_checks
+from elmfield.io.stream.work_folder import GrowingModel, explain_writing, open_growing
 from elmfield.io.stream.workers import Here
 from elmfield.samples import Slab, Source, source_of
 
@@ -228,12 +224,9 @@ def _batches(frames: Iterator[Any], model: GrowingModel, k: int, left: int) -> I
 def _add(joined: JoinedSource, first: int, tell: Progress) -> GrowingModel:
     """Add samples to a model; the call that adds them began when it had `first`."""
     model, slabs = joined.model, joined.slabs(joined)
-    low, high = _find_limits(joined)
-    grown, encode = _grow(joined, slabs, low, high)
-    stream = Stream(
-        slabs=slabs, sent=slabs, encode=encode, labels=grown.labels, engine=Here(),
-        progress=tell,
-    )  # fmt: skip
+    grown, encode = _grow(joined, slabs, *_find_limits(joined))
+    own: dict[str, Any] = {"slabs": slabs, "sent": slabs, "engine": Here(), "progress": tell}
+    stream = Stream(encode=encode, labels=grown.labels, **own)
     layout = StreamLayout(field=grown, stream=stream, tile=model.tiles.tiling.tile)
     folder = model.target / staging_folder(joined.axis, grown.shape[joined.axis])
     with explain_writing(model.target):
@@ -252,7 +245,11 @@ def _code(model: GrowingModel, layout: StreamLayout, k: int, folder: Path, first
     tiling, n = samples.tiling, model.field.shape[k]
     seam = n // tiling.tile[k] * tiling.tile[k]
     coding = Coding(slabs=stream.slabs, samples=samples, asked=(), model=store, notes=None)
-    checks = _old_checks(model, tiling)
+    old, text = model.tiles.tiling, getattr(model.meta.samples, "checks", "")
+    checks = {  # of the tiles that stay, under their new numbers
+        int(np.ravel_multi_index(old.place(i), tiling.counts)): text[8 * i : 8 * i + 8]
+        for i in range(old.n_tiles)
+    }
     blocks = _cut_from(layout.blocks, k, seam)
     for done, block in enumerate(blocks):
         checks |= coding(block).checks
@@ -271,54 +268,36 @@ def _cut_from(blocks: list[Slab], k: int, start: int) -> list[Slab]:
     ]
 
 
-def _overview(layout: StreamLayout, boxes: SampleBoxes, k: int, n: int) -> Means | None:
+def _overview(layout: StreamLayout, boxes: SampleBoxes, k: int, n: int) -> Overview | None:
     """Return the overview of all samples: means of whole boxes before the seam stay."""
     level, slabs = level_of(layout.tiling), layout.stream.slabs
     if level is None:
         return None
-    kind = layout.plan.kind
-    first = 0
-    if boxes.overview is not None and boxes.overview[0] == level:
-        first = n >> level << level
+    old = boxes.overview if boxes.overview is not None and boxes.overview[0] == level else None
+    first = 0 if old is None else n >> level << level
     totals = Totals(layout.tiling, level)
     for block in _cut_from(layout.blocks, k, first):
         totals.add(block, sums_of(layout.tiling, level, block, slabs.read(block)))
-    means = Means.of(totals, kind)
-    if first:
-        assert boxes.overview is not None
-        stay = tuple(slice(first >> level) if j == k else slice(None) for j in range(k + 1))
-        means.values[stay] = boxes.overview[1].whole()[stay]
+    means = overview_of(totals, layout.plan.kind)
+    if old is not None:
+        stay = (*(slice(None),) * k, slice(first >> level))
+        means[1][stay] = old[1].whole()[stay]
     return means
-
-
-def _old_checks(model: GrowingModel, new: Tiling) -> dict[int, str]:
-    """Return check sums of the tiles that stay, under their new numbers."""
-    old, text = model.tiles.tiling, getattr(model.meta.samples, "checks", "")
-    return {
-        int(np.ravel_multi_index(old.place(i), new.counts)): text[8 * i : 8 * i + 8]
-        for i in range(old.n_tiles)
-    }
 
 
 def _check_fits(field: Field, new: Source, k: int) -> None:
     """Raise unless samples fit to a model's on all axes but k, and in dtype."""
     wanted: list[Any] = list(field.shape)
-    wanted[k] = "any"
-    got = list(new.shape)
+    wanted[k], got = "any", list(new.shape)
     if field.model.channel_axis is not None:
         wanted.insert(field.model.channel_axis, field.model.n_channels)
     same = len(got) == len(wanted) and all(w in ("any", g) for w, g in zip(wanted, got))
     if not same or 0 in got:
-        raise ValueError(
-            f"`values` must have the model's shape but on one axis, "
-            f"({', '.join(map(str, wanted))}); got {tuple(got)}."
-        )
-    dtype = np.dtype(new.dtype).newbyteorder("=").name
-    if dtype != field.model.input_dtype:
-        raise ValueError(
-            f"`values` must have the model's dtype, {field.model.input_dtype}; got {dtype}. "
-            "Convert them."
-        )
+        sizes = f"({', '.join(map(str, wanted))}); got {tuple(got)}"
+        raise ValueError(f"`values` must have the model's shape but on one axis, {sizes}.")
+    dtype, own = np.dtype(new.dtype).newbyteorder("=").name, field.model.input_dtype
+    if dtype != own:
+        raise ValueError(f"`values` must have the model's dtype, {own}; got {dtype}. Convert them.")
 
 
 def _find_limits(joined: JoinedSource) -> tuple[float, float]:
@@ -348,17 +327,12 @@ def _new_coordinates(
         coords = coordinates_out(given.coords[axis.name], given.labels.axis(axis.name))
     if coords is None:
         if axis.spacing is not None:
-            raise ValueError(
-                f"axis {axis.name!r} is not even; say where the new samples lie: coords=..."
-            )
+            raise ValueError(f"axis {axis.name!r} is not even; say where samples lie: coords=...")
         return None, None
     coords = np.asarray(coords)
     if len(coords) != m:
-        raise ValueError(
-            f"`coords` must have one entry for each of {m} samples; got {len(coords)}."
-        )
-    number = field.domain.dims.index(axis.name)
-    return field.model.coordinates.numbers(number, coords), coords
+        raise ValueError(f"`coords` must have {m} entries, one per sample; got {len(coords)}.")
+    return field.model.coordinates.numbers(k, coords), coords
 
 
 def _grow(joined: JoinedSource, slabs: Slabs, low: float, high: float) -> tuple[Field, Any]:

@@ -59,17 +59,19 @@ class BlockResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return it in JSON's own terms."""
-        return {**vars(self), "sums": None if self.sums is None else sums_to_json(self.sums)}
+        sums = self.sums
+        if sums is not None:  # to the last bit
+            sums = {"shape": list(sums.shape), "bytes": b64encode(sums.tobytes()).decode()}
+        return {**vars(self), "sums": sums}
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> "BlockResult":
         """Return what :meth:`to_json` was called on."""
-        first, second = (
-            {int(k): str(v) for k, v in found[name].items()}
-            for name in ("checks", "missing_checks")
-        )
-        sums = None if found["sums"] is None else sums_from_json(found["sums"])
-        squares, largest, count = found["errors"]
+        both = found["checks"], found["missing_checks"]
+        first, second = ({int(k): str(v) for k, v in checks.items()} for checks in both)
+        sums, (squares, largest, count) = found["sums"], found["errors"]
+        if sums is not None:
+            sums = np.frombuffer(b64decode(sums["bytes"])).reshape(sums["shape"])
         errors = float(squares), float(largest), int(count)
         return cls(first, second, sums, bool(found["is_coarse"]), errors)
 
@@ -143,12 +145,8 @@ class Coding:
             errors = score.squares, score.largest, score.count
         result = BlockResult(checks, missing_checks, sums, is_coarse, errors)
         if self.notes is not None:
-            write_note(self.notes, note, {"seen": seen, **result.to_json()})
+            self.notes.write(note, json.dumps({"seen": seen, **result.to_json()}).encode())
         return result
-
-    def load(self, slab: Slab) -> Array | None:
-        """Return the values of a block, to be read while another one is coded."""
-        return self.slabs.raw(slab) if self.filled is None else None
 
     def _code(
         self, array: TileArray, values: Array, slab: Slab, asked: dict[str, float], found: Array
@@ -180,12 +178,14 @@ class Coding:
 
     def _read_result(self, note: str, slab: Slab, seen: int) -> BlockResult | None:
         """Return what was noted of a block of the same samples, if its tiles are there."""
-        found = read_note(self.notes, note)
-        try:
-            result = BlockResult.from_json(found) if found["seen"] == seen else None
-        except NOT_A_NOTE:
+        if self.notes is None:
             return None
-        if result is None or (self.level is None) != (result.sums is None):
+        try:
+            found = json.loads(self.notes.read(note))
+            result = BlockResult.from_json(found)
+        except Exception:  # there is none, or it was not written here
+            return None
+        if found["seen"] != seen or (self.level is None) != (result.sums is None):
             return None
         there = self._has_tiles(self.samples, slab, result.checks)
         if self.missing is not None:
@@ -196,37 +196,9 @@ class Coding:
         """Whether the tiles of a block are complete; what a URL says is believed."""
         if sorted(checks) != sorted(tiles_in(array.tiling, slab)):
             return False
-        is_remote = isinstance(self.model, RemoteStore)
-        return is_remote or all(
-            is_tile(self.model, array.key(i), check) for i, check in checks.items()
-        )
-
-
-NOT_A_NOTE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
-"""What goes wrong with a note that was not written here."""
-
-
-def write_note(store: Store, name: str, content: dict[str, Any]) -> None:
-    """Write a JSON object."""
-    store.write(name, json.dumps(content).encode())
-
-
-def read_note(store: Store | None, name: str) -> Any:
-    """Return the JSON value of a note; None if there is none, or it is damaged."""
-    try:
-        return None if store is None else json.loads(store.read(name))
-    except (StoreError, OSError, ValueError, RecursionError):
-        return None
-
-
-def sums_to_json(sums: Array) -> dict[str, Any]:
-    """Return sums as JSON has them, to the last bit."""
-    return {"shape": list(sums.shape), "bytes": b64encode(sums.tobytes()).decode()}
-
-
-def sums_from_json(kept: dict[str, Any]) -> Array:
-    """Return the sums again."""
-    return np.frombuffer(b64decode(kept["bytes"])).reshape(kept["shape"])
+        if isinstance(self.model, RemoteStore):
+            return True
+        return all(is_tile(self.model, array.key(i), check) for i, check in checks.items())
 
 
 def is_tile(store: Store, key: str, check: str) -> bool:
@@ -351,18 +323,19 @@ def compare(y: Array, f: Array, present: Array | None, is_complex: bool) -> tupl
     """
     y = y.astype(np.float64, copy=False)
     gap = np.abs(f.astype(np.float64, copy=False) - y)
-    C = y.shape[-1] // (1 + is_complex)
+    C, first = y.shape[-1] // (1 + is_complex), tuple(range(y.ndim - 1))
     e = np.hypot(gap[..., :C], gap[..., C:]) if is_complex else gap
     size = np.hypot(y[..., :C], y[..., C:]) if is_complex else y
-    present = None if present is None else np.broadcast_to(present, y.shape)
-    here = None if present is None else present[..., :C]
-    peaks = np.where(here, size, -np.inf) if here is not None else size
-    peaks = peaks.max(axis=tuple(range(y.ndim - 1)))
-    parts = y if present is None else y[present]
-    if here is not None:
-        e = np.where(here, e, 0)
-        size = size[here]
-    count = e.size if here is None else int(np.count_nonzero(here))
+    there = np.broadcast_to(True if present is None else present, y.shape)
+    here = there[..., :C]
+    e = e if present is None else np.where(here, e, 0)
+    count = int(np.count_nonzero(here))
+
+    def ends(values: Array, among: Array) -> tuple[float, float]:
+        some = values if present is None else values[among]
+        return float(np.min(some, initial=math.inf)), float(np.max(some, initial=-math.inf))
+
+    low, high = ends(size, here)
     with np.errstate(over="ignore"):  # infinite where float64 has no squares
         squares = e * e
     return Score(
@@ -371,9 +344,9 @@ def compare(y: Array, f: Array, present: Array | None, is_complex: bool) -> tupl
         largest=float(np.max(e, initial=0)),
         count=count,
         missing=e.size - count,
-        low=float(np.min(size, initial=math.inf)),
-        high=float(np.max(size, initial=-math.inf)),
-        ends=(float(np.min(parts, initial=math.inf)), float(np.max(parts, initial=-math.inf))),
-        each=squares.sum(axis=tuple(range(e.ndim - 1))),
-        peaks=np.asarray(peaks, np.float64),
+        low=low,
+        high=high,
+        ends=ends(y, there) if is_complex else (low, high),
+        each=squares.sum(axis=first),
+        peaks=np.max(size, axis=first, where=here, initial=-math.inf),
     ), e

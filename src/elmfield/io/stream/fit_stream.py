@@ -22,36 +22,22 @@ from elmfield.field import Field, FromSamples, Group
 from elmfield.field.coefficients.tiles import TILE_BYTES, TILES_PER_BATCH, Tiling
 from elmfield.field.coordinates.gap_masks import WAYS
 from elmfield.field.coordinates.labels import Labels
-from elmfield.fit.encoder import Encoder, encoder, gap_order
-from elmfield.fit.gaps.fill import FilledSlabs, fill_slabs
+from elmfield.fit.encoder import Encoder, gap_order
+from elmfield.fit.gaps.fill import fill_slabs
 from elmfield.fit.statistics import Part, Probes, Slabs, Survey, blocks_of, combine_parts
 from elmfield.io.files import check_model_name
+from elmfield.io.formats.arrays import lazy_memmap
 from elmfield.io.gridded import Gridded
-from elmfield.io.lazy_arrays import lazy_memmap
+from elmfield.io.inputs import encoder_for
 from elmfield.io.model.coefficient_files import CoefficientPlan
-from elmfield.io.model.description import describe
 from elmfield.io.model.load import load
 from elmfield.io.model.metadata import write_metadata
+from elmfield.io.model.save import describe
+from elmfield.io.stream import workers
 from elmfield.io.stream.block_work import NUMBERS_PER_SAMPLE
-from elmfield.io.stream.spool import (
-    MIN_READS_TO_COPY,
-    Spool,
-    count_reads,
-    make_spool,
-    merge_chunks,
-    own_chunks,
-)
 from elmfield.io.stream.stream_coder import StreamCoder
 from elmfield.io.stream.work_folder import Work
-from elmfield.io.stream.workers import (
-    BLOCKS_PER_WORKER,
-    Engine,
-    Here,
-    Spread,
-    check_chunks,
-    n_dask_workers,
-    shell_of,
-)
+from elmfield.io.stream.workers import Engine, Here, Spool, Spread
 from elmfield.partition import Partition
 from elmfield.samples import EXACT_WHOLE, Slab, Sliced, fills_whole, source_of, with_nan
 from elmfield.settings import Settings
@@ -91,33 +77,23 @@ def fit_to(
     """
     check_model_name("out", out)
     values = given.values
-    if is_dask(values):
-        check_chunks(values)
-    encode = encoder(
-        values.shape,
-        settings,
-        channel_axis=given.channel_axis,
-        dims=given.dims,
-        coords=given.coords,
-        periodic=given.periods,
-        partition=partition,
-    )
+    if is_dask(values) and any(math.isnan(n) for n in values.shape):
+        advice = "Call array.compute_chunk_sizes() first."
+        raise ValueError(f"a Dask array must know its shape; got {values.shape}. {advice}")
+    encode = encoder_for(given, settings, partition)
     check_can_stream(encode.settings)
     choice("missing", missing, WAYS)
     work = Work(out)
     stream = Stream.of(values, encode, mask, given.labels, engine, progress)
-    stream = replace(stream, missing=missing)
     with work:
-        return stream.write_to(work)
+        stream, survey = replace(stream, missing=missing).survey(work)
+        return stream.write(survey, work)
 
 
 def check_can_stream(settings: Settings) -> None:
     """Raise if some settings have to see all samples at once."""
     if settings.denoise is not False:
-        raise ValueError(
-            "`denoise` has to see the whole array, and cannot be asked for together with `out`. "
-            "Denoise windows of it that fit in memory."
-        )
+        raise ValueError("`denoise` has to see the whole array, and cannot go together with `out`.")
     target = settings.target
     if target is not None and not target.is_coded:
         raise ValueError(
@@ -177,33 +153,20 @@ class Stream:
                 "`mask` cannot be a Dask array; mark what is missing in a Dask array of samples "
                 "with NaN: dask.array.where(mask, numpy.nan, array)."
             )
-        about: dict[str, Any] = {
-            "channel_axis": encode.channel_axis,
-            "mask": None if mask is None else source_of(mask),
-        }
-        slabs = sent = Slabs(source=source, **about)
+        gaps = None if mask is None else source_of(mask)
+        slabs = sent = Slabs(source=source, channel_axis=encode.channel_axis, mask=gaps)
         if is_dask(values) and engine is None:
-            engine = Spread(
-                array=lambda slab: values[slabs.with_channels(slab)], n_workers=n_dask_workers()
-            )
-            sent = Slabs(source=shell_of(source), **about)
+            n = workers.n_dask_workers()
+            engine = Spread(array=lambda slab: values[slabs.with_channels(slab)], n_workers=n)
+            sent = replace(slabs, source=workers.Shell(source.shape, np.dtype(source.dtype)))
+        engine = Here() if engine is None else engine
         return cls(
-            slabs=slabs,
-            sent=sent,
-            encode=encode,
-            labels=labels,
-            engine=Here() if engine is None else engine,
-            progress=progress,
+            slabs=slabs, sent=sent, encode=encode, labels=labels, engine=engine, progress=progress
         )
 
     # --- the two passes ------------------------------------------------------------------------
 
-    def write_to(self, work: Work) -> Field:
-        """Write the model; return its field once it is in place."""
-        stream, survey = self._survey(work)
-        return stream._write(survey, work)
-
-    def _write(self, survey: Survey, work: Work) -> Field:
+    def write(self, survey: Survey, work: Work) -> Field:
         """Write the model once all samples were looked at; return its field."""
         filled = None
         whole = fills_whole(self.slabs.dtype, survey.ends.data_range)
@@ -214,7 +177,18 @@ class Stream:
         is_exact = (survey.n_missing == 0 or whole) and not floats
         slabs = replace(self.slabs, is_exact=is_exact)
         if survey.n_missing:
-            filled = replace(self, slabs=slabs).fill(survey, work)
+            settings = self.encode.settings
+            self.progress("fill", 0, 1)
+            filled = fill_slabs(
+                slabs,
+                survey,
+                order=gap_order(settings, self.missing),
+                periodic=self.encode.domain.periodic,
+                clip=settings.clip,
+                folder=work.levels(),
+                spacings=self.encode.domain.spacings,
+            )
+            self.progress("fill", 1, 1)
             filled.update(survey)
         field = self.encode.from_source(survey, slabs)
         field = Field(replace(field.model, labels=replace(self.labels, missing=self.missing)))
@@ -224,13 +198,9 @@ class Stream:
         if survey.n_missing and self.sent is not self.slabs:
             # No copy of a Dask array: windows, which overlap, are cut here and computed by Dask.
             stream = replace(stream, sent=slabs, engine=Here())
+        effort = USUAL_EFFORT if target is None else target.effort
         coder = StreamCoder(
-            field=field,
-            stream=stream,
-            work=work,
-            top=top,
-            filled=filled,
-            effort=USUAL_EFFORT if target is None else target.effort,
+            field=field, stream=stream, work=work, top=top, filled=filled, effort=effort
         )
         work.begin(coder.fingerprint)
         work.finish(coder.make().name)
@@ -257,36 +227,20 @@ class Stream:
                 residual[group.regions[rows]] = np.square(np.sqrt(left) * survey.scale).sum(axis=1)
             return c.reshape(-1)
 
+        plan = CoefficientPlan(field, dtype, project)
+
         def tell(_stage: str, done: int, total: int) -> None:
             self.progress("fit", done, total)
 
-        plan = CoefficientPlan(field, dtype, project)
         meta = plan.write(store, describe(field, dtype).meta, True, tell)
-        rest = describe(Field(replace(field.model, residual=residual)), dtype).write_arrays(
-            store, True
-        )
+        done = Field(replace(field.model, residual=residual))
+        rest = describe(done, dtype).write_arrays(store, True)
         checks = {**rest.checks, **meta.checks}
         write_metadata(store, replace(rest, n_coefficients=meta.n_coefficients, checks=checks))
         work.finish("as")
         return load(work.target)
 
-    def fill(self, survey: Survey, work: Work) -> FilledSlabs:
-        """Return what fills the gaps, window by window."""
-        settings = self.encode.settings
-        self.progress("fill", 0, 1)
-        found = fill_slabs(
-            self.slabs,
-            survey,
-            order=gap_order(settings, self.missing),
-            periodic=self.encode.domain.periodic,
-            clip=settings.clip,
-            folder=work.levels(),
-            spacings=self.encode.domain.spacings,
-        )
-        self.progress("fill", 1, 1)
-        return found
-
-    def _survey(self, work: Work) -> tuple["Stream", Survey]:
+    def survey(self, work: Work) -> tuple["Stream", Survey]:
         """Look at all samples; return the stream, of a copy if one was made, and a survey."""
         shape, settings = self.slabs.shape, self.encode.settings
         probes = Probes.of(settings, shape)
@@ -319,17 +273,19 @@ class Stream:
         source, k = self.slabs.source, self.slabs.channel_axis
         if not isinstance(source, Sliced) or not (self.engine.is_here or not work.is_remote):
             return None
-        chunks = own_chunks(source.container)
+        chunks = workers.own_chunks(source.container)
         if chunks is None:
             return None
         if k is not None:
             chunks[k] = [sum(chunks[k])]
         if self.sent is self.slabs:  # workers are not handed samples: they would read
             own = [self.slabs.with_channels(slab) for slab in blocks]
-            if count_reads(own, chunks) < MIN_READS_TO_COPY:
+            if workers.count_reads(own, chunks) < workers.MIN_READS_TO_COPY:
                 return None
         room = self._room * (1 if k is None else source.shape[k])
-        return make_spool(work.levels(), source.container, merge_chunks(chunks, room))
+        return workers.make_spool(
+            work.levels(), source.container, workers.merge_chunks(chunks, room)
+        )
 
     @property
     def _room(self) -> int:
@@ -341,12 +297,11 @@ class Stream:
             return room
         # Some blocks for each worker, so that all end together; none too small to be coded fast.
         least = TILES_PER_BATCH * TILE_BYTES // (np.dtype(self.slabs.kind).itemsize * shape[-1])
-        return min(room, max(1, least, math.prod(shape[:-1]) // (BLOCKS_PER_WORKER * n)))
+        return min(room, max(1, least, math.prod(shape[:-1]) // (workers.BLOCKS_PER_WORKER * n)))
 
-    def blocks(self, tiling: Tiling, most: int | None = None) -> list[Slab]:
-        """Cut the array into slabs of whole tiles, as large as memory or `most` samples allow."""
-        room = self._room if most is None else min(self._room, most // self.slabs.shape[-1])
-        return blocks_of(self.slabs.shape[:-1], tiling.tile[:-1], room)
+    def blocks(self, tiling: Tiling) -> list[Slab]:
+        """Cut the array into slabs of whole tiles, as large as memory allows."""
+        return blocks_of(self.slabs.shape[:-1], tiling.tile[:-1], self._room)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,12 +13,11 @@ from elmfield.field.coefficients.tiles import Tiling, Totals
 from elmfield.field.targets.rate_control import RateControl, Scope, typical_error
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.fit.gaps.fill import FilledSlabs
-from elmfield.io.model.description import describe
 from elmfield.io.model.metadata import Metadata, to_document, write_metadata
-from elmfield.io.model.sample_files import SamplePlan, TileArray
-from elmfield.io.model.thumbnail import Means, level_of
+from elmfield.io.model.sample_files import Overview, SamplePlan, TileArray, level_of, overview_of
+from elmfield.io.model.save import describe
 from elmfield.io.store.stores import Store
-from elmfield.io.stream.block_work import Coding, Score
+from elmfield.io.stream.block_work import Coding
 from elmfield.io.stream.work_folder import Work
 from elmfield.samples import WHOLE, Slab, warn_of_rounding
 
@@ -80,7 +79,7 @@ class StreamLayout:
         self,
         store: Store,
         checks: tuple[str, str],
-        means: Means | None,
+        means: Overview | None,
         is_lossy: bool = False,
         lost: float = 0.0,
     ) -> Metadata:
@@ -204,23 +203,23 @@ class StreamCoder(StreamLayout, RateControl[TrialModel]):
         checks: dict[int, str] = {}
         missing_checks: dict[int, str] = {}
         totals = None if coding.level is None else Totals(self.tiling, coding.level)
-        all_coarse, score = bool(asked), Score()
+        all_coarse, errors = bool(asked), []
         for block, done in zip(self.blocks, self.stream.engine.each(coding, self.blocks)):
             checks |= done.checks
             missing_checks |= done.missing_checks
             if totals is not None and done.sums is not None:
                 totals.add(block, done.sums)
             all_coarse &= done.is_coarse
-            squares, largest, count = done.errors
-            score |= Score(squares=squares, largest=largest, count=count)
+            errors.append(done.errors)
             self.stream.progress("fit", len(checks), self.tiling.n_tiles)
         texts = join_checks(checks), join_checks(missing_checks)
-        means = None if totals is None or all_coarse else Means.of(totals, self.plan.kind)
+        means = None if totals is None or all_coarse else overview_of(totals, self.plan.kind)
         store = self.work.model(name)
-        errors = score.mean_square, score.largest
-        meta = self.write_rest(store, texts, means, bool(asked), typical_error(errors))
+        squares, largest, counts = zip(*errors)
+        found = sum(squares) / max(1, sum(counts)), max(largest)
+        meta = self.write_rest(store, texts, means, bool(asked), typical_error(found))
         write_metadata(store, meta)
-        return TrialModel(coder=self, name=name, errors=errors)
+        return TrialModel(coder=self, name=name, errors=found)
 
 
 def join_checks(checks: dict[int, str]) -> str:

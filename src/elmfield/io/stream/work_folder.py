@@ -2,38 +2,37 @@
 
 It is put in place once it is complete, on a disk with one rename. Whoever asks for the same again
 finds what is done; whoever asks for something else there begins anew.
+
+Of a model folder to which samples are added, whatever changes is first written to a folder of its
+own in the model, which no reader looks into. Replacing the metadata makes it part of the model:
+readers now find entries there first. Then the entries are moved to their places, and the metadata
+replaced once more. So a reader sees the old samples or all, whenever the work is cut short; the
+next call removes or moves what is left.
 """
 
 import json
 import os
+import re
 import shutil
 import stat
 import tempfile
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 from elmfield.errors import StoreError
-from elmfield.io.model.description import entry_order
-from elmfield.io.model.save import FOLDER, check_target
-from elmfield.io.store.atomic_write import (
-    explain_failure,
-    lock_folder,
-    move_into_place,
-    resolve_links,
-    short_name,
-)
-from elmfield.io.store.stores import (
-    ROOT,
-    FolderStore,
-    RemoteStore,
-    Store,
-    ZipStore,
-    filesystem,
-    folder_at,
-    is_url,
-    local_path,
-)
+from elmfield.field import Field
+from elmfield.field.coefficients.sample_boxes import SampleBoxes
+from elmfield.field.coefficients.tiles import CodedTiles
+from elmfield.io.files import StrPath, path_of
+from elmfield.io.model.load import read_field
+from elmfield.io.model.metadata import Metadata, read_metadata, staging_folder, write_metadata
+from elmfield.io.model.save import FOLDER, check_target, entry_order
+from elmfield.io.store import atomic_write, stores
+from elmfield.io.store.atomic_write import explain_failure, lock_folder, resolve_links
+from elmfield.io.store.stores import ROOT, FolderStore, RemoteStore, is_url, local_path
 
 PLAN = "plan.json"
 """The entry that says what is being made; without it nothing can go on."""
@@ -55,8 +54,7 @@ class Work:
     def __init__(self, out: str | Path) -> None:
         out = local_path(out)
         self.is_remote = is_url(out)
-        self._held = ExitStack()
-        self._is_locked = False
+        self._held, self._is_locked = ExitStack(), False
         self._levels: Path | None = None
         self.target: str | Path
         if self.is_remote:
@@ -65,8 +63,8 @@ class Work:
             self.root = f"{folder}/.{name}.partial"
         else:
             self.target = resolve_links(Path(out))
-            self.root = str(self.target.parent / f".{short_name(self.target)}.partial")
-        self.store = folder_at(self.root)
+            self.root = str(self.target.parent / f".{atomic_write.short_name(self.target)}.partial")
+        self.store = stores.folder_at(self.root)
         if not (self.is_remote and PLAN in self.store.sizes()):  # else this work left it there
             check_target(out)
 
@@ -75,9 +73,9 @@ class Work:
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self.close()
-        if not isinstance(error, OSError) or isinstance(error, FileNotFoundError):
+        if isinstance(error, FileNotFoundError):
             return
-        if error.errno is not None:
+        if isinstance(error, OSError) and error.errno is not None:
             why = explain_failure(error)
             raise StoreError(
                 f"cannot write {self.target}: {why}. What is done so far is kept in {self.root}; "
@@ -125,21 +123,18 @@ class Work:
 
     def model(self, name: str) -> FolderStore | RemoteStore:
         """Return where a model is made."""
-        return folder_at(f"{self.root}/model-{name}")
+        return stores.folder_at(f"{self.root}/model-{name}")
 
     def notes(self, name: str) -> FolderStore | RemoteStore:
         """Return where notes on its finished blocks are."""
-        return folder_at(f"{self.root}/done-{name}")
+        return stores.folder_at(f"{self.root}/done-{name}")
 
     def finish(self, name: str) -> None:
         """Put a model in place, and remove the folder."""
         made = self.model(name)
         if isinstance(made, RemoteStore):
             self._finish_remote(made)
-        else:
-            self._finish_local(made)
-
-    def _finish_local(self, made: FolderStore) -> None:
+            return
         path, target = Path(made.name), Path(self.target)
         if target.name.endswith(FOLDER):
             for part in path.rglob(".*"):  # what a process was writing when it was killed
@@ -150,12 +145,12 @@ class Work:
                 _pack(made, file)
         # From here on the notes on finished blocks speak of files that are gone.
         Path(self.root, PLAN).unlink()
-        move_into_place(path, target)
+        atomic_write.move_into_place(path, target)
         self.close()
         shutil.rmtree(self.root, ignore_errors=True)
 
     def _finish_remote(self, made: RemoteStore) -> None:
-        system, target = filesystem(str(self.target))
+        system, target = stores.filesystem(str(self.target))
         if not target.endswith(FOLDER):
             with system.open(target, "wb") as file:
                 _pack(made, file)
@@ -164,19 +159,19 @@ class Work:
             if system.exists(f"{target}/{ROOT}"):
                 system.rm_file(f"{target}/{ROOT}")
             RemoteStore(str(self.target)).clear()
-            source = filesystem(made.name)[1]
+            source = stores.filesystem(made.name)[1]
             for key in sorted(made.sizes(), key=lambda k: k == ROOT):
                 system.makedirs(f"{target}/{key}".rpartition("/")[0], exist_ok=True)
                 system.cp_file(f"{source}/{key}", f"{target}/{key}")
         self.close()
         # First what tells that work can go on: of the rest some may be left after a crash.
-        system.rm_file(f"{filesystem(self.root)[1]}/{PLAN}")
+        system.rm_file(f"{stores.filesystem(self.root)[1]}/{PLAN}")
         self.store.clear()
 
 
-def _pack(made: Store, file: IO[bytes]) -> None:
+def _pack(made: stores.Store, file: IO[bytes]) -> None:
     """Write the entries of a model to a zip file, in the order in which `save` writes them."""
-    with ZipStore("", file, is_new=True) as packed:
+    with stores.ZipStore("", file, is_new=True) as packed:
         for key in sorted(made.sizes(), key=entry_order):
             packed.write(key, made.read(key))
 
@@ -194,3 +189,122 @@ def _remove_special_files(root: Path) -> None:
                 mode = place.lstat().st_mode
                 if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
                     place.unlink()
+
+
+# --- a model folder that grows --------------------------------------------------------------------
+
+
+STAGING = re.compile(staging_folder(0, 0).replace("0", "[0-9]+"))
+"""Names of folders for entries that are being added."""
+
+
+@dataclass(frozen=True, eq=False)
+class GrowingModel:
+    """A model folder that grows: its metadata, its field, the samples and the tiles they are in."""
+
+    target: Path
+    meta: Metadata
+    field: Field
+    boxes: SampleBoxes
+    tiles: CodedTiles
+
+    @classmethod
+    def open(cls, target: Path) -> "GrowingModel":
+        """Open a model with all entries moved to their places, and nothing left that is none.
+
+        Raises
+        ------
+        StoreError
+            If it is damaged, or has links in it that lead elsewhere.
+        """
+        store = FolderStore(str(target))
+        meta = read_metadata(store)
+        field = read_field(store, meta)
+        newest, growing = None, meta.appending
+        if growing is not None:
+            newest = staging_folder(growing.axis, field.shape[growing.axis])
+        for folder in [p for p in target.iterdir() if STAGING.fullmatch(p.name)]:
+            for key in FolderStore(str(folder)).sizes() if folder.name == newest else ():
+                _move_up(target, folder, key)
+            if folder.is_symlink() or not folder.is_dir():
+                folder.unlink()
+            else:
+                shutil.rmtree(folder)
+        for part in target.glob(f".{ROOT}.*"):  # what a process was writing when it was killed
+            part.unlink()
+        return cls(target, meta, field, *_check_can_grow(target, field))
+
+    def start(self, k: int) -> int:
+        """Return the samples on axis k before a call that was cut short; all without one."""
+        growing = self.meta.appending
+        return self.field.shape[k] if growing is None or growing.axis != k else growing.start
+
+    def finish(self) -> Field:
+        """Forget the call that added samples, the last that it does; return the field."""
+        if self.meta.appending is None:
+            return self.field
+        store, meta = FolderStore(str(self.target)), replace(self.meta, appending=None)
+        with explain_writing(self.target):
+            field = read_field(store, meta)
+            write_metadata(store, meta)
+        return field
+
+
+@contextmanager
+def open_growing(path: StrPath) -> Iterator[GrowingModel]:
+    """Open a model folder to which samples can be added, and meanwhile by no other process."""
+    local = local_path(path)
+    if is_url(local):
+        raise ValueError(f"samples can be added to a folder on a disk; got {path!r}. Copy it here.")
+    target = path_of(local)
+    if not target.name.endswith(FOLDER):
+        raise ValueError(
+            f"samples can be added to a folder, name.elm.zarr; got {target.name!r}. Save the field "
+            "as one: save(load(path), 'name.elm.zarr')."
+        )
+    target = resolve_links(target)
+    read_metadata(stores.open_store(target))  # else an error that names what is there
+    with lock_folder(target, target):
+        with explain_writing(target):
+            model = GrowingModel.open(target)
+        yield model
+
+
+@contextmanager
+def explain_writing(target: Path) -> Iterator[None]:
+    """Say what a reader sees when the disk fails."""
+    try:
+        yield
+    except OSError as error:
+        why = explain_failure(error)
+        raise StoreError(
+            f"cannot write {target}: {why}. It is as it was, or has all new samples; the same call "
+            "goes on."
+        ) from error
+
+
+def _move_up(target: Path, folder: Path, key: str) -> None:
+    """Move an entry from a folder of a model to its place, through no link."""
+    made, place = folder / key, target / key
+    for path in (made, *made.parents, *place.parents):
+        if path != target and path.is_relative_to(target) and path.is_symlink():
+            raise StoreError(f"{target} is damaged: {path.relative_to(target)} is a link.")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(made, place)
+
+
+def _check_can_grow(target: Path, field: Field) -> tuple[SampleBoxes, CodedTiles]:
+    """Return the samples of a model, and their tiles; ValueError if nothing can be added."""
+    boxes = field.model.blended.source_samples
+    tiles = None if boxes is None else boxes.tiles
+    if boxes is None or tiles is None:
+        why = "holds coefficients, not samples"
+    elif boxes.is_lossy or not boxes.is_raw:
+        why = "was coded with loss, for all its samples together"
+    elif boxes.missing is not None:
+        why = "has gaps, which more samples would fill otherwise"
+    elif tuple(tiles.tiling.high[:-1]) != field.shape or any(tiles.tiling.low):
+        why = "is part of a larger one"
+    else:
+        return boxes, tiles
+    raise ValueError(f"{target.name} {why}; nothing can be added to it. Fit all samples again.")

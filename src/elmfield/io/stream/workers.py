@@ -1,21 +1,32 @@
-"""Who does the work: this process, block by block, or Dask's workers, a few blocks at a time."""
+"""Who does the work, and on what: this process or Dask's workers, on a source or a copy of it.
 
+What is slow to read in any but its own chunks, a computed array or the frames of a video, is read
+once, in these, and copied to a disk chunk by chunk; windows of any shape, also those of other
+processes, are then cut from the copy.
+"""
+
+import hashlib
 import math
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from itertools import zip_longest
-from typing import Any, Protocol, TypeVar
+from itertools import product as cartesian
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
+from elmfield._array.backend import is_dask
 from elmfield._array.checks import whole
 from elmfield._array.threads import n_processors, small_products
 from elmfield._array.typing import Array
-from elmfield.errors import MissingExtraError
-from elmfield.samples import Slab, Source
+from elmfield.io.files import need
+from elmfield.io.formats.arrays import Lazy
+from elmfield.io.store.stores import new_file
+from elmfield.samples import Slab
 
 R = TypeVar("R")
 
@@ -24,24 +35,6 @@ Task = Callable[..., R]
 
 BLOCKS_PER_WORKER = 4
 """Handed out at a time: few enough to report progress, enough to keep all busy."""
-
-
-class Engine(Protocol):
-    """Does the same to many blocks."""
-
-    @property
-    def n_workers(self) -> int:
-        """How many blocks are held at once."""
-
-    @property
-    def is_here(self) -> bool:
-        """Whether all work is done in this process."""
-
-    def reading(self) -> "Engine":
-        """The same for work that reads its samples itself."""
-
-    def each(self, task: Task[R], slabs: Sequence[Slab]) -> Iterator[R]:
-        """Yield ``task(slab)`` of every block, in order."""
 
 
 class Here:
@@ -56,19 +49,7 @@ class Here:
 
     def each(self, task: Task[R], slabs: Sequence[Slab]) -> Iterator[R]:
         """Yield ``task(slab)`` of every block, in order."""
-        load = getattr(task, "load", None)
-        if load is None:
-            yield from map(task, slabs)
-            return
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(1) as reader:  # a block is read while the one before is coded
-            ahead = [reader.submit(load, slab) for slab in slabs[:1]]
-            for slab, following in zip_longest(slabs, slabs[1:]):
-                values = ahead.pop().result()
-                if following is not None:
-                    ahead.append(reader.submit(load, following))
-                yield task(slab, values)
+        return map(task, slabs)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -77,8 +58,9 @@ class Spread:
 
     Parameters
     ----------
-    array : Dask array or None
-        The source, whose blocks are computed with the work on them; None where work reads itself.
+    array : callable or None
+        Gives the Dask array of a block, all channels, which is computed with the work on it; None
+        where work reads itself.
     n_workers : int
         How many there are.
     """
@@ -99,12 +81,12 @@ class Spread:
         step = BLOCKS_PER_WORKER * self.n_workers
         for i in range(0, len(slabs), step):
             some = slabs[i : i + step]
-            given = [None] * len(some) if self.array is None else [self.values(s) for s in some]
+            given = [None if self.array is None else self.array(s) for s in some]
             yield from dask.compute(*(delayed(task, s, v) for s, v in zip(some, given)))
 
-    def values(self, slab: Slab) -> Any:
-        """The Dask array of a block, all channels."""
-        return self.array(slab) if callable(self.array) else self.array[slab]
+
+Engine = Here | Spread
+"""Does the same to many blocks."""
 
 
 def run_alone(task: Task[R], slab: Slab, values: Array | None) -> R:
@@ -133,18 +115,12 @@ def cluster(n_workers: int | None, scheduler: str | None) -> Iterator[Engine | N
         return
     if n_workers is not None:
         whole("workers", n_workers)  # nobody would ever do the work
-    try:
-        distributed: Any = import_module("distributed")
-    except ImportError as error:
-        raise MissingExtraError(
-            "several workers need distributed; pip install 'elmfield[dist]'."
-        ) from error
+    distributed: Any = need("distributed", "dist", "work by several workers")
     with ExitStack() as stack:
         if scheduler is None:
-            local = distributed.LocalCluster(
-                n_workers=n_workers, threads_per_worker=1, dashboard_address=None
-            )
-            client = stack.enter_context(distributed.Client(stack.enter_context(local)))
+            how = {"threads_per_worker": 1, "dashboard_address": None}
+            local = stack.enter_context(distributed.LocalCluster(n_workers=n_workers, **how))
+            client = stack.enter_context(distributed.Client(local))
         else:
             client = stack.enter_context(distributed.Client(scheduler, timeout="15s"))
             client.wait_for_workers(n_workers or 1, timeout=60)
@@ -162,24 +138,15 @@ def check_workers(client: Any) -> None:
             and __import__("elmfield").__version__
         )
     )
-    wrong = {name: v or "none" for name, v in found.items() if v != __version__}
-    if wrong:
-        name, version = next(iter(wrong.items()))
-        raise RuntimeError(
-            f"every worker needs elmfield {__version__}; {name} has {version}. Install it there."
-        )
+    for name, version in found.items():
+        if version != __version__:
+            has = f"{name} has {version or 'none'}"
+            raise RuntimeError(
+                f"every worker needs elmfield {__version__}; {has}. Install it there."
+            )
 
 
 # --- Dask arrays ----------------------------------------------------------------------------------
-
-
-def check_chunks(values: Any) -> None:
-    """Raise if a Dask array does not know its own shape."""
-    if any(math.isnan(n) for n in values.shape):
-        raise ValueError(
-            f"a Dask array must know its shape; got {values.shape}. Call "
-            "array.compute_chunk_sizes() first."
-        )
 
 
 def n_dask_workers() -> int:
@@ -193,12 +160,10 @@ def n_dask_workers() -> int:
         else:
             check_workers(client)
             return max(1, int(sum(client.nthreads().values())))
-    dask: Any = import_module("dask")
-
-    chosen = dask.config.get("scheduler", None)
-    if chosen in ("sync", "synchronous", "single-threaded"):
+    config: Any = import_module("dask").config
+    if config.get("scheduler", None) in ("sync", "synchronous", "single-threaded"):
         return 1
-    return int(dask.config.get("num_workers", None) or n_processors())
+    return int(config.get("num_workers", None) or n_processors())
 
 
 @dataclass(frozen=True)
@@ -213,6 +178,138 @@ class Shell:
         raise RuntimeError("the samples of a Dask array come with the work on them.")
 
 
-def shell_of(source: Source) -> Shell:
-    """What travels of a source."""
-    return Shell(tuple(source.shape), np.dtype(source.dtype))
+# --- a copy of the source -------------------------------------------------------------------------
+
+
+MIN_READS_TO_COPY = 3.0
+"""Times that a file would be read for one pass over all blocks, from which a copy is made."""
+
+Spans = tuple[tuple[slice, ...], ...]
+
+
+@dataclass(frozen=True)
+class Spool:
+    """An array in NPY files, one for each product of spans; it travels by its name.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the files are.
+    shape, dtype : tuple of int, NumPy dtype
+        Of the array.
+    spans : tuple of tuples of slice
+        What is in one file, on each axis.
+    """
+
+    folder: Path
+    shape: tuple[int, ...]
+    dtype: Any
+    spans: Spans
+
+    @property
+    def slabs(self) -> list[Slab]:
+        """Return the slabs that have a file."""
+        return list(cartesian(*self.spans))
+
+    def _file(self, slab: Sequence[slice]) -> Path:
+        return self.folder / ("-".join(str(s.start) for s in slab) + ".npy")
+
+    def has(self, slab: Sequence[slice]) -> bool:
+        """Whether all bytes of a file are there."""
+        place, n = self._file(slab), math.prod(s.stop - s.start for s in slab)
+        return place.exists() and place.stat().st_size > n * np.dtype(self.dtype).itemsize
+
+    def load(self, slab: Sequence[slice]) -> Array | None:
+        """Return what was copied of a slab before; None if nothing was."""
+        try:
+            return np.asarray(np.load(self._file(slab)))
+        except (FileNotFoundError, ValueError, EOFError):
+            return None
+
+    def save(self, slab: Sequence[slice], values: Array) -> None:
+        """Write the samples of one file."""
+        with new_file(self._file(slab)) as file:
+            np.save(file, values, allow_pickle=False)
+
+    def read(self, slab: Slab = ()) -> Array:
+        """Return a slab, cut from the files that it touches."""
+        slab = slab or tuple(slice(0, n) for n in self.shape)
+        out = np.empty([s.stop - s.start for s in slab], self.dtype)
+        touched = (
+            [t for t in spans if t.start < s.stop and t.stop > s.start]
+            for spans, s in zip(self.spans, slab)
+        )
+        for file in cartesian(*touched):
+            ends = [(max(t.start, s.start), min(t.stop, s.stop)) for t, s in zip(file, slab)]
+            values = np.load(self._file(file), mmap_mode="r")
+            there, here = (
+                tuple(slice(a - s.start, b - s.start) for (a, b), s in zip(ends, of))
+                for of in (file, slab)
+            )
+            out[here] = values[there]
+        return out
+
+
+def own_chunks(values: Any) -> list[list[int]] | None:
+    """Return lengths of a source's chunks along each axis; None where any window is as good."""
+    if is_dask(values):
+        return [list(map(int, lengths)) for lengths in values.chunks]
+    chunk = values.chunk if isinstance(values, Lazy) else getattr(values, "chunks", None)
+    if chunk is None or len(chunk) != len(values.shape):
+        return None
+    return [
+        [min(c, n - a) for a in range(0, n, c)]
+        for c, n in zip((max(1, int(c)) for c in chunk), values.shape)
+    ]
+
+
+def count_reads(blocks: Sequence[Slab], chunks: Sequence[Sequence[int]]) -> float:
+    """Return how often a chunk is read in one pass over all blocks, a grid of slabs, on average."""
+    times = 1.0
+    for k, lengths in enumerate(chunks):
+        edges = np.cumsum([0, *lengths])
+        spans = {(b[k].start, b[k].stop) for b in blocks}
+        touched = sum(
+            edges[np.searchsorted(edges, b)] - edges[np.searchsorted(edges, a, "right") - 1]
+            for a, b in spans
+        )
+        times *= float(touched) / max(1, edges[-1])
+    return times
+
+
+def merge_chunks(chunks: Sequence[Sequence[int]], room: int) -> Spans:
+    """Merge neighbouring chunks, on the last axis first, up to `room` samples."""
+    sizes = [max(lengths, default=1) for lengths in chunks]
+    spans: list[tuple[slice, ...]] = [()] * len(chunks)
+    for k in reversed(range(len(chunks))):
+        most = max(sizes[k], room // math.prod(n for j, n in enumerate(sizes) if j != k))
+        found, start, end = [], 0, 0
+        for n in chunks[k]:
+            if end > start and end + n - start > most:
+                found.append(slice(start, end))
+                start = end
+            end += n
+        spans[k] = (*found, slice(start, end))
+        sizes[k] = max(s.stop - s.start for s in spans[k])
+    return tuple(spans)
+
+
+def make_spool(folder: Path, values: Any, spans: Spans) -> Spool | None:
+    """Make an empty copy of a source, or find an earlier one; None if the disk is too small.
+
+    Dask arrays are recognised by their names. A copy of anything else begins anew.
+    """
+    shape, dtype = tuple(map(int, values.shape)), np.dtype(values.dtype)
+    name = "source"
+    if is_dask(values):
+        about = repr((values.name, shape, dtype.str, spans))
+        name += "-" + hashlib.sha256(about.encode()).hexdigest()[:16]
+    place = folder / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("source*"):
+        if old != place or not is_dask(values):
+            shutil.rmtree(old, ignore_errors=True)
+    if shutil.disk_usage(folder).free < 2 * math.prod(shape) * dtype.itemsize:
+        return None
+    place.mkdir(exist_ok=True)
+    return Spool(place, shape, dtype, spans)

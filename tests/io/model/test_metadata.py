@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmfield.io.model.json_values import from_plain, keepable, to_plain
+from elmfield.io.model.metadata import from_plain, keepable, to_plain
 
 LEAVES = (
     st.none()

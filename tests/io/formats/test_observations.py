@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from elmfield.io.observation_table import read_observations
+from elmfield.io.formats.arrays import read_observations
 
 MONTHS = "kind,t,t_low,t_high,along,value,noise\n" + "".join(
     f"mean,,{30 * k},{30 * k + 30},,{np.sin(k):.6f},0\n" for k in range(6)

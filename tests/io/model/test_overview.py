@@ -9,7 +9,7 @@ import pytest
 import elmfield as ef
 from elmfield.errors import StoreError
 from elmfield.field.evaluate.grid_values import coarse_means
-from elmfield.io.model import thumbnail
+from elmfield.io.model import sample_files
 from elmfield.io.model.metadata import digest
 from elmfield.io.model.sample_files import TilesInFile
 from support import block_means, close
@@ -18,8 +18,8 @@ from support import block_means, close
 @pytest.fixture
 def small(monkeypatch):
     """Overviews of small arrays: means of 8 by 8 samples."""
-    monkeypatch.setattr(thumbnail, "MIN_SAMPLES", 1 << 10)
-    monkeypatch.setattr(thumbnail, "MIN_HALVINGS", 6)
+    monkeypatch.setattr(sample_files, "MIN_SAMPLES", 1 << 10)
+    monkeypatch.setattr(sample_files, "MIN_HALVINGS", 6)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_a_copy_keeps_it_and_few_samples_have_none(tmp_path, small, monkeypatch)
     for name in ("a", "b", "c"):
         field = ef.fit(values) if name != "b" else ef.load(tmp_path / "a.elm")
         ef.save(field, tmp_path / f"{name}.elm")
-        monkeypatch.setattr(thumbnail, "MIN_SAMPLES", (1 << 10) if name == "a" else 1 << 20)
+        monkeypatch.setattr(sample_files, "MIN_SAMPLES", (1 << 10) if name == "a" else 1 << 20)
     assert (tmp_path / "a.elm").read_bytes() == (tmp_path / "b.elm").read_bytes()
     assert coarse_means(ef.load(tmp_path / "a.elm", lazy=False).model, 4).shape == (5, 6)
     assert ef.load(tmp_path / "c.elm").model.blended.source_samples.quick_level is None
