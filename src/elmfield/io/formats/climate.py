@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -133,12 +132,16 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         raise ValueError(f"{path.name}: NetCDF has no complex numbers; write a .npy file instead.")
     if kind.kind == "b":
         ds = ds.astype("int8")
-    library = "netCDF4" if find_spec("netCDF4") else "h5netcdf"
-    need(library, "geo", "writing NetCDF files")
+    try:
+        need("netCDF4", "geo", "writing NetCDF files")
+        engine = "netcdf4"
+    except ImportError:
+        need("h5netcdf", "geo", "writing NetCDF files")
+        engine = "h5netcdf"
     packing: dict[str, Any] = {"zlib": True, "complevel": 4} if samples.values.ndim else {}
     if fill is not None:
         packing |= _encoding(samples, fill)
-    ds.to_netcdf(path, engine=library.lower(), encoding={str(k): packing for k in ds.data_vars})
+    ds.to_netcdf(path, engine=engine, encoding={str(k): packing for k in ds.data_vars})
 
 
 def _encoding(samples: Gridded, fill: float) -> Attrs:

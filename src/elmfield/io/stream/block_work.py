@@ -148,6 +148,10 @@ class Coding:
             self.notes.write(note, json.dumps({"seen": seen, **result.to_json()}).encode())
         return result
 
+    def load(self, slab: Slab) -> Array | None:
+        """Return the values of a block, to be read while another one is coded."""
+        return self.slabs.raw(slab) if self.filled is None else None
+
     def _code(
         self, array: TileArray, values: Array, slab: Slab, asked: dict[str, float], found: Array
     ) -> tuple[dict[int, str], bool]:

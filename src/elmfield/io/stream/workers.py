@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import product as cartesian
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,7 +50,19 @@ class Here:
 
     def each(self, task: Task[R], slabs: Sequence[Slab]) -> Iterator[R]:
         """Yield ``task(slab)`` of every block, in order."""
-        return map(task, slabs)
+        load = getattr(task, "load", None)
+        if load is None:
+            yield from map(task, slabs)
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(1) as reader:  # a block is read while the one before is coded
+            ahead = [reader.submit(load, slab) for slab in slabs[:1]]
+            for slab, following in zip_longest(slabs, slabs[1:]):
+                values = ahead.pop().result()
+                if following is not None:
+                    ahead.append(reader.submit(load, following))
+                yield task(slab, values)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
