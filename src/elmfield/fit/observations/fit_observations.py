@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.checks import entries, is_number, per_axis, shown, sizes_of
+from elmfield._array.checks import entries, per_axis, shown, sizes_of
 from elmfield._array.checks import positive as above_zero
 from elmfield._array.typing import Floats
 from elmfield.domain import Axis, Domain, Periodic, make_domain, names_of, periods_of
@@ -17,6 +17,7 @@ from elmfield.fit.encoder import Encoder
 from elmfield.fit.observations.observation import Observation, Resolution
 from elmfield.fit.observations.one_region import fit_one_region
 from elmfield.fit.observations.rows import sample_maps
+from elmfield.fit.scattered.points import corners_of, index_in
 from elmfield.settings import Oriented, Settings, Smooth
 
 MOST_ROWS, MOST_PICTURE_ROWS = 8000, 2000
@@ -262,14 +263,11 @@ def _inside(listed: list[Observation], domain: Domain) -> None:
             continue
         if x.shape[1] != d:
             raise ValueError(f"{o.kind}: positions have {x.shape[1]} axes, the domain has {d}.")
-        i = np.stack([a.to_index(x[:, k]) for k, a in enumerate(domain.axes)], axis=1)
-        n = np.asarray(domain.shape)
-        out = ((i < -0.5 - 1e-6) | (i > n - 0.5 + 1e-6)) & ~np.asarray(domain.periodic)
+        out = index_in(x, domain, slack=1e-6)[1]
         if out.any():
             raise ValueError(
-                f"{o.kind}: {int(out.any(axis=1).sum())} of {len(x)} positions lie outside the "
-                f"domain, for instance {x[out.any(axis=1)][0].tolist()}. Widen `bounds`, or leave "
-                "them out."
+                f"{o.kind}: {int(out.sum())} of {len(x)} positions lie outside the domain, for "
+                f"instance {x[out][0].tolist()}. Widen `bounds`, or leave them out."
             )
 
 
@@ -294,13 +292,7 @@ def _domain(
             raise ValueError("say `shape`, `like` or `bounds`: an operator does not tell them.")
         low, high = places.min(axis=0), places.max(axis=0)
     else:
-        corners = [(c,) if is_number(c) else entries(c) or () for c in entries(bounds) or ()]
-        fits = len(corners) == 2 and len(corners[0]) == len(corners[1])
-        if not fits or not all(is_number(a) and is_number(b) and a < b for a, b in zip(*corners)):
-            raise ValueError(
-                f"`bounds` must be two corners, lower ones first; got {shown(bounds)}."
-            )
-        low, high = np.asarray(corners, np.float64)
+        low, high = corners_of(bounds)
     d, extent = len(low), high - low
     if not np.all(extent > 0):
         raise ValueError("observations lie on a line or in a plane; say `bounds`.")
