@@ -24,7 +24,7 @@ from elmfield.field.coordinates.gap_masks import WAYS, gaps_of
 from elmfield.field.coordinates.labels import Labels
 from elmfield.field.model import Model
 from elmfield.field.uncertainty.posterior import Evidence
-from elmfield.fit.gaps.fill import fill_gaps
+from elmfield.fit.gaps.fill import fill_missing
 from elmfield.fit.noise import removed_energy
 from elmfield.fit.noise_model import denoise_samples
 from elmfield.fit.statistics import ArrayView, Slabs, Survey
@@ -208,7 +208,9 @@ class Encoder:
         if asked.target is None and samples.dtype in WHOLE:
             warn_of_rounding(float(np.max(np.abs(to_numpy(samples.raw)))))
         if samples.present is not None:
-            samples = fill_gaps(samples, gap_order(asked, missing), wraps, spacings)
+            order, present = gap_order(asked, missing), samples.present
+            y = fill_missing(samples.values, present, wraps, order, spacings)
+            samples = samples.changed(y, ~present)
         noisy, levels, kept = samples, tuple[float, ...](), 1.0
         if asked.denoise is not False or (asked.clip and not samples.is_original):
             how = asked.denoise, wraps, spacings

@@ -10,10 +10,11 @@ the boxes that reach into it, and its coarser versions lie in files. Both use th
 orders, so that they agree but for rounding: the systems are solved in other batches.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,21 +45,11 @@ from elmfield.fit.gaps.planes import (
 )
 from elmfield.fit.statistics import Slabs, Survey
 from elmfield.local.order import ROUNDING_SAMPLES, grain
-from elmfield.samples import Samples, Slab, whole_of
+from elmfield.samples import Slab, whole_of
 
 FLAT_SHARE, FLAT_ROUNDING = 0.05, 1e-3
 """Part of the samples with one value from which there are flat areas; rounding, by the range, that
 these are then taken to have: about that of pictures of 8 bits."""
-
-
-def fill_gaps(
-    samples: Samples, order: float | None, periodic: Sequence[bool], spacings: Spacings = ()
-) -> Samples:
-    """The samples with what is missing filled in; `order` as for :func:`fill_missing`."""
-    if samples.present is None:
-        return samples
-    y = fill_missing(samples.values, samples.present, periodic, order, spacings)
-    return samples.changed(y, ~samples.present)
 
 
 def fill_missing(
@@ -84,7 +75,7 @@ def fill_missing(
         level = StoredLevel.of(rest[..., some], present[..., own[0]])
         known = to_numpy(y[..., some])[to_numpy(present[..., own[0]])]
         filler = filler_of(level, tuple(periodic), order, rounding=rounding_of(known))
-        found.append(xp.astype(filler.fill(level.windows[0])[0], y.dtype))
+        found.append(xp.astype(filler.fill(level.windows[0]), y.dtype))
     return xp.where(present, y, xp.concat(found, axis=-1) + plane)
 
 
@@ -102,9 +93,9 @@ def rounding_of(known: Floats) -> float:
     return max(rounding, FLAT_ROUNDING * float(np.ptp(few)) if met > FLAT_SHARE * len(few) else 0.0)
 
 
-def _channel_groups(C: int, is_alike: bool) -> list[tuple[int, ...]]:
+def _channel_groups(C: int, is_alike: bool) -> list[list[int]]:
     """Channels that miss the same samples: all of them, or each on its own."""
-    return [tuple(range(C))] if is_alike else [(c,) for c in range(C)]
+    return [list(range(C))] if is_alike else [[c] for c in range(C)]
 
 
 # --- filling ----------------------------------------------------------------------------------
@@ -167,26 +158,19 @@ class Filler:
                 return True
         return False
 
-    def read_window(
-        self, lines: Sequence[WindowLine], note: Callable[[Array], None] | None = None
-    ) -> tuple[Array, Array]:
+    def read_window(self, lines: Sequence[WindowLine]) -> tuple[Array, Array]:
         """Samples of a window, far ones taken from the coarser level; which count as present.
 
-        Samples near the border of a window may be taken to be far. `note` is called with each array
-        that was read.
+        Samples near the border of a window may be taken to be far.
         """
         at = [a.positions for a in lines]
         y, here = self.level.read(at)
-        read = [y, here]
-        y = namespace(y).astype(y, namespace(y).float64)
+        xp = namespace(y)
+        y = xp.astype(y, xp.float64)
         if self.coarse is not None:
             far = ~is_near(here, [a.is_ring for a in lines])
-            read.append(self._doubled(at, self.coarse))
-            y = namespace(y).where(far[..., None], read[-1], y)
+            y = xp.where(far[..., None], self._doubled(at, self.coarse), y)
             here = here | far
-        if note is not None:
-            for part in read:
-                note(part)
         return y, here
 
     def _doubled(self, at: Sequence[Integers], coarse: Array | Path) -> Array:
@@ -207,18 +191,17 @@ class Filler:
             small = one if n == 1 else 0.75 * one + 0.25 * two
         return small
 
-    def fill(self, slab: Slab, note: Callable[[Array], None] | None = None) -> tuple[Array, Array]:
-        """A slab, filled, in float64, and which samples were present; `note` as above."""
+    def fill(self, slab: Slab) -> Array:
+        """A slab, filled, in float64."""
         halo = (self.choice.rounds + 1) * self.side + REACH + 1
         lines = self.lines(slab, halo, halo)
-        y, here = self.read_window(lines, note)
-        inner = tuple(a.inner for a in lines)
+        y, here = self.read_window(lines)
         if not bool(namespace(here).all(here)):
             along = [a.boxes(b, self.stride) for a, b in zip(lines, self.box)]
             boxes = Boxes.of(here, self.box, join_index(along, here.shape))
             if boxes.index.shape[0]:
                 y = gap_boxes.fill_boxes(y, here, boxes, self.choice)
-        return y[(*inner, ...)], here[inner]
+        return y[(*(a.inner for a in lines), ...)]
 
     # What is decided by looking at all of a level.
 
@@ -228,9 +211,8 @@ class Filler:
         if order is not None:
             return replace(self, side=gap_boxes.side_of(0.0, d), choice=Choice.isotropic(order, d))
         isolation = self._isolation()
-        filler = replace(
-            self, side=gap_boxes.side_of(isolation, d), choice=Choice.isotropic(1.0, d)
-        )
+        side = gap_boxes.side_of(isolation, d)
+        filler = replace(self, side=side, choice=Choice.isotropic(1.0, d))
         some = filler._some_boxes()
         if some is None:
             return filler
@@ -300,13 +282,11 @@ def filler_of(
     """How a level is filled; coarser ones are filled at once, into files that begin with `path`."""
     filler = Filler(level=level, coarse=None, periodic=periodic, rounding=rounding)
     if filler.has_far:
-        names = [
-            None if path is None else path.with_name(path.name + s)
-            for s in (".npy", "-filled.npy", "-")
-        ]
+        ends = (".npy", "-filled.npy", "-")
+        names = [path and path.with_name(path.name + end) for end in ends]
         small = coarser(level, names[0])
         below = filler_of(small, periodic, order, names[2], 0, rounding)
-        parts = ((slab, below.fill(slab)[0]) for slab in small.windows)
+        parts = ((slab, below.fill(slab)) for slab in small.windows)
         filler = replace(filler, coarse=join_parts(parts, small.shape, names[1]))
         if path is None:  # looked at once
             far = StoredLevel.of(*filler.read_window(filler.lines(level.windows[0], 0, 0)))
@@ -334,7 +314,7 @@ class FilledSlabs:
     """
 
     slabs: Slabs
-    fillers: list[tuple[tuple[int, ...], Filler, SamplePlane]] = field(repr=False)
+    fillers: list[tuple[list[int], Filler, SamplePlane]] = field(repr=False)
     offset: Floats
     scale: Floats
     limits: tuple[Floats, Floats] | None = None
@@ -345,23 +325,15 @@ class FilledSlabs:
         return len(self.fillers) == 1
 
     def part(self, slab: Slab) -> tuple[Array, Array, int]:
-        """Samples (..., C) of a slab; which were missing; a check sum of all they depend on."""
+        """Samples (..., C) of a slab; which were missing; a check sum of both."""
         raw, present, _ = self.slabs.part(slab)
-        gone = np.zeros(raw.shape, bool) if present is None else ~present
-        y, seen = np.array(raw), crc32(raw)
-
-        def note(part: Array) -> None:
-            nonlocal seen
-            seen = crc32(part, seen)
-
+        gone, y = np.zeros(raw.shape, bool) if present is None else ~present, np.array(raw)
         at = [np.arange(s.start, s.stop) for s in slab]
-        for channels, filler, plane in self.fillers:
-            own = list(channels)
+        for own, filler, plane in self.fillers:
             if not gone[..., own[0]].any():
                 continue
-            found, _ = filler.fill(slab, note)
             kind = self.offset.dtype
-            whole = found.astype(kind) + plane.at(at).astype(kind)
+            whole = filler.fill(slab).astype(kind) + plane.at(at).astype(kind)
             back = whole * self.scale[own] + self.offset[own]
             y[..., own] = np.where(gone[..., own], back, y[..., own])
         if self.limits is not None:
@@ -369,7 +341,7 @@ class FilledSlabs:
             y = np.where(gone, np.clip(y, low, high), y)
         if np.dtype(self.slabs.kind).kind in "iu":
             y = np.where(gone, whole_of(y, self.slabs.kind), y)
-        return y, gone, seen
+        return y, gone, crc32(y, crc32(gone, crc32(raw)))
 
     def update(self, survey: Survey) -> None:
         """Let a survey see what was filled in, where settings look."""
@@ -390,11 +362,10 @@ def fill_slabs(
 ) -> FilledSlabs:
     """The slabs of a surveyed array with its gaps filled when read; `folder` is for files."""
     fillers = []
+    unit: dict[str, Any] = {"offset": survey.offset, "scale": survey.scale}
     folder.mkdir(parents=True, exist_ok=True)
     for channels in _channel_groups(slabs.shape[-1], survey.is_alike):
-        level = SourceLevel(
-            slabs=slabs, channels=channels, offset=survey.offset, scale=survey.scale
-        )
+        level = SourceLevel(slabs=slabs, channels=channels, **unit)
         sums = PlaneSums.of(level.shape, periodic, spacings)
         parts, rounding = [], 0.0
         for slab in level.windows:
@@ -408,6 +379,4 @@ def fill_slabs(
         filler = filler_of(level, tuple(periodic), order, path, rounding=rounding)
         fillers.append((channels, filler, plane))
     limits = (survey.ends.low, survey.ends.high) if clip else None
-    return FilledSlabs(
-        slabs=slabs, fillers=fillers, offset=survey.offset, scale=survey.scale, limits=limits
-    )
+    return FilledSlabs(slabs=slabs, fillers=fillers, limits=limits, **unit)

@@ -8,6 +8,7 @@ few systems of as many unknowns as it has samples missing, or present, whichever
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from elmfield._array.backend import (
 from elmfield._array.cache import memoised
 from elmfield._array.memory import capacity, runs
 from elmfield._array.threads import spread
-from elmfield._array.typing import Array, Floats, Integers
+from elmfield._array.typing import Array, Integers
 from elmfield.fit.gaps.planes import take_boxes
 from elmfield.local.energies import FEW_STRETCHES, ORDER_FACTORS, STEEPEST, Family, stretched
 from elmfield.local.kernels import covariances, positions
@@ -107,12 +108,7 @@ def gaussian_members(
     gamma, U = np.linalg.eigh(K)
     gamma = np.maximum(gamma, nugget[:, None])
     W = U / np.sqrt(gamma)[:, None, :]
-    return GaussianMembers(
-        covariances=K,
-        whitening=W,
-        precisions=W @ np.swapaxes(W, 1, 2),
-        determinants=np.log(gamma).sum(axis=1),
-    )
+    return GaussianMembers(K, W, W @ np.swapaxes(W, 1, 2), np.log(gamma).sum(axis=1))
 
 
 # --- an array -------------------------------------------------------------------------------------
@@ -153,9 +149,13 @@ class Choice:
         rounding: float,
     ) -> "Choice":
         """What boxes from all over an array, Y (G, S, C) with samples M (G, S), make likely."""
-        d = wide_axes(box)
-        likely = _likeliest(Y, M, box, d, rounding)
-        s = max(likely, 1.6 + (d - 2) / 2) + ORDER_PER_ISOLATION * isolation
+        xp, more = namespace(Y), (wide_axes(box) - 2) / 2
+        orders = tuple(s + more for s in ORDERS)
+        who = xp.arange(len(orders), device=device(Y))
+        who = xp.broadcast_to(who, (Y.shape[0], len(orders)))
+        _, e = solve_boxes(gaussian_members(box, orders, False).moved(Y), Y, M, who, rounding)
+        likely = orders[int(np.argmax(to_numpy(xp.sum(e, axis=0))))]
+        s = max(likely, 1.6 + more) + ORDER_PER_ISOLATION * isolation
         rounds = rounds if isolation > HOLE_ISOLATION else min(rounds, 1)
         return cls(round(s, 2), rounds, rounding)
 
@@ -182,25 +182,14 @@ def wide_axes(shape: Sequence[int]) -> int:
     return max(1, sum(n > 1 for n in shape))
 
 
-def _likeliest(Y: Array, M: Array, box: tuple[int, ...], d: int, rounding: float) -> float:
-    """The order that all boxes Y, (G, S, C), with samples M, (G, S), together make likely."""
-    xp = namespace(Y)
-    orders = tuple(s + (d - 2) / 2 for s in ORDERS)
-    who = xp.arange(len(orders), device=device(Y))
-    who = xp.broadcast_to(who, (Y.shape[0], len(orders)))
-    _, e = solve_boxes(gaussian_members(box, orders, False).moved(Y), Y, M, who, rounding)
-    return orders[int(np.argmax(to_numpy(xp.sum(e, axis=0))))]
-
-
 def count_neighbours(present: np.ndarray, inner: tuple[slice, ...]) -> tuple[int, int]:
     """Present direct neighbours of missing samples, and places for them; of those `inner` ones."""
-    here = present
-    around, axes = np.zeros(here.shape, np.int64), [k for k, n in enumerate(here.shape) if n > 1]
+    around, axes = np.zeros(present.shape, int), [k for k, n in enumerate(present.shape) if n > 1]
     for k in axes:
-        pad = [(int(j == k),) * 2 for j in range(here.ndim)]
-        wide = np.moveaxis(np.pad(here, pad), k, 0).astype(np.int64)
+        pad = [(int(j == k),) * 2 for j in range(present.ndim)]
+        wide = np.moveaxis(np.pad(present, pad), k, 0).astype(np.int64)
         around += np.moveaxis(wide[:-2] + wide[2:], 0, k)
-    gone = ~here[inner]
+    gone = ~present[inner]
     return int(around[inner][gone].sum()), int(np.count_nonzero(gone)) * 2 * len(axes)
 
 
@@ -264,10 +253,8 @@ class Boxes:
     @classmethod
     def of(cls, present: Array, box: tuple[int, ...], index: Integers) -> "Boxes":
         """Those of some boxes, (G, S) places in the flattened array, with gaps and samples."""
-        window: Floats = np.ones(1)
-        for b in box:
-            u = (np.arange(b) + 0.5) / b - 0.5
-            window = np.multiply.outer(window, np.cos(np.pi * u) ** 2).reshape(-1)
+        along = [np.cos(np.pi * ((np.arange(b) + 0.5) / b - 0.5)) ** 2 for b in box]
+        window = reduce(np.multiply.outer, along).reshape(-1)
         have = to_numpy(present).reshape(-1)[index]
         mixed = have.any(axis=1) & ~have.all(axis=1)
         kind = namespace(present).float64
@@ -336,7 +323,8 @@ def _by_present(members: GaussianMembers, Y: Array, M: Array, who: Array) -> tup
     own, valid, _ = _chosen(M)
     v = xp.astype(valid, Y.dtype)[:, None, :, None]
     mean = _mean(Y, M)
-    y = _picked(Y - mean, own)  # (G, P, C)
+    at = xp.broadcast_to(own[..., None], (*own.shape, Y.shape[2]))
+    y = xp.take_along_axis(Y - mean, at, axis=1)  # (G, P, C)
     z, logs = _small_systems(members.covariances, own, valid, who, y[:, None, ...])
     z = z * v
     q = xp.sum(z * y[:, None, ...], axis=2)  # (G, B, C)
@@ -418,13 +406,6 @@ def _chosen(have: Array) -> tuple[Array, Array, Array]:
     own = order[:, :P]
     place = xp.argsort(order, axis=1)
     return own, xp.take_along_axis(have, own, axis=1), xp.minimum(place, xp.full_like(place, P))
-
-
-def _picked(Y: Array, own: Array) -> Array:
-    """Samples (G, P, C) of boxes Y, (G, S, C), at places `own`, (G, P)."""
-    xp = namespace(Y)
-    at = xp.broadcast_to(own[..., None], (*own.shape, Y.shape[2]))
-    return xp.take_along_axis(Y, at, axis=1)
 
 
 def _mean(Y: Array, M: Array) -> Array:

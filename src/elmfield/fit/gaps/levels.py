@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
-from elmfield._array.backend import device, namespace
+from elmfield._array.backend import move, namespace
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.coefficients.tiles import runs_of
 from elmfield.fit.gaps.planes import SamplePlane, starts_of
@@ -21,21 +20,6 @@ WINDOW_SAMPLES = 1 << 18
 """Samples of a window of an array larger than memory, halo not counted, about."""
 
 
-class Level(Protocol):
-    """Samples of some channels that all miss the same, less a plane."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Samples on each axis."""
-
-    @property
-    def windows(self) -> list[Slab]:
-        """In which parts it is read."""
-
-    def read(self, at: Sequence[Integers]) -> tuple[Array, Array]:
-        """Samples (..., C), 0 where missing, on a grid of positions; which are present, (...)."""
-
-
 def windows_of(shape: Sequence[int]) -> list[Slab]:
     """Windows that cover an array larger than memory; they begin at even samples."""
     return blocks_of(shape, [min(n, 64) + min(n, 64) % 2 for n in shape], WINDOW_SAMPLES)
@@ -43,10 +27,13 @@ def windows_of(shape: Sequence[int]) -> list[Slab]:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SourceLevel:
-    """The array itself, read from a source, in the unit of the fit."""
+    """The array itself, channels that all miss the same, read from a source.
+
+    In the unit of the fit, less a plane.
+    """
 
     slabs: Slabs
-    channels: tuple[int, ...]
+    channels: list[int]
     offset: Floats
     scale: Floats
     plane: SamplePlane | None = None
@@ -62,8 +49,8 @@ class SourceLevel:
         return windows_of(self.shape)
 
     def read(self, at: Sequence[Integers]) -> tuple[Array, Array]:
-        """Samples on a grid of positions, and which are present."""
-        own = list(self.channels)
+        """Samples (..., C), 0 where missing, on a grid of positions; which are present, (...)."""
+        own = self.channels
         y = np.zeros((*map(len, at), len(own)), self.offset.dtype)
         here = np.ones(y.shape[:-1], bool)
         for slab, place in runs_of(at):
@@ -109,6 +96,9 @@ class StoredLevel:
         xp = namespace(y)
         gone = xp.isnan(y)
         return xp.where(gone, xp.zeros_like(y), y), ~gone[..., 0]
+
+
+Level = SourceLevel | StoredLevel
 
 
 def read_grid(values: Array | Path, at: Sequence[Integers]) -> Array:
@@ -160,11 +150,10 @@ def _halved(y: Array, present: Array) -> Array:
     for k in range(present.ndim):
         pair = []
         for a in (total, weight):
-            even = a[(slice(None),) * k + (slice(0, None, 2), ...)]
-            odd = a[(slice(None),) * k + (slice(1, None, 2), ...)]
-            if odd.shape[k] < even.shape[k]:
-                end = (slice(None),) * k + (slice(0, 1), ...)
-                odd = xp.concat([odd, xp.zeros_like(even[end])], axis=k)
+            if a.shape[k] % 2:
+                end = a[(slice(None),) * k + (slice(0, 1), ...)]
+                a = xp.concat([a, xp.zeros_like(end)], axis=k)
+            even, odd = (a[(slice(None),) * k + (slice(i, None, 2), ...)] for i in (0, 1))
             pair.append(even + odd)
         total, weight = pair
     means = total / xp.where(weight > 0, weight, xp.ones_like(weight))
@@ -180,11 +169,8 @@ def is_near(present: Array, periodic: Sequence[bool]) -> Array:
             for way in (-step, step):
                 shifted = xp.roll(present, way, axis=k)
                 if not periodic[k]:
-                    i = xp.arange(n, device=device(present))
-                    valid = (i >= way) if way > 0 else (i < n + way)
-                    shifted = shifted & xp.reshape(
-                        valid, tuple(n if j == k else 1 for j in range(present.ndim))
-                    )
+                    i = np.arange(n).reshape([-1 if j == k else 1 for j in range(present.ndim)])
+                    shifted = shifted & move((i >= way) & (i < n + way), present)
                 reached = reached | shifted
         present = reached
     return present

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from elmfield._array.backend import device, move, namespace, to_numpy
+from elmfield._array.backend import move, namespace, to_numpy
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain import Spacing
 
@@ -84,9 +84,8 @@ class SamplePlane:
 
     def at(self, positions: Sequence[Integers]) -> Array:
         """Its values (..., C) on a grid of positions."""
-        xp, C = namespace(self.level), self.level.shape[0]
-        out = xp.zeros((*map(len, positions), C), dtype=xp.float64, device=device(self.level))
-        out = out + self.level
+        xp = namespace(self.level)
+        out = xp.broadcast_to(self.level, (*map(len, positions), self.level.shape[0]))
         for i, k in enumerate(self.axes):
             t = _along(self.lines, k, positions)
             out = out + move(t, out, xp.float64) * self.slopes[:, i]
