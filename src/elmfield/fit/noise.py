@@ -25,7 +25,7 @@ from elmfield._array.backend import (
 from elmfield._array.cache import memoised
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.fit.gaps.planes import box_index, take_boxes
+from elmfield.fit.gaps.levels import box_index, take_boxes
 from elmfield.fit.smooth_noise import smooth_further
 from elmfield.local.energies import FEW_STRETCHES, STRETCH, Family, lines, neighbours
 from elmfield.local.energy_mixture import fold_parities, unfold_parities

@@ -13,7 +13,7 @@ import numpy as np
 from elmfield._array.backend import cast, move, namespace, to_numpy
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.errors import NoiseWarning
-from elmfield.fit.gaps.planes import Spacings, box_index, plane_through, take_boxes
+from elmfield.fit.gaps.levels import Spacings, box_index, plane_through, take_boxes
 from elmfield.fit.noise import BOX, LEARNING_BOXES, clip_samples, remove_noise
 from elmfield.fit.smooth_noise import LARGE_BOXES, mode_variances
 from elmfield.local.bases import ProductModes, product_modes

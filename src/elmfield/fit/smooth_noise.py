@@ -14,7 +14,7 @@ import numpy as np
 from elmfield._array.backend import device, move, namespace, scatter_add
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats
-from elmfield.fit.gaps.planes import box_index, take_boxes
+from elmfield.fit.gaps.levels import box_index, take_boxes
 from elmfield.local.bases import ProductModes, product_modes
 
 LARGE_BOXES = {1: (64, 128, 256), 2: (24, 64), 3: (12, 32)}

@@ -20,29 +20,9 @@ import numpy as np
 
 from elmfield._array.backend import crc32, move, namespace, to_numpy
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.fit.gaps import gap_boxes
+from elmfield.fit.gaps import gap_boxes, levels
 from elmfield.fit.gaps.gap_boxes import Boxes, Choice
-from elmfield.fit.gaps.levels import (
-    REACH,
-    Level,
-    SourceLevel,
-    StoredLevel,
-    WindowLine,
-    coarser,
-    is_near,
-    join_parts,
-    read_grid,
-    windows_of,
-)
-from elmfield.fit.gaps.planes import (
-    PlaneSums,
-    SamplePlane,
-    Spacings,
-    join_index,
-    plane_through,
-    starts_of,
-    take_boxes,
-)
+from elmfield.fit.gaps.levels import REACH, Level, SamplePlane, Spacings, WindowLine
 from elmfield.fit.statistics import Slabs, Survey
 from elmfield.local.order import ROUNDING_SAMPLES, grain
 from elmfield.samples import Slab, whole_of
@@ -67,12 +47,12 @@ def fill_missing(
     xp = namespace(y)
     if bool(xp.all(present)):
         return y
-    plane = xp.astype(plane_through(y, present, periodic, spacings), y.dtype)
+    plane = xp.astype(levels.plane_through(y, present, periodic, spacings), y.dtype)
     rest = y - plane
     found = []
     for own in _channel_groups(y.shape[-1], bool(xp.all(present == present[..., :1]))):
         some = slice(own[0], own[-1] + 1)
-        level = StoredLevel.of(rest[..., some], present[..., own[0]])
+        level = levels.StoredLevel.of(rest[..., some], present[..., own[0]])
         known = to_numpy(y[..., some])[to_numpy(present[..., own[0]])]
         filler = filler_of(level, tuple(periodic), order, rounding=rounding_of(known))
         found.append(xp.astype(filler.fill(level.windows[0]), y.dtype))
@@ -114,7 +94,7 @@ class Filler:
     level : Level
         Its samples.
     coarse : array, path or None
-        The next coarser level, filled; None where no sample is far from all others.
+        The next levels.coarser level, filled; None where no sample is far from all others.
     periodic : tuple of bool
         Which axes wrap.
     side : int
@@ -153,13 +133,13 @@ class Filler:
         for slab in self.level.windows:
             lines = self.lines(slab, REACH + 1, REACH + 1)
             here = self.level.read([a.positions for a in lines])[1]
-            near = is_near(here, [a.is_ring for a in lines])
+            near = levels.is_near(here, [a.is_ring for a in lines])
             if not bool(namespace(here).all(near[tuple(a.inner for a in lines)])):
                 return True
         return False
 
     def read_window(self, lines: Sequence[WindowLine]) -> tuple[Array, Array]:
-        """Samples of a window, far ones taken from the coarser level; which count as present.
+        """Samples of a window, far ones taken from the levels.coarser level; which count as present.
 
         Samples near the border of a window may be taken to be far.
         """
@@ -168,13 +148,13 @@ class Filler:
         xp = namespace(y)
         y = xp.astype(y, xp.float64)
         if self.coarse is not None:
-            far = ~is_near(here, [a.is_ring for a in lines])
+            far = ~levels.is_near(here, [a.is_ring for a in lines])
             y = xp.where(far[..., None], self._doubled(at, self.coarse), y)
             here = here | far
         return y, here
 
     def _doubled(self, at: Sequence[Integers], coarse: Array | Path) -> Array:
-        """The coarser level on a grid of positions of this one: linear, smooth when repeated."""
+        """The levels.coarser level on a grid of positions of this one: linear, smooth when repeated."""
         near, other, needed = [], [], []
         for x, n, wraps in zip(at, self.level.shape, self.periodic):
             m = -(-n // 2)
@@ -184,7 +164,7 @@ class Filler:
             needed.append(np.unique(np.concatenate([a, b])))
             near.append(np.searchsorted(needed[-1], a))
             other.append(np.searchsorted(needed[-1], b))
-        small = read_grid(coarse, needed)
+        small = levels.read_grid(coarse, needed)
         xp = namespace(small)
         for k, n in enumerate(self.level.shape):
             one, two = (xp.take(small, move(i[k], small), axis=k) for i in (near, other))
@@ -198,7 +178,7 @@ class Filler:
         y, here = self.read_window(lines)
         if not bool(namespace(here).all(here)):
             along = [a.boxes(b, self.stride) for a, b in zip(lines, self.box)]
-            boxes = Boxes.of(here, self.box, join_index(along, here.shape))
+            boxes = Boxes.of(here, self.box, levels.join_index(along, here.shape))
             if boxes.index.shape[0]:
                 y = gap_boxes.fill_boxes(y, here, boxes, self.choice)
         return y[(*(a.inner for a in lines), ...)]
@@ -233,7 +213,7 @@ class Filler:
     def _some_boxes(self) -> tuple[Array, Array] | None:
         """Samples (G, S, C) of boxes with gaps from all over the level, and which are present."""
         every = zip(self.level.shape, self.box, self.periodic)
-        starts = [starts_of(n, b, self.stride, w) for n, b, w in every]
+        starts = [levels.starts_of(n, b, self.stride, w) for n, b, w in every]
         mixed = np.zeros([len(s) for s in starts], bool)
         for place, _, here, index in self._boxes(starts, ~mixed):
             have = to_numpy(here).reshape(-1)[index]
@@ -247,7 +227,7 @@ class Filler:
             own = number[place].reshape(-1)
             at = move(index[own >= 0], y)
             turns.append(own[own >= 0])
-            parts.append((take_boxes(y, at), take_boxes(here[..., None], at)[..., 0]))
+            parts.append((levels.take_boxes(y, at), levels.take_boxes(here[..., None], at)[..., 0]))
         if not parts:
             return None
         back, xp = move(np.argsort(np.concatenate(turns)), parts[0][0]), namespace(parts[0][0])
@@ -268,7 +248,7 @@ class Filler:
                 lines = self.lines(slab, REACH + 1, self.side + REACH + 1)
                 y, here = self.read_window(lines)
                 along = [a.places(s[o], b) for s, o, a, b in zip(starts, own, lines, self.box)]
-                yield place, y, here, join_index(along, here.shape)
+                yield place, y, here, levels.join_index(along, here.shape)
 
 
 def filler_of(
@@ -279,17 +259,17 @@ def filler_of(
     rounds: int = gap_boxes.ROUNDS,
     rounding: float = 0.0,
 ) -> Filler:
-    """How a level is filled; coarser ones are filled at once, into files that begin with `path`."""
+    """How a level is filled; levels.coarser ones are filled at once, into files that begin with `path`."""
     filler = Filler(level=level, coarse=None, periodic=periodic, rounding=rounding)
     if filler.has_far:
         ends = (".npy", "-filled.npy", "-")
         names = [path and path.with_name(path.name + end) for end in ends]
-        small = coarser(level, names[0])
+        small = levels.coarser(level, names[0])
         below = filler_of(small, periodic, order, names[2], 0, rounding)
         parts = ((slab, below.fill(slab)) for slab in small.windows)
-        filler = replace(filler, coarse=join_parts(parts, small.shape, names[1]))
+        filler = replace(filler, coarse=levels.join_parts(parts, small.shape, names[1]))
         if path is None:  # looked at once
-            far = StoredLevel.of(*filler.read_window(filler.lines(level.windows[0], 0, 0)))
+            far = levels.StoredLevel.of(*filler.read_window(filler.lines(level.windows[0], 0, 0)))
             filler = replace(filler, level=far, coarse=None)
     return filler.settle(order, rounds)
 
@@ -345,7 +325,7 @@ class FilledSlabs:
 
     def update(self, survey: Survey) -> None:
         """Let a survey see what was filled in, where settings look."""
-        for slab in windows_of(survey.shape[:-1]):
+        for slab in levels.windows_of(survey.shape[:-1]):
             if survey.probes.is_touched(slab) and self.slabs.part(slab)[1] is not None:
                 survey.put(slab, self.part(slab)[0])
 
@@ -365,8 +345,8 @@ def fill_slabs(
     unit: dict[str, Any] = {"offset": survey.offset, "scale": survey.scale}
     folder.mkdir(parents=True, exist_ok=True)
     for channels in _channel_groups(slabs.shape[-1], survey.is_alike):
-        level = SourceLevel(slabs=slabs, channels=channels, **unit)
-        sums = PlaneSums.of(level.shape, periodic, spacings)
+        level = levels.SourceLevel(slabs=slabs, channels=channels, **unit)
+        sums = levels.PlaneSums.of(level.shape, periodic, spacings)
         parts, rounding = [], 0.0
         for slab in level.windows:
             at = [np.arange(s.start, s.stop) for s in slab]

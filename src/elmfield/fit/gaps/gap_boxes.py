@@ -26,7 +26,7 @@ from elmfield._array.cache import memoised
 from elmfield._array.memory import capacity, runs
 from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Integers
-from elmfield.fit.gaps.planes import take_boxes
+from elmfield.fit.gaps.levels import take_boxes
 from elmfield.local.energies import FEW_STRETCHES, ORDER_FACTORS, STEEPEST, Family, stretched
 from elmfield.local.kernels import covariances, positions
 
