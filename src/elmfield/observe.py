@@ -61,7 +61,7 @@ def derivatives(
 ) -> Observation:
     """Derivatives at points, (n, d), `order` times along each axis, per unit of the coordinates."""
     x = as_places("points", points)
-    parts = [(rows.as_orders(order, x.shape[1]), np.ones(len(x)), None)]
+    parts: list[rows.Part] = [(rows.as_orders(order, x.shape[1]), np.ones(len(x)), None)]
     return observation("derivatives", x, partial(rows.point_terms, x, parts), g, noise)
 
 
@@ -174,7 +174,7 @@ def divergence(points: Array, q: object = 0.0, *, noise: Noise = 0) -> Observati
     """The divergence at points of a function with one channel per axis."""
     x = as_places("points", points)
     d, ones = x.shape[1], np.ones(len(x))
-    parts = [(tuple(int(j == k) for j in range(d)), ones, k) for k in range(d)]
+    parts: list[rows.Part] = [(tuple(int(j == k) for j in range(d)), ones, k) for k in range(d)]
     return observation("divergence", x, partial(rows.point_terms, x, parts), q, noise)
 
 

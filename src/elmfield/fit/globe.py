@@ -97,19 +97,14 @@ def sphere(
 
 def _components(field: Field, wanted: Sequence[int | str] | None) -> tuple[int, int] | None:
     """Numbers of the two channels that are a vector; None without any."""
+    n = 0 if field.model.channel_axis is None else field.model.n_channels
     if wanted is None:
-        return (
-            (0, 1) if field.model.channel_axis is not None and field.model.n_channels == 2 else None
-        )
+        return (0, 1) if n == 2 else None
     labels = [str(v) for v in field.labels.channels.labels]
     found = []
     for c in entries(wanted) or ():
         k = labels.index(c) if isinstance(c, str) and c in labels else c
-        if (
-            not is_integer(k)
-            or field.model.channel_axis is None
-            or not 0 <= k < field.model.n_channels
-        ):
+        if not is_integer(k) or not 0 <= k < n:
             raise ValueError(
                 f"`components` must be two of the field's {field.model.n_channels} channels, by "
                 f"number or by name {labels}; got {wanted!r}."
@@ -267,13 +262,12 @@ class Curvilinear:
         dims = [np.arange(n, dtype=np.float64) for n in self.places.shape]
         J = self.places.grid(*dims, quantity="gradient")
         size = np.sqrt(np.abs(np.linalg.det(np.einsum("...kj,...kl->...jl", J, J))))
-        wide = size if self.source.model.channel_axis is None else size[..., None]
+        k = self.source.model.channel_axis
+        wide = size if k is None else size[..., None]
         values = np.asarray(self.source.samples(missing="fill"), np.float64)
         both = []
         for y in (values * wide, np.broadcast_to(wide, values.shape)):
-            make = encoder(
-                y.shape, self.source.settings, channel_axis=self.source.model.channel_axis
-            )
+            make = encoder(y.shape, self.source.settings, channel_axis=k)
             both.append(polygon_means(make(y))(np.nan_to_num(corners), **options))
         whole = np.asarray(on_mesh.all(axis=-1))
         means = both[0][0] / both[1][0]

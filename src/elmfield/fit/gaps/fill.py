@@ -94,7 +94,7 @@ class Filler:
     level : Level
         Its samples.
     coarse : array, path or None
-        The next levels.coarser level, filled; None where no sample is far from all others.
+        The next coarser level, filled; None where no sample is far from all others.
     periodic : tuple of bool
         Which axes wrap.
     side : int
@@ -139,7 +139,7 @@ class Filler:
         return False
 
     def read_window(self, lines: Sequence[WindowLine]) -> tuple[Array, Array]:
-        """Samples of a window, far ones taken from the levels.coarser level; which count as present.
+        """Samples of a window, far ones taken from the coarser level; which count as present.
 
         Samples near the border of a window may be taken to be far.
         """
@@ -154,7 +154,7 @@ class Filler:
         return y, here
 
     def _doubled(self, at: Sequence[Integers], coarse: Array | Path) -> Array:
-        """The levels.coarser level on a grid of positions of this one: linear, smooth when repeated."""
+        """The coarser level on a grid of positions of this one: linear, smooth when repeated."""
         near, other, needed = [], [], []
         for x, n, wraps in zip(at, self.level.shape, self.periodic):
             m = -(-n // 2)
@@ -259,7 +259,7 @@ def filler_of(
     rounds: int = gap_boxes.ROUNDS,
     rounding: float = 0.0,
 ) -> Filler:
-    """How a level is filled; levels.coarser ones are filled at once, into files that begin with `path`."""
+    """How a level is filled; coarser ones are filled at once, into files that begin with `path`."""
     filler = Filler(level=level, coarse=None, periodic=periodic, rounding=rounding)
     if filler.has_far:
         ends = (".npy", "-filled.npy", "-")

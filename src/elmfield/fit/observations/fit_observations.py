@@ -151,12 +151,12 @@ def _fit_grid(
     from elmfield.fit.observations import grid_samples
 
     domain = about["domain"]
-    order, cells = "auto", {"cell": 6, "overlap": 1.0, "context": 1}
-    if isinstance(settings, Smooth):
-        order = settings.order
-        if settings.cell is not None:
-            cells = {k: getattr(settings, k) for k in cells}
-    own: Settings = Smooth(order=GRID_ORDER if order == "auto" else order, **cells)
+    own = Smooth(order=GRID_ORDER, cell=6, overlap=1.0, context=1)
+    if isinstance(settings, Smooth) and settings.order != "auto":
+        own = replace(own, order=settings.order)
+    if isinstance(settings, Smooth) and settings.cell is not None:
+        same = {k: getattr(settings, k) for k in ("cell", "overlap", "context")}
+        own = replace(own, **same)
 
     def encode(x: Floats, settings: Settings) -> Field:
         shape, k = (*domain.shape, x.shape[-1]), len(domain.shape)
@@ -167,7 +167,6 @@ def _fit_grid(
     observed = None
     x = grid_samples.kept(system, listed)
     if isinstance(settings, Oriented):
-        own = settings
 
         def denoise(z: Floats, level: float) -> Floats:
             found = encode(z, replace(settings, denoise=level)).samples()
@@ -179,7 +178,7 @@ def _fit_grid(
     else:
         drawn = system.error(np.random.default_rng(0), N_DRAWS)
         observed = grid_samples.DrawnPosterior(encode(drawn, own).model)
-    model = encode(x, own).model
+    model = encode(x, settings if isinstance(settings, Oriented) else own).model
     if about["channel_axis"] is None:
         model = model.channels(slice(0, 1), channel_axis=None)
     return Field(replace(model, observed=observed))

@@ -112,15 +112,12 @@ class GridSystem:
 
     def normal(self, x: Floats) -> Floats:
         """``Σ Aᵀ A x / σ²``."""
-        return sum(
-            m.rmatmat(m.matmat(x) / (u * s) ** 2)
-            for m, u, s in zip(self.maps, self.units, self.noise)
-        )  # type: ignore[return-value]
+        return self.right([m.matmat(x) for m in self.maps])
 
     def right(self, values: list[Floats]) -> Floats:
         """``Σ Aᵀ y / σ²``."""
         parts = zip(self.maps, values, self.units, self.noise)
-        return sum(m.rmatmat(y / (u * s) ** 2) for m, y, u, s in parts)  # type: ignore[return-value]
+        return np.asarray(sum(m.rmatmat(y / (u * s) ** 2) for m, y, u, s in parts))
 
     @property
     def prior(self) -> Floats:
@@ -162,9 +159,8 @@ class GridSystem:
         r = right - apply(x) if start is not None else right
         z = self.waves.back(scale * self.waves.forward(r))
         p, rz = z, float((r * z).sum())
-        goal = tolerance**2 * float(
-            (right * self.waves.back(scale * self.waves.forward(right))).sum()
-        )
+        goal = self.waves.back(scale * self.waves.forward(right))
+        goal = tolerance**2 * float((right * goal).sum())
         for _ in range(most):
             if rz <= goal:
                 break
@@ -188,14 +184,14 @@ class GridSystem:
         ]
         return x - self.solve(self.right(y), tolerance=tolerance)
 
-    def learn(self, unknown: list[bool], steps: int = LEARNING_STEPS) -> None:
+    def learn(self, unknown: list[bool]) -> None:
         """Spectrum and unknown noise that make the observations likely."""
         rng, squares = np.random.default_rng(0), self.waves.squares
         band = _bands(squares)
         count = np.maximum(np.bincount(band), 1)
         middle = np.bincount(band, squares) / count
         C, x = self.values[0].shape[1], None
-        for _ in range(steps):
+        for _ in range(LEARNING_STEPS):
             x = self.solve(self.right(self.values), start=x, tolerance=1e-4)
             e = self.error(rng)
             mean = (self.waves.forward(x) ** 2).mean(axis=1)
@@ -255,7 +251,7 @@ class DrawnPosterior(ObservedPosterior):
     @property
     def _unit(self) -> Floats:
         """Of a draw."""
-        return np.asarray(self.deviations.scale) / np.sqrt(self.deviations.n_channels)
+        return np.asarray(self.deviations.scale / np.sqrt(self.deviations.n_channels))
 
     def half(self, x: Floats, terms: Terms) -> Floats:
         """Draws at index coordinates x, (n, 1, number of draws)."""
@@ -318,11 +314,11 @@ def kept(system: GridSystem, observations: list[Observation]) -> Floats:
     return x
 
 
-def nonnegative(system: GridSystem, x: Floats, steps: int = 80) -> Floats:
+def nonnegative(system: GridSystem, x: Floats) -> Floats:
     """The samples of least cost, none below 0: alternating directions."""
     right, rho = system.right(system.values), float(np.median(1 / system.prior[1:]))
     z, u = np.maximum(x, 0), np.zeros_like(x)
-    for _ in range(steps):
+    for _ in range(80):
         x = system.solve(right + rho * (z - u), extra=rho, start=x, tolerance=1e-5, most=20)
         z = np.maximum(x + u, 0)
         u = u + x - z
@@ -330,12 +326,7 @@ def nonnegative(system: GridSystem, x: Floats, steps: int = 80) -> Floats:
 
 
 def alternate(
-    system: GridSystem,
-    denoise: Callable[[Floats, float], Floats],
-    x: Floats,
-    *,
-    positive: bool,
-    steps: int = 12,
+    system: GridSystem, denoise: Callable[[Floats, float], Floats], x: Floats, *, positive: bool
 ) -> Floats:
     """Samples near the rows that a denoiser leaves alone, its level falling from step to step."""
     right, z = system.right(system.values), x
@@ -343,7 +334,7 @@ def alternate(
     last = max(float(min(noise)), 1e-6)
     drawn = system.error(np.random.default_rng(0))
     first = 4 * max(float(np.sqrt(np.mean(drawn**2))), last)
-    for level in np.geomspace(first, last, steps):
+    for level in np.geomspace(first, last, 12):
         z = denoise(x, float(level))
         weight = WEIGHT / level**2
         x = system.solve(right + weight * z, extra=weight, prior=False, start=z, most=60)

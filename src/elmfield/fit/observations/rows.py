@@ -5,7 +5,7 @@ linear in them, and its weights are products over axes.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -105,7 +105,7 @@ class AxisRows:
 def diagonal(rows: Floats, n_channels: int) -> Floats:
     """The same rows for each channel's own coefficients, (n C, C m); channels vary fastest."""
     every = np.einsum("nm,cd->ncdm", rows, np.eye(n_channels))
-    return every.reshape(len(rows) * n_channels, -1)
+    return np.asarray(every.reshape(len(rows) * n_channels, -1))
 
 
 def multiply_rows(A: Floats, B: Floats) -> Floats:
@@ -164,16 +164,13 @@ def _sample_rows(domain: Domain, settings: Smooth) -> AxisRows:
     """The weight of each sample of an axis in the field's values along it."""
     axes, breaks, order = list[AxisFunction](), [], np.ravel(settings.order)
     for k, axis in enumerate(domain.axes):
-        own = Smooth(
-            order=float(order[min(k, len(order) - 1)]), cell=settings.cell,
-            overlap=settings.overlap, context=settings.context,
-        )  # fmt: skip
+        own = replace(settings, order=float(order[min(k, len(order) - 1)]))
         one, shape = Domain.of([axis]), (axis.size, axis.size)
         encode = Encoder(shape=shape, settings=own, channel_axis=1, domain=one)
         axes.append(_weights(encode, axis.size))
         inner, overlap = encode.partition.borders(0)[1:-1], encode.partition.overlap[0]
-        ends = [[-0.5, axis.size - 0.5], inner - overlap, inner + overlap, np.arange(axis.size)]
-        at = np.clip(np.concatenate(ends), -0.5, axis.size - 0.5)
+        own_breaks = inner - overlap, inner + overlap, np.arange(-1.0, axis.size + 1)
+        at = np.clip(np.concatenate(own_breaks), -0.5, axis.size - 0.5)
         breaks.append(np.unique(axis.from_index(at)))
     waves = tuple(1.5 * n for n in domain.shape)
     resolution = Resolution(breaks, (10,) * len(axes), waves, domain.periodic)

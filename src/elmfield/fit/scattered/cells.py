@@ -52,7 +52,8 @@ class Cells:
 
     def local(self, i: int) -> Floats:
         """Local coordinates of the samples of region i, (S, d)."""
-        return _shortest(self.x[self.used[i]] - self.centres[i], self.partition) / self.radii[i]
+        u = _shortest(self.x[self.used[i]] - self.centres[i], self.partition)
+        return np.asarray(u / self.radii[i])
 
     @property
     def sizes(self) -> Integers:
