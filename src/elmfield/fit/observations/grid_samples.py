@@ -151,23 +151,25 @@ class GridSystem:
             self._diagonal = self.diagonal()
         scale = 1 / (self._diagonal + inverse + extra + 1e-300)
 
+        def in_waves(weights: Floats | float, x: Floats) -> Floats:
+            return self.waves.back(weights * self.waves.forward(x))
+
         def apply(x: Floats) -> Floats:
-            own = self.waves.back(inverse * self.waves.forward(x)) if prior else 0.0
+            own = in_waves(inverse, x) if prior else 0.0
             return self.normal(x) + own + extra * x
 
         x = np.zeros_like(right) if start is None else start
         r = right - apply(x) if start is not None else right
-        z = self.waves.back(scale * self.waves.forward(r))
+        z = in_waves(scale, r)
         p, rz = z, float((r * z).sum())
-        goal = self.waves.back(scale * self.waves.forward(right))
-        goal = tolerance**2 * float((right * goal).sum())
+        goal = tolerance**2 * float((right * in_waves(scale, right)).sum())
         for _ in range(most):
             if rz <= goal:
                 break
             q = apply(p)
             step = rz / float((p * q).sum())
             x, r = x + step * p, r - step * q
-            z = self.waves.back(scale * self.waves.forward(r))
+            z = in_waves(scale, r)
             rz, before = float((r * z).sum()), rz
             p = z + rz / before * p
         return x
