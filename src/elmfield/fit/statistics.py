@@ -249,8 +249,8 @@ class Probes:
         inside = np.ones(self.n_few, bool)
         for p, s in zip(self._few, slab):
             inside &= (p >= s.start) & (p < s.stop)
-        at = tuple(p[inside] - s.start for p, s in zip(self._few, slab))
-        return [*found, ((np.flatnonzero(inside),), at)]
+        few = tuple(p[inside] - s.start for p, s in zip(self._few, slab))
+        return [*found, ((np.flatnonzero(inside),), few)]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

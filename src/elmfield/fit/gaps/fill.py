@@ -14,16 +14,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from elmfield._array.backend import crc32, move, namespace, to_numpy
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.fit.gaps import gap_boxes, levels
-from elmfield.fit.gaps.gap_boxes import Boxes, Choice
+from elmfield.fit.gaps.gap_boxes import Boxes
 from elmfield.fit.gaps.levels import REACH, Level, SamplePlane, Spacings, WindowLine
 from elmfield.fit.statistics import Slabs, Survey
+from elmfield.local.energies import STEEPEST
 from elmfield.local.order import ROUNDING_SAMPLES, grain
 from elmfield.samples import Slab, whole_of
 
@@ -81,10 +81,6 @@ def _channel_groups(C: int, is_alike: bool) -> list[list[int]]:
 # --- filling ----------------------------------------------------------------------------------
 
 
-ISOTROPIC = Choice(1.0, 0)
-"""Energies of a filler before some were chosen."""
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Filler:
     """How one level is filled.
@@ -99,8 +95,8 @@ class Filler:
         Which axes wrap.
     side : int
         Samples of a box on each axis.
-    choice : Choice
-        The energies that boxes use.
+    order, rounds : float and int
+        Of the boxes' energies, in space; how often boxes choose among members again.
     rounding : float
         Standard deviation of what samples were rounded by.
     """
@@ -109,7 +105,8 @@ class Filler:
     coarse: Array | Path | None
     periodic: tuple[bool, ...]
     side: int = 1
-    choice: Choice = ISOTROPIC
+    order: float = 1.0
+    rounds: int = 0
     rounding: float = 0.0
 
     @property
@@ -173,14 +170,15 @@ class Filler:
 
     def fill(self, slab: Slab) -> Array:
         """A slab, filled, in float64."""
-        halo = (self.choice.rounds + 1) * self.side + REACH + 1
+        halo = (self.rounds + 1) * self.side + REACH + 1
         lines = self.lines(slab, halo, halo)
         y, here = self.read_window(lines)
         if not bool(namespace(here).all(here)):
             along = [a.boxes(b, self.stride) for a, b in zip(lines, self.box)]
             boxes = Boxes.of(here, self.box, levels.join_index(along, here.shape))
             if boxes.index.shape[0]:
-                y = gap_boxes.fill_boxes(y, here, boxes, self.choice)
+                energies = self.order, self.rounds, self.rounding
+                y = gap_boxes.fill_boxes(y, here, boxes, *energies)
         return y[(*(a.inner for a in lines), ...)]
 
     # What is decided by looking at all of a level.
@@ -188,16 +186,15 @@ class Filler:
     def settle(self, order: float | None, rounds: int) -> "Filler":
         """The same with boxes and energies chosen; `order` along a line, or None to choose it."""
         d = gap_boxes.wide_axes(self.level.shape)
-        if order is not None:
-            return replace(self, side=gap_boxes.side_of(0.0, d), choice=Choice.isotropic(order, d))
-        isolation = self._isolation()
-        side = gap_boxes.side_of(isolation, d)
-        filler = replace(self, side=side, choice=Choice.isotropic(1.0, d))
-        some = filler._some_boxes()
+        isolation = 0.0 if order is not None else self._isolation()
+        own = min((1.0 if order is None else order) + (d - 1) / 2, STEEPEST)
+        filler = replace(self, side=gap_boxes.side_of(isolation, d), order=own)
+        some = filler._some_boxes() if order is None else None
         if some is None:
             return filler
-        choice = Choice.likeliest(*some, filler.box, isolation, rounds, self.rounding)
-        return replace(filler, choice=choice)
+        own = gap_boxes.likeliest_order(*some, filler.box, isolation, self.rounding)
+        is_hole = isolation <= gap_boxes.HOLE_ISOLATION
+        return replace(filler, order=own, rounds=min(rounds, 1) if is_hole else rounds)
 
     def _isolation(self) -> float:
         """Part of the direct neighbours of missing samples that is present."""
@@ -286,17 +283,13 @@ class FilledSlabs:
     slabs : Slabs
         The source.
     fillers : list of triples
-        Channels that miss the same, how they are filled, and their plane.
-    offset, scale : arrays, shape (C,)
-        The unit of the fit.
+        Channels that miss the same, their plane, and how they are filled.
     limits : pair of arrays, shape (C,), or None
         Between which what is filled in stays.
     """
 
     slabs: Slabs
-    fillers: list[tuple[list[int], Filler, SamplePlane]] = field(repr=False)
-    offset: Floats
-    scale: Floats
+    fillers: list[tuple[levels.SourceLevel, SamplePlane, Filler]] = field(repr=False)
     limits: tuple[Floats, Floats] | None = None
 
     @property
@@ -309,13 +302,12 @@ class FilledSlabs:
         raw, present, _ = self.slabs.part(slab)
         gone, y = np.zeros(raw.shape, bool) if present is None else ~present, np.array(raw)
         at = [np.arange(s.start, s.stop) for s in slab]
-        for own, filler, plane in self.fillers:
-            if not gone[..., own[0]].any():
-                continue
-            kind = self.offset.dtype
-            whole = filler.fill(slab).astype(kind) + plane.at(at).astype(kind)
-            back = whole * self.scale[own] + self.offset[own]
-            y[..., own] = np.where(gone[..., own], back, y[..., own])
+        for level, plane, filler in self.fillers:
+            own, kind = level.channels, level.offset.dtype
+            if gone[..., own[0]].any():
+                whole = filler.fill(slab).astype(kind) + plane.at(at).astype(kind)
+                back = whole * level.scale[own] + level.offset[own]
+                y[..., own] = np.where(gone[..., own], back, y[..., own])
         if self.limits is not None:
             low, high = (np.asarray(v).astype(y.dtype) for v in self.limits)
             y = np.where(gone, np.clip(y, low, high), y)
@@ -341,11 +333,10 @@ def fill_slabs(
     spacings: Spacings = (),
 ) -> FilledSlabs:
     """The slabs of a surveyed array with its gaps filled when read; `folder` is for files."""
-    fillers = []
-    unit: dict[str, Any] = {"offset": survey.offset, "scale": survey.scale}
+    fillers, unit = [], (survey.offset, survey.scale)
     folder.mkdir(parents=True, exist_ok=True)
     for channels in _channel_groups(slabs.shape[-1], survey.is_alike):
-        level = levels.SourceLevel(slabs=slabs, channels=channels, **unit)
+        level = levels.SourceLevel(slabs, channels, *unit)
         sums = levels.PlaneSums.of(level.shape, periodic, spacings)
         parts, rounding = [], 0.0
         for slab in level.windows:
@@ -357,6 +348,6 @@ def fill_slabs(
         level = replace(level, plane=plane)
         path = folder / f"level-{channels[0]}"
         filler = filler_of(level, tuple(periodic), order, path, rounding=rounding)
-        fillers.append((channels, filler, plane))
+        fillers.append((level, plane, filler))
     limits = (survey.ends.low, survey.ends.high) if clip else None
-    return FilledSlabs(slabs=slabs, fillers=fillers, limits=limits, **unit)
+    return FilledSlabs(slabs=slabs, fillers=fillers, limits=limits)

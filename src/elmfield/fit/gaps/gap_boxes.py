@@ -27,7 +27,7 @@ from elmfield._array.memory import capacity, runs
 from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Integers
 from elmfield.fit.gaps.levels import take_boxes
-from elmfield.local.energies import FEW_STRETCHES, ORDER_FACTORS, STEEPEST, Family, stretched
+from elmfield.local.energies import FEW_STRETCHES, ORDER_FACTORS, Family, stretched
 from elmfield.local.kernels import covariances, positions
 
 TRIED_MEMBERS = 4
@@ -114,64 +114,40 @@ def gaussian_members(
 # --- an array -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The order of the boxes' energies, and how often boxes choose among members again.
+def likeliest_order(
+    Y: Array, M: Array, box: tuple[int, ...], isolation: float, rounding: float
+) -> float:
+    """The order that boxes from all over an array, Y (G, S, C) with samples M (G, S), make likely.
 
-    Parameters
-    ----------
-    order : float
-        Of the energies, in space.
-    rounds : int
-        How often boxes look again at what all of them filled in together.
-    rounding : float
-        Standard deviation of what samples were rounded by. Evidence counts on it: a flat area is
-        known to that, and no better.
+    `rounding` is the standard deviation of what samples were rounded by. Evidence counts on it: a
+    flat area is known to that, and no better.
     """
-
-    order: float
-    rounds: int
-    rounding: float = 0.0
-
-    @classmethod
-    def isotropic(cls, order: float, d: int) -> "Choice":
-        """An isotropic energy of an order along a line, for `d` axes."""
-        return cls(min(order + (d - 1) / 2, STEEPEST), 0)
-
-    @classmethod
-    def likeliest(
-        cls,
-        Y: Array,
-        M: Array,
-        box: tuple[int, ...],
-        isolation: float,
-        rounds: int,
-        rounding: float,
-    ) -> "Choice":
-        """What boxes from all over an array, Y (G, S, C) with samples M (G, S), make likely."""
-        xp, more = namespace(Y), (wide_axes(box) - 2) / 2
-        orders = tuple(s + more for s in ORDERS)
-        who = xp.arange(len(orders), device=device(Y))
-        who = xp.broadcast_to(who, (Y.shape[0], len(orders)))
-        _, e = solve_boxes(gaussian_members(box, orders, False).moved(Y), Y, M, who, rounding)
-        likely = orders[int(np.argmax(to_numpy(xp.sum(e, axis=0))))]
-        s = max(likely, 1.6 + more) + ORDER_PER_ISOLATION * isolation
-        rounds = rounds if isolation > HOLE_ISOLATION else min(rounds, 1)
-        return cls(round(s, 2), rounds, rounding)
+    xp, more = namespace(Y), (wide_axes(box) - 2) / 2
+    orders = tuple(s + more for s in ORDERS)
+    who = xp.arange(len(orders), device=device(Y))
+    who = xp.broadcast_to(who, (Y.shape[0], len(orders)))
+    _, e = solve_boxes(gaussian_members(box, orders, False).moved(Y), Y, M, who, rounding)
+    likely = orders[int(np.argmax(to_numpy(xp.sum(e, axis=0))))]
+    return round(max(likely, 1.6 + more) + ORDER_PER_ISOLATION * isolation, 2)
 
 
-def fill_boxes(y: Array, present: Array, boxes: "Boxes", choice: Choice) -> Array:
-    """`y`, (..., C) in float64, filled where not `present` by overlapping boxes."""
+def fill_boxes(
+    y: Array, present: Array, boxes: "Boxes", order: float, rounds: int, rounding: float
+) -> Array:
+    """`y`, (..., C) in float64, filled where not `present` by overlapping boxes.
+
+    In each of some rounds boxes look again at what all of them filled in together.
+    """
     xp = namespace(y)
     Y, M = take_boxes(y, boxes.index), take_boxes(present[..., None], boxes.index)[..., 0]
     only = xp.zeros((Y.shape[0], 1), dtype=xp.int64, device=device(y))
-    isotropic = gaussian_members(boxes.box, (choice.order,), False).moved(y)
-    first = solve_boxes(isotropic, Y, M, only, choice.rounding)
+    isotropic = gaussian_members(boxes.box, (order,), False).moved(y)
+    first = solve_boxes(isotropic, Y, M, only, rounding)
     found = boxes.blend(y, present, _blend_members(*first))
-    for _ in range(choice.rounds):
-        members = gaussian_members(boxes.box, (choice.order,), True).moved(y)
-        who = _likely(members, take_boxes(found, boxes.index), choice.rounding)
-        more = solve_boxes(members, Y, M, who, choice.rounding)
+    for _ in range(rounds):
+        members = gaussian_members(boxes.box, (order,), True).moved(y)
+        who = _likely(members, take_boxes(found, boxes.index), rounding)
+        more = solve_boxes(members, Y, M, who, rounding)
         said, e = (xp.concat(both, axis=1) for both in zip(first, more))
         found = boxes.blend(y, present, _blend_members(said, e))
     return found

@@ -177,7 +177,7 @@ def windows_of(shape: Sequence[int]) -> list[Slab]:
     return blocks_of(shape, [min(n, 64) + min(n, 64) % 2 for n in shape], WINDOW_SAMPLES)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class SourceLevel:
     """The array itself, channels that all miss the same, read from a source.
 
