@@ -16,7 +16,7 @@ from elmfield.field.model import Model
 from elmfield.fit.encoder import Encoder
 from elmfield.fit.observations.observation import Observation, Resolution
 from elmfield.fit.observations.one_region import fit_one_region
-from elmfield.fit.observations.rows import sample_maps
+from elmfield.fit.observations.rows import derivative_at, sample_maps
 from elmfield.fit.scattered.points import corners_of, index_in
 from elmfield.settings import Oriented, Settings, Smooth
 
@@ -104,12 +104,9 @@ def fit_observations(
         like = background
     domain = _domain(listed, bounds, spacing, shape, like, periodic, dims)
     _inside(listed, domain)
-    values = [
-        np.broadcast_to(
-            o.values.reshape(len(o), -1), (len(o), 1 if o.kind == "divergence" else C)
-        ).copy()
-        for o in listed
-    ]
+    sizes = [(len(o), 1 if o.kind == "divergence" else C) for o in listed]
+    given = [o.values.reshape(len(o), -1) for o in listed]
+    values = [np.broadcast_to(y, size).copy() for y, size in zip(given, sizes)]
     if background is not None:
         _check_background(background, listed, C)
         values = [y - _seen(background, o) for o, y in zip(listed, values)]
@@ -206,10 +203,10 @@ def _seen(background: Field, o: Observation) -> Floats:
             x = np.stack([p[:, i] for p, i in zip(t.positions, node)], axis=1)
             w = t.factor * np.prod([w[:, i] for w, i in zip(t.weights, node)], axis=0)
             index, _ = domain.to_index(x, "nearest")
-            (f,) = model.blended.partials(index, [t.order])
-            f = np.asarray(f) * np.asarray(model.scale)
-            f = f if any(t.order) else f + np.asarray(model.offset)
-            f = f * (w * np.prod(np.power(domain.per_unit, t.order)))[:, None]
+            f = (
+                derivative_at(model, index, t.order)
+                * (w * np.prod(np.power(domain.per_unit, t.order)))[:, None]
+            )
             f = f if t.channel is None else f[:, t.channel : t.channel + 1]
             rows = np.arange(len(o)) if t.row is None else t.row
             np.add.at(total, rows, f)
@@ -256,10 +253,8 @@ def _channels(listed: list[Observation]) -> tuple[int, bool]:
 
 def _inside(listed: list[Observation], domain: Domain) -> None:
     d = len(domain.shape)
-    for o in listed:
+    for o in (o for o in listed if o.places.size):
         x = o.places
-        if not x.size:
-            continue
         if x.shape[1] != d:
             raise ValueError(f"{o.kind}: positions have {x.shape[1]} axes, the domain has {d}.")
         out = index_in(x, domain, slack=1e-6)[1]

@@ -140,13 +140,9 @@ def rows_of(domain: Domain, model: PolynomialModel) -> AxisRows:
         tuple(w + 8.0 for w in model.shape),
         domain.periodic,
     )
-    centre = [(n - 1) / 2 for n in domain.shape]
-
-    def function(k: int) -> AxisFunction:
-        own, c = model.axes[k], centre[k]
-        return lambda x, order: np.asarray(own(x - c, order))
-
-    axes = [function(k) for k in range(len(centre))]
+    axes = list[AxisFunction]()
+    for own, n in zip(model.axes, domain.shape):
+        axes.append(lambda x, order, f=own, c=(n - 1) / 2: np.asarray(f(x - c, order)))
     return AxisRows(domain, axes, model.shape, resolution)
 
 

@@ -16,6 +16,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 from elmfield._array.memory import runs
 from elmfield._array.typing import Array, Floats
 from elmfield.domain import Domain
+from elmfield.field.model import Model
 from elmfield.fit.encoder import Encoder
 from elmfield.fit.observations.observation import Observation, Resolution, Term
 from elmfield.settings import Smooth
@@ -167,7 +168,8 @@ def _sample_rows(domain: Domain, settings: Smooth) -> AxisRows:
         own = replace(settings, order=float(order[min(k, len(order) - 1)]))
         one, shape = Domain.of([axis]), (axis.size, axis.size)
         encode = Encoder(shape=shape, settings=own, channel_axis=1, domain=one)
-        axes.append(_weights(encode, axis.size))
+        model = encode(np.eye(axis.size)).model
+        axes.append(lambda x, order, of=model: derivative_at(of, x[:, None], (order,)))
         inner, overlap = encode.partition.borders(0)[1:-1], encode.partition.overlap[0]
         own_breaks = inner - overlap, inner + overlap, np.arange(-1.0, axis.size + 1)
         at = np.clip(np.concatenate(own_breaks), -0.5, axis.size - 0.5)
@@ -177,15 +179,11 @@ def _sample_rows(domain: Domain, settings: Smooth) -> AxisRows:
     return AxisRows(domain, axes, domain.shape, resolution, is_sparse=True)
 
 
-def _weights(encode: Encoder, n: int) -> AxisFunction:
-    model = encode(np.eye(n)).model  # the constant is taken off each column and put on again
-    offset, scale = np.asarray(model.offset), np.asarray(model.scale)
-
-    def weights(x: Floats, order: int) -> Floats:
-        (found,) = model.blended.partials(x[:, None], [(order,)])
-        return np.asarray(np.asarray(found) * scale + (offset if order == 0 else 0))
-
-    return weights
+def derivative_at(model: Model, x: Floats, order: tuple[int, ...]) -> Floats:
+    """A derivative of a field at index coordinates x, (n, d), per sample; (n, C)."""
+    (found,) = model.blended.partials(x, [order])
+    found = np.asarray(found) * np.asarray(model.scale)
+    return np.asarray(found if any(order) else found + np.asarray(model.offset))
 
 
 def _grid_map(rows: AxisRows, term: Term) -> LinearOperator | None:
