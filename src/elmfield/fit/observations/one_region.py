@@ -4,7 +4,8 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
+from typing import Any
 
 import numpy as np
 
@@ -140,10 +141,13 @@ def rows_of(domain: Domain, model: PolynomialModel) -> AxisRows:
         tuple(w + 8.0 for w in model.shape),
         domain.periodic,
     )
-    axes = list[AxisFunction]()
-    for own, n in zip(model.axes, domain.shape):
-        axes.append(lambda x, order, f=own, c=(n - 1) / 2: np.asarray(f(x - c, order)))
+    each = zip(model.axes, domain.shape)
+    axes: list[AxisFunction] = [partial(_centred, own, (n - 1) / 2) for own, n in each]
     return AxisRows(domain, axes, model.shape, resolution)
+
+
+def _centred(own: Any, centre: float, x: Floats, order: int) -> Floats:
+    return np.asarray(own(x - centre, order))
 
 
 def fit_one_region(

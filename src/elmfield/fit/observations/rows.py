@@ -6,7 +6,7 @@ linear in them, and its weights are products over axes.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -168,8 +168,7 @@ def _sample_rows(domain: Domain, settings: Smooth) -> AxisRows:
         own = replace(settings, order=float(order[min(k, len(order) - 1)]))
         one, shape = Domain.of([axis]), (axis.size, axis.size)
         encode = Encoder(shape=shape, settings=own, channel_axis=1, domain=one)
-        model = encode(np.eye(axis.size)).model
-        axes.append(lambda x, order, of=model: derivative_at(of, x[:, None], (order,)))
+        axes.append(partial(_along_axis, encode(np.eye(axis.size)).model))
         inner, overlap = encode.partition.borders(0)[1:-1], encode.partition.overlap[0]
         own_breaks = inner - overlap, inner + overlap, np.arange(-1.0, axis.size + 1)
         at = np.clip(np.concatenate(own_breaks), -0.5, axis.size - 0.5)
@@ -177,6 +176,10 @@ def _sample_rows(domain: Domain, settings: Smooth) -> AxisRows:
     waves = tuple(1.5 * n for n in domain.shape)
     resolution = Resolution(breaks, (10,) * len(axes), waves, domain.periodic)
     return AxisRows(domain, axes, domain.shape, resolution, is_sparse=True)
+
+
+def _along_axis(model: Model, x: Floats, order: int) -> Floats:
+    return derivative_at(model, x[:, None], (order,))
 
 
 def derivative_at(model: Model, x: Floats, order: tuple[int, ...]) -> Floats:
