@@ -158,20 +158,15 @@ def _both_sides(field: Field, frame: SphereFrame, rows: Array, pole: float) -> t
     beyond = [rows[np.abs(rows - pole) > 1e-9], (at[lon] + 180)]
     over = list(at)
     over[lat], over[lon] = beyond
-    here, there = (
-        np.asarray(to_numpy(field.grid(*places, missing="fill")), np.float64)
-        for places in (at, over)
-    )
-    if field.model.channel_axis is None:
-        here, there = here[..., None], there[..., None]
-    else:
-        here, there = (np.moveaxis(v, field.model.channel_axis, -1) for v in (here, there))
+    sides, k = [], field.model.channel_axis
+    for places in (at, over):
+        v = np.array(to_numpy(field.grid(*places, missing="fill")), np.float64)
+        sides.append(v[..., None] if k is None else np.moveaxis(v, k, -1))
     if frame.components is not None:  # seen from the other side, north is south, east is west
-        there = there.copy()
-        there[..., list(frame.components)] *= -1
+        sides[1][..., list(frame.components)] *= -1
     latitudes = np.concatenate([rows, 2 * pole - beyond[0]])
     order = np.argsort(latitudes)
-    both = np.take(np.concatenate([here, there], axis=lat), order, axis=lat)
+    both = np.take(np.concatenate(sides, axis=lat), order, axis=lat)
     return both, latitudes[order]
 
 
