@@ -32,7 +32,6 @@ from elmfield.field.model import Model
 from elmfield.field.uncertainty.neighbours import Neighbours
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.field.uncertainty.prior import Prior
-from elmfield.fit.scattered.cells import dense_model, periods
 from elmfield.fit.scattered.kernel_regions import (
     HIGHEST_ORDER,
     LARGEST_MISS,
@@ -40,6 +39,7 @@ from elmfield.fit.scattered.kernel_regions import (
     KernelRegions,
     power_of,
 )
+from elmfield.fit.scattered.sample_cells import dense_model, periods
 from elmfield.partition import Partition
 from elmfield.samples import refuse_far, with_nan
 from elmfield.settings import Paper, Smooth
