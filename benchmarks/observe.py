@@ -257,7 +257,7 @@ def tomography():
     the same data; FBP is scikit-image's on the same sinogram.
     """
     from elmfield.domain import make_domain
-    from elmfield.fit.observations.sample_rows import sample_maps
+    from elmfield.fit.observations.rows import sample_maps
 
     n, rows = 128, []
     start, end = rays(n, 30)
@@ -266,12 +266,12 @@ def tomography():
     (A,) = sample_maps([ob.lines(start, end, np.zeros(len(start)))], domain, settings)
     x = np.random.default_rng(0).random((n * n, 1))
     for _ in range(30):
-        x = A.adjoint(A.forward(x))
+        x = A.rmatmat(A.matmat(x))
         norm = np.sqrt(np.linalg.norm(x))
         x /= np.linalg.norm(x)
-    sums = (A.forward(np.ones((n * n, 1))), A.adjoint(np.ones((len(start), 1))))
+    sums = (A.matmat(np.ones((n * n, 1))), A.rmatmat(np.ones((len(start), 1))))
     for name, truth in phantoms(n).items():
-        y = A.forward(truth.reshape(-1, 1))
+        y = A.matmat(truth.reshape(-1, 1))
         noise = 0.01 * y.max()
         y = y + noise * np.random.default_rng(2).standard_normal(y.shape)
         row = {"phantom": name}
@@ -289,7 +289,7 @@ def tomography():
         best, x = -np.inf, np.zeros((n * n, 1))
         for _ in range(300):  # SIRT, its best step for the truth
             x = np.maximum(
-                x + A.adjoint((y - A.forward(x)) / sums[0]) / np.maximum(sums[1], 1e-9), 0
+                x + A.rmatmat((y - A.matmat(x)) / sums[0]) / np.maximum(sums[1], 1e-9), 0
             )
             best = max(best, psnr(x.reshape(n, n), truth))
         row["sirt"] = best
@@ -309,8 +309,8 @@ def tomography():
         rows.append(row)
         print(row, flush=True)
         record("observe", "tomography", rows)
-        forward = lambda x: A.forward(x.reshape(-1, 1)) / norm
-        back = lambda q: (A.adjoint(q) / norm).reshape(n, n)
+        forward = lambda x: A.matmat(x.reshape(-1, 1)) / norm
+        back = lambda q: (A.rmatmat(q) / norm).reshape(n, n)
         tv = {}
         for k in (1e-4, 3e-4, 1e-3, 3e-3):
             weight = k * np.ptp(truth)

@@ -19,7 +19,7 @@ from skimage import data, restoration, transform
 
 import elmfield as ef
 from common import main, record
-from elmfield.fit.noise_level import noise_level
+from elmfield.fit.noise_model import noise_level
 from measurement.rivals import filled
 from paper.research.datasets import files
 

@@ -10,26 +10,14 @@ all rows or one each; 0 keeps rows exactly, None lets the evidence find it.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from elmfield._array.checks import shown
-from elmfield._array.typing import Array, Floats
-from elmfield.fit.observations.observation import (
-    AlongLines,
-    AtPoints,
-    Noise,
-    Observation,
-    OnSamples,
-    OverBoxes,
-    Part,
-    ThroughKernel,
-    ThroughProduct,
-    as_numbers,
-    as_orders,
-    as_places,
-    observation,
-)
+from elmfield._array.typing import Array
+from elmfield.fit.observations import observation as rows
+from elmfield.fit.observations.observation import Noise, Observation, as_places, observation
 
 __all__ = [
     "Observation",
@@ -64,8 +52,8 @@ def values(points: Array, y: Array, *, noise: Noise = None) -> Observation:
     Observation(kind='values', noise=0.1)
     """
     x = as_places("points", points)
-    parts: list[Part] = [((0,) * x.shape[1], np.ones(len(x)), None)]
-    return observation("values", AtPoints(x, parts), len(x), y, noise)
+    terms = partial(rows.point_terms, x, [((), np.ones(len(x)), None)])
+    return observation("values", x, terms, y, noise)
 
 
 def derivatives(
@@ -73,8 +61,8 @@ def derivatives(
 ) -> Observation:
     """Derivatives at points, (n, d), `order` times along each axis, per unit of the coordinates."""
     x = as_places("points", points)
-    parts: list[Part] = [(as_orders(order, x.shape[1]), np.ones(len(x)), None)]
-    return observation("derivatives", AtPoints(x, parts), len(x), g, noise)
+    parts: list[rows.Part] = [(rows.as_orders(order, x.shape[1]), np.ones(len(x)), None)]
+    return observation("derivatives", x, partial(rows.point_terms, x, parts), g, noise)
 
 
 def means(low: Array, high: Array, m: Array, *, noise: Noise = 0) -> Observation:
@@ -85,7 +73,8 @@ def means(low: Array, high: Array, m: Array, *, noise: Noise = 0) -> Observation
             "means: `low` must lie below `high` on every axis, shapes (n, d); got shapes "
             f"{a.shape} and {b.shape}."
         )
-    return observation("means", OverBoxes(a, b), len(a), m, noise)
+    terms = partial(rows.box_terms, a, b)
+    return observation("means", np.concatenate([a, b]), terms, m, noise, len(a))
 
 
 def lines(start: Array, end: Array, p: Array, *, noise: Noise = None) -> Observation:
@@ -93,7 +82,8 @@ def lines(start: Array, end: Array, p: Array, *, noise: Noise = None) -> Observa
     a, b = as_places("start", start), as_places("end", end)
     if a.shape != b.shape:
         raise ValueError(f"lines: as many starts as ends; got shapes {a.shape} and {b.shape}.")
-    return observation("lines", AlongLines(a, b), len(a), p, noise)
+    terms = partial(rows.line_terms, a, b)
+    return observation("lines", np.concatenate([a, b]), terms, p, noise, len(a))
 
 
 @dataclass(frozen=True)
@@ -110,7 +100,7 @@ def gaussian(width: float | Sequence[float], *, step: float | None = None) -> Ga
     `step` sums its samples so far apart instead of integrating it: as a picture was blurred that
     was made of pixels.
     """
-    each = tuple(np.atleast_1d(as_numbers("width", width)).tolist())
+    each = tuple(np.atleast_1d(rows.as_numbers("width", width)).tolist())
     if min(each) <= 0 or (step is not None and not step > 0):
         raise ValueError(f"`width` and `step` must be above 0; got {width!r} and {step!r}.")
     return Gaussian(each, step)
@@ -131,30 +121,25 @@ def blurred(
     x = as_places("points", points)
     d = x.shape[1]
     if isinstance(psf, Gaussian):
-        widths = np.broadcast_to(psf.width, (d,))
-        o: list[Floats] = []
-        w: list[Floats] = []
-        for s in widths.tolist():
+        o, w = [], []
+        for s in np.broadcast_to(psf.width, (d,)).tolist():
             h = s / 2 if psf.step is None else psf.step
             reach = int(np.ceil(4.5 * s / h - 1e-9))
             o.append(h * np.arange(-reach, reach + 1.0))
-            w.append(np.asarray(np.exp(-((o[-1] / s) ** 2) / 2)))
-        product = ThroughProduct(x, o, [np.asarray(c / c.sum()) for c in w])
-        return observation("blurred", product, len(x), b, noise)
-    if not callable(psf):
-        K = as_numbers("psf", psf)
+            c = np.exp(-((o[-1] / s) ** 2) / 2)
+            w.append(np.asarray(c / c.sum()))
+        return observation("blurred", x, partial(rows.product_terms, x, o, w), b, noise)
+    kernel: rows.Kernel
+    if callable(psf):
+        kernel = psf
+    else:
+        K = rows.as_numbers("psf", psf)
         if K.ndim != d or not K.any():
             raise ValueError(f"`psf` must have {d} axes and weights; got shape {K.shape}.")
-        lines = (step * (np.arange(n) - (n - 1) / 2) for n in K.shape)
-        grid = np.stack(np.meshgrid(*lines, indexing="ij"), -1).reshape(-1, d)
-
-        def kernel(x: Floats) -> tuple[Floats, Floats]:
-            return np.broadcast_to(grid, (len(x), *grid.shape)), np.broadcast_to(
-                K.reshape(-1), (len(x), K.size)
-            )
-
-        return observation("blurred", ThroughKernel(x, kernel), len(x), b, noise)
-    return observation("blurred", ThroughKernel(x, psf), len(x), b, noise)
+        along = (step * (np.arange(n) - (n - 1) / 2) for n in K.shape)
+        grid = np.stack(np.meshgrid(*along, indexing="ij"), -1).reshape(-1, d)
+        kernel = grid, K.reshape(-1)
+    return observation("blurred", x, partial(rows.kernel_terms, x, kernel), b, noise)
 
 
 def equation(
@@ -174,23 +159,23 @@ def equation(
         raise TypeError(
             f"`terms` must be a mapping from orders to coefficients; got {shown(terms)}."
         )
-    parts: list[Part] = []
+    parts: list[rows.Part] = []
     for order, c in terms.items():
-        w = as_numbers("terms", c)
+        w = rows.as_numbers("terms", c)
         if w.shape not in ((), (len(x),)):
             raise ValueError(
                 f"a coefficient is a number, or one per point, {len(x)}; got {w.shape}."
             )
-        parts.append((as_orders(order, x.shape[1]), np.broadcast_to(w, (len(x),)), None))
-    return observation("equation", AtPoints(x, parts), len(x), rhs, noise)
+        parts.append((rows.as_orders(order, x.shape[1]), np.broadcast_to(w, (len(x),)), None))
+    return observation("equation", x, partial(rows.point_terms, x, parts), rhs, noise)
 
 
 def divergence(points: Array, q: object = 0.0, *, noise: Noise = 0) -> Observation:
     """The divergence at points of a function with one channel per axis."""
     x = as_places("points", points)
     d, ones = x.shape[1], np.ones(len(x))
-    parts: list[Part] = [(tuple(int(j == k) for j in range(d)), ones, k) for k in range(d)]
-    return observation("divergence", AtPoints(x, parts), len(x), q, noise)
+    parts: list[rows.Part] = [(tuple(int(j == k) for j in range(d)), ones, k) for k in range(d)]
+    return observation("divergence", x, partial(rows.point_terms, x, parts), q, noise)
 
 
 def operator(A: Array, y: Array, *, noise: Noise = None) -> Observation:
@@ -198,4 +183,4 @@ def operator(A: Array, y: Array, *, noise: Noise = None) -> Observation:
     shape: tuple[int, ...] = tuple(getattr(A, "shape", ()))
     if len(shape) != 2 or not (hasattr(A, "rmatvec") or hasattr(A, "T")):
         raise TypeError(f"`A` must be a matrix or a scipy LinearOperator; got {shown(A)}.")
-    return observation("operator", OnSamples(A), int(shape[0]), y, noise)
+    return observation("operator", np.zeros((0, 0)), A, y, noise, int(shape[0]))

@@ -24,7 +24,7 @@ from elmfield.field.coordinates.gap_masks import WAYS, gaps_of
 from elmfield.field.coordinates.labels import Labels
 from elmfield.field.model import Model
 from elmfield.field.uncertainty.posterior import Evidence
-from elmfield.fit.gaps.fill import fill_gaps
+from elmfield.fit.gaps.fill import fill_missing
 from elmfield.fit.noise import removed_energy
 from elmfield.fit.noise_model import denoise_samples
 from elmfield.fit.statistics import ArrayView, Slabs, Survey
@@ -183,23 +183,14 @@ class Encoder:
         missing = "fill" if missing is None else missing
         choice("missing", missing, WAYS)
         values, mask = unmasked(values, mask, self.channel_axis, len(self.shape))
-        samples = read(
-            values,
-            mask,
-            shape=self.shape,
-            channel_axis=self.channel_axis,
-            centred=self.settings.centred,
-        )
-        model = self._fit(samples, self.channel_axis, reporter(progress), missing)
+        k, centred = self.channel_axis, self.settings.centred
+        samples = read(values, mask, shape=self.shape, channel_axis=k, centred=centred)
+        model = self._fit(samples, k, reporter(progress), missing)
         labels = model.labels if about is None else about.of_field(model.labels)
         return Field(replace(model, labels=labels))
 
     def _fit(
-        self,
-        samples: Samples,
-        channel_axis: int | None,
-        progress: Progress,
-        missing: str = "fill",
+        self, samples: Samples, channel_axis: int | None, progress: Progress, missing: str = "fill"
     ) -> Model:
         """The method, step by step: what stands between checked samples and their field."""
         asked, wraps, spacings = self.settings, self.domain.periodic, self.domain.spacings
@@ -208,11 +199,11 @@ class Encoder:
         if asked.target is None and samples.dtype in WHOLE:
             warn_of_rounding(float(np.max(np.abs(to_numpy(samples.raw)))))
         if samples.present is not None:
-            samples = fill_gaps(samples, gap_order(asked, missing), wraps, spacings)
-        noisy, levels, kept = samples, tuple[float, ...](), 1.0
-        if asked.denoise is not False or (asked.clip and not samples.is_original):
-            how = asked.denoise, wraps, spacings
-            samples, levels, kept = denoise_samples(noisy, *how, clip=asked.clip)
+            order, present = gap_order(asked, missing), samples.present
+            y = fill_missing(samples.values, present, wraps, order, spacings)
+            samples = samples.changed(y, ~present)
+        noisy, how = samples, (asked.denoise, wraps, spacings)
+        samples, levels, kept = denoise_samples(noisy, *how, clip=asked.clip)
         settings = self._resolved or resolved(asked, ArrayView.of(samples), spacings)
         self._resolved = settings
         groups = self._coefficients(settings, SampleBoxes.of_fit(samples, own=False))
@@ -228,9 +219,7 @@ class Encoder:
             blended, dropped, lost = meet(blended, samples, settings.target)
             residual = residual + dropped
             evidence = replace(evidence or Evidence(), coding=lost)
-        gaps = None
-        if samples.present is not None and blended.source_samples is None:
-            gaps = gaps_of(samples.present, samples.is_complex)
+        present = samples.present if blended.source_samples is None else None
         return Model(
             domain=self.domain,
             blended=blended,
@@ -241,7 +230,7 @@ class Encoder:
             input_dtype=samples.dtype,
             data_range=samples.data_range,
             residual=residual if np.isfinite(residual).all() else None,
-            gaps=gaps,
+            gaps=gaps_of(present, samples.is_complex),
             settings=with_levels(settings, levels),
             evidence=evidence,
             labels=Labels(missing=missing, samples=settings.samples),
@@ -253,29 +242,22 @@ class Encoder:
         The field keeps samples where these say all about it: with product modes and regular cells,
         unless a library follows the samples, and with regions that choose their energies.
         """
-        found, is_plain = [], self.partition.is_regular and not requires_grad(boxes.like)
-        for box, inside, regions in self._footprints(settings):
+        part, found, each = self.partition, [], list[Footprint]()
+        is_plain = part.is_regular and not requires_grad(boxes.like)
+        if settings.own_samples and not part.is_regular:  # those of merged regions
+            for box, inside, regions in part.shapes:
+                each.append((box, np.ones(box, bool) if inside is None else inside, regions))
+        else:
+            each = [(box, None, regions) for box, regions in part]
+        for box, inside, regions in each:
             model = self._model(settings, box, inside, boxes.like)
+            keeps = isinstance(model, WaveModel) or (is_plain and model.axes is not None)
             found.append(
                 FromSamples(
-                    boxes=boxes,
-                    partition=self.partition,
-                    regions=regions,
-                    model=model,
-                    keeps_samples=isinstance(model, WaveModel)
-                    or (is_plain and model.axes is not None),
+                    boxes=boxes, partition=part, regions=regions, model=model, keeps_samples=keeps
                 )
             )
         return found
-
-    def _footprints(self, settings: Settings) -> list[Footprint]:
-        """What shares a basis: boxes, or the own samples of merged regions."""
-        if settings.own_samples and not self.partition.is_regular:
-            return [
-                (box, np.ones(box, bool) if inside is None else inside, regions)
-                for box, inside, regions in self.partition.shapes
-            ]
-        return [(box, None, regions) for box, regions in self.partition]
 
     def _project(
         self, groups: list[FromSamples], samples: Samples, progress: Progress
@@ -294,8 +276,8 @@ class Encoder:
             return [replace(c, boxes=SampleBoxes.of_fit(samples)) for c in groups], left
         for c in groups:
             if c.beliefs is None:
-                every, boxes = np.arange(len(c.regions)), c.boxes
-                ready = replace(c, boxes=boxes.with_standardised(samples.standardised))
+                every = np.arange(len(c.regions))
+                ready = replace(c, boxes=c.boxes.with_standardised(samples.standardised))
                 values, left[c.regions] = ready.project(every, samples.present, tell)
                 found.append(replace(c, computed=values) if c.keeps_samples else c.kept(values))
             else:  # regions pass through their samples, and choose an energy in between
@@ -315,15 +297,10 @@ class Encoder:
             radii = np.empty(starts.shape)
             for c in made:
                 radii[c.regions] = c.model.radius
-        groups = (
-            Group(
-                model=c.model,
-                regions=c.regions,
-                coefficients=values,
-                nodes=draws_of(c.model, c.regions),
-            )
-            for c, values in zip(made, found)
-        )
+        groups = []
+        for c, values in zip(made, found):
+            nodes = draws_of(c.model, c.regions)
+            groups.append(Group(model=c.model, regions=c.regions, coefficients=values, nodes=nodes))
         centres = starts + (sizes - 1) / 2
         return Blended(partition=self.partition, groups=tuple(groups), centres=centres, radii=radii)
 
@@ -362,11 +339,8 @@ class Encoder:
                 f"a batch must have shape (n, {', '.join(map(str, self.shape))}), n at least 1; "
                 f"got {tuple(frames.shape)}."
             )
-        if (
-            not self.settings.is_linear
-            or mask is not None
-            or xp.isdtype(frames.dtype, "complex floating")
-        ):
+        is_complex = xp.isdtype(frames.dtype, "complex floating")
+        if not self.settings.is_linear or mask is not None or is_complex:
             return self._one_by_one(frames, mask, progress)
         k = self.channel_axis
         last = frames[..., None] if k is None else xp.moveaxis(frames, k + 1, -1)

@@ -24,8 +24,8 @@ from elmfield._array.backend import (
 )
 from elmfield._array.cache import memoised
 from elmfield._array.memory import capacity, runs
-from elmfield._array.typing import Array, Floats
-from elmfield.fit.gaps.planes import box_index, take_boxes
+from elmfield._array.typing import Array, Floats, Integers
+from elmfield.fit.gaps.levels import box_index, take_boxes
 from elmfield.fit.smooth_noise import smooth_further
 from elmfield.local.energies import FEW_STRETCHES, STRETCH, Family, lines, neighbours
 from elmfield.local.energy_mixture import fold_parities, unfold_parities
@@ -69,10 +69,7 @@ arrays would come from memory that the system's allocator does not give back."""
 
 def removed_energy(before: Samples, after: Samples, partition: Partition) -> Floats:
     """Sum of squares, (N,), by which the samples of each region's box changed, in their units."""
-    off = np.zeros(partition.n_regions)
-    if after is before:
-        return off
-    xp = namespace(after.raw)
+    xp, off = namespace(after.raw), np.zeros(partition.n_regions)
     change = (after.values - before.values) * after.scale
     squares = xp.sum(xp.astype(change, xp.float64) ** 2, axis=-1, keepdims=True)
     for box, regions in partition:
@@ -216,39 +213,31 @@ class Shapes:
         return modes, e
 
     def __call__(self, Y: Array) -> Array:
-        """Boxes Y, (G, S, C), of noise 1, without most of it; channels share their weights.
-
-        Followed by how much is kept of their noise, as one more channel.
-        """
+        """Boxes Y, (G, S), of noise 1, without most of it, and what is kept of it: (G, S, 2)."""
         xp = namespace(Y)
         mean = xp.mean(Y, axis=1, keepdims=True)
-        each = [self.parts((Y - mean)[..., k]) for k in range(Y.shape[2])]
-        p = _shares([e for _, e in each])
-        found, left = [], xp.ones_like(mean[:, :, :1])
-        for j, half in enumerate(self.halves):
+        modes, e = self.parts(Y - mean)
+        p, found, left = _shares(e), [], xp.ones_like(mean[:, 0])
+        for half, (c, more) in zip(self.halves, modes):
             keep = xp.matmul(p, half.gains(Y))  # (K, G, r')
-            left = left + xp.sum(keep, axis=(0, 2))[:, None, None]
+            left = left + xp.sum(keep, axis=(0, 2))
+            kept = c * keep
+            if more is not None:
+                kept = kept + xp.sum(xp.matrix_transpose(p)[..., None] * more, axis=1)
             U = move(np.swapaxes(half.bases, 1, 2).copy(), Y, Y.dtype)
-            parts = []
-            for modes, _ in each:
-                c, more = modes[j]
-                kept = c * keep
-                if more is not None:
-                    kept = kept + xp.sum(xp.matrix_transpose(p)[..., None] * more, axis=1)
-                parts.append(xp.sum(xp.matmul(kept, U), axis=0))
-            found.append(parts)
-        X = xp.stack([unfold_parities(*both) for both in zip(*found)], axis=-1) + mean
-        return xp.concat([X, left / Y.shape[1] + 0 * X[..., :1]], axis=2)
+            found.append(xp.sum(xp.matmul(kept, U), axis=0))
+        X = unfold_parities(*found) + mean
+        return xp.stack([X, left[:, None] / Y.shape[1] + 0 * X], axis=-1)
 
     def sums(self, Y: Array) -> list[Array]:
-        """How often members are met at amplitudes in boxes Y, (G, S, C), of mean 0: (K, A).
+        """How often members are met at amplitudes in boxes Y, (G, S), of mean 0: (K, A).
 
         And the sums of ``p x xᵀ / a`` over what they find there, (K, r', r') for both halves. All
         in float64, and on the host unless they are differentiated.
         """
         xp = namespace(Y)
-        each = [self.parts(Y[..., k]) for k in range(Y.shape[2])]
-        p = _shares([e for _, e in each])
+        modes, e = self.parts(Y)
+        p = _shares(e)
         met = _in_double(xp.sum(p, axis=1))
         seen = []
         for k, j in np.argwhere(to_numpy(met) > LEAST_SHARE).tolist():
@@ -256,18 +245,15 @@ class Shapes:
             root = (xp.take(p[k, :, j], rows) / float(self.amplitudes[j])) ** 0.5
             seen.append((k, j, rows, root[:, None]))
         moments = []
-        for h, half in enumerate(self.halves):
+        for half, (c, more) in zip(self.halves, modes):
             K, _, r = half.bases.shape
-            gains = half.gains(Y)
-            own = [move(np.zeros((r, r)), met)] * K
+            gains, own = half.gains(Y), [move(np.zeros((r, r)), met)] * K
             for k, j, rows, root in seen:
-                for modes, _ in each:
-                    c, more = modes[h]
-                    x = xp.take(c[k, ...], rows, axis=0) * gains[k, j, :]
-                    if more is not None:
-                        x = x + xp.take(more[k, j, ...], rows, axis=0)
-                    x = x * root
-                    own[k] = own[k] + _in_double(xp.matrix_transpose(x) @ x)
+                x = xp.take(c[k, ...], rows, axis=0) * gains[k, j, :]
+                if more is not None:
+                    x = x + xp.take(more[k, j, ...], rows, axis=0)
+                x = x * root
+                own[k] = own[k] + _in_double(xp.matrix_transpose(x) @ x)
             moments.append(namespace(own[0]).stack(own))
         return [met, *moments]
 
@@ -278,9 +264,8 @@ def _in_double(x: Array) -> Array:
     return namespace(x).astype(x, namespace(x).float64)
 
 
-def _shares(evidence: list[Array]) -> Array:
-    """Softmax over members and amplitudes, (K, G, A), of the sum over channels."""
-    e = sum(evidence[1:], evidence[0])
+def _shares(e: Array) -> Array:
+    """Softmax over members and amplitudes of their evidence, (K, G, A)."""
     xp = namespace(e)
     p = xp.exp(e - xp.max(e, axis=(0, 2), keepdims=True))
     return p / xp.sum(p, axis=(0, 2), keepdims=True)
@@ -330,28 +315,28 @@ def family_shapes(box: tuple[int, ...], top: int = STRONGEST) -> Shapes:
 
 
 def learn_shapes(start: Shapes, Y: Array) -> Shapes:
-    """Shapes drawn towards boxes Y, (G, S, C), of noise 1.
+    """Shapes drawn towards boxes Y, (G, S), of noise 1.
 
     A pass finds the weights p of members and amplitudes in every box and the covariance of
     each member's estimate, ``Σ p (x xᵀ / a + γ / (a γ + 1))``, as the next shape; the family
     counts for FAMILY_BOXES boxes more.
     """
-    xp, (G, _, C) = namespace(Y), Y.shape
-    Y = Y - xp.mean(Y, axis=1, keepdims=True)
+    Y = Y - namespace(Y).mean(Y, axis=1, keepdims=True)
     own, shapes = [h.covariances for h in start.halves], start
     for _ in range(PASSES):
         if requires_grad(Y):
-            each = runs(G, shapes.at_once(Y))
+            each = runs(Y.shape[0], shapes.at_once(Y))
             parts = [recompute(shapes.sums, Y[i:j, ...]) for i, j in each]
             met, *moments = (sum(some[1:], some[0]) for some in zip(*parts))
         else:
             met, *moments = shapes.sums(Y)
-        total = namespace(met).sum(met, axis=1) * C + FAMILY_BOXES
+        xp = namespace(met)
+        total = xp.sum(met, axis=1) + FAMILY_BOXES
         kernels = []
         for half, first, found in zip(shapes.halves, own, moments):
-            new = half.moments(found, met * C, start.amplitudes) + FAMILY_BOXES * move(first, found)
+            new = half.moments(found, met, start.amplitudes) + FAMILY_BOXES * move(first, found)
             kernels.append(new / total[:, None, None])
-        prior = namespace(met).log(met / namespace(met).sum(met) + 1e-6)
+        prior = xp.log(met / xp.sum(met) + 1e-6)
         shapes = shapes_of(kernels, start.amplitudes, prior)
     return shapes
 
@@ -360,12 +345,11 @@ def learn_shapes(start: Shapes, Y: Array) -> Shapes:
 
 
 def remove_noise(y: Array, noise: Array, periodic: Sequence[bool]) -> tuple[Array, float]:
-    """Samples y, (..., C), without most of their noise of standard deviation `noise`, (C,).
+    """Samples of one channel without most of their noise, whose standard deviation is a number.
 
     And the part of its variance that is left in them, as the boxes' posteriors say.
     """
-    xp = namespace(y)
-    shape, C = tuple(y.shape[:-1]), y.shape[-1]
+    xp, shape = namespace(y), tuple(y.shape)
     wide = [k for k, n in enumerate(shape) if n > 1]
     d = len(wide)
     if d > 3:  # in space, one after the other
@@ -373,28 +357,30 @@ def remove_noise(y: Array, noise: Array, periodic: Sequence[bool]) -> tuple[Arra
         parts = [xp.take(y, move(np.asarray([i]), y), axis=k) for i in range(shape[k])]
         found, lefts = zip(*(remove_noise(part, noise, periodic) for part in parts))
         return xp.concat(found, axis=k), float(np.mean(lefts))
-    size = xp.astype(xp.max(xp.abs(y), axis=tuple(range(len(shape)))), xp.float64)
+    size = xp.astype(xp.max(xp.abs(y)), xp.float64)
     unit = xp.maximum(move(noise, y, xp.float64), 1e-12 * size)
-    if d == 0 or not bool(xp.all(unit > 0)):  # one sample, or nothing but zeros
+    if d == 0 or not bool(unit > 0):  # one sample, or nothing but zeros
         return y, 1.0
-    is_single = not requires_grad(y) and bool(xp.all(size / SINGLE_PRECISION_RATIO < unit))
+    is_single = not requires_grad(y) and bool(size / SINGLE_PRECISION_RATIO < unit)
     kind = xp.float32 if is_single else xp.float64
     z = xp.astype(xp.astype(y, xp.float64) / unit, kind)
     box = tuple(min(BOX[d], n) for n in shape)
     index = box_index(shape, box, STRIDE[d], periodic)
-    some = take_boxes(z, move(index[:: max(1, len(index) // LEARNING_BOXES)], y))
+
+    def boxes(index: Integers) -> Array:
+        return take_boxes(z[..., None], move(index, y))[..., 0]
+
+    some = boxes(index[:: max(1, len(index) // LEARNING_BOXES)])
     most = float(to_numpy(xp.max(xp.var(some, axis=1))))
     top = max(STRONGEST, math.ceil(math.log(max(most, 1.0), 4)))  # no box goes beyond 4^top
     shapes = learn_shapes(family_shapes(box, top), some)
     n = math.prod(shape)
-    total = [xp.zeros(n, dtype=kind, device=device(y)) for _ in range(C + 1)]
+    total = [xp.zeros(n, dtype=kind, device=device(y)) for _ in range(2)]
     for i, j in runs(len(index), shapes.at_once(y)):
-        at = move(index[i:j], y)
-        X = recompute(shapes, take_boxes(z, at)) if requires_grad(y) else shapes(take_boxes(z, at))
-        for c in range(C + 1):
-            values = xp.reshape(X[..., c], (-1,))
-            total[c] = total[c] + scatter_add(n, xp.reshape(at, (-1,)), values)
-    times = move(np.bincount(index.reshape(-1), minlength=n)[:, None], y, kind)
-    found = xp.reshape(xp.stack(total, axis=-1) / times, (*shape, C + 1))
-    found, kept = smooth_further(z, found[..., :C], found[..., C:], periodic)
+        Y, at = boxes(index[i:j]), move(index[i:j].reshape(-1), y)
+        X = recompute(shapes, Y) if requires_grad(y) else shapes(Y)
+        total = [t + scatter_add(n, at, xp.reshape(X[..., c], (-1,))) for c, t in enumerate(total)]
+    times = move(np.bincount(index.reshape(-1), minlength=n), y, kind)
+    found, kept = (xp.reshape(t / times, shape) for t in total)
+    found, kept = smooth_further(z, found, kept, periodic)
     return xp.astype(found * unit, y.dtype), float(to_numpy(xp.mean(detach(kept))))

@@ -1,4 +1,4 @@
-"""Noise as it comes: several channels, levels that differ from place to place, counts.
+"""Noise as it comes: of unknown level, of several channels, different from place to place, counts.
 
 Each becomes noise that is white, of one level and alike in all channels, which `noise` takes out.
 """
@@ -6,21 +6,17 @@ Each becomes noise that is white, of one level and alike in all channels, which 
 import math
 import warnings
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
 from elmfield._array.backend import cast, move, namespace, to_numpy
-from elmfield._array.typing import Array, Floats
+from elmfield._array.typing import Array, Floats, Integers
 from elmfield.errors import NoiseWarning
-from elmfield.fit.gaps.planes import Spacings, box_index, plane_through, take_boxes
-from elmfield.fit.noise import (
-    BOX,
-    LEARNING_BOXES,
-    clip_samples,
-    remove_noise,
-)
-from elmfield.fit.noise_level import LEVEL_BOX, QUIET_SHARE, line_level, noise_level
-from elmfield.local.bases import product_modes
+from elmfield.fit.gaps.levels import Spacings, box_index, plane_through, take_boxes
+from elmfield.fit.noise import BOX, LEARNING_BOXES, clip_samples, remove_noise
+from elmfield.fit.smooth_noise import LARGE_BOXES, mode_variances
+from elmfield.local.bases import ProductModes, product_modes
 from elmfield.samples import Samples
 
 LOUD_SHARE = 1e-6
@@ -32,6 +28,16 @@ boxes a little less quiet have no more than so many times as much: a signal's di
 
 LEAST_BOXES = 100
 """Boxes that tell whether noise is white: fewer may hold one texture."""
+
+
+LEVEL_BOX = {1: 64, 2: 16, 3: 8}
+"""Samples per axis of the boxes that the noise's level is estimated from, by number of axes."""
+
+QUIET_SHARE = 0.1
+"""Part of the boxes taken to hold hardly more than noise in their roughest modes."""
+
+LEVELS_AGREE = 1.3
+"""Estimates of the noise on a line that differ by less are of one thing."""
 
 
 def denoise_samples(
@@ -98,6 +104,86 @@ def _levels(level: object, samples: Samples) -> Floats:
     return np.broadcast_to(given, shape)
 
 
+# --- levels ---------------------------------------------------------------------------------------
+
+
+def _wide_axes(shape: Sequence[int]) -> int:
+    """Axes of more than one sample, 1 to 3."""
+    return min(max(1, sum(n > 1 for n in shape)), 3)
+
+
+def _level_boxes(y: Array, present: Array | None, overlap: int) -> tuple[ProductModes, Integers]:
+    """Modes of boxes that tell the noise's level, and boxes (G, S) without a sample filled in."""
+    shape = tuple(y.shape[:-1])
+    side = LEVEL_BOX[_wide_axes(shape)]
+    box = tuple(min(side, n) for n in shape)
+    index = box_index(shape, box, side // overlap, (False,) * len(shape))
+    if present is not None:
+        full = to_numpy(namespace(y).all(present, axis=-1)).reshape(-1)[index].all(axis=1)
+        index = index[full] if full.any() or overlap == 1 else index
+    return product_modes(box, (1.1,) * len(box)), index[:: max(1, len(index) // LEARNING_BOXES)]
+
+
+def _between(modes: ProductModes, low: int, high: int) -> Integers:
+    """Modes that along every axis lie between parts of four of all, one at least."""
+    parts = [(np.arange(a.width), a.width) for a in modes.axes]
+    own = [(j >= n * low // 4) & (j < max(2, n * high // 4)) for j, n in parts]
+    return np.flatnonzero(reduce(np.logical_and.outer, own))
+
+
+def _quiet_bias(n: int) -> float:
+    """What the quantile QUIET_SHARE of the rms of n normal numbers is below 1 by, as a factor.
+
+    Its mean is about 1, its standard deviation 1 / √(2n); 10 % lie 1.28 below.
+    """
+    return max(0.5, 1 - 1.28 / math.sqrt(2 * n))
+
+
+def noise_level(y: Array, present: Array | None = None) -> Array:
+    """Standard deviation of the noise in samples y, (..., C); shape (C,).
+
+    From the modes of boxes that are rough along every axis, in the boxes where they are weakest:
+    the quantile QUIET_SHARE of their root mean squares, corrected for how far below σ that lies for
+    noise alone. Boxes with samples that were filled in do not count, unless all have some.
+    """
+    modes, index = _level_boxes(y, present, 2)
+    rough = _between(modes, 2, 4)
+    xp, which = namespace(y), move(rough, y)
+    c = xp.take(modes.project(take_boxes(y, move(index, y))), which, axis=1)
+    squares = xp.sort(xp.mean(xp.astype(c, xp.float64) ** 2, axis=1), axis=0)
+    place = QUIET_SHARE * (len(index) - 1)
+    low = int(place)
+    some = squares[low : low + 2, :]  # what lies on both sides of the quantile
+    rms = xp.where(some > 0, some, xp.ones_like(some)) ** 0.5 * xp.astype(some > 0, xp.float64)
+    level = rms[0, :] + (place - low) * (rms[-1, :] - rms[0, :])
+    return level / _quiet_bias(len(rough))
+
+
+def line_level(y: Array, level: Array, periodic: Sequence[bool]) -> Array:
+    """The level of the noise in samples y along a line, (..., C), of which one is known; (C,).
+
+    From what smooth boxes leave over, by generalised cross-validation: on few samples that is
+    better known than what their roughest modes say. The `level` given where the two disagree.
+    """
+    xp, shape = namespace(y), tuple(y.shape[:-1])
+    box = tuple(min(LARGE_BOXES[1][-1], n) for n in shape)
+    modes = product_modes(box, (2.0,) * len(box))
+    v, free = mode_variances(modes)
+    if free.all():
+        return level
+    index = box_index(shape, box, max(box) // 2, periodic)
+    unit = xp.astype(level + (level <= 0), xp.float64)
+    c = xp.astype(modes.project(take_boxes(y, move(index, y))), xp.float64) / unit
+    off = move(np.where(free, 0, 1 / (1 + v)), c)
+    left = xp.matmul(off**2, c**2)  # (G, K, C)
+    n = xp.sum(off, axis=1)[:, None]
+    best = xp.min(left / n**2, axis=1, keepdims=True) == left / n**2
+    var = xp.max(xp.where(best, left / n, 0 * left), axis=1)
+    factor = xp.mean(var, axis=0) ** 0.5
+    near = (factor > 1 / LEVELS_AGREE) & (factor < LEVELS_AGREE)
+    return level * xp.where(near, factor, xp.ones_like(factor))
+
+
 # --- channels -------------------------------------------------------------------------------------
 
 
@@ -124,7 +210,7 @@ def remove_mixed_noise(
         return plane + found, left
     unit = xp.where(move(loud, noise), noise, xp.ones_like(noise))
     shape = tuple(rest.shape[:-1])
-    side = BOX[min(max(1, sum(n > 1 for n in shape)), 3)]
+    side = BOX[_wide_axes(shape)]
     index = box_index(shape, tuple(min(side, n) for n in shape), side, (False,) * len(shape))
     index = index[:: max(1, len(index) // LEARNING_BOXES)]
     some = xp.astype(take_boxes(rest, move(index, y)), xp.float64) / unit
@@ -142,8 +228,8 @@ def remove_mixed_noise(
 def _each(y: Array, noise: Array, periodic: Sequence[bool]) -> tuple[Array, float]:
     """Channels of y, (..., C), denoised one by one, and the mean part of the noise left."""
     each = range(y.shape[-1])
-    parts, left = zip(*(remove_noise(y[..., k : k + 1], noise[k : k + 1], periodic) for k in each))
-    found = parts[0] if len(parts) == 1 else namespace(y).concat(parts, axis=-1)
+    parts, left = zip(*(remove_noise(y[..., k], noise[k], periodic) for k in each))
+    found = namespace(y).stack(parts, axis=-1)
     return found, float(np.mean(left))
 
 
@@ -177,23 +263,14 @@ def _of_counts(samples: Samples, periodic: Sequence[bool], spacings: Spacings) -
 
 def warn_if_correlated(y: Array, present: Array | None, high: Floats) -> None:
     """Warn if the noise of quiet boxes is stronger at half the frequency, and as steady there."""
-    shape = tuple(y.shape[:-1])
-    side = LEVEL_BOX[min(max(1, sum(n > 1 for n in shape)), 3)]
-    box = tuple(min(side, n) for n in shape)
-    index = box_index(shape, box, side, (False,) * len(shape))
-    if present is not None:
-        index = index[to_numpy(namespace(y).all(present, axis=-1)).reshape(-1)[index].all(axis=1)]
-    index = index[:: max(1, len(index) // LEARNING_BOXES)]
+    modes, index = _level_boxes(y, present, 1)
     if len(index) < LEAST_BOXES:
         return
-    modes, middle = product_modes(box, (1.1,) * len(box)), np.ones(1, bool)
-    for a in modes.axes:
-        at = np.arange(a.width)
-        middle = np.logical_and.outer(middle, (at >= a.width // 4) & (at < max(2, a.width // 2)))
-    c = to_numpy(modes.project(take_boxes(y, move(index, y))))[:, np.flatnonzero(middle)]
+    middle = _between(modes, 1, 2)
+    c = to_numpy(modes.project(take_boxes(y, move(index, y))))[:, middle]
     rms = np.sqrt(np.mean(c.astype(np.float64) ** 2, axis=1))
     quiet, less = np.quantile(rms, (QUIET_SHARE, 3 * QUIET_SHARE), axis=0)
-    quiet = quiet / max(0.5, 1 - 1.28 / math.sqrt(2 * middle.sum()))
+    quiet = quiet / _quiet_bias(len(middle))
     if np.any((quiet > CORRELATED_RATIO * high) & (less < STEADY_RATIO * quiet) & (high > 0)):
         ratio = float(np.max(quiet / np.where(high > 0, high, np.inf)))
         warnings.warn(

@@ -99,9 +99,8 @@ class PolygonMeans:
             covered = np.clip(inside / area[:, None], 0, 1)
             whole = np.where(covered > 1 - WHOLE_SLACK, area[:, None], inside)
             means = np.where(covered >= min_coverage - 1e-9, values / whole, np.nan)
-        others = [
-            len(o) for k, o in enumerate(own_samples(self.source.domain)) if k not in self.plane
-        ]
+        every = enumerate(own_samples(self.source.domain))
+        others = [len(o) for k, o in every if k not in self.plane]
         channels = [] if self.source.model.channel_axis is None else [self.source.model.n_channels]
         return means.reshape(*lead, *others, *channels), covered.max(axis=1).reshape(lead)
 
@@ -209,9 +208,7 @@ class PolygonMeans:
         found = np.asarray(ask(place, outside="nearest"))
         if np.any(turns):
             end = place.copy()
-            end[..., 1] = self.total.domain.axes[1].from_index(
-                np.asarray(self.total.shape[1] - 1.0)
-            )
+            end[..., 1] = self._ends[1][1]
             more = np.asarray(ask(end, outside="nearest"))
             if quantity != "value":
                 more[..., 1] = 0

@@ -20,7 +20,7 @@ from elmfield.local.order import probe_step
 from elmfield.samples import EXACT, WHOLE, Grid, Samples, Slab, Source, channels_last, prepare
 from elmfield.settings import Settings
 
-Place = tuple[slice, ...]
+Place = tuple[slice | Integers, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,16 +173,14 @@ class Part:
     is_alike : bool
         Whether all channels miss the same.
     looked : list
-        For each probe grid, the place of the slab's samples in it, and these; None without any.
-    few : tuple
-        Which of the evenly spaced samples lie in the slab, and these.
+        For each probe grid, and then for the evenly spaced samples, where those of the slab are
+        among them, and these.
     """
 
     ends: ChannelStats
     n_missing: int
     is_alike: bool
-    looked: list[tuple[Place, Array] | None]
-    few: tuple[Integers, Array]
+    looked: list[tuple[Place, Array]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -226,43 +224,33 @@ class Probes:
     def part(self, slabs: Slabs, slab: Slab, values: Array | None = None) -> Part:
         """Return the statistics of a slab; `values` as for `Slabs.part`."""
         y, present, ends = slabs.part(slab, values)
-        looked, few = self.seen(slab, y)
-        gone = None if present is None else ~present
-        return Part(
-            ends=ends,
-            n_missing=0 if gone is None else int(np.count_nonzero(gone)),
-            is_alike=gone is None or bool((gone == gone[..., :1]).all()),
-            looked=looked,
-            few=few,
-        )
+        gone, looked = np.zeros((1, 1), bool) if present is None else ~present, self.seen(slab, y)
+        is_alike = bool((gone == gone[..., :1]).all())
+        n_missing = int(np.count_nonzero(gone))
+        return Part(ends=ends, n_missing=n_missing, is_alike=is_alike, looked=looked)
 
-    def seen(
-        self, slab: Slab, y: Array
-    ) -> tuple[list[tuple[Place, Array] | None], tuple[Integers, Array]]:
+    def seen(self, slab: Slab, y: Array) -> list[tuple[Place, Array]]:
         """Return the samples of a slab y, (..., C), on each grid, and its evenly spaced ones."""
-        looked: list[tuple[Place, Array] | None] = []
-        places, which = self._inside(slab)
-        for compact, place in zip(self.compact, places):
-            at = [p[w] - s.start for p, w, s in zip(compact, place, slab)]
-            looked.append((place, y[np.ix_(*at)]) if all(map(len, at)) else None)
-        few = y[tuple(at_k[which] - s.start for at_k, s in zip(self._few, slab))]
-        return looked, (which, few)
+        return [(place, y[at]) for place, at in self._inside(slab)]
 
     def is_touched(self, slab: Slab) -> bool:
         """Whether a slab holds any probe."""
-        places, which = self._inside(slab)
-        return len(which) > 0 or any(all(s.start < s.stop for s in place) for place in places)
+        return any(all(map(np.size, at)) for _, at in self._inside(slab))
 
-    def _inside(self, slab: Slab) -> tuple[list[Place], Integers]:
-        """Which positions of each grid lie in a slab, and which of the few samples."""
-        places: list[Place] = []
+    def _inside(self, slab: Slab) -> list[tuple[Place, tuple[Integers, ...]]]:
+        """Which positions of each grid, and of the few samples, lie in a slab, and where there."""
+        found: list[tuple[Place, tuple[Integers, ...]]] = []
         for compact in self.compact:
             ranges = [np.searchsorted(p, (s.start, s.stop)) for p, s in zip(compact, slab)]
-            places.append(tuple(slice(int(i), int(j)) for i, j in ranges))
+            place = tuple(slice(int(i), int(j)) for i, j in ranges)
+            found.append(
+                (place, np.ix_(*(p[w] - s.start for p, w, s in zip(compact, place, slab))))
+            )
         inside = np.ones(self.n_few, bool)
-        for at, s in zip(self._few, slab):
-            inside &= (at >= s.start) & (at < s.stop)
-        return places, np.flatnonzero(inside)
+        for p, s in zip(self._few, slab):
+            inside &= (p >= s.start) & (p < s.stop)
+        few = tuple(p[inside] - s.start for p, s in zip(self._few, slab))
+        return [*found, ((np.flatnonzero(inside),), few)]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -280,9 +268,7 @@ class Survey:
     is_alike : bool
         Whether all channels miss the same.
     looked : list of arrays
-        The samples on the compact grids, (..., C).
-    few : array, shape (n, C)
-        The evenly spaced ones.
+        The samples on the compact grids, (..., C), and then the evenly spaced ones, (n, C).
     offset, scale : arrays, shape (C,)
         Taken off, and divided by.
     """
@@ -292,7 +278,6 @@ class Survey:
     n_missing: int
     is_alike: bool
     looked: list[Array]
-    few: Array
     offset: Floats
     scale: Floats
 
@@ -324,25 +309,19 @@ class Survey:
 
     def every(self, step: int) -> Array:
         """The evenly spaced samples, one of `step`."""
-        return self.standardise(self.few)
+        return self.standardise(self.looked[-1])
 
     def boxes(self, slabs: Slabs) -> SampleBoxes:
         """The samples of a source in which none is missing, by the boxes of regions."""
+        like = self.offset[:0]
         return SampleBoxes(
-            source=slabs,
-            offset=self.offset,
-            scale=self.scale,
-            like=self.offset[:0],
-            kind=slabs.kind,
+            source=slabs, offset=self.offset, scale=self.scale, like=like, kind=slabs.kind
         )
 
     def put(self, slab: Slab, y: Array) -> None:
         """Replace the probes in a slab by those of y, (..., C), in which gaps are filled."""
-        looked, few = self.probes.seen(slab, y)
-        for mine, found in zip(self.looked, looked):
-            if found is not None:
-                mine[found[0]] = found[1]
-        self.few[few[0]] = few[1]
+        for mine, (place, own) in zip(self.looked, self.probes.seen(slab, y)):
+            mine[place] = own
 
 
 def combine_parts(parts: Iterable[Part], probes: Probes, *, floating: str, centred: bool) -> Survey:
@@ -356,16 +335,14 @@ def combine_parts(parts: Iterable[Part], probes: Probes, *, floating: str, centr
     C = probes.shape[-1]
     ends = ChannelStats(np.full(C, np.inf), np.full(C, -np.inf), np.zeros(C), np.zeros(C, np.int64))
     n_missing, alike = 0, True
-    looked = [np.empty((*map(len, c), C), floating) for c in probes.compact]
-    few = np.empty((probes.n_few, C), floating)
+    sizes = [*(tuple(map(len, c)) for c in probes.compact), (probes.n_few,)]
+    looked = [np.empty((*size, C), floating) for size in sizes]
     for part in parts:
         ends |= part.ends
         n_missing += part.n_missing
         alike &= part.is_alike
-        for y, found in zip(looked, part.looked):
-            if found is not None:
-                y[found[0]] = found[1]
-        few[part.few[0]] = part.few[1]
+        for y, (place, own) in zip(looked, part.looked):
+            y[place] = own
     if not ends.count.all():
         raise ValueError(
             "every channel needs at least one sample that is present; got a channel that is all "
@@ -373,15 +350,9 @@ def combine_parts(parts: Iterable[Part], probes: Probes, *, floating: str, centr
         )
     offset, scale = standard_of(ends, floating, centred)
     return Survey(
-        probes=probes,
-        ends=ends,
-        n_missing=n_missing,
-        is_alike=alike,
-        looked=looked,
-        few=few,
-        offset=offset,
-        scale=scale,
-    )
+        probes=probes, ends=ends, n_missing=n_missing, is_alike=alike, looked=looked,
+        offset=offset, scale=scale,
+    )  # fmt: skip
 
 
 def blocks_of(shape: Sequence[int], tile: Sequence[int], room: int) -> list[Slab]:

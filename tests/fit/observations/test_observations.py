@@ -11,7 +11,7 @@ import elmfield as ef
 from elmfield import observe as ob
 from elmfield.domain import make_domain
 from elmfield.fit.observations.one_region import model_of, rows_of
-from elmfield.fit.observations.sample_rows import sample_maps
+from elmfield.fit.observations.rows import sample_maps
 
 UNIT = ((0, 0), (1, 1))
 ZEROS = np.zeros(80)
@@ -45,15 +45,17 @@ def std(field, points):
 
 KERNEL = np.outer([1.0, 2, 1], [1.0, 3, 1])
 KINDS = {
-    "values": lambda y: ob.values(POINTS, y),
-    "derivatives": lambda y: ob.derivatives(POINTS, y, order=(1, 0)),
-    "second derivatives": lambda y: ob.derivatives(POINTS, y, order=(0, 2)),
-    "means": lambda y: ob.means(LOW, HIGH, y),
-    "lines": lambda y: ob.lines(POINTS[:40], POINTS[40:], y),
-    "gaussian": lambda y: ob.blurred(POINTS, y, psf=ob.gaussian(0.03)),
-    "kernel": lambda y: ob.blurred(POINTS, y, psf=KERNEL, step=0.02),
-    "varying": lambda y: ob.blurred(POINTS, y, psf=lambda x: (np.zeros((len(x), 1, 2)), x[:, :1])),
-    "equation": lambda y: ob.equation(POINTS, {(2, 0): 1, (0, 1): POINTS[:, 0]}, y),
+    "values": lambda y, s: ob.values(s * POINTS, y),
+    "derivatives": lambda y, s: ob.derivatives(s * POINTS, y, order=(1, 0)),
+    "second derivatives": lambda y, s: ob.derivatives(s * POINTS, y, order=(0, 2)),
+    "means": lambda y, s: ob.means(s * LOW, s * HIGH, y),
+    "lines": lambda y, s: ob.lines(s * POINTS[:40], s * POINTS[40:], y),
+    "gaussian": lambda y, s: ob.blurred(s * POINTS, y, psf=ob.gaussian(0.03)),
+    "kernel": lambda y, s: ob.blurred(s * POINTS, y, psf=KERNEL, step=0.02),
+    "varying": lambda y, s: ob.blurred(
+        s * POINTS, y, psf=lambda x: (np.zeros((len(x), 1, 2)), x[:, :1])
+    ),
+    "equation": lambda y, s: ob.equation(s * POINTS, {(2, 0): 1, (0, 1): POINTS[:, 0]}, y),
 }
 ROWS = {"means": 40, "lines": 40}
 
@@ -101,7 +103,7 @@ class TestEveryKindOfRows:
         n = ROWS.get(kind, 80)
         rows = rows_of(field.domain, model_of(field.domain, 1))
         c = field.model.blended.groups[0].coefficients.values[0]
-        found = (rows.matrix(KINDS[kind](np.zeros(n)), 1, coupled=False) @ c)[:, 0]
+        found = (rows.matrix(KINDS[kind](np.zeros(n), 1), 1, coupled=False) @ c)[:, 0]
         own = interior if kind in ("gaussian", "kernel") else slice(None)
         expected = by_hand(kind, field)
         assert np.abs(found - expected)[own].max() < 1e-8 * np.abs(expected).max()
@@ -113,9 +115,9 @@ class TestEveryKindOfRows:
         settings = ef.smooth(order=2.0, cell=6, overlap=1.0, context=1)
         field = ef.fit(x, settings, coords=coords)
         (own_map,) = sample_maps(
-            [KINDS[kind](np.zeros(ROWS.get(kind, 80)))], field.domain, settings
+            [KINDS[kind](np.zeros(ROWS.get(kind, 80)), 1)], field.domain, settings
         )
-        found, expected = own_map.forward(x.reshape(-1, 1))[:, 0], by_hand(kind, field)
+        found, expected = own_map.matmat(x.reshape(-1, 1))[:, 0], by_hand(kind, field)
         own = interior if kind in ("gaussian", "kernel") else slice(None)
         # A line crosses kinks of third derivatives that its nodes do not know.
         limit = 1e-2 if kind == "lines" else 1e-8
@@ -140,24 +142,13 @@ class TestEveryKindOfRows:
                 np.zeros(50),
             ),
         }
-        made = special[kind]() if kind in special else _scaled(kind, scale)
+        zeros = np.zeros(ROWS.get(kind, 80))
+        made = special[kind]() if kind in special else KINDS[kind](zeros, scale - 2)
         (own,) = sample_maps([made], domain, ef.smooth(order=2.0, cell=6, overlap=1.0))
         rng = np.random.default_rng(3)
         u, v = rng.standard_normal((len(made), 2)), rng.standard_normal((720, 2))
-        a, b = np.sum(own.forward(v) * u), np.sum(own.adjoint(u) * v)
-        assert abs(a - b) <= 1e-12 * np.linalg.norm(own.forward(v)) * np.linalg.norm(u)
-
-
-def _scaled(kind, scale):
-    """The rows of a kind on a grid of index coordinates."""
-    made = KINDS[kind](np.zeros(ROWS.get(kind, 80)))
-    parts = made.functional.__dict__
-    moved = {
-        k: v * (scale - 2) if k in ("places", "low", "high", "start", "end") else v
-        for k, v in parts.items()
-    }
-    functional = type(made.functional)(**moved)
-    return ob.Observation(made.kind, functional, made.values, made.noise)
+        a, b = np.sum(own.matmat(v) * u), np.sum(own.rmatmat(u) * v)
+        assert abs(a - b) <= 1e-12 * np.linalg.norm(own.matmat(v)) * np.linalg.norm(u)
 
 
 class TestOneRegion:
@@ -239,9 +230,10 @@ class TestOneRegion:
         lines = [np.array([3.0, 9.0]), np.array([4.0])]
         expected = posterior.variance(np.array([[3.0, 4], [9, 4]]))[:, 0]
         np.testing.assert_allclose(posterior.on_grid(lines)[:, 0, 0], expected)
-        c = posterior.draws(4000, 0)
-        rows = posterior.rows.matrix(ob.values(OTHERS[:5], np.zeros(5)), 1, coupled=False)
-        np.testing.assert_allclose((rows @ c).std(axis=1), std(field, OTHERS[:5]), rtol=0.06)
+        half = posterior.amplitude * np.linalg.inv(posterior.R)
+        c = posterior.space.coefficients(posterior.factors, half)  # whose products add up
+        rows = posterior.rows.matrix(ob.values(OTHERS[:5], np.zeros(5)), 1, coupled=False) @ c
+        np.testing.assert_allclose(rows @ rows.T, posterior.joint(x), rtol=1e-6)
 
     def test_a_periodic_axis_closes(self):
         x = np.linspace(0, 6.28, 30)
@@ -308,7 +300,7 @@ class TestGrid:
         sharp = ob.blurred(at, np.zeros(1600), psf=ob.gaussian(1.2, step=1.0), noise=2.0)
         domain = make_domain((40, 40), dims=None, coords=None, periodic=())
         (A,) = sample_maps([sharp], domain, ef.smooth(order=2.0, cell=6, overlap=1.0, context=1))
-        y = A.forward(x.reshape(-1, 1))[:, 0] + 2 * np.random.default_rng(0).standard_normal(1600)
+        y = A.matmat(x.reshape(-1, 1))[:, 0] + 2 * np.random.default_rng(0).standard_normal(1600)
         rows = [ob.blurred(at, y, psf=ob.gaussian(1.2, step=1.0), noise=2.0)]
         plain = ef.fit_observations(rows, ef.smooth(order=2.0, cell=6, overlap=1.0), shape=(40, 40))
         own = ef.fit_observations(rows, ef.oriented(), shape=(40, 40))

@@ -10,7 +10,7 @@ the boxes that reach into it, and its coarser versions lie in files. Both use th
 orders, so that they agree but for rounding: the systems are solved in other batches.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
@@ -19,46 +19,17 @@ import numpy as np
 
 from elmfield._array.backend import crc32, move, namespace, to_numpy
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.fit.gaps import gap_boxes
-from elmfield.fit.gaps.gap_boxes import Boxes, Choice
-from elmfield.fit.gaps.levels import (
-    REACH,
-    Level,
-    SourceLevel,
-    StoredLevel,
-    WindowLine,
-    coarser,
-    is_near,
-    join_parts,
-    read_grid,
-    windows_of,
-)
-from elmfield.fit.gaps.planes import (
-    PlaneSums,
-    SamplePlane,
-    Spacings,
-    join_index,
-    plane_through,
-    starts_of,
-    take_boxes,
-)
+from elmfield.fit.gaps import gap_boxes, levels
+from elmfield.fit.gaps.gap_boxes import Boxes
+from elmfield.fit.gaps.levels import REACH, Level, SamplePlane, Spacings, WindowLine
 from elmfield.fit.statistics import Slabs, Survey
+from elmfield.local.energies import STEEPEST
 from elmfield.local.order import ROUNDING_SAMPLES, grain
-from elmfield.samples import Samples, Slab, whole_of
+from elmfield.samples import Slab, whole_of
 
 FLAT_SHARE, FLAT_ROUNDING = 0.05, 1e-3
 """Part of the samples with one value from which there are flat areas; rounding, by the range, that
 these are then taken to have: about that of pictures of 8 bits."""
-
-
-def fill_gaps(
-    samples: Samples, order: float | None, periodic: Sequence[bool], spacings: Spacings = ()
-) -> Samples:
-    """The samples with what is missing filled in; `order` as for :func:`fill_missing`."""
-    if samples.present is None:
-        return samples
-    y = fill_missing(samples.values, samples.present, periodic, order, spacings)
-    return samples.changed(y, ~samples.present)
 
 
 def fill_missing(
@@ -76,15 +47,15 @@ def fill_missing(
     xp = namespace(y)
     if bool(xp.all(present)):
         return y
-    plane = xp.astype(plane_through(y, present, periodic, spacings), y.dtype)
+    plane = xp.astype(levels.plane_through(y, present, periodic, spacings), y.dtype)
     rest = y - plane
     found = []
     for own in _channel_groups(y.shape[-1], bool(xp.all(present == present[..., :1]))):
         some = slice(own[0], own[-1] + 1)
-        level = StoredLevel.of(rest[..., some], present[..., own[0]])
+        level = levels.StoredLevel.of(rest[..., some], present[..., own[0]])
         known = to_numpy(y[..., some])[to_numpy(present[..., own[0]])]
         filler = filler_of(level, tuple(periodic), order, rounding=rounding_of(known))
-        found.append(xp.astype(filler.fill(level.windows[0])[0], y.dtype))
+        found.append(xp.astype(filler.fill(level.windows[0]), y.dtype))
     return xp.where(present, y, xp.concat(found, axis=-1) + plane)
 
 
@@ -102,16 +73,12 @@ def rounding_of(known: Floats) -> float:
     return max(rounding, FLAT_ROUNDING * float(np.ptp(few)) if met > FLAT_SHARE * len(few) else 0.0)
 
 
-def _channel_groups(C: int, is_alike: bool) -> list[tuple[int, ...]]:
+def _channel_groups(C: int, is_alike: bool) -> list[list[int]]:
     """Channels that miss the same samples: all of them, or each on its own."""
-    return [tuple(range(C))] if is_alike else [(c,) for c in range(C)]
+    return [list(range(C))] if is_alike else [[c] for c in range(C)]
 
 
 # --- filling ----------------------------------------------------------------------------------
-
-
-ISOTROPIC = Choice(1.0, 0)
-"""Energies of a filler before some were chosen."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -128,8 +95,8 @@ class Filler:
         Which axes wrap.
     side : int
         Samples of a box on each axis.
-    choice : Choice
-        The energies that boxes use.
+    order, rounds : float and int
+        Of the boxes' energies, in space; how often boxes choose among members again.
     rounding : float
         Standard deviation of what samples were rounded by.
     """
@@ -138,7 +105,8 @@ class Filler:
     coarse: Array | Path | None
     periodic: tuple[bool, ...]
     side: int = 1
-    choice: Choice = ISOTROPIC
+    order: float = 1.0
+    rounds: int = 0
     rounding: float = 0.0
 
     @property
@@ -162,31 +130,24 @@ class Filler:
         for slab in self.level.windows:
             lines = self.lines(slab, REACH + 1, REACH + 1)
             here = self.level.read([a.positions for a in lines])[1]
-            near = is_near(here, [a.is_ring for a in lines])
+            near = levels.is_near(here, [a.is_ring for a in lines])
             if not bool(namespace(here).all(near[tuple(a.inner for a in lines)])):
                 return True
         return False
 
-    def read_window(
-        self, lines: Sequence[WindowLine], note: Callable[[Array], None] | None = None
-    ) -> tuple[Array, Array]:
+    def read_window(self, lines: Sequence[WindowLine]) -> tuple[Array, Array]:
         """Samples of a window, far ones taken from the coarser level; which count as present.
 
-        Samples near the border of a window may be taken to be far. `note` is called with each array
-        that was read.
+        Samples near the border of a window may be taken to be far.
         """
         at = [a.positions for a in lines]
         y, here = self.level.read(at)
-        read = [y, here]
-        y = namespace(y).astype(y, namespace(y).float64)
+        xp = namespace(y)
+        y = xp.astype(y, xp.float64)
         if self.coarse is not None:
-            far = ~is_near(here, [a.is_ring for a in lines])
-            read.append(self._doubled(at, self.coarse))
-            y = namespace(y).where(far[..., None], read[-1], y)
+            far = ~levels.is_near(here, [a.is_ring for a in lines])
+            y = xp.where(far[..., None], self._doubled(at, self.coarse), y)
             here = here | far
-        if note is not None:
-            for part in read:
-                note(part)
         return y, here
 
     def _doubled(self, at: Sequence[Integers], coarse: Array | Path) -> Array:
@@ -200,42 +161,40 @@ class Filler:
             needed.append(np.unique(np.concatenate([a, b])))
             near.append(np.searchsorted(needed[-1], a))
             other.append(np.searchsorted(needed[-1], b))
-        small = read_grid(coarse, needed)
+        small = levels.read_grid(coarse, needed)
         xp = namespace(small)
         for k, n in enumerate(self.level.shape):
             one, two = (xp.take(small, move(i[k], small), axis=k) for i in (near, other))
             small = one if n == 1 else 0.75 * one + 0.25 * two
         return small
 
-    def fill(self, slab: Slab, note: Callable[[Array], None] | None = None) -> tuple[Array, Array]:
-        """A slab, filled, in float64, and which samples were present; `note` as above."""
-        halo = (self.choice.rounds + 1) * self.side + REACH + 1
+    def fill(self, slab: Slab) -> Array:
+        """A slab, filled, in float64."""
+        halo = (self.rounds + 1) * self.side + REACH + 1
         lines = self.lines(slab, halo, halo)
-        y, here = self.read_window(lines, note)
-        inner = tuple(a.inner for a in lines)
+        y, here = self.read_window(lines)
         if not bool(namespace(here).all(here)):
             along = [a.boxes(b, self.stride) for a, b in zip(lines, self.box)]
-            boxes = Boxes.of(here, self.box, join_index(along, here.shape))
+            boxes = Boxes.of(here, self.box, levels.join_index(along, here.shape))
             if boxes.index.shape[0]:
-                y = gap_boxes.fill_boxes(y, here, boxes, self.choice)
-        return y[(*inner, ...)], here[inner]
+                energies = self.order, self.rounds, self.rounding
+                y = gap_boxes.fill_boxes(y, here, boxes, *energies)
+        return y[(*(a.inner for a in lines), ...)]
 
     # What is decided by looking at all of a level.
 
     def settle(self, order: float | None, rounds: int) -> "Filler":
         """The same with boxes and energies chosen; `order` along a line, or None to choose it."""
         d = gap_boxes.wide_axes(self.level.shape)
-        if order is not None:
-            return replace(self, side=gap_boxes.side_of(0.0, d), choice=Choice.isotropic(order, d))
-        isolation = self._isolation()
-        filler = replace(
-            self, side=gap_boxes.side_of(isolation, d), choice=Choice.isotropic(1.0, d)
-        )
-        some = filler._some_boxes()
+        isolation = 0.0 if order is not None else self._isolation()
+        own = min((1.0 if order is None else order) + (d - 1) / 2, STEEPEST)
+        filler = replace(self, side=gap_boxes.side_of(isolation, d), order=own)
+        some = filler._some_boxes() if order is None else None
         if some is None:
             return filler
-        choice = Choice.likeliest(*some, filler.box, isolation, rounds, self.rounding)
-        return replace(filler, choice=choice)
+        own = gap_boxes.likeliest_order(*some, filler.box, isolation, self.rounding)
+        is_hole = isolation <= gap_boxes.HOLE_ISOLATION
+        return replace(filler, order=own, rounds=min(rounds, 1) if is_hole else rounds)
 
     def _isolation(self) -> float:
         """Part of the direct neighbours of missing samples that is present."""
@@ -251,7 +210,7 @@ class Filler:
     def _some_boxes(self) -> tuple[Array, Array] | None:
         """Samples (G, S, C) of boxes with gaps from all over the level, and which are present."""
         every = zip(self.level.shape, self.box, self.periodic)
-        starts = [starts_of(n, b, self.stride, w) for n, b, w in every]
+        starts = [levels.starts_of(n, b, self.stride, w) for n, b, w in every]
         mixed = np.zeros([len(s) for s in starts], bool)
         for place, _, here, index in self._boxes(starts, ~mixed):
             have = to_numpy(here).reshape(-1)[index]
@@ -265,7 +224,7 @@ class Filler:
             own = number[place].reshape(-1)
             at = move(index[own >= 0], y)
             turns.append(own[own >= 0])
-            parts.append((take_boxes(y, at), take_boxes(here[..., None], at)[..., 0]))
+            parts.append((levels.take_boxes(y, at), levels.take_boxes(here[..., None], at)[..., 0]))
         if not parts:
             return None
         back, xp = move(np.argsort(np.concatenate(turns)), parts[0][0]), namespace(parts[0][0])
@@ -286,7 +245,7 @@ class Filler:
                 lines = self.lines(slab, REACH + 1, self.side + REACH + 1)
                 y, here = self.read_window(lines)
                 along = [a.places(s[o], b) for s, o, a, b in zip(starts, own, lines, self.box)]
-                yield place, y, here, join_index(along, here.shape)
+                yield place, y, here, levels.join_index(along, here.shape)
 
 
 def filler_of(
@@ -300,16 +259,14 @@ def filler_of(
     """How a level is filled; coarser ones are filled at once, into files that begin with `path`."""
     filler = Filler(level=level, coarse=None, periodic=periodic, rounding=rounding)
     if filler.has_far:
-        names = [
-            None if path is None else path.with_name(path.name + s)
-            for s in (".npy", "-filled.npy", "-")
-        ]
-        small = coarser(level, names[0])
+        ends = (".npy", "-filled.npy", "-")
+        names = [path and path.with_name(path.name + end) for end in ends]
+        small = levels.coarser(level, names[0])
         below = filler_of(small, periodic, order, names[2], 0, rounding)
-        parts = ((slab, below.fill(slab)[0]) for slab in small.windows)
-        filler = replace(filler, coarse=join_parts(parts, small.shape, names[1]))
+        parts = ((slab, below.fill(slab)) for slab in small.windows)
+        filler = replace(filler, coarse=levels.join_parts(parts, small.shape, names[1]))
         if path is None:  # looked at once
-            far = StoredLevel.of(*filler.read_window(filler.lines(level.windows[0], 0, 0)))
+            far = levels.StoredLevel.of(*filler.read_window(filler.lines(level.windows[0], 0, 0)))
             filler = replace(filler, level=far, coarse=None)
     return filler.settle(order, rounds)
 
@@ -326,17 +283,13 @@ class FilledSlabs:
     slabs : Slabs
         The source.
     fillers : list of triples
-        Channels that miss the same, how they are filled, and their plane.
-    offset, scale : arrays, shape (C,)
-        The unit of the fit.
+        Channels that miss the same, their plane, and how they are filled.
     limits : pair of arrays, shape (C,), or None
         Between which what is filled in stays.
     """
 
     slabs: Slabs
-    fillers: list[tuple[tuple[int, ...], Filler, SamplePlane]] = field(repr=False)
-    offset: Floats
-    scale: Floats
+    fillers: list[tuple[levels.SourceLevel, SamplePlane, Filler]] = field(repr=False)
     limits: tuple[Floats, Floats] | None = None
 
     @property
@@ -345,35 +298,26 @@ class FilledSlabs:
         return len(self.fillers) == 1
 
     def part(self, slab: Slab) -> tuple[Array, Array, int]:
-        """Samples (..., C) of a slab; which were missing; a check sum of all they depend on."""
+        """Samples (..., C) of a slab; which were missing; a check sum of both."""
         raw, present, _ = self.slabs.part(slab)
-        gone = np.zeros(raw.shape, bool) if present is None else ~present
-        y, seen = np.array(raw), crc32(raw)
-
-        def note(part: Array) -> None:
-            nonlocal seen
-            seen = crc32(part, seen)
-
+        gone, y = np.zeros(raw.shape, bool) if present is None else ~present, np.array(raw)
         at = [np.arange(s.start, s.stop) for s in slab]
-        for channels, filler, plane in self.fillers:
-            own = list(channels)
-            if not gone[..., own[0]].any():
-                continue
-            found, _ = filler.fill(slab, note)
-            kind = self.offset.dtype
-            whole = found.astype(kind) + plane.at(at).astype(kind)
-            back = whole * self.scale[own] + self.offset[own]
-            y[..., own] = np.where(gone[..., own], back, y[..., own])
+        for level, plane, filler in self.fillers:
+            own, kind = level.channels, level.offset.dtype
+            if gone[..., own[0]].any():
+                whole = filler.fill(slab).astype(kind) + plane.at(at).astype(kind)
+                back = whole * level.scale[own] + level.offset[own]
+                y[..., own] = np.where(gone[..., own], back, y[..., own])
         if self.limits is not None:
             low, high = (np.asarray(v).astype(y.dtype) for v in self.limits)
             y = np.where(gone, np.clip(y, low, high), y)
         if np.dtype(self.slabs.kind).kind in "iu":
             y = np.where(gone, whole_of(y, self.slabs.kind), y)
-        return y, gone, seen
+        return y, gone, crc32(y, crc32(gone, crc32(raw)))
 
     def update(self, survey: Survey) -> None:
         """Let a survey see what was filled in, where settings look."""
-        for slab in windows_of(survey.shape[:-1]):
+        for slab in levels.windows_of(survey.shape[:-1]):
             if survey.probes.is_touched(slab) and self.slabs.part(slab)[1] is not None:
                 survey.put(slab, self.part(slab)[0])
 
@@ -389,13 +333,11 @@ def fill_slabs(
     spacings: Spacings = (),
 ) -> FilledSlabs:
     """The slabs of a surveyed array with its gaps filled when read; `folder` is for files."""
-    fillers = []
+    fillers, unit = [], (survey.offset, survey.scale)
     folder.mkdir(parents=True, exist_ok=True)
     for channels in _channel_groups(slabs.shape[-1], survey.is_alike):
-        level = SourceLevel(
-            slabs=slabs, channels=channels, offset=survey.offset, scale=survey.scale
-        )
-        sums = PlaneSums.of(level.shape, periodic, spacings)
+        level = levels.SourceLevel(slabs, channels, *unit)
+        sums = levels.PlaneSums.of(level.shape, periodic, spacings)
         parts, rounding = [], 0.0
         for slab in level.windows:
             at = [np.arange(s.start, s.stop) for s in slab]
@@ -406,8 +348,6 @@ def fill_slabs(
         level = replace(level, plane=plane)
         path = folder / f"level-{channels[0]}"
         filler = filler_of(level, tuple(periodic), order, path, rounding=rounding)
-        fillers.append((channels, filler, plane))
+        fillers.append((level, plane, filler))
     limits = (survey.ends.low, survey.ends.high) if clip else None
-    return FilledSlabs(
-        slabs=slabs, fillers=fillers, offset=survey.offset, scale=survey.scale, limits=limits
-    )
+    return FilledSlabs(slabs=slabs, fillers=fillers, limits=limits)

@@ -8,6 +8,7 @@ few systems of as many unknowns as it has samples missing, or present, whichever
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -24,9 +25,9 @@ from elmfield._array.backend import (
 from elmfield._array.cache import memoised
 from elmfield._array.memory import capacity, runs
 from elmfield._array.threads import spread
-from elmfield._array.typing import Array, Floats, Integers
-from elmfield.fit.gaps.planes import take_boxes
-from elmfield.local.energies import FEW_STRETCHES, ORDER_FACTORS, STEEPEST, Family, stretched
+from elmfield._array.typing import Array, Integers
+from elmfield.fit.gaps.levels import take_boxes
+from elmfield.local.energies import FEW_STRETCHES, ORDER_FACTORS, Family, stretched
 from elmfield.local.kernels import covariances, positions
 
 TRIED_MEMBERS = 4
@@ -107,71 +108,46 @@ def gaussian_members(
     gamma, U = np.linalg.eigh(K)
     gamma = np.maximum(gamma, nugget[:, None])
     W = U / np.sqrt(gamma)[:, None, :]
-    return GaussianMembers(
-        covariances=K,
-        whitening=W,
-        precisions=W @ np.swapaxes(W, 1, 2),
-        determinants=np.log(gamma).sum(axis=1),
-    )
+    return GaussianMembers(K, W, W @ np.swapaxes(W, 1, 2), np.log(gamma).sum(axis=1))
 
 
 # --- an array -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The order of the boxes' energies, and how often boxes choose among members again.
+def likeliest_order(
+    Y: Array, M: Array, box: tuple[int, ...], isolation: float, rounding: float
+) -> float:
+    """The order that boxes from all over an array, Y (G, S, C) with samples M (G, S), make likely.
 
-    Parameters
-    ----------
-    order : float
-        Of the energies, in space.
-    rounds : int
-        How often boxes look again at what all of them filled in together.
-    rounding : float
-        Standard deviation of what samples were rounded by. Evidence counts on it: a flat area is
-        known to that, and no better.
+    `rounding` is the standard deviation of what samples were rounded by. Evidence counts on it: a
+    flat area is known to that, and no better.
     """
-
-    order: float
-    rounds: int
-    rounding: float = 0.0
-
-    @classmethod
-    def isotropic(cls, order: float, d: int) -> "Choice":
-        """An isotropic energy of an order along a line, for `d` axes."""
-        return cls(min(order + (d - 1) / 2, STEEPEST), 0)
-
-    @classmethod
-    def likeliest(
-        cls,
-        Y: Array,
-        M: Array,
-        box: tuple[int, ...],
-        isolation: float,
-        rounds: int,
-        rounding: float,
-    ) -> "Choice":
-        """What boxes from all over an array, Y (G, S, C) with samples M (G, S), make likely."""
-        d = wide_axes(box)
-        likely = _likeliest(Y, M, box, d, rounding)
-        s = max(likely, 1.6 + (d - 2) / 2) + ORDER_PER_ISOLATION * isolation
-        rounds = rounds if isolation > HOLE_ISOLATION else min(rounds, 1)
-        return cls(round(s, 2), rounds, rounding)
+    xp, more = namespace(Y), (wide_axes(box) - 2) / 2
+    orders = tuple(s + more for s in ORDERS)
+    who = xp.arange(len(orders), device=device(Y))
+    who = xp.broadcast_to(who, (Y.shape[0], len(orders)))
+    _, e = solve_boxes(gaussian_members(box, orders, False).moved(Y), Y, M, who, rounding)
+    likely = orders[int(np.argmax(to_numpy(xp.sum(e, axis=0))))]
+    return round(max(likely, 1.6 + more) + ORDER_PER_ISOLATION * isolation, 2)
 
 
-def fill_boxes(y: Array, present: Array, boxes: "Boxes", choice: Choice) -> Array:
-    """`y`, (..., C) in float64, filled where not `present` by overlapping boxes."""
+def fill_boxes(
+    y: Array, present: Array, boxes: "Boxes", order: float, rounds: int, rounding: float
+) -> Array:
+    """`y`, (..., C) in float64, filled where not `present` by overlapping boxes.
+
+    In each of some rounds boxes look again at what all of them filled in together.
+    """
     xp = namespace(y)
     Y, M = take_boxes(y, boxes.index), take_boxes(present[..., None], boxes.index)[..., 0]
     only = xp.zeros((Y.shape[0], 1), dtype=xp.int64, device=device(y))
-    isotropic = gaussian_members(boxes.box, (choice.order,), False).moved(y)
-    first = solve_boxes(isotropic, Y, M, only, choice.rounding)
+    isotropic = gaussian_members(boxes.box, (order,), False).moved(y)
+    first = solve_boxes(isotropic, Y, M, only, rounding)
     found = boxes.blend(y, present, _blend_members(*first))
-    for _ in range(choice.rounds):
-        members = gaussian_members(boxes.box, (choice.order,), True).moved(y)
-        who = _likely(members, take_boxes(found, boxes.index), choice.rounding)
-        more = solve_boxes(members, Y, M, who, choice.rounding)
+    for _ in range(rounds):
+        members = gaussian_members(boxes.box, (order,), True).moved(y)
+        who = _likely(members, take_boxes(found, boxes.index), rounding)
+        more = solve_boxes(members, Y, M, who, rounding)
         said, e = (xp.concat(both, axis=1) for both in zip(first, more))
         found = boxes.blend(y, present, _blend_members(said, e))
     return found
@@ -182,25 +158,14 @@ def wide_axes(shape: Sequence[int]) -> int:
     return max(1, sum(n > 1 for n in shape))
 
 
-def _likeliest(Y: Array, M: Array, box: tuple[int, ...], d: int, rounding: float) -> float:
-    """The order that all boxes Y, (G, S, C), with samples M, (G, S), together make likely."""
-    xp = namespace(Y)
-    orders = tuple(s + (d - 2) / 2 for s in ORDERS)
-    who = xp.arange(len(orders), device=device(Y))
-    who = xp.broadcast_to(who, (Y.shape[0], len(orders)))
-    _, e = solve_boxes(gaussian_members(box, orders, False).moved(Y), Y, M, who, rounding)
-    return orders[int(np.argmax(to_numpy(xp.sum(e, axis=0))))]
-
-
 def count_neighbours(present: np.ndarray, inner: tuple[slice, ...]) -> tuple[int, int]:
     """Present direct neighbours of missing samples, and places for them; of those `inner` ones."""
-    here = present
-    around, axes = np.zeros(here.shape, np.int64), [k for k, n in enumerate(here.shape) if n > 1]
+    around, axes = np.zeros(present.shape, int), [k for k, n in enumerate(present.shape) if n > 1]
     for k in axes:
-        pad = [(int(j == k),) * 2 for j in range(here.ndim)]
-        wide = np.moveaxis(np.pad(here, pad), k, 0).astype(np.int64)
+        pad = [(int(j == k),) * 2 for j in range(present.ndim)]
+        wide = np.moveaxis(np.pad(present, pad), k, 0).astype(np.int64)
         around += np.moveaxis(wide[:-2] + wide[2:], 0, k)
-    gone = ~here[inner]
+    gone = ~present[inner]
     return int(around[inner][gone].sum()), int(np.count_nonzero(gone)) * 2 * len(axes)
 
 
@@ -264,10 +229,8 @@ class Boxes:
     @classmethod
     def of(cls, present: Array, box: tuple[int, ...], index: Integers) -> "Boxes":
         """Those of some boxes, (G, S) places in the flattened array, with gaps and samples."""
-        window: Floats = np.ones(1)
-        for b in box:
-            u = (np.arange(b) + 0.5) / b - 0.5
-            window = np.multiply.outer(window, np.cos(np.pi * u) ** 2).reshape(-1)
+        along = [np.cos(np.pi * ((np.arange(b) + 0.5) / b - 0.5)) ** 2 for b in box]
+        window = reduce(np.multiply.outer, along).reshape(-1)
         have = to_numpy(present).reshape(-1)[index]
         mixed = have.any(axis=1) & ~have.all(axis=1)
         kind = namespace(present).float64
@@ -336,7 +299,8 @@ def _by_present(members: GaussianMembers, Y: Array, M: Array, who: Array) -> tup
     own, valid, _ = _chosen(M)
     v = xp.astype(valid, Y.dtype)[:, None, :, None]
     mean = _mean(Y, M)
-    y = _picked(Y - mean, own)  # (G, P, C)
+    at = xp.broadcast_to(own[..., None], (*own.shape, Y.shape[2]))
+    y = xp.take_along_axis(Y - mean, at, axis=1)  # (G, P, C)
     z, logs = _small_systems(members.covariances, own, valid, who, y[:, None, ...])
     z = z * v
     q = xp.sum(z * y[:, None, ...], axis=2)  # (G, B, C)
@@ -418,13 +382,6 @@ def _chosen(have: Array) -> tuple[Array, Array, Array]:
     own = order[:, :P]
     place = xp.argsort(order, axis=1)
     return own, xp.take_along_axis(have, own, axis=1), xp.minimum(place, xp.full_like(place, P))
-
-
-def _picked(Y: Array, own: Array) -> Array:
-    """Samples (G, P, C) of boxes Y, (G, S, C), at places `own`, (G, P)."""
-    xp = namespace(Y)
-    at = xp.broadcast_to(own[..., None], (*own.shape, Y.shape[2]))
-    return xp.take_along_axis(Y, at, axis=1)
 
 
 def _mean(Y: Array, M: Array) -> Array:

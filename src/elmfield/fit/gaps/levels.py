@@ -1,16 +1,15 @@
-"""Levels of an array with gaps: its samples, coarser versions of them, and windows of both."""
+"""Boxes of an array and planes through it; its samples with gaps, coarser versions, and windows."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
-from elmfield._array.backend import device, namespace
+from elmfield._array.backend import move, namespace, to_numpy
 from elmfield._array.typing import Array, Floats, Integers
+from elmfield.domain import Spacing
 from elmfield.field.coefficients.tiles import runs_of
-from elmfield.fit.gaps.planes import SamplePlane, starts_of
 from elmfield.fit.statistics import Slabs, blocks_of
 from elmfield.samples import Slab
 
@@ -21,19 +20,156 @@ WINDOW_SAMPLES = 1 << 18
 """Samples of a window of an array larger than memory, halo not counted, about."""
 
 
-class Level(Protocol):
-    """Samples of some channels that all miss the same, less a plane."""
+LEAST_POSITION_VARIANCE = 1e-3
+"""Variance of the positions of present samples, in that of all, that a slope needs."""
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Samples on each axis."""
+Spacings = Sequence[Spacing | None]
+"""Where the samples of each axis lie, None where they are even; empty for axes that all are."""
 
-    @property
-    def windows(self) -> list[Slab]:
-        """In which parts it is read."""
 
-    def read(self, at: Sequence[Integers]) -> tuple[Array, Array]:
-        """Samples (..., C), 0 where missing, on a grid of positions; which are present, (...)."""
+# --- boxes and planes -----------------------------------------------------------------------------
+
+
+def box_index(
+    shape: Sequence[int], box: Sequence[int], step: int, periodic: Sequence[bool]
+) -> Integers:
+    """Places (G, S), in the flattened array, of the samples of boxes about `step` apart."""
+    along = [
+        (starts_of(n, b, step, wraps)[:, None] + np.arange(b)) % n
+        for n, b, wraps in zip(shape, box, periodic)
+    ]
+    return join_index(along, shape)
+
+
+def join_index(along: Sequence[Integers], shape: Sequence[int]) -> Integers:
+    """Places (G, S), in a flattened array, of boxes with places (g, b) along each axis."""
+    index = np.zeros((1, 1), np.int64)
+    for line, n in zip(along, shape):
+        index = (index[:, None, :, None] * n + line[None, :, None, :]).reshape(
+            len(index) * len(line), -1
+        )
+    return index
+
+
+def starts_of(n: int, b: int, step: int, wraps: bool) -> Integers:
+    """First samples of boxes of b samples that cover n, the same from both ends of the axis."""
+    if wraps and n > 1:  # a box of all n samples begins at two places
+        count = max(2, -(-n // step))
+        return np.round(np.linspace(0, n, count, endpoint=False)).astype(np.int64)
+    count = -(-(n - b) // step) + 1
+    low = np.floor(np.linspace(0, n - b, count)[: (count + 1) // 2]).astype(np.int64)
+    return np.unique(np.concatenate([low, n - b - low]))
+
+
+def take_boxes(y: Array, index: Array) -> Array:
+    """Samples (G, S, C) of `y`, (..., C), at places `index`, (G, S)."""
+    xp = namespace(y)
+    flat = xp.reshape(y, (-1, y.shape[-1]))
+    return xp.reshape(xp.take(flat, xp.reshape(index, (-1,)), axis=0), (*index.shape, y.shape[-1]))
+
+
+def plane_through(
+    y: Array, present: Array | None, periodic: Sequence[bool], spacings: Spacings = ()
+) -> Array:
+    """The plane nearest to the present samples of each channel, at all samples; float64.
+
+    Level along periodic axes, and along directions in which the present samples are too close to
+    each other to determine a slope.
+    """
+    sums = PlaneSums.of(y.shape[:-1], periodic, spacings)
+    every = [np.arange(n) for n in y.shape[:-1]]
+    here = namespace(y).ones_like(y) if present is None else present
+    return sums.plane(sums.of_part(y, here, every)).at(every)
+
+
+@dataclass(frozen=True, eq=False)
+class SamplePlane:
+    """A plane for each channel: its level, (C,), and its slopes along some axes, (C, a).
+
+    Along each axis positions run from -√3 to √3: of unit variance, about.
+    """
+
+    lines: tuple[Floats, ...]
+    axes: tuple[int, ...]
+    level: Array
+    slopes: Array
+
+    def at(self, positions: Sequence[Integers]) -> Array:
+        """Its values (..., C) on a grid of positions."""
+        xp = namespace(self.level)
+        out = xp.broadcast_to(self.level, (*map(len, positions), self.level.shape[0]))
+        for i, k in enumerate(self.axes):
+            t = _along(self.lines, k, positions)
+            out = out + move(t, out, xp.float64) * self.slopes[:, i]
+        return out
+
+
+def _along(lines: Sequence[Floats], k: int, at: Sequence[Integers]) -> Floats:
+    """Positions of samples along axis k, shaped to multiply samples (..., C)."""
+    return lines[k][at[k]].reshape([-1 if j == k else 1 for j in range(len(lines) + 1)])
+
+
+@dataclass(frozen=True)
+class PlaneSums:
+    """Which sums over present samples determine a plane; those of parts can be added.
+
+    With t the positions along `axes` they are, channel by channel, those of 1, the t_i, the t_i t_j
+    with j ≤ i, y, and the y t_i.
+    """
+
+    lines: tuple[Floats, ...]
+    axes: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls, shape: Sequence[int], periodic: Sequence[bool], spacings: Spacings = ()
+    ) -> "PlaneSums":
+        """For an array with these samples on each axis."""
+        axes = tuple(k for k, n in enumerate(shape) if n > 1 and not periodic[k])
+        lines, root = [np.linspace(-(3**0.5), 3**0.5, n) for n in shape], 3**0.5
+        for k, spacing in enumerate(spacings):
+            if spacing is not None and shape[k] > 1:
+                p = spacing.positions
+                lines[k] = root * (2 * (p - p[0]) / (p[-1] - p[0]) - 1)
+        return cls(tuple(lines), axes)
+
+    def of_part(self, y: Array, present: Array, at: Sequence[Integers]) -> Array:
+        """The sums of samples y, (..., C), on a grid of positions; (number of sums, C)."""
+        xp = namespace(y)
+        m, y = xp.astype(present, xp.float64), xp.astype(y, xp.float64)
+        t = [move(_along(self.lines, k, at), y, xp.float64) for k in self.axes]
+        pairs = [s * u for i, s in enumerate(t) for u in t[: i + 1]]
+        terms = [xp.ones_like(y), *t, *pairs, y, *(y * s for s in t)]
+        return xp.stack([xp.sum(m * term, axis=tuple(range(y.ndim - 1))) for term in terms])
+
+    def plane(self, sums: Array) -> SamplePlane:
+        """The nearest plane of each channel, from the sums over all parts."""
+        xp, a = namespace(sums), len(self.axes)
+        means = sums / sums[0, :]
+        n_pairs = a * (a + 1) // 2
+        level, moments = means[1 + a + n_pairs, :], means[2 + a + n_pairs :, :]
+        # What depends on positions is computed on the host; what depends on values stays with them.
+        centre = to_numpy(means[1 : 1 + a, :]).T  # (C, a)
+        spread = np.zeros((len(centre), a, a))
+        i, j = np.tril_indices(a)
+        pairs = to_numpy(means[1 + a : 1 + a + n_pairs, :]).T
+        spread[:, i, j] = spread[:, j, i] = pairs - centre[:, i] * centre[:, j]
+        solve = move(np.stack([_safe_inverse(own) for own in spread]), sums, xp.float64)
+        centre = move(centre, sums, xp.float64)
+        moment = xp.permute_dims(moments, (1, 0)) - centre * level[:, None]
+        slopes = (solve @ moment[..., None])[..., 0]  # (C, a)
+        return SamplePlane(self.lines, self.axes, level - xp.sum(slopes * centre, axis=1), slopes)
+
+
+def _safe_inverse(spread: Floats) -> Floats:
+    """The inverse of the covariance of positions, along directions in which it is large enough."""
+    # Two rows of a hundred determine a slope, but not one to trust a hundred rows away.
+    values, vectors = np.linalg.eigh(spread)
+    sure = values > LEAST_POSITION_VARIANCE
+    return np.asarray(vectors[:, sure] / values[sure] @ vectors[:, sure].T)
+
+
+# --- levels ---------------------------------------------------------------------------------------
 
 
 def windows_of(shape: Sequence[int]) -> list[Slab]:
@@ -41,12 +177,15 @@ def windows_of(shape: Sequence[int]) -> list[Slab]:
     return blocks_of(shape, [min(n, 64) + min(n, 64) % 2 for n in shape], WINDOW_SAMPLES)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class SourceLevel:
-    """The array itself, read from a source, in the unit of the fit."""
+    """The array itself, channels that all miss the same, read from a source.
+
+    In the unit of the fit, less a plane.
+    """
 
     slabs: Slabs
-    channels: tuple[int, ...]
+    channels: list[int]
     offset: Floats
     scale: Floats
     plane: SamplePlane | None = None
@@ -62,8 +201,8 @@ class SourceLevel:
         return windows_of(self.shape)
 
     def read(self, at: Sequence[Integers]) -> tuple[Array, Array]:
-        """Samples on a grid of positions, and which are present."""
-        own = list(self.channels)
+        """Samples (..., C), 0 where missing, on a grid of positions; which are present, (...)."""
+        own = self.channels
         y = np.zeros((*map(len, at), len(own)), self.offset.dtype)
         here = np.ones(y.shape[:-1], bool)
         for slab, place in runs_of(at):
@@ -109,6 +248,9 @@ class StoredLevel:
         xp = namespace(y)
         gone = xp.isnan(y)
         return xp.where(gone, xp.zeros_like(y), y), ~gone[..., 0]
+
+
+Level = SourceLevel | StoredLevel
 
 
 def read_grid(values: Array | Path, at: Sequence[Integers]) -> Array:
@@ -160,11 +302,10 @@ def _halved(y: Array, present: Array) -> Array:
     for k in range(present.ndim):
         pair = []
         for a in (total, weight):
-            even = a[(slice(None),) * k + (slice(0, None, 2), ...)]
-            odd = a[(slice(None),) * k + (slice(1, None, 2), ...)]
-            if odd.shape[k] < even.shape[k]:
-                end = (slice(None),) * k + (slice(0, 1), ...)
-                odd = xp.concat([odd, xp.zeros_like(even[end])], axis=k)
+            if a.shape[k] % 2:
+                end = a[(slice(None),) * k + (slice(0, 1), ...)]
+                a = xp.concat([a, xp.zeros_like(end)], axis=k)
+            even, odd = (a[(slice(None),) * k + (slice(i, None, 2), ...)] for i in (0, 1))
             pair.append(even + odd)
         total, weight = pair
     means = total / xp.where(weight > 0, weight, xp.ones_like(weight))
@@ -180,11 +321,8 @@ def is_near(present: Array, periodic: Sequence[bool]) -> Array:
             for way in (-step, step):
                 shifted = xp.roll(present, way, axis=k)
                 if not periodic[k]:
-                    i = xp.arange(n, device=device(present))
-                    valid = (i >= way) if way > 0 else (i < n + way)
-                    shifted = shifted & xp.reshape(
-                        valid, tuple(n if j == k else 1 for j in range(present.ndim))
-                    )
+                    i = np.arange(n).reshape([-1 if j == k else 1 for j in range(present.ndim)])
+                    shifted = shifted & move((i >= way) & (i < n + way), present)
                 reached = reached | shifted
         present = reached
     return present

@@ -164,10 +164,6 @@ class RowGroup:
     is_law: bool = False
     is_met: bool = True
 
-    def columns(self, kept: Integers) -> "RowGroup":
-        """The same in some of the functions."""
-        return replace(self, A=self.A[:, kept])
-
 
 @dataclass(eq=False)
 class Evidence:
@@ -239,7 +235,7 @@ class Evidence:
         best = [self.search(p) for p in found]
         return min(best, key=lambda p: self.score(p)[0])
 
-    def search(self, start: Prior, *, evaluations: int = 200) -> Prior:
+    def search(self, start: Prior) -> Prior:
         """The likeliest prior near one, by Nelder and Mead's simplex."""
         from scipy.optimize import minimize
 
@@ -260,7 +256,7 @@ class Evidence:
         simplex = x0 + np.vstack([np.zeros(len(x0)), np.diag(steps)])
         used = np.ones(len(x0), bool)
         used[d + 1] = self.known  # else the amplitude follows
-        options = {"maxfev": evaluations, "xatol": 0.02, "fatol": 0.02}
+        options = {"maxfev": 200, "xatol": 0.02, "fatol": 0.02}
         options["initial_simplex"] = simplex[np.append(True, used)][:, used]
 
         def cost(part: Floats) -> float:

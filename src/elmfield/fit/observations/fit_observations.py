@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.checks import entries, is_number, per_axis, shown, sizes_of
+from elmfield._array.checks import entries, per_axis, shown, sizes_of
 from elmfield._array.checks import positive as above_zero
 from elmfield._array.typing import Floats
 from elmfield.domain import Axis, Domain, Periodic, make_domain, names_of, periods_of
-from elmfield.field import Blended, Field
-from elmfield.field.coefficients.stored import Full
+from elmfield.field import Field
 from elmfield.field.model import Model
 from elmfield.fit.encoder import Encoder
 from elmfield.fit.observations.observation import Observation, Resolution
 from elmfield.fit.observations.one_region import fit_one_region
+from elmfield.fit.observations.rows import derivative_at, sample_maps
+from elmfield.fit.scattered.points import corners_of, index_in
 from elmfield.settings import Oriented, Settings, Smooth
 
 MOST_ROWS, MOST_PICTURE_ROWS = 8000, 2000
@@ -103,12 +104,9 @@ def fit_observations(
         like = background
     domain = _domain(listed, bounds, spacing, shape, like, periodic, dims)
     _inside(listed, domain)
-    values = [
-        np.broadcast_to(
-            o.values.reshape(len(o), -1), (len(o), 1 if o.kind == "divergence" else C)
-        ).copy()
-        for o in listed
-    ]
+    sizes = [(len(o), 1 if o.kind == "divergence" else C) for o in listed]
+    given = [o.values.reshape(len(o), -1) for o in listed]
+    values = [np.broadcast_to(y, size).copy() for y, size in zip(given, sizes)]
     if background is not None:
         _check_background(background, listed, C)
         values = [y - _seen(background, o) for o, y in zip(listed, values)]
@@ -119,34 +117,24 @@ def fit_observations(
         "channel_axis": None if single else len(domain.shape),
         "data_range": float(np.ptp(np.concatenate(data or [np.ones(1)]))) or 1.0,
     }
-    field = None
-    if not (positive or isinstance(settings, Oriented) or _needs_grid(listed)):
-        made = fit_one_region(listed, values, domain, C, free=background is None)
-        if made.unresolved < MOST_UNRESOLVED or not _may_use_grid(listed):
-            offset = np.zeros(C)
-            about |= {"blended": made.blended, "observed": made.posterior, "settings": settings}
-            field = Field(Model(offset=offset, scale=offset + 1, **about))
-    if field is None:
+    kinds, n_rows = {o.kind for o in listed}, sum(map(len, listed))
+    pictures = sum(len(o) for o in listed if o.kind in ("lines", "blurred"))
+    too_many = n_rows > MOST_ROWS or pictures > MOST_PICTURE_ROWS
+    on_grid = positive or isinstance(settings, Oriented) or "operator" in kinds or too_many
+    if not on_grid:
+        blended, sure, unresolved = fit_one_region(listed, values, domain, C, background is None)
+        # There has to be enough for the spectrum of samples, and no row that these are poor at.
+        may = n_rows >= LEAST_GRID_ROWS and kinds <= {"values", "means", "lines", "blurred"}
+        on_grid = may and unresolved >= MOST_UNRESOLVED
+    if on_grid:
         field = _fit_grid(listed, values, settings, about, positive)
+    else:
+        offset = np.zeros(C)
+        about |= {"blended": blended, "observed": sure, "settings": settings}
+        field = Field(Model(offset=offset, scale=offset + 1, **about))
     if background is not None:
         field = _add(background, field, about)
     return field if type(first) is np.ndarray else Field(field.model.moved(first))
-
-
-def _needs_grid(listed: list[Observation]) -> bool:
-    pictures = sum(len(o) for o in listed if o.kind in ("lines", "blurred"))
-    rows = sum(len(o) for o in listed)
-    return (
-        any(o.kind == "operator" for o in listed)
-        or rows > MOST_ROWS
-        or pictures > MOST_PICTURE_ROWS
-    )
-
-
-def _may_use_grid(listed: list[Observation]) -> bool:
-    """Whether there is enough for the spectrum of samples, and no row that these are poor at."""
-    enough = sum(len(o) for o in listed) >= LEAST_GRID_ROWS
-    return enough and all(o.kind in ("values", "means", "lines", "blurred") for o in listed)
 
 
 def _fit_grid(
@@ -158,28 +146,21 @@ def _fit_grid(
 ) -> Field:
     """The field of the samples that the observations make likeliest."""
     from elmfield.fit.observations import grid_samples
-    from elmfield.fit.observations.sample_rows import sample_maps
 
     domain = about["domain"]
-    order = settings.order if isinstance(settings, Smooth) else "auto"
-    cells: dict[str, Any] = {"cell": 6, "overlap": 1.0, "context": 1}
+    own = Smooth(order=GRID_ORDER, cell=6, overlap=1.0, context=1)
+    if isinstance(settings, Smooth) and settings.order != "auto":
+        own = replace(own, order=settings.order)
     if isinstance(settings, Smooth) and settings.cell is not None:
-        cells = {k: getattr(settings, k) for k in cells}
-    own = Smooth(order=GRID_ORDER if order == "auto" else order, **cells)
-    C = values[0].shape[1]
-    shape = (*domain.shape, C)
+        same = {k: getattr(settings, k) for k in ("cell", "overlap", "context")}
+        own = replace(own, **same)
 
     def encode(x: Floats, settings: Settings) -> Field:
-        made = Encoder(
-            shape=(*domain.shape, x.shape[-1]),
-            settings=settings,
-            channel_axis=len(domain.shape),
-            domain=domain,
-        )
-        return made(x.reshape(*domain.shape, -1))
+        shape, k = (*domain.shape, x.shape[-1]), len(domain.shape)
+        made = Encoder(shape=shape, settings=settings, channel_axis=k, domain=domain)
+        return made(x.reshape(shape))
 
-    maps = sample_maps(listed, domain, own)
-    system = grid_samples.make_system(listed, values, maps, domain)
+    system = grid_samples.make_system(listed, values, sample_maps(listed, domain, own), domain)
     observed = None
     x = grid_samples.kept(system, listed)
     if isinstance(settings, Oriented):
@@ -193,22 +174,11 @@ def _fit_grid(
         x = grid_samples.nonnegative(system, x)
     else:
         drawn = system.error(np.random.default_rng(0), N_DRAWS)
-        made = encode(drawn, own).model
-        observed = grid_samples.DrawnPosterior(_unscaled(made))
-    field = encode(x.reshape(shape), settings if isinstance(settings, Oriented) else own)
-    model = (
-        field.model
-        if about["channel_axis"] is not None
-        else field.model.channels(slice(0, 1), channel_axis=None)
-    )
+        observed = grid_samples.DrawnPosterior(encode(drawn, own).model)
+    model = encode(x, settings if isinstance(settings, Oriented) else own).model
+    if about["channel_axis"] is None:
+        model = model.channels(slice(0, 1), channel_axis=None)
     return Field(replace(model, observed=observed))
-
-
-def _unscaled(model: Model) -> Blended:
-    """The function with its scale and without its offset: deviations have none."""
-    (group,) = model.blended.groups
-    c = np.asarray(group.coefficients.take(np.arange(len(group.regions)))) * np.asarray(model.scale)
-    return replace(model.blended, groups=(replace(group, coefficients=Full(c)),))
 
 
 def _check_background(background: Field, listed: list[Observation], C: int) -> None:
@@ -224,24 +194,19 @@ def _check_background(background: Field, listed: list[Observation], C: int) -> N
 def _seen(background: Field, o: Observation) -> Floats:
     """What an observation sees of a field: its terms, node by node."""
     domain, model = background.domain, background.model
-    fine = Resolution(
-        [a.from_index(np.arange(-0.5, a.size)) for a in domain.axes],
-        (4,) * len(domain.shape),
-        tuple(2.0 * n for n in domain.shape),
-        domain.periodic,
-    )
-    fine = replace(fine, breaks=[np.sort(b) for b in fine.breaks])
+    breaks = [np.sort(a.from_index(np.arange(-0.5, a.size))) for a in domain.axes]
+    waves = tuple(2.0 * n for n in domain.shape)
+    fine = Resolution(breaks, (4,) * len(breaks), waves, domain.periodic)
     total = np.zeros((len(o), 1 if o.kind == "divergence" else model.n_channels))
-    for t in o.functional.terms(fine):
+    for t in o.terms(fine):
         for node in np.ndindex(*(x.shape[1] for x in t.positions)):
             x = np.stack([p[:, i] for p, i in zip(t.positions, node)], axis=1)
             w = t.factor * np.prod([w[:, i] for w, i in zip(t.weights, node)], axis=0)
             index, _ = domain.to_index(x, "nearest")
-            (f,) = model.blended.partials(index, [t.order])
-            f = np.asarray(f) * np.asarray(model.scale) + (
-                np.asarray(model.offset) if not any(t.order) else 0
+            f = (
+                derivative_at(model, index, t.order)
+                * (w * np.prod(np.power(domain.per_unit, t.order)))[:, None]
             )
-            f = f * (w * np.prod(np.power(domain.per_unit, t.order)))[:, None]
             f = f if t.channel is None else f[:, t.channel : t.channel + 1]
             rows = np.arange(len(o)) if t.row is None else t.row
             np.add.at(total, rows, f)
@@ -269,7 +234,7 @@ def _listed(observations: object) -> list[Observation]:
             "`observations` must be a list of what elmfield.observe makes, one at least; got "
             f"{shown(observations)}."
         )
-    d = {o.functional.places.shape[1] for o in listed if o.functional.places.size}
+    d = {o.places.shape[1] for o in listed if o.places.size}
     if len(d) > 1:
         raise ValueError(f"all observations must have as many axes; got {sorted(d)}.")
     return list(listed)
@@ -277,7 +242,7 @@ def _listed(observations: object) -> list[Observation]:
 
 def _channels(listed: list[Observation]) -> tuple[int, bool]:
     """How many channels there are, and whether values had no axis for them."""
-    d = max((o.functional.places.shape[1] for o in listed), default=0)
+    d = max((o.places.shape[1] for o in listed), default=0)
     counts = {o.values.shape[1] for o in listed if o.values.ndim == 2}
     if any(o.kind == "divergence" for o in listed):
         counts.add(d)
@@ -288,20 +253,15 @@ def _channels(listed: list[Observation]) -> tuple[int, bool]:
 
 def _inside(listed: list[Observation], domain: Domain) -> None:
     d = len(domain.shape)
-    for o in listed:
-        x = o.functional.places
-        if not x.size:
-            continue
+    for o in (o for o in listed if o.places.size):
+        x = o.places
         if x.shape[1] != d:
             raise ValueError(f"{o.kind}: positions have {x.shape[1]} axes, the domain has {d}.")
-        i = np.stack([a.to_index(x[:, k]) for k, a in enumerate(domain.axes)], axis=1)
-        n = np.asarray(domain.shape)
-        out = ((i < -0.5 - 1e-6) | (i > n - 0.5 + 1e-6)) & ~np.asarray(domain.periodic)
+        out = index_in(x, domain, slack=1e-6)[1]
         if out.any():
             raise ValueError(
-                f"{o.kind}: {int(out.any(axis=1).sum())} of {len(x)} positions lie outside the "
-                f"domain, for instance {x[out.any(axis=1)][0].tolist()}. Widen `bounds`, or leave "
-                "them out."
+                f"{o.kind}: {int(out.sum())} of {len(x)} positions lie outside the domain, for "
+                f"instance {x[out][0].tolist()}. Widen `bounds`, or leave them out."
             )
 
 
@@ -317,9 +277,7 @@ def _domain(
     """The box, cut into cells of the size of `spacing`, with a sample in the middle of each."""
     if like is not None:
         return _domain_like(like, periodic)
-    places = np.concatenate(
-        [o.functional.places for o in listed if o.functional.places.size] or [np.zeros((0, 0))]
-    )
+    places = np.concatenate([o.places for o in listed if o.places.size] or [np.zeros((0, 0))])
     if bounds is None and shape is not None:
         sizes = sizes_of("shape", shape)
         return make_domain(sizes, dims=dims, coords=None, periodic=periodic)
@@ -328,13 +286,7 @@ def _domain(
             raise ValueError("say `shape`, `like` or `bounds`: an operator does not tell them.")
         low, high = places.min(axis=0), places.max(axis=0)
     else:
-        corners = [(c,) if is_number(c) else entries(c) or () for c in entries(bounds) or ()]
-        fits = len(corners) == 2 and len(corners[0]) == len(corners[1])
-        if not fits or not all(is_number(a) and is_number(b) and a < b for a, b in zip(*corners)):
-            raise ValueError(
-                f"`bounds` must be two corners, lower ones first; got {shown(bounds)}."
-            )
-        low, high = np.asarray(corners, np.float64)
+        low, high = corners_of(bounds)
     d, extent = len(low), high - low
     if not np.all(extent > 0):
         raise ValueError("observations lie on a line or in a plane; say `bounds`.")

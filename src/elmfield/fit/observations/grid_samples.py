@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from scipy import fft
+from scipy.optimize import minimize
+from scipy.sparse.linalg import LinearOperator
 
 from elmfield._array.typing import Floats, Integers
 from elmfield.domain import Domain
 from elmfield.errors import RankWarning
-from elmfield.field import Blended
-from elmfield.field.uncertainty.prior import Calibration
+from elmfield.field.model import Model
 from elmfield.fit.observations.observation import Observation
-from elmfield.fit.observations.one_region import Terms
-from elmfield.fit.observations.sample_rows import LinearMap
+from elmfield.fit.observations.one_region import ObservedPosterior, Terms
 
 KEPT_NOISE = 1e-4
 """Noise of rows that are kept, in parts of the range of values, before they are corrected."""
@@ -50,8 +51,6 @@ class Waves:
         return self._apply(c, back=True)
 
     def _apply(self, x: Floats, *, back: bool) -> Floats:
-        from scipy import fft
-
         X = x.reshape(*self.shape, -1)
         for k, wraps in enumerate(self.periodic):
             if wraps:  # Hartley's transform is its own inverse
@@ -89,7 +88,7 @@ class GridSystem:
 
     Parameters
     ----------
-    maps : list of LinearMap
+    maps : list of LinearOperator
         A of each observation.
     values : list of arrays, shape (n, C)
         y.
@@ -103,7 +102,7 @@ class GridSystem:
         The prior.
     """
 
-    maps: list[LinearMap]
+    maps: list[LinearOperator]
     values: list[Floats]
     units: list[Floats]
     noise: Floats
@@ -113,15 +112,12 @@ class GridSystem:
 
     def normal(self, x: Floats) -> Floats:
         """``Σ Aᵀ A x / σ²``."""
-        return sum(
-            m.adjoint(m.forward(x) / (u * s) ** 2)
-            for m, u, s in zip(self.maps, self.units, self.noise)
-        )  # type: ignore[return-value]
+        return self.right([m.matmat(x) for m in self.maps])
 
     def right(self, values: list[Floats]) -> Floats:
         """``Σ Aᵀ y / σ²``."""
         parts = zip(self.maps, values, self.units, self.noise)
-        return sum(m.adjoint(y / (u * s) ** 2) for m, y, u, s in parts)  # type: ignore[return-value]
+        return np.asarray(sum(m.rmatmat(y / (u * s) ** 2) for m, y, u, s in parts))
 
     @property
     def prior(self) -> Floats:
@@ -155,24 +151,25 @@ class GridSystem:
             self._diagonal = self.diagonal()
         scale = 1 / (self._diagonal + inverse + extra + 1e-300)
 
+        def in_waves(weights: Floats | float, x: Floats) -> Floats:
+            return self.waves.back(weights * self.waves.forward(x))
+
         def apply(x: Floats) -> Floats:
-            own = self.waves.back(inverse * self.waves.forward(x)) if prior else 0.0
+            own = in_waves(inverse, x) if prior else 0.0
             return self.normal(x) + own + extra * x
 
         x = np.zeros_like(right) if start is None else start
         r = right - apply(x) if start is not None else right
-        z = self.waves.back(scale * self.waves.forward(r))
+        z = in_waves(scale, r)
         p, rz = z, float((r * z).sum())
-        goal = tolerance**2 * float(
-            (right * self.waves.back(scale * self.waves.forward(right))).sum()
-        )
+        goal = tolerance**2 * float((right * in_waves(scale, right)).sum())
         for _ in range(most):
             if rz <= goal:
                 break
             q = apply(p)
             step = rz / float((p * q).sum())
             x, r = x + step * p, r - step * q
-            z = self.waves.back(scale * self.waves.forward(r))
+            z = in_waves(scale, r)
             rz, before = float((r * z).sum()), rz
             p = z + rz / before * p
         return x
@@ -184,27 +181,27 @@ class GridSystem:
         S[0] = S[1:].max()
         x = self.waves.back(np.sqrt(S) * rng.standard_normal((N, n)))
         y = [
-            m.forward(x) + u * s * rng.standard_normal((len(u), n))
+            m.matmat(x) + u * s * rng.standard_normal((len(u), n))
             for m, u, s in zip(self.maps, self.units, self.noise)
         ]
         return x - self.solve(self.right(y), tolerance=tolerance)
 
-    def learn(self, unknown: list[bool], steps: int = LEARNING_STEPS) -> None:
+    def learn(self, unknown: list[bool]) -> None:
         """Spectrum and unknown noise that make the observations likely."""
         rng, squares = np.random.default_rng(0), self.waves.squares
         band = _bands(squares)
         count = np.maximum(np.bincount(band), 1)
         middle = np.bincount(band, squares) / count
         C, x = self.values[0].shape[1], None
-        for _ in range(steps):
+        for _ in range(LEARNING_STEPS):
             x = self.solve(self.right(self.values), start=x, tolerance=1e-4)
-            e = self.error(rng, 1)
+            e = self.error(rng)
             mean = (self.waves.forward(x) ** 2).mean(axis=1)
             spread = (self.waves.forward(e) ** 2).mean(axis=1)
             for g, (m, y, u) in enumerate(zip(self.maps, self.values, self.units)):
                 if unknown[g]:
-                    left = ((y - m.forward(x)) / u) ** 2
-                    own = (m.forward(e) / u) ** 2
+                    left = ((y - m.matmat(x)) / u) ** 2
+                    own = (m.matmat(e) / u) ** 2
                     self.noise[g] = np.sqrt(left.mean() + own.mean())
             S = self.spectrum(squares)
             known = np.clip(1 - np.bincount(band, spread / S) / count, 0.0, 1.0)
@@ -225,8 +222,6 @@ def _bands(squares: Floats) -> Integers:
 
 def _fitted(middle: Floats, power: Floats, weight: Floats, before: Spectrum) -> Spectrum:
     """The spectrum nearest to means over bands, by their likelihood; power 0.6 to 6."""
-    from scipy.optimize import minimize
-
     own = np.flatnonzero(weight[1:] > 0) + 1
     if len(own) < 2:
         return before
@@ -244,70 +239,51 @@ def _fitted(middle: Floats, power: Floats, weight: Floats, before: Spectrum) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class DrawnPosterior:
+class DrawnPosterior(ObservedPosterior):
     """How sure a field of samples is: by draws of what they deviate by.
 
     Parameters
     ----------
-    deviations : Blended
-        The function with a channel for each draw, in index coordinates.
+    deviations : Model
+        The function with a channel for each draw; its offset does not count.
     """
 
-    deviations: Blended = field(repr=False)
-
-    calibration = Calibration()
-    block = float("inf")
+    deviations: Model = field(repr=False)
 
     @property
-    def floor(self) -> Floats:
-        """No variance besides."""
-        return np.zeros(1)
+    def _unit(self) -> Floats:
+        """Of a draw."""
+        return np.asarray(self.deviations.scale / np.sqrt(self.deviations.n_channels))
 
-    def _draws(self, x: Floats, terms: Terms = ()) -> Floats:
-        """Draws at index coordinates x, (n, number of draws)."""
+    def half(self, x: Floats, terms: Terms) -> Floats:
+        """Draws at index coordinates x, (n, 1, number of draws)."""
         parts = terms or ((1.0, (0,) * x.shape[1]),)
-        found = self.deviations.partials(x, [order for _, order in parts])
-        return np.asarray(sum(c * np.asarray(f) for (c, _), f in zip(parts, found)))
-
-    def variance(self, x: Floats, terms: Terms = ()) -> Floats:
-        """Variances (n, 1) of values, or of sums of derivatives."""
-        return np.asarray((self._draws(x, terms) ** 2).mean(axis=1, keepdims=True))
+        found = self.deviations.blended.partials(x, [order for _, order in parts])
+        total = sum(c * np.asarray(f) for (c, _), f in zip(parts, found))
+        return np.asarray((total * self._unit)[:, None, :])
 
     def on_grid(self, x: Sequence[Floats]) -> Floats:
         """Variances (..., 1) of values on the grid of index coordinates x."""
-        found = np.asarray(self.deviations.on_grid(list(x)))
-        return np.asarray((found**2).mean(axis=-1, keepdims=True))
-
-    def joint(self, x: Floats) -> Floats:
-        """Covariances of values at places x, (n, n)."""
-        found = self._draws(x)
-        return np.asarray(found @ found.T / found.shape[1])
-
-    def amplitudes(self, x: Floats) -> Floats:
-        """The unit of :meth:`joint`, (n, 1)."""
-        return np.ones((len(x), 1))
-
-    def pattern(self, low: Floats, high: Floats) -> None:
-        """No two boxes are alike."""
-        return None
+        found = np.asarray(self.deviations.blended.on_grid(list(x))) * self._unit
+        return np.asarray((found**2).sum(axis=-1, keepdims=True))
 
 
 def make_system(
-    observations: list[Observation], values: list[Floats], maps: list[LinearMap], domain: Domain
+    observations: list[Observation],
+    values: list[Floats],
+    maps: list[LinearOperator],
+    domain: Domain,
 ) -> GridSystem:
     """The system, with its spectrum and noise learnt."""
     waves = Waves(domain.shape, domain.periodic)
     units, noise = [], []
     for o, y in zip(observations, values):
         size = float(np.sqrt(np.mean((y - y.mean()) ** 2))) or float(np.abs(y).max()) or 1.0
-        if o.noise is None or o.is_exact:
-            units.append(np.ones((len(o), 1)))
-            noise.append(size * (KEPT_NOISE if o.is_exact else 0.1))
-        else:
-            units.append(np.broadcast_to(np.asarray(o.noise, float), (len(o),))[:, None])
-            noise.append(1.0)
+        units.append(np.ones((len(o), 1)) if o.sigma is None else o.sigma[:, None])
+        guess = size * (KEPT_NOISE if o.is_exact else 0.1)
+        noise.append(guess if o.sigma is None else 1.0)
     ones = np.ones((int(np.prod(domain.shape)), 1))
-    gain = [float(np.mean(np.abs(m.forward(ones)))) or 1.0 for m in maps]
+    gain = [float(np.mean(np.abs(m.matmat(ones)))) or 1.0 for m in maps]
     size = max(float(np.std(y)) / g for y, g in zip(values, gain)) or 1.0
     start = Spectrum(2 * np.log(size) + np.log(0.01), 0.01, 1.5)
     system = GridSystem(maps, values, units, np.asarray(noise), waves, start)
@@ -323,7 +299,7 @@ def kept(system: GridSystem, observations: list[Observation]) -> Floats:
     for _ in range(20 if exact else 0):
         worst = 0.0
         for g in exact:
-            left = system.values[g] - system.maps[g].forward(x)
+            left = system.values[g] - system.maps[g].matmat(x)
             worst = max(worst, float(np.abs(left).max() / (np.ptp(system.values[g]) or 1.0)))
             values[g] = values[g] + left
         if worst < 1e-10:
@@ -340,11 +316,11 @@ def kept(system: GridSystem, observations: list[Observation]) -> Floats:
     return x
 
 
-def nonnegative(system: GridSystem, x: Floats, steps: int = 80) -> Floats:
+def nonnegative(system: GridSystem, x: Floats) -> Floats:
     """The samples of least cost, none below 0: alternating directions."""
     right, rho = system.right(system.values), float(np.median(1 / system.prior[1:]))
     z, u = np.maximum(x, 0), np.zeros_like(x)
-    for _ in range(steps):
+    for _ in range(80):
         x = system.solve(right + rho * (z - u), extra=rho, start=x, tolerance=1e-5, most=20)
         z = np.maximum(x + u, 0)
         u = u + x - z
@@ -352,25 +328,15 @@ def nonnegative(system: GridSystem, x: Floats, steps: int = 80) -> Floats:
 
 
 def alternate(
-    system: GridSystem,
-    denoise: Callable[[Floats, float], Floats],
-    x: Floats,
-    *,
-    positive: bool,
-    steps: int = 12,
+    system: GridSystem, denoise: Callable[[Floats, float], Floats], x: Floats, *, positive: bool
 ) -> Floats:
     """Samples near the rows that a denoiser leaves alone, its level falling from step to step."""
     right, z = system.right(system.values), x
-    last = max(
-        1.0
-        * float(
-            np.min([np.sqrt(np.mean((u * s) ** 2)) for u, s in zip(system.units, system.noise)])
-        ),
-        1e-6,
-    )
-    rng = np.random.default_rng(0)
-    first = max(4 * float(np.sqrt(np.mean(system.error(rng, 1) ** 2))), 4 * last)
-    for level in np.geomspace(first, last, steps):
+    noise = [np.sqrt(np.mean((u * s) ** 2)) for u, s in zip(system.units, system.noise)]
+    last = max(float(min(noise)), 1e-6)
+    drawn = system.error(np.random.default_rng(0))
+    first = 4 * max(float(np.sqrt(np.mean(drawn**2))), last)
+    for level in np.geomspace(first, last, 12):
         z = denoise(x, float(level))
         weight = WEIGHT / level**2
         x = system.solve(right + weight * z, extra=weight, prior=False, start=z, most=60)

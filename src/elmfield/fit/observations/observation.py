@@ -5,7 +5,7 @@ Each kind becomes a sum of :class:`Term`: products over axes of weighted values 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -81,17 +81,6 @@ class Resolution:
         return np.concatenate([b[:-1] - self.lengths[k], b, b[1:] + self.lengths[k]])
 
 
-class Functional(Protocol):
-    """What was observed: rows of one kind."""
-
-    @property
-    def places(self) -> Floats:
-        """Corners of where rows look, (m, d): they have to lie inside the domain."""
-
-    def terms(self, resolution: Resolution) -> list[Term]:
-        """The rows as sums of products over axes."""
-
-
 @dataclass(frozen=True, eq=False)
 class Observation:
     """Rows of one kind and one instrument.
@@ -100,8 +89,11 @@ class Observation:
     ----------
     kind : str
         What they are.
-    functional : Functional, or a matrix or LinearOperator
-        How a function gives them; a matrix acts on the samples of the grid, in array order.
+    places : array, shape (m, d)
+        Corners of where rows look: they have to lie inside the domain.
+    terms : callable, or a matrix or LinearOperator
+        The rows as sums of products over axes; a matrix acts on the samples of the grid, in array
+        order.
     values : array, shape (n,) or (n, C)
         What was measured.
     noise : float, array of shape (n,), or None
@@ -109,7 +101,8 @@ class Observation:
     """
 
     kind: str
-    functional: Functional = field(repr=False)
+    places: Floats = field(repr=False)
+    terms: Callable[[Resolution], list[Term]] | Array = field(repr=False)
     values: Floats = field(repr=False)
     noise: Floats | float | None = None
     like: Array | None = field(default=None, repr=False)
@@ -123,15 +116,22 @@ class Observation:
         return self.noise is not None and not np.any(self.noise)
 
     @property
+    def sigma(self) -> Floats | None:
+        """The noise of each row, (n,), where it is known and not 0."""
+        is_known = self.noise is not None and not self.is_exact
+        return np.broadcast_to(np.asarray(self.noise, float), (len(self),)) if is_known else None
+
+    @property
     def is_law(self) -> bool:
         """Whether it is an equation: a basis may be unable to meet it everywhere."""
         return self.kind in ("equation", "divergence")
 
 
 def observation(
-    kind: str, functional: Functional, n: int, values: Any, noise: Noise
+    kind: str, places: Floats, terms: Any, values: Any, noise: Noise, n: int | None = None
 ) -> Observation:
-    """Check what was measured and its noise, against n rows."""
+    """Check what was measured and its noise, against n rows, or one for each place."""
+    n = len(places) if n is None else n
     if np.ndim(to_numpy(values) if is_array(values) else values) == 0:
         values = np.full(n, values)
     y = as_numbers("values", values)
@@ -154,7 +154,7 @@ def observation(
                 "are 0. Make two observations of them."
             )
         noise = float(sigma) if sigma.ndim == 0 else sigma
-    return Observation(kind, functional, y, noise, values if is_array(values) else None)
+    return Observation(kind, places, terms, y, noise, values if is_array(values) else None)
 
 
 def as_numbers(name: str, values: Any) -> Floats:
@@ -196,111 +196,77 @@ Part = tuple[tuple[int, ...], Floats, int | None]
 """A derivative's order, its weight at each point, and the channel, None for all."""
 
 
-@dataclass(frozen=True, eq=False)
-class AtPoints:
-    """Sums of derivatives at points, (n, d): pairs of order and weights; perhaps of channels."""
-
-    places: Floats
-    parts: list[Part]
-
-    def terms(self, resolution: Resolution) -> list[Term]:
-        """A term for each derivative."""
-        x = [self.places[:, k : k + 1] for k in range(self.places.shape[1])]
-        ones = [np.ones_like(c) for c in x]
-        return [Term(order, x, ones, w, None, c) for order, w, c in self.parts]
+def point_terms(x: Floats, parts: list[Part], resolution: Resolution) -> list[Term]:
+    """Sums of derivatives at points x, (n, d): a term for each of them."""
+    return [_at(x, w, order, channel=c) for order, w, c in parts]
 
 
-@dataclass(frozen=True, eq=False)
-class OverBoxes:
-    """Means over boxes with corners `low` and `high`, (n, d)."""
-
-    low: Floats
-    high: Floats
-
-    @property
-    def places(self) -> Floats:
-        """All corners."""
-        return np.concatenate([self.low, self.high])
-
-    def terms(self, resolution: Resolution) -> list[Term]:
-        """One term: quadrature along each axis, exact between breaks."""
-        found = [
-            _quadrature(a, b, resolution.around(k), resolution.nodes[k])
-            for k, (a, b) in enumerate(zip(self.low.T, self.high.T))
-        ]
-        x, w = ([one[i] for one in found] for i in (0, 1))
-        return [Term((0,) * len(x), x, w, np.ones(len(self.low)))]
+def _at(
+    x: Floats,
+    factor: Floats,
+    order: tuple[int, ...] = (),
+    row: Integers | None = None,
+    channel: int | None = None,
+) -> Term:
+    """One node at each of some points, (n, d)."""
+    columns = [x[:, k : k + 1] for k in range(x.shape[1])]
+    ones = [np.ones_like(c) for c in columns]
+    return Term(order or (0,) * len(ones), columns, ones, factor, row, channel)
 
 
-@dataclass(frozen=True, eq=False)
-class AlongLines:
-    """Integrals along segments from `start` to `end`, (n, d)."""
-
-    start: Floats
-    end: Floats
-
-    @property
-    def places(self) -> Floats:
-        """Both ends."""
-        return np.concatenate([self.start, self.end])
-
-    def terms(self, resolution: Resolution) -> list[Term]:
-        """One term per node: summands of all rows."""
-        way, n = self.end - self.start, len(self.start)
-        q = (np.abs(way) / resolution.lengths) @ np.asarray(resolution.line)
-        q = 16 * np.ceil(q / 16).astype(int)
-        t, w = (np.zeros((n, int(q.max()))) for _ in range(2))
-        for m in np.unique(q):
-            s, v = np.polynomial.legendre.leggauss(int(m))
-            t[q == m, :m], w[q == m, :m] = (1 + s) / 2, v / 2
-        row, node = np.nonzero(w)  # in order of rows
-        x = self.start[row] + t[row, node][:, None] * way[row]
-        length = np.sqrt((way**2).sum(axis=1))
-        columns = [x[:, k : k + 1] for k in range(x.shape[1])]
-        ones = [np.ones_like(c) for c in columns]
-        return [Term((0,) * len(ones), columns, ones, w[row, node] * length[row], row)]
+def box_terms(low: Floats, high: Floats, resolution: Resolution) -> list[Term]:
+    """Means over boxes with corners (n, d): quadrature along each axis, exact between breaks."""
+    found = [
+        _quadrature(a, b, resolution.around(k), resolution.nodes[k])
+        for k, (a, b) in enumerate(zip(low.T, high.T))
+    ]
+    x, w = ([one[i] for one in found] for i in (0, 1))
+    return [Term((0,) * len(x), x, w, np.ones(len(low)))]
 
 
-@dataclass(frozen=True, eq=False)
-class ThroughProduct:
-    """A picture seen through a point spread that is a product: offsets and weights of each axis.
+def line_terms(start: Floats, end: Floats, resolution: Resolution) -> list[Term]:
+    """Integrals along segments between points (n, d): a summand for each node."""
+    way, n = end - start, len(start)
+    q = (np.abs(way) / resolution.lengths) @ np.asarray(resolution.line)
+    q = 16 * np.ceil(q / 16).astype(int)
+    t, w = (np.zeros((n, int(q.max()))) for _ in range(2))
+    for m in np.unique(q):
+        s, v = np.polynomial.legendre.leggauss(int(m))
+        t[q == m, :m], w[q == m, :m] = (1 + s) / 2, v / 2
+    row, node = np.nonzero(w)  # in order of rows
+    x = start[row] + t[row, node][:, None] * way[row]
+    length = np.sqrt((way**2).sum(axis=1))
+    return [_at(x, w[row, node] * length[row], row=row)]
+
+
+def product_terms(
+    x: Floats, offsets: list[Floats], weights: list[Floats], resolution: Resolution
+) -> list[Term]:
+    """Points seen through a point spread that is a product: offsets and weights of each axis.
 
     Where a node falls beyond the domain, the other weights are raised to the same sum.
     """
-
-    places: Floats
-    offsets: list[Floats]
-    weights: list[Floats]
-
-    def terms(self, resolution: Resolution) -> list[Term]:
-        """One term: a product of axes."""
-        x, at, weights = self.places, [], []
-        for k, (low, high) in enumerate(resolution.ends):
-            p = x[:, k : k + 1] + self.offsets[k]
-            own = np.broadcast_to(self.weights[k], p.shape)
-            weights.append(_kept_sum(own, (p >= low) & (p <= high)))
-            at.append(np.clip(p, low, high))
-        return [Term((0,) * len(at), at, weights, np.ones(len(x)))]
+    at, own = [], []
+    for k, (low, high) in enumerate(resolution.ends):
+        p = x[:, k : k + 1] + offsets[k]
+        own.append(_kept_sum(np.broadcast_to(weights[k], p.shape), (p >= low) & (p <= high)))
+        at.append(np.clip(p, low, high))
+    return [Term((0,) * len(at), at, own, np.ones(len(x)))]
 
 
-@dataclass(frozen=True, eq=False)
-class ThroughKernel:
-    """``Σ_q w_q f(x + o_q)`` at points x; `kernel` gives offsets (n, q, d) and weights (n, q)."""
+Kernel = tuple[Floats, Floats] | Callable[[Floats], tuple[Floats, Floats]]
+"""Offsets (q, d) and weights (q,) of nodes; or a function of points, (n, q, d) and (n, q)."""
 
-    places: Floats
-    kernel: Callable[[Floats], tuple[Floats, Floats]]
 
-    def terms(self, resolution: Resolution) -> list[Term]:
-        """One term: a summand for each node."""
-        x = self.places
-        o, w = self.kernel(x)
-        at = x[:, None, :] + o
-        low, high = np.asarray(resolution.ends).T
-        w = _kept_sum(np.asarray(w, np.float64), np.all((at >= low) & (at <= high), axis=-1))
-        row, node = np.nonzero(w)
-        columns = [at[row, node, k][:, None] for k in range(x.shape[1])]
-        ones = [np.ones_like(c) for c in columns]
-        return [Term((0,) * len(ones), columns, ones, w[row, node], row)]
+def kernel_terms(x: Floats, kernel: Kernel, resolution: Resolution) -> list[Term]:
+    """``Σ_q w_q f(x + o_q)`` at points x: a summand for each node."""
+    o, w = kernel(x) if callable(kernel) else kernel
+    at = x[:, None, :] + o
+    low, high = np.asarray(resolution.ends).T
+    inside = np.all((at >= low) & (at <= high), axis=-1)
+    w = _kept_sum(np.broadcast_to(np.asarray(w, np.float64), inside.shape), inside)
+    row, node = np.nonzero(w)
+    return [_at(at[row, node], w[row, node], row=row)]
 
 
 def _kept_sum(w: Floats, inside: Array) -> Floats:
@@ -310,18 +276,6 @@ def _kept_sum(w: Floats, inside: Array) -> Floats:
     if not np.all(np.abs(total) > 1e-3 * np.abs(w).sum(axis=-1, keepdims=True)):
         raise ValueError("blurred: a point sees next to nothing of the domain. Leave it out.")
     return np.asarray(own * (w.sum(axis=-1, keepdims=True) / total))
-
-
-@dataclass(frozen=True, eq=False)
-class OnSamples:
-    """A matrix or LinearOperator on the samples of the field's grid, in array order."""
-
-    matrix: Array
-    places: Floats = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
-
-    def terms(self, resolution: Resolution) -> list[Term]:
-        """None: it sees samples only."""
-        return []
 
 
 def _quadrature(low: Floats, high: Floats, breaks: Floats, nodes: int) -> tuple[Floats, Floats]:

@@ -1,18 +1,21 @@
 """Observations of a smooth function: one region of polynomials, its prior by evidence."""
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from typing import Any
 
 import numpy as np
 
+from elmfield._array.memory import runs
 from elmfield._array.typing import Floats
 from elmfield.domain import Domain
 from elmfield.errors import RankWarning
 from elmfield.field import Blended, Group
 from elmfield.field.coefficients.stored import Full
 from elmfield.field.uncertainty.prior import Calibration
-from elmfield.fit.observations.axis_rows import AxisFunction, AxisRows, diagonal
 from elmfield.fit.observations.evidence import (
     FREE_DEVIATION,
     KEPT_LEVEL,
@@ -25,6 +28,7 @@ from elmfield.fit.observations.evidence import (
     solve,
 )
 from elmfield.fit.observations.observation import Observation, Resolution
+from elmfield.fit.observations.rows import AxisFunction, AxisRows, diagonal, multiply_rows
 from elmfield.local.bases import PolynomialModel, polynomial_model
 from elmfield.partition import Partition
 
@@ -60,8 +64,44 @@ def model_of(domain: Domain, n_channels: int) -> PolynomialModel:
     return polynomial_model(domain.shape, tuple(map(int, widths)), domain.periodic)
 
 
+class ObservedPosterior(ABC):
+    """How sure a function is: what its values may deviate by, as a sum over r independent parts."""
+
+    calibration = Calibration()
+    block = float("inf")
+    floor = np.zeros(1)
+
+    @abstractmethod
+    def half(self, x: Floats, terms: Terms) -> Floats:
+        """Parts (n, C, r) of values, or of sums of derivatives, at index coordinates (n, d)."""
+
+    def variance(self, x: Floats, terms: Terms = ()) -> Floats:
+        """Variances (n, C) of values, or of sums of derivatives, at index coordinates (n, d)."""
+        found = [(self.half(x[i:j], terms) ** 2).sum(axis=-1) for i, j in runs(len(x), 4096)]
+        return np.concatenate(found)
+
+    def on_grid(self, x: Sequence[Floats]) -> Floats:
+        """Variances (..., C) of values on the grid of index coordinates x."""
+        points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1)
+        found = self.variance(points.reshape(-1, len(x)))
+        return found.reshape(*points.shape[:-1], -1)
+
+    def joint(self, x: Floats) -> Floats:
+        """Covariances of the first channel's values at places x, (n, n)."""
+        half = self.half(x, ())[:, 0]
+        return np.asarray(half @ half.T)
+
+    def amplitudes(self, x: Floats) -> Floats:
+        """The unit of :meth:`joint`, (n, 1)."""
+        return np.ones((len(x), 1))
+
+    def pattern(self, low: Floats, high: Floats) -> None:
+        """No two boxes are alike."""
+        return None
+
+
 @dataclass(frozen=True, eq=False)
-class RegionPosterior:
+class RegionPosterior(ObservedPosterior):
     """How sure a function of one region is: the posterior of its coefficients.
 
     Parameters
@@ -80,89 +120,17 @@ class RegionPosterior:
     amplitude: float
     R: Floats = field(repr=False)
 
-    calibration = Calibration()
-    block = float("inf")
-
-    @property
-    def floor(self) -> Floats:
-        """No variance besides."""
-        return np.zeros(1)
-
-    def variance(self, x: Floats, terms: Terms = ()) -> Floats:
-        """Variances (n, C) of values, or of sums of derivatives, at index coordinates (n, d)."""
-        found = [
-            (self._half(x[i : i + 4096], terms) ** 2).sum(axis=0) for i in range(0, len(x), 4096)
-        ]
-        return np.concatenate(found).reshape(len(x), -1)
-
-    def on_grid(self, x: Sequence[Floats]) -> Floats:
-        """Variances (..., C) of values on the grid of index coordinates x."""
-        points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1)
-        found = self.variance(points.reshape(-1, len(x)))
-        return found.reshape(*points.shape[:-1], -1)
-
-    def joint(self, x: Floats) -> Floats:
-        """Covariances of the first channel's values at places x, (n, n)."""
-        half = self._half(x, ())[:, :: self.space.n_channels]
-        return np.asarray(half.T @ half)
-
-    def amplitudes(self, x: Floats) -> Floats:
-        """The unit of :meth:`joint`, (n, C)."""
-        return np.ones((len(x), 1))
-
-    def pattern(self, low: Floats, high: Floats) -> None:
-        """No two boxes are alike."""
-        return None
-
-    def draws(self, n: int, seed: int) -> Floats:
-        """Deviations of coefficients from their mean, (m, n)."""
+    def half(self, x: Floats, terms: Terms) -> Floats:
+        """Rows at places times ``R⁻¹``, (n, C, m')."""
         from scipy.linalg import solve_triangular
 
-        z = np.random.default_rng(seed).standard_normal((len(self.R), n))
-        z = self.amplitude * solve_triangular(self.R, z)
-        return self.space.coefficients(self.factors, z)
-
-    def _half(self, x: Floats, terms: Terms) -> Floats:
-        """``R⁻ᵀ`` times rows at places, (m', n C)."""
-        from scipy.linalg import solve_triangular
-
-        total = np.zeros((len(x), 1))
+        total, C = np.zeros((len(x), 1)), self.space.n_channels
         for factor, order in terms or ((1.0, (0,) * x.shape[1]),):
-            A = np.full((len(x), 1), factor)
-            for k, f in enumerate(self.rows.axes):
-                A = (A[:, :, None] * f(x[:, k], order[k])[:, None, :]).reshape(len(x), -1)
-            total = total + A
-        C = self.space.n_channels
-        B = self.space.apply(self.factors, total if C == 1 else diagonal(total, C))
-        return np.asarray(solve_triangular(self.R, self.amplitude * B.T, trans="T"))
-
-
-@dataclass(frozen=True, eq=False)
-class OneRegion:
-    """A function of one region through, or near, observations.
-
-    Parameters
-    ----------
-    blended : Blended
-        The function, in index coordinates, without the offset.
-    posterior : RegionPosterior
-        How sure it is.
-    prior : Prior
-        What the evidence chose.
-    residuals : list of arrays
-        What is left of each observation, in units of its noise.
-    condition : float
-        Of the system with its prior.
-    unresolved : float
-        The part of the prior's variance that is finer than the basis.
-    """
-
-    blended: Blended
-    posterior: RegionPosterior
-    prior: Prior
-    residuals: list[Floats] = field(repr=False)
-    condition: float
-    unresolved: float
+            each = [f(x[:, k], order[k]) for k, f in enumerate(self.rows.axes)]
+            total = total + factor * reduce(multiply_rows, each)
+        B = self.space.apply(self.factors, diagonal(total, C))
+        found = solve_triangular(self.R, self.amplitude * B.T, trans="T")
+        return np.asarray(found.T.reshape(len(x), C, -1))
 
 
 def rows_of(domain: Domain, model: PolynomialModel) -> AxisRows:
@@ -173,14 +141,13 @@ def rows_of(domain: Domain, model: PolynomialModel) -> AxisRows:
         tuple(w + 8.0 for w in model.shape),
         domain.periodic,
     )
-    centre = [(n - 1) / 2 for n in domain.shape]
-
-    def function(k: int) -> AxisFunction:
-        own, c = model.axes[k], centre[k]
-        return lambda x, order: np.asarray(own(x - c, order))
-
-    axes = [function(k) for k in range(len(centre))]
+    each = zip(model.axes, domain.shape)
+    axes: list[AxisFunction] = [partial(_centred, own, (n - 1) / 2) for own, n in each]
     return AxisRows(domain, axes, model.shape, resolution)
+
+
+def _centred(own: Any, centre: float, x: Floats, order: int) -> Floats:
+    return np.asarray(own(x - centre, order))
 
 
 def fit_one_region(
@@ -188,10 +155,13 @@ def fit_one_region(
     values: list[Floats],
     domain: Domain,
     n_channels: int,
-    *,
     free: bool,
-) -> OneRegion:
-    """The function of one region that the observations make likeliest; planes may be `free`."""
+) -> tuple[Blended, RegionPosterior, float]:
+    """The function of one region that the observations make likeliest; planes may be `free`.
+
+    In index coordinates; how sure it is; and the part of its prior's variance that is finer than
+    the basis.
+    """
     coupled = any(o.kind == "divergence" for o in observations)
     model = model_of(domain, n_channels if coupled else 1)
     rows = rows_of(domain, model)
@@ -216,12 +186,8 @@ def fit_one_region(
     blended = Blended(
         partition=partition, groups=(group,), centres=centre, radii=np.ones_like(centre)
     )
-    size = np.abs(np.diag(found.R))
     posterior = RegionPosterior(rows, space, found.factors, prior.amplitude, found.R)
-    return OneRegion(
-        blended, posterior, prior, found.residuals, float(size.max() / size.min()),
-        space.unresolved(prior),
-    )  # fmt: skip
+    return blended, posterior, space.unresolved(prior)
 
 
 def _group(o: Observation, A: Floats, y: Floats, B: Floats) -> RowGroup:
@@ -234,12 +200,11 @@ def _group(o: Observation, A: Floats, y: Floats, B: Floats) -> RowGroup:
     size = np.hypot(np.linalg.norm(B[:, :m], axis=1), planes)
     if not size.all():
         raise ValueError(f"{o.kind}: {int((size == 0).sum())} of {len(A)} rows say nothing.")
-    known = o.noise is not None and not o.is_exact
-    if known:
-        unit = np.broadcast_to(np.asarray(o.noise, float), (len(o),))
-        unit = np.repeat(unit, len(A) // len(o))
+    if o.sigma is not None:
+        unit = np.repeat(o.sigma, len(A) // len(o))
     else:
         unit = size if o.is_exact else np.full(len(A), float(np.sqrt(np.mean(size**2))))
+    known = o.sigma is not None
     # Zeros that hold exactly are conditions too: as data they would make the function small.
     is_law, is_met = o.is_law or (o.is_exact and not y.any()), o.kind != "equation"
     return RowGroup(A / unit[:, None], y / unit[:, None], unit, known, o.is_exact, is_law, is_met)
@@ -259,7 +224,7 @@ def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
     # Rows that can be kept are; where there are more than functions, what these miss is noise.
     fixed = law | (exact & (n_exact < len(few) / 2))
     least = np.where(law, LAW_LEVEL, LEAST_LEVEL)
-    search = Evidence([g.columns(few) for g in groups], small, list(fixed))
+    search = Evidence([replace(g, A=g.A[:, few]) for g in groups], small, list(fixed))
     starts = [
         start._replace(
             power=p, scales=np.full(len(start.scales), w), levels=np.where(fixed, least, t)

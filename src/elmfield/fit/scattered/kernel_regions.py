@@ -14,8 +14,9 @@ from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Domain
 from elmfield.field import Group, Ragged
 from elmfield.field.blend.own_models import Nodes
-from elmfield.fit.scattered.point_regions import Cells, cut_cells, most_of
+from elmfield.fit.scattered.sample_cells import Cells, cut_cells
 from elmfield.local.bases.polyharmonic import Polyharmonic, kernel, monomials, n_monomials
+from elmfield.settings import Smooth
 
 LEAST_EIGENVALUE = 1e-14
 """Eigenvalues below this part of the kernel's largest are rounding."""
@@ -64,11 +65,8 @@ class KernelRegion:
         KL = K @ L
         A: Floats = K - L @ KL.T - KL @ L.T + L @ ((L.T @ KL) @ L.T)
         A = (A + A.T) / 2
-        return np.asarray(A + self._large(A) * (L @ L.T))
-
-    def _large(self, A: Floats) -> float:
-        """More than any eigenvalue of the kernel."""
-        return max(2.0 * float(np.trace(A)), 1e-300)
+        large = max(2.0 * float(np.trace(A)), 1e-300)  # than any eigenvalue of the kernel
+        return np.asarray(A + large * (L @ L.T))
 
     def factor(self, penalty: float = 0.0, *, close: bool = False) -> "FactoredRegion":
         """What solves for coefficients, near samples whose noise has this variance.
@@ -154,18 +152,12 @@ class FactoredRegion:
         w = self._inverse(y)
         return np.concatenate([R @ (L.T @ (y - K @ w)), w])
 
-    def values(self, c: Floats) -> Floats:
-        """The function with coefficients c at the samples, (S, C)."""
-        q = len(self.region.split[1])
+    def values(self, c: Floats) -> tuple[Floats, Floats]:
+        """The function with coefficients c at the samples, (S, C); about how far it may be off."""
+        q, K = len(self.region.split[1]), self.region.kernel
         P = monomials(self.region.t, self.region.degree)
-        return np.asarray(P @ c[:q] + self.region.kernel @ c[q:])
-
-    def rounding(self, c: Floats) -> Floats:
-        """About how far sums of these coefficients may be off at the samples, (S, C)."""
-        q = len(self.region.split[1])
-        P = np.abs(monomials(self.region.t, self.region.degree))
-        terms = P @ np.abs(c[:q]) + np.abs(self.region.kernel) @ np.abs(c[q:])
-        return np.asarray(np.finfo(np.float64).eps * terms)
+        terms = np.abs(P) @ np.abs(c[:q]) + np.abs(K) @ np.abs(c[q:])
+        return np.asarray(P @ c[:q] + K @ c[q:]), np.asarray(np.finfo(np.float64).eps * terms)
 
     def adjoint(self, g: Floats) -> Floats:
         """What :meth:`coefficients` takes derivatives g, (q + S, C), by coefficients back to."""
@@ -227,24 +219,26 @@ class KernelRegions:
     y: Floats
 
     @classmethod
-    def cut(
-        cls,
-        x: Floats,
-        y: Floats,
-        domain: Domain,
-        *,
-        cell: float | tuple[float, ...] | None,
-        overlap: float | tuple[float, ...] | None,
-        noisy: bool,
-    ) -> "KernelRegions":
-        """Cells, and what is fitted in each; `noisy` looks farther."""
-        d = x.shape[1]
+    def cut(cls, x: Floats, y: Floats, domain: Domain, settings: Smooth) -> "KernelRegions":
+        """Cells, and what is fitted in each; with noise, regions look farther."""
+        d, noisy = x.shape[1], settings.denoise is not False
+        cell = settings.cell
         if cell is None:
             cell = (NOISY_CELL if noisy else CELL).get(d, 3)
         context = (NOISY_CONTEXT if noisy else CONTEXT).get(d, 1.5)
-        least = 3 * n_monomials(d, 3)
-        cells = cut_cells(x, domain, cell=cell, overlap=overlap, context=context, least=least)
-        _announce(cells)
+        cells = cut_cells(
+            x, domain, cell=cell, overlap=settings.overlap, context=context,
+            least=3 * n_monomials(d, 3),
+        )  # fmt: skip
+        sizes = cells.sizes.astype(float)
+        work = float(np.sum(sizes**3))
+        if work > ANNOUNCED_MULTIPLICATIONS:
+            warnings.warn(
+                f"this fit has {len(sizes)} regions of up to {int(sizes.max())} samples: about "
+                f"{work:.0e} multiplications. A smaller `cell` or fewer samples make it cheaper.",
+                UserWarning,
+                stacklevel=3,
+            )
         return cls(cells, y)
 
     def possible(self, orders: Sequence[float]) -> tuple[float, ...]:
@@ -335,7 +329,8 @@ class KernelRegions:
             for way in tried:
                 solved = self.region(i, way[0]).factor(penalty, close=way[1])
                 c = solved.coefficients(y)
-                found.append((way, c, np.abs(solved.values(c) - y), solved.rounding(c)))
+                values, rounding = solved.values(c)
+                found.append((way, c, np.abs(values - y), rounding))
                 if found[-1][2].max(initial=0) <= LARGEST_MISS / 10:
                     break
             done[0] += 1
@@ -344,8 +339,11 @@ class KernelRegions:
 
         found = spread(work, range(len(self.cells.used)))
         ways, coefficients, *parts = map(list, zip(*found))
-        missed, rounding = (most_of(self.y, self.cells.used, part) for part in parts)
-        return SolvedRegions(self, ways, coefficients, missed, rounding)
+        most = [np.zeros_like(self.y) for _ in parts]  # of any region's, for each sample
+        for total, part in zip(most, parts):
+            for near, own in zip(self.cells.used, part):
+                total[near] = np.maximum(total[near], own)
+        return SolvedRegions(self, ways, coefficients, *most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -412,36 +410,16 @@ class SolvedRegions:
             )
             ranks = np.concatenate([np.arange(n) for n in runs])
             starts = np.concatenate([[0], np.cumsum(sizes[regions])]).astype(np.int64)
+            coefficients = Ragged(
+                namespace(flat).take(flat, move(picked, flat), axis=0),
+                ranks,
+                np.concatenate([[0], np.cumsum(runs)]).astype(np.int64),
+                np.arange(model.n_modes),
+                C,
+            )
+            members = np.concatenate([cells.used[i] for i in regions])
+            nodes = Nodes(model=model, positions=positions, members=members, starts=starts)
             groups.append(
-                Group(
-                    model=model,
-                    regions=regions,
-                    coefficients=Ragged(
-                        namespace(flat).take(flat, move(picked, flat), axis=0),
-                        ranks,
-                        np.concatenate([[0], np.cumsum(runs)]).astype(np.int64),
-                        np.arange(model.n_modes),
-                        C,
-                    ),
-                    nodes=Nodes(
-                        model=model,
-                        positions=positions,
-                        members=np.concatenate([cells.used[i] for i in regions]),
-                        starts=starts,
-                    ),
-                )
+                Group(model=model, regions=regions, coefficients=coefficients, nodes=nodes)
             )
         return tuple(groups)
-
-
-def _announce(cells: Cells) -> None:
-    """Say what will take long before it begins."""
-    sizes = cells.sizes.astype(float)
-    work = float(np.sum(sizes**3))
-    if work > ANNOUNCED_MULTIPLICATIONS:
-        warnings.warn(
-            f"this fit has {len(sizes)} regions of up to {int(sizes.max())} samples: about "
-            f"{work:.0e} multiplications. A smaller `cell` or fewer samples make it cheaper.",
-            UserWarning,
-            stacklevel=4,
-        )

@@ -8,6 +8,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,6 @@ from elmfield.field.model import Model
 from elmfield.field.uncertainty.neighbours import Neighbours
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.field.uncertainty.prior import Prior
-from elmfield.fit.scattered.dense_regions import dense_model
 from elmfield.fit.scattered.kernel_regions import (
     HIGHEST_ORDER,
     LARGEST_MISS,
@@ -39,6 +39,7 @@ from elmfield.fit.scattered.kernel_regions import (
     KernelRegions,
     power_of,
 )
+from elmfield.fit.scattered.sample_cells import dense_model, periods
 from elmfield.partition import Partition
 from elmfield.samples import refuse_far, with_nan
 from elmfield.settings import Paper, Smooth
@@ -123,40 +124,29 @@ def fit_points(
         )
     if requires_grad(values) and settings.denoise is not False:
         raise gradient_error("denoising of scattered samples, which learns from them")
-    at, y, single, is_complex, kept = _check(points, values)
+    at, single, is_complex, kept = _check(points, values)
     d = at.shape[1]
     if partition is not None:
         low, high = (at.min(0), at.max(0)) if bounds is None else map(np.asarray, bounds)
         spacing = tuple((high - low) / partition.shape)
     domain = _domain(at, bounds, dims, periodic, spacing)
-    x, y, place = _average_repeats(_indexed(at, domain), y)
-    data_range = float(np.ptp(y)) or 1.0
+    x, place = _places(at, domain)
+    own = _means(values, kept, place, is_complex)
+    y = np.asarray(to_numpy(own))
+    about: dict[str, Any] = {
+        "channel_axis": None if single else d,
+        "is_complex": is_complex,
+        "input_dtype": str(values.dtype).removeprefix("torch."),
+        "data_range": float(np.ptp(y)) or 1.0,
+    }
     if isinstance(settings, Paper):
-        own = _means(values, kept, place, is_complex)
-        model = dense_model(x, own, domain, settings, partition)
-        return Field(
-            replace(
-                model,
-                channel_axis=None if single else d,
-                is_complex=is_complex,
-                input_dtype=str(values.dtype).removeprefix("torch."),
-                data_range=data_range,
-            )
-        )
-    _check_order(settings.order)
+        return Field(replace(dense_model(x, own, domain, settings, partition), **about))
     unit = 2.0 ** np.floor(np.log2(np.abs(y).max() or 1.0))  # a sum may overflow
     offset = (y / unit).mean(axis=0) * unit
     scale = np.max(np.abs(y - offset), axis=0)
     scale = 2.0 ** np.round(np.log2(np.where(scale > 0, scale, 1)))
     noisy = settings.denoise is not False
-    regions = KernelRegions.cut(
-        x,
-        (y - offset) / scale,
-        domain,
-        cell=settings.cell,
-        overlap=settings.overlap,
-        noisy=noisy,
-    )
+    regions = KernelRegions.cut(x, (y - offset) / scale, domain, settings)
     order, auto, evidence = settings.order, settings.order == "auto", None
     orders = NOISY_ORDERS if auto else (float(np.mean(order)),)  # type: ignore[arg-type]
     if noisy:
@@ -174,35 +164,22 @@ def fit_points(
     narrow = str(values.dtype).endswith(("float32", "float16"))
     dtype = xp.float32 if narrow else xp.float64
     if requires_grad(values):
-        own = _means(values, kept, place, is_complex)
         own = (own - move(offset, own)) / move(scale, own)
         flat = apply_linear(solved.again, solved.back, own, solved.flat)
     else:
         flat = move(solved.flat, values, xp.float64)
-    field = Field(
-        Model(
-            domain=domain,
-            blended=Blended(
-                is_scattered=True,
-                partition=regions.cells.partition,
-                groups=solved.groups(flat),
-                centres=regions.cells.centres,
-                radii=regions.cells.radii,
-            ),
-            offset=move(offset, values, dtype),
-            scale=move(scale, values, dtype),
-            channel_axis=None if single else d,
-            is_complex=is_complex,
-            input_dtype=str(values.dtype).removeprefix("torch."),
-            data_range=data_range,
-            settings=settings,
-            evidence=evidence,
-        )
-    )
+    cells = regions.cells
+    blended = Blended(
+        is_scattered=True, partition=cells.partition, groups=solved.groups(flat),
+        centres=cells.centres, radii=cells.radii,
+    )  # fmt: skip
+    ends = {"offset": move(offset, values, dtype), "scale": move(scale, values, dtype)}
+    about |= ends | {"settings": settings, "evidence": evidence}
+    field = Field(Model(domain=domain, blended=blended, **about))
     if not noisy:
         _, first = np.unique(place, return_index=True)
-        parts = (solved.missed * scale / data_range, solved.rounding * scale / data_range)
-        _tell_missed(field, at[first], y, *parts)
+        part = scale / field.model.data_range
+        _tell_missed(field, at[first], y, solved.missed * part, solved.rounding * part)
     return field
 
 
@@ -222,8 +199,8 @@ def _evidence(
     x, d = regions.cells.x, regions.cells.x.shape[1]
     a = np.broadcast_to(np.sqrt(amplitude) * (1.0 if level is None else level), scale.shape)
     near = Neighbours(
-        x=x, y=regions.y, periods=regions.cells.period, prior=Prior(power_of(order), np.ones(d)),
-        noise=penalty, amplitude=a,
+        x=x, y=regions.y, periods=periods(regions.cells.partition),
+        prior=Prior(power_of(order), np.ones(d)), noise=penalty, amplitude=a,
     )  # fmt: skip
     local = a * np.sqrt(near.evidence_scale())
     return Evidence(tuple((a * scale * np.sqrt(penalty)).tolist()), tuple((local * scale).tolist()))
@@ -295,41 +272,35 @@ def _checked(settings: Smooth, denoise: float | bool) -> Smooth:
             "`order` must be one number, or 'auto', for scattered samples: their energy knows no "
             f"axes; got {settings.order!r}. Use `spacing` where axes differ."
         )
+    if is_number(settings.order) and not 0.5 < settings.order <= HIGHEST_ORDER:
+        raise ValueError(
+            f"`order` must lie above 0.5 and at most at {HIGHEST_ORDER:g} for scattered samples; "
+            f"got {settings.order!r}."
+        )
     return settings
 
 
-def _check_order(order: object) -> None:
-    """Refuse orders whose kernels are no functions, or beyond all digits."""
-    if isinstance(order, (int, float)) and not 0.5 < order <= HIGHEST_ORDER:
+def _places(at: Floats, domain: Domain) -> tuple[Floats, Integers]:
+    """Different positions in index coordinates, (m, d), and which of them each sample has, (n,)."""
+    x, out = index_in(at, domain, slack=1e-9)
+    if out.any():
         raise ValueError(
-            f"`order` must lie above 0.5 and at most at {HIGHEST_ORDER:g} for scattered samples; "
-            f"got {order!r}."
+            f"`points` must lie inside `bounds`; {int(out.sum())} of {len(x)} do not. Widen the "
+            "bounds or drop those samples."
         )
+    places, place = np.unique(x, axis=0, return_inverse=True)
+    return (x, np.arange(len(x))) if len(places) == len(x) else (places, place.reshape(-1))
 
 
-def _indexed(x: Floats, domain: Domain) -> Floats:
-    """Positions (n, d) in index coordinates, if they lie inside the domain."""
-    x = np.stack([a.to_index(x[:, k]) for k, a in enumerate(domain.axes)], axis=1)
-    inside = np.all(
-        [
-            domain.periodic[k] | ((x[:, k] >= -0.5 - 1e-9) & (x[:, k] <= m - 0.5 + 1e-9))
-            for k, m in enumerate(domain.shape)
-        ],
-        axis=0,
-    )
-    if not inside.all():
-        raise ValueError(
-            f"`points` must lie inside `bounds`; {int((~inside).sum())} of {len(x)} do not. Widen "
-            "the bounds or drop those samples."
-        )
-    return x
+def index_in(x: Floats, domain: Domain, *, slack: float) -> tuple[Floats, Array]:
+    """Positions (n, d) in index coordinates, and which lie outside the domain, (n,)."""
+    i = np.stack([a.to_index(x[:, k]) for k, a in enumerate(domain.axes)], axis=1)
+    out = (i < -0.5 - slack) | (i > np.asarray(domain.shape) - 0.5 + slack)
+    return i, (out & ~np.asarray(domain.periodic)).any(axis=1)
 
 
-def _check(points: Array, values: Array) -> tuple[Floats, Floats, bool, bool, Integers]:
-    """Positions (n, d) and values (n, C) in float64; whether one channel; complex; which rows.
-
-    Rows with NaN are left out.
-    """
+def _check(points: Array, values: Array) -> tuple[Floats, bool, bool, Integers]:
+    """Positions (n, d) in float64; whether one channel; complex; which rows have no NaN."""
     for name, x in (("points", points), ("values", values)):
         refuse_abstract(name, x, "Fit numbers; the field's module() can be transformed.")
     x = np.asarray(to_numpy(points)) if is_array(points) else array("points", points)
@@ -358,7 +329,7 @@ def _check(points: Array, values: Array) -> tuple[Floats, Floats, bool, bool, In
     refuse_far("points", x)
     is_narrow = str(values.dtype).endswith(("float32", "float16"))
     refuse_far("values", y.astype(np.float32) if is_narrow else y)
-    return x, y, single, is_complex, kept
+    return x, single, is_complex, kept
 
 
 def _domain(
@@ -375,14 +346,7 @@ def _domain(
     if bounds is None:
         low, high = x.min(axis=0), x.max(axis=0)
     else:
-        corners = [entries(corner) or () for corner in entries(bounds) or ()]
-        fits = len(corners) == 2 and all(len(c) == d and all(map(is_number, c)) for c in corners)
-        if not fits or not all(a < b for a, b in zip(*corners)):
-            raise ValueError(
-                f"`bounds` must be two corners of {d} numbers, lower ones first; got "
-                f"{shown(bounds)}."
-            )
-        low, high = np.asarray(corners, np.float64)
+        low, high = corners_of(bounds, d)
     extent = high - low
     wide = extent > 0
     if spacing is None:
@@ -419,12 +383,13 @@ def _domain(
     return Domain.of(axes)
 
 
-def _average_repeats(x: Floats, y: Floats) -> tuple[Floats, Floats, Integers]:
-    """Places and the means there, and the place of each sample."""
-    places, place, counts = np.unique(x, axis=0, return_inverse=True, return_counts=True)
-    place = place.reshape(-1)
-    if len(places) == len(x):
-        return x, y, np.arange(len(x))
-    total = np.zeros((len(places), y.shape[1]))
-    np.add.at(total, place, y)
-    return places, total / counts[:, None], place
+def corners_of(bounds: object, d: int | None = None) -> Floats:
+    """The lower and the upper corner of a box of d axes, or as many as they have: (2, d)."""
+    found = [(c,) if is_number(c) else entries(c) or () for c in entries(bounds) or ()]
+    fits = len(found) == 2 and len(found[0]) == len(found[1]) == (d or len(found[0]))
+    if not fits or not all(is_number(a) and is_number(b) and a < b for a, b in zip(*found)):
+        raise ValueError(
+            f"`bounds` must be two corners of {d or 'as many'} numbers, lower ones first; got "
+            f"{shown(bounds)}."
+        )
+    return np.asarray(found, np.float64)

@@ -367,7 +367,6 @@ def _grow(joined: JoinedSource, slabs: Slabs, low: float, high: float) -> tuple[
         n_missing=0,
         is_alike=True,
         looked=[],
-        few=np.empty((0, C)),
         offset=np.asarray(field.model.offset),
         scale=np.asarray(field.model.scale),
     )
