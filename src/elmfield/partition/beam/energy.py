@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import chain, pairwise
+from itertools import pairwise
 from operator import or_
 from typing import TYPE_CHECKING
 
@@ -232,7 +232,6 @@ class Barron:
         self.normalisation = choice("normalisation", normalisation, NORMALISATIONS)
         self.outside = choice("outside", outside, OUTSIDES)
         self.n_cells = tuple(len(e) - 1 for e in edges)
-        self._at = np.unravel_index(np.arange(math.prod(self.n_cells)), self.n_cells)
         self._amplitude = float(np.abs(y).max())
 
     def cells(self) -> list[Region]:
@@ -302,8 +301,6 @@ class Barron:
 
     def _boxes(self, boxes: list[tuple[Region, tuple[int, ...]]], size: tuple[int, ...]) -> Floats:
         """Samples of regions in their boxes, and what stands outside, shape (n, C, *size)."""
-        if self.outside == "zero" and self._tiles is not None:
-            return self._tiled(boxes, size)
         Y = np.empty((len(boxes), len(self.y), *size))
         S = math.prod(size)
         chosen = np.zeros(math.prod(self.n_cells), bool)
@@ -322,40 +319,6 @@ class Barron:
             if self.outside == "mean":
                 _centre(out, inside if self.present is None else inside & self.present[:, *box])
         return Y
-
-    def _tiled(self, boxes: list[tuple[Region, tuple[int, ...]]], size: tuple[int, ...]) -> Floats:
-        """The same, a cell at a time; 0 outside."""
-        tiles, d = self._tiles, len(size)
-        assert tiles is not None
-        widths = tiles.shape[2:]
-        counts = [len(region.cells) for region, _ in boxes]
-        cells = np.fromiter(chain.from_iterable(r.cells for r, _ in boxes), int, sum(counts))
-        which = np.repeat(np.arange(len(boxes)), counts)
-        low = np.asarray([low for _, low in boxes])
-        at = [
-            (self._at[k][cells] - (low[:, k] // widths[k])[which]) % self.n_cells[k]
-            for k in range(d)
-        ]
-        split = [n for sides in zip((s // w for s, w in zip(size, widths)), widths) for n in sides]
-        make = (
-            np.empty if len(cells) * math.prod(widths) == len(boxes) * math.prod(size) else np.zeros
-        )
-        Y = make((len(boxes), len(self.y), *split))
-        by_cell = Y.transpose(0, *range(2, 2 + 2 * d, 2), 1, *range(3, 3 + 2 * d, 2))
-        by_cell[which, *at] = tiles[cells]
-        return Y.reshape(len(boxes), len(self.y), *size)
-
-    @cached_property
-    def _tiles(self) -> Floats | None:
-        """Samples of each cell, shape (cells, C, *cell); None if cells differ or samples miss."""
-        sides = [np.diff(e) for e in self.edges]
-        if self.present is not None or any(np.ptp(s) for s in sides):
-            return None
-        d = len(sides)
-        split = [n for s in sides for n in (len(s), int(s[0]))]
-        tiles = self.y.reshape(len(self.y), *split)
-        tiles = tiles.transpose(*range(1, 1 + 2 * d, 2), 0, *range(2, 2 + 2 * d, 2))
-        return tiles.reshape(-1, len(self.y), *(int(s[0]) for s in sides))
 
     @cached_property
     def _cell_of(self) -> NDArray[np.int32]:
