@@ -236,8 +236,8 @@ class Partition:
         20
         """
         # Imported here: SciPy's transforms take 0.1 s to import.
-        from elmfield.partition.beam.energy import Barron, samples_of
-        from elmfield.partition.beam.search import merge_cells
+        from elmfield.partition.barron import Barron, samples_of
+        from elmfield.partition.beam import merge_cells
 
         y, present = samples_of(values, mask, channel_axis)
         shape = y.shape[1:]

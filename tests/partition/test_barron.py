@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 import elmfield as ef
 import oracles.beam as slow
-from elmfield.partition.beam.energy import Barron, Region, rounded, span, union
-from elmfield.partition.beam.merge import LowerBound
+from elmfield.partition.barron import Barron, LowerBound, Region, rounded, span, union
 
 QUICK = settings(max_examples=25, deadline=None)
 
