@@ -235,7 +235,7 @@ MUTANTS = [
     ),
     Mutant(
         "gaps: the order of filling",
-        "settings/layout.py",
+        "settings/presets.py",
         "FILL_ORDER = 1.55",
         "FILL_ORDER = 1.1",
         "tests/test_chosen_numbers.py tests/fit/gaps/test_fill.py",
