@@ -75,7 +75,7 @@ MUTANTS = [
     ),
     Mutant(
         "energy: half the order",
-        "local/energies.py",
+        "local/layers/axis_layers.py",
         "return np.asarray((epsilon + omega2) ** order)",
         "return np.asarray((epsilon + omega2) ** (order / 2))",
         "tests/fit/test_encoder.py",
@@ -83,7 +83,7 @@ MUTANTS = [
     ),
     Mutant(
         "energy: prices span more than twelve decades",
-        "local/energies.py",
+        "local/layers/axis_layers.py",
         "10 ** (-decades / order)",
         "10 ** (-1.2 * decades / order)",
         "tests/local/test_layers.py",

@@ -15,21 +15,8 @@ from elmfield._array.backend import device, move, namespace
 from elmfield._array.cache import CACHE, Arrays, memoised
 from elmfield._array.threads import small_products
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.local.energies import Family, family
-from elmfield.local.kernels import (
-    affine,
-    affine_at,
-    affine_norms,
-    affine_places,
-    combine_members,
-    complement,
-    features,
-    is_odd,
-    kernels_of,
-    spectra_of,
-    transfer,
-    waves_of,
-)
+from elmfield.local import energies
+from elmfield.local.energies import Family, affine, complement, kernels_of, waves_of
 from elmfield.local.layers import Cosines
 
 TEMPERATURE = 3.0
@@ -186,14 +173,14 @@ class Beliefs:
         waves, S, U = waves_of(box), self.Q.shape[1], self.differences
         first = np.eye(len(U), 1)  # the isotropic member; differences from it follow
         onto = np.column_stack([first, U - first * U.sum(axis=0)])
-        M = combine_members(waves, box, self.spectra, self.Q, onto)
-        M[:, affine_places(waves)] += (
-            np.tensordot(onto, self.rest, axes=(0, 0)) / affine_norms(box)[:, None]
+        M = energies.combine_members(waves, box, self.spectra, self.Q, onto)
+        M[:, energies.affine_places(waves)] += (
+            np.tensordot(onto, self.rest, axes=(0, 0)) / energies.affine_norms(box)[:, None]
         )
-        H = features(waves, box, self.means)
+        H = energies.features(waves, box, self.means)
         M[0] += M[0] @ (np.eye(S) - H @ M[0])  # for what rounding left at the samples
         M[1:] -= M[0] @ (H @ M[1:])
-        odd = is_odd(waves)
+        odd = energies.is_odd(waves)
         even, uneven = (
             np.ascontiguousarray(np.swapaxes(M[:, which] @ P, 1, 2))
             for P, which in zip(fold_parities(np.eye(S)), (~odd, odd))
@@ -307,7 +294,7 @@ def beliefs(box: tuple[int, ...], order: float, means: bool = False) -> Beliefs:
     """
     wide = wide_box(box)
     with small_products():
-        made = factored(wide, family(len(wide), order), order, means)
+        made = factored(wide, energies.family(len(wide), order), order, means)
     return made if wide == box else _spread(made, box)
 
 
@@ -332,10 +319,13 @@ def factored(box: tuple[int, ...], members: Family, order: float, means: bool = 
     """Factorisations of all members on a box of samples."""
     S, K = int(np.prod(box)), members.n_members
     waves = waves_of(box)
-    spectra, left = spectra_of(waves, members), transfer(waves) if means else np.ones(())
+    spectra, left = (
+        energies.spectra_of(waves, members),
+        energies.transfer(waves) if means else np.ones(()),
+    )
     spectra = spectra * left
     kernels = kernels_of(waves, box, spectra * left)  # (K, S, S)
-    odd = is_odd(waves)
+    odd = energies.is_odd(waves)
     X = affine(box)
     Q, whitening, determinants = np.zeros((K, S, S)), [], np.zeros(K)
     for P in fold_parities(np.eye(S)):
@@ -386,7 +376,9 @@ def _principal(
     near = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
     axes = [near if n > 2 else np.zeros(1) for n in box]
     points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(box))
-    F = kernels_of(waves, box, spectra, points) @ Q + affine_at(box, points) @ rest  # (K, P, S)
+    F = (
+        kernels_of(waves, box, spectra, points) @ Q + energies.affine_at(box, points) @ rest
+    )  # (K, P, S)
     D = F - F[0]
     gram = np.tensordot(D @ kernel, D, axes=((1, 2), (1, 2)))
     variance, U = np.linalg.eigh((gram + gram.T) / 2)

@@ -18,8 +18,7 @@ from elmfield._array.backend import move, namespace, to_numpy, to_numpy_all
 from elmfield._array.cache import memoised
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.local.bases.axis_modes import axis_modes
-from elmfield.local.energies import STEEPEST, Family
-from elmfield.local.kernels import affine, complement, covariances, positions
+from elmfield.local.energies import STEEPEST, Family, affine, complement, covariances, positions
 from elmfield.samples import Grid, View
 
 SEGMENT_SAMPLES = 32

@@ -12,7 +12,12 @@ from elmfield.local.bases.dense_modes import (
     plain_modes,
     smooth_dense_modes,
 )
-from elmfield.local.bases.dense_weights import SOLVERS, DenseWeights
+from elmfield.local.bases.dense_weights import (
+    SOLVERS,
+    DenseWeights,
+    ShapedModes,
+    shaped_modes,
+)
 from elmfield.local.bases.polyharmonic import Polyharmonic
 from elmfield.local.bases.polynomials import PolynomialModel, polynomial_model
 from elmfield.local.bases.product_modes import (
@@ -21,7 +26,6 @@ from elmfield.local.bases.product_modes import (
     product_modes,
     wave_model,
 )
-from elmfield.local.bases.shaped_modes import ShapedModes, shaped_modes
 
 __all__ = [
     "SOLVERS",

@@ -10,6 +10,7 @@ from elmfield.local.layers.axis_layers import (
     MakeLayer,
     Pieces,
     cell_features,
+    price,
     split,
 )
 from elmfield.local.layers.dense import ACTIVATIONS, Dense
@@ -22,5 +23,6 @@ __all__ = [
     "MakeLayer",
     "Pieces",
     "cell_features",
+    "price",
     "split",
 ]

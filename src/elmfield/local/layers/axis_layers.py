@@ -19,7 +19,6 @@ from elmfield._array.backend import (
     to_numpy,
 )
 from elmfield._array.typing import Array, Floats
-from elmfield.local.energies import price
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,6 +186,19 @@ class AxisLayer(Protocol):
 
 MakeLayer = Callable[[int], AxisLayer]
 """The layer for a box of so many samples on an axis, as ``Cosines.lattice``."""
+
+
+def price(omega2: Floats, order: float, decades: float = 12.0) -> Floats:
+    """``E = (ε + ω²)^s``: what a neuron of squared frequency ω² (per sample) costs in the energy.
+
+    Notes
+    -----
+    ε = 0.01 leaves everything slower than about 60 samples nearly free. For high orders it grows so
+    that E, and with it the condition number of the kernel, spans no more than so many decades;
+    above order 4 a larger one costs digits at the borders of smooth functions (docs/smooth.md).
+    """
+    epsilon = max(0.01, np.pi**2 * 10 ** (-decades / order))
+    return np.asarray((epsilon + omega2) ** order)
 
 
 MOST_FREE = 8
