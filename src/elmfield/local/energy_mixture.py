@@ -139,19 +139,10 @@ class Beliefs:
 
     def _weighing(self, like: Array) -> Arrays:
         """What weighs members."""
-
-        def make() -> Arrays:
-            found = {
-                "determinants": self.determinants,
-                "principal": self.principal,
-                "affine": affine(self.box),
-            }
-            for which, half in zip(PARITIES, self.halves):
-                n, K, r = half.whitening.shape
-                found[which] = half.whitening.reshape(n, K * r)
-            return found
-
-        return self._kept("beliefs", like, make)
+        halves = (h.whitening.reshape(len(h.whitening), -1) for h in self.halves)
+        found = {"determinants": self.determinants, "principal": self.principal}
+        found |= {"affine": affine(self.box), **dict(zip(PARITIES, halves))}
+        return self._kept("beliefs", like, lambda: found)
 
     def _mixing(self, like: Array) -> Arrays:
         """Factors of the output weights; made when the function is first evaluated."""
@@ -159,9 +150,8 @@ class Beliefs:
         def make() -> Arrays:
             found = {}
             for which, M, half in zip(PARITIES, self.mixing(), self.halves):
-                J, n, m = M.shape
-                M = np.pad(M, ((0, 0), (0, 0), (0, len(half.features) - m)))
-                found[which] = M.reshape(J * n, len(half.features))
+                m = len(half.features)
+                found[which] = np.pad(M, ((0, 0), (0, 0), (0, m - M.shape[2]))).reshape(-1, m)
             return found
 
         with small_products():
@@ -319,11 +309,8 @@ def factored(box: tuple[int, ...], members: Family, order: float, means: bool = 
     """Factorisations of all members on a box of samples."""
     S, K = int(np.prod(box)), members.n_members
     waves = waves_of(box)
-    spectra, left = (
-        energies.spectra_of(waves, members),
-        energies.transfer(waves) if means else np.ones(()),
-    )
-    spectra = spectra * left
+    left = energies.transfer(waves) if means else np.ones(())
+    spectra = energies.spectra_of(waves, members) * left
     kernels = kernels_of(waves, box, spectra * left)  # (K, S, S)
     odd = energies.is_odd(waves)
     X = affine(box)

@@ -347,7 +347,7 @@ def weights(size: tuple[int, ...], normalisation: str) -> tuple[Floats, float]:
 
 def scale(size: tuple[int, ...], normalisation: str) -> float:
     """What sums over the transform of a box are divided by."""
-    return math.prod(size) ** NORMALISATIONS[normalisation]
+    return float(math.prod(size) ** NORMALISATIONS[normalisation])
 
 
 def mirrored(n: int) -> Floats:

@@ -431,15 +431,8 @@ class Partition:
         """The cells that hold some samples of axis k; a long axis is not tabulated for them."""
         if self.shape[k] <= TABULATED_MAX_SAMPLES:
             return self.cell_of[k].take(samples)
-        if not samples.size:
-            return np.zeros(samples.shape, np.int64)
-        edges = self.edges[k]
-        # `samples` lie close together: few edges lie between them.
-        first, last = np.searchsorted(edges, (samples.min(), samples.max()), side="right")
-        some = edges[first : last + 1]
-        cells: Integers = np.searchsorted(some, samples, side="right") + (first - 1)
-        np.clip(cells, 0, len(edges) - 2, out=cells)
-        return cells
+        cells = np.searchsorted(self.edges[k], samples, side="right") - 1
+        return np.clip(cells, 0, self.n_cells[k] - 1)
 
     def borders(self, k: int) -> Floats:
         """Index coordinates of the cell borders on axis k, both ends included."""

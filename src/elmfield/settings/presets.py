@@ -438,7 +438,7 @@ def smooth(
         effort, psnr=psnr, max_error=max_error, bits=bits, bytes=bytes, coefficients=coefficients,
         per_region=per_region,
     )  # fmt: skip
-    own = (_frozen(part) for part in (order, cell, overlap))
+    own = _frozen(order), _frozen(cell), _frozen(overlap)
     return Smooth(*own, network, target, denoise, context, layer, mirrored)
 
 

@@ -19,10 +19,11 @@ from elmfield.local.bases.dense_weights import (
     shaped_modes,
 )
 from elmfield.local.bases.polyharmonic import Polyharmonic
-from elmfield.local.bases.polynomials import PolynomialModel, polynomial_model
 from elmfield.local.bases.product_modes import (
+    PolynomialModel,
     ProductModes,
     WaveModel,
+    polynomial_model,
     product_modes,
     wave_model,
 )

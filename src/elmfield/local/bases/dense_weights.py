@@ -10,7 +10,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -242,37 +242,34 @@ class ShapedModes(OnDense):
                 warn_of_rank(rank, m, f"the {self.n_samples} samples")
                 c = xp.matmul(R, alpha)  # without what no weights can give
             found.append(xp.astype(c, Y.dtype))
-            self._kept(found[-1], lambda g, alpha=alpha: alpha[g, ...])
+            for g, name in enumerate(self._names(found[-1])):
+                CACHE.get(name, c, partial(dict, weights=alpha[g, ...]))
         return xp.concat(found, axis=0)
 
     def weights(self, c: Array) -> Array:
         """The paper's output weights α, (G, m, C)."""
-        xp = namespace(c)
+        xp, names = namespace(c), self._names(c)
 
         @cache
         def solved() -> Array:
             none = xp.empty((self.n_samples, 0), dtype=xp.float64, device=device(c))
             return self._solve(self._triangle(none)[0], c)[0]
 
-        return self._kept(c, lambda g: solved()[g, ...])
+        def kept(g: int) -> Array:
+            return CACHE.get(names[g], c, lambda: {"weights": solved()[g, ...]})["weights"]
+
+        return xp.stack([kept(g) for g in range(c.shape[0])]) if names else solved()
 
     expand = weights  # in float64: with cond(H) up to 2e7, single precision would lose seven digits
 
-    def _kept(self, c: Array, alpha: Callable[[int], Array]) -> Array:
-        """The weights (G, m, C) of coefficients c, (G, r, C), region by region as `alpha` has them.
-
-        They are kept beside the modes of other fits, by the bytes of c.
-        """
-        xp, G = namespace(c), c.shape[0]
+    def _names(self, c: Array) -> list[str]:
+        """What the weights of coefficients c, (G, r, C), are kept by: none that are followed."""
         if requires_grad(c):
-            return xp.stack([alpha(g) for g in range(G)])
-        own = (
-            f"weights {self.network} {self.box}".encode()
-            + np.packbits(self.inside is None or self.inside).tobytes()
-        )
-        names = (hashlib.sha256(own + to_numpy(c[g, ...]).tobytes()).hexdigest() for g in range(G))
-        found = (CACHE.get(n, c, lambda g=g: {"weights": alpha(g)}) for g, n in enumerate(names))
-        return xp.stack([kept["weights"] for kept in found])
+            return []
+        shape = b"" if self.inside is None else np.packbits(self.inside).tobytes()
+        own = f"weights {self.network} {self.box} ".encode() + shape
+        every = (own + to_numpy(c[g, ...]).tobytes() for g in range(c.shape[0]))
+        return [hashlib.sha256(name).hexdigest() for name in every]
 
     def values(self, c: Array) -> Array:
         """``y = H α`` on the region's samples."""

@@ -270,16 +270,7 @@ class Cosines:
 
     def __call__(self, u: Array, order: int = 0) -> Array:
         """Features, shape (..., width), or their derivative of the given order, at `u`."""
-        xp, K, root = namespace(u), self.count, 2**0.5
-        flat = xp.reshape(u, (-1,))
-        waves = _waves(2 * np.pi * self.fundamental * flat, K + 1)
-        C, S = waves[: K + 1, :], waves[K + 1 :, :]
-        for _ in range(order):
-            omega = move(2 * np.pi * self.fundamental * np.arange(K + 1.0)[:, None], u, u.dtype)
-            C, S = -omega * S, omega * C
-        rows = [C[:1, :], root * C[1:, :], root * S[1:, :]]
-        rows += [row[None, :] for row in self._polynomials(flat, self.free - 1, order)]
-        return xp.reshape(xp.concat(rows, axis=0).T, (*u.shape, -1))
+        return self.mixed(u, np.eye(self.width), order)
 
     def _polynomials(self, u: Array, n: int, order: int = 0) -> list[Array]:
         """R P_1(u/R), ..., R P_n at u, (m,), or their derivatives along u of the given order.
