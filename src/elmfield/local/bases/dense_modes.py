@@ -186,15 +186,11 @@ def complete_boxes(predict: Callable[[Array, Array], Array], Y: Array, present: 
     xp = namespace(Y)
     some = to_numpy(xp.all(xp.any(present, axis=1), axis=1) & ~xp.all(present, axis=(1, 2)))
     boxes = []
-    for g in np.flatnonzero(some).tolist():
-        pairs = [(Y[g, :, k], present[g, :, k]) for k in range(Y.shape[2])]
+    for g, is_known in enumerate(some.tolist()):
+        pairs = [(Y[g, :, k], present[g, :, k]) for k in range(Y.shape[2] if is_known else 0)]
         columns = [xp.where(have, y, xp.astype(predict(y, have), Y.dtype)) for y, have in pairs]
-        boxes.append(xp.stack(columns, axis=-1))
-    if not boxes:
-        return Y
-    every = xp.concat([Y, xp.stack(boxes)], axis=0)
-    place = np.where(some, len(some) - 1 + np.cumsum(some), np.arange(len(some)))
-    return xp.take(every, move(place, Y), axis=0)
+        boxes.append(xp.stack(columns, axis=-1) if is_known else Y[g, ...])
+    return xp.stack(boxes)
 
 
 def box_positions(box: tuple[int, ...], like: Array, step: float = 1.0) -> Array:

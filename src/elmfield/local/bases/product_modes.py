@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Generic, Self, TypeVar
 
 import numpy as np
+from numpy.polynomial import chebyshev
 
 from elmfield._array.backend import contiguous, move, move_all, namespace, to_numpy
 from elmfield._array.cache import memoised
@@ -239,16 +240,8 @@ class AxisPolynomials:
     def __call__(self, u: Array, order: int = 0) -> Array:
         """The polynomials, (..., width), at offsets u, differentiated `order` times."""
         t = 2 * np.asarray(to_numpy(u), np.float64) / self.n
-        # T_k' = 2 k T_(k-1) + T_(k-2)' k / (k - 2): stable at the ends, unlike sines of angles.
-        rows = np.zeros((order + 1, self.width, *t.shape))
-        rows[0, 0] = 1
-        for j in range(order + 1):
-            for k in range(1, self.width):
-                before, two = rows[j, k - 1], rows[j, k - 2] if k > 1 else 0 * t
-                first = t * before if k == 1 else 2 * t * before - two
-                lower = rows[j - 1, k - 1] * j * (1 if k == 1 else 2) if j else 0
-                rows[j, k] = first + lower
-        out = np.moveaxis(rows[order], 0, -1) * (2 / self.n) ** order
+        D = chebyshev.chebder(np.eye(self.width), order)
+        out = chebyshev.chebvander(t, len(D) - 1) @ D * (2 / self.n) ** order
         return move(np.ascontiguousarray(out), u, u.dtype)
 
 
