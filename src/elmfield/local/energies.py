@@ -9,7 +9,7 @@ positions, axis by axis.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -188,10 +188,8 @@ def spectra_of(waves: Sequence[Cosines], members: Family) -> Floats:
 
 def transfer(waves: Sequence[Cosines]) -> Floats:
     """What the mean over a cell of one sample leaves of each exponential, (L_1, ..., L_d)."""
-    total = np.ones(())
-    for w in waves:
-        total = np.multiply.outer(total, np.sinc(frequencies(w) / (2 * np.pi)))
-    return np.asarray(total)
+    parts = (np.sinc(frequencies(w) / (2 * np.pi)) for w in waves)
+    return np.asarray(reduce(np.multiply.outer, parts))
 
 
 def kernels_of(
@@ -249,20 +247,15 @@ def combine_members(
 
 def features(waves: Sequence[Cosines], box: Sequence[int], means: bool = False) -> Floats:
     """H, (S, m): the product layer on the samples of a box, or its means over their cells."""
-    H: Floats = np.ones((1, 1))
-    for w, n in zip(waves, box):
-        own = cell_features(w, n) if means else w(np.arange(n) - (n - 1) / 2)
-        H = np.kron(H, own).astype(np.float64, copy=False)
-    return H
+    pairs = zip(waves, box)
+    own = (cell_features(w, n) if means else w(np.arange(n) - (n - 1) / 2) for w, n in pairs)
+    return np.asarray(reduce(np.kron, own), np.float64)
 
 
 def is_odd(waves: Sequence[Cosines]) -> np.ndarray:
     """Whether each product changes its sign when all axes are reversed, (m,)."""
-    odd = np.zeros(1, bool)
-    for w in waves:
-        own = np.repeat([False, True], [w.count + 1, w.count + 1])
-        odd = np.logical_xor.outer(odd, own).reshape(-1)
-    return odd
+    own = (np.repeat([False, True], w.count + 1) for w in waves)
+    return np.asarray(reduce(np.logical_xor.outer, own)).reshape(-1)
 
 
 # --- affine functions -----------------------------------------------------------------------------

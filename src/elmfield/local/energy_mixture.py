@@ -92,8 +92,6 @@ class Beliefs:
         The affine part of each member.
     determinants : array, shape (K,)
         log det ZᵀKZ.
-    differences : array, shape (K, R)
-        Orthonormal columns: the differences between members that are kept.
     means : bool
         Whether samples are means over their cells: H and K are then those of such means, and
         `spectra` are multiplied by what a cell's mean leaves of each wave.
@@ -108,13 +106,34 @@ class Beliefs:
     Q: Floats = field(repr=False)
     rest: Floats = field(repr=False)
     determinants: Floats = field(repr=False)
-    differences: Floats = field(repr=False)
     means: bool = False
 
     @property
     def rank(self) -> int:
         """Dimensions r in which members differ."""
         return int(sum(h.whitening.shape[2] for h in self.halves))
+
+    @cached_property
+    def differences(self) -> Floats:
+        """Orthonormal columns U, (K, R): what distinguishes members' functions from the isotropic.
+
+        Functions are compared around the centre of the box, for samples as the isotropic member
+        expects them. Where members can change places (turned axes), columns that do so have equal
+        variances, and are kept or dropped together.
+        """
+        box = wide_box(self.box)
+        waves, near = waves_of(box), np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
+        axes = [near if n > 2 else np.zeros(1) for n in box]
+        points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(box))
+        F = kernels_of(waves, box, self.spectra, points) @ self.Q  # (K, P, S)
+        D = F + energies.affine_at(box, points) @ self.rest
+        D = D - D[0]
+        left = energies.transfer(waves) if self.means else 1.0
+        kernel = kernels_of(waves, box, self.spectra[:1] * left)[0]
+        gram = np.tensordot(D @ kernel, D, axes=((1, 2), (1, 2)))
+        variance, U = np.linalg.eigh((gram + gram.T) / 2)
+        keep = variance > PRINCIPAL * max(variance[-1], 1e-12)
+        return np.asarray(U[:, keep][:, ::-1])
 
     @property
     def principal(self) -> Floats:
@@ -341,33 +360,5 @@ def factored(box: tuple[int, ...], members: Family, order: float, means: bool = 
         Q=Q,
         rest=rest,
         determinants=determinants,
-        differences=_principal(waves, box, spectra, kernels[0], Q, rest),
         means=means,
     )
-
-
-def _principal(
-    waves: tuple[Cosines, ...],
-    box: tuple[int, ...],
-    spectra: Floats,
-    kernel: Floats,
-    Q: Floats,
-    rest: Floats,
-) -> Floats:
-    """Orthonormal columns U, (K, R): what distinguishes members' functions from the isotropic one.
-
-    Functions are compared around the centre of the box, for samples as the isotropic member
-    expects them. Where members can change places (turned axes), columns that do so have equal
-    variances, and are kept or dropped together.
-    """
-    near = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
-    axes = [near if n > 2 else np.zeros(1) for n in box]
-    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(box))
-    F = (
-        kernels_of(waves, box, spectra, points) @ Q + energies.affine_at(box, points) @ rest
-    )  # (K, P, S)
-    D = F - F[0]
-    gram = np.tensordot(D @ kernel, D, axes=((1, 2), (1, 2)))
-    variance, U = np.linalg.eigh((gram + gram.T) / 2)
-    keep = variance > PRINCIPAL * max(variance[-1], 1e-12)
-    return np.asarray(U[:, keep][:, ::-1])

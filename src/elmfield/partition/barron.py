@@ -92,15 +92,10 @@ def barron_norm(
             f"`partition` must be a Partition made for this array, shape {shape}; got "
             f"{shown(partition)}."
         )
-    one = tuple(np.asarray([0, n]) for n in shape)
-    beta = Barron(
-        y,
-        present,
-        one if partition is None else partition.edges,
-        (False,) * len(shape) if partition is None else partition.periodic,
-        normalisation=normalisation,
-        outside=outside,
-    )
+    edges, wraps = tuple(np.asarray([0, n]) for n in shape), (False,) * len(shape)
+    if partition is not None:
+        edges, wraps = partition.edges, partition.periodic
+    beta = Barron(y, present, edges, wraps, normalisation=normalisation, outside=outside)
     if partition is None:
         return float(beta(beta.cells())[0])
     regions: dict[int, Region] = {}
@@ -162,15 +157,9 @@ class Region:
 
 def union(a: Region, b: Region) -> Region:
     """The union of disjoint regions."""
-    return Region(
-        a.key ^ b.key,
-        a.cells + b.cells,
-        min(a.first, b.first),
-        a.count + b.count,
-        tuple(map(or_, a.bits, b.bits)),
-        tuple(map(or_, a.grid, b.grid)),
-        max(a.peak, b.peak),
-    )
+    bits, grid = tuple(map(or_, a.bits, b.bits)), tuple(map(or_, a.grid, b.grid))
+    first, count, peak = min(a.first, b.first), a.count + b.count, max(a.peak, b.peak)
+    return Region(a.key ^ b.key, a.cells + b.cells, first, count, bits, grid, peak)
 
 
 @lru_cache(maxsize=4096)

@@ -10,19 +10,10 @@ from elmfield._array.backend import namespace
 from elmfield._array.checks import choice
 from elmfield._array.typing import Array
 from elmfield.domain import Spacing
+from elmfield.local import order as line_choice
 from elmfield.local.bases import WaveModel, wave_model
 from elmfield.local.bases.spline_modes import spline_order
-from elmfield.local.order import (
-    LEAST_SAMPLES,
-    exponents,
-    from_both_ends,
-    is_very_smooth,
-    line_order,
-    orders_of,
-    probe_grids,
-    spectral_orders,
-    suited_orders,
-)
+from elmfield.local.order import LEAST_SAMPLES, probe_grids, spectral_orders, suited_orders
 from elmfield.partition import Partition
 from elmfield.samples import Grid, View
 from elmfield.settings.presets import USUAL_ORDER, Smooth, check_order
@@ -102,17 +93,17 @@ class Oriented:
             return self if self.is_resolved else Smooth(order=self.order, denoise=self.denoise)
         wide = [k for k, n in enumerate(view.shape[:-1]) if n > 1]
         means = self.samples == "means"
-        found = exponents(view, means)
+        found = line_choice.exponents(view, means)
         orders, free = suited_orders(view, USUAL_ORDER, found)
         if means:
             orders, free = spectral_orders(view, USUAL_ORDER, True), (2,) * len(found)
         smooth = wide and min(max(orders[k], 2.0 * free[k]) for k in wide) >= WANTS_LARGE_BOXES
-        if smooth or len(wide) > 3 or is_very_smooth([found[k] for k in wide]):
+        if smooth or len(wide) > 3 or line_choice.is_very_smooth([found[k] for k in wide]):
             return Smooth(order=orders, denoise=self.denoise, free=free, samples=self.samples)
-        spectral = orders_of(found, *SPECTRAL_ORDER, USUAL_ORDER)
+        spectral = line_choice.orders_of(found, *SPECTRAL_ORDER, USUAL_ORDER)
         along = float(np.mean([spectral[k] for k in wide] or [USUAL_ORDER]))
         grid, box = self._some_boxes(view.shape)
-        order = line_order(_as_boxes(view.on(grid), box), box, along, means)
+        order = line_choice.line_order(_as_boxes(view.on(grid), box), box, along, means)
         rounded = round(round(order / ORDER_STEP) * ORDER_STEP, 9)
         return replace(self, order=rounded, chosen=True)
 
@@ -123,7 +114,7 @@ class Oriented:
         few = int(np.ceil(ORDER_PROBE_BOXES ** (1 / max(1, sum(n > 1 for n in part.shape)))))
         grid = []
         for k, (n, b) in enumerate(zip(part.n_cells, box)):
-            line = part.lines[k][from_both_ends(n, max(1, n // few))]
+            line = part.lines[k][line_choice.from_both_ends(n, max(1, n // few))]
             grid.append(part.within(k, line[:, None] + np.arange(b)).reshape(-1))
         return tuple(grid), box
 

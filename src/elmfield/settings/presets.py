@@ -8,14 +8,8 @@ import numpy as np
 
 from elmfield._array.checks import choice, entries, is_number, is_whole, per_axis, shown, whole
 from elmfield._array.typing import Array
-from elmfield.local.bases import (
-    SOLVERS,
-    DenseWeights,
-    plain_modes,
-    product_modes,
-    shaped_modes,
-    smooth_dense_modes,
-)
+from elmfield.local import bases
+from elmfield.local.bases import DenseWeights, plain_modes
 from elmfield.local.layers import Cosines, Dense, MakeLayer
 from elmfield.local.model import Basis
 from elmfield.local.order import probe_grids, spectral_orders, suited_orders
@@ -75,7 +69,7 @@ class Paper:
 
     def __post_init__(self) -> None:
         choice("layers", self.layers, ("shared", "own"))
-        choice("solver", self.solver, SOLVERS)
+        choice("solver", self.solver, bases.SOLVERS)
         choice("dtype", self.dtype, ("float64", "float32"))
         if not is_number(self.ridge) or not 0 <= self.ridge < np.inf:
             raise ValueError(f"`ridge` must be a number, 0 or more; got {self.ridge!r}.")
@@ -136,7 +130,7 @@ class Paper:
             return replace(weights, box=box, inside=None if whole_box else inside)
         if inside is None:
             return plain_modes(self.network, box, like)
-        return shaped_modes(self.network, box, None if inside.all() else inside, like)
+        return bases.shaped_modes(self.network, box, None if inside.all() else inside, like)
 
 
 @dataclass(frozen=True)
@@ -279,10 +273,12 @@ class Smooth:
     def model(self, box: tuple[int, ...], inside: Array | None, like: Array) -> Basis:
         """Modes ordered from smooth to rough, on the whole box."""
         if self.network is not None:
-            return smooth_dense_modes(self.network, box, float(np.mean(self._known_order)), like)
+            return bases.smooth_dense_modes(
+                self.network, box, float(np.mean(self._known_order)), like
+            )
         means = self.samples == "means"
         orders = tuple(map(float, per_axis("order", self._known_order, len(box))))
-        return product_modes(box, orders, self.layer or Cosines.lattice, self.free, means)
+        return bases.product_modes(box, orders, self.layer or Cosines.lattice, self.free, means)
 
 
 def check_order(order: object) -> None:

@@ -85,6 +85,15 @@ class OnDense:
         """The hidden features at `t`, differentiated as `order` says."""
         return [self.network(t, order)]
 
+    def warn_of_rank(self, rank: int, m: int, samples: str) -> None:
+        """Say how many of m neurons the samples of a region can tell apart."""
+        warnings.warn(
+            f"only {rank} of {m} hidden neurons are independent on {samples} of a region; the "
+            "others were left out of the fit",
+            RankWarning,
+            stacklevel=3,
+        )
+
     def moved(self, like: Array) -> Self:
         """Itself, unless it holds arrays that have to be moved."""
         return self
@@ -230,22 +239,13 @@ def plain_modes(
     found = CACHE.get(f"plain {network} {box} {shape}", like, lambda: _least_squares(network(t)))
     U, mixing, H = found["basis"], found["mixing"], found["features"]
     (S, m), rank = H.shape, U.shape[1]
-    if rank < min(S, m):
-        warn_of_rank(rank, m, f"the {S} samples")
-    return DenseModes(
+    modes = DenseModes(
         network=network, box=box, inside=inside, columns=U, mixing=mixing,
         triangular=rank == m <= S, features=H,
     )  # fmt: skip
-
-
-def warn_of_rank(rank: int, m: int, samples: str) -> None:
-    """Say how many of a region's m neurons its samples can tell apart."""
-    warnings.warn(
-        f"only {rank} of {m} hidden neurons are independent on {samples} of a region; the others "
-        "were left out of the fit",
-        RankWarning,
-        stacklevel=3,
-    )
+    if rank < min(S, m):
+        modes.warn_of_rank(rank, m, f"the {S} samples")
+    return modes
 
 
 def _least_squares(H: Array) -> dict[str, Array]:

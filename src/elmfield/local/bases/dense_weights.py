@@ -22,15 +22,9 @@ from elmfield._array.cache import CACHE
 from elmfield._array.linalg import solve_triangular, triangle
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Integers
-from elmfield.local.bases.dense_modes import (
-    DenseModes,
-    OnDense,
-    complete_boxes,
-    on_columns,
-    plain_modes,
-    warn_of_rank,
-)
+from elmfield.local.bases.dense_modes import OnDense, complete_boxes, on_columns, plain_modes
 from elmfield.local.layers import Dense
+from elmfield.local.model import Basis
 
 SOLVERS = ("qr", "lstsq", "normal")
 """Ways to solve ``H α = y``: QR, singular values, and ``HᵀH α = Hᵀy`` as the paper prints it."""
@@ -182,7 +176,7 @@ class DenseWeights(OnDense):
         kept = s > (LEAST_SHARE if self.solver == "qr" else usual) * s[:, :1]
         rank = int(to_numpy(xp.sum(xp.astype(kept, xp.int64), axis=1)).min())
         if rank < full:
-            warn_of_rank(rank, n, "the samples")
+            self.warn_of_rank(rank, n, "the samples")
         inverse = xp.where(kept, 1 / xp.where(kept, s, xp.ones_like(s)), xp.zeros_like(s))
         return xp.matrix_transpose(Vt) @ (inverse[..., None] * (xp.matrix_transpose(U) @ y))
 
@@ -204,9 +198,7 @@ class DenseWeights(OnDense):
 # --- coordinates of regions with more samples than neurons ----------------------------------------
 
 
-def shaped_modes(
-    network: Dense, box: tuple[int, ...], inside: Any, like: Array
-) -> "DenseModes | ShapedModes":
+def shaped_modes(network: Dense, box: tuple[int, ...], inside: Any, like: Array) -> Basis:
     """The paper's least squares on those samples of a box that are `inside`; None for all.
 
     Local coordinates are the box's. Not more samples than neurons: as :func:`plain_modes`.
@@ -239,7 +231,7 @@ class ShapedModes(OnDense):
             c = xp.permute_dims(xp.reshape(c, (m, j - i, C)), (1, 0, 2))
             alpha, rank = self._solve(R, c)
             if rank < m:
-                warn_of_rank(rank, m, f"the {self.n_samples} samples")
+                self.warn_of_rank(rank, m, f"the {self.n_samples} samples")
                 c = xp.matmul(R, alpha)  # without what no weights can give
             found.append(xp.astype(c, Y.dtype))
             for g, name in enumerate(self._names(found[-1])):

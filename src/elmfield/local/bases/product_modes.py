@@ -7,7 +7,7 @@ weights of the product layer itself, a :class:`PolynomialModel` those of Chebysh
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Generic, Self, TypeVar
 
 import numpy as np
@@ -101,10 +101,7 @@ class ProductModes(ProductModel[AxisModes]):
     @property
     def smoothness(self) -> Floats:
         """γ of every mode, in the order of the coefficients; shape (r,)."""
-        gamma = np.ones(1)
-        for a in self.axes:
-            gamma = np.multiply.outer(gamma, a.smoothness)
-        return gamma.reshape(-1)
+        return np.asarray(reduce(np.multiply.outer, (a.smoothness for a in self.axes))).reshape(-1)
 
     @property
     def ranking(self) -> Integers:

@@ -10,14 +10,8 @@ from typing import Protocol
 
 import numpy as np
 
-from elmfield._array.backend import (
-    device,
-    is_on_host,
-    move,
-    namespace,
-    requires_grad,
-    to_numpy,
-)
+from elmfield._array import backend
+from elmfield._array.backend import device, move, namespace, to_numpy
 from elmfield._array.typing import Array, Floats
 
 
@@ -70,7 +64,7 @@ class Pieces:
 
     def anywhere(self, u: Array, order: int = 0) -> Array:
         """As :meth:`__call__`, of any library: on other devices, and where torch follows u."""
-        if is_on_host(u) and not requires_grad(u):
+        if backend.is_on_host(u) and not backend.requires_grad(u):
             return move(self(np.asarray(to_numpy(u), np.float64), order), u, u.dtype)
         xp, table = namespace(u), self.coefficients
         at = (xp.reshape(u, (-1,)) - self.low) * self.per_unit
@@ -382,7 +376,7 @@ def _waves(theta: Array, n: int, polynomials: Sequence[Array] = ()) -> Array:
     follows gets a sine and cosine for each.
     """
     xp = namespace(theta)
-    if requires_grad(theta):
+    if backend.requires_grad(theta):
         phase = move(np.arange(n)[:, None], theta, theta.dtype) * theta
         first = polynomials[0][None, :] if polynomials else xp.sin(phase[:1, :])
         rest = [row[None, :] for row in polynomials[1:]]
