@@ -98,10 +98,7 @@ def barron_norm(
     beta = Barron(y, present, edges, wraps, normalisation=normalisation, outside=outside)
     if partition is None:
         return float(beta(beta.cells())[0])
-    regions: dict[int, Region] = {}
-    for i, cell in zip(partition.labels.reshape(-1).tolist(), beta.cells()):
-        regions[i] = union(regions[i], cell) if i in regions else cell
-    return beta([regions[i] for i in range(partition.n_regions)])
+    return beta(unite(beta.cells(), partition.labels))
 
 
 def samples_of(
@@ -160,6 +157,14 @@ def union(a: Region, b: Region) -> Region:
     bits, grid = tuple(map(or_, a.bits, b.bits)), tuple(map(or_, a.grid, b.grid))
     first, count, peak = min(a.first, b.first), a.count + b.count, max(a.peak, b.peak)
     return Region(a.key ^ b.key, a.cells + b.cells, first, count, bits, grid, peak)
+
+
+def unite(cells: Sequence[Region], labels: Integers) -> list[Region]:
+    """The regions of cells, in array order, with these labels."""
+    found: dict[int, Region] = {}
+    for i, cell in zip(labels.reshape(-1).tolist(), cells):
+        found[i] = union(found[i], cell) if i in found else cell
+    return [found[i] for i in range(len(found))]
 
 
 @lru_cache(maxsize=4096)

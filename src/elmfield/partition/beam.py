@@ -17,7 +17,7 @@ from operator import or_
 import numpy as np
 
 from elmfield._array.typing import Floats, Integers
-from elmfield.partition.barron import Barron, LowerBound, Region, span, union
+from elmfield.partition.barron import Barron, LowerBound, Region, span, union, unite
 
 LOOKAHEAD_REGIONS = 64
 """Regions whose unions are transformed together when one energy is missing."""
@@ -257,10 +257,7 @@ def merge_cells(
             UserWarning,
             stacklevel=3,
         )
-    parts: dict[int, list[Region]] = {}
-    for cell, i in zip(mesh.cells, labels.reshape(-1).tolist()):
-        parts.setdefault(i, []).append(cell)
-    found = [reduce(union, parts[i]) for i in range(len(parts))]
+    found = unite(mesh.cells, labels)
     mesh.measure(found)
     return labels, run.threshold, np.asarray([mesh.energies[r.key] for r in found])
 
@@ -329,9 +326,8 @@ class _BoxMerger:
 
     def __init__(self, mesh: Mesh, run: Merges) -> None:
         self.mesh, self.labels = mesh, mesh.labels(run.pairs)
-        flat = self.labels.reshape(-1)
-        self.next = int(flat.max()) + 1
-        self.regions = {i: self._union(np.flatnonzero(flat == i)) for i in range(self.next)}
+        self.regions = dict(enumerate(unite(mesh.cells, self.labels)))
+        self.next = len(self.regions)
         self._closures: dict[tuple[int, int], frozenset[int]] = {}
 
     def _union(self, cells: Integers) -> Region:

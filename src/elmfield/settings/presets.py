@@ -273,9 +273,8 @@ class Smooth:
     def model(self, box: tuple[int, ...], inside: Array | None, like: Array) -> Basis:
         """Modes ordered from smooth to rough, on the whole box."""
         if self.network is not None:
-            return bases.smooth_dense_modes(
-                self.network, box, float(np.mean(self._known_order)), like
-            )
+            order = float(np.mean(self._known_order))
+            return bases.smooth_dense_modes(self.network, box, order, like)
         means = self.samples == "means"
         orders = tuple(map(float, per_axis("order", self._known_order, len(box))))
         return bases.product_modes(box, orders, self.layer or Cosines.lattice, self.free, means)

@@ -285,7 +285,8 @@ def _factored(A: Floats, E: Floats, halves: _Halves, layer: AxisLayer, order: fl
         V, root, _ = np.linalg.svd(B, full_matrices=False)
         keep, gammas = root > n * eps * root[:, :1], root**2
     gamma, U = gammas[keep], _columns(halves.rest.mT @ V, keep)
-    turn, sign = _descending(gamma, U)
+    turn = np.argsort(-gamma, kind="stable")  # from large to small
+    sign = np.where(U[0] < 0, -1.0, 1.0)  # that make the first sample positive
     modes = np.empty((n, q + len(gamma)))
     modes[:, :q], modes[:, q:] = halves.lines, (U * sign)[:, turn]
     level = np.full(q, gamma.max(initial=0) or 1.0)
@@ -338,11 +339,6 @@ def _parities(n: int) -> Floats:
     if n % 2:
         both[0, -1] = one[h - 1]
     return both
-
-
-def _descending(gamma: Floats, U: Floats) -> tuple[Integers, Floats]:
-    """The order of modes from large to small γ, and the signs that make U[0] positive."""
-    return np.argsort(-gamma, kind="stable"), np.where(U[0] < 0, -1.0, 1.0)
 
 
 def rows_of(axes: Sequence[AxisFunctions], t: Array, order: Sequence[int]) -> list[Array]:

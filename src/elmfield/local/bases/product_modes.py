@@ -248,17 +248,6 @@ class PolynomialModel(ProductModel[AxisPolynomials | AxisWaves]):
 
     basis = None
 
-    @property
-    def degrees(self) -> Floats:
-        """The degree of each function along each axis, (n_modes, d); of waves, half-waves."""
-        lines = [
-            2.0 * np.concatenate([[0], *[np.arange(1, a.layer.count + 1)] * 2])
-            if isinstance(a, AxisWaves)
-            else np.arange(float(a.width))
-            for a in self.axes
-        ]
-        return np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1).reshape(self.n_modes, -1)
-
 
 def polynomial_model(
     box: tuple[int, ...], widths: tuple[int, ...], periodic: tuple[bool, ...]
