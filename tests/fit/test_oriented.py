@@ -257,7 +257,7 @@ def test_levels_that_are_none(level):
 
 
 def test_clip_is_yes_or_no():
-    with pytest.raises(ValueError, match="`clip` must be one of; got 3"):
+    with pytest.raises(ValueError, match="`clip` must be True or False; got 3"):
         ef.oriented(clip=3)
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from elmfield._array.backend import namespace
-from elmfield._array.checks import choice
 from elmfield._array.typing import Array
 from elmfield.domain import Spacing
 from elmfield.local import order as line_choice
@@ -68,7 +67,8 @@ class Oriented:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "denoise", parse_noise(self.denoise))
-        choice("clip", self.clip, (True, False))
+        if self.clip is not True and self.clip is not False:
+            raise ValueError(f"`clip` must be True or False; got {self.clip!r}.")
         if not (isinstance(self.order, str) and self.order == "auto"):
             check_order(self.order)
 
