@@ -17,8 +17,7 @@ from scipy.ndimage import map_coordinates
 import elmfield as ef
 from common import main, record
 from elmfield.local.bases import axis_modes
-from elmfield.local.energies import price
-from elmfield.local.layers import Cosines
+from elmfield.local.layers import Cosines, price
 from measurement.data import PHOTOGRAPHS as KODAK
 from measurement.heldout import halves, predicted, score, thinned
 from measurement.rivals import SPLINES, spline, spline_1d

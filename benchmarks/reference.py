@@ -10,8 +10,7 @@ from itertools import product
 import numpy as np
 
 import common  # noqa: F401  puts measurement/ on the path
-from elmfield.local.energies import price
-from elmfield.local.layers import Cosines
+from elmfield.local.layers import Cosines, price
 from elmfield.partition import Partition, blend
 from measurement.heldout import thinned
 

@@ -56,11 +56,11 @@ if TYPE_CHECKING:
     from elmfield.io.stream.append import append
     from elmfield.io.view_source import view
     from elmfield.measure.scores import heldout_score, over_seeds, psnr_by_width
-    from elmfield.partition.beam.energy import barron_norm
+    from elmfield.partition.barron import barron_norm
 
 LATER = {
     "append": "elmfield.io.stream.append",
-    "barron_norm": "elmfield.partition.beam.energy",
+    "barron_norm": "elmfield.partition.barron",
     "curvilinear": "elmfield.fit.globe",
     "fit_observations": "elmfield.fit.observations.fit_observations",
     "fit_points": "elmfield.fit.scattered.points",

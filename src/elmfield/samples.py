@@ -14,25 +14,9 @@ from typing import Protocol
 
 import numpy as np
 
-from elmfield._array.backend import (
-    as_dtype,
-    contiguous,
-    copy_array,
-    integer_limits,
-    is_array,
-    is_numpy,
-    is_sliced,
-    move_all,
-    namespace,
-    refuse_abstract,
-    to_numpy,
-)
-from elmfield._array.channel_stats import (
-    ChannelStats,
-    join_masks,
-    mask_like_values,
-    standard_of,
-)
+from elmfield._array import backend
+from elmfield._array.backend import is_array, is_numpy, move_all, namespace, to_numpy
+from elmfield._array.channel_stats import ChannelStats, join_masks, mask_like_values, standard_of
 from elmfield._array.checks import array
 from elmfield._array.typing import Array, DType, Floats, Integers
 
@@ -103,7 +87,7 @@ def source_of(values: Array) -> Source:
     """Return the source of `values`: an array, anything with shape, dtype and slices, or a list."""
     if is_array(values):
         return InMemory(values)
-    return Sliced(values) if is_sliced(values) else InMemory(array("values", values))
+    return Sliced(values) if backend.is_sliced(values) else InMemory(array("values", values))
 
 
 Grid = tuple[Integers, ...]
@@ -175,7 +159,7 @@ def prepare(
     """
     if not is_array(values):
         values = np.asarray(values)
-    refuse_abstract("values", values, "Several arrays at once are for encoder.batch(...).")
+    backend.refuse_abstract("values", values, "Several arrays at once are for encoder.batch(...).")
     xp = namespace(values)
     if isinstance(values, np.ndarray) and values.dtype.kind not in "biufc":
         raise TypeError(
@@ -194,7 +178,7 @@ def prepare(
     if is_complex:
         values = xp.concat([xp.real(values), xp.imag(values)], axis=0)
     narrow = str(values.dtype).rsplit(".", 1)[-1] in ("float32", "float16", "bfloat16")
-    y = contiguous(xp.astype(values, xp.float32 if narrow else xp.float64, copy=False))
+    y = backend.contiguous(xp.astype(values, xp.float32 if narrow else xp.float64, copy=False))
     y = xp.permute_dims(y, (*range(1, y.ndim), 0))
     far = float(xp.finfo(y.dtype).max) / 4
     if mask is None and (ends := ChannelStats.of(y)).largest < far:  # NaN and infinities show in it
@@ -285,7 +269,7 @@ def fills_whole(dtype: str, data_range: float) -> bool:
 def whole_of(values: Array, dtype: str) -> Array:
     """The nearest whole numbers of a dtype, still floating."""
     xp = namespace(values)
-    return xp.clip(xp.round(values), *integer_limits(np.iinfo(dtype)))
+    return xp.clip(xp.round(values), *backend.integer_limits(np.iinfo(dtype)))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -375,7 +359,7 @@ class Samples:
             raw = xp.where(where, raw, self.raw)
         integers = None
         if is_exact and self.integers is not None:
-            integers = xp.where(where, as_dtype(raw, self.dtype), self.integers)
+            integers = xp.where(where, backend.as_dtype(raw, self.dtype), self.integers)
         return replace(
             self,
             raw=raw,
@@ -398,10 +382,10 @@ class Samples:
     def stored(self) -> Array:
         """The samples in memory of their own and, with NumPy, in the dtype `kind`."""
         if self.integers is not None:
-            return copy_array(self.integers)
+            return backend.copy_array(self.integers)
         if is_numpy(self.raw):
             return self.raw.astype(self.kind, order="K", copy=self.shares_memory)
-        return copy_array(self.raw) if self.shares_memory else self.raw
+        return backend.copy_array(self.raw) if self.shares_memory else self.raw
 
 
 def read(

@@ -7,8 +7,7 @@ from numpy.polynomial import legendre
 import elmfield as ef
 import oracles
 from elmfield.local.bases import axis_modes
-from elmfield.local.energies import price
-from elmfield.local.layers import Cosines
+from elmfield.local.layers import Cosines, price
 from support import close, host
 
 ACTIVATIONS = ("relu", "sin", "cos", "tanh", "gaussian")

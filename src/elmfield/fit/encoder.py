@@ -34,7 +34,7 @@ from elmfield.local.model import Basis
 from elmfield.partition import Partition, rings_of, without_rings
 from elmfield.samples import WHOLE, Samples, read, unmasked, warn_of_rounding
 from elmfield.settings import Settings, Smooth, with_levels
-from elmfield.settings.uneven import resolved
+from elmfield.settings.oriented import resolved
 
 Footprint = tuple[tuple[int, ...], Array | None, Integers]
 """A box, which samples in it count (None: all), and the regions that have it."""

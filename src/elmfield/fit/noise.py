@@ -27,9 +27,8 @@ from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.fit.gaps.levels import box_index, take_boxes
 from elmfield.fit.smooth_noise import smooth_further
-from elmfield.local.energies import FEW_STRETCHES, STRETCH, Family, lines, neighbours
+from elmfield.local.energies import FEW_STRETCHES, Family, covariances, stretched
 from elmfield.local.energy_mixture import fold_parities, unfold_parities
-from elmfield.local.kernels import covariances
 from elmfield.partition import Partition, gather_boxes
 from elmfield.samples import Samples
 
@@ -300,10 +299,7 @@ def _family(box: tuple[int, ...]) -> Floats:
     """Covariances of the family before any array was seen, (K, S, S)."""
     d = len(box)
     s = ORDER + (d - 2) / 2
-    stretched = lines(FEW_STRETCHES, 1.0) if d == 2 else []
-    if d > 2:
-        stretched = [(n, a) for n in neighbours(d) for a in (STRETCH, 1 / STRETCH)]
-    return covariances(box, Family.of(d, s, stretched))
+    return covariances(box, Family.of(d, s, stretched(d, 1.0, FEW_STRETCHES) if d > 1 else []))
 
 
 def family_shapes(box: tuple[int, ...], top: int = STRONGEST) -> Shapes:

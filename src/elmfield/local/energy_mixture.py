@@ -15,21 +15,8 @@ from elmfield._array.backend import device, move, namespace
 from elmfield._array.cache import CACHE, Arrays, memoised
 from elmfield._array.threads import small_products
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.local.energies import Family, family
-from elmfield.local.kernels import (
-    affine,
-    affine_at,
-    affine_norms,
-    affine_places,
-    combine_members,
-    complement,
-    features,
-    is_odd,
-    kernels_of,
-    spectra_of,
-    transfer,
-    waves_of,
-)
+from elmfield.local import energies
+from elmfield.local.energies import Family, affine, complement, kernels_of, waves_of
 from elmfield.local.layers import Cosines
 
 TEMPERATURE = 3.0
@@ -105,8 +92,6 @@ class Beliefs:
         The affine part of each member.
     determinants : array, shape (K,)
         log det ZᵀKZ.
-    differences : array, shape (K, R)
-        Orthonormal columns: the differences between members that are kept.
     means : bool
         Whether samples are means over their cells: H and K are then those of such means, and
         `spectra` are multiplied by what a cell's mean leaves of each wave.
@@ -121,13 +106,34 @@ class Beliefs:
     Q: Floats = field(repr=False)
     rest: Floats = field(repr=False)
     determinants: Floats = field(repr=False)
-    differences: Floats = field(repr=False)
     means: bool = False
 
     @property
     def rank(self) -> int:
         """Dimensions r in which members differ."""
         return int(sum(h.whitening.shape[2] for h in self.halves))
+
+    @cached_property
+    def differences(self) -> Floats:
+        """Orthonormal columns U, (K, R): what distinguishes members' functions from the isotropic.
+
+        Functions are compared around the centre of the box, for samples as the isotropic member
+        expects them. Where members can change places (turned axes), columns that do so have equal
+        variances, and are kept or dropped together.
+        """
+        box = wide_box(self.box)
+        waves, near = waves_of(box), np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
+        axes = [near if n > 2 else np.zeros(1) for n in box]
+        points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(box))
+        F = kernels_of(waves, box, self.spectra, points) @ self.Q  # (K, P, S)
+        D = F + energies.affine_at(box, points) @ self.rest
+        D = D - D[0]
+        left = energies.transfer(waves) if self.means else 1.0
+        kernel = kernels_of(waves, box, self.spectra[:1] * left)[0]
+        gram = np.tensordot(D @ kernel, D, axes=((1, 2), (1, 2)))
+        variance, U = np.linalg.eigh((gram + gram.T) / 2)
+        keep = variance > PRINCIPAL * max(variance[-1], 1e-12)
+        return np.asarray(U[:, keep][:, ::-1])
 
     @property
     def principal(self) -> Floats:
@@ -152,19 +158,10 @@ class Beliefs:
 
     def _weighing(self, like: Array) -> Arrays:
         """What weighs members."""
-
-        def make() -> Arrays:
-            found = {
-                "determinants": self.determinants,
-                "principal": self.principal,
-                "affine": affine(self.box),
-            }
-            for which, half in zip(PARITIES, self.halves):
-                n, K, r = half.whitening.shape
-                found[which] = half.whitening.reshape(n, K * r)
-            return found
-
-        return self._kept("beliefs", like, make)
+        halves = (h.whitening.reshape(len(h.whitening), -1) for h in self.halves)
+        found = {"determinants": self.determinants, "principal": self.principal}
+        found |= {"affine": affine(self.box), **dict(zip(PARITIES, halves))}
+        return self._kept("beliefs", like, lambda: found)
 
     def _mixing(self, like: Array) -> Arrays:
         """Factors of the output weights; made when the function is first evaluated."""
@@ -172,9 +169,8 @@ class Beliefs:
         def make() -> Arrays:
             found = {}
             for which, M, half in zip(PARITIES, self.mixing(), self.halves):
-                J, n, m = M.shape
-                M = np.pad(M, ((0, 0), (0, 0), (0, len(half.features) - m)))
-                found[which] = M.reshape(J * n, len(half.features))
+                m = len(half.features)
+                found[which] = np.pad(M, ((0, 0), (0, 0), (0, m - M.shape[2]))).reshape(-1, m)
             return found
 
         with small_products():
@@ -186,14 +182,14 @@ class Beliefs:
         waves, S, U = waves_of(box), self.Q.shape[1], self.differences
         first = np.eye(len(U), 1)  # the isotropic member; differences from it follow
         onto = np.column_stack([first, U - first * U.sum(axis=0)])
-        M = combine_members(waves, box, self.spectra, self.Q, onto)
-        M[:, affine_places(waves)] += (
-            np.tensordot(onto, self.rest, axes=(0, 0)) / affine_norms(box)[:, None]
+        M = energies.combine_members(waves, box, self.spectra, self.Q, onto)
+        M[:, energies.affine_places(waves)] += (
+            np.tensordot(onto, self.rest, axes=(0, 0)) / energies.affine_norms(box)[:, None]
         )
-        H = features(waves, box, self.means)
+        H = energies.features(waves, box, self.means)
         M[0] += M[0] @ (np.eye(S) - H @ M[0])  # for what rounding left at the samples
         M[1:] -= M[0] @ (H @ M[1:])
-        odd = is_odd(waves)
+        odd = energies.is_odd(waves)
         even, uneven = (
             np.ascontiguousarray(np.swapaxes(M[:, which] @ P, 1, 2))
             for P, which in zip(fold_parities(np.eye(S)), (~odd, odd))
@@ -307,7 +303,7 @@ def beliefs(box: tuple[int, ...], order: float, means: bool = False) -> Beliefs:
     """
     wide = wide_box(box)
     with small_products():
-        made = factored(wide, family(len(wide), order), order, means)
+        made = factored(wide, energies.family(len(wide), order), order, means)
     return made if wide == box else _spread(made, box)
 
 
@@ -332,10 +328,10 @@ def factored(box: tuple[int, ...], members: Family, order: float, means: bool = 
     """Factorisations of all members on a box of samples."""
     S, K = int(np.prod(box)), members.n_members
     waves = waves_of(box)
-    spectra, left = spectra_of(waves, members), transfer(waves) if means else np.ones(())
-    spectra = spectra * left
+    left = energies.transfer(waves) if means else np.ones(())
+    spectra = energies.spectra_of(waves, members) * left
     kernels = kernels_of(waves, box, spectra * left)  # (K, S, S)
-    odd = is_odd(waves)
+    odd = energies.is_odd(waves)
     X = affine(box)
     Q, whitening, determinants = np.zeros((K, S, S)), [], np.zeros(K)
     for P in fold_parities(np.eye(S)):
@@ -364,31 +360,5 @@ def factored(box: tuple[int, ...], members: Family, order: float, means: bool = 
         Q=Q,
         rest=rest,
         determinants=determinants,
-        differences=_principal(waves, box, spectra, kernels[0], Q, rest),
         means=means,
     )
-
-
-def _principal(
-    waves: tuple[Cosines, ...],
-    box: tuple[int, ...],
-    spectra: Floats,
-    kernel: Floats,
-    Q: Floats,
-    rest: Floats,
-) -> Floats:
-    """Orthonormal columns U, (K, R): what distinguishes members' functions from the isotropic one.
-
-    Functions are compared around the centre of the box, for samples as the isotropic member
-    expects them. Where members can change places (turned axes), columns that do so have equal
-    variances, and are kept or dropped together.
-    """
-    near = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
-    axes = [near if n > 2 else np.zeros(1) for n in box]
-    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(box))
-    F = kernels_of(waves, box, spectra, points) @ Q + affine_at(box, points) @ rest  # (K, P, S)
-    D = F - F[0]
-    gram = np.tensordot(D @ kernel, D, axes=((1, 2), (1, 2)))
-    variance, U = np.linalg.eigh((gram + gram.T) / 2)
-    keep = variance > PRINCIPAL * max(variance[-1], 1e-12)
-    return np.asarray(U[:, keep][:, ::-1])

@@ -62,6 +62,10 @@ class AxisFunctions(Protocol):
     """Functions of one axis of a box, of which a model takes products."""
 
     @property
+    def n(self) -> int:
+        """Samples of the box along the axis."""
+
+    @property
     def width(self) -> int:
         """How many there are, r."""
 

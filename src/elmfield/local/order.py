@@ -9,7 +9,7 @@ says best what they were.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -18,8 +18,7 @@ from elmfield._array.backend import move, namespace, to_numpy, to_numpy_all
 from elmfield._array.cache import memoised
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.local.bases.axis_modes import axis_modes
-from elmfield.local.energies import STEEPEST, Family
-from elmfield.local.kernels import affine, complement, covariances, positions
+from elmfield.local.energies import STEEPEST, Family, affine, complement, covariances, positions
 from elmfield.samples import Grid, View
 
 SEGMENT_SAMPLES = 32
@@ -143,13 +142,12 @@ def orders_of(
     found: Sequence[float | None], first: float, slope: float, fallback: float
 ) -> tuple[float, ...]:
     """``order = first + slope p`` for the exponent p of each axis, in steps of 0.05."""
-    known = [CALM_EXPONENT if p == math.inf else p for p in found if p is not None]
     low, high = ORDER_LIMITS
-    orders = iter([min(max(round((first + slope * p) * 20) / 20, low), high) for p in known])
-    every = [None if p is None else next(orders) for p in found]
-    found_orders = [s for s in every if s is not None]
-    usual = float(np.mean(found_orders)) if found_orders else fallback
-    return tuple(usual if s is None else s for s in every)
+    known = {k: CALM_EXPONENT if p == math.inf else p for k, p in enumerate(found) if p is not None}
+    steps = {k: round((first + slope * p) * 20) / 20 for k, p in known.items()}
+    orders = {k: min(max(s, low), high) for k, s in steps.items()}
+    usual = float(np.mean(list(orders.values()))) if orders else fallback
+    return tuple(orders.get(k, usual) for k in range(len(found)))
 
 
 def exponents(view: View, means: bool = False) -> tuple[float | None, ...]:
@@ -161,9 +159,7 @@ def exponents(view: View, means: bool = False) -> tuple[float | None, ...]:
     if not axes:
         return (None,) * (len(view.shape) - 1)
     few = view.every(probe_step(view.shape))
-    lengths = {_length(view.shape[k]) for k in axes}
-    waves = {length: move(_waves(length)[0], few, few.dtype) for length in lengths}
-    few, *sizes = to_numpy_all([few, *(_sizes(view, k, waves) for k in axes)])
+    few, *sizes = to_numpy_all([few, *(_sizes(view, k) for k in axes)])
     rounded = grain(few, view.eps)
     found: list[float | None] = [None] * (len(view.shape) - 1)
     for k, size in zip(axes, sizes):
@@ -233,13 +229,13 @@ def _length(n: int) -> int:
     return min(SEGMENT_SAMPLES, n) // 2 * 2
 
 
-def _sizes(view: View, k: int, waves: Mapping[int, Array]) -> Array:
+def _sizes(view: View, k: int) -> Array:
     """Norms of cosines, then of sines, along axis k: Hann-windowed segments, no trends."""
     length = _length(view.shape[k])
     seen = view.on(_segments(view.shape, k))
     xp = namespace(seen)
     pieces = xp.reshape(xp.moveaxis(seen, k, -1), (-1, length))
-    return xp.linalg.vector_norm(pieces @ waves[length], axis=0)
+    return xp.linalg.vector_norm(pieces @ move(_waves(length)[0], seen, seen.dtype), axis=0)
 
 
 @lru_cache(maxsize=32)

@@ -8,17 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.checks import (
-    array,
-    choice,
-    entries,
-    is_integers,
-    per_axis,
-    positive,
-    shown,
-    sizes_of,
-    whole,
-)
+from elmfield._array import checks
+from elmfield._array.checks import array, per_axis, shown, sizes_of
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain import Periodic, Spacing, wraps_of
 from elmfield.partition.cells import Shape, boxes_of, check_labels, even_cells, line, shapes_of
@@ -236,8 +227,8 @@ class Partition:
         20
         """
         # Imported here: SciPy's transforms take 0.1 s to import.
-        from elmfield.partition.beam.energy import Barron, samples_of
-        from elmfield.partition.beam.search import merge_cells
+        from elmfield.partition.barron import Barron, samples_of
+        from elmfield.partition.beam import merge_cells
 
         y, present = samples_of(values, mask, channel_axis)
         shape = y.shape[1:]
@@ -248,7 +239,7 @@ class Partition:
                     f"`cell` must not be larger than the array; got cell={c!r} on axis {k} with "
                     f"{n} samples. Use smaller cells."
                 )
-        choice("shapes", shapes, ("any", "boxes"))
+        checks.choice("shapes", shapes, ("any", "boxes"))
         if (threshold is None) == (regions is None):
             raise ValueError(
                 "give either `threshold` or `regions`; got "
@@ -256,8 +247,8 @@ class Partition:
             )
         mesh = cls.regular(shape, cell, overlap, periodic=periodic)
         if threshold is not None and not (isinstance(threshold, Real) and threshold == np.inf):
-            positive("threshold", threshold)
-        if regions is not None and whole("regions", regions) > mesh.n_regions:
+            checks.positive("threshold", threshold)
+        if regions is not None and checks.whole("regions", regions) > mesh.n_regions:
             raise ValueError(
                 f"`regions` must lie between 1 and the number of cells, {mesh.n_regions} for shape "
                 f"{shape} and cell={cell!r}; got {regions}. Use smaller cells for more regions."
@@ -284,7 +275,7 @@ class Partition:
         `overlap` is one number or one per axis, `periodic` numbers of axes, as in :meth:`regular`.
         """
         shape = sizes_of("shape", shape)
-        d, listed = len(shape), entries(edges)
+        d, listed = len(shape), checks.entries(edges)
         if listed is None:
             raise TypeError(f"`edges` must be sequences, one per axis; got {shown(edges)}.")
         return cls(
@@ -320,7 +311,7 @@ class Partition:
             if len(listed := getattr(self, name)) != d:
                 raise ValueError(f"`{name}` must have one entry per axis, {d}; got {listed!r}.")
         lines = all(np.ndim(e) == 1 for e in self.edges)
-        if not lines or not all(map(is_integers, (*self.edges, self.labels))):
+        if not lines or not all(map(checks.is_integers, (*self.edges, self.labels))):
             raise TypeError(
                 "`edges` and `labels` must be NumPy arrays of integers; got "
                 f"{shown(self.edges)} and {shown(self.labels)}. Partition.of(...) takes lists."
@@ -431,15 +422,8 @@ class Partition:
         """The cells that hold some samples of axis k; a long axis is not tabulated for them."""
         if self.shape[k] <= TABULATED_MAX_SAMPLES:
             return self.cell_of[k].take(samples)
-        if not samples.size:
-            return np.zeros(samples.shape, np.int64)
-        edges = self.edges[k]
-        # `samples` lie close together: few edges lie between them.
-        first, last = np.searchsorted(edges, (samples.min(), samples.max()), side="right")
-        some = edges[first : last + 1]
-        cells: Integers = np.searchsorted(some, samples, side="right") + (first - 1)
-        np.clip(cells, 0, len(edges) - 2, out=cells)
-        return cells
+        cells = np.searchsorted(self.edges[k], samples, side="right") - 1
+        return np.clip(cells, 0, self.n_cells[k] - 1)
 
     def borders(self, k: int) -> Floats:
         """Index coordinates of the cell borders on axis k, both ends included."""

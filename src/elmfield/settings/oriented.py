@@ -7,23 +7,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from elmfield._array.backend import namespace
-from elmfield._array.checks import is_number, shown
 from elmfield._array.typing import Array
+from elmfield.domain import Spacing
+from elmfield.local import order as line_choice
 from elmfield.local.bases import WaveModel, wave_model
-from elmfield.local.order import (
-    exponents,
-    from_both_ends,
-    is_very_smooth,
-    line_order,
-    orders_of,
-    probe_grids,
-    spectral_orders,
-    suited_orders,
-)
+from elmfield.local.bases.spline_modes import spline_order
+from elmfield.local.order import LEAST_SAMPLES, probe_grids, spectral_orders, suited_orders
 from elmfield.partition import Partition
 from elmfield.samples import Grid, View
-from elmfield.settings.layout import USUAL_ORDER
-from elmfield.settings.presets import Smooth
+from elmfield.settings.presets import USUAL_ORDER, Smooth, check_order
 from elmfield.settings.protocol import Noise, Settings, parse_noise
 
 CELL_LAYOUT = {1: (9, 4.5, 2), 2: (3, 1.5, 1), 3: (3, 1.0, 0)}
@@ -77,12 +69,8 @@ class Oriented:
         object.__setattr__(self, "denoise", parse_noise(self.denoise))
         if self.clip is not True and self.clip is not False:
             raise ValueError(f"`clip` must be True or False; got {self.clip!r}.")
-        auto = isinstance(self.order, str) and self.order == "auto"
-        if not auto and not (is_number(self.order) and 0 < self.order <= 16):
-            raise ValueError(
-                "`order` must be 'auto' or a number above 0, at most 16 (1 joins samples by "
-                f"straight lines, 2 like cubic splines); got {shown(self.order)}."
-            )
+        if not (isinstance(self.order, str) and self.order == "auto"):
+            check_order(self.order)
 
     @property
     def is_resolved(self) -> bool:
@@ -105,17 +93,17 @@ class Oriented:
             return self if self.is_resolved else Smooth(order=self.order, denoise=self.denoise)
         wide = [k for k, n in enumerate(view.shape[:-1]) if n > 1]
         means = self.samples == "means"
-        found = exponents(view, means)
+        found = line_choice.exponents(view, means)
         orders, free = suited_orders(view, USUAL_ORDER, found)
         if means:
             orders, free = spectral_orders(view, USUAL_ORDER, True), (2,) * len(found)
         smooth = wide and min(max(orders[k], 2.0 * free[k]) for k in wide) >= WANTS_LARGE_BOXES
-        if smooth or len(wide) > 3 or is_very_smooth([found[k] for k in wide]):
+        if smooth or len(wide) > 3 or line_choice.is_very_smooth([found[k] for k in wide]):
             return Smooth(order=orders, denoise=self.denoise, free=free, samples=self.samples)
-        spectral = orders_of(found, *SPECTRAL_ORDER, USUAL_ORDER)
+        spectral = line_choice.orders_of(found, *SPECTRAL_ORDER, USUAL_ORDER)
         along = float(np.mean([spectral[k] for k in wide] or [USUAL_ORDER]))
         grid, box = self._some_boxes(view.shape)
-        order = line_order(_as_boxes(view.on(grid), box), box, along, means)
+        order = line_choice.line_order(_as_boxes(view.on(grid), box), box, along, means)
         rounded = round(round(order / ORDER_STEP) * ORDER_STEP, 9)
         return replace(self, order=rounded, chosen=True)
 
@@ -126,7 +114,7 @@ class Oriented:
         few = int(np.ceil(ORDER_PROBE_BOXES ** (1 / max(1, sum(n > 1 for n in part.shape)))))
         grid = []
         for k, (n, b) in enumerate(zip(part.n_cells, box)):
-            line = part.lines[k][from_both_ends(n, max(1, n // few))]
+            line = part.lines[k][line_choice.from_both_ends(n, max(1, n // few))]
             grid.append(part.within(k, line[:, None] + np.arange(b)).reshape(-1))
         return tuple(grid), box
 
@@ -162,6 +150,34 @@ def _as_boxes(values: Array, box: tuple[int, ...]) -> Array:
     X = xp.reshape(values, (*pairs, values.shape[-1]))
     X = xp.permute_dims(X, (*range(0, 2 * d, 2), *range(1, 2 * d, 2), 2 * d))
     return xp.reshape(X, (-1, math.prod(box), values.shape[-1]))
+
+
+def resolved(asked: Settings, view: View, spacings: Sequence[Spacing | None]) -> Settings:
+    """Settings with every choice made that depends on samples, some of whose axes may be uneven.
+
+    Energies of directions need even samples: `oriented` is `smooth` where some are not. An order
+    that was not given is, along an uneven axis, that of the splines which predict samples best.
+    """
+    settings = asked.resolve(view)
+    if not any(spacings):
+        return settings
+    if isinstance(settings, Oriented):
+        order = settings.order if asked.is_resolved else "auto"
+        settings = Smooth(order=order, denoise=settings.denoise).resolve(view)
+    shape = view.shape
+    if isinstance(settings, Smooth) and settings.cell is None and settings.overlap is None:
+        around = [n for n, s in zip(shape, spacings) if s is not None and s.turn is not None]
+        if around:  # an overlap leaves rings out: their functions are waves, for even axes
+            settings = replace(settings, overlap=min(2.0, min(around) / 4))
+    if asked.is_resolved or not isinstance(settings, Smooth) or settings.network is not None:
+        return settings
+    orders = list(np.broadcast_to(settings.order, len(spacings)))
+    probed = [k for k, n in enumerate(shape[:-1]) if n >= LEAST_SAMPLES]
+    for k, grid in zip(probed, probe_grids(shape)):
+        spacing = spacings[k]
+        if spacing is not None:
+            orders[k] = spline_order(view, k, grid, spacing)
+    return replace(settings, order=tuple(map(float, orders)))
 
 
 def oriented(

@@ -8,20 +8,13 @@ import numpy as np
 
 from elmfield._array.checks import choice, entries, is_number, is_whole, per_axis, shown, whole
 from elmfield._array.typing import Array
-from elmfield.local.bases import (
-    SOLVERS,
-    DenseWeights,
-    plain_modes,
-    product_modes,
-    shaped_modes,
-    smooth_dense_modes,
-)
+from elmfield.local import bases
+from elmfield.local.bases import DenseWeights, plain_modes
 from elmfield.local.layers import Cosines, Dense, MakeLayer
 from elmfield.local.model import Basis
 from elmfield.local.order import probe_grids, spectral_orders, suited_orders
 from elmfield.partition import Partition
 from elmfield.samples import Grid, View
-from elmfield.settings.layout import FILL_ORDER, USUAL_ORDER, rings, usual_cells
 from elmfield.settings.protocol import Noise, Target, parse_noise
 
 PAPER_CELL = 32
@@ -29,6 +22,20 @@ PAPER_CELL = 32
 
 PAPER_OVERLAP = 0.5
 """Half a sample: windows blend between the last sample of a cell and the first of the next."""
+
+
+USUAL_ORDER = 1.1
+"""The energy order that suited 21 photographs best (docs/defaults.md): for what is too short to
+have a spectrum."""
+
+FILL_ORDER = 1.55
+"""Order along a line that filled photographs best (benchmarks/targets.py): thin plates, in 2-D."""
+
+WIDE_ORDER = 5.0
+"""From this order on boxes overlap more: errors of smooth functions halve."""
+
+RING_SAMPLES = 128
+"""Periodic axes of such an order, up to so long, are not cut: their waves are whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,7 @@ class Paper:
 
     def __post_init__(self) -> None:
         choice("layers", self.layers, ("shared", "own"))
-        choice("solver", self.solver, SOLVERS)
+        choice("solver", self.solver, bases.SOLVERS)
         choice("dtype", self.dtype, ("float64", "float32"))
         if not is_number(self.ridge) or not 0 <= self.ridge < np.inf:
             raise ValueError(f"`ridge` must be a number, 0 or more; got {self.ridge!r}.")
@@ -92,10 +99,11 @@ class Paper:
 
     def _with_widths(self, partition: Partition) -> Partition:
         """The partition, if it has as many regions as there are widths."""
-        if self.widths is not None and len(self.widths) != partition.n_regions:
+        n = partition.n_regions
+        if self.widths is not None and len(self.widths) != n:
+            got = len(self.widths)
             raise ValueError(
-                f"`width` must be one number, or one for each of {partition.n_regions} regions; "
-                f"got {len(self.widths)}."
+                f"`width` must be one number, or one for each of {n} regions; got {got}."
             )
         return partition
 
@@ -122,7 +130,7 @@ class Paper:
             return replace(weights, box=box, inside=None if whole_box else inside)
         if inside is None:
             return plain_modes(self.network, box, like)
-        return shaped_modes(self.network, box, None if inside.all() else inside, like)
+        return bases.shaped_modes(self.network, box, None if inside.all() else inside, like)
 
 
 @dataclass(frozen=True)
@@ -152,7 +160,12 @@ class Smooth:
     own_samples = clip = False
 
     def __post_init__(self) -> None:
-        self._check_denoise()
+        object.__setattr__(self, "denoise", parse_noise(self.denoise))
+        if self.denoise is not False and self.target is not None:
+            raise ValueError(
+                f"`denoise` and `{self.target.kind}` cannot be asked for together: one wants the "
+                "samples changed, the other wants them kept. Fit the denoised samples() again."
+            )
         if self.context is not None and (not is_whole(self.context) or self.context < 0):
             raise ValueError(
                 f"`context` must be a whole number of samples, 0 or more; got {self.context!r}."
@@ -167,23 +180,10 @@ class Smooth:
         choice("mirrored", self.mirrored, (True, False))
         if isinstance(self.order, str) and self.order == "auto":
             return
-        orders = entries(self.order)
-        for s in orders or (self.order,):
-            if not is_number(s) or not 0 < s <= 16:
-                raise ValueError(
-                    "`order` must be 'auto' or a number above 0, at most 16 (1 joins samples by "
-                    f"straight lines, 2 like cubic splines, 3 like quintic ones); got {s!r}."
-                )
+        for s in entries(self.order) or (self.order,):
+            check_order(s)
         if self.network is not None and np.ndim(self.order) > 0:
             raise ValueError("`order` must be one number with a dense `network`; got one per axis.")
-
-    def _check_denoise(self) -> None:
-        object.__setattr__(self, "denoise", parse_noise(self.denoise))
-        if self.denoise is not False and self.target is not None:
-            raise ValueError(
-                f"`denoise` and `{self.target.kind}` cannot be asked for together: one wants the "
-                "samples changed, the other wants them kept. Fit the denoised samples() again."
-            )
 
     @property
     def is_resolved(self) -> bool:
@@ -220,36 +220,39 @@ class Smooth:
 
     def partition(self, shape: Sequence[int], periodic: Sequence[bool]) -> Partition:
         """Cells whose boxes are all of one size: one factorisation for the whole array."""
-        usual, blend, beyond = self._usual_cells(sum(n > 1 for n in shape), self._drops_modes)
+        usual, blend, beyond = self._usual_cells(shape, self._drops_modes)
         cell = list(per_axis("cell", usual if self.cell is None else self.cell, len(shape)))
         # The default overlap must not be the reason for an error about small cells.
         own = [min(blend, c / 2) for c in cell] if self.overlap is None else self.overlap
         overlap = list(per_axis("overlap", own, len(shape)))
         own_cells = self.cell is not None or self.overlap is not None
         if not (own_cells or self.network or self.layer or self._drops_modes):
-            for k in rings(shape, periodic, self._known_order):
-                cell[k], overlap[k] = shape[k], 0.0
+            orders = per_axis("order", self._known_order, len(shape))
+            for k, (n, wraps, s) in enumerate(zip(shape, periodic, orders)):
+                if wraps and s >= WIDE_ORDER and 1 < n <= RING_SAMPLES:  # one cell all around it
+                    cell[k], overlap[k] = n, 0.0
         context = beyond if self.context is None else self.context
         if self.samples == "means":  # boxes hold all cells that their window touches
             context = max(context, 1)
-        return Partition.regular(
-            shape,
-            cell,
-            overlap,
-            periodic=np.flatnonzero(periodic),
-            equal_boxes=True,
-            context=context,
-            mirrored=self.mirrored,
-        )
+        mesh = Partition.regular(shape, cell, overlap, periodic=np.flatnonzero(periodic))
+        return replace(mesh, equal_boxes=True, context=context, mirrored=self.mirrored)
 
     @property
     def _drops_modes(self) -> bool:
         """Whether a target is met by leaving modes out, on cells of these settings' own."""
         return self.target is not None and not self.target.is_coded
 
-    def _usual_cells(self, d: int, drops_modes: bool) -> tuple[int, float, int]:
-        """Cell, overlap and context in `d` dimensions."""
-        return usual_cells(d, self._known_order, self.network is not None, drops_modes)
+    def _usual_cells(self, shape: Sequence[int], drops_modes: bool) -> tuple[int, float, int]:
+        """Cell, overlap and context of arrays of this shape (docs/defaults.md)."""
+        d = max(1, sum(n > 1 for n in shape))
+        if self.network is not None:
+            return 8, 4.0, 0
+        if drops_modes:
+            # Half a sample of overlap blends between samples: no sample is stored twice.
+            return (32 if d == 1 else 16 if d <= 3 else 8), 0.5, 0
+        if np.mean(self._known_order) >= WIDE_ORDER and d <= 3:
+            return {1: (64, 4.0, 4), 2: (32, 3.0, 3), 3: (24, 3.0, 2)}[d]
+        return {1: (64, 2.0, 2), 2: (32, 2.0, 2), 3: (24, 2.0, 1)}.get(d, (8, 1.0, 0))
 
     @property
     def _known_order(self) -> float | tuple[float, ...]:
@@ -262,22 +265,28 @@ class Smooth:
         if partition.n_regions == 1 or any(partition.overlap):
             return partition
         drops_modes = self.target is not None and not partition.is_regular
-        wide = sum(n > 1 for n in partition.shape)
-        blend = self._usual_cells(wide, drops_modes or self._drops_modes)[1]
-        least = [float(np.diff(edges).min()) for edges in partition.edges]
-        overlap = [
-            min(blend, cell / 2) if count > 1 else 0.0
-            for cell, count in zip(least, partition.n_cells)
-        ]
+        blend = self._usual_cells(partition.shape, drops_modes or self._drops_modes)[1]
+        sides = [np.diff(edges) for edges in partition.edges]
+        overlap = (min(blend, float(n.min()) / 2) if len(n) > 1 else 0.0 for n in sides)
         return partition.changed(overlap=tuple(overlap))
 
     def model(self, box: tuple[int, ...], inside: Array | None, like: Array) -> Basis:
         """Modes ordered from smooth to rough, on the whole box."""
         if self.network is not None:
-            return smooth_dense_modes(self.network, box, float(np.mean(self._known_order)), like)
+            order = float(np.mean(self._known_order))
+            return bases.smooth_dense_modes(self.network, box, order, like)
         means = self.samples == "means"
         orders = tuple(map(float, per_axis("order", self._known_order, len(box))))
-        return product_modes(box, orders, self.layer or Cosines.lattice, self.free, means)
+        return bases.product_modes(box, orders, self.layer or Cosines.lattice, self.free, means)
+
+
+def check_order(order: object) -> None:
+    """Raise unless it is an order along a line."""
+    if not is_number(order) or not 0 < order <= 16:
+        raise ValueError(
+            "`order` must be 'auto' or a number above 0, at most 16 (1 joins samples by straight "
+            f"lines, 2 like cubic splines, 3 like quintic ones); got {shown(order)}."
+        )
 
 
 def _refuse_with_partition(**given: object) -> None:
@@ -420,25 +429,12 @@ def smooth(
     >>> ef.max_error(picture, field.samples()) <= 0.01, field.n_bytes < picture.nbytes / 10
     (True, True)
     """
-    return Smooth(
-        order=_frozen(order),
-        cell=_frozen(cell),
-        overlap=_frozen(overlap),
-        network=network,
-        target=Target.one_of(
-            psnr=psnr,
-            max_error=max_error,
-            bits=bits,
-            bytes=bytes,
-            coefficients=coefficients,
-            per_region=per_region,
-            effort=effort,
-        ),
-        denoise=denoise,
-        context=context,
-        layer=layer,
-        mirrored=mirrored,
-    )
+    target = Target.one_of(
+        effort, psnr=psnr, max_error=max_error, bits=bits, bytes=bytes, coefficients=coefficients,
+        per_region=per_region,
+    )  # fmt: skip
+    own = _frozen(order), _frozen(cell), _frozen(overlap)
+    return Smooth(*own, network, target, denoise, context, layer, mirrored)
 
 
 def _frozen(value: Any) -> Any:

@@ -6,18 +6,9 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from elmfield._array import checks
 from elmfield._array.backend import to_numpy
-from elmfield._array.checks import (
-    USUAL_EFFORT,
-    at_most_one,
-    check_effort,
-    choice,
-    is_integer,
-    is_number,
-    is_whole,
-    positive,
-    shown,
-)
+from elmfield._array.checks import USUAL_EFFORT, is_integer, is_number, is_whole
 from elmfield._array.typing import Array, Floats
 from elmfield.local.bases import DenseWeights, WaveModel
 from elmfield.local.model import Basis
@@ -54,9 +45,9 @@ class Target:
     effort: int = USUAL_EFFORT
 
     def __post_init__(self) -> None:
-        choice("kind", self.kind, KINDS)
-        check_effort(self.effort)
-        positive(self.kind, self.value)
+        checks.choice("kind", self.kind, KINDS)
+        checks.check_effort(self.effort)
+        checks.positive(self.kind, self.value)
         if self.kind in ("bytes", "coefficients", "per_region") and not is_whole(self.value):
             raise ValueError(f"`{self.kind}` must be a whole number; got {self.value!r}.")
         if not isinstance(self.value, (int, float)):  # float32, for instance, has no 1e150
@@ -66,7 +57,7 @@ class Target:
     @classmethod
     def one_of(cls, effort: int | None = None, **asked: float | None) -> "Target | None":
         """The one target among those that are not None; None if there is none."""
-        given = at_most_one(**asked)
+        given = checks.at_most_one(**asked)
         if effort is not None and (given is None or given[0] not in CODED):
             raise ValueError(
                 f"`effort` is that of coding samples; got effort={effort!r} without psnr, "
@@ -108,7 +99,7 @@ def parse_noise(given: object) -> Noise:
     raise ValueError(
         "`denoise` must be True, False, 'poisson' for counts, or the noise's standard deviation, "
         "above 0: a number, one for each channel, or an array like the samples; got "
-        f"{shown(given)}."
+        f"{checks.shown(given)}."
     )
 
 

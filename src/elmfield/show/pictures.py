@@ -13,7 +13,7 @@ from elmfield._array.backend import is_array, to_numpy
 from elmfield._array.typing import Array
 from elmfield.field import Field
 from elmfield.partition import Partition, fixed_axes, plane_of
-from elmfield.partition.beam.energy import barron_norm
+from elmfield.partition.barron import barron_norm
 from elmfield.show.drawing import border_lines, direction_lines
 
 if TYPE_CHECKING:

@@ -27,8 +27,14 @@ from elmfield._array.memory import capacity, runs
 from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Integers
 from elmfield.fit.gaps.levels import take_boxes
-from elmfield.local.energies import FEW_STRETCHES, ORDER_FACTORS, Family, stretched
-from elmfield.local.kernels import covariances, positions
+from elmfield.local.energies import (
+    FEW_STRETCHES,
+    ORDER_FACTORS,
+    Family,
+    covariances,
+    positions,
+    stretched,
+)
 
 TRIED_MEMBERS = 4
 """Members tried on a box's own samples, beside the isotropic one; a fifth moved the mean of ten

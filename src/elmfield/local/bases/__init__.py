@@ -4,42 +4,21 @@
 not known here.
 """
 
-from elmfield.local.bases.axis_modes import AxisModes, axis_modes
-from elmfield.local.bases.dense_modes import (
-    DenseModes,
-    box_positions,
-    half_widths,
-    plain_modes,
-    smooth_dense_modes,
-)
-from elmfield.local.bases.dense_weights import SOLVERS, DenseWeights
-from elmfield.local.bases.polyharmonic import Polyharmonic
-from elmfield.local.bases.polynomials import PolynomialModel, polynomial_model
-from elmfield.local.bases.product_modes import (
-    ProductModes,
-    WaveModel,
-    product_modes,
-    wave_model,
-)
-from elmfield.local.bases.shaped_modes import ShapedModes, shaped_modes
-
-__all__ = [
-    "SOLVERS",
-    "AxisModes",
-    "DenseModes",
-    "DenseWeights",
-    "Polyharmonic",
-    "PolynomialModel",
-    "ProductModes",
-    "ShapedModes",
-    "WaveModel",
-    "axis_modes",
-    "box_positions",
-    "half_widths",
-    "plain_modes",
-    "polynomial_model",
-    "product_modes",
-    "shaped_modes",
-    "smooth_dense_modes",
-    "wave_model",
-]
+from elmfield.local.bases.axis_modes import AxisModes as AxisModes
+from elmfield.local.bases.axis_modes import axis_modes as axis_modes
+from elmfield.local.bases.dense_modes import DenseModes as DenseModes
+from elmfield.local.bases.dense_modes import box_positions as box_positions
+from elmfield.local.bases.dense_modes import half_widths as half_widths
+from elmfield.local.bases.dense_modes import plain_modes as plain_modes
+from elmfield.local.bases.dense_modes import smooth_dense_modes as smooth_dense_modes
+from elmfield.local.bases.dense_weights import SOLVERS as SOLVERS
+from elmfield.local.bases.dense_weights import DenseWeights as DenseWeights
+from elmfield.local.bases.dense_weights import ShapedModes as ShapedModes
+from elmfield.local.bases.dense_weights import shaped_modes as shaped_modes
+from elmfield.local.bases.polyharmonic import Polyharmonic as Polyharmonic
+from elmfield.local.bases.product_modes import PolynomialModel as PolynomialModel
+from elmfield.local.bases.product_modes import ProductModes as ProductModes
+from elmfield.local.bases.product_modes import WaveModel as WaveModel
+from elmfield.local.bases.product_modes import polynomial_model as polynomial_model
+from elmfield.local.bases.product_modes import product_modes as product_modes
+from elmfield.local.bases.product_modes import wave_model as wave_model

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -32,8 +32,38 @@ BEYOND_SAMPLES = 2
 """Samples by which a box is continued at either end, below that order."""
 
 
+class LayerFunctions:
+    """Sums of a layer's features, `mixing` (width, r), for `n` samples that lie alike in all boxes.
+
+    With `means`, samples are means over their cells.
+    """
+
+    def __call__(self: Any, u: Array, order: int = 0) -> Array:
+        """The functions, shape (..., r), at offsets `u` from the box's centre, in samples."""
+        return self.layer.mixed(u, self.mixing, order)
+
+    @cached_property
+    def pieces(self: Any) -> Pieces:
+        """The same functions up to one sample beyond the outermost, as polynomials.
+
+        That is where windows end: half a sample to the border, and at most half a sample of overlap
+        that no sample of the box stands for.
+        """
+        found: Pieces = self.layer.pieces(self.mixing, self.n + 1)
+        return found
+
+    @cached_property
+    def deviations(self: Any) -> Pieces | None:
+        """Integrals of the functions less their means over cells; None for values at points."""
+        return self.layer.pieces(self.mixing, self.n + 2).deviations() if self.means else None
+
+    def at(self, centres: Array) -> Self:
+        """Itself: samples lie alike in all boxes."""
+        return self
+
+
 @dataclass(frozen=True)
-class AxisModes:
+class AxisModes(LayerFunctions):
     """Smooth modes of one axis (the Demmler-Reinsch basis of its layer).
 
     With features A on the samples and prices E, ``K = A E⁻¹ Aᵀ``; free features are X on the
@@ -71,6 +101,11 @@ class AxisModes:
     means: bool = False
 
     @property
+    def n(self) -> int:
+        """Number of samples."""
+        return len(self.basis)
+
+    @property
     def width(self) -> int:
         """Number of modes r."""
         return int(self.basis.shape[1])
@@ -88,30 +123,6 @@ class AxisModes:
     def layer(self) -> AxisLayer:
         """The features a, and x."""
         return self._made[1]
-
-    def __call__(self, u: Array, order: int = 0) -> Array:
-        """Mode functions, shape (..., r), at offsets `u` from the box's centre, in samples."""
-        return self.layer.mixed(u, self.mixing, order)
-
-    @cached_property
-    def pieces(self) -> Pieces:
-        """The same functions up to one sample beyond the outermost, as polynomials.
-
-        That is where windows end: half a sample to the border, and at most half a sample of overlap
-        that no sample of the box stands for.
-        """
-        return self.layer.pieces(self.mixing, self.basis.shape[0] + 1)
-
-    @cached_property
-    def deviations(self) -> Pieces | None:
-        """Integrals of the modes less their means over cells; None for values at points."""
-        if not self.means:
-            return None
-        return self.layer.pieces(self.mixing, self.basis.shape[0] + 2).deviations()
-
-    def at(self, centres: Array) -> "AxisModes":
-        """Itself: samples lie alike in all boxes."""
-        return self
 
 
 @memoised(64)
@@ -274,7 +285,8 @@ def _factored(A: Floats, E: Floats, halves: _Halves, layer: AxisLayer, order: fl
         V, root, _ = np.linalg.svd(B, full_matrices=False)
         keep, gammas = root > n * eps * root[:, :1], root**2
     gamma, U = gammas[keep], _columns(halves.rest.mT @ V, keep)
-    turn, sign = _descending(gamma, U)
+    turn = np.argsort(-gamma, kind="stable")  # from large to small
+    sign = np.where(U[0] < 0, -1.0, 1.0)  # that make the first sample positive
     modes = np.empty((n, q + len(gamma)))
     modes[:, :q], modes[:, q:] = halves.lines, (U * sign)[:, turn]
     level = np.full(q, gamma.max(initial=0) or 1.0)
@@ -327,11 +339,6 @@ def _parities(n: int) -> Floats:
     if n % 2:
         both[0, -1] = one[h - 1]
     return both
-
-
-def _descending(gamma: Floats, U: Floats) -> tuple[Integers, Floats]:
-    """The order of modes from large to small γ, and the signs that make U[0] positive."""
-    return np.argsort(-gamma, kind="stable"), np.where(U[0] < 0, -1.0, 1.0)
 
 
 def rows_of(axes: Sequence[AxisFunctions], t: Array, order: Sequence[int]) -> list[Array]:

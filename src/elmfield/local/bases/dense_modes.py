@@ -8,7 +8,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,8 +17,7 @@ from elmfield._array.cache import CACHE
 from elmfield._array.linalg import qr, solve_triangular
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.errors import RankWarning
-from elmfield.local.energies import price
-from elmfield.local.layers import Dense
+from elmfield.local.layers import Dense, price
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,9 +50,53 @@ class OnDense:
         """Samples S of the region."""
         return math.prod(self.box) if self.inside is None else int(np.count_nonzero(self.inside))
 
+    @property
+    def positions(self) -> Floats:
+        """Local coordinates of the region's samples, (S, d)."""
+        t: Floats = box_positions(self.box, np.empty(0)) / self.radius
+        return t if self.inside is None else t[np.asarray(self.inside).reshape(-1)]
+
+    @property
+    def n_modes(self) -> int:
+        """Coefficients r per region and channel: one a neuron."""
+        return self.network.width
+
+    @property
+    def rank(self) -> int:
+        """All coefficients are independent."""
+        return self.n_modes
+
+    @property
+    def row_size(self) -> int:
+        """Neurons."""
+        return max(1, self.n_modes)
+
+    @property
+    def basis(self) -> Any:
+        """Itself: coefficients are coordinates of the samples."""
+        return self
+
+    @property
+    def ranking(self) -> Integers:
+        """Neurons, or singular vectors, as they come: the first m' are a fit of their own."""
+        return np.arange(self.n_modes)
+
     def rows(self, t: Array, order: tuple[int, ...]) -> list[Array]:
         """The hidden features at `t`, differentiated as `order` says."""
         return [self.network(t, order)]
+
+    def warn_of_rank(self, rank: int, m: int, samples: str) -> None:
+        """Say how many of m neurons the samples of a region can tell apart."""
+        warnings.warn(
+            f"only {rank} of {m} hidden neurons are independent on {samples} of a region; the "
+            "others were left out of the fit",
+            RankWarning,
+            stacklevel=3,
+        )
+
+    def moved(self, like: Array) -> Self:
+        """Itself, unless it holds arrays that have to be moved."""
+        return self
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -83,23 +126,6 @@ class DenseModes(OnDense):
     def n_modes(self) -> int:
         """Coefficients r per region and channel."""
         return int(self.columns.shape[1])
-
-    rank = n_modes
-
-    @property
-    def basis(self) -> "DenseModes":
-        """Itself: coefficients are coordinates of the samples."""
-        return self
-
-    @property
-    def row_size(self) -> int:
-        """Neurons."""
-        return max(1, self.n_modes)
-
-    @property
-    def ranking(self) -> Integers:
-        """Neurons, or singular vectors, as they come: the first m' are a fit of their own."""
-        return np.arange(self.n_modes)
 
     def values(self, c: Array) -> Array:
         """``y = U c``."""
@@ -135,18 +161,12 @@ class DenseModes(OnDense):
         H = self.network(t, order)
         return [H if self.order is None else namespace(t).concat([H, _plane(t, order)], axis=-1)]
 
-    def expand(self, c: Array) -> Array:
-        """α, in float64: with cond(H) up to 2e7, single precision would lose seven digits."""
-        return self.weights(c)
-
-    def moved(self, like: Array) -> "DenseModes":
+    def moved(self, like: Array) -> Self:
         """The same factors in the library and on the device of `like`."""
-        return replace(
-            self,
-            columns=move(self.columns, like),
-            mixing=move(self.mixing, like),
-            features=move(self.features, like),
-        )
+        parts = {
+            name: move(getattr(self, name), like) for name in ("columns", "mixing", "features")
+        }
+        return replace(self, **parts)
 
     def weights(self, c: Array) -> Array:
         """The paper's output weights α, (G, m, C); those of a free plane, 1 + d, come last."""
@@ -155,6 +175,8 @@ class DenseModes(OnDense):
         M = self.mixing
         solve = (lambda flat: solve_triangular(M, flat)) if self.triangular else M.__matmul__
         return on_columns(solve, xp.astype(c, M.dtype))
+
+    expand = weights  # in float64: with cond(H) up to 2e7, single precision would lose seven digits
 
 
 def on_columns(function: Callable[[Array], Array], c: Array) -> Array:
@@ -173,15 +195,11 @@ def complete_boxes(predict: Callable[[Array, Array], Array], Y: Array, present: 
     xp = namespace(Y)
     some = to_numpy(xp.all(xp.any(present, axis=1), axis=1) & ~xp.all(present, axis=(1, 2)))
     boxes = []
-    for g in np.flatnonzero(some).tolist():
-        pairs = [(Y[g, :, k], present[g, :, k]) for k in range(Y.shape[2])]
+    for g, is_known in enumerate(some.tolist()):
+        pairs = [(Y[g, :, k], present[g, :, k]) for k in range(Y.shape[2] if is_known else 0)]
         columns = [xp.where(have, y, xp.astype(predict(y, have), Y.dtype)) for y, have in pairs]
-        boxes.append(xp.stack(columns, axis=-1))
-    if not boxes:
-        return Y
-    every = xp.concat([Y, xp.stack(boxes)], axis=0)
-    place = np.where(some, len(some) - 1 + np.cumsum(some), np.arange(len(some)))
-    return xp.take(every, move(place, Y), axis=0)
+        boxes.append(xp.stack(columns, axis=-1) if is_known else Y[g, ...])
+    return xp.stack(boxes)
 
 
 def box_positions(box: tuple[int, ...], like: Array, step: float = 1.0) -> Array:
@@ -221,23 +239,13 @@ def plain_modes(
     found = CACHE.get(f"plain {network} {box} {shape}", like, lambda: _least_squares(network(t)))
     U, mixing, H = found["basis"], found["mixing"], found["features"]
     (S, m), rank = H.shape, U.shape[1]
-    triangular = rank == m <= S
+    modes = DenseModes(
+        network=network, box=box, inside=inside, columns=U, mixing=mixing,
+        triangular=rank == m <= S, features=H,
+    )  # fmt: skip
     if rank < min(S, m):
-        warnings.warn(
-            f"only {rank} of {m} hidden neurons are independent on the {S} samples of a region; "
-            "the others were left out of the fit",
-            RankWarning,
-            stacklevel=2,
-        )
-    return DenseModes(
-        network=network,
-        box=box,
-        inside=inside,
-        columns=U,
-        mixing=mixing,
-        triangular=triangular,
-        features=H,
-    )
+        modes.warn_of_rank(rank, m, f"the {S} samples")
+    return modes
 
 
 def _least_squares(H: Array) -> dict[str, Array]:
@@ -277,20 +285,12 @@ def smooth_dense_modes(
     the directions that the grid does not see. ``K = H E⁻¹ Hᵀ = U diag(γ) Uᵀ``. Planes cost nothing,
     as lines in :class:`~elmfield.local.bases.AxisModes`, and are the first modes.
     """
-    found = CACHE.get(
-        f"smooth {network} {box} {order} planes",
-        like,
-        lambda: _least_energy(network, box, order, like),
-    )
+    name = f"smooth {network} {box} {order} planes"
+    found = CACHE.get(name, like, lambda: _least_energy(network, box, order, like))
     return DenseModes(
-        network=network,
-        box=box,
-        columns=found["basis"],
-        mixing=found["mixing"],
-        triangular=False,
-        features=found["features"],
-        order=order,
-    )
+        network=network, box=box, columns=found["basis"], mixing=found["mixing"],
+        triangular=False, features=found["features"], order=order,
+    )  # fmt: skip
 
 
 def _least_energy(

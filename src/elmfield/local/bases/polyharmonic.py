@@ -5,8 +5,10 @@ Where the places lie is said by who holds them; a region's function is linear in
 
 import math
 from dataclasses import dataclass, field, replace
-from itertools import combinations_with_replacement
+from functools import reduce
+from itertools import chain, combinations_with_replacement
 from itertools import product as cartesian
+from operator import mul
 
 import numpy as np
 
@@ -73,9 +75,7 @@ class Polyharmonic:
         """The coefficients themselves."""
         return c
 
-    def weights(self, c: Array) -> Array:
-        """The coefficients themselves."""
-        return c
+    weights = expand
 
     def moved(self, like: Array) -> "Polyharmonic":
         """Itself: it holds no arrays that have to be moved."""
@@ -96,11 +96,8 @@ def n_monomials(d: int, degree: int) -> int:
 
 def exponents(d: int, degree: int) -> list[tuple[int, ...]]:
     """Exponents of the monomials, by degree; (2, 1) is t_1² t_2."""
-    found = []
-    for total in range(degree + 1):
-        for chosen in combinations_with_replacement(range(d), total):
-            found.append(tuple(chosen.count(k) for k in range(d)))
-    return found
+    every = (combinations_with_replacement(range(d), total) for total in range(degree + 1))
+    return [tuple(chosen.count(k) for k in range(d)) for chosen in chain(*every)]
 
 
 def monomials(t: Array, degree: int, order: tuple[int, ...] | None = None) -> Array:
@@ -126,22 +123,15 @@ def kernel(t: Array, nodes: Array, power: float, order: tuple[int, ...] | None =
     """
     d = t.shape[-1]
     off = [t[..., :, None, k] - nodes[..., None, :, k] for k in range(d)]
-    s = off[0] * off[0]
-    for u in off[1:]:
-        s = s + u * u
+    s = sum(u * u for u in off)
     order = (0,) * d if order is None else order
-    if not any(order):
-        return _differentiated(s, power, 0)
-    total = None
+    total = 0.0
     for js in cartesian(*(range(a // 2 + 1) for a in order)):
         term = _differentiated(s, power, sum(order) - sum(js))
         for u, a, j in zip(off, order, js):
             factor = math.factorial(a) / (math.factorial(j) * math.factorial(a - 2 * j))
-            if a > 2 * j:
-                term = term * (factor * (2 * u) ** (a - 2 * j))
-            elif factor != 1:
-                term = term * factor
-        total = term if total is None else total + term
+            term = term * (factor * (2 * u) ** (a - 2 * j) if a > 2 * j else factor)
+        total = total + term
     return total
 
 
@@ -162,12 +152,7 @@ def _differentiated(s: Array, power: float, times: int) -> Array:
 
 def _power(s: Array, half: float) -> Array:
     """``s^half``; halves of whole numbers by a root and products."""
-    xp = namespace(s)
-    if half != math.floor(half) and 2 * half == math.floor(2 * half) and half > 0:
-        found = xp.sqrt(s)
-        for _ in range(int(half)):
-            found = found * s
-        return found
-    if half in (1.0, 2.0, 3.0):
-        return s if half == 1 else s * s if half == 2 else s * s * s
-    return s**half
+    if half <= 0 or 2 * half != math.floor(2 * half):
+        return s**half
+    root = [] if half == math.floor(half) else [namespace(s).sqrt(s)]
+    return reduce(mul, root + [s] * int(half))

@@ -1,21 +1,22 @@
 """Local models whose functions are products of functions of each axis.
 
 :class:`ProductModes` are orthonormal on the samples of a box; a :class:`WaveModel` takes the output
-weights of the product layer itself.
+weights of the product layer itself, a :class:`PolynomialModel` those of Chebyshev polynomials.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Generic, Self, TypeVar
 
 import numpy as np
+from numpy.polynomial import chebyshev
 
-from elmfield._array.backend import contiguous, move_all, namespace
+from elmfield._array.backend import contiguous, move, move_all, namespace, to_numpy
 from elmfield._array.cache import memoised
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.local.bases.axis_modes import AxisModes, axis_modes, rows_of
+from elmfield.local.bases.axis_modes import AxisModes, LayerFunctions, axis_modes, rows_of
 from elmfield.local.energy_mixture import Beliefs, beliefs
 from elmfield.local.layers import Cosines, MakeLayer, Pieces
 from elmfield.local.model import AxisFunctions
@@ -41,6 +42,13 @@ class ProductModel(Generic[Functions]):
         """Coefficients r per region and channel."""
         return math.prod(self.shape)
 
+    rank = n_modes
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        """Samples of the box on each axis."""
+        return tuple(a.n for a in self.axes)
+
     @property
     def means(self) -> bool:
         """Whether samples are means over their cells."""
@@ -58,6 +66,14 @@ class ProductModel(Generic[Functions]):
     def rows(self, t: Array, order: tuple[int, ...]) -> list[Array]:
         """The axes' functions, differentiated as `order` says; t at most a sample outside."""
         return rows_of(self.axes, t, order)
+
+    def moved(self, like: Array) -> Self:
+        """Itself: it holds no arrays that have to be moved."""
+        return self
+
+    def weights(self, c: Array) -> Array:
+        """Output weights of the products: the coefficients themselves where these are features."""
+        return c
 
 
 @dataclass(frozen=True)
@@ -78,16 +94,6 @@ class ProductModes(ProductModel[AxisModes]):
         return self
 
     @property
-    def rank(self) -> int:
-        """All modes are independent."""
-        return self.n_modes
-
-    @property
-    def box(self) -> tuple[int, ...]:
-        """Samples of the box on each axis."""
-        return tuple(a.basis.shape[0] for a in self.axes)
-
-    @property
     def n_samples(self) -> int:
         """Samples S of the box."""
         return math.prod(self.box)
@@ -95,10 +101,7 @@ class ProductModes(ProductModel[AxisModes]):
     @property
     def smoothness(self) -> Floats:
         """γ of every mode, in the order of the coefficients; shape (r,)."""
-        gamma = np.ones(1)
-        for a in self.axes:
-            gamma = np.multiply.outer(gamma, a.smoothness)
-        return gamma.reshape(-1)
+        return np.asarray(reduce(np.multiply.outer, (a.smoothness for a in self.axes))).reshape(-1)
 
     @property
     def ranking(self) -> Integers:
@@ -119,23 +122,15 @@ class ProductModes(ProductModel[AxisModes]):
         """Y: what is missing was filled before, as smoothly as these modes would."""
         return Y
 
-    def moved(self, like: Array) -> "ProductModes":
-        """Itself: it holds no arrays that have to be moved."""
-        return self
-
     def weights(self, c: Array) -> Array:
         """Output weights of the product neurons, in array order of their axes' neurons."""
         return self._along(c, [a.mixing.T for a in self.axes])
 
     def closed(self, rings: Sequence[bool]) -> "ProductModes":
         """The same with functions of the box's period along axes that are rings."""
-        return replace(
-            self,
-            axes=tuple(
-                axis_modes(len(a.basis), a.order, free=0, means=a.means) if ring else a
-                for a, ring in zip(self.axes, rings)
-            ),
-        )
+        every = zip(self.axes, rings)
+        axes = (axis_modes(a.n, a.order, free=0, means=a.means) if ring else a for a, ring in every)
+        return ProductModes(tuple(axes))
 
     def _along(self, X: Array, matrices: list[Floats]) -> Array:
         """X (G, n_1 ... n_d, C) with ``matrices[k]``, (n_k, q_k), contracted along each axis k."""
@@ -173,7 +168,7 @@ def product_modes(
 
 
 @dataclass(frozen=True)
-class AxisWaves:
+class AxisWaves(LayerFunctions):
     """The features of one axis of a box of `n` samples, as they are."""
 
     layer: Cosines
@@ -185,25 +180,10 @@ class AxisWaves:
         """Number of features."""
         return self.layer.width
 
-    @cached_property
-    def pieces(self) -> Pieces:
-        """The features up to one sample beyond the outermost, as polynomials."""
-        return self.layer.pieces(np.eye(self.width), self.n + 1)
-
-    @cached_property
-    def deviations(self) -> Pieces | None:
-        """Integrals of the features less their means over cells; None for values at points."""
-        if not self.means:
-            return None
-        return self.layer.pieces(np.eye(self.width), self.n + 2).deviations()
-
-    def at(self, centres: Array) -> "AxisWaves":
-        """Itself: samples lie alike in all boxes."""
-        return self
-
-    def __call__(self, u: Array, order: int = 0) -> Array:
-        """The features, (..., width), at offsets `u` from the box's centre, in samples."""
-        return self.layer(u, order)
+    @property
+    def mixing(self) -> Floats:
+        """Each function is a feature, (width, width)."""
+        return np.eye(self.width)
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,24 +201,60 @@ class WaveModel(ProductModel[AxisWaves]):
         return cls(tuple(AxisWaves(w, n, beliefs.means) for w, n in own), beliefs)
 
     @property
-    def box(self) -> tuple[int, ...]:
-        """Samples of the box on each axis."""
-        return self.beliefs.box
-
-    @property
     def rank(self) -> int:
         """As many weights are independent as the box has samples."""
         return math.prod(self.box)
-
-    def moved(self, like: Array) -> "WaveModel":
-        """Itself: it holds no arrays that have to be moved."""
-        return self
-
-    def weights(self, c: Array) -> Array:
-        """The coefficients are the weights."""
-        return c
 
 
 def wave_model(box: tuple[int, ...], order: float, means: bool = False) -> WaveModel:
     """The model of a box of samples whose regions choose among a family around an order."""
     return WaveModel.of(beliefs(box, order, means))
+
+
+# --- polynomials: one region resolves a smooth function to rounding -------------------------------
+
+
+@dataclass(frozen=True)
+class AxisPolynomials:
+    """``T_0 ... T_(width - 1)`` of ``2 u / n``: u counts samples from the centre of n of them."""
+
+    width: int
+    n: int
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """The same as polynomials on intervals of one sample."""
+        # On an interval of 2/n of the axis degree k has about k/n waves, most of them at its ends.
+        terms = min(self.width, 14 + math.ceil(6 * self.width / self.n))
+        return Pieces.through(lambda u: np.asarray(self(u)), self.n, terms)
+
+    deviations = None  # rows, not means over cells, say what is known
+
+    def at(self, centres: Array) -> "AxisPolynomials":
+        """Itself: samples lie alike in all boxes."""
+        return self
+
+    def __call__(self, u: Array, order: int = 0) -> Array:
+        """The polynomials, (..., width), at offsets u, differentiated `order` times."""
+        t = 2 * np.asarray(to_numpy(u), np.float64) / self.n
+        D = chebyshev.chebder(np.eye(self.width), order)
+        out = chebyshev.chebvander(t, len(D) - 1) @ D * (2 / self.n) ** order
+        return move(np.ascontiguousarray(out), u, u.dtype)
+
+
+@dataclass(frozen=True)
+class PolynomialModel(ProductModel[AxisPolynomials | AxisWaves]):
+    """``f(t) = Σ c_k T_k1(t_1) ... T_kd(t_d)``: one region's model with no samples of its own."""
+
+    basis = None
+
+
+def polynomial_model(
+    box: tuple[int, ...], widths: tuple[int, ...], periodic: tuple[bool, ...]
+) -> PolynomialModel:
+    """The model of a box of samples with so many functions on each axis."""
+    axes = (
+        AxisWaves(Cosines((w - 1) // 2, 1 / n), n) if wraps else AxisPolynomials(w, n)
+        for n, w, wraps in zip(box, widths, periodic)
+    )
+    return PolynomialModel(tuple(axes))

@@ -4,23 +4,12 @@
 :class:`Cosines`. Their settings determine them; nothing is trained.
 """
 
-from elmfield.local.layers.axis_layers import (
-    AxisLayer,
-    Cosines,
-    MakeLayer,
-    Pieces,
-    cell_features,
-    split,
-)
-from elmfield.local.layers.dense import ACTIVATIONS, Dense
-
-__all__ = [
-    "ACTIVATIONS",
-    "AxisLayer",
-    "Cosines",
-    "Dense",
-    "MakeLayer",
-    "Pieces",
-    "cell_features",
-    "split",
-]
+from elmfield.local.layers.axis_layers import AxisLayer as AxisLayer
+from elmfield.local.layers.axis_layers import Cosines as Cosines
+from elmfield.local.layers.axis_layers import MakeLayer as MakeLayer
+from elmfield.local.layers.axis_layers import Pieces as Pieces
+from elmfield.local.layers.axis_layers import cell_features as cell_features
+from elmfield.local.layers.axis_layers import price as price
+from elmfield.local.layers.axis_layers import split as split
+from elmfield.local.layers.dense import ACTIVATIONS as ACTIVATIONS
+from elmfield.local.layers.dense import Dense as Dense

@@ -10,16 +10,9 @@ from typing import Protocol
 
 import numpy as np
 
-from elmfield._array.backend import (
-    device,
-    is_on_host,
-    move,
-    namespace,
-    requires_grad,
-    to_numpy,
-)
+from elmfield._array import backend
+from elmfield._array.backend import device, move, namespace, to_numpy
 from elmfield._array.typing import Array, Floats
-from elmfield.local.energies import price
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +64,7 @@ class Pieces:
 
     def anywhere(self, u: Array, order: int = 0) -> Array:
         """As :meth:`__call__`, of any library: on other devices, and where torch follows u."""
-        if is_on_host(u) and not requires_grad(u):
+        if backend.is_on_host(u) and not backend.requires_grad(u):
             return move(self(np.asarray(to_numpy(u), np.float64), order), u, u.dtype)
         xp, table = namespace(u), self.coefficients
         at = (xp.reshape(u, (-1,)) - self.low) * self.per_unit
@@ -189,6 +182,19 @@ MakeLayer = Callable[[int], AxisLayer]
 """The layer for a box of so many samples on an axis, as ``Cosines.lattice``."""
 
 
+def price(omega2: Floats, order: float, decades: float = 12.0) -> Floats:
+    """``E = (ε + ω²)^s``: what a neuron of squared frequency ω² (per sample) costs in the energy.
+
+    Notes
+    -----
+    ε = 0.01 leaves everything slower than about 60 samples nearly free. For high orders it grows so
+    that E, and with it the condition number of the kernel, spans no more than so many decades;
+    above order 4 a larger one costs digits at the borders of smooth functions (docs/smooth.md).
+    """
+    epsilon = max(0.01, np.pi**2 * 10 ** (-decades / order))
+    return np.asarray((epsilon + omega2) ** order)
+
+
 MOST_FREE = 8
 """Polynomials without a price, at most: degrees 0 to 7. Ten lose digits on boxes of 24 samples."""
 
@@ -258,16 +264,7 @@ class Cosines:
 
     def __call__(self, u: Array, order: int = 0) -> Array:
         """Features, shape (..., width), or their derivative of the given order, at `u`."""
-        xp, K, root = namespace(u), self.count, 2**0.5
-        flat = xp.reshape(u, (-1,))
-        waves = _waves(2 * np.pi * self.fundamental * flat, K + 1)
-        C, S = waves[: K + 1, :], waves[K + 1 :, :]
-        for _ in range(order):
-            omega = move(2 * np.pi * self.fundamental * np.arange(K + 1.0)[:, None], u, u.dtype)
-            C, S = -omega * S, omega * C
-        rows = [C[:1, :], root * C[1:, :], root * S[1:, :]]
-        rows += [row[None, :] for row in self._polynomials(flat, self.free - 1, order)]
-        return xp.reshape(xp.concat(rows, axis=0).T, (*u.shape, -1))
+        return self.mixed(u, np.eye(self.width), order)
 
     def _polynomials(self, u: Array, n: int, order: int = 0) -> list[Array]:
         """R P_1(u/R), ..., R P_n at u, (m,), or their derivatives along u of the given order.
@@ -379,7 +376,7 @@ def _waves(theta: Array, n: int, polynomials: Sequence[Array] = ()) -> Array:
     follows gets a sine and cosine for each.
     """
     xp = namespace(theta)
-    if requires_grad(theta):
+    if backend.requires_grad(theta):
         phase = move(np.arange(n)[:, None], theta, theta.dtype) * theta
         first = polynomials[0][None, :] if polynomials else xp.sin(phase[:1, :])
         rest = [row[None, :] for row in polynomials[1:]]

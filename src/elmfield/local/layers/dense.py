@@ -1,6 +1,5 @@
 """The paper's layer: Fourier features, a random dense layer, an activation; two derivatives."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -9,8 +8,6 @@ import numpy as np
 from elmfield._array.backend import device, move, namespace
 from elmfield._array.checks import choice, is_integer, positive, shown
 from elmfield._array.typing import Array, Floats, Integers
-
-Activation = Callable[[Array, int], Array]
 
 
 def _relu(z: Array, order: int) -> Array:
@@ -41,13 +38,7 @@ def _gaussian(z: Array, order: int) -> Array:
     return (y, -z * y, (z * z - 1) * y)[order]
 
 
-ACTIVATIONS: dict[str, Activation] = {
-    "relu": _relu,
-    "sin": _sin,
-    "cos": _cos,
-    "tanh": _tanh,
-    "gaussian": _gaussian,
-}
+ACTIVATIONS = {"relu": _relu, "sin": _sin, "cos": _cos, "tanh": _tanh, "gaussian": _gaussian}
 """Each gives its value (order 0), first (1) or second (2) derivative."""
 
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 import elmfield as ef
 import oracles.beam as slow
-from elmfield.partition.beam.energy import Barron, Region, rounded, span, union
-from elmfield.partition.beam.merge import LowerBound
+from elmfield.partition.barron import Barron, LowerBound, Region, rounded, span, union
 
 QUICK = settings(max_examples=25, deadline=None)
 
@@ -105,18 +104,6 @@ def test_energies_of_regions_are_those_of_their_masks(seed, outside, gaps, wraps
     for i, beta in enumerate(found):
         expected = slow.region_energy(values, missing, where == i, (False, wraps), outside=outside)
         close(beta, expected, 1e-9)
-
-
-@pytest.mark.parametrize("shape", [(24,), (12, 20), (4, 6, 8)])
-def test_cells_copied_as_tiles_are_the_samples_of_the_regions(shape, rng, monkeypatch):
-    y = rng.standard_normal((2, *shape))
-    edges = tuple(np.arange(0, n + 1, 2) for n in shape)
-    energy = Barron(y, None, edges, (True,) * len(shape))
-    regions = [_together(_random_region(rng, energy.cells())) for _ in range(40)]
-    found = energy(regions)
-    assert energy._tiles is not None
-    monkeypatch.setattr(energy, "_tiles", None)
-    assert np.array_equal(found, energy(regions))
 
 
 @QUICK

@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import elmfield as ef
-import elmfield.partition.beam.energy as energy
-import elmfield.partition.beam.merge as merging
-from elmfield.partition.beam.energy import Barron
-from elmfield.partition.beam.merge import Mesh, merge
-from elmfield.partition.beam.search import search
+import elmfield.partition.barron as energy
+import elmfield.partition.beam as merging
+from elmfield.partition.barron import Barron
+from elmfield.partition.beam import Mesh, merge, search
 from oracles.beam import connected
 
 QUICK = settings(max_examples=25, deadline=None)

@@ -8,13 +8,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import chain, pairwise
+from itertools import pairwise
 from operator import or_
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import rfftn
+from scipy.fft import next_fast_len, rfftn
 
 from elmfield._array.backend import to_numpy
 from elmfield._array.checks import axis_of, choice, shown
@@ -25,8 +25,8 @@ from elmfield.samples import prepare, unmasked
 if TYPE_CHECKING:  # a partition is made with what is here
     from elmfield.partition.partition import Partition
 
-OUTSIDES = ("zero", "mean")
-NORMALISATIONS = ("forward", "ortho", "backward")
+NORMALISATIONS = {"forward": 1.0, "ortho": 0.5, "backward": 0.0}
+"""Powers of a box's samples that sums over its transform are divided by."""
 
 BATCH_SAMPLES = 1 << 16
 """Samples transformed together (512 KiB): more would leave the caches, or need new memory."""
@@ -92,21 +92,13 @@ def barron_norm(
             f"`partition` must be a Partition made for this array, shape {shape}; got "
             f"{shown(partition)}."
         )
-    one = tuple(np.asarray([0, n]) for n in shape)
-    beta = Barron(
-        y,
-        present,
-        one if partition is None else partition.edges,
-        (False,) * len(shape) if partition is None else partition.periodic,
-        normalisation=normalisation,
-        outside=outside,
-    )
+    edges, wraps = tuple(np.asarray([0, n]) for n in shape), (False,) * len(shape)
+    if partition is not None:
+        edges, wraps = partition.edges, partition.periodic
+    beta = Barron(y, present, edges, wraps, normalisation=normalisation, outside=outside)
     if partition is None:
         return float(beta(beta.cells())[0])
-    regions: dict[int, Region] = {}
-    for i, cell in zip(partition.labels.reshape(-1).tolist(), beta.cells()):
-        regions[i] = union(regions[i], cell) if i in regions else cell
-    return beta([regions[i] for i in range(partition.n_regions)])
+    return beta(unite(beta.cells(), partition.labels))
 
 
 def samples_of(
@@ -162,23 +154,17 @@ class Region:
 
 def union(a: Region, b: Region) -> Region:
     """The union of disjoint regions."""
-    return Region(
-        a.key ^ b.key,
-        a.cells + b.cells,
-        min(a.first, b.first),
-        a.count + b.count,
-        tuple(map(or_, a.bits, b.bits)),
-        tuple(map(or_, a.grid, b.grid)),
-        max(a.peak, b.peak),
-    )
+    bits, grid = tuple(map(or_, a.bits, b.bits)), tuple(map(or_, a.grid, b.grid))
+    first, count, peak = min(a.first, b.first), a.count + b.count, max(a.peak, b.peak)
+    return Region(a.key ^ b.key, a.cells + b.cells, first, count, bits, grid, peak)
 
 
-def extent(a: Region, b: Region) -> int:
-    """Cells in the box around two regions, where it has no gaps."""
-    cells = 1
-    for x, y in zip(a.grid, b.grid):
-        cells *= (x | y).bit_count()
-    return cells
+def unite(cells: Sequence[Region], labels: Integers) -> list[Region]:
+    """The regions of cells, in array order, with these labels."""
+    found: dict[int, Region] = {}
+    for i, cell in zip(labels.reshape(-1).tolist(), cells):
+        found[i] = union(found[i], cell) if i in found else cell
+    return [found[i] for i in range(len(found))]
 
 
 @lru_cache(maxsize=4096)
@@ -229,11 +215,10 @@ class Barron:
         outside: str = "zero",
     ) -> None:
         self.y, self.present, self.edges, self.periodic = y, present, edges, periodic
-        self.normalisation = choice("normalisation", normalisation, NORMALISATIONS)
-        self.outside = choice("outside", outside, OUTSIDES)
+        self.normalisation = choice("normalisation", normalisation, tuple(NORMALISATIONS))
+        self.outside = choice("outside", outside, ("zero", "mean"))
         self.n_cells = tuple(len(e) - 1 for e in edges)
-        self._at = np.unravel_index(np.arange(math.prod(self.n_cells)), self.n_cells)
-        self._amplitude = float(np.abs(y).max())
+        self.amplitude = float(np.abs(y).max())
 
     def cells(self) -> list[Region]:
         """The cells as regions, in array order."""
@@ -258,8 +243,7 @@ class Barron:
                     sum(1 << a + j for j in set(positions.tolist()))
                     for (a, _), positions in zip(spans, np.nonzero(inside))
                 )
-            key = keys[i][0] << 64 | keys[i][1]
-            grid = tuple([1 << j for j in at])
+            key, grid = keys[i][0] << 64 | keys[i][1], tuple([1 << j for j in at])
             regions.append(Region(key, (i,), i, count, bits, grid, peak))
         return regions
 
@@ -293,23 +277,18 @@ class Barron:
         workers = n_processors() if Y.size > THREADED_SAMPLES else 1
         F = rfftn(Y, axes=tuple(range(2, Y.ndim)), workers=workers)
         W, floor = weights(size, self.normalisation)
-        size_of = np.abs(F)
-        size_of *= W
         # Row by row: a sum whose rounding does not depend on the rest of the batch.
-        beta = size_of.reshape(len(boxes), -1).sum(axis=1)
-        beta[beta <= floor * self._amplitude] = 0
+        beta = (np.abs(F) * W).reshape(len(boxes), -1).sum(axis=1)
+        beta[beta <= floor * self.amplitude] = 0
         return np.asarray(beta)
 
     def _boxes(self, boxes: list[tuple[Region, tuple[int, ...]]], size: tuple[int, ...]) -> Floats:
         """Samples of regions in their boxes, and what stands outside, shape (n, C, *size)."""
-        if self.outside == "zero" and self._tiles is not None:
-            return self._tiled(boxes, size)
         Y = np.empty((len(boxes), len(self.y), *size))
-        S = math.prod(size)
         chosen = np.zeros(math.prod(self.n_cells), bool)
         for out, (region, low) in zip(Y, boxes):
             box = self._slices(low, size)
-            if region.count == S:
+            if region.count == math.prod(size):
                 out[...] = self.y[:, *box]
                 if self.outside == "mean" and self.present is not None:
                     _centre(out, self.present[:, *box])
@@ -322,40 +301,6 @@ class Barron:
             if self.outside == "mean":
                 _centre(out, inside if self.present is None else inside & self.present[:, *box])
         return Y
-
-    def _tiled(self, boxes: list[tuple[Region, tuple[int, ...]]], size: tuple[int, ...]) -> Floats:
-        """The same, a cell at a time; 0 outside."""
-        tiles, d = self._tiles, len(size)
-        assert tiles is not None
-        widths = tiles.shape[2:]
-        counts = [len(region.cells) for region, _ in boxes]
-        cells = np.fromiter(chain.from_iterable(r.cells for r, _ in boxes), int, sum(counts))
-        which = np.repeat(np.arange(len(boxes)), counts)
-        low = np.asarray([low for _, low in boxes])
-        at = [
-            (self._at[k][cells] - (low[:, k] // widths[k])[which]) % self.n_cells[k]
-            for k in range(d)
-        ]
-        split = [n for sides in zip((s // w for s, w in zip(size, widths)), widths) for n in sides]
-        make = (
-            np.empty if len(cells) * math.prod(widths) == len(boxes) * math.prod(size) else np.zeros
-        )
-        Y = make((len(boxes), len(self.y), *split))
-        by_cell = Y.transpose(0, *range(2, 2 + 2 * d, 2), 1, *range(3, 3 + 2 * d, 2))
-        by_cell[which, *at] = tiles[cells]
-        return Y.reshape(len(boxes), len(self.y), *size)
-
-    @cached_property
-    def _tiles(self) -> Floats | None:
-        """Samples of each cell, shape (cells, C, *cell); None if cells differ or samples miss."""
-        sides = [np.diff(e) for e in self.edges]
-        if self.present is not None or any(np.ptp(s) for s in sides):
-            return None
-        d = len(sides)
-        split = [n for s in sides for n in (len(s), int(s[0]))]
-        tiles = self.y.reshape(len(self.y), *split)
-        tiles = tiles.transpose(*range(1, 1 + 2 * d, 2), 0, *range(2, 2 + 2 * d, 2))
-        return tiles.reshape(-1, len(self.y), *(int(s[0]) for s in sides))
 
     @cached_property
     def _cell_of(self) -> NDArray[np.int32]:
@@ -375,37 +320,28 @@ class Barron:
 
 def _centre(Y: Floats, inside: Bools) -> None:
     """Take each channel's mean over the samples inside off them, in place; others stay 0."""
-    axes = tuple(range(1, Y.ndim))
-    inside = np.broadcast_to(inside, Y.shape)
+    axes, inside = tuple(range(1, Y.ndim)), np.broadcast_to(inside, Y.shape)
     mean = Y.sum(axis=axes, keepdims=True) / np.maximum(inside.sum(axis=axes, keepdims=True), 1)
     Y -= mean * inside
 
 
 @lru_cache(maxsize=256)
 def weights(size: tuple[int, ...], normalisation: str) -> tuple[Floats, float]:
-    """``|k|_1`` on the half of the spectrum that a real transform gives, and a rounding error."""
+    """``|k|_1`` on the half of the spectrum that a real transform gives, and β's rounding error."""
     W = np.zeros((1,) * len(size))
     for k, n in enumerate(size):
         waves = np.abs(np.fft.fftfreq(n, 1 / n)) if k < len(size) - 1 else np.arange(n // 2 + 1.0)
         W = W + waves.reshape([-1 if j == k else 1 for j in range(len(size))])
-    sides = np.asarray(size)
-    W = W * mirrored(size[-1]) / float(scales(sides, normalisation))
-    return W, float(floors(sides, normalisation))
-
-
-def scales(size: Integers, normalisation: str) -> Floats:
-    """What sums over the transforms of boxes are divided by; their sides are the last axis."""
-    S = size.prod(axis=-1).astype(float)
-    return np.asarray(S ** {"forward": 1.0, "ortho": 0.5, "backward": 0.0}[normalisation])
-
-
-def floors(size: Integers, normalisation: str) -> Floats:
-    """The rounding errors of β of boxes with samples of size 1."""
-    S = size.prod(axis=-1).astype(float)
-    waves = S * (size * size // 4 / size).sum(axis=-1)  # |k|_1 of all frequencies
+    S, total = math.prod(size), scale(size, normalisation)
+    waves = S * sum(n * n // 4 / n for n in size)  # |k|_1 of all frequencies
     # A transform of S numbers of size 1 is off by about ε √S log S in every entry.
-    error = 4 * np.finfo(float).eps * np.sqrt(S) * np.log2(2 * S)
-    return np.asarray(error * waves / scales(size, normalisation))
+    error = 4 * np.finfo(float).eps * math.sqrt(S) * math.log2(2 * S)
+    return W * mirrored(size[-1]) / total, float(error * waves / total)
+
+
+def scale(size: tuple[int, ...], normalisation: str) -> float:
+    """What sums over the transform of a box are divided by."""
+    return float(math.prod(size) ** NORMALISATIONS[normalisation])
 
 
 def mirrored(n: int) -> Floats:
@@ -424,3 +360,83 @@ def rounded(beta: Floats) -> Floats:
     """Numbers of 36 significant bits."""
     mantissa, exponent = np.frexp(beta)
     return np.asarray(np.ldexp(np.round(mantissa * 2.0**36), exponent - 36))
+
+
+class LowerBound:
+    """A lower bound of β of a union, without a transform of its box, from how rough its cells are.
+
+    Parameters
+    ----------
+    beta : Barron
+        Measures regions.
+
+    Notes
+    -----
+    Write ‖f‖ for the mean of |F| over the box's frequencies. Then ``β = Σ_a n_a/2π ‖∂_a f‖`` and
+    ``‖∂_a f‖ ≥ ‖Δ_a f‖`` for the difference Δ_a of neighbours, as |sin x| ≤ |x|; and
+    ``‖Δ_a f‖ ≥ ‖w Δ_a f‖`` for a window w whose transform is positive, as then ‖w‖ = w(0) = 1. A
+    triangular window makes it a matter of one cell; Hölder's ``‖g‖ ≥ (Σg²)^(3/2) / (Σr²)^½``, r the
+    autocorrelation of g, one that is the same for all boxes at least twice the cell. The rougher
+    the cell and the larger the box, the higher the bound: a black sky with each of the cells along
+    its border need not be transformed.
+    """
+
+    def __init__(self, beta: Barron) -> None:
+        self._beta, edges = beta, beta.edges
+        # A power of 2 about as large as the samples: squares stay finite.
+        self._exponent = math.frexp(beta.amplitude)[1]
+        self._largest = tuple(int(np.diff(e).max()) for e in edges)
+        self._rough = np.full((math.prod(beta.n_cells), len(edges)), np.nan)  # NaN: not computed
+        self._roughest: dict[int, list[float]] = {}  # by the region's key
+
+    def __call__(self, a: Region, b: Region) -> float:
+        """At most β of the union; 0 where nothing is known."""
+        size = self._beta.box_of(tuple(map(or_, a.bits, b.bits)))[1]
+        if any(n < 2 * m for n, m in zip(size, self._largest)):
+            return 0.0
+        rough = max(sum(n * v for n, v in zip(size, self._row(region))) for region in (a, b))
+        return 0.999 * math.prod(size) / scale(size, self._beta.normalisation) * rough
+
+    def _row(self, region: Region) -> list[float]:
+        """The :meth:`_roughness` of a region's roughest cell."""
+        if region.key not in self._roughest:
+            cells = np.asarray(region.cells)
+            new = cells[np.isnan(self._rough[cells, 0])]
+            if len(new):
+                self._rough[new] = self._roughness(new)
+            rows = self._rough[cells]
+            self._roughest[region.key] = rows[rows.sum(axis=1).argmax()].tolist()
+        return self._roughest[region.key]
+
+    def _roughness(self, cells: Integers) -> Floats:
+        """``‖w Δ_a y‖ / 2π``, or less, of some cells along each axis a; 0 where samples miss."""
+        y, present, edges = self._beta.y, self._beta.present, self._beta.edges
+        d, C = len(edges), len(y)
+        found = np.zeros((len(cells), d))
+        at = np.stack(np.unravel_index(cells, self._beta.n_cells), axis=1)
+        half = [int(np.diff(e).min()) // 2 for e in edges]
+        if min(half) == 0:
+            return found
+        size = [2 * h - 1 for h in half]
+        w = np.ones(())
+        for h in half:
+            w = np.multiply.outer(w, 1 - np.abs(np.arange(1 - h, h)) / h)
+        padded, axes = [int(next_fast_len(2 * n, real=True)) for n in size], tuple(range(2, 2 + d))
+        step = max(1, BATCH_SAMPLES // (C * math.prod(padded)))
+        for i in range(0, len(found), step):
+            Y = np.empty((len(at[i : i + step]), C, *(n + 1 for n in size)))
+            for out, cell in zip(Y, at[i : i + step]):
+                low = [int(e[j]) for e, j in zip(edges, cell)]
+                box = tuple(slice(a, a + n + 1) for a, n in zip(low, size))
+                out[...] = np.ldexp(y[:, *box], -self._exponent)
+                if present is not None and not present[:, *box].all():
+                    out[...] = 0
+            for k in range(d):
+                inner = tuple(slice(None if j == k else -1) for j in range(d))
+                g = w * np.diff(Y, axis=2 + k)[..., *inner]
+                power = np.abs(rfftn(g, padded, axes=range(2, 2 + d))) ** 2
+                r2 = (power**2 * mirrored(padded[-1])).sum(axis=axes) / math.prod(padded)
+                g2 = (g**2).sum(axis=axes)
+                r2 = np.maximum(r2, np.finfo(float).tiny)
+                found[i : i + step, k] = (g2**1.5 / np.sqrt(r2)).sum(axis=1) / (2 * np.pi)
+        return np.asarray(np.ldexp(found, self._exponent))

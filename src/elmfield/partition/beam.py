@@ -1,32 +1,29 @@
-"""Algorithm 1 of the paper: merge neighbouring regions while their energy stays under τ.
+"""BEAM, Algorithm 1 of the paper: merge neighbouring regions while their energy stays under τ.
 
-`merge` is the algorithm, `Mesh` has the cells and the energies measured so far;
-:mod:`elmfield.partition.beam.energy` says what an energy is.
+`merge` is the algorithm, `Mesh` has the cells and the energies measured so far; `search` finds the
+τ that leaves a number of regions. Where regions must be boxes, they can lie like the blades of a
+mill, each in the way of the others; pair by pair nothing can be merged then. The box around two
+neighbours, grown until it cuts no region, can be (`merge_boxes`).
 """
 
 import math
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import reduce
 from heapq import heapify, heappop, heappush
 from operator import or_
 
 import numpy as np
-from scipy.fft import next_fast_len, rfftn
 
 from elmfield._array.typing import Floats, Integers
-from elmfield.partition.beam.energy import (
-    BATCH_SAMPLES,
-    Barron,
-    Region,
-    extent,
-    mirrored,
-    scales,
-    union,
-)
+from elmfield.partition.barron import Barron, LowerBound, Region, span, union, unite
 
 LOOKAHEAD_REGIONS = 64
 """Regions whose unions are transformed together when one energy is missing."""
+
+CANDIDATES = 16
+"""Boxes whose energy is measured before one is chosen: the smallest."""
 
 BOUND_MIN_CELLS = 64
 """Cells in a box that is worth a lower bound before it is transformed."""
@@ -162,6 +159,14 @@ class Mesh:
         return np.unique(root, return_inverse=True)[1].reshape(self.beta.n_cells)
 
 
+def extent(a: Region, b: Region) -> int:
+    """Cells in the box around two regions, where it has no gaps."""
+    cells = 1
+    for x, y in zip(a.grid, b.grid):
+        cells *= (x | y).bit_count()
+    return cells
+
+
 def touching(labels: Integers, periodic: tuple[bool, ...]) -> Integers:
     """Pairs of different labels on cells that share a face, shape (n, 2): each once, in order."""
     pairs = []
@@ -234,85 +239,161 @@ def merge(mesh: Mesh, tau: float, stop: int = 1) -> Merges:
     return Merges(pairs, len(around), min(blocked, min(above, default=math.inf)), tau)
 
 
-class LowerBound:
-    """A lower bound of β of a union, without a transform of its box, from how rough its cells are.
+def merge_cells(
+    beta: Barron, threshold: float | None, regions: int | None, *, boxes: bool
+) -> tuple[Integers, float, Floats]:
+    """The region of each cell, merged up to a threshold, or else to a number of regions.
 
-    Parameters
-    ----------
-    beta : Barron
-        Measures regions.
-
-    Notes
-    -----
-    Write ‖f‖ for the mean of |F| over the box's frequencies. Then ``β = Σ_a n_a/2π ‖∂_a f‖`` and
-    ``‖∂_a f‖ ≥ ‖Δ_a f‖`` for the difference Δ_a of neighbours, as |sin x| ≤ |x|; and
-    ``‖Δ_a f‖ ≥ ‖w Δ_a f‖`` for a window w whose transform is positive, as then ‖w‖ = w(0) = 1. A
-    triangular window makes it a matter of one cell; Hölder's ``‖g‖ ≥ (Σg²)^(3/2) / (Σr²)^½``, r the
-    autocorrelation of g, one that is the same for all boxes at least twice the cell. The rougher
-    the cell and the larger the box, the higher the bound: a black sky with each of the cells along
-    its border need not be transformed.
+    And τ, and the energy of each region.
     """
+    mesh = Mesh(beta, boxes)
+    run = search(mesh, int(regions or 1)) if threshold is None else merge(mesh, float(threshold))
+    labels = mesh.labels(run.pairs)
+    if not run.pairs and len(mesh.cells) > 1:
+        asked = f"threshold={run.threshold:.3g}" if regions is None else f"regions={regions}"
+        warnings.warn(
+            f"nothing was merged: with {asked} each of the {len(mesh.cells)} cells is a region of "
+            "its own. Use smaller cells, or ask for fewer regions or a larger threshold.",
+            UserWarning,
+            stacklevel=3,
+        )
+    found = unite(mesh.cells, labels)
+    mesh.measure(found)
+    return labels, run.threshold, np.asarray([mesh.energies[r.key] for r in found])
 
-    def __init__(self, beta: Barron) -> None:
-        self._beta, edges = beta, beta.edges
-        self._largest = tuple(int(np.diff(e).max()) for e in edges)
-        self._rough = np.full((math.prod(beta.n_cells), len(edges)), np.nan)  # NaN: not computed
-        self._roughest: dict[int, list[float]] = {}  # by the region's key
 
-    def __call__(self, a: Region, b: Region) -> float:
-        """At most β of the union; 0 where nothing is known."""
-        size = self._beta.box_of(tuple(map(or_, a.bits, b.bits)))[1]
-        if any(n < 2 * m for n, m in zip(size, self._largest)):
-            return 0.0
-        rough = max(sum(n * v for n, v in zip(size, self._row(region))) for region in (a, b))
-        scale = float(scales(np.asarray(size), self._beta.normalisation))
-        return 0.999 * math.prod(size) / scale * rough
+def search(mesh: Mesh, n_regions: int) -> Merges:
+    """Algorithm 1 with a threshold that leaves `n_regions` regions.
 
-    def _row(self, region: Region) -> list[float]:
-        """The :meth:`_roughness` of a region's roughest cell."""
-        if region.key not in self._roughest:
-            cells = np.asarray(region.cells)
-            new = cells[np.isnan(self._rough[cells, 0])]
-            if len(new):
-                self._rough[new] = self._roughness(new)
-            rows = self._rough[cells]
-            self._roughest[region.key] = rows[rows.sum(axis=1).argmax()].tolist()
-        return self._roughest[region.key]
+    The number of regions falls with τ, but not strictly, and in steps. A bracket is narrowed as if
+    log N were a straight line in log τ; when it is as narrow as rounding allows, the run with its
+    upper end is broken off in time. Runs that lead too far are broken off, too.
+    """
+    beta = np.sort([mesh.energies[c.key] for c in mesh.cells])
+    N, n = n_regions, len(beta)
+    if n == N:
+        return Merges([], n, float(beta[0]), float(beta[0]))
+    positive = beta[beta > 0]
+    least = float(positive[0]) if len(positive) else 1.0
+    stop = N - 1 - N // 50
+    low, high, above, below = 0.0, math.inf, n, 0
+    # Energies of texture grow with the area, and the average region gets n / N cells.
+    tau = max(float(np.quantile(beta, 1 - N / n)) * n / N, least)
+    while True:
+        run = merge(mesh, tau, stop)
+        if run.n_regions == N:
+            return run
+        if run.n_regions < N:
+            high, below = tau, run.n_regions
+        elif run.next_energy < math.inf:
+            low, above = tau, run.n_regions
+        else:
+            return merge_boxes(mesh, run, N)  # boxes in each other's way
+        if high == math.inf:
+            tau = max(1.4 * low, run.next_energy)
+        elif low == 0 and high > least / 2:
+            tau = high / 1.4
+        elif high > low * (1 + 1e-6) and low > 0:
+            known = below > stop  # else the run was broken off, and would have led further
+            part = math.log(above / N) / math.log(above / below) if known else 0.5
+            tau = low * (high / low) ** min(max(part, 0.1), 0.9)
+        else:
+            return merge(mesh, high, N)
 
-    def _roughness(self, cells: Integers) -> Floats:
-        """``‖w Δ_a y‖ / 2π``, or less, of some cells along each axis a; 0 where samples miss."""
-        y, present, edges = self._beta.y, self._beta.present, self._beta.edges
-        d, C = len(edges), len(y)
-        found = np.zeros((len(cells), d))
-        at = np.stack(np.unravel_index(cells, self._beta.n_cells), axis=1)
-        half = [int(np.diff(e).min()) // 2 for e in edges]
-        if min(half) == 0:
-            return found
-        size = [2 * h - 1 for h in half]
-        w = np.ones(())
-        for h in half:
-            w = np.multiply.outer(w, 1 - np.abs(np.arange(1 - h, h)) / h)
-        padded, axes = [int(next_fast_len(2 * n, real=True)) for n in size], tuple(range(2, 2 + d))
-        step = max(1, BATCH_SAMPLES // (C * math.prod(padded)))
-        for i in range(0, len(found), step):
-            Y = np.empty((len(at[i : i + step]), C, *(n + 1 for n in size)))
-            for out, cell in zip(Y, at[i : i + step]):
-                low = [int(e[j]) for e, j in zip(edges, cell)]
-                box = tuple(slice(a, a + n + 1) for a, n in zip(low, size))
-                out[...] = np.ldexp(y[:, *box], -self._exponent)
-                if present is not None and not present[:, *box].all():
-                    out[...] = 0
-            for k in range(d):
-                inner = tuple(slice(None if j == k else -1) for j in range(d))
-                g = w * np.diff(Y, axis=2 + k)[..., *inner]
-                power = np.abs(rfftn(g, padded, axes=range(2, 2 + d))) ** 2
-                r2 = (power**2 * mirrored(padded[-1])).sum(axis=axes) / math.prod(padded)
-                g2 = (g**2).sum(axis=axes)
-                r2 = np.maximum(r2, np.finfo(float).tiny)
-                found[i : i + step, k] = (g2**1.5 / np.sqrt(r2)).sum(axis=1) / (2 * np.pi)
-        return np.asarray(np.ldexp(found, self._exponent))
 
-    @cached_property
-    def _exponent(self) -> int:
-        """Of a power of 2 about as large as the samples, so that squares stay finite."""
-        return math.frexp(max(float(self._beta.y.max()), -float(self._beta.y.min())))[1]
+def merge_boxes(mesh: Mesh, run: Merges, n_regions: int) -> Merges:
+    """The boxes of a run that came to an end, merged on until `n_regions` are left.
+
+    Each time the boxes that together have the least energy. Where that would leave too few, their
+    box is cut again, the part of greatest energy first.
+    """
+    merger = _BoxMerger(mesh, run)
+    while len(merger.regions) > n_regions:
+        excess = len(merger.regions) - n_regions
+        members = merger.best(excess)
+        merger.merge(members, 1 + max(0, len(members) - 1 - excess))
+    pairs = [
+        (mesh.cells[r.first], mesh.cells[c])
+        for r in merger.regions.values()
+        for c in r.cells
+        if c != r.first
+    ]
+    return Merges(pairs, n_regions, run.next_energy, run.threshold)
+
+
+class _BoxMerger:
+    """Regions that are boxes of cells, by number, and what would become of merging neighbours."""
+
+    def __init__(self, mesh: Mesh, run: Merges) -> None:
+        self.mesh, self.labels = mesh, mesh.labels(run.pairs)
+        self.regions = dict(enumerate(unite(mesh.cells, self.labels)))
+        self.next = len(self.regions)
+        self._closures: dict[tuple[int, int], frozenset[int]] = {}
+
+    def _union(self, cells: Integers) -> Region:
+        members: list[int] = cells.tolist()
+        return reduce(union, (self.mesh.cells[c] for c in members))
+
+    def _energy(self, region: Region) -> float:
+        self.mesh.measure([region])
+        return self.mesh.energies[region.key]
+
+    def _spans(self, grid: Iterable[int]) -> list[tuple[int, int]]:
+        """First cell and number of cells, on each axis, of the box around bits of cells."""
+        sides = zip(grid, self.labels.shape, self.mesh.beta.periodic)
+        return [span(bits, n if wraps else 0) for bits, n, wraps in sides]
+
+    def best(self, excess: int) -> frozenset[int]:
+        """Boxes that make one box of little energy, if possible at most `excess` and one."""
+        every = self._candidates()
+        fitting = [m for m in every if len(m) - 1 <= excess]
+
+        def size(members: frozenset[int]) -> tuple[int, list[int]]:
+            return sum(len(self.regions[i].cells) for i in members), sorted(members)
+
+        def energy(members: frozenset[int]) -> tuple[float, list[int]]:
+            ordered = sorted(members)
+            return self._energy(reduce(union, (self.regions[i] for i in ordered))), ordered
+
+        # Energies grow with the area, and large boxes take long to transform.
+        return min(sorted(fitting or every, key=size)[:CANDIDATES], key=energy)
+
+    def _candidates(self) -> set[frozenset[int]]:
+        """Sets of boxes that make one box, around every two neighbours."""
+        pairs = {(i, j) for i, j in touching(self.labels, self.mesh.beta.periodic).tolist()}
+        there = set(self.regions)
+        kept = {p: m for p, m in self._closures.items() if p in pairs and m <= there}
+        self._closures = kept | {p: self._close(p) for p in pairs - set(kept)}
+        return set(self._closures.values())
+
+    def _close(self, pair: tuple[int, int]) -> frozenset[int]:
+        """The regions inside the smallest box around two that cuts none."""
+        members = frozenset(pair)
+        while True:
+            grids = zip(*(self.regions[i].grid for i in members))
+            spans = self._spans(reduce(or_, bits) for bits in grids)
+            at = [(a + np.arange(length)) % n for (a, length), n in zip(spans, self.labels.shape)]
+            found = frozenset(np.unique(self.labels[np.ix_(*at)]).tolist())
+            if found == members:
+                return members
+            members = found
+
+    def merge(self, members: frozenset[int], pieces: int) -> None:
+        """One box of several, or `pieces` boxes in the same place."""
+        parts = [reduce(union, (self.regions.pop(i) for i in sorted(members)))]
+        while len(parts) < pieces:
+            energies = [self._energy(p) if len(p.cells) > 1 else -1.0 for p in parts]
+            parts += self._halve(parts.pop(int(np.argmax(energies))))
+        for part in parts:
+            self.regions[self.next] = part
+            self.labels.reshape(-1)[list(part.cells)] = self.next
+            self.next += 1
+
+    def _halve(self, box: Region) -> list[Region]:
+        """A box of cells cut across its longest axis."""
+        spans, cells = self._spans(box.grid), np.sort(box.cells)
+        k = int(np.argmax([length for _, length in spans]))
+        first, length = spans[k]
+        at = np.unravel_index(cells, self.labels.shape)[k]
+        low = (at - first) % self.labels.shape[k] < length // 2
+        return [self._union(cells[low]), self._union(cells[~low])]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import elmfield as ef
 import oracles.beam as slow
-from elmfield.partition.beam.energy import Barron, samples_of
-from elmfield.partition.beam.merge import Mesh, merge
+from elmfield.partition.barron import Barron, samples_of
+from elmfield.partition.beam import Mesh, merge
 from oracles.beam import connected, touching
 
 QUICK = settings(max_examples=25, deadline=None)
