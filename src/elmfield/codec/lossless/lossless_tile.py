@@ -50,8 +50,7 @@ def pack_many(
     """
     heads = [Head.of(values, channel_axis) for values in tiles]
 
-    def begin(item: tuple[Values, Head, Lattice | None]) -> PlaneWriter:
-        values, head, lattice = item
+    def begin(values: Values, head: Head, lattice: Lattice | None) -> PlaneWriter:
         out = PlaneWriter(bytes(head.writer(LOSSLESS).data))
         if values.size:
             order = _AxisOrder(head)
@@ -59,10 +58,7 @@ def pack_many(
             _write_values(out, order.arrange(native), order.ndim, lattice)
         return out
 
-    # Compiled loops take tiles one by one; NumPy takes many side by side.
-    loops = compiled.pays(sum(values.size for values in tiles))
-    items = list(zip(tiles, heads, lattices or [None] * len(tiles)))
-    packed = finish_writers(spread(begin, items, None if loops else 1))
+    packed = finish_writers(list(map(begin, tiles, heads, lattices or [None] * len(tiles))))
     return [_choose_shorter(data, v, head) for data, v, head in zip(packed, tiles, heads)]
 
 

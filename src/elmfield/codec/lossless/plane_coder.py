@@ -132,12 +132,7 @@ def state_words(x: NDArray[np.integer]) -> Words:
 
 def _prepare_plane(values: NDArray[np.integer], layout: Layout, tail: Words) -> Plane:
     """Return what is to be written of samples 0 <= v <= MAX_RANGE, (C, A, Z, Y, X)."""
-    make: type[Frame] = Frame
-    if compiled.pays(0):
-        from elmfield.codec.lossless.compiled_plane import CompiledFrame
-
-        make = CompiledFrame
-    frame = make.of(values, layout)
+    frame = Frame.of(values, layout)
     top, learned, shift = int(values.max()), values.size >= LEARNING_SAMPLES, 8
     if learned:
         weights, shift = frame.learn_weights()
@@ -229,7 +224,7 @@ def decode_sections(sections: Sequence[Section]) -> None:
         else:
             section.samples = np.zeros(section.layout.shape, np.int64)
     if coded and compiled.pays(0):
-        from elmfield.codec.lossless.compiled_plane import decode_plane
+        from elmfield.codec.lossless.prediction_kernels import decode_plane
 
         for one in coded:
             lanes = one.layout.n_lanes(one.halvings)

@@ -172,20 +172,6 @@ class Model:
         scaled = self.weights.astype(np.float64) * (FRACTION / (1 << self.shift))
         return np.asarray(scaled[stencil.kinds], np.float64)
 
-    def by_row(self, stencil: Stencil) -> Floats:
-        """Return the same for rows on the edge of a block, (6, G, P, K): outside reads anchors.
-
-        First, second and other rows; then the same for rows that are the last of their block.
-        """
-        inner = self.matrices(stencil)
-        out = np.stack([inner] * 6)
-        for row, ks, anchors in stencil.outside:
-            for place in [row, row + 3] if row >= 0 else [3, 4, 5]:
-                for k, anchor in zip(ks, anchors, strict=True):
-                    out[place, :, :, anchor] += inner[:, :, k]
-                    out[place, :, :, k] = 0.0
-        return out
-
     def tables(self) -> Tables:
         """Return the tables of tokens: the sizes that levels say, made to sum to 2^12."""
         level = np.zeros((len(self.levels), N_TOKENS), np.uint8)
