@@ -14,9 +14,9 @@ from elmfield.codec.lossy.coder import (
     BIT_PRICE,
     Pricer,
     Quantiser,
-    SectionTables,
     StreamWriter,
     down,
+    section_tables,
 )
 from elmfield.codec.lossy.contexts import Counts, Places, load_prior
 from elmfield.codec.lossy.read import Mask, Part, Shape, grid_shape, is_few, repeat_for_pieces
@@ -81,7 +81,7 @@ def find_residual(X: Floats, part: Part) -> tuple[Floats, NDArray[np.int8]]:
 def _write_part(
     X: Floats,
     part: Part,
-    tables: SectionTables,
+    tables: tuple[AdaptiveTables, AdaptiveTables],
     writer: StreamWriter,
     around: Counts | None = None,
     *,
@@ -90,9 +90,9 @@ def _write_part(
     """Return the head of a part, its modes as a decoder finds them, magnitudes of contexts."""
     X, weights = find_residual(X, part)
     x = np.abs(X).astype(np.float32)
-    coder = Quantiser(tables, load_prior(part.m.d), x, find_last(x, part.m), writer)
-    walk = part.walk(around)
-    walk.run(tables.contexts, coder)
+    walk, prior = part.walk(around), load_prior(part.m.d)
+    coder = Quantiser(prior, x, find_last(x, part.m), tables, writer)
+    walk.run(prior, coder)
     q, off = coder.finish(X < 0)
     points = np.clip(np.rint(off * UNIT), -UNIT, UNIT).astype(np.int8)
     r = part.values(q, points, weights, every=every)
@@ -115,7 +115,7 @@ def _write_plane(plane: Floats) -> tuple[list[bytes], Whole]:
     X = transform.find_modes(pad_to_boxes(plane, m.B), m.B)[m.rows]
     sections, above = _write_plane(X[0].reshape(grid_shape(plane.shape, m.B)))
     writer, part = StreamWriter(), Part(m, above)
-    head, r, _ = _write_part(X, part, SectionTables(load_prior(d)), writer)
+    head, r, _ = _write_part(X, part, section_tables(d), writer)
     found = part.samples(r)[tuple(slice(n) for n in plane.shape)]
     return [*sections, head + writer.content()], found
 
@@ -130,7 +130,7 @@ def _write_cuts(finer: Floats, coarse: Whole, cuts: Mask, may: Mask) -> tuple[by
         writer.symbols(tables, classes, one[boxes])
         seen[boxes] = one[boxes]
     m = modes(2, d)
-    part, learned = Part(m, coarse, np.tile(cuts, grid[0])), SectionTables(load_prior(d))
+    part, learned = Part(m, coarse, np.tile(cuts, grid[0])), section_tables(d)
     head, r, _ = _write_part(transform.find_modes(finer, 2)[m.rows], part, learned, writer)
     return head + writer.content(), part.samples(r)
 
@@ -140,8 +140,9 @@ def _price_boxes(X: Floats, B: int, grid: Shape, wanted: Mask | None = None) -> 
     m = modes(B, len(grid) - 1)
     part = Part(m, np.rint(X[0] * UNIT).astype(np.int64).reshape(grid), wanted)
     x = np.abs(find_residual(X, part)[0], dtype=np.float32)
-    pricer = Pricer(load_prior(m.d), x, find_last(x, m), m.starts)
-    part.walk().run(pricer.tables.contexts, pricer)
+    prior = load_prior(m.d)
+    pricer = Pricer(prior, x, find_last(x, m), m.starts)
+    part.walk().run(prior, pricer)
     return pricer
 
 
@@ -279,7 +280,7 @@ def write_boxes(
 
 def _write_modes(X: dict[int, Floats], parts: list[Part], shape: Shape) -> tuple[bytes, Whole]:
     """Return the last section, and the samples."""
-    writer, tables, heads = StreamWriter(), SectionTables(load_prior(len(shape) - 1)), []
+    writer, tables, heads = StreamWriter(), section_tables(len(shape) - 1), []
     around, out = None, None
     for part in parts:
         head, r, A = _write_part(X[part.m.B], part, tables, writer, around, every=False)
