@@ -194,10 +194,6 @@ class WordStacks:
     def push(self, counts: Integers, words: Words) -> None:
         """Put so many words on top of each stream, those of the first stream first."""
         self._top -= counts
-        if len(counts) == 1:
-            top = int(self._top[0])
-            self._words[0, top : top + words.size] = words
-            return
         first = self._top + self._starts
         first[1:] -= np.cumsum(counts)[:-1]
         self._words.reshape(-1)[np.arange(words.size) + np.repeat(first, counts)] = words
@@ -221,14 +217,13 @@ def encode(x: Entries, entries: Entries, bits: int, stacks: WordStacks) -> None:
     for a in reversed(range(0, entries.shape[1], L)):
         e = entries[:, a : a + L].reshape(-1)
         n = e.size // S
-        state = x[0, :n] if S == 1 else x[:, :n].reshape(-1)
+        state = x[:, :n].reshape(-1)
         freq = e & _HALF
         # x would pass 2^32 if x >> (32 - bits) >= freq.
         full = ((state >> (_WIDTH - shift)) >= freq).nonzero()[0]
         if full.size:
             high = state.take(full)
-            counts = np.bincount(full // n, minlength=S) if S > 1 else np.full(1, full.size)
-            stacks.push(counts, high.astype(np.uint16))
+            stacks.push(np.bincount(full // n, minlength=S), high.astype(np.uint16))
             high >>= _WORD
             state[full] = high
         # x <- floor(x / freq) 2^bits + x mod freq + start
@@ -238,8 +233,7 @@ def encode(x: Entries, entries: Entries, bits: int, stacks: WordStacks) -> None:
         quotient <<= shift
         state += quotient
         state += e >> _WORD
-        if S > 1:
-            x[:, :n] = state.reshape(S, n)
+        x[:, :n] = state.reshape(S, n)
 
 
 def encode_raw(x: Entries, numbers: Entries, stacks: WordStacks) -> None:
@@ -393,19 +387,12 @@ class Decoder:
         which = small.reshape(-1).nonzero()[0]
         if not which.size:
             return
-        if len(x) == 1:
-            a = int(self.next[0])
-            words = self.words[a : a + which.size]
-            self.next[0] = a + which.size
-            if len(words) < which.size:
-                raise too_short()
-        else:
-            counts = np.count_nonzero(small, axis=1)
-            ahead = self.next - (np.cumsum(counts) - counts)
-            self.next += counts
-            if bool((self.next > self.end).any()):
-                raise too_short()
-            words = self.words.take(np.arange(which.size) + np.repeat(ahead, counts))
+        counts = np.count_nonzero(small, axis=1)
+        ahead = self.next - (np.cumsum(counts) - counts)
+        self.next += counts
+        if bool((self.next > self.end).any()):
+            raise too_short()
+        words = self.words.take(np.arange(which.size) + np.repeat(ahead, counts))
         filled = flat.take(which)
         filled <<= _WORD
         filled |= words

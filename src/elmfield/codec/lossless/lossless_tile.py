@@ -18,8 +18,9 @@ from elmfield.codec.container import LOSSLESS, ByteReader, Head, damaged, fill_u
 from elmfield.codec.lossless import numbers
 from elmfield.codec.lossless.numbers import Ranks, from_ranks, on_lattice, ranks
 from elmfield.codec.lossless.plane_coder import (
+    NO_WORDS,
+    Plane,
     PlaneWriter,
-    Section,
     decode_sections,
     finish_writers,
     read_sections,
@@ -217,7 +218,7 @@ def _write_ranks(out: PlaneWriter, rank: Ranks, ndim: int) -> None:
     shift = max(0, int(distance.max()).bit_length() - MAX_RANGE.bit_length())
     for number in (least, step, shift):
         out.number(number)
-    tail = None
+    tail = NO_WORDS
     if shift:
         tail = numbers.pack_low_bits(distance.ravel(), shift)
         distance >>= rank.dtype.type(shift)
@@ -233,9 +234,9 @@ class _CodedTile:
     def __init__(self, data: bytes) -> None:
         head, reader = Head.read(data, LOSSLESS)
         self._dtype, self._order = head.dtype, _AxisOrder(head)
-        self._mask: list[Section] = []
-        self._main: list[Section] = []
-        self._extra: list[Section] = []
+        self._mask: list[Plane] = []
+        self._main: list[Plane] = []
+        self._extra: list[Plane] = []
         way, kind = reader.take(1)[0], head.dtype.kind
         self._way, self._stored = way % GAPS, None
         if way == STORED:
@@ -261,11 +262,11 @@ class _CodedTile:
             self._read_corrections(reader)
 
     @property
-    def sections(self) -> list[Section]:
+    def sections(self) -> list[Plane]:
         """All sections, in the order of the bytes."""
         return self._mask + self._main + self._extra
 
-    def _read_planes(self, reader: ByteReader) -> list[Section]:
+    def _read_planes(self, reader: ByteReader) -> list[Plane]:
         return read_sections(reader, self._order.shape, self._order.ndim)
 
     def _read_corrections(self, reader: ByteReader) -> None:
@@ -338,7 +339,7 @@ def _read_stored(raw: bytes, head: Head) -> Values:
     return values.reshape(head.shape)
 
 
-def _join(sections: list[Section]) -> NDArray[np.integer]:
+def _join(sections: list[Plane]) -> NDArray[np.integer]:
     """Return the samples of sections whose streams must be used up."""
     if any(section.tail.any() for section in sections):
         raise damaged("holds more than its samples need")

@@ -1,6 +1,6 @@
 """Compiled loops that decode a plane sample by sample, as `plane_coder` does by NumPy.
 
-The arithmetic is that of `predict`, whole numbers in float64, in the same order of coding: the
+The arithmetic is that of `wavefront`, whole numbers in float64, in the same order of coding: the
 same samples both ways. Every table that loops look into was checked before (`plane_model`), and
 words are counted here. Imported only once compiled loops pay, because it imports the compiler.
 """
@@ -15,14 +15,16 @@ from elmfield._array.compiled import compiled
 from elmfield._array.typing import Floats, Integers
 from elmfield.codec.ans import Words, first_states, too_short, unfinished
 from elmfield.codec.lossless.plane_model import LEAST, RAW, TOKEN_BITS, Model
-from elmfield.codec.lossless.predict import (
+from elmfield.codec.lossless.wavefront import (
+    ABOVE,
+    BELOW,
     BINS,
     ERROR_LIMIT,
     SQUARE_LIMIT,
+    Layout,
     Stencil,
     level_weights,
 )
-from elmfield.codec.lossless.wavefront import ABOVE, BELOW, Layout
 
 SHARES = level_weights()
 DONE, TOO_SHORT, NO_END = 0, 1, 2
@@ -103,7 +105,7 @@ def _guess(
 
 @compiled
 def _blend(guess: Floats, at: int, past: Floats, n: int, out: Floats) -> None:
-    """Run `predict.blend`."""
+    """Run `wavefront.blend`."""
     bits, faintest = past.view(np.int64), SHARES.size - 1
     one, two, three, four = guess[0, at:], guess[1, at:], guess[2, at:], guess[3, at:]
     for j in range(n):
