@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield._array import compiled
-from elmfield._array.threads import spread
 from elmfield._array.typing import Integers
 from elmfield.codec.container import LOSSLESS, ByteReader, Head, damaged, fill_up
 from elmfield.codec.lossless import numbers
@@ -75,10 +73,8 @@ def _choose_shorter(packed: bytes, values: Values, head: Head) -> bytes:
 def unpack_many(tiles: Sequence[bytes]) -> list[Values]:
     """Return the arrays of several tiles; StoreError where the bytes are damaged."""
     read = [_CodedTile(tile) for tile in tiles]
-    if compiled.pays(sum(s.layout.n_samples for tile in read for s in tile.sections)):
-        return spread(_CodedTile.values, read)
     decode_sections([section for tile in read for section in tile.sections])
-    return [tile.values(decoded=True) for tile in read]
+    return [tile.values() for tile in read]
 
 
 class _AxisOrder:
@@ -282,12 +278,10 @@ class _CodedTile:
             raise damaged("has impossible corrections")
         self._extra = read_sections(reader, (1, 1, 1, 1, n), 1)
 
-    def values(self, *, decoded: bool = False) -> Values:
-        """Return the array; sections are decoded unless they were."""
+    def values(self) -> Values:
+        """Return the array, once sections are decoded."""
         if self._stored is not None:
             return self._stored
-        if not decoded:
-            decode_sections(self.sections)
         rank = self._ranks()
         if self._way == RANKED:
             values = from_ranks(rank, self._dtype)

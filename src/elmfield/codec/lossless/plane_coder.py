@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array import compiled
+from elmfield._array.threads import spread
 from elmfield._array.typing import Floats, Integers
 from elmfield.codec.ans import (
     Decoder,
@@ -242,12 +243,10 @@ def decode_sections(sections: Sequence[Plane]) -> None:
             coded.append(section)
         else:
             section.samples = np.zeros(section.layout.shape, np.int64)
-    if coded and compiled.pays(0):
+    if compiled.pays(sum(plane.layout.n_samples for plane in coded)):
         from elmfield.codec.lossless.prediction_kernels import decode_plane
 
-        for one in coded:
-            lanes = one.layout.n_lanes(one.halvings)
-            one.samples, one.tail = decode_plane(one.header, one.words, one.layout, lanes)
+        spread(decode_plane, coded)
         return
     for group in group_equal(coded):
         wave = _Wave(group)

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from elmfield._array.compiled import compiled
 from elmfield._array.typing import Floats, Integers
-from elmfield.codec.ans import Words, first_states, too_short, unfinished
+from elmfield.codec.ans import first_states, too_short, unfinished
+from elmfield.codec.lossless.plane_coder import Plane
 from elmfield.codec.lossless.plane_model import LEAST, RAW, TOKEN_BITS, Model
 from elmfield.codec.lossless.wavefront import (
     ABOVE,
@@ -359,13 +360,12 @@ def _wave(layout: Layout, farthest: int, first: int) -> Wave:
     )
 
 
-def decode_plane(
-    header: bytes, words: Words, layout: Layout, lanes: int
-) -> tuple[NDArray[np.integer], Words]:
-    """Return the plane (C, A, Z, Y, X) and the tail of a packed plane."""
-    stencil, (blocks, near, past) = Stencil.of(layout), _geometry(layout)
-    model = Model.unpack(header, stencil)
-    tables, states = model.tables(), first_states(words, lanes)
+def decode_plane(plane: Plane) -> None:
+    """Find the samples and the tail of a plane."""
+    layout, stencil = plane.layout, Stencil.of(plane.layout)
+    blocks, near, past = _geometry(layout)
+    model = Model.unpack(plane.header, stencil)
+    tables, states = model.tables(), first_states(plane.words, layout.n_lanes(plane.halvings))
     known = Coding(
         float(model.top),
         _weights_by_row(model, stencil),
@@ -378,9 +378,9 @@ def decode_plane(
         tables.entries.astype(np.int64),
     )
     out = np.zeros((layout.n_groups, layout.n_blocks, *layout.block[2:]), np.int32)
-    left = np.append(words, np.uint16(0))
+    left = np.append(plane.words, np.uint16(0))
     wave = _wave(layout, -int(min(near.on.min(), past.on.min())), model.first)
     result, word = decode(left, states, blocks, near, past, known, wave, out)
     if result != DONE:
         raise too_short() if result == TOO_SHORT else unfinished()
-    return layout.join(out), left[word:-1]
+    plane.samples, plane.tail = layout.join(out), left[word:-1]

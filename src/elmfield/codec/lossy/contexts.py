@@ -204,12 +204,7 @@ class BoxWalk:
 
     def _near(self, rows: slice, boxes: Places) -> Counts:
         """Return the sum of magnitudes of all neighbours, (modes, boxes)."""
-        slab = self.A[rows]
-        out = np.zeros((len(slab), len(boxes)), np.int32)
-        for _, (one, other) in self._next:
-            out += slab.take(one[boxes], axis=1)
-            out += slab.take(other[boxes], axis=1)
-        return out
+        return np.add(*self._sides(rows, boxes))
 
     def _sides(self, rows: slice, boxes: Places) -> list[Counts]:
         """Return the same along the highest axes of each mode, and along the others."""

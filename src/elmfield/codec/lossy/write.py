@@ -24,8 +24,6 @@ from elmfield.codec.lossy.transform import FRACTION, LARGEST, UNIT, Floats, Mode
 
 SPARSE_BITS, DENSE_BITS = 0.1, 0.5
 """Bits a sample below which boxes are not tried in pieces, above which not as one."""
-CHUNK_MODES = 1 << 15
-"""Modes that are looked at together."""
 CUT_MARGIN = 0.03
 """Boxes are cut where it saves this part of their price: mixed sizes know less of each other."""
 
@@ -42,23 +40,11 @@ class TooFineError(ValueError):
 
 def find_last(x: NDArray[np.float32], m: Modes) -> Places:
     """Return the last diagonal worth coding in every box: all up to it save most."""
-    single, n = np.float32, m.n_diagonals
-    by_diagonal = np.empty((n - 1, x.shape[1]), single)
-    each = max(1, CHUNK_MODES // max(1, x.size // n))
-    for s in range(1, n, each):  # some diagonals at a time: they stay in a cache
-        rows = m.starts[s : min(s + each, n) + 1]
-        part = x[rows[0] : rows[-1]]
-        q = part + single(0.3)
-        np.floor(q, out=q)
-        gain = part + part
-        gain -= q
-        gain -= single(BIT_PRICE)
-        gain *= q
-        np.minimum(q, single(1), out=q)
-        q *= single(4.5 * BIT_PRICE)
-        gain -= q
-        for k, (a, b) in enumerate(pairwise(rows)):
-            by_diagonal[s - 1 + k] = down(gain[a - rows[0] : b - rows[0]])
+    single = np.float32
+    q = np.floor(x + single(0.3))
+    gain = (x + x - q - single(BIT_PRICE)) * q
+    gain -= np.minimum(q, single(1)) * single(4.5 * BIT_PRICE)
+    by_diagonal = np.stack([down(gain[a:b]) for a, b in pairwise(m.starts[1:])])
     so_far = np.cumsum(by_diagonal, axis=0, out=by_diagonal)
     best = so_far.argmax(axis=0)
     return np.where(so_far[best, np.arange(len(best))] > 0, best + 1, 0)
