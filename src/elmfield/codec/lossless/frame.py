@@ -3,15 +3,16 @@
 Only the encoder learns: in float64, from a part of the samples; the decoder gets whole numbers.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from elmfield._array.threads import small_products
 from elmfield._array.typing import Bools, Floats, Integers
 from elmfield.codec.lossless import wavefront
 from elmfield.codec.lossless.plane_model import Model, set_anchors
@@ -34,7 +35,7 @@ CHUNK_SAMPLES = 8192
 
 @dataclass(frozen=True)
 class Frame:
-    """Blocks with what stands around them, flat, with `front` more numbers before and behind.
+    """Blocks with what stands around them, (G, B, rows, columns).
 
     Left of a row stands the first sample of the row above, left of row 0 `first`; right of a row
     stands its last sample. Rows above and below are never read (:meth:`Stencil.outside`).
@@ -45,50 +46,43 @@ class Frame:
         Neighbours.
     samples : array
         Blocks in their frames.
-    shape : tuple of int
-        (G, B, rows, columns) of the framed blocks.
     rows : array of bool, shape (G, B, hy)
         Which rows of blocks lie in the array.
     """
 
     stencil: Stencil
     samples: Floats
-    shape: tuple[int, int, int, int]
-    front: int
     rows: NDArray[np.bool_]
     first: int
 
     @classmethod
     def of(cls, values: NDArray[np.integer], layout: Layout) -> "Frame":
         """Return the frame of samples (C, A, Z, Y, X)."""
-        stencil, blocks = Stencil.of(layout), layout.cut(values)
+        blocks = layout.cut(values)
         G, B, hy, hx = blocks.shape
-        shape = _, _, H, W = G, B, ABOVE + hy + BELOW, LEFT + hx + RIGHT
-        front = 1 + max(run.back * B * H * W + 3 * W for run in stencil.samples)
-        samples, first = np.zeros(G * B * H * W + 2 * front), int(blocks[0, 0, 0, 0])
-        framed = samples[front:-front].reshape(shape)
-        framed[...] = first
-        inner = framed[:, :, ABOVE : ABOVE + hy]
+        first = int(blocks[0, 0, 0, 0])
+        samples = np.full((G, B, ABOVE + hy + BELOW, LEFT + hx + RIGHT), float(first))
+        inner = samples[:, :, ABOVE : ABOVE + hy]
         inner[..., LEFT : LEFT + hx] = blocks
         inner[:, :, 1:, :LEFT] = blocks[:, :, :-1, :1]
         inner[..., LEFT + hx :] = blocks[..., -1:]
         rows = (np.arange(hy) < layout.heights[:, None]) & layout.filled[:, :, None]
-        return cls(stencil, samples, shape, front, rows, first)
+        return cls(Stencil.of(layout), samples, rows, first)
 
-    def _blocks(self, flat: NDArray[Any]) -> NDArray[Any]:
-        """A view of flat framed numbers without their frames, (G, B, hy, hx)."""
+    def _parts(self) -> Iterator[tuple[int, slice]]:
+        """Groups in order, and some of their blocks at a time."""
+        G, B, hy = self.rows.shape
+        n = max(1, CHUNK_SAMPLES // (hy * self.samples.shape[3]))
+        yield from ((g, slice(b, b + n)) for g in range(G) for b in range(0, B, n))
+
+    def _views(self, framed: Floats, runs: list[Run], g: int, some: slice) -> list[Floats]:
+        """Numbers of every neighbour of the samples of some blocks, (blocks, hy, hx)."""
         hy, hx = self.stencil.layout.block[2:]
-        framed = flat[self.front : -self.front].reshape(self.shape)
-        return framed[:, :, ABOVE : ABOVE + hy, LEFT : LEFT + hx]
-
-    def _samples_of(self, flat: Floats) -> Floats:
-        """The numbers that belong to samples, in the order (g, b, y, x), shape (n,)."""
-        return self._blocks(flat)[self.rows].ravel()
-
-    def _offsets(self, runs: list[Run]) -> list[int]:
-        """The flat offset of every neighbour."""
-        _, B, H, W = self.shape
-        return [r.dx + r.dy * W - r.back * B * H * W + j for r in runs for j in range(r.n)]
+        return [
+            framed[max(g - r.back, 0), some, ABOVE + r.dy :, LEFT + r.dx + j :][:, :hy, :hx]
+            for r in runs
+            for j in range(r.n)
+        ]
 
     def learn_weights(self) -> tuple[Integers, int]:
         """Return learned weights of every kind of group, and their bits."""
@@ -107,81 +101,56 @@ class Frame:
         whole = np.clip(np.rint(np.stack(found) * (1 << shift)), -32767, 32767).astype(np.int64)
         return set_anchors(whole, stencil, shift), shift
 
-    def _within(self, windows: "Windows", flat: Floats, runs: list[Run]) -> tuple[Floats, Floats]:
+    def _within(self, windows: "Windows", framed: Floats, runs: list[Run]) -> tuple[Floats, Floats]:
         """Numbers of windows: those of neighbours, (k, n, rows, columns), and their own."""
-        _, B, H, W = self.shape
+        _, B, H, W = framed.shape
         block = windows.group * B + windows.block
-        corner = (block * H + ABOVE + windows.row) * W + LEFT + windows.column + self.front
+        corner = (block * H + ABOVE + windows.row) * W + LEFT + windows.column
         rows, columns = windows.shape
-        size = flat.size - (rows - 1) * W - columns + 1
-        step = flat.itemsize
-        starts = as_strided(flat, (size, rows, columns), (step, W * step, step), writeable=False)
-        return starts[corner + np.array(self._offsets(runs))[:, None]], starts[corner]
+        inner = corner[:, None, None] + W * np.arange(rows)[:, None] + np.arange(columns)
+        near = [r.dx + r.dy * W - r.back * B * H * W + j for r in runs for j in range(r.n)]
+        # Groups that are not there have no weight: any number does.
+        found = np.stack([framed.take(inner + offset, mode="clip") for offset in near])
+        return found, framed.take(inner)
 
-    def _edges(self) -> list[tuple[NDArray[np.bool_], Integers, Integers]]:
-        """Which samples lie on an edge of their block, flat, and which neighbours read anchors."""
-        B, out = self.shape[1], []
-        for row, k, anchor in self.stencil.outside:
-            edge = np.zeros(self.shape, np.bool_)
-            rows = np.full(B, ABOVE + row) if row >= 0 else ABOVE - 1 + self.stencil.layout.heights
-            edge[:, np.arange(B), rows] = True
-            out.append((edge.ravel(), k, anchor))
-        return out
-
-    def _chunks(self) -> list[tuple[int, int, int]]:
-        """(group, first, last) flat spans that cover all groups in order."""
-        size = self.shape[1] * self.shape[2] * self.shape[3]
-        out = []
-        for g in range(self.shape[0]):
-            begin, end = self.front + g * size, self.front + (g + 1) * size
-            out += [(g, a, min(a + CHUNK_SAMPLES, end)) for a in range(begin, end, CHUNK_SAMPLES)]
-        return out
-
+    @small_products()
     def predict(self, model: Model) -> tuple[Floats, Integers, Bools]:
         """Predict all samples.
 
         Returns
         -------
         error : array
-            Errors of the blend in sixteenths, flat and framed.
+            Errors of the blend in sixteenths, framed.
         z, far : arrays, shape (n,)
             Residuals as numbers from 0, and whether the blend is far from a whole number.
         """
-        S, row, used = self.samples, self.shape[3] + 1, self.stencil.used
-        matrices, offsets = model.matrices(self.stencil), self._offsets(self.stencil.samples)
-        outside = np.ones(S.size, np.bool_)
-        self._blocks(outside)[...] = ~self.rows[..., None]
-        table, edges = wavefront.level_weights(), self._edges()
-        squares = np.zeros((matrices.shape[1], row + CHUNK_SAMPLES))  # from a row before
-        error, blend = np.zeros(S.size), np.zeros(S.size)
-        near = np.zeros((self.stencil.n_neighbours, CHUNK_SAMPLES))
-        for g, a, b in self._chunks():
-            n, K = b - a, int(used[g])
-            for k, j in enumerate(offsets[:K]):
-                near[k, :n] = S[a + j : b + j]
-            for edge, ks, anchor in edges:
-                at = np.flatnonzero(edge[a - self.front : b - self.front])
-                if at.size:
-                    near[ks[:, None], at] = near[anchor[:, None], at]
-            guess = np.floor(matrices[g, :, :K] @ near[:K, :n])
-            true = FRACTION * S[a:b]
-            away = guess - true
-            away *= away
-            np.minimum(away, SQUARE_LIMIT, out=away)
-            frame = outside[a:b].nonzero()[0]
-            away[:, frame] = 0.0
-            squares[:, row : row + n] = away
-            past = squares[:, row - 1 : row - 1 + n] + squares[:, 1 : 1 + n]
-            past += squares[:, :n]
-            past += squares[:, 2 : 2 + n]
-            past += FRACTION**2
-            squares[:, :row] = squares[:, n : n + row].copy()
-            blend[a:b] = wavefront.blend(guess, past, table, 0)
-            left = np.minimum(np.abs(blend[a:b] - true), ERROR_LIMIT)
-            left[frame] = 0.0
-            error[a:b] = left
-        whole, above = wavefront.round_blend(self._samples_of(blend), float(model.top))
-        residual = (self._samples_of(S) - whole).astype(np.int64)
+        S, stencil, table = self.samples, self.stencil, wavefront.level_weights()
+        hy, hx = stencil.layout.block[2:]
+        matrices, error = model.matrices(stencil), np.zeros(S.shape)
+        blends = np.zeros((*self.rows.shape, hx))
+        for g, some in self._parts():
+            K = int(stencil.used[g])
+            near = np.stack(self._views(S, stencil.samples, g, some)[:K])
+            blocks, heights = np.arange(near.shape[1]), stencil.layout.heights[some]
+            for row, ks, anchor in stencil.outside:
+                at = np.minimum(heights - 1, row if row >= 0 else hy)
+                k = ks[:, None][ks < K]
+                near[k, blocks, at] = near[anchor[:, None][ks < K], blocks, at]
+            guess = np.floor(np.tensordot(matrices[g, :, :K], near, 1))
+            true = FRACTION * S[g, some, ABOVE : ABOVE + hy, LEFT : LEFT + hx]
+            away = np.minimum((guess - true) ** 2, SQUARE_LIMIT)
+            away[:, ~self.rows[g, some]] = 0.0
+            squares = np.pad(away, [(0, 0), (0, 0), (1, 0), (1, 1)])
+            past = squares[:, :, 1:, :-2] + squares[:, :, :-1, 2:] + FRACTION**2
+            past += squares[:, :, :-1, :-2]
+            past += squares[:, :, :-1, 1:-1]
+            blends[g, some] = wavefront.blend(guess, past, table, 0)
+            left = np.minimum(np.abs(blends[g, some] - true), ERROR_LIMIT)
+            left[~self.rows[g, some]] = 0.0
+            error[g, some, ABOVE : ABOVE + hy, LEFT : LEFT + hx] = left
+        whole, above = wavefront.round_blend(blends[self.rows].ravel(), float(model.top))
+        own = S[:, :, ABOVE : ABOVE + hy, LEFT : LEFT + hx][self.rows].ravel()
+        residual = (own - whole).astype(np.int64)
         np.negative(residual, out=residual, where=above < 0)
         # 0, 1, -1, 2, -2, ... become 0, 1, 2, 3, 4, ...
         z = 2 * np.abs(residual)
@@ -200,20 +169,19 @@ class Frame:
 
     def expect(self, error: Floats, gains: Integers) -> Floats:
         """Return the expected error of every sample."""
-        offsets = self._offsets(self.stencil.errors)
-        energy = np.zeros(error.size)
+        energy = np.empty((*self.rows.shape, self.stencil.layout.block[3]))
         per_group = gains[self.stencil.kinds].astype(np.float64)
-        for g, a, b in self._chunks():
-            total = np.full(b - a, FRACTION * per_group[g, -1])
-            for gain, j in zip(per_group[g, :-1], offsets, strict=True):
+        for g, some in self._parts():
+            energy[g, some] = FRACTION * per_group[g, -1]
+            near = self._views(error, self.stencil.errors, g, some)
+            for gain, past in zip(per_group[g, :-1], near, strict=True):
                 if gain:
-                    total += gain * error[a + j : b + j]
-            energy[a:b] = total
-        return self._samples_of(energy)
+                    energy[g, some] += gain * past
+        return energy[self.rows].ravel()
 
     def coding_order(self) -> NDArray[np.intp]:
         """Return the numbers of samples, counted as (g, b, y, x), in the order of coding."""
-        layout, (G, B, _, _) = self.stencil.layout, self.shape
+        layout, (G, B, _) = self.stencil.layout, self.rows.shape
         full = np.zeros((G, B, *layout.block[2:]), np.intp)
         full[self.rows] = 1 + np.arange(self.rows.sum() * full.shape[3]).reshape(-1, full.shape[3])
         steps = np.zeros((layout.n_steps, G, layout.n_lines, B), np.intp)
