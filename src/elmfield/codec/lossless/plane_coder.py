@@ -1,7 +1,7 @@
 """Planes of whole numbers to bytes and back, several of one layout side by side."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -194,8 +194,8 @@ def _prepare_plane(values: NDArray[np.integer], layout: Layout, tail: Words) -> 
     pairs += find_tokens(z)[0]
     counts = np.bincount(pairs, minlength=2 * BINS * N_TOKENS).reshape(2 * BINS, N_TOKENS)
     classes = cluster_contexts(counts)
-    coding = {"lowest": lowest, "coarse": coarse, "classes": classes}
-    model = replace(model, gains=gains, levels=frequency_levels(counts, classes), **coding)
+    levels = frequency_levels(counts, classes)
+    model = Model(top, frame.first, shift, weights, gains, lowest, coarse, classes, levels, learned)
     entries = model.tables().entries[classes]  # of every context and token
     price = TOKEN_BITS - np.log2(np.maximum(entries & np.uint32(0xFFFF), 1)) + RAW
     bits = float((counts * price).sum()) + 16 * len(tail)
@@ -425,7 +425,7 @@ class _Wave:
             error *= live
         self.errors[at, self.back :, here] = error
 
-    def planes(self) -> list[Integers]:
+    def planes(self) -> list[NDArray[np.integer]]:
         """The decoded planes."""
         layout, out = self.layout, []
         for i in range(self.n):

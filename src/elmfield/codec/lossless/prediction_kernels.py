@@ -326,7 +326,8 @@ def _geometry(layout: Layout) -> tuple[Blocks, Neighbours, Neighbours]:
         each = [(r.back, r.dy, 2 * r.du + r.dx + j) for r in runs for j in range(r.n)]
         each += [each[0]] * (-len(each) % multiple)
         found.append(Neighbours(*np.ascontiguousarray(np.array(each, np.int64).T)))
-    return Blocks(rows, *layout.block[2:], layout.skew, spans, layout.later), *found
+    height, width = layout.block[2:]
+    return Blocks(rows, height, width, layout.skew, spans, layout.later), found[0], found[1]
 
 
 def _weights_by_row(model: Model, stencil: Stencil) -> Floats:
@@ -335,8 +336,9 @@ def _weights_by_row(model: Model, stencil: Stencil) -> Floats:
     out = np.stack([inner] * 3)
     for row, ks, anchors in stencil.outside:
         if row >= 0:
-            np.add.at(out[row], (slice(None), slice(None), anchors), inner[:, :, ks])
             out[row][:, :, ks] = 0.0
+            for k, anchor in zip(ks, anchors, strict=True):
+                out[row, :, :, anchor] += inner[:, :, k]
     return np.pad(out, [(0, 0)] * 3 + [(0, -out.shape[3] % 4)])
 
 

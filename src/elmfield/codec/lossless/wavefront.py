@@ -168,7 +168,7 @@ class Layout:
         shape = (self.n_groups, self.n_blocks, *self.block[2:])
         return np.ascontiguousarray(blocks).reshape(shape)
 
-    def join(self, blocks: Integers) -> Integers:
+    def join(self, blocks: NDArray[np.integer]) -> NDArray[np.integer]:
         """Return the array of its blocks."""
         parts = blocks.reshape(-1, *self.block[:2], *self.counts, *self.block[2:])
         whole = parts.transpose(0, 3, 1, 4, 2, 5, 7, 6, 8)
