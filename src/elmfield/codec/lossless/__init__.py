@@ -1,8 +1,8 @@
 """Arrays to bytes and back, bit for bit.
 
 `lossless_tile` takes arrays of any dtype and shape, `numbers` makes whole numbers of their values.
-A plane of whole numbers is predicted (`predict`) in the order of a `wavefront`, for all samples at
-once in its `frame`; what is left goes as tokens, with a header (`plane_model`), through
+A plane of whole numbers is predicted in the order of a `wavefront`, by the encoder for all samples
+at once in its `frame`; what is left goes as tokens, with a header (`plane_model`), through
 `plane_coder`. `prediction_kernels` decodes planes by compiled loops.
 """
 
