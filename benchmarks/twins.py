@@ -70,11 +70,11 @@ def measure():
     """Print one row a job, as JSON."""
     for name, tiles, how in jobs():
         tiles = [np.asarray(tile, np.float32) if tile.dtype.kind == "f" else tile for tile in tiles]
-        packed = codec.pack_many(tiles, **how)
+        packed = [data for data, _ in codec.pack_decoded(tiles, **how)]
         row = {
             "job": name,
             "bytes": sum(map(len, packed)),
-            "pack": seconds(lambda t=tiles, h=how: codec.pack_many(t, **h)),
+            "pack": seconds(lambda t=tiles, h=how: codec.pack_decoded(t, **h)),
             "unpack": seconds(lambda p=packed: codec.unpack_many(p)),
         }
         print(json.dumps(row), flush=True)

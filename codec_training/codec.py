@@ -14,6 +14,7 @@ Data: see ``data.py`` beside this.
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -64,11 +65,11 @@ class Noted:
 class NotingWalk(contexts.BoxWalk):
     """A walk that tells `Noted` what it knows."""
 
-    def _diagonal(self, s, rows, W, below, near, found, coder):
-        self.known, self.coder = self._lower(s, below, near), coder
-        return super()._diagonal(s, rows, W, below, near, found, coder)
+    def _diagonal(self, rows, below, near):
+        self.known = self._lower(rows, below, near)
+        return super()._diagonal(rows, below, near)
 
-    def _classes(self, found, rows, phase, S, T):
+    def _classes(self, rows, phase, S, T):
         n, note = self.n_even, self.coder
         columns = slice(0, n) if phase == 0 else slice(n, None)
         boxes, position = self.boxes[columns], self.places.position[rows]
@@ -85,8 +86,8 @@ class NotingWalk(contexts.BoxWalk):
         note.weights.append(np.full(len(i), size / len(i), np.float32))
         return np.zeros((len(position), len(boxes)), np.uint8)
 
-    def _flags(self, s, below, near, found, coder):
-        walk = self
+    def _flags(self, s, below, near):
+        walk, prior = self, self.prior
 
         class Table:
             def __getitem__(self, where):
@@ -95,13 +96,13 @@ class NotingWalk(contexts.BoxWalk):
                 levels = np.broadcast_arrays(*where)
                 first = [np.full(len(levels[0]), contexts.CHECKPOINTS.index(s))]
                 first.append(np.full(len(levels[0]), walk.large))
-                coder.flags.append(np.stack([*first, *levels], axis=1).astype(np.int64))
+                walk.coder.flags.append(np.stack([*first, *levels], axis=1).astype(np.int64))
                 return np.zeros(len(levels[0]), np.uint8)
 
-        class Found:
-            flags = Table()
-
-        return super()._flags(s, below, near, Found, coder)
+        self.prior = replace(prior, flags=Table())
+        left = super()._flags(s, below, near)
+        self.prior = prior
+        return left
 
 
 def noted(x, B, part):
@@ -115,11 +116,10 @@ def noted(x, B, part):
     last = write.find_last(a, m)
     choice = Choice(trained, a, last, m.starts)
     choice.q = np.zeros(a.shape, np.int32)
-    contexts.BoxWalk(B, grid, expect_magnitudes(plane)).run(trained.contexts, choice)
+    contexts.BoxWalk(B, grid, expect_magnitudes(plane)).run(trained, choice)
     note = Noted(choice.q, last, part)
-    nothing = contexts.Contexts(
-        np.zeros((24, 10), np.int32), np.zeros(4 * 24 * LEVELS**2, np.uint8), np.zeros(0)
-    )
+    none = np.zeros((24, 10), np.int32), np.zeros(4 * 24 * LEVELS**2, np.uint8)
+    nothing = replace(trained, weights=none[0], classes=none[1])
     NotingWalk(B, grid, expect_magnitudes(plane)).run(nothing, note)
     return note, X[0].reshape(grid)
 

@@ -144,15 +144,6 @@ def test_raw_numbers_of_any_bits_come_back_between_symbols(seed, n, lanes):
     assert not decoder.finish()[0].any()
 
 
-def test_tables_that_do_not_sum_are_refused():
-    with pytest.raises(StoreError, match="do not sum"):
-        Tables.of(np.array([[3, 4]]), 3)
-    with pytest.raises(StoreError, match="do not sum"):
-        Tables.of(np.array([[-1, 9]]), 3)
-    with pytest.raises(StoreError, match="256 symbols"):
-        Tables.of(np.array([[1 << 16]]), 16)
-
-
 @given(
     counts=st.lists(
         st.lists(st.integers(0, 2**40), min_size=4, max_size=4), min_size=1, max_size=5

@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmfield.codec.lossless.predict import Stencil
-from elmfield.codec.lossless.wavefront import Layout
+from elmfield.codec.lossless.wavefront import Layout, Stencil
 
 SHAPES = st.tuples(
     st.integers(1, 4), st.integers(1, 9), st.integers(1, 18), st.integers(1, 70), st.integers(1, 30)

@@ -2,36 +2,171 @@
 
 Other packages use these names only:
 
-- `pack` and `unpack` for one tile, `pack_many` and `unpack_many` for several at once, and
-  `pack_decoded` for their bytes with what these will be decoded to;
+- `pack` and `unpack` for one tile, `pack_decoded` and `unpack_many` for several at once, the first
+  with what its bytes will be decoded to;
 - `rate_curve`: what steps would cost, in bits, and lose, in squared errors;
 - `has_coarse`: whether a tile begins with a coarse picture;
 - `MAX_SAMPLES_PER_BYTE`: no valid tile claims more samples for its size.
 
-Inside, `tile` has these functions, `container` the bytes that all tiles share, `ans` the entropy
-coder; `lossless` and `lossy` are the two codecs. Modules called kernels hold compiled loops.
+Inside, `container` has the bytes that all tiles share, `ans` the entropy coder; `lossless` and
+`lossy` are the two codecs, imported when first used: they are a tenth of the time of
+`import elmfield`. Modules called kernels hold compiled loops.
 """
 
-from elmfield.codec.container import SAMPLES_PER_BYTE
-from elmfield.codec.tile import (
-    has_coarse,
-    pack,
-    pack_decoded,
-    pack_many,
-    rate_curve,
-    unpack,
-    unpack_many,
-)
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-MAX_SAMPLES_PER_BYTE = max(SAMPLES_PER_BYTE)
+import numpy as np
+from numpy.typing import NDArray
+
+from elmfield._array.checks import USUAL_EFFORT, check_effort
+from elmfield.codec.container import LOSSY, SAMPLES_PER_BYTE
+
+if TYPE_CHECKING:
+    from elmfield.codec.lossy import RateCurve
 
 __all__ = [
     "MAX_SAMPLES_PER_BYTE",
     "has_coarse",
     "pack",
     "pack_decoded",
-    "pack_many",
     "rate_curve",
     "unpack",
     "unpack_many",
 ]
+
+Values = NDArray[np.generic]
+
+MAX_SAMPLES_PER_BYTE = max(SAMPLES_PER_BYTE)
+WITHOUT_NAN_WARNINGS = np.errstate(invalid="ignore")
+"""NaN of other bits than usual may be signalling ones, which NumPy warns of."""
+
+
+def pack(
+    values: Values,
+    *,
+    step: float | None = None,
+    max_error: float | None = None,
+    channel_axis: int | None = None,
+    effort: int = USUAL_EFFORT,
+) -> bytes:
+    """Return the bytes of one tile: an array of one to four axes, besides channels.
+
+    Parameters
+    ----------
+    values : array
+        Samples. NaN are gaps and come back as NaN.
+    step : float, optional
+        Code with loss: modes of boxes are rounded to about this step. The mean squared error is
+        ``step² / 12`` where everything is rounded, and less where there is little to round.
+    max_error : float, optional
+        Code with loss, but no sample comes back more than this off, in its dtype.
+    channel_axis : int, optional
+        An axis along which samples are different quantities at one place: colours, bands.
+    effort : int
+        From 1, fast, to 9, small; coding without loss has one effort.
+
+    Notes
+    -----
+    Without `step` and `max_error` the array comes back bit for bit. With them it may too: where
+    that takes fewer bytes, and where samples are bools, infinite, or integers beyond 2^53.
+    """
+    asked = {"step": step, "max_error": max_error}
+    return pack_decoded([values], channel_axis=channel_axis, effort=effort, **asked)[0][0]
+
+
+@WITHOUT_NAN_WARNINGS
+def pack_decoded(
+    tiles: Sequence[Values],
+    *,
+    step: float | None = None,
+    max_error: float | None = None,
+    channel_axis: int | None = None,
+    effort: int = USUAL_EFFORT,
+) -> list[tuple[bytes, Values]]:
+    """Return the bytes of several tiles, and what :func:`unpack` will make of each.
+
+    The second is the coder's own reconstruction: nothing is decoded to know it.
+    """
+    from elmfield.codec import lossless
+
+    if step is not None and max_error is not None:
+        raise ValueError("Give `step` or `max_error`, not both.")
+    check_effort(effort)
+    arrays = [np.asarray(values) for values in tiles]
+    tolerance = max_error if step is None else step
+    if tolerance is None:
+        return list(zip(lossless.pack_many(arrays, channel_axis), arrays))
+    from elmfield.codec import lossy
+
+    good = 0 < tolerance < math.inf
+    exact = [v.size == 0 or (good and _takes_no_loss(v)) for v in arrays]
+    rest = [v for v, is_exact in zip(arrays, exact) if not is_exact]
+    if step is not None:
+        found = iter([lossy.pack_step(v, step, channel_axis, effort) for v in rest])
+    else:
+        found = iter(lossy.pack_bounded(rest, tolerance, channel_axis, effort))
+    same = [v for v, is_exact in zip(arrays, exact) if is_exact]
+    without = iter(zip(lossless.pack_many(same, channel_axis), same))
+    return [next(without if is_exact else found) for is_exact in exact]
+
+
+def _takes_no_loss(values: Values) -> bool:
+    """Whether samples are coded without loss whatever is asked.
+
+    All are one number, or NaN, which costs a few bytes; or there are bools, infinities, or integers
+    that float64 does not hold.
+    """
+    if bool(values.flat[0] == values.flat[-1]) and bool((values == values.flat[0]).all()):
+        return True
+    kind, size = values.dtype.kind, values.dtype.itemsize
+    if kind in "iu" and size == 8:
+        return bool((np.abs(values.astype(np.float64)) > 2.0**53).any())
+    if kind == "f":
+        return bool(np.isinf(values).any()) or bool(np.isnan(values).all())
+    return kind == "b"
+
+
+def unpack(data: bytes, *, coarse: int = 0) -> Values:
+    """Return the array of a tile; StoreError where the bytes are damaged.
+
+    Parameters
+    ----------
+    coarse : int
+        Return a picture 2^coarse times smaller along every axis but that of channels, from means.
+        Only a tile that was coded in boxes has one. Where its boxes are no larger than that (up to
+        64 samples) and all of them whole, the first part of its bytes is enough; else it is
+        decoded.
+    """
+    if coarse and not has_coarse(data):
+        raise ValueError("A tile packed without loss has no coarse picture; use coarse=0.")
+    return unpack_many([data], coarse=coarse)[0]
+
+
+def unpack_many(tiles: Sequence[bytes], *, coarse: int = 0) -> list[Values]:
+    """Return the arrays of several tiles; those of equal shape without loss are decoded at once."""
+    from elmfield.codec import lossless
+
+    data = [bytes(tile) for tile in tiles]
+    exact = iter(lossless.unpack_many([tile for tile in data if not has_coarse(tile)]))
+    if not any(map(has_coarse, data)):
+        return list(exact)
+    from elmfield.codec import lossy
+
+    return [lossy.unpack(t, coarse=coarse) if has_coarse(t) else next(exact) for t in data]
+
+
+def has_coarse(data: bytes) -> bool:
+    """Whether a tile begins with a coarse picture, as those that were coded in boxes do."""
+    return bytes(data[2:3]) == bytes([LOSSY])
+
+
+@WITHOUT_NAN_WARNINGS
+def rate_curve(
+    tiles: Sequence[Values], channel_axis: int | None = None, effort: int = USUAL_EFFORT
+) -> "RateCurve":
+    """Return what coding tiles would cost and lose at any step."""
+    from elmfield.codec import lossy
+
+    return lossy.RateCurve(tiles, channel_axis, effort)

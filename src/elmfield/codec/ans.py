@@ -41,9 +41,6 @@ Entries = NDArray[np.uint32]
 
 LOW = 1 << 16
 """The least state of a lane."""
-MAX_BITS = 15
-"""Slots are at most 2^15, so that a frequency fits 16 bits and a symbol sends at most one word."""
-MAX_SYMBOLS = 256
 SCALAR_LANES = 16
 """Up to so many lanes Python's numbers are faster than arrays."""
 
@@ -60,7 +57,8 @@ class Tables:
     Parameters
     ----------
     bits : int
-        Every row sums to ``2^bits``; at most 15.
+        Every row sums to ``2^bits``; at most 15, so that a frequency fits 16 bits and a symbol
+        sends at most one word.
     entries : array of uint32, shape (K, A)
         ``start * 2^16 + freq`` of every symbol of every class.
     slots : array of uint8, shape (K, 2^bits)
@@ -73,15 +71,9 @@ class Tables:
 
     @classmethod
     def of(cls, freq: NDArray[np.integer], bits: int) -> "Tables":
-        """Return the tables of frequencies, (K, A); StoreError unless rows sum to ``2^bits``."""
+        """Return the tables of :func:`frequencies`, (K, A), A at most 256."""
         freq = np.asarray(freq, np.int64)
         K, A = freq.shape
-        if not 1 <= bits <= MAX_BITS or not 1 <= A <= MAX_SYMBOLS:
-            raise StoreError(
-                f"A table has 1 to 256 symbols and 1 to 15 bits; got {A} symbols, {bits} bits."
-            )
-        if K and (int(freq.min()) < 0 or bool((freq.sum(axis=1) != 1 << bits).any())):
-            raise damaged(f"has frequencies that do not sum to 2^{bits}")
         start = np.cumsum(freq, axis=1) - freq
         owners = np.tile(np.arange(A, dtype=np.uint8), K)
         slots = np.repeat(owners, freq.ravel()).reshape(K, 1 << bits)
@@ -194,10 +186,6 @@ class WordStacks:
     def push(self, counts: Integers, words: Words) -> None:
         """Put so many words on top of each stream, those of the first stream first."""
         self._top -= counts
-        if len(counts) == 1:
-            top = int(self._top[0])
-            self._words[0, top : top + words.size] = words
-            return
         first = self._top + self._starts
         first[1:] -= np.cumsum(counts)[:-1]
         self._words.reshape(-1)[np.arange(words.size) + np.repeat(first, counts)] = words
@@ -221,14 +209,13 @@ def encode(x: Entries, entries: Entries, bits: int, stacks: WordStacks) -> None:
     for a in reversed(range(0, entries.shape[1], L)):
         e = entries[:, a : a + L].reshape(-1)
         n = e.size // S
-        state = x[0, :n] if S == 1 else x[:, :n].reshape(-1)
+        state = x[:, :n].reshape(-1)
         freq = e & _HALF
         # x would pass 2^32 if x >> (32 - bits) >= freq.
         full = ((state >> (_WIDTH - shift)) >= freq).nonzero()[0]
         if full.size:
             high = state.take(full)
-            counts = np.bincount(full // n, minlength=S) if S > 1 else np.full(1, full.size)
-            stacks.push(counts, high.astype(np.uint16))
+            stacks.push(np.bincount(full // n, minlength=S), high.astype(np.uint16))
             high >>= _WORD
             state[full] = high
         # x <- floor(x / freq) 2^bits + x mod freq + start
@@ -238,8 +225,7 @@ def encode(x: Entries, entries: Entries, bits: int, stacks: WordStacks) -> None:
         quotient <<= shift
         state += quotient
         state += e >> _WORD
-        if S > 1:
-            x[:, :n] = state.reshape(S, n)
+        x[:, :n] = state.reshape(S, n)
 
 
 def encode_raw(x: Entries, numbers: Entries, stacks: WordStacks) -> None:
@@ -325,9 +311,7 @@ class Decoder:
         n, L = rows.shape[1], self._lanes
         if len(rows) == 1 and L <= SCALAR_LANES:
             return self._decode_scalars(tables, rows[0].tolist()).reshape(classes.shape)
-        if n <= L:
-            return self._decode_lanes(tables, rows).reshape(classes.shape)
-        pieces = [self._decode_lanes(tables, rows[:, a : a + L]) for a in range(0, n, L)]
+        pieces = [self._decode_lanes(tables, rows[:, a : a + L]) for a in range(0, max(n, 1), L)]
         return np.concatenate(pieces, axis=1).reshape(classes.shape)
 
     def _decode_scalars(self, tables: Tables, rows: list[int]) -> Symbols:
@@ -393,19 +377,12 @@ class Decoder:
         which = small.reshape(-1).nonzero()[0]
         if not which.size:
             return
-        if len(x) == 1:
-            a = int(self.next[0])
-            words = self.words[a : a + which.size]
-            self.next[0] = a + which.size
-            if len(words) < which.size:
-                raise too_short()
-        else:
-            counts = np.count_nonzero(small, axis=1)
-            ahead = self.next - (np.cumsum(counts) - counts)
-            self.next += counts
-            if bool((self.next > self.end).any()):
-                raise too_short()
-            words = self.words.take(np.arange(which.size) + np.repeat(ahead, counts))
+        counts = np.count_nonzero(small, axis=1)
+        ahead = self.next - (np.cumsum(counts) - counts)
+        self.next += counts
+        if bool((self.next > self.end).any()):
+            raise too_short()
+        words = self.words.take(np.arange(which.size) + np.repeat(ahead, counts))
         filled = flat.take(which)
         filled <<= _WORD
         filled |= words

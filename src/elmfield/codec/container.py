@@ -89,7 +89,10 @@ class ByteReader:
 
 @dataclass(frozen=True)
 class Head:
-    """The dtype and shape of a tile's array, and which axis has channels (None for no axis)."""
+    """The dtype and shape of a tile's array, and which axis has channels (None for no axis).
+
+    With loss, samples lie with channels first: `spread`.
+    """
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -114,6 +117,28 @@ class Head:
             )
         channel = None if channel_axis is None else channel_axis % ndim
         return cls(values.dtype.newbyteorder("="), values.shape, channel)
+
+    @property
+    def spread(self) -> tuple[int, ...]:
+        """Shape (C, n...) without axes of length 1."""
+        C = 1 if self.channel is None else self.shape[self.channel]
+        long = [n for k, n in enumerate(self.shape) if k != self.channel and n > 1]
+        return (C, *(long or [1]))
+
+    def arrange(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
+        """Return samples with channels first, (C, n...)."""
+        moved = values if self.channel is None else np.moveaxis(values, self.channel, 0)
+        return moved.reshape(self.spread)
+
+    def restore(
+        self, values: NDArray[np.generic], shape: tuple[int, ...] | None = None
+    ) -> NDArray[np.generic]:
+        """Return what :meth:`arrange` was given; for an array of this or another shape."""
+        shape = self.shape if shape is None else shape
+        if self.channel is None:
+            return values.reshape(shape)
+        rest = [n for k, n in enumerate(shape) if k != self.channel]
+        return np.moveaxis(values.reshape([shape[self.channel], *rest]), 0, self.channel)
 
     def writer(self, kind: int) -> ByteWriter:
         """Return a writer that begins with this head."""

@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield._array import compiled
-from elmfield._array.threads import spread
 from elmfield._array.typing import Integers
 from elmfield.codec.container import LOSSLESS, ByteReader, Head, damaged, fill_up
 from elmfield.codec.lossless import numbers
 from elmfield.codec.lossless.numbers import Ranks, from_ranks, on_lattice, ranks
 from elmfield.codec.lossless.plane_coder import (
+    NO_WORDS,
+    Plane,
     PlaneWriter,
-    Section,
     decode_sections,
     finish_writers,
     read_sections,
@@ -50,8 +49,7 @@ def pack_many(
     """
     heads = [Head.of(values, channel_axis) for values in tiles]
 
-    def begin(item: tuple[Values, Head, Lattice | None]) -> PlaneWriter:
-        values, head, lattice = item
+    def begin(values: Values, head: Head, lattice: Lattice | None) -> PlaneWriter:
         out = PlaneWriter(bytes(head.writer(LOSSLESS).data))
         if values.size:
             order = _AxisOrder(head)
@@ -59,10 +57,7 @@ def pack_many(
             _write_values(out, order.arrange(native), order.ndim, lattice)
         return out
 
-    # Compiled loops take tiles one by one; NumPy takes many side by side.
-    loops = compiled.pays(sum(values.size for values in tiles))
-    items = list(zip(tiles, heads, lattices or [None] * len(tiles)))
-    packed = finish_writers(spread(begin, items, None if loops else 1))
+    packed = finish_writers(list(map(begin, tiles, heads, lattices or [None] * len(tiles))))
     return [_choose_shorter(data, v, head) for data, v, head in zip(packed, tiles, heads)]
 
 
@@ -78,10 +73,8 @@ def _choose_shorter(packed: bytes, values: Values, head: Head) -> bytes:
 def unpack_many(tiles: Sequence[bytes]) -> list[Values]:
     """Return the arrays of several tiles; StoreError where the bytes are damaged."""
     read = [_CodedTile(tile) for tile in tiles]
-    if compiled.pays(sum(s.layout.n_samples for tile in read for s in tile.sections)):
-        return spread(_CodedTile.values, read)
     decode_sections([section for tile in read for section in tile.sections])
-    return [tile.values(decoded=True) for tile in read]
+    return [tile.values() for tile in read]
 
 
 class _AxisOrder:
@@ -221,7 +214,7 @@ def _write_ranks(out: PlaneWriter, rank: Ranks, ndim: int) -> None:
     shift = max(0, int(distance.max()).bit_length() - MAX_RANGE.bit_length())
     for number in (least, step, shift):
         out.number(number)
-    tail = None
+    tail = NO_WORDS
     if shift:
         tail = numbers.pack_low_bits(distance.ravel(), shift)
         distance >>= rank.dtype.type(shift)
@@ -237,9 +230,9 @@ class _CodedTile:
     def __init__(self, data: bytes) -> None:
         head, reader = Head.read(data, LOSSLESS)
         self._dtype, self._order = head.dtype, _AxisOrder(head)
-        self._mask: list[Section] = []
-        self._main: list[Section] = []
-        self._extra: list[Section] = []
+        self._mask: list[Plane] = []
+        self._main: list[Plane] = []
+        self._extra: list[Plane] = []
         way, kind = reader.take(1)[0], head.dtype.kind
         self._way, self._stored = way % GAPS, None
         if way == STORED:
@@ -265,11 +258,11 @@ class _CodedTile:
             self._read_corrections(reader)
 
     @property
-    def sections(self) -> list[Section]:
+    def sections(self) -> list[Plane]:
         """All sections, in the order of the bytes."""
         return self._mask + self._main + self._extra
 
-    def _read_planes(self, reader: ByteReader) -> list[Section]:
+    def _read_planes(self, reader: ByteReader) -> list[Plane]:
         return read_sections(reader, self._order.shape, self._order.ndim)
 
     def _read_corrections(self, reader: ByteReader) -> None:
@@ -285,12 +278,10 @@ class _CodedTile:
             raise damaged("has impossible corrections")
         self._extra = read_sections(reader, (1, 1, 1, 1, n), 1)
 
-    def values(self, *, decoded: bool = False) -> Values:
-        """Return the array; sections are decoded unless they were."""
+    def values(self) -> Values:
+        """Return the array, once sections are decoded."""
         if self._stored is not None:
             return self._stored
-        if not decoded:
-            decode_sections(self.sections)
         rank = self._ranks()
         if self._way == RANKED:
             values = from_ranks(rank, self._dtype)
@@ -342,7 +333,7 @@ def _read_stored(raw: bytes, head: Head) -> Values:
     return values.reshape(head.shape)
 
 
-def _join(sections: list[Section]) -> NDArray[np.integer]:
+def _join(sections: list[Plane]) -> NDArray[np.integer]:
     """Return the samples of sections whose streams must be used up."""
     if any(section.tail.any() for section in sections):
         raise damaged("holds more than its samples need")

@@ -2,31 +2,49 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array import compiled
+from elmfield._array.threads import spread
 from elmfield._array.typing import Floats, Integers
-from elmfield.codec.ans import Decoder, Words, WordStacks, encode, encode_raw, join_tables
+from elmfield.codec.ans import (
+    Decoder,
+    Entries,
+    Words,
+    WordStacks,
+    encode,
+    encode_raw,
+    join_tables,
+)
 from elmfield.codec.container import ByteReader, ByteWriter, damaged
-from elmfield.codec.lossless import predict
-from elmfield.codec.lossless.frame import Frame, Plane
+from elmfield.codec.lossless import wavefront
+from elmfield.codec.lossless.frame import Frame, choose_bins
 from elmfield.codec.lossless.plane_model import (
     LEAST,
+    N_TOKENS,
     RAW,
     TOKEN_BITS,
     Model,
     cluster_contexts,
     default_gains,
     default_weights,
+    find_tokens,
     frequency_levels,
     is_exact,
     set_anchors,
 )
-from elmfield.codec.lossless.predict import BINS, FRACTION, Stencil
-from elmfield.codec.lossless.wavefront import BELOW, LEFT, MAX_HALVINGS, RIGHT, Layout
+from elmfield.codec.lossless.wavefront import (
+    BELOW,
+    BINS,
+    FRACTION,
+    LEFT,
+    MAX_HALVINGS,
+    RIGHT,
+    Layout,
+    Stencil,
+)
 
 LANE_BITS, LANE_SHARE = 9, 0.006
 """A lane costs about 9 bits; all of them may cost 0.6 % of the stream."""
@@ -37,7 +55,50 @@ MAX_CHANNELS = {1: 8, 2: 8, 3: 4, 4: 2}
 SAMPLES_TOGETHER = 1 << 22
 """Samples that are coded side by side, at most (unless one plane has more)."""
 
-P = TypeVar("P", "Section", Plane)
+NO_WORDS = np.zeros(0, np.uint16)
+
+
+@dataclass(eq=False)
+class Plane:
+    """A plane as it stands in a tile; without a header all samples are 0.
+
+    Parameters
+    ----------
+    layout : Layout
+        Its steps.
+    halvings : int
+        How often the number of lanes is halved.
+    header : bytes
+        What a decoder must know first.
+    words, tail : arrays of uint16
+        The stream, and what stands behind it: one side knows the tail first, the other the words.
+    entries : array of uint32, shape (n,)
+        Those of every token to encode, in the order of coding.
+    pieces : list of arrays of uint32, shape (n,)
+        Raw bits behind tokens, 15 at a time: ``value * 2^16 + bits``.
+    samples : array, shape (C, A, Z, Y, X)
+        Known once decoded.
+    """
+
+    layout: Layout
+    halvings: int
+    header: bytes
+    words: Words
+
+    def __post_init__(self) -> None:
+        self.tail = NO_WORDS
+        self.entries, self.pieces = np.zeros(0, np.uint32), list[Entries]()
+        self.samples: NDArray[np.integer] = np.zeros(0, np.int64)
+
+
+def group_equal(planes: Sequence[Plane]) -> Iterator[list[Plane]]:
+    """Yield planes that can be coded side by side: of equal layouts and lanes, not too many."""
+    groups: dict[tuple[Layout, int], list[Plane]] = {}
+    for plane in planes:
+        groups.setdefault((plane.layout, plane.halvings), []).append(plane)
+    for (layout, _), members in groups.items():
+        n = max(1, SAMPLES_TOGETHER // layout.n_samples)
+        yield from (members[a : a + n] for a in range(0, len(members), n))
 
 
 # --- encoding -------------------------------------------------------------------------------------
@@ -51,16 +112,15 @@ class PlaneWriter(ByteWriter):
         self.data += start
         self.waiting: list[tuple[int, Plane]] = []
 
-    def planes(self, values: NDArray[np.integer], ndim: int, tail: Words | None = None) -> None:
+    def planes(self, values: NDArray[np.integer], ndim: int, tail: Words = NO_WORDS) -> None:
         """Append samples from 0, (C, A, Z, Y, X); the tail goes with the first plane."""
-        tail = np.zeros(0, np.uint16) if tail is None else tail
         for part in np.array_split(values, -(-len(values) // MAX_CHANNELS[ndim])):
             if not part.any() and not tail.size:
                 self.number(0)
                 continue
             plane = _prepare_plane(part, Layout.of(part.shape, ndim), tail)
             self.waiting.append((len(self.data), plane))
-            tail = tail[:0]
+            tail = NO_WORDS
 
     def finish(self) -> bytes:
         """Return all bytes, once the streams of all planes are encoded."""
@@ -78,19 +138,8 @@ def finish_writers(writers: Sequence[PlaneWriter]) -> list[bytes]:
     """Return the bytes of some writers; planes of equal layout are encoded side by side."""
     planes = [plane for writer in writers for _, plane in writer.waiting]
     for group in group_equal(planes):
-        if group[0].entries is not None:
-            _encode_streams(group)
+        _encode_streams(group)
     return [writer.finish() for writer in writers]
-
-
-def group_equal(planes: Sequence[P]) -> Iterator[list[P]]:
-    """Yield planes that can be coded side by side: of equal layouts and lanes, not too many."""
-    groups: dict[tuple[Layout, int], list[P]] = {}
-    for plane in planes:
-        groups.setdefault((plane.layout, plane.halvings), []).append(plane)
-    for (layout, _), members in groups.items():
-        n = max(1, SAMPLES_TOGETHER // layout.n_samples)
-        yield from (members[a : a + n] for a in range(0, len(members), n))
 
 
 def _encode_streams(planes: Sequence[Plane]) -> None:
@@ -102,14 +151,14 @@ def _encode_streams(planes: Sequence[Plane]) -> None:
     L, ends = layout.n_lanes(planes[0].halvings), np.cumsum(layout.sizes)
     starts = ends - layout.sizes
     kept = np.minimum.accumulate([L, *layout.later[:-1].tolist()])
-    entries = np.stack([plane.entries for plane in planes if plane.entries is not None])
+    entries = np.stack([plane.entries for plane in planes])
     pieces = np.zeros((max(len(p.pieces) for p in planes), *entries.shape), np.uint32)
     for i, plane in enumerate(planes):
         for j, piece in enumerate(plane.pieces):
             pieces[j, i] = piece
     some = [np.logical_or.reduceat(piece.any(axis=0), starts).tolist() for piece in pieces]
     size = entries.shape[1] * (1 + len(pieces)) + 4 * L
-    stacks, alive = WordStacks([plane.words for plane in planes], size), 0
+    stacks, alive = WordStacks([plane.tail for plane in planes], size), 0
     x = np.zeros((S, L), np.uint32)
     steps = list(zip(starts.tolist(), ends.tolist(), kept.tolist()))
     for t in reversed(range(len(steps))):
@@ -122,38 +171,30 @@ def _encode_streams(planes: Sequence[Plane]) -> None:
                 encode_raw(x, piece[:, a:b], stacks)
         encode(x, entries[:, a:b], TOKEN_BITS, stacks)
     for plane, states, words in zip(planes, x, stacks.content()):
-        plane.words = np.concatenate([state_words(states), words])
-
-
-def state_words(x: NDArray[np.integer]) -> Words:
-    """Return the words that a stream with these first states begins with."""
-    return np.stack([x & x.dtype.type(0xFFFF), x >> x.dtype.type(16)], 1).ravel().astype(np.uint16)
+        plane.words = np.concatenate([states.astype("<u4").view("<u2"), words])
 
 
 def _prepare_plane(values: NDArray[np.integer], layout: Layout, tail: Words) -> Plane:
     """Return what is to be written of samples 0 <= v <= MAX_RANGE, (C, A, Z, Y, X)."""
-    make: type[Frame] = Frame
-    if compiled.pays(0):
-        from elmfield.codec.lossless.compiled_plane import CompiledFrame
-
-        make = CompiledFrame
-    frame = make.of(values, layout)
+    frame = Frame.of(values, layout)
     top, learned, shift = int(values.max()), values.size >= LEARNING_SAMPLES, 8
     if learned:
         weights, shift = frame.learn_weights()
         learned = is_exact(weights, top, shift)
     if not learned:
         weights = set_anchors(default_weights(frame.stencil, shift), frame.stencil, shift)
-    empty = np.zeros((0, 0), np.uint8)
-    none = np.zeros(0, np.int64)
+    none, empty = np.zeros(0, np.int64), np.zeros((0, 0), np.uint8)
     model = Model(top, frame.first, shift, weights, none, 0, 0, none, empty, learned)
-    found = frame.predict(model)
-    gains = frame.learn_gains(found.error) if learned else default_gains(frame.stencil)
-    energy = frame.expect(found.error, gains)
-    lowest, coarse = _choose_bins(energy)
-    pairs, counts = frame.count_tokens(found, energy, lowest, coarse)
+    error, z, far = frame.predict(model)
+    gains = frame.learn_gains(error) if learned else default_gains(frame.stencil)
+    energy = frame.expect(error, gains)
+    lowest, coarse = choose_bins(energy)
+    pairs = wavefront.find_contexts(energy, far, lowest, coarse)
+    pairs *= N_TOKENS
+    pairs += find_tokens(z)[0]
+    counts = np.bincount(pairs, minlength=2 * BINS * N_TOKENS).reshape(2 * BINS, N_TOKENS)
     classes = cluster_contexts(counts)
-    levels = _merge_counts(counts, classes)
+    levels = frequency_levels(counts, classes)
     model = Model(top, frame.first, shift, weights, gains, lowest, coarse, classes, levels, learned)
     entries = model.tables().entries[classes]  # of every context and token
     price = TOKEN_BITS - np.log2(np.maximum(entries & np.uint32(0xFFFF), 1)) + RAW
@@ -161,66 +202,40 @@ def _prepare_plane(values: NDArray[np.integer], layout: Layout, tail: Words) -> 
     halvings = 0
     while halvings < MAX_HALVINGS and LANE_BITS * layout.n_lanes(halvings) > LANE_SHARE * bits:
         halvings += 1
-    plane = Plane(layout, halvings, model.pack(frame.stencil), tail)
-    frame.finish_plane(plane, pairs, entries, found.z)
+    order = frame.coding_order()
+    pairs, z = pairs.take(order), z.take(order)
+    plane = Plane(layout, halvings, model.pack(frame.stencil), NO_WORDS)
+    plane.tail, plane.entries = tail, entries.ravel().take(pairs)
+    raw = np.tile(RAW, 2 * BINS).take(pairs)
+    for low in range(0, int(raw.max(initial=0)), 15):
+        some = np.clip(raw - low, 0, 15)
+        value = (z >> low) & ((1 << some) - 1)
+        plane.pieces.append((value << 16 | some).astype(np.uint32))
     return plane
-
-
-def _choose_bins(energy: Floats) -> tuple[int, int]:
-    """Return the lowest bin of expected errors, and how coarse bins are."""
-    some = np.sort(energy[:: max(1, energy.size // 4096)].view(np.int64) >> 50)
-    low, high = some[int(0.002 * some.size)], some[int(0.995 * (some.size - 1))]
-    coarse = 0 if high - low < BINS else 1 if high - low < 2 * BINS else 2
-    return int(low) >> coarse, coarse
-
-
-def _merge_counts(counts: Integers, classes: Integers) -> NDArray[np.uint8]:
-    """Return the tables as they are written, from counts of tokens by context."""
-    used = 1 + int(np.flatnonzero(counts.any(axis=0))[-1])
-    merged = np.zeros((int(classes.max()) + 1, used), np.int64)
-    np.add.at(merged, classes, counts[:, :used])
-    return frequency_levels(merged)
 
 
 # --- decoding -------------------------------------------------------------------------------------
 
 
-@dataclass(eq=False)
-class Section:
-    """A plane as it stands in a tile; without a header all samples are 0.
-
-    `samples`, (C, A, Z, Y, X), and `tail`, the words behind its stream, are known once decoded.
-    """
-
-    layout: Layout
-    halvings: int
-    header: bytes
-    words: Words
-
-    def __post_init__(self) -> None:
-        self.samples: NDArray[np.integer] = np.zeros(0, np.int64)
-        self.tail = self.words
-
-
-def read_sections(reader: ByteReader, shape: tuple[int, ...], ndim: int) -> list[Section]:
+def read_sections(reader: ByteReader, shape: tuple[int, ...], ndim: int) -> list[Plane]:
     """Return the sections of an array of this shape, not decoded yet."""
     C, out = shape[0], []
     n = -(-C // MAX_CHANNELS[ndim])
     for i in range(n):
         layout = Layout.of((C // n + (i < C % n), *shape[1:]), ndim)
         if not (n_header := reader.number()):
-            out.append(Section(layout, 0, b"", np.zeros(0, np.uint16)))
+            out.append(Plane(layout, 0, b"", NO_WORDS))
             continue
         halvings, n_words = reader.number(), reader.number()
         if halvings > MAX_HALVINGS:
             raise damaged("has impossible lanes")
         header = reader.take(n_header)
         words = reader.array("<u2", n_words).astype(np.uint16)
-        out.append(Section(layout, halvings, header, words))
+        out.append(Plane(layout, halvings, header, words))
     return out
 
 
-def decode_sections(sections: Sequence[Section]) -> None:
+def decode_sections(sections: Sequence[Plane]) -> None:
     """Decode sections; by NumPy, those of equal layout are decoded side by side."""
     coded = []
     for section in sections:
@@ -228,12 +243,10 @@ def decode_sections(sections: Sequence[Section]) -> None:
             coded.append(section)
         else:
             section.samples = np.zeros(section.layout.shape, np.int64)
-    if coded and compiled.pays(0):
-        from elmfield.codec.lossless.compiled_plane import decode_plane
+    if compiled.pays(sum(plane.layout.n_samples for plane in coded)):
+        from elmfield.codec.lossless.prediction_kernels import decode_plane
 
-        for one in coded:
-            lanes = one.layout.n_lanes(one.halvings)
-            one.samples, one.tail = decode_plane(one.header, one.words, one.layout, lanes)
+        spread(decode_plane, coded)
         return
     for group in group_equal(coded):
         wave = _Wave(group)
@@ -249,7 +262,7 @@ class _Wave:
     Lane (g, u, b) of step t holds sample x = t - 2u of row y = u - skew(g): neighbours are slices.
     """
 
-    def __init__(self, sections: Sequence[Section]) -> None:
+    def __init__(self, sections: Sequence[Plane]) -> None:
         self.layout = layout = sections[0].layout
         self.stencil = Stencil.of(layout)
         models = [Model.unpack(section.header, self.stencil) for section in sections]
@@ -266,7 +279,7 @@ class _Wave:
         self.matrices = np.concatenate([m.matrices(self.stencil) for m in models])
         self.P = self.matrices.shape[1]
         self.gains = np.concatenate([m.gains[self.stencil.kinds] for m in models]).astype(float)
-        self.table = predict.level_weights()
+        self.table = wavefront.level_weights()
         self._allocate()
 
     def _allocate(self) -> None:
@@ -319,10 +332,10 @@ class _Wave:
         """Samples of lines a to b, (planes * G, lines, B)."""
         near = self._near(at, a, b)
         guess = np.floor(self.matrices @ near).reshape(len(near), self.P, b - a, self.B)
-        blend = predict.blend(guess, self._past(at, a, b), self.table, 1)
-        whole, above = predict.round_blend(blend, self.top)
-        rows = predict.find_contexts(
-            self._energy(at, a, b), predict.is_far(above), self.lowest, self.coarse
+        blend = wavefront.blend(guess, self._past(at, a, b), self.table, 1)
+        whole, above = wavefront.round_blend(blend, self.top)
+        rows = wavefront.find_contexts(
+            self._energy(at, a, b), wavefront.is_far(above), self.lowest, self.coarse
         )
         rows += self.map_start
         valid = None if self.whole else self.layout.valid[:, a:b].ravel().nonzero()[0]
@@ -403,16 +416,16 @@ class _Wave:
         live = self.live[:, a:b]
         away = guess - true[:, None]
         away *= away
-        np.minimum(away, predict.SQUARE_LIMIT, out=away)
+        np.minimum(away, wavefront.SQUARE_LIMIT, out=away)
         if not self.whole:
             away *= live[:, None]
         self.squares[at % 4, :, :, here] = away
-        error = np.minimum(np.abs(blend - true), predict.ERROR_LIMIT)
+        error = np.minimum(np.abs(blend - true), wavefront.ERROR_LIMIT)
         if not self.whole:
             error *= live
         self.errors[at, self.back :, here] = error
 
-    def planes(self) -> list[Integers]:
+    def planes(self) -> list[NDArray[np.integer]]:
         """The decoded planes."""
         layout, out = self.layout, []
         for i in range(self.n):

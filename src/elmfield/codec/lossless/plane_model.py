@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from elmfield._array.typing import Floats, Integers
 from elmfield.codec.ans import Tables, frequencies
 from elmfield.codec.container import ByteReader, damaged
-from elmfield.codec.lossless.predict import BINS, FRACTION, Stencil
+from elmfield.codec.lossless.wavefront import BINS, FRACTION, Stencil
 from elmfield.errors import StoreError
 
 MAX_RANGE = (1 << 31) - 1
@@ -116,12 +116,18 @@ def _merge_rows(h: Integers, entropies: Integers, token: int, table: int) -> Int
         union[i], union[:, i] = row, row
 
 
-def frequency_levels(counts: Integers) -> NDArray[np.uint8]:
-    """Return frequencies as written: 0, or 1 + quarter octaves of the count above total/2^12."""
-    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1) * (1 << TOKEN_BITS)
+def frequency_levels(counts: Integers, classes: Integers) -> NDArray[np.uint8]:
+    """Return tables as they are written, (classes, tokens), from counts of tokens by context.
+
+    They hold 0, or 1 + quarter octaves of the count above total/2^12.
+    """
+    used = 1 + int(np.flatnonzero(counts.any(axis=0))[-1])
+    merged = np.zeros((int(classes.max()) + 1, used), np.int64)
+    np.add.at(merged, classes, counts[:, :used])
+    share = merged / np.maximum(merged.sum(axis=1, keepdims=True), 1) * (1 << TOKEN_BITS)
     with np.errstate(divide="ignore"):
         level = np.rint(OCTAVE_STEPS * np.log2(np.maximum(share, 1.0))) + 1
-    return np.where(counts > 0, level, 0).astype(np.uint8)
+    return np.where(merged > 0, level, 0).astype(np.uint8)
 
 
 # 256 * 2^(q/4), rounded, by integers: the rest are shifts.
@@ -171,20 +177,6 @@ class Model:
         """Return weights of every group for predictions in sixteenths, shape (G, P, K)."""
         scaled = self.weights.astype(np.float64) * (FRACTION / (1 << self.shift))
         return np.asarray(scaled[stencil.kinds], np.float64)
-
-    def by_row(self, stencil: Stencil) -> Floats:
-        """Return the same for rows on the edge of a block, (6, G, P, K): outside reads anchors.
-
-        First, second and other rows; then the same for rows that are the last of their block.
-        """
-        inner = self.matrices(stencil)
-        out = np.stack([inner] * 6)
-        for row, ks, anchors in stencil.outside:
-            for place in [row, row + 3] if row >= 0 else [3, 4, 5]:
-                for k, anchor in zip(ks, anchors, strict=True):
-                    out[place, :, :, anchor] += inner[:, :, k]
-                    out[place, :, :, k] = 0.0
-        return out
 
     def tables(self) -> Tables:
         """Return the tables of tokens: the sizes that levels say, made to sum to 2^12."""

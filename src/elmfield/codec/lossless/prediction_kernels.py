@@ -1,10 +1,11 @@
-"""Compiled loops of prediction: a plane sample by sample, as `frame` and `decode` do by NumPy.
+"""Compiled loops that decode a plane sample by sample, as `plane_coder` does by NumPy.
 
-The arithmetic is that of `predict`, whole numbers in float64, in the same order of coding: the
-same bytes both ways. `decode` alone meets bytes from outside; every table it looks into was checked
-before (`plane_model`), and words are counted here.
+The arithmetic is that of `wavefront`, whole numbers in float64, in the same order of coding: the
+same samples both ways. Every table that loops look into was checked before (`plane_model`), and
+words are counted here. Imported only once compiled loops pay, because it imports the compiler.
 """
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,21 @@ from numpy.typing import NDArray
 
 from elmfield._array.compiled import compiled
 from elmfield._array.typing import Floats, Integers
+from elmfield.codec.ans import first_states, too_short, unfinished
+from elmfield.codec.lossless.plane_coder import Plane
+from elmfield.codec.lossless.plane_model import LEAST, RAW, TOKEN_BITS, Model
+from elmfield.codec.lossless.wavefront import (
+    ABOVE,
+    BELOW,
+    BINS,
+    ERROR_LIMIT,
+    SQUARE_LIMIT,
+    Layout,
+    Stencil,
+    level_weights,
+)
 
+SHARES = level_weights()
 DONE, TOO_SHORT, NO_END = 0, 1, 2
 """Results of `decode`: all samples, too few words, a lane that does not end as it should."""
 
@@ -28,15 +43,18 @@ class Blocks(NamedTuple):
     later: Integers  # (T,): the largest number of samples of a later step
 
 
-class Predictors(NamedTuple):
-    """How a plane is predicted; samples lie in [0, top]."""
+class Coding(NamedTuple):
+    """How a plane is predicted, samples lying in [0, top], and its tokens are coded."""
 
     top: float
-    weights: Floats  # (6, G, 4, K), K a multiple of 4: by place of a row (`_place`)
+    weights: Floats  # (3, G, 4, K), K a multiple of 4: for first, second and other rows
     used: Integers  # (G,): neighbours from here on have no weight in a group; a multiple of 4
     gains: Floats  # (G, F + 1): weights of past errors
-    shares: Floats  # weight of a prediction by levels of its past errors above the least
-    limits: Floats  # of squares, of errors, and the number of bins
+    lowest: int  # of the bins of expected errors
+    coarse: int
+    classes: Integers  # the table of every context
+    slots: NDArray[np.uint8]
+    entries: Integers
 
 
 class Neighbours(NamedTuple):
@@ -45,19 +63,6 @@ class Neighbours(NamedTuple):
     back: Integers
     down: Integers
     on: Integers
-
-
-class Coder(NamedTuple):
-    """Bins of expected errors, the table of every context, tables and tokens."""
-
-    lowest: int
-    coarse: int
-    bits: int
-    classes: Integers
-    slots: NDArray[np.uint8]
-    entries: Integers
-    least: Integers
-    raw: Integers
 
 
 class Wave(NamedTuple):
@@ -78,30 +83,9 @@ class Wave(NamedTuple):
     energy: Floats
 
 
-class Output(NamedTuple):
-    """Where samples go: ``samples[places[g, b] + pitch y + x]``; if x < ``ends[b]``."""
-
-    samples: NDArray[np.int32]
-    places: Integers
-    pitch: int
-    ends: Integers
-
-
-@compiled
-def _place(y: int, height: int) -> int:
-    """Return which weights a row has: neighbours above and below a block read their anchor."""
-    return min(y, 2) + (3 if y == height - 1 else 0)
-
-
 @compiled
 def _guess(
-    samples: Floats,
-    starts: Integers,
-    K: int,
-    weights: Floats,
-    n: int,
-    out: Floats,
-    at: int | np.int64,
+    samples: Floats, starts: Integers, K: int, weights: Floats, n: int, out: Floats, at: int
 ) -> None:
     """Predict n samples in a row: neighbour k of the first is ``samples[starts[k]]``."""
     for p in range(4):
@@ -121,17 +105,15 @@ def _guess(
 
 
 @compiled
-def _blend(
-    guess: Floats, at: int | np.int64, past: Floats, shares: Floats, n: int, out: Floats
-) -> None:
-    """Run `predict.blend`."""
-    bits, faintest = past.view(np.int64), shares.size - 1
+def _blend(guess: Floats, at: int, past: Floats, n: int, out: Floats) -> None:
+    """Run `wavefront.blend`."""
+    bits, faintest = past.view(np.int64), SHARES.size - 1
     one, two, three, four = guess[0, at:], guess[1, at:], guess[2, at:], guess[3, at:]
     for j in range(n):
         a, b, c, d = bits[0, j] >> 49, bits[1, j] >> 49, bits[2, j] >> 49, bits[3, j] >> 49
         least = min(min(a, b), min(c, d))
-        s, t = shares[min(a - least, faintest)], shares[min(b - least, faintest)]
-        u, v = shares[min(c - least, faintest)], shares[min(d - least, faintest)]
+        s, t = SHARES[min(a - least, faintest)], SHARES[min(b - least, faintest)]
+        u, v = SHARES[min(c - least, faintest)], SHARES[min(d - least, faintest)]
         total = s * one[j] + t * two[j] + u * three[j] + v * four[j]
         out[at + j] = np.floor(total / (s + t + u + v))
 
@@ -150,64 +132,6 @@ def _expect(errors: Floats, starts: Integers, gains: Floats, n: int, out: Any) -
                 out[j] += gain * past[j]
 
 
-# --- encoding -------------------------------------------------------------------------------------
-
-
-@compiled
-def predict(
-    samples: Floats,
-    corner: int,
-    strides: tuple[int, int, int],
-    offsets: Integers,
-    blocks: Blocks,
-    model: Predictors,
-    error: Floats,
-    z: NDArray[np.uint32],
-    far: NDArray[np.uint8],
-) -> None:
-    """Run `frame.Frame.predict`."""
-    top, width, at, none = model.top, blocks.width, 0, np.int64(0)
-    starts = np.zeros(offsets.size, np.int64)
-    guess, past, blend = np.empty((4, width)), np.empty((4, width)), np.empty(width)
-    over, here = np.zeros((4, width + 2)), np.zeros((4, width + 2))
-    G, B = blocks.rows.shape
-    for g in range(G):
-        for b in range(B):
-            for p in range(4):
-                for x in range(width + 2):
-                    over[p, x] = 0.0
-            for y in range(blocks.rows[g, b]):
-                start = corner + g * strides[0] + b * strides[1] + y * strides[2]
-                for k in range(model.used[g]):
-                    starts[k] = start + offsets[k]
-                weights = model.weights[_place(y, blocks.rows[g, b]), g]
-                _guess(samples, starts, model.used[g], weights, width, guess, none)
-                own = samples[start : start + width]
-                for p in range(4):
-                    mine, row, square = past[p], guess[p], here[p]
-                    for x in range(width):
-                        away = row[x] - 16.0 * own[x]
-                        square[x + 1] = min(away * away, model.limits[0])
-                    above = over[p]
-                    for x in range(width):
-                        mine[x] = square[x] + above[x] + above[x + 1] + above[x + 2] + 256.0
-                over, here = here, over
-                _blend(guess, none, past, model.shares, width, blend)
-                errors = error[start : start + width]
-                for x in range(width):
-                    errors[x] = min(abs(blend[x] - 16.0 * own[x]), model.limits[1])
-                    whole = np.floor((blend[x] + 8.0) / 16.0)
-                    rest = blend[x] - 16.0 * whole
-                    left = np.int64(own[x] - min(max(whole, 0.0), top))
-                    left = -left if rest < 0.0 else left
-                    z[at + x] = 2 * abs(left) - (1 if left > 0 else 0)
-                    far[at + x] = abs(rest) >= 4.0
-                at += width
-
-
-# --- decoding -------------------------------------------------------------------------------------
-
-
 @compiled
 def _first(t: int, g: int, blocks: Blocks) -> int:
     """Return the first row of a group that has a sample at step t."""
@@ -222,13 +146,7 @@ def _beyond(t: int, g: int, blocks: Blocks) -> int:
 
 @compiled
 def _predict_step(
-    t: int,
-    blocks: Blocks,
-    near: Neighbours,
-    past: Neighbours,
-    model: Predictors,
-    coder: Coder,
-    wave: Wave,
+    t: int, blocks: Blocks, near: Neighbours, past: Neighbours, model: Coding, wave: Wave
 ) -> None:
     """Find predictions and contexts of a step."""
     G, B = blocks.rows.shape
@@ -236,7 +154,7 @@ def _predict_step(
     size, at = wave.squares.shape[2], 0
     group, turn = size // G, samples.size // size - 1
     starts, ago = np.empty(near.on.size, np.int64), np.empty(past.on.size, np.int64)
-    bins, most = wave.energy.view(np.int64), np.int64(model.limits[2]) - 1
+    bins = wave.energy.view(np.int64)
     for g in range(G):
         low, high = _first(t, g, blocks), _beyond(t, g, blocks)
         if low >= high:
@@ -252,62 +170,56 @@ def _predict_step(
             y = stop
         lanes, here = (high - low) * B, g * group + (low + 2) * B
         for p in range(4):
-            left, right = (
-                wave.squares[(t - 1) & 3, p, here:],
-                wave.squares[(t - 1) & 3, p, here - B :],
-            )
-            over, corner = (
-                wave.squares[(t - 2) & 3, p, here - B :],
-                wave.squares[(t - 3) & 3, p, here - B :],
-            )
-            row = wave.sums[p]
+            left, over = wave.squares[(t - 1) & 3, p, here:], here - B
+            right, above = wave.squares[(t - 1) & 3, p, over:], wave.squares[(t - 2) & 3, p, over:]
+            corner, row = wave.squares[(t - 3) & 3, p, over:], wave.sums[p]
             for j in range(lanes):
-                row[j] = left[j] + right[j] + over[j] + corner[j] + 256.0
-        _blend(guess, at, wave.sums, model.shares, lanes, blend)
+                row[j] = left[j] + right[j] + above[j] + corner[j] + 256.0
+        _blend(guess, at, wave.sums, lanes, blend)
         for f in range(ago.size):
             place = ((t + past.on[f]) & turn) * size + max(g - past.back[f], 0) * group
             ago[f] = place + (low + 2 + past.down[f]) * B
         _expect(wave.errors, ago, model.gains[g], lanes, wave.energy)
         for j in range(lanes):
             rest = blend[at + j] - 16.0 * np.floor((blend[at + j] + 8.0) / 16.0)
-            level = (bins[j] >> (50 + coder.coarse)) - coder.lowest
-            wave.context[at + j] = 2 * min(max(level, 0), most) + (1 if abs(rest) >= 4.0 else 0)
+            level = min(max((bins[j] >> (50 + model.coarse)) - model.lowest, 0), BINS - 1)
+            wave.context[at + j] = 2 * level + (1 if abs(rest) >= 4.0 else 0)
         at += lanes
 
 
 @compiled
 def _read_step(
-    t: int, blocks: Blocks, coder: Coder, wave: Wave, states: Integers, words: Any, word: int
+    t: int, blocks: Blocks, model: Coding, wave: Wave, states: Integers, words: Any, word: int
 ) -> int:
     """Read tokens of a step, then raw bits behind them; return the next word.
 
     One more word stands behind the last one, for all that are missing: it saves a branch.
     """
     G, B = blocks.rows.shape
-    L, mask, end = states.size, (1 << coder.bits) - 1, words.size - 1
+    L, mask, end = states.size, (1 << TOKEN_BITS) - 1, words.size - 1
     n = i = lane = most = 0
     for g in range(G):
         for y in range(_first(t, g, blocks), _beyond(t, g, blocks)):
             for b in range(B):
                 if y < blocks.rows[g, b]:
                     x = states[lane]
-                    table, slot = coder.classes[wave.context[i]], x & mask
-                    symbol = coder.slots[table, slot]
-                    entry = coder.entries[table, symbol]
-                    x = (x >> coder.bits) * (entry & 0xFFFF) + slot - (entry >> 16)
+                    table, slot = model.classes[wave.context[i]], x & mask
+                    symbol = model.slots[table, slot]
+                    entry = model.entries[table, symbol]
+                    x = (x >> TOKEN_BITS) * (entry & 0xFFFF) + slot - (entry >> 16)
                     small = x < 1 << 16
                     states[lane] = x << 16 | np.int64(words[min(word, end)]) if small else x
                     word += small
                     lane = lane + 1 if lane + 1 < L else 0
                     wave.token[n] = symbol
-                    wave.z[n] = coder.least[symbol]
-                    most = max(most, coder.raw[symbol])
+                    wave.z[n] = LEAST[symbol]
+                    most = max(most, RAW[symbol])
                     n += 1
                 i += 1
     for low in range(0, most, 15):
         lane = 0
         for i in range(n):
-            some = min(max(coder.raw[wave.token[i]] - low, 0), 15)
+            some = min(max(RAW[wave.token[i]] - low, 0), 15)
             x = states[lane]
             wave.z[i] += (x & ((1 << some) - 1)) << low
             x >>= some
@@ -319,10 +231,10 @@ def _read_step(
 
 
 @compiled
-def _store_step(t: int, blocks: Blocks, model: Predictors, wave: Wave, plane: Output) -> None:
+def _store_step(t: int, blocks: Blocks, top: float, wave: Wave, out: NDArray[np.int32]) -> None:
     """Store samples of a step, errors of predictions, and what stands around rows."""
     G, B = blocks.rows.shape
-    samples, errors, squares, top = wave.samples, wave.errors, wave.squares, model.top
+    samples, errors, squares = wave.samples, wave.errors, wave.squares
     size = squares.shape[2]
     group, turn = size // G, samples.size // size - 1
     now, n, i = (t & turn) * size, 0, 0
@@ -339,12 +251,11 @@ def _store_step(t: int, blocks: Blocks, model: Predictors, wave: Wave, plane: Ou
                     samples[now + here] = value
                     if y == blocks.rows[g, b] - 1:  # below stands the sample to the left
                         samples[((t + 3) & turn) * size + here + B] = value
-                    errors[now + here] = min(abs(blend - 16.0 * value), model.limits[1])
+                    errors[now + here] = min(abs(blend - 16.0 * value), ERROR_LIMIT)
                     for p in range(4):
                         away = wave.guess[p, i] - 16.0 * value
-                        squares[t & 3, p, here] = min(away * away, model.limits[0])
-                    if x < plane.ends[b]:
-                        plane.samples[plane.places[g, b] + y * plane.pitch + x] = value
+                        squares[t & 3, p, here] = min(away * away, SQUARE_LIMIT)
+                    out[g, b, y, x] = value
                     n += 1
                 i += 1
         y, odd = divmod(t - blocks.width - 2 * blocks.skew[g], 2)
@@ -373,19 +284,21 @@ def decode(
     blocks: Blocks,
     near: Neighbours,
     past: Neighbours,
-    model: Predictors,
-    coder: Coder,
+    model: Coding,
     wave: Wave,
-    plane: Output,
+    out: NDArray[np.int32],
 ) -> tuple[int, int]:
-    """Decode one plane; return DONE or what is wrong, and the first word that is left."""
+    """Decode one plane into its blocks, (G, B, height, width).
+
+    Returns DONE or what is wrong, and the first word that is left.
+    """
     kept, word = states.size, 2 * states.size
     for t in range(len(blocks.spans)):
-        _predict_step(t, blocks, near, past, model, coder, wave)
-        word = _read_step(t, blocks, coder, wave, states, words, word)
+        _predict_step(t, blocks, near, past, model, wave)
+        word = _read_step(t, blocks, model, wave, states, words, word)
         if word >= words.size:
             return TOO_SHORT, word
-        _store_step(t, blocks, model, wave, plane)
+        _store_step(t, blocks, model.top, wave, out)
         keep = blocks.later[t]
         if keep < kept:  # lanes that are not needed any more give their last word back
             word -= kept - keep
@@ -395,3 +308,81 @@ def decode(
                 words[word + lane - keep] = states[lane] - (1 << 16)
             kept = keep
     return DONE, word
+
+
+# --- their arguments ------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=16)
+def _geometry(layout: Layout) -> tuple[Blocks, Neighbours, Neighbours]:
+    """Return where samples lie, and their neighbours one by one.
+
+    Neighbours that fill up to a multiple of four repeat the first.
+    """
+    spans = np.array([layout.lines(t) for t in range(layout.n_steps)], np.int64)
+    rows = np.ascontiguousarray(layout.heights * layout.filled, np.int64)
+    found = []
+    for runs, multiple in ((Stencil.of(layout).samples, 4), (Stencil.of(layout).errors, 1)):
+        each = [(r.back, r.dy, 2 * r.du + r.dx + j) for r in runs for j in range(r.n)]
+        each += [each[0]] * (-len(each) % multiple)
+        found.append(Neighbours(*np.ascontiguousarray(np.array(each, np.int64).T)))
+    height, width = layout.block[2:]
+    return Blocks(rows, height, width, layout.skew, spans, layout.later), found[0], found[1]
+
+
+def _weights_by_row(model: Model, stencil: Stencil) -> Floats:
+    """Return weights of first, second and other rows, (3, G, P, K): above a block read anchors."""
+    inner = model.matrices(stencil)
+    out = np.stack([inner] * 3)
+    for row, ks, anchors in stencil.outside:
+        if row >= 0:
+            out[row][:, :, ks] = 0.0
+            for k, anchor in zip(ks, anchors, strict=True):
+                out[row, :, :, anchor] += inner[:, :, k]
+    return np.pad(out, [(0, 0)] * 3 + [(0, -out.shape[3] % 4)])
+
+
+def _wave(layout: Layout, farthest: int, first: int) -> Wave:
+    """Return a ring of as many steps as neighbours lie back, and some that are written ahead."""
+    G, B, height = layout.n_groups, layout.n_blocks, layout.block[2]
+    steps = 1 << (4 + farthest).bit_length()
+    size, n = G * (height + ABOVE + BELOW) * B, G * height * B
+    context, token, z = np.empty((3, n), np.int64)
+    return Wave(
+        np.full(steps * size, float(first)),
+        np.zeros(steps * size),
+        np.zeros((4, 4, size)),
+        np.empty((4, n)),
+        np.empty(n),
+        context,
+        token,
+        z,
+        np.empty((4, height * B)),
+        np.empty(height * B),
+    )
+
+
+def decode_plane(plane: Plane) -> None:
+    """Find the samples and the tail of a plane."""
+    layout, stencil = plane.layout, Stencil.of(plane.layout)
+    blocks, near, past = _geometry(layout)
+    model = Model.unpack(plane.header, stencil)
+    tables, states = model.tables(), first_states(plane.words, layout.n_lanes(plane.halvings))
+    known = Coding(
+        float(model.top),
+        _weights_by_row(model, stencil),
+        -(-stencil.used // 4) * 4,
+        model.gains[stencil.kinds].astype(np.float64),
+        model.lowest,
+        model.coarse,
+        model.classes,
+        tables.slots,
+        tables.entries.astype(np.int64),
+    )
+    out = np.zeros((layout.n_groups, layout.n_blocks, *layout.block[2:]), np.int32)
+    left = np.append(plane.words, np.uint16(0))
+    wave = _wave(layout, -int(min(near.on.min(), past.on.min())), model.first)
+    result, word = decode(left, states, blocks, near, past, known, wave, out)
+    if result != DONE:
+        raise too_short() if result == TOO_SHORT else unfinished()
+    plane.samples, plane.tail = layout.join(out), left[word:-1]

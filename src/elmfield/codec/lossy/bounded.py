@@ -16,7 +16,7 @@ from elmfield._array.channel_stats import spacing_at
 from elmfield._array.checks import USUAL_EFFORT, positive
 from elmfield.codec import lossless
 from elmfield.codec.lossless.numbers import round_floats
-from elmfield.codec.lossy import packing
+from elmfield.codec.lossy import packing, write
 from elmfield.codec.lossy.lossy_tile import (
     LARGEST_CORRECTION,
     Mask,
@@ -63,7 +63,7 @@ class BoundedTile:
 
     def misses(self, found: Values) -> Mask:
         """Return where values, (C, n...), do not keep it."""
-        truth = self.tile.frame.arrange(self.values).astype(np.float64)
+        truth = self.tile.head.arrange(self.values).astype(np.float64)
         off = np.abs(truth - found.astype(np.float64)) > self.bound
         if self.tile.missing is not None:
             off &= ~self.tile.missing
@@ -113,7 +113,7 @@ def _try_corrections(one: BoundedTile, made: Coded | None, effort: int) -> Coded
 
 def _half_width(tile: PreparedTile, bound: float) -> float:
     """Return how far off a sample may be before it is rounded to its dtype."""
-    dtype = tile.frame.dtype
+    dtype = tile.head.dtype
     if dtype.kind in "iu":
         return math.floor(bound) + 0.5
     top = min(float(np.abs(tile.x).max(initial=0.0)) + bound, float(np.finfo(dtype).max))
@@ -129,7 +129,7 @@ def _round_to_lattice(one: BoundedTile) -> tuple[Values, tuple[float, float] | N
     None where that cannot keep the bound. A lattice of floats goes through 0, which comes back
     as 0; one of whole numbers stays between the least and the largest.
     """
-    x, dtype = one.tile.x, one.tile.frame.dtype
+    x, dtype = one.tile.x, one.tile.head.dtype
     if dtype.kind in "iu":
         unit = 2 * math.floor(one.half) + 1
         low, high = int(x.min()), int(x.max())
@@ -137,14 +137,14 @@ def _round_to_lattice(one: BoundedTile) -> tuple[Values, tuple[float, float] | N
         first = low + (high - low - n * unit) // 2
         k = np.clip(np.rint((x - first) / unit), 0, n).astype(np.int64)
         found: Values = (first + unit * k).astype(dtype)
-        return (one.tile.frame.restore(found), None) if one.keeps(found) else None
+        return (one.tile.head.restore(found), None) if one.keeps(found) else None
     placed = round_floats(x, 2 * one.half * (1 - 2.0**-30), dtype)
     if placed is None or not one.keeps(placed[0]):
         return None
     found, on = placed
     if one.tile.missing is not None:
         found[one.tile.missing] = np.nan
-    return one.tile.frame.restore(found), on
+    return one.tile.head.restore(found), on
 
 
 # --- corrections ----------------------------------------------------------------------------------
@@ -157,18 +157,19 @@ def _estimate_bits(one: BoundedTile, most: int) -> float | None:
     None where it cannot be coded so.
     """
     some = one.tile.take_pieces(most)
-    found = some.estimate(STEP_RATIO * one.half)
+    found = some.separate(STEP_RATIO * one.half)
     if found is None:
         return None
+    x, (sizes, usual), _ = found
+    errors, bits = write.estimate(x, sizes[usual])
     more = 1.0
     if some.x.size < one.tile.x.size:
         rough = (one.tile.x / (2 * one.half)).astype(np.float32)
         for k in range(1, rough.ndim):
             rough = np.diff(rough, axis=k, append=rough.take([-1], axis=k))
         rough = np.log2(1 + np.abs(rough))
-        part = PreparedTile(one.tile.frame, rough, None, 0.0).take_pieces(most).x.mean()
+        part = PreparedTile(one.tile.head, rough, None, 0.0).take_pieces(most).x.mean()
         more = float(rough.mean() / part) if part > 0 else 1.0
-    errors, bits = found
     rms = np.sqrt(np.maximum(errors, 1e-3) * (len(errors) / some.x.size)) * STEP_RATIO
     often = np.clip(erfc(1 / (rms * math.sqrt(2))), 1e-9, 0.999)
     rest = 1 - often
@@ -192,7 +193,7 @@ def pack_corrected(one: BoundedTile, effort: int = USUAL_EFFORT) -> Coded | None
     c = np.zeros(made.whole.shape)
     for _ in range(4):
         whole: Floats = made.whole + unit * c
-        off = one.misses(round_samples(whole, tile.offset, step, tile.frame.dtype))
+        off = one.misses(round_samples(whole, tile.offset, step, tile.head.dtype))
         if not off.any():
             break
         where = np.nonzero(off)

@@ -20,7 +20,7 @@ from elmfield.codec import ans
 from elmfield.codec.ans import LOW, AdaptiveTables, Decoder, Entries, Symbols
 from elmfield.codec.container import ByteReader, ByteWriter, damaged
 from elmfield.codec.lossy import contexts
-from elmfield.codec.lossy.contexts import BatchCoder, Counts, Places, Prior, Small
+from elmfield.codec.lossy.contexts import BatchCoder, Counts, Places, Prior, Small, load_prior
 
 Array = NDArray[Any]
 
@@ -170,21 +170,18 @@ class StreamReader(Decoder):
 # --- coders ---------------------------------------------------------------------------------------
 
 
-class SectionTables:
-    """The tables of one section while it is coded; without `learning` they stay as trained."""
-
-    def __init__(self, prior: Prior, *, learning: bool = True) -> None:
-        self.contexts, tables = prior.contexts, _initial_tables(prior)
-        self.tokens, self.flags = deepcopy(tables) if learning else tables
-
-
 @lru_cache(maxsize=8)
 def _initial_tables(prior: Prior) -> tuple[AdaptiveTables, AdaptiveTables]:
     tokens, flags = (
         AdaptiveTables(counts, weight=16, limit=1 << 18, patience=PATIENCE_SYMBOLS)
-        for counts in (prior.tokens, prior.flags)
+        for counts in (prior.tokens, prior.going)
     )
     return tokens, flags
+
+
+def section_tables(d: int) -> tuple[AdaptiveTables, AdaptiveTables]:
+    """Return the tables of tokens and of flags that a section of d axes begins with."""
+    return deepcopy(_initial_tables(load_prior(d)))
 
 
 def down(x: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -204,10 +201,8 @@ class _Encoder(BatchCoder):
         The last diagonal worth coding.
     """
 
-    def __init__(
-        self, tables: SectionTables, prior: Prior, x: NDArray[np.float32], last: Places
-    ) -> None:
-        self.tables, self.x, self.last = tables, x, last
+    def __init__(self, prior: Prior, x: NDArray[np.float32], last: Places) -> None:
+        self.x, self.last = x, last
         self.costs, self.flag_costs = prior.costs, prior.flag_costs
 
     def choose(self, classes: Small, rows: slice, boxes: Places) -> tuple[Array, Counts]:
@@ -229,7 +224,7 @@ class Pricer(_Encoder):
     def __init__(
         self, prior: Prior, x: NDArray[np.float32], last: Places, starts: list[int]
     ) -> None:
-        super().__init__(SectionTables(prior, learning=False), prior, x, last)
+        super().__init__(prior, x, last)
         self.error, self.bits = (np.zeros(x.shape[1], np.float32) for _ in range(2))
         # squares of all modes from a checkpoint on: the error of a box that stops there
         first = [starts[s] for s in contexts.CHECKPOINTS if s < len(starts) - 1]
@@ -260,20 +255,21 @@ class Quantiser(_Encoder):
 
     def __init__(
         self,
-        tables: SectionTables,
         prior: Prior,
         x: NDArray[np.float32],
         last: Places,
+        tables: tuple[AdaptiveTables, AdaptiveTables],
         writer: StreamWriter,
     ) -> None:
-        super().__init__(tables, prior, x, last)
-        self.writer, self.q = writer, np.zeros(x.shape, np.int32)
+        super().__init__(prior, x, last)
+        (self.tokens, self.flags), self.writer = tables, writer
+        self.q = np.zeros(x.shape, np.int32)
         self._raw: list[NDArray[np.uint8]] = []
 
     def code_flags(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
         """Return whether boxes go on: what comes is worth its bits."""
         on = self.last.take(boxes) >= diagonal
-        self.writer.symbols(self.tables.flags, classes, on.view(np.uint8))
+        self.writer.symbols(self.flags, classes, on.view(np.uint8))
         return on
 
     def code_magnitudes(self, classes: Small, rows: slice, boxes: Places) -> Counts:
@@ -281,7 +277,7 @@ class Quantiser(_Encoder):
         _, q = self.choose(classes, rows, boxes)
         self.q[rows][:, boxes] = q
         tokens = contexts.find_tokens(q, classes)
-        self.writer.symbols(self.tables.tokens, classes.ravel(), tokens.ravel())
+        self.writer.symbols(self.tokens, classes.ravel(), tokens.ravel())
         wide, widths, bases, seen = _find_wide(classes, tokens)
         if wide.size:
             self._raw.append(pack_bits(q.ravel()[wide] - bases, widths))
@@ -310,17 +306,17 @@ class Quantiser(_Encoder):
 class MagnitudeReader(BatchCoder):
     """Reads magnitudes in the order of a walk."""
 
-    def __init__(self, tables: SectionTables, reader: StreamReader) -> None:
-        self.tables, self.reader = tables, reader
+    def __init__(self, tables: tuple[AdaptiveTables, AdaptiveTables], reader: StreamReader) -> None:
+        (self.tokens, self.flags), self.reader = tables, reader
         self._wide: list[tuple[tuple[Places, Places], Counts, Counts]] = []
 
     def code_flags(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
         """Return whether boxes go on, as it was written."""
-        return self.reader.symbols(self.tables.flags, classes).view(np.bool_)
+        return self.reader.symbols(self.flags, classes).view(np.bool_)
 
     def code_magnitudes(self, classes: Small, rows: slice, boxes: Places) -> Counts:
         """Return magnitudes of a batch, but for their raw bits."""
-        tokens = self.reader.symbols(self.tables.tokens, classes.ravel()).reshape(classes.shape)
+        tokens = self.reader.symbols(self.tokens, classes.ravel()).reshape(classes.shape)
         wide, widths, bases, seen = _find_wide(classes, tokens)
         if wide.size:
             i, j = np.divmod(wide, len(boxes))

@@ -56,22 +56,46 @@ def levels() -> Small:
 
 @dataclass(frozen=True)
 class ModePlaces:
-    """Positions of the modes of a box."""
+    """What is around the modes of a box.
 
-    position: Places  # (M,) of phase 0; phase 1 adds POSITIONS // 2
-    high: list[NDArray[np.bool_]]  # for each axis: whether the mode's index is its largest there
+    Parameters
+    ----------
+    position : array, shape (M,)
+        That of phase 0; phase 1 adds POSITIONS // 2.
+    high : list of arrays of bool, shape (M, 1)
+        For each axis whether the mode's index is its largest there.
+    lower : lists of arrays, shape (M,)
+        The mode less one along each axis, less two along each axis, less one along each pair of
+        axes: its place in its diagonal, behind the last one where there is none.
+    """
+
+    position: Places
+    high: list[NDArray[np.bool_]]
+    lower: list[list[Places]]
 
 
 @lru_cache(maxsize=32)
 def places(B: int, d: int) -> ModePlaces:
-    """Return the positions of the modes of a box of B samples along each of d axes."""
-    index = modes(B, d).index
-    total, top = index.sum(axis=1), index.max(axis=1)
+    """Return what is around the modes of a box of B samples along each of d axes."""
+    m = modes(B, d)
+    total, top = m.index.sum(axis=1), m.index.max(axis=1)
     rest = total - top
     span = np.searchsorted(np.array(SPANS), np.maximum(total, 1), side="right") - 1
     shape = np.where(rest == 0, 0, np.where(4 * rest < total, 1, 2))
+    row, starts = np.argsort(m.rows), np.array([0, *m.starts])
+
+    def find_lower(step: NDArray[np.int64]) -> Places:
+        inside, diagonal = (m.index >= step).all(axis=1), total - step.sum()
+        found, first = starts[diagonal + 2], starts[diagonal + 1]
+        found[inside] = row[(m.index[inside] - step) @ B ** np.arange(d - 1, -1, -1)]
+        return np.asarray(found - first, np.intp)
+
+    one = np.eye(d, dtype=np.int64)
+    pairs = [one[k] + one[l] for k in range(d) for l in range(k + 1, d)]
     return ModePlaces(
-        (span * 3 + shape).astype(np.intp), [(index[:, k] == top)[:, None] for k in range(d)]
+        (span * 3 + shape).astype(np.intp),
+        [(m.index[:, k] == top)[:, None] for k in range(d)],
+        [[find_lower(step) for step in steps] for steps in (list(one), list(2 * one), pairs)],
     )
 
 
@@ -83,28 +107,6 @@ class BatchCoder(Protocol):
 
     def code_magnitudes(self, classes: Small, rows: slice, boxes: Places) -> Counts:
         """Return magnitudes (modes, boxes) of a batch, as later contexts see them."""
-
-
-@dataclass(frozen=True, eq=False)
-class Contexts:
-    """The trained part: which sums to make and which classes they mean.
-
-    Parameters
-    ----------
-    weights : array of int32, shape (24, 10)
-        Weights in 16ths, by position: of the magnitudes less one, less two, less one along two
-        axes and of their mean; of neighbours' lower modes and the mean, in even boxes; of
-        neighbours along the highest axes, along the others, their lower modes and the mean, in
-        odd ones.
-    classes : array of uint8, shape (2 * 2 * 24 * LEVELS * LEVELS,)
-        Class by size (below 16 or not), phase, position and the levels of the two sums.
-    flags : array of uint8, shape (checkpoints, 2, COARSE, COARSE, EDGES)
-        Class of the flag whether a box goes on.
-    """
-
-    weights: Counts
-    classes: Small
-    flags: Small
 
 
 class BoxWalk:
@@ -140,42 +142,34 @@ class BoxWalk:
         self.A[0] = lowest
         if active is not None and around is not None:
             np.copyto(self.A[1:], around[1:], where=~active)
-        self._lower_rows, self._next = lower_rows(B, len(grid) - 1), box_neighbours(grid)
+        self._next = box_neighbours(grid)
         phases = checkerboard(grid)
         if active is not None:
             phases = [boxes[active[boxes]] for boxes in phases]
         self.boxes, self.n_even = np.concatenate(phases), len(phases[0])
 
-    def run(self, contexts: Contexts, coder: BatchCoder) -> None:
+    def run(self, prior: "Prior", coder: BatchCoder) -> None:
         """Code all batches."""
-        starts, N = self.modes.starts, self.modes.n_diagonals
-        W = contexts.weights.T[:, self.places.position, None]  # (10, M, 1)
+        self.prior, self.coder = prior, coder
         none = np.zeros((1, len(self.boxes)), np.int32)
         below = [_append_zeros(self.A[:1].take(self.boxes, axis=1)), none]
         near = [_append_zeros(self._near(slice(0, 1), self.boxes)), none]
-        for s in range(1, N):
+        for s in range(1, self.modes.n_diagonals):
             if s in CHECKPOINTS:
-                left = self._flags(s, below, near, contexts, coder)
+                left = self._flags(s, below, near)
                 if left is not None:
                     below, near = ([x.take(left, axis=1) for x in lists] for lists in (below, near))
             if not len(self.boxes):
                 return
-            rows = slice(starts[s], starts[s + 1])
-            found = self._diagonal(s, rows, W[:, rows], below, near, contexts, coder)
+            found = self._diagonal(slice(*self.modes.starts[s : s + 2]), below, near)
             below, near = [found[0], below[0]], [found[1], near[0]]
 
     def _diagonal(
-        self,
-        s: int,
-        rows: slice,
-        W: Counts,
-        below: list[Counts],
-        near: list[Counts],
-        contexts: Contexts,
-        coder: BatchCoder,
+        self, rows: slice, below: list[Counts], near: list[Counts]
     ) -> tuple[Counts, Counts]:
         """Code a diagonal; return its magnitudes, and those of neighbours, of all boxes alive."""
-        own, lower, mean = self._lower(s, below, near)
+        own, lower, mean = self._lower(rows, below, near)
+        W = self.prior.weights.T[:, self.places.position[rows], None]  # (10, modes, 1)
         S = _add_weighted(own, W, 0)
         S += mean * W[3] >> 6
         T = lower * W[4]
@@ -183,26 +177,26 @@ class BoxWalk:
         n, boxes = self.n_even, self.boxes
         now, around = (np.zeros((len(lower) + 1, len(boxes)), np.int32) for _ in range(2))
         if n:
-            c = self._classes(contexts, rows, 0, S[:, :n], T[:, :n])
-            now[:-1, :n] = coder.code_magnitudes(c, rows, boxes[:n])
+            c = self._classes(rows, 0, S[:, :n], T[:, :n])
+            now[:-1, :n] = self.coder.code_magnitudes(c, rows, boxes[:n])
             self.A[rows][:, boxes[:n]] = now[:-1, :n]
         if n < len(boxes):
             high, rest = self._sides(rows, boxes[n:])
             np.add(high, rest, out=around[:-1, n:])
             T = _add_weighted([high, rest, lower[:, n:]], W, 6)
             T += mean * W[9] >> 6
-            c = self._classes(contexts, rows, 1, S[:, n:], T)
-            now[:-1, n:] = coder.code_magnitudes(c, rows, boxes[n:])
+            c = self._classes(rows, 1, S[:, n:], T)
+            now[:-1, n:] = self.coder.code_magnitudes(c, rows, boxes[n:])
             self.A[rows][:, boxes[n:]] = now[:-1, n:]
         if n:
             around[:-1, :n] = self._near(rows, boxes[:n])
         return now, around
 
     def _lower(
-        self, s: int, below: list[Counts], near: list[Counts]
+        self, rows: slice, below: list[Counts], near: list[Counts]
     ) -> tuple[list[Counts], Counts, Counts]:
         """Return sums of lower modes of the box, and of neighbours; means of the first."""
-        one, two, pairs = self._lower_rows[s - 1]
+        one, two, pairs = ([place[rows] for place in some] for some in self.places.lower)
         own = [_add_rows(below[0], one), _add_rows(below[1], two), _add_rows(below[1], pairs)]
         mean = own[0].sum(axis=1, dtype=np.int64) * 64 // own[0].shape[1]
         mean = np.minimum(mean, 1 << 20).astype(np.int32)[:, None]
@@ -210,12 +204,7 @@ class BoxWalk:
 
     def _near(self, rows: slice, boxes: Places) -> Counts:
         """Return the sum of magnitudes of all neighbours, (modes, boxes)."""
-        slab = self.A[rows]
-        out = np.zeros((len(slab), len(boxes)), np.int32)
-        for _, (one, other) in self._next:
-            out += slab.take(one[boxes], axis=1)
-            out += slab.take(other[boxes], axis=1)
-        return out
+        return np.add(*self._sides(rows, boxes))
 
     def _sides(self, rows: slice, boxes: Places) -> list[Counts]:
         """Return the same along the highest axes of each mode, and along the others."""
@@ -230,35 +219,33 @@ class BoxWalk:
             rest += both
         return [high, rest]
 
-    def _classes(self, contexts: Contexts, rows: slice, phase: int, S: Counts, T: Counts) -> Small:
+    def _classes(self, rows: slice, phase: int, S: Counts, T: Counts) -> Small:
         """Return classes (modes, boxes) by the two sums."""
         z = levels()
         position = (self.large * POSITIONS + phase * (POSITIONS // 2)) + self.places.position[rows]
         where = np.multiply(z.take(S, mode="clip"), LEVELS, dtype=np.int32)
         where += z.take(T, mode="clip")
         where += (position * (LEVELS * LEVELS)).astype(np.int32)[:, None]
-        return contexts.classes.take(where, mode="clip")
+        return self.prior.classes.take(where, mode="clip")
 
-    def _flags(
-        self, s: int, below: list[Counts], near: list[Counts], contexts: Contexts, coder: BatchCoder
-    ) -> Places | None:
+    def _flags(self, s: int, below: list[Counts], near: list[Counts]) -> Places | None:
         """Return columns of the boxes that go on at diagonal s; None where all do."""
         d, boxes, n = self.modes.d, self.boxes, self.n_even
         own = 2 * below[0].sum(axis=0, dtype=np.int32) + below[1].sum(axis=0, dtype=np.int32)
         other = 2 * near[0].sum(axis=0, dtype=np.int32) + near[1].sum(axis=0, dtype=np.int32)
         z_own, z_near = _flag_levels(own), _flag_levels(other // (2 * d))
-        table = contexts.flags[CHECKPOINTS.index(s), self.large]
+        table = self.prior.flags[CHECKPOINTS.index(s), self.large]
         on = np.zeros(len(boxes), bool)
         going = np.zeros(self.A.shape[1], np.int32)
         if n:
-            on[:n] = coder.code_flags(table[z_own[:n], z_near[:n], EDGES - 1], boxes[:n], s)
+            on[:n] = self.coder.code_flags(table[z_own[:n], z_near[:n], EDGES - 1], boxes[:n], s)
             going[boxes[:n]] = on[:n]
         if n < len(boxes):
             sides = sum(
                 going[one[boxes[n:]]] + going[two[boxes[n:]]] for _, (one, two) in self._next
             )
             around = (np.asarray(sides) * (EDGES - 2) + d) // (2 * d)
-            on[n:] = coder.code_flags(table[z_own[n:], z_near[n:], around], boxes[n:], s)
+            on[n:] = self.coder.code_flags(table[z_own[n:], z_near[n:], around], boxes[n:], s)
         if on.all():
             return None
         left = np.flatnonzero(on)
@@ -302,20 +289,6 @@ def _add_weighted(sums: list[Counts], W: Counts, first: int) -> Counts:
         if x.size:
             out += x * W[j]
     return out
-
-
-@lru_cache(maxsize=32)
-def lower_rows(B: int, d: int) -> list[list[list[Places]]]:
-    """Return, by diagonal from 1, places of lower modes in slabs that end with a row of zeros."""
-    m, found = modes(B, d), []
-    starts = [0, *m.starts]
-    for s in range(1, m.n_diagonals):
-        rows, places = slice(m.starts[s], m.starts[s + 1]), []
-        for lower, down in ((m.lower1, 1), (m.lower2, 2), (m.lower11, 2)):
-            first, end = starts[s - down + 1], starts[s - down + 2]
-            places.append(list(np.minimum(lower[rows] - first, end - first).T.copy()))
-        found.append(places)
-    return found
 
 
 def _add_rows(slab: Counts, lower: list[Places]) -> Counts:
@@ -386,29 +359,36 @@ def find_tokens(magnitudes: Counts, classes: Small) -> Small:
 # --- trained tables -------------------------------------------------------------------------------
 
 N_FLAGS = 32
-NAMES = ("weights", "classes", "flags", "tokens", "going", "smoothing")
-"""Arrays of the file for each number of axes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """Tables for arrays of d axes.
+    """Tables for arrays of d axes: which sums to make, which classes they mean, what these expect.
 
     Parameters
     ----------
-    contexts : Contexts
-        Which class a coefficient has.
+    weights : array of int32, shape (24, 10)
+        Weights in 16ths, by position: of the magnitudes less one, less two, less one along two
+        axes and of their mean; of neighbours' lower modes and the mean, in even boxes; of
+        neighbours along the highest axes, along the others, their lower modes and the mean, in
+        odd ones.
+    classes : array of uint8, shape (2 * 2 * 24 * LEVELS * LEVELS,)
+        Class by size (below 16 or not), phase, position and the levels of the two sums.
+    flags : array of uint8, shape (checkpoints, 2, COARSE, COARSE, EDGES)
+        Class of the flag whether a box goes on.
     tokens : array of int, shape (classes, tokens)
         Counts of tokens in a class, 4096 in all; 0 for tokens a class does not have.
-    flags : array of int, shape (N_FLAGS, 2)
+    going : array of int, shape (N_FLAGS, 2)
         Counts of boxes that stop and go on.
     smoothing : array of int16, shape (levels, weights)
         Weights of neighbours of decoded samples, see :mod:`smoothing`.
     """
 
-    contexts: Contexts
+    weights: Counts
+    classes: Small
+    flags: Small
     tokens: NDArray[np.int64]
-    flags: NDArray[np.int64]
+    going: NDArray[np.int64]
     smoothing: NDArray[np.int16]
 
     @cached_property
@@ -421,7 +401,7 @@ class Prior:
     @cached_property
     def flag_costs(self) -> NDArray[np.float32]:
         """Bits of a flag, shape (N_FLAGS, 2)."""
-        return np.asarray(-np.log2(self.flags / self.flags.sum(axis=1, keepdims=True)), np.float32)
+        return np.asarray(-np.log2(self.going / self.going.sum(axis=1, keepdims=True)), np.float32)
 
 
 SOURCE: Traversable = files("elmfield.codec.lossy").joinpath("priors.npz")
@@ -441,9 +421,8 @@ def load_tables(source: Traversable) -> dict[str, NDArray[Any]]:
 @lru_cache(maxsize=4)
 def load_prior(d: int) -> Prior:
     """Return the tables for d axes; four axes use those of three."""
-    d = min(d, 3)
-    found = load_tables(SOURCE)
-    get = {name: found[f"{name}{d}"] for name in NAMES}
-    contexts = Contexts(get["weights"].astype(np.int32), get["classes"].ravel(), get["flags"])
-    counts = (get["tokens"].astype(np.int64), get["going"].astype(np.int64))
-    return Prior(contexts, *counts, get["smoothing"])
+    found, d = load_tables(SOURCE), min(d, 3)
+    names = "weights", "classes", "flags", "tokens", "going", "smoothing"
+    weights, classes, flags, tokens, going, smoothing = (found[f"{name}{d}"] for name in names)
+    counts = tokens.astype(np.int64), going.astype(np.int64)
+    return Prior(weights.astype(np.int32), classes.ravel(), flags, *counts, smoothing)

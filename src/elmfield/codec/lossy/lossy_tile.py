@@ -38,31 +38,6 @@ RAW_BITS = 24
 LARGEST_CORRECTION = (1 << RAW_BITS) - 1
 
 
-@dataclass(frozen=True)
-class Frame(Head):
-    """The head of a tile, and how its samples lie with channels first."""
-
-    @property
-    def spread(self) -> tuple[int, ...]:
-        """Shape (C, n...) without axes of length 1."""
-        C = 1 if self.channel is None else self.shape[self.channel]
-        long = [n for k, n in enumerate(self.shape) if k != self.channel and n > 1]
-        return (C, *(long or [1]))
-
-    def arrange(self, values: Values) -> Values:
-        """Return samples with channels first, (C, n...)."""
-        moved = values if self.channel is None else np.moveaxis(values, self.channel, 0)
-        return moved.reshape(self.spread)
-
-    def restore(self, values: Values, shape: tuple[int, ...] | None = None) -> Values:
-        """Return what :meth:`arrange` was given; for an array of this or another shape."""
-        shape = self.shape if shape is None else shape
-        if self.channel is None:
-            return values.reshape(shape)
-        rest = [n for k, n in enumerate(shape) if k != self.channel]
-        return np.moveaxis(values.reshape([shape[self.channel], *rest]), 0, self.channel)
-
-
 def round_samples(
     whole: Floats | Whole, offset: float, step: float, dtype: np.dtype[Any]
 ) -> Values:
@@ -82,7 +57,7 @@ def round_samples(
 class Tile:
     """The header of a tile with loss, and its sections."""
 
-    frame: Frame
+    head: Head
     B: int
     n_cuts: int
     offset: float
@@ -98,19 +73,18 @@ class Tile:
     def read(cls, data: bytes) -> "Tile":
         """Read and check a header; the sections are cut out but not decoded."""
         head, reader = Head.read(data, LOSSY)
-        frame = Frame(head.dtype, head.shape, head.channel)
-        if frame.dtype.kind == "b" or 0 in frame.shape or len(frame.shape) == (head.channel == 0):
+        if head.dtype.kind == "b" or 0 in head.shape or len(head.shape) == (head.channel == 0):
             raise damaged("names an impossible dtype or shape")
         flags, log_size, n_cuts = reader.take(3)
-        d = len(frame.spread) - 1
+        d = len(head.spread) - 1
         if flags > 15 or log_size > 7 or n_cuts >= max(1, log_size) or d * log_size > 15:
             raise damaged("names impossible boxes")
-        if (1 << log_size) < 2 or max(frame.spread[1:]) * 64 < (1 << log_size):
+        if (1 << log_size) < 2 or max(head.spread[1:]) * 64 < (1 << log_size):
             raise damaged("names impossible boxes")
         offset, step = reader.float(), reader.float()
         if not (math.isfinite(offset) and math.isfinite(step) and step > 0):
             raise damaged("has an impossible step")
-        matrix, C = None, frame.spread[0]
+        matrix, C = None, head.spread[0]
         if flags & ROTATED:
             if C > MAX_ROTATED_CHANNELS:
                 raise damaged("rotates too many channels")
@@ -121,20 +95,20 @@ class Tile:
         unit = reader.number() if flags & BOUNDED else 0
         if unit > 1 << 24:
             raise damaged("has impossible corrections")
-        n = len(plane_shapes(frame.spread, 1 << log_size)) + n_cuts + 1
+        n = len(plane_shapes(head.spread, 1 << log_size)) + n_cuts + 1
         n += bool(flags & GAPS) + bool(flags & BOUNDED)
         lengths = [reader.number() for _ in range(n)]
         sections = [reader.take(n) for n in lengths]
         mask = sections.pop(0) if flags & GAPS else None
         corrections = sections.pop() if flags & BOUNDED else b""
         boxes = (1 << log_size, n_cuts, offset, step)
-        return cls(frame, *boxes, matrix, gains, mask, unit, corrections, sections)
+        return cls(head, *boxes, matrix, gains, mask, unit, corrections, sections)
 
     def missing(self) -> Mask | None:
         """Return the gaps, (C, n...)."""
         if self.gaps is None:
             return None
-        shape, mask = self.frame.spread, lossless.unpack_many([self.gaps[1:]])[0]
+        shape, mask = self.head.spread, lossless.unpack_many([self.gaps[1:]])[0]
         C = 1 if self.gaps[:1] == b"\x01" else shape[0]
         if mask.dtype != np.bool_ or mask.shape != (C, *shape[1:]):
             raise damaged("has gaps of another shape")
@@ -142,18 +116,18 @@ class Tile:
 
     def values(self) -> Values:
         """Return the samples."""
-        frame = self.frame
-        y = read_samples(self.sections, frame.spread, self.B, self.n_cuts, self.gains)
+        head = self.head
+        y = read_samples(self.sections, head.spread, self.B, self.n_cuts, self.gains)
         whole = self._mix(y)
         if self.unit:
             whole += self.unit * _read_corrections(self.corrections, whole.astype(np.int64))
-        out = round_samples(whole, self.offset, self.step, frame.dtype)
+        out = round_samples(whole, self.offset, self.step, head.dtype)
         missing = self.missing()
         if missing is not None:
-            if frame.dtype.kind != "f":
+            if head.dtype.kind != "f":
                 raise damaged("has gaps among integers")
             out[missing] = np.nan
-        return frame.restore(out)
+        return head.restore(out)
 
     def _mix(self, y: Whole) -> Floats:
         whole = y.astype(np.float64)
@@ -165,28 +139,25 @@ class Tile:
         Means of boxes at the end of an axis include what fills them up, so they are used only
         where all boxes are whole.
         """
-        frame, size = self.frame, 1 << k
-        shape = tuple(n if j == frame.channel else -(-n // size) for j, n in enumerate(frame.shape))
-        if size < self.B or any(n % self.B for n in frame.spread[1:]):
-            values = frame.arrange(self.values()).astype(np.float64)
+        head, size = self.head, 1 << k
+        shape = tuple(n if j == head.channel else -(-n // size) for j, n in enumerate(head.shape))
+        if size < self.B or any(n % self.B for n in head.spread[1:]):
+            values = head.arrange(self.values()).astype(np.float64)
             known = ~np.isnan(values)
             means = _block_means(np.where(known, values, 0), known, size)
         else:
-            spread, missing = frame.spread, self.missing()
+            spread, missing = head.spread, self.missing()
             whole = self._mix(read_means(self.sections, spread, self.B))
             scale = self.step / UNIT / self.B ** ((len(spread) - 1) / 2)
             values = whole * scale + self.offset
             known = np.ones(spread, bool) if missing is None else ~missing
-            some = _block_sums(known.astype(np.float64), self.B) > 0
+            some = block_sums(known.astype(np.float64), self.B) > 0
             means = _block_means(np.where(some, values, 0), some, size // self.B)
-        if frame.dtype.kind in "iu":
-            info = np.iinfo(frame.dtype)
-            high = float(info.max) if info.bits < 64 else 2.0**62
-            means = np.clip(np.rint(means), info.min, high)
-        return frame.restore(means.astype(frame.dtype), shape)
+        return head.restore(round_samples(means, 0.0, UNIT, head.dtype), shape)
 
 
-def _block_sums(a: Floats, size: int) -> Floats:
+def block_sums(a: Floats, size: int) -> Floats:
+    """Return sums over so many samples along every axis but the first."""
     for k in range(1, a.ndim):
         a = np.add.reduceat(a, np.arange(0, a.shape[k], size), axis=k)
     return a
@@ -194,7 +165,7 @@ def _block_sums(a: Floats, size: int) -> Floats:
 
 def _block_means(a: Floats, known: Mask, size: int) -> Floats:
     """Return means of known samples in blocks; NaN where none is."""
-    total, n = _block_sums(a, size), _block_sums(known.astype(np.float64), size)
+    total, n = block_sums(a, size), block_sums(known.astype(np.float64), size)
     return np.asarray(np.divide(total, n, out=np.full(total.shape, np.nan), where=n > 0))
 
 

@@ -15,7 +15,7 @@ from elmfield.codec.lossless.numbers import round_as_good
 from elmfield.codec.lossy import deblock, lossy_tile, transform, write
 from elmfield.codec.lossy.coder import BIT_PRICE
 from elmfield.codec.lossy.contexts import load_prior
-from elmfield.codec.lossy.lossy_tile import BOUNDED, GAPS, ROTATED, SMOOTHED, Frame, Mask, Values
+from elmfield.codec.lossy.lossy_tile import BOUNDED, GAPS, ROTATED, SMOOTHED, Mask, Values
 from elmfield.codec.lossy.read import plane_shapes
 from elmfield.codec.lossy.transform import LARGEST, UNIT, Floats
 
@@ -40,8 +40,8 @@ Coded = tuple[bytes, Values]
 """The bytes of a tile, and the array that they are decoded to."""
 
 
-def check_array(values: Values, channel_axis: int | None) -> Frame:
-    """Return the frame of an array that can be coded with loss."""
+def check_array(values: Values, channel_axis: int | None) -> Head:
+    """Return the head of an array that can be coded with loss."""
     if values.dtype.kind not in "iuf":
         raise ValueError(
             f"A step or a largest error needs integers or floats; got dtype {values.dtype}. "
@@ -50,25 +50,25 @@ def check_array(values: Values, channel_axis: int | None) -> Frame:
     head = Head.of(values, channel_axis)
     if values.ndim == (head.channel is not None):
         raise ValueError(f"A tile has one to four axes besides channels; got shape {values.shape}.")
-    return Frame(head.dtype, head.shape, head.channel)
+    return head
 
 
 @dataclass
 class PreparedTile:
     """A tile before its step is chosen."""
 
-    frame: Frame
+    head: Head
     x: Floats  # (C, n...), gaps filled
     missing: Mask | None
     offset: float
 
     @classmethod
-    def of(cls, values: Values, frame: Frame) -> "PreparedTile":
+    def of(cls, values: Values, head: Head) -> "PreparedTile":
         """Return an array whose gaps are filled."""
-        v = frame.arrange(values)
+        v = head.arrange(values)
         x = v.astype(np.float64)
         missing = None
-        if frame.dtype.kind == "f":
+        if head.dtype.kind == "f":
             missing = np.isnan(x)
             missing = missing if missing.any() else None
         known = x if missing is None else x[~missing]
@@ -76,7 +76,7 @@ class PreparedTile:
         offset = low / 2 + high / 2
         if missing is not None:
             x = fill_gaps(x, missing) if known.size else np.zeros_like(x)
-        return cls(frame, x, missing, offset)
+        return cls(head, x, missing, offset)
 
     def in_steps(self, step: float) -> Floats:
         """Return samples less their offset, in steps; in single precision where these are few."""
@@ -84,17 +84,6 @@ class PreparedTile:
         top = float(np.abs(x).max(initial=0.0))
         dtype: Any = np.float32 if top < SINGLE_STEPS else np.float64
         return x.astype(dtype)
-
-    def estimate(self, step: float) -> tuple[Floats, float] | None:
-        """Return about the squared errors of boxes in steps, and the bits of all, at a step.
-
-        None where whole numbers would be too large.
-        """
-        found = self.separate(step)
-        if found is None:
-            return None
-        x, (sizes, usual), _ = found
-        return write.estimate(x, sizes[usual])
 
     def separate(
         self, step: float, effort: int = 1
@@ -123,7 +112,7 @@ class PreparedTile:
                 where = (starts[:, None] + np.arange(piece)).ravel()
                 x = x.take(where, axis=k)
                 missing = None if missing is None else missing.take(where, axis=k)
-        return PreparedTile(Frame(self.frame.dtype, x.shape, 0), x, missing, self.offset)
+        return PreparedTile(Head(self.head.dtype, x.shape, 0), x, missing, self.offset)
 
     def missing_bytes(self) -> bytes:
         """Return the gaps: of all channels together where they are the same."""
@@ -212,35 +201,35 @@ class BoxCodedTile:
     def decoded(self, whole: Floats | None = None) -> Values:
         """Return the array of the tile as a decoder finds it, or that of other whole numbers."""
         tile, whole = self.tile, self.whole if whole is None else whole
-        found = lossy_tile.round_samples(whole, tile.offset, self.step, tile.frame.dtype)
+        found = lossy_tile.round_samples(whole, tile.offset, self.step, tile.head.dtype)
         if tile.missing is not None:
             found[tile.missing] = np.nan
-        return tile.frame.restore(found)
+        return tile.head.restore(found)
 
     def squares(self) -> Floats:
         """Return squared errors of what a decoder finds, where there is no gap."""
         tile = self.tile
-        squares = (tile.frame.arrange(self.decoded()).astype(np.float64) - tile.x) ** 2
+        squares = (tile.head.arrange(self.decoded()).astype(np.float64) - tile.x) ** 2
         return squares if tile.missing is None else np.asarray(squares[~tile.missing])
 
     def pack_on_lattice(self) -> Coded | None:
         """Return the tile on a lattice that is as good, without loss; None if there is none."""
-        x, gone, frame = self.tile.x, self.tile.missing, self.tile.frame
+        x, gone, head = self.tile.x, self.tile.missing, self.tile.head
         squares = self.squares()
         if not squares.any():
             return None
-        found = round_as_good(x, float(squares.mean()), frame.dtype)
+        found = round_as_good(x, float(squares.mean()), head.dtype)
         if found is None:
             return None
         values, on = found
         if gone is not None:
             values[gone] = np.nan
-        decoded = frame.restore(values)
-        return lossless.pack_many([decoded], frame.channel, [on])[0], decoded
+        decoded = head.restore(values)
+        return lossless.pack_many([decoded], head.channel, [on])[0], decoded
 
     def bytes(self, unit: int = 0, corrections: bytes = b"") -> bytes:
         """Return the tile's bytes."""
-        out, gaps = self.tile.frame.writer(LOSSY), self.tile.missing is not None
+        out, gaps = self.tile.head.writer(LOSSY), self.tile.missing is not None
         flags = GAPS * gaps + ROTATED * (self.matrix is not None) + BOUNDED * (unit > 0)
         flags += SMOOTHED * (self.gains is not None)
         out.data += bytes([flags, self.B.bit_length() - 1, self.n_cuts])
@@ -392,7 +381,7 @@ def _fill(total: Floats, weight: Floats) -> Floats:
     value = np.divide(total, weight, out=np.zeros_like(total), where=known)
     if known.all() or max(value.shape[1:]) == 1:
         return value
-    coarse = _fill(_add_pairs(total), _add_pairs(weight))
+    coarse = _fill(lossy_tile.block_sums(total, 2), lossy_tile.block_sums(weight, 2))
     guess = coarse
     for k in range(1, value.ndim):
         guess = guess.repeat(2, axis=k).take(np.arange(value.shape[k]), axis=k)
@@ -400,13 +389,6 @@ def _fill(total: Floats, weight: Floats) -> Floats:
     for _ in range(FILL_SWEEPS):
         value = np.where(known, value, _neighbour_means(value))
     return value
-
-
-def _add_pairs(a: Floats) -> Floats:
-    """Return sums of pairs along every axis but the first."""
-    for k in range(1, a.ndim):
-        a = np.add.reduceat(a, np.arange(0, a.shape[k], 2), axis=k)
-    return a
 
 
 def _neighbour_means(a: Floats) -> Floats:

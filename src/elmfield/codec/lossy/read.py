@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from elmfield.codec.ans import AdaptiveTables
 from elmfield.codec.container import damaged
 from elmfield.codec.lossy import contexts, deblock, transform
-from elmfield.codec.lossy.coder import MagnitudeReader, SectionTables, StreamReader
+from elmfield.codec.lossy.coder import MagnitudeReader, StreamReader, section_tables
 from elmfield.codec.lossy.contexts import BoxWalk, Counts, load_prior
 from elmfield.codec.lossy.transform import FRACTION, LARGEST, UNIT, Floats, Modes, Whole, modes
 
@@ -173,8 +173,6 @@ def read_samples(
     """Return samples in units of ``step / 2^FRACTION``; `gains` say how strongly to deblock."""
     plane = read_means(sections, shape, B)
     n_planes = len(plane_shapes(shape, B))
-    if len(sections) < n_planes + n_cuts + 1:
-        raise damaged("has too few sections")
     y, parts = _read_boxes(sections[n_planes:], plane, shape, B, n_cuts)
     if gains is None:
         return y
@@ -185,8 +183,6 @@ def read_samples(
 def read_means(sections: list[bytes], shape: Shape, B: int) -> Whole:
     """Return the plane of the means of the largest boxes, in units."""
     d, shapes = len(shape) - 1, plane_shapes(shape, B)
-    if len(sections) < len(shapes):
-        raise damaged("has too few sections")
     plane = _read_few(sections[0], shapes[-1]) * UNIT
     for wanted, data in zip(reversed(shapes[:-1]), sections[1:]):
         part = Part(modes(PLANE_BOX[d], d), plane)
@@ -227,10 +223,10 @@ def _read_parts(
     parts: list[Part], heads: list[PartHead], reader: StreamReader, *, every: bool
 ) -> list[Floats]:
     """Return modes of all parts of a section in units, natural order; of every box or active."""
-    around, done, tables = None, [], SectionTables(load_prior(parts[0].m.d))
+    around, done, tables = None, [], section_tables(parts[0].m.d)
     for part in parts:
         walk, coder = part.walk(around), MagnitudeReader(tables, reader)
-        walk.run(tables.contexts, coder)
+        walk.run(load_prior(part.m.d), coder)
         done.append((walk, coder))
         if part is not parts[-1]:
             around = halve_magnitudes(walk.A, part.m, part.plane.shape)

@@ -62,9 +62,6 @@ class Modes:
         Place of row m in the natural order of indices.
     starts : list of int
         Diagonal s is rows ``starts[s]`` to ``starts[s + 1]``.
-    lower1, lower2, lower11 : arrays, shapes (M, d), (M, d), (M, pairs of axes)
-        For every mode, the row of the mode less one along each axis, less two along each axis,
-        less one along each pair of axes; M where there is none.
     """
 
     B: int
@@ -72,9 +69,6 @@ class Modes:
     index: Whole
     rows: Whole
     starts: list[int]
-    lower1: Whole
-    lower2: Whole
-    lower11: Whole
 
     @property
     def n_diagonals(self) -> int:
@@ -90,22 +84,7 @@ def modes(B: int, d: int) -> Modes:
     rows = np.argsort(total, kind="stable")
     index = index[rows]
     starts = np.searchsorted(total[rows], np.arange(d * (B - 1) + 2)).tolist()
-    place = np.empty(len(rows), np.int64)
-    place[rows] = np.arange(len(rows))
-    weights = B ** np.arange(d - 1, -1, -1)
-
-    def find_lower(steps: list[Whole]) -> Whole:
-        """Return rows of modes less each of some steps, (M, steps)."""
-        found = np.full((len(rows), len(steps)), len(rows), np.int64)
-        for k, step in enumerate(steps):
-            inside = (index >= step).all(axis=1)
-            found[inside, k] = place[(index[inside] - step) @ weights]
-        return found
-
-    one = np.eye(d, dtype=np.int64)
-    pairs = [one[k] + one[l] for k in range(d) for l in range(k + 1, d)]
-    lower = [find_lower(steps) for steps in (list(one), list(2 * one), pairs)]
-    return Modes(B, d, index, rows, starts, *lower)
+    return Modes(B, d, index, rows, starts)
 
 
 def cut_boxes(values: NDArray[np.generic], B: int) -> NDArray[np.generic]:
@@ -207,22 +186,6 @@ def mix_channels(y: Floats, M: Floats) -> Floats:
 MEAN_WEIGHT_BITS = 7
 
 
-def _pad_plane(plane: Whole) -> Whole:
-    """Return a plane (C, G...) with one more entry at all ends, repeated."""
-    for k in range(1, plane.ndim):
-        ends = (slice(None),) * k
-        first, last = plane[(*ends, slice(0, 1))], plane[(*ends, slice(-1, None))]
-        plane = np.concatenate([first, plane, last], axis=k)
-    return plane
-
-
-def _shift_plane(around: Whole, offset: tuple[int, ...]) -> Whole:
-    """Return the view of a padded plane shifted by -1, 0 or 1 along each axis."""
-    return around[
-        (slice(None), *(slice(1 + o, n - 1 + o) for o, n in zip(offset, around.shape[1:])))
-    ]
-
-
 def expect_magnitudes(plane: Whole) -> NDArray[np.int32]:
     """Return the mean difference from neighbours in steps, (boxes,): stands for the first mode."""
     d = plane.ndim - 1
@@ -241,14 +204,17 @@ def plane_differences(plane: Whole, m: Modes) -> list[tuple[int, Whole]]:
 
     Modes ``e_k`` follow first differences, ``2 e_k`` second ones, ``e_k + e_l`` mixed ones.
     """
-    d, found, around = m.d, [], _pad_plane(plane)
+    d, found, around = m.d, [], np.pad(plane, [(0, 0)] + [(1, 1)] * m.d, mode="edge")
     wanted = m.index[m.starts[1] : m.starts[min(3, len(m.starts) - 1)]]
     for row, mode in enumerate(wanted.tolist(), 1):
         axes = [k for k in range(d) if mode[k]]
 
         def at(*offsets: int, axes: list[int] = axes) -> Whole:
-            by_axis = dict(zip(axes, offsets))
-            return _shift_plane(around, tuple(by_axis.get(k, 0) for k in range(d)))
+            starts = dict(zip(axes, (1 + o for o in offsets)))
+            inner = (
+                slice(starts.get(k, 1), starts.get(k, 1) + plane.shape[1 + k]) for k in range(d)
+            )
+            return around[(slice(None), *inner)]
 
         if len(axes) == 2:
             diff = at(1, 1) + at(-1, -1) - at(1, -1) - at(-1, 1)

@@ -14,9 +14,9 @@ from elmfield.codec.lossy.coder import (
     BIT_PRICE,
     Pricer,
     Quantiser,
-    SectionTables,
     StreamWriter,
     down,
+    section_tables,
 )
 from elmfield.codec.lossy.contexts import Counts, Places, load_prior
 from elmfield.codec.lossy.read import Mask, Part, Shape, grid_shape, is_few, repeat_for_pieces
@@ -24,8 +24,6 @@ from elmfield.codec.lossy.transform import FRACTION, LARGEST, UNIT, Floats, Mode
 
 SPARSE_BITS, DENSE_BITS = 0.1, 0.5
 """Bits a sample below which boxes are not tried in pieces, above which not as one."""
-CHUNK_MODES = 1 << 15
-"""Modes that are looked at together."""
 CUT_MARGIN = 0.03
 """Boxes are cut where it saves this part of their price: mixed sizes know less of each other."""
 
@@ -42,23 +40,11 @@ class TooFineError(ValueError):
 
 def find_last(x: NDArray[np.float32], m: Modes) -> Places:
     """Return the last diagonal worth coding in every box: all up to it save most."""
-    single, n = np.float32, m.n_diagonals
-    by_diagonal = np.empty((n - 1, x.shape[1]), single)
-    each = max(1, CHUNK_MODES // max(1, x.size // n))
-    for s in range(1, n, each):  # some diagonals at a time: they stay in a cache
-        rows = m.starts[s : min(s + each, n) + 1]
-        part = x[rows[0] : rows[-1]]
-        q = part + single(0.3)
-        np.floor(q, out=q)
-        gain = part + part
-        gain -= q
-        gain -= single(BIT_PRICE)
-        gain *= q
-        np.minimum(q, single(1), out=q)
-        q *= single(4.5 * BIT_PRICE)
-        gain -= q
-        for k, (a, b) in enumerate(pairwise(rows)):
-            by_diagonal[s - 1 + k] = down(gain[a - rows[0] : b - rows[0]])
+    single = np.float32
+    q = np.floor(x + single(0.3))
+    gain = (x + x - q - single(BIT_PRICE)) * q
+    gain -= np.minimum(q, single(1)) * single(4.5 * BIT_PRICE)
+    by_diagonal = np.stack([down(gain[a:b]) for a, b in pairwise(m.starts[1:])])
     so_far = np.cumsum(by_diagonal, axis=0, out=by_diagonal)
     best = so_far.argmax(axis=0)
     return np.where(so_far[best, np.arange(len(best))] > 0, best + 1, 0)
@@ -81,7 +67,7 @@ def find_residual(X: Floats, part: Part) -> tuple[Floats, NDArray[np.int8]]:
 def _write_part(
     X: Floats,
     part: Part,
-    tables: SectionTables,
+    tables: tuple[AdaptiveTables, AdaptiveTables],
     writer: StreamWriter,
     around: Counts | None = None,
     *,
@@ -90,9 +76,9 @@ def _write_part(
     """Return the head of a part, its modes as a decoder finds them, magnitudes of contexts."""
     X, weights = find_residual(X, part)
     x = np.abs(X).astype(np.float32)
-    coder = Quantiser(tables, load_prior(part.m.d), x, find_last(x, part.m), writer)
-    walk = part.walk(around)
-    walk.run(tables.contexts, coder)
+    walk, prior = part.walk(around), load_prior(part.m.d)
+    coder = Quantiser(prior, x, find_last(x, part.m), tables, writer)
+    walk.run(prior, coder)
     q, off = coder.finish(X < 0)
     points = np.clip(np.rint(off * UNIT), -UNIT, UNIT).astype(np.int8)
     r = part.values(q, points, weights, every=every)
@@ -115,7 +101,7 @@ def _write_plane(plane: Floats) -> tuple[list[bytes], Whole]:
     X = transform.find_modes(pad_to_boxes(plane, m.B), m.B)[m.rows]
     sections, above = _write_plane(X[0].reshape(grid_shape(plane.shape, m.B)))
     writer, part = StreamWriter(), Part(m, above)
-    head, r, _ = _write_part(X, part, SectionTables(load_prior(d)), writer)
+    head, r, _ = _write_part(X, part, section_tables(d), writer)
     found = part.samples(r)[tuple(slice(n) for n in plane.shape)]
     return [*sections, head + writer.content()], found
 
@@ -130,7 +116,7 @@ def _write_cuts(finer: Floats, coarse: Whole, cuts: Mask, may: Mask) -> tuple[by
         writer.symbols(tables, classes, one[boxes])
         seen[boxes] = one[boxes]
     m = modes(2, d)
-    part, learned = Part(m, coarse, np.tile(cuts, grid[0])), SectionTables(load_prior(d))
+    part, learned = Part(m, coarse, np.tile(cuts, grid[0])), section_tables(d)
     head, r, _ = _write_part(transform.find_modes(finer, 2)[m.rows], part, learned, writer)
     return head + writer.content(), part.samples(r)
 
@@ -140,8 +126,9 @@ def _price_boxes(X: Floats, B: int, grid: Shape, wanted: Mask | None = None) -> 
     m = modes(B, len(grid) - 1)
     part = Part(m, np.rint(X[0] * UNIT).astype(np.int64).reshape(grid), wanted)
     x = np.abs(find_residual(X, part)[0], dtype=np.float32)
-    pricer = Pricer(load_prior(m.d), x, find_last(x, m), m.starts)
-    part.walk().run(pricer.tables.contexts, pricer)
+    prior = load_prior(m.d)
+    pricer = Pricer(prior, x, find_last(x, m), m.starts)
+    part.walk().run(prior, pricer)
     return pricer
 
 
@@ -279,7 +266,7 @@ def write_boxes(
 
 def _write_modes(X: dict[int, Floats], parts: list[Part], shape: Shape) -> tuple[bytes, Whole]:
     """Return the last section, and the samples."""
-    writer, tables, heads = StreamWriter(), SectionTables(load_prior(len(shape) - 1)), []
+    writer, tables, heads = StreamWriter(), section_tables(len(shape) - 1), []
     around, out = None, None
     for part in parts:
         head, r, A = _write_part(X[part.m.B], part, tables, writer, around, every=False)

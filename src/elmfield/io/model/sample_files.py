@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array import compiled
 from elmfield._array.memory import runs
 from elmfield._array.progress import silent
 from elmfield._array.threads import n_threads, spread
@@ -234,11 +233,8 @@ class SamplePlan:
             _, numbers, copied = self._copied
             yield from map(copied.tiles.__getitem__, numbers)
             return
-        # Compiled loops take tiles one by one, so that no thread waits for long.
-        tiling = self.samples.tiling
-        loops = compiled.pays(tiling.n_values)
-        for i, j in runs(tiling.n_tiles, (4 if loops else 1) * coded.TILES_PER_BATCH * n_threads()):
-            share = 1 if loops else -(-(j - i) // n_threads())
+        for i, j in runs(self.samples.tiling.n_tiles, coded.TILES_PER_BATCH * n_threads()):
+            share = -(-(j - i) // n_threads())
             some = [range(a, min(a + share, j)) for a in range(i, j, share)]
             yield from chain.from_iterable(spread(self._code, some))
 
