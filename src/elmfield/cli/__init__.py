@@ -191,10 +191,10 @@ def compile_command() -> None:
     Else they are compiled for the first job of 32 million samples or more; smaller ones are done
     without.
     """
-    from elmfield._array import compiled
+    from elmfield._array import running
 
-    if not compiled.installed():
+    if not running.installed():
         raise MissingExtraError("compiled loops need numba; pip install 'elmfield[fast]'.")
-    before = compiled.were_compiled()
-    compiled.compile_loops()
+    before = running.were_compiled()
+    running.compile_loops()
     click.echo("compiled before" if before else "compiled")

@@ -12,8 +12,8 @@ import click
 import numpy as np
 
 import elmfield as ef
-from elmfield._array.memory import memory_limit
 from elmfield._array.progress import bars
+from elmfield._array.running import memory_limit
 from elmfield._array.typing import Progress
 from elmfield.cli import terminal
 from elmfield.cli.sample_options import PRESETS, denoise_option, preset_option, samples_option

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield._array.compiled import compiled
+from elmfield._array.running import compiled
 
 Array = NDArray[Any]
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield._array import compiled
-from elmfield._array.threads import spread
+from elmfield._array import running
+from elmfield._array.running import spread
 from elmfield._array.typing import Integers
 from elmfield.codec.container import LOSSLESS, ByteReader, Head, damaged, fill_up
 from elmfield.codec.lossless import numbers
@@ -60,7 +60,7 @@ def pack_many(
         return out
 
     # Compiled loops take tiles one by one; NumPy takes many side by side.
-    loops = compiled.pays(sum(values.size for values in tiles))
+    loops = running.pays(sum(values.size for values in tiles))
     items = list(zip(tiles, heads, lattices or [None] * len(tiles)))
     packed = finish_writers(spread(begin, items, None if loops else 1))
     return [_choose_shorter(data, v, head) for data, v, head in zip(packed, tiles, heads)]
@@ -78,7 +78,7 @@ def _choose_shorter(packed: bytes, values: Values, head: Head) -> bytes:
 def unpack_many(tiles: Sequence[bytes]) -> list[Values]:
     """Return the arrays of several tiles; StoreError where the bytes are damaged."""
     read = [_CodedTile(tile) for tile in tiles]
-    if compiled.pays(sum(s.layout.n_samples for tile in read for s in tile.sections)):
+    if running.pays(sum(s.layout.n_samples for tile in read for s in tile.sections)):
         return spread(_CodedTile.values, read)
     decode_sections([section for tile in read for section in tile.sections])
     return [tile.values(decoded=True) for tile in read]

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield._array import compiled
+from elmfield._array import running
 from elmfield._array.typing import Floats, Integers
 from elmfield.codec.ans import Decoder, Words, WordStacks, encode, encode_raw, join_tables
 from elmfield.codec.container import ByteReader, ByteWriter, damaged
@@ -133,7 +133,7 @@ def state_words(x: NDArray[np.integer]) -> Words:
 def _prepare_plane(values: NDArray[np.integer], layout: Layout, tail: Words) -> Plane:
     """Return what is to be written of samples 0 <= v <= MAX_RANGE, (C, A, Z, Y, X)."""
     make: type[Frame] = Frame
-    if compiled.pays(0):
+    if running.pays(0):
         from elmfield.codec.lossless.compiled_plane import CompiledFrame
 
         make = CompiledFrame
@@ -228,7 +228,7 @@ def decode_sections(sections: Sequence[Section]) -> None:
             coded.append(section)
         else:
             section.samples = np.zeros(section.layout.shape, np.int64)
-    if coded and compiled.pays(0):
+    if coded and running.pays(0):
         from elmfield.codec.lossless.compiled_plane import decode_plane
 
         for one in coded:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield._array.compiled import compiled
+from elmfield._array.running import compiled
 from elmfield._array.typing import Floats, Integers
 
 DONE, TOO_SHORT, NO_END = 0, 1, 2

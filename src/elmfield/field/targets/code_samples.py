@@ -12,12 +12,11 @@ from itertools import chain
 
 import numpy as np
 
-from elmfield._array import compiled
+from elmfield._array import running
 from elmfield._array.backend import to_numpy
 from elmfield._array.channel_stats import ChannelStats
 from elmfield._array.checks import USUAL_EFFORT
-from elmfield._array.memory import runs
-from elmfield._array.threads import n_threads, spread
+from elmfield._array.running import n_threads, runs, spread
 from elmfield._array.typing import Array, Floats
 from elmfield.field.accuracy import energy_in_boxes, errors
 from elmfield.field.blend.blended import Blended
@@ -89,7 +88,7 @@ class Coder(RateControl["Attempt"]):
                 self._cut(found, self.tiling.slab(i))[:] = decoded
             return [data for data, _ in made]
 
-        compiled.pays(self.own.size)
+        running.pays(self.own.size)
         most = max(1, min(TILES_PER_BATCH, n // n_threads()))
         made = spread(work, [range(a, b) for a, b in runs(n, most)])
         offset, scale = (np.asarray(to_numpy(u)) for u in (self.samples.offset, self.samples.scale))

@@ -22,8 +22,7 @@ from elmfield._array.backend import (
     to_numpy,
 )
 from elmfield._array.cache import memoised
-from elmfield._array.memory import capacity, runs
-from elmfield._array.threads import spread
+from elmfield._array.running import capacity, runs, spread
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.fit.gaps.planes import take_boxes
 from elmfield.local.energies import FEW_STRETCHES, ORDER_FACTORS, STEEPEST, Family, stretched

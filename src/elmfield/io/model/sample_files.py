@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array import compiled
-from elmfield._array.memory import runs
+from elmfield._array import running
 from elmfield._array.progress import silent
-from elmfield._array.threads import n_threads, spread
+from elmfield._array.running import n_threads, runs, spread
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.codec import has_coarse, unpack
 from elmfield.errors import StoreError
@@ -229,7 +228,7 @@ class SamplePlan:
             return
         # Compiled loops take tiles one by one, so that no thread waits for long.
         tiling = self.samples.tiling
-        loops = compiled.pays(tiling.n_values)
+        loops = running.pays(tiling.n_values)
         for i, j in runs(tiling.n_tiles, (4 if loops else 1) * TILES_PER_BATCH * n_threads()):
             share = 1 if loops else -(-(j - i) // n_threads())
             some = [range(a, min(a + share, j)) for a in range(i, j, share)]

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from elmfield._array import compiled
+from elmfield._array import running
 from elmfield._array.backend import as_dtype
 from elmfield._array.checks import USUAL_EFFORT
 from elmfield._array.typing import Array
@@ -200,7 +200,7 @@ class StreamCoder(StreamLayout, RateControl[TrialModel]):
             missing=self.missing,
             level=level_of(self.tiling),
         )
-        compiled.pays(self.tiling.n_values)
+        running.pays(self.tiling.n_values)
         checks: dict[int, str] = {}
         missing_checks: dict[int, str] = {}
         totals = None if coding.level is None else Totals(self.tiling, coding.level)

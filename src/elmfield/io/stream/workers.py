@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from elmfield._array.checks import whole
-from elmfield._array.threads import n_processors, small_products
+from elmfield._array.running import n_processors, small_products
 from elmfield._array.typing import Array
 from elmfield.errors import MissingExtraError
 from elmfield.samples import Slab, Source

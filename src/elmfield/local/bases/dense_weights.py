@@ -20,7 +20,7 @@ from elmfield._array.backend import (
     to_numpy,
 )
 from elmfield._array.linalg import solve_triangular, triangle
-from elmfield._array.memory import capacity
+from elmfield._array.running import capacity
 from elmfield._array.typing import Array, Integers
 from elmfield.errors import RankWarning
 from elmfield.local.bases.dense_modes import OnDense, box_positions, complete_boxes

@@ -15,7 +15,7 @@ import numpy as np
 from elmfield._array.autograd import recompute
 from elmfield._array.backend import detach, device, move, namespace, requires_grad, to_numpy
 from elmfield._array.linalg import solve_triangular, triangle
-from elmfield._array.memory import capacity
+from elmfield._array.running import capacity
 from elmfield._array.typing import Array, Integers
 from elmfield.errors import RankWarning
 from elmfield.local.bases.dense_modes import (
