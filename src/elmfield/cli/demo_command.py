@@ -24,7 +24,7 @@ from elmfield.io.formats.raster import png
 from elmfield.io.store.atomic_write import write_atomically
 from elmfield.io.view_source import export_view
 from elmfield.settings import Settings
-from elmfield.show.drawing import colourise, draw_regions
+from elmfield.show.pictures import colourise, draw_regions
 
 DETAIL = (126, 216, 48)
 """First row, first column and size of the detail that is enlarged."""

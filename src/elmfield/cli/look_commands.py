@@ -28,7 +28,7 @@ from elmfield.io.view_source import export_view
 from elmfield.partition import Partition, fixed_axes, plane_of
 from elmfield.samples import source_of
 from elmfield.settings import Settings
-from elmfield.show.drawing import colourise, draw_regions, to_plane
+from elmfield.show.pictures import colourise, draw_regions, to_plane
 
 
 @terminal.command

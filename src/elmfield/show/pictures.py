@@ -1,26 +1,170 @@
-"""Pictures: partitions, energies, directions of regions; all return matplotlib axes.
+"""Pictures: colours for numbers, borders and directions of regions; drawings with matplotlib.
 
-Each function draws on `axes`, or on new ones, and returns them; saving and showing is the caller's.
-Needs matplotlib, which is imported when first drawn with.
+What begins with `draw_` and takes `axes` draws on those, or on new ones, and returns them; saving
+and showing is the caller's. It needs matplotlib, which is imported when first drawn with. The rest
+are arrays of arrays; no file is opened and no drawing library is needed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from elmfield._array.backend import is_array, to_numpy
-from elmfield._array.typing import Array
+from elmfield._array.checks import choice
+from elmfield._array.checks import whole as whole_number
+from elmfield._array.typing import Array, Floats
 from elmfield.field import Field
 from elmfield.partition import Partition, fixed_axes, plane_of
 from elmfield.partition.beam.energy import barron_norm
-from elmfield.show.drawing import border_lines, direction_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LINE = "#ffd23f"
 """Borders of regions: seen on dark, bright and grey."""
+
+MAPS: dict[str, list[tuple[int, int, int]]] = {
+    "grey": [(0, 0, 0), (255, 255, 255)],
+    "viridis": [
+        (68, 1, 84), (72, 40, 120), (62, 74, 137), (49, 104, 142), (38, 130, 142),
+        (31, 158, 137), (53, 183, 121), (109, 205, 89), (180, 222, 44), (253, 231, 37),
+    ],
+    "error": [
+        (0, 0, 4), (27, 12, 65), (74, 12, 107), (120, 28, 109), (165, 44, 96),
+        (207, 68, 70), (237, 105, 37), (251, 155, 6), (247, 209, 61), (252, 255, 164),
+    ],
+    "magma": [
+        (0, 0, 4), (24, 15, 61), (68, 15, 118), (114, 31, 129), (158, 47, 127),
+        (205, 64, 113), (241, 96, 93), (253, 150, 104), (254, 202, 141), (252, 253, 191),
+    ],
+    "cividis": [
+        (0, 34, 78), (18, 53, 112), (59, 73, 108), (87, 93, 109), (112, 113, 115),
+        (138, 134, 120), (165, 156, 116), (195, 179, 105), (225, 204, 85), (254, 232, 56),
+    ],
+    "balance": [
+        (5, 48, 97), (32, 101, 171), (67, 147, 195), (144, 196, 221), (209, 229, 240),
+        (247, 246, 246), (253, 219, 199), (243, 164, 129), (214, 96, 77), (177, 24, 43),
+        (103, 0, 31),
+    ],
+    "phase": [
+        (226, 217, 226), (179, 198, 206), (123, 161, 194), (98, 118, 186), (94, 67, 165),
+        (78, 24, 111), (47, 20, 54), (88, 22, 71), (142, 44, 80), (178, 86, 82),
+        (198, 137, 108), (212, 188, 172), (226, 217, 226),
+    ],
+}  # fmt: skip
+"""Colours from low to high; between them, straight lines. All are matplotlib's at a few places:
+"error" is inferno, "balance" RdBu from blue to red, for what has a sign, "phase" twilight, for what
+goes round."""
+
+
+def colourise(
+    values: Array, colours: str = "viridis", low: float | None = None, high: float | None = None
+) -> Array:
+    """An RGB picture (H, W, 3), uint8, of numbers (H, W); what is not finite is left grey."""
+    choice("colours", colours, tuple(MAPS))
+    values = np.asarray(np.abs(values) if np.iscomplexobj(values) else values, np.float64)
+    finite = np.isfinite(values)
+    low = float(values[finite].min(initial=np.inf)) if low is None else low
+    high = float(values[finite].max(initial=-np.inf)) if high is None else high
+    span = high - low if high > low else 1.0
+    t = np.clip((np.where(finite, values, low) - low) / span, 0, 1)
+    stops = np.asarray(MAPS[colours], np.float64)
+    place = np.linspace(0, 1, len(stops))
+    rgb = np.stack([np.interp(t, place, stops[:, k]) for k in range(3)], axis=-1)
+    rgb[~finite] = 128
+    return np.asarray(np.round(rgb), np.uint8)
+
+
+def to_plane(values: Array, channel_axis: int | None, combine: Callable[..., Array]) -> Array:
+    """One picture's worth of numbers (H, W) of an array of any shape.
+
+    Channels are combined; of more than two axes the middle of the others is shown, of one axis a
+    thin strip.
+    """
+    if channel_axis is not None:
+        values = combine(values, axis=channel_axis)
+    while values.ndim > 2:
+        k = int(np.argmin(values.shape))
+        values = np.take(values, values.shape[k] // 2, axis=k)
+    if values.ndim == 1:
+        values = np.repeat(values[None, :], max(1, min(64, len(values) // 4)), axis=0)
+    return values
+
+
+def draw_regions(rgb: Array, partition: Partition) -> Array:
+    """A picture (H, W, 3) with the borders between a partition's regions drawn in."""
+    if len(partition.shape) != 2 or rgb.shape[:2] != partition.shape:
+        raise ValueError("regions can be drawn on a picture of the array's own shape only.")
+    label = partition.labels
+    for k, edges in enumerate(partition.edges):
+        label = np.repeat(label, np.diff(edges), axis=k)
+    line = np.zeros(label.shape, bool)
+    line[1:] |= label[1:] != label[:-1]
+    line[:, 1:] |= label[:, 1:] != label[:, :-1]
+    out = rgb.copy()
+    out[line] = (255, 80, 60)
+    return out
+
+
+def border_lines(partition: Partition) -> list[list[tuple[float, float]]]:
+    """Lines between cells of different regions, and around the array, as pairs of (column, row)."""
+    if len(partition.shape) != 2:
+        raise ValueError(
+            f"only partitions of two-dimensional arrays can be drawn; got shape {partition.shape}. "
+            "Draw a slice."
+        )
+    rows, columns = (partition.borders(k) for k in (0, 1))
+    labels = partition.labels
+    lines = []
+    for along in (0, 1):
+        marks, ends = (rows, columns) if along == 0 else (columns, rows)
+        grid = labels if along == 0 else labels.T
+        differs = np.ones((grid.shape[0] + 1, grid.shape[1]), bool)
+        differs[1:-1] = grid[1:] != grid[:-1]
+        if partition.periodic[along]:
+            differs[0] = differs[-1] = grid[0] != grid[-1]
+        for i, j in zip(*np.nonzero(differs)):
+            ends_of = ((ends[j], marks[i]), (ends[j + 1], marks[i]))
+            lines.append([p if along == 0 else p[::-1] for p in ends_of])
+    return [[(float(x), float(y)) for x, y in line] for line in lines]
+
+
+def has_directions(field: Field) -> bool:
+    """Whether the regions of a field tell in which direction they are smooth."""
+    beliefs = field.model.blended.groups[0].coefficients.beliefs
+    return len(field.shape) == 2 and beliefs is not None
+
+
+def direction_lines(field: Field, every: int = 1) -> Floats:
+    """The lines of :func:`draw_directions`: two ends each, in index coordinates, (n, 2, 2).
+
+    With weights p of members that are rough across n_k by a_k, the mean ``Σ p_k log a_k n_k n_kᵀ``,
+    less its isotropic part, tells the direction and how sure the region is of it.
+    """
+    c = field.model.blended.groups[0].coefficients
+    if len(field.shape) != 2 or c.beliefs is None:
+        raise ValueError(
+            "directions are those of a field of two axes fitted with oriented(...); got "
+            f"{field!r} with settings {field.settings}."
+        )
+    part, whole = field.partition, whole_number("region", every)
+    rows = part.labels[::whole, ::whole].reshape(-1)
+    p = np.asarray(to_numpy(c.energy_weights(rows)), np.float64)  # (n, K)
+    n, strength = c.beliefs.family.directions, np.log(c.beliefs.family.strengths)
+    tensor = np.einsum("gk,k,ki,kj->gij", p, strength, n, n)
+    values, vectors = np.linalg.eigh(tensor)
+    along = vectors[:, :, 0]  # least rough
+    sure = (values[:, 1] - values[:, 0]) / max(float(strength.max()), 1e-12)
+    edges = [0.5 * (b[1:] + b[:-1]) for b in (part.borders(0), part.borders(1))]
+    cells = np.stack(np.meshgrid(*(e[::whole] for e in edges), indexing="ij"), axis=-1)
+    half = 0.5 * whole * min(float(np.diff(b).min()) for b in part.edges)
+    reach = along * (sure * half)[:, None]
+    centres = cells.reshape(-1, 2)
+    return np.stack([centres - reach, centres + reach], axis=1)
+
+
+# --- on axes of matplotlib ------------------------------------------------------------------------
 
 
 def draw_partition(

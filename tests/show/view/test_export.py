@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from elmfield.io.view_source import export_view, scene_of
-from elmfield.show.view.export_page import PAGE, _layers, page_file
-from elmfield.show.view.layers import Look
-from elmfield.show.view.view_tiles import Tiles
+from elmfield.show.layers import Look
+from elmfield.show.pages import PAGE, _layers, page_file
+from elmfield.show.view_tiles import Tiles
 from oracles.tile_bytes import unpacked
 
 

@@ -7,10 +7,10 @@ from scipy.ndimage import map_coordinates
 import elmfield as ef
 from elmfield.field.coefficients.tiles import CodedTiles
 from elmfield.io.model import thumbnail
-from elmfield.show.view import view_tiles as module
-from elmfield.show.view.layers import Look, means_on_plane, middles
-from elmfield.show.view.scene import Scene
-from elmfield.show.view.view_tiles import Overview, Tiles, halved
+from elmfield.show import view_tiles as module
+from elmfield.show.layers import Look, means_on_plane, middles
+from elmfield.show.scene import Scene
+from elmfield.show.view_tiles import Overview, Tiles, halved
 from support import close
 
 

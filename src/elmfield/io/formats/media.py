@@ -20,7 +20,7 @@ from elmfield.io.files import need, reading, suffix_of
 from elmfield.io.formats.picture_headers import as_bytes, as_text
 from elmfield.io.gridded import Gridded
 from elmfield.io.lazy_arrays import Lazy
-from elmfield.show.drawing import colourise
+from elmfield.show.pictures import colourise
 
 SOUND_DTYPES = {
     "PCM_U8": "int16",

@@ -29,7 +29,7 @@ from elmfield.io.formats.picture_headers import (
     upright,
 )
 from elmfield.io.gridded import Gridded
-from elmfield.show.drawing import colourise
+from elmfield.show.pictures import colourise
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

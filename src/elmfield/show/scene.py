@@ -16,7 +16,7 @@ from elmfield.domain import Axis, Domain
 from elmfield.field import Field
 from elmfield.field.coordinates.labels import Attrs, Labels
 from elmfield.field.uncertainty.posterior import why_none
-from elmfield.show.drawing import MAPS, direction_lines, has_directions
+from elmfield.show.pictures import MAPS, direction_lines, has_directions
 
 TILE_PIXELS = 256
 """Pixels on each side of a tile."""

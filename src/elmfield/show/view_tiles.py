@@ -38,7 +38,7 @@ import numpy as np
 from elmfield._array.backend import to_numpy
 from elmfield._array.typing import Array, Floats
 from elmfield.field.evaluate.grid_values import coarse_means
-from elmfield.show.view.layers import (
+from elmfield.show.layers import (
     Look,
     means_on_plane,
     middles,
@@ -47,7 +47,7 @@ from elmfield.show.view.layers import (
     region_lines,
     spread,
 )
-from elmfield.show.view.scene import TILE_PIXELS, Scene
+from elmfield.show.scene import TILE_PIXELS, Scene
 
 HEAD = struct.Struct("<4sBBBBHHff")
 MISSING_CODE = 65535

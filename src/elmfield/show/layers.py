@@ -15,7 +15,7 @@ from elmfield._array.backend import to_numpy
 from elmfield._array.typing import Array, Floats
 from elmfield.field import Field
 from elmfield.field.evaluate.point_values import query
-from elmfield.show.view.scene import Scene
+from elmfield.show.scene import Scene
 
 SPLINES = {"nearest": 0, "linear": 1, "cubic": 3}
 

@@ -25,8 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmfield._array.typing import Floats
 from elmfield.errors import StoreError
-from elmfield.show.view.export_page import PAGE, page_file
-from elmfield.show.view.layers import (
+from elmfield.show.layers import (
     Download,
     Look,
     Write,
@@ -38,8 +37,9 @@ from elmfield.show.view.layers import (
     series,
     spread,
 )
-from elmfield.show.view.scene import FINEST_LEVEL, METHODS, PARTS, TILE_PIXELS, Scene
-from elmfield.show.view.view_tiles import Tiles
+from elmfield.show.pages import PAGE, page_file
+from elmfield.show.scene import FINEST_LEVEL, METHODS, PARTS, TILE_PIXELS, Scene
+from elmfield.show.view_tiles import Tiles
 
 MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
