@@ -45,14 +45,11 @@ COMMANDS = {
     "fit": ("model_commands", "Fit a field to the samples in INPUT and save it as a model."),
     "info": ("model_commands", "What a model holds; reads none of its coefficients."),
     "view": ("look_commands", "Look at a model or at samples in the browser (extra: view)."),
-    "render": (
-        "evaluate_commands",
-        "Evaluate a model, or samples, on a grid and write it.",
-    ),
+    "render": ("evaluate_commands", "Evaluate a model, or samples, on a grid and write it."),
     "query": ("evaluate_commands", "Values of a model, or of samples, at points, printed as CSV."),
     "compare": ("look_commands", "How well MODEL gives back the samples in INPUT."),
     "beam": ("look_commands", "Cut INPUT into regions of about equal energy (BEAM)."),
-    "demo": ("demo_command", "Fit a picture, print a table, write a page (extra: demo)."),
+    "demo": ("look_commands", "Fit a picture, print a table, write pages (extra: demo)."),
     "compile": ("", "Compile the loops of the codec ahead, once a machine (extra: fast)."),
     "completion": ("", "Print what a shell must run to complete this command's words."),
 }

@@ -1,9 +1,12 @@
-"""view, compare and beam: a model in the browser, against its samples, and regions by energy."""
+"""view, compare, beam and demo: models to look at, against samples, regions, and an example."""
 
 import math
 import socket
+import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,10 +17,9 @@ import elmfield as ef
 from elmfield._array.progress import bars
 from elmfield._array.typing import Array, Progress
 from elmfield.cli import terminal
-from elmfield.cli.sample_options import SampleOptions, denoise_option, preset_option
 from elmfield.field import Field
 from elmfield.fit.statistics import Slabs
-from elmfield.io.files import is_model, refuse_samples
+from elmfield.io.files import is_model, need, refuse_samples
 from elmfield.io.formats.raster import png
 from elmfield.io.gridded import Gridded
 from elmfield.io.model.load import read_field
@@ -28,32 +30,21 @@ from elmfield.io.view_source import export_view
 from elmfield.partition import Partition, fixed_axes, plane_of
 from elmfield.samples import source_of
 from elmfield.settings import Settings
+from elmfield.show.layers import through
 from elmfield.show.pictures import colourise, draw_regions, to_plane
 
 
 @terminal.command
 @click.argument("model", type=terminal.IN, metavar="MODEL_OR_FILE")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Default: one that is free.")
-@click.option("--no-open", is_flag=True, help="Print the address, open no browser.")
-@click.option(
-    "--host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
-    help="Where to listen: this machine only, unless told; 0.0.0.0 for others too.",
-)  # fmt: skip
-@click.option(
-    "--samples", metavar="points|means|FILE",
-    help="What the numbers of a file are; of a model the file that was fitted, to see errors and "
-    "what is missing.",
-)  # fmt: skip
-@preset_option
-@denoise_option
-@click.option("--beam", type=int, metavar="N", help="Fit samples on N regions merged by energy.")
-@click.option(
-    "--export", "folder", type=terminal.OUT, help="Write a page that needs no server, and leave."
-)
-@click.option(
-    "--export-size", type=click.IntRange(1, 4096), default=64, show_default=True, metavar="MB",
-    help="What its tiles may take before they are compressed.",
-)  # fmt: skip
+@click.option("--port", type=click.IntRange(0, 65535), default=0)
+@click.option("--no-open", is_flag=True)
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--samples")
+@terminal.preset_option
+@terminal.denoise_option
+@click.option("--beam", type=int)
+@click.option("--export", "folder", type=terminal.OUT)
+@click.option("--export-size", type=click.IntRange(1, 4096), default=64, show_default=True)
 @terminal.read_options
 @terminal.quiet
 def view(
@@ -73,6 +64,24 @@ def view(
     """Look at a model or at samples in the browser (extra: view).
 
     Samples are fitted first.
+
+    Options
+    -------
+    --port
+        Default: one that is free.
+    --no-open
+        Print the address, open no browser.
+    --host ADDRESS
+        Where to listen: this machine only, unless told; 0.0.0.0 for others too.
+    --samples points|means|FILE
+        What the numbers of a file are; of a model the file that was fitted, to see errors and what
+        is missing.
+    --beam N
+        Fit samples on N regions merged by energy.
+    --export
+        Write a page that needs no server, and leave.
+    --export-size MB
+        What its tiles may take before they are compressed.
 
     Examples
     --------
@@ -98,7 +107,9 @@ def view(
         elif beam:
             field, truth = _fit_merged(files.read(model), beam, progress)
         else:
-            how = SampleOptions(files, preset, samples, denoise)
+            how = terminal.SampleOptions(
+                **vars(files), preset=preset, samples=samples, denoise=denoise
+            )
             field, truth = how.field(model, progress, True)
         field = Field(replace(field.model, labels=replace(field.labels, title=model.name)))
         if folder is not None:
@@ -133,10 +144,8 @@ def _fit_merged(samples: Gridded, regions: int, progress: Progress) -> tuple[Fie
 @terminal.command
 @click.argument("input", type=terminal.IN)
 @click.argument("model", type=click.Path())
-@click.option(
-    "--map", "picture", type=terminal.OUT, metavar="FILE.png", help="Write a picture of the error."
-)
-@click.option("--heldout", is_flag=True, help="Also fit every second sample and score the others.")
+@click.option("--map", "picture", type=terminal.OUT)
+@click.option("--heldout", is_flag=True)
 @terminal.read_options
 @terminal.as_json
 def compare(
@@ -150,6 +159,13 @@ def compare(
     """How well MODEL gives back the samples in INPUT.
 
     Which variable and slices they are, the model knows.
+
+    Options
+    -------
+    --map FILE.png
+        Write a picture of the error.
+    --heldout
+        Also fit every second sample and score the others.
 
     Examples
     --------
@@ -246,13 +262,10 @@ def _facts(field: Field, samples: Gridded, score: Score, size: int) -> dict[str,
 
 @terminal.command
 @click.argument("input", type=terminal.IN)
-@click.option("-o", "--output", type=terminal.OUT, metavar="FILE.png", help="Draw the regions.")
-@click.option(
-    "--cell", type=terminal.numbers(int), metavar="N[,N...]", default="16", show_default=True,
-    help="Cells to merge.",
-)  # fmt: skip
-@click.option("--regions", type=int, metavar="N", help="Merge into so many regions.")
-@click.option("--threshold", type=float, metavar="TAU", help="Or merge up to this energy.")
+@click.option("-o", "--output", type=terminal.OUT)
+@click.option("--cell", type=terminal.INTEGERS, default="16", show_default=True)
+@click.option("--regions", type=int)
+@click.option("--threshold", type=float)
 @terminal.read_options
 @terminal.as_json
 def beam(
@@ -267,6 +280,17 @@ def beam(
     """Cut INPUT into regions of about equal energy (BEAM).
 
     Prints their sizes and energies, and draws them.
+
+    Options
+    -------
+    --output FILE.png
+        Draw the regions.
+    --cell N[,N...]
+        Cells to merge.
+    --regions N
+        Merge into so many regions.
+    --threshold TAU
+        Or merge up to this energy.
 
     Examples
     --------
@@ -315,3 +339,83 @@ def _draw_regions(samples: Gridded, partition: Partition, path: Path) -> None:
     fixed = fixed_axes(partition.shape)  # of a volume the middle
     cut = values[tuple(fixed.get(k, slice(None)) for k in range(values.ndim))]
     write_atomically(path, png(draw_regions(colourise(cut, "grey"), plane_of(partition))))
+
+
+# --- demo: the picture ships with scikit-image; nothing is downloaded -----------------------------
+
+BORDER = 16
+"""Samples at the picture's edge that the held-out score leaves out."""
+
+TILE_BYTES = 4 << 20
+"""Tiles of each page."""
+
+COLUMNS = {
+    "fit, cold": "{:.0f} ms",
+    "fit, kept": "{:.1f} ms",
+    "coefficients / sample": "{:.2f}",
+    "paper's PSNR": "{:.2f} dB",
+    "true PSNR": "{:.0f} dB",
+    "held-out PSNR": "{:.2f} dB",
+}
+"""The table's, and how their numbers are written."""
+
+
+@terminal.command
+@click.option("--output", type=terminal.OUT, default=Path("demo"), show_default=True)
+def demo(output: Path) -> None:
+    """Fit a picture, print a table, write pages (extra: demo).
+
+    Options
+    -------
+    --output
+        Their folder.
+
+    Examples
+    --------
+    elmfield demo --output demo
+    """
+    data = need("skimage.data", "demo", "the demo's picture")
+    output.mkdir(parents=True, exist_ok=True)  # said at once if it cannot be
+    picture = np.asarray(data.camera(), dtype=np.float64)
+    texts, began = list(COLUMNS), time.perf_counter()
+    click.echo("  ".join([f"{'':13}", *texts]))
+    ours = {name: make() for name, make in terminal.PRESETS.items()}
+    for name, way in {**ours, "linear spline": _spline(1), "cubic spline": _spline(3)}.items():
+        numbers = _numbers(picture, way) if name in ours else [None] * 5
+        numbers.append(ef.heldout_score(picture, way, border=BORDER))
+        forms = zip(COLUMNS.values(), numbers)
+        texts = ["–" if n is None else form.format(n).replace("-", "−") for form, n in forms]
+        told = (f"{text:>{len(column)}}" for text, column in zip(texts, COLUMNS))
+        click.echo("  ".join([f"{name:13}", *told]))
+    for name, settings in ours.items():
+        export_view(picture, output / name, settings, size=TILE_BYTES)
+    click.echo(f"\n{time.perf_counter() - began:.1f} s of computing in all.")
+    for name in ours:
+        click.echo(f"To zoom into the picture, open {output / name / 'index.html'}.")
+
+
+def _spline(order: int) -> Any:
+    """A way to fit: a spline of an order through the samples of a picture."""
+
+    def grid(half: Array, *at: Array) -> Array:
+        places = np.stack(np.meshgrid(*at, indexing="ij"))
+        return through(half[..., 0], order, places)[..., None]
+
+    return lambda half, channel_axis: SimpleNamespace(grid=partial(grid, half))
+
+
+def _numbers(picture: Array, settings: Settings) -> list[float | None]:
+    """The columns of the table for one preset, but for the last."""
+    ef.cache_modes(clear=True)  # the first time is to be a cold one
+    times = [time.perf_counter()]
+    encode = ef.encoder(picture.shape, settings)
+    for _ in range(2):
+        field = encode(picture)
+        times.append(time.perf_counter())
+    back = field.resize(field.shape)  # the function, not the samples that it keeps
+    return [
+        *(1e3 * np.diff(times)),
+        field.model.n_coefficients / picture.size,
+        ef.paper_psnr(picture, back),
+        ef.psnr(picture, back),
+    ]

@@ -16,7 +16,7 @@ from elmfield._array.progress import bars
 from elmfield._array.running import memory_limit
 from elmfield._array.typing import Progress
 from elmfield.cli import terminal
-from elmfield.cli.sample_options import PRESETS, denoise_option, preset_option, samples_option
+from elmfield.cli.terminal import PRESETS
 from elmfield.field import Field
 from elmfield.io.api import settle_samples
 from elmfield.io.files import is_model, refuse_samples
@@ -40,75 +40,34 @@ STREAMED_MIN_BYTES = 1 << 27
 
 @terminal.command
 @click.argument("input", type=terminal.IN, required=False)
-@click.option(
-    "--observations", type=terminal.IN,
-    help="Instead of INPUT: a table (CSV) of values, slopes and means; see the page observations.",
-)  # fmt: skip
-@click.option(
-    "--spacing", type=terminal.numbers(float), metavar="X[,X...]",
-    help="With --observations: how far apart the samples of the field's grid lie.",
-)  # fmt: skip
-@click.option(
-    "-o", "--output", type=terminal.OUT, required=True, help="The model: NAME.elm or NAME.elm.zarr."
-)
-@preset_option
-@click.option("--psnr", type=float, metavar="DB", help="Error target: dB at the samples.")
-@click.option("--max-error", type=float, help="Error target: largest error at the samples.")
-@click.option("--bits", type=float, metavar="B", help="Size: so many bits a sample.")
-@click.option("--bytes", type=int, metavar="N", help="Size: the file takes at most so many bytes.")
-@click.option("--coefficients", type=int, metavar="N", help="Keep so many coefficients in all.")
-@click.option(
-    "--per-region", type=int, metavar="N", help="Keep so many in every region and channel."
-)
-@click.option(
-    "--effort", type=click.IntRange(1, 9), metavar="1-9",
-    help="Of --psnr, --max-error, --bits, --bytes: 1 is fast, 9 is small; 5 by default.",
-)  # fmt: skip
-@denoise_option
-@click.option(
-    "--order", type=terminal.numbers(float, {"auto": "auto"}), metavar="S[,S...]|auto",
-    help="Order of the energy (smooth).",
-)  # fmt: skip
-@click.option(
-    "--cell", type=terminal.numbers(int), metavar="N[,N...]", help="Samples per cell and axis."
-)
-@click.option(
-    "--overlap",
-    type=terminal.numbers(float),
-    metavar="X[,X...]",
-    help="Half-width of the blend between cells.",
-)
-@click.option("--width", type=int, help="Hidden neurons (paper).")
-@click.option("--frequencies", type=int, help="Fourier features (paper).")
-@click.option("--scale", type=float, help="Standard deviation of their frequencies (paper).")
-@click.option("--activation", help="relu, sin, cos, tanh or gaussian (paper).")
-@click.option("--seed", type=int, help="Of the hidden layer (paper).")
-@click.option("--beam", type=int, metavar="N", help="Merge cells into N regions by energy (BEAM).")
-@click.option("--beam-threshold", type=float, metavar="TAU", help="Or merge up to this energy.")
-@click.option(
-    "--periodic", multiple=True, metavar="AXIS[=PERIOD]",
-    help="An axis that repeats; may be repeated. A full circle of longitudes is found by itself.",
-)  # fmt: skip
-@samples_option
-@click.option(
-    "--missing", type=click.Choice(["nan", "fill"]), default="nan", show_default=True,
-    help="Leave gaps as they are, or fill them with care.",
-)  # fmt: skip
-@terminal.read_options
-@click.option("--device", metavar="NAME", help="Fit there, for instance cuda (needs torch).")
-@click.option(
-    "--dtype", type=click.Choice(["float64", "float32", "float16"]),
-    help="In which a reader computes, and of coefficients where those are stored; by default "
-    "that of the fit.",
-)  # fmt: skip
-@click.option(
-    "--memory", type=terminal.n_bytes, metavar="SIZE",
-    help="Fit slab by slab in about so much memory, for instance 1G; large files always are.",
-)  # fmt: skip
-@click.option(
-    "--workers", type=click.IntRange(1), metavar="N", help="Fit slab by slab in so many processes."
-)
-@click.option("--scheduler", metavar="ADDRESS", help="Or on the workers of a Dask scheduler.")
+@click.option("--observations", type=terminal.IN)
+@click.option("--spacing", type=terminal.FLOATS)
+@click.option("-o", "--output", type=terminal.OUT, required=True)
+@click.option("--psnr", type=float)
+@click.option("--max-error", type=float)
+@click.option("--bits", type=float)
+@click.option("--bytes", type=int)
+@click.option("--coefficients", type=int)
+@click.option("--per-region", type=int)
+@click.option("--effort", type=click.IntRange(1, 9))
+@click.option("--order", type=terminal.numbers(float, {"auto": "auto"}))
+@click.option("--cell", type=terminal.INTEGERS)
+@click.option("--overlap", type=terminal.FLOATS)
+@click.option("--width", type=int)
+@click.option("--frequencies", type=int)
+@click.option("--scale", type=float)
+@click.option("--activation")
+@click.option("--seed", type=int)
+@click.option("--beam", type=int)
+@click.option("--beam-threshold", type=float)
+@click.option("--periodic", multiple=True)
+@click.option("--missing", type=click.Choice(["nan", "fill"]), default="nan", show_default=True)
+@terminal.fit_options
+@click.option("--device")
+@click.option("--dtype", type=click.Choice(["float64", "float32", "float16"]))
+@click.option("--memory", type=terminal.n_bytes)
+@click.option("--workers", type=click.IntRange(1))
+@click.option("--scheduler")
 @terminal.quiet
 @terminal.as_json
 def fit(
@@ -116,14 +75,71 @@ def fit(
     observations: Path | None,
     spacing: Any,
     output: Path,
-    preset: str | None,
-    files: terminal.FileOptions,
+    files: terminal.SampleOptions,
     memory: int | None,
     quiet: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Fit a field to the samples in INPUT and save it as a model.
+
+    Options
+    -------
+    --observations
+        Instead of INPUT: a table (CSV) of values, slopes and means; see the page observations.
+    --spacing X[,X...]
+        With --observations: how far apart the samples of the field's grid lie.
+    --output
+        The model: NAME.elm or NAME.elm.zarr.
+    --psnr DB
+        Error target: dB at the samples.
+    --max-error
+        Error target: largest error at the samples.
+    --bits B
+        Size: so many bits a sample.
+    --bytes N
+        Size: the file takes at most so many bytes.
+    --coefficients N
+        Keep so many coefficients in all.
+    --per-region N
+        Keep so many in every region and channel.
+    --effort 1-9
+        Of --psnr, --max-error, --bits, --bytes: 1 is fast, 9 is small; 5 by default.
+    --order S[,S...]|auto
+        Order of the energy (smooth).
+    --cell N[,N...]
+        Samples per cell and axis.
+    --overlap X[,X...]
+        Half-width of the blend between cells.
+    --width
+        Hidden neurons (paper).
+    --frequencies
+        Fourier features (paper).
+    --scale
+        Standard deviation of their frequencies (paper).
+    --activation
+        relu, sin, cos, tanh or gaussian (paper).
+    --seed
+        Of the hidden layer (paper).
+    --beam N
+        Merge cells into N regions by energy (BEAM).
+    --beam-threshold TAU
+        Or merge up to this energy.
+    --periodic AXIS[=PERIOD]
+        An axis that repeats; may be repeated. A full circle of longitudes is found by itself.
+    --missing
+        Leave gaps as they are, or fill them with care.
+    --device NAME
+        Fit there, for instance cuda (needs torch).
+    --dtype
+        In which a reader computes, and of coefficients where those are stored; by default that of
+        the fit.
+    --memory SIZE
+        Fit slab by slab in about so much memory, for instance 1G; large files always are.
+    --workers N
+        Fit slab by slab in so many processes.
+    --scheduler ADDRESS
+        Or on the workers of a Dask scheduler.
 
     Examples
     --------
@@ -144,7 +160,8 @@ def fit(
         )
     if not output.parent.is_dir():
         raise FileNotFoundError(f"cannot write {output}: its folder does not exist")
-    settings = _settings(preset or "smooth", options)
+    options |= {"samples": files.samples, "denoise": files.denoise}
+    settings = _settings(files.preset or "smooth", options)
     if input is None:
         _fit_observations(observations, settings, output, spacing, as_json, quiet)
         return
@@ -292,7 +309,7 @@ def _periods(samples: Gridded, texts: Sequence[str]) -> dict[str, float | None]:
     for text in texts:
         name, _, content = text.partition("=")
         name, _ = terminal.assignment(f"{name}=", samples.dims, "--periodic")
-        periods[name] = terminal.numbers(float)(content) if content else None
+        periods[name] = terminal.FLOATS(content) if content else None
     return periods
 
 
