@@ -8,7 +8,6 @@ are refused. Needs starlette.
 import asyncio
 import ipaddress
 import json
-import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -25,20 +24,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmfield._array.typing import Floats
 from elmfield.errors import StoreError
-from elmfield.show.layers import (
-    Download,
-    Look,
-    Write,
-    at_point,
-    directions_between,
-    numbers,
-    plain,
-    profile,
-    series,
-    spread,
-)
+from elmfield.show import layers
+from elmfield.show.layers import Download, Look, Write, plain
 from elmfield.show.pages import PAGE, page_file
-from elmfield.show.scene import FINEST_LEVEL, METHODS, PARTS, TILE_PIXELS, Scene
+from elmfield.show.scene import FINEST_LEVEL, METHODS, PARTS, Scene
 from elmfield.show.view_tiles import Tiles
 
 MEDIA_TYPES = {
@@ -160,7 +149,7 @@ class Answers:
         """What is at one place."""
         index = several(request.query_params, "index", len(self.scene.field.shape))
         with self.tiles.lock:
-            return at_point(self.scene, index)
+            return layers.at_point(self.scene, index)
 
     def profile(self, request: Request) -> object:
         """Along a line."""
@@ -168,7 +157,7 @@ class Answers:
         start, end = ends_of(self.scene, request.query_params)
         look = self._look(request)
         with self.tiles.lock:
-            return profile(self.scene, look, start, end)
+            return layers.profile(self.scene, look, start, end)
 
     def series(self, request: Request) -> object:
         """A series between two places, and its samples where they can be told apart."""
@@ -183,9 +172,10 @@ class Answers:
         n = int(min(max(number(query.get("n", "800"), "n"), 2), 4000))
         own = np.arange(max(0, np.ceil(low)), min(scene.field.shape[k] - 1, high) + 1)
         with self.tiles.lock:
-            found, samples = series(scene, look, low, high, n), None
+            found, samples = layers.series(scene, look, low, high, n), None
             if high - low <= n / 4 and len(own):
-                shown = numbers(scene, look, spread(scene, look.at, own)).reshape(len(own), -1)
+                x = layers.spread(scene, look.at, own)
+                shown = layers.numbers(scene, look, x).reshape(len(own), -1)
                 samples = {"at": own.tolist(), "values": [plain(c) for c in shown.T]}
         return {**found, "samples": samples}
 
@@ -195,7 +185,7 @@ class Answers:
             raise ValueError("this field's regions have no directions.")
         a, b, c, d = several(request.query_params, "window", 4)
         with self.tiles.lock:
-            return directions_between(self.scene, (a, b), (c, d))
+            return layers.directions_between(self.scene, (a, b), (c, d))
 
     def download(self, request: Request) -> Response:
         """What is seen, as a file."""
@@ -336,21 +326,17 @@ def tile_of(scene: Scene, words: Mapping[str, str]) -> tuple[int, int, int]:
     """Level, row and column of a tile that is there."""
     if scene.is_series:
         raise NotThereError("a series has no tiles.")
-    found = []
-    for name in ("level", "row", "column"):
-        text = words[name]
-        if not re.fullmatch(r"-?[0-9]{1,9}", text):
-            raise NotThereError(f"there is no tile with {name} {text[:40]!r}.")
-        found.append(int(text))
-    level, row, column = found
-    if not FINEST_LEVEL <= level <= scene.plane.coarsest:
-        raise NotThereError(
-            f"levels run from {FINEST_LEVEL} to {scene.plane.coarsest}; there is no level {level}."
-        )
-    rows, columns = (math.ceil(n / TILE_PIXELS) for n in scene.plane.pixels(level))
-    if not (0 <= row < rows and 0 <= column < columns):
-        raise NotThereError(f"there is no tile {row}, {column} at level {level}.")
-    return level, row, column
+    said = [words[name] for name in ("level", "row", "column")]
+    if all(re.fullmatch(r"-?[0-9]{1,9}", text) for text in said):
+        level, row, column = map(int, said)
+        if FINEST_LEVEL <= level <= scene.plane.coarsest:
+            rows, columns = scene.plane.tiles(level)
+            if 0 <= row < rows and 0 <= column < columns:
+                return level, row, column
+    raise NotThereError(
+        f"there is no tile with level, row and column {', '.join(t[:40] for t in said)}; levels "
+        f"run from {FINEST_LEVEL} to {scene.plane.coarsest}."
+    )
 
 
 def ends_of(scene: Scene, query: Mapping[str, str]) -> tuple[Floats, Floats]:
@@ -377,26 +363,18 @@ def download_of(scene: Scene, query: Mapping[str, str]) -> Download:
     scale = number(query.get("scale", "1"), "scale")
     if not 1e-6 < scale <= 64:
         raise ValueError(f"`scale` must lie between 0 and 64 samples to a sample; got {scale:g}.")
-    shape = (_samples(rows, scale), _samples(columns, scale))
-    if math.prod(shape) * len(look.channels) > DOWNLOAD_MAX_VALUES:
+    p, q = (max(1, round((last - first) * scale)) for first, last in (rows, columns))
+    if p * q * len(look.channels) > DOWNLOAD_MAX_VALUES:
         raise ValueError(
-            f"{shape[0]} by {shape[1]} values are more than the {DOWNLOAD_MAX_VALUES} of one "
+            f"{p} by {q} values are more than the {DOWNLOAD_MAX_VALUES} of one "
             "download; zoom in, or take a smaller scale."
         )
-    limits = None
-    if "limits" in query:
-        low_limit, high_limit = several(query, "limits", 2)
-        limits = low_limit, high_limit
     return Download(
         suffix=one_of(query, "format", scene.formats),
         look=look,
         rows=rows,
         columns=columns,
-        shape=shape,
+        shape=(p, q),
         colours=query.get("colours", "viridis")[:40],
-        limits=limits,
+        limits=several(query, "limits", 2) if "limits" in query else None,
     )
-
-
-def _samples(ends: tuple[float, float], scale: float) -> int:
-    return max(1, round((ends[1] - ends[0]) * scale))

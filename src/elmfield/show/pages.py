@@ -15,16 +15,18 @@ import math
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
+
+import numpy as np
 
 from elmfield._array.progress import silent
 from elmfield._array.typing import Progress
 from elmfield.errors import MissingExtraError
 from elmfield.show.layers import Look, Write, series
-from elmfield.show.scene import METHODS, TILE_PIXELS, Scene
+from elmfield.show.scene import METHODS, Scene
 from elmfield.show.view_tiles import Tiles, pack_floats, pack_short
 
 LOCAL = "127.0.0.1"
@@ -199,13 +201,8 @@ def page_file(name: str) -> bytes:
     return lzma.decompress((folder / f"{name}.xz").read_bytes())
 
 
-@dataclass(frozen=True)
-class Layer:
-    """One picture of the page: a look, and the levels of it that go in."""
-
-    name: str
-    look: Look
-    finest: int
+Layers = dict[str, tuple[Look, int]]
+"""Pictures of the page by name: what each shows, and the finest level of it that goes in."""
 
 
 def export(
@@ -233,18 +230,14 @@ def export(
         facts["exported"] = {"series": series(scene, first, *ends, min(16 * n, 1 << 16))}
     else:
         layers = _layers(scene, first, size)
+        looks = {q: replace(first, quantity=q) for q in scene.quantities}
         facts["exported"] = {
-            "layers": {l.name: {"finest": l.finest} for l in layers},
-            "quantiles": {
-                q: tiles.quantiles(replace(first, quantity=q)) for q in _quantities(layers)
-            },
+            "layers": {name: {"finest": finest} for name, (_, finest) in layers.items()},
+            "quantiles": {q: tiles.quantiles(look) for q, look in looks.items()},
             "channels": first.channels,
         }
-        facts["methods"] = [m for m in METHODS if f"value-{m}" in facts["exported"]["layers"]]
-        facts["quantities"] = _quantities(layers)
         count = _put_tiles(tiles, layers, put, progress)
-    facts["formats"], facts["lacks"] = [], {}
-    facts["directions"] = False
+    facts |= {"formats": [], "lacks": {}, "directions": False}
     page = {name: page_file(name) for name in PAGE}
     last = b'<script src="view.js"'
     page["index.html"] = page["index.html"].replace(last, FACTS_TAG + last)
@@ -254,52 +247,40 @@ def export(
     return count
 
 
-def _quantities(layers: list[Layer]) -> list[str]:
-    found = [l.look.quantity for l in layers if l.look.quantity != "regions"]
-    return list(dict.fromkeys(found))
-
-
-def _layers(scene: Scene, first: Look, size: int) -> list[Layer]:
+def _layers(scene: Scene, first: Look, size: int) -> Layers:
     """What goes in, level by level while it fits: the field, splines, and the rest."""
     others = [("value", m) for m in METHODS] + [(q, "field") for q in scene.quantities[1:]]
     looks = {f"{q}-{m}": replace(first, quantity=q, method=m) for q, m in others}
     looks["regions-field"] = Look(quantity="regions", at=first.at)
 
-    def bytes_of(look: Look, finest: int) -> int:
+    def bytes_of(look: Look, level: int) -> int:
         channels = 0.5 if look.quantity == "regions" else len(look.channels)
-        levels = range(finest, scene.plane.coarsest + 1)
-        return int(sum(math.prod(scene.plane.pixels(z)) * 2 * channels for z in levels))
+        return int(math.prod(scene.plane.pixels(level)) * 2 * channels)
 
-    finest = dict.fromkeys(looks, scene.plane.coarsest)
-    for level in range(scene.plane.coarsest - 1, EXPORTED_FINEST_LEVEL - 1, -1):
-        for name in looks:  # the field first, splines, the others
-            closer = {**finest, name: level}
-            if (
-                finest[name] == level + 1
-                and sum(map(bytes_of, looks.values(), closer.values())) <= size
-            ):
-                finest = closer
-    return [Layer(name, look, finest[name]) for name, look in looks.items()]
+    coarsest = scene.plane.coarsest
+    finest = dict.fromkeys(looks, coarsest)
+    size -= sum(bytes_of(look, coarsest) for look in looks.values())
+    for level in range(coarsest - 1, EXPORTED_FINEST_LEVEL - 1, -1):
+        for name, look in looks.items():  # the field first, splines, the others
+            if finest[name] == level + 1 and (own := bytes_of(look, level)) <= size:
+                finest[name], size = level, size - own
+    return {name: (look, finest[name]) for name, look in looks.items()}
 
 
-def _put_tiles(tiles: Tiles, layers: list[Layer], put: Put, progress: Progress) -> int:
-    work = [(layer, *where) for layer in layers for where in _places(tiles.scene, layer)]
-    for done, (layer, level, row, column) in enumerate(work, 1):
+def _put_tiles(tiles: Tiles, layers: Layers, put: Put, progress: Progress) -> int:
+    plane = tiles.scene.plane
+    work = [
+        (name, look, level, row, column)
+        for name, (look, finest) in layers.items()
+        for level in range(plane.coarsest, finest - 1, -1)
+        for row, column in np.ndindex(plane.tiles(level))
+    ]
+    for done, (name, look, level, row, column) in enumerate(work, 1):
         with tiles.lock:
-            values = tiles.whole(layer.look, level, row, column)
+            values = tiles.whole(look, level, row, column)
         data = pack_floats(values) if values.dtype == bool else pack_short(values)
         text = base64.b64encode(gzip.compress(data, 6, mtime=0))
-        put(
-            f"tiles/{layer.name}/{level}/{row}_{column}.js",
-            b'document.currentScript.data = "%b"' % text,
-        )
+        script = b'document.currentScript.data = "%b"' % text
+        put(f"tiles/{name}/{level}/{row}_{column}.js", script)
         progress("export", done, len(work))
     return len(work)
-
-
-def _places(scene: Scene, layer: Layer) -> Iterator[tuple[int, int, int]]:
-    for level in range(scene.plane.coarsest, layer.finest - 1, -1):
-        rows, columns = (math.ceil(n / TILE_PIXELS) for n in scene.plane.pixels(level))
-        for row in range(rows):
-            for column in range(columns):
-                yield level, row, column

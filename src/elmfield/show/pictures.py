@@ -16,7 +16,6 @@ from elmfield._array.checks import whole as whole_number
 from elmfield._array.typing import Array, Floats
 from elmfield.field import Field
 from elmfield.partition import Partition, fixed_axes, plane_of
-from elmfield.partition.beam.energy import barron_norm
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,31 +108,18 @@ def draw_regions(rgb: Array, partition: Partition) -> Array:
 
 def border_lines(partition: Partition) -> list[list[tuple[float, float]]]:
     """Lines between cells of different regions, and around the array, as pairs of (column, row)."""
-    if len(partition.shape) != 2:
-        raise ValueError(
-            f"only partitions of two-dimensional arrays can be drawn; got shape {partition.shape}. "
-            "Draw a slice."
-        )
-    rows, columns = (partition.borders(k) for k in (0, 1))
-    labels = partition.labels
     lines = []
     for along in (0, 1):
-        marks, ends = (rows, columns) if along == 0 else (columns, rows)
-        grid = labels if along == 0 else labels.T
+        marks, ends = partition.borders(along), partition.borders(1 - along)
+        grid = partition.labels if along == 0 else partition.labels.T
         differs = np.ones((grid.shape[0] + 1, grid.shape[1]), bool)
         differs[1:-1] = grid[1:] != grid[:-1]
         if partition.periodic[along]:
             differs[0] = differs[-1] = grid[0] != grid[-1]
         for i, j in zip(*np.nonzero(differs)):
-            ends_of = ((ends[j], marks[i]), (ends[j + 1], marks[i]))
-            lines.append([p if along == 0 else p[::-1] for p in ends_of])
-    return [[(float(x), float(y)) for x, y in line] for line in lines]
-
-
-def has_directions(field: Field) -> bool:
-    """Whether the regions of a field tell in which direction they are smooth."""
-    beliefs = field.model.blended.groups[0].coefficients.beliefs
-    return len(field.shape) == 2 and beliefs is not None
+            points = [(float(end), float(marks[i])) for end in ends[j : j + 2]]
+            lines.append([p if along == 0 else p[::-1] for p in points])
+    return lines
 
 
 def direction_lines(field: Field, every: int = 1) -> Floats:
@@ -255,6 +241,8 @@ def draw_energies(
     **energy
         Options of :func:`barron_norm`.
     """
+    from elmfield.partition.beam.energy import barron_norm  # scipy's transforms take 0.1 s
+
     fixed = fixed_axes(partition.shape, at)
     axes = _new_axes() if axes is None else axes
     beta = barron_norm(values, partition=partition, **energy)
@@ -340,15 +328,11 @@ def _draw_lines(
 
 
 def _new_axes() -> "Axes":
-    axes: Axes = _pyplot().subplots(figsize=(4.8, 4.8), layout="constrained")[1]
-    return axes
-
-
-def _pyplot() -> Any:
     try:
         from matplotlib import pyplot
     except ImportError as error:
         raise ImportError(
             "pictures need matplotlib, which is not installed; pip install 'elmfield[show]'."
         ) from error
-    return pyplot
+    axes: Axes = pyplot.subplots(figsize=(4.8, 4.8), layout="constrained")[1]
+    return axes

@@ -422,7 +422,7 @@ def test_a_model_that_goes_away_is_told(opened, waves, tmp_path, monkeypatch, er
     def gone(*_):
         raise error
 
-    monkeypatch.setattr("elmfield.show.view_tiles.on_plane", gone)
+    monkeypatch.setattr("elmfield.show.layers.on_plane", gone)
     assert str(error) in client.json("/tile/-1/0/0", 503)["error"]
     assert client.get("/tile/0/0/0").code == 200  # kept
 

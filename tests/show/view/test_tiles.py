@@ -135,7 +135,7 @@ def test_what_the_background_meets_is_told(plain, monkeypatch):
     def gone(*_):
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr(module, "means_on_plane", gone)
+    monkeypatch.setattr("elmfield.show.layers.means_on_plane", gone)
     look = Look(quantity="gradient")
     tiles.values(look, 1, 0, 0)
     tiles._builder.join(30)
@@ -243,7 +243,7 @@ def test_tiles_are_kept_but_not_for_ever(plain, monkeypatch):
     assert tiles._size == sum(map(len, tiles._kept.values()))
     for k in range(10):
         tiles._overview(Look(at=(float(k),)))
-    assert len(tiles._overviews) == module.MAX_OVERVIEWS
+    assert tiles._overview.cache_info().currsize == module.MAX_OVERVIEWS
 
 
 def test_an_overview_has_a_limit(plain, monkeypatch):
