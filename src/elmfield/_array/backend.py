@@ -285,11 +285,11 @@ def move_to(x: Array, where: Any) -> Array:
         return move(x, where)
     if isinstance(where, str) and where == "numpy":
         return to_numpy(x)
-    if not compat.is_numpy_array(x):
-        return to_device(x, where)
-    import torch
+    if compat.is_numpy_array(x):
+        import torch
 
-    return to_device(torch.as_tensor(np.array(x)), where)
+        x = torch.as_tensor(np.array(x))
+    return to_device(x, where)
 
 
 def take(x: Array, index: Array, axis: int = 0) -> Array:
@@ -339,15 +339,8 @@ def count(key: Array, order: Array, bound: int) -> np.ndarray:
 
 def put(size: int, index: Array, values: Array) -> Array:
     """An array of `size` zeros with ``out[index[k]] = values[k]``; indices must differ."""
-    xp = namespace(values)
-    if compat.is_torch_namespace(xp):
-        out = xp.zeros(size, dtype=values.dtype, device=device(values))
-        out[index] = values
-        return out
-    host = to_numpy(values)
-    filled = np.zeros(size, host.dtype)
-    filled[to_numpy(index)] = host
-    return move(filled, values)
+    out = namespace(values).zeros((size, 1), dtype=values.dtype, device=device(values))
+    return put_rows(out, index, values[:, None])[:, 0]
 
 
 def put_rows(out: Array, index: Array, rows: Array) -> Array:

@@ -12,12 +12,11 @@ marks its functions with `compiled` and is imported only after `pays` was true: 
 takes about half a second, compiling its loops six more, once a machine.
 """
 
-import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from functools import lru_cache, partial
+from functools import lru_cache, partial, wraps
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, TypeVar, cast
@@ -25,7 +24,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from elmfield._array.backend import is_on_host, is_out_of_memory, outside_torch_modes
-from elmfield._array.checks import is_number, shown
+from elmfield._array.checks import is_number, wrong
 from elmfield._array.typing import Array
 
 T = TypeVar("T")
@@ -54,10 +53,8 @@ def memory_limit(n_bytes: int | None) -> AbstractContextManager[None]:
     ...     large = ef.fit(np.eye(50)).resize((100, 100))
     """
     if n_bytes is not None and not (is_number(n_bytes) and n_bytes >= MIN_LIMIT_BYTES):
-        raise ValueError(
-            f"`memory_limit` must be a number of bytes, at least {MIN_LIMIT_BYTES} (64 KiB); got "
-            f"{shown(n_bytes)}."
-        )
+        least = f"at least {MIN_LIMIT_BYTES} (64 KiB)"
+        raise wrong("memory_limit", f"be a number of bytes, {least}", n_bytes)
     return _limited(None if n_bytes is None else int(n_bytes))
 
 
@@ -72,22 +69,18 @@ def _limited(n_bytes: int | None) -> Iterator[None]:
 
 def capacity(like: Array) -> int:
     """Numbers of eight bytes that a batch may hold where `like` lives."""
-    limit = _limit.get()
-    return (_batch_bytes(like) if limit is None else limit) // 8
+    return table_bytes(like, 1) // 8
 
 
-def _batch_bytes(like: Array) -> int:
-    return HOST_BATCH_BYTES if is_on_host(like) else DEVICE_BATCH_BYTES
-
-
-def table_bytes(like: Array) -> int:
+def table_bytes(like: Array, batches: int = 8) -> int:
     """Bytes that a table made to be kept may take where `like` lives.
 
     The memory limit, where one is set; without one eight times what a batch may take: 1 GiB on
     the host, 8 GiB on a device.
     """
+    usual = HOST_BATCH_BYTES if is_on_host(like) else DEVICE_BATCH_BYTES
     limit = _limit.get()
-    return 8 * _batch_bytes(like) if limit is None else limit
+    return batches * usual if limit is None else limit
 
 
 def runs(n: int, step: int) -> list[tuple[int, int]]:
@@ -101,7 +94,7 @@ def with_less_memory(work: F) -> F:
     Outside the modes of torch, as all work on samples and coefficients is.
     """
 
-    @functools.wraps(work)
+    @wraps(work)
     def careful(*args: Any, **options: Any) -> Any:
         with outside_torch_modes():
             try:
@@ -172,11 +165,8 @@ def spread(work: Callable[[T], R], items: Sequence[T], at_most: int | None = Non
     if n <= 1:
         return [work(item) for item in items]
     n = min(n, n_threads())
-    with small_products():
-        if n <= 1:
-            return [work(item) for item in items]
-        with ThreadPoolExecutor(n) as pool:
-            return list(pool.map(work, items))
+    with small_products(), ThreadPoolExecutor(n) as pool:
+        return list((pool.map if n > 1 else map)(work, items))
 
 
 # --- compiled loops -------------------------------------------------------------------------------

@@ -12,9 +12,8 @@ from importlib import import_module
 from typing import Any
 
 import click
-from click.shell_completion import get_completion_class
 
-from elmfield.errors import MissingExtraError, StoreError
+from elmfield.errors import StoreError
 from elmfield.io.files import UnreadableError
 
 EXIT = {
@@ -42,18 +41,18 @@ Exit codes:
 
 
 COMMANDS = {
-    "fit": ("model_commands", "Fit a field to the samples in INPUT and save it as a model."),
-    "info": ("model_commands", "What a model holds; reads none of its coefficients."),
-    "view": ("look_commands", "Look at a model or at samples in the browser (extra: view)."),
-    "render": ("evaluate_commands", "Evaluate a model, or samples, on a grid and write it."),
-    "query": ("evaluate_commands", "Values of a model, or of samples, at points, printed as CSV."),
-    "compare": ("look_commands", "How well MODEL gives back the samples in INPUT."),
-    "beam": ("look_commands", "Cut INPUT into regions of about equal energy (BEAM)."),
-    "demo": ("look_commands", "Fit a picture, print a table, write pages (extra: demo)."),
-    "compile": ("", "Compile the loops of the codec ahead, once a machine (extra: fast)."),
-    "completion": ("", "Print what a shell must run to complete this command's words."),
+    "fit": ("model", "Fit a field to the samples in INPUT and save it as a model."),
+    "info": ("model", "What a model holds; reads none of its coefficients."),
+    "view": ("look", "Look at a model or at samples in the browser (extra: view)."),
+    "render": ("evaluate", "Evaluate a model, or samples, on a grid and write it."),
+    "query": ("evaluate", "Values of a model, or of samples, at points, printed as CSV."),
+    "compare": ("look", "How well MODEL gives back the samples in INPUT."),
+    "beam": ("look", "Cut INPUT into regions of about equal energy (BEAM)."),
+    "demo": ("look", "Fit a picture, print a table, write pages (extra: demo)."),
+    "compile": ("model", "Compile the loops of the codec ahead, once a machine (extra: fast)."),
+    "completion": ("model", "Print what a shell must run to complete this command's words."),
 }
-"""Module and summary of each command, in the order in which one uses them."""
+"""Module, but for `_commands`, and summary of each command, in the order in which one uses them."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -127,9 +126,9 @@ class _Group(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS or cmd_name in self.commands:
-            return self.commands.get(cmd_name)
-        module = import_module(f"{__name__}.{COMMANDS[cmd_name][0]}")
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"{__name__}.{COMMANDS[cmd_name][0]}_commands")
         command: click.Command = getattr(module, cmd_name)
         return command
 
@@ -158,40 +157,3 @@ def cli(debug: bool) -> None:
     Files are told apart by their names: pictures, TIFF and GeoTIFF, NetCDF, GRIB, Zarr, NIfTI,
     DICOM, MATLAB, NumPy, sound, video. Models are .elm files or .elm.zarr folders.
     """
-
-
-@cli.command(
-    epilog="""\b
-Example:
-  elmfield completion bash
-To have it in every shell, add to ~/.bashrc:  eval "$(elmfield completion bash)"
-"""
-)
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print what a shell must run to complete this command's words."""
-    kind = get_completion_class(shell)
-    assert kind is not None
-    click.echo(kind(cli, {}, "elmfield", "_ELMFIELD_COMPLETE").source())
-
-
-@cli.command(
-    name="compile",
-    epilog="""\b
-Example, also as a step that builds a container:
-  elmfield compile
-""",
-)
-def compile_command() -> None:
-    """Compile the loops of the codec ahead, once a machine (extra: fast).
-
-    Else they are compiled for the first job of 32 million samples or more; smaller ones are done
-    without.
-    """
-    from elmfield._array import running
-
-    if not running.installed():
-        raise MissingExtraError("compiled loops need numba; pip install 'elmfield[fast]'.")
-    before = running.were_compiled()
-    running.compile_loops()
-    click.echo("compiled before" if before else "compiled")

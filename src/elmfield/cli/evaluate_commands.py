@@ -16,10 +16,8 @@ from elmfield._array.progress import bars, silent
 from elmfield._array.typing import Array, Coordinate, Floats
 from elmfield.cli import terminal
 from elmfield.cli.terminal import SampleOptions
-from elmfield.domain import Axis
 from elmfield.domain.box import OUTSIDE
 from elmfield.domain.sphere import is_latitude, is_longitude
-from elmfield.field import Field
 from elmfield.field.coordinates.dates import coordinates_in, format_coordinate
 from elmfield.io.export.rendering import Rendering
 from elmfield.io.files import format_of
@@ -28,11 +26,12 @@ MAX_LINE_CHARACTERS = 1 << 20
 """Characters of a line in a table of points."""
 
 Words = list[list[str]]
+Window = dict[str, tuple[Coordinate, Coordinate]]
 QUANTITIES = ("value", "gradient_magnitude", "laplacian")
 CALLS: dict[str, Callable[..., Array]] = {
-    "value": Field.__call__,
-    "gradient": Field.gradient,
-    "laplacian": Field.laplacian,
+    "value": ef.Field.__call__,
+    "gradient": ef.Field.gradient,
+    "laplacian": ef.Field.laplacian,
 }
 
 
@@ -154,9 +153,9 @@ def render(
         click.echo(f"{output}: {' × '.join(map(str, shape))} {kind}", err=True)
 
 
-def _window(field: Field, texts: Sequence[str]) -> dict[str, tuple[Coordinate, Coordinate]]:
+def _window(field: ef.Field, texts: Sequence[str]) -> Window:
     """What --window says, by axis: two ends in its units, dates as they are written."""
-    found: dict[str, tuple[Coordinate, Coordinate]] = {}
+    found: Window = {}
     for text in texts:
         name, content = terminal.assignment(text, field.domain.dims, "--window")
         # Dates have colons of their own.
@@ -170,14 +169,14 @@ def _window(field: Field, texts: Sequence[str]) -> dict[str, tuple[Coordinate, C
     return found
 
 
-def _is_dated(field: Field, axis: str) -> bool:
+def _is_dated(field: ef.Field, axis: str) -> bool:
     """Whether coordinates on an axis are dates."""
     return field.labels.axis(axis).epoch is not None
 
 
-def _index_window(field: Field, texts: Sequence[str], align: str) -> dict[str, tuple[float, float]]:
+def _index_window(field: ef.Field, texts: Sequence[str], align: str) -> Window:
     """What --index says, by axis, in its units: with the areas of the samples, or without."""
-    found = {}
+    found: Window = {}
     for text in texts:
         name, content = terminal.assignment(text, field.domain.dims, "--index")
         axis = field.domain.axes[field.domain.dims.index(name)]
@@ -273,7 +272,7 @@ def query(
         out.writerow([*other, *r, *(f"{n:.{digits}g}" for n in v)])
 
 
-def _coordinates(rows: Sequence[Sequence[str]], field: Field) -> Floats:
+def _coordinates(rows: Sequence[Sequence[str]], field: ef.Field) -> Floats:
     """Points, shape (n, d), of words; dates as the numbers their axis counts in."""
     columns = []
     for k, name in enumerate(field.domain.dims):
@@ -286,7 +285,7 @@ def _coordinates(rows: Sequence[Sequence[str]], field: Field) -> Floats:
     return np.stack(columns, axis=-1)
 
 
-def _value_heads(field: Field, quantity: str) -> list[str]:
+def _value_heads(field: ef.Field, quantity: str) -> list[str]:
     """What the columns of values are called."""
     labels, C = field.labels.channels.labels, field.model.n_channels
     heads = [str(labels[k]) if labels and len(labels) == C else f"value{k}" for k in range(C)]
@@ -304,44 +303,37 @@ def _number(word: str) -> float | str:
         return word
 
 
-def _point(text: str, field: Field) -> list[str]:
+def _point(text: str, field: ef.Field) -> list[str]:
     """The coordinates, as words, of one point."""
     names = field.domain.dims
     parts = [p.strip() for p in text.split(",")]
     if "=" not in text:
         if len(parts) != len(names):
-            raise click.BadParameter(
-                f"{text!r} has {len(parts)} coordinates; the axes are {', '.join(names)}.",
-                param_hint="--at",
-            )
+            told = f"{text!r} has {len(parts)} coordinates; the axes are {', '.join(names)}."
+            raise click.BadParameter(told, param_hint="--at")
         return parts
     given = dict(terminal.assignment(p, names, "--at") for p in parts)
     for axis in field.domain.axes:
         if axis.name not in given and axis.size > 1:
-            raise click.BadParameter(
-                f"{text!r} says nothing about axis {axis.name!r}.", param_hint="--at"
-            )
+            told = f"{text!r} says nothing about axis {axis.name!r}."
+            raise click.BadParameter(told, param_hint="--at")
     return [given[a.name] if a.name in given else _only(a, field) for a in field.domain.axes]
 
 
-def _only(axis: Axis, field: Field) -> str:
+def _only(axis: ef.Axis, field: ef.Field) -> str:
     """The one coordinate of an axis of one sample."""
     return format_coordinate(float(axis.origin), field.labels.axis(axis.name))
 
 
-def _read_table(path: Path, field: Field) -> tuple[Words, list[str], Words]:
+def _read_table(path: Path, field: ef.Field) -> tuple[Words, list[str], Words]:
     """The points in a table, under a header of axis names or in axis order.
 
     Coordinates in axis order, as they were written; names and contents of other columns.
     """
-    axes, name = field.domain.axes, path.name
+    axes, name = field.domain.axes, "the standard input" if str(path) == "-" else path.name
     try:
-        if str(path) == "-":
-            name = "the standard input"
-            rows = _rows(sys.stdin)
-        else:
-            with path.open(encoding="utf-8") as file:
-                rows = _rows(file)
+        with click.open_file(str(path), encoding="utf-8") as file:
+            rows = _rows(file)
     except csv.Error as error:
         raise ValueError(f"{name} is no table of points: {error}.") from error
     heads = list(field.domain.dims)
@@ -373,7 +365,7 @@ def _rows(file: TextIO) -> list[list[str]]:
     return [r for r in rows if r and not r[0].startswith("#")]
 
 
-def _is_point(row: Sequence[str], field: Field) -> bool:
+def _is_point(row: Sequence[str], field: ef.Field) -> bool:
     """Whether a line holds coordinates, not names: a number, or a date, on every axis."""
     return all(
         isinstance(_number(word), float) or (_is_dated(field, name) and word[:1].isdigit())
@@ -381,7 +373,7 @@ def _is_point(row: Sequence[str], field: Field) -> bool:
     )
 
 
-def _column(name: str, heads: Sequence[str], axis: Axis, field: Field) -> int | None:
+def _column(name: str, heads: Sequence[str], axis: ef.Axis, field: ef.Field) -> int | None:
     """The column of an axis: by its name, or as latitude or longitude; None if it needs none."""
     attrs = field.labels.axis(axis.name).attrs
     lower = [h.lower() for h in heads]

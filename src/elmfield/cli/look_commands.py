@@ -15,13 +15,11 @@ import numpy as np
 
 import elmfield as ef
 from elmfield._array.progress import bars
-from elmfield._array.typing import Array, Progress
+from elmfield._array.typing import Array
 from elmfield.cli import terminal
-from elmfield.field import Field
 from elmfield.fit.statistics import Slabs
 from elmfield.io.files import is_model, need, refuse_samples
 from elmfield.io.formats.raster import png
-from elmfield.io.gridded import Gridded
 from elmfield.io.model.load import read_field
 from elmfield.io.store.atomic_write import write_atomically
 from elmfield.io.store.stores import open_store
@@ -94,24 +92,24 @@ def view(
         truth: Array | None
         if is_model(model):
             if preset or denoise or beam or (samples is None and files.selects):
-                raise click.UsageError(
-                    "a model is shown as it is; fitting and slices are for samples (--samples "
-                    "FILE)."
-                )
+                told = "a model is shown as it is; fitting and slices are for samples"
+                raise click.UsageError(f"{told} (--samples FILE).")
             field = ef.load(model)
             truth = None if samples is None else files.read(Path(samples)).values
         elif samples not in (None, "points", "means"):
-            raise click.UsageError(
-                "--samples is for a model; of samples the page knows them already."
-            )
+            raise click.UsageError("--samples is for a model; of samples the page knows them.")
         elif beam:
-            field, truth = _fit_merged(files.read(model), beam, progress)
+            given = files.read(model)
+            truth, channel = given.values, given.channel_axis
+            partition = Partition.beam(truth, regions=beam, cell=16, channel_axis=channel)
+            network = ef.paper(width=256)
+            field = ef.fit(given, network, partition=partition, progress=progress)
         else:
             how = terminal.SampleOptions(
                 **vars(files), preset=preset, samples=samples, denoise=denoise
             )
             field, truth = how.field(model, progress, True)
-        field = Field(replace(field.model, labels=replace(field.labels, title=model.name)))
+        field = ef.Field(replace(field.model, labels=replace(field.labels, title=model.name)))
         if folder is not None:
             size = export_size << 20
             tiles = export_view(field, folder, samples=truth, size=size, progress=progress)
@@ -130,15 +128,6 @@ def view(
     except KeyboardInterrupt:
         if not quiet:
             click.echo("closed.", err=True)
-
-
-def _fit_merged(samples: Gridded, regions: int, progress: Progress) -> tuple[Field, Array]:
-    """The field of samples on so many merged regions, and their values."""
-    partition = Partition.beam(
-        samples.values, regions=regions, cell=16, channel_axis=samples.channel_axis
-    )
-    settings = ef.paper(width=256)
-    return ef.fit(samples, settings, partition=partition, progress=progress), samples.values
 
 
 @terminal.command
@@ -185,14 +174,18 @@ def compare(
     )
     samples = files.read(input, lazily=True)
     if samples.shape != field.shape:
-        raise ValueError(
-            f"{input.name} has shape {samples.shape}, the model {field.shape}; they cannot be "
-            "compared."
-        )
+        told = f"{input.name} has shape {samples.shape}, the model {field.shape}"
+        raise ValueError(f"{told}; they cannot be compared.")
     errors = None
     if picture is not None:
         errors = np.zeros((*field.shape, field.model.n_channels), np.float32)
-    score = _measure(field, samples, errors)
+    slabs = Slabs(source=source_of(samples.values), channel_axis=samples.channel_axis)
+    score = Score()
+    for slab in blocks_of_model(field, slabs):  # gaps are left out
+        found, gap = measure_block(field, slabs, slab)
+        score |= found
+        if errors is not None:
+            errors[slab] = gap
     facts = _facts(field, samples, score, sum(entries.sizes().values()))
     if heldout:  # fitted as the model was, if it says how
         settings = field.settings if isinstance(field.settings, Settings) else None
@@ -225,19 +218,7 @@ ROWS = {
 """What a table calls the facts that JSON has, and how it writes them."""
 
 
-def _measure(field: Field, samples: Gridded, errors: Array | None) -> Score:
-    """Errors of a field against samples, block by block, gaps left out; each goes into `errors`."""
-    slabs = Slabs(source=source_of(samples.values), channel_axis=samples.channel_axis)
-    score = Score()
-    for slab in blocks_of_model(field, slabs):
-        found, gap = measure_block(field, slabs, slab)
-        score |= found
-        if errors is not None:
-            errors[slab] = gap
-    return score
-
-
-def _facts(field: Field, samples: Gridded, score: Score, size: int) -> dict[str, Any]:
+def _facts(field: ef.Field, samples: ef.Gridded, score: Score, size: int) -> dict[str, Any]:
     """Errors and sizes; the model takes `size` bytes."""
     n = math.prod(samples.values.shape)
     facts: dict[str, Any] = {
@@ -330,7 +311,7 @@ def beam(
     terminal.report(facts, rows, as_json=as_json)
 
 
-def _draw_regions(samples: Gridded, partition: Partition, path: Path) -> None:
+def _draw_regions(samples: ef.Gridded, partition: Partition, path: Path) -> None:
     """Write the samples in grey with the borders of the regions drawn in."""
     if len(samples.shape) < 2:
         raise ValueError(f"regions are drawn over two axes or more; got {samples.dims[0]} alone.")
@@ -348,16 +329,6 @@ BORDER = 16
 
 TILE_BYTES = 4 << 20
 """Tiles of each page."""
-
-COLUMNS = {
-    "fit, cold": "{:.0f} ms",
-    "fit, kept": "{:.1f} ms",
-    "coefficients / sample": "{:.2f}",
-    "paper's PSNR": "{:.2f} dB",
-    "true PSNR": "{:.0f} dB",
-    "held-out PSNR": "{:.2f} dB",
-}
-"""The table's, and how their numbers are written."""
 
 
 @terminal.command
@@ -377,21 +348,17 @@ def demo(output: Path) -> None:
     data = need("skimage.data", "demo", "the demo's picture")
     output.mkdir(parents=True, exist_ok=True)  # said at once if it cannot be
     picture = np.asarray(data.camera(), dtype=np.float64)
-    texts, began = list(COLUMNS), time.perf_counter()
-    click.echo("  ".join([f"{'':13}", *texts]))
     ours = {name: make() for name, make in terminal.PRESETS.items()}
+    rows, began = {}, time.perf_counter()
     for name, way in {**ours, "linear spline": _spline(1), "cubic spline": _spline(3)}.items():
-        numbers = _numbers(picture, way) if name in ours else [None] * 5
-        numbers.append(ef.heldout_score(picture, way, border=BORDER))
-        forms = zip(COLUMNS.values(), numbers)
-        texts = ["–" if n is None else form.format(n).replace("-", "−") for form, n in forms]
-        told = (f"{text:>{len(column)}}" for text, column in zip(texts, COLUMNS))
-        click.echo("  ".join([f"{name:13}", *told]))
+        score = ef.heldout_score(picture, way, border=BORDER)
+        told = _fit_of_demo(picture, ours[name]) if name in ours else ""
+        rows[name] = f"held-out PSNR {score:.2f} dB{told}"
     for name, settings in ours.items():
         export_view(picture, output / name, settings, size=TILE_BYTES)
-    click.echo(f"\n{time.perf_counter() - began:.1f} s of computing in all.")
-    for name in ours:
-        click.echo(f"To zoom into the picture, open {output / name / 'index.html'}.")
+        rows[f"zoom ({name})"] = str(output / name / "index.html")
+    rows["computing"] = f"{time.perf_counter() - began:.1f} s"
+    terminal.report(rows, rows, as_json=False)
 
 
 def _spline(order: int) -> Any:
@@ -404,8 +371,8 @@ def _spline(order: int) -> Any:
     return lambda half, channel_axis: SimpleNamespace(grid=partial(grid, half))
 
 
-def _numbers(picture: Array, settings: Settings) -> list[float | None]:
-    """The columns of the table for one preset, but for the last."""
+def _fit_of_demo(picture: Array, settings: Settings) -> str:
+    """How long a fit takes, how large it is, and how far from the samples."""
     ef.cache_modes(clear=True)  # the first time is to be a cold one
     times = [time.perf_counter()]
     encode = ef.encoder(picture.shape, settings)
@@ -413,9 +380,9 @@ def _numbers(picture: Array, settings: Settings) -> list[float | None]:
         field = encode(picture)
         times.append(time.perf_counter())
     back = field.resize(field.shape)  # the function, not the samples that it keeps
-    return [
-        *(1e3 * np.diff(times)),
-        field.model.n_coefficients / picture.size,
-        ef.paper_psnr(picture, back),
-        ef.psnr(picture, back),
-    ]
+    cold, kept = 1e3 * np.diff(times)
+    return (
+        f", at the samples {ef.psnr(picture, back):.0f} dB (the paper's "
+        f"{ef.paper_psnr(picture, back):.2f}); fitted in {cold:.0f} ms, the next in {kept:.1f}; "
+        f"{field.model.n_coefficients / picture.size:.2f} coefficients a sample"
+    )

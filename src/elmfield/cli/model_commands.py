@@ -10,14 +10,15 @@ from typing import Any
 
 import click
 import numpy as np
+from click.shell_completion import get_completion_class
 
 import elmfield as ef
+from elmfield._array import running
 from elmfield._array.progress import bars
-from elmfield._array.running import memory_limit
 from elmfield._array.typing import Progress
 from elmfield.cli import terminal
 from elmfield.cli.terminal import PRESETS
-from elmfield.field import Field
+from elmfield.errors import MissingExtraError
 from elmfield.io.api import settle_samples
 from elmfield.io.files import is_model, refuse_samples
 from elmfield.io.gridded import Gridded, describe_axis, fingerprint
@@ -33,6 +34,8 @@ from elmfield.io.stream.fit_stream import fit_to
 from elmfield.io.stream.workers import cluster
 from elmfield.partition import Partition
 from elmfield.settings import Settings
+
+Options = Mapping[str, Any]
 
 STREAMED_MIN_BYTES = 1 << 27
 """Bytes of samples above which they are fitted in parts."""
@@ -167,7 +170,7 @@ def fit(
         return
     samples = files.read(input, lazily=True)
     began, n = time.perf_counter(), math.prod(samples.values.shape)
-    with bars(False if quiet or as_json else None) as progress, memory_limit(memory):
+    with bars(False if quiet or as_json else None) as progress, running.memory_limit(memory):
         source = {
             "file": input.name,
             "variable": files.variable,
@@ -221,7 +224,7 @@ def _fit_observations(
     terminal.report(facts, facts, as_json=as_json, quiet=quiet)
 
 
-def _settings(preset: str, options: Mapping[str, Any]) -> Settings:
+def _settings(preset: str, options: Options) -> Settings:
     """The preset with the options that are its own; cells are BEAM's if that is asked for."""
     # The command's --dtype is the file's.
     own = {name: {*signature(make).parameters} - {"dtype"} for name, make in PRESETS.items()}
@@ -235,20 +238,18 @@ def _settings(preset: str, options: Mapping[str, Any]) -> Settings:
     return PRESETS[preset](**{k: v for k, v in given.items() if k in own[preset] - settled})
 
 
-def _merges(options: Mapping[str, Any]) -> bool:
+def _merges(options: Options) -> bool:
     """Whether cells are to be merged by energy."""
     return options["beam"] is not None or options["beam_threshold"] is not None
 
 
-def _streams(samples: Gridded, settings: Settings, options: Mapping[str, Any]) -> bool:
+def _streams(samples: Gridded, settings: Settings, options: Options) -> bool:
     """Whether samples are fitted slab by slab: asked for, or large and nothing is against it."""
     wishes = [n for n in ("memory", "workers", "scheduler") if options[n] is not None]
     against = [n for n in ("device", "dtype", "beam", "beam_threshold", "bytes") if options[n]]
     if wishes and against:
-        raise click.UsageError(
-            f"--{wishes[0]} cannot be used with --{against[0].replace('_', '-')}: it has to see "
-            "all samples at once."
-        )
+        told = f"--{wishes[0]} cannot be used with --{against[0].replace('_', '-')}"
+        raise click.UsageError(f"{told}: it has to see all samples at once.")
     if wishes:
         return True
     streams = (settings.target is None or settings.target.is_coded) and settings.denoise is False
@@ -256,34 +257,21 @@ def _streams(samples: Gridded, settings: Settings, options: Mapping[str, Any]) -
 
 
 def _fit_in_parts(
-    samples: Gridded,
-    settings: Settings | None,
-    output: Path,
-    options: Mapping[str, Any],
-    progress: Progress,
-) -> tuple[Field, str]:
+    samples: Gridded, settings: Settings | None, output: Path, options: Options, progress: Progress
+) -> tuple[ef.Field, str]:
     """The field of a file that was made slab by slab, and the dtype it computes with."""
     given = parse_input(samples, periodic=options["periodic"])
     given, settings = settle_samples(given, settings, options["samples"], None)
     with cluster(options["workers"], options["scheduler"]) as engine:
         field = fit_to(
-            given,
-            settings,
-            output,
-            missing=options["missing"],
-            engine=engine,
-            progress=progress,
+            given, settings, output, missing=options["missing"], engine=engine, progress=progress
         )
     return field, str(field.model.coefficient_dtype)
 
 
 def _fit_at_once(
-    samples: Gridded,
-    settings: Settings | None,
-    output: Path,
-    options: Mapping[str, Any],
-    progress: Progress,
-) -> tuple[Field, str]:
+    samples: Gridded, settings: Settings | None, output: Path, options: Options, progress: Progress
+) -> tuple[ef.Field, str]:
     """A field that was fitted in memory and saved, and the dtype it computes with."""
     samples = replace(samples, values=np.asarray(samples.values))
     partition = None
@@ -370,3 +358,38 @@ def _held(meta: Metadata, n: int) -> dict[str, str]:
     how = "coded with loss" if samples.lossy else "without loss"
     gaps = "" if samples.missing is None else ", some were missing"
     return {"samples": f"{samples.dtype}, {how}{gaps}; computed with as {meta.dtype}"}
+
+
+@terminal.command
+def compile() -> None:
+    """Compile the loops of the codec ahead, once a machine (extra: fast).
+
+    Else they are compiled for the first job of 32 million samples or more; smaller ones are done
+    without. It may be a step that builds a container.
+
+    Examples
+    --------
+    elmfield compile
+    """
+    if not running.installed():
+        raise MissingExtraError("compiled loops need numba; pip install 'elmfield[fast]'.")
+    before = running.were_compiled()
+    running.compile_loops()
+    click.echo("compiled before" if before else "compiled")
+
+
+@terminal.command
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print what a shell must run to complete this command's words.
+
+    To have it in every shell, add to ~/.bashrc: eval "$(elmfield completion bash)"
+
+    Examples
+    --------
+    elmfield completion bash
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(context.find_root().command, {}, "elmfield", "_ELMFIELD_COMPLETE").source())

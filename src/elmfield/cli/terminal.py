@@ -24,6 +24,7 @@ from elmfield.io.store.stores import is_url
 from elmfield.settings import Settings
 
 Command = Callable[..., None]
+Facts = Mapping[str, object]
 
 IN = click.Path(path_type=Path, readable=False)
 OUT = click.Path(path_type=Path, writable=False)
@@ -272,12 +273,7 @@ def index_of(text: str) -> int | slice:
 
 
 def report(
-    facts: Mapping[str, object],
-    rows: Mapping[str, object],
-    *,
-    as_json: bool,
-    quiet: bool = False,
-    title: str | None = None,
+    facts: Facts, rows: Facts, *, as_json: bool, quiet: bool = False, title: str | None = None
 ) -> None:
     """Print facts as JSON, or rows as a table without those that hold None; or nothing."""
     if as_json:

@@ -22,7 +22,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from elmfield._array.typing import Floats
 from elmfield.errors import StoreError
 from elmfield.show import layers
 from elmfield.show.layers import Download, Look, Write, plain
@@ -87,7 +86,7 @@ def app_of(
     tile = Route("/tile/{level}/{row}/{column}", endpoint(answers.tile, turn))
     inner = Starlette(routes=[tile, *(Route(path, endpoint(a)) for path, a in routes.items())])
     inner.router.redirect_slashes = False  # an address is there, or it is not
-    return Guard(inner, hosts, addresses)
+    return guarded(inner, hosts, addresses)
 
 
 def endpoint(
@@ -154,7 +153,8 @@ class Answers:
     def profile(self, request: Request) -> object:
         """Along a line."""
         self._needs_plane()
-        start, end = ends_of(self.scene, request.query_params)
+        ends = np.reshape(several(request.query_params, "line", 4), (2, 2))
+        start, end = np.clip(ends, self.scene.plane.low, self.scene.plane.high)
         look = self._look(request)
         with self.tiles.lock:
             return layers.profile(self.scene, look, start, end)
@@ -227,37 +227,39 @@ def as_json(content: object, code: int = 200) -> Response:
     )
 
 
-class Guard:
-    """Lets through what a page of ours would ask: GET, our host, short questions."""
+def guarded(inner: ASGIApp, hosts: frozenset[str], addresses: bool) -> ASGIApp:
+    """Return what lets through what our page asks: GET, our host, short questions."""
 
-    def __init__(self, inner: ASGIApp, hosts: frozenset[str], addresses: bool) -> None:
-        self.inner, self.hosts, self.addresses = inner, hosts, addresses
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        wrong = self._wrong(scope) if scope["type"] == "http" else ("pages only.", 400)
-        inner = self.inner if wrong is None else refusal(*wrong)
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        wrong = _wrong(scope, hosts, addresses)
+        own = inner if wrong is None else refusal(*wrong)
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = [(k.lower().encode(), v.encode()) for k, v in HEADERS.items()]
-                message = {**message, "headers": [*message.get("headers", []), *own]}
+                more = [(k.lower().encode(), v.encode()) for k, v in HEADERS.items()]
+                message = {**message, "headers": [*message.get("headers", []), *more]}
             await send(message)
 
-        await inner(scope, receive, sent)
+        await own(scope, receive, sent)
 
-    def _wrong(self, scope: Scope) -> tuple[str, int] | None:
-        given = [v.decode("latin-1") for k, v in scope["headers"] if k == b"host"]
-        host = given[0] if len(given) == 1 else ""
-        name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-        known = name.lower() in self.hosts or (self.addresses and _is_address(name))
-        if not name or not known:
-            return "this page does not go by that name; open the address it printed.", 403
-        if scope["method"] not in ("GET", "HEAD"):
-            return "this page only shows; use GET.", 405
-        if len(scope["query_string"]) + len(scope["path"]) > MAX_QUESTION:
-            return "that question is too long.", 414
-        return None
+    return answer
+
+
+def _wrong(scope: Scope, hosts: frozenset[str], addresses: bool) -> tuple[str, int] | None:
+    """What is wrong with a request, and the code for it."""
+    if scope["type"] != "http":
+        return "pages only.", 400
+    given = [v.decode("latin-1") for k, v in scope["headers"] if k == b"host"]
+    host = given[0] if len(given) == 1 else ""
+    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+    known = name.lower() in hosts or (addresses and _is_address(name))
+    if not name or not known:
+        return "this page does not go by that name; open the address it printed.", 403
+    if scope["method"] not in ("GET", "HEAD"):
+        return "this page only shows; use GET.", 405
+    if len(scope["query_string"]) + len(scope["path"]) > MAX_QUESTION:
+        return "that question is too long.", 414
+    return None
 
 
 def _is_address(name: str) -> bool:
@@ -339,14 +341,6 @@ def tile_of(scene: Scene, words: Mapping[str, str]) -> tuple[int, int, int]:
     )
 
 
-def ends_of(scene: Scene, query: Mapping[str, str]) -> tuple[Floats, Floats]:
-    """Both ends of a line in the plane, inside the domain."""
-    a, b, c, d = several(query, "line", 4)
-    low, high = scene.plane.low, scene.plane.high
-    ends = np.clip(np.asarray([[a, b], [c, d]]), low, high)
-    return ends[0], ends[1]
-
-
 def download_of(scene: Scene, query: Mapping[str, str]) -> Download:
     """The download that is asked for; not more of it than fits in memory."""
     look = look_of(scene, query)
@@ -365,10 +359,8 @@ def download_of(scene: Scene, query: Mapping[str, str]) -> Download:
         raise ValueError(f"`scale` must lie between 0 and 64 samples to a sample; got {scale:g}.")
     p, q = (max(1, round((last - first) * scale)) for first, last in (rows, columns))
     if p * q * len(look.channels) > DOWNLOAD_MAX_VALUES:
-        raise ValueError(
-            f"{p} by {q} values are more than the {DOWNLOAD_MAX_VALUES} of one "
-            "download; zoom in, or take a smaller scale."
-        )
+        told = f"{p} by {q} values are more than the {DOWNLOAD_MAX_VALUES} of one download"
+        raise ValueError(f"{told}; zoom in, or take a smaller scale.")
     return Download(
         suffix=one_of(query, "format", scene.formats),
         look=look,

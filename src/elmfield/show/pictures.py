@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from elmfield._array.backend import is_array, to_numpy
-from elmfield._array.checks import choice
+from elmfield._array.checks import choice, wrong
 from elmfield._array.checks import whole as whole_number
 from elmfield._array.typing import Array, Floats
 from elmfield.field import Field
@@ -23,35 +23,17 @@ if TYPE_CHECKING:
 LINE = "#ffd23f"
 """Borders of regions: seen on dark, bright and grey."""
 
-MAPS: dict[str, list[tuple[int, int, int]]] = {
-    "grey": [(0, 0, 0), (255, 255, 255)],
-    "viridis": [
-        (68, 1, 84), (72, 40, 120), (62, 74, 137), (49, 104, 142), (38, 130, 142),
-        (31, 158, 137), (53, 183, 121), (109, 205, 89), (180, 222, 44), (253, 231, 37),
-    ],
-    "error": [
-        (0, 0, 4), (27, 12, 65), (74, 12, 107), (120, 28, 109), (165, 44, 96),
-        (207, 68, 70), (237, 105, 37), (251, 155, 6), (247, 209, 61), (252, 255, 164),
-    ],
-    "magma": [
-        (0, 0, 4), (24, 15, 61), (68, 15, 118), (114, 31, 129), (158, 47, 127),
-        (205, 64, 113), (241, 96, 93), (253, 150, 104), (254, 202, 141), (252, 253, 191),
-    ],
-    "cividis": [
-        (0, 34, 78), (18, 53, 112), (59, 73, 108), (87, 93, 109), (112, 113, 115),
-        (138, 134, 120), (165, 156, 116), (195, 179, 105), (225, 204, 85), (254, 232, 56),
-    ],
-    "balance": [
-        (5, 48, 97), (32, 101, 171), (67, 147, 195), (144, 196, 221), (209, 229, 240),
-        (247, 246, 246), (253, 219, 199), (243, 164, 129), (214, 96, 77), (177, 24, 43),
-        (103, 0, 31),
-    ],
-    "phase": [
-        (226, 217, 226), (179, 198, 206), (123, 161, 194), (98, 118, 186), (94, 67, 165),
-        (78, 24, 111), (47, 20, 54), (88, 22, 71), (142, 44, 80), (178, 86, 82),
-        (198, 137, 108), (212, 188, 172), (226, 217, 226),
-    ],
-}  # fmt: skip
+_STOPS = {
+    "grey": "000000 ffffff",
+    "viridis": "440154 482878 3e4a89 31688e 26828e 1f9e89 35b779 6dcd59 b4de2c fde725",
+    "error": "000004 1b0c41 4a0c6b 781c6d a52c60 cf4446 ed6925 fb9b06 f7d13d fcffa4",
+    "magma": "000004 180f3d 440f76 721f81 9e2f7f cd4071 f1605d fd9668 feca8d fcfdbf",
+    "cividis": "00224e 123570 3b496c 575d6d 707173 8a8678 a59c74 c3b369 e1cc55 fee838",
+    "balance": "053061 2065ab 4393c3 90c4dd d1e5f0 f7f6f6 fddbc7 f3a481 d6604d b1182b 67001f",
+    "phase": "e2d9e2 b3c6ce 7ba1c2 6276ba 5e43a5 4e186f 2f1436 581647 8e2c50 b25652 c6896c d4bcac "
+    "e2d9e2",
+}
+MAPS = {name: [tuple(bytes.fromhex(c)) for c in text.split()] for name, text in _STOPS.items()}
 """Colours from low to high; between them, straight lines. All are matplotlib's at a few places:
 "error" is inferno, "balance" RdBu from blue to red, for what has a sign, "phase" twilight, for what
 goes round."""
@@ -130,10 +112,8 @@ def direction_lines(field: Field, every: int = 1) -> Floats:
     """
     c = field.model.blended.groups[0].coefficients
     if len(field.shape) != 2 or c.beliefs is None:
-        raise ValueError(
-            "directions are those of a field of two axes fitted with oriented(...); got "
-            f"{field!r} with settings {field.settings}."
-        )
+        told = "directions are those of a field of two axes fitted with oriented(...)"
+        raise ValueError(f"{told}; got {field!r} with settings {field.settings}.")
     part, whole = field.partition, whole_number("region", every)
     rows = part.labels[::whole, ::whole].reshape(-1)
     p = np.asarray(to_numpy(c.energy_weights(rows)), np.float64)  # (n, K)
@@ -205,9 +185,7 @@ def draw_partition(
             picture = np.clip((picture - low) / ((high - low) or 1), 0, 1)
         d = len(whole.shape)
         if picture.shape[:d] != whole.shape:
-            raise ValueError(
-                f"`values` must have the partition's shape {whole.shape}; got {picture.shape}."
-            )
+            raise wrong("values", f"have the partition's shape {whole.shape}", picture.shape)
         picture = picture[tuple(fixed.get(k, slice(None)) for k in range(d))]
         axes.imshow(picture, cmap=cmap, interpolation="nearest", extent=box)
     cut = "".join(f", axis {k} at {i}" for k, i in fixed.items())

@@ -30,6 +30,7 @@ import struct
 import threading
 import time
 from collections import OrderedDict
+from contextlib import nullcontext
 from functools import cached_property, lru_cache, partial
 from itertools import product
 
@@ -96,6 +97,10 @@ class Overview:
     def done(self) -> bool:
         """Whether all of it is there."""
         return not self._pieces
+
+    def shows(self, level: int) -> bool:
+        """Whether there is something to show at a level: all of it, or a first look."""
+        return level >= self.level and (self.done or "first" in vars(self))
 
     def step(self) -> None:
         """Make one piece more."""
@@ -194,41 +199,27 @@ class Tiles:
     def tile(self, look: Look, level: int, row: int, column: int) -> bytes:
         """One tile, packed."""
         key = (look, level, row, column)
-        found = self._at_hand(*key)
-        if found is None:
-            with self.lock:
-                values, draft = self.values(look, level, row, column)
-            found = pack_floats(values, draft=draft)
-            if not draft:
-                self._keep(key, found)
-        return found
-
-    def _at_hand(self, look: Look, level: int, row: int, column: int) -> bytes | None:
-        """A tile for which nothing must be evaluated, so that it need not wait."""
-        key = (look, level, row, column)
         with self._shelf:
-            found = self._kept.get(key)
-            if found is not None:
+            if key in self._kept:
                 self._kept.move_to_end(key)
-                return found
-        if level <= 0 or look.quantity == "regions":
-            return None
-        overview = self._overview(look)
-        if overview.done or overview.error or level < overview.level:
-            return None
-        if "first" not in vars(overview):
-            return None
-        self._build(overview)
-        return pack_floats(overview.part(level, *self._spans(level, row, column)), draft=True)
-
-    def _spans(self, level: int, row: int, column: int) -> list[tuple[int, int]]:
-        """Pixels of a tile on both sides, from the first to behind the last."""
-        n = self.scene.plane.pixels(level)
-        return [(k * TILE_PIXELS, min((k + 1) * TILE_PIXELS, m)) for k, m in zip((row, column), n)]
+                return self._kept[key]
+        # Where nothing must be evaluated it need not wait.
+        shows = level > 0 and look.quantity != "regions" and self._overview(look).shows(level)
+        with nullcontext() if shows else self.lock:
+            values, draft = self.values(*key)
+        made = pack_floats(values, draft=draft)
+        with self._shelf:
+            if not draft and key not in self._kept:
+                self._kept[key] = made
+                self._size += len(made)
+            while self._size > KEPT_BYTES:
+                self._size -= len(self._kept.popitem(last=False)[1])
+        return made
 
     def values(self, look: Look, level: int, row: int, column: int) -> tuple[Array, bool]:
         """The numbers of a tile, and whether they are a first look."""
-        spans = self._spans(level, row, column)
+        sides = zip((row, column), self.scene.plane.pixels(level))
+        spans = [(k * TILE_PIXELS, min((k + 1) * TILE_PIXELS, n)) for k, n in sides]
         edges = [self.scene.plane.edges(k, level, *span) for k, span in enumerate(spans)]
         if look.quantity == "regions":
             return layers.region_lines(self.scene, look.at, *edges), False
@@ -285,16 +276,6 @@ class Tiles:
             q[np.abs(q) < ZERO_SHARE * (q[-1] - q[0])] = 0
             found.append(q.tolist())
         return self._stats.setdefault(key, found)
-
-    # --- what is kept ---------------------------------------------------------------------------
-
-    def _keep(self, key: tuple[object, ...], made: bytes) -> None:
-        with self._shelf:
-            self._size += len(made) - len(self._kept.pop(key, b""))
-            self._kept[key] = made
-            while self._size > KEPT_BYTES:
-                _, old = self._kept.popitem(last=False)
-                self._size -= len(old)
 
     def _build(self, overview: Overview) -> None:
         self._wanted = overview
