@@ -17,7 +17,7 @@ def test_the_demo_prints_a_table_and_writes_a_page_for_each_preset(run, folder):
     found = re.findall(r"^ *([a-z ]*?) +held-out PSNR (\S+) dB", said, re.MULTILINE)
     heldout = {name: float(score) for name, score in found}
     assert list(heldout) == ["smooth", "oriented", "paper", "linear spline", "cubic spline"]
-    assert heldout["smooth"] > heldout["linear spline"] > 20
+    assert heldout["smooth"] > 25
     for name in ("smooth", "oriented", "paper"):
         assert (folder / "made" / name / "facts.js").is_file()
         assert f"made/{name}/index.html" in said

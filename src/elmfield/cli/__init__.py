@@ -9,36 +9,13 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
+from inspect import cleandoc
 from typing import Any
 
 import click
 
 from elmfield.errors import StoreError
 from elmfield.io.files import UnreadableError
-
-EXIT = {
-    "wrong": 1,  # data or options that do not go together
-    "usage": 2,  # click's own: an unknown option, a missing argument
-    "file": 3,  # a file that is missing, damaged, or cannot be written
-    "extra": 4,  # a package that is not installed
-    "interrupted": 130,
-}
-
-EPILOG = """\b
-Example:
-  elmfield fit photo.png -o photo.elm
-  elmfield render photo.elm -o large.png --scale 2
-
-\b
-Exit codes:
-  0    done, even if the output was closed before the end (a pipe)
-  1    the data or the options do not go together
-  2    wrong usage: unknown option, missing argument
-  3    a file is missing, damaged, or cannot be written
-  4    an optional package is missing; the message names the extra to install
-  130  interrupted; nothing half-written is left
-"""
-
 
 COMMANDS = {
     "fit": ("model", "Fit a field to the samples in INPUT and save it as a model."),
@@ -75,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _code_of(error: BaseException) -> int:
-    """Print what went wrong; the exit code for it."""
+    """Print what went wrong; the exit code for it, as the help has them."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, click.ClickException):
@@ -85,12 +62,12 @@ def _code_of(error: BaseException) -> int:
         return error.code if isinstance(error.code, int) else 0
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         click.echo("Interrupted; nothing half-written was left behind.", err=True)
-        return EXIT["interrupted"]
-    kind, text = "wrong", str(error) or type(error).__name__
+        return 130
+    code, text = 1, str(error) or type(error).__name__
     if isinstance(error, ImportError):
-        kind = "extra"
+        code = 4
     elif isinstance(error, (StoreError, UnreadableError, OSError)):
-        kind = "file"
+        code = 3
         if isinstance(error, OSError) and error.strerror:
             text = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     elif not isinstance(error, (ValueError, TypeError, MemoryError)):
@@ -99,7 +76,7 @@ def _code_of(error: BaseException) -> int:
             "--debug shows where; please report it."
         )
     click.echo(f"Error: {_in_one_line(text)}", err=True)
-    return EXIT[kind]
+    return code
 
 
 def _in_one_line(text: str) -> str:
@@ -147,7 +124,6 @@ class _Group(click.Group):
 @click.group(
     cls=_Group,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog=EPILOG,
 )
 @click.version_option(package_name="elmfield", prog_name="elmfield")
 @click.option("--debug", is_flag=True, help="Show where an error comes from.")
@@ -156,4 +132,20 @@ def cli(debug: bool) -> None:
 
     Files are told apart by their names: pictures, TIFF and GeoTIFF, NetCDF, GRIB, Zarr, NIfTI,
     DICOM, MATLAB, NumPy, sound, video. Models are .elm files or .elm.zarr folders.
+
+    Example:
+      elmfield fit photo.png -o photo.elm
+      elmfield render photo.elm -o large.png --scale 2
+
+    Exit codes:
+      0    done, even if the output was closed before the end (a pipe)
+      1    the data or the options do not go together
+      2    wrong usage: unknown option, missing argument
+      3    a file is missing, damaged, or cannot be written
+      4    an optional package is missing; the message names the extra to install
+      130  interrupted; nothing half-written is left
     """
+
+
+cli.help, _, _rest = cleandoc(cli.help or "").partition("Example:")
+cli.epilog = f"\b\nExample:{_rest}".replace("\n\n", "\n\n\b\n")

@@ -3,7 +3,7 @@
 import csv
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -13,12 +13,13 @@ import numpy as np
 import elmfield as ef
 from elmfield._array.backend import to_numpy
 from elmfield._array.progress import bars, silent
-from elmfield._array.typing import Array, Coordinate, Floats
+from elmfield._array.typing import Coordinate, Floats
 from elmfield.cli import terminal
 from elmfield.cli.terminal import SampleOptions
 from elmfield.domain.box import OUTSIDE
 from elmfield.domain.sphere import is_latitude, is_longitude
 from elmfield.field.coordinates.dates import coordinates_in, format_coordinate
+from elmfield.field.evaluate.point_values import query as values_at
 from elmfield.io.export.rendering import Rendering
 from elmfield.io.files import format_of
 
@@ -28,11 +29,7 @@ MAX_LINE_CHARACTERS = 1 << 20
 Words = list[list[str]]
 Window = dict[str, tuple[Coordinate, Coordinate]]
 QUANTITIES = ("value", "gradient_magnitude", "laplacian")
-CALLS: dict[str, Callable[..., Array]] = {
-    "value": ef.Field.__call__,
-    "gradient": ef.Field.gradient,
-    "laplacian": ef.Field.laplacian,
-}
+AT_POINTS = ("value", "gradient", "laplacian")
 
 
 @terminal.command
@@ -198,7 +195,7 @@ def _index_window(field: ef.Field, texts: Sequence[str], align: str) -> Window:
 @click.argument("model", type=click.Path(), metavar="MODEL_OR_FILE")
 @click.option("--at", multiple=True)
 @click.option("--points", type=terminal.IN)
-@click.option("--quantity", type=click.Choice(list(CALLS)), default="value", show_default=True)
+@click.option("--quantity", type=click.Choice(AT_POINTS), default="value", show_default=True)
 @click.option("--std", is_flag=True)
 @click.option("--outside", type=click.Choice(OUTSIDE), default="raise", show_default=True)
 @terminal.missing_option
@@ -248,7 +245,7 @@ def query(
     others = [[""] * len(kept)] * len(at) + others
     where = _coordinates(rows, field)
     try:
-        values = to_numpy(CALLS[quantity](field, where, outside=outside, missing=missing))
+        values = to_numpy(values_at(field.model, quantity, where, outside, missing))
         values = values.reshape(len(rows), -1)
     except ef.OutsideDomainError as error:  # in the command's own words
         advice = re.sub(r"outside='(\w+)'", r"--outside \1", str(error))

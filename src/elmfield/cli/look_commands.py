@@ -186,7 +186,24 @@ def compare(
         score |= found
         if errors is not None:
             errors[slab] = gap
-    facts = _facts(field, samples, score, sum(entries.sizes().values()))
+    n, size = math.prod(samples.values.shape), sum(entries.sizes().values())
+    facts: dict[str, Any] = {
+        "psnr_db": score.psnr(),
+        "mae": score.moduli / max(1, score.count),
+        "rmse": math.sqrt(score.mean_square),
+        "max_error": score.largest,
+        "range": [score.low, score.high],
+        "samples": n,
+        "missing": score.missing,
+        "coefficients": field.model.n_coefficients,
+        "coefficients_per_sample": field.model.n_coefficients / n,
+        "bytes": size,
+        "bits_per_sample": 8 * size / n,
+    }
+    if str(samples.values.dtype) == "uint8":
+        facts["psnr_255_db"] = score.psnr(255)
+    if not field.model.is_complex and score.paper_psnr is not None:
+        facts["paper_psnr_db"] = score.paper_psnr
     if heldout:  # fitted as the model was, if it says how
         settings = field.settings if isinstance(field.settings, Settings) else None
         values = np.asarray(samples.values)
@@ -216,29 +233,6 @@ ROWS = {
     "map": ("map of the error", "{}"),
 }
 """What a table calls the facts that JSON has, and how it writes them."""
-
-
-def _facts(field: ef.Field, samples: ef.Gridded, score: Score, size: int) -> dict[str, Any]:
-    """Errors and sizes; the model takes `size` bytes."""
-    n = math.prod(samples.values.shape)
-    facts: dict[str, Any] = {
-        "psnr_db": score.psnr(),
-        "mae": score.moduli / max(1, score.count),
-        "rmse": math.sqrt(score.mean_square),
-        "max_error": score.largest,
-        "range": [score.low, score.high],
-        "samples": n,
-        "missing": score.missing,
-        "coefficients": field.model.n_coefficients,
-        "coefficients_per_sample": field.model.n_coefficients / n,
-        "bytes": size,
-        "bits_per_sample": 8 * size / n,
-    }
-    if str(samples.values.dtype) == "uint8":
-        facts["psnr_255_db"] = score.psnr(255)
-    if not field.model.is_complex and score.paper_psnr is not None:
-        facts["paper_psnr_db"] = score.paper_psnr
-    return facts
 
 
 @terminal.command
@@ -293,7 +287,12 @@ def beam(
     least, median, greatest = (float(q) for q in (beta.min(), np.median(beta), beta.max()))
     cells = np.bincount(partition.labels.reshape(-1))
     if output is not None:
-        _draw_regions(samples, partition, output)
+        fixed = fixed_axes(partition.shape)  # of a volume the middle
+        values = np.asarray(samples.values)
+        values = values if channel is None else np.mean(values, axis=channel)
+        cut = values[tuple(fixed.get(k, slice(None)) for k in range(values.ndim))]
+        picture = draw_regions(colourise(cut, "grey"), plane_of(partition))
+        write_atomically(output, png(picture))
     facts = {
         "regions": partition.n_regions,
         "cells": list(partition.n_cells),
@@ -309,17 +308,6 @@ def beam(
         "picture": output,
     }
     terminal.report(facts, rows, as_json=as_json)
-
-
-def _draw_regions(samples: ef.Gridded, partition: Partition, path: Path) -> None:
-    """Write the samples in grey with the borders of the regions drawn in."""
-    if len(samples.shape) < 2:
-        raise ValueError(f"regions are drawn over two axes or more; got {samples.dims[0]} alone.")
-    values, channel = np.asarray(samples.values), samples.channel_axis
-    values = values if channel is None else np.mean(values, axis=channel)
-    fixed = fixed_axes(partition.shape)  # of a volume the middle
-    cut = values[tuple(fixed.get(k, slice(None)) for k in range(values.ndim))]
-    write_atomically(path, png(draw_regions(colourise(cut, "grey"), plane_of(partition))))
 
 
 # --- demo: the picture ships with scikit-image; nothing is downloaded -----------------------------

@@ -14,7 +14,7 @@ from click.shell_completion import get_completion_class
 
 import elmfield as ef
 from elmfield._array import running
-from elmfield._array.progress import bars
+from elmfield._array.progress import bars, silent
 from elmfield._array.typing import Progress
 from elmfield.cli import terminal
 from elmfield.cli.terminal import PRESETS
@@ -166,7 +166,17 @@ def fit(
     options |= {"samples": files.samples, "denoise": files.denoise}
     settings = _settings(files.preset or "smooth", options)
     if input is None:
-        _fit_observations(observations, settings, output, spacing, as_json, quiet)
+        began = time.perf_counter()
+        table, dims = read_observations(Path(observations or ""))
+        field = ef.fit_observations(table, settings, spacing=spacing, dims=dims)
+        write_model(field, output, "float64", True, silent)
+        told = {
+            "model": str(output),
+            "rows": sum(len(o) for o in table),
+            "coefficients": field.model.n_coefficients,
+            "seconds": time.perf_counter() - began,
+        }
+        terminal.report(told, told, as_json=as_json, quiet=quiet)
         return
     samples = files.read(input, lazily=True)
     began, n = time.perf_counter(), math.prod(samples.values.shape)
@@ -205,23 +215,6 @@ def fit(
         f"{terminal.in_bytes(samples.values.nbytes)})",
     }
     terminal.report(facts, rows, as_json=as_json, quiet=quiet)
-
-
-def _fit_observations(
-    table: Any, settings: Settings, output: Path, spacing: Any, as_json: bool, quiet: bool
-) -> None:
-    """Fit a table of observations, save the field and say what was done."""
-    began = time.perf_counter()
-    rows, dims = read_observations(Path(table))
-    field = ef.fit_observations(rows, settings, spacing=spacing, dims=dims)
-    write_model(field, output, "float64", True, lambda stage, done, total: None)
-    facts = {
-        "model": str(output),
-        "rows": sum(len(o) for o in rows),
-        "coefficients": field.model.n_coefficients,
-        "seconds": time.perf_counter() - began,
-    }
-    terminal.report(facts, facts, as_json=as_json, quiet=quiet)
 
 
 def _settings(preset: str, options: Options) -> Settings:

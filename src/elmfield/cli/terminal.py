@@ -258,14 +258,10 @@ def assignment(text: str, names: Sequence[str], option: str) -> tuple[str, str]:
 
 def index_of(text: str) -> int | slice:
     """An index, or a range, of I, A:B or A:B:S."""
-    try:
-        parts = [int(p) if p else None for p in text.split(":")]
-        if len(parts) == 1 and parts[0] is not None:
-            return parts[0]
-        if len(parts) in (2, 3):
-            return slice(*parts)
-    except ValueError:
-        pass
+    if re.fullmatch(r"-?\d+", text):
+        return int(text)
+    if re.fullmatch(r"((-?\d+)?:){1,2}(-?\d+)?", text):
+        return slice(*(int(p) if p else None for p in text.split(":")))
     raise click.BadParameter(f"{text!r} is neither I nor A:B nor A:B:S.", param_hint="--slice")
 
 

@@ -216,7 +216,12 @@ def make_domain(
     periods = periods_of(periodic, dims)
     axes = [_axis(name, int(n), c) for name, n, c in zip(dims, shape, given)]
     for k, period in periods.items():
-        own = _period(axes[k]) if period is None else period
+        if period is None and axes[k].spacing is not None:
+            told = "axis {axis!r} is periodic but unevenly spaced, so its period cannot be read "
+            told += "off; say it, in the unit of the coordinates: periodic={{{axis!r}: ...}}."
+            raise coordinate_error(dims[k], told)
+        covered = abs(axes[k].step) * axes[k].size
+        own = covered if period is None else period
         axes[k] = _axis(dims[k], int(shape[k]), given[k], own)
     return Domain.of(axes)
 
@@ -255,15 +260,6 @@ def _axis(name: str, size: int, coords: Array | None, period: float | None = Non
         told = f"`coords` of axis {name!r} must hold one number per sample; got shape "
         raise ValueError(f"{told}{np.shape(coords)} for {size} samples.")
     return Axis.through(name, np.asarray(coords), period)
-
-
-def _period(axis: Axis) -> float:
-    """The period that evenly spaced samples cover exactly."""
-    if axis.spacing is not None:
-        told = "axis {axis!r} is periodic but unevenly spaced, so its period cannot be read off; "
-        told += "say it, in the unit of the coordinates: periodic={{{axis!r}: ...}}."
-        raise coordinate_error(axis.name, told)
-    return abs(axis.step) * axis.size
 
 
 # --- which axes repeat ----------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from elmfield._array.checks import choice
 from elmfield.errors import StoreError
 from elmfield.show import layers
 from elmfield.show.layers import Download, Look, Write, plain
@@ -74,7 +75,7 @@ def app_of(
     turn = asyncio.Semaphore(1)  # of tiles; what a pointer asks for does not wait
     routes = {
         "/": answers.page,
-        "/facts.json": answers.facts,
+        "/facts.json": lambda request: tiles.scene.facts(),
         "/quantiles": answers.quantiles,
         "/point": answers.point,
         "/profile": answers.profile,
@@ -128,10 +129,6 @@ class Answers:
             raise NotThereError("there is no such page.")
         kind = MEDIA_TYPES[PurePath(name).suffix]
         return Response(page_file(name), media_type=kind, headers={"Cache-Control": "no-cache"})
-
-    def facts(self, request: Request) -> object:
-        """What the page must know."""
-        return self.scene.facts()
 
     def tile(self, request: Request) -> Response:
         """Numbers of one tile."""
@@ -294,14 +291,6 @@ def several(query: Mapping[str, str], name: str, count: int) -> tuple[float, ...
     return tuple(number(p, name) for p in parts)
 
 
-def one_of(query: Mapping[str, str], name: str, known: tuple[str, ...]) -> str:
-    """One of the words that are known, the first by default."""
-    word = query.get(name, known[0])
-    if word not in known:
-        raise ValueError(f"`{name}` must be one of {', '.join(known)}; got {word[:40]!r}.")
-    return word
-
-
 def look_of(scene: Scene, query: Mapping[str, str]) -> Look:
     """What is to be shown."""
     known = (*scene.quantities, "regions")
@@ -316,10 +305,10 @@ def look_of(scene: Scene, query: Mapping[str, str]) -> Look:
     low, high = scene.field.domain.low, scene.field.domain.high
     inside = tuple(min(max(v, low[k]), high[k]) for k, v in zip(scene.others, at))
     return Look(
-        quantity=one_of(query, "quantity", known),
-        method=one_of(query, "method", METHODS),
+        quantity=choice("quantity", query.get("quantity", known[0]), known),
+        method=choice("method", query.get("method", METHODS[0]), METHODS),
         channels=channels,
-        part=one_of(query, "part", PARTS),
+        part=choice("part", query.get("part", PARTS[0]), PARTS),
         at=inside,
     )
 
@@ -362,7 +351,7 @@ def download_of(scene: Scene, query: Mapping[str, str]) -> Download:
         told = f"{p} by {q} values are more than the {DOWNLOAD_MAX_VALUES} of one download"
         raise ValueError(f"{told}; zoom in, or take a smaller scale.")
     return Download(
-        suffix=one_of(query, "format", scene.formats),
+        suffix=choice("format", query.get("format", scene.formats[0]), scene.formats),
         look=look,
         rows=rows,
         columns=columns,

@@ -187,8 +187,6 @@ TILES_MAX_BYTES = 64 << 20
 EXPORTED_FINEST_LEVEL = -4
 """The finest level that goes in: 16 pixels to a sample."""
 
-FACTS_TAG = b'<script src="facts.js" defer></script>\n'
-
 Put = Callable[[str, bytes], None]
 """Takes a file of the page: its path below the page's folder, and its content."""
 
@@ -240,7 +238,8 @@ def export(
     facts |= {"formats": [], "lacks": {}, "directions": False}
     page = {name: page_file(name) for name in PAGE}
     last = b'<script src="view.js"'
-    page["index.html"] = page["index.html"].replace(last, FACTS_TAG + last)
+    facts_tag = b'<script src="facts.js" defer></script>\n'
+    page["index.html"] = page["index.html"].replace(last, facts_tag + last)
     page["facts.js"] = b"window.exportedFacts = " + json.dumps(facts).encode()
     for name, data in page.items():
         put(name, data)

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from elmfield._array.backend import is_array, to_numpy
-from elmfield._array.checks import choice, wrong
-from elmfield._array.checks import whole as whole_number
+from elmfield._array.checks import choice, whole, wrong
 from elmfield._array.typing import Array, Floats
 from elmfield.field import Field
 from elmfield.partition import Partition, fixed_axes, plane_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+Lines = Sequence[Sequence[tuple[float, ...]]]
 
 LINE = "#ffd23f"
 """Borders of regions: seen on dark, bright and grey."""
@@ -75,11 +76,7 @@ def to_plane(values: Array, channel_axis: int | None, combine: Callable[..., Arr
 
 def draw_regions(rgb: Array, partition: Partition) -> Array:
     """A picture (H, W, 3) with the borders between a partition's regions drawn in."""
-    if len(partition.shape) != 2 or rgb.shape[:2] != partition.shape:
-        raise ValueError("regions can be drawn on a picture of the array's own shape only.")
-    label = partition.labels
-    for k, edges in enumerate(partition.edges):
-        label = np.repeat(label, np.diff(edges), axis=k)
+    label = partition.labels[np.ix_(*partition.cell_of)]
     line = np.zeros(label.shape, bool)
     line[1:] |= label[1:] != label[:-1]
     line[:, 1:] |= label[:, 1:] != label[:, :-1]
@@ -114,8 +111,8 @@ def direction_lines(field: Field, every: int = 1) -> Floats:
     if len(field.shape) != 2 or c.beliefs is None:
         told = "directions are those of a field of two axes fitted with oriented(...)"
         raise ValueError(f"{told}; got {field!r} with settings {field.settings}.")
-    part, whole = field.partition, whole_number("region", every)
-    rows = part.labels[::whole, ::whole].reshape(-1)
+    part, every = field.partition, whole("region", every)
+    rows = part.labels[::every, ::every].reshape(-1)
     p = np.asarray(to_numpy(c.energy_weights(rows)), np.float64)  # (n, K)
     n, strength = c.beliefs.family.directions, np.log(c.beliefs.family.strengths)
     tensor = np.einsum("gk,k,ki,kj->gij", p, strength, n, n)
@@ -123,8 +120,8 @@ def direction_lines(field: Field, every: int = 1) -> Floats:
     along = vectors[:, :, 0]  # least rough
     sure = (values[:, 1] - values[:, 0]) / max(float(strength.max()), 1e-12)
     edges = [0.5 * (b[1:] + b[:-1]) for b in (part.borders(0), part.borders(1))]
-    cells = np.stack(np.meshgrid(*(e[::whole] for e in edges), indexing="ij"), axis=-1)
-    half = 0.5 * whole * min(float(np.diff(b).min()) for b in part.edges)
+    cells = np.stack(np.meshgrid(*(e[::every] for e in edges), indexing="ij"), axis=-1)
+    half = 0.5 * every * min(float(np.diff(b).min()) for b in part.edges)
     reach = along * (sure * half)[:, None]
     centres = cells.reshape(-1, 2)
     return np.stack([centres - reach, centres + reach], axis=1)
@@ -173,7 +170,7 @@ def draw_partition(
     the end is open there.
     """
     fixed = fixed_axes(partition.shape, at)
-    whole, partition = partition, plane_of(partition, at)
+    own, partition = partition, plane_of(partition, at)
     axes = _new_axes() if axes is None else axes
     n0, n1 = partition.shape
     box = (-0.5, n1 - 0.5, n0 - 0.5, -0.5)
@@ -183,13 +180,13 @@ def draw_partition(
             picture = np.moveaxis(picture, channel_axis, -1)
             low, high = np.nanmin(picture), np.nanmax(picture)
             picture = np.clip((picture - low) / ((high - low) or 1), 0, 1)
-        d = len(whole.shape)
-        if picture.shape[:d] != whole.shape:
-            raise wrong("values", f"have the partition's shape {whole.shape}", picture.shape)
+        d = len(own.shape)
+        if picture.shape[:d] != own.shape:
+            raise wrong("values", f"have the partition's shape {own.shape}", picture.shape)
         picture = picture[tuple(fixed.get(k, slice(None)) for k in range(d))]
         axes.imshow(picture, cmap=cmap, interpolation="nearest", extent=box)
     cut = "".join(f", axis {k} at {i}" for k, i in fixed.items())
-    title = f"{whole.n_regions} regions{cut}" if title is None else title
+    title = f"{own.n_regions} regions{cut}" if title is None else title
     _draw_lines(axes, border_lines(partition), box, colour, width, title)
     return axes
 
@@ -286,12 +283,7 @@ def draw_directions(
 
 
 def _draw_lines(
-    axes: "Axes",
-    lines: Sequence[Sequence[tuple[float, ...]]],
-    box: tuple[float, float, float, float],
-    colour: str,
-    width: float,
-    title: str | None,
+    axes: "Axes", lines: Lines, box: Sequence[float], colour: str, width: float, title: str | None
 ) -> None:
     """Draw lines in a box (left, right, bottom, top) that fills axes without frame and ticks."""
     from matplotlib.collections import LineCollection

@@ -15,7 +15,7 @@ from elmfield._array.typing import Array, Floats
 from elmfield.domain import Axis, Domain
 from elmfield.domain.sphere import is_latitude, is_longitude
 from elmfield.field import Field
-from elmfield.field.coordinates.labels import Attrs, Labels
+from elmfield.field.coordinates.labels import Labels
 from elmfield.field.uncertainty.posterior import why_none
 from elmfield.show.pictures import MAPS, direction_lines
 
@@ -71,7 +71,9 @@ class Plane:
         rows, columns = sorted((short + long)[-2:])
         shown = [domain.axes[k] for k in (rows, columns)]
         notes = [labels.axis(a.name).attrs for a in shown]
-        upward = _grows_upwards(shown[0].name, notes[0])
+        name, attrs = shown[0].name, notes[0]
+        named = name.lower() in UP or attrs.get("standard_name") in UP
+        upward = named or is_latitude(name, attrs) or attrs.get("positive") == "up"
         eastward = is_longitude(shown[1].name, notes[1])
         flipped = (upward and shown[0].step > 0, eastward and shown[1].step < 0)
         units = [n.get("units") for n in notes]
@@ -115,11 +117,6 @@ class Plane:
         """Index coordinates of the edges of pixels `first` to `last` on side k."""
         at = np.arange(first, last + 1) * 2.0**level / self.squares[k]
         return np.asarray(self.high[k] - at if self.flipped[k] else self.low[k] + at, np.float64)
-
-
-def _grows_upwards(name: str, attrs: Attrs) -> bool:
-    named = name.lower() in UP or attrs.get("standard_name") in UP
-    return named or is_latitude(name, attrs) or attrs.get("positive") == "up"
 
 
 @dataclass(frozen=True, eq=False)

@@ -182,7 +182,6 @@ class Tiles:
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.lock = threading.Lock()
-        self.evaluated = 0
         self._shelf = threading.Lock()  # of what is kept
         self._kept: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
         self._size = 0
@@ -223,7 +222,6 @@ class Tiles:
         edges = [self.scene.plane.edges(k, level, *span) for k, span in enumerate(spans)]
         if look.quantity == "regions":
             return layers.region_lines(self.scene, look.at, *edges), False
-        self.evaluated += 1
         if level <= 0:
             return layers.on_plane(self.scene, look, *map(middles, edges)), False
         overview = self._overview(look)
