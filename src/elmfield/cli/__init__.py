@@ -121,10 +121,10 @@ class _Group(click.Group):
             raise ConnectionError(f"a connection was closed: {error}") from error
 
 
-@click.group(
-    cls=_Group,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(cls=_Group, context_settings=SETTINGS)
 @click.version_option(package_name="elmfield", prog_name="elmfield")
 @click.option("--debug", is_flag=True, help="Show where an error comes from.")
 def cli(debug: bool) -> None:

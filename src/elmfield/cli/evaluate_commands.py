@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any
 
 import click
 import numpy as np
@@ -15,7 +15,6 @@ from elmfield._array.backend import to_numpy
 from elmfield._array.progress import bars, silent
 from elmfield._array.typing import Coordinate, Floats
 from elmfield.cli import terminal
-from elmfield.cli.terminal import SampleOptions
 from elmfield.domain.box import OUTSIDE
 from elmfield.domain.sphere import is_latitude, is_longitude
 from elmfield.field.coordinates.dates import coordinates_in, format_coordinate
@@ -63,7 +62,7 @@ def render(
     index: Sequence[str],
     align: str | None,
     colours: str | None,
-    files: SampleOptions,
+    files: terminal.SampleOptions,
     std: bool,
     quiet: bool,
     as_json: bool,
@@ -209,7 +208,7 @@ def query(
     std: bool,
     outside: str,
     missing: str | None,
-    files: SampleOptions,
+    files: terminal.SampleOptions,
     as_json: bool,
 ) -> None:
     """Values of a model, or of samples, at points, printed as CSV.
@@ -349,7 +348,7 @@ def _read_table(path: Path, field: ef.Field) -> tuple[Words, list[str], Words]:
     )
 
 
-def _rows(file: TextIO) -> list[list[str]]:
+def _rows(file: IO[str]) -> list[list[str]]:
     """The rows of a table of comma-separated values; a line without an end is an error."""
 
     def lines() -> Iterator[str]:

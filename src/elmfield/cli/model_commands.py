@@ -310,17 +310,10 @@ def info(model: str, as_json: bool) -> None:
     sizes, part = store.sizes(), field.partition
     size, about = sum(sizes.values()), field.labels
     n = math.prod(field.shape) * field.model.n_channels  # a complex sample counts once, as in `fit`
-    axes = [
-        describe_axis(
-            axis.name,
-            axis.size,
-            axis.coords,
-            about.axis(axis.name),
-            even=note.even,
-            periodic=axis.period is not None,
-        )
-        for axis, note in zip(field.domain.axes, meta.domain.axes)
-    ]
+    axes = []
+    for axis, note in zip(field.domain.axes, meta.domain.axes):
+        own, how = about.axis(axis.name), {"even": note.even, "periodic": axis.period is not None}
+        axes.append(describe_axis(axis.name, axis.size, axis.coords, own, **how))
     rows = {
         "name": about.name,
         "axes": "\n".join(axes),

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import wraps
+from functools import reduce, wraps
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from elmfield.io.store.stores import is_url
 from elmfield.settings import Settings
 
 Command = Callable[..., None]
+Decorator = Callable[[Command], Command]
 Facts = Mapping[str, object]
 
 IN = click.Path(path_type=Path, readable=False)
@@ -49,7 +50,7 @@ def command(function: Command) -> click.Command:
     lines = "\n".join(f"  {line}" for line in examples.splitlines())
     epilog = f"\b\nExamples:\n{lines}\n"
     made = click.command(help=about.partition("Options\n---")[0], epilog=epilog)(function)
-    told = {}
+    told: dict[str, tuple[str | None, str]] = {}
     for source in (FileOptions, SampleOptions, function):
         entry = re.compile(r"^(--\S+) ?(.*)\n((?: {4}.*\n?)+)", re.MULTILINE)
         found = entry.findall(cleandoc(source.__doc__ or ""))
@@ -222,7 +223,7 @@ class SampleOptions(FileOptions):
         return field, np.asarray(given.values)
 
 
-def _taking(kind: type[FileOptions], *options: Callable[[Command], Command]) -> Any:
+def _taking(kind: type[FileOptions], *options: Decorator) -> Decorator:
     """Return what gives a command a block of options, which it takes as `files`."""
 
     def give(command: Command) -> Command:
@@ -231,9 +232,7 @@ def _taking(kind: type[FileOptions], *options: Callable[[Command], Command]) -> 
             own = {f.name: given.pop(f.name) for f in fields(kind)}
             command(files=kind(**own), **given)
 
-        for option in reversed(options):
-            call = option(call)
-        return call
+        return reduce(lambda made, option: option(made), reversed(options), call)
 
     return give
 

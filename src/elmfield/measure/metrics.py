@@ -74,9 +74,7 @@ def psnr(truth: Array, estimate: Array, *, data_range: float | None = None) -> f
     23.01
     """
     a, b = _counted(truth, estimate)
-    if data_range is None:
-        data_range = peak_to_peak(a)
-    data_range = positive("data_range", data_range)
+    data_range = positive("data_range", peak_to_peak(a) if data_range is None else data_range)
     # In powers of two of the range, which cost no digit: its square may have no place.
     unit = 2.0 ** min(max(math.floor(math.log2(data_range)), -1000), 1000)
     with np.errstate(over="ignore"):

@@ -132,8 +132,7 @@ def heldout_score(
     if not held.any():
         told = f"no sample is left to score; got shape {shape} and border={edges[0]}"
         raise ValueError(f"{told}. Use a larger array or a smaller border.")
-    if data_range is None:
-        data_range = peak_to_peak(truth)
+    data_range = peak_to_peak(truth) if data_range is None else data_range
     return psnr(truth[held], predicted[held], data_range=data_range)
 
 

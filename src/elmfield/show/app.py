@@ -30,13 +30,9 @@ from elmfield.show.pages import PAGE, page_file
 from elmfield.show.scene import FINEST_LEVEL, METHODS, PARTS, Scene
 from elmfield.show.view_tiles import Tiles
 
-MEDIA_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".txt": "text/plain; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
+_TEXTS = {".html": "html", ".css": "css", ".js": "javascript", ".txt": "plain"}
+MEDIA_TYPES = {suffix: f"text/{kind}; charset=utf-8" for suffix, kind in _TEXTS.items()}
+MEDIA_TYPES[".svg"] = "image/svg+xml"
 
 DOWNLOAD_MAX_VALUES = 1 << 24
 
@@ -187,7 +183,7 @@ class Answers:
     def download(self, request: Request) -> Response:
         """What is seen, as a file."""
         self._needs_plane()
-        if self.write is None:
+        if self.write is None or not self.scene.formats:
             raise ValueError("this page cannot write files.")
         order = download_of(self.scene, request.query_params)
         with self.tiles.lock:
@@ -304,13 +300,10 @@ def look_of(scene: Scene, query: Mapping[str, str]) -> Look:
     at = several(query, "at", len(scene.others)) if scene.others else ()
     low, high = scene.field.domain.low, scene.field.domain.high
     inside = tuple(min(max(v, low[k]), high[k]) for k, v in zip(scene.others, at))
-    return Look(
-        quantity=choice("quantity", query.get("quantity", known[0]), known),
-        method=choice("method", query.get("method", METHODS[0]), METHODS),
-        channels=channels,
-        part=choice("part", query.get("part", PARTS[0]), PARTS),
-        at=inside,
-    )
+    quantity = choice("quantity", query.get("quantity", known[0]), known)
+    method = choice("method", query.get("method", METHODS[0]), METHODS)
+    part = choice("part", query.get("part", PARTS[0]), PARTS)
+    return Look(quantity, method, channels, part, inside)
 
 
 def tile_of(scene: Scene, words: Mapping[str, str]) -> tuple[int, int, int]:
@@ -335,8 +328,6 @@ def download_of(scene: Scene, query: Mapping[str, str]) -> Download:
     look = look_of(scene, query)
     if look.quantity not in ("value", "gradient", "laplacian", "std"):
         raise ValueError("values, gradients, Laplacians and deviations can be downloaded.")
-    if not scene.formats:
-        raise ValueError("this page cannot write files.")
     a, b, c, d = several(query, "window", 4)
     low, high = scene.plane.low, scene.plane.high
     rows = (max(min(a, b), low[0]), min(max(a, b), high[0]))
@@ -350,12 +341,7 @@ def download_of(scene: Scene, query: Mapping[str, str]) -> Download:
     if p * q * len(look.channels) > DOWNLOAD_MAX_VALUES:
         told = f"{p} by {q} values are more than the {DOWNLOAD_MAX_VALUES} of one download"
         raise ValueError(f"{told}; zoom in, or take a smaller scale.")
-    return Download(
-        suffix=choice("format", query.get("format", scene.formats[0]), scene.formats),
-        look=look,
-        rows=rows,
-        columns=columns,
-        shape=(p, q),
-        colours=query.get("colours", "viridis")[:40],
-        limits=several(query, "limits", 2) if "limits" in query else None,
-    )
+    suffix = choice("format", query.get("format", scene.formats[0]), scene.formats)
+    colours = query.get("colours", "viridis")[:40]
+    limits = several(query, "limits", 2) if "limits" in query else None
+    return Download(suffix, look, rows, columns, (p, q), colours, limits)

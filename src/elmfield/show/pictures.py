@@ -76,7 +76,8 @@ def to_plane(values: Array, channel_axis: int | None, combine: Callable[..., Arr
 
 def draw_regions(rgb: Array, partition: Partition) -> Array:
     """A picture (H, W, 3) with the borders between a partition's regions drawn in."""
-    label = partition.labels[np.ix_(*partition.cell_of)]
+    cells = (c[:n] for c, n in zip(partition.cell_of, partition.shape))
+    label = partition.labels[np.ix_(*cells)]
     line = np.zeros(label.shape, bool)
     line[1:] |= label[1:] != label[:-1]
     line[:, 1:] |= label[:, 1:] != label[:, :-1]

@@ -81,15 +81,11 @@ class Plane:
         if units[0] is not None and units[0] == units[1] and min(a.size for a in shown) > 1:
             ratio = abs(shown[0].step / shown[1].step)
             ratio = min(max(ratio, 1 / MAX_STRETCH), MAX_STRETCH)
-        if abs(ratio - 1) < 1e-3:
-            ratio = 1.0
-        return cls(
-            axes=(rows, columns),
-            flipped=flipped,
-            squares=(max(ratio, 1.0), max(1 / ratio, 1.0)),
-            low=(domain.low[rows], domain.low[columns]),
-            high=(domain.high[rows], domain.high[columns]),
-        )
+        ratio = 1.0 if abs(ratio - 1) < 1e-3 else ratio
+        squares = max(ratio, 1.0), max(1 / ratio, 1.0)
+        low = domain.low[rows], domain.low[columns]
+        high = domain.high[rows], domain.high[columns]
+        return cls((rows, columns), flipped, squares, low, high)
 
     @property
     def size(self) -> tuple[float, float]:
