@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import reduce, wraps
+from functools import wraps
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
@@ -232,7 +232,10 @@ def _taking(kind: type[FileOptions], *options: Decorator) -> Decorator:
             own = {f.name: given.pop(f.name) for f in fields(kind)}
             command(files=kind(**own), **given)
 
-        return reduce(lambda made, option: option(made), reversed(options), call)
+        made: Command = call
+        for option in reversed(options):
+            made = option(made)
+        return made
 
     return give
 

@@ -103,7 +103,7 @@ class Domain:
                 if outside == "raise":
                     some = points[:, k][wrong]
                     told = "points must lie inside the domain; axis {axis!r} covers [{}, {}] and "
-                    told += f"{len(some)} point(s) lie outside, the first at {{}}. Pass "
+                    told += f"{some.shape[0]} point(s) lie outside, the first at {{}}. Pass "
                     told += "outside='nearest' or outside='nan' to allow them."
                     raise self._refusal(k, told, float(some[0]), kind=OutsideDomainError)
                 beyond = wrong if beyond is None else beyond | wrong
@@ -220,8 +220,7 @@ def make_domain(
             told = "axis {axis!r} is periodic but unevenly spaced, so its period cannot be read "
             told += "off; say it, in the unit of the coordinates: periodic={{{axis!r}: ...}}."
             raise coordinate_error(dims[k], told)
-        covered = abs(axes[k].step) * axes[k].size
-        own = covered if period is None else period
+        own = abs(axes[k].step) * axes[k].size if period is None else period
         axes[k] = _axis(dims[k], int(shape[k]), given[k], own)
     return Domain.of(axes)
 
