@@ -16,7 +16,7 @@ import numpy as np
 import elmfield as ef
 from common import asked, record
 from elmfield._array.backend import to_numpy
-from elmfield._array.threads import n_processors
+from elmfield._array.running import n_processors
 from measurement.data import BEAM_PRINTED
 from measurement.records import shortest
 from paper.research import datasets

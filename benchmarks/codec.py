@@ -28,7 +28,7 @@ from codec_tables import CURVES, OURS, PLAIN, TARGETS, finished, means
 from codec_training.tables import unseen
 from common import RESULTS, ROOT, asked, record, rows_of
 from elmfield import codec
-from elmfield._array import compiled
+from elmfield._array import running
 from measurement import records
 from measurement.samples import KODAK, WEATHER, colour, sample
 
@@ -183,7 +183,7 @@ def speed(deadline):
         doors = partial(codec.pack, **how), codec.unpack
         for label in (OURS, PLAIN):
             pays = partial(_is, label == OURS)
-            with mock.patch.object(compiled, "pays", pays):
+            with mock.patch.object(running, "pays", pays):
                 key = (name, target, bound, label)
                 sheet.fill(key, "found", partial(_rates, *doors, np.float32(values)))
     name, target, _ = CASES[0]
@@ -194,7 +194,7 @@ def speed(deadline):
 
 def _is(answer, work):
     """Whether loops are compiled, however much there is to do."""
-    return answer and compiled.installed()
+    return answer and running.installed()
 
 
 def _rates(write, read, values):

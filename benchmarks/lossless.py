@@ -21,8 +21,8 @@ from PIL import Image
 import elmfield as ef
 from common import main, record
 from elmfield import codec
-from elmfield._array import compiled
-from elmfield._array.threads import n_threads
+from elmfield._array import running
+from elmfield._array.running import n_threads
 from measurement.data import PHOTOGRAPHS, WEATHER
 from paper.research import datasets
 
@@ -132,11 +132,11 @@ def _cpu(work):
 @contextmanager
 def _loops(used):
     """Within this context compiled loops are used, or not."""
-    usual, compiled.pays = compiled.pays, lambda work: used
+    usual, running.pays = running.pays, lambda work: used
     try:
         yield
     finally:
-        compiled.pays = usual
+        running.pays = usual
 
 
 WAYS = {"ours": True, "ours, NumPy alone": False}

@@ -51,11 +51,11 @@ def xp(request):
 @pytest.fixture(params=["compiled", "numpy"])
 def way(request, monkeypatch):
     """Which of the two ways loops run; a test that takes it runs once for each."""
-    from elmfield._array import compiled
+    from elmfield._array import running
 
-    if request.param == "compiled" and not compiled.installed():
+    if request.param == "compiled" and not running.installed():
         pytest.skip("numba is not installed")
-    monkeypatch.setattr(compiled, "pays", lambda work: request.param == "compiled")
+    monkeypatch.setattr(running, "pays", lambda work: request.param == "compiled")
     return request.param
 
 

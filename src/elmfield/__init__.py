@@ -26,7 +26,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from elmfield._array.cache import cache_modes
-from elmfield._array.memory import memory_limit
+from elmfield._array.running import memory_limit
 from elmfield.domain import Axis, Domain
 from elmfield.errors import (
     ChannelWarning,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from elmfield._array import compiled
+from elmfield._array import running
 from robust import twins
 from support import SEEDS
 
@@ -23,37 +23,35 @@ def total(x):
 def test_loops_are_loaded_once_there_is_enough_to_do_and_compiled_for_large_jobs(monkeypatch):
     """The first colour picture took 14 s instead of 1: loops were compiled for it."""
     done = []
-    monkeypatch.setattr(compiled, "installed", lambda: True)
-    monkeypatch.setattr(compiled._Seen, "work", 0)
-    monkeypatch.setattr(compiled._Seen, "is_ready", None)
-    monkeypatch.setattr(compiled, "were_compiled", lambda: True)
-    assert not compiled.pays(compiled.MIN_SAMPLES - 1)
-    assert compiled.pays(1)
-    monkeypatch.setattr(compiled, "were_compiled", lambda: done.append("asked"))
-    monkeypatch.setattr(
-        compiled, "compile_loops", lambda: setattr(compiled._Seen, "is_ready", True)
-    )
-    compiled._Seen.is_ready = None
+    monkeypatch.setattr(running, "installed", lambda: True)
+    monkeypatch.setattr(running._Seen, "work", 0)
+    monkeypatch.setattr(running._Seen, "is_ready", None)
+    monkeypatch.setattr(running, "were_compiled", lambda: True)
+    assert not running.pays(running.MIN_SAMPLES - 1)
+    assert running.pays(1)
+    monkeypatch.setattr(running, "were_compiled", lambda: done.append("asked"))
+    monkeypatch.setattr(running, "compile_loops", lambda: setattr(running._Seen, "is_ready", True))
+    running._Seen.is_ready = None
     for _ in range(3):  # many small jobs are none that pays
-        assert not compiled.pays(compiled.COMPILE_MIN_SAMPLES - 1)
-        compiled._Seen.is_ready = compiled._Seen.is_ready or False
+        assert not running.pays(running.COMPILE_MIN_SAMPLES - 1)
+        running._Seen.is_ready = running._Seen.is_ready or False
     assert done == ["asked"]
-    assert compiled.pays(compiled.COMPILE_MIN_SAMPLES)
-    assert compiled.pays(1)
-    monkeypatch.setattr(compiled, "installed", lambda: False)
-    assert not compiled.pays(10 * compiled.COMPILE_MIN_SAMPLES)
+    assert running.pays(running.COMPILE_MIN_SAMPLES)
+    assert running.pays(1)
+    monkeypatch.setattr(running, "installed", lambda: False)
+    assert not running.pays(10 * running.COMPILE_MIN_SAMPLES)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not compiled.installed(), reason="numba is not installed")
+@pytest.mark.skipif(not running.installed(), reason="numba is not installed")
 def test_the_command_compiles_ahead(tmp_path):
     """A picture is then coded with loops; before, nothing is compiled for it."""
     code = """
         import numpy as np
         from elmfield.codec import pack, unpack
-        from elmfield._array import compiled
+        from elmfield._array import running
         unpack(pack(np.zeros((600, 600)) + np.random.default_rng(0).random((600, 600))))
-        print(compiled.pays(0))
+        print(running.pays(0))
     """
     env = {"PYTHONPATH": ":".join(sys.path), "NUMBA_CACHE_DIR": str(tmp_path), "PATH": "/usr/bin"}
 
@@ -71,13 +69,13 @@ def test_the_command_compiles_ahead(tmp_path):
 
 @pytest.mark.parametrize("value", ["0", "1"])
 def test_a_variable_turns_it_off(value):
-    code = "from elmfield._array import compiled; print(compiled.installed())"
+    code = "from elmfield._array import running; print(running.installed())"
     env = {"PYTHONPATH": ":".join(sys.path), "ELMFIELD_COMPILED": value}
     out = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
-    assert out.stdout.split() == [str(value == "1" and compiled.installed())]
+    assert out.stdout.split() == [str(value == "1" and running.installed())]
 
 
-@pytest.mark.skipif(not compiled.installed(), reason="numba is not installed")
+@pytest.mark.skipif(not running.installed(), reason="numba is not installed")
 @settings(max_examples=6)
 @given(seed=SEEDS)
 def test_bytes_and_merges_are_those_of_numpy(seed):
@@ -85,19 +83,19 @@ def test_bytes_and_merges_are_those_of_numpy(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not compiled.installed(), reason="numba is not installed")
+@pytest.mark.skipif(not running.installed(), reason="numba is not installed")
 def test_a_process_with_and_without_loops_makes_the_same_model(tmp_path):
     """Of an array so large that loops are compiled, with nothing patched."""
     code = """
         import sys, numpy as np, elmfield as ef
-        from elmfield._array import compiled
-        if compiled.installed():
-            compiled.compile_loops()
+        from elmfield._array import running
+        if running.installed():
+            running.compile_loops()
         x = np.random.default_rng(0).standard_normal((400, 400)).cumsum(0).cumsum(1)
         ef.save(ef.fit(x), sys.argv[1] + "/a.elm")
         ef.save(ef.fit(x, ef.smooth(max_error=1.0)), sys.argv[1] + "/b.elm")
         np.save(sys.argv[1] + "/c.npy", ef.beam(x[:96, :96], cell=8, regions=20).labels)
-        print(compiled.pays(0))
+        print(running.pays(0))
     """
     made = []
     for value in ("0", "1"):
@@ -127,5 +125,5 @@ def test_a_loop_without_a_folder_to_keep_it_in_is_compiled_all_the_same(monkeypa
         return usual(**options)
 
     monkeypatch.setattr(numba, "njit", njit)
-    assert compiled.compiled(total)(np.arange(5)) == 10
+    assert running.compiled(total)(np.arange(5)) == 10
     assert asked == [True, False]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield._array.memory import capacity, with_less_memory
+from elmfield._array.running import capacity, with_less_memory
 
 
 def test_a_limit_bounds_the_memory_of_a_fit_and_a_resize(rng):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from elmfield._array.threads import n_threads, small_products, spread
+from elmfield._array.running import n_threads, small_products, spread
 
 
 def blas():
@@ -51,7 +51,7 @@ def test_a_limit_on_blas_is_a_limit_on_us():
 
 
 def test_spread_keeps_the_order_and_passes_errors_on(monkeypatch):
-    monkeypatch.setattr("elmfield._array.threads.n_threads", lambda: 3)
+    monkeypatch.setattr("elmfield._array.running.n_threads", lambda: 3)
     assert spread(lambda k: k * k, range(20)) == [k * k for k in range(20)]
     names = set(spread(lambda k: threading.current_thread().name, range(20), 1))
     assert names == {threading.current_thread().name}

@@ -41,7 +41,7 @@ def test_it_says_where_it_is_and_ends_when_told(words, script, environment, fold
 
 @pytest.mark.slow
 def test_others_are_told_this_machine_s_name(run, monkeypatch):
-    monkeypatch.setattr("elmfield.show.view.server.Served.wait", lambda served: served.close())
+    monkeypatch.setattr("elmfield.show.pages.Served.wait", lambda served: served.close())
     said = run("view", "photo.elm", "--no-open", "--host", "0.0.0.0").stdout
     here, port = re.search(r"is at (http://127\.0\.0\.1:(\d+)/)", said).groups()
     assert f"{here}, for others at http://{socket.gethostname()}:{port}/" in said

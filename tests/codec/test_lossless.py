@@ -9,7 +9,7 @@ import skimage.data
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmfield._array import compiled
+from elmfield._array import running
 from elmfield.codec import pack, pack_decoded, unpack, unpack_many
 from elmfield.errors import StoreError, StoreVersionError
 from oracles import lossless as oracle
@@ -213,7 +213,7 @@ def test_a_decoder_written_from_the_page_reads_every_kind(name, rng):
 
 def by(way, monkeypatch):
     """From here on compiled loops are used, or not."""
-    monkeypatch.setattr(compiled, "pays", lambda work: way == "compiled")
+    monkeypatch.setattr(running, "pays", lambda work: way == "compiled")
 
 
 BOTH = {**{name: (make, None) for name, make in ORACLE.items()}}
@@ -225,7 +225,7 @@ BOTH["whole numbers far apart"] = (lambda r: noise(r, (70, 33), "int32"), None)
 BOTH["enough to learn"] = (lambda r: smooth(r, (130, 90), "float32"), None)
 
 
-@pytest.mark.skipif(not compiled.installed(), reason="numba is not installed")
+@pytest.mark.skipif(not running.installed(), reason="numba is not installed")
 @pytest.mark.parametrize("name", BOTH)
 def test_compiled_loops_write_and_read_the_same_bytes(name, rng, monkeypatch):
     make, axis = BOTH[name]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.ndimage import gaussian_filter
 
-from elmfield._array import compiled
+from elmfield._array import running
 from elmfield.codec import pack, pack_decoded, rate_curve, unpack, unpack_many
 from elmfield.codec.ans import Tables
 from elmfield.codec.lossy import deblock, transform
@@ -465,12 +465,12 @@ def rough_arrays(rng):
 
 
 def test_compiled_loops_write_and_read_the_same_bytes(rng, monkeypatch):
-    if not compiled.installed():
+    if not running.installed():
         pytest.skip("numba is not installed")
     for values, asked in rough_arrays(rng):
         found = []
         for pays in (False, True):
-            monkeypatch.setattr(compiled, "pays", lambda work, pays=pays: pays)
+            monkeypatch.setattr(running, "pays", lambda work, pays=pays: pays)
             found.append((data := pack(values, **asked), unpack(data)))
         assert found[0][0] == found[1][0], (values.shape, asked)
         np.testing.assert_array_equal(found[0][1], found[1][1])

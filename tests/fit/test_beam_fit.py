@@ -4,7 +4,7 @@ import pytest
 import elmfield as ef
 import oracles
 from elmfield._array.linalg import triangle
-from elmfield._array.memory import memory_limit
+from elmfield._array.running import memory_limit
 from elmfield.local.bases import ShapedModes, plain_modes, shaped_modes
 from elmfield.local.layers import Dense
 

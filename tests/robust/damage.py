@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import elmfield as ef
-from elmfield._array import compiled
+from elmfield._array import running
 from robust.processes import cut_short
 from support import on_samples
 
@@ -93,9 +93,7 @@ def again(path):
 
 def bases(folder):
     """Models of every kind: the golden ones, and some made now."""
-    compiled.pays(
-        compiled.MIN_SAMPLES
-    )  # all answers from the same loops: others differ in rounding
+    running.pays(running.MIN_SAMPLES)  # all answers from the same loops: others differ in rounding
     y, x = np.mgrid[0:24, 0:30]
     values = 280 + 20 * np.sin(0.3 * y) * np.cos(0.17 * x)
     rgb = np.stack([values, values[::-1], 600 - values], -1).astype("f4")

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import numpy as np
 
 import elmfield as ef
-from elmfield._array import compiled
+from elmfield._array import running
 from elmfield.codec import pack, unpack
 
 DTYPES = ("u1", "i2", "u2", "i4", "f2", "f4", "f8")
@@ -15,11 +15,11 @@ MOST = {1: 20_000, 2: 200, 3: 36, 4: 14}
 @contextmanager
 def by(loops):
     """Whether compiled loops are used, however little there is to do."""
-    before, compiled.pays = compiled.pays, lambda work: loops
+    before, running.pays = running.pays, lambda work: loops
     try:
         yield
     finally:
-        compiled.pays = before
+        running.pays = before
 
 
 def samples(rng, shape):

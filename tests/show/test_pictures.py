@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.show import drawing, pictures
+from elmfield.show import pictures
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -28,7 +28,7 @@ def part(periodic=(False, False)):
 
 
 def test_borders_lie_between_regions_and_around_the_array():
-    lines = {tuple(sorted(line)) for line in drawing.border_lines(part())}
+    lines = {tuple(sorted(line)) for line in pictures.border_lines(part())}
     inner = {
         ((-0.5, 3.5), (2.5, 3.5)),  # 0 above 2
         ((2.5, 3.5), (2.5, 7.5)),  # 2 left of 0
@@ -50,7 +50,7 @@ def test_a_region_across_a_periodic_end_is_open_there():
     labels = np.array([[0, 1, 0], [2, 1, 3]])
     edges = (np.array([0, 4, 8]), np.array([0, 3, 6, 9]))
     wrapped = ef.Partition.of((8, 9), edges, labels, periodic=1)
-    lines = {tuple(sorted(line)) for line in drawing.border_lines(wrapped)}
+    lines = {tuple(sorted(line)) for line in pictures.border_lines(wrapped)}
     assert ((-0.5, -0.5), (-0.5, 3.5)) not in lines  # region 0 goes on at the other side
     assert ((8.5, -0.5), (8.5, 3.5)) not in lines
     assert ((-0.5, 3.5), (-0.5, 7.5)) in lines
@@ -64,7 +64,7 @@ def test_a_partition_over_its_picture(rng):
     (image,) = axes.images
     assert image.get_array().shape == (8, 9)
     (lines,) = axes.collections
-    assert len(lines.get_segments()) == len(drawing.border_lines(part()))
+    assert len(lines.get_segments()) == len(pictures.border_lines(part()))
     colour = pictures.draw_partition(part(), rng.random((3, 8, 9)), channel_axis=0, title="t")
     assert colour.images[0].get_array().shape == (8, 9, 3)
 
@@ -110,7 +110,7 @@ def test_what_cannot_be_drawn(rng):
 def test_pictures_without_matplotlib_name_what_is_missing():
     code = (
         "import sys; sys.modules['matplotlib'] = None\n"
-        "import elmfield as ef\nfrom elmfield.show import drawing, pictures\n"
+        "import elmfield as ef\nfrom elmfield.show import pictures\n"
         "try:\n    pictures.draw_partition(ef.Partition.regular((4, 4), 2))\n"
         "except ImportError as error:\n    print(error)"
     )
@@ -121,7 +121,7 @@ def test_pictures_without_matplotlib_name_what_is_missing():
 def test_directions_run_along_an_edge():
     i, j = np.indices((40, 46))
     field = ef.fit(np.tanh((0.8 * i - 0.6 * j) / 1.5), ef.oriented(order=1.5))
-    lines = drawing.direction_lines(field)
+    lines = pictures.direction_lines(field)
     assert lines.shape == (field.partition.n_regions, 2, 2)
     way = lines[:, 1] - lines[:, 0]
     length = np.linalg.norm(way, axis=1)
@@ -138,4 +138,4 @@ def test_directions_run_along_an_edge():
 
 def test_directions_need_oriented_regions():
     with pytest.raises(ValueError, match=r"two axes fitted with oriented\(...\); got Field"):
-        drawing.direction_lines(ef.fit(np.eye(9), ef.smooth(order=1.1)))
+        pictures.direction_lines(ef.fit(np.eye(9), ef.smooth(order=1.1)))

@@ -13,7 +13,7 @@ import numpy as np
 
 from elmfield._array.backend import as_dtype, is_array, move, namespace, to_numpy
 from elmfield._array.checks import sizes_of
-from elmfield._array.memory import capacity, with_less_memory
+from elmfield._array.running import capacity, with_less_memory
 from elmfield._array.typing import Array, Floats
 from elmfield.domain import Domain
 

@@ -97,10 +97,8 @@ def is_abstract(x: Array) -> bool:
 def refuse_abstract(name: str, x: Array, instead: str) -> None:
     """Raise TypeError for a tensor without numbers."""
     if is_abstract(x):
-        raise TypeError(
-            f"`{name}` must hold numbers; got a tensor on torch's meta device or within torch.func "
-            f"(vmap, jacrev, ...). {instead}"
-        )
+        got = "a tensor on torch's meta device or within torch.func (vmap, jacrev, ...)"
+        raise TypeError(f"`{name}` must hold numbers; got {got}. {instead}")
 
 
 @contextmanager
@@ -221,7 +219,15 @@ def as_dtype(values: Array, dtype: DType) -> Array:
     xp = namespace(values)
     if dtype is None:
         return values
-    dtype = _dtype_of(xp, dtype)
+    try:
+        named = isinstance(dtype, (str, type, np.dtype))
+        own = getattr(xp, np.dtype(dtype).name) if named else dtype
+        known = xp.isdtype(own, ("bool", "numeric"))
+    except (TypeError, ValueError, AttributeError):
+        known = False
+    if not known:
+        raise TypeError(f"`dtype` must be one of numbers, such as 'float32'; got {shown(dtype)}.")
+    dtype = own
     if values.dtype == dtype:
         return values
     if xp.isdtype(values.dtype, "complex floating") and not xp.isdtype(dtype, "complex floating"):
@@ -233,18 +239,6 @@ def as_dtype(values: Array, dtype: DType) -> Array:
         values = xp.where(xp.isnan(values), xp.zeros_like(values), values)
         values = xp.clip(xp.round(values), *integer_limits(xp.iinfo(dtype)))
     return xp.astype(values, dtype)
-
-
-def _dtype_of(xp: Namespace, dtype: DType) -> DType:
-    """The library's own dtype for what a caller named."""
-    try:
-        named = isinstance(dtype, (str, type, np.dtype))
-        found = getattr(xp, np.dtype(dtype).name) if named else dtype
-        if xp.isdtype(found, ("bool", "numeric")):
-            return found
-    except (TypeError, ValueError, AttributeError):
-        pass
-    raise TypeError(f"`dtype` must be one of numbers, such as 'float32'; got {shown(dtype)}.")
 
 
 def integer_limits(info: Any) -> tuple[float, float]:
@@ -271,9 +265,9 @@ def to_device(x: Array, name: object) -> Array:
             return x
         import torch
 
-        x = np.ascontiguousarray(x) if x.flags.writeable else x.copy()
+        x = torch.from_numpy(np.ascontiguousarray(x) if x.flags.writeable else x.copy())
     try:
-        return compat.to_device(torch.from_numpy(x) if compat.is_numpy_array(x) else x, name)
+        return compat.to_device(x, name)
     except (RuntimeError, AssertionError, NotImplementedError, TypeError, ValueError) as problem:
         # torch has several ways of saying no
         raise ValueError(f"`device` {shown(name)} cannot be used here: {problem}") from problem
@@ -285,11 +279,11 @@ def move_to(x: Array, where: Any) -> Array:
         return move(x, where)
     if isinstance(where, str) and where == "numpy":
         return to_numpy(x)
-    if not compat.is_numpy_array(x):
-        return to_device(x, where)
-    import torch
+    if compat.is_numpy_array(x):
+        import torch
 
-    return to_device(torch.as_tensor(np.array(x)), where)
+        x = torch.as_tensor(np.array(x))
+    return to_device(x, where)
 
 
 def take(x: Array, index: Array, axis: int = 0) -> Array:
@@ -339,15 +333,8 @@ def count(key: Array, order: Array, bound: int) -> np.ndarray:
 
 def put(size: int, index: Array, values: Array) -> Array:
     """An array of `size` zeros with ``out[index[k]] = values[k]``; indices must differ."""
-    xp = namespace(values)
-    if compat.is_torch_namespace(xp):
-        out = xp.zeros(size, dtype=values.dtype, device=device(values))
-        out[index] = values
-        return out
-    host = to_numpy(values)
-    filled = np.zeros(size, host.dtype)
-    filled[to_numpy(index)] = host
-    return move(filled, values)
+    out = namespace(values).zeros((size, 1), dtype=values.dtype, device=device(values))
+    return put_rows(out, index, values[:, None])[:, 0]
 
 
 def put_rows(out: Array, index: Array, rows: Array) -> Array:

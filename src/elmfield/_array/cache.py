@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from elmfield._array.backend import device, move, n_bytes, namespace, to_numpy
-from elmfield._array.checks import is_number
+from elmfield._array.checks import is_number, wrong
 from elmfield._array.typing import Array
 
 Arrays = dict[str, Array]
@@ -49,10 +49,14 @@ class Cache:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
-        found = self._read(name, like)
+        path = None
+        if self.folder is not None:
+            path = self.folder / f"modes-{hashlib.sha256(name.encode()).hexdigest()[:32]}.npz"
+        found = None if path is None or not path.exists() else _read(path, name, like)
         if found is None:
             found = make()
-            self._write(name, found)
+            if path is not None:
+                self._write(path, name, found)
         with self._lock:
             self._kept[key] = found
             while self._kept and self.n_bytes > self.max_bytes:
@@ -69,45 +73,28 @@ class Cache:
         with self._lock:
             self._kept.clear()
 
-    def _path(self, name: str) -> Path | None:
-        if self.folder is None:
-            return None
-        return self.folder / f"modes-{hashlib.sha256(name.encode()).hexdigest()[:32]}.npz"
-
-    def _read(self, name: str, like: Array) -> Arrays | None:
-        path = self._path(name)
-        if path is None or not path.exists():
-            return None
-        try:
-            with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-                host = {k: file[k] for k in file.files}
-            if str(host.pop("name")) != name:
-                raise ValueError("it holds other modes")
-            if str(host.pop("digest")) != _digest(host):
-                raise ValueError("its checksum is wrong")
-        except Exception as problem:
-            why = problem if "pickle" not in str(problem) else "it is no such file"
-            warnings.warn(
-                f"the cached modes in {path} cannot be used ({why}); they are made again",
-                stacklevel=2,
-            )
-            return None
-        return {k: move(a, like) for k, a in host.items()}
-
-    def _write(self, name: str, arrays: Arrays) -> None:
-        path = self._path(name)
-        if path is None:
-            return
+    def _write(self, path: Path, name: str, arrays: Arrays) -> None:
         try:
             _write_whole(path, name, {k: np.asarray(to_numpy(a)) for k, a in arrays.items()})
         except OSError as problem:
             if self._refused != path.parent:
                 self._refused = path.parent
-                warnings.warn(
-                    f"modes cannot be kept in {path.parent} ({problem}); they are kept in memory "
-                    "only",
-                    stacklevel=2,
-                )
+                told = f"modes cannot be kept in {path.parent} ({problem})"
+                warnings.warn(f"{told}; they are kept in memory only", stacklevel=2)
+
+
+def _read(path: Path, name: str, like: Array) -> Arrays | None:
+    """What a file holds; None, with a warning, if it cannot be used: reading checks its sums."""
+    try:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            if str(file["name"]) != name:
+                raise ValueError("it holds other modes")
+            return {k: move(file[k], like) for k in file.files if k not in ("name", "digest")}
+    except Exception as problem:
+        why = problem if "pickle" not in str(problem) else "it is no such file"
+        told = f"the cached modes in {path} cannot be used ({why})"
+        warnings.warn(f"{told}; they are made again", stacklevel=2)
+    return None
 
 
 def _write_whole(path: Path, name: str, host: dict[str, Any]) -> None:
@@ -118,18 +105,11 @@ def _write_whole(path: Path, name: str, host: dict[str, Any]) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez(file, name=name, digest=_digest(host), **host)
+            np.savez(file, name=name, **host)
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-
-
-def _digest(arrays: dict[str, Any]) -> str:
-    total = hashlib.sha256()
-    for name in sorted(arrays):
-        total.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
-    return total.hexdigest()
 
 
 CACHE = Cache()
@@ -173,7 +153,7 @@ def cache_modes(
     >>> ef.cache_modes(clear=True)        # forget them
     """
     if max_bytes is not None and not (is_number(max_bytes) and max_bytes >= 0):
-        raise ValueError(f"`max_bytes` must be a number of bytes, 0 or more; got {max_bytes!r}.")
+        raise wrong("max_bytes", "be a number of bytes, 0 or more", max_bytes)
     if folder is not None:
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array.backend import is_array, move, namespace, to_numpy, to_numpy_all
-from elmfield._array.checks import array
+from elmfield._array.checks import array, wrong
 from elmfield._array.typing import Array, Floats, Integers
 
 MEAN_BITS = 16
@@ -142,9 +142,7 @@ def mask_like_values(
     xp = namespace(y)
     mask = move(mask if is_array(mask) else array("mask", mask), y)
     if mask.dtype != xp.bool:
-        raise TypeError(
-            f"`mask` must be boolean, True where a sample is missing; got dtype {mask.dtype}."
-        )
+        raise wrong("mask", "be boolean, True where a sample is missing", mask.dtype, TypeError)
     if channel_axis is not None and tuple(mask.shape) == shape:
         mask = xp.moveaxis(mask, channel_axis, -1)
         if mask.shape[-1] < y.shape[-1]:  # complex: real and imaginary parts
@@ -153,7 +151,5 @@ def mask_like_values(
         mask = mask[..., None]
     else:
         without = "" if channel_axis is None else f", or without channels, {tuple(y.shape[:-1])}"
-        raise ValueError(
-            f"`mask` must have the shape of `values`, {shape}{without}; got {tuple(mask.shape)}."
-        )
+        raise wrong("mask", f"have the shape of `values`, {shape}{without}", tuple(mask.shape))
     return xp.broadcast_to(mask, y.shape)

@@ -6,7 +6,6 @@ words: what was wrong, and what was given.
 
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from datetime import timedelta
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -39,16 +38,6 @@ def is_integer(v: object) -> TypeGuard[int]:
     return isinstance(v, Integral) and not isinstance(v, (bool, np.timedelta64))
 
 
-def is_text(v: object) -> TypeGuard[str]:
-    """Whether `v` is a word."""
-    return isinstance(v, str)
-
-
-def is_duration(v: object) -> bool:
-    """Whether `v` is a length of time, Python's or NumPy's."""
-    return isinstance(v, (timedelta, np.timedelta64))
-
-
 def is_mapping(v: object) -> TypeGuard[Mapping[Any, Any]]:
     """Whether `v` says something about each of its keys."""
     return isinstance(v, Mapping)
@@ -62,8 +51,15 @@ def is_integers(v: object) -> bool:
 def path_of(name: str, v: object) -> Path:
     """`v` as a path."""
     if not isinstance(v, (str, PathLike)):
-        raise TypeError(f"`{name}` must be a path; got {shown(v)}.")
+        raise wrong(name, "be a path", v, TypeError)
     return Path(v)
+
+
+def wrong(
+    name: str, must: str, got: object, kind: type[Exception] = ValueError, hint: str = ""
+) -> Exception:
+    """Return an error about an argument: what it must be or do, what was given, and a hint."""
+    return kind(f"`{name}` must {must}; got {shown(got)}.{hint and f' {hint}'}")
 
 
 def shown(v: object) -> str:
@@ -108,10 +104,8 @@ def axis_of(name: str, v: object, shape: Sequence[int]) -> int:
     """The number of an axis of an array, counted from the first."""
     d = len(shape)
     if not is_integer(v) or not -d <= v < d:
-        raise ValueError(
-            f"`{name}` must be an axis of the array, between {-d} and {d - 1} for shape "
-            f"{tuple(shape)}; got {shown(v)}."
-        )
+        ends = f"between {-d} and {d - 1} for shape {tuple(shape)}"
+        raise wrong(name, f"be an axis of the array, {ends}", v)
     return int(v) % d
 
 
@@ -120,27 +114,22 @@ def sizes_of(name: str, v: object, d: int | None = None, least: int = 1) -> tupl
     found = entries(v)
     found = (v,) if found is None else found
     if d not in (None, len(found)) or not all(is_whole(n) and least <= n < 1 << 53 for n in found):
-        raise ValueError(
-            f"`{name}` must be {'' if d is None else f'{d} '}whole numbers of at least {least}, "
-            f"one per axis; got {shown(v)}."
-        )
+        n = "" if d is None else f"{d} "
+        raise wrong(name, f"be {n}whole numbers of at least {least}, one per axis", v)
     return tuple(int(n) for n in found)
 
 
 def whole(name: str, v: object, least: int = 1, hint: str = "") -> int:
     """`v` as an int, if it is a whole number of at least `least`; `hint` ends the message."""
     if not is_whole(v) or v < least:
-        raise ValueError(
-            f"`{name}` must be a whole number of at least {least}; got {shown(v)}."
-            + (f" {hint}" if hint else "")
-        )
+        raise wrong(name, f"be a whole number of at least {least}", v, hint=hint)
     return int(v)
 
 
 def positive(name: str, v: object) -> float:
     """`v` as a float, if it is a finite number above 0."""
     if not is_number(v) or v <= 0:
-        raise ValueError(f"`{name}` must be a positive number; got {shown(v)}.")
+        raise wrong(name, "be a positive number", v)
     return float(v)
 
 
@@ -162,7 +151,7 @@ def per_axis(name: str, value: float | Sequence[float], d: int) -> tuple[float, 
 def choice(name: str, v: T, known: Collection[T]) -> T:
     """`v`, if it is one of `known`."""
     if not isinstance(v, Hashable) or v not in known:
-        raise ValueError(f"`{name}` must be one of {list(known)}; got {shown(v)}.")
+        raise wrong(name, f"be one of {list(known)}", v)
     return v
 
 
@@ -170,10 +159,9 @@ def at_most_one(**asked: T | None) -> tuple[str, T] | None:
     """The one argument that is not None, with its name; None if there is none."""
     given = [(name, v) for name, v in asked.items() if v is not None]
     if len(given) > 1:
-        raise ValueError(
-            f"only one of {', '.join(asked)} can be asked for; got "
-            f"{', '.join(name for name, _ in given)}. Drop all but one."
-        )
+        got = ", ".join(name for name, _ in given)
+        told = f"only one of {', '.join(asked)} can be asked for"
+        raise ValueError(f"{told}; got {got}. Drop all but one.")
     return given[0] if given else None
 
 

@@ -4,7 +4,7 @@ import array_api_compat as compat
 import numpy as np
 
 from elmfield._array.backend import namespace
-from elmfield._array.threads import small_products
+from elmfield._array.running import small_products
 from elmfield._array.typing import Array
 
 

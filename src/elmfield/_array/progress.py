@@ -13,8 +13,7 @@ from elmfield._array.typing import Progress
 from elmfield.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bars
-    from rich.progress import TaskID
+    from rich import progress as parts
 
 WORDS = {
     "beam": "merging",
@@ -46,10 +45,8 @@ def reporter(progress: Progress | bool | None) -> Progress:
     if progress is True:
         return Bar()
     if not callable(progress):
-        raise TypeError(
-            "`progress` must be True, False or a callable of (stage, done, total); got "
-            f"{progress!r}."
-        )
+        told = "`progress` must be True, False or a callable of (stage, done, total)"
+        raise TypeError(f"{told}; got {progress!r}.")
     return progress
 
 
@@ -58,7 +55,7 @@ class Bar:
 
     def __init__(self) -> None:
         self._bars = _bars()
-        self._stages: dict[str, TaskID] = {}
+        self._stages: dict[str, parts.TaskID] = {}
         # Work that fails never reports its end: the cursor comes back when the reporter is deleted.
         self.close = weakref.finalize(self, self._bars.live.stop)
 
@@ -96,38 +93,27 @@ def bars(show: bool | None = None) -> Iterator[Progress]:
         bar.close()
 
 
-def _bars() -> "Bars":
+def _bars() -> "parts.Progress":
     """Bars on stderr with what is done, a rate and the time left; not started."""
     try:
-        from rich.console import Console  # takes 0.05 s
+        from rich import progress as parts  # takes 0.05 s
+        from rich.console import Console
+        from rich.text import Text
     except ImportError as error:
         raise MissingExtraError(
             "A progress bar needs rich; pip install 'elmfield[cli]', or pass `progress` a callable "
             "of (stage, done, total)."
         ) from error
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        ProgressColumn,
-        Task,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-    from rich.progress import Progress as Bars
-    from rich.text import Text
 
-    class Rate(ProgressColumn):
+    class Rate(parts.ProgressColumn):
         """Steps per second."""
 
-        def render(self, task: Task) -> Text:
+        def render(self, task: parts.Task) -> Text:
             return Text("" if task.speed is None else f"{task.speed:,.0f}/s", style="dim")
 
-    return Bars(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        Rate(),
-        TimeRemainingColumn(),
+    return parts.Progress(
+        *(parts.TextColumn("{task.description}"), parts.BarColumn(), parts.MofNCompleteColumn()),
+        *(Rate(), parts.TimeRemainingColumn()),
         console=Console(stderr=True),
         transient=True,
         # A library must not put its own files in place of the caller's stdout and stderr.

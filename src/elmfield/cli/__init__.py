@@ -9,54 +9,27 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
+from inspect import cleandoc
 from typing import Any
 
 import click
-from click.shell_completion import get_completion_class
 
-from elmfield.errors import MissingExtraError, StoreError
+from elmfield.errors import StoreError
 from elmfield.io.files import UnreadableError
 
-EXIT = {
-    "wrong": 1,  # data or options that do not go together
-    "usage": 2,  # click's own: an unknown option, a missing argument
-    "file": 3,  # a file that is missing, damaged, or cannot be written
-    "extra": 4,  # a package that is not installed
-    "interrupted": 130,
-}
-
-EPILOG = """\b
-Example:
-  elmfield fit photo.png -o photo.elm
-  elmfield render photo.elm -o large.png --scale 2
-
-\b
-Exit codes:
-  0    done, even if the output was closed before the end (a pipe)
-  1    the data or the options do not go together
-  2    wrong usage: unknown option, missing argument
-  3    a file is missing, damaged, or cannot be written
-  4    an optional package is missing; the message names the extra to install
-  130  interrupted; nothing half-written is left
-"""
-
-
 COMMANDS = {
-    "fit": ("model_commands", "Fit a field to the samples in INPUT and save it as a model."),
-    "info": ("model_commands", "What a model holds; reads none of its coefficients."),
-    "view": ("look_commands", "Look at a model or at samples in the browser (extra: view)."),
-    "render": (
-        "evaluate_commands",
-        "Evaluate a model, or samples, on a grid and write it.",
-    ),
-    "query": ("evaluate_commands", "Values of a model, or of samples, at points, printed as CSV."),
-    "compare": ("look_commands", "How well MODEL gives back the samples in INPUT."),
-    "beam": ("look_commands", "Cut INPUT into regions of about equal energy (BEAM)."),
-    "demo": ("demo_command", "Fit a picture, print a table, write a page (extra: demo)."),
-    "compile": ("", "Compile the loops of the codec ahead, once a machine (extra: fast)."),
-    "completion": ("", "Print what a shell must run to complete this command's words."),
+    "fit": ("model", "Fit a field to the samples in INPUT and save it as a model."),
+    "info": ("model", "What a model holds; reads none of its coefficients."),
+    "view": ("look", "Look at a model or at samples in the browser (extra: view)."),
+    "render": ("evaluate", "Evaluate a model, or samples, on a grid and write it."),
+    "query": ("evaluate", "Values of a model, or of samples, at points, printed as CSV."),
+    "compare": ("look", "How well MODEL gives back the samples in INPUT."),
+    "beam": ("look", "Cut INPUT into regions of about equal energy (BEAM)."),
+    "demo": ("look", "Fit a picture, print a table, write pages (extra: demo)."),
+    "compile": ("model", "Compile the loops of the codec ahead, once a machine (extra: fast)."),
+    "completion": ("model", "Print what a shell must run to complete this command's words."),
 }
-"""Module and summary of each command, in the order in which one uses them."""
+"""Module, but for `_commands`, and summary of each command, in the order in which one uses them."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -79,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _code_of(error: BaseException) -> int:
-    """Print what went wrong; the exit code for it."""
+    """Print what went wrong; the exit code for it, as the help has them."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, click.ClickException):
@@ -89,12 +62,12 @@ def _code_of(error: BaseException) -> int:
         return error.code if isinstance(error.code, int) else 0
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         click.echo("Interrupted; nothing half-written was left behind.", err=True)
-        return EXIT["interrupted"]
-    kind, text = "wrong", str(error) or type(error).__name__
+        return 130
+    code, text = 1, str(error) or type(error).__name__
     if isinstance(error, ImportError):
-        kind = "extra"
+        code = 4
     elif isinstance(error, (StoreError, UnreadableError, OSError)):
-        kind = "file"
+        code = 3
         if isinstance(error, OSError) and error.strerror:
             text = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     elif not isinstance(error, (ValueError, TypeError, MemoryError)):
@@ -103,7 +76,7 @@ def _code_of(error: BaseException) -> int:
             "--debug shows where; please report it."
         )
     click.echo(f"Error: {_in_one_line(text)}", err=True)
-    return EXIT[kind]
+    return code
 
 
 def _in_one_line(text: str) -> str:
@@ -130,9 +103,9 @@ class _Group(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS or cmd_name in self.commands:
-            return self.commands.get(cmd_name)
-        module = import_module(f"{__name__}.{COMMANDS[cmd_name][0]}")
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"{__name__}.{COMMANDS[cmd_name][0]}_commands")
         command: click.Command = getattr(module, cmd_name)
         return command
 
@@ -148,11 +121,10 @@ class _Group(click.Group):
             raise ConnectionError(f"a connection was closed: {error}") from error
 
 
-@click.group(
-    cls=_Group,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog=EPILOG,
-)
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(cls=_Group, context_settings=SETTINGS)
 @click.version_option(package_name="elmfield", prog_name="elmfield")
 @click.option("--debug", is_flag=True, help="Show where an error comes from.")
 def cli(debug: bool) -> None:
@@ -160,41 +132,20 @@ def cli(debug: bool) -> None:
 
     Files are told apart by their names: pictures, TIFF and GeoTIFF, NetCDF, GRIB, Zarr, NIfTI,
     DICOM, MATLAB, NumPy, sound, video. Models are .elm files or .elm.zarr folders.
+
+    Example:
+      elmfield fit photo.png -o photo.elm
+      elmfield render photo.elm -o large.png --scale 2
+
+    Exit codes:
+      0    done, even if the output was closed before the end (a pipe)
+      1    the data or the options do not go together
+      2    wrong usage: unknown option, missing argument
+      3    a file is missing, damaged, or cannot be written
+      4    an optional package is missing; the message names the extra to install
+      130  interrupted; nothing half-written is left
     """
 
 
-@cli.command(
-    epilog="""\b
-Example:
-  elmfield completion bash
-To have it in every shell, add to ~/.bashrc:  eval "$(elmfield completion bash)"
-"""
-)
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print what a shell must run to complete this command's words."""
-    kind = get_completion_class(shell)
-    assert kind is not None
-    click.echo(kind(cli, {}, "elmfield", "_ELMFIELD_COMPLETE").source())
-
-
-@cli.command(
-    name="compile",
-    epilog="""\b
-Example, also as a step that builds a container:
-  elmfield compile
-""",
-)
-def compile_command() -> None:
-    """Compile the loops of the codec ahead, once a machine (extra: fast).
-
-    Else they are compiled for the first job of 32 million samples or more; smaller ones are done
-    without.
-    """
-    from elmfield._array import compiled
-
-    if not compiled.installed():
-        raise MissingExtraError("compiled loops need numba; pip install 'elmfield[fast]'.")
-    before = compiled.were_compiled()
-    compiled.compile_loops()
-    click.echo("compiled before" if before else "compiled")
+cli.help, _, _rest = cleandoc(cli.help or "").partition("Example:")
+cli.epilog = f"\b\nExample:{_rest}".replace("\n\n", "\n\n\b\n")

@@ -1,12 +1,11 @@
 """render and query: a model on a grid, and at points."""
 
 import csv
-import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import IO, Any
 
 import click
 import numpy as np
@@ -14,73 +13,46 @@ import numpy as np
 import elmfield as ef
 from elmfield._array.backend import to_numpy
 from elmfield._array.progress import bars, silent
-from elmfield._array.typing import Array, Coordinate, Floats
+from elmfield._array.typing import Coordinate, Floats
 from elmfield.cli import terminal
-from elmfield.cli.sample_options import SampleOptions, fit_options
-from elmfield.domain import Axis
+from elmfield.domain.box import OUTSIDE
 from elmfield.domain.sphere import is_latitude, is_longitude
-from elmfield.field import Field
 from elmfield.field.coordinates.dates import coordinates_in, format_coordinate
+from elmfield.field.evaluate.point_values import query as values_at
 from elmfield.io.export.rendering import Rendering
 from elmfield.io.files import format_of
 
 MAX_LINE_CHARACTERS = 1 << 20
 """Characters of a line in a table of points."""
 
+Words = list[list[str]]
+Window = dict[str, tuple[Coordinate, Coordinate]]
+QUANTITIES = ("value", "gradient_magnitude", "laplacian")
+AT_POINTS = ("value", "gradient", "laplacian")
+
 
 @terminal.command
 @click.argument("model", type=click.Path(), metavar="MODEL_OR_FILE")
-@click.option("-o", "--output", type=terminal.OUT, required=True, help="The file to write.")
-@click.option(
-    "--scale", type=terminal.numbers(float), metavar="X[,X...]",
-    help="New samples per old one; for all axes or each.",
-)  # fmt: skip
-@click.option(
-    "--shape", type=terminal.numbers(int), metavar="N,N...",
-    help="New samples on each axis, for instance 720x1440.",
-)  # fmt: skip
-@click.option(
-    "--window", multiple=True, metavar="AXIS=LOW:HIGH", help="In the axis's units; dates: A/B."
-)
-@click.option("--index", multiple=True, metavar="AXIS=A:B", help="Window in sample numbers.")
-@click.option(
-    "--quantity", type=click.Choice(["value", "gradient_magnitude", "laplacian"]), default="value",
-    show_default=True, help="The values, the length of their gradient, or their Laplacian.",
-)  # fmt: skip
-@click.option("--std", is_flag=True, help="Standard deviations: how sure the values are.")
-@click.option(
-    "--align", type=click.Choice(["areas", "nodes"]),
-    help="Samples stand for areas (pictures) or nodes (weather: old nodes stay nodes).",
-)  # fmt: skip
-@click.option(
-    "--like", type=terminal.IN, metavar="FILE",
-    help="On the grid of another file or model: its coordinates, and its reference system.",
-)  # fmt: skip
-@click.option(
-    "--step", type=terminal.numbers(float), metavar="X[,X]",
-    help="Places so far apart, in the axes' unit (or --crs's).",
-)  # fmt: skip
-@click.option(
-    "--grid",
-    type=terminal.numbers(int),
-    metavar="NxN",
-    help="So many equal cells, for instance 180x360.",
-)
-@click.option("--crs", metavar="NAME", help="In another reference system, as EPSG:3035.")
-@click.option("--mean", is_flag=True, help="Means over the cells, by area: conservative.")
-@click.option("--rate", metavar="N|N/M", help="Samples (sound) or frames (video) per second.")
-@click.option(
-    "--spacing", type=terminal.numbers(float, unit="mm"), metavar="MM[,MM,MM]",
-    help="Millimetres between voxels of a scan.",
-)  # fmt: skip
-@click.option(
-    "--antialias/--no-antialias", default=True, show_default=True,
-    help="Whether fewer samples than before are means over what each stands for.",
-)  # fmt: skip
+@click.option("-o", "--output", type=terminal.OUT, required=True)
+@click.option("--scale", type=terminal.FLOATS)
+@click.option("--shape", type=terminal.INTEGERS)
+@click.option("--window", multiple=True)
+@click.option("--index", multiple=True)
+@click.option("--quantity", type=click.Choice(QUANTITIES), default="value", show_default=True)
+@click.option("--std", is_flag=True)
+@click.option("--align", type=click.Choice(["areas", "nodes"]))
+@click.option("--like", type=terminal.IN)
+@click.option("--step", type=terminal.FLOATS)
+@click.option("--grid", type=terminal.INTEGERS)
+@click.option("--crs")
+@click.option("--mean", is_flag=True)
+@click.option("--rate")
+@click.option("--spacing", type=terminal.numbers(float, unit="mm"))
+@click.option("--antialias/--no-antialias", default=True, show_default=True)
 @terminal.missing_option
-@click.option("--dtype", help="Of the values; by default the input's.")
-@click.option("--colours", help="Colour map for pictures of numbers, as viridis; else grey.")
-@fit_options
+@click.option("--dtype")
+@click.option("--colours")
+@terminal.fit_options
 @terminal.quiet
 @terminal.as_json
 def render(
@@ -90,7 +62,7 @@ def render(
     index: Sequence[str],
     align: str | None,
     colours: str | None,
-    how: SampleOptions,
+    files: terminal.SampleOptions,
     std: bool,
     quiet: bool,
     as_json: bool,
@@ -99,6 +71,45 @@ def render(
     """Evaluate a model, or samples, on a grid and write it.
 
     In any format that can hold it, told by the name of the file. Samples are fitted first.
+
+    Options
+    -------
+    --output
+        The file to write.
+    --scale X[,X...]
+        New samples per old one; for all axes or each.
+    --shape N,N...
+        New samples on each axis, for instance 720x1440.
+    --window AXIS=LOW:HIGH
+        In the axis's units; dates: A/B.
+    --index AXIS=A:B
+        Window in sample numbers.
+    --quantity
+        The values, the length of their gradient, or their Laplacian.
+    --std
+        Standard deviations: how sure the values are.
+    --align
+        Samples stand for areas (pictures) or nodes (weather: old nodes stay nodes).
+    --like FILE
+        On the grid of another file or model: its coordinates, and its reference system.
+    --step X[,X]
+        Places so far apart, in the axes' unit (or --crs's).
+    --grid NxN
+        So many equal cells, for instance 180x360.
+    --crs NAME
+        In another reference system, as EPSG:3035.
+    --mean
+        Means over the cells, by area: conservative.
+    --rate N|N/M
+        Samples (sound) or frames (video) per second.
+    --spacing MM[,MM,MM]
+        Millimetres between voxels of a scan.
+    --antialias
+        Whether fewer samples than before are means over what each stands for.
+    --dtype
+        Of the values; by default the input's.
+    --colours
+        Colour map for pictures of numbers, as viridis; else grey.
 
     Examples
     --------
@@ -117,7 +128,7 @@ def render(
     """
     format_of(output)
     with bars(False if quiet or as_json else None) as progress:
-        field, _ = how.field(model, progress, quiet or as_json)
+        field, _ = files.field(model, progress, quiet or as_json)
     align = align or field.labels.align or "areas"
     part = _window(field, window) | _index_window(field, index, align)
     own = ("quantity", "mean", "antialias", "missing", "dtype")
@@ -138,9 +149,9 @@ def render(
         click.echo(f"{output}: {' × '.join(map(str, shape))} {kind}", err=True)
 
 
-def _window(field: Field, texts: Sequence[str]) -> dict[str, tuple[Coordinate, Coordinate]]:
+def _window(field: ef.Field, texts: Sequence[str]) -> Window:
     """What --window says, by axis: two ends in its units, dates as they are written."""
-    found: dict[str, tuple[Coordinate, Coordinate]] = {}
+    found: Window = {}
     for text in texts:
         name, content = terminal.assignment(text, field.domain.dims, "--window")
         # Dates have colons of their own.
@@ -154,23 +165,21 @@ def _window(field: Field, texts: Sequence[str]) -> dict[str, tuple[Coordinate, C
     return found
 
 
-def _is_dated(field: Field, axis: str) -> bool:
+def _is_dated(field: ef.Field, axis: str) -> bool:
     """Whether coordinates on an axis are dates."""
     return field.labels.axis(axis).epoch is not None
 
 
-def _index_window(field: Field, texts: Sequence[str], align: str) -> dict[str, tuple[float, float]]:
+def _index_window(field: ef.Field, texts: Sequence[str], align: str) -> Window:
     """What --index says, by axis, in its units: with the areas of the samples, or without."""
-    found = {}
+    found: Window = {}
     for text in texts:
         name, content = terminal.assignment(text, field.domain.dims, "--index")
         axis = field.domain.axes[field.domain.dims.index(name)]
         piece = terminal.index_of(content)
-        if isinstance(piece, slice):
-            start, stop, _ = piece.indices(axis.size)
-        else:
-            start = piece % axis.size
-            stop = start + 1
+        if not isinstance(piece, slice):
+            piece = slice(piece % axis.size, piece % axis.size + 1)
+        start, stop, _ = piece.indices(axis.size)
         # One node needs some room around it.
         inset = 0.5 if align == "areas" else 0.25 if stop - start == 1 else 0.0
         ends = axis.from_index(np.asarray([start - inset, stop - 1 + inset]))
@@ -181,36 +190,15 @@ def _index_window(field: Field, texts: Sequence[str], align: str) -> dict[str, t
 # --- points ---------------------------------------------------------------------------------------
 
 
-class PointTable(NamedTuple):
-    """Points as they were written: coordinates in axis order, and the other columns of a file."""
-
-    points: list[list[str]]
-    heads: list[str]
-    others: list[list[str]]
-
-
 @terminal.command
 @click.argument("model", type=click.Path(), metavar="MODEL_OR_FILE")
-@click.option(
-    "--at", multiple=True, metavar="X,X... | AXIS=X,AXIS=X...",
-    help="A point: coordinates in axis order, or by name. May be repeated.",
-)  # fmt: skip
-@click.option(
-    "--points", type=terminal.IN, metavar="FILE.csv",
-    help="Points, one per line, in axis order or under a header of axis names (lat and lon will "
-    "do); other columns are kept; - for stdin.",
-)  # fmt: skip
-@click.option(
-    "--quantity", type=click.Choice(["value", "gradient", "laplacian"]), default="value",
-    show_default=True, help="The gradient has one number per axis here.",
-)  # fmt: skip
-@click.option("--std", is_flag=True, help="Standard deviations in columns of their own.")
-@click.option(
-    "--outside", type=click.Choice(["raise", "nearest", "nan"]), default="raise",
-    show_default=True, help="What to do with points outside the domain.",
-)  # fmt: skip
+@click.option("--at", multiple=True)
+@click.option("--points", type=terminal.IN)
+@click.option("--quantity", type=click.Choice(AT_POINTS), default="value", show_default=True)
+@click.option("--std", is_flag=True)
+@click.option("--outside", type=click.Choice(OUTSIDE), default="raise", show_default=True)
 @terminal.missing_option
-@fit_options
+@terminal.fit_options
 @terminal.as_json
 def query(
     model: str,
@@ -220,12 +208,26 @@ def query(
     std: bool,
     outside: str,
     missing: str | None,
-    how: SampleOptions,
+    files: terminal.SampleOptions,
     as_json: bool,
 ) -> None:
     """Values of a model, or of samples, at points, printed as CSV.
 
     Samples are fitted first.
+
+    Options
+    -------
+    --at X,X... | AXIS=X,AXIS=X...
+        A point: coordinates in axis order, or by name. May be repeated.
+    --points FILE.csv
+        Points, one per line, in axis order or under a header of axis names (lat and lon will do);
+        other columns are kept; - for stdin.
+    --quantity
+        The gradient has one number per axis here.
+    --std
+        Standard deviations in columns of their own.
+    --outside
+        What to do with points outside the domain.
 
     Examples
     --------
@@ -236,18 +238,13 @@ def query(
     """
     if not at and points is None:
         raise click.UsageError("Say where: --at X,X... or --points FILE.csv.")
-    field, _ = how.field(model, silent, as_json)
-    table = PointTable([], [], []) if points is None else _read_table(points, field)
-    rows = [_point(text, field) for text in at] + table.points
-    others = [[""] * len(table.heads)] * len(at) + table.others
-    calls: dict[str, Callable[..., Array]] = {
-        "value": field.__call__,
-        "gradient": field.gradient,
-        "laplacian": field.laplacian,
-    }
+    field, _ = files.field(model, silent, as_json)
+    listed, kept, others = ([], [], []) if points is None else _read_table(points, field)
+    rows = [_point(text, field) for text in at] + listed
+    others = [[""] * len(kept)] * len(at) + others
     where = _coordinates(rows, field)
     try:
-        values = to_numpy(calls[quantity](where, outside=outside, missing=missing))
+        values = to_numpy(values_at(field.model, quantity, where, outside, missing))
         values = values.reshape(len(rows), -1)
     except ef.OutsideDomainError as error:  # in the command's own words
         advice = re.sub(r"outside='(\w+)'", r"--outside \1", str(error))
@@ -258,25 +255,20 @@ def query(
         values = np.concatenate([values, to_numpy(sure).reshape(len(rows), -1)], axis=1)
         heads = heads + [f"{h}_std" for h in heads]
     if as_json:
-        terminal.print_json(
-            [
-                {
-                    "at": {n: _number(w) for n, w in zip(names, r)},
-                    **dict(zip(table.heads, other)),
-                    **{h: None if math.isnan(n) else n for h, n in zip(heads, v)},
-                }
-                for r, other, v in zip(rows, others, values.tolist())
-            ]
-        )
+        found = []
+        for r, other, v in zip(rows, others, values.tolist()):
+            place = {n: _number(w) for n, w in zip(names, r)}
+            found.append({"at": place, **dict(zip(kept, other)), **dict(zip(heads, v))})
+        terminal.print_json(found)
         return
     out = csv.writer(sys.stdout, lineterminator="\n")
-    out.writerow([*table.heads, *names, *heads])
+    out.writerow([*kept, *names, *heads])
     digits = 9 if values.dtype.itemsize == 4 else 17  # all that it has
     for r, other, v in zip(rows, others, values.tolist()):
         out.writerow([*other, *r, *(f"{n:.{digits}g}" for n in v)])
 
 
-def _coordinates(rows: Sequence[Sequence[str]], field: Field) -> Floats:
+def _coordinates(rows: Sequence[Sequence[str]], field: ef.Field) -> Floats:
     """Points, shape (n, d), of words; dates as the numbers their axis counts in."""
     columns = []
     for k, name in enumerate(field.domain.dims):
@@ -289,7 +281,7 @@ def _coordinates(rows: Sequence[Sequence[str]], field: Field) -> Floats:
     return np.stack(columns, axis=-1)
 
 
-def _value_heads(field: Field, quantity: str) -> list[str]:
+def _value_heads(field: ef.Field, quantity: str) -> list[str]:
     """What the columns of values are called."""
     labels, C = field.labels.channels.labels, field.model.n_channels
     heads = [str(labels[k]) if labels and len(labels) == C else f"value{k}" for k in range(C)]
@@ -307,41 +299,37 @@ def _number(word: str) -> float | str:
         return word
 
 
-def _point(text: str, field: Field) -> list[str]:
+def _point(text: str, field: ef.Field) -> list[str]:
     """The coordinates, as words, of one point."""
     names = field.domain.dims
     parts = [p.strip() for p in text.split(",")]
     if "=" not in text:
         if len(parts) != len(names):
-            raise click.BadParameter(
-                f"{text!r} has {len(parts)} coordinates; the axes are {', '.join(names)}.",
-                param_hint="--at",
-            )
+            told = f"{text!r} has {len(parts)} coordinates; the axes are {', '.join(names)}."
+            raise click.BadParameter(told, param_hint="--at")
         return parts
     given = dict(terminal.assignment(p, names, "--at") for p in parts)
     for axis in field.domain.axes:
         if axis.name not in given and axis.size > 1:
-            raise click.BadParameter(
-                f"{text!r} says nothing about axis {axis.name!r}.", param_hint="--at"
-            )
+            told = f"{text!r} says nothing about axis {axis.name!r}."
+            raise click.BadParameter(told, param_hint="--at")
     return [given[a.name] if a.name in given else _only(a, field) for a in field.domain.axes]
 
 
-def _only(axis: Axis, field: Field) -> str:
+def _only(axis: ef.Axis, field: ef.Field) -> str:
     """The one coordinate of an axis of one sample."""
     return format_coordinate(float(axis.origin), field.labels.axis(axis.name))
 
 
-def _read_table(path: Path, field: Field) -> PointTable:
-    """The points in a table, under a header of axis names or in axis order."""
-    axes, name = field.domain.axes, path.name
+def _read_table(path: Path, field: ef.Field) -> tuple[Words, list[str], Words]:
+    """The points in a table, under a header of axis names or in axis order.
+
+    Coordinates in axis order, as they were written; names and contents of other columns.
+    """
+    axes, name = field.domain.axes, "the standard input" if str(path) == "-" else path.name
     try:
-        if str(path) == "-":
-            name = "the standard input"
-            rows = _rows(sys.stdin)
-        else:
-            with path.open(encoding="utf-8") as file:
-                rows = _rows(file)
+        with click.open_file(str(path), encoding="utf-8") as file:
+            rows = _rows(file)
     except csv.Error as error:
         raise ValueError(f"{name} is no table of points: {error}.") from error
     heads = list(field.domain.dims)
@@ -353,14 +341,14 @@ def _read_table(path: Path, field: Field) -> PointTable:
     if max((j for j in places if j is not None), default=-1) >= min(map(len, rows)):
         raise ValueError(f"{name}: every line needs {len(axes)} coordinates.")
     kept = [j for j in range(len(heads)) if j not in places]
-    return PointTable(
+    return (
         [[_only(a, field) if j is None else r[j] for a, j in zip(axes, places)] for r in rows],
         [heads[j] for j in kept],
         [[r[j] if j < len(r) else "" for j in kept] for r in rows],
     )
 
 
-def _rows(file: TextIO) -> list[list[str]]:
+def _rows(file: IO[str]) -> list[list[str]]:
     """The rows of a table of comma-separated values; a line without an end is an error."""
 
     def lines() -> Iterator[str]:
@@ -373,7 +361,7 @@ def _rows(file: TextIO) -> list[list[str]]:
     return [r for r in rows if r and not r[0].startswith("#")]
 
 
-def _is_point(row: Sequence[str], field: Field) -> bool:
+def _is_point(row: Sequence[str], field: ef.Field) -> bool:
     """Whether a line holds coordinates, not names: a number, or a date, on every axis."""
     return all(
         isinstance(_number(word), float) or (_is_dated(field, name) and word[:1].isdigit())
@@ -381,7 +369,7 @@ def _is_point(row: Sequence[str], field: Field) -> bool:
     )
 
 
-def _column(name: str, heads: Sequence[str], axis: Axis, field: Field) -> int | None:
+def _column(name: str, heads: Sequence[str], axis: ef.Axis, field: ef.Field) -> int | None:
     """The column of an axis: by its name, or as latitude or longitude; None if it needs none."""
     attrs = field.labels.axis(axis.name).attrs
     lower = [h.lower() for h in heads]

@@ -1,9 +1,12 @@
-"""view, compare and beam: a model in the browser, against its samples, and regions by energy."""
+"""view, compare, beam and demo: models to look at, against samples, regions, and an example."""
 
 import math
 import socket
+import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,14 +15,11 @@ import numpy as np
 
 import elmfield as ef
 from elmfield._array.progress import bars
-from elmfield._array.typing import Array, Progress
+from elmfield._array.typing import Array
 from elmfield.cli import terminal
-from elmfield.cli.sample_options import SampleOptions, denoise_option, preset_option
-from elmfield.field import Field
 from elmfield.fit.statistics import Slabs
-from elmfield.io.files import is_model, refuse_samples
+from elmfield.io.files import is_model, need, refuse_samples
 from elmfield.io.formats.raster import png
-from elmfield.io.gridded import Gridded
 from elmfield.io.model.load import read_field
 from elmfield.io.store.atomic_write import write_atomically
 from elmfield.io.store.stores import open_store
@@ -28,32 +28,21 @@ from elmfield.io.view_source import export_view
 from elmfield.partition import Partition, fixed_axes, plane_of
 from elmfield.samples import source_of
 from elmfield.settings import Settings
-from elmfield.show.drawing import colourise, draw_regions, to_plane
+from elmfield.show.layers import through
+from elmfield.show.pictures import colourise, draw_regions, to_plane
 
 
 @terminal.command
 @click.argument("model", type=terminal.IN, metavar="MODEL_OR_FILE")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Default: one that is free.")
-@click.option("--no-open", is_flag=True, help="Print the address, open no browser.")
-@click.option(
-    "--host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
-    help="Where to listen: this machine only, unless told; 0.0.0.0 for others too.",
-)  # fmt: skip
-@click.option(
-    "--samples", metavar="points|means|FILE",
-    help="What the numbers of a file are; of a model the file that was fitted, to see errors and "
-    "what is missing.",
-)  # fmt: skip
-@preset_option
-@denoise_option
-@click.option("--beam", type=int, metavar="N", help="Fit samples on N regions merged by energy.")
-@click.option(
-    "--export", "folder", type=terminal.OUT, help="Write a page that needs no server, and leave."
-)
-@click.option(
-    "--export-size", type=click.IntRange(1, 4096), default=64, show_default=True, metavar="MB",
-    help="What its tiles may take before they are compressed.",
-)  # fmt: skip
+@click.option("--port", type=click.IntRange(0, 65535), default=0)
+@click.option("--no-open", is_flag=True)
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--samples")
+@terminal.preset_option
+@terminal.denoise_option
+@click.option("--beam", type=int)
+@click.option("--export", "folder", type=terminal.OUT)
+@click.option("--export-size", type=click.IntRange(1, 4096), default=64, show_default=True)
 @terminal.read_options
 @terminal.quiet
 def view(
@@ -74,6 +63,24 @@ def view(
 
     Samples are fitted first.
 
+    Options
+    -------
+    --port
+        Default: one that is free.
+    --no-open
+        Print the address, open no browser.
+    --host ADDRESS
+        Where to listen: this machine only, unless told; 0.0.0.0 for others too.
+    --samples points|means|FILE
+        What the numbers of a file are; of a model the file that was fitted, to see errors and what
+        is missing.
+    --beam N
+        Fit samples on N regions merged by energy.
+    --export
+        Write a page that needs no server, and leave.
+    --export-size MB
+        What its tiles may take before they are compressed.
+
     Examples
     --------
     elmfield view photo.elm
@@ -85,22 +92,24 @@ def view(
         truth: Array | None
         if is_model(model):
             if preset or denoise or beam or (samples is None and files.selects):
-                raise click.UsageError(
-                    "a model is shown as it is; fitting and slices are for samples (--samples "
-                    "FILE)."
-                )
+                told = "a model is shown as it is; fitting and slices are for samples"
+                raise click.UsageError(f"{told} (--samples FILE).")
             field = ef.load(model)
             truth = None if samples is None else files.read(Path(samples)).values
         elif samples not in (None, "points", "means"):
-            raise click.UsageError(
-                "--samples is for a model; of samples the page knows them already."
-            )
+            raise click.UsageError("--samples is for a model; of samples the page knows them.")
         elif beam:
-            field, truth = _fit_merged(files.read(model), beam, progress)
+            given = files.read(model)
+            truth, channel = given.values, given.channel_axis
+            partition = Partition.beam(truth, regions=beam, cell=16, channel_axis=channel)
+            network = ef.paper(width=256)
+            field = ef.fit(given, network, partition=partition, progress=progress)
         else:
-            how = SampleOptions(files, preset, samples, denoise)
+            how = terminal.SampleOptions(
+                **vars(files), preset=preset, samples=samples, denoise=denoise
+            )
             field, truth = how.field(model, progress, True)
-        field = Field(replace(field.model, labels=replace(field.labels, title=model.name)))
+        field = ef.Field(replace(field.model, labels=replace(field.labels, title=model.name)))
         if folder is not None:
             size = export_size << 20
             tiles = export_view(field, folder, samples=truth, size=size, progress=progress)
@@ -121,22 +130,11 @@ def view(
             click.echo("closed.", err=True)
 
 
-def _fit_merged(samples: Gridded, regions: int, progress: Progress) -> tuple[Field, Array]:
-    """The field of samples on so many merged regions, and their values."""
-    partition = Partition.beam(
-        samples.values, regions=regions, cell=16, channel_axis=samples.channel_axis
-    )
-    settings = ef.paper(width=256)
-    return ef.fit(samples, settings, partition=partition, progress=progress), samples.values
-
-
 @terminal.command
 @click.argument("input", type=terminal.IN)
 @click.argument("model", type=click.Path())
-@click.option(
-    "--map", "picture", type=terminal.OUT, metavar="FILE.png", help="Write a picture of the error."
-)
-@click.option("--heldout", is_flag=True, help="Also fit every second sample and score the others.")
+@click.option("--map", "picture", type=terminal.OUT)
+@click.option("--heldout", is_flag=True)
 @terminal.read_options
 @terminal.as_json
 def compare(
@@ -150,6 +148,13 @@ def compare(
     """How well MODEL gives back the samples in INPUT.
 
     Which variable and slices they are, the model knows.
+
+    Options
+    -------
+    --map FILE.png
+        Write a picture of the error.
+    --heldout
+        Also fit every second sample and score the others.
 
     Examples
     --------
@@ -169,15 +174,36 @@ def compare(
     )
     samples = files.read(input, lazily=True)
     if samples.shape != field.shape:
-        raise ValueError(
-            f"{input.name} has shape {samples.shape}, the model {field.shape}; they cannot be "
-            "compared."
-        )
+        told = f"{input.name} has shape {samples.shape}, the model {field.shape}"
+        raise ValueError(f"{told}; they cannot be compared.")
     errors = None
     if picture is not None:
         errors = np.zeros((*field.shape, field.model.n_channels), np.float32)
-    score = _measure(field, samples, errors)
-    facts = _facts(field, samples, score, sum(entries.sizes().values()))
+    slabs = Slabs(source=source_of(samples.values), channel_axis=samples.channel_axis)
+    score = Score()
+    for slab in blocks_of_model(field, slabs):  # gaps are left out
+        found, gap = measure_block(field, slabs, slab)
+        score |= found
+        if errors is not None:
+            errors[slab] = gap
+    n, size = math.prod(samples.values.shape), sum(entries.sizes().values())
+    facts: dict[str, Any] = {
+        "psnr_db": score.psnr(),
+        "mae": score.moduli / max(1, score.count),
+        "rmse": math.sqrt(score.mean_square),
+        "max_error": score.largest,
+        "range": [score.low, score.high],
+        "samples": n,
+        "missing": score.missing,
+        "coefficients": field.model.n_coefficients,
+        "coefficients_per_sample": field.model.n_coefficients / n,
+        "bytes": size,
+        "bits_per_sample": 8 * size / n,
+    }
+    if str(samples.values.dtype) == "uint8":
+        facts["psnr_255_db"] = score.psnr(255)
+    if not field.model.is_complex and score.paper_psnr is not None:
+        facts["paper_psnr_db"] = score.paper_psnr
     if heldout:  # fitted as the model was, if it says how
         settings = field.settings if isinstance(field.settings, Settings) else None
         values = np.asarray(samples.values)
@@ -209,50 +235,12 @@ ROWS = {
 """What a table calls the facts that JSON has, and how it writes them."""
 
 
-def _measure(field: Field, samples: Gridded, errors: Array | None) -> Score:
-    """Errors of a field against samples, block by block, gaps left out; each goes into `errors`."""
-    slabs = Slabs(source=source_of(samples.values), channel_axis=samples.channel_axis)
-    score = Score()
-    for slab in blocks_of_model(field, slabs):
-        found, gap = measure_block(field, slabs, slab)
-        score |= found
-        if errors is not None:
-            errors[slab] = gap
-    return score
-
-
-def _facts(field: Field, samples: Gridded, score: Score, size: int) -> dict[str, Any]:
-    """Errors and sizes; the model takes `size` bytes."""
-    n = math.prod(samples.values.shape)
-    facts: dict[str, Any] = {
-        "psnr_db": score.psnr(),
-        "mae": score.moduli / max(1, score.count),
-        "rmse": math.sqrt(score.mean_square),
-        "max_error": score.largest,
-        "range": [score.low, score.high],
-        "samples": n,
-        "missing": score.missing,
-        "coefficients": field.model.n_coefficients,
-        "coefficients_per_sample": field.model.n_coefficients / n,
-        "bytes": size,
-        "bits_per_sample": 8 * size / n,
-    }
-    if str(samples.values.dtype) == "uint8":
-        facts["psnr_255_db"] = score.psnr(255)
-    if not field.model.is_complex and score.paper_psnr is not None:
-        facts["paper_psnr_db"] = score.paper_psnr
-    return facts
-
-
 @terminal.command
 @click.argument("input", type=terminal.IN)
-@click.option("-o", "--output", type=terminal.OUT, metavar="FILE.png", help="Draw the regions.")
-@click.option(
-    "--cell", type=terminal.numbers(int), metavar="N[,N...]", default="16", show_default=True,
-    help="Cells to merge.",
-)  # fmt: skip
-@click.option("--regions", type=int, metavar="N", help="Merge into so many regions.")
-@click.option("--threshold", type=float, metavar="TAU", help="Or merge up to this energy.")
+@click.option("-o", "--output", type=terminal.OUT)
+@click.option("--cell", type=terminal.INTEGERS, default="16", show_default=True)
+@click.option("--regions", type=int)
+@click.option("--threshold", type=float)
 @terminal.read_options
 @terminal.as_json
 def beam(
@@ -267,6 +255,17 @@ def beam(
     """Cut INPUT into regions of about equal energy (BEAM).
 
     Prints their sizes and energies, and draws them.
+
+    Options
+    -------
+    --output FILE.png
+        Draw the regions.
+    --cell N[,N...]
+        Cells to merge.
+    --regions N
+        Merge into so many regions.
+    --threshold TAU
+        Or merge up to this energy.
 
     Examples
     --------
@@ -288,7 +287,12 @@ def beam(
     least, median, greatest = (float(q) for q in (beta.min(), np.median(beta), beta.max()))
     cells = np.bincount(partition.labels.reshape(-1))
     if output is not None:
-        _draw_regions(samples, partition, output)
+        fixed = fixed_axes(partition.shape)  # of a volume the middle
+        values = np.asarray(samples.values)
+        values = values if channel is None else np.mean(values, axis=channel)
+        cut = values[tuple(fixed.get(k, slice(None)) for k in range(values.ndim))]
+        picture = draw_regions(colourise(cut, "grey"), plane_of(partition))
+        write_atomically(output, png(picture))
     facts = {
         "regions": partition.n_regions,
         "cells": list(partition.n_cells),
@@ -306,12 +310,67 @@ def beam(
     terminal.report(facts, rows, as_json=as_json)
 
 
-def _draw_regions(samples: Gridded, partition: Partition, path: Path) -> None:
-    """Write the samples in grey with the borders of the regions drawn in."""
-    if len(samples.shape) < 2:
-        raise ValueError(f"regions are drawn over two axes or more; got {samples.dims[0]} alone.")
-    values, channel = np.asarray(samples.values), samples.channel_axis
-    values = values if channel is None else np.mean(values, axis=channel)
-    fixed = fixed_axes(partition.shape)  # of a volume the middle
-    cut = values[tuple(fixed.get(k, slice(None)) for k in range(values.ndim))]
-    write_atomically(path, png(draw_regions(colourise(cut, "grey"), plane_of(partition))))
+# --- demo: the picture ships with scikit-image; nothing is downloaded -----------------------------
+
+BORDER = 16
+"""Samples at the picture's edge that the held-out score leaves out."""
+
+TILE_BYTES = 4 << 20
+"""Tiles of each page."""
+
+
+@terminal.command
+@click.option("--output", type=terminal.OUT, default=Path("demo"), show_default=True)
+def demo(output: Path) -> None:
+    """Fit a picture, print a table, write pages (extra: demo).
+
+    Options
+    -------
+    --output
+        Their folder.
+
+    Examples
+    --------
+    elmfield demo --output demo
+    """
+    data = need("skimage.data", "demo", "the demo's picture")
+    output.mkdir(parents=True, exist_ok=True)  # said at once if it cannot be
+    picture = np.asarray(data.camera(), dtype=np.float64)
+    ours = {name: make() for name, make in terminal.PRESETS.items()}
+    rows, began = {}, time.perf_counter()
+    for name, way in {**ours, "linear spline": _spline(1), "cubic spline": _spline(3)}.items():
+        score = ef.heldout_score(picture, way, border=BORDER)
+        told = _fit_of_demo(picture, ours[name]) if name in ours else ""
+        rows[name] = f"held-out PSNR {score:.2f} dB{told}"
+    for name, settings in ours.items():
+        export_view(picture, output / name, settings, size=TILE_BYTES)
+        rows[f"zoom ({name})"] = str(output / name / "index.html")
+    rows["computing"] = f"{time.perf_counter() - began:.1f} s"
+    terminal.report(rows, rows, as_json=False)
+
+
+def _spline(order: int) -> Any:
+    """A way to fit: a spline of an order through the samples of a picture."""
+
+    def grid(half: Array, *at: Array) -> Array:
+        places = np.stack(np.meshgrid(*at, indexing="ij"))
+        return through(half[..., 0], order, places)[..., None]
+
+    return lambda half, channel_axis: SimpleNamespace(grid=partial(grid, half))
+
+
+def _fit_of_demo(picture: Array, settings: Settings) -> str:
+    """How long a fit takes, how large it is, and how far from the samples."""
+    ef.cache_modes(clear=True)  # the first time is to be a cold one
+    times = [time.perf_counter()]
+    encode = ef.encoder(picture.shape, settings)
+    for _ in range(2):
+        field = encode(picture)
+        times.append(time.perf_counter())
+    back = field.resize(field.shape)  # the function, not the samples that it keeps
+    cold, kept = 1e3 * np.diff(times)
+    return (
+        f", at the samples {ef.psnr(picture, back):.0f} dB (the paper's "
+        f"{ef.paper_psnr(picture, back):.2f}); fitted in {cold:.0f} ms, the next in {kept:.1f}; "
+        f"{field.model.n_coefficients / picture.size:.2f} coefficients a sample"
+    )

@@ -10,14 +10,15 @@ from typing import Any
 
 import click
 import numpy as np
+from click.shell_completion import get_completion_class
 
 import elmfield as ef
-from elmfield._array.memory import memory_limit
-from elmfield._array.progress import bars
+from elmfield._array import running
+from elmfield._array.progress import bars, silent
 from elmfield._array.typing import Progress
 from elmfield.cli import terminal
-from elmfield.cli.sample_options import PRESETS, denoise_option, preset_option, samples_option
-from elmfield.field import Field
+from elmfield.cli.terminal import PRESETS
+from elmfield.errors import MissingExtraError
 from elmfield.io.api import settle_samples
 from elmfield.io.files import is_model, refuse_samples
 from elmfield.io.formats.arrays import read_observations
@@ -33,81 +34,42 @@ from elmfield.io.stream.workers import cluster
 from elmfield.partition import Partition
 from elmfield.settings import Settings
 
+Options = Mapping[str, Any]
+
 STREAMED_MIN_BYTES = 1 << 27
 """Bytes of samples above which they are fitted in parts."""
 
 
 @terminal.command
 @click.argument("input", type=terminal.IN, required=False)
-@click.option(
-    "--observations", type=terminal.IN,
-    help="Instead of INPUT: a table (CSV) of values, slopes and means; see the page observations.",
-)  # fmt: skip
-@click.option(
-    "--spacing", type=terminal.numbers(float), metavar="X[,X...]",
-    help="With --observations: how far apart the samples of the field's grid lie.",
-)  # fmt: skip
-@click.option(
-    "-o", "--output", type=terminal.OUT, required=True, help="The model: NAME.elm or NAME.elm.zarr."
-)
-@preset_option
-@click.option("--psnr", type=float, metavar="DB", help="Error target: dB at the samples.")
-@click.option("--max-error", type=float, help="Error target: largest error at the samples.")
-@click.option("--bits", type=float, metavar="B", help="Size: so many bits a sample.")
-@click.option("--bytes", type=int, metavar="N", help="Size: the file takes at most so many bytes.")
-@click.option("--coefficients", type=int, metavar="N", help="Keep so many coefficients in all.")
-@click.option(
-    "--per-region", type=int, metavar="N", help="Keep so many in every region and channel."
-)
-@click.option(
-    "--effort", type=click.IntRange(1, 9), metavar="1-9",
-    help="Of --psnr, --max-error, --bits, --bytes: 1 is fast, 9 is small; 5 by default.",
-)  # fmt: skip
-@denoise_option
-@click.option(
-    "--order", type=terminal.numbers(float, {"auto": "auto"}), metavar="S[,S...]|auto",
-    help="Order of the energy (smooth).",
-)  # fmt: skip
-@click.option(
-    "--cell", type=terminal.numbers(int), metavar="N[,N...]", help="Samples per cell and axis."
-)
-@click.option(
-    "--overlap",
-    type=terminal.numbers(float),
-    metavar="X[,X...]",
-    help="Half-width of the blend between cells.",
-)
-@click.option("--width", type=int, help="Hidden neurons (paper).")
-@click.option("--frequencies", type=int, help="Fourier features (paper).")
-@click.option("--scale", type=float, help="Standard deviation of their frequencies (paper).")
-@click.option("--activation", help="relu, sin, cos, tanh or gaussian (paper).")
-@click.option("--seed", type=int, help="Of the hidden layer (paper).")
-@click.option("--beam", type=int, metavar="N", help="Merge cells into N regions by energy (BEAM).")
-@click.option("--beam-threshold", type=float, metavar="TAU", help="Or merge up to this energy.")
-@click.option(
-    "--periodic", multiple=True, metavar="AXIS[=PERIOD]",
-    help="An axis that repeats; may be repeated. A full circle of longitudes is found by itself.",
-)  # fmt: skip
-@samples_option
-@click.option(
-    "--missing", type=click.Choice(["nan", "fill"]), default="nan", show_default=True,
-    help="Leave gaps as they are, or fill them with care.",
-)  # fmt: skip
-@terminal.read_options
-@click.option("--device", metavar="NAME", help="Fit there, for instance cuda (needs torch).")
-@click.option(
-    "--dtype", type=click.Choice(["float64", "float32", "float16"]),
-    help="In which a reader computes, and of coefficients where those are stored; by default "
-    "that of the fit.",
-)  # fmt: skip
-@click.option(
-    "--memory", type=terminal.n_bytes, metavar="SIZE",
-    help="Fit slab by slab in about so much memory, for instance 1G; large files always are.",
-)  # fmt: skip
-@click.option(
-    "--workers", type=click.IntRange(1), metavar="N", help="Fit slab by slab in so many processes."
-)
-@click.option("--scheduler", metavar="ADDRESS", help="Or on the workers of a Dask scheduler.")
+@click.option("--observations", type=terminal.IN)
+@click.option("--spacing", type=terminal.FLOATS)
+@click.option("-o", "--output", type=terminal.OUT, required=True)
+@click.option("--psnr", type=float)
+@click.option("--max-error", type=float)
+@click.option("--bits", type=float)
+@click.option("--bytes", type=int)
+@click.option("--coefficients", type=int)
+@click.option("--per-region", type=int)
+@click.option("--effort", type=click.IntRange(1, 9))
+@click.option("--order", type=terminal.numbers(float, {"auto": "auto"}))
+@click.option("--cell", type=terminal.INTEGERS)
+@click.option("--overlap", type=terminal.FLOATS)
+@click.option("--width", type=int)
+@click.option("--frequencies", type=int)
+@click.option("--scale", type=float)
+@click.option("--activation")
+@click.option("--seed", type=int)
+@click.option("--beam", type=int)
+@click.option("--beam-threshold", type=float)
+@click.option("--periodic", multiple=True)
+@click.option("--missing", type=click.Choice(["nan", "fill"]), default="nan", show_default=True)
+@terminal.fit_options
+@click.option("--device")
+@click.option("--dtype", type=click.Choice(["float64", "float32", "float16"]))
+@click.option("--memory", type=terminal.n_bytes)
+@click.option("--workers", type=click.IntRange(1))
+@click.option("--scheduler")
 @terminal.quiet
 @terminal.as_json
 def fit(
@@ -115,14 +77,71 @@ def fit(
     observations: Path | None,
     spacing: Any,
     output: Path,
-    preset: str | None,
-    files: terminal.FileOptions,
+    files: terminal.SampleOptions,
     memory: int | None,
     quiet: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Fit a field to the samples in INPUT and save it as a model.
+
+    Options
+    -------
+    --observations
+        Instead of INPUT: a table (CSV) of values, slopes and means; see the page observations.
+    --spacing X[,X...]
+        With --observations: how far apart the samples of the field's grid lie.
+    --output
+        The model: NAME.elm or NAME.elm.zarr.
+    --psnr DB
+        Error target: dB at the samples.
+    --max-error
+        Error target: largest error at the samples.
+    --bits B
+        Size: so many bits a sample.
+    --bytes N
+        Size: the file takes at most so many bytes.
+    --coefficients N
+        Keep so many coefficients in all.
+    --per-region N
+        Keep so many in every region and channel.
+    --effort 1-9
+        Of --psnr, --max-error, --bits, --bytes: 1 is fast, 9 is small; 5 by default.
+    --order S[,S...]|auto
+        Order of the energy (smooth).
+    --cell N[,N...]
+        Samples per cell and axis.
+    --overlap X[,X...]
+        Half-width of the blend between cells.
+    --width
+        Hidden neurons (paper).
+    --frequencies
+        Fourier features (paper).
+    --scale
+        Standard deviation of their frequencies (paper).
+    --activation
+        relu, sin, cos, tanh or gaussian (paper).
+    --seed
+        Of the hidden layer (paper).
+    --beam N
+        Merge cells into N regions by energy (BEAM).
+    --beam-threshold TAU
+        Or merge up to this energy.
+    --periodic AXIS[=PERIOD]
+        An axis that repeats; may be repeated. A full circle of longitudes is found by itself.
+    --missing
+        Leave gaps as they are, or fill them with care.
+    --device NAME
+        Fit there, for instance cuda (needs torch).
+    --dtype
+        In which a reader computes, and of coefficients where those are stored; by default that of
+        the fit.
+    --memory SIZE
+        Fit slab by slab in about so much memory, for instance 1G; large files always are.
+    --workers N
+        Fit slab by slab in so many processes.
+    --scheduler ADDRESS
+        Or on the workers of a Dask scheduler.
 
     Examples
     --------
@@ -143,13 +162,24 @@ def fit(
         )
     if not output.parent.is_dir():
         raise FileNotFoundError(f"cannot write {output}: its folder does not exist")
-    settings = _settings(preset or "smooth", options)
+    options |= {"samples": files.samples, "denoise": files.denoise}
+    settings = _settings(files.preset or "smooth", options)
     if input is None:
-        _fit_observations(observations, settings, output, spacing, as_json, quiet)
+        began = time.perf_counter()
+        table, dims = read_observations(Path(observations or ""))
+        field = ef.fit_observations(table, settings, spacing=spacing, dims=dims)
+        write_model(field, output, "float64", True, silent)
+        told = {
+            "model": str(output),
+            "rows": sum(len(o) for o in table),
+            "coefficients": field.model.n_coefficients,
+            "seconds": time.perf_counter() - began,
+        }
+        terminal.report(told, told, as_json=as_json, quiet=quiet)
         return
     samples = files.read(input, lazily=True)
     began, n = time.perf_counter(), math.prod(samples.values.shape)
-    with bars(False if quiet or as_json else None) as progress, memory_limit(memory):
+    with bars(False if quiet or as_json else None) as progress, running.memory_limit(memory):
         source = {
             "file": input.name,
             "variable": files.variable,
@@ -186,24 +216,7 @@ def fit(
     terminal.report(facts, rows, as_json=as_json, quiet=quiet)
 
 
-def _fit_observations(
-    table: Any, settings: Settings, output: Path, spacing: Any, as_json: bool, quiet: bool
-) -> None:
-    """Fit a table of observations, save the field and say what was done."""
-    began = time.perf_counter()
-    rows, dims = read_observations(Path(table))
-    field = ef.fit_observations(rows, settings, spacing=spacing, dims=dims)
-    write_model(field, output, "float64", True, lambda stage, done, total: None)
-    facts = {
-        "model": str(output),
-        "rows": sum(len(o) for o in rows),
-        "coefficients": field.model.n_coefficients,
-        "seconds": time.perf_counter() - began,
-    }
-    terminal.report(facts, facts, as_json=as_json, quiet=quiet)
-
-
-def _settings(preset: str, options: Mapping[str, Any]) -> Settings:
+def _settings(preset: str, options: Options) -> Settings:
     """The preset with the options that are its own; cells are BEAM's if that is asked for."""
     # The command's --dtype is the file's.
     own = {name: {*signature(make).parameters} - {"dtype"} for name, make in PRESETS.items()}
@@ -217,20 +230,18 @@ def _settings(preset: str, options: Mapping[str, Any]) -> Settings:
     return PRESETS[preset](**{k: v for k, v in given.items() if k in own[preset] - settled})
 
 
-def _merges(options: Mapping[str, Any]) -> bool:
+def _merges(options: Options) -> bool:
     """Whether cells are to be merged by energy."""
     return options["beam"] is not None or options["beam_threshold"] is not None
 
 
-def _streams(samples: Gridded, settings: Settings, options: Mapping[str, Any]) -> bool:
+def _streams(samples: Gridded, settings: Settings, options: Options) -> bool:
     """Whether samples are fitted slab by slab: asked for, or large and nothing is against it."""
     wishes = [n for n in ("memory", "workers", "scheduler") if options[n] is not None]
     against = [n for n in ("device", "dtype", "beam", "beam_threshold", "bytes") if options[n]]
     if wishes and against:
-        raise click.UsageError(
-            f"--{wishes[0]} cannot be used with --{against[0].replace('_', '-')}: it has to see "
-            "all samples at once."
-        )
+        told = f"--{wishes[0]} cannot be used with --{against[0].replace('_', '-')}"
+        raise click.UsageError(f"{told}: it has to see all samples at once.")
     if wishes:
         return True
     streams = (settings.target is None or settings.target.is_coded) and settings.denoise is False
@@ -238,34 +249,21 @@ def _streams(samples: Gridded, settings: Settings, options: Mapping[str, Any]) -
 
 
 def _fit_in_parts(
-    samples: Gridded,
-    settings: Settings | None,
-    output: Path,
-    options: Mapping[str, Any],
-    progress: Progress,
-) -> tuple[Field, str]:
+    samples: Gridded, settings: Settings | None, output: Path, options: Options, progress: Progress
+) -> tuple[ef.Field, str]:
     """The field of a file that was made slab by slab, and the dtype it computes with."""
     given = parse_input(samples, periodic=options["periodic"])
     given, settings = settle_samples(given, settings, options["samples"], None)
     with cluster(options["workers"], options["scheduler"]) as engine:
         field = fit_to(
-            given,
-            settings,
-            output,
-            missing=options["missing"],
-            engine=engine,
-            progress=progress,
+            given, settings, output, missing=options["missing"], engine=engine, progress=progress
         )
     return field, str(field.model.coefficient_dtype)
 
 
 def _fit_at_once(
-    samples: Gridded,
-    settings: Settings | None,
-    output: Path,
-    options: Mapping[str, Any],
-    progress: Progress,
-) -> tuple[Field, str]:
+    samples: Gridded, settings: Settings | None, output: Path, options: Options, progress: Progress
+) -> tuple[ef.Field, str]:
     """A field that was fitted in memory and saved, and the dtype it computes with."""
     samples = replace(samples, values=np.asarray(samples.values))
     partition = None
@@ -291,7 +289,7 @@ def _periods(samples: Gridded, texts: Sequence[str]) -> dict[str, float | None]:
     for text in texts:
         name, _, content = text.partition("=")
         name, _ = terminal.assignment(f"{name}=", samples.dims, "--periodic")
-        periods[name] = terminal.numbers(float)(content) if content else None
+        periods[name] = terminal.FLOATS(content) if content else None
     return periods
 
 
@@ -311,17 +309,10 @@ def info(model: str, as_json: bool) -> None:
     sizes, part = store.sizes(), field.partition
     size, about = sum(sizes.values()), field.labels
     n = math.prod(field.shape) * field.model.n_channels  # a complex sample counts once, as in `fit`
-    axes = [
-        describe_axis(
-            axis.name,
-            axis.size,
-            axis.coords,
-            about.axis(axis.name),
-            even=note.even,
-            periodic=axis.period is not None,
-        )
-        for axis, note in zip(field.domain.axes, meta.domain.axes)
-    ]
+    axes = []
+    for axis, note in zip(field.domain.axes, meta.domain.axes):
+        own, how = about.axis(axis.name), {"even": note.even, "periodic": axis.period is not None}
+        axes.append(describe_axis(axis.name, axis.size, axis.coords, own, **how))
     rows = {
         "name": about.name,
         "axes": "\n".join(axes),
@@ -352,3 +343,38 @@ def _held(meta: Metadata, n: int) -> dict[str, str]:
     how = "coded with loss" if samples.lossy else "without loss"
     gaps = "" if samples.missing is None else ", some were missing"
     return {"samples": f"{samples.dtype}, {how}{gaps}; computed with as {meta.dtype}"}
+
+
+@terminal.command
+def compile() -> None:
+    """Compile the loops of the codec ahead, once a machine (extra: fast).
+
+    Else they are compiled for the first job of 32 million samples or more; smaller ones are done
+    without. It may be a step that builds a container.
+
+    Examples
+    --------
+    elmfield compile
+    """
+    if not running.installed():
+        raise MissingExtraError("compiled loops need numba; pip install 'elmfield[fast]'.")
+    before = running.were_compiled()
+    running.compile_loops()
+    click.echo("compiled before" if before else "compiled")
+
+
+@terminal.command
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print what a shell must run to complete this command's words.
+
+    To have it in every shell, add to ~/.bashrc: eval "$(elmfield completion bash)"
+
+    Examples
+    --------
+    elmfield completion bash
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(context.find_root().command, {}, "elmfield", "_ELMFIELD_COMPLETE").source())

@@ -105,7 +105,7 @@ class Spacing:
         return found
 
 
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Axis:
     """One axis of the box: its name, its samples, and where they lie.
 
@@ -144,8 +144,7 @@ class Axis:
     @classmethod
     def counted(cls, name: str, size: int, period: float | None = None) -> "Axis":
         """An axis whose samples lie at 0, 1, ..., n - 1."""
-        spacing = _over_the_seam(name, size, 1.0, period)
-        return cls(name=name, size=size, period=period, spacing=spacing)
+        return cls(name, size, None, period, spacing=_over_the_seam(name, size, 1.0, period))
 
     @classmethod
     def even(
@@ -165,21 +164,12 @@ class Axis:
         (size,) = sizes_of("size", size, 1)
         fits = is_number(origin) and is_number(step)
         if not fits or not math.isfinite(float(origin) + float(step) * size):
-            raise ValueError(
-                f"`origin` and `step` of axis {name!r} must be numbers with a finite end; got "
-                f"{shown(origin)} and {shown(step)}."
-            )
+            told = f"`origin` and `step` of axis {name!r} must be numbers with a finite end"
+            raise ValueError(f"{told}; got {shown(origin)} and {shown(step)}.")
         if coords is None:
             coords = origin + step * np.arange(size, dtype=np.float64)
-        return cls(
-            name=name,
-            size=size,
-            coords=coords,
-            period=period,
-            origin=float(origin),
-            step=float(step),
-            spacing=_over_the_seam(name, size, step, period),
-        )
+        seam = _over_the_seam(name, size, step, period)
+        return cls(name, size, coords, period, float(origin), float(step), seam)
 
     @classmethod
     def through(
@@ -189,9 +179,8 @@ class Axis:
         given = array("coords", coords)
         c = numbers("coords", given)
         if c.ndim != 1 or not c.size:
-            raise ValueError(
-                f"`coords` of axis {name!r} must be a line of numbers; got {shown(coords)}."
-            )
+            told = f"`coords` of axis {name!r} must be a line of numbers"
+            raise ValueError(f"{told}; got {shown(coords)}.")
         size = len(c)
         steps = np.diff(c)
         must = "`coords` of axis {axis!r} must be finite and strictly increasing or strictly "
@@ -202,12 +191,9 @@ class Axis:
         if not (np.all(steps > 0) or np.all(steps < 0)):
             way = 1 if np.sign(steps).sum() >= 0 else -1
             k = int(np.argmax(way * steps <= 0))
-            raise coordinate_error(
-                name,
-                f"{must}decreasing; got {{}} and then {{}}, numbers {k} and {k + 1}. Sort the "
-                "array along this axis, or drop repeated positions.",
-                *c[k : k + 2],
-            )
+            told = f"{must}decreasing; got {{}} and then {{}}, numbers {k} and {k + 1}. Sort the "
+            told += "array along this axis, or drop repeated positions."
+            raise coordinate_error(name, told, *c[k : k + 2])
         if size == 1:
             return cls.even(name, 1, float(c[0]), 1.0, period, coords=c)
         step = float((c[-1] - c[0]) / (size - 1))
@@ -217,15 +203,8 @@ class Axis:
             return cls.even(name, size, float(c[0]), step, period, coords=c)
         if period is not None:
             _check_period(name, size, step, period)
-        return cls(
-            name=name,
-            size=size,
-            coords=c,
-            period=period,
-            origin=float(c[0]),
-            step=step,
-            spacing=Spacing((c - c[0]) / step, None if period is None else period / abs(step)),
-        )
+        spacing = Spacing((c - c[0]) / step, None if period is None else period / abs(step))
+        return cls(name, size, c, period, float(c[0]), step, spacing)
 
     def _key(self) -> tuple[Any, ...]:
         coords = None if self.coords is None else self.coords.tobytes()
@@ -285,18 +264,12 @@ def _check_period(name: str, size: int, step: float, period: float) -> float:
     """The span of the samples, which the period must exceed."""
     covered = abs(step) * (size - 1)
     if not is_number(period) or period > 1e12 * abs(step):  # samples would coincide
-        raise ValueError(
-            f"the period of axis {name!r} must be a number, at most 1e12 of its steps; got "
-            f"{shown(period)}."
-        )
+        told = f"the period of axis {name!r} must be a number, at most 1e12 of its steps"
+        raise ValueError(f"{told}; got {shown(period)}.")
     if not (period > 0 and period > covered):
-        raise coordinate_error(
-            name,
-            "the period of axis {axis!r} must exceed the span of its samples; got {period} for "
-            "samples spanning {covered}. Drop the repeated last sample, or give the right period.",
-            period=period,
-            covered=covered,
-        )
+        told = "the period of axis {axis!r} must exceed the span of its samples; got {period} for "
+        told += "samples spanning {covered}. Drop the repeated last sample, or say which it is."
+        raise coordinate_error(name, told, period=period, covered=covered)
     return covered
 
 

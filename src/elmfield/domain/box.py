@@ -6,21 +6,13 @@ Everything else in the package counts in samples; see :mod:`elmfield.domain.axis
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any, cast
 
 import numpy as np
 
 from elmfield._array.backend import namespace
-from elmfield._array.checks import (
-    choice,
-    entries,
-    is_duration,
-    is_integer,
-    is_mapping,
-    is_number,
-    is_text,
-    shown,
-)
+from elmfield._array.checks import choice, entries, is_integer, is_mapping, is_number, wrong
 from elmfield._array.typing import Array
 from elmfield.domain.axis import Axis, Spacing, coordinate_error
 from elmfield.errors import OutsideDomainError
@@ -57,11 +49,8 @@ class Domain:
     @classmethod
     def of(cls, axes: Sequence[Axis]) -> "Domain":
         """The box of all the samples: each axis from -1/2 to n - 1/2."""
-        return cls(
-            axes=tuple(axes),
-            low=tuple(-0.5 for _ in axes),
-            high=tuple(a.size - 0.5 for a in axes),
-        )
+        ends = tuple(a.size - 0.5 for a in axes)
+        return cls(axes=tuple(axes), low=(-0.5,) * len(ends), high=ends)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -98,8 +87,6 @@ class Domain:
         outside : {"raise", "nearest", "nan"}
             What to do with points outside the box: refuse, move them to its border, or mark them.
             A coordinate that is NaN is refused or marked.
-        derivatives : bool
-            Whether derivatives are wanted; else they are None.
 
         Returns
         -------
@@ -114,7 +101,11 @@ class Domain:
             i, wrong = self.settle(k, axis.to_index(points[:, k]), outside)
             if wrong is not None and bool(xp.any(wrong)):
                 if outside == "raise":
-                    self._refuse(k, points[:, k][wrong])
+                    some = points[:, k][wrong]
+                    told = "points must lie inside the domain; axis {axis!r} covers [{}, {}] and "
+                    told += f"{some.shape[0]} point(s) lie outside, the first at {{}}. Pass "
+                    told += "outside='nearest' or outside='nan' to allow them."
+                    raise self._refusal(k, told, float(some[0]), kind=OutsideDomainError)
                 beyond = wrong if beyond is None else beyond | wrong
             columns.append(i)
         return xp.stack(columns, axis=-1), beyond
@@ -141,16 +132,9 @@ class Domain:
             wrong = xp.isnan(i)
         return xp.clip(xp.where(xp.isnan(i), xp.full_like(i, low), i), low, high), wrong
 
-    def _refuse(self, k: int, wrong: Array) -> None:
+    def _refusal(self, k: int, text: str, *at: float, **options: Any) -> ValueError:
         ends = self.axes[k].from_index(np.asarray([self.low[k], self.high[k]]))
-        raise coordinate_error(
-            self.dims[k],
-            "points must lie inside the domain; axis {axis!r} covers [{}, {}] and "
-            f"{wrong.shape[0]} point(s) lie outside, the first at {{}}. Pass outside='nearest' or "
-            "outside='nan' to allow them.",
-            *(min(ends), max(ends), float(wrong[0])),
-            kind=OutsideDomainError,
-        )
+        return coordinate_error(self.dims[k], text, min(ends), max(ends), *at, **options)
 
     def span(
         self, low: Sequence[float], high: Sequence[float]
@@ -161,38 +145,29 @@ class Domain:
         the domain then, and may end beyond it.
         """
         lows, highs = [], []
+        box = (
+            "`low` and `high` must span a box inside the domain; axis {axis!r} covers [{}, {}], "
+            "got {} to {}."
+        )
         for k, axis in enumerate(self.axes):
             if not (float(low[k]) < float(high[k])) or not np.isfinite([low[k], high[k]]).all():
-                raise self._no_box(k, low[k], high[k])
+                raise self._refusal(k, box, low[k], high[k])
             a, b = axis.span(float(low[k]), float(high[k]))
             first, last = self.low[k], self.high[k]
             if axis.period is not None:
                 if b - a > axis.size * (1 + 1e-9):
-                    raise coordinate_error(
-                        axis.name,
-                        "`low` and `high` must span at most one period, {period} on axis {axis!r}; "
-                        "got {} to {}.",
-                        *(low[k], high[k]),
-                        period=axis.period,
-                    )
+                    told = "`low` and `high` must span at most one period, {period} on axis "
+                    told += "{axis!r}; got {} to {}."
+                    raise coordinate_error(axis.name, told, low[k], high[k], period=axis.period)
                 turns = math.floor((a - first + 1e-9) / axis.size) * axis.size
                 a, b = a - turns, b - turns
                 if last - first > axis.size * (1 - 1e-9):  # not cropped: the seam is no border
                     last = math.inf
             if a < first - 1e-9 or b > last + 1e-9:
-                raise self._no_box(k, low[k], high[k])
+                raise self._refusal(k, box, low[k], high[k])
             lows.append(max(a, first))
             highs.append(min(b, self.high[k]) if b <= self.high[k] + 1e-9 else b)
         return tuple(lows), tuple(highs)
-
-    def _no_box(self, k: int, low: float, high: float) -> ValueError:
-        own = self.axes[k].from_index(np.asarray([self.low[k], self.high[k]]))
-        return coordinate_error(
-            self.dims[k],
-            "`low` and `high` must span a box inside the domain; axis {axis!r} covers [{}, {}], "
-            "got {} to {}.",
-            *(min(own), max(own), low, high),
-        )
 
     def crop(self, low: Sequence[float], high: Sequence[float]) -> "Domain":
         """The part of the box between two corners given in the axes' own units.
@@ -204,23 +179,15 @@ class Domain:
             if highs[k] <= self.high[k]:
                 continue
             if highs[k] - lows[k] < axis.size * (1 - 1e-9):
-                seam = self._seam(k, float(low[k]))
-                raise coordinate_error(
-                    axis.name,
-                    "a crop must not reach over the seam of a periodic axis, {2} on axis {axis!r}; "
-                    "got {0} to {1}. Crop {0} to {2} and {2} to {1}; integrals, grids and points "
-                    "may cross it.",
-                    *(low[k], high[k], seam),
-                )
+                told = "a crop must not reach over the seam of a periodic axis, {2} on axis "
+                told += "{axis!r}; got {0} to {1}. Crop {0} to {2} and {2} to {1}; integrals, "
+                told += "grids and points may cross it."
+                end = float(axis.from_index(np.asarray([self.high[k]]))[0])
+                period = float(axis.period or math.inf)
+                seam = end + math.ceil((float(low[k]) - end) / period) * period
+                raise coordinate_error(axis.name, told, low[k], high[k], seam)
             lows[k], highs[k] = self.low[k], self.high[k]
         return replace(self, low=tuple(lows), high=tuple(highs))
-
-    def _seam(self, k: int, after: float) -> float:
-        """The first end of a periodic axis beyond a coordinate."""
-        axis = self.axes[k]
-        assert axis.period is not None
-        end = float(axis.from_index(np.asarray([self.high[k]]))[0])
-        return end + math.ceil((after - end) / axis.period) * axis.period
 
 
 def make_domain(
@@ -249,7 +216,11 @@ def make_domain(
     periods = periods_of(periodic, dims)
     axes = [_axis(name, int(n), c) for name, n, c in zip(dims, shape, given)]
     for k, period in periods.items():
-        own = _period(axes[k]) if period is None else period
+        if period is None and axes[k].spacing is not None:
+            told = "axis {axis!r} is periodic but unevenly spaced, so its period cannot be read "
+            told += "off; say it, in the unit of the coordinates: periodic={{{axis!r}: ...}}."
+            raise coordinate_error(dims[k], told)
+        own = abs(axes[k].step) * axes[k].size if period is None else period
         axes[k] = _axis(dims[k], int(shape[k]), given[k], own)
     return Domain.of(axes)
 
@@ -260,7 +231,7 @@ def names_of(dims: Sequence[str] | None, d: int) -> tuple[str, ...]:
         return tuple(f"axis{k}" for k in range(d))
     names = tuple(dims) if isinstance(dims, str) else entries(dims) or ()
     if len(names) != d or len(set(map(str, names))) != d:
-        raise ValueError(f"`dims` must be {d} different names, one per axis; got {shown(dims)}.")
+        raise wrong("dims", f"be {d} different names, one per axis", dims)
     return names
 
 
@@ -277,9 +248,7 @@ def coords_by_axis(
         return [coords.get(name) for name in dims]
     given = entries(coords)
     if given is None or len(given) != len(dims):
-        raise ValueError(
-            f"`coords` must have one entry per axis, {len(dims)}; got {shown(coords)}."
-        )
+        raise wrong("coords", f"have one entry per axis, {len(dims)}", coords)
     return list(given)
 
 
@@ -287,22 +256,9 @@ def _axis(name: str, size: int, coords: Array | None, period: float | None = Non
     if coords is None:
         return Axis.counted(name, size, period)
     if np.shape(coords) != (size,):
-        raise ValueError(
-            f"`coords` of axis {name!r} must hold one number per sample; got shape "
-            f"{np.shape(coords)} for {size} samples. Give a 1-D array of that length."
-        )
+        told = f"`coords` of axis {name!r} must hold one number per sample; got shape "
+        raise ValueError(f"{told}{np.shape(coords)} for {size} samples.")
     return Axis.through(name, np.asarray(coords), period)
-
-
-def _period(axis: Axis) -> float:
-    """The period that evenly spaced samples cover exactly."""
-    if axis.spacing is not None:
-        raise coordinate_error(
-            axis.name,
-            "axis {axis!r} is periodic but unevenly spaced, so its period cannot be read off; say "
-            "it, in the unit of the coordinates: periodic={{{axis!r}: ...}}.",
-        )
-    return abs(axis.step) * axis.size
 
 
 # --- which axes repeat ----------------------------------------------------------------------------
@@ -325,12 +281,11 @@ def periods_of(periodic: Periodic, dims: Sequence[str]) -> dict[int, float | Non
         k = tuple(dims).index(key) if isinstance(key, Hashable) and key in dims else key
         if not is_integer(k) or not -len(dims) <= k < len(dims):
             raise ValueError(f"`periodic` names axis {key!r}, but the axes are {list(dims)}.")
-        if is_duration(period):
+        if isinstance(period, (timedelta, np.timedelta64)):
             period = np.timedelta64(period) / np.timedelta64(1, "s")
         if period is not None and not is_number(period):
-            raise ValueError(
-                f"the period of axis {dims[k]!r} must be a finite number; got {period!r}."
-            )
+            told = f"the period of axis {dims[k]!r} must be a finite number"
+            raise ValueError(f"{told}; got {period!r}.")
         periods[int(k) % len(dims)] = None if period is None else float(period)
     return periods
 
@@ -343,10 +298,8 @@ def wraps_of(periodic: Periodic, d: int) -> tuple[bool, ...]:
     wraps = [False] * d
     for k, _ in _entries(periodic):
         if not is_integer(k) or not -d <= k < d:
-            raise ValueError(
-                f"`periodic` must hold numbers of axes, between {-d} and {d - 1}; got "
-                f"{periodic!r}. Axes have no names here."
-            )
+            must = f"hold numbers of axes, between {-d} and {d - 1}"
+            raise wrong("periodic", must, periodic, hint="Axes have no names here.")
         wraps[k] = True
     return tuple(wraps)
 
@@ -355,12 +308,10 @@ def _entries(periodic: Periodic) -> list[tuple[Any, Any]]:
     """Pairs of an axis, as it was given, and its period or None."""
     if is_mapping(periodic):
         return list(periodic.items())
-    if is_text(periodic) or is_integer(periodic):
+    if isinstance(periodic, str) or is_integer(periodic):
         return [(periodic, None)]
     try:
         return [(key, None) for key in cast(Iterable[Any], periodic)]
     except TypeError:
-        raise TypeError(
-            "`periodic` must be the name or number of an axis, several of them, or a mapping to "
-            f"periods; got {periodic!r}."
-        ) from None
+        must = "be the name or number of an axis, several of them, or a mapping to periods"
+        raise wrong("periodic", must, periodic, TypeError) from None

@@ -66,17 +66,11 @@ def great_circle(
     cross = np.linalg.norm(np.cross(a, b))
     angle = float(np.arctan2(cross, a @ b))
     if cross < 1e-12 and a @ b < 0:
-        raise ValueError(
-            f"start and end must not be opposite points of the sphere; got {tuple(start)} and "
-            f"{tuple(end)}. Every great circle through one leads to the other: go by a third point."
-        )
+        told = "start and end must not be opposite points of the sphere"
+        raise ValueError(f"{told}; got {tuple(start)} and {tuple(end)}. Go by a third point.")
     t = np.linspace(0, 1, n)
-    if angle < 1e-12:
-        line = np.broadcast_to(a, (n, 3))
-    else:
-        line = (np.sin((1 - t) * angle)[:, None] * a + np.sin(t * angle)[:, None] * b) / np.sin(
-            angle
-        )
+    parts = np.stack([1 - t, t], axis=-1)
+    line = (parts if angle < 1e-12 else np.sin(parts * angle)) @ np.stack([a, b])
     lat = np.rad2deg(np.arctan2(line[:, 2], np.hypot(line[:, 0], line[:, 1])))
     lon = np.rad2deg(np.unwrap(np.arctan2(line[:, 1], line[:, 0])))
     lon = lon + 360 * np.round((float(start[1]) - lon[0]) / 360)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from elmfield._array.backend import cast, is_array, move, namespace, to_numpy
-from elmfield._array.memory import capacity, runs
+from elmfield._array.running import capacity, runs
 from elmfield._array.typing import Array, Floats
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.evaluate.grid_values import gridded, values_at_samples

@@ -11,8 +11,8 @@ from elmfield._array.backend import device as device_of
 from elmfield._array.backend import is_array, is_labelled, namespace, requires_grad, to_numpy
 from elmfield._array.channel_stats import range_of
 from elmfield._array.checks import axis_of, choice, entries, sizes_of
-from elmfield._array.memory import with_less_memory
 from elmfield._array.progress import reporter
+from elmfield._array.running import with_less_memory
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Domain, Periodic, make_domain
 from elmfield.field import Blended, Field, Group, meet

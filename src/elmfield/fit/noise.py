@@ -23,7 +23,7 @@ from elmfield._array.backend import (
     to_numpy,
 )
 from elmfield._array.cache import memoised
-from elmfield._array.memory import capacity, runs
+from elmfield._array.running import capacity, runs
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.fit.gaps.levels import box_index, take_boxes
 from elmfield.fit.smooth_noise import smooth_further

@@ -15,7 +15,7 @@ import numpy as np
 
 from elmfield._array.backend import to_numpy
 from elmfield._array.checks import numbers, positive
-from elmfield._array.memory import runs
+from elmfield._array.running import runs
 from elmfield._array.typing import Array, Floats
 from elmfield.domain import Axis, Domain, Spacing
 from elmfield.domain.sphere import cosine

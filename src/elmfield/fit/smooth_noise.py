@@ -12,7 +12,7 @@ from functools import reduce
 import numpy as np
 
 from elmfield._array.backend import device, move, namespace, scatter_add
-from elmfield._array.memory import capacity, runs
+from elmfield._array.running import capacity, runs
 from elmfield._array.typing import Array, Floats
 from elmfield.fit.gaps.levels import box_index, take_boxes
 from elmfield.local.bases import ProductModes, product_modes

@@ -11,9 +11,9 @@ from numpy.typing import DTypeLike
 
 from elmfield._array.backend import as_dtype, is_dask, is_labelled, to_device
 from elmfield._array.checks import choice
-from elmfield._array.memory import HOST_BATCH_BYTES
-from elmfield._array.memory import memory_limit as limited
 from elmfield._array.progress import reporter
+from elmfield._array.running import HOST_BATCH_BYTES
+from elmfield._array.running import memory_limit as limited
 from elmfield._array.typing import Array, Progress
 from elmfield.domain import Periodic
 from elmfield.field import Field

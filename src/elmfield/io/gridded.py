@@ -10,7 +10,7 @@ import numpy as np
 
 from elmfield._array.backend import as_dtype, to_numpy
 from elmfield._array.checks import is_integer
-from elmfield._array.memory import capacity
+from elmfield._array.running import capacity
 from elmfield._array.typing import Array, DType, Floats
 from elmfield.field.coordinates.dates import coordinates_out, format_coordinate
 from elmfield.field.coordinates.labels import (

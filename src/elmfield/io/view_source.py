@@ -1,6 +1,6 @@
 """`view`: a field, a model or samples, in the browser; and the files that its page hands out.
 
-What a page shows is `show.view`'s business; here paths are opened, samples fitted, files written.
+What a page shows is `show`'s business; here paths are opened, samples fitted, files written.
 """
 
 import sys
@@ -25,11 +25,10 @@ from elmfield.io.inputs import samples_of
 from elmfield.io.store.atomic_write import write_folder_atomically
 from elmfield.samples import with_nan
 from elmfield.settings import Settings
-from elmfield.show.drawing import colourise
-from elmfield.show.view.export_page import TILES_MAX_BYTES, export
-from elmfield.show.view.layers import SHOWN, Download, middles, on_plane
-from elmfield.show.view.scene import Scene
-from elmfield.show.view.server import LOCAL, Served, serve
+from elmfield.show.layers import SHOWN, Download, middles, on_plane
+from elmfield.show.pages import LOCAL, TILES_MAX_BYTES, Served, export, serve
+from elmfield.show.pictures import colourise
+from elmfield.show.scene import Scene
 
 WRITERS = {".png": None, ".nc": "netCDF4", ".tif": "tifffile", ".npy": None}
 """What the page offers, and the package each kind needs."""

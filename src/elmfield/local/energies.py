@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.memory import runs
+from elmfield._array.running import runs
 from elmfield._array.typing import Floats
 from elmfield.local.layers import Cosines, cell_features
 

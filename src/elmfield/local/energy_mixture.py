@@ -13,7 +13,7 @@ import numpy as np
 
 from elmfield._array.backend import device, move, namespace
 from elmfield._array.cache import CACHE, Arrays, memoised
-from elmfield._array.threads import small_products
+from elmfield._array.running import small_products
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.local import energies
 from elmfield.local.energies import Family, affine, complement, kernels_of, waves_of

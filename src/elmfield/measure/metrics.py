@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from elmfield._array.backend import is_array, namespace, to_numpy
+from elmfield._array.backend import is_array, to_numpy
 from elmfield._array.checks import array, axis_of, positive
 from elmfield._array.typing import Array
 
@@ -20,13 +20,11 @@ def _pair(truth: Array, estimate: Array) -> tuple[np.ndarray, np.ndarray, np.nda
     pair = (("truth", truth), ("estimate", estimate))
     a, b = (array(name, to_numpy(x) if is_array(x) else x) for name, x in pair)
     if not {a.dtype.kind, b.dtype.kind} <= set("biufc"):
-        raise TypeError(
-            f"`truth` and `estimate` must hold numbers; got dtypes {a.dtype} and {b.dtype}."
-        )
+        told = "`truth` and `estimate` must hold numbers"
+        raise TypeError(f"{told}; got dtypes {a.dtype} and {b.dtype}.")
     if a.shape != b.shape:
-        raise ValueError(
-            f"`truth` and `estimate` must have the same shape; got {a.shape} and {b.shape}."
-        )
+        told = "`truth` and `estimate` must have the same shape"
+        raise ValueError(f"{told}; got {a.shape} and {b.shape}.")
     if a.size == 0:
         raise ValueError("`truth` must hold at least one sample; got an empty array.")
     if np.isinf(a).any():
@@ -76,9 +74,7 @@ def psnr(truth: Array, estimate: Array, *, data_range: float | None = None) -> f
     23.01
     """
     a, b = _counted(truth, estimate)
-    if data_range is None:
-        data_range = peak_to_peak(a)
-    data_range = positive("data_range", data_range)
+    data_range = positive("data_range", peak_to_peak(a) if data_range is None else data_range)
     # In powers of two of the range, which cost no digit: its square may have no place.
     unit = 2.0 ** min(max(math.floor(math.log2(data_range)), -1000), 1000)
     with np.errstate(over="ignore"):
@@ -101,30 +97,21 @@ def paper_psnr(truth: Array, estimate: Array, *, channel_axis: int | None = None
     80.0
     """
     a, b, have = _pair(truth, estimate)
-    xp = namespace(a)
     if a.dtype.kind == "c":
         raise TypeError("the paper's PSNR is for real samples; got complex ones. Use `psnr`.")
-    every = [a, b] if have is None else [a, b, have]
-    if channel_axis is None:
-        every = [x.reshape(1, -1) for x in every]
-    else:
-        k = axis_of("channel_axis", channel_axis, a.shape)
-        every = [xp.moveaxis(x, k, 0) for x in every]
-        every = [x.reshape(x.shape[0], -1) for x in every]
+    every = [a, b, np.ones(a.shape, bool) if have is None else have]
+    k = None if channel_axis is None else axis_of("channel_axis", channel_axis, a.shape)
     scores = []
-    for t, e, *own in zip(*every):
-        if own:
-            if not own[0].any():
-                raise ValueError("every channel needs at least one sample; got one with none.")
-            t, e = t[own[0]], e[own[0]]
+    for t, e, own in zip(*(x[None] if k is None else np.moveaxis(x, k, 0) for x in every)):
+        if not own.any():
+            raise ValueError("every channel needs at least one sample; got one with none.")
+        t, e = t[own], e[own]
         peak = float(t.max())
         if peak <= 0:
-            raise ValueError(
-                f"the paper's PSNR divides by max(truth), which must be positive; got {peak:g}. "
-                "Use `psnr` for such data."
-            )
+            told = "the paper's PSNR divides by max(truth), which must be positive"
+            raise ValueError(f"{told}; got {peak:g}. Use `psnr` for such data.")
         with np.errstate(over="ignore"):
-            mse = float(xp.mean((t / peak - e / peak) ** 2))
+            mse = float(np.mean((t / peak - e / peak) ** 2))
         scores.append(-10 * math.log10(mse + 1e-8))
     return sum(scores) / len(scores)
 

@@ -1,14 +1,14 @@
 """How good a fit is: scores at held-out samples, and quality against the width of a layer."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from elmfield._array.backend import is_array, move, namespace, to_device, to_numpy
-from elmfield._array.checks import array, axis_of, choice, entries, is_whole, shown, whole
+from elmfield._array.checks import array, axis_of, choice, entries, is_whole, whole, wrong
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import names_of, periods_of
 from elmfield.domain.box import Periodic
@@ -24,15 +24,11 @@ OF_WHOLE_ARRAY = ("coords", "mask", "partition")
 """Arguments of `fit` that belong to the whole array, and so to no half of it."""
 
 
-class HasGrid(Protocol):
-    """What a way to fit returns."""
+Fits = Callable[..., Any]
+"""Any way to fit: an array and its `channel_axis` in, something with `grid` out.
 
-    def grid(self, *coords: Array) -> Array:
-        """Values on the grid of one array of coordinates per axis, channels last."""
-
-
-Fits = Callable[..., HasGrid]
-"""Any way to fit: an array and its `channel_axis` in, something with `grid` out."""
+That takes one array of coordinates per axis, and returns values on their grid, channels last.
+"""
 
 
 def heldout_score(
@@ -86,9 +82,12 @@ def heldout_score(
     True
     """
     for name in others:
-        if name in OF_WHOLE_ARRAY:
-            raise TypeError(f"`{name}` is for the whole array; held-out scores take none.")
-        raise TypeError(f"`{name}` is unknown.")
+        why = (
+            "for the whole array; held-out scores take none"
+            if name in OF_WHOLE_ARRAY
+            else "unknown"
+        )
+        raise TypeError(f"`{name}` is {why}.")
     values = with_nan(values)
     xp = namespace(values)
     if channel_axis is not None:
@@ -113,9 +112,15 @@ def heldout_score(
         if area and (settings is None or isinstance(settings, (Smooth, Oriented))):
             settings = replace(Smooth() if settings is None else settings, samples="means")
         encode = encoder(half.shape, settings, channel_axis=-1, dims=dims, periodic=halved)
-        field: HasGrid = encode(half, progress=progress)
-    else:
-        field = _by_another(settings, half, dims, periods)
+        field = encode(half, progress=progress)
+    else:  # it knows no names and no periods
+        if not callable(settings):
+            must = "come from smooth(...), oriented(...) or paper(...), or be a way to fit"
+            raise wrong("settings", f"{must}, a function of an array", settings, TypeError)
+        if dims is not None or periods:
+            told = "`dims` and `periodic` are for fields"
+            raise TypeError(f"{told}; leave them out with your own fit.")
+        field = settings(half, channel_axis=-1)
     at = (move(np.arange(n) / 2 - (0.25 if area else 0), values) for n in shape)
     predicted = to_numpy(field.grid(*at))
     truth = to_numpy(values)
@@ -125,27 +130,10 @@ def heldout_score(
         held[every] = False
     held &= ~np.isnan(truth).any(axis=-1)
     if not held.any():
-        raise ValueError(
-            f"no sample is left to score; got shape {shape} and border={edges[0]}. Use a larger "
-            "array or a smaller border."
-        )
-    if data_range is None:
-        data_range = peak_to_peak(truth)
+        told = f"no sample is left to score; got shape {shape} and border={edges[0]}"
+        raise ValueError(f"{told}. Use a larger array or a smaller border.")
+    data_range = peak_to_peak(truth) if data_range is None else data_range
     return psnr(truth[held], predicted[held], data_range=data_range)
-
-
-def _by_another(
-    fit: Fits, half: Array, dims: Sequence[str] | None, periods: Mapping[int, float | None]
-) -> HasGrid:
-    """What another way to fit makes of every second sample; it knows no names and no periods."""
-    if not callable(fit):
-        raise TypeError(
-            "`settings` must come from smooth(...), oriented(...) or paper(...), or be a way to "
-            f"fit, a function of an array; got {fit!r}."
-        )
-    if dims is not None or periods:
-        raise TypeError("`dims` and `periodic` are for fields; leave them out with your own fit.")
-    return fit(half, channel_axis=-1)
 
 
 # --- quality against width ------------------------------------------------------------------------
@@ -220,9 +208,7 @@ def psnr_by_width(
     widest = settings.network.width
     listed = range(1, widest + 1) if widths is None else entries(widths) or ()
     if not listed or not all(is_whole(m) and 1 <= m <= widest for m in listed):
-        raise ValueError(
-            f"`widths` must lie between 1 and the settings' width, {widest}; got {shown(widths)}."
-        )
+        raise wrong("widths", f"lie between 1 and the settings' width, {widest}", widths)
     wanted = np.asarray(listed, np.int64)
     if not is_array(values):
         values = array("values", values)
@@ -239,13 +225,8 @@ def psnr_by_width(
             left[m] = float(((to_numpy(field.samples()) - to_numpy(y)) ** 2).sum())
     else:
         left = _left_over(settings, encode.partition, y)
-    truth = to_numpy(y)
-    return Curve(
-        wanted,
-        left[wanted] / math.prod(y.shape),
-        float(np.ptp(truth)) or 1.0,
-        float(truth.max()),
-    )
+    truth, mse = to_numpy(y), left[wanted] / math.prod(y.shape)
+    return Curve(wanted, mse, float(np.ptp(truth)) or 1.0, float(truth.max()))
 
 
 def _left_over(settings: Paper, partition: Partition, y: Array) -> Floats:
@@ -340,7 +321,7 @@ def over_seeds(
         raise TypeError(f"`settings` must come from paper(...); got {settings!r}.")
     listed = entries(seeds)
     if listed is None and whole("seeds", seeds) > MOST_SEEDS:
-        raise ValueError(f"`seeds` must be at most {MOST_SEEDS}; got {shown(seeds)}.")
+        raise wrong("seeds", f"be at most {MOST_SEEDS}", seeds)
     if not is_array(values):
         values = array("values", values)
     found = []

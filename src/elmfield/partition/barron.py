@@ -18,7 +18,7 @@ from scipy.fft import next_fast_len, rfftn
 
 from elmfield._array.backend import to_numpy
 from elmfield._array.checks import axis_of, choice, shown
-from elmfield._array.threads import n_processors
+from elmfield._array.running import n_processors
 from elmfield._array.typing import Array, Bools, Floats, Integers
 from elmfield.samples import prepare, unmasked
 

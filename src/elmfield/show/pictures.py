@@ -1,26 +1,134 @@
-"""Pictures: partitions, energies, directions of regions; all return matplotlib axes.
+"""Pictures: colours for numbers, borders and directions of regions; drawings with matplotlib.
 
-Each function draws on `axes`, or on new ones, and returns them; saving and showing is the caller's.
-Needs matplotlib, which is imported when first drawn with.
+What begins with `draw_` and takes `axes` draws on those, or on new ones, and returns them; saving
+and showing is the caller's. It needs matplotlib, which is imported when first drawn with. The rest
+are arrays of arrays; no file is opened and no drawing library is needed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from elmfield._array.backend import is_array, to_numpy
-from elmfield._array.typing import Array
+from elmfield._array.checks import choice, whole, wrong
+from elmfield._array.typing import Array, Floats
 from elmfield.field import Field
 from elmfield.partition import Partition, fixed_axes, plane_of
-from elmfield.partition.barron import barron_norm
-from elmfield.show.drawing import border_lines, direction_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Lines = Sequence[Sequence[tuple[float, ...]]]
+
 LINE = "#ffd23f"
 """Borders of regions: seen on dark, bright and grey."""
+
+_STOPS = {
+    "grey": "000000 ffffff",
+    "viridis": "440154 482878 3e4a89 31688e 26828e 1f9e89 35b779 6dcd59 b4de2c fde725",
+    "error": "000004 1b0c41 4a0c6b 781c6d a52c60 cf4446 ed6925 fb9b06 f7d13d fcffa4",
+    "magma": "000004 180f3d 440f76 721f81 9e2f7f cd4071 f1605d fd9668 feca8d fcfdbf",
+    "cividis": "00224e 123570 3b496c 575d6d 707173 8a8678 a59c74 c3b369 e1cc55 fee838",
+    "balance": "053061 2065ab 4393c3 90c4dd d1e5f0 f7f6f6 fddbc7 f3a481 d6604d b1182b 67001f",
+    "phase": "e2d9e2 b3c6ce 7ba1c2 6276ba 5e43a5 4e186f 2f1436 581647 8e2c50 b25652 c6896c d4bcac "
+    "e2d9e2",
+}
+MAPS = {name: [tuple(bytes.fromhex(c)) for c in text.split()] for name, text in _STOPS.items()}
+"""Colours from low to high; between them, straight lines. All are matplotlib's at a few places:
+"error" is inferno, "balance" RdBu from blue to red, for what has a sign, "phase" twilight, for what
+goes round."""
+
+
+def colourise(
+    values: Array, colours: str = "viridis", low: float | None = None, high: float | None = None
+) -> Array:
+    """An RGB picture (H, W, 3), uint8, of numbers (H, W); what is not finite is left grey."""
+    choice("colours", colours, tuple(MAPS))
+    values = np.asarray(np.abs(values) if np.iscomplexobj(values) else values, np.float64)
+    finite = np.isfinite(values)
+    low = float(values[finite].min(initial=np.inf)) if low is None else low
+    high = float(values[finite].max(initial=-np.inf)) if high is None else high
+    span = high - low if high > low else 1.0
+    t = np.clip((np.where(finite, values, low) - low) / span, 0, 1)
+    stops = np.asarray(MAPS[colours], np.float64)
+    place = np.linspace(0, 1, len(stops))
+    rgb = np.stack([np.interp(t, place, stops[:, k]) for k in range(3)], axis=-1)
+    rgb[~finite] = 128
+    return np.asarray(np.round(rgb), np.uint8)
+
+
+def to_plane(values: Array, channel_axis: int | None, combine: Callable[..., Array]) -> Array:
+    """One picture's worth of numbers (H, W) of an array of any shape.
+
+    Channels are combined; of more than two axes the middle of the others is shown, of one axis a
+    thin strip.
+    """
+    if channel_axis is not None:
+        values = combine(values, axis=channel_axis)
+    while values.ndim > 2:
+        k = int(np.argmin(values.shape))
+        values = np.take(values, values.shape[k] // 2, axis=k)
+    if values.ndim == 1:
+        values = np.repeat(values[None, :], max(1, min(64, len(values) // 4)), axis=0)
+    return values
+
+
+def draw_regions(rgb: Array, partition: Partition) -> Array:
+    """A picture (H, W, 3) with the borders between a partition's regions drawn in."""
+    cells = (c[:n] for c, n in zip(partition.cell_of, partition.shape))
+    label = partition.labels[np.ix_(*cells)]
+    line = np.zeros(label.shape, bool)
+    line[1:] |= label[1:] != label[:-1]
+    line[:, 1:] |= label[:, 1:] != label[:, :-1]
+    out = rgb.copy()
+    out[line] = (255, 80, 60)
+    return out
+
+
+def border_lines(partition: Partition) -> list[list[tuple[float, float]]]:
+    """Lines between cells of different regions, and around the array, as pairs of (column, row)."""
+    lines = []
+    for along in (0, 1):
+        marks, ends = partition.borders(along), partition.borders(1 - along)
+        grid = partition.labels if along == 0 else partition.labels.T
+        differs = np.ones((grid.shape[0] + 1, grid.shape[1]), bool)
+        differs[1:-1] = grid[1:] != grid[:-1]
+        if partition.periodic[along]:
+            differs[0] = differs[-1] = grid[0] != grid[-1]
+        for i, j in zip(*np.nonzero(differs)):
+            points = [(float(end), float(marks[i])) for end in ends[j : j + 2]]
+            lines.append([p if along == 0 else p[::-1] for p in points])
+    return lines
+
+
+def direction_lines(field: Field, every: int = 1) -> Floats:
+    """The lines of :func:`draw_directions`: two ends each, in index coordinates, (n, 2, 2).
+
+    With weights p of members that are rough across n_k by a_k, the mean ``Σ p_k log a_k n_k n_kᵀ``,
+    less its isotropic part, tells the direction and how sure the region is of it.
+    """
+    c = field.model.blended.groups[0].coefficients
+    if len(field.shape) != 2 or c.beliefs is None:
+        told = "directions are those of a field of two axes fitted with oriented(...)"
+        raise ValueError(f"{told}; got {field!r} with settings {field.settings}.")
+    part, every = field.partition, whole("region", every)
+    rows = part.labels[::every, ::every].reshape(-1)
+    p = np.asarray(to_numpy(c.energy_weights(rows)), np.float64)  # (n, K)
+    n, strength = c.beliefs.family.directions, np.log(c.beliefs.family.strengths)
+    tensor = np.einsum("gk,k,ki,kj->gij", p, strength, n, n)
+    values, vectors = np.linalg.eigh(tensor)
+    along = vectors[:, :, 0]  # least rough
+    sure = (values[:, 1] - values[:, 0]) / max(float(strength.max()), 1e-12)
+    edges = [0.5 * (b[1:] + b[:-1]) for b in (part.borders(0), part.borders(1))]
+    cells = np.stack(np.meshgrid(*(e[::every] for e in edges), indexing="ij"), axis=-1)
+    half = 0.5 * every * min(float(np.diff(b).min()) for b in part.edges)
+    reach = along * (sure * half)[:, None]
+    centres = cells.reshape(-1, 2)
+    return np.stack([centres - reach, centres + reach], axis=1)
+
+
+# --- on axes of matplotlib ------------------------------------------------------------------------
 
 
 def draw_partition(
@@ -63,7 +171,7 @@ def draw_partition(
     the end is open there.
     """
     fixed = fixed_axes(partition.shape, at)
-    whole, partition = partition, plane_of(partition, at)
+    own, partition = partition, plane_of(partition, at)
     axes = _new_axes() if axes is None else axes
     n0, n1 = partition.shape
     box = (-0.5, n1 - 0.5, n0 - 0.5, -0.5)
@@ -73,15 +181,13 @@ def draw_partition(
             picture = np.moveaxis(picture, channel_axis, -1)
             low, high = np.nanmin(picture), np.nanmax(picture)
             picture = np.clip((picture - low) / ((high - low) or 1), 0, 1)
-        d = len(whole.shape)
-        if picture.shape[:d] != whole.shape:
-            raise ValueError(
-                f"`values` must have the partition's shape {whole.shape}; got {picture.shape}."
-            )
+        d = len(own.shape)
+        if picture.shape[:d] != own.shape:
+            raise wrong("values", f"have the partition's shape {own.shape}", picture.shape)
         picture = picture[tuple(fixed.get(k, slice(None)) for k in range(d))]
         axes.imshow(picture, cmap=cmap, interpolation="nearest", extent=box)
     cut = "".join(f", axis {k} at {i}" for k, i in fixed.items())
-    title = f"{whole.n_regions} regions{cut}" if title is None else title
+    title = f"{own.n_regions} regions{cut}" if title is None else title
     _draw_lines(axes, border_lines(partition), box, colour, width, title)
     return axes
 
@@ -111,6 +217,8 @@ def draw_energies(
     **energy
         Options of :func:`barron_norm`.
     """
+    from elmfield.partition.barron import barron_norm  # scipy's transforms take 0.1 s
+
     fixed = fixed_axes(partition.shape, at)
     axes = _new_axes() if axes is None else axes
     beta = barron_norm(values, partition=partition, **energy)
@@ -176,12 +284,7 @@ def draw_directions(
 
 
 def _draw_lines(
-    axes: "Axes",
-    lines: Sequence[Sequence[tuple[float, ...]]],
-    box: tuple[float, float, float, float],
-    colour: str,
-    width: float,
-    title: str | None,
+    axes: "Axes", lines: Lines, box: Sequence[float], colour: str, width: float, title: str | None
 ) -> None:
     """Draw lines in a box (left, right, bottom, top) that fills axes without frame and ticks."""
     from matplotlib.collections import LineCollection
@@ -196,15 +299,11 @@ def _draw_lines(
 
 
 def _new_axes() -> "Axes":
-    axes: Axes = _pyplot().subplots(figsize=(4.8, 4.8), layout="constrained")[1]
-    return axes
-
-
-def _pyplot() -> Any:
     try:
         from matplotlib import pyplot
     except ImportError as error:
         raise ImportError(
             "pictures need matplotlib, which is not installed; pip install 'elmfield[show]'."
         ) from error
-    return pyplot
+    axes: Axes = pyplot.subplots(figsize=(4.8, 4.8), layout="constrained")[1]
+    return axes

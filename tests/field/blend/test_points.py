@@ -7,7 +7,7 @@ import pytest
 
 import elmfield as ef
 import oracles
-from elmfield._array import threads
+from elmfield._array import running
 from elmfield.field.blend import points
 from support import close, coefficients_of, inside
 
@@ -106,7 +106,7 @@ def test_threads_do_not_change_a_digit(rng, monkeypatch):
     x = inside(rng, field.shape, 40000)
     monkeypatch.setattr(points, "CACHE_NUMBERS", 1 << 16)
     one = field(x), field.gradient(x)
-    monkeypatch.setattr(threads, "n_threads", lambda: 3)
+    monkeypatch.setattr(running, "n_threads", lambda: 3)
     three = field(x), field.gradient(x)
     for a, b in zip(one, three):
         np.testing.assert_array_equal(a, b)

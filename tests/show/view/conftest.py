@@ -12,7 +12,7 @@ import pytest
 
 import elmfield as ef
 from elmfield.io.view_source import scene_of, written
-from elmfield.show.view.server import serve
+from elmfield.show.pages import serve
 from oracles.tile_bytes import unpacked
 
 pytest.importorskip("starlette")

@@ -9,7 +9,7 @@ from PIL import Image
 
 import elmfield as ef
 from elmfield.io.view_source import export_view
-from elmfield.show.drawing import colourise
+from elmfield.show.pictures import colourise
 from support import close
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -354,7 +354,7 @@ def test_what_goes_wrong_is_told_in_the_page(opened, page, waves, monkeypatch):
     def gone(*_):
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr("elmfield.show.view.view_tiles.on_plane", gone)
+    monkeypatch.setattr("elmfield.show.layers.on_plane", gone)
     tab.evaluate("elmfield.picture.go({x: 100, y: 100, zoom: 60})")
     tab.wait_for_selector("#error:not([hidden])")
     assert "the disk is gone" in tab.inner_text("#error-text")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from elmfield.io.view_source import export_view, scene_of
-from elmfield.show.view.export_page import PAGE, _layers, page_file
-from elmfield.show.view.layers import Look
-from elmfield.show.view.view_tiles import Tiles
+from elmfield.show.layers import Look
+from elmfield.show.pages import PAGE, _layers, page_file
+from elmfield.show.view_tiles import Tiles
 from oracles.tile_bytes import unpacked
 
 
@@ -78,13 +78,13 @@ def test_the_size_is_kept(waves):
     scene = scene_of(waves)
     first = Look(at=scene.start)
     for size in (1 << 20, 8 << 20, 64 << 20):
-        layers = _layers(scene, first, size)
+        layers = _layers(scene, first, size).values()
         total = sum(
-            np.prod(scene.plane.pixels(z)) * (1 if l.look.quantity == "regions" else 2)
-            for l in layers
-            for z in range(l.finest, scene.plane.coarsest + 1)
+            np.prod(scene.plane.pixels(z)) * (1 if look.quantity == "regions" else 2)
+            for look, finest in layers
+            for z in range(finest, scene.plane.coarsest + 1)
         )
-        assert total <= size or all(l.finest == scene.plane.coarsest for l in layers)
+        assert total <= size or all(finest == scene.plane.coarsest for _, finest in layers)
 
 
 def test_a_series_goes_whole(tmp_path):

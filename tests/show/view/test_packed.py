@@ -5,7 +5,7 @@ import gzip
 import numpy as np
 import pytest
 
-from elmfield.show.view.view_tiles import pack_floats, pack_short
+from elmfield.show.view_tiles import pack_floats, pack_short
 from oracles.tile_bytes import unpacked
 
 

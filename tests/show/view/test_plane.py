@@ -5,7 +5,7 @@ import pytest
 
 from elmfield.domain.box import make_domain
 from elmfield.field.coordinates.labels import AxisLabels, Labels
-from elmfield.show.view.scene import FINEST_LEVEL, TILE_PIXELS, Plane
+from elmfield.show.scene import FINEST_LEVEL, TILE_PIXELS, Plane
 
 NORTH = {"latitude": "degrees_north"}
 

@@ -16,10 +16,9 @@ import pytest
 
 import elmfield as ef
 from elmfield.io.view_source import scene_of
-from elmfield.show.view.app import MEDIA_TYPES
-from elmfield.show.view.export_page import PAGE
-from elmfield.show.view.scene import Scene
-from elmfield.show.view.server import drop_stalled, serve
+from elmfield.show.app import MEDIA_TYPES
+from elmfield.show.pages import PAGE, drop_stalled, serve
+from elmfield.show.scene import Scene
 from support import close
 
 
@@ -347,8 +346,8 @@ BEGUN = [
 
 
 def test_requests_that_never_end_keep_nobody_out(opened, small, monkeypatch):
-    monkeypatch.setattr("elmfield.show.view.server.MAX_CONNECTIONS", 10)
-    monkeypatch.setattr("elmfield.show.view.server.STALLED_SECONDS", 0)
+    monkeypatch.setattr("elmfield.show.pages.MAX_CONNECTIONS", 10)
+    monkeypatch.setattr("elmfield.show.pages.STALLED_SECONDS", 0)
     client = opened(small)
     with contextlib.ExitStack() as stack:
         for begun in 3 * BEGUN:
@@ -423,7 +422,7 @@ def test_a_model_that_goes_away_is_told(opened, waves, tmp_path, monkeypatch, er
     def gone(*_):
         raise error
 
-    monkeypatch.setattr("elmfield.show.view.view_tiles.on_plane", gone)
+    monkeypatch.setattr("elmfield.show.layers.on_plane", gone)
     assert str(error) in client.json("/tile/-1/0/0", 503)["error"]
     assert client.get("/tile/0/0/0").code == 200  # kept
 

@@ -7,10 +7,10 @@ from scipy.ndimage import map_coordinates
 import elmfield as ef
 from elmfield.field.coefficients.tiles import CodedTiles
 from elmfield.io.model import sample_files
-from elmfield.show.view import view_tiles as module
-from elmfield.show.view.layers import Look, means_on_plane, middles
-from elmfield.show.view.scene import Scene
-from elmfield.show.view.view_tiles import Overview, Tiles, halved
+from elmfield.show import view_tiles as module
+from elmfield.show.layers import Look, means_on_plane, middles
+from elmfield.show.scene import Scene
+from elmfield.show.view_tiles import Overview, Tiles, halved
 from support import close
 
 
@@ -135,7 +135,7 @@ def test_what_the_background_meets_is_told(plain, monkeypatch):
     def gone(*_):
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr(module, "means_on_plane", gone)
+    monkeypatch.setattr("elmfield.show.layers.means_on_plane", gone)
     look = Look(quantity="gradient")
     tiles.values(look, 1, 0, 0)
     tiles._builder.join(30)
@@ -233,9 +233,9 @@ def test_parts_of_complex_numbers(opened, rng):
 def test_tiles_are_kept_but_not_for_ever(plain, monkeypatch):
     tiles = Tiles(plain.scene)
     one = tiles.tile(Look(), -2, 0, 0)
-    made = tiles.evaluated
-    assert tiles.tile(Look(), -2, 0, 0) == one
-    assert tiles.evaluated == made
+    with monkeypatch.context() as patch:
+        patch.setattr("elmfield.show.layers.on_plane", None)  # nothing is evaluated again
+        assert tiles.tile(Look(), -2, 0, 0) == one
     monkeypatch.setattr(module, "KEPT_BYTES", 3 * len(one))
     for row in range(4):
         tiles.tile(Look(), -3, row, 0)
@@ -243,7 +243,7 @@ def test_tiles_are_kept_but_not_for_ever(plain, monkeypatch):
     assert tiles._size == sum(map(len, tiles._kept.values()))
     for k in range(10):
         tiles._overview(Look(at=(float(k),)))
-    assert len(tiles._overviews) == module.MAX_OVERVIEWS
+    assert tiles._overview.cache_info().currsize == module.MAX_OVERVIEWS
 
 
 def test_an_overview_has_a_limit(plain, monkeypatch):

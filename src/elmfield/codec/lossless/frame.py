@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield._array.threads import small_products
+from elmfield._array.running import small_products
 from elmfield._array.typing import Bools, Floats, Integers
 from elmfield.codec.lossless import wavefront
 from elmfield.codec.lossless.plane_model import Model, set_anchors

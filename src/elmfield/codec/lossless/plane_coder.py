@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield._array import compiled
-from elmfield._array.threads import spread
+from elmfield._array import running
+from elmfield._array.running import spread
 from elmfield._array.typing import Floats, Integers
 from elmfield.codec.ans import (
     Decoder,
@@ -243,7 +243,7 @@ def decode_sections(sections: Sequence[Plane]) -> None:
             coded.append(section)
         else:
             section.samples = np.zeros(section.layout.shape, np.int64)
-    if compiled.pays(sum(plane.layout.n_samples for plane in coded)):
+    if running.pays(sum(plane.layout.n_samples for plane in coded)):
         from elmfield.codec.lossless.prediction_kernels import decode_plane
 
         spread(decode_plane, coded)

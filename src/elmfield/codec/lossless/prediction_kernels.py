@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield._array.compiled import compiled
+from elmfield._array.running import compiled
 from elmfield._array.typing import Floats, Integers
 from elmfield.codec.ans import first_states, too_short, unfinished
 from elmfield.codec.lossless.plane_coder import Plane

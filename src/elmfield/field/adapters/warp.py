@@ -20,7 +20,7 @@ from elmfield._array.backend import (
     to_numpy,
 )
 from elmfield._array.checks import choice, numbers, sizes_of
-from elmfield._array.memory import capacity, runs, with_less_memory
+from elmfield._array.running import capacity, runs, with_less_memory
 from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.errors import OutsideDomainError
 from elmfield.field.coordinates.gap_masks import shown, shows_gaps

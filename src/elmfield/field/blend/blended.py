@@ -11,8 +11,8 @@ from functools import cached_property
 import numpy as np
 
 from elmfield._array.backend import add_runs, move, namespace
-from elmfield._array.memory import capacity
-from elmfield._array.memory import runs as runs_of
+from elmfield._array.running import capacity
+from elmfield._array.running import runs as runs_of
 from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.field.blend.grids import AxisPlan, AxisTable, along, by_class, contracted
 from elmfield.field.blend.integrals import Runs, cell_runs

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from elmfield._array.backend import add_rows, move, namespace, take
-from elmfield._array.memory import capacity, runs
-from elmfield._array.threads import spread
+from elmfield._array.running import capacity, runs, spread
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.blend.integrals import Runs
 from elmfield.local.layers import Pieces, split

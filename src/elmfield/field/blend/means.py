@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from elmfield._array.backend import add_runs, move, namespace
-from elmfield._array.memory import capacity, with_less_memory
-from elmfield._array.memory import runs as runs_of
+from elmfield._array.running import capacity, with_less_memory
+from elmfield._array.running import runs as runs_of
 from elmfield._array.typing import Array, Coordinate, Floats
 from elmfield.field.blend.blended import Blended
 from elmfield.field.blend.integrals import Split, Weight, averages

@@ -20,8 +20,7 @@ from elmfield._array.backend import (
     put_rows,
     sort_order,
 )
-from elmfield._array.memory import capacity, runs
-from elmfield._array.threads import spread
+from elmfield._array.running import capacity, runs, spread
 from elmfield._array.typing import Array, Integers
 from elmfield.field.blend.grids import Order, arranged, contract
 from elmfield.local.bases.axis_modes import rows_of

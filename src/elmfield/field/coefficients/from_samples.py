@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from elmfield._array.backend import device, is_numpy, is_on_host, move, namespace, to_numpy
-from elmfield._array.memory import capacity, runs
+from elmfield._array.running import capacity, runs
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.stored import Coefficients, Full, Ragged, rows_of

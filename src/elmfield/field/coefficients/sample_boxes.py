@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from elmfield._array.backend import cast, copy_array, move, namespace, requires_grad, take, to_numpy
-from elmfield._array.memory import capacity
+from elmfield._array.running import capacity
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.errors import StoreError
 from elmfield.field.coefficients.tiles import CodedTiles, Tiling, Totals, run_of, runs_of, sums_of

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from elmfield._array import compiled
+from elmfield._array import running
 from elmfield._array.checks import USUAL_EFFORT
-from elmfield._array.memory import capacity
+from elmfield._array.running import capacity
 from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.codec import has_coarse, pack, pack_decoded, unpack, unpack_many
 from elmfield.errors import StoreError
@@ -295,7 +295,7 @@ class CodedTiles:
                 ]
             )
         out = np.empty(tuple(map(len, every)), self.dtype)
-        compiled.pays(out.size)
+        running.pays(out.size)
         corners = list(cartesian(*spans))
         numbers = [int(np.ravel_multi_index([i for i, _, _ in c], t.counts)) for c in corners]
         room = self._room

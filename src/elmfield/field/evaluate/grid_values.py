@@ -12,8 +12,8 @@ import numpy as np
 
 from elmfield._array.backend import as_dtype, device, move, namespace, take, to_numpy
 from elmfield._array.checks import choice, whole
-from elmfield._array.memory import capacity, with_less_memory
 from elmfield._array.progress import silent
+from elmfield._array.running import capacity, with_less_memory
 from elmfield._array.typing import Array, DType, Floats, Integers, Progress
 from elmfield.field.blend.means import means_over
 from elmfield.field.blend.points import DERIVATIVES, magnitude

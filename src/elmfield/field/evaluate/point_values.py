@@ -24,7 +24,7 @@ from elmfield._array.backend import (
     to_numpy,
 )
 from elmfield._array.checks import choice
-from elmfield._array.memory import capacity, runs, with_less_memory
+from elmfield._array.running import capacity, runs, with_less_memory
 from elmfield._array.typing import Array, Bools, DType, Floats, Integers
 from elmfield.domain.box import OUTSIDE
 from elmfield.field.blend.grids import Order, arranged, dot

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from elmfield._array.backend import device, is_on_host, move, namespace, to_numpy
-from elmfield._array.memory import capacity, runs
+from elmfield._array.running import capacity, runs
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.tables.intervals import Intervals, intervals_of
 from elmfield.field.tables.polynomials import exponents, n_terms

@@ -22,8 +22,7 @@ from elmfield._array.backend import (
     sort_order,
     to_numpy,
 )
-from elmfield._array.memory import runs
-from elmfield._array.threads import spread
+from elmfield._array.running import runs, spread
 from elmfield._array.typing import Array, Floats, Integers
 
 Order = tuple[int, ...]

@@ -26,8 +26,7 @@ from elmfield._array.backend import (
     to_numpy,
 )
 from elmfield._array.checks import choice, positive
-from elmfield._array.memory import table_bytes
-from elmfield._array.threads import spread
+from elmfield._array.running import spread, table_bytes
 from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.field.evaluate.point_values import query, refuse_array
 from elmfield.field.tables.expansion import ORDERS, Expansion, expanded

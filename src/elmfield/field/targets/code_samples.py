@@ -15,8 +15,7 @@ import numpy as np
 from elmfield._array.backend import to_numpy
 from elmfield._array.channel_stats import ChannelStats
 from elmfield._array.checks import USUAL_EFFORT
-from elmfield._array.memory import runs
-from elmfield._array.threads import n_threads, spread
+from elmfield._array.running import n_threads, runs, spread
 from elmfield._array.typing import Array, Floats
 from elmfield.field.accuracy import energy_in_boxes, errors
 from elmfield.field.blend.blended import Blended

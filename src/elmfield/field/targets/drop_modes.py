@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from elmfield._array.backend import device, move, namespace, to_numpy
-from elmfield._array.memory import runs
+from elmfield._array.running import runs
 from elmfield._array.typing import Array, Floats
 from elmfield.field.accuracy import errors, kept_values, own_values
 from elmfield.field.blend.blended import Blended

@@ -13,7 +13,7 @@ from itertools import product as cartesian
 
 import numpy as np
 
-from elmfield._array.memory import runs
+from elmfield._array.running import runs
 from elmfield._array.typing import Floats, Integers
 from elmfield.field.uncertainty.prior import (
     LARGEST_POWER,

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from elmfield._array.memory import runs
-from elmfield._array.threads import spread
+from elmfield._array.running import runs, spread
 from elmfield._array.typing import Floats, Integers
 from elmfield.field.uncertainty.lattice import BLOCKS, COMMON_SHARE, compact
 from elmfield.field.uncertainty.prior import (

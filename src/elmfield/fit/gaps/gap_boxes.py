@@ -23,8 +23,7 @@ from elmfield._array.backend import (
     to_numpy,
 )
 from elmfield._array.cache import memoised
-from elmfield._array.memory import capacity, runs
-from elmfield._array.threads import spread
+from elmfield._array.running import capacity, runs, spread
 from elmfield._array.typing import Array, Integers
 from elmfield.fit.gaps.levels import take_boxes
 from elmfield.local.energies import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.memory import runs
+from elmfield._array.running import runs
 from elmfield._array.typing import Floats
 from elmfield.domain import Domain
 from elmfield.errors import RankWarning

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, vstack
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
-from elmfield._array.memory import runs
+from elmfield._array.running import runs
 from elmfield._array.typing import Array, Floats
 from elmfield.domain import Domain
 from elmfield.field.model import Model

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from elmfield._array.backend import move, namespace
-from elmfield._array.threads import spread
+from elmfield._array.running import spread
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Domain
 from elmfield.field import Group, Ragged

@@ -22,7 +22,7 @@ from elmfield.io.files import need, reading, suffix_of
 from elmfield.io.formats.arrays import Lazy
 from elmfield.io.formats.picture_headers import as_bytes, as_text
 from elmfield.io.gridded import Gridded, step_of
-from elmfield.show.drawing import colourise
+from elmfield.show.pictures import colourise
 
 SOUND_DTYPES = {
     **dict.fromkeys(("PCM_U8", "PCM_S8", "PCM_16"), "int16"),

@@ -22,7 +22,7 @@ from elmfield.field.coordinates.labels import Attrs, AxisLabels, ChannelLabels, 
 from elmfield.io.files import UnreadableError, check_pixels, need, reading, suffix_of
 from elmfield.io.formats import picture_headers as headers
 from elmfield.io.gridded import Gridded
-from elmfield.show.drawing import colourise
+from elmfield.show.pictures import colourise
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from elmfield._array.backend import to_numpy
-from elmfield._array.memory import runs
+from elmfield._array.running import runs
 from elmfield._array.typing import Array, Integers, Progress
 from elmfield.field import Field, Group
 from elmfield.field.blend.own_models import Draws, Nodes

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.memory import runs
 from elmfield._array.progress import silent
-from elmfield._array.threads import n_threads, spread
+from elmfield._array.running import n_threads, runs, spread
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.codec import has_coarse, unpack
 from elmfield.field import Field

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.channel_stats import ChannelStats
-from elmfield._array.memory import capacity
-from elmfield._array.memory import memory_limit as limited
 from elmfield._array.progress import reporter
+from elmfield._array.running import capacity
+from elmfield._array.running import memory_limit as limited
 from elmfield._array.typing import Array, Floats, Progress
 from elmfield.field import Field
 from elmfield.field.coefficients.sample_boxes import SampleBoxes

@@ -16,8 +16,7 @@ import numpy as np
 
 from elmfield._array.backend import as_dtype, crc32, to_numpy
 from elmfield._array.checks import USUAL_EFFORT
-from elmfield._array.memory import capacity, runs
-from elmfield._array.threads import n_threads, spread
+from elmfield._array.running import capacity, n_threads, runs, spread
 from elmfield._array.typing import Array, Floats
 from elmfield.codec import has_coarse
 from elmfield.errors import StoreError

@@ -16,7 +16,7 @@ import numpy as np
 
 from elmfield._array.backend import is_array, is_dask, to_numpy
 from elmfield._array.checks import USUAL_EFFORT, choice
-from elmfield._array.memory import capacity
+from elmfield._array.running import capacity
 from elmfield._array.typing import Array, Integers, Progress
 from elmfield.field import Field, FromSamples, Group
 from elmfield.field.coefficients.tiles import TILE_BYTES, TILES_PER_BATCH, Tiling

@@ -22,7 +22,7 @@ import numpy as np
 
 from elmfield._array.backend import is_dask
 from elmfield._array.checks import whole
-from elmfield._array.threads import n_processors, small_products
+from elmfield._array.running import n_processors, small_products
 from elmfield._array.typing import Array
 from elmfield.io.files import need
 from elmfield.io.formats.arrays import Lazy

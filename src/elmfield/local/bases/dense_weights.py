@@ -20,7 +20,7 @@ from elmfield._array.autograd import recompute
 from elmfield._array.backend import device, is_numpy, move, namespace, requires_grad, to_numpy
 from elmfield._array.cache import CACHE
 from elmfield._array.linalg import solve_triangular, triangle
-from elmfield._array.memory import capacity, runs
+from elmfield._array.running import capacity, runs
 from elmfield._array.typing import Array, Integers
 from elmfield.local.bases.dense_modes import OnDense, complete_boxes, on_columns, plain_modes
 from elmfield.local.layers import Dense

@@ -30,7 +30,8 @@ import struct
 import threading
 import time
 from collections import OrderedDict
-from functools import cached_property
+from contextlib import nullcontext
+from functools import cached_property, lru_cache, partial
 from itertools import product
 
 import numpy as np
@@ -38,16 +39,9 @@ import numpy as np
 from elmfield._array.backend import to_numpy
 from elmfield._array.typing import Array, Floats
 from elmfield.field.evaluate.grid_values import coarse_means
-from elmfield.show.view.layers import (
-    Look,
-    means_on_plane,
-    middles,
-    numbers,
-    on_plane,
-    region_lines,
-    spread,
-)
-from elmfield.show.view.scene import TILE_PIXELS, Scene
+from elmfield.show import layers
+from elmfield.show.layers import Look, middles
+from elmfield.show.scene import TILE_PIXELS, Scene
 
 HEAD = struct.Struct("<4sBBBBHHff")
 MISSING_CODE = 65535
@@ -104,6 +98,10 @@ class Overview:
         """Whether all of it is there."""
         return not self._pieces
 
+    def shows(self, level: int) -> bool:
+        """Whether there is something to show at a level: all of it, or a first look."""
+        return level >= self.level and (self.done or "first" in vars(self))
+
     def step(self) -> None:
         """Make one piece more."""
         spans = [
@@ -111,7 +109,7 @@ class Overview:
         ]
         edges = [self.scene.plane.edges(k, self.level, *span) for k, span in enumerate(spans)]
         where = tuple(slice(*span) for span in spans)
-        self._base[where] = means_on_plane(self.scene, self.look, *edges)
+        self._base[where] = layers.means_on_plane(self.scene, self.look, *edges)
         self._pieces.pop()
 
     def part(self, level: int, rows: tuple[int, int], columns: tuple[int, int]) -> Array:
@@ -139,14 +137,14 @@ class Overview:
             while math.prod(scene.plane.pixels(level)) > FIRST_NUMBERS:
                 level += 1
             sides = [middles(e) for e in self._all_edges(level)]
-            return level, on_plane(scene, look, *sides)
+            return level, layers.on_plane(scene, look, *sides)
         most = 4 * FIRST_NUMBERS if is_coded else FIRST_NUMBERS
         while math.prod(-(-n >> level) for n in field.shape) > most:
             level += 1
         values = to_numpy(coarse_means(field.model, level))
         k = field.model.channel_axis
         values = values[..., None] if k is None else np.moveaxis(values, k, -1)
-        x = spread(scene, look.at, *(middles(e) for e in self._all_edges(level)))
+        x = layers.spread(scene, look.at, *(middles(e) for e in self._all_edges(level)))
         at = [
             np.clip(np.floor((c + 0.5) / 2**level).astype(int), 0, m - 1)
             for c, m in zip(x, values.shape)
@@ -174,28 +172,6 @@ def _at_level(
     return some
 
 
-class Turn:
-    """A lock that knows whether requests wait for it: background work lets them go first."""
-
-    def __init__(self) -> None:
-        self._lock, self._count, self._waiting = threading.Lock(), threading.Lock(), 0
-
-    def __enter__(self) -> None:
-        with self._count:
-            self._waiting += 1
-        self._lock.acquire()
-        with self._count:
-            self._waiting -= 1
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
-    def let_pass(self) -> None:
-        """Return when no request waits."""
-        while self._waiting:
-            time.sleep(0.001)
-
-
 class Tiles:
     """The tiles of a scene.
 
@@ -205,12 +181,11 @@ class Tiles:
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
-        self.lock = Turn()
-        self.evaluated = 0
-        self._shelf = threading.RLock()  # of what is kept
+        self.lock = threading.Lock()
+        self._shelf = threading.Lock()  # of what is kept
         self._kept: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
         self._size = 0
-        self._overviews: OrderedDict[Look, Overview] = OrderedDict()
+        self._overview = lru_cache(MAX_OVERVIEWS)(partial(Overview, scene))
         self._wanted: Overview | None = None
         self._builder: threading.Thread | None = None
         self._stats: dict[object, list[list[float]]] = {}
@@ -223,48 +198,35 @@ class Tiles:
     def tile(self, look: Look, level: int, row: int, column: int) -> bytes:
         """One tile, packed."""
         key = (look, level, row, column)
-        found = self._at_hand(*key)
-        if found is None:
-            with self.lock:
-                values, draft = self.values(look, level, row, column)
-            found = pack_floats(values, draft=draft)
-            if not draft:
-                self._keep(key, found)
-        return found
-
-    def _at_hand(self, look: Look, level: int, row: int, column: int) -> bytes | None:
-        """A tile for which nothing must be evaluated, so that it need not wait."""
-        key = (look, level, row, column)
         with self._shelf:
-            found = self._kept.get(key)
-            if found is not None:
+            if key in self._kept:
                 self._kept.move_to_end(key)
-                return found
-            overview = self._overviews.get(look)
-        if overview is None or overview.done or overview.error or level < overview.level:
-            return None
-        if "first" not in vars(overview):
-            return None
-        self._build(overview)
-        return pack_floats(overview.part(level, *self._spans(level, row, column)), draft=True)
-
-    def _spans(self, level: int, row: int, column: int) -> list[tuple[int, int]]:
-        """Pixels of a tile on both sides, from the first to behind the last."""
-        n = self.scene.plane.pixels(level)
-        return [(k * TILE_PIXELS, min((k + 1) * TILE_PIXELS, m)) for k, m in zip((row, column), n)]
+                return self._kept[key]
+        # Where nothing must be evaluated it need not wait.
+        shows = level > 0 and look.quantity != "regions" and self._overview(look).shows(level)
+        with nullcontext() if shows else self.lock:
+            values, draft = self.values(*key)
+        made = pack_floats(values, draft=draft)
+        with self._shelf:
+            if not draft and key not in self._kept:
+                self._kept[key] = made
+                self._size += len(made)
+            while self._size > KEPT_BYTES:
+                self._size -= len(self._kept.popitem(last=False)[1])
+        return made
 
     def values(self, look: Look, level: int, row: int, column: int) -> tuple[Array, bool]:
         """The numbers of a tile, and whether they are a first look."""
-        spans = self._spans(level, row, column)
+        sides = zip((row, column), self.scene.plane.pixels(level))
+        spans = [(k * TILE_PIXELS, min((k + 1) * TILE_PIXELS, n)) for k, n in sides]
         edges = [self.scene.plane.edges(k, level, *span) for k, span in enumerate(spans)]
         if look.quantity == "regions":
-            return region_lines(self.scene, look.at, *edges), False
-        self.evaluated += 1
+            return layers.region_lines(self.scene, look.at, *edges), False
         if level <= 0:
-            return on_plane(self.scene, look, *map(middles, edges)), False
+            return layers.on_plane(self.scene, look, *map(middles, edges)), False
         overview = self._overview(look)
         if level < overview.level:
-            return means_on_plane(self.scene, look, *edges), False
+            return layers.means_on_plane(self.scene, look, *edges), False
         if overview.done:
             return overview.part(level, *spans), False
         if overview.error is not None:
@@ -293,13 +255,9 @@ class Tiles:
 
         The same wherever the sliders stand, so that colours keep their meaning.
         """
-        key = (look.quantity, look.channels, look.part)
-        with self.lock:
-            if key not in self._stats:
-                self._stats[key] = self._quantiles(look)
-        return self._stats[key]
-
-    def _quantiles(self, look: Look) -> list[list[float]]:
+        key, found = (look.quantity, look.channels, look.part), []
+        if key in self._stats:
+            return self._stats[key]
         scene, domain = self.scene, self.scene.field.domain
         places = dict.fromkeys(scene.others, SLIDER_PLACES)
         usual = RANGE_PLACES ** (2 if scene.is_series else 1)
@@ -307,35 +265,15 @@ class Tiles:
             np.unique(np.linspace(0, n - 1, min(n, places.get(k, usual))).round())
             for k, n in enumerate(scene.field.shape)
         ]
-        x = [np.clip(at, low, high) for at, low, high in zip(x, domain.low, domain.high)]
-        values = numbers(scene, look, x).reshape(-1, len(look.channels))
-        found = []
+        x = list(map(np.clip, x, domain.low, domain.high))
+        with self.lock:
+            values = layers.numbers(scene, look, x).reshape(-1, len(look.channels))
         for v in values.T:
             v = v[np.isfinite(v)]
             q = np.percentile(v, np.arange(101)) if v.size else np.linspace(0, 1, 101)
             q[np.abs(q) < ZERO_SHARE * (q[-1] - q[0])] = 0
-            found.append([float(c) for c in q])
-        return found
-
-    # --- what is kept ---------------------------------------------------------------------------
-
-    def _keep(self, key: tuple[object, ...], made: bytes) -> None:
-        with self._shelf:
-            self._size += len(made) - len(self._kept.pop(key, b""))
-            self._kept[key] = made
-            while self._size > KEPT_BYTES:
-                _, old = self._kept.popitem(last=False)
-                self._size -= len(old)
-
-    def _overview(self, look: Look) -> Overview:
-        with self._shelf:
-            found = self._overviews.get(look)
-            if found is None:
-                found = self._overviews[look] = Overview(self.scene, look)
-                if len(self._overviews) > MAX_OVERVIEWS:
-                    self._overviews.popitem(last=False)
-            self._overviews.move_to_end(look)
-            return found
+            found.append(q.tolist())
+        return self._stats.setdefault(key, found)
 
     def _build(self, overview: Overview) -> None:
         self._wanted = overview
@@ -346,7 +284,7 @@ class Tiles:
     def _work(self) -> None:
         """Piece by piece of the overview that was asked for last; tiles come between."""
         while not self._stopped:
-            self.lock.let_pass()
+            time.sleep(0.002)  # requests that wait for the lock go first
             with self.lock:
                 wanted = self._wanted
                 if wanted is None or wanted.done:
@@ -364,12 +302,7 @@ def halved(values: Array) -> Array:
     p, q, C = values.shape
     even = np.full((p + p % 2, q + q % 2, C), np.nan, np.float32)
     even[:p, :q] = values
-    boxes = even.reshape(even.shape[0] // 2, 2, even.shape[1] // 2, 2, C)
-    have = np.isfinite(boxes)
-    count = have.sum(axis=(1, 3))
-    total = np.where(have, boxes, 0).sum(axis=(1, 3))
-    none = np.where(np.isinf(boxes).any(axis=(1, 3)), np.inf, np.nan)
-    return np.where(count > 0, total / np.maximum(count, 1), none).astype(np.float32)
+    return layers.box_means(even, (2, 2), 1)
 
 
 # --- bytes ----------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ are refused. Needs starlette.
 import asyncio
 import ipaddress
 import json
-import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -23,31 +22,17 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from elmfield._array.typing import Floats
+from elmfield._array.checks import choice
 from elmfield.errors import StoreError
-from elmfield.show.view.export_page import PAGE, page_file
-from elmfield.show.view.layers import (
-    Download,
-    Look,
-    Write,
-    at_point,
-    directions_between,
-    numbers,
-    plain,
-    profile,
-    series,
-    spread,
-)
-from elmfield.show.view.scene import FINEST_LEVEL, METHODS, PARTS, TILE_PIXELS, Scene
-from elmfield.show.view.view_tiles import Tiles
+from elmfield.show import layers
+from elmfield.show.layers import Download, Look, Write, plain
+from elmfield.show.pages import PAGE, page_file
+from elmfield.show.scene import FINEST_LEVEL, METHODS, PARTS, Scene
+from elmfield.show.view_tiles import Tiles
 
-MEDIA_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".txt": "text/plain; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
+_TEXTS = {".html": "html", ".css": "css", ".js": "javascript", ".txt": "plain"}
+MEDIA_TYPES = {suffix: f"text/{kind}; charset=utf-8" for suffix, kind in _TEXTS.items()}
+MEDIA_TYPES[".svg"] = "image/svg+xml"
 
 DOWNLOAD_MAX_VALUES = 1 << 24
 
@@ -86,7 +71,7 @@ def app_of(
     turn = asyncio.Semaphore(1)  # of tiles; what a pointer asks for does not wait
     routes = {
         "/": answers.page,
-        "/facts.json": answers.facts,
+        "/facts.json": lambda request: tiles.scene.facts(),
         "/quantiles": answers.quantiles,
         "/point": answers.point,
         "/profile": answers.profile,
@@ -98,7 +83,7 @@ def app_of(
     tile = Route("/tile/{level}/{row}/{column}", endpoint(answers.tile, turn))
     inner = Starlette(routes=[tile, *(Route(path, endpoint(a)) for path, a in routes.items())])
     inner.router.redirect_slashes = False  # an address is there, or it is not
-    return Guard(inner, hosts, addresses)
+    return guarded(inner, hosts, addresses)
 
 
 def endpoint(
@@ -141,10 +126,6 @@ class Answers:
         kind = MEDIA_TYPES[PurePath(name).suffix]
         return Response(page_file(name), media_type=kind, headers={"Cache-Control": "no-cache"})
 
-    def facts(self, request: Request) -> object:
-        """What the page must know."""
-        return self.scene.facts()
-
     def tile(self, request: Request) -> Response:
         """Numbers of one tile."""
         where = tile_of(self.scene, request.path_params)
@@ -160,15 +141,16 @@ class Answers:
         """What is at one place."""
         index = several(request.query_params, "index", len(self.scene.field.shape))
         with self.tiles.lock:
-            return at_point(self.scene, index)
+            return layers.at_point(self.scene, index)
 
     def profile(self, request: Request) -> object:
         """Along a line."""
         self._needs_plane()
-        start, end = ends_of(self.scene, request.query_params)
+        ends = np.reshape(several(request.query_params, "line", 4), (2, 2))
+        start, end = np.clip(ends, self.scene.plane.low, self.scene.plane.high)
         look = self._look(request)
         with self.tiles.lock:
-            return profile(self.scene, look, start, end)
+            return layers.profile(self.scene, look, start, end)
 
     def series(self, request: Request) -> object:
         """A series between two places, and its samples where they can be told apart."""
@@ -183,9 +165,10 @@ class Answers:
         n = int(min(max(number(query.get("n", "800"), "n"), 2), 4000))
         own = np.arange(max(0, np.ceil(low)), min(scene.field.shape[k] - 1, high) + 1)
         with self.tiles.lock:
-            found, samples = series(scene, look, low, high, n), None
+            found, samples = layers.series(scene, look, low, high, n), None
             if high - low <= n / 4 and len(own):
-                shown = numbers(scene, look, spread(scene, look.at, own)).reshape(len(own), -1)
+                x = layers.spread(scene, look.at, own)
+                shown = layers.numbers(scene, look, x).reshape(len(own), -1)
                 samples = {"at": own.tolist(), "values": [plain(c) for c in shown.T]}
         return {**found, "samples": samples}
 
@@ -195,12 +178,12 @@ class Answers:
             raise ValueError("this field's regions have no directions.")
         a, b, c, d = several(request.query_params, "window", 4)
         with self.tiles.lock:
-            return directions_between(self.scene, (a, b), (c, d))
+            return layers.directions_between(self.scene, (a, b), (c, d))
 
     def download(self, request: Request) -> Response:
         """What is seen, as a file."""
         self._needs_plane()
-        if self.write is None:
+        if self.write is None or not self.scene.formats:
             raise ValueError("this page cannot write files.")
         order = download_of(self.scene, request.query_params)
         with self.tiles.lock:
@@ -237,37 +220,39 @@ def as_json(content: object, code: int = 200) -> Response:
     )
 
 
-class Guard:
-    """Lets through what a page of ours would ask: GET, our host, short questions."""
+def guarded(inner: ASGIApp, hosts: frozenset[str], addresses: bool) -> ASGIApp:
+    """Return what lets through what our page asks: GET, our host, short questions."""
 
-    def __init__(self, inner: ASGIApp, hosts: frozenset[str], addresses: bool) -> None:
-        self.inner, self.hosts, self.addresses = inner, hosts, addresses
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        wrong = self._wrong(scope) if scope["type"] == "http" else ("pages only.", 400)
-        inner = self.inner if wrong is None else refusal(*wrong)
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        wrong = _wrong(scope, hosts, addresses)
+        own = inner if wrong is None else refusal(*wrong)
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = [(k.lower().encode(), v.encode()) for k, v in HEADERS.items()]
-                message = {**message, "headers": [*message.get("headers", []), *own]}
+                more = [(k.lower().encode(), v.encode()) for k, v in HEADERS.items()]
+                message = {**message, "headers": [*message.get("headers", []), *more]}
             await send(message)
 
-        await inner(scope, receive, sent)
+        await own(scope, receive, sent)
 
-    def _wrong(self, scope: Scope) -> tuple[str, int] | None:
-        given = [v.decode("latin-1") for k, v in scope["headers"] if k == b"host"]
-        host = given[0] if len(given) == 1 else ""
-        name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-        known = name.lower() in self.hosts or (self.addresses and _is_address(name))
-        if not name or not known:
-            return "this page does not go by that name; open the address it printed.", 403
-        if scope["method"] not in ("GET", "HEAD"):
-            return "this page only shows; use GET.", 405
-        if len(scope["query_string"]) + len(scope["path"]) > MAX_QUESTION:
-            return "that question is too long.", 414
-        return None
+    return answer
+
+
+def _wrong(scope: Scope, hosts: frozenset[str], addresses: bool) -> tuple[str, int] | None:
+    """What is wrong with a request, and the code for it."""
+    if scope["type"] != "http":
+        return "pages only.", 400
+    given = [v.decode("latin-1") for k, v in scope["headers"] if k == b"host"]
+    host = given[0] if len(given) == 1 else ""
+    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+    known = name.lower() in hosts or (addresses and _is_address(name))
+    if not name or not known:
+        return "this page does not go by that name; open the address it printed.", 403
+    if scope["method"] not in ("GET", "HEAD"):
+        return "this page only shows; use GET.", 405
+    if len(scope["query_string"]) + len(scope["path"]) > MAX_QUESTION:
+        return "that question is too long.", 414
+    return None
 
 
 def _is_address(name: str) -> bool:
@@ -302,14 +287,6 @@ def several(query: Mapping[str, str], name: str, count: int) -> tuple[float, ...
     return tuple(number(p, name) for p in parts)
 
 
-def one_of(query: Mapping[str, str], name: str, known: tuple[str, ...]) -> str:
-    """One of the words that are known, the first by default."""
-    word = query.get(name, known[0])
-    if word not in known:
-        raise ValueError(f"`{name}` must be one of {', '.join(known)}; got {word[:40]!r}.")
-    return word
-
-
 def look_of(scene: Scene, query: Mapping[str, str]) -> Look:
     """What is to be shown."""
     known = (*scene.quantities, "regions")
@@ -323,42 +300,27 @@ def look_of(scene: Scene, query: Mapping[str, str]) -> Look:
     at = several(query, "at", len(scene.others)) if scene.others else ()
     low, high = scene.field.domain.low, scene.field.domain.high
     inside = tuple(min(max(v, low[k]), high[k]) for k, v in zip(scene.others, at))
-    return Look(
-        quantity=one_of(query, "quantity", known),
-        method=one_of(query, "method", METHODS),
-        channels=channels,
-        part=one_of(query, "part", PARTS),
-        at=inside,
-    )
+    quantity = choice("quantity", query.get("quantity", known[0]), known)
+    method = choice("method", query.get("method", METHODS[0]), METHODS)
+    part = choice("part", query.get("part", PARTS[0]), PARTS)
+    return Look(quantity, method, channels, part, inside)
 
 
 def tile_of(scene: Scene, words: Mapping[str, str]) -> tuple[int, int, int]:
     """Level, row and column of a tile that is there."""
     if scene.is_series:
         raise NotThereError("a series has no tiles.")
-    found = []
-    for name in ("level", "row", "column"):
-        text = words[name]
-        if not re.fullmatch(r"-?[0-9]{1,9}", text):
-            raise NotThereError(f"there is no tile with {name} {text[:40]!r}.")
-        found.append(int(text))
-    level, row, column = found
-    if not FINEST_LEVEL <= level <= scene.plane.coarsest:
-        raise NotThereError(
-            f"levels run from {FINEST_LEVEL} to {scene.plane.coarsest}; there is no level {level}."
-        )
-    rows, columns = (math.ceil(n / TILE_PIXELS) for n in scene.plane.pixels(level))
-    if not (0 <= row < rows and 0 <= column < columns):
-        raise NotThereError(f"there is no tile {row}, {column} at level {level}.")
-    return level, row, column
-
-
-def ends_of(scene: Scene, query: Mapping[str, str]) -> tuple[Floats, Floats]:
-    """Both ends of a line in the plane, inside the domain."""
-    a, b, c, d = several(query, "line", 4)
-    low, high = scene.plane.low, scene.plane.high
-    ends = np.clip(np.asarray([[a, b], [c, d]]), low, high)
-    return ends[0], ends[1]
+    said = [words[name] for name in ("level", "row", "column")]
+    if all(re.fullmatch(r"-?[0-9]{1,9}", text) for text in said):
+        level, row, column = map(int, said)
+        if FINEST_LEVEL <= level <= scene.plane.coarsest:
+            rows, columns = scene.plane.tiles(level)
+            if 0 <= row < rows and 0 <= column < columns:
+                return level, row, column
+    raise NotThereError(
+        f"there is no tile with level, row and column {', '.join(t[:40] for t in said)}; levels "
+        f"run from {FINEST_LEVEL} to {scene.plane.coarsest}."
+    )
 
 
 def download_of(scene: Scene, query: Mapping[str, str]) -> Download:
@@ -366,8 +328,6 @@ def download_of(scene: Scene, query: Mapping[str, str]) -> Download:
     look = look_of(scene, query)
     if look.quantity not in ("value", "gradient", "laplacian", "std"):
         raise ValueError("values, gradients, Laplacians and deviations can be downloaded.")
-    if not scene.formats:
-        raise ValueError("this page cannot write files.")
     a, b, c, d = several(query, "window", 4)
     low, high = scene.plane.low, scene.plane.high
     rows = (max(min(a, b), low[0]), min(max(a, b), high[0]))
@@ -377,26 +337,11 @@ def download_of(scene: Scene, query: Mapping[str, str]) -> Download:
     scale = number(query.get("scale", "1"), "scale")
     if not 1e-6 < scale <= 64:
         raise ValueError(f"`scale` must lie between 0 and 64 samples to a sample; got {scale:g}.")
-    shape = (_samples(rows, scale), _samples(columns, scale))
-    if math.prod(shape) * len(look.channels) > DOWNLOAD_MAX_VALUES:
-        raise ValueError(
-            f"{shape[0]} by {shape[1]} values are more than the {DOWNLOAD_MAX_VALUES} of one "
-            "download; zoom in, or take a smaller scale."
-        )
-    limits = None
-    if "limits" in query:
-        low_limit, high_limit = several(query, "limits", 2)
-        limits = low_limit, high_limit
-    return Download(
-        suffix=one_of(query, "format", scene.formats),
-        look=look,
-        rows=rows,
-        columns=columns,
-        shape=shape,
-        colours=query.get("colours", "viridis")[:40],
-        limits=limits,
-    )
-
-
-def _samples(ends: tuple[float, float], scale: float) -> int:
-    return max(1, round((ends[1] - ends[0]) * scale))
+    p, q = (max(1, round((last - first) * scale)) for first, last in (rows, columns))
+    if p * q * len(look.channels) > DOWNLOAD_MAX_VALUES:
+        told = f"{p} by {q} values are more than the {DOWNLOAD_MAX_VALUES} of one download"
+        raise ValueError(f"{told}; zoom in, or take a smaller scale.")
+    suffix = choice("format", query.get("format", scene.formats[0]), scene.formats)
+    colours = query.get("colours", "viridis")[:40]
+    limits = several(query, "limits", 2) if "limits" in query else None
+    return Download(suffix, look, rows, columns, (p, q), colours, limits)

@@ -13,10 +13,11 @@ import numpy as np
 
 from elmfield._array.typing import Array, Floats
 from elmfield.domain import Axis, Domain
+from elmfield.domain.sphere import is_latitude, is_longitude
 from elmfield.field import Field
-from elmfield.field.coordinates.labels import Attrs, Labels
+from elmfield.field.coordinates.labels import Labels
 from elmfield.field.uncertainty.posterior import why_none
-from elmfield.show.drawing import MAPS, direction_lines, has_directions
+from elmfield.show.pictures import MAPS, direction_lines
 
 TILE_PIXELS = 256
 """Pixels on each side of a tile."""
@@ -24,9 +25,8 @@ TILE_PIXELS = 256
 FINEST_LEVEL = -6
 """The finest level: 2^-6 squares to a pixel."""
 
-NORTH = {"latitude", "lat", "northing", "projection_y_coordinate"}
-UP = {"altitude", "height", "level_height"}
-"""Axes that grow upwards on the page, whichever way the array runs; so do degrees_north."""
+UP = {"northing", "projection_y_coordinate", "altitude", "height", "level_height"}
+"""Axes that grow upwards on the page, whichever way the array runs; so do latitudes."""
 
 MAX_STRETCH = 16.0
 """Samples are not drawn more oblong than this."""
@@ -71,23 +71,21 @@ class Plane:
         rows, columns = sorted((short + long)[-2:])
         shown = [domain.axes[k] for k in (rows, columns)]
         notes = [labels.axis(a.name).attrs for a in shown]
-        upward = _grows_upwards(shown[0].name, notes[0])
-        eastward = notes[1].get("units") == "degrees_east" or shown[1].name in ("longitude", "lon")
+        name, attrs = shown[0].name, notes[0]
+        named = name.lower() in UP or attrs.get("standard_name") in UP
+        upward = named or is_latitude(name, attrs) or attrs.get("positive") == "up"
+        eastward = is_longitude(shown[1].name, notes[1])
         flipped = (upward and shown[0].step > 0, eastward and shown[1].step < 0)
         units = [n.get("units") for n in notes]
         ratio = 1.0
         if units[0] is not None and units[0] == units[1] and min(a.size for a in shown) > 1:
             ratio = abs(shown[0].step / shown[1].step)
             ratio = min(max(ratio, 1 / MAX_STRETCH), MAX_STRETCH)
-        if abs(ratio - 1) < 1e-3:
-            ratio = 1.0
-        return cls(
-            axes=(rows, columns),
-            flipped=flipped,
-            squares=(max(ratio, 1.0), max(1 / ratio, 1.0)),
-            low=(domain.low[rows], domain.low[columns]),
-            high=(domain.high[rows], domain.high[columns]),
-        )
+        ratio = 1.0 if abs(ratio - 1) < 1e-3 else ratio
+        squares = max(ratio, 1.0), max(1 / ratio, 1.0)
+        low = domain.low[rows], domain.low[columns]
+        high = domain.high[rows], domain.high[columns]
+        return cls((rows, columns), flipped, squares, low, high)
 
     @property
     def size(self) -> tuple[float, float]:
@@ -106,20 +104,15 @@ class Plane:
         rows, columns = (math.ceil(n * 2.0 ** (FINEST_LEVEL - level)) for n in full)
         return rows, columns
 
+    def tiles(self, level: int) -> tuple[int, int]:
+        """Tiles on each side at a level."""
+        rows, columns = (math.ceil(n / TILE_PIXELS) for n in self.pixels(level))
+        return rows, columns
+
     def edges(self, k: int, level: int, first: int, last: int) -> Floats:
         """Index coordinates of the edges of pixels `first` to `last` on side k."""
         at = np.arange(first, last + 1) * 2.0**level / self.squares[k]
         return np.asarray(self.high[k] - at if self.flipped[k] else self.low[k] + at, np.float64)
-
-
-def _grows_upwards(name: str, attrs: Attrs) -> bool:
-    known = NORTH | UP
-    return (
-        name.lower() in known
-        or attrs.get("standard_name") in known
-        or attrs.get("units") == "degrees_north"
-        or attrs.get("positive") == "up"
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +209,8 @@ class Scene:
     @property
     def has_directions(self) -> bool:
         """Whether regions tell in which direction they are smooth."""
-        return has_directions(self.field) and not self.is_series
+        beliefs = self.field.model.blended.groups[0].coefficients.beliefs
+        return len(self.field.shape) == 2 and beliefs is not None and not self.is_series
 
     @cached_property
     def directions(self) -> Floats:

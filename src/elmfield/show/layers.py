@@ -13,13 +13,12 @@ import numpy as np
 
 from elmfield._array.backend import to_numpy
 from elmfield._array.typing import Array, Floats
-from elmfield.field import Field
 from elmfield.field.evaluate.point_values import query
-from elmfield.show.view.scene import Scene
+from elmfield.show.scene import Scene
 
 SPLINES = {"nearest": 0, "linear": 1, "cubic": 3}
 
-SHOWN = {"gradient": "gradient_magnitude"}
+SHOWN = {"gradient": "gradient_magnitude", "error": "value"}
 """What a look shows of a field, where the two have different names."""
 
 PROFILE_PLACES = 400
@@ -78,7 +77,7 @@ class Download:
     columns: tuple[float, float]
     shape: tuple[int, int]
     colours: str = "viridis"
-    limits: tuple[float, float] | None = None
+    limits: tuple[float, ...] | None = None
 
 
 Write = Callable[[Download], tuple[str, bytes]]
@@ -90,18 +89,24 @@ Write = Callable[[Download], tuple[str, bytes]]
 
 def numbers(scene: Scene, look: Look, x: Sequence[Floats]) -> Array:
     """What a look shows at index coordinates `x` of all axes, (p_1, ..., p_d, C)."""
-    if look.quantity == "error":
-        return _errors(scene, look, x)
+    near = [_nearest(c, n) for c, n in zip(x, scene.field.shape)]
     if look.quantity == "value" and look.method != "field":
         values = _spline(scene, look, x)
     else:
-        values = _evaluated(scene, look.quantity, x)[..., list(look.channels)]
-    values = of_part(values, look.part)
-    gone = _missing(scene, x)
-    values = np.asarray(values, np.float32)
-    if gone is not None:
-        values = np.where(gone[..., None], np.float32(np.nan), values)
-    return values
+        at = [n.astype(np.float64) for n in near] if look.quantity == "error" else x
+        values = _evaluated(scene, look.quantity, at)[..., list(look.channels)]
+    return _shown(scene, look, values, np.ix_(*near))
+
+
+def _shown(scene: Scene, look: Look, values: Array, near: tuple[Array, ...]) -> Array:
+    """What a look shows of values of the field; `near` are the samples that lie nearest."""
+    if look.quantity == "error":
+        assert scene.samples is not None
+        values = np.abs(values - scene.samples[near][..., list(look.channels)])
+    values = np.asarray(of_part(values, look.part), np.float32)
+    if scene.missing is None:
+        return values
+    return np.where(scene.missing[near][..., None], np.float32(np.nan), values)
 
 
 def on_plane(scene: Scene, look: Look, rows: Floats, columns: Floats) -> Array:
@@ -114,17 +119,22 @@ def means_on_plane(scene: Scene, look: Look, rows: Floats, columns: Floats) -> A
     """Means between edges of rows and columns: where pixels are larger than samples."""
     fine, counts = zip(*map(_within, (rows, columns)))
     values = on_plane(scene, look, *fine)
-    if counts == (1, 1):
-        return values
-    p, q, C = len(rows) - 1, len(columns) - 1, values.shape[-1]
-    boxes = values.reshape(p, counts[0], q, counts[1], C)
+    return box_means(values, counts, math.ceil(math.prod(counts) / 2))
+
+
+def box_means(values: Array, counts: Sequence[int], least: int) -> Array:
+    """Means of boxes of so many rows and columns of values (p, q, C).
+
+    Numbers that are not finite do not count; where `least` are not left, infinity if one is, or
+    NaN.
+    """
+    (p, q, C), (a, b) = values.shape, counts
+    boxes = values.reshape(p // a, a, q // b, b, C)
     have = np.isfinite(boxes)
-    if have.all():
-        return np.asarray(boxes.mean(axis=(1, 3), dtype=np.float32))
     count = have.sum(axis=(1, 3))
     total = np.where(have, boxes, 0).sum(axis=(1, 3), dtype=np.float32)
-    mostly = 2 * count >= counts[0] * counts[1]
-    return np.where(mostly, total / np.maximum(count, 1), np.float32(np.nan)).astype(np.float32)
+    none = np.where(np.isinf(boxes).any(axis=(1, 3)), np.inf, np.nan)
+    return np.where(count >= least, total / np.maximum(count, 1), none).astype(np.float32)
 
 
 def _within(edges: Floats) -> tuple[Floats, int]:
@@ -171,15 +181,12 @@ def region_lines(scene: Scene, at: Sequence[float], rows: Floats, columns: Float
 def _evaluated(scene: Scene, quantity: str, x: Sequence[Floats]) -> Array:
     """A quantity at index coordinates, channels last; filled where it is marked as missing."""
     field, way = scene.field, None if scene.missing is None else "fill"
-    at = [a.from_index(np.clip(c, lo, hi)) for a, c, lo, hi in _axes(field, x)]
+    inside = map(np.clip, x, field.domain.low, field.domain.high)
+    at = [a.from_index(c) for a, c in zip(field.domain.axes, inside)]
     named = SHOWN.get(quantity, quantity)
     values = to_numpy(field.grid(*at, quantity=named, outside="nearest", missing=way))
     k = field.model.channel_axis
     return np.asarray(values[..., None] if k is None else np.moveaxis(values, k, -1))
-
-
-def _axes(field: Field, x: Sequence[Floats]) -> Any:
-    return zip(field.domain.axes, x, field.domain.low, field.domain.high)
 
 
 def of_part(values: Array, part: str) -> Array:
@@ -190,15 +197,7 @@ def of_part(values: Array, part: str) -> Array:
     return np.asarray(take.get(part, np.abs)(values))
 
 
-def _missing(scene: Scene, x: Sequence[Floats]) -> Array | None:
-    """Which places lie nearest to a missing sample."""
-    if scene.missing is None:
-        return None
-    at = [_nearest(c, n) for c, n in zip(x, scene.missing.shape)]
-    return np.asarray(scene.missing[np.ix_(*at)])
-
-
-def _nearest(places: Floats, n: int) -> Array:
+def _nearest(places: Any, n: Any) -> Array:
     # The half of a border belongs to the sample after it, as cells of regions do.
     return np.clip(np.floor(places + 0.5).astype(int), 0, n - 1)
 
@@ -231,17 +230,6 @@ def through(values: Array, order: int, places: Floats) -> Array:
     return np.asarray(map_coordinates(c, places, order=order, mode="mirror", prefilter=False))
 
 
-def _errors(scene: Scene, look: Look, x: Sequence[Floats]) -> Array:
-    """How far the field is from the sample that lies nearest."""
-    assert scene.samples is not None
-    at = [_nearest(c, n) for c, n in zip(x, scene.field.shape)]
-    own, back = zip(*(np.unique(a, return_inverse=True) for a in at))
-    truth = scene.samples[np.ix_(*own)][..., list(look.channels)]
-    mine = _evaluated(scene, "value", [o.astype(np.float64) for o in own])
-    error = np.abs(mine[..., list(look.channels)] - truth).astype(np.float32)
-    return np.asarray(error[np.ix_(*back)])
-
-
 # --- at points and along lines -----------------------------------------------------------------
 
 
@@ -263,21 +251,19 @@ def series(scene: Scene, look: Look, first: float, last: float, n: int) -> dict[
 def at_point(scene: Scene, index: Sequence[float]) -> dict[str, Any]:
     """Value, gradient and Laplacian at a place, by channel, and the region it lies in."""
     field = scene.field
-    x = [np.clip(v, lo, hi) for v, lo, hi in zip(index, field.domain.low, field.domain.high)]
-    point = np.asarray(
-        [float(a.from_index(np.asarray([v]))[0]) for a, v in zip(field.domain.axes, x)]
-    )
+    x = np.clip(index, field.domain.low, field.domain.high)
+    point = np.asarray([float(a.from_index(v)) for a, v in zip(field.domain.axes, x)])
     C, d = field.model.n_channels, len(field.shape)
     value = np.reshape(to_numpy(field(point, outside="nearest")), (C,))
     slope = np.reshape(to_numpy(field.gradient(point, outside="nearest")), (C, d))
     bend = np.reshape(to_numpy(field.laplacian(point, outside="nearest")), (C,))
-    sample = [int(np.clip(math.floor(v + 0.5), 0, n - 1)) for v, n in zip(x, field.shape)]
+    sample = [int(_nearest(v, n)) for v, n in zip(x, field.shape)]
     part = field.partition
     cell = tuple(c[s] for c, s in zip(part.cell_of, sample))
     gone = scene.missing is not None and bool(scene.missing[tuple(sample)])
     own = None if scene.samples is None or gone else scene.samples[tuple(sample)]
     return {
-        "index": [float(v) for v in x],
+        "index": x.tolist(),
         "coords": point.tolist(),
         "value": plain(value),
         "gradient": [plain(row) for row in slope],
@@ -341,20 +327,13 @@ def _scattered(scene: Scene, look: Look, places: Floats) -> Array:
     field, n = scene.field, len(places)
     x = np.stack([np.broadcast_to(c, n) for c in spread(scene, look.at, *places.T)], axis=-1)
     x = np.clip(x, field.domain.low, field.domain.high)
-    near = np.clip(np.floor(x + 0.5).astype(int), 0, np.asarray(field.shape) - 1)
-    if look.quantity == "error":
-        x = near.astype(np.float64)
+    near = _nearest(x, np.asarray(field.shape))
+    x = near.astype(np.float64) if look.quantity == "error" else x
     at = np.stack([a.from_index(x[:, k]) for k, a in enumerate(field.domain.axes)], axis=-1)
-    named = "value" if look.quantity == "error" else SHOWN.get(look.quantity, look.quantity)
+    named = SHOWN.get(look.quantity, look.quantity)
     values = to_numpy(query(field.model, named, at, "nearest"))
     values = values.reshape(n, field.model.n_channels)[:, list(look.channels)]
-    if look.quantity == "error" and scene.samples is not None:
-        truth = scene.samples[tuple(near.T)][:, list(look.channels)]
-        values = np.abs(values - truth)
-    values = np.asarray(of_part(values, look.part), np.float32)
-    if scene.missing is not None:
-        values[scene.missing[tuple(near.T)]] = np.nan
-    return values
+    return _shown(scene, look, values, tuple(near.T))
 
 
 def directions_between(
@@ -368,12 +347,10 @@ def directions_between(
     lines = scene.directions  # (n, 2, 2)
     cell = min(float(np.diff(e).min()) for e in scene.field.partition.edges)
     middle = lines.mean(axis=1)
-    inside = (
-        (middle[:, 0] >= min(rows)) & (middle[:, 0] <= max(rows))
-        & (middle[:, 1] >= min(columns)) & (middle[:, 1] <= max(columns))
-    )  # fmt: skip
-    some = lines[inside]
+    low, high = np.sort([rows, columns]).T
+    some = lines[((middle >= low) & (middle <= high)).all(axis=1)]
     every = max(1, math.ceil(len(some) / DRAWN_MAX_DIRECTIONS))
     sure = np.linalg.norm(some[:, 1] - some[:, 0], axis=1) / cell
     told = np.column_stack([some.reshape(-1, 4), np.clip(sure, 0, 1)])
-    return [[float(v) for v in row] for row in told[::every]]
+    found: list[list[float]] = told[::every].tolist()
+    return found
