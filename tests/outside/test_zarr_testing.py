@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-zarr = pytest.importorskip("zarr")
+pytest.importorskip("zarr")
 
+import zarr
 from hypothesis.stateful import run_state_machine_as_test
 from zarr.storage import MemoryStore
 from zarr.testing import stateful, strategies
