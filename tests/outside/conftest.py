@@ -9,7 +9,7 @@ import pytest
 
 REASONS = tomllib.loads((Path(__file__).parent / "not_applicable.toml").read_text("utf-8"))
 MARKS = ("skip_xp_backends", "xfail_xp_backends", "uses_xp_capabilities", "thread_unsafe")
-MARKS = (*MARKS, "array_api_backends", "parallel_threads", "fail_slow", "xslow")
+MARKS = (*MARKS, "array_api_backends", "parallel_threads", "fail_slow", "xslow", "flaky", "network")
 
 
 def pytest_configure(config):
@@ -24,8 +24,18 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skipif(not asked, reason="a minute, and 5 GB"))
         suite = REASONS.get(item.path.stem.removeprefix("test_"), {})
         for name, reason in suite.items():
-            if item.name == name or item.name.startswith(f"{name}["):
+            if is_named(item, name):
                 item.add_marker(pytest.mark.skip(reason=f"does not apply: {reason}"))
+        for name, reason in REASONS["faults"].get(item.path.stem.removeprefix("test_"), {}).items():
+            if is_named(item, name):
+                item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+
+
+def is_named(item, name):
+    """Whether a test is meant: by its name, with all its parameters, or by how it begins."""
+    if name.endswith("*"):
+        return item.name.startswith(name[:-1])
+    return item.name == name or item.name.startswith(f"{name}[")
 
 
 @pytest.fixture

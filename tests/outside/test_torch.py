@@ -5,7 +5,8 @@ import pytest
 
 import elmfield as ef
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+import torch
 from torch.autograd import gradcheck, gradgradcheck
 
 RNG = np.random.default_rng(7)
