@@ -26,7 +26,9 @@ def pytest_collection_modifyitems(items):
         for name, reason in suite.items():
             if is_named(item, name):
                 item.add_marker(pytest.mark.skip(reason=f"does not apply: {reason}"))
-        for name, reason in REASONS["faults"].get(item.path.stem.removeprefix("test_"), {}).items():
+        for name, reason in (
+            REASONS.get("faults", {}).get(item.path.stem.removeprefix("test_"), {}).items()
+        ):
             if is_named(item, name):
                 item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
 

@@ -8,8 +8,8 @@ pytest.importorskip("xarray")
 pytest.importorskip("dask")
 
 import xarray as xr
-from xarray.tests.conftest import use_dask  # noqa: F401
 from xarray.tests import test_interp as theirs
+from xarray.tests.conftest import use_dask  # noqa: F401
 from xarray.tests.test_interp import *  # noqa: F403
 
 import elmfield.io.xarray  # noqa: F401
