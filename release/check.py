@@ -28,7 +28,7 @@ LARGEST = 1 << 20  # bytes of the wheel
 SLOWEST = 0.25  # processor seconds of the import, where NumPy's own takes
 NUMPY = 0.12  # as much; on a machine that is slower just now, as many times longer
 # torch is gigabytes with its libraries: `make test` has it pinned, and runs with it.
-EXTRAS = sorted(set(PROJECT["optional-dependencies"]) - {"test", "docs", "torch"})
+EXTRAS = sorted(set(PROJECT["optional-dependencies"]) - {"test", "judges", "docs", "torch"})
 README = ("demo", "io", "show")  # what the README's blocks and commands use
 BROUGHT = {"pip", "setuptools", "wheel", "elmfield"}
 

@@ -15,7 +15,7 @@ from robust.conftest import PROFILE
 from support import ROOT, SEEDS
 
 zarr = pytest.importorskip("zarr")
-from elmfield.io.zarr import Codec  # noqa: E402
+from elmfield.io.zarr import Codec, NumcodecsCodec  # noqa: E402
 from robust import zarr_arrays  # noqa: E402
 
 
@@ -167,7 +167,42 @@ def test_tiles_smaller_than_their_chunk_are_filled_up(tmp_path, monkeypatch):
 
 def test_zarr_finds_it_by_its_entry_point():
     points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
-    assert points["zarr.codecs"] == {"elmfield": f"{Codec.__module__}:{Codec.__name__}"}
+    for group, codec in {"zarr.codecs": Codec, "numcodecs.codecs": NumcodecsCodec}.items():
+        assert points[group] == {"elmfield": f"{codec.__module__}:{codec.__name__}"}
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("channel_axis", [None, 0])
+def test_zarr_2_takes_it_as_a_compressor(tmp_path, order, channel_axis):
+    values = rough((3, 40, 50)).astype("float32")
+    codec = NumcodecsCodec(max_error=0.01, channel_axis=channel_axis)
+    options = {"zarr_format": 2, "chunks": (3, 20, 25), "order": order, "compressors": codec}
+    array = zarr.create_array(tmp_path / "a.zarr", data=values, **options)
+    about = json.loads((tmp_path / "a.zarr" / ".zarray").read_text())
+    assert about["compressor"] == codec.get_config()
+    again = zarr.open_array(tmp_path / "a.zarr", mode="r")[:]
+    assert 0 < np.abs(again - values).max() <= 0.01
+    assert array.nbytes_stored() < 0.5 * values.nbytes
+
+
+def test_dates_and_plain_buffers_are_never_lossy():
+    codec = NumcodecsCodec(max_error=1e6)
+    dates = np.arange("2020-01", "2020-09", dtype="M8[D]")
+    assert np.array_equal(codec.decode(codec.encode(dates)).view(dates.dtype), dates)
+    raw = np.random.default_rng(0).bytes(999)
+    assert codec.decode(codec.encode(raw)).tobytes() == raw
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"", b"{}", b"[1]", b'["<f4", 3, [9]]', b'["<f4", "a", [9]]', b'["<x4", null, [9]]',
+     b'["<f8", null, [8]]', b'["<f8", null, [99999999999]]', b'["<f8", null, [-3, -3]]',
+     b'["<f8", null, 9]', b'["<f8", null, ["9"]]', b'["<f8", 0, [9, -1]]'],
+)  # fmt: skip
+def test_a_damaged_head_is_a_store_error(head):
+    data = NumcodecsCodec().encode(np.arange(9.0)).partition(b"\n")[2]
+    with pytest.raises(ef.StoreError, match="coded chunk"):
+        NumcodecsCodec().decode(head + b"\n" + data)
 
 
 @pytest.mark.parametrize(
@@ -193,6 +228,10 @@ def test_what_cannot_be_coded():
         written(np.ones((4, 4)), Codec(channel_axis=2))
     with pytest.raises(ValueError, match="perhaps written by a newer elmfield"):
         Codec.from_dict({"name": "elmfield", "configuration": {"magic": 3}})
+    with pytest.raises(ValueError, match="perhaps written by a newer elmfield"):
+        NumcodecsCodec.from_config({"magic": 3})
+    with pytest.raises(ValueError, match="`channel_axis` must be an axis of the array's 1; got 1"):
+        NumcodecsCodec(channel_axis=1).encode(np.ones(4))
 
 
 def test_a_damaged_chunk_is_a_store_error(tmp_path):

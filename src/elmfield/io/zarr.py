@@ -1,16 +1,20 @@
 """Our codec for any Zarr array: chunks coded without loss, or to within an error.
 
 ``zarr.create_array(..., serializer=Codec(max_error=0.01))``, and with xarray
-``ds.to_zarr(path, encoding={"t2m": {"serializer": Codec(max_error=0.01)}})``. Zarr finds the codec
-by its entry point: whoever has the package reads such arrays without a word about it.
+``ds.to_zarr(path, encoding={"t2m": {"serializer": Codec(max_error=0.01)}})``; for Zarr 2 and
+kerchunk ``compressor=NumcodecsCodec(max_error=0.01)``. Zarr and numcodecs find the codec by its
+entry points: arrays are read wherever the package is installed, without importing it.
 """
 
 import asyncio
+import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numcodecs.abc
 import numpy as np
+from numcodecs.compat import ensure_bytes, ensure_contiguous_ndarray, ndarray_copy
 
 from elmfield._array.checks import USUAL_EFFORT, at_most_one, check_effort, is_integer, positive
 from elmfield._array.typing import Array
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     from zarr.core.array_spec import ArraySpec
     from zarr.core.buffer import Buffer, NDBuffer
 
-__all__ = ["Codec"]
+__all__ = ["Codec", "NumcodecsCodec"]
 
 NAME = "elmfield"
 """What the codec is called in a zarr.json."""
@@ -113,18 +117,21 @@ class Codec(ArrayBytesCodec):
 
         Not in `validate`, which Zarr does not call for codecs inside shards.
         """
-        dtype, shape = array_spec.dtype.to_native_dtype(), array_spec.shape
-        if dtype.kind not in "biufc" or dtype.itemsize > (16 if dtype.kind == "c" else 8):
+        dtype = array_spec.dtype.to_native_dtype()
+        if not _is_numeric(dtype):
             raise TypeError(
                 f"the codec {NAME!r} takes bools, integers, floats and complex numbers; got "
                 f"{dtype}. Store dates as numbers."
             )
-        if self.channel_axis is not None and not -len(shape) <= self.channel_axis < len(shape):
-            raise ValueError(
-                f"`channel_axis` must be an axis of the array's {len(shape)}; got "
-                f"{self.channel_axis}."
-            )
+        self.check_axis(len(array_spec.shape))
         return self
+
+    def check_axis(self, ndim: int) -> None:
+        """Raise unless arrays of `ndim` axes have the axis of channels."""
+        if self.channel_axis is not None and not -ndim <= self.channel_axis < ndim:
+            raise ValueError(
+                f"`channel_axis` must be an axis of the array's {ndim}; got {self.channel_axis}."
+            )
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: "ArraySpec") -> int:
         """Unknown before it is done."""
@@ -160,7 +167,7 @@ class Codec(ArrayBytesCodec):
         return packed(last)
 
     def decoded(self, data: bytes, shape: tuple[int, ...], dtype: Any, fill: Any) -> Array:
-        """A chunk from bytes; a tile at the array's end may be smaller than the chunk."""
+        """A chunk from bytes; a tile at the array's end may be smaller, unless `fill` is None."""
         values, native = unpack(data), dtype.newbyteorder("=")
         is_pairs = values.dtype.kind == "f" and 2 * values.itemsize == native.itemsize
         if native.kind == "c" and is_pairs and values.size % 2 == 0:
@@ -171,7 +178,11 @@ class Codec(ArrayBytesCodec):
         moved = shape if last is None else (*np.delete(shape, last).tolist(), shape[last])
         if values.size == math.prod(shape):
             values = values.reshape(moved)
-        elif values.ndim == len(moved) and all(a <= b for a, b in zip(values.shape, moved)):
+        elif (
+            fill is not None
+            and values.ndim == len(moved)
+            and all(a <= b for a, b in zip(values.shape, moved))
+        ):
             whole = np.full(moved, fill, native)
             whole[tuple(map(slice, values.shape))] = values
             values = whole
@@ -180,6 +191,88 @@ class Codec(ArrayBytesCodec):
         return np.asarray(
             values if last is None else np.moveaxis(values, -1, last), dtype, order="C"
         )
+
+
+class NumcodecsCodec(numcodecs.abc.Codec):
+    """The codec for numcodecs: a compressor for Zarr 2, and for what kerchunk refers to.
+
+    Parameters
+    ----------
+    max_error, psnr, channel_axis, effort
+        As `Codec` has them.
+
+    Notes
+    -----
+    A buffer that is no array, dates, strings and records are kept without loss. The encoded bytes
+    are a line of JSON with dtype, axis of channels and shape, in the order of memory, then a tile.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elmfield.io.zarr import NumcodecsCodec
+    >>> values = np.sin(np.arange(1000.0) / 50)
+    >>> codec = NumcodecsCodec(max_error=1e-3)
+    >>> bool(abs(codec.decode(codec.encode(values)) - values).max() <= 1e-3)
+    True
+    """
+
+    codec_id = NAME
+
+    def __init__(
+        self,
+        max_error: float | None = None,
+        psnr: float | None = None,
+        channel_axis: int | None = None,
+        effort: int = USUAL_EFFORT,
+    ) -> None:
+        self._codec = Codec(max_error, psnr, channel_axis, effort)
+
+    def get_config(self) -> dict[str, Any]:
+        """The codec for a .zarray."""
+        return {"id": NAME, **self._codec.to_dict()["configuration"]}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "NumcodecsCodec":
+        """The codec that a .zarray describes."""
+        Codec.from_dict({"name": NAME, "configuration": config})  # says what is wrong
+        return cls(**config)
+
+    def __repr__(self) -> str:
+        said = (f"{k}={v!r}" for k, v in self.get_config().items() if k != "id")
+        return f"{type(self).__name__}({', '.join(said)})"
+
+    def encode(self, buf: Any) -> bytes:
+        """A contiguous array or buffer as bytes."""
+        values = ensure_contiguous_ndarray(buf, flatten=False)  # dates are integers in it
+        codec = self._codec if _is_numeric(getattr(buf, "dtype", None)) else Codec()
+        if not _is_numeric(values.dtype):
+            values = values.reshape(-1, order="A").view(np.uint8)
+        codec.check_axis(values.ndim)
+        if not values.flags.c_contiguous:
+            axis = codec.channel_axis
+            values, codec = values.T, replace(codec, channel_axis=None if axis is None else ~axis)
+        head = [values.dtype.str, codec.channel_axis, values.shape]
+        return json.dumps(head).encode() + b"\n" + codec.encoded(values)
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        """The values in the order of memory, on one axis; into a buffer if one is given."""
+        head, _, data = ensure_bytes(buf).partition(b"\n")
+        try:
+            dtype, axis, shape = json.loads(head)
+            codec = Codec(channel_axis=axis)
+            codec.check_axis(len(shape))
+            values = codec.decoded(data, tuple(shape), np.dtype(dtype), None)
+        except (TypeError, ValueError) as error:
+            raise StoreError(f"a coded chunk cannot be read: {error}") from error
+        return ndarray_copy(
+            values.reshape(-1), out if out is None else ensure_contiguous_ndarray(out)
+        )
+
+
+def _is_numeric(dtype: Any) -> bool:
+    """Whether the codec takes a dtype."""
+    kind = getattr(dtype, "kind", "O")
+    return kind in "biufc" and dtype.itemsize <= (16 if kind == "c" else 8)
 
 
 def _at_psnr(values: Array, psnr: float, parts: int, effort: int) -> bytes:
@@ -206,3 +299,4 @@ def _at_psnr(values: Array, psnr: float, parts: int, effort: int) -> bytes:
 
 
 register_codec(NAME, Codec)
+numcodecs.register_codec(NumcodecsCodec)
