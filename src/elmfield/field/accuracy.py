@@ -15,7 +15,7 @@ from elmfield._array.backend import cast, is_array, move, namespace, to_numpy
 from elmfield._array.memory import capacity, runs
 from elmfield._array.typing import Array, Floats
 from elmfield.field.coordinates.parse import own_samples
-from elmfield.field.evaluate.grid_values import gridded, values_at_samples
+from elmfield.field.grid_values import gridded, values_at_samples
 from elmfield.measure.metrics import max_error, peak_to_peak, psnr
 from elmfield.samples import EXACT_WHOLE, WHOLE, Samples, Source, source_of, with_nan
 

@@ -21,11 +21,11 @@ from elmfield.field.coordinates.gap_masks import shows_gaps
 from elmfield.field.coordinates.labels import Labels
 from elmfield.field.coordinates.output_positions import mark_outside
 from elmfield.field.coordinates.parse import own_samples, own_slab
-from elmfield.field.evaluate.grid_values import at_samples, gridded
-from elmfield.field.evaluate.point_values import query, refuse_array
+from elmfield.field.drop_modes import keep_less
+from elmfield.field.grid_values import at_samples, gridded
 from elmfield.field.model import Model
+from elmfield.field.point_values import query, refuse_array
 from elmfield.field.tables.table import Table, tabulate
-from elmfield.field.targets.drop_modes import keep_less
 from elmfield.field.uncertainty.deviations import WithDeviations
 from elmfield.field.uncertainty.labelled_deviations import draw_band, interpolate_both
 from elmfield.field.uncertainty.posterior import std_between, std_of_integral

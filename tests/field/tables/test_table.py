@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.field.evaluate.point_values import DIRECT_MAX_POINTS, Direct, direct_sums
+from elmfield.field.point_values import DIRECT_MAX_POINTS, Direct, direct_sums
 from elmfield.field.tables.polynomials import Polynomials, exponents, n_terms
 from elmfield.field.tables.table import _rounding_weights, dropped, expanded
 from tests.support import close

@@ -22,8 +22,8 @@ from elmfield.field.coordinates.gap_masks import shows_gaps, whole_dtype
 from elmfield.field.coordinates.labels import Attrs, Labels, VariableLabels, derivative_labels
 from elmfield.field.coordinates.output_positions import mark_outside
 from elmfield.field.coordinates.parse import own_samples, own_slab
-from elmfield.field.evaluate.grid_values import at_samples, gridded
-from elmfield.field.evaluate.point_values import QUANTITIES, query
+from elmfield.field.grid_values import at_samples, gridded
+from elmfield.field.point_values import QUANTITIES, query
 
 if TYPE_CHECKING:
     import xarray

@@ -13,7 +13,7 @@ from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.errors import MissingExtraError
 from elmfield.field.coordinates.output_positions import mark_outside
 from elmfield.field.coordinates.parse import own_samples
-from elmfield.field.evaluate.grid_values import at_samples, gridded, sample_dtype, tail_of
+from elmfield.field.grid_values import at_samples, gridded, sample_dtype, tail_of
 
 if TYPE_CHECKING:
     from elmfield.field.model import Model

@@ -24,8 +24,8 @@ from elmfield._array.memory import capacity, runs, with_less_memory
 from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.errors import OutsideDomainError
 from elmfield.field.coordinates.gap_masks import shown, shows_gaps
-from elmfield.field.evaluate.grid_values import MEAN_MIN_COVER, gridded
-from elmfield.field.evaluate.point_values import values_at_index
+from elmfield.field.grid_values import MEAN_MIN_COVER, gridded
+from elmfield.field.point_values import values_at_index
 
 if TYPE_CHECKING:
     from elmfield.field.model import Model

@@ -29,7 +29,7 @@ from elmfield._array.checks import choice, positive
 from elmfield._array.memory import table_bytes
 from elmfield._array.threads import spread
 from elmfield._array.typing import Array, DType, Floats, Integers
-from elmfield.field.evaluate.point_values import query, refuse_array
+from elmfield.field.point_values import query, refuse_array
 from elmfield.field.tables.expansion import ORDERS, Expansion, expanded
 from elmfield.field.tables.intervals import to_powers
 from elmfield.field.tables.polynomials import Polynomials, exponents, n_terms

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from elmfield._array.typing import Array
-from elmfield.field.evaluate.point_values import query
+from elmfield.field.point_values import query
 from elmfield.field.uncertainty.posterior import covariance_at_points, draw_around
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from elmfield.field.coordinates.labels import (
     derivative_labels,
 )
 from elmfield.field.coordinates.parse import own_samples
-from elmfield.field.evaluate.grid_values import MEAN_MIN_COVER, at_samples, gridded, tail_of
-from elmfield.field.evaluate.point_values import QUANTITIES, query
+from elmfield.field.grid_values import MEAN_MIN_COVER, at_samples, gridded, tail_of
+from elmfield.field.point_values import QUANTITIES, query
 from elmfield.field.uncertainty.posterior import std_of_means
 from elmfield.fit.polygon_means import polygon_means
 from elmfield.io.export.map_targets import Projected, reprojected

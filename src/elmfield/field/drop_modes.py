@@ -19,9 +19,9 @@ from elmfield._array.memory import runs
 from elmfield._array.typing import Array, Floats
 from elmfield.field.accuracy import errors, kept_values, own_values
 from elmfield.field.blend.blended import Blended
+from elmfield.field.code_samples import code_to_target
 from elmfield.field.coefficients.stored import Ragged
-from elmfield.field.targets.code_samples import code_to_target
-from elmfield.field.targets.rate_control import check_range
+from elmfield.field.rate_control import check_range
 from elmfield.field.uncertainty.posterior import mean_error, with_coding
 from elmfield.local.model import Basis
 from elmfield.partition import gather, sample_index

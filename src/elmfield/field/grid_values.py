@@ -22,7 +22,7 @@ from elmfield.field.coefficients.tiles import Tiling, Totals
 from elmfield.field.coordinates.gap_masks import gone_at, near_grid, shown, shows_gaps
 from elmfield.field.coordinates.labels import refuse_alpha, unpremultiply_gradient
 from elmfield.field.coordinates.parse import own_samples, own_slab
-from elmfield.field.evaluate.point_values import QUANTITIES
+from elmfield.field.point_values import QUANTITIES
 from elmfield.field.uncertainty.posterior import std_on_grid
 from elmfield.samples import EXACT
 
