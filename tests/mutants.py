@@ -148,7 +148,7 @@ MUTANTS = [
     ),
     Mutant(
         "integral: nodes of a narrower interval",
-        "field/blend/integrals.py",
+        "field/blend/means.py",
         "x[at] = (a + b) / 2 + (b - a) / 2 * u",
         "x[at] = (a + b) / 2 + (b - a) / 2.02 * u",
         "tests/field/blend/test_integrals.py",

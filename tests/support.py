@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.ndimage import map_coordinates
 
 import elmfield as ef
-from elmfield.field.coordinates.gap_masks import shows_gaps
+from elmfield.field.coordinates.output_positions import shows_gaps
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.grid_values import gridded
 from elmfield.partition import blend

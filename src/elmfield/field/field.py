@@ -14,15 +14,13 @@ from elmfield.domain import Domain
 from elmfield.field.accuracy import Report, describe, errors_by_cell
 from elmfield.field.adapters.affine import World
 from elmfield.field.adapters.labelled_arrays import interpolate, plot_array
-from elmfield.field.adapters.lazy_grid import LazyGrid, to_dask
 from elmfield.field.adapters.warp import warped
 from elmfield.field.blend.means import integral_between, means_between
-from elmfield.field.coordinates.gap_masks import shows_gaps
 from elmfield.field.coordinates.labels import Labels
-from elmfield.field.coordinates.output_positions import mark_outside
+from elmfield.field.coordinates.output_positions import mark_outside, shows_gaps
 from elmfield.field.coordinates.parse import own_samples, own_slab
 from elmfield.field.drop_modes import keep_less
-from elmfield.field.grid_values import at_samples, gridded
+from elmfield.field.grid_values import LazyGrid, at_samples, gridded, to_dask
 from elmfield.field.model import Model
 from elmfield.field.point_values import query, refuse_array
 from elmfield.field.tables.table import Table, tabulate

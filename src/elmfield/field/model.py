@@ -24,8 +24,13 @@ from elmfield.domain import Domain
 from elmfield.field.blend.blended import Blended
 from elmfield.field.blend.points import Function
 from elmfield.field.coordinates.dates import date_errors
-from elmfield.field.coordinates.gap_masks import all_gaps, near_points, of_channels, shows_gaps
 from elmfield.field.coordinates.labels import ChannelLabels, Labels, unpremultiply
+from elmfield.field.coordinates.output_positions import (
+    all_gaps,
+    near_points,
+    of_channels,
+    shows_gaps,
+)
 from elmfield.field.coordinates.parse import Coordinates
 from elmfield.field.point_values import DIRECT_MAX_POINTS, Direct, Evaluator, direct_sums
 from elmfield.field.uncertainty.posterior import Evidence, Posterior, PosteriorPart, posterior_of

@@ -16,13 +16,11 @@ import numpy as np
 from elmfield._array.backend import is_array, to_numpy
 from elmfield._array.checks import array, choice, shown
 from elmfield._array.typing import Array, Floats
-from elmfield.field.adapters.lazy_grid import LazyGrid, to_dask
 from elmfield.field.coordinates.dates import coordinates_in, coordinates_out
-from elmfield.field.coordinates.gap_masks import shows_gaps, whole_dtype
 from elmfield.field.coordinates.labels import Attrs, Labels, VariableLabels, derivative_labels
-from elmfield.field.coordinates.output_positions import mark_outside
+from elmfield.field.coordinates.output_positions import mark_outside, shows_gaps, whole_dtype
 from elmfield.field.coordinates.parse import own_samples, own_slab
-from elmfield.field.grid_values import at_samples, gridded
+from elmfield.field.grid_values import LazyGrid, at_samples, gridded, to_dask
 from elmfield.field.point_values import QUANTITIES, query
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from elmfield._array.checks import choice, numbers, sizes_of
 from elmfield._array.memory import capacity, runs, with_less_memory
 from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.errors import OutsideDomainError
-from elmfield.field.coordinates.gap_masks import shown, shows_gaps
+from elmfield.field.coordinates.output_positions import shows_gaps, with_gaps
 from elmfield.field.grid_values import MEAN_MIN_COVER, gridded
 from elmfield.field.point_values import values_at_index
 
@@ -83,7 +83,7 @@ def warped(
     values = as_dtype(_filled(flat, gone, fill, dtype), dtype)
     if gaps:
         lost = np.isnan(to_numpy(flat)) & ~gone[:, None]
-        values = shown(values, lost, model.labels.fill_value)
+        values = with_gaps(values, lost, model.labels.fill_value)
     return model.channels_back(namespace(values).reshape(values, (*sizes, -1)))
 
 

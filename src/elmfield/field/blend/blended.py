@@ -15,11 +15,10 @@ from elmfield._array.memory import capacity
 from elmfield._array.memory import runs as runs_of
 from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.field.blend.grids import AxisPlan, AxisTable, along, by_class, contracted
-from elmfield.field.blend.integrals import Runs, cell_runs
-from elmfield.field.blend.own_models import Draws, Nodes
+from elmfield.field.blend.means import Runs, cell_runs
 from elmfield.field.blend.points import partials
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
-from elmfield.field.coefficients.stored import Coefficients
+from elmfield.field.coefficients.stored import Coefficients, Draws, Nodes
 from elmfield.local.model import AxisFunctions, Basis, LocalModel
 from elmfield.partition import Partition, blend
 

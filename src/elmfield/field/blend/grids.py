@@ -13,7 +13,7 @@ from elmfield._array.backend import add_rows, move, namespace, take
 from elmfield._array.memory import capacity, runs
 from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.field.blend.integrals import Runs
+from elmfield.field.blend.means import Runs
 from elmfield.local.layers import Pieces, split
 from elmfield.local.model import AxisFunctions
 from elmfield.partition import Partition, blend

@@ -10,12 +10,11 @@ import numpy as np
 from elmfield._array.backend import move, namespace, to_numpy
 from elmfield._array.checks import is_whole, shown
 from elmfield._array.typing import Array, Floats
-from elmfield.field.blend.own_models import Nodes
+from elmfield.field.coefficients.stored import Nodes
 from elmfield.field.coordinates.dates import date_errors
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.uncertainty.lattice import Lattice
-from elmfield.field.uncertainty.neighbours import Neighbours
-from elmfield.field.uncertainty.prior import Calibration, Prior, Terms
+from elmfield.field.uncertainty.neighbours import Calibration, Neighbours, Prior, Terms
 
 if TYPE_CHECKING:
     from elmfield.field.model import Model

@@ -16,7 +16,7 @@ from elmfield._array.typing import Floats, Integers
 from elmfield.domain import Domain
 from elmfield.errors import RankWarning
 from elmfield.field import Blended
-from elmfield.field.uncertainty.prior import Calibration
+from elmfield.field.uncertainty.neighbours import Calibration
 from elmfield.fit.observations.observation import Observation
 from elmfield.fit.observations.one_region import Terms
 from elmfield.fit.observations.sample_rows import LinearMap

@@ -13,7 +13,7 @@ from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Domain
 from elmfield.field import Group, Ragged
-from elmfield.field.blend.own_models import Nodes
+from elmfield.field.coefficients.stored import Nodes
 from elmfield.fit.scattered.point_regions import Cells, cut_cells, most_of
 from elmfield.local.bases.polyharmonic import Polyharmonic, kernel, monomials, n_monomials
 

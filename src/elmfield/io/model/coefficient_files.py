@@ -13,7 +13,7 @@ from elmfield._array.backend import to_numpy
 from elmfield._array.memory import runs
 from elmfield._array.typing import Array, Integers, Progress
 from elmfield.field import Field, Group
-from elmfield.field.blend.own_models import Nodes
+from elmfield.field.coefficients.stored import Nodes
 from elmfield.io.model.metadata import Metadata
 from elmfield.io.store.blocks import write_array
 from elmfield.io.store.stores import Store

@@ -12,7 +12,7 @@ from elmfield._array.backend import to_numpy
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Axis
 from elmfield.field import Field
-from elmfield.field.blend.own_models import Draws
+from elmfield.field.coefficients.stored import Draws
 from elmfield.field.coordinates.labels import labels_to_plain
 from elmfield.field.uncertainty.posterior import Evidence, coding_error
 from elmfield.io.model import recipes

@@ -15,8 +15,7 @@ from elmfield._array.typing import Array, Integers
 from elmfield.domain import Spacing
 from elmfield.errors import StoreError
 from elmfield.field import Group
-from elmfield.field.blend.own_models import Draws, Nodes
-from elmfield.field.coefficients.stored import Coefficients, Full, Ragged
+from elmfield.field.coefficients.stored import Coefficients, Draws, Full, Nodes, Ragged
 from elmfield.io.model import recipes
 from elmfield.io.model.coefficient_files import file_order, run_starts
 from elmfield.io.model.metadata import Metadata
