@@ -22,20 +22,23 @@ from elmfield.field.coordinates.parse import own_samples, own_slab
 from elmfield.field.drop_modes import keep_less
 from elmfield.field.grid_values import LazyGrid, at_samples, gridded, to_dask
 from elmfield.field.model import Model
-from elmfield.field.point_values import query, refuse_array
+from elmfield.field.point_values import AtPoints, Missing
 from elmfield.field.tables.table import Table, tabulate
-from elmfield.field.uncertainty.deviations import WithDeviations
 from elmfield.field.uncertainty.labelled_deviations import draw_band, interpolate_both
-from elmfield.field.uncertainty.posterior import std_between, std_of_integral
+from elmfield.field.uncertainty.posterior import (
+    covariance_at_points,
+    draw_around,
+    std_between,
+    std_of_integral,
+)
 from elmfield.partition import Partition
 from elmfield.settings import Settings, Target
 
 Coords = Mapping[str, Any]
-Missing = str | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Field(WithDeviations):
+class Field(AtPoints):
     """A continuous function of d coordinates with C channels; call it with points.
 
     Where samples say all about it, as with the default settings, a field keeps its samples
@@ -98,8 +101,6 @@ class Field(WithDeviations):
 
     def _repr_html_(self) -> str:
         return self.report()._repr_html_()
-
-    __array__ = refuse_array
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -164,21 +165,27 @@ class Field(WithDeviations):
         alpha = self.model.finish(self.model.blended.weights(int(region)), constant=False)
         return alpha[..., 0] if self.model.channel_axis is None else alpha
 
-    def __call__(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
-        """Values at points, shape (...,) or (..., C)."""
-        return query(self.model, "value", points, outside, missing)
+    def std(
+        self, points: Array, *, quantity: str = "value", outside: str = "raise",
+        missing: Missing = None,
+    ) -> Array:  # fmt: skip
+        """Standard deviations of values at points, or of the `quantity` "gradient" or "laplacian".
 
-    def gradient(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
-        """First derivatives along the axes, shape (..., d) or (..., C, d), per coordinate unit."""
-        return query(self.model, "gradient", points, outside, missing)
+        Zero at samples without noise, growing between them, into gaps and beyond the border.
+        Calibrated on samples that are left out (`report` says how well), docs/uncertainty.md.
+        """
+        return self._query(f"std {quantity}", points, outside, missing)
 
-    def hessian(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
-        """Second derivatives, shape (..., d, d) or (..., C, d, d), per coordinate unit squared."""
-        return query(self.model, "hessian", points, outside, missing)
+    def covariance(self, points: Array) -> Array:
+        """Covariances of values at points (n, d) near each other, shape (n, n) or (n, n, C)."""
+        return covariance_at_points(self.model, points)
 
-    def laplacian(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
-        """Sum of the unmixed second derivatives, shape (...,) or (..., C)."""
-        return query(self.model, "laplacian", points, outside, missing)
+    def draw(self, n: int, points: Array, *, seed: int = 0) -> Array:
+        """Values at points of `n` functions from the posterior, shape (n, ...): what could be.
+
+        Their mean is the field and their spread its `std`; the same `seed` gives the same.
+        """
+        return draw_around(self.model, self(points, missing="fill"), n, points, seed)
 
     def tabulate(
         self, tolerance: float = 1e-6, order: int = 1, window: Coords | None = None

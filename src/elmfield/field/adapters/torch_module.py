@@ -25,8 +25,7 @@ from elmfield._array.backend import (
     to_numpy,
 )
 from elmfield.domain import Domain
-from elmfield.field.tables.expansion import expanded
-from elmfield.field.tables.intervals import Intervals
+from elmfield.field.tables.intervals import Intervals, intervals_of
 from elmfield.field.tables.polynomials import Order, Taken, horner
 
 if TYPE_CHECKING:
@@ -429,13 +428,13 @@ def field_module(model: "Model") -> FieldModule:
     """A field as a module of torch."""
     if requires_grad(model.blended.like):
         raise gradient_error("a module, whose coefficients are a parameter of its own")
-    expansion = expanded(model)
-    if expansion is None:
+    axes = intervals_of(model)
+    if axes is None:
         raise TypeError(
             "only fields of product modes on a regular partition become modules, as smooth() and "
             "oriented() make them. Ask the field itself, which torch can follow too."
         )
-    return _on_device_of(FieldModule(model, expansion.axes), model.offset)
+    return _on_device_of(FieldModule(model, axes), model.offset)
 
 
 def _on_device_of(module: M, like: Any) -> M:

@@ -23,7 +23,6 @@ from elmfield._array.backend import (
 from elmfield._array.memory import capacity, runs
 from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Integers
-from elmfield.field.blend.grids import Order, arranged, contract
 from elmfield.local.bases.axis_modes import rows_of
 from elmfield.local.model import LocalModel
 from elmfield.partition import Blend, blend
@@ -31,6 +30,9 @@ from elmfield.partition import Blend, blend
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
 
+
+Order = tuple[int, ...]
+"""How often a function is differentiated along each axis."""
 
 WINDOW_BATCH_POINTS = 1 << 14
 """Points whose windows are taken together on a processor: short arrays stay in its cache."""
@@ -122,7 +124,9 @@ def _contributions(field: "Blended", x: Array, top: list[int]) -> Contributions:
     # An axis of one cell that does not repeat has no upper cell: 2^d corners are many in d = 20.
     alone = [n == 1 and not wraps for n, wraps in zip(part.n_cells, part.periodic)]
     for corner in cartesian(*((0,) if one else (0, 1) for one in alone)):
-        at = _shared(blends, corner)
+        # The points at which the upper cells of a corner contribute; None for all of them.
+        active = [b.ramp[0] > 0 for b, up in zip(blends, corner) if up]
+        at = xp.nonzero(reduce(and_, active))[0] if active else None
         size = x.shape[0] if at is None else at.shape[0]
         if size == 0 and asks:
             continue
@@ -133,15 +137,6 @@ def _contributions(field: "Blended", x: Array, top: list[int]) -> Contributions:
         asks.append((corner, at, slice(first, first := first + size)))
     everyone = [xp.concat([_taken(c, at) for _, at, _ in asks]) for c in columns]
     return Contributions(blends, asks, xp.concat(regions), everyone)
-
-
-def _shared(blends: list[Blend], corner: tuple[int, ...]) -> Array | None:
-    """The points at which the upper cells of a corner contribute; None for all of them."""
-    active = [b.ramp[0] > 0 for b, up in zip(blends, corner) if up]
-    if not active:
-        return None
-    (at,) = namespace(active[0]).nonzero(reduce(and_, active))
-    return at
 
 
 def _sum(a: Order, speakers: Contributions, local: dict[Order, Array]) -> Array:
@@ -209,7 +204,9 @@ def local_values(
             values = xp.reshape(contract([cast(row, F) for row in rows], F), (len(r) * p, -1))
             found[a] = put_rows(found[a], to, cast(values, found[a]))
 
-    spread(work, tiles.batches, _threads(field))
+    # One thread where a file must be read or where the library has threads of its own.
+    shared = all(g.coefficients.is_shared for g in field.groups)
+    spread(work, tiles.batches, None if shared else 1)
     out = {}
     for a in orders:
         values = found[a][:n, :]
@@ -223,6 +220,32 @@ def local_values(
                 values = values * cast(steps, values)[:, None]
         out[a] = put_rows(xp.empty_like(values), by_region, values)
     return out
+
+
+def arranged(factors: Array) -> Array:
+    """Factors (G, q_1, ..., q_p, C) as (G, q_1, C, q_2, ..., q_p), for :func:`contract`."""
+    n = factors.ndim - 2
+    return namespace(factors).permute_dims(factors, (0, 1, n + 1, *range(2, n + 1)))
+
+
+def contract(rows: list[Array], F: Array) -> Array:
+    """``Σ rows_1[q_1] ... rows_p[q_p] F[q_1 ... q_p]``, (G, p, C).
+
+    Rows (G, p, q_k); F (G, q_1, C, q_2, ..., q_p): one matrix product, then dot products along last
+    axes.
+    """
+    xp = namespace(F)
+    X = rows[0] @ xp.reshape(F, (*F.shape[:2], -1))
+    return dot(xp.reshape(X, (*X.shape[:2], *F.shape[2:])), rows[1:])
+
+
+def dot(X: Array, rows: list[Array]) -> Array:
+    """``Σ rows_2[q_2] ... rows_p[q_p] X[q_2 ... q_p]``, (G, p, C), for X (G, p, C, q_2, ...)."""
+    xp = namespace(X)
+    for row in reversed(rows):
+        shaped = xp.reshape(row, (*row.shape[:2], *(1,) * (X.ndim - 3), row.shape[2]))
+        X = xp.vecdot(X, xp.broadcast_to(shaped, X.shape), axis=-1)
+    return X
 
 
 def _windowed_rows(model: LocalModel, u: Array, a: Order, w: list[list[Array]]) -> list[Array]:
@@ -248,11 +271,6 @@ def _rows(
         return model.rows(cast(u, like), a)
     own = [axis.at(field.centres[regions, k, None]) for k, axis in enumerate(axes)]
     return [cast(row, like) for row in rows_of(own, u, a)]
-
-
-def _threads(field: "Blended") -> int | None:
-    """None, or 1 where a file must be read or where the library has threads of its own."""
-    return None if all(g.coefficients.is_shared for g in field.groups) else 1
 
 
 def _offset(field: "Blended", x: Array, region: Array, k: int) -> Array:

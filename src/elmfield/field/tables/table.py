@@ -29,7 +29,7 @@ from elmfield._array.checks import choice, positive
 from elmfield._array.memory import table_bytes
 from elmfield._array.threads import spread
 from elmfield._array.typing import Array, DType, Floats, Integers
-from elmfield.field.point_values import query, refuse_array
+from elmfield.field.point_values import AtPoints, Missing, query
 from elmfield.field.tables.expansion import ORDERS, Expansion, expanded
 from elmfield.field.tables.intervals import to_powers
 from elmfield.field.tables.polynomials import Polynomials, exponents, n_terms
@@ -212,7 +212,7 @@ TERMS_SHARE = 0.8
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Table:
+class Table(AtPoints):
     """A field at lookup speed: called like the model, within a certified distance of it.
 
     Made by :meth:`Field.tabulate`. Values, gradients, Hessians and Laplacians are those of one
@@ -237,33 +237,7 @@ class Table:
     polynomials: Polynomials
     errors: tuple[float, ...] = ()
 
-    __array__ = refuse_array
-
-    def __call__(
-        self, points: Array, *, outside: str = "raise", missing: str | None = None
-    ) -> Array:
-        """Values at points, as the field's."""
-        return self._query("value", points, outside, missing)
-
-    def gradient(
-        self, points: Array, *, outside: str = "raise", missing: str | None = None
-    ) -> Array:
-        """First derivatives at points, as the field's."""
-        return self._query("gradient", points, outside, missing)
-
-    def hessian(
-        self, points: Array, *, outside: str = "raise", missing: str | None = None
-    ) -> Array:
-        """Second derivatives at points, as the field's."""
-        return self._query("hessian", points, outside, missing)
-
-    def laplacian(
-        self, points: Array, *, outside: str = "raise", missing: str | None = None
-    ) -> Array:
-        """Sums of the unmixed second derivatives at points, as the field's."""
-        return self._query("laplacian", points, outside, missing)
-
-    def _query(self, quantity: str, points: Array, outside: str, missing: str | None) -> Array:
+    def _query(self, quantity: str, points: Array, outside: str, missing: Missing) -> Array:
         return query(self.model, quantity, points, outside, missing, self.polynomials)
 
     @property
