@@ -12,8 +12,8 @@ from elmfield._array.checks import by_name, choice, is_whole, shown
 from elmfield._array.typing import Array, Coordinate, DType, Floats
 from elmfield.domain import Domain
 from elmfield.field.accuracy import Report, describe, errors_by_cell
+from elmfield.field.adapters import labelled_arrays
 from elmfield.field.adapters.affine import World
-from elmfield.field.adapters.labelled_arrays import interpolate, plot_array
 from elmfield.field.adapters.warp import warped
 from elmfield.field.blend.means import integral_between, means_between
 from elmfield.field.coordinates.labels import Labels
@@ -24,7 +24,6 @@ from elmfield.field.grid_values import LazyGrid, at_samples, gridded, to_dask
 from elmfield.field.model import Model
 from elmfield.field.point_values import AtPoints, Missing
 from elmfield.field.tables.table import Table, tabulate
-from elmfield.field.uncertainty.labelled_deviations import draw_band, interpolate_both
 from elmfield.field.uncertainty.posterior import (
     covariance_at_points,
     draw_around,
@@ -364,7 +363,8 @@ class Field(AtPoints):
         `std`, whose standard deviations are variables of their own.
         """
         both = {**by_name("coords", coords), **coords_by_name}
-        ask = interpolate_both if choice("std", std, (True, False)) else interpolate
+        with_std = choice("std", std, (True, False))
+        ask = labelled_arrays.interpolate_both if with_std else labelled_arrays.interpolate
         return ask(self.model, both, quantity, outside, missing, chunks)
 
     to_xarray = interp
@@ -379,8 +379,8 @@ class Field(AtPoints):
         where cartopy is installed. Choose slices of other axes by numbers in `coords`. `std` adds a
         band of two standard deviations to a line. `options` are those of ``DataArray.plot``.
         """
-        drawn = plot_array(self.interp(coords, quantity=quantity), ax, options)
-        return draw_band(drawn, self.interp(coords, std=True)) if std else drawn
+        drawn = labelled_arrays.plot_array(self.interp(coords, quantity=quantity), ax, options)
+        return labelled_arrays.draw_band(drawn, self.interp(coords, std=True)) if std else drawn
 
     def __getitem__(self, key: str | int | slice) -> "Field":
         """The field of one variable of a Dataset, by name; or of some channels, by number."""

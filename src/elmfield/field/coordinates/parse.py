@@ -44,6 +44,14 @@ def own_samples(domain: Domain) -> list[Integers]:
     return [np.arange(s.start, s.stop) for s in own_slab(domain)]
 
 
+def own_coords(domain: Domain) -> list[Floats]:
+    """Their coordinates, in the axes' own units."""
+    return [
+        axis.from_index(own.astype(float)) if axis.coords is None else axis.coords[own]
+        for axis, own in zip(domain.axes, own_samples(domain))
+    ]
+
+
 @dataclass(frozen=True, eq=False)
 class Coordinates:
     """Reads positions on the axes of a box: points, grids, boxes, windows.
@@ -151,7 +159,7 @@ class Coordinates:
         """
         given, d = coords, len(self.domain.axes)
         if len(coords) == 1 and is_mapping(coords[0]):
-            given = tuple(self.named(coords[0])[0])
+            given = tuple(self.named(coords[0]))
         if len(given) != d:
             raise ValueError(
                 f"`grid` takes one array of coordinates per axis, {d}; got {len(given)}."
@@ -327,37 +335,19 @@ class Coordinates:
             c = np.where((c < low) & (c + axis.size <= high + 1e-9 * axis.size), c + axis.size, c)
         return np.asarray(np.clip(c, low, high))
 
-    def named(
-        self, coords: Mapping[str, Array]
-    ) -> tuple[list[Floats], list[Floats | None], list[str]]:
-        """Coordinates of each axis, by name or else at its samples.
-
-        And those to show, None for an axis that only counts; and names of axes whose positions are
-        not all of the samples' own.
-        """
+    def named(self, coords: Mapping[str, Array]) -> list[Floats]:
+        """Coordinates of each axis, by name or else at its samples."""
         unknown = sorted(set(map(str, coords)) - set(self.domain.dims))
         if unknown:
             raise ValueError(
                 f"`coords` names {unknown}, but the axes are {list(self.domain.dims)}."
             )
-        at: list[Floats] = []
-        shown: list[Floats | None] = []
-        moved: list[str] = []
-        for axis, own in zip(self.domain.axes, own_samples(self.domain)):
-            if axis.name in coords:
-                given = np.asarray(coords[axis.name])
-                where = np.atleast_1d(coordinates_in(given, self.labels.axis(axis.name)))
-                moved.append(axis.name)
-                at.append(where)
-                shown.append(where)
-            else:  # of a cropped field, the samples inside the box
-                listed = axis.coords
-                c = axis.from_index(own.astype(float)) if listed is None else listed[own]
-                if len(own) < axis.size:
-                    moved.append(axis.name)
-                at.append(c)
-                shown.append(None if listed is None and len(own) == axis.size else c)
-        return at, shown, moved
+        return [
+            np.atleast_1d(coordinates_in(np.asarray(coords[name]), self.labels.axis(name)))
+            if name in coords
+            else own
+            for name, own in zip(self.domain.dims, own_coords(self.domain))
+        ]
 
     def corners(
         self, low: Sequence[Coordinate], high: Sequence[Coordinate]

@@ -32,7 +32,7 @@ from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.field.point_values import AtPoints, Missing, query
 from elmfield.field.tables.expansion import ORDERS, Expansion, expanded
 from elmfield.field.tables.intervals import to_powers
-from elmfield.field.tables.polynomials import Polynomials, exponents, n_terms
+from elmfield.field.tables.polynomials import Polynomials, exponents, jax_function, n_terms
 
 if TYPE_CHECKING:
     from elmfield.field.model import Model
@@ -271,9 +271,7 @@ class Table(AtPoints):
         ``jax.grad`` of it is the table's gradient. Points outside go to the border; what was
         missing is filled. Without JAX's 64-bit mode, coordinates are rounded to float32.
         """
-        from elmfield.field.adapters.jax_function import table_function  # imports JAX
-
-        return table_function(self)
+        return jax_function(self)
 
     def __repr__(self) -> str:
         sizes = "×".join(map(str, self.polynomials.counts))
