@@ -154,14 +154,9 @@ class Blended:
     @property
     def needed(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The first sample that regions' boxes need on each axis, and the first beyond."""
-        low, high = np.full(self.centres.shape[1], 1 << 62), np.zeros(self.centres.shape[1], int)
-        for g in self.groups:
-            box = np.asarray(g.coefficients.box)
-            starts = np.round(self.centres[g.regions] - (box - 1) / 2).astype(np.int64)
-            low, high = np.minimum(low, starts.min(0)), np.maximum(high, starts.max(0) + box)
-        part = self.partition
-        low = np.where(part.periodic, 0, np.maximum(low, 0))
-        high = np.where(part.periodic, part.shape, np.minimum(high, part.shape))
+        part, (starts, sizes) = self.partition, self.boxes
+        low, high = np.maximum(starts.min(0), 0), np.minimum((starts + sizes).max(0), part.shape)
+        low, high = np.where(part.periodic, 0, low), np.where(part.periodic, part.shape, high)
         return tuple(low.tolist()), tuple(high.tolist())
 
     def with_samples(self, boxes: SampleBoxes) -> "Blended":
@@ -201,13 +196,12 @@ class Blended:
         return which, row
 
     @property
-    def with_boxes(self) -> "Blended":
-        """The same, with the boxes that regions were fitted to; a crop's cells do not tell them."""
+    def boxes(self) -> tuple[Integers, Integers]:
+        """First sample and size, (N, d), of the box each region was fitted to; crops know them."""
         sizes = np.empty(self.centres.shape, np.int64)
         for g in self.groups:
-            sizes[g.regions] = self.basis_of(g).box
-        starts = np.round(self.centres - (sizes - 1) / 2).astype(np.int64)
-        return replace(self, partition=replace(self.partition, starts=starts, sizes=sizes))
+            sizes[g.regions] = g.coefficients.box or self.basis_of(g).box
+        return np.round(self.centres - (sizes - 1) / 2).astype(np.int64), sizes
 
     def partials(self, x: Array, orders: list[tuple[int, ...]]) -> list[Array]:
         """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""

@@ -14,7 +14,7 @@ from elmfield.domain import Axis
 from elmfield.field import Field
 from elmfield.field.coefficients.stored import Draws
 from elmfield.field.coordinates.labels import labels_to_plain
-from elmfield.field.uncertainty.posterior import Evidence, coding_error
+from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.io.model import recipes
 from elmfield.io.model.coefficient_files import CoefficientPlan, narrow_integers
 from elmfield.io.model.lazy_coefficients import DescribedModel
@@ -179,7 +179,7 @@ def _residual(field: Field, plan: Plan, arrays: dict[str, Array]) -> bool | str:
 
 def _evidence(field: Field) -> EvidenceRecord | None:
     """Noise that was taken out, and what coding lost, if any."""
-    found, lost = field.model.evidence or Evidence(), coding_error(field.model)
+    found, lost = field.model.evidence or Evidence(), field.model.coding_error
     noise, amplitude = (None if a is None else list(a) for a in (found.noise, found.amplitude))
     record = EvidenceRecord(noise=noise, amplitude=amplitude, left=found.left, coding=lost)
     return None if record == EvidenceRecord() else record
