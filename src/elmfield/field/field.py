@@ -27,8 +27,8 @@ from elmfield.field.tables.table import Table, tabulate
 from elmfield.field.uncertainty.posterior import (
     covariance_at_points,
     draw_around,
-    std_between,
     std_of_integral,
+    std_of_means,
 )
 from elmfield.partition import Partition
 from elmfield.settings import Settings, Target
@@ -297,7 +297,8 @@ class Field(AtPoints):
         smooth, a ReLU network through noise to 1e-3 of the range, a few hundredths without overlap.
         """
         if choice("quantity", quantity, ("value", "std")) == "std":
-            return std_between(self.model, edges)
+            at = self.model.coordinates.edges_of(edges)
+            return self.model.channels_back(std_of_means(self.model, at))
         values, part = means_between(self.model, edges, missing)
         pair = namespace(values).astype(values, self.dtype), part
         return pair if choice("covered", covered, (True, False)) else pair[0]

@@ -80,7 +80,9 @@ def gridded(
         some = [first[i : i + rows], *others]
         edges = None if edged is None else edged[i : i + rows + 1]
         if quantity == "value" and any(b is not None for b in (edges, *around)):
-            block, gone = _means(model, some, [edges, *around], gaps)
+            block, covered = means_over(model, [edges, *around], some, gaps)
+            block = namespace(block).astype(block, model.dtype)
+            gone = None if covered is None else covered < MEAN_MIN_COVER
         else:
             block = _block(model, some, quantity)
             gone = near_grid(model, some) if gaps else None
@@ -130,9 +132,7 @@ def at_samples(
     if gaps:
         numbers = [np.arange(i.start, i.stop) if isinstance(i, slice) else i for i in x]
         block = with_gaps(block, gone_at(model, numbers), model.labels.fill_value)
-    if model.channel_axis is None:
-        return block[..., 0]
-    return namespace(block).moveaxis(block, -1, model.channel_axis)
+    return model.channels_back(block)
 
 
 def values_at_samples(
@@ -184,15 +184,6 @@ def sample_dtype(model: "Model", gaps: bool) -> DType:
     if boxes is None or boxes.is_lossy or EXACT.get(own) != boxes.kind or gaps:
         return model.dtype
     return getattr(namespace(model.offset), own)
-
-
-def _means(
-    model: "Model", x: list[Floats], boxes: list[Floats | None], gaps: bool
-) -> tuple[Array, Array | None]:
-    """Means over boxes on some axes, at positions on the others; and which are mostly missing."""
-    means, covered = means_over(model, boxes, x, gaps)
-    means = namespace(means).astype(means, model.dtype)
-    return means, None if covered is None else covered < MEAN_MIN_COVER
 
 
 def _block(model: "Model", x: list[Floats], quantity: str) -> Array:

@@ -103,14 +103,14 @@ class PointModule(nn.Module):
             value = torch.as_tensor(np.array(to_numpy(getattr(model, name))))
             self.register_buffer(name, value)
 
-    def values(self, index: list[Tensor], order: Order) -> Tensor:
-        """Mixed derivatives (n, C) at index coordinates, before offset and scale."""
+    def values(self, index: list[Tensor]) -> Tensor:
+        """Values (n, C) at index coordinates, before offset and scale."""
         raise NotImplementedError
 
     def forward(self, points: Tensor) -> Tensor:
         """Values at points (..., d): (...,) or (..., C)."""
         index = self.places(points.reshape(-1, self.d))
-        values = self.values(index, (0,) * self.d)
+        values = self.values(index)
         values = values * self.scale.to(values.dtype) + self.offset.to(values.dtype)
         return self._shaped(values.to(self.offset.dtype), points)
 
@@ -138,9 +138,9 @@ class TableModule(PointModule):
         self.lattice = list(zip(own.low, own.per_unit, own.counts))
         self.degree, self.terms = own.degree, dict(own.places)
 
-    def values(self, index: list[Tensor], order: Order) -> Tensor:
+    def values(self, index: list[Tensor]) -> Tensor:
         """Horner's rule on the rows of the points' cells."""
-        return self._partials(index, [order])[0]
+        return self._partials(index, [(0,) * self.d])[0]
 
     def gradient(self, points: Tensor) -> Tensor:
         """First derivatives by the index coordinates, (..., d) or (..., C, d)."""
@@ -232,7 +232,7 @@ class FieldModule(PointModule):
             for name, array in _spans(a, self.n_cells[k], len(table) - 1).items():
                 self.register_buffer(f"{name}_{k}", torch.as_tensor(array), persistent=False)
 
-    def values(self, index: list[Tensor], order: Order) -> Tensor:
+    def values(self, index: list[Tensor]) -> Tensor:
         """``Σ F[q] Π rows`` over all that contribute at each point."""
         s, j = [], []
         for i, (low, m, J) in zip(index, self.lattice):

@@ -54,17 +54,17 @@ def partials(field: "Blended", x: Array, orders: list[Order]) -> list[Array]:
     parts = [_contributions(field, x[i:j, :], top) for i, j in spans]
     region = xp.concat([p.region for p in parts])
     columns = [xp.concat([p.columns[k] for p in parts]) for k in range(x.shape[1])]
+    windows = [[xp.concat(c) for c in zip(*axis)] for axis in zip(*(p.windows for p in parts))]
     if means:
-        windows = [[xp.concat(c) for c in zip(*axis)] for axis in zip(*(p.windows for p in parts))]
-        local = local_values(field, region, columns, orders, windows)
+        found = local_values(field, region, columns, orders, windows)
     else:
         needed = sorted({rest for a in orders for _, _, rest in _leibniz(a)})
         local = local_values(field, region, columns, needed)
+        found = {a: _weighted(a, windows, local) for a in orders}
     totals, first = [], 0
     for p in parts:
         mine = slice(first, first := first + p.region.shape[0])
-        answers = {a: v[mine, :] for a, v in local.items()}
-        totals.append([p.add(answers[a]) if means else _sum(a, p, answers) for a in orders])
+        totals.append([p.add(found[a][mine, :]) for a in orders])
     return [xp.concat(t, axis=0) for t in zip(*totals)]
 
 
@@ -139,24 +139,15 @@ def _contributions(field: "Blended", x: Array, top: list[int]) -> Contributions:
     return Contributions(blends, asks, xp.concat(regions), everyone)
 
 
-def _sum(a: Order, speakers: Contributions, local: dict[Order, Array]) -> Array:
-    """``Σ ∂^a (φ f)`` over the cells asked, (n, C)."""
+def _weighted(a: Order, windows: list[list[Array]], local: dict[Order, Array]) -> Array:
+    """``∂^a (φ f)`` of all questions, (m, C)."""
     total: Array = None
-    for corner, at, mine in speakers.asks:
-        part: Array = None
-        for factor, times, rest in _leibniz(a):
-            w: Array = factor
-            for b, up, t in zip(speakers.blends, corner, times):
-                ramp = _taken(b.ramp[t], at)
-                w = w * (ramp if up else (1.0 if t == 0 else 0.0) - ramp)
-            f = local[rest][mine, :]
-            f = cast(w[:, None], f) * f
-            part = f if part is None else part + f
-        if at is None:
-            total = part
-        else:
-            before = namespace(total).take(total, at, axis=0)
-            total = put_rows(total, at, before + part)
+    for factor, times, rest in _leibniz(a):
+        w: Array = factor
+        for own, t in zip(windows, times):
+            w = w * own[t]
+        part = cast(w[:, None], local[rest]) * local[rest]
+        total = part if total is None else total + part
     return total
 
 

@@ -154,17 +154,12 @@ def coordinates_out(values: Floats, axis: AxisLabels) -> Array:
         found = values.astype(axis.dtype)
     if not axis.ticks:
         return found
-    own = _from_ticks(axis)
+    dtype = np.dtype(axis.dtype)
+    own = np.asarray(axis.ticks, "int64" if dtype.kind in "mM" else dtype).view(dtype)
     numbers = coordinates_in(own, axis)
     order = np.argsort(numbers)
     at = order[np.searchsorted(numbers[order], values).clip(max=len(own) - 1)]
     return np.where(numbers[at] == values, own[at], found)
-
-
-def _from_ticks(axis: AxisLabels) -> Array:
-    """Coordinates of the samples, exactly."""
-    dtype = np.dtype(axis.dtype)
-    return np.asarray(axis.ticks, "int64" if dtype.kind in "mM" else dtype).view(dtype)
 
 
 def add_ticks(axis: AxisLabels, numbers: Floats, labels: Array) -> AxisLabels:

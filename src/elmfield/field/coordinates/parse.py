@@ -326,14 +326,14 @@ class Coordinates:
 
     def in_turn(self, x: Sequence[Floats]) -> list[Floats]:
         """Index coordinates on each axis; on periodic ones in the turn that is the box's own."""
-        return [self._turned(k, c) for k, c in enumerate(x)]
-
-    def _turned(self, k: int, c: Floats) -> Floats:
-        axis, low, high = self.domain.axes[k], self.domain.low[k], self.domain.high[k]
-        if axis.period is not None:
-            c = c - np.floor((c + 0.5) / axis.size) * axis.size
-            c = np.where((c < low) & (c + axis.size <= high + 1e-9 * axis.size), c + axis.size, c)
-        return np.asarray(np.clip(c, low, high))
+        found = []
+        for axis, low, high, c in zip(self.domain.axes, self.domain.low, self.domain.high, x):
+            if axis.period is not None:
+                n = axis.size
+                c = c - np.floor((c + 0.5) / n) * n
+                c = np.where((c < low) & (c + n <= high + 1e-9 * n), c + n, c)
+            found.append(np.asarray(np.clip(c, low, high)))
+        return found
 
     def named(self, coords: Mapping[str, Array]) -> list[Floats]:
         """Coordinates of each axis, by name or else at its samples."""

@@ -96,12 +96,15 @@ def _sparse_powers(d: int, degree: int, near: int) -> Any:
     return csr_array(M)
 
 
-@dataclass(frozen=True, eq=False)
-class Tabulated:
-    """Polynomials, and bounds on what they leave out.
+def tabulated(
+    expansion: Expansion, degree: int, full: int, dtype: DType, order: int
+) -> tuple[Polynomials, Floats, Floats]:
+    """Polynomials of a total degree, in some dtype; terms up to a degree `full` are counted in.
 
-    Parameters
-    ----------
+    Those of the next degrees one by one, others by sums of sizes (:meth:`Expansion.blocks`).
+
+    Returns
+    -------
     polynomials : Polynomials
         Of a total degree.
     left : array, shape (order + 1,)
@@ -109,18 +112,7 @@ class Tabulated:
         up to an order.
     lost : array, shape (2, 3)
         The same for rounding, up to the second order: in units of that of their dtype, and of
-        float64; see :func:`rounded`. 0 where they were not computed.
-    """
-
-    polynomials: Polynomials
-    left: Floats
-    lost: Floats
-
-
-def tabulated(expansion: Expansion, degree: int, full: int, dtype: DType, order: int) -> Tabulated:
-    """Polynomials of a total degree, in some dtype; terms up to a degree `full` are counted in.
-
-    Those of the next degrees one by one, others by sums of sizes (:meth:`Expansion.blocks`).
+        float64; see :func:`rounded`.
     """
     near = expansion.near(degree, full)
     d, like = len(expansion.axes), expansion.blended.like
@@ -156,7 +148,7 @@ def tabulated(expansion: Expansion, degree: int, full: int, dtype: DType, order:
         degree=degree,
         coefficients=xp.reshape(table, (C, T, -1) if host else (-1, T, C)),
     )
-    return Tabulated(own, left, lost)
+    return own, left, lost
 
 
 def rounded(expansion: Expansion, block: Array, c: Array, degree: int, near: int) -> Floats:
@@ -309,9 +301,9 @@ def tabulate(model: "Model", tolerance: float, order: int) -> Table:
         dtype = wide
     while True:
         _refuse_large(model, expansion, degree, dtype)
-        made = tabulated(expansion, degree, full, dtype, order)
-        errors = made.left + expansion.beyond[: order + 1, full]
-        rounding = _rounding(model, made.lost, dtype)[: order + 1]
+        polynomials, left, lost = tabulated(expansion, degree, full, dtype, order)
+        errors = left + expansion.beyond[: order + 1, full]
+        rounding = _rounding(model, lost, dtype)[: order + 1]
         if np.all(errors + rounding <= allowed):
             break
         if np.any(errors > TERMS_SHARE * allowed):
@@ -319,18 +311,14 @@ def tabulate(model: "Model", tolerance: float, order: int) -> Table:
         elif dtype != wide:
             dtype = wide
         else:
-            _refuse_rounding(model, tolerance, rounding)
+            least = rounding.max() / model.data_range
+            raise ValueError(
+                f"`tolerance` {tolerance:g} cannot be met in {model.offset.dtype}: rounding alone "
+                f"may take {least:.1e} of the range, derivatives up to order {order} counted in. "
+                f"Ask for {3 * least:.0e} or more, or fit in float64."
+            )
     bounds = tuple(map(float, errors + rounding))
-    return Table(model=model, polynomials=made.polynomials, errors=bounds)
-
-
-def _size(expansion: Expansion, degree: int, dtype: DType) -> int:
-    """Bytes of the polynomials of a total degree."""
-    T = n_terms(len(expansion.counts), degree)
-    each = (
-        T * expansion.blended.n_channels * int(namespace(expansion.blended.like).finfo(dtype).bits)
-    )
-    return math.prod(expansion.counts) * each // 8
+    return Table(model=model, polynomials=polynomials, errors=bounds)
 
 
 def _full(expansion: Expansion, allowed: float, order: int) -> int:
@@ -379,7 +367,8 @@ def _rounding(model: "Model", lost: Floats, dtype: DType) -> Floats:
 
 
 def _refuse_large(model: "Model", expansion: Expansion, degree: int, dtype: DType) -> None:
-    T, size = n_terms(len(expansion.counts), degree), _size(expansion, degree, dtype)
+    T, bits = n_terms(len(expansion.counts), degree), namespace(model.offset).finfo(dtype).bits
+    size = math.prod(expansion.counts) * T * expansion.blended.n_channels * int(bits) // 8
     room = table_bytes(model.offset)
     if size > room:
         raise MemoryError(
@@ -388,12 +377,3 @@ def _refuse_large(model: "Model", expansion: Expansion, degree: int, dtype: DTyp
             "Allow more with elmfield.memory_limit, ask for a larger `tolerance`, or give a "
             "`window`."
         )
-
-
-def _refuse_rounding(model: "Model", tolerance: float, rounding: Floats) -> None:
-    least = rounding.max() / model.data_range
-    raise ValueError(
-        f"`tolerance` {tolerance:g} cannot be met in {model.offset.dtype}: rounding alone may take "
-        f"{least:.1e} of the range, derivatives up to order {len(rounding) - 1} counted in. Ask "
-        f"for {3 * least:.0e} or more, or fit in float64."
-    )

@@ -348,11 +348,6 @@ def std_of_means(model: "Model", edges: Sequence[Floats | None]) -> Array:
     return namespace(out).reshape(out, (*sizes, -1))
 
 
-def std_between(model: "Model", edges: Sequence[Any]) -> Array:
-    """Standard deviations of means over boxes as :meth:`Field.means` takes them."""
-    return model.channels_back(std_of_means(model, model.coordinates.edges_of(edges)))
-
-
 def std_of_integral(model: "Model", low: Sequence[Any], high: Sequence[Any]) -> Array:
     """Standard deviation of the integral over a box; see :meth:`Field.integral`."""
     ends = model.coordinates.corners(low, high)
