@@ -8,7 +8,7 @@ coordinates.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -46,22 +46,31 @@ class Runs:
         Index coordinates, and what a value there counts for.
     starts : integer array, shape (n,)
         Where each run begins; none is empty.
+    parents : integer array, shape (boxes,)
+        The first run of each box: runs may end where another sample becomes the nearest, so that
+        some can be left out. Weights add up to 1 over a box.
+    nearest : integer array, shape (n,)
+        The sample nearest to each run, where that is known.
     """
 
     places: Floats
     weights: Floats
     starts: Integers
+    parents: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    nearest: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.starts)
 
     @classmethod
-    def points(cls, x: Floats) -> "Runs":
+    def points(cls, x: Floats, near: Integers | None = None) -> "Runs":
         """Runs of one place each: values, not sums."""
-        return cls(places=x, weights=np.ones(len(x)), starts=np.arange(len(x)))
+        every = np.arange(len(x))
+        near = every if near is None else near
+        return cls(places=x, weights=np.ones(len(x)), starts=every, parents=every, nearest=near)
 
     def part(self, i: int, j: int) -> "Runs":
-        """Runs i to j."""
+        """Runs i to j, whatever their boxes."""
         a = self.starts[i]
         b = self.starts[j] if j < len(self) else len(self.places)
         return Runs(places=self.places[a:b], weights=self.weights[a:b], starts=self.starts[i:j] - a)
@@ -71,42 +80,17 @@ class Runs:
         places, weights = self.places[a:b], self.weights[a:b]
         return Runs(places=places, weights=weights, starts=np.zeros(1, np.int64))
 
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Split:
-    """Runs that end where another sample becomes the nearest, so that some can be left out.
-
-    Parameters
-    ----------
-    runs : Runs
-        One for each part; weights add up to 1 over the parts between two edges.
-    parents : integer array, shape (n,)
-        The first part between each pair of edges.
-    nearest : integer array, shape (parts,)
-        The sample nearest to each.
-    """
-
-    runs: Runs
-    parents: Integers
-    nearest: Integers
-
-    @classmethod
-    def points(cls, axis: Axis, x: Floats) -> "Split":
-        """Single places."""
-        return cls(runs=Runs.points(x), parents=np.arange(len(x)), nearest=nearest(axis, x))
+    def boxes(self, i: int, j: int) -> "Runs":
+        """What lies in boxes i to j."""
+        a = self.parents[i]
+        b = self.parents[j] if j < len(self.parents) else len(self)
+        own = {"parents": self.parents[i:j] - a, "nearest": self.nearest[a:b]}
+        return replace(self.part(a, b), **own)
 
     @property
     def shares(self) -> Floats:
-        """What each part has of all that lies between its edges, (parts,)."""
-        return np.asarray(np.add.reduceat(self.runs.weights, self.runs.starts))
-
-    def part(self, i: int, j: int) -> "Split":
-        """What lies between edges i and j."""
-        a = self.parents[i]
-        b = self.parents[j] if j < len(self.parents) else len(self.runs)
-        return Split(
-            runs=self.runs.part(a, b), parents=self.parents[i:j] - a, nearest=self.nearest[a:b]
-        )
+        """What each run has of its box, (n,)."""
+        return np.asarray(np.add.reduceat(self.weights, self.starts))
 
 
 def averages(
@@ -117,7 +101,7 @@ def averages(
     fine: bool = True,
     split: bool = False,
     weight: Weight | None = None,
-) -> Split:
+) -> Runs:
     """How to average a function between neighbouring edges.
 
     Parameters
@@ -163,9 +147,7 @@ def averages(
     first = np.flatnonzero(new)  # pieces at which runs begin
     starts = np.searchsorted(piece, first)
     parents = np.searchsorted(box[first], np.arange(len(e) - 1))
-    return Split(
-        runs=Runs(places=x, weights=w, starts=starts), parents=parents, nearest=near[first]
-    )
+    return Runs(places=x, weights=w, starts=starts, parents=parents, nearest=near[first])
 
 
 def _inside(axis: Axis, cuts: Floats, e: Floats) -> Floats:
@@ -246,7 +228,7 @@ def over(
     split: bool = False,
     weights: Mapping[int, Weight] | None = None,
     fine: bool | None = None,
-) -> list[Split]:
+) -> list[Runs]:
     """How to average between edges, in index coordinates, on each axis; at positions `x` for None.
 
     `weights` tell, for axes by number, what places count for.
@@ -256,7 +238,7 @@ def over(
     how = []
     for k, (axis, e) in enumerate(zip(model.domain.axes, edges)):
         if e is None:
-            how.append(Split.points(axis, x[k]))
+            how.append(Runs.points(x[k], nearest(axis, x[k])))
         else:
             knots = knots_of(model.blended, k)
             how.append(averages(axis, e, knots, fine=fine, split=split, weight=given.get(k)))
@@ -318,7 +300,7 @@ def means_over(
 
 
 @with_less_memory
-def averaged(model: "Model", axes: list[Split], gaps: bool) -> tuple[Array, Array | None]:
+def averaged(model: "Model", axes: list[Runs], gaps: bool) -> tuple[Array, Array | None]:
     """Means, (n_1, ..., n_d, C), and the part of each box that is not missing, if that is asked.
 
     Without gaps all of a box counts. With them, what lies nearest to a missing sample does not: the
@@ -326,12 +308,12 @@ def averaged(model: "Model", axes: list[Split], gaps: bool) -> tuple[Array, Arra
     """
     xp = namespace(model.offset)
     sizes = [len(a.parents) for a in axes]
-    parts = math.prod(len(a.runs) for a in axes[1:]) * int(model.offset.shape[0])
-    each = max(1, math.ceil(len(axes[0].runs) / max(1, sizes[0])))
+    parts = math.prod(len(a) for a in axes[1:]) * int(model.offset.shape[0])
+    each = max(1, math.ceil(len(axes[0]) / max(1, sizes[0])))
     longest = LINE_MAX_BOXES if len(axes) == 1 and model.blended.is_product else MEANS_MAX_PARTS
     step = max(1, min(capacity(model.offset) // max(1, 4 * parts * each), longest // each))
     found = [
-        _some(model, [axes[0].part(i, j), *axes[1:]], gaps) for i, j in runs_of(sizes[0], step)
+        _some(model, [axes[0].boxes(i, j), *axes[1:]], gaps) for i, j in runs_of(sizes[0], step)
     ]
     if len(found) == 1:
         return found[0]
@@ -339,10 +321,10 @@ def averaged(model: "Model", axes: list[Split], gaps: bool) -> tuple[Array, Arra
     return means, np.concatenate([c for _, c in found]) if gaps else None
 
 
-def _some(model: "Model", axes: list[Split], gaps: bool) -> tuple[Array, Array | None]:
+def _some(model: "Model", axes: list[Runs], gaps: bool) -> tuple[Array, Array | None]:
     """Means over some boxes, and what is covered of each."""
     xp = namespace(model.offset)
-    sums = model.blended.sums([a.runs for a in axes], xp.float64)
+    sums = model.blended.sums(axes, xp.float64)
     shape = tuple(sums.shape)
     if not gaps:
         return xp.reshape(_finished(model, sums), (*shape[:-1], -1)), None

@@ -6,13 +6,13 @@ nearest to such a sample.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from elmfield._array.backend import move, namespace, to_numpy
-from elmfield._array.checks import choice, per_axis, positive, sizes_of
+from elmfield._array.checks import choice
 from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.domain import Axis, Domain
 from elmfield.domain.axis import coordinate_error
@@ -21,58 +21,7 @@ if TYPE_CHECKING:
     from elmfield.field.model import Model
 
 
-Window = Mapping[str, tuple[float, float]]
-"""Ends of the window on some axes, by dim, in index coordinates."""
-
-
-def positions(
-    domain: Domain,
-    *,
-    shape: int | Sequence[int] | None = None,
-    scale: float | Sequence[float] | None = None,
-    window: Window | None = None,
-    align: str = "areas",
-) -> list[Floats]:
-    """Index coordinates of an output grid, for each axis.
-
-    Parameters
-    ----------
-    domain : Domain
-        The box that is shown, and its axes.
-    shape : sequence of int, optional
-        New samples on each axis; or
-    scale : float or sequence, optional
-        new samples per old one; 1 by default.
-    window : mapping, optional
-        The part to show on some axes, ``{dim: (low, high)}``; by default the whole box. On a
-        periodic axis it may end beyond the box.
-    align : {"areas", "nodes"}
-        Whether a sample stands for the area around it (pictures: the window is divided into equal
-        areas) or for the node it sits on (weather: old nodes remain nodes).
-    """
-    d, window = len(domain.axes), window or {}
-    choice("align", align, ("areas", "nodes"))
-    counts: Sequence[int | None] = [None] * d if shape is None else sizes_of("shape", shape, d)
-    scales = [positive("scale", s) for s in per_axis("scale", 1.0 if scale is None else scale, d)]
-    out: list[Floats] = []
-    for k, axis in enumerate(domain.axes):
-        a, b = window.get(axis.name, (domain.low[k], domain.high[k]))
-        n = counts[k]
-        if not a < b:
-            raise ValueError(f"the window on axis {axis.name!r} is empty: {a:g} to {b:g}.")
-        if n is None and not (b - a) * scales[k] < 1 << 53:
-            raise ValueError(f"`scale` is too large for axis {axis.name!r}; got {scales[k]:g}.")
-        if axis.size == 1 and n is None:
-            out.append(np.zeros(1))
-        elif align == "areas":
-            n = max(1, round((b - a) * scales[k])) if n is None else n
-            out.append(np.asarray(a + (np.arange(n) + 0.5) * ((b - a) / n)))
-        else:
-            out.append(_nodes(domain, k, a, b, n, scales[k]))
-    return out
-
-
-def _nodes(domain: Domain, k: int, a: float, b: float, n: int | None, s: float) -> Floats:
+def nodes(domain: Domain, k: int, a: float, b: float, n: int | None, s: float) -> Floats:
     """Nodes from a to b on axis k: n of them, or s to an old one, old nodes among them.
 
     The whole axis ends at its outer samples; a window of n nodes ends at its own ends.
@@ -120,19 +69,6 @@ def boxes_around(
     ends = [x[0] - steps[0] / 2], [x[-1] + steps[-1] / 2]
     e = np.concatenate([ends[0], x[:-1] + steps / 2, ends[1]])
     return np.asarray(np.clip(e, low, high) if axis.period is None else e)
-
-
-def cells_around(axis: Axis, x: Floats, low: float, high: float) -> Floats | None:
-    """Edges of the cells around positions in any distance, that of a single one a sample wide.
-
-    None unless they ascend or descend.
-    """
-    if len(x) == 1:
-        return np.asarray(np.clip(x[0] + np.asarray([-0.5, 0.5]), low, high))
-    steps = np.diff(x)
-    if not (steps > 0).all() and not (steps < 0).all():
-        return None
-    return boxes_around(axis, x, low, high, always=True)
 
 
 def mark_outside(out: Array, beyond: list[Array], channel_axis: int | None) -> Array:

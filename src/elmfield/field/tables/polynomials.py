@@ -178,13 +178,7 @@ class Polynomials:
         shift = max(0, int(total - 1).bit_length() - 16)
         key = np.empty(len(x), np.uint16)
         for i, j in runs(len(x), BLOCK_POINTS):
-            cell: Array = 0
-            for k, (low, m, J) in enumerate(zip(self.low, self.per_unit, self.counts)):
-                at = x[i:j, k] - low
-                if m != 1:
-                    at *= m
-                cell = cell * J + at.astype(np.int32 if total < 1 << 30 else np.int64)
-            np.right_shift(cell, shift, out=key[i:j], casting="unsafe")
+            np.right_shift(self._cells(x[i:j])[0], shift, out=key[i:j], casting="unsafe")
         steps = np.abs(np.diff(key[:: max(1, len(x) // 4096)].astype(np.int64)))
         near = (
             np.abs(np.diff(key[: min(len(x), 8192)].astype(np.int64))).mean() if len(x) > 1 else 0
