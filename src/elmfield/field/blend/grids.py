@@ -119,7 +119,7 @@ class AxisPlan:
         at = at[order]
 
         def rows(table: Floats) -> Floats:
-            return table.reshape(-1, table.shape[-1])[at]
+            return np.asarray(table.reshape(-1, table.shape[-1])[at])
 
         degrees, own, T = range(max(orders) + 1), functions.at(self.centres), functions.deviations
         F = [rows(own(self.offsets, m)) for m in degrees]
