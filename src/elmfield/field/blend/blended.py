@@ -209,13 +209,13 @@ class Blended:
 
     def on_grid(self, x: list[Floats]) -> Array:
         """Blended values, (p_1, ..., p_d, C), on the grid of index coordinates `x`."""
-        k = int(np.argmax([len(c) for c in x]))
-        longest = max(LINE_MIN_POSITIONS, capacity(self.like) // (8 * self._most))
-        if len(x[k]) > longest and self._axes is not None and not leads_along(self):
+        axes, k = self._axes, int(np.argmax([len(c) for c in x]))
+        if axes is None:
+            return self.partials_on_grid(x, [(0,) * len(x)])[0]
+        most = max(LINE_MIN_POSITIONS, capacity(self.like) // (8 * max(a.width for a in axes)))
+        if len(x[k]) > most and not leads_along(self):
             return namespace(self.like).concat([self.on_grid(c) for c in _halves(x, k)], axis=k)
-        if self._axes is not None:
-            return self.sums([Runs.points(c) for c in x])
-        return self.partials_on_grid(x, [(0,) * len(x)])[0]
+        return self.sums([Runs.points(c) for c in x])
 
     def at_samples(self, x: list[Floats]) -> Array:
         """What the function has in place of samples with the numbers `x`: values, or means."""
@@ -262,12 +262,6 @@ class Blended:
     def is_product(self) -> bool:
         """Whether sums over boxes are taken axis by axis, exactly."""
         return self._axes is not None
-
-    @property
-    def _most(self) -> int:
-        """Functions of an axis at most: numbers that a position takes."""
-        axes = self._axes
-        return 1 if axes is None else max(a.width for a in axes)
 
     # --- sums and parts -------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from elmfield._array.backend import (
     put_rows,
     sort_order,
 )
-from elmfield._array.memory import capacity, runs
+from elmfield._array.memory import capacity
 from elmfield._array.threads import spread
 from elmfield._array.typing import Array, Integers
 from elmfield.local.bases.axis_modes import rows_of
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 Order = tuple[int, ...]
 """How often a function is differentiated along each axis."""
 
-WINDOW_BATCH_POINTS = 1 << 14
-"""Points whose windows are taken together on a processor: short arrays stay in its cache."""
-
 CACHE_NUMBERS = 1 << 20
 """Numbers a batch of points holds at most on a processor: what fits its cache."""
 
@@ -48,24 +45,16 @@ def partials(field: "Blended", x: Array, orders: list[Order]) -> list[Array]:
 
     Leibniz: ``∂^a (φ f) = Σ_{b ≤ a} C(a, b) ∂^b φ ∂^(a-b) f``, over the cells that contribute.
     """
-    xp, means = namespace(x), field.holds_means
+    means = field.holds_means
     top = [max(a[k] for a in orders) + means for k in range(x.shape[1])]
-    spans = runs(x.shape[0], WINDOW_BATCH_POINTS if is_on_host(x) else x.shape[0] + 1)
-    parts = [_contributions(field, x[i:j, :], top) for i, j in spans]
-    region = xp.concat([p.region for p in parts])
-    columns = [xp.concat([p.columns[k] for p in parts]) for k in range(x.shape[1])]
-    windows = [[xp.concat(c) for c in zip(*axis)] for axis in zip(*(p.windows for p in parts))]
+    asked = _contributions(field, x, top)
     if means:
-        found = local_values(field, region, columns, orders, windows)
+        found = local_values(field, asked.region, asked.columns, orders, asked.windows)
     else:
-        needed = sorted({rest for a in orders for _, _, rest in _leibniz(a)})
-        local = local_values(field, region, columns, needed)
+        needed, windows = sorted({r for a in orders for _, _, r in _leibniz(a)}), asked.windows
+        local = local_values(field, asked.region, asked.columns, needed)
         found = {a: _weighted(a, windows, local) for a in orders}
-    totals, first = [], 0
-    for p in parts:
-        mine = slice(first, first := first + p.region.shape[0])
-        totals.append([p.add(found[a][mine, :]) for a in orders])
-    return [xp.concat(t, axis=0) for t in zip(*totals)]
+    return [asked.add(found[a]) for a in orders]
 
 
 @dataclass(frozen=True)
