@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 import elmfield as ef
 from common import in_parts, main, record
 from elmfield.field.coefficients.stored import Full
-from elmfield.field.targets.drop_modes import choose
+from elmfield.field.drop_modes import choose
 from measurement.data import BEAM_PRINTED, PHOTOGRAPHS, WEATHER
 from measurement.heldout import predicted, score, thinned
 from measurement.rivals import SPLINES, denoised, filled, spline

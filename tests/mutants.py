@@ -148,7 +148,7 @@ MUTANTS = [
     ),
     Mutant(
         "integral: nodes of a narrower interval",
-        "field/blend/integrals.py",
+        "field/blend/means.py",
         "x[at] = (a + b) / 2 + (b - a) / 2 * u",
         "x[at] = (a + b) / 2 + (b - a) / 2.02 * u",
         "tests/field/blend/test_integrals.py",
@@ -204,18 +204,18 @@ MUTANTS = [
     # --- targets and codes ---------------------------------------------------------------------
     Mutant(
         "targets: a bit more than was asked for",
-        "field/targets/rate_control.py",
+        "field/rate_control.py",
         "(-min(psnr, 600.0) / 10)",
         "(-min(psnr, 600.0) / 10.1)",
-        "tests/field/targets/test_targets.py",
+        "tests/field/test_targets.py",
         "psnr_is_reached and not library",
     ),
     Mutant(
         "targets: the price of the index",
-        "field/targets/drop_modes.py",
+        "field/drop_modes.py",
         "INDEX_BIT_COST = 1 / 32",
         "INDEX_BIT_COST = 1 / 16",
-        "tests/test_chosen_numbers.py tests/field/targets/test_targets.py",
+        "tests/test_chosen_numbers.py tests/field/test_targets.py",
         "index_is_paid or INDEX_BIT_COST",
     ),
     Mutant(

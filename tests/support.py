@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from scipy.ndimage import map_coordinates
 
 import elmfield as ef
-from elmfield.field.coordinates.gap_masks import shows_gaps
+from elmfield.field.coordinates.output_positions import shows_gaps
 from elmfield.field.coordinates.parse import own_samples
-from elmfield.field.evaluate.grid_values import gridded
+from elmfield.field.grid_values import gridded
 from elmfield.partition import blend
 
 EPS = np.finfo(np.float64).eps

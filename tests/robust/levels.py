@@ -12,7 +12,7 @@ import numpy as np
 
 import elmfield as ef
 from elmfield.field.coefficients import tiles
-from elmfield.field.evaluate.grid_values import coarse_means
+from elmfield.field.grid_values import coarse_means
 from elmfield.io.model import sample_files
 from support import block_means
 

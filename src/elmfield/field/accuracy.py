@@ -15,7 +15,7 @@ from elmfield._array.backend import cast, is_array, move, namespace, to_numpy
 from elmfield._array.running import capacity, runs
 from elmfield._array.typing import Array, Floats
 from elmfield.field.coordinates.parse import own_samples
-from elmfield.field.evaluate.grid_values import gridded, values_at_samples
+from elmfield.field.grid_values import gridded, values_at_samples
 from elmfield.measure.metrics import max_error, peak_to_peak, psnr
 from elmfield.samples import EXACT_WHOLE, WHOLE, Samples, Source, source_of, with_nan
 
@@ -219,11 +219,7 @@ def energy_in_boxes(blended: "Blended", squares: Floats, first: Sequence[int]) -
 
     Regions are regular cells: boxes that are alike on one axis are summed there together.
     """
-    part = blended.partition
-    sizes = np.empty(blended.centres.shape, np.int64)
-    for g in blended.groups:
-        sizes[g.regions] = np.asarray(g.coefficients.box)
-    starts = np.round(blended.centres - (sizes - 1) / 2).astype(np.int64)
+    part, (starts, sizes) = blended.partition, blended.boxes
     for k, a in enumerate(first):
         every = np.arange(part.n_cells[k]) * math.prod(part.n_cells[k + 1 :])
         begin, n = starts[every, k], sizes[every, k]

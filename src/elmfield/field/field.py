@@ -12,32 +12,32 @@ from elmfield._array.checks import by_name, choice, is_whole, shown
 from elmfield._array.typing import Array, Coordinate, DType, Floats
 from elmfield.domain import Domain
 from elmfield.field.accuracy import Report, describe, errors_by_cell
+from elmfield.field.adapters import labelled_arrays
 from elmfield.field.adapters.affine import World
-from elmfield.field.adapters.labelled_arrays import interpolate, plot_array
-from elmfield.field.adapters.lazy_grid import LazyGrid, to_dask
 from elmfield.field.adapters.warp import warped
 from elmfield.field.blend.means import integral_between, means_between
-from elmfield.field.coordinates.gap_masks import shows_gaps
 from elmfield.field.coordinates.labels import Labels
-from elmfield.field.coordinates.output_positions import mark_outside
+from elmfield.field.coordinates.output_positions import mark_outside, shows_gaps
 from elmfield.field.coordinates.parse import own_samples, own_slab
-from elmfield.field.evaluate.grid_values import at_samples, gridded
-from elmfield.field.evaluate.point_values import query, refuse_array
+from elmfield.field.drop_modes import keep_less
+from elmfield.field.grid_values import LazyGrid, at_samples, gridded, to_dask
 from elmfield.field.model import Model
+from elmfield.field.point_values import AtPoints, Missing
 from elmfield.field.tables.table import Table, tabulate
-from elmfield.field.targets.drop_modes import keep_less
-from elmfield.field.uncertainty.deviations import WithDeviations
-from elmfield.field.uncertainty.labelled_deviations import draw_band, interpolate_both
-from elmfield.field.uncertainty.posterior import std_between, std_of_integral
+from elmfield.field.uncertainty.posterior import (
+    covariance_at_points,
+    draw_around,
+    std_of_integral,
+    std_of_means,
+)
 from elmfield.partition import Partition
 from elmfield.settings import Settings, Target
 
 Coords = Mapping[str, Any]
-Missing = str | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Field(WithDeviations):
+class Field(AtPoints):
     """A continuous function of d coordinates with C channels; call it with points.
 
     Where samples say all about it, as with the default settings, a field keeps its samples
@@ -100,8 +100,6 @@ class Field(WithDeviations):
 
     def _repr_html_(self) -> str:
         return self.report()._repr_html_()
-
-    __array__ = refuse_array
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -166,21 +164,27 @@ class Field(WithDeviations):
         alpha = self.model.finish(self.model.blended.weights(int(region)), constant=False)
         return alpha[..., 0] if self.model.channel_axis is None else alpha
 
-    def __call__(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
-        """Values at points, shape (...,) or (..., C)."""
-        return query(self.model, "value", points, outside, missing)
+    def std(
+        self, points: Array, *, quantity: str = "value", outside: str = "raise",
+        missing: Missing = None,
+    ) -> Array:  # fmt: skip
+        """Standard deviations of values at points, or of the `quantity` "gradient" or "laplacian".
 
-    def gradient(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
-        """First derivatives along the axes, shape (..., d) or (..., C, d), per coordinate unit."""
-        return query(self.model, "gradient", points, outside, missing)
+        Zero at samples without noise, growing between them, into gaps and beyond the border.
+        Calibrated on samples that are left out (`report` says how well), docs/uncertainty.md.
+        """
+        return self._query(f"std {quantity}", points, outside, missing)
 
-    def hessian(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
-        """Second derivatives, shape (..., d, d) or (..., C, d, d), per coordinate unit squared."""
-        return query(self.model, "hessian", points, outside, missing)
+    def covariance(self, points: Array) -> Array:
+        """Covariances of values at points (n, d) near each other, shape (n, n) or (n, n, C)."""
+        return covariance_at_points(self.model, points)
 
-    def laplacian(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
-        """Sum of the unmixed second derivatives, shape (...,) or (..., C)."""
-        return query(self.model, "laplacian", points, outside, missing)
+    def draw(self, n: int, points: Array, *, seed: int = 0) -> Array:
+        """Values at points of `n` functions from the posterior, shape (n, ...): what could be.
+
+        Their mean is the field and their spread its `std`; the same `seed` gives the same.
+        """
+        return draw_around(self.model, self(points, missing="fill"), n, points, seed)
 
     def tabulate(
         self, tolerance: float = 1e-6, order: int = 1, window: Coords | None = None
@@ -293,7 +297,8 @@ class Field(WithDeviations):
         smooth, a ReLU network through noise to 1e-3 of the range, a few hundredths without overlap.
         """
         if choice("quantity", quantity, ("value", "std")) == "std":
-            return std_between(self.model, edges)
+            at = self.model.coordinates.edges_of(edges)
+            return self.model.channels_back(std_of_means(self.model, at))
         values, part = means_between(self.model, edges, missing)
         pair = namespace(values).astype(values, self.dtype), part
         return pair if choice("covered", covered, (True, False)) else pair[0]
@@ -359,7 +364,8 @@ class Field(WithDeviations):
         `std`, whose standard deviations are variables of their own.
         """
         both = {**by_name("coords", coords), **coords_by_name}
-        ask = interpolate_both if choice("std", std, (True, False)) else interpolate
+        with_std = choice("std", std, (True, False))
+        ask = labelled_arrays.interpolate_both if with_std else labelled_arrays.interpolate
         return ask(self.model, both, quantity, outside, missing, chunks)
 
     to_xarray = interp
@@ -374,8 +380,8 @@ class Field(WithDeviations):
         where cartopy is installed. Choose slices of other axes by numbers in `coords`. `std` adds a
         band of two standard deviations to a line. `options` are those of ``DataArray.plot``.
         """
-        drawn = plot_array(self.interp(coords, quantity=quantity), ax, options)
-        return draw_band(drawn, self.interp(coords, std=True)) if std else drawn
+        drawn = labelled_arrays.plot_array(self.interp(coords, quantity=quantity), ax, options)
+        return labelled_arrays.draw_band(drawn, self.interp(coords, std=True)) if std else drawn
 
     def __getitem__(self, key: str | int | slice) -> "Field":
         """The field of one variable of a Dataset, by name; or of some channels, by number."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from elmfield._array.backend import (
     as_complex,
     cast,
@@ -24,10 +26,15 @@ from elmfield.domain import Domain
 from elmfield.field.blend.blended import Blended
 from elmfield.field.blend.points import Function
 from elmfield.field.coordinates.dates import date_errors
-from elmfield.field.coordinates.gap_masks import all_gaps, near_points, of_channels, shows_gaps
 from elmfield.field.coordinates.labels import ChannelLabels, Labels, unpremultiply
+from elmfield.field.coordinates.output_positions import (
+    all_gaps,
+    near_points,
+    of_channels,
+    shows_gaps,
+)
 from elmfield.field.coordinates.parse import Coordinates
-from elmfield.field.evaluate.point_values import DIRECT_MAX_POINTS, Direct, Evaluator, direct_sums
+from elmfield.field.point_values import DIRECT_MAX_POINTS, Direct, Evaluator, direct_sums
 from elmfield.field.uncertainty.posterior import Evidence, Posterior, PosteriorPart, posterior_of
 from elmfield.partition import Partition
 from elmfield.settings import Settings
@@ -148,6 +155,25 @@ class Model:
     def posterior(self) -> Posterior:
         """How sure the function is, from its samples: computed when first asked for."""
         return posterior_of(self)
+
+    @property
+    def coding_error(self) -> float:
+        """Root mean square of what coding lost, in the caller's units."""
+        boxes, target = self.blended.source_samples, getattr(self.settings, "target", None)
+        if self.evidence is not None and self.evidence.coding is not None:
+            return self.evidence.coding
+        if target is None and (boxes is None or not boxes.is_lossy):
+            return 0.0
+        if self.residual is not None:
+            return self.mean_error(self.residual)
+        if target is not None and target.kind == "psnr":
+            return float(self.data_range * 10 ** (-target.value / 20))
+        return float(target.value) / math.sqrt(3) if target and target.kind == "max_error" else 0.0
+
+    def mean_error(self, energy: Array) -> float:
+        """Root of the mean square of errors from their energy in the boxes of all regions, (N,)."""
+        count = float(np.prod(self.partition.boxes[1], axis=1, dtype=float).sum())
+        return math.sqrt(float(np.sum(energy)) / self.n_channels / count)
 
     # --- the function --------------------------------------------------------------------------
 

@@ -16,12 +16,11 @@ from elmfield._array.running import with_less_memory
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Domain, Periodic, make_domain
 from elmfield.field import Blended, Field, Group, meet
-from elmfield.field.blend.own_models import draws_of
 from elmfield.field.coefficients.from_samples import FromSamples
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
-from elmfield.field.coefficients.stored import Coefficients
-from elmfield.field.coordinates.gap_masks import WAYS, gaps_of
+from elmfield.field.coefficients.stored import Coefficients, draws_of
 from elmfield.field.coordinates.labels import Labels
+from elmfield.field.coordinates.output_positions import WAYS, gaps_of
 from elmfield.field.model import Model
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.fit.gaps.fill import fill_missing

@@ -21,7 +21,7 @@ from elmfield.domain import Axis, Domain, Spacing
 from elmfield.domain.sphere import cosine
 from elmfield.field import Field
 from elmfield.field.blend.means import averaged, over
-from elmfield.field.coordinates.gap_masks import shows_gaps
+from elmfield.field.coordinates.output_positions import shows_gaps
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.fit.encoder import Encoder
 from elmfield.settings import Smooth

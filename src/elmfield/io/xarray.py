@@ -18,10 +18,9 @@ from elmfield._array.typing import Array, Integers
 from elmfield.domain.sphere import is_longitude
 from elmfield.field import Field
 from elmfield.field.adapters.labelled_arrays import make_dataarray, split_variables
-from elmfield.field.adapters.lazy_grid import LazyGrid, matching
-from elmfield.field.coordinates.gap_masks import shows_gaps
 from elmfield.field.coordinates.labels import Attrs
-from elmfield.field.evaluate.grid_values import at_samples, exact_samples
+from elmfield.field.coordinates.output_positions import shows_gaps
+from elmfield.field.grid_values import LazyGrid, at_samples, exact_samples, matching
 from elmfield.io.api import fit, regrid
 from elmfield.io.export.output_grid import TargetGrid
 from elmfield.io.export.rendering import Rendering, coordinates_at

@@ -21,7 +21,7 @@ from elmfield._array.typing import Array
 from elmfield.codec import unpack
 from elmfield.errors import MissingExtraError, StoreError
 from elmfield.field.coefficients.tiles import pack_tiles, packed, without_channels
-from elmfield.field.targets.rate_control import read_off, search_step
+from elmfield.field.rate_control import read_off, search_step
 
 try:
     from zarr.abc.codec import ArrayBytesCodec

@@ -13,7 +13,7 @@ import numpy as np
 
 from elmfield._array.backend import to_numpy
 from elmfield._array.typing import Array, Floats
-from elmfield.field.evaluate.point_values import query
+from elmfield.field.point_values import query
 from elmfield.show.scene import Scene
 
 SPLINES = {"nearest": 0, "linear": 1, "cubic": 3}

@@ -38,7 +38,7 @@ import numpy as np
 
 from elmfield._array.backend import to_numpy
 from elmfield._array.typing import Array, Floats
-from elmfield.field.evaluate.grid_values import coarse_means
+from elmfield.field.grid_values import coarse_means
 from elmfield.show import layers
 from elmfield.show.layers import Look, middles
 from elmfield.show.scene import TILE_PIXELS, Scene

@@ -6,7 +6,7 @@ import pytest
 import elmfield as ef
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.tiles import CodedTiles, Tiling, Totals, packed, sums_of
-from elmfield.field.evaluate.grid_values import coarse_means
+from elmfield.field.grid_values import coarse_means
 from elmfield.fit.statistics import Slabs
 from elmfield.samples import InMemory
 from support import block_means, close

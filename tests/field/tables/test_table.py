@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.field.evaluate.point_values import DIRECT_MAX_POINTS, Direct, direct_sums
+from elmfield.field.point_values import DIRECT_MAX_POINTS, Direct, direct_sums
 from elmfield.field.tables.polynomials import Polynomials, exponents, n_terms
 from elmfield.field.tables.table import _rounding_weights, dropped, expanded
 from tests.support import close
@@ -178,12 +178,12 @@ def test_what_expansions_leave_over_is_counted(kind, rng):
     plain = replace(expansion, axes=tuple(replace(a, left_over=0.0) for a in expansion.axes))
     assert np.all(plain.beyond[:, -1] == 0)
     x = rng.random((200, len(shape))) * np.subtract(shape, 1)
-    (truth,) = Direct(plain).partials(x, [(0,) * len(shape)])
+    (truth,) = Direct(plain.blended, plain.axes).partials(x, [(0,) * len(shape)])
     for k, own in enumerate(expansion.axes):
         rows = own.rows.copy()
         rows[:, 0] += 1e-6 * np.sign(rng.standard_normal(rows[:, 0].shape))
         axes = [replace(own, rows=rows) if j == k else a for j, a in enumerate(plain.axes)]
-        (off,) = Direct(replace(plain, axes=tuple(axes))).partials(x, [(0,) * len(shape)]) - truth
+        (off,) = Direct(plain.blended, tuple(axes)).partials(x, [(0,) * len(shape)]) - truth
         axes = [replace(own, left_over=1e-6) if j == k else a for j, a in enumerate(plain.axes)]
         said = replace(plain, axes=tuple(axes)).beyond[:, -1]
         assert np.abs(off * expansion.scale).max() <= said[0] < said[1] < said[2]

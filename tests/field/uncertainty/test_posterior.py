@@ -5,8 +5,7 @@ import pytest
 
 import elmfield as ef
 from elmfield.field.uncertainty.lattice import Lattice
-from elmfield.field.uncertainty.neighbours import Neighbours
-from elmfield.field.uncertainty.prior import Calibration, Prior
+from elmfield.field.uncertainty.neighbours import Calibration, Neighbours, Prior
 from oracles.kriging import krige
 
 RNG = np.random.default_rng(5)

@@ -8,7 +8,7 @@ import pytest
 
 import elmfield as ef
 from elmfield.errors import StoreError
-from elmfield.field.evaluate.grid_values import coarse_means
+from elmfield.field.grid_values import coarse_means
 from elmfield.io.model import sample_files
 from elmfield.io.model.metadata import digest
 from elmfield.io.model.sample_files import TilesInFile

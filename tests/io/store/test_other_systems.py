@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield._array.threads import n_processors
+from elmfield._array.running import n_processors
 
 VALUES = np.random.default_rng(0).standard_normal((40, 30)).cumsum(0)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.field.evaluate.grid_values import coarse_means
+from elmfield.field.grid_values import coarse_means
 from elmfield.io.store.stores import FolderStore
 from elmfield.io.stream import append, work_folder
 from robust import processes

@@ -16,14 +16,13 @@ import numpy as np
 from elmfield._array.backend import is_array, to_numpy
 from elmfield._array.checks import array, choice, shown
 from elmfield._array.typing import Array, Floats
-from elmfield.field.adapters.lazy_grid import LazyGrid, to_dask
+from elmfield.domain.sphere import is_latitude, is_longitude
 from elmfield.field.coordinates.dates import coordinates_in, coordinates_out
-from elmfield.field.coordinates.gap_masks import shows_gaps, whole_dtype
 from elmfield.field.coordinates.labels import Attrs, Labels, VariableLabels, derivative_labels
-from elmfield.field.coordinates.output_positions import mark_outside
-from elmfield.field.coordinates.parse import own_samples, own_slab
-from elmfield.field.evaluate.grid_values import at_samples, gridded
-from elmfield.field.evaluate.point_values import QUANTITIES, query
+from elmfield.field.coordinates.output_positions import mark_outside, shows_gaps, whole_dtype
+from elmfield.field.coordinates.parse import own_coords, own_samples, own_slab
+from elmfield.field.grid_values import LazyGrid, at_samples, gridded, to_dask
+from elmfield.field.point_values import QUANTITIES, query
 
 if TYPE_CHECKING:
     import xarray
@@ -39,6 +38,9 @@ FOREIGN_OPTIONS = {
     "out",
 }
 """What `DataArray.interp` takes and a field does not, and what to do instead."""
+
+BAND_DEVIATIONS = 2.0
+"""Half the width of a band around a line, in standard deviations."""
 
 XArray = Union["xarray.DataArray", "xarray.Dataset"]
 """What is made of one variable, or of those of a Dataset."""
@@ -150,49 +152,29 @@ def interpolate(
 ) -> XArray:
     """A quantity of a field at `coords`; see `Field.interp`."""
     choice("quantity", quantity, QUANTITIES)
-    if chunks is not None:
-        return _delayed(model, coords, quantity, outside, missing, chunks)
+    gaps = shows_gaps(model, missing)
 
     def on_grid(columns: list[Array]) -> Array:
-        gaps = shows_gaps(model, missing)
-        if not coords and quantity == "value":
+        if not coords and quantity == "value" and chunks is None:
             # Whole numbers as they were, if a number among them stands for a missing one.
             kind = whole_dtype(model, missing) if model.labels.dtype is not None else None
-            return at_samples(model, own_slab(model.domain), kind, gaps=gaps)
+            return to_numpy(at_samples(model, own_slab(model.domain), kind, gaps=gaps))
         x, beyond = model.coordinates.columns(tuple(columns), outside)
-        return mark_outside(
-            gridded(model, x, None, quantity, gaps=gaps), beyond, model.channel_axis
-        )
+        if chunks is not None:
+            return to_dask(
+                LazyGrid(model, x if coords else None, beyond, quantity, None, gaps), chunks
+            )
+        found = gridded(model, x, None, quantity, gaps=gaps)
+        return to_numpy(mark_outside(found, beyond, model.channel_axis))
+
+    def call(points: Array) -> Array:
+        if chunks is not None:
+            raise ValueError("`chunks` needs coords that span a grid: one line of them per axis.")
+        return query(model, quantity, points, outside, missing)
 
     return evaluate_at_labels(
-        model,
-        coords,
-        quantity,
-        lambda points: query(model, quantity, points, outside, missing),
-        on_grid=on_grid,
-        directions=model.domain.dims,
+        model, coords, quantity, call, on_grid=on_grid, directions=model.domain.dims
     )
-
-
-def _delayed(
-    model: "Model",
-    coords: Mapping[str, Array],
-    quantity: str,
-    outside: str,
-    missing: str | None,
-    chunks: object,
-) -> XArray:
-    """A quantity on the grid of `coords` that Dask evaluates."""
-    at, shown, moved = model.coordinates.named(coords)
-    x, beyond = model.coordinates.columns(tuple(at), outside)
-    gaps, dims = shows_gaps(model, missing), model.domain.dims
-    lazy = LazyGrid(model, x if coords else None, beyond, quantity, gaps=gaps)
-    components, about = DIRECTIONS[: len(lazy.tail)], model.labels
-    if quantity != "value":
-        about = derivative_labels(about, quantity, dims, has_parts=bool(components))
-    names, labels = (*dims, *components), [*shown, *[None] * len(components)]
-    found = make_dataarray(to_dask(lazy, chunks), names, labels, model.channel_axis, about, moved)
-    return found.assign_coords({name: list(dims) for name in components})
 
 
 def evaluate_at_labels(
@@ -217,7 +199,8 @@ def evaluate_at_labels(
     quantity : str
         What it is called.
     call, on_grid : callables
-        Values at points (..., d); on the grid of one column per axis, where that is cheaper.
+        Values at points (..., d); on the grid of one column per axis, where that is cheaper, on the
+        host or as a Dask array.
     directions : sequence of str
         What components are called.
     units : callable, optional
@@ -225,7 +208,7 @@ def evaluate_at_labels(
     is_scalar : bool
         Whether the channels have become one number.
     """
-    need_xarray("labelled results")
+    xarray = need_xarray("labelled results")
     unknown = sorted(set(map(str, coords)) - set(model.domain.dims))
     for name in unknown:
         if name in FOREIGN_OPTIONS:
@@ -235,7 +218,8 @@ def evaluate_at_labels(
     if unknown:
         raise ValueError(f"`coords` names {unknown}, but the axes are {list(model.domain.dims)}.")
     given = {name: _variable(model, name, c) for name, c in coords.items()}
-    shell = _own_coords(model)
+    mine = zip(model.domain.dims, own_coords(model.domain))
+    shell = xarray.Dataset(coords={name: (name, c) for name, c in mine})  # numbers on every axis
     own = {name: shell[name].variable for name in model.domain.dims if name not in given}
     at = {name: given[name][1] if name in given else own[name] for name in model.domain.dims}
     _same_lengths(at)
@@ -279,18 +263,6 @@ def _variable(model: "Model", name: str, given: Array) -> "tuple[Array, xarray.V
     return target, xarray.Variable(target.dims, numbers)
 
 
-def _own_coords(model: "Model") -> "xarray.Dataset":
-    """An empty Dataset with the coordinates of the field's own samples, numbers on every axis."""
-    import xarray
-
-    own = own_samples(model.domain)
-    at = [
-        a.from_index(o.astype(float)) if a.coords is None else a.coords[o]
-        for a, o in zip(model.domain.axes, own)
-    ]
-    return xarray.Dataset(coords={name: (name, c) for name, c in zip(model.domain.dims, at)})
-
-
 def _same_lengths(at: Mapping[str, "xarray.Variable"]) -> None:
     """Refuse dims that are longer on one axis than on another."""
     sizes: dict[Hashable, tuple[int, str]] = {}
@@ -317,10 +289,10 @@ def _values_and_dims(
     channel = None if is_scalar else model.channel_axis
     spans = sum(v.ndim for v in at.values()) == len(space) and all(v.ndim < 2 for v in at.values())
     if spans and on_grid is not None:
-        values = to_numpy(on_grid([np.atleast_1d(v.values) for v in at.values()]))
+        values = on_grid([np.atleast_1d(v.values) for v in at.values()])
         if channel is not None:
             values = np.moveaxis(values, channel, len(at))
-        values = np.squeeze(values, axis=tuple(k for k, v in enumerate(at.values()) if not v.ndim))
+        values = values.squeeze(axis=tuple(k for k, v in enumerate(at.values()) if not v.ndim))
     else:
         sizes = {d: n for v in at.values() for d, n in v.sizes.items()}
         whole = {d: sizes[d] for d in space}
@@ -421,7 +393,9 @@ def plot_array(array: XArray, ax: Any, options: Attrs) -> Any:
             f"plot({{{str(array.dims[0])!r}: ...}})."
         )
     options = dict(options)
-    if ax is None and array.ndim == 2 and _is_map(array):
+    told = [(str(d), array.coords[d].attrs if d in array.coords else {}) for d in array.dims]
+    is_map = any(is_latitude(*t) for t in told) and any(is_longitude(*t) for t in told)
+    if ax is None and array.ndim == 2 and is_map:
         try:
             import cartopy.crs
 
@@ -433,9 +407,33 @@ def plot_array(array: XArray, ax: Any, options: Attrs) -> Any:
     return array.plot(ax=ax, **options) if ax is not None else array.plot(**options)
 
 
-def _is_map(array: "xarray.DataArray") -> bool:
-    """Whether an array's dims are latitude and longitude."""
-    from elmfield.domain.sphere import is_latitude, is_longitude
+def interpolate_both(
+    model: "Model", coords: Mapping[str, Array], quantity: str, *how: Any
+) -> "xarray.Dataset":
+    """Values and their standard deviations as variables of one Dataset, named as CF has it."""
+    import xarray
 
-    told = [(str(d), array.coords[d].attrs if d in array.coords else {}) for d in array.dims]
-    return any(is_latitude(*t) for t in told) and any(is_longitude(*t) for t in told)
+    if quantity != "value":
+        raise ValueError(f"`std` is of values; got quantity={quantity!r}.")
+    pair = [interpolate(model, coords, q, *how) for q in ("value", "std")]
+    whole, sure = (
+        a.to_dataset(name=str(a.name or "value")) if isinstance(a, xarray.DataArray) else a
+        for a in pair
+    )
+    for name in list(whole.data_vars):
+        whole[name].attrs["ancillary_variables"] = f"{name}_std"
+        whole[f"{name}_std"] = sure[name]
+    return whole
+
+
+def draw_band(drawn: Any, both: "xarray.Dataset") -> Any:
+    """A line that was drawn, with a band of standard deviations around it."""
+    mean, deviation = (np.asarray(a.squeeze().values) for a in both.data_vars.values())
+    if mean.ndim != 1:
+        raise ValueError(
+            f"`std` draws a band around a line; got axes {list(both.dims)}. Choose a slice, or "
+            "plot(quantity='std')."
+        )
+    x, off = drawn[0].get_xdata(), BAND_DEVIATIONS * deviation
+    drawn[0].axes.fill_between(x, mean - off, mean + off, alpha=0.25, linewidth=0)
+    return drawn

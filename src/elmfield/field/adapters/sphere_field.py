@@ -20,6 +20,7 @@ from elmfield.field.adapters.labelled_arrays import evaluate_at_labels
 from elmfield.field.blend.means import means_between
 from elmfield.field.coordinates.labels import multiply_units
 from elmfield.field.field import Field
+from elmfield.field.point_values import Missing
 
 QUANTITIES = ("value", "gradient", "laplacian", "divergence", "vorticity")
 """What can be asked of a field on the sphere."""
@@ -164,21 +165,15 @@ class Cap:
         n = min(max(16, axis.size), 720)
         return axis.origin + np.arange(n) * 360.0 / n
 
-    def _circle(self, x: Floats, latitude: float) -> Floats:
-        """Points (n, ring, d) on a circle of latitude, other coordinates being those of `x`."""
-        ring = self._ring()
-        points = np.repeat(x[:, None, :], len(ring), axis=1)
-        points[..., self.frame.plane[0]] = latitude
-        points[..., self.frame.plane[1]] = ring
-        return points
-
     def _around(self, x: Floats, latitude: float, what: str = "value") -> Array:
         """Values or derivatives of a cap on a circle, (n, ring, ...); points that agree once."""
         others = [k for k in range(x.shape[1]) if k not in self.frame.plane]
         rows, back = np.unique(x[:, others], axis=0, return_inverse=True)
-        some = np.zeros((len(rows), x.shape[1]))
-        some[:, others] = rows
-        points = self._circle(some, latitude)
+        ring = self._ring()
+        points = np.zeros((len(rows), len(ring), x.shape[1]))
+        points[..., others] = rows[:, None]
+        points[..., self.frame.plane[0]] = latitude
+        points[..., self.frame.plane[1]] = ring
         call: Any = self.field if what == "value" else self.field.gradient
         found = np.asarray(to_numpy(call(points, missing="fill")))
         return found[back.reshape(-1)]
@@ -238,18 +233,14 @@ class Sphere:
 
     # --- at points -----------------------------------------------------------------------------
 
-    def __call__(
-        self, points: Array, *, outside: str = "raise", missing: str | None = None
-    ) -> Array:
+    def __call__(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
         """Values at `points`, as the field's; at a pole the same from all longitudes.
 
         The components of a vector are those of one vector there, told by each meridian's north.
         """
         return self._query("value", points, outside, missing)
 
-    def gradient(
-        self, points: Array, *, outside: str = "raise", missing: str | None = None
-    ) -> Array:
+    def gradient(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
         """Northward and eastward derivative per metre, shape (..., 2) or (..., C, 2).
 
         ``(f_φ / R, f_λ / (R cos φ))``, in the order of the axes. At a pole it is one vector, told
@@ -258,21 +249,17 @@ class Sphere:
         """
         return self._query("gradient", points, outside, missing)
 
-    def laplacian(
-        self, points: Array, *, outside: str = "raise", missing: str | None = None
-    ) -> Array:
+    def laplacian(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
         """``(f_φφ - tan φ f_φ + f_λλ / cos² φ) / R²``, per square metre."""
         return self._query("laplacian", points, outside, missing)
 
     def divergence(
-        self, points: Array, *, outside: str = "raise", missing: str | None = None
+        self, points: Array, *, outside: str = "raise", missing: Missing = None
     ) -> Array:
         """``(u_λ / cos φ + v_φ - v tan φ) / R`` of the vector (u eastward, v northward)."""
         return self._query("divergence", points, outside, missing)
 
-    def vorticity(
-        self, points: Array, *, outside: str = "raise", missing: str | None = None
-    ) -> Array:
+    def vorticity(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
         """``(v_λ / cos φ - u_φ + u tan φ) / R``, the vertical component of the curl."""
         return self._query("vorticity", points, outside, missing)
 
@@ -289,8 +276,6 @@ class Sphere:
         lead = x.shape[:-1]
         x = x.reshape(-1, x.shape[-1])
         out = by_formula(self.frame, self.field, quantity, x, outside, missing)
-        if not len(x):
-            return out.reshape((*lead, *out.shape[1:]))
         for cap in self.caps:
             out = self._over(cap, quantity, x, out, outside)
         return out.reshape((*lead, *out.shape[1:]))
@@ -374,9 +359,6 @@ class Sphere:
         missing: str | None = None,
     ) -> Any:
         """Means over boxes, by area: as :meth:`Field.means`, latitudes counting by their cosine."""
-        return self._means(edges, covered, missing)
-
-    def _means(self, edges: Sequence[Array], covered: bool, missing: str | None) -> Any:
         weights = {self.frame.plane[0]: cosine}
         values, part = means_between(self.field.model, edges, missing, weights)
         return (to_numpy(values), part) if covered else to_numpy(values)
@@ -398,7 +380,7 @@ class Sphere:
 
         A number, or one for each channel and each sample of other axes.
         """
-        values = self._means(self._whole(), False, missing)
+        values = self.means(*self._whole(), missing=missing)
         return self._squeezed(values)
 
     def integral(self, *, missing: str | None = None) -> Any:
@@ -406,7 +388,7 @@ class Sphere:
 
         What is missing counts nothing.
         """
-        values, part = self._means(self._whole(), True, missing)
+        values, part = self.means(*self._whole(), covered=True, missing=missing)
         (south, north), (west, east) = (self._ends(k) for k in self.frame.plane)
         area = (math.sin(north * DEGREE) - math.sin(south * DEGREE)) * (east - west) * DEGREE
         values = np.where(part > 0, values, 0) * part * area * self.frame.radius**2

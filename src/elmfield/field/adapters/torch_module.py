@@ -25,8 +25,7 @@ from elmfield._array.backend import (
     to_numpy,
 )
 from elmfield.domain import Domain
-from elmfield.field.tables.expansion import expanded
-from elmfield.field.tables.intervals import Intervals
+from elmfield.field.tables.intervals import Intervals, intervals_of
 from elmfield.field.tables.polynomials import Order, Taken, horner
 
 if TYPE_CHECKING:
@@ -104,14 +103,14 @@ class PointModule(nn.Module):
             value = torch.as_tensor(np.array(to_numpy(getattr(model, name))))
             self.register_buffer(name, value)
 
-    def values(self, index: list[Tensor], order: Order) -> Tensor:
-        """Mixed derivatives (n, C) at index coordinates, before offset and scale."""
+    def values(self, index: list[Tensor]) -> Tensor:
+        """Values (n, C) at index coordinates, before offset and scale."""
         raise NotImplementedError
 
     def forward(self, points: Tensor) -> Tensor:
         """Values at points (..., d): (...,) or (..., C)."""
         index = self.places(points.reshape(-1, self.d))
-        values = self.values(index, (0,) * self.d)
+        values = self.values(index)
         values = values * self.scale.to(values.dtype) + self.offset.to(values.dtype)
         return self._shaped(values.to(self.offset.dtype), points)
 
@@ -139,9 +138,9 @@ class TableModule(PointModule):
         self.lattice = list(zip(own.low, own.per_unit, own.counts))
         self.degree, self.terms = own.degree, dict(own.places)
 
-    def values(self, index: list[Tensor], order: Order) -> Tensor:
+    def values(self, index: list[Tensor]) -> Tensor:
         """Horner's rule on the rows of the points' cells."""
-        return self._partials(index, [order])[0]
+        return self._partials(index, [(0,) * self.d])[0]
 
     def gradient(self, points: Tensor) -> Tensor:
         """First derivatives by the index coordinates, (..., d) or (..., C, d)."""
@@ -233,7 +232,7 @@ class FieldModule(PointModule):
             for name, array in _spans(a, self.n_cells[k], len(table) - 1).items():
                 self.register_buffer(f"{name}_{k}", torch.as_tensor(array), persistent=False)
 
-    def values(self, index: list[Tensor], order: Order) -> Tensor:
+    def values(self, index: list[Tensor]) -> Tensor:
         """``Σ F[q] Π rows`` over all that contribute at each point."""
         s, j = [], []
         for i, (low, m, J) in zip(index, self.lattice):
@@ -429,13 +428,13 @@ def field_module(model: "Model") -> FieldModule:
     """A field as a module of torch."""
     if requires_grad(model.blended.like):
         raise gradient_error("a module, whose coefficients are a parameter of its own")
-    expansion = expanded(model)
-    if expansion is None:
+    axes = intervals_of(model)
+    if axes is None:
         raise TypeError(
             "only fields of product modes on a regular partition become modules, as smooth() and "
             "oriented() make them. Ask the field itself, which torch can follow too."
         )
-    return _on_device_of(FieldModule(model, expansion.axes), model.offset)
+    return _on_device_of(FieldModule(model, axes), model.offset)
 
 
 def _on_device_of(module: M, like: Any) -> M:

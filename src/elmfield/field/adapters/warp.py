@@ -23,9 +23,9 @@ from elmfield._array.checks import choice, numbers, sizes_of
 from elmfield._array.running import capacity, runs, with_less_memory
 from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.errors import OutsideDomainError
-from elmfield.field.coordinates.gap_masks import shown, shows_gaps
-from elmfield.field.evaluate.grid_values import MEAN_MIN_COVER, gridded
-from elmfield.field.evaluate.point_values import values_at_index
+from elmfield.field.coordinates.output_positions import shows_gaps, with_gaps
+from elmfield.field.grid_values import MEAN_MIN_COVER, gridded
+from elmfield.field.point_values import values_at_index
 
 if TYPE_CHECKING:
     from elmfield.field.model import Model
@@ -68,28 +68,30 @@ def warped(
     choice("outside", outside, ("raise", "nearest", "nan"))
     choice("antialias", antialias, (True, False))
     place, own = place_of(transform, model.offset, len(model.shape))
-    sizes = _sizes(shape, own, model.shape)
+    sizes = own or model.shape
+    if shape is not None:
+        sizes = sizes_of("shape", shape, len(model.shape))
+        if own is not None and sizes != own:
+            raise ValueError(
+                f"displacements are for a result of shape {own}; got shape={sizes}. Leave `shape` "
+                "out."
+            )
     gaps = shows_gaps(model, missing)
     found = _along_axes(model, transform, sizes, antialias, outside, gaps)
     if found is None:
         step = max(1, capacity(model.offset) // (8 * len(sizes) + 8 * max(1, model.n_channels)))
-        parts = [
-            _block(model, place, _numbers(i, j, sizes), antialias, outside, missing)
-            for i, j in runs(math.prod(sizes), step)
-        ]
+        parts = []
+        for i, j in runs(math.prod(sizes), step):
+            x = np.stack(np.unravel_index(np.arange(i, j), sizes), axis=-1).astype(np.float64)
+            parts.append(_block(model, place, x, antialias, outside, missing))
         flat = namespace(model.offset).concat([values for values, _ in parts], axis=0)
         found = flat, np.concatenate([gone for _, gone in parts])
     flat, gone = found
     values = as_dtype(_filled(flat, gone, fill, dtype), dtype)
     if gaps:
         lost = np.isnan(to_numpy(flat)) & ~gone[:, None]
-        values = shown(values, lost, model.labels.fill_value)
+        values = with_gaps(values, lost, model.labels.fill_value)
     return model.channels_back(namespace(values).reshape(values, (*sizes, -1)))
-
-
-def _numbers(i: int, j: int, sizes: Sequence[int]) -> Floats:
-    """Sample numbers (n, d) of samples i to j of the result, in array order."""
-    return np.stack(np.unravel_index(np.arange(i, j), sizes), axis=-1).astype(np.float64)
 
 
 def _block(
@@ -325,13 +327,9 @@ def _along_axes(
     are exact.
     """
     d, domain = len(sizes), model.domain
-    if (
-        callable(transform)
-        or requires_grad(transform)
-        or np.shape(transform)[:1] not in ((d,), (d + 1,))
-    ):
+    if callable(transform) or requires_grad(transform):
         return None
-    if np.shape(transform)[1:] != (d + 1,):
+    if tuple(np.shape(transform)) not in ((d, d + 1), (d + 1, d + 1)):
         return None
     matrix = matrix_of(transform, d)
     if matrix[d, :d].any():
@@ -371,17 +369,3 @@ def _along_axes(
     order = np.argsort(driver)
     channels = xp.permute_dims(channels, (*map(int, order), d))
     return xp.reshape(channels, (-1, channels.shape[-1])), gone.transpose(order).reshape(-1)
-
-
-def _sizes(
-    shape: Sequence[int] | None, own: tuple[int, ...] | None, usual: tuple[int, ...]
-) -> tuple[int, ...]:
-    """Samples of the result on each axis."""
-    if shape is None:
-        return usual if own is None else own
-    asked = sizes_of("shape", shape, len(usual))
-    if own is not None and asked != own:
-        raise ValueError(
-            f"displacements are for a result of shape {own}; got shape={asked}. Leave `shape` out."
-        )
-    return asked

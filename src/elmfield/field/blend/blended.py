@@ -14,12 +14,11 @@ from elmfield._array.backend import add_runs, move, namespace
 from elmfield._array.running import capacity
 from elmfield._array.running import runs as runs_of
 from elmfield._array.typing import Array, DType, Floats, Integers
-from elmfield.field.blend.grids import AxisPlan, AxisTable, along, by_class, contracted
-from elmfield.field.blend.integrals import Runs, cell_runs
-from elmfield.field.blend.own_models import Draws, Nodes
+from elmfield.field.blend.grids import AxisPlan, AxisTable, along, contracted, leads_along
+from elmfield.field.blend.means import Runs, cell_runs
 from elmfield.field.blend.points import partials
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
-from elmfield.field.coefficients.stored import Coefficients
+from elmfield.field.coefficients.stored import Coefficients, Draws, Nodes
 from elmfield.local.model import AxisFunctions, Basis, LocalModel
 from elmfield.partition import Partition, blend
 
@@ -155,14 +154,9 @@ class Blended:
     @property
     def needed(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The first sample that regions' boxes need on each axis, and the first beyond."""
-        low, high = np.full(self.centres.shape[1], 1 << 62), np.zeros(self.centres.shape[1], int)
-        for g in self.groups:
-            box = np.asarray(g.coefficients.box)
-            starts = np.round(self.centres[g.regions] - (box - 1) / 2).astype(np.int64)
-            low, high = np.minimum(low, starts.min(0)), np.maximum(high, starts.max(0) + box)
-        part = self.partition
-        low = np.where(part.periodic, 0, np.maximum(low, 0))
-        high = np.where(part.periodic, part.shape, np.minimum(high, part.shape))
+        part, (starts, sizes) = self.partition, self.boxes
+        low, high = np.maximum(starts.min(0), 0), np.minimum((starts + sizes).max(0), part.shape)
+        low, high = np.where(part.periodic, 0, low), np.where(part.periodic, part.shape, high)
         return tuple(low.tolist()), tuple(high.tolist())
 
     def with_samples(self, boxes: SampleBoxes) -> "Blended":
@@ -202,13 +196,12 @@ class Blended:
         return which, row
 
     @property
-    def with_boxes(self) -> "Blended":
-        """The same, with the boxes that regions were fitted to; a crop's cells do not tell them."""
+    def boxes(self) -> tuple[Integers, Integers]:
+        """First sample and size, (N, d), of the box each region was fitted to; crops know them."""
         sizes = np.empty(self.centres.shape, np.int64)
         for g in self.groups:
-            sizes[g.regions] = self.basis_of(g).box
-        starts = np.round(self.centres - (sizes - 1) / 2).astype(np.int64)
-        return replace(self, partition=replace(self.partition, starts=starts, sizes=sizes))
+            sizes[g.regions] = g.coefficients.box or self.basis_of(g).box
+        return np.round(self.centres - (sizes - 1) / 2).astype(np.int64), sizes
 
     def partials(self, x: Array, orders: list[tuple[int, ...]]) -> list[Array]:
         """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
@@ -216,29 +209,13 @@ class Blended:
 
     def on_grid(self, x: list[Floats]) -> Array:
         """Blended values, (p_1, ..., p_d, C), on the grid of index coordinates `x`."""
-        xp = namespace(self.like)
-        if not self.partition.is_regular or self.is_scattered or self._differs:
-            points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1).reshape(-1, len(x))
-            at = move(points, self.like, xp.float64)
-            (values,) = self.partials(at, [(0,) * len(x)])
-            return xp.reshape(values, (*map(len, x), -1))
-        line = along(self, x[0]) if len(x) == 1 and len(x[0]) > LINE_MIN_POSITIONS else None
-        if line is not None:
-            return xp.astype(line, self.like.dtype, copy=False)
-        k = int(np.argmax([len(c) for c in x]))
-        if len(x[k]) > max(LINE_MIN_POSITIONS, capacity(self.like) // (8 * self._most)):
-            return xp.concat([self.on_grid(c) for c in _halves(x, k)], axis=k)
-        if self._axes is not None:
+        axes, k = self._axes, int(np.argmax([len(c) for c in x]))
+        if axes is None:
             return self.partials_on_grid(x, [(0,) * len(x)])[0]
-        plans = [self.plan(k, c) for k, c in enumerate(x)]
-        V = by_class(self, plans)
-        # V: (C, N_1, p_1, ..., N_d, p_d), merged into (C, p_1, ..., p_d) axis by axis
-        before, after = V.shape[0], math.prod(V.shape[1:])
-        for plan in plans:
-            after //= plan.cells.size * plan.n_slots
-            V = plan.merge(xp.reshape(V, (before, -1, after)))
-            before *= len(plan.lower)
-        return xp.moveaxis(xp.reshape(V, (-1, *map(len, x))), 0, -1)
+        most = max(LINE_MIN_POSITIONS, capacity(self.like) // (8 * max(a.width for a in axes)))
+        if len(x[k]) > most and not leads_along(self):
+            return namespace(self.like).concat([self.on_grid(c) for c in _halves(x, k)], axis=k)
+        return self.sums([Runs.points(c) for c in x])
 
     def at_samples(self, x: list[Floats]) -> Array:
         """What the function has in place of samples with the numbers `x`: values, or means."""
@@ -252,26 +229,16 @@ class Blended:
         In index units. With product modes each axis is differentiated by itself, at a few times
         what values cost; others are taken point by point.
         """
-        xp, axes = namespace(self.like), self._axes
-        if axes is None:
-            points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1).reshape(-1, len(x))
-            found = self.partials(move(points, self.like, xp.float64), orders)
-            return [xp.reshape(f, (*map(len, x), -1)) for f in found]
-        asked = [{o[k] for o in orders} for k in range(len(x))]
-
-        def table(k: int, c: Floats) -> AxisTable:
-            return self.plan(k, c, max(asked[k])).windowed(axes[k], asked[k])
-
-        others = [table(k, c) for k, c in enumerate(x[1:], 1)]
-        most = self._cells_at_once(others, len(orders))
-        parts = self._parts(x[0], np.arange(len(x[0])), most)
-        found = [self._products([table(0, x[0][i:j]), *others], orders) for i, j in parts]
-        return found[0] if len(found) == 1 else [xp.concat(pair) for pair in zip(*found)]
+        if self._axes is not None:
+            return self._products([Runs.points(c) for c in x], orders)
+        xp = namespace(self.like)
+        points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1).reshape(-1, len(x))
+        found = self.partials(move(points, self.like, xp.float64), orders)
+        return [xp.reshape(f, (*map(len, x), -1)) for f in found]
 
     def plan(self, k: int, x: Floats, order: int = 0) -> AxisPlan:
         """Which cells of axis k contribute at index coordinates `x`, and how, up to derivatives."""
-        order += self.holds_means
-        return AxisPlan.make(self.partition, self.centres, self.group_of[0], k, x, order)
+        return AxisPlan.make(self.partition, self.centres, k, x, order + self.holds_means)
 
     @property
     def holds_means(self) -> bool:
@@ -296,41 +263,6 @@ class Blended:
         """Whether sums over boxes are taken axis by axis, exactly."""
         return self._axes is not None
 
-    @property
-    def _differs(self) -> bool:
-        """Whether regions have layers of their own, or some groups take their modes by axes."""
-        if any(g.nodes is not None for g in self.groups):
-            return True
-        return len(self.groups) > 1 and any(g.model.axes is not None for g in self.groups)
-
-    @property
-    def _most(self) -> int:
-        """Functions of an axis at most: numbers that a position takes."""
-        axes = self._axes
-        return 1 if axes is None else max(a.width for a in axes)
-
-    def _cells_at_once(self, others: list[AxisTable], n_orders: int = 1) -> int:
-        """Cells of the first axis whose products, with those of the others, fill a batch."""
-        each = self.groups[0].model.n_modes * self.n_channels * (2 + n_orders)
-        return capacity(self.like) // (each * math.prod(a.cells.size for a in others))
-
-    def _parts(self, x: Floats, starts: Integers, most: int) -> list[tuple[int, int]]:
-        """Ranges of runs of positions on the first axis, each with at most so many cells."""
-        if self.partition.n_cells[0] <= most:
-            return [(0, len(starts))]
-        return self.plan(0, x).parts(starts, most)
-
-    def _products(
-        self, axes: list[AxisTable], orders: list[tuple[int, ...]], dtype: DType = None
-    ) -> list[Array]:
-        """Results (p_1, ..., p_d, C) of product models for each of some orders."""
-        xp, group = namespace(self.like), self.groups[0]
-        used = self.partition.labels[np.ix_(*(a.cells for a in axes))]
-        c = group.model.expand(group.coefficients.take(self.group_of[1][used.reshape(-1)]))
-        c = xp.astype(c, self.dtype if dtype is None else dtype, copy=False)
-        c = xp.reshape(xp.moveaxis(c, -1, 0), (-1, *used.shape, *c.shape[1:-1]))
-        return contracted(c, axes, orders)
-
     # --- sums and parts -------------------------------------------------------------------------
 
     def sums(self, runs: list[Runs], dtype: DType = None) -> Array:
@@ -339,36 +271,53 @@ class Blended:
         With product modes each axis is summed first, so the grid of places is never formed; in
         the dtype that is given, or that of the coefficients.
         """
-        axes, first = self._axes, runs[0]
-        if axes is None:
+        if self._axes is None:
             return self._sums_of_values(runs)
-        xp = namespace(self.like)
-        line = (
-            along(self, first.places)
-            if len(runs) == 1 and len(first.places) > LINE_MIN_POSITIONS
-            else None
-        )
-        if line is not None:
+        first, like = runs[0], self.like
+        if len(first.places) > LINE_MIN_POSITIONS and leads_along(self):
+            line = along(self, first.places)
             line *= first.weights[:, None]
             line = np.add.reduceat(line, first.starts, axis=0)
-            return xp.astype(line, self.like.dtype if dtype is None else dtype, copy=False)
+            return line.astype(like.dtype if dtype is None else dtype, copy=False)
+        return self._products(runs, [(0,) * len(runs)], dtype)[0]
+
+    def _products(
+        self, runs: list[Runs], orders: list[tuple[int, ...]], dtype: DType = None
+    ) -> list[Array]:
+        """Sums over runs of derivatives of product models, for each of some orders."""
+        xp, group, first = namespace(self.like), self.groups[0], runs[0]
+        asked = [{o[k] for o in orders} for k in range(len(runs))]
 
         def table(k: int, r: Runs) -> AxisTable:
-            return self.plan(k, r.places).summed(axes[k], r)
+            assert group.model.axes is not None
+            return self.plan(k, r.places, max(asked[k])).summed(group.model.axes[k], r, asked[k])
 
-        def some(r: Runs) -> Array:
-            return self._products([table(0, r), *others], [(0,) * len(runs)], dtype)[0]
+        def some(r: Runs) -> list[Array]:
+            tables = [table(0, r), *others]
+            used = self.partition.labels[np.ix_(*(a.cells for a in tables))]
+            c = group.model.expand(group.coefficients.take(self.group_of[1][used.reshape(-1)]))
+            c = xp.astype(c, self.dtype if dtype is None else dtype, copy=False)
+            c = xp.reshape(xp.moveaxis(c, -1, 0), (-1, *used.shape, *c.shape[1:-1]))
+            return contracted(c, tables, orders)
+
+        def parts(r: Runs, starts: Integers) -> list[tuple[int, int]]:
+            """Ranges of runs, each with at most so many cells of the first axis as fill a batch."""
+            if self.partition.n_cells[0] <= most:
+                return [(0, len(starts))]
+            return self.plan(0, r.places).parts(starts, most)
 
         others = [table(k, r) for k, r in enumerate(runs[1:], 1)]
-        most, found = self._cells_at_once(others), []
-        for i, j in self._parts(first.places, first.starts, most):
+        each = group.model.n_modes * self.n_channels * (2 + len(orders))
+        most = capacity(self.like) // (each * math.prod(a.cells.size for a in others))
+        found = []
+        for i, j in parts(first, first.starts):
             r = first.part(i, j)
             if j - i == 1:  # of many cells perhaps, whose sums are added
-                every = self._parts(r.places, np.arange(len(r.places)), most)
-                found.append(sum(some(r.between(a, b)) for a, b in every))
+                every = [some(r.between(*ends)) for ends in parts(r, np.arange(len(r.places)))]
+                found.append([sum(same[1:], same[0]) for same in zip(*every)])
             else:
                 found.append(some(r))
-        return found[0] if len(found) == 1 else xp.concat(found, axis=0)
+        return found[0] if len(found) == 1 else [xp.concat(same) for same in zip(*found)]
 
     def _sums_of_values(self, runs: list[Runs]) -> Array:
         """The same of values at all places, in float64, a few runs of the first axis at a time."""

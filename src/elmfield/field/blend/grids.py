@@ -3,52 +3,21 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import product as cartesian
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from elmfield._array.backend import add_rows, move, namespace, take
-from elmfield._array.running import capacity, runs, spread
+from elmfield._array.running import runs, spread
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.field.blend.integrals import Runs
+from elmfield.field.blend.means import Runs
+from elmfield.field.blend.points import Order
 from elmfield.local.layers import Pieces, split
 from elmfield.local.model import AxisFunctions
 from elmfield.partition import Partition, blend
 
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
-
-Order = tuple[int, ...]
-"""How often a function is differentiated along each axis."""
-
-
-def arranged(factors: Array) -> Array:
-    """Factors (G, q_1, ..., q_p, C) as (G, q_1, C, q_2, ..., q_p), for :func:`contract`."""
-    n = factors.ndim - 2
-    return namespace(factors).permute_dims(factors, (0, 1, n + 1, *range(2, n + 1)))
-
-
-def contract(rows: list[Array], F: Array) -> Array:
-    """``Σ rows_1[q_1] ... rows_p[q_p] F[q_1 ... q_p]``, (G, p, C).
-
-    Rows (G, p, q_k); F (G, q_1, C, q_2, ..., q_p): one matrix product, then dot products along last
-    axes.
-    """
-    xp = namespace(F)
-    X = rows[0] @ xp.reshape(F, (*F.shape[:2], -1))
-    return dot(xp.reshape(X, (*X.shape[:2], *F.shape[2:])), rows[1:])
-
-
-def dot(X: Array, rows: list[Array]) -> Array:
-    """``Σ rows_2[q_2] ... rows_p[q_p] X[q_2 ... q_p]``, (G, p, C), for X (G, p, C, q_2, ...)."""
-    xp = namespace(X)
-    for row in reversed(rows):
-        shaped = xp.reshape(row, (*row.shape[:2], *(1,) * (X.ndim - 3), row.shape[2]))
-        X = xp.vecdot(X, xp.broadcast_to(shaped, X.shape), axis=-1)
-    return X
-
 
 NARROW_COLUMNS = 128
 """Columns of a product below which those of all cells are put together, which takes a copy.
@@ -69,54 +38,31 @@ class AxisPlan:
         Positions relative to each cell's box, padded with zeros.
     lower, upper : integer arrays, shape (p,)
         Where in the flattened (cell, slot) table each position finds its two values.
-    ramp : array, shape (p,), or None
-        Weight of the upper one; None where cells do not overlap.
-    groups : integer array, shape (N,)
-        Which cells share their local model.
+    ramp : tuple of arrays, shape (p,)
+        Weight of the upper one, and its derivatives along the axis, as many as were asked for.
     centres : array, shape (N, 1)
         Index coordinates of the centres of their boxes.
-    bends : tuple of arrays, shape (p,)
-        Derivatives of the ramp along the axis, as many as were asked for.
     """
 
     cells: Integers
     offsets: Floats
     lower: Integers
     upper: Integers
-    ramp: Floats | None
-    groups: Integers
+    ramp: tuple[Floats, ...]
     centres: Floats
-    bends: tuple[Floats, ...] = ()
 
     @property
     def n_slots(self) -> int:
         """Positions per cell, padding included."""
         return int(self.offsets.shape[1])
 
-    @cached_property
-    def patterns(self) -> tuple[Floats, Integers]:
-        """The different rows of `offsets`, boxes of different size apart; and which cell has which.
-
-        Shapes (n_patterns, n_slots) and (N,). Only dense layers ask: a fifth of a grid's time.
-        """
-        key = np.column_stack([np.round(self.offsets, 9), self.groups])
-        _, first, which = np.unique(key, axis=0, return_index=True, return_inverse=True)
-        return self.offsets[first], which.reshape(-1)
-
     @classmethod
     def make(
-        cls,
-        partition: Partition,
-        centres: Floats,
-        groups: Integers,
-        k: int,
-        x: Floats,
-        order: int = 0,
+        cls, partition: Partition, centres: Floats, k: int, x: Floats, order: int = 0
     ) -> "AxisPlan":
         """The plan for index coordinates `x` on axis k of a regular partition.
 
-        `centres`, (N, d), are those of the regions' boxes; `groups`, (N,), tells which share them.
-        Derivatives up to `order` can be merged with it.
+        `centres`, (N, d), are those of the regions' boxes. Derivatives up to `order` can be taken.
         """
         along: list[int | slice] = [0] * len(partition.shape)
         along[k] = slice(None)
@@ -139,16 +85,7 @@ class AxisPlan:
         at = inverse * offsets.shape[1] + slot
         upper = at[: len(x)].copy()
         upper[two] = at[len(x) :]
-        return cls(
-            cells,
-            offsets,
-            at[: len(x)],
-            upper,
-            b.ramp[0] if two.any() else None,
-            groups[line[cells]],
-            centres[line[cells], k, None],
-            b.ramp[1:],
-        )
+        return cls(cells, offsets, at[: len(x)], upper, b.ramp, centres[line[cells], k, None])
 
     def parts(self, starts: Integers, most: int) -> list[tuple[int, int]]:
         """Ranges of runs of the positions with at most so many cells each, or of one run each.
@@ -166,70 +103,49 @@ class AxisPlan:
                 i, a, b = j, low[j], high[j]
         return [*found, (i, len(low))]
 
-    def summed(self, functions: AxisFunctions, runs: Runs) -> "AxisTable":
-        """Sums of the cells' functions over runs of the positions, windows included."""
-        n = len(runs)
+    def summed(self, functions: AxisFunctions, runs: Runs, orders: set[int]) -> "AxisTable":
+        """Sums over runs of the positions of the cells' functions times windows, differentiated.
+
+        ``(φ f)⁽ᵐ⁾ = Σ_i (m over i) φ⁽ⁱ⁾ f⁽ᵐ⁻ⁱ⁾`` in each slot: sums of the slots of a run are the
+        blended function's own. ``φ' T`` is added likewise (:attr:`Blended.holds_means`).
+        """
+        n, two = len(runs), self.ramp[0] > 0
         owner = np.repeat(np.arange(n), np.diff(np.append(runs.starts, len(runs.places))))
-        ramp = np.zeros(len(owner)) if self.ramp is None else self.ramp
-        two = ramp > 0
         at = np.concatenate([self.lower, self.upper[two]])
-        w = np.concatenate([runs.weights * (1 - ramp), (runs.weights * ramp)[two]])
         key = at // self.n_slots * n + np.concatenate([owner, owner[two]])
         order = np.argsort(key, kind="stable")
         found, first = np.unique(key[order], return_index=True)
-        F = functions.at(self.centres)(self.offsets)
-        rows = F.reshape(-1, F.shape[-1])[at[order]] * w[order, None]
-        if functions.deviations is not None and self.ramp is not None:
-            bend = runs.weights * self.bends[0]
-            w = np.concatenate([-bend, bend[two]])
-            D = functions.deviations(self.offsets)
-            rows += D.reshape(-1, D.shape[-1])[at[order]] * w[order, None]
-        rows = np.add.reduceat(rows, first, axis=0)
+        at = at[order]
+
+        def rows(table: Floats) -> Floats:
+            return np.asarray(table.reshape(-1, table.shape[-1])[at])
+
+        degrees, own, T = range(max(orders) + 1), functions.at(self.centres), functions.deviations
+        F = [rows(own(self.offsets, m)) for m in degrees]
+        D = None if T is None else [rows(T(self.offsets, m)) for m in degrees]
+        W = []
+        for i, rising in enumerate(self.ramp):
+            w = np.concatenate([(i == 0) - rising, rising[two]])
+            W.append((w * np.concatenate([runs.weights, runs.weights[two]]))[order, None])
         cell, run = np.divmod(found, n)
         counts = np.bincount(cell, minlength=len(self.cells))
-        slot = np.arange(len(cell)) - (np.cumsum(counts) - counts)[cell]
-        table = np.zeros((len(self.cells), int(counts.max()), rows.shape[1]))
-        table[cell, slot] = rows
+        slot = np.empty_like(cell)
+        by_cell = np.lexsort((order[first], cell))  # in each, first what it is the lower one of
+        slot[by_cell] = np.arange(len(cell)) - np.repeat(np.cumsum(counts) - counts, counts)
+        tables = {}
+        for m in orders:
+            total = sum(math.comb(m, i) * W[i] * F[m - i] for i in range(m + 1))
+            if D is not None:
+                total += sum(math.comb(m, i) * W[i + 1] * D[m - i] for i in range(m + 1))
+            tables[m] = np.zeros((len(self.cells), int(counts.max()), F[0].shape[1]))
+            tables[m][cell, slot] = np.add.reduceat(total, first, axis=0)
         by_run = np.argsort(run, kind="stable")
-        place = (cell * table.shape[1] + slot)[by_run]
+        place = (cell * int(counts.max()) + slot)[by_run]
         begin = np.searchsorted(run[by_run], np.arange(n))
         length = np.diff(np.append(begin, len(place)))
         more = [np.flatnonzero(length > j) for j in range(1, int(length.max()))]
         added = tuple((own, place[begin[own] + j]) for j, own in enumerate(more, 1))
-        return AxisTable(self.cells, {0: table}, place[begin], added)
-
-    def windowed(self, functions: AxisFunctions, orders: set[int]) -> "AxisTable":
-        """The cells' functions times their windows, differentiated so often.
-
-        ``(φ f)⁽ᵐ⁾ = Σ_i (m over i) φ⁽ⁱ⁾ f⁽ᵐ⁻ⁱ⁾`` in each slot: sums of the slots at a position are
-        the blended function's own. ``φ' T`` is added likewise (:attr:`Blended.holds_means`).
-        """
-        top = max(orders)
-        own = functions.at(self.centres)
-        F = [own(self.offsets, j) for j in range(top + 1)]
-        if self.ramp is None:
-            return AxisTable(self.cells, {m: F[m] for m in orders}, self.lower)
-        two, D = np.flatnonzero(self.ramp > 0), functions.deviations
-        W = np.zeros((len(self.bends) + 1, self.offsets.size))
-        for i, rising in enumerate((self.ramp, *self.bends)):
-            W[i, self.lower] = (i == 0) - rising
-            W[i, self.upper[two]] = rising[two]
-        W = W.reshape(-1, *self.offsets.shape, 1)
-        tables = {m: sum(math.comb(m, i) * W[i] * F[m - i] for i in range(m + 1)) for m in orders}
-        if D is not None:
-            for m in orders:
-                parts = [math.comb(m, i) * W[i + 1] * D(self.offsets, m - i) for i in range(m + 1)]
-                tables[m] = sum(parts, tables[m])
-        return AxisTable(self.cells, tables, self.lower, ((two, self.upper[two]),))
-
-    def merge(self, V: Array) -> Array:
-        """Blended values (A, p, R) from a table of cells and slots, (A, N n_slots, R)."""
-        xp = namespace(V)
-        low = xp.take(V, move(self.lower, V), axis=1)
-        if self.ramp is None:
-            return low
-        high = xp.take(V, move(self.upper, V), axis=1)
-        return low + move(self.ramp[:, None], V, V.dtype) * (high - low)
+        return AxisTable(self.cells, tables, place[begin], added)
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,44 +213,6 @@ def contracted(c: Array, axes: Sequence[AxisTable], orders: Sequence[Order]) -> 
     return [xp.moveaxis(xp.reshape(found[tuple(o)], (C, *sizes)), 0, -1) for o in orders]
 
 
-def by_class(blended: "Blended", plans: list[AxisPlan]) -> Array:
-    """Local values of a dense layer: its features once per pattern of positions in a box."""
-    xp = namespace(blended.like)
-    d, C = len(plans), blended.n_channels
-    slots = [p.n_slots for p in plans]
-    cells = [p.cells.size for p in plans]
-    which, row = blended.group_of
-    labels = blended.partition.labels[np.ix_(*(p.cells for p in plans))]
-    values, order = [], []
-    for pattern in cartesian(*(range(len(p.patterns[0])) for p in plans)):
-        members = [np.flatnonzero(p.patterns[1] == c) for p, c in zip(plans, pattern)]
-        regions = labels[np.ix_(*members)].reshape(-1)
-        group = blended.groups[which[regions[0]]]
-        u = np.stack(
-            np.meshgrid(*(p.patterns[0][c] for p, c in zip(plans, pattern)), indexing="ij"),
-            axis=-1,
-        ).reshape(-1, d)
-        t = move(u / blended.radii[regions[0]], blended.like)
-        found = []
-        step = max(1, capacity(blended.like) // (2 * max(group.model.n_modes, len(u)) * C))
-        for i in range(0, len(regions), step):
-            some = group.coefficients.take(row[regions[i : i + step]])
-            alpha = group.model.expand(some)  # (G, m, C)
-            G, m = alpha.shape[0], alpha.shape[1]
-            flat = xp.reshape(xp.permute_dims(alpha, (1, 0, 2)), (m, G * C))
-            piece = [
-                group.model.rows(t[a:b, :], (0,) * d)[0] @ flat
-                for a, b in runs(len(u), max(1, capacity(blended.like) // m))
-            ]
-            found.append(xp.reshape(xp.concat(piece, axis=0), (len(u), G, C)))
-        values.append(xp.astype(xp.concat(found, axis=1), blended.dtype))
-        order.append(np.ravel_multi_index(np.meshgrid(*members, indexing="ij"), cells).reshape(-1))
-    back = move(np.argsort(np.concatenate(order)), blended.like)
-    V = xp.take(xp.concat(values, axis=1), back, axis=1)  # (p_1 ... p_d, cells, C)
-    V = xp.reshape(V, (*slots, *cells, C))
-    return xp.permute_dims(V, (2 * d, *(a for k in range(d) for a in (d + k, k))))
-
-
 RUN_POSITIONS = 1 << 15
 """Positions that are worked on together: polynomials of their intervals stay in the cache."""
 
@@ -342,23 +220,20 @@ SPARSE_INTERVALS_PER_POSITION = 4
 """Intervals for every position from which polynomials of all of them are not worth making."""
 
 
-def along(blended: "Blended", x: Floats) -> Floats | None:
-    """Values (n, C) at index coordinates x, (n,); None where this way does not lead.
+def leads_along(blended: "Blended") -> bool:
+    """Whether :func:`along` serves: regular cells of one product model on one axis, in NumPy."""
+    axes, one = blended.groups[0].model.axes, len(blended.partition.shape) == 1
+    if not (one and blended.is_product and isinstance(blended.like, np.ndarray)):
+        return False
+    return axes is not None and axes[0].pieces is not None and not blended.holds_means
 
-    It leads for regular cells of one product model on one axis, in NumPy. It is fast where
-    neighbours follow each other.
-    """
-    part = blended.partition
-    if len(part.shape) != 1 or not blended.is_product or not isinstance(blended.like, np.ndarray):
-        return None
-    if blended.holds_means:
-        return None
-    group = blended.groups[0]
-    axes = group.model.axes
-    assert axes is not None
-    pieces = axes[0].pieces
-    if pieces is None:
-        return None
+
+def along(blended: "Blended", x: Floats) -> Floats:
+    """Values (n, C) at index coordinates x, (n,), on one axis: fast where neighbours follow."""
+    part, group = blended.partition, blended.groups[0]
+    assert group.model.axes is not None
+    pieces = group.model.axes[0].pieces
+    assert pieces is not None
     tables = np.ascontiguousarray(pieces.coefficients.transpose(1, 2, 0))  # (p, r, J)
     out = np.empty((len(x), blended.n_channels))
 

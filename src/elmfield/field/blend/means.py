@@ -1,11 +1,15 @@
 """Means of a field over boxes: the way to fewer samples, and to other grids without loss.
 
 One set of edges per axis enters, in index coordinates, or positions where values are wanted; means
-leave, and how much of each box the samples cover. `parse` reads edges in other units.
+leave, and how much of each box the samples cover. In between are places along each axis, with
+weights that add up to 1 between two edges: Gauss-Legendre between the knots of windows and
+coordinates.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,16 +17,188 @@ import numpy as np
 from elmfield._array.backend import add_runs, move, namespace
 from elmfield._array.running import capacity, with_less_memory
 from elmfield._array.running import runs as runs_of
-from elmfield._array.typing import Array, Coordinate, Floats
-from elmfield.field.blend.blended import Blended
-from elmfield.field.blend.integrals import Split, Weight, averages
+from elmfield._array.typing import Array, Coordinate, Floats, Integers
+from elmfield.domain import Axis
 from elmfield.field.coordinates.dates import date_errors
-from elmfield.field.coordinates.gap_masks import gone_at, shows_gaps
 from elmfield.field.coordinates.labels import unpremultiply
+from elmfield.field.coordinates.output_positions import gone_at, nearest, shows_gaps
 from elmfield.field.coordinates.parse import own_samples
 
 if TYPE_CHECKING:
+    from elmfield.field.blend.blended import Blended
     from elmfield.field.model import Model
+
+
+EQUAL_MAX_NODES = 14
+"""Nodes up to which all pieces have as many: a few too many cost less than to tell them apart."""
+
+Weight = Callable[[Floats], Floats]
+"""What a place counts for, by its coordinate in the axis's own unit."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Runs:
+    """Places along an axis in runs, each of which is summed.
+
+    Parameters
+    ----------
+    places, weights : arrays, shape (p,)
+        Index coordinates, and what a value there counts for.
+    starts : integer array, shape (n,)
+        Where each run begins; none is empty.
+    parents : integer array, shape (boxes,)
+        The first run of each box: runs may end where another sample becomes the nearest, so that
+        some can be left out. Weights add up to 1 over a box.
+    nearest : integer array, shape (n,)
+        The sample nearest to each run, where that is known.
+    """
+
+    places: Floats
+    weights: Floats
+    starts: Integers
+    parents: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    nearest: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @classmethod
+    def points(cls, x: Floats, near: Integers | None = None) -> "Runs":
+        """Runs of one place each: values, not sums."""
+        every = np.arange(len(x))
+        near = every if near is None else near
+        return cls(places=x, weights=np.ones(len(x)), starts=every, parents=every, nearest=near)
+
+    def part(self, i: int, j: int) -> "Runs":
+        """Runs i to j, whatever their boxes."""
+        a = self.starts[i]
+        b = self.starts[j] if j < len(self) else len(self.places)
+        return Runs(places=self.places[a:b], weights=self.weights[a:b], starts=self.starts[i:j] - a)
+
+    def between(self, a: int, b: int) -> "Runs":
+        """One run of the places a to b."""
+        places, weights = self.places[a:b], self.weights[a:b]
+        return Runs(places=places, weights=weights, starts=np.zeros(1, np.int64))
+
+    def boxes(self, i: int, j: int) -> "Runs":
+        """What lies in boxes i to j."""
+        a = self.parents[i]
+        b = self.parents[j] if j < len(self.parents) else len(self)
+        own = {"parents": self.parents[i:j] - a, "nearest": self.nearest[a:b]}
+        return replace(self.part(a, b), **own)
+
+    @property
+    def shares(self) -> Floats:
+        """What each run has of its box, (n,)."""
+        return np.asarray(np.add.reduceat(self.weights, self.starts))
+
+
+def averages(
+    axis: Axis,
+    edges: Floats,
+    knots: Floats,
+    *,
+    fine: bool = True,
+    split: bool = False,
+    weight: Weight | None = None,
+) -> Runs:
+    """How to average a function between neighbouring edges.
+
+    Parameters
+    ----------
+    axis : Axis
+        The axis; a mean is one by its own coordinate.
+    edges : array, shape (n + 1,)
+        Index coordinates, monotone; on a periodic axis they may lie in any turn.
+    knots : array
+        Where the function is not smooth, in index coordinates.
+    fine : bool
+        Enough nodes for the highest frequency of the product layer, exact to rounding; else three
+        or more between two samples.
+    split : bool
+        Let runs end between samples.
+    weight : callable, optional
+        What places count for, by their coordinate.
+    """
+    falls = edges[0] > edges[-1]
+    e = edges[::-1] if falls else edges
+    cuts = [e, _inside(axis, knots, e)]
+    if axis.spacing is not None:  # its functions have other polynomials there
+        cuts.append(_inside(axis, np.arange(axis.size, dtype=float), e))
+    if split:
+        cuts.append(_inside(axis, np.arange(axis.size, dtype=float) - 0.5, e))
+    at = np.unique(np.concatenate(cuts))
+    at = at[np.append(True, np.diff(at) > 0)]
+    middle = (at[:-1] + at[1:]) / 2
+    box = np.clip(np.searchsorted(e, middle, side="right") - 1, 0, len(e) - 2)
+    near = nearest(axis, middle)
+    if falls:
+        at, box, near = at[::-1], (len(e) - 2 - box)[::-1], near[::-1]
+    x, w, piece = _gauss_between(axis, at, fine)
+    if weight is not None:
+        w = w * weight(axis.from_index(x))
+    if axis.period is not None:
+        x = x - np.floor((x + 0.5) / axis.size) * axis.size
+    total = np.bincount(box[piece], weights=w, minlength=len(e) - 1)
+    w = w / total[box[piece]]
+    new = np.append(True, np.diff(box) > 0)
+    if split:
+        new |= np.append(True, np.diff(near) != 0)
+    first = np.flatnonzero(new)  # pieces at which runs begin
+    starts = np.searchsorted(piece, first)
+    parents = np.searchsorted(box[first], np.arange(len(e) - 1))
+    return Runs(places=x, weights=w, starts=starts, parents=parents, nearest=near[first])
+
+
+def _inside(axis: Axis, cuts: Floats, e: Floats) -> Floats:
+    """Those of the cuts that lie between the outer edges; on a periodic axis in every turn."""
+    if axis.period is not None:
+        turns = np.arange(np.floor(e[0] / axis.size) - 1, np.ceil(e[-1] / axis.size) + 1)
+        cuts = (cuts[None, :] + axis.size * turns[:, None]).reshape(-1)
+    return np.asarray(cuts[(cuts > e[0]) & (cuts < e[-1])])
+
+
+def _gauss_between(axis: Axis, cuts: Floats, fine: bool) -> tuple[Floats, Floats, Integers]:
+    """Nodes (index coordinates), weights (by coordinate), and the piece that each lies in."""
+    length = np.abs(np.diff(cuts))
+    n = (2 * length).astype(int) + 10 if fine else np.ceil(3 * length).astype(int) + 1
+    if n.max(initial=0) <= EQUAL_MAX_NODES:
+        n[:] = n.max(initial=0)
+    first = np.cumsum(n) - n
+    x, w = np.empty(int(n.sum())), np.empty(int(n.sum()))
+    for count in np.unique(n):
+        u, v = _gauss(int(count))
+        own = np.flatnonzero(n == count)
+        a, b = cuts[own, None], cuts[own + 1, None]
+        at = first[own, None] + np.arange(count)
+        x[at] = (a + b) / 2 + (b - a) / 2 * u
+        w[at] = np.abs(b - a) / 2 * v
+    piece = np.repeat(np.arange(len(n)), n)
+    if axis.spacing is not None:
+        w = w / axis.spacing.per_step(((cuts[:-1] + cuts[1:]) / 2)[piece])
+    return x, w, piece
+
+
+def cell_runs(x: Floats, overlap: float) -> Runs:
+    """Means over cells one sample wide, around samples; windows end at `overlap` from borders."""
+    end = overlap % 1
+    cuts = np.unique(np.round([0.0, end, 1 - end, 1.0], 12)) - 0.5
+    u, v = _gauss(12)
+    half = np.diff(cuts)[:, None] / 2
+    at = (cuts[:-1, None] + half * (1 + u)).reshape(-1)
+    return Runs(
+        places=(x[:, None] + at).reshape(-1),
+        weights=np.tile((half * v).reshape(-1), len(x)),
+        starts=np.arange(len(x)) * len(at),
+    )
+
+
+@lru_cache(64)
+def _gauss(n: int) -> tuple[Floats, Floats]:
+    """Nodes and weights of Gauss-Legendre on [-1, 1]."""
+    x, w = np.polynomial.legendre.leggauss(n)
+    return x, w
+
 
 COVERED_MIN_SHARE = 1e-9
 """A box with less than this part of it covered has no mean."""
@@ -35,7 +211,7 @@ LINE_MAX_BOXES = 1 << 15
 """The same of boxes on a line, which need no plans; a dozen places of each are held at once."""
 
 
-def knots_of(blended: Blended, k: int) -> Floats:
+def knots_of(blended: "Blended", k: int) -> Floats:
     """Where the windows of axis k begin, meet and end, in index coordinates."""
     borders, overlap = blended.partition.borders(k), blended.partition.overlap[k]
     knots = [borders - overlap, borders + overlap, borders]
@@ -52,7 +228,7 @@ def over(
     split: bool = False,
     weights: Mapping[int, Weight] | None = None,
     fine: bool | None = None,
-) -> list[Split]:
+) -> list[Runs]:
     """How to average between edges, in index coordinates, on each axis; at positions `x` for None.
 
     `weights` tell, for axes by number, what places count for.
@@ -62,7 +238,7 @@ def over(
     how = []
     for k, (axis, e) in enumerate(zip(model.domain.axes, edges)):
         if e is None:
-            how.append(Split.points(axis, x[k]))
+            how.append(Runs.points(x[k], nearest(axis, x[k])))
         else:
             knots = knots_of(model.blended, k)
             how.append(averages(axis, e, knots, fine=fine, split=split, weight=given.get(k)))
@@ -124,7 +300,7 @@ def means_over(
 
 
 @with_less_memory
-def averaged(model: "Model", axes: list[Split], gaps: bool) -> tuple[Array, Array | None]:
+def averaged(model: "Model", axes: list[Runs], gaps: bool) -> tuple[Array, Array | None]:
     """Means, (n_1, ..., n_d, C), and the part of each box that is not missing, if that is asked.
 
     Without gaps all of a box counts. With them, what lies nearest to a missing sample does not: the
@@ -132,12 +308,12 @@ def averaged(model: "Model", axes: list[Split], gaps: bool) -> tuple[Array, Arra
     """
     xp = namespace(model.offset)
     sizes = [len(a.parents) for a in axes]
-    parts = math.prod(len(a.runs) for a in axes[1:]) * int(model.offset.shape[0])
-    each = max(1, math.ceil(len(axes[0].runs) / max(1, sizes[0])))
+    parts = math.prod(len(a) for a in axes[1:]) * int(model.offset.shape[0])
+    each = max(1, math.ceil(len(axes[0]) / max(1, sizes[0])))
     longest = LINE_MAX_BOXES if len(axes) == 1 and model.blended.is_product else MEANS_MAX_PARTS
     step = max(1, min(capacity(model.offset) // max(1, 4 * parts * each), longest // each))
     found = [
-        _some(model, [axes[0].part(i, j), *axes[1:]], gaps) for i, j in runs_of(sizes[0], step)
+        _some(model, [axes[0].boxes(i, j), *axes[1:]], gaps) for i, j in runs_of(sizes[0], step)
     ]
     if len(found) == 1:
         return found[0]
@@ -145,10 +321,10 @@ def averaged(model: "Model", axes: list[Split], gaps: bool) -> tuple[Array, Arra
     return means, np.concatenate([c for _, c in found]) if gaps else None
 
 
-def _some(model: "Model", axes: list[Split], gaps: bool) -> tuple[Array, Array | None]:
+def _some(model: "Model", axes: list[Runs], gaps: bool) -> tuple[Array, Array | None]:
     """Means over some boxes, and what is covered of each."""
     xp = namespace(model.offset)
-    sums = model.blended.sums([a.runs for a in axes], xp.float64)
+    sums = model.blended.sums(axes, xp.float64)
     shape = tuple(sums.shape)
     if not gaps:
         return xp.reshape(_finished(model, sums), (*shape[:-1], -1)), None

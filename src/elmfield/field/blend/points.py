@@ -20,9 +20,8 @@ from elmfield._array.backend import (
     put_rows,
     sort_order,
 )
-from elmfield._array.running import capacity, runs, spread
+from elmfield._array.running import capacity, spread
 from elmfield._array.typing import Array, Integers
-from elmfield.field.blend.grids import Order, arranged, contract
 from elmfield.local.bases.axis_modes import rows_of
 from elmfield.local.model import LocalModel
 from elmfield.partition import Blend, blend
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
 
 
-WINDOW_BATCH_POINTS = 1 << 14
-"""Points whose windows are taken together on a processor: short arrays stay in its cache."""
+Order = tuple[int, ...]
+"""How often a function is differentiated along each axis."""
 
 CACHE_NUMBERS = 1 << 20
 """Numbers a batch of points holds at most on a processor: what fits its cache."""
@@ -45,24 +44,16 @@ def partials(field: "Blended", x: Array, orders: list[Order]) -> list[Array]:
 
     Leibniz: ``∂^a (φ f) = Σ_{b ≤ a} C(a, b) ∂^b φ ∂^(a-b) f``, over the cells that contribute.
     """
-    xp, means = namespace(x), field.holds_means
+    means = field.holds_means
     top = [max(a[k] for a in orders) + means for k in range(x.shape[1])]
-    spans = runs(x.shape[0], WINDOW_BATCH_POINTS if is_on_host(x) else x.shape[0] + 1)
-    parts = [_contributions(field, x[i:j, :], top) for i, j in spans]
-    region = xp.concat([p.region for p in parts])
-    columns = [xp.concat([p.columns[k] for p in parts]) for k in range(x.shape[1])]
+    asked = _contributions(field, x, top)
     if means:
-        windows = [[xp.concat(c) for c in zip(*axis)] for axis in zip(*(p.windows for p in parts))]
-        local = local_values(field, region, columns, orders, windows)
+        found = local_values(field, asked.region, asked.columns, orders, asked.windows)
     else:
-        needed = sorted({rest for a in orders for _, _, rest in _leibniz(a)})
-        local = local_values(field, region, columns, needed)
-    totals, first = [], 0
-    for p in parts:
-        mine = slice(first, first := first + p.region.shape[0])
-        answers = {a: v[mine, :] for a, v in local.items()}
-        totals.append([p.add(answers[a]) if means else _sum(a, p, answers) for a in orders])
-    return [xp.concat(t, axis=0) for t in zip(*totals)]
+        needed, windows = sorted({r for a in orders for _, _, r in _leibniz(a)}), asked.windows
+        local = local_values(field, asked.region, asked.columns, needed)
+        found = {a: _weighted(a, windows, local) for a in orders}
+    return [asked.add(found[a]) for a in orders]
 
 
 @dataclass(frozen=True)
@@ -121,7 +112,9 @@ def _contributions(field: "Blended", x: Array, top: list[int]) -> Contributions:
     # An axis of one cell that does not repeat has no upper cell: 2^d corners are many in d = 20.
     alone = [n == 1 and not wraps for n, wraps in zip(part.n_cells, part.periodic)]
     for corner in cartesian(*((0,) if one else (0, 1) for one in alone)):
-        at = _shared(blends, corner)
+        # The points at which the upper cells of a corner contribute; None for all of them.
+        active = [b.ramp[0] > 0 for b, up in zip(blends, corner) if up]
+        at = xp.nonzero(reduce(and_, active))[0] if active else None
         size = x.shape[0] if at is None else at.shape[0]
         if size == 0 and asks:
             continue
@@ -134,33 +127,15 @@ def _contributions(field: "Blended", x: Array, top: list[int]) -> Contributions:
     return Contributions(blends, asks, xp.concat(regions), everyone)
 
 
-def _shared(blends: list[Blend], corner: tuple[int, ...]) -> Array | None:
-    """The points at which the upper cells of a corner contribute; None for all of them."""
-    active = [b.ramp[0] > 0 for b, up in zip(blends, corner) if up]
-    if not active:
-        return None
-    (at,) = namespace(active[0]).nonzero(reduce(and_, active))
-    return at
-
-
-def _sum(a: Order, speakers: Contributions, local: dict[Order, Array]) -> Array:
-    """``Σ ∂^a (φ f)`` over the cells asked, (n, C)."""
+def _weighted(a: Order, windows: list[list[Array]], local: dict[Order, Array]) -> Array:
+    """``∂^a (φ f)`` of all questions, (m, C)."""
     total: Array = None
-    for corner, at, mine in speakers.asks:
-        part: Array = None
-        for factor, times, rest in _leibniz(a):
-            w: Array = factor
-            for b, up, t in zip(speakers.blends, corner, times):
-                ramp = _taken(b.ramp[t], at)
-                w = w * (ramp if up else (1.0 if t == 0 else 0.0) - ramp)
-            f = local[rest][mine, :]
-            f = cast(w[:, None], f) * f
-            part = f if part is None else part + f
-        if at is None:
-            total = part
-        else:
-            before = namespace(total).take(total, at, axis=0)
-            total = put_rows(total, at, before + part)
+    for factor, times, rest in _leibniz(a):
+        w: Array = factor
+        for own, t in zip(windows, times):
+            w = w * own[t]
+        part = cast(w[:, None], local[rest]) * local[rest]
+        total = part if total is None else total + part
     return total
 
 
@@ -208,7 +183,9 @@ def local_values(
             values = xp.reshape(contract([cast(row, F) for row in rows], F), (len(r) * p, -1))
             found[a] = put_rows(found[a], to, cast(values, found[a]))
 
-    spread(work, tiles.batches, _threads(field))
+    # One thread where a file must be read or where the library has threads of its own.
+    shared = all(g.coefficients.is_shared for g in field.groups)
+    spread(work, tiles.batches, None if shared else 1)
     out = {}
     for a in orders:
         values = found[a][:n, :]
@@ -222,6 +199,32 @@ def local_values(
                 values = values * cast(steps, values)[:, None]
         out[a] = put_rows(xp.empty_like(values), by_region, values)
     return out
+
+
+def arranged(factors: Array) -> Array:
+    """Factors (G, q_1, ..., q_p, C) as (G, q_1, C, q_2, ..., q_p), for :func:`contract`."""
+    n = factors.ndim - 2
+    return namespace(factors).permute_dims(factors, (0, 1, n + 1, *range(2, n + 1)))
+
+
+def contract(rows: list[Array], F: Array) -> Array:
+    """``Σ rows_1[q_1] ... rows_p[q_p] F[q_1 ... q_p]``, (G, p, C).
+
+    Rows (G, p, q_k); F (G, q_1, C, q_2, ..., q_p): one matrix product, then dot products along last
+    axes.
+    """
+    xp = namespace(F)
+    X = rows[0] @ xp.reshape(F, (*F.shape[:2], -1))
+    return dot(xp.reshape(X, (*X.shape[:2], *F.shape[2:])), rows[1:])
+
+
+def dot(X: Array, rows: list[Array]) -> Array:
+    """``Σ rows_2[q_2] ... rows_p[q_p] X[q_2 ... q_p]``, (G, p, C), for X (G, p, C, q_2, ...)."""
+    xp = namespace(X)
+    for row in reversed(rows):
+        shaped = xp.reshape(row, (*row.shape[:2], *(1,) * (X.ndim - 3), row.shape[2]))
+        X = xp.vecdot(X, xp.broadcast_to(shaped, X.shape), axis=-1)
+    return X
 
 
 def _windowed_rows(model: LocalModel, u: Array, a: Order, w: list[list[Array]]) -> list[Array]:
@@ -247,11 +250,6 @@ def _rows(
         return model.rows(cast(u, like), a)
     own = [axis.at(field.centres[regions, k, None]) for k, axis in enumerate(axes)]
     return [cast(row, like) for row in rows_of(own, u, a)]
-
-
-def _threads(field: "Blended") -> int | None:
-    """None, or 1 where a file must be read or where the library has threads of its own."""
-    return None if all(g.coefficients.is_shared for g in field.groups) else 1
 
 
 def _offset(field: "Blended", x: Array, region: Array, k: int) -> Array:

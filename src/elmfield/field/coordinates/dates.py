@@ -109,13 +109,6 @@ def _cftime() -> ModuleType:
     return cftime
 
 
-def to_calendar(seconds: Array, epoch: str, calendar: str) -> Array:
-    """Dates of a calendar, cftime's objects, to the microsecond."""
-    since = f"microseconds since {epoch.replace('T', ' ')}"
-    whole = np.round(np.asarray(seconds, np.float64) * 1e6).astype(np.int64)
-    return np.asarray(_cftime().num2date(whole, since, calendar), object)
-
-
 def coordinates_in(values: Array, axis: AxisLabels) -> Floats:
     """Coordinates as a caller gives them, as the numbers an axis counts in.
 
@@ -143,7 +136,10 @@ def coordinates_out(values: Floats, axis: AxisLabels) -> Array:
     """The numbers an axis counts in, as a caller expects them: dates, or the input's own dtype."""
     epoch, values = axis.epoch, np.asarray(values)
     if axis.calendar is not None:
-        return to_calendar(values, str(epoch), axis.calendar)
+        # cftime's objects, to the microsecond.
+        since = f"microseconds since {str(epoch).replace('T', ' ')}"
+        whole = np.round(np.asarray(values, np.float64) * 1e6).astype(np.int64)
+        return np.asarray(_cftime().num2date(whole, since, axis.calendar), object)
     if isinstance(epoch, np.datetime64):
         found = to_times(values, axis.dtype or epoch.dtype.str, epoch)
     elif axis.duration:
@@ -154,17 +150,12 @@ def coordinates_out(values: Floats, axis: AxisLabels) -> Array:
         found = values.astype(axis.dtype)
     if not axis.ticks:
         return found
-    own = _from_ticks(axis)
+    dtype = np.dtype(axis.dtype)
+    own = np.asarray(axis.ticks, "int64" if dtype.kind in "mM" else dtype).view(dtype)
     numbers = coordinates_in(own, axis)
     order = np.argsort(numbers)
     at = order[np.searchsorted(numbers[order], values).clip(max=len(own) - 1)]
     return np.where(numbers[at] == values, own[at], found)
-
-
-def _from_ticks(axis: AxisLabels) -> Array:
-    """Coordinates of the samples, exactly."""
-    dtype = np.dtype(axis.dtype)
-    return np.asarray(axis.ticks, "int64" if dtype.kind in "mM" else dtype).view(dtype)
 
 
 def add_ticks(axis: AxisLabels, numbers: Floats, labels: Array) -> AxisLabels:

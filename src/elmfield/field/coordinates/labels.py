@@ -243,15 +243,6 @@ OF_THE_VALUES = ("units", "standard_name", "valid_range", "valid_min", "valid_ma
 """Attributes that are wrong for a gradient or a Laplacian."""
 
 
-def deviation_attrs(own: Attrs, name: str) -> dict[str, Any]:
-    """Attributes of the standard deviation of a variable, by CF's conventions."""
-    kept = {k: v for k, v in own.items() if k not in OF_THE_VALUES and k[:5] != "GRIB_"}
-    kept |= {"units": own["units"]} if "units" in own else {}
-    if "standard_name" in own:
-        kept["standard_name"] = f"{own['standard_name']} standard_error"
-    return {**kept, "long_name": f"standard deviation of {name}"}
-
-
 def derivative_labels(
     labels: Labels,
     quantity: str,
@@ -269,9 +260,12 @@ def derivative_labels(
     per = [u for u in by_axis if u is not None]
 
     def attrs(own: Attrs, name: str) -> dict[str, Any]:
-        if quantity == "std":
-            return deviation_attrs(own, name)
         kept = {k: v for k, v in own.items() if k not in OF_THE_VALUES and k[:5] != "GRIB_"}
+        if quantity == "std":  # by CF's conventions
+            kept |= {"units": own["units"]} if "units" in own else {}
+            if "standard_name" in own:
+                kept["standard_name"] = f"{own['standard_name']} standard_error"
+            return {**kept, "long_name": f"standard deviation of {name}"}
         found: str | list[str] | None = None
         if units is not None:
             found = units(own.get("units"))

@@ -24,13 +24,23 @@ from elmfield._array.backend import (
     requires_grad,
     to_numpy,
 )
-from elmfield._array.checks import array, by_name, entries, is_mapping, shown
+from elmfield._array.checks import (
+    array,
+    by_name,
+    choice,
+    entries,
+    is_mapping,
+    per_axis,
+    positive,
+    shown,
+    sizes_of,
+)
 from elmfield._array.typing import Array, Coordinate, Floats, Integers
 from elmfield.domain import Domain
 from elmfield.domain.axis import coordinate_error
 from elmfield.field.coordinates.dates import coordinates_in, date_errors
 from elmfield.field.coordinates.labels import AxisLabels, Labels
-from elmfield.field.coordinates.output_positions import boxes_around, cells_around, positions
+from elmfield.field.coordinates.output_positions import boxes_around, nodes
 
 
 def own_slab(domain: Domain) -> tuple[slice, ...]:
@@ -42,6 +52,14 @@ def own_slab(domain: Domain) -> tuple[slice, ...]:
 def own_samples(domain: Domain) -> list[Integers]:
     """The same, number by number."""
     return [np.arange(s.start, s.stop) for s in own_slab(domain)]
+
+
+def own_coords(domain: Domain) -> list[Floats]:
+    """Their coordinates, in the axes' own units."""
+    return [
+        axis.from_index(own.astype(float)) if axis.coords is None else axis.coords[own]
+        for axis, own in zip(domain.axes, own_samples(domain))
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +169,7 @@ class Coordinates:
         """
         given, d = coords, len(self.domain.axes)
         if len(coords) == 1 and is_mapping(coords[0]):
-            given = tuple(self.named(coords[0])[0])
+            given = tuple(self.named(coords[0]))
         if len(given) != d:
             raise ValueError(
                 f"`grid` takes one array of coordinates per axis, {d}; got {len(given)}."
@@ -169,13 +187,34 @@ class Coordinates:
     ) -> list[Floats]:
         """Index coordinates of the grid of :meth:`Field.resize`, for each axis.
 
-        On a periodic axis they run on beyond its end, as the window does: see `in_turn`.
+        On a periodic axis they run on beyond its end, as the window does: see `in_turn`. With
+        `align` a sample stands for the area around it (pictures: the window is divided into equal
+        areas) or for the node it sits on (weather: old nodes remain nodes).
         """
         if shape is not None and scale is not None:
             raise ValueError(f"say `shape` or `scale`, not both; got {shape!r} and {scale!r}.")
+        domain, d = self.domain, len(self.domain.axes)
+        choice("align", align, ("areas", "nodes"))
         seen = self.window({} if window is None else window)
-        with date_errors(self.labels.axes):
-            return positions(self.domain, shape=shape, scale=scale, window=seen, align=align)
+        counts: Sequence[int | None] = [None] * d if shape is None else sizes_of("shape", shape, d)
+        scales = per_axis("scale", 1.0 if scale is None else scale, d)
+        out: list[Floats] = []
+        for k, (axis, n) in enumerate(zip(domain.axes, counts)):
+            (a, b), s = seen.get(axis.name, (domain.low[k], domain.high[k])), scales[k]
+            s = positive("scale", s)
+            if not a < b:
+                raise ValueError(f"the window on axis {axis.name!r} is empty: {a:g} to {b:g}.")
+            if n is None and not (b - a) * s < 1 << 53:
+                raise ValueError(f"`scale` is too large for axis {axis.name!r}; got {s:g}.")
+            if axis.size == 1 and n is None:
+                out.append(np.zeros(1))
+            elif align == "areas":
+                n = max(1, round((b - a) * s)) if n is None else n
+                out.append(np.asarray(a + (np.arange(n) + 0.5) * ((b - a) / n)))
+            else:
+                with date_errors(self.labels.axes):
+                    out.append(nodes(domain, k, a, b, n, s))
+        return out
 
     def boxes(
         self, x: Sequence[Floats], window: Mapping[str, Any] | None = None
@@ -192,11 +231,22 @@ class Coordinates:
         return found
 
     def cells(self, x: Sequence[Floats]) -> list[Floats | None]:
-        """Edges around positions of a grid that means are taken between; none of point samples."""
+        """Edges around positions of a grid that means are taken between; none of point samples.
+
+        The cell of a single position is a sample wide; None unless they ascend or descend.
+        """
         if self.labels.samples != "means":
             return []
-        ends = zip(self.domain.axes, x, self.domain.low, self.domain.high)
-        return [cells_around(axis, c, low, high) for axis, c, low, high in ends]
+        found: list[Floats | None] = []
+        for axis, c, low, high in zip(self.domain.axes, x, self.domain.low, self.domain.high):
+            steps = np.diff(c)
+            if len(c) == 1:
+                found.append(np.clip(c[0] + np.asarray([-0.5, 0.5]), low, high))
+            elif (steps > 0).all() or (steps < 0).all():
+                found.append(boxes_around(axis, c, low, high, always=True))
+            else:
+                found.append(None)
+        return found
 
     def ends(
         self, window: Mapping[str, tuple[Coordinate, Coordinate]]
@@ -318,46 +368,28 @@ class Coordinates:
 
     def in_turn(self, x: Sequence[Floats]) -> list[Floats]:
         """Index coordinates on each axis; on periodic ones in the turn that is the box's own."""
-        return [self._turned(k, c) for k, c in enumerate(x)]
+        found = []
+        for axis, low, high, c in zip(self.domain.axes, self.domain.low, self.domain.high, x):
+            if axis.period is not None:
+                n = axis.size
+                c = c - np.floor((c + 0.5) / n) * n
+                c = np.where((c < low) & (c + n <= high + 1e-9 * n), c + n, c)
+            found.append(np.asarray(np.clip(c, low, high)))
+        return found
 
-    def _turned(self, k: int, c: Floats) -> Floats:
-        axis, low, high = self.domain.axes[k], self.domain.low[k], self.domain.high[k]
-        if axis.period is not None:
-            c = c - np.floor((c + 0.5) / axis.size) * axis.size
-            c = np.where((c < low) & (c + axis.size <= high + 1e-9 * axis.size), c + axis.size, c)
-        return np.asarray(np.clip(c, low, high))
-
-    def named(
-        self, coords: Mapping[str, Array]
-    ) -> tuple[list[Floats], list[Floats | None], list[str]]:
-        """Coordinates of each axis, by name or else at its samples.
-
-        And those to show, None for an axis that only counts; and names of axes whose positions are
-        not all of the samples' own.
-        """
+    def named(self, coords: Mapping[str, Array]) -> list[Floats]:
+        """Coordinates of each axis, by name or else at its samples."""
         unknown = sorted(set(map(str, coords)) - set(self.domain.dims))
         if unknown:
             raise ValueError(
                 f"`coords` names {unknown}, but the axes are {list(self.domain.dims)}."
             )
-        at: list[Floats] = []
-        shown: list[Floats | None] = []
-        moved: list[str] = []
-        for axis, own in zip(self.domain.axes, own_samples(self.domain)):
-            if axis.name in coords:
-                given = np.asarray(coords[axis.name])
-                where = np.atleast_1d(coordinates_in(given, self.labels.axis(axis.name)))
-                moved.append(axis.name)
-                at.append(where)
-                shown.append(where)
-            else:  # of a cropped field, the samples inside the box
-                listed = axis.coords
-                c = axis.from_index(own.astype(float)) if listed is None else listed[own]
-                if len(own) < axis.size:
-                    moved.append(axis.name)
-                at.append(c)
-                shown.append(None if listed is None and len(own) == axis.size else c)
-        return at, shown, moved
+        return [
+            np.atleast_1d(coordinates_in(np.asarray(coords[name]), self.labels.axis(name)))
+            if name in coords
+            else own
+            for name, own in zip(self.domain.dims, own_coords(self.domain))
+        ]
 
     def corners(
         self, low: Sequence[Coordinate], high: Sequence[Coordinate]

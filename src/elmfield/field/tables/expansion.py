@@ -101,16 +101,12 @@ class Expansion:
     def _largest(self) -> Floats:
         """The largest size of each coefficient in any region, (q_1, ..., q_d), in the unit."""
         b, group = self.blended, self.blended.groups[0]
-        found = np.zeros(self._widths)
+        found = np.zeros([a.rows.shape[2] for a in self.axes])
         step = max(1, capacity(b.like) // (8 * group.model.n_modes * b.n_channels))
         for i, j in runs(len(group.regions), step):
             c = np.abs(to_numpy(group.model.expand(group.coefficients.take(np.arange(i, j)))))
             found = np.maximum(found, (c.max(axis=0) * self.scale).max(axis=-1))
         return found
-
-    @cached_property
-    def _widths(self) -> tuple[int, ...]:
-        return tuple(a.rows.shape[2] for a in self.axes)
 
     def factors(self, cells: Integers) -> Array:
         """Coefficients of regions in some cells of the first axis: (C, n, q_1, N_2, q_2, ...)."""
@@ -419,7 +415,7 @@ def _sizes(own: Intervals) -> Floats:
 
 def expanded(model: "Model") -> Expansion | None:
     """The expansion of a field's function; None where it is not made of polynomials."""
-    axes = intervals_of(model.blended, tuple(zip(model.domain.low, model.domain.high)))
+    axes = intervals_of(model)
     if axes is None:
         return None
     return Expansion(model.blended, axes, np.abs(np.asarray(to_numpy(model.scale), np.float64)))

@@ -20,6 +20,7 @@ from elmfield.partition import Partition, blend, rings_of
 
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
+    from elmfield.field.model import Model
 
 EXPANSION_TERMS = 32
 """Terms of an expansion: at one cycle per sample the last is below 1e-25 of the first."""
@@ -29,9 +30,6 @@ SPLINE_TERMS = 17
 
 MAX_INTERVALS_PER_SAMPLE = 8
 """Intervals per sample at most."""
-
-Spans = tuple[tuple[float, float], ...]
-"""Ends of the box on each axis, in index coordinates."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,17 +91,17 @@ class Intervals:
         return [(slice(int(i), int(j)), int(self.lower[i])) for i, j in zip(first, last)]
 
 
-def intervals_of(blended: "Blended", spans: Spans) -> tuple[Intervals, ...] | None:
-    """The windowed functions of every axis inside a box; None where these are no polynomials.
+def intervals_of(model: "Model") -> tuple[Intervals, ...] | None:
+    """The windowed functions of every axis of a field; None where these are no polynomials.
 
     That needs regions that share one model of products, cell by cell, and windows that end on a
     lattice of at most 1/8 sample.
     """
-    axes = blended.groups[0].model.axes
-    alone = len(blended.groups) == 1 and blended.partition.is_regular
-    if not alone or axes is None or np.any(blended.radii != 1):
+    blended, axes = model.blended, model.blended.groups[0].model.axes
+    if axes is None or not blended.is_product or np.any(blended.radii != 1):
         return None
-    found = [_intervals(blended, k, axis, spans[k]) for k, axis in enumerate(axes)]
+    spans = zip(model.domain.low, model.domain.high)
+    found = [_intervals(blended, k, axes[k], span) for k, span in enumerate(spans)]
     return None if any(f is None for f in found) else tuple(f for f in found if f is not None)
 
 
@@ -119,18 +117,14 @@ def lattice(partition: Partition, k: int, means: bool = False) -> tuple[float, i
     return None
 
 
-def _meets_samples(origin: float, per_unit: int) -> bool:
-    """Whether samples are points of a lattice, as the knots of uneven axes must be."""
-    return abs(origin * per_unit - round(origin * per_unit)) < 1e-9
-
-
 def _intervals(
     blended: "Blended", k: int, axis: AxisFunctions, span: tuple[float, float]
 ) -> Intervals | None:
     part = blended.partition
     found, before = lattice(part, k, axis.deviations is not None), np.inf
     while found is not None and found[1] <= MAX_INTERVALS_PER_SAMPLE:
-        if part.spacing(k) is not None and not _meets_samples(*found):
+        at = found[0] * found[1]
+        if part.spacing(k) is not None and abs(at - round(at)) >= 1e-9:  # knots are at samples
             found = found[0], 2 * found[1]
             continue
         made = _expanded(blended, k, axis, span, *found)

@@ -5,10 +5,11 @@ from, and how close they are to anything, is the business of `tables`.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product as cartesian
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +25,11 @@ from elmfield._array.backend import (
 )
 from elmfield._array.running import runs, spread
 from elmfield._array.typing import Array, Floats, Integers
+from elmfield.domain import Axis
+from elmfield.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from elmfield.field.tables.table import Table
 
 Order = tuple[int, ...]
 Sums = dict[Order, Any]
@@ -171,13 +177,7 @@ class Polynomials:
         shift = max(0, int(total - 1).bit_length() - 16)
         key = np.empty(len(x), np.uint16)
         for i, j in runs(len(x), BLOCK_POINTS):
-            cell: Array = 0
-            for k, (low, m, J) in enumerate(zip(self.low, self.per_unit, self.counts)):
-                at = x[i:j, k] - low
-                if m != 1:
-                    at *= m
-                cell = cell * J + at.astype(np.int32 if total < 1 << 30 else np.int64)
-            np.right_shift(cell, shift, out=key[i:j], casting="unsafe")
+            np.right_shift(self._cells(x[i:j])[0], shift, out=key[i:j], casting="unsafe")
         steps = np.abs(np.diff(key[:: max(1, len(x) // 4096)].astype(np.int64)))
         near = (
             np.abs(np.diff(key[: min(len(x), 8192)].astype(np.int64))).mean() if len(x) > 1 else 0
@@ -311,3 +311,56 @@ def _powers(s: Floats, degree: int, order: int) -> Floats:
         for t in range(order + 1, degree + 1):
             P[t] = P[t - 1] * s * (t / (t - order))
     return P
+
+
+def jax_function(table: "Table") -> Callable[[Any], Any]:
+    """The function of points (..., d) that looks values up; see :meth:`Table.jax`."""
+    try:
+        import jax
+        import jax.numpy as jnp
+    except ImportError as error:
+        raise MissingExtraError(
+            "A table as a function of JAX needs jax; pip install 'elmfield[jax]'."
+        ) from error
+    own, model = table.polynomials, table.model
+    rows = to_numpy(own.coefficients)  # (C, T, cells), or (cells, T, C) outside NumPy
+    rows = jnp.asarray(rows.transpose(2, 1, 0) if is_numpy(own.coefficients) else rows)
+    offset, scale = (jnp.asarray(to_numpy(v)) for v in (model.offset, model.scale))
+    borders = list(zip(model.domain.axes, model.domain.low, model.domain.high))
+    lattice = list(zip(own.low, own.per_unit, own.counts))
+
+    def index_of(x: Any, axis: Axis, low: float, high: float) -> Any:
+        """Index coordinates of coordinates along an axis, moved into the box."""
+        if (axis.origin, axis.step) != (0, 1):
+            x = (x - axis.origin) / axis.step
+        if axis.spacing is not None:
+            turn, knots = axis.spacing.turn, jnp.asarray(axis.spacing.knots)
+            if turn is not None:
+                x = x - jnp.floor(jax.lax.stop_gradient(x) / turn) * turn
+            piece = jnp.searchsorted(knots, jax.lax.stop_gradient(x), side="right") - 1
+            piece = jnp.clip(piece, 0, len(knots) - 2)
+            x = piece - 1 + (x - knots[piece]) / (knots[piece + 1] - knots[piece])
+        if axis.period is not None:
+            x = x - jnp.floor((jax.lax.stop_gradient(x) + 0.5) / axis.size) * axis.size
+            x = jnp.where((x < low) & (x + axis.size <= high + 1e-9 * axis.size), x + axis.size, x)
+        return jnp.clip(x, low, high)
+
+    def function(points: Any) -> Any:
+        points = jnp.asarray(points)
+        flat, s, cell = points.reshape(-1, len(lattice)), [], 0
+        for k, ((low, m, J), border) in enumerate(zip(lattice, borders)):
+            x = index_of(flat[:, k], *border)
+            j = jnp.clip(jnp.floor((jax.lax.stop_gradient(x) - low) * m), 0, J - 1).astype(int)
+            # The distance from the cell's own beginning is exact: one from the first cell's is not.
+            s.append((2 * m * (x - (low + j / m)) - 1).astype(rows.dtype)[:, None])
+            cell = cell * J + j
+        (values,) = horner(Taken(rows[cell]), s, [(0,) * len(s)], own.degree, own.places)
+        values = values * scale + offset
+        if model.is_complex:
+            half = values.shape[-1] // 2
+            values = values[:, :half] + 1j * values[:, half:]
+        if model.channel_axis is None:
+            return values[:, 0].reshape(points.shape[:-1])
+        return values.reshape(*points.shape[:-1], -1)
+
+    return function

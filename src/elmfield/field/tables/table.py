@@ -28,10 +28,10 @@ from elmfield._array.backend import (
 from elmfield._array.checks import choice, positive
 from elmfield._array.running import spread, table_bytes
 from elmfield._array.typing import Array, DType, Floats, Integers
-from elmfield.field.evaluate.point_values import query, refuse_array
+from elmfield.field.point_values import AtPoints, Missing, query
 from elmfield.field.tables.expansion import ORDERS, Expansion, expanded
 from elmfield.field.tables.intervals import to_powers
-from elmfield.field.tables.polynomials import Polynomials, exponents, n_terms
+from elmfield.field.tables.polynomials import Polynomials, exponents, jax_function, n_terms
 
 if TYPE_CHECKING:
     from elmfield.field.model import Model
@@ -95,12 +95,15 @@ def _sparse_powers(d: int, degree: int, near: int) -> Any:
     return csr_array(M)
 
 
-@dataclass(frozen=True, eq=False)
-class Tabulated:
-    """Polynomials, and bounds on what they leave out.
+def tabulated(
+    expansion: Expansion, degree: int, full: int, dtype: DType, order: int
+) -> tuple[Polynomials, Floats, Floats]:
+    """Polynomials of a total degree, in some dtype; terms up to a degree `full` are counted in.
 
-    Parameters
-    ----------
+    Those of the next degrees one by one, others by sums of sizes (:meth:`Expansion.blocks`).
+
+    Returns
+    -------
     polynomials : Polynomials
         Of a total degree.
     left : array, shape (order + 1,)
@@ -108,18 +111,7 @@ class Tabulated:
         up to an order.
     lost : array, shape (2, 3)
         The same for rounding, up to the second order: in units of that of their dtype, and of
-        float64; see :func:`rounded`. 0 where they were not computed.
-    """
-
-    polynomials: Polynomials
-    left: Floats
-    lost: Floats
-
-
-def tabulated(expansion: Expansion, degree: int, full: int, dtype: DType, order: int) -> Tabulated:
-    """Polynomials of a total degree, in some dtype; terms up to a degree `full` are counted in.
-
-    Those of the next degrees one by one, others by sums of sizes (:meth:`Expansion.blocks`).
+        float64; see :func:`rounded`.
     """
     near = expansion.near(degree, full)
     d, like = len(expansion.axes), expansion.blended.like
@@ -155,7 +147,7 @@ def tabulated(expansion: Expansion, degree: int, full: int, dtype: DType, order:
         degree=degree,
         coefficients=xp.reshape(table, (C, T, -1) if host else (-1, T, C)),
     )
-    return Tabulated(own, left, lost)
+    return own, left, lost
 
 
 def rounded(expansion: Expansion, block: Array, c: Array, degree: int, near: int) -> Floats:
@@ -211,7 +203,7 @@ TERMS_SHARE = 0.8
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Table:
+class Table(AtPoints):
     """A field at lookup speed: called like the model, within a certified distance of it.
 
     Made by :meth:`Field.tabulate`. Values, gradients, Hessians and Laplacians are those of one
@@ -236,33 +228,7 @@ class Table:
     polynomials: Polynomials
     errors: tuple[float, ...] = ()
 
-    __array__ = refuse_array
-
-    def __call__(
-        self, points: Array, *, outside: str = "raise", missing: str | None = None
-    ) -> Array:
-        """Values at points, as the field's."""
-        return self._query("value", points, outside, missing)
-
-    def gradient(
-        self, points: Array, *, outside: str = "raise", missing: str | None = None
-    ) -> Array:
-        """First derivatives at points, as the field's."""
-        return self._query("gradient", points, outside, missing)
-
-    def hessian(
-        self, points: Array, *, outside: str = "raise", missing: str | None = None
-    ) -> Array:
-        """Second derivatives at points, as the field's."""
-        return self._query("hessian", points, outside, missing)
-
-    def laplacian(
-        self, points: Array, *, outside: str = "raise", missing: str | None = None
-    ) -> Array:
-        """Sums of the unmixed second derivatives at points, as the field's."""
-        return self._query("laplacian", points, outside, missing)
-
-    def _query(self, quantity: str, points: Array, outside: str, missing: str | None) -> Array:
+    def _query(self, quantity: str, points: Array, outside: str, missing: Missing) -> Array:
         return query(self.model, quantity, points, outside, missing, self.polynomials)
 
     @property
@@ -296,9 +262,7 @@ class Table:
         ``jax.grad`` of it is the table's gradient. Points outside go to the border; what was
         missing is filled. Without JAX's 64-bit mode, coordinates are rounded to float32.
         """
-        from elmfield.field.adapters.jax_function import table_function  # imports JAX
-
-        return table_function(self)
+        return jax_function(self)
 
     def __repr__(self) -> str:
         sizes = "×".join(map(str, self.polynomials.counts))
@@ -336,9 +300,9 @@ def tabulate(model: "Model", tolerance: float, order: int) -> Table:
         dtype = wide
     while True:
         _refuse_large(model, expansion, degree, dtype)
-        made = tabulated(expansion, degree, full, dtype, order)
-        errors = made.left + expansion.beyond[: order + 1, full]
-        rounding = _rounding(model, made.lost, dtype)[: order + 1]
+        polynomials, left, lost = tabulated(expansion, degree, full, dtype, order)
+        errors = left + expansion.beyond[: order + 1, full]
+        rounding = _rounding(model, lost, dtype)[: order + 1]
         if np.all(errors + rounding <= allowed):
             break
         if np.any(errors > TERMS_SHARE * allowed):
@@ -346,18 +310,14 @@ def tabulate(model: "Model", tolerance: float, order: int) -> Table:
         elif dtype != wide:
             dtype = wide
         else:
-            _refuse_rounding(model, tolerance, rounding)
+            least = rounding.max() / model.data_range
+            raise ValueError(
+                f"`tolerance` {tolerance:g} cannot be met in {model.offset.dtype}: rounding alone "
+                f"may take {least:.1e} of the range, derivatives up to order {order} counted in. "
+                f"Ask for {3 * least:.0e} or more, or fit in float64."
+            )
     bounds = tuple(map(float, errors + rounding))
-    return Table(model=model, polynomials=made.polynomials, errors=bounds)
-
-
-def _size(expansion: Expansion, degree: int, dtype: DType) -> int:
-    """Bytes of the polynomials of a total degree."""
-    T = n_terms(len(expansion.counts), degree)
-    each = (
-        T * expansion.blended.n_channels * int(namespace(expansion.blended.like).finfo(dtype).bits)
-    )
-    return math.prod(expansion.counts) * each // 8
+    return Table(model=model, polynomials=polynomials, errors=bounds)
 
 
 def _full(expansion: Expansion, allowed: float, order: int) -> int:
@@ -406,7 +366,8 @@ def _rounding(model: "Model", lost: Floats, dtype: DType) -> Floats:
 
 
 def _refuse_large(model: "Model", expansion: Expansion, degree: int, dtype: DType) -> None:
-    T, size = n_terms(len(expansion.counts), degree), _size(expansion, degree, dtype)
+    T, bits = n_terms(len(expansion.counts), degree), namespace(model.offset).finfo(dtype).bits
+    size = math.prod(expansion.counts) * T * expansion.blended.n_channels * int(bits) // 8
     room = table_bytes(model.offset)
     if size > room:
         raise MemoryError(
@@ -415,12 +376,3 @@ def _refuse_large(model: "Model", expansion: Expansion, degree: int, dtype: DTyp
             "Allow more with elmfield.memory_limit, ask for a larger `tolerance`, or give a "
             "`window`."
         )
-
-
-def _refuse_rounding(model: "Model", tolerance: float, rounding: Floats) -> None:
-    least = rounding.max() / model.data_range
-    raise ValueError(
-        f"`tolerance` {tolerance:g} cannot be met in {model.offset.dtype}: rounding alone may take "
-        f"{least:.1e} of the range, derivatives up to order {len(rounding) - 1} counted in. Ask "
-        f"for {3 * least:.0e} or more, or fit in float64."
-    )

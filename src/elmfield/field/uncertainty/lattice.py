@@ -15,12 +15,15 @@ import numpy as np
 
 from elmfield._array.running import runs
 from elmfield._array.typing import Floats, Integers
-from elmfield.field.uncertainty.prior import (
+from elmfield.field.uncertainty.neighbours import (
+    BLOCKS,
+    COMMON_SHARE,
     LARGEST_POWER,
     LEAST_POWER,
     Calibration,
     Prior,
     Terms,
+    compact,
     require_small,
 )
 
@@ -39,9 +42,6 @@ REACH = {1: 6.0, 2: 2.5, 3: 2.0}
 On ten pictures that are not scored anywhere 2 to 3 in the plane were alike.
 """
 
-COMMON_SHARE = 0.2
-"""What the mean of all residuals counts for in a local amplitude, in parts of the near ones."""
-
 PROBE_SAMPLES = 1 << 19
 """Samples from which power and calibration are found, about."""
 
@@ -59,9 +59,6 @@ LEAST_VARIANCE = 1e-9
 
 AROUND = 4
 """Samples around places whose covariances are asked for that are taken into account."""
-
-BLOCKS = {1: 500.0, 2: 14.0, 3: 4.0}
-"""Samples on each axis of a box whose covariances fit into one dense matrix; else 2."""
 
 Taps = tuple[Integers, Floats]
 """Entries of an array along an axis around p positions, (p, t), and their weights of sum 1."""
@@ -359,11 +356,6 @@ class Lattice:
             ends = (0, 0) if wraps else (min(first, AROUND), min(n - 1 - math.ceil(b), AROUND))
             key.append((round(a - first, 9), round(b - a, 9), *ends))
         return tuple(key)
-
-
-def compact(r: Floats) -> Floats:
-    """What a residual counts for at distance r, in units of its reach."""
-    return np.maximum(1 - r * r, 0) ** 3
 
 
 def _at_points(array: Floats, taps: Sequence[Taps]) -> Floats:

@@ -10,12 +10,11 @@ import numpy as np
 from elmfield._array.backend import move, namespace, to_numpy
 from elmfield._array.checks import is_whole, shown
 from elmfield._array.typing import Array, Floats
-from elmfield.field.blend.own_models import Nodes
+from elmfield.field.coefficients.stored import Nodes
 from elmfield.field.coordinates.dates import date_errors
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.uncertainty.lattice import Lattice
-from elmfield.field.uncertainty.neighbours import Neighbours
-from elmfield.field.uncertainty.prior import Calibration, Prior, Terms
+from elmfield.field.uncertainty.neighbours import Calibration, Neighbours, Prior, Terms
 
 if TYPE_CHECKING:
     from elmfield.field.model import Model
@@ -246,7 +245,7 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
         host = np.asarray(to_numpy(found), np.float64)
         return host.reshape(*(host.shape[k] for k in wide), -1)
 
-    floor = (coding_error(model) / units) ** 2
+    floor = (model.coding_error / units) ** 2
     noise = None if known.noise is None else (np.asarray(known.noise) / units) ** 2
     if gone is not None:
         gone = gone if gone.ndim == len(low) else gone.any(axis=-1)
@@ -264,32 +263,6 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
             values=values, power=power, means=means, floor=floor, noise=noise, left=known.left,
         )  # fmt: skip
     return Posterior(inner, np.asarray(low, float), wide)
-
-
-def coding_error(model: "Model") -> float:
-    """Root mean square of what coding lost, in the caller's units."""
-    boxes, target = model.blended.source_samples, getattr(model.settings, "target", None)
-    if model.evidence is not None and model.evidence.coding is not None:
-        return model.evidence.coding
-    if target is None and (boxes is None or not boxes.is_lossy):
-        return 0.0
-    if model.residual is not None:
-        return mean_error(model, model.residual)
-    if target is not None and target.kind == "psnr":
-        return float(model.data_range * 10 ** (-target.value / 20))
-    return float(target.value) / math.sqrt(3) if target and target.kind == "max_error" else 0.0
-
-
-def mean_error(model: "Model", energy: Array) -> float:
-    """Root of the mean square of errors from their energy in the boxes of all regions, (N,)."""
-    count = float(np.prod(model.partition.boxes[1], axis=1, dtype=float).sum())
-    return math.sqrt(float(np.sum(energy)) / model.n_channels / count)
-
-
-def with_coding(model: "Model", lost: float) -> Evidence:
-    """What is known of a model's noise once coding has lost this much more."""
-    known = coding_error(model)
-    return replace(model.evidence or Evidence(), coding=math.hypot(known, lost) if known else lost)
 
 
 # --- what callers ask for -------------------------------------------------------------------------
@@ -373,11 +346,6 @@ def std_of_means(model: "Model", edges: Sequence[Floats | None]) -> Array:
         found.append(model.posterior.mean_variance(ends[:, 0], ends[:, 1], known))
     out = deviations(model, np.reshape(found, (math.prod(sizes), -1)))
     return namespace(out).reshape(out, (*sizes, -1))
-
-
-def std_between(model: "Model", edges: Sequence[Any]) -> Array:
-    """Standard deviations of means over boxes as :meth:`Field.means` takes them."""
-    return model.channels_back(std_of_means(model, model.coordinates.edges_of(edges)))
 
 
 def std_of_integral(model: "Model", low: Sequence[Any], high: Sequence[Any]) -> Array:

@@ -15,7 +15,7 @@ from elmfield.domain import Domain
 from elmfield.errors import RankWarning
 from elmfield.field import Blended, Group
 from elmfield.field.coefficients.stored import Full
-from elmfield.field.uncertainty.prior import Calibration
+from elmfield.field.uncertainty.neighbours import Calibration
 from elmfield.fit.observations.evidence import (
     FREE_DEVIATION,
     KEPT_LEVEL,

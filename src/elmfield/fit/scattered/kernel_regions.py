@@ -13,7 +13,7 @@ from elmfield._array.running import spread
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Domain
 from elmfield.field import Group, Ragged
-from elmfield.field.blend.own_models import Nodes
+from elmfield.field.coefficients.stored import Nodes
 from elmfield.fit.scattered.sample_cells import Cells, cut_cells
 from elmfield.local.bases.polyharmonic import Polyharmonic, kernel, monomials, n_monomials
 from elmfield.settings import Smooth

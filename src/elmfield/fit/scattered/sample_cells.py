@@ -10,8 +10,7 @@ from elmfield._array.checks import per_axis
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain import Domain
 from elmfield.field import Blended, Group
-from elmfield.field.blend.own_models import Draws
-from elmfield.field.coefficients.stored import Full
+from elmfield.field.coefficients.stored import Draws, Full
 from elmfield.field.model import Model
 from elmfield.local.bases import DenseWeights
 from elmfield.partition import Partition, blend

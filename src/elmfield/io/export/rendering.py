@@ -19,11 +19,11 @@ from elmfield.field.adapters.affine import spacing_of
 from elmfield.field.blend.grids import along
 from elmfield.field.blend.means import averaged, over
 from elmfield.field.coordinates.dates import format_coordinate
-from elmfield.field.coordinates.gap_masks import shows_gaps, whole_dtype
 from elmfield.field.coordinates.labels import FileGrid, Labels, derivative_labels
+from elmfield.field.coordinates.output_positions import shows_gaps, whole_dtype
 from elmfield.field.coordinates.parse import own_samples
-from elmfield.field.evaluate.grid_values import MEAN_MIN_COVER, at_samples, gridded, tail_of
-from elmfield.field.evaluate.point_values import QUANTITIES, query
+from elmfield.field.grid_values import MEAN_MIN_COVER, at_samples, gridded, tail_of
+from elmfield.field.point_values import QUANTITIES, query
 from elmfield.field.uncertainty.posterior import std_of_means
 from elmfield.fit.polygon_means import polygon_means
 from elmfield.io.export.map_targets import Projected, cell_edges, reprojected

@@ -15,8 +15,7 @@ from elmfield._array.backend import to_numpy
 from elmfield._array.running import runs
 from elmfield._array.typing import Array, Integers, Progress
 from elmfield.field import Field, Group
-from elmfield.field.blend.own_models import Draws, Nodes
-from elmfield.field.coefficients.stored import Coefficients, Full, Ragged
+from elmfield.field.coefficients.stored import Coefficients, Draws, Full, Nodes, Ragged
 from elmfield.io.model.metadata import Metadata
 from elmfield.io.model.recipes import DescribedModel, read_models
 from elmfield.io.store.blocks import ArrayReader, Blocks, write_array

@@ -20,9 +20,9 @@ from elmfield._array.typing import Array, Progress
 from elmfield.domain import Axis
 from elmfield.errors import StoreError
 from elmfield.field import Field
-from elmfield.field.blend.own_models import Draws
+from elmfield.field.coefficients.stored import Draws
 from elmfield.field.coordinates.labels import labels_to_plain
-from elmfield.field.uncertainty.posterior import Evidence, coding_error
+from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.io.files import check_model_name
 from elmfield.io.gridded import fingerprint
 from elmfield.io.model import metadata, recipes
@@ -279,7 +279,7 @@ def describe(field: Field, dtype: str) -> Description:
     if (gaps := field.model.gaps) is not None:
         per = "sample" if gaps.ndim == len(field.shape) else "channel"
         arrays["gaps"] = np.packbits(np.asarray(gaps, bool).reshape(-1))
-    known = replace(field.model.evidence or Evidence(), coding=coding_error(field.model))
+    known = replace(field.model.evidence or Evidence(), coding=field.model.coding_error)
     noise = metadata.EvidenceRecord(**vars(known))
     low, high = list(field.domain.low), list(field.domain.high)
     is_whole = (low, high) == ([-0.5] * len(low), [n - 0.5 for n in field.domain.shape])

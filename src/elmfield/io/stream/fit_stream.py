@@ -20,8 +20,8 @@ from elmfield._array.running import capacity
 from elmfield._array.typing import Array, Integers, Progress
 from elmfield.field import Field, FromSamples, Group
 from elmfield.field.coefficients.tiles import TILE_BYTES, TILES_PER_BATCH, Tiling
-from elmfield.field.coordinates.gap_masks import WAYS
 from elmfield.field.coordinates.labels import Labels
+from elmfield.field.coordinates.output_positions import WAYS
 from elmfield.fit.encoder import Encoder, gap_order
 from elmfield.fit.gaps.fill import fill_slabs
 from elmfield.fit.statistics import Part, Probes, Slabs, Survey, blocks_of, combine_parts

@@ -9,7 +9,7 @@ from elmfield._array.checks import USUAL_EFFORT
 from elmfield._array.typing import Array
 from elmfield.field import Field
 from elmfield.field.coefficients.tiles import Tiling, Totals
-from elmfield.field.targets.rate_control import RateControl, Scope, typical_error
+from elmfield.field.rate_control import RateControl, Scope, typical_error
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.fit.gaps.fill import FilledSlabs
 from elmfield.io.model.metadata import Metadata, to_document, write_metadata

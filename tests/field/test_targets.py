@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import elmfield as ef
 from elmfield.field.coefficients.stored import Ragged
-from elmfield.field.targets.drop_modes import INDEX_BIT_COST
+from elmfield.field.drop_modes import INDEX_BIT_COST
 from elmfield.local.order import exponent
 from support import coefficients_of, host, on_grid, wave
 

@@ -7,7 +7,7 @@ for rounding. Who asks the same field for very many points makes a table, :meth:
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import product as cartesian
 from typing import TYPE_CHECKING, Any
 
@@ -27,16 +27,25 @@ from elmfield._array.checks import choice
 from elmfield._array.running import capacity, runs, with_less_memory
 from elmfield._array.typing import Array, Bools, DType, Floats, Integers
 from elmfield.domain.box import OUTSIDE
-from elmfield.field.blend.grids import Order, arranged, dot
-from elmfield.field.blend.points import DERIVATIVES, Function, magnitude, value
+from elmfield.field.blend.points import (
+    DERIVATIVES,
+    Function,
+    Order,
+    arranged,
+    dot,
+    magnitude,
+    value,
+)
 from elmfield.field.coordinates.labels import refuse_alpha, unpremultiply_gradient
-from elmfield.field.tables.expansion import Expansion, expanded
-from elmfield.field.tables.intervals import Intervals
+from elmfield.field.tables.intervals import Intervals, intervals_of
 from elmfield.field.uncertainty.posterior import DEVIATIONS, std_at_index
 
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
     from elmfield.field.model import Model
+
+Missing = str | None
+"""What values are where samples were missing: "nan" or "fill"; None for the field's own way."""
 
 DIRECT_MAX_POINTS = 4096
 """Points of a call up to which sums are direct.
@@ -59,22 +68,15 @@ class Direct:
 
     Parameters
     ----------
-    expansion : Expansion
-        The function, and the windowed functions of each axis.
+    blended : Blended
+        The function.
+    axes : tuple of Intervals
+        The windowed functions of each axis.
     """
 
-    expansion: Expansion
+    blended: "Blended"
+    axes: tuple[Intervals, ...]
     _kept: dict[int, Floats] = field(default_factory=dict, repr=False)
-
-    @cached_property
-    def blended(self) -> "Blended":
-        """The function."""
-        return self.expansion.blended
-
-    @cached_property
-    def axes(self) -> tuple[Intervals, ...]:
-        """The windowed functions of each axis."""
-        return self.expansion.axes
 
     def partials(self, x: Floats, orders: list[Order]) -> list[Floats]:
         """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
@@ -257,8 +259,8 @@ def direct_sums(model: "Model") -> Direct | None:
     # Every box of an uneven axis has functions of its own: of long ones only those that are asked.
     if any(a.spacing is not None and a.size > UNEVEN_MAX_SAMPLES for a in model.domain.axes):
         return None
-    expansion = expanded(model)
-    return None if expansion is None else Direct(expansion)
+    axes = intervals_of(model)
+    return None if axes is None else Direct(blended, axes)
 
 
 # --- what callers ask for ---------------------------------------------------------------------
@@ -386,9 +388,33 @@ def _value_at_one(model: "Model", points: object) -> Any:
     return shaped[()] if model.channel_axis is None and not lead else shaped
 
 
-def refuse_array(function: object, dtype: DType = None, copy: bool | None = None) -> Any:
-    """Refuse to be an array, as ``__array__``: NumPy would make one of a single object."""
-    raise TypeError(
-        f"a {type(function).__name__} is a function, not an array. Ask for its values at points, "
-        "or a field for samples() or resize(...)."
-    )
+class AtPoints:
+    """What fields and tables answer at points."""
+
+    model: "Model"
+
+    def __array__(self, dtype: DType = None, copy: bool | None = None) -> Any:
+        """Refuse to be an array: NumPy would make one of a single object."""
+        raise TypeError(
+            f"a {type(self).__name__} is a function, not an array. Ask for its values at points, "
+            "or a field for samples() or resize(...)."
+        )
+
+    def __call__(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
+        """Values at points, shape (...,) or (..., C)."""
+        return self._query("value", points, outside, missing)
+
+    def gradient(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
+        """First derivatives along the axes, shape (..., d) or (..., C, d), per coordinate unit."""
+        return self._query("gradient", points, outside, missing)
+
+    def hessian(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
+        """Second derivatives, shape (..., d, d) or (..., C, d, d), per coordinate unit squared."""
+        return self._query("hessian", points, outside, missing)
+
+    def laplacian(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
+        """Sum of the unmixed second derivatives, shape (...,) or (..., C)."""
+        return self._query("laplacian", points, outside, missing)
+
+    def _query(self, quantity: str, points: Array, outside: str, missing: Missing) -> Array:
+        return query(self.model, quantity, points, outside, missing)

@@ -19,10 +19,10 @@ from elmfield._array.running import runs
 from elmfield._array.typing import Array, Floats
 from elmfield.field.accuracy import errors, kept_values, own_values
 from elmfield.field.blend.blended import Blended
+from elmfield.field.code_samples import code_to_target
 from elmfield.field.coefficients.stored import Ragged
-from elmfield.field.targets.code_samples import code_to_target
-from elmfield.field.targets.rate_control import check_range
-from elmfield.field.uncertainty.posterior import mean_error, with_coding
+from elmfield.field.rate_control import check_range
+from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.local.model import Basis
 from elmfield.partition import gather, sample_index
 from elmfield.samples import Samples
@@ -170,9 +170,12 @@ def keep_less(model: "Model", target: Target | None) -> "Model":
         kept, dropped, lost = code_to_target(model.blended, samples, target, first, counted)
     else:
         samples = own_values(model, measured=target.kind in ("psnr", "max_error"))
-        kept, dropped, lost = meet(model.blended.with_boxes, samples, target)
+        starts, sizes = model.blended.boxes
+        part = replace(model.partition, starts=starts, sizes=sizes)
+        kept, dropped, lost = meet(replace(model.blended, partition=part), samples, target)
     left = None if model.residual is None else model.residual + dropped
-    evidence = with_coding(model, mean_error(model, dropped) if lost is None else lost)
+    lost = model.mean_error(dropped) if lost is None else lost
+    evidence = replace(model.evidence or Evidence(), coding=math.hypot(model.coding_error, lost))
     blended = replace(model.blended, groups=kept.groups)
     return replace(model, blended=blended, residual=left, evidence=evidence)
 
@@ -225,7 +228,8 @@ def _modes_for_psnr(ledger: Ledger, samples: Samples, psnr: float) -> list[Array
     allowed = samples.data_range**2 * 10 ** (-psnr / 10)
     ask, best = 1.0, ledger.choose(0.0)
     for _ in range(8 if allowed > 0 else 0):
-        kept, _ = _bisect_price(ledger, partial(_drops_more, ledger, ask * allowed * boxes))
+        most = ask * allowed * boxes
+        kept, _ = _bisect_price(ledger, lambda k, most=most: ledger.dropped(k).sum() > most)  # type: ignore[misc]
         mse = errors(samples, ledger.apply(kept))[0]
         if mse <= allowed:
             best = kept
@@ -241,10 +245,6 @@ def _kind(ledger: Ledger) -> str:
 
 def _advice(ledger: Ledger) -> str:
     return "" if _kind(ledger) == "float64" else ", or fit float64 samples"
-
-
-def _drops_more(ledger: Ledger, allowed: float, kept: list[Array]) -> bool:
-    return float(ledger.dropped(kept).sum()) > allowed
 
 
 def _modes_within(ledger: Ledger, samples: Samples, largest: float) -> list[Array]:

@@ -6,7 +6,7 @@ import pytest
 import elmfield as ef
 from elmfield.codec import pack
 from elmfield.field.coefficients.tiles import pack_tiles
-from elmfield.field.targets.rate_control import NEAR_RATIO, guess_step, search_step
+from elmfield.field.rate_control import NEAR_RATIO, guess_step, search_step
 
 
 def SLOW(value):
@@ -218,7 +218,7 @@ def test_nothing_is_evaluated_to_keep_a_promise(monkeypatch, tmp_path):
     monkeypatch.setattr("elmfield.field.coefficients.from_samples.FromSamples.project", never)
     with monkeypatch.context() as patch:
         patch.setattr("elmfield.field.coefficients.tiles.unpack_many", never)
-        own = "elmfield.field.targets.code_samples.pack_tiles"
+        own = "elmfield.field.code_samples.pack_tiles"
         patch.setattr(own, lambda tiles, **asked: seen.extend(tiles) or pack_tiles(tiles, **asked))
         field = ef.fit(values, ef.smooth(max_error=0.1))
         ef.save(field, tmp_path / "x.elm")

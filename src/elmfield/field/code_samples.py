@@ -27,7 +27,7 @@ from elmfield.field.coefficients.tiles import (
     pack_tiles,
     packed,
 )
-from elmfield.field.targets.rate_control import RateControl, Scope, typical_error
+from elmfield.field.rate_control import RateControl, Scope, typical_error
 from elmfield.samples import Samples
 from elmfield.settings import Target
 

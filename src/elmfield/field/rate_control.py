@@ -93,7 +93,8 @@ def search_step(
     reached = -1.0
     seen: list[tuple[float, float]] = []
     for _ in range(MAX_TRIES):
-        step = max(_rounded(step), least)
+        # With few digits: errors that are summed in another order lead to the same step.
+        step = max(float(2 ** (round(math.log2(step) * 512) / 512)), least)
         if any(math.log(step) == x for x, _ in seen):
             break
         found, ratio = at(step)
@@ -104,11 +105,6 @@ def search_step(
         seen.append((math.log(step), math.log(ratio)))
         step = math.exp(_next(seen, power))
     return best
-
-
-def _rounded(step: float) -> float:
-    """A step with few digits: errors that are summed in another order lead to the same one."""
-    return float(2 ** (round(math.log2(step) * 512) / 512))
 
 
 def _next(seen: list[tuple[float, float]], power: float) -> float:

@@ -1,33 +1,43 @@
 """A field on a grid of index coordinates: a quantity of it, block of rows by block of rows.
 
-And at its samples, which come back as they were given where the field keeps them.
+And at its samples, which come back as they were given where the field keeps them; and as a Dask
+array, evaluated block by block when it is computed.
 """
 
 import math
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from elmfield._array.backend import as_dtype, device, move, namespace, take, to_numpy
-from elmfield._array.checks import choice, whole
+from elmfield._array.checks import choice, is_mapping, shown, whole
 from elmfield._array.progress import silent
 from elmfield._array.running import capacity, with_less_memory
 from elmfield._array.typing import Array, DType, Floats, Integers, Progress
+from elmfield.errors import MissingExtraError
 from elmfield.field.blend.means import means_over
 from elmfield.field.blend.points import DERIVATIVES, magnitude
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.tiles import Tiling, Totals
-from elmfield.field.coordinates.gap_masks import gone_at, near_grid, shown, shows_gaps
 from elmfield.field.coordinates.labels import refuse_alpha, unpremultiply_gradient
+from elmfield.field.coordinates.output_positions import (
+    gone_at,
+    mark_outside,
+    near_grid,
+    shows_gaps,
+    with_gaps,
+)
 from elmfield.field.coordinates.parse import own_samples, own_slab
-from elmfield.field.evaluate.point_values import QUANTITIES
+from elmfield.field.point_values import QUANTITIES
 from elmfield.field.uncertainty.posterior import std_on_grid
 from elmfield.samples import EXACT
 
 if TYPE_CHECKING:
     from elmfield.field.model import Model
+
 
 MEAN_MIN_COVER = 0.5
 """A mean is shown where at least this part of its box is not missing."""
@@ -70,13 +80,15 @@ def gridded(
         some = [first[i : i + rows], *others]
         edges = None if edged is None else edged[i : i + rows + 1]
         if quantity == "value" and any(b is not None for b in (edges, *around)):
-            block, gone = _means(model, some, [edges, *around], gaps)
+            block, covered = means_over(model, [edges, *around], some, gaps)
+            block = namespace(block).astype(block, model.dtype)
+            gone = None if covered is None else covered < MEAN_MIN_COVER
         else:
             block = _block(model, some, quantity)
             gone = near_grid(model, some) if gaps else None
             gone = None if gone is None else gone.reshape(*gone.shape, *(1,) * len(tail))
         block = as_dtype(block, dtype)
-        block = block if gone is None else shown(block, gone, fill)
+        block = block if gone is None else with_gaps(block, gone, fill)
         progress("render", min(i + rows, len(first)), len(first))
         if rows >= len(first):
             out = block
@@ -119,10 +131,8 @@ def at_samples(
     block = as_dtype(block, sample_dtype(model, gaps) if dtype is None else dtype)
     if gaps:
         numbers = [np.arange(i.start, i.stop) if isinstance(i, slice) else i for i in x]
-        block = shown(block, gone_at(model, numbers), model.labels.fill_value)
-    if model.channel_axis is None:
-        return block[..., 0]
-    return namespace(block).moveaxis(block, -1, model.channel_axis)
+        block = with_gaps(block, gone_at(model, numbers), model.labels.fill_value)
+    return model.channels_back(block)
 
 
 def values_at_samples(
@@ -176,15 +186,6 @@ def sample_dtype(model: "Model", gaps: bool) -> DType:
     return getattr(namespace(model.offset), own)
 
 
-def _means(
-    model: "Model", x: list[Floats], boxes: list[Floats | None], gaps: bool
-) -> tuple[Array, Array | None]:
-    """Means over boxes on some axes, at positions on the others; and which are mostly missing."""
-    means, covered = means_over(model, boxes, x, gaps)
-    means = namespace(means).astype(means, model.dtype)
-    return means, None if covered is None else covered < MEAN_MIN_COVER
-
-
 def _block(model: "Model", x: list[Floats], quantity: str) -> Array:
     """A quantity on a grid of index coordinates, (p_1, ..., p_d, C, ...)."""
     xp, d = namespace(model.offset), len(x)
@@ -208,3 +209,139 @@ def _block(model: "Model", x: list[Floats], quantity: str) -> Array:
     if quantity == "gradient_magnitude":
         found = magnitude(found)
     return xp.reshape(found, (*map(len, x), *found.shape[1:]))
+
+
+@dataclass(frozen=True, eq=False)
+class LazyGrid:
+    """An array of a field's values that is evaluated where it is sliced.
+
+    Parameters
+    ----------
+    model : Model
+        The field's.
+    x : sequence of arrays, optional
+        Index coordinates on each axis; by default of the field's own samples, which come back as
+        they were given.
+    beyond : list of arrays of bool, optional
+        Which of them lie outside the domain, and become NaN.
+    quantity : str
+        What is shown.
+    dtype_asked : optional
+        Dtype asked for.
+    gaps : bool
+        Whether what was missing is NaN.
+    boxes : sequence of places, optional
+        Edges between which values are means, on axes that have them.
+    """
+
+    model: "Model" = field(repr=False)
+    x: Sequence[Floats] | None = field(default=None, repr=False)
+    beyond: Sequence[Array] = field(default=(), repr=False)
+    quantity: str = "value"
+    dtype_asked: DType = None
+    gaps: bool = False
+    boxes: Sequence[Floats | None] = field(default=(), repr=False)
+
+    @cached_property
+    def places(self) -> list[Floats]:
+        """Index coordinates on each axis."""
+        if self.x is None:
+            return [own.astype(np.float64) for own in own_samples(self.model.domain)]
+        return list(self.x)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Values on each axis, channels where the input had them, components last."""
+        sizes = list(map(len, self.places))
+        if self.model.channel_axis is not None:
+            sizes.insert(self.model.channel_axis, self.model.n_channels)
+        return (*sizes, *self.tail)
+
+    @property
+    def tail(self) -> tuple[int, ...]:
+        """The shape of the components of a vector or matrix."""
+        return tail_of(self.quantity, len(self.places))
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> DType:
+        """Of the values."""
+        kind = self.dtype_asked
+        if kind is None and self._gives_samples:
+            kind = sample_dtype(self.model, self.gaps)
+        none = self.model.joined(self.model.offset[:0])
+        if self.quantity == "gradient_magnitude":
+            none = namespace(none).abs(none)
+        return to_numpy(as_dtype(none, kind)).dtype
+
+    @property
+    def _gives_samples(self) -> bool:
+        return self.x is None and self.quantity == "value"
+
+    def __getitem__(self, key: tuple[slice | Integers, ...]) -> Array:
+        """The values of a slab, or on the grid of some numbers on each axis."""
+        k = self.model.channel_axis
+        head = key[: len(key) - len(self.tail)]
+        slab = [s for j, s in enumerate(head) if j != k]
+        x = [c[s] for c, s in zip(self.places, slab)]
+        if self._gives_samples:
+            found = at_samples(
+                self.model, [c.astype(np.int64) for c in x], self.dtype_asked, gaps=self.gaps
+            )
+        else:
+            edges = [
+                None if b is None or not isinstance(s, slice) else b[s.start or 0 : s.stop + 1]
+                for b, s in zip(self.boxes, slab)
+            ]
+            found = gridded(
+                self.model, x, self.dtype_asked, self.quantity, gaps=self.gaps, boxes=edges
+            )
+        values = to_numpy(found)
+        if self.beyond:
+            values = mark_outside(values, [b[s] for b, s in zip(self.beyond, slab)], k)
+        whole = [slice(None) if j != k else s for j, s in enumerate(head)]
+        return values[(*whole, *key[len(head) :])]
+
+
+def to_dask(lazy: LazyGrid, chunks: Any) -> Any:
+    """The values as a Dask array; by default in chunks that match the tiles of its samples."""
+    try:
+        import dask.array as da
+    except ImportError as error:
+        raise MissingExtraError("lazy arrays need Dask; pip install 'elmfield[dist]'.") from error
+    if chunks is None or (is_mapping(chunks) and not chunks):
+        n = lazy.ndim - len(lazy.tail)
+        chunks = (*matching(lazy.model, lazy.shape[:n]), *lazy.tail)
+    try:
+        normalize: Any = da.core.normalize_chunks
+        chunks = normalize(chunks, lazy.shape, dtype=lazy.dtype)
+    except (TypeError, ValueError, ArithmeticError, LookupError) as error:
+        raise ValueError(
+            f"`chunks` must be what dask.array takes for shape {lazy.shape}; got "
+            f"{shown(chunks)}: {error}"
+        ) from error
+    from_array: Any = da.from_array
+    return from_array(lazy, chunks=chunks, asarray=False, fancy=False, name=False)
+
+
+def matching(model: "Model", shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Sizes of chunks of a grid that touch as few tiles of a field's samples as may be.
+
+    Of an array of this shape: tiles, made as much longer or shorter as the grid is than the
+    samples; all channels together.
+    """
+    boxes = model.blended.source_samples
+    k = model.channel_axis if len(shape) > len(model.domain.shape) else None
+    tiles = None if boxes is None else boxes.tiles
+    sizes = list(shape)
+    if k is not None:
+        del sizes[k]
+    tile = [512] * len(sizes) if tiles is None else list(tiles.tiling.tile[:-1])
+    found = [max(1, min(n, round(t * n / m))) for t, n, m in zip(tile, sizes, model.domain.shape)]
+    if k is not None:
+        found.insert(k, shape[k])
+    return tuple(found)

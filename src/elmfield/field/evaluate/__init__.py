@@ -1,1 +1,0 @@
-"""Evaluators: how a field answers at points and on grids."""

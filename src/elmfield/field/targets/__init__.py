@@ -1,1 +1,0 @@
-"""Meeting an error or a size: coding samples, dropping modes."""
