@@ -1,5 +1,6 @@
 """A blended function of product modes on grids: functions of each axis, contracted in turn."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from elmfield._array.backend import add_rows, move, namespace, take
-from elmfield._array.running import runs, spread
+from elmfield._array.running import capacity, runs, spread
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.blend.means import Runs
 from elmfield.field.blend.points import Order
@@ -211,6 +212,48 @@ def contracted(c: Array, axes: Sequence[AxisTable], orders: Sequence[Order]) -> 
                 found[m, *after] = xp.permute_dims(xp.reshape(Y, (B // b, -1, b, M)), (0, 2, 1, 3))
     sizes = [len(a.first) for a in axes]
     return [xp.moveaxis(xp.reshape(found[tuple(o)], (C, *sizes)), 0, -1) for o in orders]
+
+
+def dense_on_grid(blended: "Blended", x: list[Floats]) -> Array:
+    """Values (p_1, ..., p_d, C) of dense layers: features once per pattern of places in a box."""
+    xp, like, d = namespace(blended.like), blended.like, len(x)
+    plans, (which, row) = [blended.plan(k, c) for k, c in enumerate(x)], blended.group_of
+    labels = blended.partition.labels[np.ix_(*(p.cells for p in plans))]
+    offsets, members = [], []
+    for k, plan in enumerate(plans):
+        line = np.moveaxis(labels, k, 0).reshape(len(plan.cells), -1)[:, 0]
+        key = np.column_stack([np.round(plan.offsets, 9), which[line]])
+        _, first, seat = np.unique(key, axis=0, return_index=True, return_inverse=True)
+        offsets.append(plan.offsets[first])
+        members.append([np.flatnonzero(seat.reshape(-1) == j) for j in range(len(first))])
+    found, order = [], []
+    for pattern in itertools.product(*(range(len(o)) for o in offsets)):
+        cells = np.ix_(*(m[j] for m, j in zip(members, pattern)))
+        regions = labels[cells].reshape(-1)
+        group = blended.groups[which[regions[0]]]
+        places = np.meshgrid(*(o[j] for o, j in zip(offsets, pattern)), indexing="ij")
+        t = np.stack(places, axis=-1).reshape(-1, d) / blended.radii[regions[0]]
+        m = group.model.n_modes
+        H = [group.model.rows(move(t[a:b], like), (0,) * d)[0]
+             for a, b in runs(len(t), max(1, capacity(like) // m))]  # fmt: skip
+        for a, b in runs(len(regions), max(1, capacity(like) // (2 * max(m, len(t))))):
+            alpha = group.model.expand(group.coefficients.take(row[regions[a:b]]))  # (G, m, C)
+            flat = xp.reshape(xp.permute_dims(alpha, (1, 0, 2)), (alpha.shape[1], -1))
+            values = xp.concat([h @ flat for h in H], axis=0)
+            found.append(xp.reshape(values, (len(t), b - a, -1)))
+        order.append(np.arange(labels.size).reshape(labels.shape)[cells].reshape(-1))
+    back = move(np.argsort(np.concatenate(order)), like)
+    V = xp.take(xp.astype(xp.concat(found, axis=1), blended.dtype), back, axis=1)
+    V = xp.reshape(V, (*(p.n_slots for p in plans), *labels.shape, -1))
+    V = xp.permute_dims(V, (2 * d, *(a for k in range(d) for a in (d + k, k))))
+    before, after = V.shape[0], math.prod(V.shape[1:])
+    for plan in plans:  # cells and slots of an axis become its positions
+        after //= len(plan.cells) * plan.n_slots
+        V = xp.reshape(V, (before, -1, after))
+        low, high = (xp.take(V, move(at, V), axis=1) for at in (plan.lower, plan.upper))
+        V = low + move(plan.ramp[0][:, None], V, V.dtype) * (high - low)
+        before *= len(plan.lower)
+    return xp.moveaxis(xp.reshape(V, (-1, *map(len, x))), 0, -1)
 
 
 RUN_POSITIONS = 1 << 15
