@@ -3,6 +3,7 @@
 Importing the package takes a third of a second, and an interruption there would show a traceback.
 """
 
+import errno
 import io
 import os
 import signal
@@ -52,7 +53,8 @@ class _Output(io.FileIO):
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
             if self.fileno() == 2:
                 return len(data)
-            if isinstance(error, BrokenPipeError):
+            closed = os.name == "nt" and error.errno == errno.EINVAL  # a closed pipe on Windows
+            if isinstance(error, BrokenPipeError) or closed:
                 raise SystemExit(0) from None
             raise
 

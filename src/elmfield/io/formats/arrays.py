@@ -308,7 +308,7 @@ def read_observations(path: Path) -> "tuple[list[Observation], tuple[str, ...]]"
     a slope), ``noise`` (empty: estimated, 0: kept). Rows of one kind, axis and whether their noise
     is known are one instrument.
     """
-    with path.open(newline="") as file:
+    with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     if not rows or "value" not in rows[0]:
         raise ValueError(f"{path.name}: a table of observations needs a column `value` and rows.")
