@@ -14,6 +14,8 @@ from xarray.tests.test_interp import *  # noqa: F403
 
 import elmfield.io.xarray  # noqa: F401
 
+xr.set_options(warn_for_unclosed_files=False)  # theirs is for all tests of the process
+
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 

@@ -5,6 +5,7 @@ layer, shared by all members and boxes. Factored once in float64 for a box and a
 the data's dtype.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -158,7 +159,10 @@ class Beliefs:
 
     def _weighing(self, like: Array) -> Arrays:
         """What weighs members."""
-        halves = (h.whitening.reshape(len(h.whitening), -1) for h in self.halves)
+        halves = (
+            h.whitening.reshape(len(h.whitening), math.prod(h.whitening.shape[1:]))
+            for h in self.halves
+        )
         found = {"determinants": self.determinants, "principal": self.principal}
         found |= {"affine": affine(self.box), **dict(zip(PARITIES, halves))}
         return self._kept("beliefs", like, lambda: found)

@@ -235,16 +235,18 @@ def dense_on_grid(blended: "Blended", x: list[Floats]) -> Array:
         t = np.stack(places, axis=-1).reshape(-1, d) / blended.radii[regions[0]]
         m = group.model.n_modes
         H = [group.model.rows(move(t[a:b], like), (0,) * d)[0]
-             for a, b in runs(len(t), max(1, capacity(like) // m))]  # fmt: skip
+             for a, b in runs(len(t), max(1, capacity(like) // max(1, m)))]  # fmt: skip
         for a, b in runs(len(regions), max(1, capacity(like) // (2 * max(m, len(t))))):
             alpha = group.model.expand(group.coefficients.take(row[regions[a:b]]))  # (G, m, C)
-            flat = xp.reshape(xp.permute_dims(alpha, (1, 0, 2)), (alpha.shape[1], -1))
+            flat = xp.reshape(
+                xp.permute_dims(alpha, (1, 0, 2)), (alpha.shape[1], (b - a) * alpha.shape[2])
+            )
             values = xp.concat([h @ flat for h in H], axis=0)
-            found.append(xp.reshape(values, (len(t), b - a, -1)))
+            found.append(xp.reshape(values, (len(t), b - a, blended.n_channels)))
         order.append(np.arange(labels.size).reshape(labels.shape)[cells].reshape(-1))
     back = move(np.argsort(np.concatenate(order)), like)
     V = xp.take(xp.astype(xp.concat(found, axis=1), blended.dtype), back, axis=1)
-    V = xp.reshape(V, (*(p.n_slots for p in plans), *labels.shape, -1))
+    V = xp.reshape(V, (*(p.n_slots for p in plans), *labels.shape, blended.n_channels))
     V = xp.permute_dims(V, (2 * d, *(a for k in range(d) for a in (d + k, k))))
     before, after = V.shape[0], math.prod(V.shape[1:])
     for plan in plans:  # cells and slots of an axis become its positions
