@@ -12,6 +12,13 @@ MARKS = ("skip_xp_backends", "xfail_xp_backends", "uses_xp_capabilities", "threa
 MARKS = (*MARKS, "array_api_backends", "parallel_threads", "fail_slow", "xslow", "flaky", "network")
 SLOW = ("test_numcodecs", "test_torch", "test_verde", "test_xarray_interp", "test_zarr_testing")
 
+LONG = (
+    "test_map_coordinates_large_data",
+    "test_encode_decode",
+    "test_backwards_compatibility",
+    "test_samples[noise-gradgradcheck]",
+)
+
 
 def pytest_configure(config):
     for mark in MARKS:
@@ -22,9 +29,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.parent == Path(__file__).parent and item.path.stem in SLOW:
             item.add_marker(pytest.mark.slow)
-        if item.name == "test_map_coordinates_large_data":
-            asked = "JUDGES" in os.environ
-            item.add_marker(pytest.mark.skipif(not asked, reason="a minute, and 5 GB"))
+        if item.name in LONG and "JUDGES" not in os.environ:
+            item.add_marker(pytest.mark.skip(reason="ten seconds and more: make judges"))
         suite = item.path.stem.removeprefix("test_")
         for name, reason in REASONS.get(suite, {}).items():
             if is_named(item, name):
