@@ -133,6 +133,8 @@ def _one(rng, path):
         options["missing"] = str(rng.choice(["nan", "fill"]))
     if rng.integers(12) == 0 and not asked:
         options["samples"] = "means"
+    if rng.integers(8) == 0 and not asked:
+        return _one_of_labels(rng, values, made, options)
     field = ef.fit(values, made, **options)
     wide = np.complex128 if np.iscomplexobj(values) else np.float64
     kept, got = (np.asarray(v) for v in (field.samples(missing="fill"), on_samples(field, "fill")))
@@ -170,6 +172,24 @@ def _one(rng, path):
         if not np.all(np.asarray(sure) >= 0):
             return "wrong: a standard deviation is no number, or negative"
     return "done" if np.isfinite(np.asarray(got)).all() else f"wrong: {what} is not finite"
+
+
+def _one_of_labels(rng, values, made, options):
+    """Classes: none but those that were given, wherever a field is asked."""
+    options.pop("channel_axis", None)
+    if values.dtype.kind == "f":
+        values = np.where(np.isfinite(values), np.round(np.clip(values, -3, 3)), values)
+    field = ef.fit(values, made, labels=True, **options)
+    size = [int(n) for n in rng.integers(1, 25, len(field.shape))]
+    at = np.stack([rng.uniform(-0.5, n - 0.5, 5) for n in field.shape], axis=-1)
+    turn = np.eye(len(size) + 1) + 0.1 * rng.standard_normal((len(size) + 1,) * 2)
+    for got in (
+        field.samples(missing="fill"), field.resize(size, missing="fill"),
+        field(at, missing="fill"), field.warp(turn[:-1], size, outside="nearest", missing="fill"),
+    ):  # fmt: skip
+        if not np.isin(got, values).all():
+            return f"wrong: classes {np.setdiff1d(got, values)} were made up"
+    return "done"
 
 
 # --- one argument that nobody would give ----------------------------------------------------------
@@ -216,7 +236,7 @@ def entry_points(folder):
     fitted = {"channel_axis": None, "mask": None, "dims": None, "coords": None, "periodic": None}
     found = [
         ("fit", ef.fit, {"values": values, "settings": None, **fitted, "partition": None,
-                         "samples": "points", "missing": None, "device": None,
+                         "samples": "points", "labels": False, "missing": None, "device": None,
                          "memory_limit": None, "progress": False, "variable": None}),
         ("smooth", lambda **o: ef.fit(values, ef.smooth(**o)),
          {"order": 2, "cell": 6, "overlap": 1, "denoise": False, "context": None, "network": None,

@@ -161,8 +161,8 @@ class Field(AtPoints):
         N = self.partition.n_regions
         if not is_whole(region) or not 0 <= region < N:
             raise ValueError(f"`region` must lie between 0 and {N - 1}; got {shown(region)}.")
-        alpha = self.model.finish(self.model.blended.weights(int(region)), constant=False)
-        return alpha[..., 0] if self.model.channel_axis is None else alpha
+        alpha = self.model.shares.finish(self.model.blended.weights(int(region)), False)
+        return alpha[..., 0] if self.model.shares.channel_axis is None else alpha
 
     def std(
         self, points: Array, *, quantity: str = "value", outside: str = "raise",
@@ -296,10 +296,10 @@ class Field(AtPoints):
         are summed at three places or more between two samples on each axis: to 1e-6 where they are
         smooth, a ReLU network through noise to 1e-3 of the range, a few hundredths without overlap.
         """
+        model = self.model.shares
         if choice("quantity", quantity, ("value", "std")) == "std":
-            at = self.model.coordinates.edges_of(edges)
-            return self.model.channels_back(std_of_means(self.model, at))
-        values, part = means_between(self.model, edges, missing)
+            return model.channels_back(std_of_means(model, model.coordinates.edges_of(edges)))
+        values, part = means_between(model, edges, missing)
         pair = namespace(values).astype(values, self.dtype), part
         return pair if choice("covered", covered, (True, False)) else pair[0]
 
@@ -314,7 +314,7 @@ class Field(AtPoints):
         layers about three digits better than midpoints.
         """
         std = choice("quantity", quantity, ("value", "std")) == "std"
-        return (std_of_integral if std else integral_between)(self.model, low, high)
+        return (std_of_integral if std else integral_between)(self.model.shares, low, high)
 
     def warp(
         self,
@@ -442,7 +442,7 @@ class Field(AtPoints):
         """
         from elmfield.field.adapters.torch_module import field_module  # imports torch
 
-        return field_module(self.model)
+        return field_module(self.model.shares)
 
     @property
     def world(self) -> World:

@@ -32,6 +32,7 @@ from elmfield.field.coordinates.output_positions import (
     near_points,
     of_channels,
     shows_gaps,
+    winners,
 )
 from elmfield.field.coordinates.parse import Coordinates
 from elmfield.field.point_values import DIRECT_MAX_POINTS, Direct, Evaluator, direct_sums
@@ -107,7 +108,9 @@ class Model:
 
     @property
     def n_channels(self) -> int:
-        """Number of channels C; a complex one counts once."""
+        """Number of channels C; a complex one counts once, classes are one."""
+        if self.labels.classes:
+            return 1
         return int(self.offset.shape[0]) // (2 if self.is_complex else 1)
 
     @property
@@ -201,7 +204,12 @@ class Model:
         values = values * cast(xp.reshape(self.scale, (-1, *tail)), values)
         if constant:
             values = values + cast(xp.reshape(self.offset, (-1, *tail)), values)
-            values = unpremultiply(self.labels.alpha, values)
+            values = winners(self.labels.classes, unpremultiply(self.labels.alpha, values))
+        elif self.labels.classes:
+            raise ValueError(
+                "classes have no derivatives and no deviations; `means` and `integral` tell which "
+                "share each class has."
+            )
         # A table's polynomials may be more precise than the field.
         return self.joined(cast(values, self.offset), axis=1)
 
@@ -225,6 +233,14 @@ class Model:
     def premultiplied(self) -> "Model":
         """Of a picture with transparency: as it was fitted, colours times alpha."""
         return replace(self, labels=replace(self.labels, alpha=None))
+
+    @property
+    def shares(self) -> "Model":
+        """Of classes: the functions that are compared, as channels on the last axis."""
+        if not self.labels.classes:
+            return self
+        labels = replace(self.labels, classes=(), dtype=None)
+        return replace(self, labels=labels, channel_axis=len(self.shape))
 
     def crop(self, low: Sequence[Coordinate], high: Sequence[Coordinate]) -> "Model":
         """The same on a smaller box, see :meth:`Field.crop`."""

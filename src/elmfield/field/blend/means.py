@@ -21,7 +21,7 @@ from elmfield._array.typing import Array, Coordinate, Floats, Integers
 from elmfield.domain import Axis
 from elmfield.field.coordinates.dates import date_errors
 from elmfield.field.coordinates.labels import unpremultiply
-from elmfield.field.coordinates.output_positions import gone_at, nearest, shows_gaps
+from elmfield.field.coordinates.output_positions import gone_at, nearest, shows_gaps, winners
 from elmfield.field.coordinates.parse import own_samples
 
 if TYPE_CHECKING:
@@ -349,4 +349,5 @@ def _finished(model: "Model", values: Array) -> Array:
     xp = namespace(values)
     flat = xp.reshape(values, (-1, values.shape[-1]))
     flat = flat * xp.astype(model.scale, flat.dtype) + xp.astype(model.offset, flat.dtype)
-    return model.joined(unpremultiply(model.labels.alpha, flat), axis=1)
+    flat = winners(model.labels.classes, unpremultiply(model.labels.alpha, flat))
+    return model.joined(flat, axis=1)

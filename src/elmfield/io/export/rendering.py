@@ -20,7 +20,7 @@ from elmfield.field.blend.grids import along
 from elmfield.field.blend.means import averaged, over
 from elmfield.field.coordinates.dates import format_coordinate
 from elmfield.field.coordinates.labels import FileGrid, Labels, derivative_labels
-from elmfield.field.coordinates.output_positions import shows_gaps, whole_dtype
+from elmfield.field.coordinates.output_positions import shows_gaps, whole_dtype, winners
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.grid_values import MEAN_MIN_COVER, at_samples, gridded, tail_of
 from elmfield.field.point_values import QUANTITIES, query
@@ -286,6 +286,9 @@ class Rendering:
         seen = np.isfinite(corners).all(axis=(2, 3))
         means = polygon_means(self.field, missing=self.missing)
         found, _ = means(corners[seen], min_coverage=self.min_coverage)
+        if classes := self.field.labels.classes:
+            best = winners(classes, found.reshape(-1, len(classes)))
+            found = best.reshape(found.shape[:-1])
         whole = np.full((*seen.shape, *found.shape[1:]), np.nan)
         whole[seen] = found
         return np.moveaxis(whole, (0, 1), (n_others, n_others + 1))
