@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from elmfield._array.backend import add_runs, move, namespace
+from elmfield._array.backend import add_runs, move, namespace, to_numpy
 from elmfield._array.running import capacity, with_less_memory
 from elmfield._array.running import runs as runs_of
 from elmfield._array.typing import Array, Coordinate, Floats, Integers
@@ -275,6 +275,38 @@ def integral_between(
     xp = namespace(mean)
     value = xp.astype(volume * xp.reshape(mean, (-1,)), model.dtype)
     return value[0] if model.channel_axis is None else value
+
+
+def refuse_with_mask(**given: object) -> None:
+    """Raise if a caller says something else that settles what is integrated."""
+    if said := [name for name, value in given.items() if value is not None]:
+        raise ValueError(f"a `mask` is for values of all that it selects; got `{said[0]}` as well.")
+
+
+def sum_over_mask(model: "Model", mask: Array, missing: str | None) -> tuple[Array, Array]:
+    """Integral over the cells of the samples that a mask selects, and the volume that counted."""
+    own, marked = own_samples(model.domain), np.asarray(to_numpy(mask))
+    if marked.dtype != bool or marked.shape != tuple(map(len, own)) or not marked.any():
+        raise ValueError(
+            f"`mask` must be booleans of shape {tuple(map(len, own))}, some of them True; got "
+            f"{marked.dtype}, shape {marked.shape}."
+        )
+    edges, volume = [], np.ones(())
+    for k, axis in enumerate(model.domain.axes):
+        some = np.flatnonzero(marked.any(axis=tuple(j for j in range(marked.ndim) if j != k)))
+        cut = slice(some[0], some[-1] + 1)
+        marked, at = marked[(slice(None),) * k + (cut,)], own[k][cut]
+        e = np.append(at, at[-1] + 1) - 0.5
+        e = np.clip(e, model.domain.low[k], model.domain.high[k])
+        volume = np.multiply.outer(volume, np.abs(np.diff(axis.from_index(e))))
+        edges.append(e)
+    means, part = means_over(model, edges, [], shows_gaps(model, missing))
+    xp, share = namespace(means), (marked * volume)[..., None] * (1.0 if part is None else part)
+    share = move(np.broadcast_to(share, tuple(means.shape)), means)
+    total = xp.where(share > 0, means, xp.zeros_like(means)) * share
+    found = [xp.sum(xp.reshape(v, (-1, v.shape[-1])), axis=0) for v in (total, share)]
+    own_sum, count = xp.astype(found[0], model.dtype), xp.where(found[1] > 0, found[1], xp.nan)
+    return (own_sum[0], count[0]) if model.channel_axis is None else (own_sum, count)
 
 
 def means_over(

@@ -100,8 +100,9 @@ class Rendering:
         if target is None:
             coordinates = self.field.model.coordinates
             x = coordinates.positions(
-                grid.shape, scale=grid.scale, window=window, align=grid.alignment(self.field)
-            )
+                grid.shape, scale=grid.scale, spacing=grid.spacing, window=window,
+                align=grid.alignment(self.field),
+            )  # fmt: skip
             if not self.mean:
                 around = coordinates.boxes(x, window) if self.antialias else ()
                 return self._at_places(x, around)
