@@ -89,7 +89,9 @@ def test_missing_labels_stay_missing():
         assert set(np.unique(found[10 * scale :])) == set(CLASSES)
     assert set(np.unique(field.resize(scale=2, missing="fill"))) <= set(CLASSES)
     as_floats = np.where(gone, np.nan, labels)
-    np.testing.assert_array_equal(ef.fit(as_floats, labels=True, missing="nan").samples(), as_floats)
+    np.testing.assert_array_equal(
+        ef.fit(as_floats, labels=True, missing="nan").samples(), as_floats
+    )
 
 
 def test_tensors_stay_tensors():

@@ -15,12 +15,7 @@ from elmfield.field.accuracy import Report, describe, errors_by_cell
 from elmfield.field.adapters import labelled_arrays
 from elmfield.field.adapters.affine import World
 from elmfield.field.adapters.warp import warped
-from elmfield.field.blend.means import (
-    integral_between,
-    means_between,
-    refuse_with_mask,
-    sum_over_mask,
-)
+from elmfield.field.blend import means as over_boxes
 from elmfield.field.coordinates.labels import Labels
 from elmfield.field.coordinates.output_positions import mark_outside, shows_gaps
 from elmfield.field.coordinates.parse import Spacings, own_samples, own_slab
@@ -169,6 +164,16 @@ class Field(AtPoints):
         alpha = self.model.shares.finish(self.model.blended.weights(int(region)), False)
         return alpha[..., 0] if self.model.shares.channel_axis is None else alpha
 
+    @outside_torch_modes()
+    def coefficients(self, new: Array | None = None) -> Any:
+        """Those of all regions' modes, (N, r, C), where boxes are alike, in the samples' unit.
+
+        With `new` ones of that shape, the field that has them; the constants that were taken off
+        the samples stay this field's. Torch follows.
+        """
+        found = self.model.coefficients(new)
+        return Field(found) if isinstance(found, Model) else found
+
     def std(
         self, points: Array, *, quantity: str = "value", outside: str = "raise",
         missing: Missing = None,
@@ -275,13 +280,9 @@ class Field(AtPoints):
         return to_dask(LazyGrid(self.model, dtype_asked=dtype, gaps=gaps), chunks)
 
     def means(
-        self,
-        *edges: Array | Mapping[str, Array] | None,
-        mask: Array | None = None,
-        covered: bool = False,
-        quantity: str = "value",
-        missing: Missing = None,
-    ) -> Any:
+        self, *edges: Array | Mapping[str, Array] | None, mask: Array | None = None,
+        covered: bool = False, quantity: str = "value", missing: Missing = None,
+    ) -> Any:  # fmt: skip
         """Means over the boxes between edges: the integral over each, divided by its volume.
 
         `edges` ascend; n + 1 edges make n boxes. Axes given as None, or left out of a mapping by
@@ -296,12 +297,12 @@ class Field(AtPoints):
         """
         model, std = self.model.shares, choice("quantity", quantity, ("value", "std")) == "std"
         if mask is not None:
-            refuse_with_mask(edges=edges or None, std=std or None, covered=covered or None)
-            total, volume = sum_over_mask(model, mask, missing)
+            over_boxes.refuse_with_mask(edges=bool(edges), std=std, covered=bool(covered))
+            total, volume = over_boxes.sum_over_mask(model, mask, missing)
             return total / volume
         if std:
             return model.channels_back(std_of_means(model, model.coordinates.edges_of(edges)))
-        values, part = means_between(model, edges, missing)
+        values, part = over_boxes.means_between(model, edges, missing)
         pair = namespace(values).astype(values, self.dtype), part
         return pair if choice("covered", covered, (True, False)) else pair[0]
 
@@ -320,10 +321,10 @@ class Field(AtPoints):
         """
         std = choice("quantity", quantity, ("value", "std")) == "std"
         if mask is not None:
-            refuse_with_mask(low=low, high=high, std=std or None)
-            return sum_over_mask(self.model.shares, mask, "fill")[0]
+            over_boxes.refuse_with_mask(low=low is not None, high=high is not None, std=std)
+            return over_boxes.sum_over_mask(self.model.shares, mask, "fill")[0]
         ends = (() if end is None else end for end in (low, high))
-        return (std_of_integral if std else integral_between)(self.model.shares, *ends)
+        return (std_of_integral if std else over_boxes.integral_between)(self.model.shares, *ends)
 
     def warp(
         self, transform: Any, shape: Sequence[int] | None = None, *, antialias: bool = True,

@@ -15,16 +15,19 @@ import numpy as np
 from elmfield._array.backend import (
     as_complex,
     cast,
+    is_array,
     itemsize,
     move,
     move_to,
     namespace,
     outside_torch_modes,
 )
+from elmfield._array.checks import numbers
 from elmfield._array.typing import Array, Coordinate, DType
 from elmfield.domain import Domain
 from elmfield.field.blend.blended import Blended
 from elmfield.field.blend.points import Function
+from elmfield.field.coefficients.stored import Full
 from elmfield.field.coordinates.dates import date_errors
 from elmfield.field.coordinates.labels import ChannelLabels, Labels, unpremultiply
 from elmfield.field.coordinates.output_positions import (
@@ -241,6 +244,25 @@ class Model:
             return self
         labels = replace(self.labels, classes=(), dtype=None)
         return replace(self, labels=labels, channel_axis=len(self.shape))
+
+    def coefficients(self, new: Array | None = None) -> "Array | Model":
+        """See :meth:`Field.coefficients`."""
+        if len(self.blended.groups) > 1:
+            raise ValueError(
+                f"regions have {len(self.blended.groups)} kinds of boxes, and coefficients of "
+                "several shapes: `weights` has those of one. Use cells that divide the shape."
+            )
+        group, like = self.blended.groups[0], self.blended.like
+        own = group.coefficients.take(np.arange(self.partition.n_regions))
+        scale = cast(self.scale, own)
+        if new is None:
+            return own * scale
+        values = move(new if is_array(new) else numbers("new", new), like, like.dtype)
+        if tuple(values.shape) != tuple(own.shape):
+            raise ValueError(f"`new` must have shape {tuple(own.shape)}; got {values.shape}.")
+        group = replace(group, coefficients=Full(values / scale))
+        blended = replace(self.blended, groups=(group,))
+        return replace(self, blended=blended, residual=None, gaps=self.missing, evidence=None)
 
     def crop(self, low: Sequence[Coordinate], high: Sequence[Coordinate]) -> "Model":
         """The same on a smaller box, see :meth:`Field.crop`."""

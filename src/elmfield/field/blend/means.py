@@ -277,9 +277,9 @@ def integral_between(
     return value[0] if model.channel_axis is None else value
 
 
-def refuse_with_mask(**given: object) -> None:
+def refuse_with_mask(**given: bool) -> None:
     """Raise if a caller says something else that settles what is integrated."""
-    if said := [name for name, value in given.items() if value is not None]:
+    if said := [name for name, is_said in given.items() if is_said]:
         raise ValueError(f"a `mask` is for values of all that it selects; got `{said[0]}` as well.")
 
 

@@ -123,7 +123,8 @@ def winners(classes: Sequence[int], values: Array) -> Array:
     if not classes:
         return values
     xp = namespace(values)
-    best = xp.take(move(np.asarray(classes, float), values, values.dtype), xp.argmax(values, axis=1))
+    every = move(np.asarray(classes, float), values, values.dtype)
+    best = xp.take(every, xp.argmax(values, axis=1))
     return xp.where(xp.any(xp.isnan(values), axis=1), xp.nan, best)[:, None]
 
 
