@@ -148,7 +148,7 @@ class TestEnergy:
 
 
 class TestCoefficients:
-    """``field.coefficients``: one array, and back."""
+    """``field.weights()``: one array, and back."""
 
     @pytest.mark.parametrize(
         "settings",
@@ -156,31 +156,33 @@ class TestCoefficients:
     )
     def test_there_and_back(self, settings, tmp_path):
         field = ef.fit(VALUES, settings)
-        c = field.coefficients()
+        c = field.weights()
         assert c.shape[0] == field.partition.n_regions
-        back = field.coefficients(c)
+        back = field.weights(new=c)
         assert_allclose(back(POINTS), field(POINTS), atol=1e-12)
         ef.save(back, tmp_path / "a.elm")
         assert_allclose(ef.load(tmp_path / "a.elm")(POINTS), field(POINTS), atol=1e-9)
 
     def test_they_are_linear(self):
         one, two = (ef.fit(v, ef.smooth(order=2)) for v in (VALUES, VALUES**2))
-        mean = one.coefficients((one.coefficients() + two.coefficients()) / 2)
+        mean = one.weights(new=(one.weights() + two.weights()) / 2)
         off = (one.model.offset - two.model.offset) / 2  # constants that were taken off
         assert_allclose(mean(POINTS) - off, (one(POINTS) + two(POINTS)) / 2, atol=1e-9)
 
     def test_torch_follows_them(self):
         torch = pytest.importorskip("torch")
         field = ef.fit(torch.tensor(VALUES), ef.smooth(order=2))
-        c = field.coefficients().clone().requires_grad_()
-        field.coefficients(c)(POINTS).sum().backward()
+        c = field.weights().clone().requires_grad_()
+        field.weights(new=c)(POINTS).sum().backward()
         assert_allclose((c.grad * c).sum().detach(), (field(POINTS) - field.model.offset).sum())
 
     def test_what_is_refused(self):
         with pytest.raises(ValueError, match="kinds of boxes"):
-            ef.fit(VALUES, ef.paper(cell=17, width=50)).coefficients()
+            ef.fit(VALUES, ef.paper(cell=17, width=50)).weights()
         with pytest.raises(ValueError, match="`new` must have shape"):
-            ef.fit(VALUES).coefficients(np.ones(3))
+            ef.fit(VALUES).weights(new=np.ones(3))
+        with pytest.raises(ValueError, match="be left out"):
+            ef.fit(VALUES).weights(0, new=np.ones(3))
 
 
 def test_one_module_for_many_pictures():

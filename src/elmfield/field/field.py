@@ -153,26 +153,22 @@ class Field(AtPoints):
         return errors_by_cell(self.model, samples)
 
     @outside_torch_modes()
-    def weights(self, region: int) -> Array:
+    def weights(self, region: int | None = None, *, new: Array | None = None) -> Any:
         """Output weights α of one region's hidden neurons, shape (m,) or (m, C).
 
-        The local model is ``offset + Σ_j α_j h_j(t)``, in local coordinates t.
+        The local model is ``offset + Σ_j α_j h_j(t)``, in local coordinates t. Without a region,
+        the coefficients of all regions' modes, (N, r, C), where their boxes are alike; with `new`
+        ones of that shape, the field that has them and this one's offset. Torch follows.
         """
-        N = self.partition.n_regions
-        if not is_whole(region) or not 0 <= region < N:
-            raise ValueError(f"`region` must lie between 0 and {N - 1}; got {shown(region)}.")
-        alpha = self.model.shares.finish(self.model.blended.weights(int(region)), False)
-        return alpha[..., 0] if self.model.shares.channel_axis is None else alpha
-
-    @outside_torch_modes()
-    def coefficients(self, new: Array | None = None) -> Any:
-        """Those of all regions' modes, (N, r, C), where boxes are alike, in the samples' unit.
-
-        With `new` ones of that shape, the field that has them; the constants that were taken off
-        the samples stay this field's. Torch follows.
-        """
-        found = self.model.coefficients(new)
-        return Field(found) if isinstance(found, Model) else found
+        N, model = self.partition.n_regions, self.model.shares
+        if region is None:
+            found = self.model.coefficients(new)
+            return Field(found) if isinstance(found, Model) else found
+        if new is not None or not is_whole(region) or not 0 <= region < N:
+            told = f"lie between 0 and {N - 1}" if new is None else "be left out with `new`"
+            raise ValueError(f"`region` must {told}; got {shown(region)}.")
+        alpha = model.finish(model.blended.weights(int(region)), constant=False)
+        return alpha[..., 0] if model.channel_axis is None else alpha
 
     def std(
         self, points: Array, *, quantity: str = "value", outside: str = "raise",

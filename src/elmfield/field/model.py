@@ -246,11 +246,12 @@ class Model:
         return replace(self, labels=labels, channel_axis=len(self.shape))
 
     def coefficients(self, new: Array | None = None) -> "Array | Model":
-        """See :meth:`Field.coefficients`."""
+        """Those of all regions, or the model that has new ones: see :meth:`Field.weights`."""
         if len(self.blended.groups) > 1:
             raise ValueError(
-                f"regions have {len(self.blended.groups)} kinds of boxes, and coefficients of "
-                "several shapes: `weights` has those of one. Use cells that divide the shape."
+                f"regions have {len(self.blended.groups)} kinds of boxes, and no array holds all "
+                "coefficients. Ask for the weights of one region, or use cells that divide the "
+                "shape."
             )
         group, like = self.blended.groups[0], self.blended.like
         own = group.coefficients.take(np.arange(self.partition.n_regions))
