@@ -15,7 +15,7 @@ import numpy as np
 from elmfield._array.backend import (
     as_complex,
     cast,
-    is_array,
+    is_torch,
     itemsize,
     move,
     move_to,
@@ -258,7 +258,7 @@ class Model:
         scale = cast(self.scale, own)
         if new is None:
             return own * scale
-        values = move(new if is_array(new) else numbers("new", new), like, like.dtype)
+        values = move(new if is_torch(new) else numbers("new", new), like, like.dtype)
         if tuple(values.shape) != tuple(own.shape):
             raise ValueError(f"`new` must have shape {tuple(own.shape)}; got {values.shape}.")
         group = replace(group, coefficients=Full(values / scale))

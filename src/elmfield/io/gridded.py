@@ -309,7 +309,7 @@ def classes_as_channels(samples: Gridded) -> Gridded:
     if samples.channel_axis is not None or values.dtype.kind not in "biuf":
         raise ValueError(f"{told}; got {values.dtype}, channel_axis={samples.channel_axis}.")
     known = values[np.isfinite(values)] if (is_float := values.dtype.kind == "f") else values
-    classes = np.unique(known)
+    classes = np.unique(known).astype(np.float64)
     if not len(classes) or (classes != np.round(classes)).any() or np.abs(classes).max() > 2**53:
         raise ValueError(f"{told}; got {shown(classes[:5].tolist())}.")
     if len(classes) > MAX_CLASSES:

@@ -13,6 +13,7 @@ import numpy as np
 from elmfield._array.backend import (
     as_dtype,
     is_array,
+    is_numpy,
     is_torch,
     move,
     namespace,
@@ -234,7 +235,7 @@ def _brought(given: Array, like: Array) -> Array:
             "a transform that requires gradients needs a field of torch, which follows them; got "
             f"one of {type(like).__name__}. Fit a tensor, or use model.to('cpu')."
         )
-    array = given if is_array(given) else numbers("transform", given)
+    array = numbers("transform", given) if is_numpy(given) or not is_array(given) else given
     return move(array, like, namespace(like).float64)
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from elmfield._array.backend import add_runs, move, namespace, to_numpy
+from elmfield._array.backend import add_runs, is_torch, move, namespace, to_numpy
+from elmfield._array.checks import array
 from elmfield._array.running import capacity, with_less_memory
 from elmfield._array.running import runs as runs_of
 from elmfield._array.typing import Array, Coordinate, Floats, Integers
@@ -285,7 +286,10 @@ def refuse_with_mask(**given: bool) -> None:
 
 def sum_over_mask(model: "Model", mask: Array, missing: str | None) -> tuple[Array, Array]:
     """Integral over the cells of the samples that a mask selects, and the volume that counted."""
-    own, marked = own_samples(model.domain), np.asarray(to_numpy(mask))
+    own, marked = (
+        own_samples(model.domain),
+        array("mask", to_numpy(mask) if is_torch(mask) else mask),
+    )
     if marked.dtype != bool or marked.shape != tuple(map(len, own)) or not marked.any():
         raise ValueError(
             f"`mask` must be booleans of shape {tuple(map(len, own))}, some of them True; got "

@@ -229,11 +229,11 @@ class Coordinates:
     def _spacings(self, spacing: Spacings) -> dict[str, float]:
         """Distances between new samples by dim; one number or a sequence is for axes in space."""
         dims = self.domain.dims[:3] if self.labels.is_placed else self.domain.dims
-        if is_mapping(spacing):
-            self.named({name: np.zeros(1) for name in spacing})  # names are known
-            given = dict(spacing)
+        given: Any = spacing
+        if is_mapping(given):
+            self.named({name: np.zeros(1) for name in given})  # names are known
         else:
-            given = dict(zip(dims, per_axis("spacing", spacing, len(dims))))
+            given = dict(zip(dims, per_axis("spacing", given, len(dims))))
         return {name: positive("spacing", h) for name, h in given.items()}
 
     def _apart(self, k: int, a: float, b: float, h: float) -> Floats:
@@ -243,7 +243,7 @@ class Coordinates:
         if not abs(high - low) / h < 1 << 53:
             raise ValueError(f"`spacing` is too small for axis {axis.name!r}; got {h:g}.")
         n = max(1, round(abs(high - low) / h))
-        steps = np.arange(n) - (n - 1) / 2
+        steps: Floats = np.arange(n, dtype=np.float64) - (n - 1) / 2
         return axis.along((low + high) / 2 + math.copysign(h, high - low) * steps)
 
     def boxes(
