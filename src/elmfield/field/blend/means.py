@@ -286,10 +286,8 @@ def refuse_with_mask(**given: bool) -> None:
 
 def sum_over_mask(model: "Model", mask: Array, missing: str | None) -> tuple[Array, Array]:
     """Integral over the cells of the samples that a mask selects, and the volume that counted."""
-    own, marked = (
-        own_samples(model.domain),
-        array("mask", to_numpy(mask) if is_torch(mask) else mask),
-    )
+    own = own_samples(model.domain)
+    marked = array("mask", to_numpy(mask) if is_torch(mask) else mask)
     if marked.dtype != bool or marked.shape != tuple(map(len, own)) or not marked.any():
         raise ValueError(
             f"`mask` must be booleans of shape {tuple(map(len, own))}, some of them True; got "

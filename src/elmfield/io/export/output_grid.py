@@ -120,7 +120,8 @@ class OutputGrid:
 
     def in_world(self, of: Field) -> tuple[Floats, tuple[int, ...]] | None:
         """Affine and shape of a grid in world space, if a scan is wanted on one."""
-        if self.spacing is not None and of.labels.is_placed:
+        counts = any(a.coords is None for a in of.domain.axes)  # without a unit
+        if self.spacing is not None and (of.labels.is_placed or counts):
             return of.world.isotropic(self.spacing)
         if self.affine is not None:
             if self.shape is None:
