@@ -145,7 +145,7 @@ Window = Callable[[Any, int], Any]
 
 def check_window(window: Any) -> None:
     """Raise unless it is a function that rises from 0 to 1, or None."""
-    ends = window(np.asarray([0.0, 1.0]), 0) if callable(window) else None
+    ends: Any = window(np.asarray([0.0, 1.0]), 0) if callable(window) else None
     if window is not None and not (np.shape(ends) == (2,) and np.allclose(ends, [0, 1])):
         raise ValueError(
             "`window` must be a function of t and the order of a derivative that rises from 0 at 0 "
