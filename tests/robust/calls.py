@@ -133,6 +133,8 @@ def _one(rng, path):
         options["missing"] = str(rng.choice(["nan", "fill"]))
     if rng.integers(12) == 0 and not asked:
         options["samples"] = "means"
+    if rng.integers(8) == 0 and not asked:
+        return _one_of_labels(rng, values, made, options)
     field = ef.fit(values, made, **options)
     wide = np.complex128 if np.iscomplexobj(values) else np.float64
     kept, got = (np.asarray(v) for v in (field.samples(missing="fill"), on_samples(field, "fill")))
@@ -170,6 +172,24 @@ def _one(rng, path):
         if not np.all(np.asarray(sure) >= 0):
             return "wrong: a standard deviation is no number, or negative"
     return "done" if np.isfinite(np.asarray(got)).all() else f"wrong: {what} is not finite"
+
+
+def _one_of_labels(rng, values, made, options):
+    """Classes: none but those that were given, wherever a field is asked."""
+    options.pop("channel_axis", None)
+    if values.dtype.kind == "f":
+        values = np.where(np.isfinite(values), np.round(np.clip(values, -3, 3)), values)
+    field = ef.fit(values, made, labels=True, **options)
+    size = [int(n) for n in rng.integers(1, 25, len(field.shape))]
+    at = np.stack([rng.uniform(-0.5, n - 0.5, 5) for n in field.shape], axis=-1)
+    turn = np.eye(len(size) + 1) + 0.1 * rng.standard_normal((len(size) + 1,) * 2)
+    for got in (
+        field.samples(missing="fill"), field.resize(size, missing="fill"),
+        field(at, missing="fill"), field.warp(turn[:-1], size, outside="nearest", missing="fill"),
+    ):  # fmt: skip
+        if not np.isin(got, values).all():
+            return f"wrong: classes {np.setdiff1d(got, values)} were made up"
+    return "done"
 
 
 # --- one argument that nobody would give ----------------------------------------------------------
@@ -216,7 +236,7 @@ def entry_points(folder):
     fitted = {"channel_axis": None, "mask": None, "dims": None, "coords": None, "periodic": None}
     found = [
         ("fit", ef.fit, {"values": values, "settings": None, **fitted, "partition": None,
-                         "samples": "points", "missing": None, "device": None,
+                         "samples": "points", "labels": False, "missing": None, "device": None,
                          "memory_limit": None, "progress": False, "variable": None}),
         ("smooth", lambda **o: ef.fit(values, ef.smooth(**o)),
          {"order": 2, "cell": 6, "overlap": 1, "denoise": False, "context": None, "network": None,
@@ -229,7 +249,8 @@ def entry_points(folder):
          {"order": 2, "denoise": False, "clip": False}),
         ("beam", ef.beam, {"values": values, "cell": 4, "regions": 4, "channel_axis": None,
                            "periodic": (), "overlap": 0, "mask": None, "shapes": "any",
-                           "normalisation": "forward", "outside": "zero"}),
+                           "normalisation": "forward", "outside": "zero", "energy": None,
+                           "window": None}),
         ("beam by energy", ef.beam, {"values": values, "cell": 4, "threshold": 1.0}),
         ("barron_norm", ef.barron_norm, {"values": values, "mask": None, "partition": None,
                                          "channel_axis": None, "normalisation": "forward"}),
@@ -261,6 +282,12 @@ def entry_points(folder):
         ("memory_limit", ef.memory_limit, {"n_bytes": None}),
         ("Dense", ef.Dense, {"width": 8, "frequencies": 3, "scale": 1.0, "activation": "sin"}),
         ("weights", paper.weights, {"region": 0}),
+        ("weights of all", field.weights, {"new": field.weights()}),
+        ("labels", lambda **o: ef.fit(np.round(values), labels=True).warp(**o),
+         {"transform": np.eye(3), "shape": (4, 5), "fill": 0, "outside": "nan", "dtype": None}),
+        ("integral of a mask", field.integral, {"mask": values > 0}),
+        ("means of a mask", field.means, {"mask": values > 0, "missing": None}),
+        ("resize by spacing", field.resize, {"spacing": 1.5, "window": None, "align": "areas"}),
         ("channels", colours, {"points": [[1.0, 2.0]], "outside": "raise"}),
         ("crop", field.crop, {"low": [12, 3], "high": [20, 9]}),
         ("integral", field.integral, {"low": [12, 3], "high": [20, 9]}),

@@ -15,10 +15,10 @@ from elmfield.field.accuracy import Report, describe, errors_by_cell
 from elmfield.field.adapters import labelled_arrays
 from elmfield.field.adapters.affine import World
 from elmfield.field.adapters.warp import warped
-from elmfield.field.blend.means import integral_between, means_between
+from elmfield.field.blend import means as over_boxes
 from elmfield.field.coordinates.labels import Labels
 from elmfield.field.coordinates.output_positions import mark_outside, shows_gaps
-from elmfield.field.coordinates.parse import own_samples, own_slab
+from elmfield.field.coordinates.parse import Spacings, own_samples, own_slab
 from elmfield.field.drop_modes import keep_less
 from elmfield.field.grid_values import LazyGrid, at_samples, gridded, to_dask
 from elmfield.field.model import Model
@@ -153,16 +153,22 @@ class Field(AtPoints):
         return errors_by_cell(self.model, samples)
 
     @outside_torch_modes()
-    def weights(self, region: int) -> Array:
+    def weights(self, region: int | None = None, *, new: Array | None = None) -> Any:
         """Output weights α of one region's hidden neurons, shape (m,) or (m, C).
 
-        The local model is ``offset + Σ_j α_j h_j(t)``, in local coordinates t.
+        The local model is ``offset + Σ_j α_j h_j(t)``, in local coordinates t. Without a region,
+        the coefficients of all regions' modes, (N, r, C), where their boxes are alike; with `new`
+        ones of that shape, the field that has them and this one's offset. Torch follows.
         """
-        N = self.partition.n_regions
-        if not is_whole(region) or not 0 <= region < N:
-            raise ValueError(f"`region` must lie between 0 and {N - 1}; got {shown(region)}.")
-        alpha = self.model.finish(self.model.blended.weights(int(region)), constant=False)
-        return alpha[..., 0] if self.model.channel_axis is None else alpha
+        N, model = self.partition.n_regions, self.model.shares
+        if region is None:
+            found = self.model.coefficients(new)
+            return Field(found) if isinstance(found, Model) else found
+        if new is not None or not is_whole(region) or not 0 <= region < N:
+            told = f"lie between 0 and {N - 1}" if new is None else "be left out with `new`"
+            raise ValueError(f"`region` must {told}; got {shown(region)}.")
+        alpha = model.finish(model.blended.weights(int(region)), constant=False)
+        return alpha[..., 0] if model.channel_axis is None else alpha
 
     def std(
         self, points: Array, *, quantity: str = "value", outside: str = "raise",
@@ -206,14 +212,9 @@ class Field(AtPoints):
         return tabulate(model, tolerance, order)
 
     def grid(
-        self,
-        *coords: Array | Mapping[str, Array],
-        quantity: str = "value",
-        dtype: DType = None,
-        antialias: bool = True,
-        outside: str = "raise",
-        missing: Missing = None,
-    ) -> Array:
+        self, *coords: Array | Mapping[str, Array], quantity: str = "value", dtype: DType = None,
+        antialias: bool = True, outside: str = "raise", missing: Missing = None,
+    ) -> Array:  # fmt: skip
         """Values on the grid spanned by one array of coordinates per axis.
 
         Or by dim in one mapping: axes that are left out keep their samples. Of means, means over
@@ -226,18 +227,11 @@ class Field(AtPoints):
         return mark_outside(values, beyond, self.model.channel_axis)
 
     def resize(
-        self,
-        shape: int | Sequence[int] | None = None,
-        *,
-        scale: float | Sequence[float] | None = None,
-        window: Coords | None = None,
-        align: str = "areas",
-        quantity: str = "value",
-        dtype: DType = None,
-        antialias: bool = True,
-        missing: Missing = None,
-        chunks: Any = None,
-    ) -> Any:
+        self, shape: int | Sequence[int] | None = None, *,
+        scale: float | Sequence[float] | None = None, spacing: Spacings | None = None,
+        window: Coords | None = None, align: str = "areas", quantity: str = "value",
+        dtype: DType = None, antialias: bool = True, missing: Missing = None, chunks: Any = None,
+    ) -> Any:  # fmt: skip
         """The field at another number of samples, each standing for an equal part of the domain.
 
         Sample j of n' sits at ``(j + 1/2) n / n' - 1/2``, as in `skimage.transform.resize`.
@@ -247,7 +241,10 @@ class Field(AtPoints):
         shape : int or sequence of int, optional
             New number of samples on each axis (without channels); or
         scale : float or sequence of float
-            new samples per old one.
+            new samples per old one; or
+        spacing : float, sequence of float or mapping by dim
+            distances between new samples in the axes' units, as many as fit best, in the middle;
+            of scans in space, and axes that a mapping leaves out keep their samples.
         window : mapping, optional
             The part to show on some axes, ``{dim: (low, high)}``, in the axes' own units; by
             default all. On a periodic axis it may lie anywhere.
@@ -258,7 +255,7 @@ class Field(AtPoints):
             lost from; else, and for derivatives, values at points. Of means all are means.
         """
         at, gaps = self.model.coordinates, shows_gaps(self.model, missing)
-        x = at.positions(shape, scale=scale, window=window, align=align)
+        x = at.positions(shape, scale=scale, spacing=spacing, window=window, align=align)
         boxes = at.boxes(x, window) if choice("antialias", antialias, (True, False)) else ()
         if chunks is not None:
             lazy = LazyGrid(self.model, at.in_turn(x), (), quantity, dtype, gaps, boxes)
@@ -279,34 +276,39 @@ class Field(AtPoints):
         return to_dask(LazyGrid(self.model, dtype_asked=dtype, gaps=gaps), chunks)
 
     def means(
-        self,
-        *edges: Array | Mapping[str, Array] | None,
-        covered: bool = False,
-        quantity: str = "value",
-        missing: Missing = None,
-    ) -> Any:
+        self, *edges: Array | Mapping[str, Array] | None, mask: Array | None = None,
+        covered: bool = False, quantity: str = "value", missing: Missing = None,
+    ) -> Any:  # fmt: skip
         """Means over the boxes between edges: the integral over each, divided by its volume.
 
         `edges` ascend; n + 1 edges make n boxes. Axes given as None, or left out of a mapping by
         dim, keep their samples. On a periodic axis edges may lie in any turn and span one period.
         What lies nearest to a missing sample does not count, unless that is filled; with `covered`,
         which part of each box counted comes too. The `quantity` "std" is how sure means are.
+        With a `mask` in place of edges, as for `integral`, one mean over all that it selects.
 
         Exact to rounding for fields of products (the default, `oriented`). Others (BEAM, `paper`)
         are summed at three places or more between two samples on each axis: to 1e-6 where they are
         smooth, a ReLU network through noise to 1e-3 of the range, a few hundredths without overlap.
         """
-        if choice("quantity", quantity, ("value", "std")) == "std":
-            at = self.model.coordinates.edges_of(edges)
-            return self.model.channels_back(std_of_means(self.model, at))
-        values, part = means_between(self.model, edges, missing)
+        model, std = self.model.shares, choice("quantity", quantity, ("value", "std")) == "std"
+        if mask is not None:
+            over_boxes.refuse_with_mask(edges=bool(edges), std=std, covered=bool(covered))
+            total, volume = over_boxes.sum_over_mask(model, mask, missing)
+            return total / volume
+        if std:
+            return model.channels_back(std_of_means(model, model.coordinates.edges_of(edges)))
+        values, part = over_boxes.means_between(model, edges, missing)
         pair = namespace(values).astype(values, self.dtype), part
         return pair if choice("covered", covered, (True, False)) else pair[0]
 
     def integral(
-        self, low: Sequence[Coordinate], high: Sequence[Coordinate], quantity: str = "value"
-    ) -> Array:
+        self, low: Sequence[Coordinate] | None = None, high: Sequence[Coordinate] | None = None,
+        quantity: str = "value", *, mask: Array | None = None,
+    ) -> Array:  # fmt: skip
         """Integral over the box between two corners, a number or shape (C,); or its "std".
+
+        Or over a `mask`, booleans of the samples' shape: over the cells of those that are True.
 
         On a periodic axis the box may lie anywhere, across the end of the array too, and be as long
         as one period. Per second on axes of dates. Gauss-Legendre between the knots of windows and
@@ -314,19 +316,17 @@ class Field(AtPoints):
         layers about three digits better than midpoints.
         """
         std = choice("quantity", quantity, ("value", "std")) == "std"
-        return (std_of_integral if std else integral_between)(self.model, low, high)
+        if mask is not None:
+            over_boxes.refuse_with_mask(low=low is not None, high=high is not None, std=std)
+            return over_boxes.sum_over_mask(self.model.shares, mask, "fill")[0]
+        ends = (() if end is None else end for end in (low, high))
+        return (std_of_integral if std else over_boxes.integral_between)(self.model.shares, *ends)
 
     def warp(
-        self,
-        transform: Any,
-        shape: Sequence[int] | None = None,
-        *,
-        antialias: bool = True,
-        outside: str = "nan",
-        fill: float | None = None,
-        dtype: DType = None,
+        self, transform: Any, shape: Sequence[int] | None = None, *, antialias: bool = True,
+        outside: str = "nan", fill: float | None = None, dtype: DType = None,
         missing: Missing = None,
-    ) -> Array:
+    ) -> Array:  # fmt: skip
         """The field through a map: turned, sheared, projected, bent.
 
         Parameters
@@ -397,15 +397,10 @@ class Field(AtPoints):
 
     @outside_torch_modes()
     def keep(
-        self,
-        *,
-        psnr: float | None = None,
-        max_error: float | None = None,
-        bits: float | None = None,
-        bytes: int | None = None,
-        coefficients: int | None = None,
+        self, *, psnr: float | None = None, max_error: float | None = None,
+        bits: float | None = None, bytes: int | None = None, coefficients: int | None = None,
         per_region: int | None = None,
-    ) -> "Field":
+    ) -> "Field":  # fmt: skip
         """The same function in fewer bytes or coefficients, without fitting again.
 
         Errors are measured against this field's own values at the samples; of a crop, at those
@@ -442,7 +437,7 @@ class Field(AtPoints):
         """
         from elmfield.field.adapters.torch_module import field_module  # imports torch
 
-        return field_module(self.model)
+        return field_module(self.model.shares)
 
     @property
     def world(self) -> World:

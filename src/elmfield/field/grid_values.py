@@ -24,6 +24,7 @@ from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.tiles import Tiling, Totals
 from elmfield.field.coordinates.labels import refuse_alpha, unpremultiply_gradient
 from elmfield.field.coordinates.output_positions import (
+    class_dtype,
     gone_at,
     mark_outside,
     near_grid,
@@ -65,6 +66,7 @@ def gridded(
     xp, C = namespace(model.offset), int(model.offset.shape[0])
     tail, d = tail_of(quantity, len(x)), len(x)
     is_value = quantity in ("value", "samples")
+    dtype = class_dtype(model, gaps) if dtype is None and is_value else dtype
     across = math.prod(len(c) for c in x[1:]) * C * d ** (len(tail) or not is_value)
     rows = max(1, capacity(model.offset) // max(1, 4 * across))
     fill = None if not is_value else model.labels.fill_value
@@ -141,7 +143,7 @@ def values_at_samples(
     """The function at samples; whole numbers, where these were coded with loss."""
     numbers = (np.arange(i.start, i.stop) if isinstance(i, slice) else i for i in x)
     found = gridded(model, [n.astype(np.float64) for n in numbers], dtype, "samples", gaps=gaps)
-    if dtype is None and model.blended.gives_whole_numbers:
+    if dtype is None and not model.labels.classes and model.blended.gives_whole_numbers:
         found = namespace(found).round(found)
     return found
 
@@ -175,12 +177,15 @@ def coarse_means(model: "Model", k: int) -> Array:
 
 def exact_samples(model: "Model") -> SampleBoxes | None:
     """The samples that a field gives back as they are kept; None where it gives its values."""
-    return None if model.labels.alpha is not None else model.blended.exact  # colours times alpha
+    is_changed = model.labels.alpha is not None or model.labels.classes
+    return None if is_changed else model.blended.exact
 
 
 def sample_dtype(model: "Model", gaps: bool) -> DType:
     """The dtype of a field's samples as it gives them back: the caller's, if it can say gaps."""
     boxes, own = exact_samples(model), model.input_dtype
+    if (kind := class_dtype(model, gaps)) is not None:
+        return getattr(namespace(model.offset), kind)
     if boxes is None or boxes.is_lossy or EXACT.get(own) != boxes.kind or gaps:
         return model.dtype
     return getattr(namespace(model.offset), own)
@@ -271,8 +276,9 @@ class LazyGrid:
     def dtype(self) -> DType:
         """Of the values."""
         kind = self.dtype_asked
-        if kind is None and self._gives_samples:
-            kind = sample_dtype(self.model, self.gaps)
+        if kind is None and self.quantity == "value":
+            own = sample_dtype if self._gives_samples else class_dtype
+            kind = own(self.model, self.gaps)
         none = self.model.joined(self.model.offset[:0])
         if self.quantity == "gradient_magnitude":
             none = namespace(none).abs(none)

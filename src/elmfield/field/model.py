@@ -15,16 +15,19 @@ import numpy as np
 from elmfield._array.backend import (
     as_complex,
     cast,
+    is_torch,
     itemsize,
     move,
     move_to,
     namespace,
     outside_torch_modes,
 )
+from elmfield._array.checks import numbers
 from elmfield._array.typing import Array, Coordinate, DType
 from elmfield.domain import Domain
 from elmfield.field.blend.blended import Blended
 from elmfield.field.blend.points import Function
+from elmfield.field.coefficients.stored import Full
 from elmfield.field.coordinates.dates import date_errors
 from elmfield.field.coordinates.labels import ChannelLabels, Labels, unpremultiply
 from elmfield.field.coordinates.output_positions import (
@@ -32,6 +35,7 @@ from elmfield.field.coordinates.output_positions import (
     near_points,
     of_channels,
     shows_gaps,
+    winners,
 )
 from elmfield.field.coordinates.parse import Coordinates
 from elmfield.field.point_values import DIRECT_MAX_POINTS, Direct, Evaluator, direct_sums
@@ -107,7 +111,9 @@ class Model:
 
     @property
     def n_channels(self) -> int:
-        """Number of channels C; a complex one counts once."""
+        """Number of channels C; a complex one counts once, classes are one."""
+        if self.labels.classes:
+            return 1
         return int(self.offset.shape[0]) // (2 if self.is_complex else 1)
 
     @property
@@ -201,7 +207,12 @@ class Model:
         values = values * cast(xp.reshape(self.scale, (-1, *tail)), values)
         if constant:
             values = values + cast(xp.reshape(self.offset, (-1, *tail)), values)
-            values = unpremultiply(self.labels.alpha, values)
+            values = winners(self.labels.classes, unpremultiply(self.labels.alpha, values))
+        elif self.labels.classes:
+            raise ValueError(
+                "classes have no derivatives and no deviations; `means` and `integral` tell which "
+                "share each class has."
+            )
         # A table's polynomials may be more precise than the field.
         return self.joined(cast(values, self.offset), axis=1)
 
@@ -225,6 +236,34 @@ class Model:
     def premultiplied(self) -> "Model":
         """Of a picture with transparency: as it was fitted, colours times alpha."""
         return replace(self, labels=replace(self.labels, alpha=None))
+
+    @property
+    def shares(self) -> "Model":
+        """Of classes: the functions that are compared, as channels on the last axis."""
+        if not self.labels.classes:
+            return self
+        labels = replace(self.labels, classes=(), dtype=None)
+        return replace(self, labels=labels, channel_axis=len(self.shape))
+
+    def coefficients(self, new: Array | None = None) -> "Array | Model":
+        """Those of all regions, or the model that has new ones: see :meth:`Field.weights`."""
+        if len(self.blended.groups) > 1:
+            raise ValueError(
+                f"regions have {len(self.blended.groups)} kinds of boxes, and no array holds all "
+                "coefficients. Ask for the weights of one region, or use cells that divide the "
+                "shape."
+            )
+        group, like = self.blended.groups[0], self.blended.like
+        own = group.coefficients.take(np.arange(self.partition.n_regions))
+        scale = cast(self.scale, own)
+        if new is None:
+            return own * scale
+        values = move(new if is_torch(new) else numbers("new", new), like, like.dtype)
+        if tuple(values.shape) != tuple(own.shape):
+            raise ValueError(f"`new` must have shape {tuple(own.shape)}; got {values.shape}.")
+        group = replace(group, coefficients=Full(values / scale))
+        blended = replace(self.blended, groups=(group,))
+        return replace(self, blended=blended, residual=None, gaps=self.missing, evidence=None)
 
     def crop(self, low: Sequence[Coordinate], high: Sequence[Coordinate]) -> "Model":
         """The same on a smaller box, see :meth:`Field.crop`."""

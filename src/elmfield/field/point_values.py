@@ -15,6 +15,7 @@ import numpy as np
 
 from elmfield._array.autograd import differentiable
 from elmfield._array.backend import (
+    as_dtype,
     is_numpy,
     is_on_host,
     is_torch,
@@ -37,6 +38,7 @@ from elmfield.field.blend.points import (
     value,
 )
 from elmfield.field.coordinates.labels import refuse_alpha, unpremultiply_gradient
+from elmfield.field.coordinates.output_positions import class_dtype
 from elmfield.field.tables.intervals import Intervals, intervals_of
 from elmfield.field.uncertainty.posterior import DEVIATIONS, std_at_index
 
@@ -333,6 +335,8 @@ def _query(
     if mark is not None:
         mark = xp.reshape(mark, (*mark.shape, *(1,) * (out.ndim - 2)))
         out = xp.where(mark, xp.full_like(out, xp.nan), out)
+    elif constant:
+        out = as_dtype(out, class_dtype(model, gaps=False))
     out = xp.reshape(out, lead + tuple(out.shape[1:]))
     return out[(slice(None),) * len(lead) + (0, ...)] if model.channel_axis is None else out
 
@@ -369,7 +373,7 @@ def _value_at_one(model: "Model", points: object) -> Any:
         return None
     if points.dtype != np.float64 or points.shape[-1] != points.size:
         return None
-    if model.labels.missing == "nan" or model.labels.alpha is not None:
+    if model.labels.missing == "nan" or model.labels.alpha is not None or model.labels.classes:
         return None
     domain, index = model.domain, []
     ends = zip(domain.axes, domain.low, domain.high)

@@ -239,7 +239,7 @@ def polygon_means(of: Field, *, missing: str | None = None) -> PolygonMeans:
     >>> round(float(means[0]), 9), round(float(covered[0]), 9)
     (19.0, 1.0)
     """
-    dims = of.domain.dims
+    of, dims = Field(of.model.shares), of.domain.dims
     if len(dims) < 2 or of.model.is_complex:
         raise ValueError(f"means over polygons are of real fields of two axes; got {list(dims)}.")
     pair = of.labels.horizontal(dims)

@@ -23,7 +23,8 @@ from elmfield.fit import encoder as encoder_of
 from elmfield.io.export.output_grid import OutputGrid
 from elmfield.io.export.rendering import Rendering
 from elmfield.io.files import StrPath, format_of, is_model, path_of, put, read
-from elmfield.io.gridded import Gridded, premultiply
+from elmfield.io.formats.medical import LABEL
+from elmfield.io.gridded import Gridded, classes_as_channels, premultiply
 from elmfield.io.inputs import encoder_for, parse_input, samples_of, to_dataarray
 from elmfield.io.store.stores import is_url, local_path
 from elmfield.partition import Partition
@@ -48,6 +49,7 @@ def fit(
     partition: Partition | None = None,
     variable: str | None = None,
     samples: str | None = None,
+    labels: bool | None = None,
     missing: str | None = None,
     device: object = None,
     out: StrPath | None = None,
@@ -89,6 +91,10 @@ def fit(
         halfway to the next sample. The field's means over these are then what was given, and
         `resize`, `warp`, `grid` and `write` give means over the cells of their results. By default
         what a file says: pictures are means over their pixels; arrays are points.
+    labels : bool, optional
+        Whether the numbers are classes, as in a segmentation, at most 64: then values are classes
+        too, wherever they are asked, and `means` and `integral` tell the share of each, on a last
+        axis in ascending order. By default what a scan says, or looks like.
     missing : {"nan", "fill"}, optional
         What the field answers, if not asked otherwise, where samples were missing. "nan" leaves
         gaps as they are and is the faster fit; by default for a DataArray, Gridded or file. "fill"
@@ -126,6 +132,11 @@ def fit(
         variable=variable, lazily=out is not None,
     )  # fmt: skip
     way = given.labels.missing if missing is None else missing
+    is_labels = given.labels.header.get("intent_code") == LABEL and out is None
+    if choice("labels", is_labels if labels is None else labels, (True, False)):
+        if out is not None:
+            raise ValueError("`labels` are fitted in memory. Leave `out` away, and save the field.")
+        given = classes_as_channels(given)
     given, settings = settle_samples(given, settings, samples, partition)
     if settings is None or not isinstance(settings, Settings) or settings.target is None:
         # A target is for the samples as they are.
@@ -154,7 +165,8 @@ def fit(
     encode = encoder_for(replace(given, values=array), settings, partition)
     with limit:
         field = encode(array, mask=mask, missing=way, progress=tell)
-    return Field(replace(field.model, labels=given.labels.of_field(field.labels)))
+    about, k = given.labels.of_field(field.labels), field.model.channel_axis
+    return Field(replace(field.model, labels=about, channel_axis=None if about.classes else k))
 
 
 def encoder(

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.backend import as_dtype, to_numpy
-from elmfield._array.checks import is_integer
+from elmfield._array.backend import as_dtype, is_array, move, to_numpy
+from elmfield._array.checks import is_integer, shown
 from elmfield._array.running import capacity
 from elmfield._array.typing import Array, DType, Floats
 from elmfield.field.coordinates.dates import coordinates_out, format_coordinate
@@ -296,6 +296,36 @@ def fingerprint(values: Array) -> dict[str, Any]:
                 low, high = min(low, float(finite.min())), max(high, float(finite.max()))
     limits = {"range": [low, high]} if low <= high else {}
     return {"shape": [n, *others], "dtype": dtype, **limits, "sha256": digest.hexdigest()}
+
+
+MAX_CLASSES = 64
+"""Classes of one array: each takes a channel of its own."""
+
+
+def classes_as_channels(samples: Gridded) -> Gridded:
+    """Labels, whole numbers, as a channel for each class: 1 where a sample is of it, else 0."""
+    values = to_numpy(samples.values)
+    told = "`labels` are whole numbers on a grid without channels"
+    if samples.channel_axis is not None or values.dtype.kind not in "biuf":
+        raise ValueError(f"{told}; got {values.dtype}, channel_axis={samples.channel_axis}.")
+    known = values[np.isfinite(values)] if (is_float := values.dtype.kind == "f") else values
+    classes = np.unique(known).astype(np.float64)
+    if not len(classes) or (classes != np.round(classes)).any() or np.abs(classes).max() > 2**53:
+        raise ValueError(f"{told}; got {shown(classes[:5].tolist())}.")
+    if len(classes) > MAX_CLASSES:
+        raise ValueError(
+            f"`labels` are of {MAX_CLASSES} classes at most; got {len(classes)}. Leave some out: "
+            "np.where(np.isin(labels, wanted), labels, 0)."
+        )
+    each = values[..., None] == classes
+    if is_float and (gone := ~np.isfinite(values)).any():
+        each = np.where(gone[..., None], np.nan, each)
+    else:
+        each = each.astype(np.uint8)
+    each = move(each, samples.values) if is_array(samples.values) else each
+    own = samples.labels.dtype or values.dtype.name
+    labels = replace(samples.labels, classes=[int(c) for c in classes], dtype=own, samples="points")
+    return replace(samples, values=each, channel_axis=values.ndim, labels=labels)
 
 
 def premultiply(samples: Gridded) -> Gridded:

@@ -1,5 +1,6 @@
 """Cutting Ω into regions Ω_i, and the windows φ_i that blend them."""
 
+from elmfield.partition.cells import Window as Window
 from elmfield.partition.cells import fixed_axes as fixed_axes
 from elmfield.partition.cells import gather as gather
 from elmfield.partition.cells import gather_boxes as gather_boxes

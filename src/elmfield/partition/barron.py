@@ -5,7 +5,7 @@ wherever partitions are spoken of, not joules, nor sums of squared coefficients.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -202,6 +202,8 @@ class Barron:
         Whether each axis wraps around.
     normalisation, outside : str
         See :func:`barron_norm`.
+    energy : callable, optional
+        What stands for β: numbers (n,) of boxes (n, C, ...) of one size.
     """
 
     def __init__(
@@ -213,7 +215,9 @@ class Barron:
         *,
         normalisation: str = "forward",
         outside: str = "zero",
+        energy: Callable[[Floats], Floats] | None = None,
     ) -> None:
+        self.energy = energy
         self.y, self.present, self.edges, self.periodic = y, present, edges, periodic
         self.normalisation = choice("normalisation", normalisation, tuple(NORMALISATIONS))
         self.outside = choice("outside", outside, ("zero", "mean"))
@@ -258,7 +262,8 @@ class Barron:
         beta = np.zeros(len(regions))
         by_size: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = {}
         for i, region in enumerate(regions):
-            if region.peak:  # others are 0 everywhere, and so is β
+            # What is 0 everywhere has no β.
+            if region.peak or (self.energy and region.count):
                 low, size = self.box_of(region.bits)
                 by_size.setdefault(size, []).append((i, low))
         for size, members in by_size.items():
@@ -274,6 +279,8 @@ class Barron:
     ) -> Floats:
         """β of regions whose boxes have the same size, not yet rounded."""
         Y = self._boxes(boxes, size)
+        if self.energy:
+            return self.energy(Y)
         workers = n_processors() if Y.size > THREADED_SAMPLES else 1
         F = rfftn(Y, axes=tuple(range(2, Y.ndim)), workers=workers)
         W, floor = weights(size, self.normalisation)
@@ -392,7 +399,7 @@ class LowerBound:
     def __call__(self, a: Region, b: Region) -> float:
         """At most β of the union; 0 where nothing is known."""
         size = self._beta.box_of(tuple(map(or_, a.bits, b.bits)))[1]
-        if any(n < 2 * m for n, m in zip(size, self._largest)):
+        if self._beta.energy or any(n < 2 * m for n, m in zip(size, self._largest)):
             return 0.0
         rough = max(sum(n * v for n, v in zip(size, self._row(region))) for region in (a, b))
         return 0.999 * math.prod(size) / scale(size, self._beta.normalisation) * rough

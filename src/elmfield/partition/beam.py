@@ -8,7 +8,7 @@ neighbours, grown until it cuts no region, can be (`merge_boxes`).
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from heapq import heapify, heappop, heappush
@@ -16,7 +16,9 @@ from operator import or_
 
 import numpy as np
 
-from elmfield._array.typing import Floats, Integers
+from elmfield._array.backend import to_numpy
+from elmfield._array.checks import shown
+from elmfield._array.typing import Array, Floats, Integers
 from elmfield.partition.barron import Barron, LowerBound, Region, span, union, unite
 
 LOOKAHEAD_REGIONS = 64
@@ -27,6 +29,23 @@ CANDIDATES = 16
 
 BOUND_MIN_CELLS = 64
 """Cells in a box that is worth a lower bound before it is transformed."""
+
+
+def checked(energy: Callable[[Floats], Array]) -> Callable[[Floats], Floats]:
+    """A caller's energy, whose results are looked at."""
+    if not callable(energy):
+        raise TypeError(f"`energy` must be a function of boxes, or None; got {shown(energy)}.")
+
+    def measure(boxes: Floats) -> Floats:
+        found = np.asarray(to_numpy(energy(boxes)), np.float64)
+        if found.shape != boxes.shape[:1] or not (np.isfinite(found) & (found >= 0)).all():
+            raise ValueError(
+                f"`energy` must give a number of 0 or more for each of {len(boxes)} boxes of shape "
+                f"{boxes.shape[1:]}; got {shown(found)}."
+            )
+        return found
+
+    return measure
 
 
 @dataclass(frozen=True)

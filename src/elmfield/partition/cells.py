@@ -1,13 +1,13 @@
 """Cells: the regular mesh, rings that are cut, planes of them; boxes of samples around regions."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from elmfield._array.backend import move, move_all, namespace, take
-from elmfield._array.checks import is_whole, per_axis
+from elmfield._array.checks import is_whole, per_axis, shown
 from elmfield._array.typing import Array, Bools, Integers
 
 if TYPE_CHECKING:
@@ -137,6 +137,20 @@ def _mirrored(sizes: Integers, box: int) -> tuple[Integers, Integers]:
 
 
 # --- other cells of a partition ------------------------------------------------------------------
+
+
+Window = Callable[[Any, int], Any]
+"""A function of t, from 0 to 1, and of the order of a derivative."""
+
+
+def check_window(window: Any) -> None:
+    """Raise unless it is a function that rises from 0 to 1, or None."""
+    ends: Any = window(np.asarray([0.0, 1.0]), 0) if callable(window) else None
+    if window is not None and not (np.shape(ends) == (2,) and np.allclose(ends, [0, 1])):
+        raise ValueError(
+            "`window` must be a function of t and the order of a derivative that rises from 0 at 0 "
+            f"to 1 at 1; got {shown(window)}."
+        )
 
 
 def check_labels(part: "Partition") -> None:

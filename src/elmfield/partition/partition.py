@@ -1,6 +1,6 @@
 """Partition: a grid of atomic cells with an integer label on each; boxes and footprints."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
@@ -12,7 +12,16 @@ from elmfield._array import checks
 from elmfield._array.checks import array, per_axis, shown, sizes_of
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain import Periodic, Spacing, wraps_of
-from elmfield.partition.cells import Shape, boxes_of, check_labels, even_cells, line, shapes_of
+from elmfield.partition.cells import (
+    Shape,
+    Window,
+    boxes_of,
+    check_labels,
+    check_window,
+    even_cells,
+    line,
+    shapes_of,
+)
 
 TABULATED_MAX_SAMPLES = 1 << 20
 """Samples of an axis up to which the cell of each is listed."""
@@ -52,6 +61,9 @@ class Partition:
         Where samples of uneven axes lie: windows there are functions of the position.
     threshold, energies : float and array, shape (N,), optional
         τ and β of every region, where BEAM merged them; `made` says with which options.
+    window : callable, optional
+        How a window rises across a border, in place of the quintic: ``window(t, order)`` is its
+        value, from 0 to 1 as t is, or a derivative, in the library of t.
 
     Examples
     --------
@@ -75,19 +87,15 @@ class Partition:
     threshold: float | None = None
     energies: Floats | None = None
     made: str = ""
+    window: Window | None = None
 
     @classmethod
     def regular(
-        cls,
-        shape: Sequence[int],
-        cell: float | Sequence[float],
-        overlap: float | Sequence[float] = 0,
-        *,
-        periodic: Periodic = (),
-        equal_boxes: bool = False,
-        context: int = 0,
-        mirrored: bool = False,
-    ) -> "Partition":
+        cls, shape: Sequence[int], cell: float | Sequence[float],
+        overlap: float | Sequence[float] = 0, *, periodic: Periodic = (),
+        equal_boxes: bool = False, context: int = 0, mirrored: bool = False,
+        window: Window | None = None,
+    ) -> "Partition":  # fmt: skip
         """A Partition into equal cells, as nearly as the shape allows, each its own region.
 
         Parameters
@@ -102,7 +110,7 @@ class Partition:
             came out smaller than asked, the overlap shrinks with them.
         periodic : int, sequence of int, or mapping
             Numbers of the axes that wrap around, as in `fit`; axes have no names here.
-        equal_boxes, context, mirrored : optional
+        equal_boxes, context, mirrored, window : optional
             See `Partition`.
 
         Examples
@@ -125,6 +133,7 @@ class Partition:
             equal_boxes=equal_boxes,
             context=context,
             mirrored=mirrored,
+            window=window,
         )
 
     @classmethod
@@ -173,6 +182,8 @@ class Partition:
         normalisation: str = "forward",
         outside: str = "zero",
         shapes: str = "any",
+        energy: Callable[[Floats], Array] | None = None,
+        window: Window | None = None,
     ) -> "Partition":
         """A Partition whose regions are about equally hard to fit: large where little happens.
 
@@ -207,6 +218,12 @@ class Partition:
             a box, several at a time are merged until there are `regions`). Few different boxes
             occur, and regions of one shape share their factorisation: the fit costs as on a mesh.
 
+        energy : callable, optional
+            In place of β: of samples (n, C, ...) of regions in boxes of one size, 0 around them, a
+            number of 0 or more for each of the n.
+        window : callable, optional
+            See `Partition`.
+
         Returns
         -------
         Partition
@@ -228,7 +245,7 @@ class Partition:
         """
         # Imported here: SciPy's transforms take 0.1 s to import.
         from elmfield.partition.barron import Barron, samples_of
-        from elmfield.partition.beam import merge_cells
+        from elmfield.partition.beam import checked, merge_cells
 
         y, present = samples_of(values, mask, channel_axis)
         shape = y.shape[1:]
@@ -245,7 +262,7 @@ class Partition:
                 "give either `threshold` or `regions`; got "
                 + ("neither." if threshold is None else "both.")
             )
-        mesh = cls.regular(shape, cell, overlap, periodic=periodic)
+        mesh = cls.regular(shape, cell, overlap, periodic=periodic, window=window)
         if threshold is not None and not (isinstance(threshold, Real) and threshold == np.inf):
             checks.positive("threshold", threshold)
         if regions is not None and checks.whole("regions", regions) > mesh.n_regions:
@@ -254,10 +271,12 @@ class Partition:
                 f"{shape} and cell={cell!r}; got {regions}. Use smaller cells for more regions."
             )
         beta = Barron(
-            y, present, mesh.edges, mesh.periodic, normalisation=normalisation, outside=outside
-        )
+            y, present, mesh.edges, mesh.periodic, normalisation=normalisation, outside=outside,
+            energy=None if energy is None else checked(energy),
+        )  # fmt: skip
         labels, tau, energies = merge_cells(beta, threshold, regions, boxes=shapes == "boxes")
-        made = f"BEAM, {normalisation}, outside {outside}, shapes {shapes}"
+        kind = normalisation if energy is None else "own energy"
+        made = f"BEAM, {kind}, outside {outside}, shapes {shapes}"
         return replace(mesh, labels=labels, threshold=tau, energies=energies, made=made)
 
     @classmethod
@@ -330,6 +349,7 @@ class Partition:
                     f"cell of {least} on axis {k}. Use a smaller overlap or larger cells."
                 )
         check_labels(self)
+        check_window(self.window)
         for name in ("starts", "sizes"):
             rows = getattr(self, name)
             if rows is not None and rows.shape != (self.n_regions, d):

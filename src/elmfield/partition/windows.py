@@ -73,6 +73,10 @@ def blend(partition: Partition, k: int, x: Array, order: int = 0) -> Blend:
         first, last = spacing.to_steps(border - delta), spacing.to_steps(border + delta)
         slope = 1 / (last - first)
         t = xp.where(low | high, (spacing.to_steps(x) - first) * slope, nothing)
+    if partition.window is not None:
+        own, inner = partition.window, (t > 0) & (t < 1)
+        rising = [own(t, i) * slope**i for i in range(order + 1)]
+        return Blend(lower, upper, tuple(xp.where(inner, r, nothing) for r in rising))
     ramp = [t * t * t * (10 - t * (15 - 6 * t))]
     if order > 0:
         ramp.append(30 * slope * (t * (1 - t)) ** 2)

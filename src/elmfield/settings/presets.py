@@ -10,7 +10,7 @@ from elmfield._array.checks import choice, entries, is_number, is_whole, per_axi
 from elmfield._array.typing import Array
 from elmfield.local import bases
 from elmfield.local.bases import DenseWeights, plain_modes
-from elmfield.local.layers import Cosines, Dense, MakeLayer
+from elmfield.local.layers import Activation, Cosines, Dense, MakeLayer
 from elmfield.local.model import Basis
 from elmfield.local.order import probe_grids, spectral_orders, suited_orders
 from elmfield.partition import Partition
@@ -305,7 +305,7 @@ def paper(
     width: int | Sequence[int] = 1024,
     frequencies: int = 10,
     scale: float = 1.0,
-    activation: str = "relu",
+    activation: str | Activation = "relu",
     overlap: float | Sequence[float] | None = None,
     draw: str = "normal",
     seed: int = 0,
@@ -329,8 +329,8 @@ def paper(
         Fourier features F; 0 feeds raw local coordinates.
     scale : float
         Standard deviation of their frequencies.
-    activation : {"relu", "sin", "cos", "tanh", "gaussian"}
-        Of the hidden layer.
+    activation : {"relu", "sin", "cos", "tanh", "gaussian"} or callable
+        Of the hidden layer; see :class:`elmfield.Dense`.
     overlap : float or sequence of float
         Half-width of the blend between cells, in samples. By default 0.5, which is smooth and
         touches no sample of a neighbour; with 0 the function jumps at borders.

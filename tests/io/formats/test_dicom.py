@@ -194,3 +194,42 @@ def test_what_cannot_be_a_series(tmp_path):
     with pytest.raises(ValueError, match="rows and columns are not perpendicular"):
         ef.write(field, tmp_path / "x.dicom", affine=sheared, shape=(3, 4, 4))
     assert not (tmp_path / "x.dicom").exists()
+
+
+def test_even_voxels_with_their_mask_lie_where_simpleitk_has_them(series, tmp_path):
+    """Slices in any order to one NIfTI of even voxels, and a mask on the same grid."""
+    sitk, nibabel = pytest.importorskip("SimpleITK"), pytest.importorskip("nibabel")
+    folder, values = series
+    reader = sitk.ImageSeriesReader()
+    reader.SetFileNames(reader.GetGDCMSeriesFileNames(str(folder)))
+    original = reader.Execute()
+    marked = np.where(values > 0, np.where(values > 400, 3, 1), 0).astype(np.uint8)
+    mask = sitk.GetImageFromArray(marked)
+    mask.CopyInformation(original)
+    sitk.WriteImage(mask, str(tmp_path / "mask.nii.gz"))
+
+    scan = ef.fit(folder)
+    ef.write(scan, tmp_path / "even.nii.gz", spacing=1)
+    ef.write(ef.fit(tmp_path / "mask.nii.gz"), tmp_path / "marked.nii.gz", like=scan)
+    ef.write(ef.fit(tmp_path / "mask.nii.gz"), tmp_path / "fine.nii.gz",
+             like=tmp_path / "even.nii.gz")  # fmt: skip
+
+    even, same, fine = (
+        sitk.ReadImage(str(tmp_path / f"{name}.nii.gz")) for name in ("even", "marked", "fine")
+    )
+    assert_allclose(even.GetSpacing(), (1, 1, 1), atol=1e-5)
+    assert fine.GetSize() == even.GetSize()
+    assert_allclose(fine.GetOrigin(), even.GetOrigin(), atol=1e-4)
+    assert set(np.unique(sitk.GetArrayFromImage(fine))) == {0, 1, 3}
+    assert "int" in fine.GetPixelIDTypeAsString()
+    # At the same places as SimpleITK's own resampling of the slices, and of the mask.
+    own = sitk.Resample(original, even, sitk.Transform(), sitk.sitkBSpline, np.nan)
+    found, theirs = sitk.GetArrayFromImage(even), sitk.GetArrayFromImage(own)
+    inner = (slice(5, -5),) * 3
+    assert np.abs(found - theirs)[inner].max() < 0.02 * np.ptp(values)
+    nearest = sitk.Resample(mask, even, sitk.Transform(), sitk.sitkNearestNeighbor, 0)
+    differ = sitk.GetArrayFromImage(nearest) != sitk.GetArrayFromImage(fine)
+    assert differ[inner].mean() < 0.05
+    back = sitk.Resample(same, original, sitk.Transform(), sitk.sitkNearestNeighbor, 0)
+    assert (sitk.GetArrayFromImage(back) == marked).mean() > 0.999
+    assert scan.resize(spacing=1).shape == nibabel.load(tmp_path / "even.nii.gz").shape

@@ -299,3 +299,38 @@ def test_a_scan_goes_from_nifti_to_itk_and_back(tmp_path):
         affine @ [2, 3, 4, 1], atol=1e-3,
     )  # fmt: skip
     assert ef.read(tmp_path / "c.mgz").labels.space == "RAS"
+
+
+def segmentation():
+    """Three classes of whole numbers on 2 x 1 x 1.5 mm, and their affine."""
+    z, y, x = np.indices((14, 24, 20))
+    values = np.zeros(z.shape, np.int16)
+    values[(2 * (z - 6)) ** 2 + (y - 10) ** 2 + (1.5 * (x - 8)) ** 2 < 60] = 4
+    values[(2 * (z - 8)) ** 2 + (y - 17) ** 2 + (1.5 * (x - 13)) ** 2 < 30] = 9
+    affine = np.diag([2, 1, 1.5, 1.0])
+    affine[:3, 3] = [-10, 5, 3]
+    return values, affine
+
+
+def test_masks_are_recognised_and_stay_masks(tmp_path):
+    nibabel = pytest.importorskip("nibabel")
+    values, affine = segmentation()
+    nibabel.save(nibabel.Nifti1Image(values, affine), tmp_path / "mask.nii.gz")
+    field = ef.fit(tmp_path / "mask.nii.gz")
+    assert list(field.labels.classes) == [0, 4, 9]
+    assert_array_equal(field.samples(), values)
+    for name, where in (("even", {"spacing": 1}), ("fine", {"scale": 2}), ("same", {})):
+        ef.write(field, tmp_path / f"{name}.nii", **where)
+        image = nibabel.load(tmp_path / f"{name}.nii")
+        found = np.asarray(image.dataobj)
+        assert found.dtype == np.int16
+        assert set(np.unique(found)) == {0, 4, 9}
+        assert int(image.header["intent_code"]) == 1002
+        size = np.prod(image.header.get_zooms())
+        for c in (4, 9):
+            assert_allclose((found == c).sum() * size, (values == c).sum() * 3, rtol=0.05)
+    assert not ef.fit(tmp_path / "mask.nii.gz", labels=False).labels.classes
+    noise = RNG.integers(0, 9, values.shape).astype(np.int16)
+    for other in (noise, values.astype(np.float32)):
+        nibabel.save(nibabel.Nifti1Image(other, affine), tmp_path / "other.nii")
+        assert not ef.fit(tmp_path / "other.nii").labels.classes

@@ -179,3 +179,25 @@ def test_imagej_sizes_are_read(tmp_path):
     steps = [float(np.diff(samples.coords[n])[0]) for n in samples.dims]
     assert steps == pytest.approx([0.1, 1.5, 0.25, 0.2])
     assert samples.labels.axes["column"].units == "um"
+
+
+def test_a_stack_is_denoised_and_written_back_with_its_sizes(tmp_path):
+    tifffile = pytest.importorskip("tifffile")
+    z, y, x = np.indices((6, 40, 44))
+    clean = 500 + 300 * np.sin(y / 6 + z / 3) * np.cos(x / 7)
+    noisy = np.clip(clean + 40 * RNG.standard_normal(clean.shape), 0, 65535).astype("u2")
+    sizes = {"PhysicalSizeX": 0.2, "PhysicalSizeY": 0.2, "PhysicalSizeZ": 0.5}
+    tifffile.imwrite(tmp_path / "a.ome.tif", noisy, metadata={"axes": "ZYX", **sizes})
+
+    field = ef.fit(tmp_path / "a.ome.tif", ef.smooth(denoise=True))
+    ef.write(field, tmp_path / "b.ome.tif")
+    ef.write(field, tmp_path / "even.ome.tif", spacing=0.25)
+
+    assert np.std(field.samples() - clean) < 0.5 * np.std(noisy - clean)
+    for name, want, shape in (("b", sizes, noisy.shape), ("even", {}, (12, 32, 35))):
+        with tifffile.TiffFile(tmp_path / f"{name}.ome.tif") as file:
+            pixels = tifffile.xml2dict(file.ome_metadata)["OME"]["Image"]["Pixels"]
+            assert file.asarray().shape == shape
+            assert file.asarray().dtype == np.uint16
+        for key in sizes:
+            assert float(pixels[key]) == pytest.approx(want.get(key, 0.25))

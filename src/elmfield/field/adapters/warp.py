@@ -13,6 +13,7 @@ import numpy as np
 from elmfield._array.backend import (
     as_dtype,
     is_array,
+    is_numpy,
     is_torch,
     move,
     namespace,
@@ -23,7 +24,7 @@ from elmfield._array.checks import choice, numbers, sizes_of
 from elmfield._array.running import capacity, runs, with_less_memory
 from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.errors import OutsideDomainError
-from elmfield.field.coordinates.output_positions import shows_gaps, with_gaps
+from elmfield.field.coordinates.output_positions import class_dtype, shows_gaps, winners, with_gaps
 from elmfield.field.grid_values import MEAN_MIN_COVER, gridded
 from elmfield.field.point_values import values_at_index
 
@@ -76,7 +77,8 @@ def warped(
                 f"displacements are for a result of shape {own}; got shape={sizes}. Leave `shape` "
                 "out."
             )
-    gaps = shows_gaps(model, missing)
+    gaps, classes, back = shows_gaps(model, missing), model.labels.classes, model.channels_back
+    dtype, model = class_dtype(model, gaps) if dtype is None else dtype, model.shares
     found = _along_axes(model, transform, sizes, antialias, outside, gaps)
     if found is None:
         step = max(1, capacity(model.offset) // (8 * len(sizes) + 8 * max(1, model.n_channels)))
@@ -86,12 +88,12 @@ def warped(
             parts.append(_block(model, place, x, antialias, outside, missing))
         flat = namespace(model.offset).concat([values for values, _ in parts], axis=0)
         found = flat, np.concatenate([gone for _, gone in parts])
-    flat, gone = found
+    flat, gone = winners(classes, found[0]), found[1]
     values = as_dtype(_filled(flat, gone, fill, dtype), dtype)
     if gaps:
         lost = np.isnan(to_numpy(flat)) & ~gone[:, None]
         values = with_gaps(values, lost, model.labels.fill_value)
-    return model.channels_back(namespace(values).reshape(values, (*sizes, -1)))
+    return back(namespace(values).reshape(values, (*sizes, -1)))
 
 
 def _block(
@@ -233,7 +235,7 @@ def _brought(given: Array, like: Array) -> Array:
             "a transform that requires gradients needs a field of torch, which follows them; got "
             f"one of {type(like).__name__}. Fit a tensor, or use model.to('cpu')."
         )
-    array = given if is_array(given) else numbers("transform", given)
+    array = numbers("transform", given) if is_numpy(given) or not is_array(given) else given
     return move(array, like, namespace(like).float64)
 
 

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from elmfield._array.backend import add_runs, move, namespace
+from elmfield._array.backend import add_runs, is_torch, move, namespace, to_numpy
+from elmfield._array.checks import array
 from elmfield._array.running import capacity, with_less_memory
 from elmfield._array.running import runs as runs_of
 from elmfield._array.typing import Array, Coordinate, Floats, Integers
 from elmfield.domain import Axis
 from elmfield.field.coordinates.dates import date_errors
 from elmfield.field.coordinates.labels import unpremultiply
-from elmfield.field.coordinates.output_positions import gone_at, nearest, shows_gaps
+from elmfield.field.coordinates.output_positions import gone_at, nearest, shows_gaps, winners
 from elmfield.field.coordinates.parse import own_samples
 
 if TYPE_CHECKING:
@@ -277,6 +278,39 @@ def integral_between(
     return value[0] if model.channel_axis is None else value
 
 
+def refuse_with_mask(**given: bool) -> None:
+    """Raise if a caller says something else that settles what is integrated."""
+    if said := [name for name, is_said in given.items() if is_said]:
+        raise ValueError(f"a `mask` is for values of all that it selects; got `{said[0]}` as well.")
+
+
+def sum_over_mask(model: "Model", mask: Array, missing: str | None) -> tuple[Array, Array]:
+    """Integral over the cells of the samples that a mask selects, and the volume that counted."""
+    own = own_samples(model.domain)
+    marked = array("mask", to_numpy(mask) if is_torch(mask) else mask)
+    if marked.dtype != bool or marked.shape != tuple(map(len, own)) or not marked.any():
+        raise ValueError(
+            f"`mask` must be booleans of shape {tuple(map(len, own))}, some of them True; got "
+            f"{marked.dtype}, shape {marked.shape}."
+        )
+    edges, volume = [], np.ones(())
+    for k, axis in enumerate(model.domain.axes):
+        some = np.flatnonzero(marked.any(axis=tuple(j for j in range(marked.ndim) if j != k)))
+        cut = slice(some[0], some[-1] + 1)
+        marked, at = marked[(slice(None),) * k + (cut,)], own[k][cut]
+        e = np.append(at, at[-1] + 1) - 0.5
+        e = np.clip(e, model.domain.low[k], model.domain.high[k])
+        volume = np.multiply.outer(volume, np.abs(np.diff(axis.from_index(e))))
+        edges.append(e)
+    means, part = means_over(model, edges, [], shows_gaps(model, missing))
+    xp, share = namespace(means), (marked * volume)[..., None] * (1.0 if part is None else part)
+    share = move(np.broadcast_to(share, tuple(means.shape)), means)
+    total = xp.where(share > 0, means, xp.zeros_like(means)) * share
+    found = [xp.sum(xp.reshape(v, (-1, v.shape[-1])), axis=0) for v in (total, share)]
+    own_sum, count = xp.astype(found[0], model.dtype), xp.where(found[1] > 0, found[1], xp.nan)
+    return (own_sum[0], count[0]) if model.channel_axis is None else (own_sum, count)
+
+
 def means_over(
     model: "Model",
     edges: Sequence[Floats | None],
@@ -349,4 +383,5 @@ def _finished(model: "Model", values: Array) -> Array:
     xp = namespace(values)
     flat = xp.reshape(values, (-1, values.shape[-1]))
     flat = flat * xp.astype(model.scale, flat.dtype) + xp.astype(model.offset, flat.dtype)
-    return model.joined(unpremultiply(model.labels.alpha, flat), axis=1)
+    flat = winners(model.labels.classes, unpremultiply(model.labels.alpha, flat))
+    return model.joined(flat, axis=1)

@@ -147,6 +147,8 @@ class Labels:
         Whether a sample stands for the area around it (pictures), or for the node it sits on.
     samples : {"points", "means"}
         Whether samples were values at points, or means over their cells.
+    classes : sequence of int
+        If any, the field holds a channel for each, and answers with that of the largest value.
     crs : str or None
         Reference system of the axes y and x, as text that PROJ knows.
     transform : sequence of six float, or None
@@ -196,6 +198,7 @@ class Labels:
     alpha: Alpha | None = None
     align: str | None = None
     samples: str = "points"
+    classes: Sequence[int] = ()
     crs: str | None = None
     transform: Sequence[float] | None = None
     affine: Sequence[Sequence[float]] | None = None

@@ -110,6 +110,24 @@ def whole_dtype(model: "Model", missing: str | None = "fill") -> DType:
     return None if is_silent else own
 
 
+def class_dtype(model: "Model", gaps: bool) -> DType:
+    """The dtype in which classes come back; None of other values, and where some are NaN."""
+    return model.labels.dtype if model.labels.classes and not gaps else None
+
+
+def winners(classes: Sequence[int], values: Array) -> Array:
+    """The classes, (n, 1), of the largest of values (n, C); NaN where one is. Others as they are.
+
+    The first of equal ones wins.
+    """
+    if not classes:
+        return values
+    xp = namespace(values)
+    every = move(np.asarray(classes, float), values, values.dtype)
+    best = xp.take(every, xp.argmax(values, axis=1))
+    return xp.where(xp.any(xp.isnan(values), axis=1), xp.nan, best)[:, None]
+
+
 def _has_gaps(model: "Model") -> bool:
     """Whether a field knows of any; asks for one sample at most."""
     if model.gaps is not None:

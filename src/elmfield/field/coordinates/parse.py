@@ -42,6 +42,9 @@ from elmfield.field.coordinates.dates import coordinates_in, date_errors
 from elmfield.field.coordinates.labels import AxisLabels, Labels
 from elmfield.field.coordinates.output_positions import boxes_around, nodes
 
+Spacings = float | Sequence[float] | Mapping[str, float]
+"""Distances between samples: of all axes, one by one, or by dim."""
+
 
 def own_slab(domain: Domain) -> tuple[slice, ...]:
     """On each axis, the samples inside the domain."""
@@ -182,6 +185,7 @@ class Coordinates:
         shape: int | Sequence[int] | None = None,
         *,
         scale: float | Sequence[float] | None = None,
+        spacing: Spacings | None = None,
         window: Mapping[str, Any] | None = None,
         align: str = "areas",
     ) -> list[Floats]:
@@ -191,13 +195,17 @@ class Coordinates:
         `align` a sample stands for the area around it (pictures: the window is divided into equal
         areas) or for the node it sits on (weather: old nodes remain nodes).
         """
-        if shape is not None and scale is not None:
-            raise ValueError(f"say `shape` or `scale`, not both; got {shape!r} and {scale!r}.")
+        said = {"shape": shape, "scale": scale, "spacing": spacing}
+        said = {name: given for name, given in said.items() if given is not None}
+        if len(said) > 1:
+            told = " and ".join(f"{given!r}" for given in said.values())
+            raise ValueError(f"say `{'` or `'.join(said)}`, not both; got {told}.")
         domain, d = self.domain, len(self.domain.axes)
         choice("align", align, ("areas", "nodes"))
         seen = self.window({} if window is None else window)
         counts: Sequence[int | None] = [None] * d if shape is None else sizes_of("shape", shape, d)
         scales = per_axis("scale", 1.0 if scale is None else scale, d)
+        apart = {} if spacing is None else self._spacings(spacing)
         out: list[Floats] = []
         for k, (axis, n) in enumerate(zip(domain.axes, counts)):
             (a, b), s = seen.get(axis.name, (domain.low[k], domain.high[k])), scales[k]
@@ -206,7 +214,9 @@ class Coordinates:
                 raise ValueError(f"the window on axis {axis.name!r} is empty: {a:g} to {b:g}.")
             if n is None and not (b - a) * s < 1 << 53:
                 raise ValueError(f"`scale` is too large for axis {axis.name!r}; got {s:g}.")
-            if axis.size == 1 and n is None:
+            if axis.name in apart:
+                out.append(self._apart(k, a, b, apart[axis.name]))
+            elif axis.size == 1 and n is None:
                 out.append(np.zeros(1))
             elif align == "areas":
                 n = max(1, round((b - a) * s)) if n is None else n
@@ -215,6 +225,26 @@ class Coordinates:
                 with date_errors(self.labels.axes):
                     out.append(nodes(domain, k, a, b, n, s))
         return out
+
+    def _spacings(self, spacing: Spacings) -> dict[str, float]:
+        """Distances between new samples by dim; one number or a sequence is for axes in space."""
+        dims = self.domain.dims[:3] if self.labels.is_placed else self.domain.dims
+        given: Any = spacing
+        if is_mapping(given):
+            self.named({name: np.zeros(1) for name in given})  # names are known
+        else:
+            given = dict(zip(dims, per_axis("spacing", given, len(dims))))
+        return {name: positive("spacing", h) for name, h in given.items()}
+
+    def _apart(self, k: int, a: float, b: float, h: float) -> Floats:
+        """As many places h apart as fit best between two index coordinates, in their middle."""
+        axis = self.domain.axes[k]
+        low, high = map(float, axis.from_index(np.asarray([a, b])))
+        if not abs(high - low) / h < 1 << 53:
+            raise ValueError(f"`spacing` is too small for axis {axis.name!r}; got {h:g}.")
+        n = max(1, round(abs(high - low) / h))
+        steps: Floats = np.arange(n, dtype=np.float64) - (n - 1) / 2
+        return axis.along((low + high) / 2 + math.copysign(h, high - low) * steps)
 
     def boxes(
         self, x: Sequence[Floats], window: Mapping[str, Any] | None = None

@@ -16,7 +16,7 @@ from numpy.polynomial import chebyshev
 from elmfield._array.typing import Floats, Integers
 from elmfield.local.layers import Pieces
 from elmfield.local.model import AxisFunctions
-from elmfield.partition import Partition, blend, rings_of
+from elmfield.partition import Partition, Window, blend, rings_of
 
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
@@ -174,7 +174,7 @@ def _expanded(
     s, turn = _nodes(EXPANSION_TERMS if spacing is None else SPLINE_TERMS)
     u = unique[:, :1] + s / (2 * per_unit)
     values = np.asarray(axis.at(centre[first_of, None])(u), np.float64)
-    weights, bends = _weights(unique, s, per_unit, part.overlap[k])
+    weights, bends = _weights(unique, s, per_unit, part.overlap[k], part.window)
     if spacing is not None and part.overlap[k] > 0:
         x = middle[j[first_of], None] + s / (2 * per_unit)
         ramp = blend(part, k, x.reshape(-1)).ramp[0].reshape(x.shape)
@@ -208,11 +208,17 @@ def _cells_at(part: Partition, k: int, x: Floats) -> tuple[Integers, Integers, F
     return (lower % N, upper % N, t) if wraps else (lower, upper, t)
 
 
-def _weights(keys: Floats, s: Floats, per_unit: int, delta: float) -> tuple[Floats, Floats]:
+def _weights(
+    keys: Floats, s: Floats, per_unit: int, delta: float, window: Window | None
+) -> tuple[Floats, Floats]:
     """The windows, and their slopes, at the nodes of the expansions that differ, (U, nodes)."""
     t = keys[:, 1:2] + (keys[:, 1:2] > 0) * s / (4 * per_unit * max(delta, 1e-300))
     ramp = t * t * t * (10 - t * (15 - 6 * t))
     slope = 30 * (t * (1 - t)) ** 2 / (2 * max(delta, 1e-300))
+    if window is not None:
+        inner = keys[:, 1:2] > 0
+        ramp = np.where(inner, window(t, 0), 0.0)
+        slope = np.where(inner, window(t, 1), 0.0) / (2 * max(delta, 1e-300))
     upper = keys[:, 2:] > 0
     return np.where(upper, ramp, 1 - ramp), np.where(upper, slope, -slope)
 

@@ -177,6 +177,8 @@ def why_none(model: "Model") -> str | None:
             "a picture with transparency has no standard deviation: its colours were fitted times "
             "alpha. Fit the colours, image[..., :3]."
         )
+    if model.labels.classes:
+        return "classes have no standard deviation; `means` tells which share each class has."
     groups = model.blended.groups
     if any(g.model.axes is None and not isinstance(g.nodes, Nodes) for g in groups):
         return (

@@ -49,7 +49,7 @@ class OutputGrid:
     rate : number or text
         of sound and video, samples or frames per second; or
     spacing : float or sequence of float
-        of a scan, millimetres between voxels; or
+        distances between samples, as for `resize`; of a scan, millimetres between voxels; or
     affine : array
         of a scan, another grid in world space, with `shape`.
     window : mapping, optional
@@ -120,7 +120,8 @@ class OutputGrid:
 
     def in_world(self, of: Field) -> tuple[Floats, tuple[int, ...]] | None:
         """Affine and shape of a grid in world space, if a scan is wanted on one."""
-        if self.spacing is not None:
+        counts = any(a.coords is None for a in of.domain.axes)  # without a unit
+        if self.spacing is not None and (of.labels.is_placed or counts):
             return of.world.isotropic(self.spacing)
         if self.affine is not None:
             if self.shape is None:

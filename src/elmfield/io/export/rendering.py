@@ -20,7 +20,7 @@ from elmfield.field.blend.grids import along
 from elmfield.field.blend.means import averaged, over
 from elmfield.field.coordinates.dates import format_coordinate
 from elmfield.field.coordinates.labels import FileGrid, Labels, derivative_labels
-from elmfield.field.coordinates.output_positions import shows_gaps, whole_dtype
+from elmfield.field.coordinates.output_positions import shows_gaps, whole_dtype, winners
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.grid_values import MEAN_MIN_COVER, at_samples, gridded, tail_of
 from elmfield.field.point_values import QUANTITIES, query
@@ -100,8 +100,9 @@ class Rendering:
         if target is None:
             coordinates = self.field.model.coordinates
             x = coordinates.positions(
-                grid.shape, scale=grid.scale, window=window, align=grid.alignment(self.field)
-            )
+                grid.shape, scale=grid.scale, spacing=grid.spacing, window=window,
+                align=grid.alignment(self.field),
+            )  # fmt: skip
             if not self.mean:
                 around = coordinates.boxes(x, window) if self.antialias else ()
                 return self._at_places(x, around)
@@ -286,6 +287,9 @@ class Rendering:
         seen = np.isfinite(corners).all(axis=(2, 3))
         means = polygon_means(self.field, missing=self.missing)
         found, _ = means(corners[seen], min_coverage=self.min_coverage)
+        if classes := self.field.labels.classes:
+            best = winners(classes, found.reshape(-1, len(classes)))
+            found = best.reshape(found.shape[:-1])
         whole = np.full((*seen.shape, *found.shape[1:]), np.nan)
         whole[seen] = found
         return np.moveaxis(whole, (0, 1), (n_others, n_others + 1))

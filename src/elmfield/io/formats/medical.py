@@ -16,10 +16,16 @@ from elmfield._array.typing import Array, Floats
 from elmfield.field.adapters.affine import affine_of
 from elmfield.field.coordinates.labels import AxisLabels, Labels
 from elmfield.io.files import need, reading
-from elmfield.io.gridded import Gridded, step_of
+from elmfield.io.gridded import MAX_CLASSES, Gridded, step_of
 
 VECTOR = 1007
 """NIfTI's intent code of components on the fifth axis."""
+
+LABEL = 1002
+"""That of labels, which samples that look like some are given too."""
+
+LABELS_MIN_ALIKE = 0.8
+"""Which part of the samples of labels, at least, are like the next one along each axis."""
 
 LPS_TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])
 """From DICOM's world space (LPS) to NIfTI's (RAS), and back."""
@@ -67,7 +73,8 @@ def _from_simpleitk(image: Any, values: Array) -> Gridded:
     if names is None:
         raise ValueError(f"an image has two to four axes; got one of SimpleITK with {d}.")
     axes = {name: AxisLabels(attrs={"units": "mm"}) for name in names[:3]}
-    labels = Labels(align="areas", axes=axes)
+    header = {"intent_code": LABEL} if _looks_like_labels(values) else {}
+    labels = Labels(align="areas", axes=axes, header=header)
     first_of = image.GetOrigin()[::-1] if d == 2 else (0.0,) * d  # of volumes, the affine has it
     if d > 2:
         direction = np.asarray(image.GetDirection(), float).reshape(d, d)[:3, 2::-1]
@@ -78,6 +85,17 @@ def _from_simpleitk(image: Any, values: Array) -> Gridded:
     at = {name: np.arange(n) * s + first for name, n, s, first in every}
     k = d if values.ndim > d else None
     return Gridded(values=values, dims=names, coords=at, channel_axis=k, labels=labels)
+
+
+def _looks_like_labels(values: Array) -> bool:
+    """Whether samples are whole numbers, few of them, and most of them like their neighbours."""
+    if values.dtype.kind not in "biu" or not 2 < values.ndim < 5:
+        return False
+    rows = values[:: max(1, len(values) // 8)]
+    if len(np.unique(rows)) > MAX_CLASSES or len(np.unique(values)) > MAX_CLASSES:
+        return False
+    same = (np.mean(np.diff(values.astype(np.int64), axis=k) == 0) for k in range(3))
+    return bool(min(same) > LABELS_MIN_ALIKE)
 
 
 def _from_nifti(image: Any, values: Array) -> Gridded:
@@ -107,7 +125,7 @@ def _from_nifti(image: Any, values: Array) -> Gridded:
         "sform_code": int(header["sform_code"]),
         "descrip": bytes(header["descrip"].tobytes()).rstrip(b"\0").decode("latin-1"),
         "units": [space, time],
-        "intent_code": int(header["intent_code"]),
+        "intent_code": LABEL if _looks_like_labels(values) else int(header["intent_code"]),
     }
     affine = np.asarray(image.affine, float).tolist()
     labels = Labels(align="areas", affine=affine, space="RAS", axes=axes, header=kept)
@@ -195,6 +213,8 @@ def _to_nifti(samples: Gridded) -> Any:
         header.set_xyzt_units(*kept["units"])
     if samples.channel_axis is not None:
         header["intent_code"] = kept.get("intent_code") or VECTOR
+    elif kept.get("intent_code") == LABEL:
+        header["intent_code"] = LABEL
     if "descrip" in kept:
         header["descrip"] = kept["descrip"].encode("latin-1", "replace")[:79]
     if "qform_code" in kept:

@@ -126,7 +126,8 @@ class Reader:
         self.arrays.require(0 < C == len(meta.scale), "offset and scale differ in length")
         self.arrays.require(all(map(is_number, units)), "its units are no finite numbers")
         self.arrays.require(min(meta.scale) > 0, "its scale is not positive")
-        axis, one = meta.channel_axis, 2 if meta.complex else 1
+        labels = labels_from_plain(metadata.from_plain(meta.attributes))
+        axis, one = meta.channel_axis, len(labels.classes) or (2 if meta.complex else 1)
         fits = one == C if axis is None else type(axis) is int and 0 <= axis <= len(part.shape)
         self.arrays.require(fits, f"{C} channels on axis {axis!r}")
         known = meta.dtype in ("float64", "float32", "float16")
@@ -167,7 +168,7 @@ class Reader:
                 gaps=self._gaps(domain.shape, C),
                 settings=settings if isinstance(settings, Settings) else None,
                 evidence=self._evidence(C),
-                labels=labels_from_plain(metadata.from_plain(meta.attributes)),
+                labels=labels,
             )
         )
 

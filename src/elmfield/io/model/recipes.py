@@ -69,6 +69,11 @@ def recipe_of(model: Any) -> Recipe:
             "would not say how to make it again. Save its samples() instead."
         )
     if isinstance(model, (DenseModes, DenseWeights, ShapedModes)):
+        if not isinstance(own := model.network.activation, str):
+            raise TypeError(
+                f"a file would not say what the activation {own!r} does. Give it a name first, in "
+                "every process: elmfield.local.layers.ACTIVATIONS['name'] = it; activation='name'."
+            )
         recipe["network"] = asdict(model.network)
     recipe["box"] = [int(n) for n in model.box]
     return recipe

@@ -363,6 +363,8 @@ def _axis(axis: Axis, k: int, arrays: dict[str, Array]) -> metadata.AxisRecord:
 
 def _partition(part: Partition, arrays: dict[str, Array]) -> metadata.PartitionRecord:
     """The partition; edges that are not even, and labels that are not all different, as arrays."""
+    if part.window is not None:
+        raise TypeError("a file would not say what the `window` of its partition does.")
     edges: list[int | str] = []
     for k, e in enumerate(part.edges):
         count = len(e) - 1

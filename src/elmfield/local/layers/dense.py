@@ -1,13 +1,18 @@
 """The paper's layer: Fourier features, a random dense layer, an activation; two derivatives."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from elmfield._array.backend import device, move, namespace
 from elmfield._array.checks import choice, is_integer, positive, shown
 from elmfield._array.typing import Array, Floats, Integers
+
+Activation = Callable[[Any, int], Any]
+"""A function of what reaches a neuron, and of the order of a derivative."""
 
 
 def _relu(z: Array, order: int) -> Array:
@@ -38,8 +43,10 @@ def _gaussian(z: Array, order: int) -> Array:
     return (y, -z * y, (z * z - 1) * y)[order]
 
 
-ACTIVATIONS = {"relu": _relu, "sin": _sin, "cos": _cos, "tanh": _tanh, "gaussian": _gaussian}
-"""Each gives its value (order 0), first (1) or second (2) derivative."""
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": _relu, "sin": _sin, "cos": _cos, "tanh": _tanh, "gaussian": _gaussian,
+}  # fmt: skip
+"""Each gives its value (order 0), first (1) or second (2) derivative; a caller may add others."""
 
 
 LARGEST_SCALE = 1e100
@@ -61,8 +68,9 @@ class Dense:
         Fourier features F; 0 feeds the local coordinates themselves.
     scale : float
         Standard deviation of the frequencies B.
-    activation : {"relu", "sin", "cos", "tanh", "gaussian"}
-        Applied neuron by neuron.
+    activation : {"relu", "sin", "cos", "tanh", "gaussian"} or callable
+        Applied neuron by neuron; ``activation(z, order)`` gives values, or the first or second
+        derivative, in the library of z.
     draw : {"normal", "uniform"}
         Weights and biases: standard normal, or uniform on [-1, 1].
     seed : int
@@ -83,7 +91,7 @@ class Dense:
     width: int = 1024
     frequencies: int = 10
     scale: float = 1.0
-    activation: str = "relu"
+    activation: str | Activation = "relu"
     draw: str = "normal"
     seed: int = 0
 
@@ -96,7 +104,8 @@ class Dense:
                 )
         if positive("scale", self.scale) > LARGEST_SCALE:
             raise ValueError(f"`scale` must be at most {LARGEST_SCALE:g}; got {self.scale:g}.")
-        choice("activation", self.activation, sorted(ACTIVATIONS))
+        if not callable(self.activation):
+            choice("activation", self.activation, sorted(ACTIVATIONS))
         choice("draw", self.draw, ("normal", "uniform"))
 
     def parameters(self, d: int) -> tuple[Floats, Floats, Floats]:
@@ -128,7 +137,8 @@ class Dense:
         d = t.shape[-1]
         B, W, b = (move(p, t, t.dtype) for p in drawn)
         along = [k for k, times in enumerate(order or ()) for _ in range(times)]
-        act = ACTIVATIONS[self.activation]
+        own = self.activation
+        act: Activation = ACTIVATIONS[own] if isinstance(own, str) else own
 
         if self.frequencies:
             phase = 2 * xp.pi * (t @ B)
