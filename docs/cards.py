@@ -2,7 +2,7 @@
 
     python docs/cards.py     writes docs/pictures/card-*.jpg
 
-Needs matplotlib, scikit-image, nibabel and the data folder (docs/data.md). What is shown: a cat of
+Needs matplotlib, scikit-image, nibabel and the data folder (paper/data.md). What is shown: a cat of
 scikit-image (CC0), the 2 m temperature of NOAA's GFS (public domain), a brain scan that nibabel ships
 (PDDL), the Navier-Stokes flow that `paper.research.datasets` computes, and file sizes from
 benchmarks/results/sizes.json.

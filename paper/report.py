@@ -371,7 +371,7 @@ def flow_section(doc, records, folder):
     name = navier_stokes.NAME
     doc.heading("Navier-Stokes")
     doc.text(f"""Status of the data: {datasets.about(name).status}, by the recipe of the paper's source
-        (`docs/data.md`).""")
+        (`paper/data.md`).""")
     rows, short = [], False
     one, _ = records.get("navier_stokes", f"{name}: default")
     peak = one["mae"] / one["mae_of_max"] if one else None
@@ -578,7 +578,7 @@ def data_section(doc, records):
     doc.table(["", "what", "status", "note", ""], rows)
     doc.text("""*paper's own*: the array the paper names, as far as that is certain (how a Kodak picture
         became a square is not said); *by name*: one of several files of that name; *same product*, *stand-in*
-        and *regenerated* as in `docs/data.md`. ERA5: the paper's dates are the equinoxes and solstices of
+        and *regenerated* as in `paper/data.md`. ERA5: the paper's dates are the equinoxes and solstices of
         2022; ours are in the titles.""")
     if records.missing:
         doc.text(f"""‡: not at hand on the machine that wrote this report, so not measured there; rows are

@@ -60,7 +60,7 @@ def announce(run):
     lacking = {name: why for name in NEEDED if (why := missing(run, name))}
     if lacking:
         print(f"{len(lacking)} of {len(NEEDED)} data sets are not at hand; their rows are marked.")
-        print("They are looked for below ELMFIELD_DATA and in the cache (docs/data.md):")
+        print("They are looked for below ELMFIELD_DATA and in the cache (paper/data.md):")
         for name in lacking:
             print(f"  {name}: {datasets.about(name).title}; from {datasets.about(name).source}")
     else:

@@ -166,11 +166,11 @@ def test_progress_is_told(small):
 
 
 def test_the_page_of_the_manual_runs(tmp_path, monkeypatch):
-    page = (ROOT / "docs" / "baselines.md").read_text()
+    page = (ROOT / "paper" / "baselines.md").read_text()
     monkeypatch.chdir(tmp_path)
     names = {}
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-        exec(compile(block, "docs/baselines.md", "exec"), names)
+        exec(compile(block, "paper/baselines.md", "exec"), names)
     assert names["model"].log[-1].paper_psnr > 40
     assert names["own"].log[-1].paper_psnr > 40
     assert (tmp_path / "sine.npz").stat().st_size > 4 * names["own"].n_parameters / 2

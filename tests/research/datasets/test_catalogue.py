@@ -10,7 +10,7 @@ from paper.research.datasets import catalogue, prepare
 from support import ROOT
 
 STATUS = {"paper's own", "by name", "same product", "regenerated", "stand-in", "extra"}
-DOCS = ROOT / "docs" / "data.md"
+DOCS = ROOT / "paper" / "data.md"
 
 
 @pytest.mark.parametrize("name", datasets.names())
