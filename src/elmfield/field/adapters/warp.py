@@ -67,7 +67,7 @@ def warped(
     """See :meth:`Field.warp`."""
     choice("outside", outside, ("raise", "nearest", "nan"))
     choice("antialias", antialias, (True, False))
-    place, own = place_of(transform, model.offset, len(model.shape))
+    place, own, matrix = place_of(transform, model.offset, len(model.shape))
     sizes = own or model.shape
     if shape is not None:
         sizes = sizes_of("shape", shape, len(model.shape))
@@ -77,7 +77,9 @@ def warped(
                 "out."
             )
     gaps = shows_gaps(model, missing)
-    found = _along_axes(model, transform, sizes, antialias, outside, gaps)
+    found = None
+    if matrix is not None:
+        found = _along_axes(model, matrix, sizes, antialias, outside, gaps)
     if found is None:
         step = max(1, capacity(model.offset) // (8 * len(sizes) + 8 * max(1, model.n_channels)))
         parts = []
@@ -196,30 +198,32 @@ def _filled(values: Array, gone: Array, fill: float | None, dtype: DType) -> Arr
 # --- transforms -----------------------------------------------------------------------------------
 
 
-def place_of(transform: Any, like: Array, d: int) -> tuple[Place, tuple[int, ...] | None]:
-    """A transform as a function of sample numbers, and the shape it brings, if it does.
+def place_of(
+    transform: Any, like: Array, d: int
+) -> tuple[Place, tuple[int, ...] | None, Floats | None]:
+    """A transform as a function of sample numbers; the shape it brings, if it does; its matrix.
 
     Places come in the library and on the device of `like`; what torch follows in a transform it
     follows in them.
     """
     if type(transform).__module__.split(".")[0] == "skimage":
-        return _of_skimage(transform, like, d), None
+        return _of_skimage(transform, like, d), None, None
     if is_array(transform) or isinstance(transform, (list, tuple)):
         given = _brought(transform, like)
         if not np.isfinite(to_numpy(given)).all():
             raise ValueError("`transform` must hold finite numbers; got NaN or infinities.")
         if tuple(given.shape) in ((d, d + 1), (d + 1, d + 1)):
-            matrix_of(transform, d)  # only to refuse what is singular
-            return _projective(given), None
+            matrix = matrix_of(transform, d)
+            return _projective(given), None, None if requires_grad(transform) else matrix
         if given.ndim == d + 1 and given.shape[-1] == d:
-            return _displaced(given), tuple(given.shape[:-1])
+            return _displaced(given), tuple(given.shape[:-1]), None
         raise ValueError(
             f"`transform` must be a matrix of shape {(d, d + 1)} or {(d + 1, d + 1)}, or "
             f"displacements of shape (..., {d}), one for every sample of the result; got shape "
             f"{tuple(given.shape)}."
         )
     if callable(transform):
-        return _called(transform, like, d), None
+        return _called(transform, like, d), None, None
     raise TypeError(
         "`transform` must be a matrix, an array of displacements, a skimage.transform object or a "
         f"function of points; got a {type(transform).__name__}."
@@ -314,12 +318,7 @@ def _displaced(by: Array) -> Place:
 
 
 def _along_axes(
-    model: "Model",
-    transform: Any,
-    sizes: Sequence[int],
-    antialias: bool,
-    outside: str,
-    gaps: bool,
+    model: "Model", matrix: Floats, sizes: Sequence[int], antialias: bool, outside: str, gaps: bool
 ) -> tuple[Array, Array] | None:
     """What :func:`_block` gives for all samples, of a matrix whose axes are the field's; else None.
 
@@ -327,11 +326,6 @@ def _along_axes(
     are exact.
     """
     d, domain = len(sizes), model.domain
-    if callable(transform) or requires_grad(transform):
-        return None
-    if tuple(np.shape(transform)) not in ((d, d + 1), (d + 1, d + 1)):
-        return None
-    matrix = matrix_of(transform, d)
     if matrix[d, :d].any():
         return None
     linear, shift = matrix[:d, :d] / matrix[d, d], matrix[:d, d] / matrix[d, d]

@@ -4,7 +4,7 @@ What callers write becomes numbers in the axes' units, or index coordinates; `da
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -60,6 +60,13 @@ def own_coords(domain: Domain) -> list[Floats]:
         axis.from_index(own.astype(float)) if axis.coords is None else axis.coords[own]
         for axis, own in zip(domain.axes, own_samples(domain))
     ]
+
+
+def check_names(what: str, given: Iterable[object], dims: Sequence[str]) -> None:
+    """Refuse names that no axis has."""
+    unknown = sorted(set(map(str, given)) - set(dims))
+    if unknown:
+        raise ValueError(f"`{what}` names {unknown}, but the axes are {list(dims)}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,9 +277,7 @@ class Coordinates:
         """Ends of a window, by dim, as index coordinates; on periodic axes in any turn."""
         dims = self.domain.dims
         window = by_name("window", window)
-        unknown = sorted(set(map(str, window)) - set(dims))
-        if unknown:
-            raise ValueError(f"`window` names {unknown}, but the axes are {list(dims)}.")
+        check_names("window", window, dims)
         found = {}
         for name, ends in window.items():
             if len(entries(ends) or ()) != 2:
@@ -317,7 +322,7 @@ class Coordinates:
         """
         given, d = list(edges), len(self.domain.axes)
         if len(given) == 1 and is_mapping(given[0]):
-            self.named({name: np.zeros(1) for name in given[0]})  # names are known
+            check_names("coords", given[0], self.domain.dims)
             given = [given[0].get(name) for name in self.domain.dims]
         if len(given) != d:
             raise ValueError(f"`means` takes one array of edges per axis, {d}; got {len(given)}.")
@@ -379,16 +384,11 @@ class Coordinates:
 
     def named(self, coords: Mapping[str, Array]) -> list[Floats]:
         """Coordinates of each axis, by name or else at its samples."""
-        unknown = sorted(set(map(str, coords)) - set(self.domain.dims))
-        if unknown:
-            raise ValueError(
-                f"`coords` names {unknown}, but the axes are {list(self.domain.dims)}."
-            )
+        check_names("coords", coords, self.domain.dims)
+        every = enumerate(zip(self.domain.dims, own_coords(self.domain)))
         return [
-            np.atleast_1d(coordinates_in(np.asarray(coords[name]), self.labels.axis(name)))
-            if name in coords
-            else own
-            for name, own in zip(self.domain.dims, own_coords(self.domain))
+            np.atleast_1d(self.numbers(k, coords[name])) if name in coords else own
+            for k, (name, own) in every
         ]
 
     def corners(

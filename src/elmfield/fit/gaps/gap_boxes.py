@@ -26,14 +26,7 @@ from elmfield._array.cache import memoised
 from elmfield._array.running import capacity, runs, spread
 from elmfield._array.typing import Array, Integers
 from elmfield.fit.gaps.levels import take_boxes
-from elmfield.local.energies import (
-    FEW_STRETCHES,
-    ORDER_FACTORS,
-    Family,
-    covariances,
-    positions,
-    stretched,
-)
+from elmfield.local import energies
 
 TRIED_MEMBERS = 4
 """Members tried on a box's own samples, beside the isotropic one; a fifth moved the mean of ten
@@ -103,11 +96,13 @@ def gaussian_members(
     d = len(wide)
     s = orders[0]
     if turned and d > 1:
-        members = Family.of(d, s, stretched(d, s, FEW_STRETCHES))
+        members = energies.Family.of(d, s, energies.stretched(d, s, energies.FEW_STRETCHES))
     else:
-        members = Family.isotropic(d, [f * s for f in ORDER_FACTORS] if turned else orders)
-    K = covariances(wide, members)
-    at = positions(wide) / np.maximum((np.asarray(wide) - 1) / 2, 1)
+        members = energies.Family.isotropic(
+            d, [f * s for f in energies.ORDER_FACTORS] if turned else orders
+        )
+    K = energies.covariances(wide, members)
+    at = energies.positions(wide) / np.maximum((np.asarray(wide) - 1) / 2, 1)
     nugget = np.maximum(10 ** -(1 + 2 * (members.orders - (d - 1) / 2 + 0.5)), 1e-8)
     K = K + LEVEL_VARIANCE + SLOPE_VARIANCE * at @ at.T + nugget[:, None, None] * np.eye(K.shape[1])
     gamma, U = np.linalg.eigh(K)
@@ -256,11 +251,6 @@ class Boxes:
         ]
         filled = xp.reshape(xp.stack(found, axis=-1), y.shape)
         return xp.where((present | ~reached)[..., None], y, filled)
-
-
-def stride_of(side: int, d: int) -> int:
-    """Samples from one box to the next."""
-    return side // 2 if d < 3 else side - 2
 
 
 # --- systems --------------------------------------------------------------------------------------
