@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elmfield._array.backend import (
-    as_dtype,
-    is_array,
-    is_torch,
-    move,
-    namespace,
-    requires_grad,
-    to_numpy,
-)
+from elmfield._array import backend
+from elmfield._array.backend import is_array, move, namespace, requires_grad, to_numpy
 from elmfield._array.checks import choice, numbers, sizes_of
 from elmfield._array.running import capacity, runs, with_less_memory
 from elmfield._array.typing import Array, DType, Floats, Integers
@@ -89,7 +82,7 @@ def warped(
         flat = namespace(model.offset).concat([values for values, _ in parts], axis=0)
         found = flat, np.concatenate([gone for _, gone in parts])
     flat, gone = found
-    values = as_dtype(_filled(flat, gone, fill, dtype), dtype)
+    values = backend.as_dtype(_filled(flat, gone, fill, dtype), dtype)
     if gaps:
         lost = np.isnan(to_numpy(flat)) & ~gone[:, None]
         values = with_gaps(values, lost, model.labels.fill_value)
@@ -184,7 +177,7 @@ def _filled(values: Array, gone: Array, fill: float | None, dtype: DType) -> Arr
     """Values (n, C) with `fill` or NaN where they lie outside; refused where `dtype` has no NaN."""
     if not gone.any():
         return values
-    xp, kind = namespace(values), as_dtype(values[:0, :], dtype).dtype
+    xp, kind = namespace(values), backend.as_dtype(values[:0, :], dtype).dtype
     if fill is None and not xp.isdtype(kind, ("real floating", "complex floating")):
         raise ValueError(
             f"{int(gone.sum())} samples lie outside the field and cannot be NaN in dtype "
@@ -232,7 +225,7 @@ def place_of(
 
 def _brought(given: Array, like: Array) -> Array:
     """What a transform has or gives, in float64, in the library and on the device of `like`."""
-    if requires_grad(given) and not is_torch(like):
+    if requires_grad(given) and not backend.is_torch(like):
         raise TypeError(
             "a transform that requires gradients needs a field of torch, which follows them; got "
             f"one of {type(like).__name__}. Fit a tensor, or use model.to('cpu')."

@@ -192,11 +192,6 @@ def near_points(model: "Model", index: Array) -> Array:
     return move(gone_at(model, near, on_grid=False), index)
 
 
-def near_grid(model: "Model", x: Sequence[Floats]) -> Array:
-    """The same for a grid of index coordinates: (..., 1) or (..., C), on the host."""
-    return gone_at(model, [nearest(a, c) for a, c in zip(model.domain.axes, x)])
-
-
 def with_gaps(values: Array, gone: Array, fill: Any = None) -> Array:
     """`values` with NaN where `gone`; whole numbers get `fill`, if there is one that they hold."""
     if not gone.any():

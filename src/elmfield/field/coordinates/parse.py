@@ -11,30 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.backend import (
-    device,
-    is_array,
-    is_numpy,
-    is_on_host,
-    is_torch,
-    load_dask,
-    move,
-    namespace,
-    refuse_abstract,
-    requires_grad,
-    to_numpy,
-)
-from elmfield._array.checks import (
-    array,
-    by_name,
-    choice,
-    entries,
-    is_mapping,
-    per_axis,
-    positive,
-    shown,
-    sizes_of,
-)
+from elmfield._array import backend, checks
+from elmfield._array.backend import device, move, namespace, to_numpy
 from elmfield._array.typing import Array, Coordinate, Floats, Integers
 from elmfield.domain import Domain
 from elmfield.domain.axis import coordinate_error
@@ -100,18 +78,18 @@ class Coordinates:
 
     def points(self, points: Array, like: Array) -> Array:
         """`points` in float64, in the library and on the device of `like`."""
-        points = load_dask(points)
-        if not is_array(points):
-            points = array("points", points)
-        refuse_abstract("points", points, "Ask field.module(), which torch can transform.")
+        points = backend.load_dask(points)
+        if not backend.is_array(points):
+            points = checks.array("points", points)
+        backend.refuse_abstract("points", points, "Ask field.module(), which torch can transform.")
         if isinstance(points, np.ma.MaskedArray) and points.dtype.kind in "iuf":
             points = np.ma.filled(points.astype(np.float64), np.nan)
         if isinstance(points, np.ndarray):
             points = self._without_dates(points)
             if points.dtype.kind not in "fiu":
                 raise ValueError(f"`points` must hold real numbers; got dtype {points.dtype}.")
-        elif is_numpy(like) and is_torch(points) and is_on_host(points):
-            if requires_grad(points):
+        elif backend.is_numpy(like) and backend.is_torch(points) and backend.is_on_host(points):
+            if backend.requires_grad(points):
                 raise TypeError(
                     "`points` that require gradients are not followed by a field of NumPy arrays. "
                     'Move the field to torch, field.to("cpu"), or detach the points.'
@@ -175,7 +153,7 @@ class Coordinates:
         From one array of coordinates per axis, or from one mapping by dim.
         """
         given, d = coords, len(self.domain.axes)
-        if len(coords) == 1 and is_mapping(coords[0]):
+        if len(coords) == 1 and checks.is_mapping(coords[0]):
             given = tuple(self.named(coords[0]))
         if len(given) != d:
             raise ValueError(
@@ -201,14 +179,16 @@ class Coordinates:
         if shape is not None and scale is not None:
             raise ValueError(f"say `shape` or `scale`, not both; got {shape!r} and {scale!r}.")
         domain, d = self.domain, len(self.domain.axes)
-        choice("align", align, ("areas", "nodes"))
+        checks.choice("align", align, ("areas", "nodes"))
         seen = self.window({} if window is None else window)
-        counts: Sequence[int | None] = [None] * d if shape is None else sizes_of("shape", shape, d)
-        scales = per_axis("scale", 1.0 if scale is None else scale, d)
+        counts: Sequence[int | None] = (
+            [None] * d if shape is None else checks.sizes_of("shape", shape, d)
+        )
+        scales = checks.per_axis("scale", 1.0 if scale is None else scale, d)
         out: list[Floats] = []
         for k, (axis, n) in enumerate(zip(domain.axes, counts)):
             (a, b), s = seen.get(axis.name, (domain.low[k], domain.high[k])), scales[k]
-            s = positive("scale", s)
+            s = checks.positive("scale", s)
             if not a < b:
                 raise ValueError(f"the window on axis {axis.name!r} is empty: {a:g} to {b:g}.")
             if n is None and not (b - a) * s < 1 << 53:
@@ -276,11 +256,11 @@ class Coordinates:
     ) -> dict[str, tuple[float, float]]:
         """Ends of a window, by dim, as index coordinates; on periodic axes in any turn."""
         dims = self.domain.dims
-        window = by_name("window", window)
+        window = checks.by_name("window", window)
         check_names("window", window, dims)
         found = {}
         for name, ends in window.items():
-            if len(entries(ends) or ()) != 2:
+            if len(checks.entries(ends) or ()) != 2:
                 raise ValueError(
                     f"`window` must give two ends for each axis; got {ends!r} for {name!r}."
                 )
@@ -321,7 +301,7 @@ class Coordinates:
         From one array per axis, None for some, or from one mapping by dim.
         """
         given, d = list(edges), len(self.domain.axes)
-        if len(given) == 1 and is_mapping(given[0]):
+        if len(given) == 1 and checks.is_mapping(given[0]):
             check_names("coords", given[0], self.domain.dims)
             given = [given[0].get(name) for name in self.domain.dims]
         if len(given) != d:
@@ -396,10 +376,10 @@ class Coordinates:
     ) -> tuple[list[float], list[float]]:
         """Two corners as numbers, in the axes' own units."""
         d = len(self.domain.shape)
-        if any(len(entries(c) or ()) != d for c in (low, high)):
+        if any(len(checks.entries(c) or ()) != d for c in (low, high)):
             raise ValueError(
                 f"`low` and `high` must be corners with one coordinate per axis, {d}; got "
-                f"{shown(low)} and {shown(high)}."
+                f"{checks.shown(low)} and {checks.shown(high)}."
             )
         a, b = ([self._number(k, c[k]) for k in range(d)] for c in (low, high))
         return a, b
@@ -409,5 +389,5 @@ class Coordinates:
         found = self.numbers(k, given)
         if np.ndim(found):
             name = self.domain.dims[k]
-            raise ValueError(f"on axis {name!r}, one number is needed; got {shown(given)}.")
+            raise ValueError(f"on axis {name!r}, one number is needed; got {checks.shown(given)}.")
         return float(found)

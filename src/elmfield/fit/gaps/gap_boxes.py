@@ -13,15 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmfield._array.backend import (
-    device,
-    is_numpy,
-    is_on_host,
-    move,
-    namespace,
-    scatter_add,
-    to_numpy,
-)
+from elmfield._array import backend
+from elmfield._array.backend import device, move, namespace, to_numpy
 from elmfield._array.cache import memoised
 from elmfield._array.running import capacity, runs, spread
 from elmfield._array.typing import Array, Integers
@@ -242,11 +235,11 @@ class Boxes:
         size = math.prod(present.shape)
         at = xp.reshape(self.index, (-1,))
         w = xp.broadcast_to(self.window, self.index.shape)
-        total = scatter_add(size, at, xp.reshape(w, (-1,)))
+        total = backend.scatter_add(size, at, xp.reshape(w, (-1,)))
         reached = xp.reshape(total > 0, present.shape)
         total = xp.where(total > 0, total, xp.ones_like(total))
         found = [
-            scatter_add(size, at, xp.reshape(w * Y[..., c], (-1,))) / total
+            backend.scatter_add(size, at, xp.reshape(w * Y[..., c], (-1,))) / total
             for c in range(Y.shape[2])
         ]
         filled = xp.reshape(xp.stack(found, axis=-1), y.shape)
@@ -271,7 +264,7 @@ def solve_boxes(
     Y = xp.concat([Y, xp.broadcast_to(move(signs, Y, Y.dtype), (G, S, 1))], axis=2)
     count = to_numpy(xp.sum(xp.astype(M, xp.int64), axis=1))
     rank = np.argsort(count, kind="stable")
-    most = BOXES_PER_SOLVE if is_on_host(Y) else G
+    most = BOXES_PER_SOLVE if backend.is_on_host(Y) else G
     step = int(max(16, min(most, capacity(Y) // (8 * who.shape[1] * S * S))))
 
     def work(run: tuple[int, int]) -> tuple[Array, Array]:
@@ -282,7 +275,7 @@ def solve_boxes(
         return way(members, *(xp.take(a, at, axis=0) for a in (Y, M, who)))
 
     # Other libraries have threads of their own, and torch's solvers are not loaded by two at once.
-    results = spread(work, runs(G, step), None if is_numpy(Y) else 1)
+    results = spread(work, runs(G, step), None if backend.is_numpy(Y) else 1)
     back = move(np.argsort(rank), Y)
     said, e = (xp.concat([r[i] for r in results], axis=0) for i in (0, 1))
     return xp.take(said[..., :C], back, axis=0), xp.take(e, back, axis=0)
