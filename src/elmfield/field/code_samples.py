@@ -20,13 +20,7 @@ from elmfield._array.typing import Array, Floats
 from elmfield.field.accuracy import energy_in_boxes, errors
 from elmfield.field.blend.blended import Blended
 from elmfield.field.coefficients.sample_boxes import SampleBoxes, missing_in
-from elmfield.field.coefficients.tiles import (
-    TILES_PER_BATCH,
-    CodedTiles,
-    Tiling,
-    pack_tiles,
-    packed,
-)
+from elmfield.field.coefficients.tiles import TILES_PER_BATCH, CodedTiles, Tiling, pack_tiles
 from elmfield.field.rate_control import RateControl, Scope, typical_error
 from elmfield.samples import Samples
 from elmfield.settings import Target
@@ -110,10 +104,10 @@ class Coder(RateControl["Attempt"]):
         if gone is None:
             return None
         tiling = self.tiling.with_channels(gone.shape[-1])
-        tiles = (
-            packed(self._cut(gone, tiling.slab(i)).astype("u1")) for i in range(tiling.n_tiles)
-        )
-        return CodedTiles(tuple(tiles), tiling, "uint8")
+        gone = gone.astype("u1")
+        slabs = map(tiling.slab, range(tiling.n_tiles))
+        tiles = tuple(pack_tiles([self._cut(gone, slab)])[0][0] for slab in slabs)
+        return CodedTiles(tiles, tiling, "uint8")
 
     @cached_property
     def scope(self) -> Scope:

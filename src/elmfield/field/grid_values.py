@@ -22,12 +22,11 @@ from elmfield.field.blend.means import means_over
 from elmfield.field.blend.points import DERIVATIVES, magnitude
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.tiles import Tiling, Totals
+from elmfield.field.coordinates import output_positions
 from elmfield.field.coordinates.labels import refuse_alpha, unpremultiply_gradient
 from elmfield.field.coordinates.output_positions import (
     class_dtype,
     gone_at,
-    mark_outside,
-    near_grid,
     shows_gaps,
     with_gaps,
 )
@@ -87,8 +86,11 @@ def gridded(
             gone = None if covered is None else covered < MEAN_MIN_COVER
         else:
             block = _block(model, some, quantity)
-            gone = near_grid(model, some) if gaps else None
-            gone = None if gone is None else gone.reshape(*gone.shape, *(1,) * len(tail))
+            gone = None
+            if gaps:
+                near = map(output_positions.nearest, model.domain.axes, some)
+                gone = gone_at(model, list(near))
+                gone = gone.reshape(*gone.shape, *(1,) * len(tail))
         block = as_dtype(block, dtype)
         block = block if gone is None else with_gaps(block, gone, fill)
         progress("render", min(i + rows, len(first)), len(first))
@@ -308,7 +310,9 @@ class LazyGrid:
             )
         values = to_numpy(found)
         if self.beyond:
-            values = mark_outside(values, [b[s] for b, s in zip(self.beyond, slab)], k)
+            values = output_positions.mark_outside(
+                values, [b[s] for b, s in zip(self.beyond, slab)], k
+            )
         whole = [slice(None) if j != k else s for j, s in enumerate(head)]
         return values[(*whole, *key[len(head) :])]
 

@@ -16,19 +16,7 @@ from elmfield._array.running import small_products
 from elmfield._array.typing import Bools, Floats, Integers
 from elmfield.codec.lossless import wavefront
 from elmfield.codec.lossless.plane_model import Model, set_anchors
-from elmfield.codec.lossless.wavefront import (
-    ABOVE,
-    BELOW,
-    BINS,
-    ERROR_LIMIT,
-    FRACTION,
-    LEFT,
-    RIGHT,
-    SQUARE_LIMIT,
-    Layout,
-    Run,
-    Stencil,
-)
+from elmfield.codec.lossless.wavefront import ABOVE, FRACTION, LEFT, Layout, Run, Stencil
 
 CHUNK_SAMPLES = 8192
 
@@ -61,7 +49,9 @@ class Frame:
         blocks = layout.cut(values)
         G, B, hy, hx = blocks.shape
         first = int(blocks[0, 0, 0, 0])
-        samples = np.full((G, B, ABOVE + hy + BELOW, LEFT + hx + RIGHT), float(first))
+        samples = np.full(
+            (G, B, ABOVE + hy + wavefront.BELOW, LEFT + hx + wavefront.RIGHT), float(first)
+        )
         inner = samples[:, :, ABOVE : ABOVE + hy]
         inner[..., LEFT : LEFT + hx] = blocks
         inner[:, :, 1:, :LEFT] = blocks[:, :, :-1, :1]
@@ -138,14 +128,14 @@ class Frame:
                 near[k, blocks, at] = near[anchor[:, None][ks < K], blocks, at]
             guess = np.floor(np.tensordot(matrices[g, :, :K], near, 1))
             true = FRACTION * S[g, some, ABOVE : ABOVE + hy, LEFT : LEFT + hx]
-            away = np.minimum((guess - true) ** 2, SQUARE_LIMIT)
+            away = np.minimum((guess - true) ** 2, wavefront.SQUARE_LIMIT)
             away[:, ~self.rows[g, some]] = 0.0
             squares = np.pad(away, [(0, 0), (0, 0), (1, 0), (1, 1)])
             past = squares[:, :, 1:, :-2] + squares[:, :, :-1, 2:] + FRACTION**2
             past += squares[:, :, :-1, :-2]
             past += squares[:, :, :-1, 1:-1]
             blends[g, some] = wavefront.blend(guess, past, table, 0)
-            left = np.minimum(np.abs(blends[g, some] - true), ERROR_LIMIT)
+            left = np.minimum(np.abs(blends[g, some] - true), wavefront.ERROR_LIMIT)
             left[~self.rows[g, some]] = 0.0
             error[g, some, ABOVE : ABOVE + hy, LEFT : LEFT + hx] = left
         whole, above = wavefront.round_blend(blends[self.rows].ravel(), float(model.top))
@@ -195,7 +185,7 @@ def choose_bins(energy: Floats) -> tuple[int, int]:
     """Return the lowest bin of expected errors, and how coarse bins are."""
     some = np.sort(energy[:: max(1, energy.size // 4096)].view(np.int64) >> 50)
     low, high = some[int(0.002 * some.size)], some[int(0.995 * (some.size - 1))]
-    coarse = 0 if high - low < BINS else 1 if high - low < 2 * BINS else 2
+    coarse = 0 if high - low < wavefront.BINS else 1 if high - low < 2 * wavefront.BINS else 2
     return int(low) >> coarse, coarse
 
 

@@ -13,16 +13,9 @@ from numpy.typing import NDArray
 
 from elmfield._array.typing import Integers
 from elmfield.codec.container import LOSSLESS, ByteReader, Head, damaged, fill_up
-from elmfield.codec.lossless import numbers
+from elmfield.codec.lossless import numbers, plane_coder
 from elmfield.codec.lossless.numbers import Ranks, from_ranks, on_lattice, ranks
-from elmfield.codec.lossless.plane_coder import (
-    NO_WORDS,
-    Plane,
-    PlaneWriter,
-    decode_sections,
-    finish_writers,
-    read_sections,
-)
+from elmfield.codec.lossless.plane_coder import NO_WORDS, Plane, PlaneWriter
 from elmfield.codec.lossless.plane_model import MAX_RANGE
 
 Values = NDArray[np.generic]
@@ -57,7 +50,9 @@ def pack_many(
             _write_values(out, order.arrange(native), order.ndim, lattice)
         return out
 
-    packed = finish_writers(list(map(begin, tiles, heads, lattices or [None] * len(tiles))))
+    packed = plane_coder.finish_writers(
+        list(map(begin, tiles, heads, lattices or [None] * len(tiles)))
+    )
     return [_choose_shorter(data, v, head) for data, v, head in zip(packed, tiles, heads)]
 
 
@@ -73,7 +68,7 @@ def _choose_shorter(packed: bytes, values: Values, head: Head) -> bytes:
 def unpack_many(tiles: Sequence[bytes]) -> list[Values]:
     """Return the arrays of several tiles; StoreError where the bytes are damaged."""
     read = [_CodedTile(tile) for tile in tiles]
-    decode_sections([section for tile in read for section in tile.sections])
+    plane_coder.decode_sections([section for tile in read for section in tile.sections])
     return [tile.values() for tile in read]
 
 
@@ -263,7 +258,7 @@ class _CodedTile:
         return self._mask + self._main + self._extra
 
     def _read_planes(self, reader: ByteReader) -> list[Plane]:
-        return read_sections(reader, self._order.shape, self._order.ndim)
+        return plane_coder.read_sections(reader, self._order.shape, self._order.ndim)
 
     def _read_corrections(self, reader: ByteReader) -> None:
         self._kind = reader.take(1)[0]
@@ -276,7 +271,7 @@ class _CodedTile:
         n = reader.number()
         if self._kind != BY_PLACE or not 1 <= n <= math.prod(self._order.shape):
             raise damaged("has impossible corrections")
-        self._extra = read_sections(reader, (1, 1, 1, 1, n), 1)
+        self._extra = plane_coder.read_sections(reader, (1, 1, 1, 1, n), 1)
 
     def values(self) -> Values:
         """Return the array, once sections are decoded."""

@@ -9,42 +9,13 @@ from numpy.typing import NDArray
 from elmfield._array import running
 from elmfield._array.running import spread
 from elmfield._array.typing import Floats, Integers
-from elmfield.codec.ans import (
-    Decoder,
-    Entries,
-    Words,
-    WordStacks,
-    encode,
-    encode_raw,
-    join_tables,
-)
+from elmfield.codec import ans
+from elmfield.codec.ans import Entries, Words
 from elmfield.codec.container import ByteReader, ByteWriter, damaged
-from elmfield.codec.lossless import wavefront
+from elmfield.codec.lossless import plane_model, wavefront
 from elmfield.codec.lossless.frame import Frame, choose_bins
-from elmfield.codec.lossless.plane_model import (
-    LEAST,
-    N_TOKENS,
-    RAW,
-    TOKEN_BITS,
-    Model,
-    cluster_contexts,
-    default_gains,
-    default_weights,
-    find_tokens,
-    frequency_levels,
-    is_exact,
-    set_anchors,
-)
-from elmfield.codec.lossless.wavefront import (
-    BELOW,
-    BINS,
-    FRACTION,
-    LEFT,
-    MAX_HALVINGS,
-    RIGHT,
-    Layout,
-    Stencil,
-)
+from elmfield.codec.lossless.plane_model import N_TOKENS, RAW, TOKEN_BITS, Model
+from elmfield.codec.lossless.wavefront import BINS, FRACTION, MAX_HALVINGS, Layout, Stencil
 
 LANE_BITS, LANE_SHARE = 9, 0.006
 """A lane costs about 9 bits; all of them may cost 0.6 % of the stream."""
@@ -158,7 +129,7 @@ def _encode_streams(planes: Sequence[Plane]) -> None:
             pieces[j, i] = piece
     some = [np.logical_or.reduceat(piece.any(axis=0), starts).tolist() for piece in pieces]
     size = entries.shape[1] * (1 + len(pieces)) + 4 * L
-    stacks, alive = WordStacks([plane.tail for plane in planes], size), 0
+    stacks, alive = ans.WordStacks([plane.tail for plane in planes], size), 0
     x = np.zeros((S, L), np.uint32)
     steps = list(zip(starts.tolist(), ends.tolist(), kept.tolist()))
     for t in reversed(range(len(steps))):
@@ -168,8 +139,8 @@ def _encode_streams(planes: Sequence[Plane]) -> None:
             alive = n
         for piece, there in zip(pieces[::-1], some[::-1]):
             if there[t]:
-                encode_raw(x, piece[:, a:b], stacks)
-        encode(x, entries[:, a:b], TOKEN_BITS, stacks)
+                ans.encode_raw(x, piece[:, a:b], stacks)
+        ans.encode(x, entries[:, a:b], TOKEN_BITS, stacks)
     for plane, states, words in zip(planes, x, stacks.content()):
         plane.words = np.concatenate([states.astype("<u4").view("<u2"), words])
 
@@ -180,21 +151,23 @@ def _prepare_plane(values: NDArray[np.integer], layout: Layout, tail: Words) -> 
     top, learned, shift = int(values.max()), values.size >= LEARNING_SAMPLES, 8
     if learned:
         weights, shift = frame.learn_weights()
-        learned = is_exact(weights, top, shift)
+        learned = plane_model.is_exact(weights, top, shift)
     if not learned:
-        weights = set_anchors(default_weights(frame.stencil, shift), frame.stencil, shift)
+        weights = plane_model.set_anchors(
+            plane_model.default_weights(frame.stencil, shift), frame.stencil, shift
+        )
     none, empty = np.zeros(0, np.int64), np.zeros((0, 0), np.uint8)
     model = Model(top, frame.first, shift, weights, none, 0, 0, none, empty, learned)
     error, z, far = frame.predict(model)
-    gains = frame.learn_gains(error) if learned else default_gains(frame.stencil)
+    gains = frame.learn_gains(error) if learned else plane_model.default_gains(frame.stencil)
     energy = frame.expect(error, gains)
     lowest, coarse = choose_bins(energy)
     pairs = wavefront.find_contexts(energy, far, lowest, coarse)
     pairs *= N_TOKENS
-    pairs += find_tokens(z)[0]
+    pairs += plane_model.find_tokens(z)[0]
     counts = np.bincount(pairs, minlength=2 * BINS * N_TOKENS).reshape(2 * BINS, N_TOKENS)
-    classes = cluster_contexts(counts)
-    levels = frequency_levels(counts, classes)
+    classes = plane_model.cluster_contexts(counts)
+    levels = plane_model.frequency_levels(counts, classes)
     model = Model(top, frame.first, shift, weights, gains, lowest, coarse, classes, levels, learned)
     entries = model.tables().entries[classes]  # of every context and token
     price = TOKEN_BITS - np.log2(np.maximum(entries & np.uint32(0xFFFF), 1)) + RAW
@@ -268,8 +241,8 @@ class _Wave:
         models = [Model.unpack(section.header, self.stencil) for section in sections]
         self.n, self.G, self.B = len(models), layout.n_groups, layout.n_blocks
         words = [section.words for section in sections]
-        self.decoder = Decoder(words, layout.n_lanes(sections[0].halvings))
-        self.tables = join_tables([m.tables() for m in models])
+        self.decoder = ans.Decoder(words, layout.n_lanes(sections[0].halvings))
+        self.tables = ans.join_tables([m.tables() for m in models])
         firsts = np.cumsum([0] + [len(m.levels) for m in models])[:-1]
         self.classes = np.concatenate([m.classes + a for m, a in zip(models, firsts, strict=True)])
         numbers = np.array([[m.lowest, m.coarse, m.top, m.first] for m in models])
@@ -286,16 +259,15 @@ class _Wave:
         layout, N = self.layout, self.n * self.G
         self.back = max(run.back for run in self.stencil.samples)
         self.lift = max(abs(run.du) for run in self.stencil.samples) + 1
-        lines = self.lift + layout.n_lines + BELOW
-        self.early = 2 * self.lift + LEFT + 1
-        steps = self.early + layout.n_steps + RIGHT + 2 * BELOW
+        lines = self.lift + layout.n_lines + wavefront.BELOW
+        self.early = 2 * self.lift + wavefront.LEFT + 1
+        steps = self.early + layout.n_steps + wavefront.RIGHT + 2 * wavefront.BELOW
         self.S = np.zeros((steps, self.back + N, lines, self.B))
         self.S[:, self.back :] = self.first
         self.errors = np.zeros(self.S.shape)
         self.squares = np.zeros((4, N, self.P, lines, self.B))
-        self.K, self.F = self.stencil.n_neighbours, self.stencil.n_errors
-        self.near = np.empty(N * self.K * layout.n_lines * self.B)
-        self.past = np.empty(N * self.F * layout.n_lines * self.B)
+        self.near = np.empty(N * self.stencil.n_neighbours * layout.n_lines * self.B)
+        self.past = np.empty(N * self.stencil.n_errors * layout.n_lines * self.B)
         self.edges = self._edges()
         self.live = np.tile(layout.valid, (self.n, 1, 1)).astype(np.float64)
         self.whole = bool(layout.valid.all())
@@ -319,7 +291,7 @@ class _Wave:
         a, b = layout.lines(t)
         if t % 2 == 0 and t // 2 < layout.n_lines:  # a row begins: left of it stands what is above
             u = up + t // 2
-            S[at - LEFT : at, :, u] = S[at - 2, :, u - 1]
+            S[at - wavefront.LEFT : at, :, u] = S[at - 2, :, u - 1]
         if b > a:
             S[at, self.back :, up + a : up + b] = self._samples(at, a, b)
             self.decoder.release(int(layout.later[t]))
@@ -350,22 +322,28 @@ class _Wave:
         self._learn(at, a, b, value, guess, blend)
         return value
 
+    def _gather(
+        self, source: Floats, runs: list[wavefront.Run], room: Floats, at: int, a: int, b: int
+    ) -> Floats:
+        """What runs of neighbours of lines a to b hold, (planes * G, neighbours, lines, B)."""
+        N, K, k = self.n * self.G, sum(run.n for run in runs), 0
+        out = room[: N * K * (b - a) * self.B].reshape(N, K, b - a, self.B)
+        for back, _, dx, count, du in runs:
+            groups, t = slice(self.back - back, self.back - back + N), at + 2 * du + dx
+            lines = slice(self.lift + a + du, self.lift + b + du)
+            out[:, k : k + count] = source[t : t + count, groups, lines].transpose(1, 0, 2, 3)
+            k += count
+        return out
+
     def _near(self, at: int, a: int, b: int) -> Floats:
         """Neighbours of lines a to b, (planes * G, K, lines * B)."""
-        N, up, k = self.n * self.G, self.lift, 0
-        size = N * self.K * (b - a) * self.B
-        near = self.near[:size].reshape(N, self.K, b - a, self.B)
-        for back, _, dx, count, du in self.stencil.samples:
-            groups, t = slice(self.back - back, self.back - back + N), at + 2 * du + dx
-            source = self.S[t : t + count, groups, up + a + du : up + b + du]
-            near[:, k : k + count] = source.transpose(1, 0, 2, 3)
-            k += count
+        near = self._gather(self.S, self.stencil.samples, self.near, at, a, b)
         for u, lanes, ks, anchor in self.edges:
             first, last = u.searchsorted((a, b))
             if first < last:
                 g, line, block = lanes[:, first:last]
                 near[g, ks, line - a, block] = near[g, anchor, line - a, block]
-        return near.reshape(N, self.K, -1)
+        return near.reshape(*near.shape[:2], -1)
 
     def _past(self, at: int, a: int, b: int) -> Floats:
         """Squared errors of the predictors at four neighbours, summed, plus 256."""
@@ -379,23 +357,17 @@ class _Wave:
 
     def _energy(self, at: int, a: int, b: int) -> Floats:
         """Expected errors, (planes * G, lines, B)."""
-        N, n, up = self.n * self.G, (b - a) * self.B, self.lift
-        past, k = self.past[: N * self.F * n].reshape(N, self.F, b - a, self.B), 0
-        for back, _, dx, count, du in self.stencil.errors:
-            t = at + 2 * du + dx
-            source = self.errors[t : t + count, self.back - back : self.back - back + N]
-            past[:, k : k + count] = source[:, :, up + a + du : up + b + du].transpose(1, 0, 2, 3)
-            k += count
-        energy = (self.gains[:, None, :-1] @ past.reshape(N, self.F, n))[:, 0]
+        past = self._gather(self.errors, self.stencil.errors, self.past, at, a, b)
+        energy = (self.gains[:, None, :-1] @ past.reshape(*past.shape[:2], -1))[:, 0]
         energy += FRACTION * self.gains[:, -1:]
-        return np.asarray(energy.reshape(N, b - a, self.B), np.float64)
+        return np.asarray(energy.reshape(-1, b - a, self.B), np.float64)
 
     def _residuals(self, rows: Integers, valid: Integers | None) -> Floats:
         """Residuals of the lanes that hold samples, 0 elsewhere, in the shape of the contexts."""
         context = rows.reshape(self.n, -1)
         context = context if valid is None else context[:, valid]
         token = self.decoder.decode(self.tables, self.classes.take(context))
-        z, bits = LEAST.take(token), RAW.take(token)
+        z, bits = plane_model.LEAST.take(token), RAW.take(token)
         most, low = int(bits.max(initial=0)), 0
         while low < most:
             piece = np.minimum(np.maximum(bits - low, 0), 15)

@@ -20,7 +20,7 @@ from elmfield.domain.sphere import is_latitude, is_longitude
 from elmfield.field.coordinates.dates import coordinates_in, coordinates_out
 from elmfield.field.coordinates.labels import Attrs, Labels, VariableLabels, derivative_labels
 from elmfield.field.coordinates.output_positions import mark_outside, shows_gaps, whole_dtype
-from elmfield.field.coordinates.parse import own_coords, own_samples, own_slab
+from elmfield.field.coordinates.parse import check_names, own_coords, own_samples, own_slab
 from elmfield.field.grid_values import LazyGrid, at_samples, gridded, to_dask
 from elmfield.field.point_values import QUANTITIES, query
 
@@ -209,26 +209,42 @@ def evaluate_at_labels(
         Whether the channels have become one number.
     """
     xarray = need_xarray("labelled results")
-    unknown = sorted(set(map(str, coords)) - set(model.domain.dims))
-    for name in unknown:
-        if name in FOREIGN_OPTIONS:
-            raise ValueError(
-                f"`{name}` is an option of xarray's own interp: {FOREIGN_OPTIONS[name]}."
-            )
-    if unknown:
-        raise ValueError(f"`coords` names {unknown}, but the axes are {list(model.domain.dims)}.")
+    for name in sorted(set(map(str, coords)) & set(FOREIGN_OPTIONS) - set(model.domain.dims)):
+        raise ValueError(f"`{name}` is an option of xarray's own interp: {FOREIGN_OPTIONS[name]}.")
+    check_names("coords", coords, model.domain.dims)
     given = {name: _variable(model, name, c) for name, c in coords.items()}
     mine = zip(model.domain.dims, own_coords(model.domain))
     shell = xarray.Dataset(coords={name: (name, c) for name, c in mine})  # numbers on every axis
     own = {name: shell[name].variable for name in model.domain.dims if name not in given}
     at = {name: given[name][1] if name in given else own[name] for name in model.domain.dims}
-    _same_lengths(at)
+    sizes: dict[Hashable, tuple[int, str]] = {}
+    for name, v in at.items():
+        for dim, n in v.sizes.items():
+            if sizes.setdefault(dim, (n, name))[0] != n:
+                raise ValueError(
+                    f"positions that share dim {dim!r} must be as many; got {sizes[dim][0]} on "
+                    f"axis {sizes[dim][1]!r} and {n} on axis {name!r}."
+                )
     values, dims = _values_and_dims(model, at, call, on_grid, is_scalar)
     found = _coords_of(model, shell, {name: target for name, (target, _) in given.items()})
     channel = channel_dim(model.labels, model.domain.dims)
     if is_scalar and channel in found.coords:
         found = found.drop_vars(channel)
-    return _to_dataarray(model, values, dims, found, quantity, directions, units, is_scalar)
+    about, own_coordinates = model.labels, dict[Hashable, Any](found.coords)
+    for dim in DIRECTIONS:
+        if dim in dims:
+            own_coordinates[dim] = (dim, list(directions))
+    if is_scalar:  # of a vector, whose components have one unit
+        first = next(iter(about.variables.values()), VariableLabels(attrs=about.attrs))
+        about = replace(about, variables={}, attrs=first.attrs, name=quantity)
+    if quantity != "value":
+        has_parts = DIRECTIONS[0] in dims
+        about = derivative_labels(about, quantity, model.domain.dims, units, has_parts=has_parts)
+    attrs = dict(about.attrs) | ({"long_name": quantity} if is_scalar else {})
+    array = xarray.DataArray(
+        values, coords=own_coordinates, dims=dims, name=about.name, attrs=attrs
+    )
+    return split_variables(with_encoding(array, about) if quantity == "value" else array, about)
 
 
 def _variable(model: "Model", name: str, given: Array) -> "tuple[Array, xarray.Variable]":
@@ -261,18 +277,6 @@ def _variable(model: "Model", name: str, given: Array) -> "tuple[Array, xarray.V
     if target.dtype.kind in "USO" or (about.epoch is not None and target.dtype.kind in "if"):
         target = target.copy(data=coordinates_out(numbers, about))  # dates as the axis has them
     return target, xarray.Variable(target.dims, numbers)
-
-
-def _same_lengths(at: Mapping[str, "xarray.Variable"]) -> None:
-    """Refuse dims that are longer on one axis than on another."""
-    sizes: dict[Hashable, tuple[int, str]] = {}
-    for name, v in at.items():
-        for dim, n in v.sizes.items():
-            if sizes.setdefault(dim, (n, name))[0] != n:
-                raise ValueError(
-                    f"positions that share dim {dim!r} must be as many; got {sizes[dim][0]} on "
-                    f"axis {sizes[dim][1]!r} and {n} on axis {name!r}."
-                )
 
 
 def _values_and_dims(
@@ -340,38 +344,6 @@ def _coords_of(
         if name in kept.coords and not kept[name].attrs:
             kept[name].attrs.update(model.labels.axis(name).attrs)
     return kept
-
-
-def _to_dataarray(
-    model: "Model",
-    values: Array,
-    dims: list[Hashable],
-    labels: "xarray.Dataset",
-    quantity: str,
-    directions: Sequence[str],
-    units: Callable[[str | None], str | None] | None,
-    is_scalar: bool,
-) -> XArray:
-    """A DataArray, or the Dataset of the variables that were fitted together."""
-    import xarray
-
-    about, coords = model.labels, dict[Hashable, Any](labels.coords)
-    for dim in DIRECTIONS:
-        if dim in dims:
-            coords[dim] = (dim, list(directions))
-    if is_scalar:  # of a vector, whose components have one unit
-        first = next(iter(about.variables.values()), VariableLabels(attrs=about.attrs))
-        about = replace(about, variables={}, attrs=first.attrs, name=quantity)
-    if quantity != "value":
-        has_parts = DIRECTIONS[0] in dims
-        about = derivative_labels(about, quantity, model.domain.dims, units, has_parts=has_parts)
-    attrs = dict(about.attrs)
-    if is_scalar:
-        attrs["long_name"] = quantity
-    array = xarray.DataArray(values, coords=coords, dims=dims, name=about.name, attrs=attrs)
-    if quantity == "value":
-        array = with_encoding(array, about)
-    return split_variables(array, about)
 
 
 def plot_array(array: XArray, ax: Any, options: Attrs) -> Any:

@@ -15,15 +15,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from elmfield._array import backend
 from elmfield._array.autograd import gradient_error
-from elmfield._array.backend import (
-    is_abstract,
-    is_numpy,
-    outside_torch_modes,
-    requires_grad,
-    sort_order,
-    to_numpy,
-)
+from elmfield._array.backend import is_abstract, is_numpy, outside_torch_modes, to_numpy
 from elmfield.domain import Domain
 from elmfield.field.tables.intervals import Intervals, intervals_of
 from elmfield.field.tables.polynomials import Order, Taken, horner
@@ -389,7 +383,7 @@ class _Groups:
     """
 
     def __init__(self, key: Tensor, bound: int) -> None:
-        order, where = sort_order(key, bound), key.device
+        order, where = backend.sort_order(key, bound), key.device
         counts = torch.bincount(key, minlength=bound)
         each = len(key) / int(torch.count_nonzero(counts))
         self.size = B = int(min(each, math.sqrt(BLOCK_BALANCE * each)))
@@ -426,7 +420,7 @@ def table_module(table: "Table") -> TableModule:
 @outside_torch_modes()
 def field_module(model: "Model") -> FieldModule:
     """A field as a module of torch."""
-    if requires_grad(model.blended.like):
+    if backend.requires_grad(model.blended.like):
         raise gradient_error("a module, whose coefficients are a parameter of its own")
     axes = intervals_of(model)
     if axes is None:

@@ -10,16 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elmfield._array.backend import (
-    as_dtype,
-    is_array,
-    is_numpy,
-    is_torch,
-    move,
-    namespace,
-    requires_grad,
-    to_numpy,
-)
+from elmfield._array import backend
+from elmfield._array.backend import is_array, move, namespace, requires_grad, to_numpy
 from elmfield._array.checks import choice, numbers, sizes_of
 from elmfield._array.running import capacity, runs, with_less_memory
 from elmfield._array.typing import Array, DType, Floats, Integers
@@ -68,7 +60,7 @@ def warped(
     """See :meth:`Field.warp`."""
     choice("outside", outside, ("raise", "nearest", "nan"))
     choice("antialias", antialias, (True, False))
-    place, own = place_of(transform, model.offset, len(model.shape))
+    place, own, matrix = place_of(transform, model.offset, len(model.shape))
     sizes = own or model.shape
     if shape is not None:
         sizes = sizes_of("shape", shape, len(model.shape))
@@ -79,7 +71,9 @@ def warped(
             )
     gaps, classes, back = shows_gaps(model, missing), model.labels.classes, model.channels_back
     dtype, model = class_dtype(model, gaps) if dtype is None else dtype, model.shares
-    found = _along_axes(model, transform, sizes, antialias, outside, gaps)
+    found = None
+    if matrix is not None:
+        found = _along_axes(model, matrix, sizes, antialias, outside, gaps)
     if found is None:
         step = max(1, capacity(model.offset) // (8 * len(sizes) + 8 * max(1, model.n_channels)))
         parts = []
@@ -89,7 +83,7 @@ def warped(
         flat = namespace(model.offset).concat([values for values, _ in parts], axis=0)
         found = flat, np.concatenate([gone for _, gone in parts])
     flat, gone = winners(classes, found[0]), found[1]
-    values = as_dtype(_filled(flat, gone, fill, dtype), dtype)
+    values = backend.as_dtype(_filled(flat, gone, fill, dtype), dtype)
     if gaps:
         lost = np.isnan(to_numpy(flat)) & ~gone[:, None]
         values = with_gaps(values, lost, model.labels.fill_value)
@@ -184,7 +178,7 @@ def _filled(values: Array, gone: Array, fill: float | None, dtype: DType) -> Arr
     """Values (n, C) with `fill` or NaN where they lie outside; refused where `dtype` has no NaN."""
     if not gone.any():
         return values
-    xp, kind = namespace(values), as_dtype(values[:0, :], dtype).dtype
+    xp, kind = namespace(values), backend.as_dtype(values[:0, :], dtype).dtype
     if fill is None and not xp.isdtype(kind, ("real floating", "complex floating")):
         raise ValueError(
             f"{int(gone.sum())} samples lie outside the field and cannot be NaN in dtype "
@@ -198,30 +192,32 @@ def _filled(values: Array, gone: Array, fill: float | None, dtype: DType) -> Arr
 # --- transforms -----------------------------------------------------------------------------------
 
 
-def place_of(transform: Any, like: Array, d: int) -> tuple[Place, tuple[int, ...] | None]:
-    """A transform as a function of sample numbers, and the shape it brings, if it does.
+def place_of(
+    transform: Any, like: Array, d: int
+) -> tuple[Place, tuple[int, ...] | None, Floats | None]:
+    """A transform as a function of sample numbers; the shape it brings, if it does; its matrix.
 
     Places come in the library and on the device of `like`; what torch follows in a transform it
     follows in them.
     """
     if type(transform).__module__.split(".")[0] == "skimage":
-        return _of_skimage(transform, like, d), None
+        return _of_skimage(transform, like, d), None, None
     if is_array(transform) or isinstance(transform, (list, tuple)):
         given = _brought(transform, like)
         if not np.isfinite(to_numpy(given)).all():
             raise ValueError("`transform` must hold finite numbers; got NaN or infinities.")
         if tuple(given.shape) in ((d, d + 1), (d + 1, d + 1)):
-            matrix_of(transform, d)  # only to refuse what is singular
-            return _projective(given), None
+            matrix = matrix_of(transform, d)
+            return _projective(given), None, None if requires_grad(transform) else matrix
         if given.ndim == d + 1 and given.shape[-1] == d:
-            return _displaced(given), tuple(given.shape[:-1])
+            return _displaced(given), tuple(given.shape[:-1]), None
         raise ValueError(
             f"`transform` must be a matrix of shape {(d, d + 1)} or {(d + 1, d + 1)}, or "
             f"displacements of shape (..., {d}), one for every sample of the result; got shape "
             f"{tuple(given.shape)}."
         )
     if callable(transform):
-        return _called(transform, like, d), None
+        return _called(transform, like, d), None, None
     raise TypeError(
         "`transform` must be a matrix, an array of displacements, a skimage.transform object or a "
         f"function of points; got a {type(transform).__name__}."
@@ -230,12 +226,12 @@ def place_of(transform: Any, like: Array, d: int) -> tuple[Place, tuple[int, ...
 
 def _brought(given: Array, like: Array) -> Array:
     """What a transform has or gives, in float64, in the library and on the device of `like`."""
-    if requires_grad(given) and not is_torch(like):
+    if requires_grad(given) and not backend.is_torch(like):
         raise TypeError(
             "a transform that requires gradients needs a field of torch, which follows them; got "
             f"one of {type(like).__name__}. Fit a tensor, or use model.to('cpu')."
         )
-    array = numbers("transform", given) if is_numpy(given) or not is_array(given) else given
+    array = numbers("transform", given) if backend.is_numpy(given) or not is_array(given) else given
     return move(array, like, namespace(like).float64)
 
 
@@ -316,12 +312,7 @@ def _displaced(by: Array) -> Place:
 
 
 def _along_axes(
-    model: "Model",
-    transform: Any,
-    sizes: Sequence[int],
-    antialias: bool,
-    outside: str,
-    gaps: bool,
+    model: "Model", matrix: Floats, sizes: Sequence[int], antialias: bool, outside: str, gaps: bool
 ) -> tuple[Array, Array] | None:
     """What :func:`_block` gives for all samples, of a matrix whose axes are the field's; else None.
 
@@ -329,11 +320,6 @@ def _along_axes(
     are exact.
     """
     d, domain = len(sizes), model.domain
-    if callable(transform) or requires_grad(transform):
-        return None
-    if tuple(np.shape(transform)) not in ((d, d + 1), (d + 1, d + 1)):
-        return None
-    matrix = matrix_of(transform, d)
     if matrix[d, :d].any():
         return None
     linear, shift = matrix[:d, :d] / matrix[d, d], matrix[:d, d] / matrix[d, d]

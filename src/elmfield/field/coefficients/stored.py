@@ -289,12 +289,9 @@ class Nodes:
 
     def of(self, rows: Integers) -> Integers:
         """Numbers of the places of some regions, one region after the other."""
-        return self.members[self._picked(rows)]
-
-    def _picked(self, rows: Integers) -> Integers:
         counts = self.starts[rows + 1] - self.starts[rows]
         first = np.repeat(self.starts[rows] - (np.cumsum(counts) - counts), counts)
-        return np.asarray(first + np.arange(len(first)), np.int64)
+        return self.members[first + np.arange(len(first))]
 
     def local(
         self, rows: Integers, centres: Floats, radii: Floats, periods: Floats

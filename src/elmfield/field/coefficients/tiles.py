@@ -15,7 +15,7 @@ from elmfield._array import running
 from elmfield._array.checks import USUAL_EFFORT
 from elmfield._array.running import capacity
 from elmfield._array.typing import Array, DType, Floats, Integers
-from elmfield.codec import has_coarse, pack, pack_decoded, unpack, unpack_many
+from elmfield.codec import has_coarse, pack_decoded, unpack, unpack_many
 from elmfield.errors import StoreError
 from elmfield.partition import Partition
 
@@ -146,8 +146,7 @@ def without_channels(values: Array) -> tuple[Array, int | None]:
 
 def packed(values: Array) -> bytes:
     """A tile, channels last, coded without loss."""
-    values, channel_axis = without_channels(values)
-    return pack(values, channel_axis=channel_axis)
+    return pack_tiles([values])[0][0]
 
 
 def pack_tiles(

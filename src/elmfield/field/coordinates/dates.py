@@ -27,7 +27,7 @@ def _in_parts(times: Array) -> tuple[Integers, Integers]:
     return whole, rest * (10**9 // TICKS[unit])
 
 
-def from_dates(dates: Array, epoch: np.datetime64) -> Floats:
+def from_dates(dates: Array, epoch: np.datetime64 | np.timedelta64) -> Floats:
     """Seconds from `epoch`, float64, of dates of any unit; NaN for NaT."""
     dates = np.asarray(dates)
     whole, rest = (a - b for a, b in zip(_in_parts(dates), _in_parts(np.asarray(epoch))))
@@ -37,9 +37,7 @@ def from_dates(dates: Array, epoch: np.datetime64) -> Floats:
 
 def from_durations(durations: Array) -> Floats:
     """Seconds, float64; NaN for NaT."""
-    durations = np.asarray(durations)
-    whole, rest = _in_parts(durations)
-    return np.where(np.isnat(durations), np.nan, whole + rest / 1e9)
+    return from_dates(durations, np.timedelta64(0, "s"))
 
 
 def to_times(seconds: Array, dtype: str, epoch: np.datetime64 | None = None) -> Array:

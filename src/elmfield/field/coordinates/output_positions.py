@@ -184,15 +184,16 @@ def _of_slab(model: "Model", slab: tuple[slice, ...]) -> Array:
     return gone[..., : gone.shape[-1] // 2] if model.is_complex and gone.shape[-1] > 1 else gone
 
 
-def gone_at(model: "Model", index: Sequence[Integers]) -> Array:
-    """What is missing on the grid of some samples' numbers, (..., 1) or (..., C).
+def gone_at(model: "Model", index: Sequence[Integers], on_grid: bool = True) -> Array:
+    """What is missing on the grid of some samples' numbers, (..., 1) or (..., C); or one by one.
 
     Of samples in a file, only those between the first and the last are looked at.
     """
     if not all(map(len, index)):
-        return np.zeros((*map(len, index), 1), bool)
+        return np.zeros((*map(len, index if on_grid else index[:1]), 1), bool)
     slab = tuple(slice(int(i.min()), int(i.max()) + 1) for i in index)
-    found: Array = _of_slab(model, slab)[np.ix_(*(i - s.start for i, s in zip(index, slab)))]
+    inside = tuple(i - s.start for i, s in zip(index, slab))
+    found: Array = _of_slab(model, slab)[np.ix_(*inside) if on_grid else inside]
     return found
 
 
@@ -205,17 +206,8 @@ def nearest(axis: Axis, x: Floats) -> Integers:
 def near_points(model: "Model", index: Array) -> Array:
     """Whether points, index coordinates (n, d), lie nearest to a gap: (n, 1) or (n, C)."""
     at = np.asarray(to_numpy(index))
-    if not len(at):
-        return move(np.zeros((0, 1), bool), index)
     near = [nearest(axis, at[:, k]) for k, axis in enumerate(model.domain.axes)]
-    slab = tuple(slice(int(i.min()), int(i.max()) + 1) for i in near)
-    gone = _of_slab(model, slab)[tuple(i - s.start for i, s in zip(near, slab))]
-    return move(gone, index)
-
-
-def near_grid(model: "Model", x: Sequence[Floats]) -> Array:
-    """The same for a grid of index coordinates: (..., 1) or (..., C), on the host."""
-    return gone_at(model, [nearest(a, c) for a, c in zip(model.domain.axes, x)])
+    return move(gone_at(model, near, on_grid=False), index)
 
 
 def with_gaps(values: Array, gone: Array, fill: Any = None) -> Array:

@@ -4,37 +4,15 @@ What callers write becomes numbers in the axes' units, or index coordinates; `da
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from elmfield._array.backend import (
-    device,
-    is_array,
-    is_numpy,
-    is_on_host,
-    is_torch,
-    load_dask,
-    move,
-    namespace,
-    refuse_abstract,
-    requires_grad,
-    to_numpy,
-)
-from elmfield._array.checks import (
-    array,
-    by_name,
-    choice,
-    entries,
-    is_mapping,
-    per_axis,
-    positive,
-    shown,
-    sizes_of,
-)
+from elmfield._array import backend, checks
+from elmfield._array.backend import device, move, namespace, to_numpy
 from elmfield._array.typing import Array, Coordinate, Floats, Integers
 from elmfield.domain import Domain
 from elmfield.domain.axis import coordinate_error
@@ -63,6 +41,13 @@ def own_coords(domain: Domain) -> list[Floats]:
         axis.from_index(own.astype(float)) if axis.coords is None else axis.coords[own]
         for axis, own in zip(domain.axes, own_samples(domain))
     ]
+
+
+def check_names(what: str, given: Iterable[object], dims: Sequence[str]) -> None:
+    """Refuse names that no axis has."""
+    unknown = sorted(set(map(str, given)) - set(dims))
+    if unknown:
+        raise ValueError(f"`{what}` names {unknown}, but the axes are {list(dims)}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,18 +81,18 @@ class Coordinates:
 
     def points(self, points: Array, like: Array) -> Array:
         """`points` in float64, in the library and on the device of `like`."""
-        points = load_dask(points)
-        if not is_array(points):
-            points = array("points", points)
-        refuse_abstract("points", points, "Ask field.module(), which torch can transform.")
+        points = backend.load_dask(points)
+        if not backend.is_array(points):
+            points = checks.array("points", points)
+        backend.refuse_abstract("points", points, "Ask field.module(), which torch can transform.")
         if isinstance(points, np.ma.MaskedArray) and points.dtype.kind in "iuf":
             points = np.ma.filled(points.astype(np.float64), np.nan)
         if isinstance(points, np.ndarray):
             points = self._without_dates(points)
             if points.dtype.kind not in "fiu":
                 raise ValueError(f"`points` must hold real numbers; got dtype {points.dtype}.")
-        elif is_numpy(like) and is_torch(points) and is_on_host(points):
-            if requires_grad(points):
+        elif backend.is_numpy(like) and backend.is_torch(points) and backend.is_on_host(points):
+            if backend.requires_grad(points):
                 raise TypeError(
                     "`points` that require gradients are not followed by a field of NumPy arrays. "
                     'Move the field to torch, field.to("cpu"), or detach the points.'
@@ -171,7 +156,7 @@ class Coordinates:
         From one array of coordinates per axis, or from one mapping by dim.
         """
         given, d = coords, len(self.domain.axes)
-        if len(coords) == 1 and is_mapping(coords[0]):
+        if len(coords) == 1 and checks.is_mapping(coords[0]):
             given = tuple(self.named(coords[0]))
         if len(given) != d:
             raise ValueError(
@@ -201,15 +186,17 @@ class Coordinates:
             told = " and ".join(f"{given!r}" for given in said.values())
             raise ValueError(f"say `{'` or `'.join(said)}`, not both; got {told}.")
         domain, d = self.domain, len(self.domain.axes)
-        choice("align", align, ("areas", "nodes"))
+        checks.choice("align", align, ("areas", "nodes"))
         seen = self.window({} if window is None else window)
-        counts: Sequence[int | None] = [None] * d if shape is None else sizes_of("shape", shape, d)
-        scales = per_axis("scale", 1.0 if scale is None else scale, d)
+        counts: Sequence[int | None] = (
+            [None] * d if shape is None else checks.sizes_of("shape", shape, d)
+        )
+        scales = checks.per_axis("scale", 1.0 if scale is None else scale, d)
         apart = {} if spacing is None else self._spacings(spacing)
         out: list[Floats] = []
         for k, (axis, n) in enumerate(zip(domain.axes, counts)):
             (a, b), s = seen.get(axis.name, (domain.low[k], domain.high[k])), scales[k]
-            s = positive("scale", s)
+            s = checks.positive("scale", s)
             if not a < b:
                 raise ValueError(f"the window on axis {axis.name!r} is empty: {a:g} to {b:g}.")
             if n is None and not (b - a) * s < 1 << 53:
@@ -230,11 +217,11 @@ class Coordinates:
         """Distances between new samples by dim; one number or a sequence is for axes in space."""
         dims = self.domain.dims[:3] if self.labels.is_placed else self.domain.dims
         given: Any = spacing
-        if is_mapping(given):
+        if checks.is_mapping(given):
             self.named({name: np.zeros(1) for name in given})  # names are known
         else:
-            given = dict(zip(dims, per_axis("spacing", given, len(dims))))
-        return {name: positive("spacing", h) for name, h in given.items()}
+            given = dict(zip(dims, checks.per_axis("spacing", given, len(dims))))
+        return {name: checks.positive("spacing", h) for name, h in given.items()}
 
     def _apart(self, k: int, a: float, b: float, h: float) -> Floats:
         """As many places h apart as fit best between two index coordinates, in their middle."""
@@ -299,13 +286,11 @@ class Coordinates:
     ) -> dict[str, tuple[float, float]]:
         """Ends of a window, by dim, as index coordinates; on periodic axes in any turn."""
         dims = self.domain.dims
-        window = by_name("window", window)
-        unknown = sorted(set(map(str, window)) - set(dims))
-        if unknown:
-            raise ValueError(f"`window` names {unknown}, but the axes are {list(dims)}.")
+        window = checks.by_name("window", window)
+        check_names("window", window, dims)
         found = {}
         for name, ends in window.items():
-            if len(entries(ends) or ()) != 2:
+            if len(checks.entries(ends) or ()) != 2:
                 raise ValueError(
                     f"`window` must give two ends for each axis; got {ends!r} for {name!r}."
                 )
@@ -346,8 +331,8 @@ class Coordinates:
         From one array per axis, None for some, or from one mapping by dim.
         """
         given, d = list(edges), len(self.domain.axes)
-        if len(given) == 1 and is_mapping(given[0]):
-            self.named({name: np.zeros(1) for name in given[0]})  # names are known
+        if len(given) == 1 and checks.is_mapping(given[0]):
+            check_names("coords", given[0], self.domain.dims)
             given = [given[0].get(name) for name in self.domain.dims]
         if len(given) != d:
             raise ValueError(f"`means` takes one array of edges per axis, {d}; got {len(given)}.")
@@ -409,16 +394,11 @@ class Coordinates:
 
     def named(self, coords: Mapping[str, Array]) -> list[Floats]:
         """Coordinates of each axis, by name or else at its samples."""
-        unknown = sorted(set(map(str, coords)) - set(self.domain.dims))
-        if unknown:
-            raise ValueError(
-                f"`coords` names {unknown}, but the axes are {list(self.domain.dims)}."
-            )
+        check_names("coords", coords, self.domain.dims)
+        every = enumerate(zip(self.domain.dims, own_coords(self.domain)))
         return [
-            np.atleast_1d(coordinates_in(np.asarray(coords[name]), self.labels.axis(name)))
-            if name in coords
-            else own
-            for name, own in zip(self.domain.dims, own_coords(self.domain))
+            np.atleast_1d(self.numbers(k, coords[name])) if name in coords else own
+            for k, (name, own) in every
         ]
 
     def corners(
@@ -426,10 +406,10 @@ class Coordinates:
     ) -> tuple[list[float], list[float]]:
         """Two corners as numbers, in the axes' own units."""
         d = len(self.domain.shape)
-        if any(len(entries(c) or ()) != d for c in (low, high)):
+        if any(len(checks.entries(c) or ()) != d for c in (low, high)):
             raise ValueError(
                 f"`low` and `high` must be corners with one coordinate per axis, {d}; got "
-                f"{shown(low)} and {shown(high)}."
+                f"{checks.shown(low)} and {checks.shown(high)}."
             )
         a, b = ([self._number(k, c[k]) for k in range(d)] for c in (low, high))
         return a, b
@@ -439,5 +419,5 @@ class Coordinates:
         found = self.numbers(k, given)
         if np.ndim(found):
             name = self.domain.dims[k]
-            raise ValueError(f"on axis {name!r}, one number is needed; got {shown(given)}.")
+            raise ValueError(f"on axis {name!r}, one number is needed; got {checks.shown(given)}.")
         return float(found)

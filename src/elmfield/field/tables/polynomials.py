@@ -13,16 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from elmfield._array import backend
 from elmfield._array.autograd import differentiable
-from elmfield._array.backend import (
-    cast,
-    is_numpy,
-    move,
-    n_bytes,
-    namespace,
-    sort_order,
-    to_numpy,
-)
+from elmfield._array.backend import is_numpy, move, namespace, to_numpy
 from elmfield._array.running import runs, spread
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain import Axis
@@ -84,7 +77,7 @@ class Polynomials:
     @property
     def n_bytes(self) -> int:
         """Memory of the coefficients."""
-        return n_bytes(self.coefficients)
+        return backend.n_bytes(self.coefficients)
 
     @property
     def places(self) -> dict[Order, int]:
@@ -185,7 +178,7 @@ class Polynomials:
         bound = max(1, total >> shift)
         if near < bound / 64 or not steps.any():
             return None
-        order: Integers = sort_order(key, bound)
+        order: Integers = backend.sort_order(key, bound)
         return order
 
     # --- other libraries -----------------------------------------------------------------------
@@ -203,7 +196,9 @@ class Polynomials:
         found = horner(terms, s, orders, self.degree, self.places)
         for n, a in enumerate(orders):
             by = self.stretch(a, cell) if any(a) else 1.0
-            found[n] = found[n] * (by if isinstance(by, float) else cast(by, found[n])[:, None])
+            found[n] = found[n] * (
+                by if isinstance(by, float) else backend.cast(by, found[n])[:, None]
+            )
         return found
 
 

@@ -13,18 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from elmfield._array import backend
 from elmfield._array.autograd import gradient_error
-from elmfield._array.backend import (
-    device,
-    is_numpy,
-    is_on_host,
-    is_torch,
-    move,
-    namespace,
-    outside_torch_modes,
-    requires_grad,
-    to_numpy,
-)
+from elmfield._array.backend import is_numpy, move, namespace, to_numpy
 from elmfield._array.checks import choice, positive
 from elmfield._array.running import spread, table_bytes
 from elmfield._array.typing import Array, DType, Floats, Integers
@@ -118,7 +109,7 @@ def tabulated(
     xp, C = namespace(like), expansion.blended.n_channels
     T, counts, host = n_terms(d, degree), expansion.counts, is_numpy(like)
     shape = (C, T, *counts) if host else (*counts, T, C)
-    table = xp.empty(shape, dtype=dtype, device=device(like))
+    table = xp.empty(shape, dtype=dtype, device=backend.device(like))
 
     def work(run: int) -> tuple[Floats, Floats]:
         """One run of the first axis: what it leaves out, and what rounding may take."""
@@ -272,16 +263,18 @@ class Table(AtPoints):
         )
 
 
-@outside_torch_modes()
+@backend.outside_torch_modes()
 def tabulate(model: "Model", tolerance: float, order: int) -> Table:
     """The table of a field whose values, and derivatives up to an order, are within a tolerance.
 
     `tolerance` is a part of the field's range.
     """
     tolerance = positive("tolerance", tolerance)
-    if requires_grad(model.blended.like):
+    if backend.requires_grad(model.blended.like):
         raise gradient_error("a table")
-    if is_torch(model.offset) and is_on_host(model.offset):  # NumPy looks up faster there
+    if backend.is_torch(model.offset) and backend.is_on_host(
+        model.offset
+    ):  # NumPy looks up faster there
         return replace(tabulate(model.moved("numpy"), tolerance, order), model=model)
     choice("order", order, range(ORDERS))
     expansion = expanded(model)

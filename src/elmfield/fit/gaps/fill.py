@@ -117,7 +117,7 @@ class Filler:
     @property
     def stride(self) -> int:
         """Samples from one box to the next."""
-        return gap_boxes.stride_of(self.side, gap_boxes.wide_axes(self.level.shape))
+        return self.side // 2 if gap_boxes.wide_axes(self.level.shape) < 3 else self.side - 2
 
     def lines(self, slab: Slab, before: int, after: int) -> list[WindowLine]:
         """The window around a slab."""

@@ -13,27 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmfield._array.backend import (
-    device,
-    is_numpy,
-    is_on_host,
-    move,
-    namespace,
-    scatter_add,
-    to_numpy,
-)
+from elmfield._array import backend
+from elmfield._array.backend import device, move, namespace, to_numpy
 from elmfield._array.cache import memoised
 from elmfield._array.running import capacity, runs, spread
 from elmfield._array.typing import Array, Integers
 from elmfield.fit.gaps.levels import take_boxes
-from elmfield.local.energies import (
-    FEW_STRETCHES,
-    ORDER_FACTORS,
-    Family,
-    covariances,
-    positions,
-    stretched,
-)
+from elmfield.local import energies
 
 TRIED_MEMBERS = 4
 """Members tried on a box's own samples, beside the isotropic one; a fifth moved the mean of ten
@@ -103,11 +89,13 @@ def gaussian_members(
     d = len(wide)
     s = orders[0]
     if turned and d > 1:
-        members = Family.of(d, s, stretched(d, s, FEW_STRETCHES))
+        members = energies.Family.of(d, s, energies.stretched(d, s, energies.FEW_STRETCHES))
     else:
-        members = Family.isotropic(d, [f * s for f in ORDER_FACTORS] if turned else orders)
-    K = covariances(wide, members)
-    at = positions(wide) / np.maximum((np.asarray(wide) - 1) / 2, 1)
+        members = energies.Family.isotropic(
+            d, [f * s for f in energies.ORDER_FACTORS] if turned else orders
+        )
+    K = energies.covariances(wide, members)
+    at = energies.positions(wide) / np.maximum((np.asarray(wide) - 1) / 2, 1)
     nugget = np.maximum(10 ** -(1 + 2 * (members.orders - (d - 1) / 2 + 0.5)), 1e-8)
     K = K + LEVEL_VARIANCE + SLOPE_VARIANCE * at @ at.T + nugget[:, None, None] * np.eye(K.shape[1])
     gamma, U = np.linalg.eigh(K)
@@ -247,20 +235,15 @@ class Boxes:
         size = math.prod(present.shape)
         at = xp.reshape(self.index, (-1,))
         w = xp.broadcast_to(self.window, self.index.shape)
-        total = scatter_add(size, at, xp.reshape(w, (-1,)))
+        total = backend.scatter_add(size, at, xp.reshape(w, (-1,)))
         reached = xp.reshape(total > 0, present.shape)
         total = xp.where(total > 0, total, xp.ones_like(total))
         found = [
-            scatter_add(size, at, xp.reshape(w * Y[..., c], (-1,))) / total
+            backend.scatter_add(size, at, xp.reshape(w * Y[..., c], (-1,))) / total
             for c in range(Y.shape[2])
         ]
         filled = xp.reshape(xp.stack(found, axis=-1), y.shape)
         return xp.where((present | ~reached)[..., None], y, filled)
-
-
-def stride_of(side: int, d: int) -> int:
-    """Samples from one box to the next."""
-    return side // 2 if d < 3 else side - 2
 
 
 # --- systems --------------------------------------------------------------------------------------
@@ -281,7 +264,7 @@ def solve_boxes(
     Y = xp.concat([Y, xp.broadcast_to(move(signs, Y, Y.dtype), (G, S, 1))], axis=2)
     count = to_numpy(xp.sum(xp.astype(M, xp.int64), axis=1))
     rank = np.argsort(count, kind="stable")
-    most = BOXES_PER_SOLVE if is_on_host(Y) else G
+    most = BOXES_PER_SOLVE if backend.is_on_host(Y) else G
     step = int(max(16, min(most, capacity(Y) // (8 * who.shape[1] * S * S))))
 
     def work(run: tuple[int, int]) -> tuple[Array, Array]:
@@ -292,7 +275,7 @@ def solve_boxes(
         return way(members, *(xp.take(a, at, axis=0) for a in (Y, M, who)))
 
     # Other libraries have threads of their own, and torch's solvers are not loaded by two at once.
-    results = spread(work, runs(G, step), None if is_numpy(Y) else 1)
+    results = spread(work, runs(G, step), None if backend.is_numpy(Y) else 1)
     back = move(np.argsort(rank), Y)
     said, e = (xp.concat([r[i] for r in results], axis=0) for i in (0, 1))
     return xp.take(said[..., :C], back, axis=0), xp.take(e, back, axis=0)

@@ -42,15 +42,8 @@ class Waves:
     shape: tuple[int, ...]
     periodic: tuple[bool, ...]
 
-    def forward(self, x: Floats) -> Floats:
-        """Coefficients of samples, (N, C) both."""
-        return self._apply(x, back=False)
-
-    def back(self, c: Floats) -> Floats:
-        """Samples of coefficients."""
-        return self._apply(c, back=True)
-
-    def _apply(self, x: Floats, *, back: bool) -> Floats:
+    def apply(self, x: Floats, *, back: bool = False) -> Floats:
+        """Coefficients of samples, (N, C) both; samples of coefficients on the way `back`."""
         X = x.reshape(*self.shape, -1)
         for k, wraps in enumerate(self.periodic):
             if wraps:  # Hartley's transform is its own inverse
@@ -130,7 +123,8 @@ class GridSystem:
         """About the diagonal of ``Σ Aᵀ A / σ²`` in waves, (N, 1): means over bands, by probing."""
         n = len(self.waves.squares)
         signs = np.sign(np.random.default_rng(0).standard_normal((n, 4)))
-        found = (self.waves.forward(self.normal(self.waves.back(signs))) * signs).mean(axis=1)
+        seen = self.normal(self.waves.apply(signs, back=True))
+        found = (self.waves.apply(seen) * signs).mean(axis=1)
         band = _bands(self.waves.squares)
         mean = np.bincount(band, found) / np.maximum(np.bincount(band), 1)
         return np.maximum(mean[band], 0)[:, None]
@@ -152,7 +146,7 @@ class GridSystem:
         scale = 1 / (self._diagonal + inverse + extra + 1e-300)
 
         def in_waves(weights: Floats | float, x: Floats) -> Floats:
-            return self.waves.back(weights * self.waves.forward(x))
+            return self.waves.apply(weights * self.waves.apply(x), back=True)
 
         def apply(x: Floats) -> Floats:
             own = in_waves(inverse, x) if prior else 0.0
@@ -179,7 +173,7 @@ class GridSystem:
         N = len(self.waves.squares)
         S = self.prior.copy()
         S[0] = S[1:].max()
-        x = self.waves.back(np.sqrt(S) * rng.standard_normal((N, n)))
+        x = self.waves.apply(np.sqrt(S) * rng.standard_normal((N, n)), back=True)
         y = [
             m.matmat(x) + u * s * rng.standard_normal((len(u), n))
             for m, u, s in zip(self.maps, self.units, self.noise)
@@ -196,8 +190,8 @@ class GridSystem:
         for _ in range(LEARNING_STEPS):
             x = self.solve(self.right(self.values), start=x, tolerance=1e-4)
             e = self.error(rng)
-            mean = (self.waves.forward(x) ** 2).mean(axis=1)
-            spread = (self.waves.forward(e) ** 2).mean(axis=1)
+            mean = (self.waves.apply(x) ** 2).mean(axis=1)
+            spread = (self.waves.apply(e) ** 2).mean(axis=1)
             for g, (m, y, u) in enumerate(zip(self.maps, self.values, self.units)):
                 if unknown[g]:
                     left = ((y - m.matmat(x)) / u) ** 2

@@ -16,17 +16,8 @@ from elmfield.errors import RankWarning
 from elmfield.field import Blended, Group
 from elmfield.field.coefficients.stored import Full
 from elmfield.field.uncertainty.neighbours import Calibration
-from elmfield.fit.observations.evidence import (
-    FREE_DEVIATION,
-    KEPT_LEVEL,
-    LEAST_LEVEL,
-    Evidence,
-    Prior,
-    ProductPrior,
-    RowGroup,
-    Solution,
-    solve,
-)
+from elmfield.fit.observations import evidence
+from elmfield.fit.observations.evidence import Evidence, Prior, ProductPrior, RowGroup, Solution
 from elmfield.fit.observations.observation import Observation, Resolution
 from elmfield.fit.observations.rows import AxisFunction, AxisRows, diagonal, multiply_rows
 from elmfield.local.bases import PolynomialModel, polynomial_model
@@ -175,7 +166,7 @@ def fit_one_region(
             y = y.reshape(-1, 1) if o.kind != "divergence" else y[:, :1]
         groups.append(_group(o, A, y, space.apply(factors, A)))
     prior = _choose(groups, space, start)
-    found = solve(groups, space, prior)
+    found = evidence.solve(groups, space, prior)
     _tell(observations, groups, found, space)
     c = found.c.reshape(n_channels, -1).T if coupled else found.c
     partition = Partition.regular(
@@ -196,7 +187,7 @@ def _group(o: Observation, A: Floats, y: Floats, B: Floats) -> RowGroup:
     B has the rows in terms of the prior.
     """
     m = A.shape[1]
-    planes = np.linalg.norm(B[:, m:], axis=1) / FREE_DEVIATION
+    planes = np.linalg.norm(B[:, m:], axis=1) / evidence.FREE_DEVIATION
     size = np.hypot(np.linalg.norm(B[:, :m], axis=1), planes)
     if not size.all():
         raise ValueError(f"{o.kind}: {int((size == 0).sum())} of {len(A)} rows say nothing.")
@@ -219,11 +210,13 @@ def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
     amplitude = max(float(np.sqrt(s.mean())) for s in squares)
     start = start._replace(amplitude=amplitude or 1.0)
     if exact.all() and n_exact >= 1.05 * space.n_functions * space.n_channels:
-        return start._replace(levels=np.full(len(groups), KEPT_LEVEL / 10))  # no prior has a say
+        return start._replace(
+            levels=np.full(len(groups), evidence.KEPT_LEVEL / 10)
+        )  # no prior has a say
     small, few = space.lowest(LAW_COEFFICIENTS if law.any() else SEARCH_COEFFICIENTS)
     # Rows that can be kept are; where there are more than functions, what these miss is noise.
     fixed = law | (exact & (n_exact < len(few) / 2))
-    least = np.where(law, LAW_LEVEL, LEAST_LEVEL)
+    least = np.where(law, LAW_LEVEL, evidence.LEAST_LEVEL)
     search = Evidence([replace(g, A=g.A[:, few]) for g in groups], small, list(fixed))
     starts = [
         start._replace(
@@ -236,14 +229,14 @@ def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
     prior = search.likeliest(starts)
     if law.any():  # how well all functions can keep an equation, not only the lowest
         every = Evidence(groups, space, list(fixed))
-        tried = np.geomspace(LEAST_LEVEL / 10, 1e-1, 7)
+        tried = np.geomspace(evidence.LEAST_LEVEL / 10, 1e-1, 7)
         each = [prior._replace(levels=np.where(law, t, prior.levels)) for t in tried]
         scores = np.asarray([every.score(p)[0] for p in each])
         # The strictest that the data do not speak against.
         prior = each[int(np.argmax(scores <= scores.min() + LAW_PATIENCE))]
         prior = prior._replace(amplitude=every.score(prior)[1])
     kept = exact & np.asarray([g.is_met for g in groups])
-    return prior._replace(levels=np.where(kept, KEPT_LEVEL, prior.levels))
+    return prior._replace(levels=np.where(kept, evidence.KEPT_LEVEL, prior.levels))
 
 
 def _tell(
