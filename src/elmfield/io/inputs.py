@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
@@ -38,7 +39,7 @@ from elmfield.field.coordinates.labels import (
 from elmfield.fit import Encoder, encoder
 from elmfield.io.conventions import ENCODED, FILLS, Gaps, crs_of, gaps_of, kind_of_samples
 from elmfield.io.files import is_path, read
-from elmfield.io.formats.arrays import DataArraySlabs, Lazy
+from elmfield.io.formats.arrays import Lazy
 from elmfield.io.formats.medical import from_image
 from elmfield.io.gridded import Gridded, axis_number
 from elmfield.io.model.metadata import keepable
@@ -336,7 +337,12 @@ def _values_of(da: "xarray.DataArray", gaps: Gaps) -> Array:
         return gaps.out_of(da.data)
     stored = da.encoding.get("chunksizes") or da.encoding.get("chunks")
     chunk = tuple(stored) if stored is not None and len(stored) == da.ndim else None
-    return Lazy(DataArraySlabs(da, gaps.out_of), da.shape, gaps.dtype(da.dtype), stored=chunk)
+    return Lazy(partial(_slab_of, da, gaps), da.shape, gaps.dtype(da.dtype), stored=chunk)
+
+
+def _slab_of(da: "xarray.DataArray", gaps: Gaps, slab: tuple[slice, ...]) -> Array:
+    """Samples of a DataArray that lies in a file."""
+    return gaps.out_of(np.asarray(da.isel(dict(zip(da.dims, slab))).values))
 
 
 def _encoding(da: "xarray.DataArray", gaps: Gaps) -> Attrs:

@@ -619,7 +619,7 @@ def test_a_cluster_writes_the_same_bytes_though_a_worker_dies(tmp_path):
 
 @pytest.mark.parametrize(("version", "told"), [(False, "none"), ("0.0.1", "0.0.1")])
 def test_workers_without_the_package_are_told_of(version, told):
-    from elmfield.io.stream.workers import check_workers
+    from elmfield.io.stream.workers import count_workers
 
     class Client:
         def run(self, function):
@@ -627,4 +627,4 @@ def test_workers_without_the_package_are_told_of(version, told):
             return {"tcp://a": ef.__version__, "tcp://b": version}
 
     with pytest.raises(RuntimeError, match=rf"needs elmfield .*tcp://b has {told}\. Install it"):
-        check_workers(Client())
+        count_workers(Client())

@@ -10,10 +10,13 @@ import pytest
 import elmfield as ef
 from elmfield._array.progress import silent
 from elmfield.field.coefficients.tiles import Tiling
+from elmfield.field.coordinates.labels import Labels
 from elmfield.fit.encoder import encoder
+from elmfield.fit.statistics import Slabs
 from elmfield.io.stream.fit_stream import Stream
 from elmfield.io.stream.work_folder import Work
-from elmfield.io.stream.workers import Spool, Spread, count_reads, merge_chunks
+from elmfield.io.stream.workers import Here, Spool, Spread, count_reads, merge_chunks
+from elmfield.samples import Sliced
 from support import close
 
 SMALL = 1 << 18
@@ -74,7 +77,7 @@ def test_workers_fill_gaps_too(tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "run_alone", noted)
     source = counted(values, (70, 50), Counter())
     ef.fit(source, ef.smooth(order=2), out=tmp_path / "a.elm.zarr", memory_limit=SMALL)
-    assert set(tasks) == {"_Surveying", "Coding"}
+    assert set(tasks) == {"partial", "Coding"}
 
 
 def test_chunks_that_were_computed_are_kept_when_work_is_cut_short(tmp_path):
@@ -156,10 +159,16 @@ class Chunked:
         return np.zeros(self.shape, "f4")[slab]
 
 
+def stream_of(source, encode, engine):
+    slabs = Slabs(source=Sliced(source))
+    own = {"slabs": slabs, "sent": slabs, "encode": encode, "labels": Labels()}
+    return Stream(**own, engine=engine, progress=silent)
+
+
 @pytest.mark.parametrize(("times", "copied"), [(2, False), (3, True)])
 def test_a_file_is_copied_if_it_would_be_read_three_times_in_a_pass(times, copied, tmp_path):
     encode = encoder(Chunked.shape, ef.smooth(order=2))
-    stream = Stream.of(Chunked(), encode, None, {}, None, silent)
+    stream = stream_of(Chunked(), encode, Here())
     rows = np.linspace(0, 60, times + 1).astype(int)
     blocks = [(slice(a, b), slice(0, 40)) for a, b in pairwise(rows)]
     work = Work(tmp_path / "a.elm.zarr")
@@ -176,7 +185,7 @@ def test_each_worker_gets_four_blocks_but_none_too_small_to_be_coded_fast():
     n_blocks = {}
     with ef.memory_limit(1 << 34):
         for n in (1, 3, 50):
-            stream = Stream.of(large, encode, None, {}, Spread(n_workers=n), silent)
+            stream = stream_of(large, encode, Spread(n_workers=n))
             n_blocks[n] = len(stream.blocks(tiling))
     assert n_blocks[1] == 1
     assert 12 <= n_blocks[3] <= 14

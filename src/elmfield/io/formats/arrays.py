@@ -7,6 +7,7 @@ import csv
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -258,39 +259,16 @@ class Lazy:
         return found.astype(self.dtype if dtype is None else dtype, copy=False)
 
 
-@dataclass(frozen=True)
-class Mapped:
-    """An array that lies in a file as it is in memory."""
-
-    path: Path
-    dtype: DType
-    offset: int
-    shape: tuple[int, ...]
-    order: str = "C"
-
-    def __call__(self, slab: tuple[slice, ...]) -> Array:
-        """A copy of a slab: what the system read for it is forgotten again."""
-        found = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, self.order)  # type: ignore[call-overload]
-        return np.array(found[slab])
-
-
 def lazy_memmap(values: np.memmap) -> Lazy:
     """A memory map by the name of its file; slices of it, which begin elsewhere, as they are."""
-    path, order = Path(str(values.filename)), "C" if values.flags.c_contiguous else "F"
-    read = Mapped(path, values.dtype, int(values.offset), values.shape, order)
-    return Lazy(read, values.shape, values.dtype)
+    order = "C" if values.flags.c_contiguous else "F"
+    about = str(values.filename), values.dtype, "r", int(values.offset), values.shape, order
+    return Lazy(partial(_mapped_slab, about), values.shape, values.dtype)
 
 
-@dataclass(frozen=True, eq=False)
-class DataArraySlabs:
-    """Reads slabs of a DataArray that lies in a file."""
-
-    da: Any
-    decode: Callable[[Array], Array]
-
-    def __call__(self, slab: tuple[slice, ...]) -> Array:
-        """The slab, decoded."""
-        return self.decode(np.asarray(self.da.isel(dict(zip(self.da.dims, slab))).values))
+def _mapped_slab(about: tuple[Any, ...], slab: tuple[slice, ...]) -> Array:
+    """A copy of a slab: what the system read for it is forgotten again."""
+    return np.array(np.memmap(*about)[slab])
 
 
 # --- tables of observations -----------------------------------------------------------------------

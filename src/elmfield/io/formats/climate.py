@@ -4,11 +4,10 @@
 """
 
 import warnings
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,22 +35,18 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
 
     `lazily` the file stays open, and its chunks or messages are read as they are needed.
     """
-    xarray = need("xarray", "xarray", f"reading {path.name}")
-    suffix = suffix_of(path)
-    if suffix in GRIB:
-        da = _find_grib(path, variable)
-        da.encoding["chunksizes"] = (*(1,) * (da.ndim - 2), *da.shape[-2:])  # messages
-        with reading(path, "GRIB"):
-            return from_dataarray(da if lazily else da.load(), lazily=lazily)
-    if suffix == ".zarr":
-        need("zarr", "xarray", "reading Zarr stores")
-    with reading(path, "Zarr" if suffix == ".zarr" else "NetCDF"):
-        ds = _open(xarray, path, suffix)
-        with nullcontext() if lazily else ds:
-            arrays = {str(k): v for k, v in ds.data_vars.items()}
-            da = arrays[_choose_variable(path, arrays, variable)]
+    kind = _kind(path)
+    with reading(path, kind):
+        found = _open(path)
+        with ExitStack() as stack:
+            for ds in () if lazily else found:
+                stack.enter_context(ds)
+            da = _pick(path, found, variable)
             da = da if lazily else da.load()
-    return _with_header(from_dataarray(da, lazily=lazily), da, keepable(ds.attrs))
+    if kind == "GRIB":
+        da.encoding["chunksizes"] = (*(1,) * (da.ndim - 2), *da.shape[-2:])  # messages
+        return from_dataarray(da, lazily=lazily)
+    return _with_header(from_dataarray(da, lazily=lazily), da, keepable(found[0].attrs))
 
 
 def _with_header(samples: Gridded, da: "xr.DataArray", said: Attrs) -> Gridded:
@@ -68,27 +63,30 @@ def _with_header(samples: Gridded, da: "xr.DataArray", said: Attrs) -> Gridded:
     return replace(samples, labels=labels)
 
 
-def _find_grib(path: Path, variable: str | None) -> "xr.DataArray":
-    need("eccodes", "grib", "reading GRIB files")
-    cfgrib = need("cfgrib", "grib", "reading GRIB files")
-    with reading(path, "GRIB"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about merging, which is not asked for
-        # No index files next to the data.
-        found = cfgrib.open_datasets(
-            str(path), backend_kwargs={"indexpath": "", "decode_timedelta": True}
-        )
+def _kind(path: Path) -> str:
+    suffix = suffix_of(path)
+    return "GRIB" if suffix in GRIB else "Zarr" if suffix == ".zarr" else "NetCDF"
+
+
+def _open(path: Path) -> "list[xr.Dataset]":
+    """Datasets of a file: one, or of GRIB messages as many as they have grids."""
+    xarray = need("xarray", "xarray", f"reading {path.name}")
+    kind = _kind(path)
+    if kind == "Zarr":
+        need("zarr", "xarray", "reading Zarr stores")
+        return [xarray.open_zarr(path, chunks=None, consolidated=None)]
+    if kind == "GRIB":
+        need("eccodes", "grib", "reading GRIB files")
+        cfgrib = need("cfgrib", "grib", "reading GRIB files")
+        own = {"indexpath": "", "decode_timedelta": True}  # no index files next to the data
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about merging, which is not asked for
+            found: list[xr.Dataset] = cfgrib.open_datasets(str(path), backend_kwargs=own)
         if not found:
             raise ValueError("it has no messages")
-        arrays = {str(k): v for ds in found for k, v in ds.data_vars.items()}
-        da: xr.DataArray = arrays[_choose_variable(path, arrays, variable)]
-        return da
-
-
-def _open(xarray: ModuleType, path: Path, suffix: str) -> Any:
-    if suffix == ".zarr":
-        return xarray.open_zarr(path, chunks=None, consolidated=None)
+        return found
     try:
-        return xarray.open_dataset(path, decode_timedelta=True)
+        return [xarray.open_dataset(path, decode_timedelta=True)]
     except ValueError as error:
         if "engine" not in str(error) and "backend" not in str(error):
             raise
@@ -96,9 +94,10 @@ def _open(xarray: ModuleType, path: Path, suffix: str) -> Any:
         raise ValueError("it is none") from error
 
 
-def _choose_variable(path: Path, arrays: Mapping[str, "xr.DataArray"], variable: str | None) -> str:
-    fit_for = {k: v.shape for k, v in arrays.items() if v.ndim and v.dtype.kind in "biufc"}
-    return choose(path, fit_for, variable)
+def _pick(path: Path, found: "Sequence[xr.Dataset]", variable: str | None) -> "xr.DataArray":
+    arrays = {str(k): v for ds in found for k, v in ds.data_vars.items()}
+    shapes = {k: v.shape for k, v in arrays.items() if v.ndim and v.dtype.kind in "biufc"}
+    return arrays[choose(path, shapes, variable)]
 
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
@@ -152,12 +151,12 @@ def _encoding(samples: Gridded, fill: float) -> Attrs:
 
 def grid(path: Path) -> Any:
     """A Dataset of the coordinates in a file of any number of variables."""
-    xarray = need("xarray", "xarray", f"reading {path.name}")
-    suffix = suffix_of(path)
-    if suffix in GRIB:
-        return _find_grib(path, None).coords.to_dataset().load()
-    with reading(path, "NetCDF or Zarr"), _open(xarray, path, suffix) as ds:
-        return ds.drop_vars([n for n in ds.data_vars if not str(n).endswith("_bnds")]).load()
+    with reading(path, _kind(path)):
+        found = _open(path)
+        if suffix_of(path) in GRIB:
+            return _pick(path, found, None).coords.to_dataset().load()
+        with found[0] as ds:
+            return ds.drop_vars([n for n in ds.data_vars if not str(n).endswith("_bnds")]).load()
 
 
 def _file_attrs(samples: Gridded) -> Attrs:

@@ -7,7 +7,7 @@ frames of a video are pictures; its sound is carried along. Through soundfile an
 
 import io
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
@@ -157,10 +157,8 @@ def _read_video(path: Path, lazily: bool) -> Gridded:
             has_sound = bool(file.streams.audio)
         if has_sound:
             header["sound"] = as_text(_extract_sound(av, path))
-    channels, noted = (
-        ChannelLabels(name="colour", labels=["red", "green", "blue"]),
-        noted_rate(rate),
-    )
+    channels = ChannelLabels(name="colour", labels=["red", "green", "blue"])
+    noted = noted_rate(rate)
     labels = Labels(align="areas", axes=SECONDS, channels=channels, rate=noted, header=header)
     dims, at = ("time", "row", "column"), {"time": times(n, rate)}
     return Gridded(values=values, dims=dims, coords=at, channel_axis=3, labels=labels)
@@ -232,17 +230,15 @@ def _write_video(samples: Gridded, path: Path, colours: str | None) -> None:
         stream = file.add_stream(codec, rate=rate, options=options)
         stream.height, stream.width = values.shape[1:3]
         stream.pix_fmt = pixels
-        heard = None if sound is None else _Track(av, file, as_bytes(sound))
+        heard = None if sound is None else _add_sound(av, file, as_bytes(sound))
         for frame in values:
             shown = av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")
-            for packet in stream.encode(shown):
-                file.mux(packet)
-        for packet in stream.encode():
-            file.mux(packet)
+            file.mux(stream.encode(shown))
+        file.mux(stream.encode())
         if heard is not None:
             time = samples.coords.get(samples.dims[0])
             start = 0.0 if time is None else float(min(time[0], time[-1]))
-            heard.copy(start, start + float(len(values) / rate))
+            heard(start, start + float(len(values) / rate))
 
 
 def _to_frames(samples: Gridded, path: Path, colours: str | None) -> Array:
@@ -265,46 +261,36 @@ def _to_frames(samples: Gridded, path: Path, colours: str | None) -> Array:
     return values
 
 
-class _Track:
-    """A sound track on its way into a file: as it is, or coded again where the file wants that."""
+def _add_sound(av: ModuleType, file: Any, data: bytes) -> Callable[[float, float], None]:
+    """Add a sound track to a file: as it is, or coded again where the file wants that.
 
-    def __init__(self, av: ModuleType, file: Any, data: bytes) -> None:
-        self.av, self.file = av, file
-        self.kept = av.open(io.BytesIO(data))
-        self.source = self.kept.streams.audio[0]
-        name = self.source.codec_context.name
-        able = file.supported_codecs
-        if self.source.codec_context.codec.name in able or name in able:
-            self.stream, self.encodes = file.add_stream_from_template(self.source), False
-        else:
-            usual = {"webm": "libopus", "avi": "pcm_s16le"}.get(file.format.name, "aac")
-            self.stream, self.encodes = file.add_stream(usual, rate=self.source.rate), True
+    Returns what puts in the sound from one time to another, in seconds.
+    """
+    kept = av.open(io.BytesIO(data))
+    source, able = kept.streams.audio[0], file.supported_codecs
+    is_able = source.codec_context.codec.name in able or source.codec_context.name in able
+    usual = {"webm": "libopus", "avi": "pcm_s16le"}.get(file.format.name, "aac")
+    if is_able:
+        stream = file.add_stream_from_template(source)
+    else:
+        stream = file.add_stream(usual, rate=source.rate)
 
-    def copy(self, start: float, end: float) -> None:
-        """Put in what is heard from `start` to `end`, in seconds."""
-        with self.kept:
-            if self.encodes:
-                self._encode(start, end)
-                return
-            for packet in self.kept.demux(self.source):
-                if packet.dts is None or packet.pts is None:
+    def copy(start: float, end: float) -> None:
+        with kept:
+            for some in kept.demux(source) if is_able else kept.decode(source):
+                if some.pts is None or not start - 1e-6 <= float(some.pts * some.time_base) < end:
                     continue
-                at = float(packet.pts * packet.time_base)
-                if not start - 1e-6 <= at < end:
-                    continue
-                shift = round(start / packet.time_base)
-                packet.pts, packet.dts = packet.pts - shift, packet.dts - shift
-                packet.stream = self.stream
-                self.file.mux(packet)
+                if is_able and some.dts is not None:
+                    shift = round(start / some.time_base)
+                    some.pts, some.dts, some.stream = some.pts - shift, some.dts - shift, stream
+                    file.mux(some)
+                elif not is_able:
+                    some.pts = None
+                    file.mux(stream.encode(some))
+            if not is_able:
+                file.mux(stream.encode())
 
-    def _encode(self, start: float, end: float) -> None:
-        for frame in self.kept.decode(self.source):
-            if frame.time is not None and start - 1e-6 <= frame.time < end:
-                frame.pts = None
-                for packet in self.stream.encode(frame):
-                    self.file.mux(packet)
-        for packet in self.stream.encode():
-            self.file.mux(packet)
+    return copy
 
 
 # --- another rate ---------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
         if lazily and page.photometric not in (PALETTE, WHITE_IS_LEAST):
             shape, stored = tuple(series.shape), tuple(page.chunks)
             stored = (*(1,) * (len(shape) - len(stored)), *stored)[-len(shape) :]
-            values = Lazy(Pages(path), shape, np.dtype(series.dtype), stored=stored)
+            values = Lazy(partial(_read_pages, path), shape, np.dtype(series.dtype), stored=stored)
         else:
             values, axes = _to_visible(series.asarray(), axes, page)
         found = _make_stack(values, axes, sizes)
@@ -56,18 +57,12 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
         return replace(found, labels=labels)
 
 
-@dataclass(frozen=True)
-class Pages:
-    """Reads slabs of a TIFF file's first series."""
-
-    path: Path
-
-    def __call__(self, slab: tuple[slice, ...]) -> Array:
-        """The slab, of whatever tiles it touches."""
-        tifffile = need("tifffile", "io", "reading TIFF files")
-        zarr = need("zarr", "xarray", "reading parts of TIFF files")
-        with tifffile.TiffFile(self.path) as file, file.series[0].aszarr(level=0) as store:
-            return np.asarray(zarr.open_array(store, mode="r")[slab])
+def _read_pages(path: Path, slab: tuple[slice, ...]) -> Array:
+    """A slab of a TIFF file's first series, of whatever tiles it touches."""
+    tifffile = need("tifffile", "io", "reading TIFF files")
+    zarr = need("zarr", "xarray", "reading parts of TIFF files")
+    with tifffile.TiffFile(path) as file, file.series[0].aszarr(level=0) as store:
+        return np.asarray(zarr.open_array(store, mode="r")[slab])
 
 
 @dataclass(frozen=True)

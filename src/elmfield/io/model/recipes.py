@@ -82,21 +82,8 @@ def recipe_of(model: Any) -> Recipe:
 def make_model(recipe: Recipe, inside: Array | None) -> LocalModel:
     """Make the model that a recipe describes; `inside` marks the samples of a box that count.
 
-    Raises
-    ------
-    StoreError
-        If the recipe makes no sense, or asks for more memory than any sensible one.
+    Any error says that the recipe makes no sense, or asks for more memory than a sensible one.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RankWarning)  # was said when the field was fitted
-            return _make(recipe, inside)
-    except Exception as error:  # whatever linear algebra says about numbers that are no recipe
-        why = f"modes that cannot be made ({error})"
-        raise StoreError(f"the model file asks for {why}; it is damaged.") from error
-
-
-def _make(recipe: Recipe, inside: Array | None) -> LocalModel:
     kind = recipe["kind"]
     if kind == "kernels":
         power, degree = float(recipe["power"]), int(recipe["degree"])
@@ -178,24 +165,6 @@ def _places(d: int, n: int = 3) -> Floats:
     return np.asarray(0.9 * np.cos(1.7 * np.arange(1, d + 1) * np.arange(1, n + 1)[:, None]))
 
 
-def check_probe(modes: LocalModel, d: int, expected: list[float]) -> None:
-    """Raise StoreError unless `modes` has the probed values."""
-    try:
-        with np.errstate(all="ignore"):
-            found = np.asarray(probe(modes, d))
-    except Exception as error:
-        why = f"modes that have no values ({error})"
-        raise StoreError(f"the model file asks for {why}; it is damaged.") from error
-    wanted = np.asarray(expected, dtype=np.float64)
-    size = max(float(np.max(np.abs(wanted), initial=0.0)), 1e-300)
-    if wanted.shape != found.shape or not np.max(np.abs(found - wanted)) <= PROBE_TOLERANCE * size:
-        raise StoreError(
-            "the modes made here are not those the file was written with: their probe is "
-            f"{found.tolist()}, the file says {wanted.tolist()}. The file is damaged, or the "
-            "linear algebra library on this machine orders them differently."
-        )
-
-
 @dataclass(eq=False)
 class DescribedModel:
     """A local model as a file describes it: made, and checked, when something first needs it.
@@ -228,11 +197,24 @@ class DescribedModel:
     @cached_property
     def model(self) -> LocalModel:
         """The model; StoreError if it is not the one the file was written with."""
-        model = make_model(self.recipe, self.inside)
-        if model.n_modes != self.n_modes:
-            why = f"{self.n_modes} modes, of which {model.n_modes} can be made"
-            raise StoreError(f"the model file says {why}; it is damaged.")
-        check_probe(model, self.n_axes, self.probe)
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore", RankWarning)  # was said when the field was fitted
+                model = make_model(self.recipe, self.inside)
+                found = np.asarray(probe(model, self.n_axes))
+            if model.n_modes != self.n_modes:
+                raise ValueError(f"there are {model.n_modes}, not {self.n_modes}")
+        except Exception as error:  # whatever linear algebra says about numbers that are no recipe
+            why = f"modes that cannot be made ({error})"
+            raise StoreError(f"the model file asks for {why}; it is damaged.") from error
+        wanted = np.asarray(self.probe, np.float64)
+        most = PROBE_TOLERANCE * max(float(np.max(np.abs(wanted), initial=0.0)), 1e-300)
+        if wanted.shape != found.shape or not np.max(np.abs(found - wanted)) <= most:
+            raise StoreError(
+                "the modes made here are not those the file was written with: their probe is "
+                f"{found.tolist()}, the file says {wanted.tolist()}. The file is damaged, or the "
+                "linear algebra library on this machine orders them differently."
+            )
         return uneven_modes(model, self.spacings)
 
     @property

@@ -23,7 +23,7 @@ from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.tiles import CodedTiles, Tiling, Totals, pack_tiles, packed
 from elmfield.io.model.metadata import Metadata, SamplesRecord
 from elmfield.io.store import blocks
-from elmfield.io.store.blocks import ArrayDocument, ArrayReader, damaged_array
+from elmfield.io.store.blocks import ArrayReader, damaged_array
 from elmfield.io.store.stores import Store
 from elmfield.samples import EXACT
 
@@ -90,7 +90,7 @@ class TileArray:
         shape, tile = self.tiling.sizes[: self._n_axes], self.tiling.tile[: self._n_axes]
         codecs: list[dict[str, Any]] = [{"name": name} for name in CODECS]
         codecs[0]["configuration"] = {}
-        ArrayDocument(shape, self.dtype, tile, codecs).write(store, self.name)
+        blocks.describe_array(store, self.name, shape, self.dtype, tile, codecs)
 
     def write_tile(self, store: Store, number: int, tile: bytes) -> str:
         """Write one coded tile; return its check sum, eight hexadecimal digits."""
@@ -111,12 +111,12 @@ class TileArray:
         """Return the array in a file, all claims checked; its document has the size of tiles."""
         store, sizes = arrays.store, arrays.sizes
         own = self.tiling.sizes[: self._n_axes]
-        found = ArrayDocument.read(store, self.name)
-        kind = (found.shape, found.dtype, tuple(found.codec_names))
-        if kind != (own, self.dtype, CODECS) or self.dtype not in DTYPES:
+        shape, kind, tile, codecs = blocks.read_description(store, self.name)
+        fits = (shape, kind, tuple(codecs)) == (own, self.dtype, CODECS)
+        if not fits or self.dtype not in DTYPES:
             why = f"{self.dtype} of shape {own} in coded tiles was expected"
             raise damaged_array(store, self.name, why)
-        tile, dtype = found.block, np.dtype(self.dtype)
+        dtype = np.dtype(self.dtype)
         if math.prod(map(min, zip(tile, own))) * dtype.itemsize > blocks.MAX_BLOCK_BYTES:
             raise damaged_array(store, self.name, f"tiles of {tile} samples")
         tiling = replace(self.tiling, tile=(*tile, 1)[: len(self.tiling.tile)])

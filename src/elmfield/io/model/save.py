@@ -133,8 +133,7 @@ def write_model(
     except OSError as error:
         if isinstance(error, FileNotFoundError):
             raise StoreError(f"cannot write {path}: its folder does not exist.") from error
-        why = atomic_write.explain_failure(error)
-        raise StoreError(f"cannot write {path}: {why}. Nothing was left behind.") from error
+        raise atomic_write.write_error(path, error, "Nothing was left behind.") from error
 
 
 def to_bytes(field: Field, dtype: str) -> bytes:

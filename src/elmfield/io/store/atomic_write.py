@@ -71,11 +71,11 @@ def resolve_links(path: Path) -> Path:
     return place
 
 
-def explain_failure(error: OSError) -> str:
-    """Say why something cannot be written, and what helps."""
+def write_error(target: object, error: OSError, after: str) -> StoreError:
+    """Return an error that says what the system says, what helps, and how things are after it."""
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     advice = "; free some space or choose another place" if is_full else ""
-    return f"{error.strerror or error}{advice}"
+    return StoreError(f"cannot write {target}: {error.strerror or error}{advice}. {after}")
 
 
 def move_into_place(made: Path, place: Path) -> None:

@@ -341,14 +341,13 @@ class ZipStore:
             with self._lock:
                 self._file.seek(start)
                 return self._file.read(size)
-        parts = []
-        while size > 0:
-            part = os.pread(self._descriptor, size, start)
+        got = b""
+        while len(got) < size:
+            part = os.pread(self._descriptor, size - len(got), start + len(got))
             if not part:
                 break
-            parts.append(part)
-            start, size = start + len(part), size - len(part)
-        return b"".join(parts)
+            got += part
+        return got
 
     def write(self, key: str, data: bytes) -> None:
         """Write one entry."""

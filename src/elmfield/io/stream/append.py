@@ -149,9 +149,8 @@ class JoinedSource:
 
     @property
     def place(self) -> int:
-        """The number of the axis, channels counted."""
-        c = self.model.field.model.channel_axis
-        return self.axis if c is None or self.axis < c else self.axis + 1
+        """The axis of the source where they follow."""
+        return self.model.place(self.axis)
 
     @property
     def size(self) -> int:
@@ -211,14 +210,13 @@ def _batches(frames: Iterator[Any], model: GrowingModel, k: int, left: int) -> I
 
     The first `left` of them not together with others.
     """
-    field, c = model.field, model.field.model.channel_axis
-    place = k if c is None or k < c else k + 1
+    field = model.field
     each = math.prod(n for j, n in enumerate(field.shape) if j != k) * len(field.model.offset)
     room = capacity(np.empty(0)) // max(1, each)
     step = max(1, min(room, 4 * model.tiles.tiling.tile[k]))
     while some := list(islice(frames, min(step, left or step))):
         left -= min(left, len(some))
-        yield np.stack([np.asarray(f) for f in some], axis=place)
+        yield np.stack([np.asarray(f) for f in some], axis=model.place(k))
 
 
 def _add(joined: JoinedSource, first: int, tell: Progress) -> GrowingModel:

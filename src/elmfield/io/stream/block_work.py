@@ -6,7 +6,6 @@ result depends on its samples alone, files appear whole, and what is there alrea
 
 import json
 import math
-from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -19,13 +18,12 @@ from elmfield._array.checks import USUAL_EFFORT
 from elmfield._array.running import capacity, n_threads, runs, spread
 from elmfield._array.typing import Array, Floats
 from elmfield.codec import has_coarse
-from elmfield.errors import StoreError
 from elmfield.field import Field
-from elmfield.field.coefficients.tiles import TILES_PER_BATCH, Tiling, pack_tiles, sums_of
+from elmfield.field.coefficients.tiles import TILES_PER_BATCH, pack_tiles, sums_of
 from elmfield.fit.gaps.fill import FilledSlabs
 from elmfield.fit.statistics import Slabs, blocks_of
 from elmfield.io.model.sample_files import TileArray
-from elmfield.io.store.blocks import add_check
+from elmfield.io.store.blocks import strip_check
 from elmfield.io.store.stores import RemoteStore, Store
 from elmfield.samples import WHOLE, Slab
 
@@ -56,21 +54,13 @@ class BlockResult:
     is_coarse: bool
     errors: tuple[float, float, int]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it in JSON's own terms."""
-        sums = self.sums
-        if sums is not None:  # to the last bit
-            sums = {"shape": list(sums.shape), "bytes": b64encode(sums.tobytes()).decode()}
-        return {**vars(self), "sums": sums}
-
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> "BlockResult":
-        """Return what :meth:`to_json` was called on."""
+        """Return what was noted of a block."""
         both = found["checks"], found["missing_checks"]
         first, second = ({int(k): str(v) for k, v in checks.items()} for checks in both)
         sums, (squares, largest, count) = found["sums"], found["errors"]
-        if sums is not None:
-            sums = np.frombuffer(b64decode(sums["bytes"])).reshape(sums["shape"])
+        sums = None if sums is None else np.asarray(sums, np.float64)
         errors = float(squares), float(largest), int(count)
         return cls(first, second, sums, bool(found["is_coarse"]), errors)
 
@@ -144,7 +134,8 @@ class Coding:
             errors = score.squares, score.largest, score.count
         result = BlockResult(checks, missing_checks, sums, is_coarse, errors)
         if self.notes is not None:
-            self.notes.write(note, json.dumps({"seen": seen, **result.to_json()}).encode())
+            noted = {"seen": seen, **vars(result), "sums": None if sums is None else sums.tolist()}
+            self.notes.write(note, json.dumps(noted).encode())
         return result
 
     def load(self, slab: Slab) -> Array | None:
@@ -173,7 +164,7 @@ class Coding:
                 done.append((array.write_tile(self.model, i, made[0]), has_coarse(made[0])))
             return done
 
-        numbers = tiles_in(array.tiling, slab)
+        numbers = _tiles_in(array, slab)
         most = max(1, min(TILES_PER_BATCH, len(numbers) // n_threads()))
         shares = [numbers[a:b] for a, b in runs(len(numbers), most)]
         done = list(chain.from_iterable(spread(work, shares)))
@@ -186,41 +177,28 @@ class Coding:
         try:
             found = json.loads(self.notes.read(note))
             result = BlockResult.from_json(found)
-        except Exception:  # there is none, or it was not written here
+            there = found["seen"] == seen and (self.level is None) == (result.sums is None)
+            there = there and self._has_tiles(self.samples, slab, result.checks)
+            if there and self.missing is not None:
+                there = self._has_tiles(self.missing, slab, result.missing_checks)
+        except Exception:  # there is none, or it was not written here, or a tile is gone
             return None
-        if found["seen"] != seen or (self.level is None) != (result.sums is None):
-            return None
-        there = self._has_tiles(self.samples, slab, result.checks)
-        if self.missing is not None:
-            there = there and self._has_tiles(self.missing, slab, result.missing_checks)
         return result if there else None
 
     def _has_tiles(self, array: TileArray, slab: Slab, checks: dict[int, str]) -> bool:
         """Whether the tiles of a block are complete; what a URL says is believed."""
-        if sorted(checks) != sorted(tiles_in(array.tiling, slab)):
+        if sorted(checks) != _tiles_in(array, slab):
             return False
         if isinstance(self.model, RemoteStore):
             return True
-        return all(is_tile(self.model, array.key(i), check) for i, check in checks.items())
+        tiles = ((self.model.read(array.key(i)), check) for i, check in checks.items())
+        return all(strip_check(t) and t[-4:].hex() == check for t, check in tiles)
 
 
-def is_tile(store: Store, key: str, check: str) -> bool:
-    """Whether an entry is a complete tile with this check sum."""
-    try:
-        data = store.read(key)
-    except StoreError:
-        return False
-    return data[-4:].hex() == check and add_check(data[:-4]) == data
-
-
-def tiles_in(tiling: Tiling, slab: Slab) -> list[int]:
-    """Numbers of the tiles that make up a slab of the axes that are not channels."""
-    every = [
-        np.arange((s.start - a) // t, -(-(s.stop - a) // t))
-        for s, a, t in zip(slab, tiling.low, tiling.tile)
-    ]
-    grid = np.meshgrid(*every, np.arange(tiling.counts[-1]), indexing="ij")
-    return [int(n) for n in np.ravel_multi_index(grid, tiling.counts).reshape(-1)]
+def _tiles_in(array: TileArray, slab: Slab) -> list[int]:
+    """Numbers of the tiles that make up a slab of the axes that are not channels, ascending."""
+    low, high = zip(*((s.start, s.stop) for s in slab))
+    return array.tiling.part((*low, 0), (*high, array.tiling.high[-1]))[1]
 
 
 # --- errors ---------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ What comes back is the lazily read field of the file: bit for bit what a fit in 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -81,25 +82,37 @@ def fit_to(
         advice = "Call array.compute_chunk_sizes() first."
         raise ValueError(f"a Dask array must know its shape; got {values.shape}. {advice}")
     encode = encoder_for(given, settings, partition)
-    check_can_stream(encode.settings)
-    choice("missing", missing, WAYS)
-    work = Work(out)
-    stream = Stream.of(values, encode, mask, given.labels, engine, progress)
-    with work:
-        stream, survey = replace(stream, missing=missing).survey(work)
-        return stream.write(survey, work)
-
-
-def check_can_stream(settings: Settings) -> None:
-    """Raise if some settings have to see all samples at once."""
-    if settings.denoise is not False:
+    target = encode.settings.target
+    if encode.settings.denoise is not False:
         raise ValueError("`denoise` has to see the whole array, and cannot go together with `out`.")
-    target = settings.target
     if target is not None and not target.is_coded:
         raise ValueError(
             f"`{target.kind}` has to see all coefficients at once, and cannot be asked for "
             "together with `out`. Ask for psnr, max_error, bits or bytes."
         )
+    choice("missing", missing, WAYS)
+    work = Work(out)
+    if isinstance(values, np.memmap) and values.base is None:
+        values = lazy_memmap(values)
+    if not is_dask(values) and is_array(values):
+        values = to_numpy(with_nan(values))
+    source = Sliced(values) if is_dask(values) else source_of(values)
+    if is_dask(values) and is_dask(mask):
+        raise ValueError(
+            "`mask` cannot be a Dask array; mark what is missing in a Dask array of samples "
+            "with NaN: dask.array.where(mask, numpy.nan, array)."
+        )
+    gaps = None if mask is None else source_of(mask)
+    slabs = sent = Slabs(source=source, channel_axis=encode.channel_axis, mask=gaps)
+    if is_dask(values) and engine is None:
+        n = workers.n_dask_workers()
+        engine = Spread(array=lambda slab: values[slabs.with_channels(slab)], n_workers=n)
+        sent = replace(slabs, source=workers.Shell(source.shape, np.dtype(source.dtype)))
+    about: dict[str, Any] = {"encode": encode, "labels": given.labels, "missing": missing}
+    stream = Stream(slabs=slabs, sent=sent, engine=engine or Here(), progress=progress, **about)
+    with work:
+        stream, survey = stream.survey(work)
+        return stream.write(survey, work)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -131,38 +144,6 @@ class Stream:
     engine: Engine
     progress: Progress
     missing: str = "fill"
-
-    @classmethod
-    def of(
-        cls,
-        values: Any,
-        encode: Encoder,
-        mask: Any,
-        labels: Labels,
-        engine: Engine | None,
-        progress: Progress,
-    ) -> "Stream":
-        """Make the stream of a source, and choose who works on it."""
-        if isinstance(values, np.memmap) and values.base is None:
-            values = lazy_memmap(values)
-        if not is_dask(values) and is_array(values):
-            values = to_numpy(with_nan(values))
-        source = Sliced(values) if is_dask(values) else source_of(values)
-        if is_dask(values) and is_dask(mask):
-            raise ValueError(
-                "`mask` cannot be a Dask array; mark what is missing in a Dask array of samples "
-                "with NaN: dask.array.where(mask, numpy.nan, array)."
-            )
-        gaps = None if mask is None else source_of(mask)
-        slabs = sent = Slabs(source=source, channel_axis=encode.channel_axis, mask=gaps)
-        if is_dask(values) and engine is None:
-            n = workers.n_dask_workers()
-            engine = Spread(array=lambda slab: values[slabs.with_channels(slab)], n_workers=n)
-            sent = replace(slabs, source=workers.Shell(source.shape, np.dtype(source.dtype)))
-        engine = Here() if engine is None else engine
-        return cls(
-            slabs=slabs, sent=sent, encode=encode, labels=labels, engine=engine, progress=progress
-        )
 
     # --- the two passes ------------------------------------------------------------------------
 
@@ -249,7 +230,7 @@ class Stream:
         spool = self._spool(work, blocks)
         if spool is not None:
             blocks = [self.slabs.without_channels(slab) for slab in spool.slabs]
-        task = _Surveying(probes, self.sent, self._room, spool)
+        task = partial(_survey_block, probes, self.sent, self._room, spool)
         whole = self.slabs.with_channels
         known = [] if spool is None else [b for b in blocks if spool.has(whole(b))]
         new = [b for b in blocks if b not in known] if known else blocks
@@ -304,25 +285,19 @@ class Stream:
         return blocks_of(self.slabs.shape[:-1], tiling.tile[:-1], self._room)
 
 
-@dataclass(frozen=True, eq=False)
-class _Surveying:
+def _survey_block(
+    probes: Probes, slabs: Slabs, room: int, spool: Spool | None, slab: Slab, values: Any = None
+) -> list[Part]:
     """What is done to each block in the first pass."""
-
-    probes: Probes
-    slabs: Slabs
-    room: int
-    spool: Spool | None
-
-    def __call__(self, slab: Slab, values: Any = None) -> list[Part]:
-        if self.spool is None:
-            return [self.probes.part(self.slabs, slab, values)]
-        where = self.slabs.with_channels(slab)
-        found = self.spool.load(where)
-        if found is None:
-            found = self.slabs.raw(slab) if values is None else np.asarray(values)
-            self.spool.save(where, found)
-        parts = []
-        for part in blocks_of([s.stop - s.start for s in slab], [1] * len(slab), self.room):
-            own = tuple(slice(s.start + p.start, s.start + p.stop) for s, p in zip(slab, part))
-            parts.append(self.probes.part(self.slabs, own, found[self.slabs.with_channels(part)]))
-        return parts
+    if spool is None:
+        return [probes.part(slabs, slab, values)]
+    where = slabs.with_channels(slab)
+    found = spool.load(where)
+    if found is None:
+        found = slabs.raw(slab) if values is None else np.asarray(values)
+        spool.save(where, found)
+    parts = []
+    for part in blocks_of([s.stop - s.start for s in slab], [1] * len(slab), room):
+        own = tuple(slice(s.start + p.start, s.start + p.stop) for s, p in zip(slab, part))
+        parts.append(probes.part(slabs, own, found[slabs.with_channels(part)]))
+    return parts

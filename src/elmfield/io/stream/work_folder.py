@@ -31,7 +31,7 @@ from elmfield.io.model.load import read_field
 from elmfield.io.model.metadata import Metadata, read_metadata, staging_folder, write_metadata
 from elmfield.io.model.save import FOLDER, check_target, entry_order
 from elmfield.io.store import atomic_write, stores
-from elmfield.io.store.atomic_write import explain_failure, lock_folder, resolve_links
+from elmfield.io.store.atomic_write import lock_folder, resolve_links, write_error
 from elmfield.io.store.stores import ROOT, FolderStore, RemoteStore, is_url, local_path
 
 PLAN = "plan.json"
@@ -76,11 +76,8 @@ class Work:
         if isinstance(error, FileNotFoundError):
             return
         if isinstance(error, OSError) and error.errno is not None:
-            why = explain_failure(error)
-            raise StoreError(
-                f"cannot write {self.target}: {why}. What is done so far is kept in {self.root}; "
-                "the same call goes on from there."
-            ) from error
+            after = f"What is done so far is kept in {self.root}; the same call goes on from there."
+            raise write_error(self.target, error, after) from error
 
     def close(self) -> None:
         """Let others work here, and forget what lies on this machine only."""
@@ -239,6 +236,11 @@ class GrowingModel:
         growing = self.meta.appending
         return self.field.shape[k] if growing is None or growing.axis != k else growing.start
 
+    def place(self, k: int) -> int:
+        """Return the number of axis k where channels are counted."""
+        c = self.field.model.channel_axis
+        return k if c is None or k < c else k + 1
+
     def finish(self) -> Field:
         """Forget the call that added samples, the last that it does; return the field."""
         if self.meta.appending is None:
@@ -276,11 +278,8 @@ def explain_writing(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        why = explain_failure(error)
-        raise StoreError(
-            f"cannot write {target}: {why}. It is as it was, or has all new samples; the same call "
-            "goes on."
-        ) from error
+        after = "It is as it was, or has all new samples; the same call goes on."
+        raise write_error(target, error, after) from error
 
 
 def _move_up(target: Path, folder: Path, key: str) -> None:

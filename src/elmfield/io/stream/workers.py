@@ -10,7 +10,7 @@ import math
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import product as cartesian
@@ -137,12 +137,11 @@ def cluster(n_workers: int | None, scheduler: str | None) -> Iterator[Engine | N
         else:
             client = stack.enter_context(distributed.Client(scheduler, timeout="15s"))
             client.wait_for_workers(n_workers or 1, timeout=60)
-        check_workers(client)
-        yield Spread(n_workers=max(1, sum(client.nthreads().values())))
+        yield Spread(n_workers=count_workers(client))
 
 
-def check_workers(client: Any) -> None:
-    """Raise if a worker cannot import this package, or has another version of it."""
+def count_workers(client: Any) -> int:
+    """Threads of all workers; RuntimeError if one lacks this package or has another version."""
     from elmfield import __version__
 
     found = client.run(
@@ -153,10 +152,9 @@ def check_workers(client: Any) -> None:
     )
     for name, version in found.items():
         if version != __version__:
-            has = f"{name} has {version or 'none'}"
-            raise RuntimeError(
-                f"every worker needs elmfield {__version__}; {has}. Install it there."
-            )
+            needs = f"every worker needs elmfield {__version__}"
+            raise RuntimeError(f"{needs}; {name} has {version or 'none'}. Install it there.")
+    return max(1, int(sum(client.nthreads().values())))
 
 
 # --- Dask arrays ----------------------------------------------------------------------------------
@@ -166,13 +164,8 @@ def n_dask_workers() -> int:
     """Workers of the scheduler that Dask would use now."""
     distributed = sys.modules.get("distributed")
     if distributed is not None:
-        try:
-            client = distributed.get_client()
-        except ValueError:
-            pass
-        else:
-            check_workers(client)
-            return max(1, int(sum(client.nthreads().values())))
+        with suppress(ValueError):  # there is none
+            return count_workers(distributed.get_client())
     config: Any = import_module("dask").config
     if config.get("scheduler", None) in ("sync", "synchronous", "single-threaded"):
         return 1
