@@ -170,6 +170,7 @@ def _channels_last(field: Field, samples: Array | None) -> Array | None:
 
 def written(scene: Scene, order: Download) -> tuple[str, bytes]:
     """Name and content of a file of what is seen."""
+    scene = scene.on_axes(order.look.axes)
     stem = Path(scene.title).stem[:100]
     stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in stem)
     name = f"{stem or 'field'}-{order.look.quantity}{order.suffix}"
