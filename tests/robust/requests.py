@@ -185,7 +185,7 @@ def _target(rng):
         "index": _numbers(rng, int(rng.integers(1, 4))), "line": _numbers(rng, 4),
         "window": ",".join(sorted(_numbers(rng, 4).split(","))), "between": _numbers(rng, 2),
         "at": _numbers(rng, 1), "n": _number(rng),
-        "plane": _pick(rng, ["1,2", "0,2", "0,1"], ["1,0", "0,0", "axial", "1", _numbers(rng, 2)], 0.1),
+        "plane": _pick(rng, ["1,2", "0,2", "0,1"], ["1,0", "axial", "1", _numbers(rng, 2)], 0.1),
         "scale": _pick(rng, ["1", "2", "0.5"], ["0.01", "64", _number(rng)]),
         "quantity": _pick(rng, ["value", "gradient", "laplacian"], ["error", "regions", "__"], 0.2),
         "method": _pick(rng, ["field", "nearest", "linear", "cubic"], ["quintic"]),

@@ -320,6 +320,12 @@ class Scene:
         """Whether one channel is what people are used to see in grey: bytes, or a scan."""
         return self.field.model.n_channels == 1 and (self._dtype == "uint8" or self.is_scan)
 
+    @property
+    def top(self) -> float | None:
+        """The number for white of a picture; None of anything else."""
+        is_known = self.is_picture or (self.is_grey and not self.is_scan)
+        return float(np.iinfo(self._dtype).max) if is_known else None
+
     def _from_dicom(self, element: str) -> list[Any]:
         """Values of an element of the file's header; none if it has no such."""
         header = self.field.labels.header.get("dicom") or {}
@@ -339,8 +345,6 @@ class Scene:
         n = field.model.n_channels
         if len(labels) != n:
             labels = ["red", "green", "blue", "alpha"][:n] if self.is_picture else []
-        has_top = self.is_picture or (self.is_grey and not self.is_scan)
-        top = float(np.iinfo(self._dtype).max) if has_top else None
         pairs = zip(self._from_dicom(LEVELS), self._from_dicom(WIDTHS))
         windows = [pair for pair in pairs if {*map(type, pair)} <= {int, float}]
         return {
@@ -361,7 +365,7 @@ class Scene:
             "channels": labels or [f"channel {k}" for k in range(n)],
             "picture": self.is_picture,
             "grey": self.is_grey,
-            "top": top,
+            "top": self.top,
             "parts": PARTS if field.model.is_complex else (),
             "quantities": self.quantities,
             "lacks": self.lacks,
