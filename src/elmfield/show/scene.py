@@ -300,14 +300,14 @@ class Scene:
         return direction_lines(self.field)
 
     @property
-    def _dtype(self) -> str:
+    def dtype(self) -> str:
         """Of the samples, as they were given."""
         return self.field.labels.dtype or self.field.model.input_dtype
 
     @property
     def is_picture(self) -> bool:
         """Whether three channels are red, green and blue."""
-        whole = self._dtype in ("uint8", "uint16") and not self.field.model.is_complex
+        whole = self.dtype in ("uint8", "uint16") and not self.field.model.is_complex
         return whole and self.field.model.n_channels in (3, 4)
 
     @property
@@ -318,13 +318,13 @@ class Scene:
     @property
     def is_grey(self) -> bool:
         """Whether one channel is what people are used to see in grey: bytes, or a scan."""
-        return self.field.model.n_channels == 1 and (self._dtype == "uint8" or self.is_scan)
+        return self.field.model.n_channels == 1 and (self.dtype == "uint8" or self.is_scan)
 
     @property
     def top(self) -> float | None:
         """The number for white of a picture; None of anything else."""
         is_known = self.is_picture or (self.is_grey and not self.is_scan)
-        return float(np.iinfo(self._dtype).max) if is_known else None
+        return float(np.iinfo(self.dtype).max) if is_known else None
 
     def _from_dicom(self, element: str) -> list[Any]:
         """Values of an element of the file's header; none if it has no such."""
@@ -336,15 +336,24 @@ class Scene:
         """Those that the page shows when it opens."""
         return (0, 1, 2) if self.is_picture else (0,)
 
+    @property
+    def channel_names(self) -> list[str]:
+        """What channels are called."""
+        names = [str(v) for v in self.field.labels.channels.labels]
+        n = self.field.model.n_channels
+        if len(names) == n:
+            return names
+        return (
+            ["red", "green", "blue", "alpha"][:n]
+            if self.is_picture
+            else [f"channel {k}" for k in range(n)]
+        )
+
     # --- what the page is told -----------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
         """Everything the page must know before it asks for numbers."""
         field = self.field
-        labels = [str(v) for v in field.labels.channels.labels]
-        n = field.model.n_channels
-        if len(labels) != n:
-            labels = ["red", "green", "blue", "alpha"][:n] if self.is_picture else []
         pairs = zip(self._from_dicom(LEVELS), self._from_dicom(WIDTHS))
         windows = [pair for pair in pairs if {*map(type, pair)} <= {int, float}]
         return {
@@ -362,7 +371,7 @@ class Scene:
             "scan": self.is_scan,
             "modality": "".join(map(str, self._from_dicom(MODALITY))),
             "windows": [[v - w / 2, v + w / 2] for v, w in windows],
-            "channels": labels or [f"channel {k}" for k in range(n)],
+            "channels": self.channel_names,
             "picture": self.is_picture,
             "grey": self.is_grey,
             "top": self.top,
