@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.io.napari import COARSEST_PIXELS, MAX_CHUNKS, get_reader, layer_of
+from elmfield.io.napari import COARSEST_PIXELS, MAX_CHUNKS, get_reader, layer_of, read_layers
 from support import ROOT, close
 
 pytest.importorskip("dask.array")
@@ -121,6 +121,9 @@ def test_mistakes_are_told(tmp_path):
     ef.save(ef.fit(np.arange(50.0)), tmp_path / "sound.elm")
     with pytest.raises(ValueError, match=r"sound\.elm has one axis; use elmfield view"):
         read(tmp_path / "sound.elm")
+    for path in ("photo.png", None, []):
+        with pytest.raises(ValueError, match=r"`path` must be of a model, .*; got"):
+            read_layers(path)
     with pytest.raises(TypeError, match="`field` must be a Field; got a ndarray"):
         layer_of(np.eye(5))
 
@@ -139,6 +142,7 @@ def test_the_manifest_names_what_there_is():
         assert get_reader(pattern.replace("*", "photo")) is not None
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of npe2's own models
 def test_npe2_takes_the_manifest():
     npe2 = pytest.importorskip("npe2", reason="npe2 is not installed")
     manifest = npe2.PluginManifest.from_file(ROOT / "src" / "elmfield" / "napari.yaml")

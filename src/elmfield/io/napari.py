@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from elmfield._array.checks import wrong
 from elmfield.field import Field
 from elmfield.io.files import StrPath, is_model, is_path, path_of
 from elmfield.io.model.load import load
@@ -37,6 +38,8 @@ def get_reader(path: object) -> Callable[[StrPath | Sequence[StrPath]], list[Lay
 
 def read_layers(path: StrPath | Sequence[StrPath]) -> list[Layer]:
     """Return a layer for each model file or folder."""
+    if get_reader(path) is None:
+        raise wrong("path", "be of a model, .elm or .elm.zarr, or a list of such", path)
     paths = [path] if is_path(path) else path
     return [layer_of(load(p), Path(p).name) for p in paths]
 
@@ -76,13 +79,16 @@ def layer_of(field: Field, name: str = "field") -> Layer:
         made = field.resize(scale=scale, chunks=tuple(chunks), dtype=dtype)
         made = abs(made) if is_complex else made
         arrays.append(np.moveaxis(made, k, -1) if scene.is_picture else made)
-    options: dict[str, Any] = {"name": name, "multiscale": True, "metadata": {"field": field}}
-    options |= {"scale": [], "translate": []}
-    for j, axis in enumerate(field.domain.axes):
-        size = abs(axis.step) * (2.0**FINEST if j in shown else 1.0)
-        options["scale"].append(size)
-        first = axis.origin if axis.step > 0 else 0.0  # arrays are shown as they run
-        options["translate"].append(first + (size - abs(axis.step)) / 2)
+    finer = [2.0**FINEST if j in shown else 1.0 for j in range(len(shape))]
+    axes = list(zip(finer, field.domain.axes))
+    options: dict[str, Any] = {
+        "name": name,
+        "multiscale": True,
+        "scale": [abs(a.step) * s for s, a in axes],
+        # Arrays are shown as they run, and begin at their corner.
+        "translate": [a.origin * (a.step > 0) + abs(a.step) * (s - 1) / 2 for s, a in axes],
+        "metadata": {"field": field},
+    }
     if scene.is_picture:
         options["rgb"] = True
     elif k is not None:

@@ -64,7 +64,7 @@ class Look:
     @classmethod
     def first(cls, scene: Scene) -> "Look":
         """What the page shows when it opens."""
-        return cls(channels=scene.channels, at=scene.start)
+        return cls(channels=scene.channels, at=tuple(scene.cross[k] for k in scene.others))
 
 
 @dataclass(frozen=True)

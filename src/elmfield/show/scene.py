@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from elmfield._array.checks import choice
 from elmfield._array.typing import Array, Floats
 from elmfield.domain import Axis, Domain
 from elmfield.domain.sphere import is_latitude, is_longitude
@@ -203,10 +204,7 @@ class Scene:
 
     def on_axes(self, axes: tuple[float, ...]) -> "Scene":
         """The same with certain axes as rows and columns; this one for none."""
-        if axes and axes not in self.planes:
-            known = " or ".join(f"{r:g},{c:g}" for r, c in self.planes) or "left out for a series"
-            raise ValueError(f"`plane` must be {known}; got {','.join(f'{k:g}' for k in axes)}.")
-        return self.planes[axes] if axes else self
+        return self.planes[choice("plane", axes, self.planes)] if axes else self
 
     @cached_property
     def plane(self) -> Plane:
@@ -246,11 +244,6 @@ class Scene:
         timely = {d for d in dims if labels.axis(d).epoch is not None} | {"time", "frame", "t"}
         sizes = zip(dims, self.field.shape)
         return tuple(0.0 if d in timely else float((n - 1) // 2) for d, n in sizes)
-
-    @property
-    def start(self) -> tuple[float, ...]:
-        """Where the sliders begin."""
-        return tuple(self.cross[k] for k in self.others)
 
     @cached_property
     def missing(self) -> Array | None:
@@ -366,7 +359,6 @@ class Scene:
             "planes": [scene._plane() for scene in self.planes.values()],
             "plane": None if self.is_series else self._plane(),
             "others": self.others,
-            "start": self.start,
             "cross": self.cross,
             "scan": self.is_scan,
             "modality": "".join(map(str, self._from_dicom(MODALITY))),

@@ -749,8 +749,8 @@ async function begin() {
   document.documentElement.dataset.theme = kept ?? (matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark");
   facts = window.exportedFacts ?? await ask("facts.json");
   axes = facts.axes.map((a) => new Axis(a));
-  state.at = facts.start;
   state.cross = [...facts.cross];
+  state.at = facts.others.map((k) => state.cross[k]);
   state.planes = facts.scan ? "three" : "one";
   state.channels = facts.exported?.channels ?? (facts.picture ? [0, 1, 2] : [0]);
   state.part = facts.parts[0] ?? null;
