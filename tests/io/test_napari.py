@@ -104,12 +104,11 @@ def test_what_is_no_model_is_left_to_others(path):
     assert get_reader(path) is None
 
 
-def test_several_models_are_several_layers(waves, tmp_path):
-    paths = [tmp_path / "a.elm", tmp_path / "b.elm.zarr"]
-    for path in paths:
-        ef.save(ef.fit(waves[:, :40]), path)
-    layers = get_reader(list(map(str, paths)))(paths)
-    assert [options["name"] for _, options, _ in layers] == ["a.elm", "b.elm.zarr"]
+def test_folders_are_read_too(waves, tmp_path):
+    ef.save(ef.fit(waves[:, :40]), tmp_path / "a.elm.zarr")
+    [(arrays, options, _)] = read(tmp_path / "a.elm.zarr")
+    assert options["name"] == "a.elm.zarr"
+    assert arrays[-1].shape == (40, 40)
 
 
 def test_mistakes_are_told(tmp_path):
@@ -121,9 +120,10 @@ def test_mistakes_are_told(tmp_path):
     ef.save(ef.fit(np.arange(50.0)), tmp_path / "sound.elm")
     with pytest.raises(ValueError, match=r"sound\.elm has one axis; use elmfield view"):
         read(tmp_path / "sound.elm")
-    for path in ("photo.png", None, []):
-        with pytest.raises(ValueError, match=r"`path` must be of a model, .*; got"):
-            read_layers(path)
+    with pytest.raises(ValueError, match=r"`path` must end in \.elm or \.elm\.zarr; got 'a\.png'"):
+        read_layers("a.png")
+    with pytest.raises(TypeError, match="`path` must be a text or a path; got a list"):
+        read_layers(["a.elm"])
     with pytest.raises(TypeError, match="`field` must be a Field; got a ndarray"):
         layer_of(np.eye(5))
 

@@ -4,15 +4,13 @@ napari finds it by ``elmfield/napari.yaml``, and need not be installed here.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from elmfield._array.checks import wrong
 from elmfield.field import Field
-from elmfield.io.files import StrPath, is_model, is_path, path_of
+from elmfield.io.files import StrPath, check_model_name, is_model, is_path, path_of
 from elmfield.io.model.load import load
 from elmfield.show.scene import Scene, pairs_of
 
@@ -29,19 +27,15 @@ MAX_CHUNKS = 10_000
 """Of axes that are not shown: more make Dask slow."""
 
 
-def get_reader(path: object) -> Callable[[StrPath | Sequence[StrPath]], list[Layer]] | None:
-    """Return :func:`read_layers` if all that is given is called as models are, else None."""
-    paths = path if isinstance(path, (list, tuple)) else [path]
-    ours = bool(paths) and all(is_path(p) and is_model(path_of(p)) for p in paths)
-    return read_layers if ours else None
+def get_reader(path: object) -> Callable[[StrPath], list[Layer]] | None:
+    """Return :func:`read_layers` for what is called as models are, else None."""
+    return read_layers if is_path(path) and is_model(path_of(path)) else None
 
 
-def read_layers(path: StrPath | Sequence[StrPath]) -> list[Layer]:
-    """Return a layer for each model file or folder."""
-    if get_reader(path) is None:
-        raise wrong("path", "be of a model, .elm or .elm.zarr, or a list of such", path)
-    paths = [path] if is_path(path) else path
-    return [layer_of(load(p), Path(p).name) for p in paths]
+def read_layers(path: StrPath) -> list[Layer]:
+    """Return the one layer of a model's file or folder."""
+    check_model_name("path", path_of(path))
+    return [layer_of(load(path_of(path)), path_of(path).name)]
 
 
 def layer_of(field: Field, name: str = "field") -> Layer:
@@ -69,8 +63,7 @@ def layer_of(field: Field, name: str = "field") -> Layer:
     chunks = [COARSEST_PIXELS if j in shown else step for j in range(len(shape))]
     if k is not None:
         chunks.insert(k, -1)
-    is_whole = scene.top is not None and scene.missing is None
-    is_complex = field.model.is_complex
+    is_whole, is_complex = scene.top is not None and scene.missing is None, field.model.is_complex
     dtype = field.dtype if is_complex else scene.dtype if is_whole else np.float32
     coarsest = math.ceil(math.log2(max(shape[j] for j in shown) / COARSEST_PIXELS))
     arrays = []
@@ -78,9 +71,9 @@ def layer_of(field: Field, name: str = "field") -> Layer:
         scale = [2.0**-level if j in shown else 1.0 for j in range(len(shape))]
         made = field.resize(scale=scale, chunks=tuple(chunks), dtype=dtype)
         made = abs(made) if is_complex else made
-        arrays.append(np.moveaxis(made, k, -1) if scene.is_picture else made)
-    finer = [2.0**FINEST if j in shown else 1.0 for j in range(len(shape))]
-    axes = list(zip(finer, field.domain.axes))
+        is_last = k is None or not scene.is_picture
+        arrays.append(made if is_last else np.moveaxis(made, k, -1))
+    axes = [(2.0**FINEST if j in shown else 1.0, a) for j, a in enumerate(field.domain.axes)]
     options: dict[str, Any] = {
         "name": name,
         "multiscale": True,

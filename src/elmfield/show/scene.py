@@ -319,11 +319,6 @@ class Scene:
         is_known = self.is_picture or (self.is_grey and not self.is_scan)
         return float(np.iinfo(self.dtype).max) if is_known else None
 
-    def _from_dicom(self, element: str) -> list[Any]:
-        """Values of an element of the file's header; none if it has no such."""
-        header = self.field.labels.header.get("dicom") or {}
-        return list(header.get(element, {}).get("Value", ()))
-
     @property
     def channels(self) -> tuple[int, ...]:
         """Those that the page shows when it opens."""
@@ -347,8 +342,9 @@ class Scene:
     def facts(self) -> dict[str, Any]:
         """Everything the page must know before it asks for numbers."""
         field = self.field
-        pairs = zip(self._from_dicom(LEVELS), self._from_dicom(WIDTHS))
-        windows = [pair for pair in pairs if {*map(type, pair)} <= {int, float}]
+        header = field.labels.header.get("dicom") or {}
+        modality, *pairs = (header.get(k, {}).get("Value", ()) for k in (MODALITY, LEVELS, WIDTHS))
+        windows = [pair for pair in zip(*pairs) if {*map(type, pair)} <= {int, float}]
         return {
             "title": self.title,
             "name": field.labels.name or "",
@@ -361,7 +357,7 @@ class Scene:
             "others": self.others,
             "cross": self.cross,
             "scan": self.is_scan,
-            "modality": "".join(map(str, self._from_dicom(MODALITY))),
+            "modality": "".join(map(str, modality)),
             "windows": [[v - w / 2, v + w / 2] for v, w in windows],
             "channels": self.channel_names,
             "picture": self.is_picture,
