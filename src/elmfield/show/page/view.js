@@ -182,6 +182,7 @@ function address() {
   if (state.beside === "field") delete told.beside, delete told.split;
   if (facts.plane === facts.planes[0]) delete told.plane;
   if (!isThree()) delete told.cross;
+  if (facts.planes.length < 3) delete told.planes;
   if (series) Object.assign(told, { x: series.low, y: series.high });
   else Object.assign(told, picture.view);
   return write(told);
