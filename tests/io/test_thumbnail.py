@@ -81,3 +81,8 @@ def test_a_file_that_is_gone_leaves_the_table(monkeypatch, error):
 def test_nothing_is_imported_for_it_before_it_is_asked_for():
     code = "import sys, elmfield; sys.exit('elmfield.io.view_source' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e39, 1e300])
+def test_very_large_and_small_numbers_are_shown_without_a_warning(size):
+    assert drawn(ef.fit(size * np.eye(20))).shape == (160, 160, 3)

@@ -199,6 +199,7 @@ def _png(scene: Scene, order: Download) -> bytes:
     return _coloured(on_plane(scene, order.look, *places), order.colours, order.limits)
 
 
+@np.errstate(all="ignore")  # what is beyond float32 has no colour
 def thumbnail(field: Field) -> bytes | None:
     """A small PNG of what the page begins with; None of a series, or where it would take long."""
     scene = Scene(field)
