@@ -1,6 +1,6 @@
 # Commands for a fresh machine; Python 3.11 or newer with venv and pip is all they need.
 #
-#   make demo    fit a picture, print a table, write pages to zoom into, in demo/
+#   make demo    fit a picture, print a table, write demo/index.html with pages to zoom into
 #   make quick   lint, types, layers of imports, the library's fast tests on NumPy: under a minute
 #   make test    the same with all tests
 #   make fuzz    tries to break it: damaged files, odd calls, kills (SEED=7: again; SEEDS=5: five new ones)

@@ -21,6 +21,13 @@ def test_the_demo_prints_a_table_and_writes_a_page_for_each_preset(run, folder):
     for name in ("smooth", "oriented", "paper"):
         assert (folder / "made" / name / "facts.js").is_file()
         assert f"made/{name}/index.html" in said
+    index = (folder / "made" / "index.html").read_text(encoding="utf-8")
+    assert "made/index.html" in said
+    for name, score in heldout.items():
+        assert f"<th>{name}</th><td>held-out PSNR {score:.2f} dB" in index
+    links = re.findall(r'href="(\S+?)"', index)
+    assert links == [f"{name}/index.html" for name in ("smooth", "oriented", "paper")]
+    assert index.count("<img src=") == 3
 
 
 def blocks():

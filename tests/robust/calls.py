@@ -18,6 +18,7 @@ import numpy as np
 
 import elmfield as ef
 from elmfield.field.uncertainty.posterior import why_none
+from elmfield.io.napari import get_reader, layer_of, read_layers
 from elmfield.io.zarr import Codec
 from robust.damage import Hung, limited
 from support import on_samples
@@ -145,7 +146,7 @@ def _one(rng, path):
         gap = np.abs(kept.astype(wide) - values.astype(wide))[~gone]
         if gap.max(initial=0) > asked["max_error"]:
             return f"wrong: an error of {gap.max():g} where {asked['max_error']:g} was promised"
-    what = str(rng.choice(["save", "crop", "keep", "resize", "points", "slope"]))
+    what = str(rng.choice(["save", "crop", "keep", "resize", "points", "slope", "shown"]))
     if what == "save":
         dtype = [None, "float64", "float32", "float16"][int(rng.integers(4))]
         ef.save(field, path, dtype=dtype)
@@ -160,6 +161,9 @@ def _one(rng, path):
     elif what == "crop":
         ends = np.sort([rng.uniform(-0.5, n - 0.5, 2) for n in field.shape], axis=1)
         got = field.crop(ends[:, 0], ends[:, 1]).samples(missing="fill")
+    elif what == "shown":
+        if "<table>" not in field._repr_html_():
+            return "wrong: a notebook shows no table"
     elif what == "keep":
         got = field.keep(psnr=float(rng.choice([20, 60]))).samples(missing="fill")
     elif what == "resize":
@@ -324,6 +328,9 @@ def entry_points(folder):
          {"values": values[:2], "axis": 0, "coords": None, "memory_limit": None}),
         ("cache_modes", ef.cache_modes, {"max_bytes": 1 << 24}),
         ("Codec", Codec, {"max_error": None, "psnr": 30, "channel_axis": None}),
+        ("napari", read_layers, {"path": folder / "b.elm"}),
+        ("napari's reader", get_reader, {"path": folder / "b.elm"}),
+        ("layer_of", layer_of, {"field": field, "name": "waves"}),
         ("Target", ef.Target, {"kind": "psnr", "value": 30}),
         ("sphere", ef.sphere, {"field": round_, "radius": 1.0, "components": None}),
     ]  # fmt: skip

@@ -185,6 +185,7 @@ def _target(rng):
         "index": _numbers(rng, int(rng.integers(1, 4))), "line": _numbers(rng, 4),
         "window": ",".join(sorted(_numbers(rng, 4).split(","))), "between": _numbers(rng, 2),
         "at": _numbers(rng, 1), "n": _number(rng),
+        "plane": _pick(rng, ["1,2", "0,2", "0,1"], ["1,0", "axial", "1", _numbers(rng, 2)], 0.1),
         "scale": _pick(rng, ["1", "2", "0.5"], ["0.01", "64", _number(rng)]),
         "quantity": _pick(rng, ["value", "gradient", "laplacian"], ["error", "regions", "__"], 0.2),
         "method": _pick(rng, ["field", "nearest", "linear", "cubic"], ["quintic"]),
@@ -194,7 +195,7 @@ def _target(rng):
         "colours": _pick(rng, ["grey", "viridis"], ["x"]), "limits": _numbers(rng, 2),
         "x": rng.bytes(3).decode("latin-1") * _pick(rng, [1], [900]),
     }  # fmt: skip
-    some = [k for k in words if rng.integers(20)]
+    some = [k for k in words if (rng.integers(4) == 0 if k == "plane" else rng.integers(20))]
     query = "&".join(f"{k}={quote(words[k], safe=',')}" for k in some)
     path = quote(_pick(rng, usual, odd), safe="/:%*", errors="surrogateescape")
     target = f"{path}?{query}".encode()

@@ -17,6 +17,7 @@ import elmfield as ef
 from elmfield._array.progress import bars
 from elmfield._array.typing import Array
 from elmfield.cli import terminal
+from elmfield.field.accuracy import thumbnail_html
 from elmfield.fit.statistics import Slabs
 from elmfield.io.files import is_model, need, refuse_samples
 from elmfield.io.formats.raster import png
@@ -25,7 +26,7 @@ from elmfield.io.store.atomic_write import write_atomically
 from elmfield.io.store.stores import open_store
 from elmfield.io.stream.block_work import Score, blocks_of_model, measure_block
 from elmfield.io.view_source import export_view
-from elmfield.partition import Partition, fixed_axes, plane_of
+from elmfield.partition import Partition, plane_of
 from elmfield.samples import source_of
 from elmfield.settings import Settings
 from elmfield.show.layers import through
@@ -287,10 +288,7 @@ def beam(
     least, median, greatest = (float(q) for q in (beta.min(), np.median(beta), beta.max()))
     cells = np.bincount(partition.labels.reshape(-1))
     if output is not None:
-        fixed = fixed_axes(partition.shape)  # of a volume the middle
-        values = np.asarray(samples.values)
-        values = values if channel is None else np.mean(values, axis=channel)
-        cut = values[tuple(fixed.get(k, slice(None)) for k in range(values.ndim))]
+        cut = to_plane(np.asarray(samples.values), channel, np.mean)  # of a volume the middle
         picture = draw_regions(colourise(cut, "grey"), plane_of(partition))
         write_atomically(output, png(picture))
     facts = {
@@ -322,12 +320,12 @@ TILE_BYTES = 4 << 20
 @terminal.command
 @click.option("--output", type=terminal.OUT, default=Path("demo"), show_default=True)
 def demo(output: Path) -> None:
-    """Fit a picture, print a table, write pages (extra: demo).
+    """Fit a picture, print a table, write pages to zoom into (extra: demo).
 
     Options
     -------
     --output
-        Their folder.
+        Their folder; its index.html has the table and links to them.
 
     Examples
     --------
@@ -335,16 +333,24 @@ def demo(output: Path) -> None:
     """
     data = need("skimage.data", "demo", "the demo's picture")
     output.mkdir(parents=True, exist_ok=True)  # said at once if it cannot be
-    picture = np.asarray(data.camera(), dtype=np.float64)
+    photo = data.camera()
+    picture = np.asarray(photo, dtype=np.float64)
     ours = {name: make() for name, make in terminal.PRESETS.items()}
     rows, began = {}, time.perf_counter()
     for name, way in {**ours, "linear spline": _spline(1), "cubic spline": _spline(3)}.items():
         score = ef.heldout_score(picture, way, border=BORDER)
         told = _fit_of_demo(picture, ours[name]) if name in ours else ""
         rows[name] = f"held-out PSNR {score:.2f} dB{told}"
+    links, table = "", ef.Report(dict(rows))._repr_html_()
     for name, settings in ours.items():
-        export_view(picture, output / name, settings, size=TILE_BYTES)
+        field = ef.fit(photo, settings)
+        export_view(field, output / name, samples=photo, size=TILE_BYTES)
+        links += f'<a href="{name}/index.html">{thumbnail_html(field)}<br>{name}</a>\n'
         rows[f"zoom ({name})"] = str(output / name / "index.html")
+    index = Path(__file__).with_name("demo.html").read_text(encoding="utf-8")
+    index = index.replace("LINKS", links).replace("TABLE", table)
+    write_atomically(output / "index.html", index.encode())
+    rows["all of it"] = str(output / "index.html")
     rows["computing"] = f"{time.perf_counter() - began:.1f} s"
     terminal.report(rows, rows, as_json=False)
 

@@ -4,9 +4,11 @@ Errors by cell, reports, and the values that fewer coefficients are measured aga
 """
 
 import math
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import numpy as np
 from elmfield._array.backend import cast, is_array, move, namespace, to_numpy
 from elmfield._array.running import capacity, runs
 from elmfield._array.typing import Array, Floats
+from elmfield.errors import StoreError
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.grid_values import gridded, values_at_samples
 from elmfield.measure.metrics import max_error, peak_to_peak, psnr
@@ -21,6 +24,7 @@ from elmfield.samples import EXACT_WHOLE, WHOLE, Samples, Source, source_of, wit
 
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
+    from elmfield.field.field import Field
     from elmfield.field.model import Model
 
 
@@ -289,6 +293,16 @@ class Report(Mapping[str, Any]):
         rows = self.texts.items()
         cells = (f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in rows)
         return f"<table>{''.join(cells)}</table>"
+
+
+def thumbnail_html(field: "Field") -> str:
+    """A small picture of a field for notebooks; empty where it has none."""
+    try:  # pictures are made above this layer
+        small = import_module("elmfield.io.view_source").thumbnail(field)
+    except (OSError, StoreError):  # its file is gone: the report can still be told
+        small = None
+    data = b64encode(small or b"").decode()
+    return data and f'<img src="data:image/png;base64,{data}" alt="{escape(repr(field))}">'
 
 
 def _text(name: str, value: Any) -> str:

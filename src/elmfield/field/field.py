@@ -11,7 +11,7 @@ from elmfield._array.backend import namespace, outside_torch_modes
 from elmfield._array.checks import by_name, choice, is_whole, shown
 from elmfield._array.typing import Array, Coordinate, DType, Floats
 from elmfield.domain import Domain
-from elmfield.field.accuracy import Report, describe, errors_by_cell
+from elmfield.field.accuracy import Report, describe, errors_by_cell, thumbnail_html
 from elmfield.field.adapters import labelled_arrays
 from elmfield.field.adapters.affine import World
 from elmfield.field.adapters.warp import warped
@@ -99,7 +99,7 @@ class Field(AtPoints):
         )
 
     def _repr_html_(self) -> str:
-        return self.report()._repr_html_()
+        return thumbnail_html(self) + self.report()._repr_html_()
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 What a page shows is `show`'s business; here paths are opened, samples fitted, files written.
 """
 
+import math
 import sys
 import tempfile
 from dataclasses import replace
@@ -25,10 +26,16 @@ from elmfield.io.inputs import samples_of
 from elmfield.io.store.atomic_write import write_folder_atomically
 from elmfield.samples import with_nan
 from elmfield.settings import Settings
-from elmfield.show.layers import SHOWN, Download, middles, on_plane
+from elmfield.show.layers import SHOWN, Download, Look, means_on_plane, middles, on_plane
 from elmfield.show.pages import LOCAL, TILES_MAX_BYTES, Served, export, serve
 from elmfield.show.pictures import colourise
-from elmfield.show.scene import Scene
+from elmfield.show.scene import FINEST_LEVEL, Scene
+
+THUMBNAIL_PIXELS = 192
+"""On the longer side of a thumbnail, at most."""
+
+THUMBNAIL_MAX_SAMPLES = 1 << 22
+"""In the plane of a thumbnail, all of which are looked at."""
 
 WRITERS = {".png": None, ".nc": "netCDF4", ".tif": "tifffile", ".npy": None}
 """What the page offers, and the package each kind needs."""
@@ -170,6 +177,7 @@ def _channels_last(field: Field, samples: Array | None) -> Array | None:
 
 def written(scene: Scene, order: Download) -> tuple[str, bytes]:
     """Name and content of a file of what is seen."""
+    scene = scene.on_axes(order.look.axes)
     stem = Path(scene.title).stem[:100]
     stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in stem)
     name = f"{stem or 'field'}-{order.look.quantity}{order.suffix}"
@@ -188,10 +196,30 @@ def _png(scene: Scene, order: Download) -> bytes:
         n = max(1, round(n * scene.plane.squares[k]))
         at = middles(np.linspace(first, last, n + 1))
         places.append(at[::-1] if scene.plane.flipped[k] else at)
-    values = on_plane(scene, order.look, *places)
-    low, high = order.limits if order.limits is not None else (None, None)
+    return _coloured(on_plane(scene, order.look, *places), order.colours, order.limits)
+
+
+@np.errstate(all="ignore")  # what is beyond float32 has no colour
+def thumbnail(field: Field) -> bytes | None:
+    """A small PNG of what the page begins with; None of a series, or where it would take long."""
+    scene = Scene(field)
+    if scene.is_series or math.prod(scene.plane.size) > THUMBNAIL_MAX_SAMPLES:
+        return None
+    plane, look = scene.plane, Look.first(scene)
+    level = max(FINEST_LEVEL, math.ceil(math.log2(max(plane.size) / THUMBNAIL_PIXELS)))
+    edges = [plane.edges(k, level, 0, n) for k, n in enumerate(plane.pixels(level))]
+    values = means_on_plane(scene, look, *edges)
+    limits = None if scene.top is None else (0.0, scene.top)
+    if scene.is_scan and np.isfinite(values).any():
+        limits = tuple(np.nanpercentile(values, (1, 99)))
+    return _coloured(values, "grey" if scene.is_grey else "viridis", limits)
+
+
+def _coloured(values: Array, colours: str, limits: tuple[float, ...] | None) -> bytes:
+    """A PNG of numbers (p, q, C)."""
+    low, high = limits if limits is not None else (None, None)
     if values.shape[-1] == 1:
-        return png(colourise(values[..., 0], order.colours, low, high))
+        return png(colourise(values[..., 0], colours, low, high))
     if values.shape[-1] == 2:  # of two channels, blue stays dark
         values = np.concatenate([values, 0 * values[..., :1]], axis=-1)
     grey = [colourise(values[..., k], "grey", low, high)[..., 0] for k in range(3)]

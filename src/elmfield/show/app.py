@@ -128,8 +128,9 @@ class Answers:
 
     def tile(self, request: Request) -> Response:
         """Numbers of one tile."""
-        where = tile_of(self.scene, request.path_params)
-        data = self.tiles.tile(look_of(self.scene, request.query_params), *where)
+        look = look_of(self.scene, request.query_params)
+        where = tile_of(self.scene.on_axes(look.axes), request.path_params)
+        data = self.tiles.tile(look, *where)
         kept = "no-store" if data[6] else "private, max-age=3600"
         return _file(data, {"Cache-Control": kept})
 
@@ -147,10 +148,11 @@ class Answers:
         """Along a line."""
         self._needs_plane()
         ends = np.reshape(several(request.query_params, "line", 4), (2, 2))
-        start, end = np.clip(ends, self.scene.plane.low, self.scene.plane.high)
         look = self._look(request)
+        scene = self.scene.on_axes(look.axes)
+        start, end = np.clip(ends, scene.plane.low, scene.plane.high)
         with self.tiles.lock:
-            return layers.profile(self.scene, look, start, end)
+            return layers.profile(scene, look, start, end)
 
     def series(self, request: Request) -> object:
         """A series between two places, and its samples where they can be told apart."""
@@ -289,6 +291,8 @@ def several(query: Mapping[str, str], name: str, count: int) -> tuple[float, ...
 
 def look_of(scene: Scene, query: Mapping[str, str]) -> Look:
     """What is to be shown."""
+    axes = several(query, "plane", 2) if "plane" in query else ()
+    scene = scene.on_axes(axes)
     known = (*scene.quantities, "regions")
     n = scene.field.model.n_channels
     chosen = query.get("channels", "0").split(",")
@@ -303,7 +307,7 @@ def look_of(scene: Scene, query: Mapping[str, str]) -> Look:
     quantity = choice("quantity", query.get("quantity", known[0]), known)
     method = choice("method", query.get("method", METHODS[0]), METHODS)
     part = choice("part", query.get("part", PARTS[0]), PARTS)
-    return Look(quantity, method, channels, part, inside)
+    return Look(quantity, method, channels, part, inside, scene.axes or ())
 
 
 def tile_of(scene: Scene, words: Mapping[str, str]) -> tuple[int, int, int]:
@@ -326,6 +330,7 @@ def tile_of(scene: Scene, words: Mapping[str, str]) -> tuple[int, int, int]:
 def download_of(scene: Scene, query: Mapping[str, str]) -> Download:
     """The download that is asked for; not more of it than fits in memory."""
     look = look_of(scene, query)
+    scene = scene.on_axes(look.axes)
     if look.quantity not in ("value", "gradient", "laplacian", "std"):
         raise ValueError("values, gradients, Laplacians and deviations can be downloaded.")
     a, b, c, d = several(query, "window", 4)

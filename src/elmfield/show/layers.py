@@ -50,6 +50,8 @@ class Look:
         Of complex numbers.
     at : tuple of float
         Index coordinates on the axes that are not shown.
+    axes : tuple of two ints, or empty
+        Rows and columns, where they are not the usual ones.
     """
 
     quantity: str = "value"
@@ -57,11 +59,12 @@ class Look:
     channels: tuple[int, ...] = (0,)
     part: str = "magnitude"
     at: tuple[float, ...] = ()
+    axes: tuple[int, ...] = ()
 
     @classmethod
     def first(cls, scene: Scene) -> "Look":
         """What the page shows when it opens."""
-        return cls(channels=scene.channels, at=scene.start)
+        return cls(channels=scene.channels, at=tuple(scene.cross[k] for k in scene.others))
 
 
 @dataclass(frozen=True)
@@ -111,8 +114,7 @@ def _shown(scene: Scene, look: Look, values: Array, near: tuple[Array, ...]) -> 
 
 def on_plane(scene: Scene, look: Look, rows: Floats, columns: Floats) -> Array:
     """The same at rows and columns of the plane that is shown, (p, q, C)."""
-    values = numbers(scene, look, spread(scene, look.at, rows, columns))
-    return values.squeeze(scene.others)
+    return scene.to_plane(numbers(scene, look, spread(scene, look.at, rows, columns)))
 
 
 def means_on_plane(scene: Scene, look: Look, rows: Floats, columns: Floats) -> Array:
@@ -168,7 +170,7 @@ def region_lines(scene: Scene, at: Sequence[float], rows: Floats, columns: Float
         c[np.clip(np.round(places).astype(int), 0, n - 1)]
         for c, places, n in zip(part.cell_of, x, part.shape)
     ]
-    label = part.labels[np.ix_(*which)].squeeze(scene.others)
+    label = scene.to_plane(part.labels[np.ix_(*which)])
     line = (label[1:, 1:] != label[:-1, 1:]) | (label[1:, 1:] != label[1:, :-1])
     if line.mean() > 0.45:  # cells of a few pixels: nothing but lines would be seen
         line = np.zeros_like(line)

@@ -177,7 +177,14 @@ def _listen(host: str, port: int) -> socket.socket:
 
 PAGE = (
     *("index.html", "view.css", "view.js", "numbers.js", "axes.js", "series.js", "picture.js"),
-    *("profile.js", "state.js", "openseadragon.min.js", "openseadragon.LICENSE.txt", "icon.svg"),
+    *(
+        "profile.js",
+        "state.js",
+        "planes.js",
+        "openseadragon.min.js",
+        "openseadragon.LICENSE.txt",
+        "icon.svg",
+    ),
 )
 """The files of the page; no others are served."""
 
@@ -235,7 +242,7 @@ def export(
             "channels": first.channels,
         }
         count = _put_tiles(tiles, layers, put, progress)
-    facts |= {"formats": [], "lacks": {}, "directions": False}
+    facts |= {"formats": [], "lacks": {}, "directions": False, "planes": facts["planes"][:1]}
     page = {name: page_file(name) for name in PAGE}
     last = b'<script src="view.js"'
     facts_tag = b'<script src="facts.js" defer></script>\n'

@@ -5,12 +5,15 @@ the other axis. Rows run downwards and columns to the right, so that north is up
 """
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from elmfield._array.checks import choice
 from elmfield._array.typing import Array, Floats
 from elmfield.domain import Axis, Domain
 from elmfield.domain.sphere import is_latitude, is_longitude
@@ -37,8 +40,33 @@ LISTED_MAX_COORDS = 2048
 MARKED_MAX_SAMPLES = 1 << 28
 """Samples of which it is marked at once which are missing; of more, as the field itself has it."""
 
+WORLD = {"L": 0, "R": 0, "P": 1, "A": 1, "I": 2, "S": 2}
+"""Along which axis of a patient a letter lies."""
+
+OPPOSITE = dict(zip("LRPAIS", "RLAPSI"))
+
+PATIENT_PLANES = {(1, 0): "axial", (2, 0): "coronal", (2, 1): "sagittal"}
+"""Planes by the patient's axes along their rows and columns. As radiologists see them, head and
+front are up, the patient's right and front on the left."""
+
+MODALITY, LEVELS, WIDTHS = "00080060", "00281050", "00281051"
+"""Elements of a DICOM header."""
+
 METHODS = ("field", "nearest", "linear", "cubic")
 PARTS = ("magnitude", "phase", "real", "imaginary")
+
+
+def pairs_of(shape: Sequence[int], codes: str = "") -> list[tuple[int, int]]:
+    """Rows and columns of every plane through axes of more than one sample; the usual one first.
+
+    Of a patient, whose first three axes run as `codes` say, that is the axial one; else it has the
+    last two axes.
+    """
+    pairs = list(combinations([k for k, n in enumerate(shape) if n > 1], 2))[::-1]
+    world = [WORLD[letter] for letter in codes]
+    ours = [(a, b) if world[a] > world[b] else (b, a) for a, b in pairs if b < len(world)]
+    ours.sort(key=lambda pair: world[pair[0]] + world[pair[1]])
+    return ours + [pair for pair in pairs if pair[1] >= len(world)]
 
 
 @dataclass(frozen=True)
@@ -55,6 +83,10 @@ class Plane:
         Squares to a sample.
     low, high : tuples of two floats
         What is shown, in index coordinates.
+    name : str
+        What people call it.
+    letters : str
+        Of a scan: what lies at the top, the bottom, the left and the right, as "APRL".
     """
 
     axes: tuple[int, int]
@@ -62,13 +94,18 @@ class Plane:
     squares: tuple[float, float]
     low: tuple[float, float]
     high: tuple[float, float]
+    name: str
+    letters: str
 
     @classmethod
-    def of(cls, domain: Domain, labels: Labels) -> "Plane":
-        """The last two axes of more than one sample; north up, samples as their steps have it."""
-        long = [k for k, a in enumerate(domain.axes) if a.size > 1]
-        short = [k for k, a in enumerate(domain.axes) if a.size == 1]
-        rows, columns = sorted((short + long)[-2:])
+    def of(
+        cls, domain: Domain, labels: Labels, axes: tuple[int, int] | None = None, codes: str = ""
+    ) -> "Plane":
+        """Two axes, by default the usual ones; north up, samples as their steps have it.
+
+        `codes` say which way the first three axes run in a patient; empty if that is not known.
+        """
+        rows, columns = axes or pairs_of(domain.shape, codes)[0]
         shown = [domain.axes[k] for k in (rows, columns)]
         notes = [labels.axis(a.name).attrs for a in shown]
         name, attrs = shown[0].name, notes[0]
@@ -76,16 +113,25 @@ class Plane:
         upward = named or is_latitude(name, attrs) or attrs.get("positive") == "up"
         eastward = is_longitude(shown[1].name, notes[1])
         flipped = (upward and shown[0].step > 0, eastward and shown[1].step < 0)
+        title, letters = " × ".join(a.name for a in shown), ""
+        if max(rows, columns) < len(codes):
+            ends = codes[rows], codes[columns]
+            flipped = ends[0] in "RAS", ends[1] in "RAS"
+            title = PATIENT_PLANES[WORLD[ends[0]], WORLD[ends[1]]]
+            letters = "".join(
+                e + OPPOSITE[e] if f else OPPOSITE[e] + e for e, f in zip(ends, flipped)
+            )
         units = [n.get("units") for n in notes]
         ratio = 1.0
-        if units[0] is not None and units[0] == units[1] and min(a.size for a in shown) > 1:
+        alike = bool(letters) or (units[0] is not None and units[0] == units[1])
+        if alike and min(a.size for a in shown) > 1:
             ratio = abs(shown[0].step / shown[1].step)
             ratio = min(max(ratio, 1 / MAX_STRETCH), MAX_STRETCH)
         ratio = 1.0 if abs(ratio - 1) < 1e-3 else ratio
         squares = max(ratio, 1.0), max(1 / ratio, 1.0)
         low = domain.low[rows], domain.low[columns]
         high = domain.high[rows], domain.high[columns]
-        return cls((rows, columns), flipped, squares, low, high)
+        return cls((rows, columns), flipped, squares, low, high, title, letters)
 
     @property
     def size(self) -> tuple[float, float]:
@@ -129,17 +175,47 @@ class Scene:
         What the page is called.
     formats : tuple of str
         Kinds of files that can be downloaded, by suffix.
+    axes : tuple of two ints, optional
+        Array axes of rows and columns; by default the usual ones.
     """
 
     field: Field
     samples: Array | None = None
     title: str = "field"
     formats: tuple[str, ...] = ()
+    axes: tuple[int, int] | None = None
+
+    @cached_property
+    def codes(self) -> str:
+        """Which way the first three axes run in a patient, as "RAS"; empty if that is not known."""
+        try:
+            return self.field.world.orientation
+        except ValueError:
+            return ""
+
+    @cached_property
+    def planes(self) -> "dict[tuple[float, ...], Scene]":
+        """The same along every two axes, this one first."""
+        found: dict[tuple[float, ...], Scene] = {}
+        for pair in pairs_of(self.field.shape, self.codes):
+            found[pair] = replace(self, axes=pair) if found else self
+            vars(found[pair])["missing"] = self.missing  # as large as the samples: kept once
+        return found
+
+    def on_axes(self, axes: tuple[float, ...]) -> "Scene":
+        """The same with certain axes as rows and columns; this one for none."""
+        return self.planes[choice("plane", axes, self.planes)] if axes else self
 
     @cached_property
     def plane(self) -> Plane:
         """The axes that are shown."""
-        return Plane.of(self.field.domain, self.field.labels)
+        return Plane.of(self.field.domain, self.field.labels, self.axes, self.codes)
+
+    def to_plane(self, values: Array) -> Array:
+        """An array with one place along axes that are not shown, as rows and columns."""
+        rows, columns = self.plane.axes
+        values = values.squeeze(self.others)
+        return values.swapaxes(0, 1) if rows > columns else values
 
     @property
     def is_series(self) -> bool:
@@ -162,13 +238,12 @@ class Scene:
         return tuple(k for k in range(len(self.field.shape)) if k not in self.shown)
 
     @property
-    def start(self) -> tuple[float, ...]:
-        """Where the sliders begin: time at its first sample, other axes in their middle."""
+    def cross(self) -> tuple[float, ...]:
+        """Where the page begins: time at its first sample, other axes in their middle."""
         dims, labels = self.field.domain.dims, self.field.labels
-        timely = {d for d in dims if labels.axis(d).epoch is not None} | {"time", "frame"}
-        return tuple(
-            0.0 if dims[k] in timely else float((self.field.shape[k] - 1) // 2) for k in self.others
-        )
+        timely = {d for d in dims if labels.axis(d).epoch is not None} | {"time", "frame", "t"}
+        sizes = zip(dims, self.field.shape)
+        return tuple(0.0 if d in timely else float((n - 1) // 2) for d, n in sizes)
 
     @cached_property
     def missing(self) -> Array | None:
@@ -218,36 +293,58 @@ class Scene:
         return direction_lines(self.field)
 
     @property
-    def _dtype(self) -> str:
+    def dtype(self) -> str:
         """Of the samples, as they were given."""
         return self.field.labels.dtype or self.field.model.input_dtype
 
     @property
     def is_picture(self) -> bool:
         """Whether three channels are red, green and blue."""
-        whole = self._dtype in ("uint8", "uint16") and not self.field.model.is_complex
+        whole = self.dtype in ("uint8", "uint16") and not self.field.model.is_complex
         return whole and self.field.model.n_channels in (3, 4)
 
     @property
+    def is_scan(self) -> bool:
+        """Whether it is of a patient, or of something else that lay in a scanner."""
+        return self.field.labels.affine is not None or "dicom" in self.field.labels.header
+
+    @property
     def is_grey(self) -> bool:
-        """Whether one channel is a picture of bytes, which people are used to see in grey."""
-        return self.field.model.n_channels == 1 and self._dtype == "uint8"
+        """Whether one channel is what people are used to see in grey: bytes, or a scan."""
+        return self.field.model.n_channels == 1 and (self.dtype == "uint8" or self.is_scan)
+
+    @property
+    def top(self) -> float | None:
+        """The number for white of a picture; None of anything else."""
+        is_known = self.is_picture or (self.is_grey and not self.is_scan)
+        return float(np.iinfo(self.dtype).max) if is_known else None
 
     @property
     def channels(self) -> tuple[int, ...]:
         """Those that the page shows when it opens."""
         return (0, 1, 2) if self.is_picture else (0,)
 
+    @property
+    def channel_names(self) -> list[str]:
+        """What channels are called."""
+        names = [str(v) for v in self.field.labels.channels.labels]
+        n = self.field.model.n_channels
+        if len(names) == n:
+            return names
+        return (
+            ["red", "green", "blue", "alpha"][:n]
+            if self.is_picture
+            else [f"channel {k}" for k in range(n)]
+        )
+
     # --- what the page is told -----------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
         """Everything the page must know before it asks for numbers."""
         field = self.field
-        labels = [str(v) for v in field.labels.channels.labels]
-        n = field.model.n_channels
-        if len(labels) != n:
-            labels = ["red", "green", "blue", "alpha"][:n] if self.is_picture else []
-        top = float(np.iinfo(self._dtype).max) if self.is_picture or self.is_grey else None
+        header = field.labels.header.get("dicom") or {}
+        modality, *pairs = (header.get(k, {}).get("Value", ()) for k in (MODALITY, LEVELS, WIDTHS))
+        windows = [pair for pair in zip(*pairs) if {*map(type, pair)} <= {int, float}]
         return {
             "title": self.title,
             "name": field.labels.name or "",
@@ -255,13 +352,17 @@ class Scene:
             "series": self.is_series,
             "along": self.along,
             "axes": [self._axis(a) for a in field.domain.axes],
+            "planes": [scene._plane() for scene in self.planes.values()],
             "plane": None if self.is_series else self._plane(),
             "others": self.others,
-            "start": self.start,
-            "channels": labels or [f"channel {k}" for k in range(n)],
+            "cross": self.cross,
+            "scan": self.is_scan,
+            "modality": "".join(map(str, modality)),
+            "windows": [[v - w / 2, v + w / 2] for v, w in windows],
+            "channels": self.channel_names,
             "picture": self.is_picture,
             "grey": self.is_grey,
-            "top": top,
+            "top": self.top,
             "parts": PARTS if field.model.is_complex else (),
             "quantities": self.quantities,
             "lacks": self.lacks,
@@ -279,6 +380,7 @@ class Scene:
         plane = self.plane
         return {
             **asdict(plane),
+            "others": self.others,
             "size": plane.size,
             "pixels": plane.pixels(FINEST_LEVEL),
             "finest": FINEST_LEVEL,

@@ -53,8 +53,8 @@ KEPT_BYTES = 64 << 20
 OVERVIEW_NUMBERS = 1 << 22
 """Of one overview, at most."""
 
-MAX_OVERVIEWS = 4
-"""That are kept."""
+MAX_OVERVIEWS = 6
+"""That are kept: of three planes, and those before a slider moved."""
 
 FIRST_NUMBERS = 1 << 18
 """Of a first look."""
@@ -82,8 +82,8 @@ class Overview:
     """
 
     def __init__(self, scene: Scene, look: Look) -> None:
-        self.scene, self.look = scene, look
-        plane, C = scene.plane, len(look.channels)
+        self.scene, self.look = scene.on_axes(look.axes), look
+        plane, C = self.scene.plane, len(look.channels)
         self.level = 1
         while np.prod(plane.pixels(self.level)) * C > OVERVIEW_NUMBERS:
             self.level += 1
@@ -149,7 +149,7 @@ class Overview:
             np.clip(np.floor((c + 0.5) / 2**level).astype(int), 0, m - 1)
             for c, m in zip(x, values.shape)
         ]
-        shown = np.asarray(values[np.ix_(*at)].squeeze(scene.others), np.float32)
+        shown = np.asarray(scene.to_plane(values[np.ix_(*at)]), np.float32)
         return level, shown[..., list(look.channels)]
 
     def _all_edges(self, level: int) -> list[Floats]:
@@ -217,16 +217,17 @@ class Tiles:
 
     def values(self, look: Look, level: int, row: int, column: int) -> tuple[Array, bool]:
         """The numbers of a tile, and whether they are a first look."""
-        sides = zip((row, column), self.scene.plane.pixels(level))
+        scene = self.scene.on_axes(look.axes)
+        sides = zip((row, column), scene.plane.pixels(level))
         spans = [(k * TILE_PIXELS, min((k + 1) * TILE_PIXELS, n)) for k, n in sides]
-        edges = [self.scene.plane.edges(k, level, *span) for k, span in enumerate(spans)]
+        edges = [scene.plane.edges(k, level, *span) for k, span in enumerate(spans)]
         if look.quantity == "regions":
-            return layers.region_lines(self.scene, look.at, *edges), False
+            return layers.region_lines(scene, look.at, *edges), False
         if level <= 0:
-            return layers.on_plane(self.scene, look, *map(middles, edges)), False
+            return layers.on_plane(scene, look, *map(middles, edges)), False
         overview = self._overview(look)
         if level < overview.level:
-            return layers.means_on_plane(self.scene, look, *edges), False
+            return layers.means_on_plane(scene, look, *edges), False
         if overview.done:
             return overview.part(level, *spans), False
         if overview.error is not None:

@@ -10,6 +10,7 @@ from PIL import Image
 import elmfield as ef
 from elmfield.io.view_source import export_view
 from elmfield.show.pictures import colourise
+from scans import scan, turned
 from support import close
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -466,3 +467,80 @@ def test_a_tile_that_is_gone_is_told(page, waves, tmp_path):
     tab.wait_for_selector("#error:not([hidden])")
     assert "tiles/gradient-field/" in tab.inner_text("#error-text")
     page.allowed += ["ERR_FILE_NOT_FOUND", "cannot be read"]
+
+
+THREE = "elmfield.panes.panes.length === 2 && elmfield.panes.panes.every((p) => p.picture.isLoaded)"
+
+
+def test_three_planes_of_a_scan_go_through_one_place(opened, page):
+    head = scan(turned((0, 0, 0), (2, 2, 3), (5, 9, -7), (-1, -1, 1)), (40, 44, 30))
+    client = opened(head)
+    tab = page(client.url)
+    tab.wait_for_function(THREE, timeout=60000)
+    assert tab.locator(".pane").all_inner_texts() == ["coronal ⤢", "sagittal ⤢"]
+    assert tab.evaluate("elmfield.facts.plane.letters") == "APRL"
+    assert tab.input_value("#map") == "grey"
+    assert tab.input_value("#percent") == "1"
+    x, y = (
+        tab.evaluate(f"elmfield.panes.panes[0].picture.pixel(21.5, 12.25).{side}") for side in "xy"
+    )
+    tab.locator(".pane").nth(0).click(position={"x": x, "y": y})
+    settled(tab)
+    close(tab.evaluate("elmfield.state.cross"), [12.25, 21, 21.5], 0.3)
+    close(tab.evaluate("elmfield.state.at"), [21.5], 0.3)
+    cross = tab.evaluate("elmfield.state.cross")
+    typed(tab, -2, 2)
+
+    def value(*index):
+        axes = client.field.domain.axes
+        return float(client.field(np.asarray([a.from_index(v) for a, v in zip(axes, index)])))
+
+    def axial(row, column):
+        return value(column, row, cross[2])
+
+    agree(tab, axial, "grey", -2, 2, [(10.0, 12.0), (30.0, 25.0)], 8)
+    before = stage(tab)
+    tab.locator(".pane button").nth(1).click()
+    settled(tab)
+    tab.wait_for_function(THREE, timeout=60000)
+    assert tab.input_value("#plane") == "2"
+    agree(tab, lambda r, c: value(cross[0], c, r), "grey", -2, 2, [(10.0, 12.0), (20.0, 30.0)], 8)
+    address = tab.evaluate("location.href")
+    other = page(address)
+    settled(other)
+    assert other.evaluate("elmfield.facts.plane.name") == "sagittal"
+    close(other.evaluate("elmfield.state.cross"), cross, 1e-6)
+    other.select_option("#plane", "0")
+    other.uncheck("#three")
+    settled(other)
+    assert other.locator(".pane").count() == 0
+    assert stage(other).shape[1] > before.shape[1]
+
+
+def test_windows_of_a_ct_are_offered(opened, page):
+    values = np.linspace(-1000, 1500, 12 * 12 * 8).reshape(12, 12, 8)
+    tab = page(opened(scan(np.diag([2.0, 2, 2, 1]), (12, 12, 8), values)).url)
+    tab.select_option("#percent", "lung")
+    assert [float(tab.input_value(f"#{end}")) for end in ("low", "high")] == [-1350, 150]
+    assert "window 1500, level −600" in tab.inner_text("#window-width")
+    tab.keyboard.press("v")
+    settled(tab)
+    assert tab.evaluate("elmfield.facts.plane.name") == "coronal"
+    assert tab.input_value("#percent") == "lung"
+
+
+def test_any_two_axes_of_other_arrays_are_shown(months, page):
+    tab = page(months.url)
+    assert tab.locator(".pane").count() == 0
+    assert tab.locator("#percent [data-window]").count() == 0
+    tab.select_option("#plane", label="time × longitude")
+    settled(tab)
+    assert "latitude" in tab.inner_text("#sliders")
+    typed(tab, 0, 24)
+    axes = months.field.domain.axes
+
+    def warm(row, column):
+        index = (row, tab.evaluate("elmfield.state.at[0]"), column)
+        return float(months.field(np.asarray([a.from_index(v) for a, v in zip(axes, index)])))
+
+    agree(tab, warm, "viridis", 0, 24, [(3.0, 40.0), (6.0, 25.0)], 14)

@@ -41,7 +41,7 @@ def test_facts_say_what_there_is(months, colours, plain):
     assert facts["units"] == "degC"
     assert facts["plane"]["flipped"] == [True, False]
     assert facts["others"] == [0]
-    assert facts["start"] == [0.0]
+    assert facts["cross"] == [0.0, 14.0, 29.0]
     began = np.datetime64("2023-01-15").astype("datetime64[s]").astype(float)
     assert facts["axes"][0]["epoch"] == began
     assert colours.json("/facts.json")["channels"] == ["red", "green", "blue"]

@@ -97,9 +97,9 @@ class Picture {
       gestureSettingsMouse: { clickToZoom: false, dblClickToZoom: true, flickEnabled: true },
       gestureSettingsTouch: { clickToZoom: false, dblClickToZoom: true, pinchRotate: false },
     });
-    this.viewer.addHandler("update-viewport", () => { this.clip(); told.changed(); });
+    this.viewer.addHandler("update-viewport", () => { this.clip(); this.told.changed(); });
     this.viewer.addHandler("canvas-click", (e) => {
-      if (e.quick && !e.originalEvent.shiftKey) told.clicked(this.place(e.position.x, e.position.y));
+      if (e.quick && !e.originalEvent.shiftKey) this.told.clicked(this.place(e.position.x, e.position.y));
     });
     this.viewer.addHandler("canvas-key", (e) => { e.preventDefaultAction = true; });
     this.viewer.addHandler("tile-unloaded", ({ tile, tiledImage }) => {
@@ -109,7 +109,7 @@ class Picture {
     });
     element.addEventListener("pointermove", (e) => {
       const box = element.getBoundingClientRect();
-      told.moved(this.place(e.clientX - box.left, e.clientY - box.top));
+      this.told.moved(this.place(e.clientX - box.left, e.clientY - box.top));
     });
   }
 
@@ -198,6 +198,15 @@ class Picture {
 
   failed(error) { this.told.failed(error); }
 
+  /** Show nothing any more; what is on its way is dropped. */
+  close() {
+    clearTimeout(this.waiting);
+    this.slots = {};
+    this.told = { opened() {}, changed() {}, loaded() {}, failed() {}, clicked() {}, moved() {} };
+    this.viewer.destroy();
+    this.viewer.forceRedraw = () => {};
+  }
+
   /** The spline is seen to the left of the divider. */
   clip() {
     const item = this.slots.beside?.item;
@@ -282,6 +291,7 @@ class Picture {
 function asked(look) {
   const words = new URLSearchParams({ quantity: look.quantity, method: look.method ?? "field", channels: look.channels.join(",") });
   if (look.part) words.set("part", look.part);
+  if (look.plane) words.set("plane", look.plane.join(","));
   if (look.at?.length) words.set("at", look.at.map((v) => +v.toFixed(6)).join(","));
   return words.toString().replaceAll("%2C", ",");
 }

@@ -3,8 +3,8 @@
 "use strict";
 
 const NUMBERS = ["x", "y", "zoom", "low", "high", "split"];
-const LISTS = ["at", "channels", "line", "point"];
-const WORDS = ["quantity", "beside", "map", "part", "percent"];
+const LISTS = ["plane", "cross", "at", "channels", "line", "point"];
+const WORDS = ["planes", "quantity", "beside", "map", "part", "percent"];
 const FLAGS = ["regions", "directions", "reversed"];
 
 /** The state that an address says, over what it leaves out. */

@@ -8,10 +8,10 @@ const USUAL = { value: "viridis", gradient: "magma", laplacian: "balance", std: 
 const SURE = ["#8c7bff", "#d765c4", "#ff7c6b", "#ffae42", "#fff07a"]; // from 0 to 1
 const TITLES = { field: "none", nearest: "nearest", linear: "linear", cubic: "cubic" };
 
-let facts, axes, picture, series, quantiles = null, playing = null, chosenMap = false;
+let facts, axes, picture, panes, series, quantiles = null, playing = null, chosenMap = false;
 const state = {
-  quantity: "value", beside: "field", map: null, reversed: false, percent: "0", low: null, high: null, part: null,
-  at: [], channels: [0], regions: false, directions: false, split: 0.5, line: null, point: null,
+  quantity: "value", beside: "field", map: null, reversed: false, percent: null, low: null, high: null, part: null,
+  plane: null, planes: null, cross: null, at: [], channels: [0], regions: false, directions: false, split: 0.5, line: null, point: null,
 };
 
 // --- small things ---------------------------------------------------------------------------------
@@ -70,7 +70,8 @@ function mark(id, chosen) {
 // --- what is shown --------------------------------------------------------------------------------
 
 const look = (more = {}) => ({
-  quantity: state.quantity, method: "field", channels: state.channels, part: state.part, at: state.at, ...more,
+  quantity: state.quantity, method: "field", channels: state.channels, part: state.part, at: state.at,
+  ...(facts.plane && facts.plane !== facts.planes[0] ? { plane: facts.plane.axes } : {}), ...more,
 });
 
 const isColour = () => state.channels.length >= 3;
@@ -81,6 +82,7 @@ async function showLooks() {
   const spline = state.quantity === "value" && state.beside !== "field";
   waits.push(picture.show("beside", spline ? look({ method: state.beside }) : null));
   waits.push(picture.show("regions", state.regions ? look({ quantity: "regions", channels: [0] }) : null));
+  waits.push(panes.show(look(), cross()));
   layDivider();
   $("beside-hint").hidden = !spline;
   return Promise.all(waits);
@@ -91,10 +93,26 @@ async function readRange() {
     quantiles = facts.exported?.quantiles ? facts.exported.quantiles[state.quantity]
       : facts.exported ? null : await ask(`quantiles?${asked(look())}`);
   } catch (error) { fail(error); }
+  listWindows();
   if (quantiles && state.percent !== "typed") setPercent();
 }
 
+/** Windows of a scan, after the shares of its values. */
+function listWindows() {
+  const known = state.quantity === "value" && !isColour() ? windowsOf(facts, quantiles) : {};
+  for (const old of $("percent").querySelectorAll("[data-window]")) old.remove();
+  $("percent").append(...Object.keys(known).map((name) => element("option", { value: name, textContent: `${name} window`, "data-window": name })));
+  if (state.percent === null) state.percent = usualRange();
+  if (!$("percent").querySelector(`[value="${CSS.escape(state.percent)}"]`)) state.percent = "0";
+  return known;
+}
+
+/** The range a value begins with: a scan's own window, or without its brightest spots. */
+const usualRange = () => (facts.windows.length ? Object.keys(windowsOf(facts, quantiles))[0] : facts.scan && facts.grey ? "1" : "0");
+
 function setPercent() {
+  const named = listWindows()[state.percent];
+  if (named) { Object.assign(state, { low: named[0], high: named[1] }); return; }
   const p = Number(state.percent);
   let low = Math.min(...quantiles.map((q) => q[p])), high = Math.max(...quantiles.map((q) => q[100 - p]));
   if (state.quantity === "value" && facts.top && p === 0) { low = 0; high = facts.top; }
@@ -111,6 +129,8 @@ function recolour() {
   $("low").value = number(colours.low).replace("−", "-");
   $("high").value = number(colours.high).replace("−", "-");
   $("map").value = map;
+  $("window-width").hidden = !facts.scan || isColour() || state.quantity !== "value";
+  $("window-width").textContent = `window ${number(+(colours.high - colours.low).toPrecision(4))}, level ${number(+((colours.low + colours.high) / 2).toPrecision(4))}`;
   $("percent").value = state.percent;
   $("map-row").hidden = $("reversed-row").hidden = isColour();
   const g = $("bar").getContext("2d"), n = ($("bar").width = 512);
@@ -120,6 +140,7 @@ function recolour() {
     g.fillRect(i, 0, 1, 14);
   }
   picture?.recolour(colours);
+  panes?.recolour(colours);
 }
 
 function usualMap() {
@@ -145,7 +166,7 @@ function choose(quantity) {
   if (facts.lacks[quantity]) return toast(facts.lacks[quantity], 8);
   if (quantity === state.quantity) return;
   const typed = state.percent === "typed";
-  change({ quantity, map: chosenMap ? state.map : null, percent: typed ? "0" : quantity === "value" ? "0" : "1" }, { range: true });
+  change({ quantity, map: chosenMap ? state.map : null, percent: quantity === "value" ? usualRange() : typed ? "0" : "1" }, { range: true });
 }
 
 // --- the address ----------------------------------------------------------------------------------
@@ -159,6 +180,9 @@ function address() {
   const told = { ...state };
   if (state.percent !== "typed") delete told.low, delete told.high;
   if (state.beside === "field") delete told.beside, delete told.split;
+  if (facts.plane === facts.planes[0]) delete told.plane;
+  if (!isThree()) delete told.cross;
+  if (facts.planes.length < 3) delete told.planes;
   if (series) Object.assign(told, { x: series.low, y: series.high });
   else Object.assign(told, picture.view);
   return write(told);
@@ -166,14 +190,19 @@ function address() {
 
 function follow(hash) {
   const told = read(hash), n = facts.channels.length;
+  const plane = facts.planes.find((p) => String(p.axes) === String(told.plane)) ?? facts.planes[0];
+  if (plane) usePlane(plane);
+  delete told.plane;
+  if (told.cross?.length === facts.axes.length) state.cross = told.cross;
+  delete told.cross;
+  if (!["one", "three"].includes(told.planes)) delete told.planes;
   if (!facts.quantities.includes(told.quantity)) delete told.quantity;
   if (!facts.methods.includes(told.beside)) delete told.beside;
   if (!(told.map in facts.maps)) delete told.map;
-  if (told.at?.length !== facts.others.length) delete told.at;
+  if (told.at?.length !== facts.others.length) told.at = facts.others.map((k) => state.cross[k]);
   if (told.line?.length !== 4) delete told.line;
   if (told.point?.length !== facts.axes.length) delete told.point;
   if (told.channels && !told.channels.every((c) => Number.isInteger(c) && c >= 0 && c < n)) delete told.channels;
-  if (!["0", "1", "2", "5", "typed"].includes(told.percent)) delete told.percent;
   chosenMap = "map" in told;
   const { x, y, zoom, ...rest } = told;
   Object.assign(state, rest);
@@ -186,16 +215,13 @@ const halo = (g, text, x, y) => { g.lineWidth = 3.5; g.strokeStyle = "#000b"; g.
 
 function overlay() {
   if (series) return;
-  const canvas = $("overlay"), ratio = window.devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight;
-  if (canvas.width !== Math.round(w * ratio) || canvas.height !== Math.round(h * ratio)) { canvas.width = Math.round(w * ratio); canvas.height = Math.round(h * ratio); }
-  const g = canvas.getContext("2d");
-  g.setTransform(ratio, 0, 0, ratio, 0, 0);
-  g.clearRect(0, 0, w, h);
+  const [g, w, h] = cleared($("overlay"));
   g.font = "12px system-ui, sans-serif";
-  g.lineJoin = "round";
+  if (isThree() && picture.isOpen) drawCross(g, picture, cross(), w, h);
   drawDirections(g);
   drawTicks(g, w, h);
   drawBar(g, w, h);
+  if (picture.isOpen) drawLetters(g, picture, w, h);
   drawLine(g);
   drawPoint(g);
 }
@@ -436,9 +462,85 @@ function pointer(p) {
   $("value").textContent = found ? found.values.map((v) => number(v)).join("  ") + (Number.isNaN(found.values[0]) ? "" : unit) : "";
 }
 
+// --- planes of a volume ---------------------------------------------------------------------------
+
+const isThree = () => !series && state.planes === "three" && !facts.exported && across(facts, facts.plane).length === 2;
+
+/** All indices of where planes cross: sliders say some, the last click the others. */
+function cross() {
+  facts.others.forEach((k, i) => { state.cross[k] = state.at[i]; });
+  return state.cross;
+}
+
+function usePlane(plane) {
+  Object.assign(facts, { plane, others: plane.others });
+  Object.assign(state, { plane: plane.axes, at: plane.others.map((k) => state.cross[k]) });
+}
+
+function preparePlanes() {
+  const n = facts.planes.length;
+  $("plane-section").hidden = n < 2;
+  $("three-row").hidden = n < 3;
+  $("plane").replaceChildren(...facts.planes.map((p, k) => element("option", { value: k, textContent: p.name })));
+  $("plane").onchange = () => choosePlane(facts.planes[$("plane").value]);
+  $("three").onchange = async () => { state.planes = $("three").checked ? "three" : "one"; layPanes(); await change({}); picture.home(); };
+  panes = new Panes($("planes"), {
+    failed: fail, chosen: choosePlane,
+    clicked: ([r, c], row, column) => {
+      const index = [...cross()];
+      index[r] = row; index[c] = column;
+      go(index);
+    },
+  });
+}
+
+/** Let all planes go through a place. */
+function go(index) {
+  state.cross = index;
+  state.at = facts.others.map((k) => index[k]);
+  prepareSliders();
+  showPoint([...index]);
+  return change({});
+}
+
+function layPanes() {
+  $("plane").value = facts.planes.indexOf(facts.plane);
+  $("three").checked = isThree();
+  panes.open(facts, isThree() ? across(facts, facts.plane) : []);
+  if (picture?.colours) panes.recolour(picture.colours);
+}
+
+async function choosePlane(plane) {
+  if (plane === facts.plane) return;
+  cross();
+  usePlane(plane);
+  state.line = null;
+  $("profile-panel").hidden = true;
+  openPicture();
+  prepareSliders();
+  await change({});
+}
+
+/** A picture of the plane that is chosen, in place of the one before. */
+function openPicture(told = {}) {
+  const colours = picture?.colours;
+  layPanes(); // first: the picture fits what they leave
+  picture?.close();
+  const inner = element("div", { className: "pane-picture" });
+  $("picture").replaceChildren(inner);
+  picture = new Picture(inner, facts, {
+    opened: () => { if (Number.isFinite(told.zoom)) picture.go(told); moved(); },
+    changed: moved, loaded: busy, failed: fail, moved: pointer,
+    clicked: (p) => { if (p.inside) { const index = fullIndex(p.row, p.column); if (isThree()) go(index); else showPoint(index); } },
+  });
+  picture.colours = colours ?? null;
+}
+
 // --- controls -------------------------------------------------------------------------------------
 
 function prepareSliders() {
+  playing = null;
+  $("sliders").replaceChildren();
   $("sliders").hidden = !facts.others.length || Boolean(facts.exported);
   facts.others.forEach((k, i) => {
     if (facts.axes[k].size < 2) return;
@@ -590,6 +692,7 @@ function key(e) {
     m: () => { chosenMap = true; state.map = next(Object.keys(facts.maps), state.map ?? usualMap()); recolour(); keepAddress(); },
     r: () => !series && change({ regions: !state.regions }), d: () => facts.directions && $("directions").click(),
     "[": () => nudge(-1), "]": () => nudge(1), " ": () => document.querySelector("[id^=play-]")?.onclick(),
+    v: () => !series && choosePlane(next(facts.planes, facts.plane)), x: () => facts.planes.length > 2 && $("three").click(),
     l: () => $("link").onclick(), t: () => $("theme").onclick(), "?": () => $("keys").showModal(),
     Enter: () => { if (!series && e.target.tagName !== "BUTTON") { const v = picture.view; showPoint(fullIndex(v.y, v.x)); } },
   };
@@ -647,7 +750,9 @@ async function begin() {
   document.documentElement.dataset.theme = kept ?? (matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark");
   facts = window.exportedFacts ?? await ask("facts.json");
   axes = facts.axes.map((a) => new Axis(a));
-  state.at = facts.start;
+  state.cross = [...facts.cross];
+  state.at = facts.others.map((k) => state.cross[k]);
+  state.planes = facts.scan ? "three" : "one";
   state.channels = facts.exported?.channels ?? (facts.picture ? [0, 1, 2] : [0]);
   state.part = facts.parts[0] ?? null;
   const told = follow(location.hash);
@@ -655,6 +760,7 @@ async function begin() {
   prepareColours();
   prepareButtons();
   prepareChannels();
+  preparePlanes();
   prepareSliders();
   addEventListener("keydown", key);
   if (facts.series) beginSeries(told); else beginPicture(told);
@@ -683,10 +789,7 @@ function beginSeries(told) {
 }
 
 function beginPicture(told) {
-  picture = new Picture($("picture"), facts, {
-    opened: () => { if (Number.isFinite(told.zoom)) picture.go(told); moved(); },
-    changed: moved, loaded: busy, failed: fail, moved: pointer, clicked: (p) => p.inside && showPoint(fullIndex(p.row, p.column)),
-  });
+  openPicture(told);
   prepareDivider();
   prepareProfile();
   prepareDownloads();
@@ -695,13 +798,13 @@ function beginPicture(told) {
 }
 
 addEventListener("hashchange", () => {
-  follow(location.hash);
-  const told = read(location.hash);
-  if (picture && Number.isFinite(told.zoom)) picture.go(told);
+  const before = facts.plane, told = follow(location.hash);
+  if (picture && facts.plane !== before) { openPicture(told); prepareSliders(); }
+  else if (picture) { layPanes(); if (Number.isFinite(told.zoom)) picture.go(told); }
   change({}, { range: true });
 });
 
 // For tests and for the curious.
-window.elmfield = { state, get facts() { return facts; }, get picture() { return picture; }, get series() { return series; } };
+window.elmfield = { state, get facts() { return facts; }, get picture() { return picture; }, get panes() { return panes; }, get series() { return series; } };
 
 begin().catch(fail);
