@@ -10,20 +10,25 @@ place is found by a start at the nearest sample and Newton's steps in the number
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from dataclasses import field as field_of
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from elmfield._array.backend import to_numpy
-from elmfield._array.checks import entries, is_integer, numbers, positive
+from elmfield._array.checks import by_name, entries, is_integer, numbers, positive
 from elmfield._array.typing import Array, Bools, Floats
+from elmfield.domain import Axis, Domain
 from elmfield.domain.sphere import EARTH, unit_vectors
 from elmfield.field import Field
+from elmfield.field.adapters.labelled_arrays import evaluate_at_labels
 from elmfield.field.adapters.sphere_field import Cap, Sphere, SphereFrame
 from elmfield.field.blend.points import Function
+from elmfield.field.coordinates.labels import Attrs, AxisLabels, multiply_units
+from elmfield.field.field import Coords
+from elmfield.field.point_values import Missing, query
 from elmfield.fit.encoder import encoder
-from elmfield.fit.polygon_means import polygon_means, spline_encoder
+from elmfield.fit.polygon_means import PolygonMeans, polygon_means, spline_encoder
 from elmfield.settings import Smooth
 
 MOST_STEPS = 12
@@ -173,31 +178,122 @@ def _both_sides(field: Field, frame: SphereFrame, rows: Array, pole: float) -> t
 # --- curvilinear grids ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Curvilinear:
-    """A field whose samples lie at places of two coordinates each.
+@dataclass(frozen=True, eq=False, repr=False)
+class Curvilinear(Field):
+    """A field whose samples lie at places of two coordinates each, on its last two axes.
+
+    Points, polygons and `interp` go by these coordinates, with NaN off the mesh. `samples`, `grid`,
+    `resize`, `crop` and files are those of the field on numbers of samples.
 
     Parameters
     ----------
-    source : Field
-        On numbers of samples along its last two axes.
     places : Field
-        Where these are: unit vectors on the sphere, or x and y; channels last.
+        Where the samples are: unit vectors on the sphere, or y and x; channels last.
     tree : cKDTree
-        The samples' places.
+        The same of those that are known.
+    names : pair of str
+        Of the two coordinates.
+    given : array, shape (n, m, 2)
+        The coordinates.
     radius : float or None
         Of the sphere, in metres; None on a map.
     """
 
-    source: Field
-    places: Field = field_of(repr=False)
-    tree: Any = field_of(repr=False)
+    places: Field
+    tree: Any
+    names: tuple[str, str]
+    given: Floats
     radius: float | None = EARTH
 
-    def __call__(self, points: Array, **options: Any) -> Array:
-        """Values at points (..., d), latitude and longitude (or y and x) last; NaN off the mesh."""
-        index, _ = self._indexed(points)
-        return self.source(index, outside="nan", **options)
+    def _query(self, quantity: str, points: Array, outside: str, missing: Missing) -> Array:
+        index, places = self._indexed(points, outside)
+        if quantity in ("value", "std", "std value"):
+            return query(self.model, quantity, index, "nan", missing)
+        if quantity not in ("gradient", "gradient_magnitude"):
+            raise ValueError(f"a curvilinear grid has values and gradients; got {quantity!r}.")
+        slopes = query(self.model, "gradient", index, "nan", missing)
+        J = self.places.gradient(index[..., -2:], outside="nearest") * (self.radius or 1.0)
+        if self.radius is not None:
+            f, l = np.deg2rad(places[..., 0]), np.deg2rad(places[..., 1])
+            zero = np.zeros_like(f)
+            north = [-np.sin(f) * np.cos(l), -np.sin(f) * np.sin(l), np.cos(f)]
+            ways = np.stack([np.stack(north, -1), np.stack([-np.sin(l), np.cos(l), zero], -1)], -2)
+            J = ways @ J  # (..., 2, 2): metres north and east per sample
+        if self.model.channel_axis is not None:
+            J = J[..., None, :, :]
+        slopes = np.asarray(to_numpy(slopes))[..., None, -2:]
+        found = np.asarray((slopes @ np.linalg.inv(J))[..., 0, :])
+        return found if quantity == "gradient" else np.linalg.norm(found, axis=-1)
+
+    def gradient(self, points: Array, *, outside: str = "nan", missing: Missing = None) -> Array:
+        """Slopes northward and eastward, per metre, (..., 2) or (..., C, 2); NaN off the mesh.
+
+        On a map along y and x.
+        """
+        return self._query("gradient", points, outside, missing)
+
+    def interp(
+        self, coords: Coords | None = None, *, quantity: str = "value", outside: str = "nan",
+        missing: Missing = None, std: bool = False, chunks: Any = None, **coords_by_name: Any,
+    ) -> Any:  # fmt: skip
+        """As :meth:`Field.interp`, by the names of the two coordinates or by the field's dims."""
+        both = {**by_name("coords", coords), **coords_by_name}
+        if not set(both) & set(self.names):
+            found = Field(self.model).interp(
+                both, quantity=quantity, outside=outside, missing=missing, std=std, chunks=chunks
+            )
+            dims, at = self.domain.dims[-2:], np.moveaxis(self.given, -1, 0)
+            return found if both else found.assign_coords(
+                {n: (dims, c, self._attrs(n)) for n, c in zip(self.names, at)}
+            )  # fmt: skip
+        if std or chunks is not None or not set(self.names) <= set(both):
+            raise ValueError(
+                f"places on a curvilinear grid need both {' and '.join(self.names)}, without `std` "
+                "and `chunks`; ask for quantity='std'."
+            )
+        return evaluate_at_labels(
+            self.frame.model,
+            both,
+            quantity,
+            lambda points: self._query(quantity, points, outside, missing),
+            directions=self.names,
+            units=lambda own: own and multiply_units((own, 1), ("m", -1)),
+        )
+
+    to_xarray = interp
+
+    def __getitem__(self, key: str | int | slice) -> "Curvilinear":
+        """The field of one variable of a Dataset, by name; or of some channels, by number."""
+        return replace(self, model=self.model[key])
+
+    def _attrs(self, name: str) -> Attrs:
+        return dict(self.labels.axis(name).attrs)
+
+    @cached_property
+    def frame(self) -> Field:
+        """A field with even axes of the two coordinates around the mesh; its values mean nothing.
+
+        For those who ask what axes there are.
+        """
+        axes, about = list(self.domain.axes[:-2]), dict(self.labels.axes)
+        for k, (name, n) in enumerate(zip(self.names, self.shape[-2:])):
+            c, period = np.sort(self.given[..., k][np.isfinite(self.given).all(axis=-1)]), None
+            low, high = c[0], c[-1]
+            if k == 1 and self.radius is not None:  # around the circle, but for the widest gap
+                turned = np.sort(c % 360)
+                gaps = np.diff(turned, append=turned[0] + 360)
+                j = int(np.argmax(gaps))
+                low = turned[(j + 1) % len(c)]
+                low, high = low - 360 * (low > high), 360 - gaps[j]
+                period = 360.0 if gaps[j] < 720 / n else None
+                high += low
+            last = low + 360 * (n - 1) / n if period else high
+            axes.append(Axis.through(name, np.linspace(low, last, n), period))
+            told = {"units": ("degrees_north", "degrees_east")[k]} if self.radius else {}
+            about[name] = AxisLabels(attrs={**told, **self._attrs(name)})
+        kept = self.labels.coords_off(self.domain.dims[-2:])
+        labels = replace(self.labels, axes=about, coords=kept, align="areas")
+        return Field(replace(self.model, domain=Domain.of(axes), labels=labels))
 
     def locate(self, places: Array) -> tuple[Floats, Bools]:
         """Numbers of samples (..., 2) at places (..., 2), and which lie on the mesh."""
@@ -230,44 +326,35 @@ class Curvilinear:
         found = good & (off < FOUND_CELLS)
         return i.reshape(given.shape), found.reshape(given.shape[:-1])
 
-    def gradient(self, points: Array) -> Floats:
-        """Slopes northward and eastward, per metre, (..., 2) or (..., C, 2); NaN off the mesh.
-
-        On a map along y and x.
-        """
-        index, places = self._indexed(points)
-        slopes = np.asarray(to_numpy(self.source.gradient(index, outside="nan")))[..., -2:]
-        J = self.places.gradient(index[..., -2:], outside="nearest") * (self.radius or 1.0)
-        if self.radius is not None:
-            f, l = np.deg2rad(places[..., 0]), np.deg2rad(places[..., 1])
-            zero = np.zeros_like(f)
-            north = [-np.sin(f) * np.cos(l), -np.sin(f) * np.sin(l), np.cos(f)]
-            ways = np.stack([np.stack(north, -1), np.stack([-np.sin(l), np.cos(l), zero], -1)], -2)
-            J = ways @ J  # (..., 2, 2): metres north and east per sample
-        if self.source.model.channel_axis is not None:
-            J = J[..., None, :, :]
-        return np.asarray((slopes[..., None, :] @ np.linalg.inv(J))[..., 0, :])
-
-    def means(self, polygons: Array, **options: Any) -> tuple[Array, Floats]:
+    def means(  # type: ignore[override]
+        self, polygons: Array, *, missing: Missing = None, min_coverage: float = 0.5
+    ) -> tuple[Array, Floats]:
         """Means over polygons (..., v, 2) by area, as :class:`PolygonMeans` has them.
 
         NaN where one does not lie on the mesh as a whole.
         """
         corners, on_mesh = self.locate(polygons)
-        dims = [np.arange(n, dtype=np.float64) for n in self.places.shape]
-        J = self.places.grid(*dims, quantity="gradient")
-        size = np.sqrt(np.abs(np.linalg.det(np.einsum("...kj,...kl->...jl", J, J))))
-        k = self.source.model.channel_axis
-        wide = size if k is None else size[..., None]
-        values = np.asarray(self.source.samples(missing="fill"), np.float64)
-        both = []
-        for y in (values * wide, np.broadcast_to(wide, values.shape)):
-            make = encoder(y.shape, self.source.settings, channel_axis=k)
-            both.append(polygon_means(make(y))(np.nan_to_num(corners), **options))
         whole = np.asarray(on_mesh.all(axis=-1))
-        means = both[0][0] / both[1][0]
+        parts = self._over_cells(missing)
+        (means, covered), (size, _) = (
+            part(np.nan_to_num(corners), min_coverage=min_coverage) for part in parts
+        )
         more = (...,) + (None,) * (means.ndim - whole.ndim)
-        return np.where(whole[more], means, np.nan), np.where(whole, both[0][1], 0.0)
+        return np.where(whole[more], means / size, np.nan), np.where(whole, covered, 0.0)
+
+    def _over_cells(self, missing: Missing) -> list[PolygonMeans]:
+        """Integrals of the field times the areas of its cells, and of these."""
+        dims = [np.arange(n, dtype=np.float64) for n in self.places.shape]
+        J = self.places.grid(*dims, quantity="gradient", missing="fill")
+        size = np.sqrt(np.abs(np.linalg.det(np.einsum("...kj,...kl->...jl", J, J))))
+        values, k = np.asarray(self.samples(missing=missing), np.float64), self.model.channel_axis
+        if k is not None and (after := len(self.shape) - k) < 2:
+            size = np.expand_dims(size, 2 - after)
+        wide, periodic = np.where(np.isnan(values), np.nan, size), self.domain.periodic
+        make = encoder(
+            values.shape, self.settings, channel_axis=k, periodic=np.flatnonzero(periodic).tolist()
+        )
+        return [polygon_means(make(y, missing="nan")) for y in (values * wide, wide)]
 
     # --- places --------------------------------------------------------------------------------
 
@@ -275,27 +362,36 @@ class Curvilinear:
         """Places as the field of them has them."""
         return places if self.radius is None else unit_vectors(places[:, 0], places[:, 1])
 
-    @property
+    @cached_property
     def _numbers(self) -> Array:
         """Which of all samples the tree holds."""
-        return np.flatnonzero(np.isfinite(self.places.samples(missing="nan")).all(axis=-1))
+        return np.flatnonzero(np.isfinite(self.given).all(axis=-1))
 
-    def _indexed(self, points: Array) -> tuple[Floats, Floats]:
+    def _indexed(self, points: Array, outside: str) -> tuple[Floats, Floats]:
         """Points with numbers of samples for places, NaN off the mesh; and these places."""
         given = np.array(numbers("points", points), np.float64)
-        d = len(self.source.shape)
+        d = len(self.shape)
         if given.ndim == 0 or given.shape[-1] != d:
             raise ValueError(f"`points` must have {d} coordinates each; got shape {given.shape}.")
         places = given[..., -2:].copy()
         index, on_mesh = self.locate(places)
-        given[..., -2:] = np.where(on_mesh[..., None], index, np.nan)
+        shown = on_mesh[..., None] | (outside == "nearest")
+        given[..., -2:] = np.where(shown, index, np.nan)
         return given, places
 
 
 def curvilinear(
-    of: Field, latitude: Array, longitude: Array, *, is_map: bool = False, radius: float = EARTH
+    of: Field,
+    latitude: Array,
+    longitude: Array,
+    *,
+    is_map: bool = False,
+    radius: float = EARTH,
+    names: tuple[str, str] | None = None,
 ) -> Curvilinear:
     """A field whose last two axes number the rows and columns of a curvilinear grid.
+
+    :func:`elmfield.fit` makes one of a DataArray that has such coordinates.
 
     Parameters
     ----------
@@ -307,6 +403,8 @@ def curvilinear(
         Whether these are y and x of a map instead.
     radius : float
         Of the sphere, in metres.
+    names : pair of str, optional
+        What `interp` calls them; latitude and longitude, or y and x.
 
     Examples
     --------
@@ -326,8 +424,10 @@ def curvilinear(
             "`latitude` and `longitude` must have the shape of the field's last two axes, "
             f"{of.shape[-2:]}, which number samples; got {both[0].shape} and {both[1].shape}."
         )
-    y = np.stack(both, axis=-1) if is_map else unit_vectors(*both)
+    given = np.stack(both, axis=-1)
+    y = given if is_map else unit_vectors(*both)
     made = spline_encoder(y.shape, axes, order=4.0)(y, missing="nan")
     flat = y.reshape(-1, y.shape[-1])
     tree = cKDTree(flat[np.isfinite(flat).all(axis=1)])
-    return Curvilinear(source=of, places=made, tree=tree, radius=None if is_map else radius)
+    names = names or (("y", "x") if is_map else ("latitude", "longitude"))
+    return Curvilinear(of.model, made, tree, names, given, None if is_map else radius)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from elmfield._array.typing import Array
-from elmfield.domain.sphere import horizontal
+from elmfield.domain.sphere import horizontal, unit_vectors
 
 if TYPE_CHECKING:
     import xarray
@@ -102,6 +102,35 @@ def map_axes(
         by = by or [n for n in names if n.lower() == letter.lower()]
         found += by[:1]
     return (found[0], found[1]) if len(found) == 2 else None
+
+
+def curvilinear_places(da: "xarray.DataArray", dims: Sequence[str]) -> dict[str, Array]:
+    """Two coordinates, y first, that both lie along the last two of some dims; or none.
+
+    Latitude and longitude or y and x, where neither dim has coordinates of its own.
+    """
+    last = list(dims[-2:])
+    at = {
+        str(n): c.transpose(*last)
+        for n, c in da.coords.items()
+        if c.ndim == 2 and set(c.dims) == set(last) and c.dtype.kind in "iuf"
+    }
+    pair = map_axes(list(at), {n: c.attrs for n, c in at.items()}) if len(at) > 1 else None
+    if pair is None or any(d in da.coords for d in last) or min(at[pair[0]].shape) < 4:
+        return {}
+    found = {n: np.asarray(at[n].values, np.float64) for n in pair}
+    return found if all(np.isfinite(c).any() for c in found.values()) else {}
+
+
+def is_closed(latitude: Array, longitude: Array, on_sphere: object) -> bool:
+    """Whether the last column of places on the sphere is beside the first one: they go round."""
+    if on_sphere is None:
+        return False
+    p = unit_vectors(latitude, longitude)
+    steps = np.linalg.norm(np.diff(p, axis=1, append=p[:, :1]), axis=-1)
+    if p.shape[1] < 8 or not np.isfinite(steps).all():
+        return False
+    return bool((steps[:, -1] <= 2 * steps[:, [0, -2]].max(axis=1)).all() and steps.min() > 1e-9)
 
 
 def kind_of_samples(
