@@ -8,7 +8,7 @@ pytest.importorskip("xarray")
 import xarray as xr
 
 import elmfield as ef
-import elmfield.io.xarray  # noqa: F401
+import elmfield.io.xarray
 from support import close
 
 
@@ -49,12 +49,16 @@ def test_interp_by_either_names():
     field = ef.fit(da)
     stations = {n: ("station", AT[:, k]) for k, n in enumerate(("lat", "lon"))}
     found = field.interp(stations, time=3.0)
-    assert found.dims == ("station",) and found.attrs == da.attrs and float(found.time) == 3
+    assert found.dims == ("station",)
+    assert found.attrs == da.attrs
+    assert float(found.time) == 3
     close(found.values, wave(*AT.T) + 1.5, 1e-4)
     line = field.interp(stations)
-    assert line.dims == ("time", "station") and np.array_equal(line.time, da.time)
+    assert line.dims == ("time", "station")
+    assert np.array_equal(line.time, da.time)
     slope = field.interp(stations, time=3.0, quantity="gradient")
-    assert slope.attrs["units"] == "K m-1" and slope.direction.values.tolist() == ["lat", "lon"]
+    assert slope.attrs["units"] == "K m-1"
+    assert slope.direction.values.tolist() == ["lat", "lon"]
     close(field.interp(eta=3, xi=4, time=2.0).values, da[1, 3, 4].values, 1e-9)
     xr.testing.assert_allclose(field.to_xarray(), da)
     xr.testing.assert_allclose(da.elm.interp(stations, time=3.0), found)
@@ -95,8 +99,10 @@ def test_regrid_to_an_even_grid():
     like = {"latitude": np.arange(45, 50, 0.25), "longitude": np.arange(176, 184, 0.5)}
     da = array(times=3)
     found = ef.regrid(da, like)
-    assert found.dims == ("time", "lat", "lon") and found.shape == (3, 20, 16)
-    assert found.name == "sst" and found.attrs["units"] == "K"
+    assert found.dims == ("time", "lat", "lon")
+    assert found.shape == (3, 20, 16)
+    assert found.name == "sst"
+    assert found.attrs["units"] == "K"
     exact = wave(*np.meshgrid(like["latitude"], like["longitude"], indexing="ij"))
     on_mesh = np.isfinite(found.values[2])
     assert on_mesh.mean() > 0.9
@@ -104,7 +110,8 @@ def test_regrid_to_an_even_grid():
     means = ef.regrid(da, like, mean=True)
     close(np.nanmax(np.abs(means - found)), 0, 2e-2)
     steps = ef.regrid(da, step=1.0)
-    assert np.isfinite(steps).any() and steps.shape[0] == 3
+    assert np.isfinite(steps).any()
+    assert steps.shape[0] == 3
     assert abs(float(steps.lon[-1] - steps.lon[0])) < 40
 
 
@@ -120,4 +127,5 @@ def test_regrid_to_curved_and_projected_cells():
     assert np.array_equal(ef.regrid(da, ef.fit(other)), found, equal_nan=True)
     pytest.importorskip("pyproj")
     flat = ef.regrid(da, crs="EPSG:3832", step=100_000.0, mean=True)
-    assert flat.dims == ("y", "x") and 0.2 < np.isfinite(flat).mean() <= 1
+    assert flat.dims == ("y", "x")
+    assert 0.2 < np.isfinite(flat).mean() <= 1
