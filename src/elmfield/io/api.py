@@ -20,7 +20,7 @@ from elmfield.field import Field
 from elmfield.field.adapters.labelled_arrays import split_variables
 from elmfield.fit import Encoder
 from elmfield.fit import encoder as encoder_of
-from elmfield.fit.globe import curvilinear
+from elmfield.fit.curvilinear import curvilinear
 from elmfield.io.export.output_grid import OutputGrid
 from elmfield.io.export.rendering import Rendering
 from elmfield.io.files import StrPath, format_of, is_model, path_of, put, read

@@ -14,7 +14,7 @@ from elmfield.domain.sphere import is_latitude, is_longitude
 from elmfield.field import Field
 from elmfield.field.adapters.affine import affine_of, checked_affine
 from elmfield.field.coordinates.labels import AxisLabels, Labels
-from elmfield.fit.globe import Curvilinear
+from elmfield.fit.curvilinear import Curvilinear
 from elmfield.io.conventions import crs_of, map_axes
 from elmfield.io.export import map_targets as maps
 from elmfield.io.files import check_exists, format_of, is_model, is_path, path_of, read

@@ -25,7 +25,7 @@ from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.grid_values import MEAN_MIN_COVER, at_samples, gridded, tail_of
 from elmfield.field.point_values import QUANTITIES
 from elmfield.field.uncertainty.posterior import std_of_means
-from elmfield.fit.globe import Curvilinear
+from elmfield.fit.curvilinear import Curvilinear
 from elmfield.fit.polygon_means import polygon_means
 from elmfield.io.export.map_targets import Projected, cell_edges, even, reprojected
 from elmfield.io.export.output_grid import OutputGrid, TargetGrid, ends_of
