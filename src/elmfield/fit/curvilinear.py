@@ -4,8 +4,11 @@ The coordinates of the samples are a field too, fitted as the values are. A plac
 start at the nearest sample and Newton's steps in the numbers of samples.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from dataclasses import field as field_of
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -25,16 +28,132 @@ from elmfield.fit.encoder import encoder
 from elmfield.fit.polygon_means import PolygonMeans, polygon_means, spline_encoder
 
 MOST_STEPS = 12
-"""Newton's steps: four are taken in smooth meshes, and the rest where cells are bent."""
+"""Newton's steps: three are taken in smooth meshes, and the rest where cells are bent."""
 
-TABLE_STEPS, TABLE_TOLERANCE = 2, 1e-6
-"""Steps by a table of the places, and what it keeps of them."""
+FOUND_CELLS = 1e-5
+"""A step, in cells, after which a place is found: what is left is its square, or less."""
 
-CLOSE_CELLS, FOUND_CELLS = 1e-10, 1e-6
-"""Steps, in cells, below which no other is taken, and a place counts as found."""
+TABLE_TOLERANCE, TABLE_MIN_POINTS = 1e-10, 20_000
+"""What a table keeps of the places, and points, no fewer than samples, from which it pays."""
 
-TABLE_MIN_POINTS = 20_000
-"""Places from which a table of the coordinates is made first."""
+OTHER_STARTS = 6
+"""Further samples from which places are looked for, where the nearest one leads nowhere."""
+
+MESHES_KEPT, PLACES_KEPT = 4, 2
+"""Meshes that are kept for the next array, and sets of places that are kept with each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """Where the samples of a curvilinear grid are; kept for the next array on it.
+
+    Parameters
+    ----------
+    given : array, shape (n, m, 2)
+        Latitudes and longitudes, or y and x; NaN where they are not known.
+    places : Field
+        The same, between the samples too: unit vectors on the sphere, or y and x; channels last.
+    tree : cKDTree
+        Those that are known.
+    radius : float or None
+        Of the sphere, in metres; None on a map.
+    """
+
+    given: Floats
+    places: Field
+    tree: Any
+    radius: float | None
+    _found: dict[bytes, tuple[Floats, Bools]] = field_of(default_factory=dict)
+
+    def locate(self, places: Array) -> tuple[Floats, Bools]:
+        """Numbers of samples (..., 2) at places (..., 2), and which lie on the mesh."""
+        given = np.ascontiguousarray(numbers("places", places))
+        key = blake2b(given.data).digest() + str(given.shape).encode()
+        if key not in self._found:
+            while len(self._found) >= PLACES_KEPT:
+                self._found.pop(next(iter(self._found)))
+            i, found = self._search(given.reshape(-1, 2))
+            self._found[key] = i.reshape(given.shape), found.reshape(given.shape[:-1])
+        return self._found[key]
+
+    def _search(self, given: Floats) -> tuple[Floats, Bools]:
+        at = given if self.radius is None else unit_vectors(given[:, 0], given[:, 1])
+        good = np.flatnonzero(np.isfinite(at).all(axis=1))
+        i, off = np.zeros((len(at), 2)), np.full(len(at), np.inf)
+        away, near = self.tree.query(at[good], eps=1.0)
+        i[good], off[good] = self._newton(at[good], self._samples[near])
+        # Beside seams, and where rows overlap, the nearest sample may be the wrong one.
+        lost = np.flatnonzero(off[good] > FOUND_CELLS)
+        wide, others = self.tree.query(self.tree.data[near[lost]], k=OTHER_STARTS + 1)
+        close = away[lost] <= 2 * wide[:, -1]
+        lost, others = good[lost[close]], others[close]
+        for k in range(1, OTHER_STARTS + 1):
+            if len(lost):
+                j, left = self._newton(at[lost], self._samples[others[:, k]])
+                better = left < off[lost]
+                i[lost[better]], off[lost[better]] = j[better], left[better]
+                still = off[lost] > FOUND_CELLS
+                lost, others = lost[still], others[still]
+        return i, off <= FOUND_CELLS
+
+    def _newton(self, at: Floats, start: Floats) -> tuple[Floats, Floats]:
+        """Numbers of samples (n, 2) at vectors (n, C), from a start; and the last steps (n,)."""
+        i, off, model = start.copy(), np.full(len(at), np.inf), self.places.model
+        shape, wraps = self.places.shape, np.asarray(self.places.domain.periodic)
+        scale, todo = np.asarray(model.scale), np.arange(len(at))
+        is_many = len(at) > max(TABLE_MIN_POINTS, len(self._samples))
+        table = self._table if is_many or "_table" in vars(self) else None
+        for _ in range(MOST_STEPS if len(at) else 0):
+            x = i[todo]
+            function: Function = model.function_for(len(x)) if table is None else table
+            P, Jy, Jx = function.partials(x, [(0, 0), (1, 0), (0, 1)])  # (n, C) each
+            lacks, Jy, Jx = at[todo] - model.finish(P, True), Jy * scale, Jx * scale
+            a, b, c, y, x_ = (np.einsum("nk,nk->n", *both) for both in (
+                (Jy, Jy), (Jy, Jx), (Jx, Jx), (Jy, lacks), (Jx, lacks)))  # fmt: skip
+            step = (
+                np.stack([c * y - b * x_, a * x_ - b * y], -1) / (a * c - b * b + 1e-300)[:, None]
+            )
+            moved = x + np.clip(step, -2, 2)
+            turned = (moved + 0.5) % shape - 0.5
+            i[todo] = np.where(wraps, turned, np.clip(moved, -0.5, np.asarray(shape) - 0.5))
+            off[todo] = np.abs(step).max(axis=1)
+            todo = todo[off[todo] > FOUND_CELLS]
+            if not len(todo):
+                break
+        return i, off
+
+    @cached_property
+    def _samples(self) -> Floats:
+        """Numbers (n, 2) of the samples that the tree holds."""
+        return np.argwhere(np.isfinite(self.given).all(axis=-1)).astype(np.float64)
+
+    @cached_property
+    def _table(self) -> Function | None:
+        """The places at lookup speed, where that fits in memory."""
+        try:
+            return self.places.tabulate(TABLE_TOLERANCE, 0).polynomials
+        except MemoryError:
+            return None
+
+
+_meshes: dict[bytes, Mesh] = {}
+
+
+def _mesh_of(given: Floats, axes: Sequence[Axis], radius: float | None) -> Mesh:
+    """The mesh of coordinates; the one that is kept, if there is one."""
+    from scipy.spatial import cKDTree  # 0.1 s, for these alone
+
+    about = str((given.shape, [a.period for a in axes], radius)).encode()
+    key = blake2b(np.ascontiguousarray(given).data).digest() + about
+    if key not in _meshes:
+        y = given if radius is None else unit_vectors(given[..., 0], given[..., 1])
+        made = spline_encoder(y.shape, axes, order=4.0)(y, missing="nan")
+        flat = y.reshape(-1, y.shape[-1])
+        tree = cKDTree(flat[np.isfinite(flat).all(axis=1)])
+        while len(_meshes) >= MESHES_KEPT:
+            _meshes.pop(next(iter(_meshes)))
+        _meshes[key] = Mesh(given.copy(), made, tree, radius)
+    return _meshes[key]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,23 +165,29 @@ class Curvilinear(Field):
 
     Parameters
     ----------
-    places : Field
-        Where the samples are: unit vectors on the sphere, or y and x; channels last.
-    tree : cKDTree
-        The same of those that are known.
+    mesh : Mesh
+        Where the samples are.
     names : pair of str
         Of the two coordinates.
-    given : array, shape (n, m, 2)
-        The coordinates.
-    radius : float or None
-        Of the sphere, in metres; None on a map.
     """
 
-    places: Field
-    tree: Any
+    mesh: Mesh
     names: tuple[str, str]
-    given: Floats
-    radius: float | None = EARTH
+
+    @property
+    def places(self) -> Field:
+        """Where samples are, as a field on their numbers."""
+        return self.mesh.places
+
+    @property
+    def given(self) -> Floats:
+        """The coordinates of the samples, (n, m, 2)."""
+        return self.mesh.given
+
+    @property
+    def radius(self) -> float | None:
+        """Of the sphere, in metres; None on a map."""
+        return self.mesh.radius
 
     def _query(self, quantity: str, points: Array, outside: str, missing: Missing) -> Array:
         index, places = self._indexed(points, outside)
@@ -156,34 +281,7 @@ class Curvilinear(Field):
 
     def locate(self, places: Array) -> tuple[Floats, Bools]:
         """Numbers of samples (..., 2) at places (..., 2), and which lie on the mesh."""
-        given = numbers("places", places)
-        at, shape = self._vectors(given.reshape(-1, 2)), self.places.shape
-        good = np.asarray(np.isfinite(at).all(axis=1))
-        near = self.tree.query(np.where(good[:, None], at, 0), eps=1.0)[1]
-        i = np.stack(np.unravel_index(self._numbers[near], shape), axis=-1).astype(np.float64)
-        wraps, off = np.asarray(self.places.domain.periodic), np.full(len(i), np.inf)
-        todo, model = np.flatnonzero(good), self.places.model
-        quick: Function = model.function_for(0)
-        if len(todo) > TABLE_MIN_POINTS:
-            quick = self.places.tabulate(TABLE_TOLERANCE).polynomials
-        scale = np.asarray(model.scale)
-        for k in range(MOST_STEPS):
-            if not len(todo):
-                break
-            # A table knows the way; the later steps go by the places themselves.
-            P, Jy, Jx = quick.partials(i[todo], [(0, 0), (1, 0), (0, 1)])  # (n, C) each
-            P = model.finish(P, True) if k < TABLE_STEPS else self.places(i[todo])
-            lacks, Jy, Jx = at[todo] - P, Jy * scale, Jx * scale
-            a, b, c, y, x = (np.einsum("nk,nk->n", *both) for both in (
-                (Jy, Jy), (Jy, Jx), (Jx, Jx), (Jy, lacks), (Jx, lacks)))  # fmt: skip
-            step = np.stack([c * y - b * x, a * x - b * y], -1) / (a * c - b * b + 1e-300)[:, None]
-            moved = i[todo] + np.clip(step, -2, 2)
-            turned = (moved + 0.5) % shape - 0.5
-            i[todo] = np.where(wraps, turned, np.clip(moved, -0.5, np.asarray(shape) - 0.5))
-            off[todo] = np.abs(step).max(axis=1)
-            todo = todo[off[todo] > CLOSE_CELLS] if k >= TABLE_STEPS else todo
-        found = good & (off < FOUND_CELLS)
-        return i.reshape(given.shape), found.reshape(given.shape[:-1])
+        return self.mesh.locate(places)
 
     def means(  # type: ignore[override]
         self, polygons: Array, *, missing: Missing = None, min_coverage: float = 0.5
@@ -214,17 +312,6 @@ class Curvilinear(Field):
             values.shape, self.settings, channel_axis=k, periodic=np.flatnonzero(periodic).tolist()
         )
         return [polygon_means(make(y, missing="nan")) for y in (values * wide, wide)]
-
-    # --- places --------------------------------------------------------------------------------
-
-    def _vectors(self, places: Floats) -> Floats:
-        """Places as the field of them has them."""
-        return places if self.radius is None else unit_vectors(places[:, 0], places[:, 1])
-
-    @cached_property
-    def _numbers(self) -> Array:
-        """Which of all samples the tree holds."""
-        return np.flatnonzero(np.isfinite(self.given).all(axis=-1))
 
     def _indexed(self, points: Array, outside: str) -> tuple[Floats, Floats]:
         """Points with numbers of samples for places, NaN off the mesh; and these places."""
@@ -274,8 +361,6 @@ def curvilinear(
     >>> bool(abs(mesh([43.0, 14.0]) - 57) < 1e-6)
     True
     """
-    from scipy.spatial import cKDTree  # 0.1 s, for these alone
-
     both = [numbers(n, v) for n, v in (("latitude", latitude), ("longitude", longitude))]
     axes = of.domain.axes[-2:]
     if any(b.shape != of.shape[-2:] for b in both) or any(a.coords is not None for a in axes):
@@ -283,10 +368,6 @@ def curvilinear(
             "`latitude` and `longitude` must have the shape of the field's last two axes, "
             f"{of.shape[-2:]}, which number samples; got {both[0].shape} and {both[1].shape}."
         )
-    given = np.stack(both, axis=-1)
-    y = given if is_map else unit_vectors(*both)
-    made = spline_encoder(y.shape, axes, order=4.0)(y, missing="nan")
-    flat = y.reshape(-1, y.shape[-1])
-    tree = cKDTree(flat[np.isfinite(flat).all(axis=1)])
+    mesh = _mesh_of(np.stack(both, axis=-1), axes, None if is_map else radius)
     names = names or (("y", "x") if is_map else ("latitude", "longitude"))
-    return Curvilinear(of.model, made, tree, names, given, None if is_map else radius)
+    return Curvilinear(of.model, mesh, names)

@@ -130,7 +130,8 @@ def is_closed(latitude: Array, longitude: Array, on_sphere: object) -> bool:
     steps = np.linalg.norm(np.diff(p, axis=1, append=p[:, :1]), axis=-1)
     if p.shape[1] < 8 or not np.isfinite(steps).all():
         return False
-    return bool((steps[:, -1] <= 2 * steps[:, [0, -2]].max(axis=1)).all() and steps.min() > 1e-9)
+    ahead = ((p[:, 0] - p[:, -1]) * (p[:, 1] - p[:, 0])).sum(axis=-1) > 0  # no columns repeat
+    return bool((ahead & (steps[:, -1] <= 2 * steps[:, [0, -2]].max(axis=1))).all())
 
 
 def kind_of_samples(
