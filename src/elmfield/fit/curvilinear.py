@@ -30,7 +30,7 @@ from elmfield.fit.polygon_means import PolygonMeans, polygon_means, spline_encod
 MOST_STEPS = 12
 """Newton's steps: three are taken in smooth meshes, and the rest where cells are bent."""
 
-FOUND_CELLS = 1e-5
+FOUND_CELLS = 3e-5
 """A step, in cells, after which a place is found: what is left is its square, or less."""
 
 TABLE_TOLERANCE, TABLE_MIN_POINTS = 1e-10, 20_000
@@ -73,7 +73,9 @@ class Mesh:
             while len(self._found) >= PLACES_KEPT:
                 self._found.pop(next(iter(self._found)))
             i, found = self._search(given.reshape(-1, 2))
-            self._found[key] = i.reshape(given.shape), found.reshape(given.shape[:-1])
+            i, found = i.reshape(given.shape), found.reshape(given.shape[:-1])
+            i.flags.writeable = found.flags.writeable = False
+            self._found[key] = i, found
         return self._found[key]
 
     def _search(self, given: Floats) -> tuple[Floats, Bools]:

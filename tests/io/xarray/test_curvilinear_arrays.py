@@ -129,3 +129,16 @@ def test_regrid_to_curved_and_projected_cells():
     flat = ef.regrid(da, crs="EPSG:3832", step=100_000.0, mean=True)
     assert flat.dims == ("y", "x")
     assert 0.2 < np.isfinite(flat).mean() <= 1
+
+
+@pytest.mark.parametrize(("repeated", "closed"), [(0, True), (2, False)])
+def test_a_mesh_that_goes_round_is_periodic(repeated, closed):
+    j, i = np.indices((12, 36 + repeated)).astype(float)
+    lat, lon = 40 + 2 * j + np.sin(np.radians(10 * i)), 10 * i + j
+    at = {"nav_lat": (("y", "x"), lat), "nav_lon": (("y", "x"), lon)}
+    field = ef.fit(xr.DataArray(lat, dims=("y", "x"), coords=at))
+    assert field.domain.periodic == (False, closed)
+    line = np.column_stack([np.full(50, 52.0), np.linspace(-300, 400, 50)])
+    close(field(line), 52.0, 1e-3)
+    even = ef.regrid(field, step=(2.0, 10.0), mean=True)
+    assert even.sizes["nav_lon"] == 36
