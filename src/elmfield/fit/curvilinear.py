@@ -4,10 +4,10 @@ The coordinates of the samples are a field too, fitted as the values are. A plac
 start at the nearest sample and Newton's steps in the numbers of samples.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as field_of
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from typing import Any
 
@@ -21,7 +21,7 @@ from elmfield.domain.sphere import EARTH, unit_vectors
 from elmfield.field import Field
 from elmfield.field.adapters.labelled_arrays import evaluate_at_labels
 from elmfield.field.blend.points import Function
-from elmfield.field.coordinates.labels import Attrs, AxisLabels, multiply_units
+from elmfield.field.coordinates.labels import AxisLabels, multiply_units
 from elmfield.field.field import Coords
 from elmfield.field.point_values import Missing, query
 from elmfield.fit.encoder import encoder
@@ -39,7 +39,7 @@ TABLE_TOLERANCE, TABLE_MIN_POINTS = 1e-10, 20_000
 OTHER_STARTS = 6
 """Further samples from which places are looked for, where the nearest one leads nowhere."""
 
-MESHES_KEPT, PLACES_KEPT = 4, 2
+KEPT = 3
 """Meshes that are kept for the next array, and sets of places that are kept with each."""
 
 
@@ -67,16 +67,9 @@ class Mesh:
 
     def locate(self, places: Array) -> tuple[Floats, Bools]:
         """Numbers of samples (..., 2) at places (..., 2), and which lie on the mesh."""
-        given = np.ascontiguousarray(numbers("places", places))
-        key = blake2b(given.data).digest() + str(given.shape).encode()
-        if key not in self._found:
-            while len(self._found) >= PLACES_KEPT:
-                self._found.pop(next(iter(self._found)))
-            i, found = self._search(given.reshape(-1, 2))
-            i, found = i.reshape(given.shape), found.reshape(given.shape[:-1])
-            i.flags.writeable = found.flags.writeable = False
-            self._found[key] = i, found
-        return self._found[key]
+        given = numbers("places", places)
+        i, found = _kept(self._found, given.reshape(-1, 2), (), self._search)
+        return i.reshape(given.shape), found.reshape(given.shape[:-1])
 
     def _search(self, given: Floats) -> tuple[Floats, Bools]:
         at = given if self.radius is None else unit_vectors(given[:, 0], given[:, 1])
@@ -141,29 +134,32 @@ class Mesh:
 _meshes: dict[bytes, Mesh] = {}
 
 
-def _mesh_of(given: Floats, axes: Sequence[Axis], radius: float | None) -> Mesh:
-    """The mesh of coordinates; the one that is kept, if there is one."""
+def _kept(store: dict[bytes, Any], given: Floats, about: object, make: Callable[..., Any]) -> Any:
+    """What is made of an array; the last ones of a store are at hand."""
+    key = blake2b(np.ascontiguousarray(given).data).digest() + str((given.shape, about)).encode()
+    store[key] = found = store.pop(key) if key in store else make(given)
+    while len(store) > KEPT:
+        store.pop(next(iter(store)))
+    return found
+
+
+def _mesh_of(axes: Sequence[Axis], radius: float | None, given: Floats) -> Mesh:
+    """The mesh of coordinates."""
     from scipy.spatial import cKDTree  # 0.1 s, for these alone
 
-    about = str((given.shape, [a.period for a in axes], radius)).encode()
-    key = blake2b(np.ascontiguousarray(given).data).digest() + about
-    if key not in _meshes:
-        y = given if radius is None else unit_vectors(given[..., 0], given[..., 1])
-        made = spline_encoder(y.shape, axes, order=4.0)(y, missing="nan")
-        flat = y.reshape(-1, y.shape[-1])
-        tree = cKDTree(flat[np.isfinite(flat).all(axis=1)])
-        while len(_meshes) >= MESHES_KEPT:
-            _meshes.pop(next(iter(_meshes)))
-        _meshes[key] = Mesh(given.copy(), made, tree, radius)
-    return _meshes[key]
+    y = given if radius is None else unit_vectors(given[..., 0], given[..., 1])
+    made = spline_encoder(y.shape, axes, order=4.0)(y, missing="nan")
+    flat = y.reshape(-1, y.shape[-1])
+    return Mesh(given, made, cKDTree(flat[np.isfinite(flat).all(axis=1)]), radius)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Curvilinear(Field):
     """A field whose samples lie at places of two coordinates each, on its last two axes.
 
-    Points, polygons and `interp` go by these coordinates, with NaN off the mesh. `samples`, `grid`,
-    `resize`, `crop` and files are those of the field on numbers of samples.
+    Points, polygons and `interp` go by these coordinates, with NaN off the mesh; a `gradient`,
+    (..., 2) or (..., C, 2), is northward and eastward, per metre, or along y and x of a map.
+    `samples`, `grid`, `resize`, `crop` and files are those of the field on numbers of samples.
 
     Parameters
     ----------
@@ -176,21 +172,6 @@ class Curvilinear(Field):
     mesh: Mesh
     names: tuple[str, str]
 
-    @property
-    def places(self) -> Field:
-        """Where samples are, as a field on their numbers."""
-        return self.mesh.places
-
-    @property
-    def given(self) -> Floats:
-        """The coordinates of the samples, (n, m, 2)."""
-        return self.mesh.given
-
-    @property
-    def radius(self) -> float | None:
-        """Of the sphere, in metres; None on a map."""
-        return self.mesh.radius
-
     def _query(self, quantity: str, points: Array, outside: str, missing: Missing) -> Array:
         index, places = self._indexed(points, outside)
         if quantity in ("value", "std", "std value"):
@@ -198,8 +179,10 @@ class Curvilinear(Field):
         if quantity not in ("gradient", "gradient_magnitude"):
             raise ValueError(f"a curvilinear grid has values and gradients; got {quantity!r}.")
         slopes = query(self.model, "gradient", index, "nan", missing)
-        J = self.places.gradient(index[..., -2:], outside="nearest") * (self.radius or 1.0)
-        if self.radius is not None:
+        J = self.mesh.places.gradient(index[..., -2:], outside="nearest") * (
+            self.mesh.radius or 1.0
+        )
+        if self.mesh.radius is not None:
             f, l = np.deg2rad(places[..., 0]), np.deg2rad(places[..., 1])
             zero = np.zeros_like(f)
             north = [-np.sin(f) * np.cos(l), -np.sin(f) * np.sin(l), np.cos(f)]
@@ -211,13 +194,6 @@ class Curvilinear(Field):
         found = np.asarray((slopes @ np.linalg.inv(J))[..., 0, :])
         return found if quantity == "gradient" else np.linalg.norm(found, axis=-1)
 
-    def gradient(self, points: Array, *, outside: str = "nan", missing: Missing = None) -> Array:
-        """Slopes northward and eastward, per metre, (..., 2) or (..., C, 2); NaN off the mesh.
-
-        On a map along y and x.
-        """
-        return self._query("gradient", points, outside, missing)
-
     def interp(
         self, coords: Coords | None = None, *, quantity: str = "value", outside: str = "nan",
         missing: Missing = None, std: bool = False, chunks: Any = None, **coords_by_name: Any,
@@ -228,32 +204,27 @@ class Curvilinear(Field):
             found = Field(self.model).interp(
                 both, quantity=quantity, outside=outside, missing=missing, std=std, chunks=chunks
             )
-            dims, at = self.domain.dims[-2:], np.moveaxis(self.given, -1, 0)
+            dims, at = self.domain.dims[-2:], np.moveaxis(self.mesh.given, -1, 0)
             return found if both else found.assign_coords(
-                {n: (dims, c, self._attrs(n)) for n, c in zip(self.names, at)}
+                {n: (dims, c, dict(self.labels.axis(n).attrs)) for n, c in zip(self.names, at)}
             )  # fmt: skip
         if std or chunks is not None or not set(self.names) <= set(both):
             raise ValueError(
                 f"places on a curvilinear grid need both {' and '.join(self.names)}, without `std` "
                 "and `chunks`; ask for quantity='std'."
             )
-        return evaluate_at_labels(
-            self.frame.model,
-            both,
-            quantity,
-            lambda points: self._query(quantity, points, outside, missing),
-            directions=self.names,
-            units=lambda own: own and multiply_units((own, 1), ("m", -1)),
-        )
+        ask = partial(self._query, quantity, outside=outside, missing=missing)
+        told = {
+            "directions": self.names,
+            "units": lambda u: u and multiply_units((u, 1), ("m", -1)),
+        }
+        return evaluate_at_labels(self.frame.model, both, quantity, ask, **told)
 
     to_xarray = interp
 
     def __getitem__(self, key: str | int | slice) -> "Curvilinear":
         """The field of one variable of a Dataset, by name; or of some channels, by number."""
         return replace(self, model=self.model[key])
-
-    def _attrs(self, name: str) -> Attrs:
-        return dict(self.labels.axis(name).attrs)
 
     @cached_property
     def frame(self) -> Field:
@@ -263,9 +234,12 @@ class Curvilinear(Field):
         """
         axes, about = list(self.domain.axes[:-2]), dict(self.labels.axes)
         for k, (name, n) in enumerate(zip(self.names, self.shape[-2:])):
-            c, period = np.sort(self.given[..., k][np.isfinite(self.given).all(axis=-1)]), None
+            c, period = (
+                np.sort(self.mesh.given[..., k][np.isfinite(self.mesh.given).all(axis=-1)]),
+                None,
+            )
             low, high = c[0], c[-1]
-            if k == 1 and self.radius is not None:  # around the circle, but for the widest gap
+            if k == 1 and self.mesh.radius is not None:  # around the circle, but for the widest gap
                 turned = np.sort(c % 360)
                 gaps = np.diff(turned, append=turned[0] + 360)
                 j = int(np.argmax(gaps))
@@ -275,8 +249,8 @@ class Curvilinear(Field):
                 high += low
             last = low + 360 * (n - 1) / n if period else high
             axes.append(Axis.through(name, np.linspace(low, last, n), period))
-            told = {"units": ("degrees_north", "degrees_east")[k]} if self.radius else {}
-            about[name] = AxisLabels(attrs={**told, **self._attrs(name)})
+            told = {"units": ("degrees_north", "degrees_east")[k]} if self.mesh.radius else {}
+            about[name] = AxisLabels(attrs={**told, **self.labels.axis(name).attrs})
         kept = self.labels.coords_off(self.domain.dims[-2:])
         labels = replace(self.labels, axes=about, coords=kept, align="areas")
         return Field(replace(self.model, domain=Domain.of(axes), labels=labels))
@@ -303,8 +277,8 @@ class Curvilinear(Field):
 
     def _over_cells(self, missing: Missing) -> list[PolygonMeans]:
         """Integrals of the field times the areas of its cells, and of these."""
-        dims = [np.arange(n, dtype=np.float64) for n in self.places.shape]
-        J = self.places.grid(*dims, quantity="gradient", missing="fill")
+        dims = [np.arange(n, dtype=np.float64) for n in self.mesh.places.shape]
+        J = self.mesh.places.grid(*dims, quantity="gradient", missing="fill")
         size = np.sqrt(np.abs(np.linalg.det(np.einsum("...kj,...kl->...jl", J, J))))
         values, k = np.asarray(self.samples(missing=missing), np.float64), self.model.channel_axis
         if k is not None and (after := len(self.shape) - k) < 2:
@@ -329,13 +303,7 @@ class Curvilinear(Field):
 
 
 def curvilinear(
-    of: Field,
-    latitude: Array,
-    longitude: Array,
-    *,
-    is_map: bool = False,
-    radius: float = EARTH,
-    names: tuple[str, str] | None = None,
+    of: Field, latitude: Array, longitude: Array, *, is_map: bool = False, radius: float = EARTH
 ) -> Curvilinear:
     """A field whose last two axes number the rows and columns of a curvilinear grid.
 
@@ -351,8 +319,6 @@ def curvilinear(
         Whether these are y and x of a map instead.
     radius : float
         Of the sphere, in metres.
-    names : pair of str, optional
-        What `interp` calls them; latitude and longitude, or y and x.
 
     Examples
     --------
@@ -370,6 +336,7 @@ def curvilinear(
             "`latitude` and `longitude` must have the shape of the field's last two axes, "
             f"{of.shape[-2:]}, which number samples; got {both[0].shape} and {both[1].shape}."
         )
-    mesh = _mesh_of(np.stack(both, axis=-1), axes, None if is_map else radius)
-    names = names or (("y", "x") if is_map else ("latitude", "longitude"))
-    return Curvilinear(of.model, mesh, names)
+    about = None if is_map else radius
+    periods, given = [a.period for a in axes], np.stack(both, axis=-1)
+    mesh = _kept(_meshes, given, (periods, about), partial(_mesh_of, axes, about))
+    return Curvilinear(of.model, mesh, ("y", "x") if is_map else ("latitude", "longitude"))

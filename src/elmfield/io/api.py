@@ -161,7 +161,7 @@ def fit(
         return made
     a, b = given.places
     is_map = given.labels.horizontal((a, b)) is None
-    return curvilinear(made, given.places[a], given.places[b], is_map=is_map, names=(a, b))
+    return replace(curvilinear(made, *given.places.values(), is_map=is_map), names=(a, b))
 
 
 def encoder(

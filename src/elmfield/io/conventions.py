@@ -104,34 +104,26 @@ def map_axes(
     return (found[0], found[1]) if len(found) == 2 else None
 
 
-def curvilinear_places(da: "xarray.DataArray", dims: Sequence[str]) -> dict[str, Array]:
-    """Two coordinates, y first, that both lie along the last two of some dims; or none.
+def mesh_of(da: "xarray.DataArray", dims: Sequence[str]) -> tuple[dict[str, Array], bool]:
+    """Two coordinates, y first, that lie along the last two of some dims; whether they go round.
 
-    Latitude and longitude or y and x, where neither dim has coordinates of its own.
+    Latitude and longitude or y and x, where neither dim has coordinates of its own; else none.
+    They go round if the last column is beside the first one, and ahead of it: none is repeated.
     """
     last = list(dims[-2:])
-    at = {
-        str(n): c.transpose(*last)
-        for n, c in da.coords.items()
-        if c.ndim == 2 and set(c.dims) == set(last) and c.dtype.kind in "iuf"
-    }
-    pair = map_axes(list(at), {n: c.attrs for n, c in at.items()}) if len(at) > 1 else None
+    at = {str(n): c.transpose(*last) for n, c in da.coords.items() if set(c.dims) == set(last)}
+    told = {n: c.attrs for n, c in at.items() if c.ndim == 2 and c.dtype.kind in "iuf"}
+    pair = map_axes(list(told), told)
     if pair is None or any(d in da.coords for d in last) or min(at[pair[0]].shape) < 4:
-        return {}
-    found = {n: np.asarray(at[n].values, np.float64) for n in pair}
-    return found if all(np.isfinite(c).any() for c in found.values()) else {}
-
-
-def is_closed(latitude: Array, longitude: Array, on_sphere: object) -> bool:
-    """Whether the last column of places on the sphere is beside the first one: they go round."""
-    if on_sphere is None:
-        return False
-    p = unit_vectors(latitude, longitude)
-    steps = np.linalg.norm(np.diff(p, axis=1, append=p[:, :1]), axis=-1)
-    if p.shape[1] < 8 or not np.isfinite(steps).all():
-        return False
-    ahead = ((p[:, 0] - p[:, -1]) * (p[:, 1] - p[:, 0])).sum(axis=-1) > 0  # no columns repeat
-    return bool((ahead & (steps[:, -1] <= 2 * steps[:, [0, -2]].max(axis=1))).all())
+        return {}, False
+    y, x = (np.asarray(at[n].values, np.float64) for n in pair)
+    if not np.isfinite(y + x).any():
+        return {}, False
+    p = unit_vectors(y, x)
+    steps = np.diff(p, axis=1, append=p[:, :1])
+    first, last_one = (np.linalg.norm(steps[:, k], axis=-1) for k in (0, -1))
+    ahead = ((steps[:, -1] * steps[:, 0]).sum(axis=-1) > 0) & (last_one <= 2 * first)
+    return dict(zip(pair, (y, x))), horizontal(pair, told) is not None and bool(ahead.all())
 
 
 def kind_of_samples(

@@ -197,7 +197,7 @@ class Gridded:
             coords=self.coords if c is None else {**self.coords, name: c[which]},
             periods=self.periods if left == n else _without(self.periods, name),
             labels=self._moved(k, which),
-            places=self._places(k, which),
+            places=self.places if k < len(self.dims) - 2 else {},
         )
 
     def _one(self, k: int, which: int) -> "Gridded":
@@ -232,11 +232,6 @@ class Gridded:
             labels=labels,
             places=self.places if k < len(self.dims) - 2 else {},
         )
-
-    def _places(self, k: int, which: slice) -> dict[str, Floats]:
-        """Coordinates of a curvilinear grid in a range of axis k."""
-        part = {len(self.dims) - 2: (which,), len(self.dims) - 1: (slice(None), which)}.get(k, ())
-        return {name: c[part] for name, c in self.places.items()}
 
     def _taken(self, k: int, which: int | slice) -> Array:
         index: list[int | slice] = [slice(None)] * self.values.ndim

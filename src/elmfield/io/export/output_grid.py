@@ -262,7 +262,7 @@ def coordinates_of(like: Array) -> GridCoordinates:
         like = grid(check_exists(like))  # several variables, or none, will do
     like = read(like) if is_path(like) else from_image(like)
     if isinstance(like, Curvilinear):
-        places = np.moveaxis(like.given, -1, 0)
+        places = np.moveaxis(like.mesh.given, -1, 0)
         return GridCoordinates(dict(zip(like.names, places)), like.frame.labels)
     if isinstance(like, Field):
         at = {a.name: a.coords for a in like.domain.axes if a.coords is not None}
