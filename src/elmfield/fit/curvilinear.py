@@ -214,7 +214,7 @@ class Curvilinear(Field):
                 "and `chunks`; ask for quantity='std'."
             )
         ask = partial(self._query, quantity, outside=outside, missing=missing)
-        told = {
+        told: Any = {
             "directions": self.names,
             "units": lambda u: u and multiply_units((u, 1), ("m", -1)),
         }

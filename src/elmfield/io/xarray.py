@@ -6,6 +6,7 @@ Imports xarray; nothing else in the package imports this module before xarray is
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -279,8 +280,8 @@ class ElmAccessor:
         self, da: xr.DataArray, at: dict[str, Any], method: str | None, bounds: str, own: Any
     ) -> xr.DataArray:
         """The same of a Dask array, block by block along the other dims."""
-        import dask
-        import dask.array
+        lazy: Any = import_module("dask.array")
+        delayed: Any = import_module("dask.delayed").delayed
 
         at = {k: _positions(k, v) for k, v in at.items()}
         whole = da.chunk(dict.fromkeys(at, -1))
@@ -309,9 +310,9 @@ class ElmAccessor:
             part = {d: slice(*e[k : k + 2]) for d, e, k in zip(dims, ends, i) if d in da.dims}
             part = {d: s for d, s in part.items() if d not in at}
             shape = [c[k] for c, k in zip(sizes, i)]
-            made = dask.delayed(block, pure=True)(whole.isel(part).data, part)
-            parts[i] = dask.array.from_delayed(made, shape, dtype)
-        data = dask.array.block(parts.tolist()) if parts.ndim else parts[()]
+            made = delayed(block, pure=True)(whole.isel(part).data, part)
+            parts[i] = lazy.from_delayed(made, shape, dtype)
+        data = lazy.block(parts.tolist()) if parts.ndim else parts[()]
         counted = {k: np.arange(da.sizes[k]) for k in at if k not in da.coords}
         with warnings.catch_warnings():  # of positions that are NaN
             warnings.simplefilter("ignore", RuntimeWarning)

@@ -266,8 +266,8 @@ class Rendering:
 
     def _off_mesh(self, frame: Field, grid: OutputGrid) -> Gridded:
         """The quantity of a field on a curvilinear grid, `frame` around it, on another grid."""
-        target = grid.target(frame)
-        if target is None or target.projected is not None:
+        target = grid.target(frame) or TargetGrid()
+        if target.projected is not None:
             return self._finish(self._on_map(target.projected, frame))
         there = even(frame, target.axes, target.edges)
         found, (a, b) = self._on_map(there, frame), there.plane
